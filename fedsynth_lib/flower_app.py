@@ -1,0 +1,236 @@
+"""The methods as Flower apps, and an in-process grid to run them without a server.
+
+`client_app` and `server_app` wrap any method module; the same two apps run in process
+(`LocalGrid`), under Ray (`run_with_ray`), and behind a SuperLink. What crosses the wire
+is the state (down) and an Update (up); both are counted by their bytes, by kind, round and client.
+"""
+
+import json
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import asdict, dataclass, field
+from types import ModuleType
+from typing import Any
+from uuid import uuid4
+
+import numpy as np
+from flwr.app import ArrayRecord, ConfigRecord, Context, Message, RecordDict
+from flwr.app.message.array import Array
+from flwr.clientapp import ClientApp
+from flwr.serverapp import Grid, ServerApp
+from flwr.supercore.task_identity import TaskIdentity  # not public API; used in this file only
+
+from fedsynth_lib import secure_sum
+from fedsynth_lib.interface import Arrays, Charge, Client, Domain, Noise, Update, stamp, stream
+
+STEP = "query.client_step"
+LOCAL_RUN = 1  # run id of the in-process grid: one run at a time in a process
+
+
+@dataclass(frozen=True)
+class Job:
+    """Everything both sides must agree on before the first round."""
+
+    method: ModuleType
+    config: Any
+    domain: Domain
+    noise_multiplier: float | None  # None: a run without noise
+    seed: int
+    num_clients: int
+    noise_seed: str | None = "run"
+
+    def noise(self, *path: int | str) -> Noise | None:
+        if self.noise_multiplier is None:
+            return None
+        rng = stream(self.seed, "noise", *path) if self.noise_seed == "run" else np.random.default_rng()
+        return Noise(self.noise_multiplier, rng)
+
+
+@dataclass
+class Outcome:
+    """Filled by the server app while it runs."""
+
+    state: Arrays = field(default_factory=dict)
+    charges: list[Charge] = field(default_factory=list)
+    traffic: list[dict] = field(default_factory=list)  # round, client, direction, kind, bytes
+
+    def bytes(self, direction: str) -> int:
+        return sum(line["bytes"] for line in self.traffic if line["direction"] == direction)
+
+
+def pack(arrays: Arrays) -> ArrayRecord:
+    return ArrayRecord(array_dict={name: Array(np.asarray(values)) for name, values in arrays.items()})
+
+
+def unpack(record: ArrayRecord) -> Arrays:
+    return {name: array.numpy() for name, array in record.items()}
+
+
+def client_app(job: Job, load_rows: Callable[[int], np.ndarray]) -> ClientApp:
+    """The ClientApp of a job; `load_rows(index)` gives the encoded rows of client `index`, in its own process."""
+    app = ClientApp()
+
+    @app.query("client_step")
+    def client_step(message: Message, context: Context) -> Message:
+        index, number = int(context.node_config["partition-id"]), int(message.content["job"]["round"])
+        memory = unpack(context.state["memory"]) if "memory" in context.state else {}
+        client = Client(load_rows(index), index, job.num_clients, memory)
+        update = job.method.client_step(
+            unpack(message.content["state"]),
+            client,
+            config=job.config,
+            noise=job.noise("client", index, number),
+            rng=stream(job.seed, "client", index, number),
+        )
+        context.state["memory"] = pack(client.memory)
+        masked = secure_sum.mask(
+            update.summed, client=index, clients=range(job.num_clients), round=number, seed=job.seed
+        )
+        spent = [asdict(charge) for charge in stamp(update.spent, round=number, client=index)]
+        about = {"client": index, "num_rows": update.num_rows, "spent": json.dumps(spent)}
+        content = {"arrays": pack(update.arrays), "summed": pack(masked), "about": ConfigRecord(about)}
+        return Message(RecordDict(content), reply_to=message)
+
+    return app
+
+
+def server_app(
+    job: Job, outcome: Outcome, after_round: Callable[[int, list[Charge]], None] = lambda *_: None
+) -> ServerApp:
+    """The ServerApp of a job; it fills `outcome` and calls `after_round(round, all charges so far)`."""
+    app = ServerApp()
+
+    @app.main()
+    def main(grid: Grid, context: Context) -> None:
+        nodes = wait_for_nodes(grid, job.num_clients)
+        state = job.method.start(job.domain, config=job.config, rng=stream(job.seed, "start"))
+        for number in range(job.config.rounds):
+            packed = pack(state)  # once: every client gets the same bytes
+            messages = [
+                Message(
+                    RecordDict({"state": packed, "job": ConfigRecord({"round": number})}),
+                    message_type=STEP,
+                    dst_node_id=node,
+                    group_id=str(number),
+                )
+                for node in nodes
+            ]
+            updates = _receive(grid.send_and_receive(messages), job, outcome, number)
+            outcome.traffic += _traffic(number, "down", {"state": packed}, range(job.num_clients))
+            state, charges = job.method.server_step(
+                state,
+                updates,
+                config=job.config,
+                noise=job.noise("server", number),
+                rng=stream(job.seed, "server", number),
+            )
+            outcome.charges += [charge for update in updates for charge in update.spent]
+            outcome.charges += stamp(charges, round=number, client=None)
+            after_round(number, outcome.charges)
+        outcome.state = state
+
+    return app
+
+
+def wait_for_nodes(grid: Grid, num_clients: int, timeout: float = 120.0) -> list[int]:
+    """Node ids once all clients are there: a start before that would drop clients silently."""
+    end = time.monotonic() + timeout
+    while len(nodes := sorted(grid.get_node_ids())) < num_clients:
+        if time.monotonic() > end:
+            raise TimeoutError(f"{len(nodes)} of {num_clients} clients connected within {timeout:g} s")
+        time.sleep(0.1)
+    return nodes[:num_clients]
+
+
+def _receive(replies: Iterable[Message], job: Job, outcome: Outcome, number: int) -> list[Update]:
+    """The clients' updates in order of their index; a missing or failed client stops the run."""
+    updates = {}
+    for reply in replies:
+        if reply.has_error():
+            raise RuntimeError(f"round {number}: a client failed: {reply.error.reason}")
+        about = reply.content["about"]
+        index = int(about["client"])
+        spent = [Charge(**charge) for charge in json.loads(about["spent"])]
+        arrays, summed = reply.content["arrays"], reply.content["summed"]
+        updates[index] = Update(unpack(arrays), unpack(summed), int(about["num_rows"]), spent)
+        outcome.traffic += _traffic(number, "up", {"arrays": arrays, "summed": summed}, [index])
+    if missing := set(range(job.num_clients)) - set(updates):
+        # the noise shares and masks of absent clients would be missing from every sum
+        raise RuntimeError(f"round {number}: no answer from clients {sorted(missing)}; the run is refused")
+    return [updates[index] for index in sorted(updates)]
+
+
+def _traffic(number: int, direction: str, records: dict[str, ArrayRecord], clients: Iterable[int]) -> list[dict]:
+    """One line for each client and kind of content that holds any bytes."""
+    sizes = {kind: record.count_bytes() for kind, record in records.items()}
+    return [
+        {"round": number, "client": client, "direction": direction, "kind": kind, "bytes": size}
+        for client in clients
+        for kind, size in sizes.items()
+        if size
+    ]
+
+
+class LocalGrid(Grid):
+    """Flower's Grid in this process: messages go straight to the ClientApp, exceptions come straight back.
+
+    Each client keeps one Context, so its memory lasts as it would at a SuperNode. Arrays
+    cross as serialised bytes, hence no client can change the server's copy.
+    """
+
+    def __init__(self, app: ClientApp, num_clients: int):
+        TaskIdentity.task_id = TaskIdentity.run_id = TaskIdentity.node_id = LOCAL_RUN
+        self._app = app
+        self._replies: dict[str, Message] = {}
+        self._contexts = {
+            index + 1: Context(
+                run_id=LOCAL_RUN,
+                node_id=index + 1,
+                node_config={"partition-id": index, "num-partitions": num_clients},
+                state=RecordDict(),
+                run_config={},
+            )
+            for index in range(num_clients)
+        }
+
+    def set_run(self, run: Any) -> None:
+        raise NotImplementedError("the in-process grid has one run")
+
+    @property
+    def run(self) -> Any:
+        raise NotImplementedError("the in-process grid has one run")
+
+    def create_message(self, content, message_type, dst_node_id, group_id, ttl=None) -> Message:
+        return Message(content, dst_node_id=dst_node_id, message_type=message_type, group_id=group_id, ttl=ttl)
+
+    def get_node_ids(self) -> Iterable[int]:
+        return list(self._contexts)
+
+    def push_messages(self, messages: Iterable[Message]) -> Iterable[str]:
+        ids = []
+        for message in messages:
+            key = str(uuid4())
+            message.metadata.__dict__["_message_id"] = key  # has no setter; Flower's own grids do the same
+            self._replies[key] = self._app(message, self._contexts[message.metadata.dst_node_id])
+            ids.append(key)
+        return ids
+
+    def pull_messages(self, message_ids: Iterable[str]) -> Iterable[Message]:
+        return [self._replies.pop(key) for key in message_ids if key in self._replies]
+
+    def send_and_receive(self, messages: Iterable[Message], *, timeout: float | None = None) -> Iterable[Message]:
+        return self.pull_messages(self.push_messages(messages))
+
+
+def run_in_process(server: ServerApp, client: ClientApp, num_clients: int) -> None:
+    """Run the apps to their end in this process, without Ray and without a server."""
+    context = Context(run_id=LOCAL_RUN, node_id=0, node_config={}, state=RecordDict(), run_config={})
+    server(LocalGrid(client, num_clients), context)
+
+
+def run_with_ray(server: ServerApp, client: ClientApp, num_clients: int, *, cpus_per_client: int = 1) -> None:
+    """Run the same apps under Flower's simulation engine, each client in a Ray actor."""
+    from flwr.simulation import run_simulation
+
+    resources = {"client_resources": {"num_cpus": cpus_per_client, "num_gpus": 0.0}}
+    run_simulation(server_app=server, client_app=client, num_supernodes=num_clients, backend_config=resources)

@@ -1,0 +1,175 @@
+"""The method contract, and the few types that pass through it.
+
+A method is a module with four verbs and one promise; there is no base class:
+
+    VERSION                                               int: raise it whenever the method's output changes
+    Config                                                frozen dataclass; the work's own values as defaults;
+                                                          `Config.rounds` (field or property) is the number of rounds
+    encoder(schema, config)                 -> Encoder    how the method sees a table, from the declared schema alone
+    plan(noise_multiplier, domain, num_rows, config) -> [Charge]
+                                                          promise: everything one record's owner will spend
+    start(domain, config, rng)              -> state      before any data is seen: dict of arrays
+    client_step(state, client, config, noise, rng) -> Update
+                                                          the ONLY function that sees rows
+    server_step(state, updates, config, noise, rng) -> (state, [Charge])
+                                                          sees updates, never rows
+    sample(state, num_rows, config, rng)    -> rows       post-processing, costs nothing
+
+State, updates and a client's memory are dicts of numpy arrays, so they travel
+through Flower, hash and save as they are. A method with stages keeps the stage
+in its state. Every release of noisy or clean information about rows appends a
+Charge; epsilon is computed from all charges of all rounds in `privacy.py`, never
+per round. Noise is a multiple of the sensitivity, drawn from `noise.rng`, which
+is a stream apart from `rng` so that a release can use the system's entropy.
+
+Unit of privacy: one record. Adjacency: add or remove one record. Each record
+belongs to exactly one client, hence clients compose in parallel.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from typing import Literal, Protocol
+
+import numpy as np
+import pandas as pd
+
+Arrays = dict[str, np.ndarray]
+Mechanism = Literal["laplace", "gaussian", "exponential", "public", "unprotected"]
+Relation = Literal["add_remove", "replace_one"]
+
+
+class BadInput(ValueError):
+    """What the user handed in cannot work; the message is one sentence with the remedy."""
+
+
+@dataclass(frozen=True)
+class Charge:
+    """One release, repeated `times`, with enough said about it to account for it.
+
+    noise: scale of the noise as a multiple of the sensitivity. Laplace: scale / L1
+        sensitivity, so one release costs 1 / noise. Gaussian: standard deviation / L2
+        sensitivity. Exponential mechanism: Gumbel scale / score sensitivity, so one
+        selection costs 2 / noise.
+    sensitivity: how far one added or removed record moves the release, in the norm above.
+    rate: Poisson sampling rate of records (Gaussian only).
+    `public` and `unprotected` releases carry no noise: the first rest on an assumption
+    that the statement names, the second are information about rows without any guarantee.
+    """
+
+    what: str
+    mechanism: Mechanism
+    noise: float = 0.0
+    sensitivity: float = 1.0
+    rate: float = 1.0
+    times: int = 1
+    round: int = 0
+    client: int | None = None  # None: a release about the records of all clients
+
+    @property
+    def protected(self) -> bool:
+        return self.mechanism in ("laplace", "gaussian", "exponential")
+
+
+@dataclass(frozen=True)
+class Noise:
+    """The noise multiplier of a run, and the stream that privacy noise is drawn from."""
+
+    multiplier: float
+    rng: np.random.Generator
+
+
+@dataclass(frozen=True)
+class Privacy:
+    """What a run must guarantee; `epsilon=None` asks for no noise at all.
+
+    relation: the convention in which `epsilon` is meant. The bundle accounts in
+        add_remove; a work that bounds the replacement of a record (PrivBayes) says so here.
+    noise_seed: 'run' derives the noise from the run's seed: repeatable, and void for whoever
+        knows the seed. None draws it from the operating system: use that for releases.
+    noise_multiplier: None has it calibrated to epsilon; a number is used as it is and refused
+        if it would spend more than epsilon.
+    """
+
+    epsilon: float | None = None
+    delta: float = 0.0
+    relation: Relation = "add_remove"
+    noise_seed: Literal["run"] | None = "run"
+    noise_multiplier: float | None = None
+
+    def __post_init__(self):
+        if self.epsilon is not None and not 0 < self.epsilon < float("inf"):
+            raise BadInput(f"epsilon is {self.epsilon}: give a positive number, or None for a run without noise.")
+        if not 0 <= self.delta < 1:
+            raise BadInput(f"delta is {self.delta}: give a number from 0 up to (not including) 1.")
+
+
+@dataclass
+class Client:
+    """One data owner: its encoded rows, its place, and its private notebook between rounds."""
+
+    rows: np.ndarray  # (rows, columns), as the method's encoder made them
+    index: int
+    num_clients: int
+    memory: Arrays = field(default_factory=dict)  # never travels
+
+
+@dataclass(frozen=True)
+class Update:
+    """What a client sends.
+
+    arrays: seen by the server as they are.
+    summed: integer arrays of which the server learns only the sum over all clients
+        (the runtime masks them; see `secure_sum.py`).
+    spent: the charges of this step.
+    """
+
+    arrays: Arrays = field(default_factory=dict)
+    summed: Arrays = field(default_factory=dict)
+    num_rows: int = 0
+    spent: list[Charge] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Domain:
+    """Column names and the number of levels of each, as an encoder with discrete output sees them."""
+
+    names: tuple[str, ...]
+    levels: tuple[int, ...]
+
+
+class Encoder(Protocol):
+    """Turns a table into a method's rows and back; made from the schema, never from rows."""
+
+    domain: Domain
+
+    def transform(self, frame: pd.DataFrame) -> np.ndarray: ...
+
+    def inverse(self, rows: np.ndarray, rng: np.random.Generator) -> pd.DataFrame: ...
+
+
+@dataclass(frozen=True)
+class Run:
+    """What a finished run leaves behind: the model, its cost, and what it disclosed."""
+
+    state: Arrays
+    synthetic: pd.DataFrame
+    statement: dict  # see privacy.statement
+    seconds: float
+    bytes_up: int
+    bytes_down: int
+    traffic: list[dict]  # one line per round, client, direction and kind of content, with its bytes
+
+
+def stamp(charges: Iterable[Charge], *, round: int, client: int | None) -> list[Charge]:
+    """The charges with the round and the client that they belong to."""
+    return [replace(charge, round=round, client=client) for charge in charges]
+
+
+def stream(seed: int, *path: int | str) -> np.random.Generator:
+    """A random generator of its own for every (seed, path), whatever was drawn elsewhere.
+
+    >>> float(stream(7, "client", 3).random()) == float(stream(7, "client", 3).random())
+    True
+    """
+    words = [int.from_bytes(part.encode(), "little") if isinstance(part, str) else part for part in path]
+    return np.random.default_rng(np.random.SeedSequence([seed, *words]))

@@ -1,0 +1,145 @@
+"""Genetic search for the structure of a Bayesian network (Hittmeir et al. 2022; martinez2024 algorithm 3.1).
+
+An individual has two chromosomes: an ordering of the d columns, and k candidate parents for
+every column. Decoding keeps a candidate only if it precedes its child; the columns at the first
+k + 1 places take all their predecessors, since the noisy table of place k must hold places 0..k-1.
+A population is two arrays: orders (N, d) and candidates (N, d, k), both int16; every operator
+works on the whole population at once. The work leaves the operators to the earlier paper; they
+are those of the software that it builds on, as read in the protocol (section 4.2).
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+
+class Population(NamedTuple):
+    orders: np.ndarray  # (N, d) column at each place
+    candidates: np.ndarray  # (N, d, k) candidate parents of each column
+
+    def take(self, index: np.ndarray) -> "Population":
+        return Population(self.orders[index], self.candidates[index])
+
+
+def join(*populations: Population) -> Population:
+    return Population(*(np.concatenate(arrays) for arrays in zip(*populations, strict=True)))
+
+
+def random_population(size: int, num_columns: int, degree: int, *, rng: np.random.Generator) -> Population:
+    """Uniform orderings, and k different candidates other than the child itself for every column."""
+    orders = rng.random((size, num_columns)).argsort(axis=1)
+    keys = rng.random((size, num_columns, num_columns))
+    keys[:, np.arange(num_columns), np.arange(num_columns)] = 2  # never its own parent
+    candidates = keys.argsort(axis=2)[:, :, :degree]
+    return Population(orders.astype(np.int16), candidates.astype(np.int16))
+
+
+def places(orders: np.ndarray) -> np.ndarray:
+    """The place of every column in its ordering: the inverse permutation, (N, d)."""
+    return np.argsort(orders, axis=1)
+
+
+def fitness(population: Population, scores: np.ndarray) -> np.ndarray:
+    """Sum of the pair scores over all child-parent pairs of the decoded graphs, (N,).
+
+    scores: (d, d) symmetric, in the work the pairwise mutual information.
+    """
+    orders, candidates = population
+    degree = candidates.shape[2]
+    place = places(orders)  # (N, d)
+    parent_place = np.take_along_axis(place, candidates.reshape(len(place), -1), 1).reshape(candidates.shape)
+    counts = (parent_place < place[:, :, None]) & (place[:, :, None] > degree)
+    children = np.arange(orders.shape[1])[:, None]
+    total = (scores[children, candidates] * counts).sum(axis=(1, 2))
+    head = orders[:, : degree + 1]  # the first k + 1 columns: every pair among them is an edge
+    among = scores[head[:, :, None], head[:, None, :]]
+    return total + np.tril(among, -1).sum(axis=(1, 2))
+
+
+def decode(order: np.ndarray, candidates: np.ndarray) -> list[tuple[int, ...]]:
+    """Parents of every column in the graph of one individual; order (d,), candidates (d, k)."""
+    place = np.argsort(order)
+    degree = candidates.shape[1]
+    return [
+        tuple(int(c) for c in order[: place[child]])
+        if place[child] <= degree
+        else tuple(int(c) for c in candidates[child] if place[c] < place[child])
+        for child in range(len(order))
+    ]
+
+
+def generations(
+    population: Population,
+    scores: np.ndarray,
+    *,
+    count: int,
+    selection: int,
+    rng: np.random.Generator,
+    immigrants: Population | None = None,
+) -> Population:
+    """`count` generations of elitist search; immigrants join the parents of the first one (algorithm 3.3)."""
+    for number in range(count):
+        fittest = np.argsort(-fitness(population, scores), kind="stable")[:selection]
+        parents = population.take(fittest)
+        if number == 0 and immigrants is not None:
+            parents = join(parents, immigrants)
+        population = join(parents, _children(parents, len(population.orders) - len(parents.orders), rng))
+    return population
+
+
+def best(population: Population, scores: np.ndarray) -> Population:
+    """The fittest individual, as a population of one."""
+    return population.take(fitness(population, scores).argmax()[None])
+
+
+def _children(parents: Population, count: int, rng: np.random.Generator) -> Population:
+    """Each child: a parent, with probability 1/d crossed with another, then order flip, then swap."""
+    num_parents, num_columns = parents.orders.shape
+    count = max(count, 0)
+    first = rng.integers(num_parents, size=count)
+    orders, candidates = parents.take(first)
+    if num_parents > 1:
+        second = (first + rng.integers(1, num_parents, size=count)) % num_parents
+        crossed = rng.random(count) < 1 / num_columns
+        cut = rng.integers(1, num_columns + 1, size=count)  # in the list (ordering, set 1, ..., set d)
+        from_second = crossed[:, None] & (np.arange(1, num_columns + 1) >= cut[:, None])
+        candidates = np.where(from_second[:, :, None], parents.candidates[second], candidates)
+    orders = _order_flip(orders, rng)
+    return Population(orders, _swap(orders, candidates, rng))
+
+
+def _order_flip(orders: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """Every place is exchanged with a random place with probability 1/d."""
+    count, num_columns = orders.shape
+    orders = orders.copy()
+    flips = rng.random((count, num_columns)) < 1 / num_columns
+    others = rng.integers(num_columns, size=(count, num_columns))
+    for place in range(num_columns):
+        rows = np.flatnonzero(flips[:, place])
+        other = others[rows, place]
+        orders[rows, place], orders[rows, other] = orders[rows, other], orders[rows, place].copy()
+    return orders
+
+
+def _swap(orders: np.ndarray, candidates: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """Repair, then mutate: candidates that do not precede their child are replaced by free preceding
+    columns, then every candidate is with probability 1/d, in both cases where a column is free."""
+    count, num_columns, degree = candidates.shape
+    candidates = candidates.copy()
+    place = places(orders)
+    precedes = place[:, None, :] < place[:, :, None]  # (N, child, column)
+    free = precedes.copy()
+    np.put_along_axis(free, candidates, False, axis=2)
+    for only_invalid in (True, False):
+        for slot in range(degree):
+            current = candidates[:, :, slot]
+            valid = np.take_along_axis(precedes, current[:, :, None], 2)[:, :, 0]
+            wanted = ~valid if only_invalid else rng.random((count, num_columns)) < 1 / num_columns
+            person, child = np.nonzero(wanted & free.any(axis=2))
+            keys = rng.random((len(person), num_columns)) * free[person, child]
+            new = keys.argmax(axis=1)
+            old = current[person, child]
+            free[person, child, old] = precedes[person, child, old]  # given back if it could be a parent
+            free[person, child, new] = False
+            candidates[person, child, slot] = new
+    return candidates

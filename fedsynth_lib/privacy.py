@@ -1,0 +1,235 @@
+"""From what was released to epsilon: mechanisms, accounting, calibration.
+
+Everything is said about one record, added or removed. The accountant is Renyi DP
+(Mironov 2017) with the conversion of Canonne, Kamath and Steinke (2020, proposition 12),
+which for Gaussian noise alone is the tight conversion of zCDP; releases with pure
+epsilon are also added up as such, and the smaller total counts.
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import asdict
+from functools import lru_cache
+
+import numpy as np
+from scipy.optimize import brentq, minimize_scalar
+from scipy.stats import norm
+
+from fedsynth_lib.interface import BadInput, Charge, Privacy, Relation
+
+# Renyi orders: dense near 1 (large epsilon), reaching far (small epsilon with small delta).
+ORDERS = np.concatenate(
+    [
+        1 + np.geomspace(0.005, 1, 60),
+        np.arange(21, 120) / 10,
+        np.arange(24, 128) / 2,
+        np.round(np.geomspace(64, 20000, 160)),
+    ]
+)
+
+
+class BudgetExceeded(BadInput):
+    """A run would spend, or has spent, more than it was allowed."""
+
+
+# --- mechanisms -----------------------------------------------------------------------------------------------
+
+
+def discrete_laplace_share(
+    scale: float, num_shares: int, shape: tuple[int, ...], *, rng: np.random.Generator
+) -> np.ndarray:
+    """One of `num_shares` integer shares whose sum is discrete Laplace noise; int64 of `shape`.
+
+    The sum X has P(X = x) proportional to exp(-|x| / scale). A geometric variable is the sum of
+    K negative binomial ones of size 1/K, and discrete Laplace noise is the difference of two
+    geometric ones, so K clients can make it together while none knows it, and a plain secure
+    sum suffices (the squares of Rastogi and Nath 2010, which the work names, need more).
+    Integers, because floating-point Laplace noise leaks through its rounding (Mironov 2012).
+    """
+    stop = -np.expm1(-1 / scale)
+    draw = rng.negative_binomial(1 / num_shares, stop, size=(2, *shape))
+    return draw[0] - draw[1]
+
+
+def laplace_by_squares(
+    scale: float, num_shares: int, shape: tuple[int, ...], *, rng: np.random.Generator
+) -> np.ndarray:
+    """Laplace noise of `scale` as the published protocol makes it (DLPA): N1^2 + N2^2 - N3^2 - N4^2.
+
+    Every client contributes to each N_i a normal part of VARIANCE scale / (2 num_shares); the parts
+    are added before squaring. Kept to teach and to test; runs use `discrete_laplace_share`.
+    """
+    parts = rng.normal(0, np.sqrt(scale / (2 * num_shares)), size=(num_shares, 4, *shape))
+    first, second, third, fourth = parts.sum(axis=0) ** 2
+    return first + second - third - fourth
+
+
+def gaussian(values: np.ndarray, *, noise_multiplier: float, l2_sensitivity: float, rng: np.random.Generator):
+    """`values` plus normal noise of standard deviation noise_multiplier * l2_sensitivity."""
+    return values + rng.normal(0, noise_multiplier * l2_sensitivity, np.shape(values))
+
+
+def exponential(scores: np.ndarray, *, noise_multiplier: float, sensitivity: float, rng: np.random.Generator) -> int:
+    """The index chosen with P proportional to exp(scores / (noise_multiplier * sensitivity)).
+
+    The Gumbel form of the exponential mechanism; it costs epsilon = 2 / noise_multiplier, where
+    `sensitivity` bounds how far one record moves any one score.
+    """
+    return int(np.argmax(scores + rng.gumbel(0, noise_multiplier * sensitivity, len(scores))))
+
+
+# --- accounting -----------------------------------------------------------------------------------------------
+
+
+def pure_epsilon(charge: Charge) -> float:
+    """What one repetition of the charge costs as pure epsilon; infinite where it has none."""
+    if charge.noise <= 0:
+        return np.inf
+    return {"laplace": 1, "exponential": 2}.get(charge.mechanism, np.inf) / charge.noise
+
+
+def rdp(charge: Charge, orders: np.ndarray = ORDERS) -> np.ndarray:
+    """The charge's Renyi divergence bound at each order, all repetitions included."""
+    if charge.noise <= 0:
+        return np.full(len(orders), np.inf)
+    if charge.mechanism == "gaussian" and charge.rate < 1:
+        return charge.times * _sampled_gaussian(charge.rate, charge.noise, tuple(orders))
+    if charge.mechanism == "gaussian":
+        return charge.times * orders / (2 * charge.noise**2)
+    epsilon = pure_epsilon(charge)
+    # Randomised response is the worst pure-epsilon mechanism, and discrete Laplace noise at
+    # sensitivity 1 attains it, so Mironov's smaller curve for continuous Laplace must not be used here.
+    log_p, log_q = -np.logaddexp(0, -epsilon), -np.logaddexp(0, epsilon)
+    worst = np.logaddexp(orders * log_p + (1 - orders) * log_q, orders * log_q + (1 - orders) * log_p) / (orders - 1)
+    if charge.mechanism == "exponential":  # bounded range: epsilon^2 / 8 zCDP (Cesar and Rogers 2021)
+        worst = np.minimum(worst, orders * epsilon**2 / 8)
+    return charge.times * worst
+
+
+@lru_cache(maxsize=256)
+def _sampled_gaussian(rate: float, noise: float, orders: tuple[float, ...]) -> np.ndarray:
+    """One Poisson-sampled Gaussian step by Opacus, at the orders where its series is quick and stable."""
+    from opacus.accountants.analysis.rdp import compute_rdp  # slow to import, needed for sampled runs only
+
+    grid = np.array(orders)
+    usable = (grid >= 1.1) & (grid <= 256) & ((grid < 12) | (grid == np.round(grid)))
+    curve = np.full(len(grid), np.inf)
+    curve[usable] = compute_rdp(q=rate, noise_multiplier=noise, steps=1, orders=grid[usable])
+    return np.where(np.isnan(curve), np.inf, curve)  # a bound that could not be computed proves nothing
+
+
+def rdp_to_epsilon(curve: np.ndarray, delta: float, orders: np.ndarray = ORDERS) -> float:
+    """The smallest epsilon that the curve proves at `delta` (Canonne, Kamath, Steinke 2020, prop. 12)."""
+    if delta <= 0:
+        return np.inf
+    curve = np.where(np.isnan(curve), np.inf, curve)
+    epsilon = curve + np.log1p(-1 / orders) - (np.log(delta) + np.log(orders)) / (orders - 1)
+    return float(max(0.0, epsilon.min()))
+
+
+def zcdp_to_epsilon(rho: float, delta: float) -> float:
+    """Tight epsilon of rho-zCDP at `delta`: the same conversion, minimised over every real order."""
+
+    def epsilon(log_excess: float) -> float:
+        order = 1 + np.exp(log_excess)
+        return rho * order + np.log1p(-1 / order) - (np.log(delta) + np.log(order)) / (order - 1)
+
+    return max(0.0, minimize_scalar(epsilon, bounds=(-12, 20), method="bounded", options={"xatol": 1e-10}).fun)
+
+
+def epsilon_to_zcdp(epsilon: float, delta: float) -> float:
+    """The largest rho whose tight conversion stays at or below epsilon."""
+    low, high = 0.0, epsilon  # rho <= epsilon since the conversion never goes below rho
+    for _ in range(100):
+        middle = (low + high) / 2
+        low, high = (middle, high) if zcdp_to_epsilon(middle, delta) <= epsilon else (low, middle)
+    return low
+
+
+def _compose(charges: list[Charge], delta: float) -> float:
+    """Epsilon at `delta` of charges about the same record."""
+    if not charges:
+        return 0.0
+    total = rdp_to_epsilon(sum(rdp(charge) for charge in charges), delta)
+    pure = [charge for charge in charges if np.isfinite(pure_epsilon(charge))]
+    rest = [charge for charge in charges if not np.isfinite(pure_epsilon(charge))]
+    added_up = sum(pure_epsilon(charge) * charge.times for charge in pure)
+    if rest:
+        added_up += rdp_to_epsilon(sum(rdp(charge) for charge in rest), delta)
+    return min(total, added_up)
+
+
+def as_relation(charges: Iterable[Charge], relation: Relation) -> list[Charge]:
+    """The charges as the relation sees them; they are recorded for adding or removing a record.
+
+    Replacing a record is removing one and adding one: the sensitivity doubles (triangle
+    inequality), that is, the noise multiplier halves. Poisson sampling has no such shortcut.
+    """
+    charges = list(charges)
+    if relation == "add_remove":
+        return charges
+    if any(charge.rate < 1 for charge in charges):
+        raise BadInput("relation 'replace_one' has no accounting under Poisson sampling: use 'add_remove'.")
+    return [Charge(**{**asdict(charge), "noise": charge.noise / 2}) for charge in charges]
+
+
+def epsilon_of(charges: Iterable[Charge], delta: float = 0.0, relation: Relation = "add_remove") -> float:
+    """Epsilon of the noisy releases among `charges`, at `delta`.
+
+    A record belongs to one client, so clients compose in parallel: the largest client counts,
+    not the sum. Charges without a client concern every record. Unprotected releases have no
+    epsilon; they do not enter here and are listed by `statement`.
+    """
+    noisy = [charge for charge in as_relation(charges, relation) if charge.protected]
+    clients = {charge.client for charge in noisy if charge.client is not None} or {None}
+    return max(_compose([c for c in noisy if c.client in (None, client)], delta) for client in clients)
+
+
+def calibrate(plan: Callable[[float], list[Charge]], privacy: Privacy) -> float:
+    """The smallest noise multiplier whose plan stays within the budget (never above it; within 1e-9).
+
+    Raises BadInput when no multiplier up to 1e9 does, for instance Gaussian noise with delta 0.
+    """
+
+    def spent(multiplier: float) -> float:
+        return epsilon_of(plan(multiplier), privacy.delta, privacy.relation)
+
+    low, high = 1e-6, 1e9
+    if spent(high) > privacy.epsilon:
+        raise BadInput(
+            f"no amount of noise reaches epsilon {privacy.epsilon} at delta {privacy.delta}: "
+            "raise epsilon, or give a delta above 0 if the method draws Gaussian noise."
+        )
+    while high / low > 1 + 1e-10:
+        middle = np.sqrt(low * high)
+        low, high = (low, middle) if spent(middle) <= privacy.epsilon else (middle, high)
+    return float(high)
+
+
+def check_budget(charges: Iterable[Charge], privacy: Privacy, *, when: str) -> None:
+    """Raise BudgetExceeded if the noisy releases cost more than the budget."""
+    if privacy.epsilon is None:
+        return
+    spent = epsilon_of(charges, privacy.delta, privacy.relation)
+    if spent > privacy.epsilon * (1 + 1e-6):
+        raise BudgetExceeded(
+            f"{when} epsilon {spent:.4g} would be spent of a budget of {privacy.epsilon:g} (delta {privacy.delta:g}): "
+            "raise noise_multiplier or epsilon, or leave noise_multiplier out to have it calibrated."
+        )
+
+
+def exact_gaussian_epsilon(charges: Iterable[Charge], delta: float) -> float | None:
+    """Exact epsilon when every noisy release is unsampled Gaussian (Balle and Wang 2018), else None.
+
+    Gaussian releases compose to one Gaussian release with mu^2 the sum of 1 / noise^2.
+    """
+    noisy = [charge for charge in charges if charge.protected]
+    if not noisy or delta <= 0 or any(c.mechanism != "gaussian" or c.rate < 1 or c.noise <= 0 for c in noisy):
+        return None
+    clients = {charge.client for charge in noisy if charge.client is not None} or {None}
+    mu = max(np.sqrt(sum(c.times / c.noise**2 for c in noisy if c.client in (None, k))) for k in clients)
+
+    def excess(epsilon: float) -> float:
+        tail = np.exp(epsilon + norm.logcdf(-mu / 2 - epsilon / mu))
+        return norm.cdf(mu / 2 - epsilon / mu) - tail - delta
+
+    return 0.0 if excess(0.0) <= 0 else float(brentq(excess, 0, mu**2 / 2 + 40 * mu))

@@ -1,0 +1,128 @@
+"""The three settings: central, local, federated. Federation is the general case.
+
+    federated   many clients, one model
+    central     one client that holds all rows
+    local       each client alone: one run per client
+
+The budget is checked against the method's promise before a row is encoded, and after every
+round against what was really released.
+"""
+
+import time
+from collections.abc import Callable, Sequence
+from types import ModuleType
+from typing import Any, Literal
+
+import numpy as np
+
+from fedsynth_lib import flower_app
+from fedsynth_lib.interface import BadInput, Charge, Domain, Privacy, Run, stream
+from fedsynth_lib.privacy import BudgetExceeded, calibrate, check_budget, epsilon_of
+from fedsynth_lib.statement import statement
+from fedsynth_lib.tables import Table
+
+RUNTIMES: dict[str, Callable] = {"in_process": flower_app.run_in_process, "ray": flower_app.run_with_ray}
+
+
+def federated(
+    method: ModuleType,
+    table: Table,
+    parts: Sequence[np.ndarray],
+    *,
+    config: Any = None,
+    privacy: Privacy | None = None,
+    seed: int = 0,
+    num_rows: int | None = None,
+    runtime: Literal["in_process", "ray"] = "in_process",
+) -> Run:
+    """Train `method` over clients and sample a synthetic table.
+
+    method: a module that follows the contract in `interface.py`.
+    parts: row positions of each client, disjoint (see `partition.py`).
+    privacy: the guarantee asked for; None or epsilon None means no noise.
+    num_rows: synthetic rows; as many as the clients hold together if None.
+    Raises BadInput for clients without rows or overlapping clients, BudgetExceeded
+    before any row is encoded if the plan would cost more than the budget.
+    """
+    begin = time.perf_counter()
+    config = method.Config() if config is None else config
+    privacy = Privacy() if privacy is None else privacy
+    _check_parts(parts, len(table.frame), table.key)
+    encoder = method.encoder(table.schema, config)
+    domain = encoder.domain
+
+    multiplier = noise_for(method, domain, [len(part) for part in parts], config, privacy)
+    rows = [encoder.transform(table.frame.iloc[part]) for part in parts]
+    job = flower_app.Job(method, config, domain, multiplier, seed, len(parts), privacy.noise_seed)
+    outcome = flower_app.Outcome()
+
+    def refuse_overspending(number: int, charges: list[Charge]) -> None:
+        check_budget(charges, privacy, when=f"by round {number}")
+
+    server = flower_app.server_app(job, outcome, refuse_overspending)
+    RUNTIMES[runtime](server, flower_app.client_app(job, lambda index: rows[index]), len(parts))
+
+    num_rows = sum(len(part) for part in parts) if num_rows is None else num_rows
+    codes = method.sample(outcome.state, num_rows, config=config, rng=stream(seed, "sample"))
+    return Run(
+        state=outcome.state,
+        synthetic=encoder.inverse(codes, rng=stream(seed, "decode")),
+        statement=statement(outcome.charges, privacy, public_inputs=PUBLIC, method=method.__name__.rpartition(".")[2]),
+        seconds=time.perf_counter() - begin,
+        bytes_up=outcome.bytes("up"),
+        bytes_down=outcome.bytes("down"),
+        traffic=outcome.traffic,
+    )
+
+
+PUBLIC = (
+    "the schema: column names, declared ranges and categories",
+    "the number of rows of each client",
+    "the hyper-parameters",
+)
+
+
+def central(method: ModuleType, table: Table, **options: Any) -> Run:
+    """One client that holds the whole table; options as for `federated`."""
+    return federated(method, table, [np.arange(len(table.frame))], **options)
+
+
+def local(method: ModuleType, table: Table, parts: Sequence[np.ndarray], *, seed: int = 0, **options: Any) -> list[Run]:
+    """Every client alone, each with the whole budget; one Run per client, in order."""
+    own = [int(stream(seed, "local", index).integers(2**31)) for index in range(len(parts))]
+    return [federated(method, table, [part], seed=s, **options) for part, s in zip(parts, own, strict=True)]
+
+
+def noise_for(
+    method: ModuleType, domain: Domain, client_rows: Sequence[int], config: Any, privacy: Privacy
+) -> float | None:
+    """The noise multiplier of a run: calibrated to the budget once for all rounds, or the given one if it fits.
+
+    client_rows: rows of each client. Raises BudgetExceeded if the given multiplier is too small.
+    """
+
+    def worst_plan(multiplier: float) -> list[Charge]:
+        plans = [method.plan(multiplier, domain, rows, config) for rows in sorted(set(client_rows))]
+        return max(plans, key=lambda plan: epsilon_of(plan, privacy.delta)) if len(plans) > 1 else plans[0]
+
+    if privacy.epsilon is None:
+        return privacy.noise_multiplier
+    if privacy.noise_multiplier is None:
+        return calibrate(worst_plan, privacy)
+    check_budget(worst_plan(privacy.noise_multiplier), privacy, when="before the first round it is clear that")
+    return privacy.noise_multiplier
+
+
+def _check_parts(parts: Sequence[np.ndarray], num_rows: int, name: str) -> None:
+    """Clients must be non-empty and disjoint: parallel composition rests on it."""
+    for index, part in enumerate(parts):
+        if len(part) == 0:
+            raise BadInput(f"{name}: client {index} has no rows; use fewer clients or another partition.")
+    together = np.concatenate(parts) if len(parts) else np.array([], int)
+    if len(together) == 0:
+        raise BadInput(f"{name}: there are no clients; give at least one array of row positions.")
+    if together.min() < 0 or together.max() >= num_rows or len(np.unique(together)) < len(together):
+        raise BadInput(f"{name}: clients share rows or point outside the table; give disjoint row positions.")
+
+
+__all__ = ["BudgetExceeded", "central", "federated", "local", "noise_for"]

@@ -1,0 +1,105 @@
+"""The privacy statement of a run: what is guaranteed, to whom, on which assumptions, and every release.
+
+A dict that saves as JSON, and the same as a table to read.
+"""
+
+from collections.abc import Iterable
+
+import numpy as np
+import pandas as pd
+from pandas.io.formats.style import Styler
+
+from fedsynth_lib.interface import Charge, Privacy
+from fedsynth_lib.privacy import epsilon_of, exact_gaussian_epsilon
+
+
+def statement(charges: Iterable[Charge], privacy: Privacy, *, public_inputs: Iterable[str] = (), method: str = ""):
+    """The run's privacy statement: what is guaranteed, to whom, on which assumptions, and every release.
+
+    Equal releases of several clients or rounds share an entry; nothing is left out. `epsilon` is None
+    when anything was released unprotected: there is then no guarantee for the run as a whole, and
+    `epsilon_protected` speaks of the noisy releases alone.
+    """
+    charges = list(charges)
+    unprotected = sorted({charge.what for charge in charges if charge.mechanism == "unprotected"})
+    spent = epsilon_of(charges, privacy.delta)
+    return {
+        "method": method,
+        "unit": "one record",
+        "relation": "add or remove one record",
+        "delta": privacy.delta,
+        "adversary": "whoever sees the synthetic rows, and an honest-but-curious server that sees what crosses the "
+        "wire; other clients do not collude; secure summation is simulated in one process",
+        "public_inputs": [*public_inputs, *sorted({c.what for c in charges if c.mechanism == "public"})],
+        "sampler": "poisson" if any(charge.rate < 1 for charge in charges) else "all rows in every release",
+        "entries": _entries(charges),
+        "unprotected": unprotected,
+        "epsilon": None if unprotected else spent,
+        "epsilon_protected": spent,
+        "epsilon_replace_one": _replace_one(charges, privacy.delta),
+        "budget": privacy.epsilon,
+        "budget_relation": privacy.relation,
+        "accountant": "Renyi DP (Canonne-Kamath-Steinke conversion) and pure composition, the smaller",
+        "cross_check_epsilon": exact_gaussian_epsilon(charges, privacy.delta),
+        "seed_policy": "noise derived from the run's seed: repeatable, and no guarantee towards whoever knows the seed"
+        if privacy.noise_seed == "run"
+        else "noise from the operating system's entropy: not repeatable, fit for release",
+        "not_covered": "choice of hyper-parameters; floating-point attacks on Gaussian noise (Laplace is integer)",
+    }
+
+
+def _entries(charges: list[Charge]) -> list[dict]:
+    """Charges grouped by everything but round and client, in order of first appearance."""
+    grouped: dict[tuple, dict] = {}
+    for charge in charges:
+        key = (charge.what, charge.mechanism, charge.noise, charge.sensitivity, charge.rate)
+        entry = grouped.setdefault(key, {"count": {}, "rounds": set(), "clients": set()})
+        entry["count"][charge.client] = entry["count"].get(charge.client, 0) + charge.times
+        entry["rounds"].add(charge.round)
+        entry["clients"].add(charge.client)
+    return [
+        {
+            "what": what,
+            "mechanism": mechanism,
+            "sensitivity": sensitivity,
+            "noise_multiplier": noise,
+            "scale": noise * sensitivity,
+            "rate": rate,
+            "count": max(entry["count"].values()),
+            "rounds": sorted(entry["rounds"]),
+            "clients": sorted(entry["clients"] - {None}) or "all",
+        }
+        for (what, mechanism, noise, sensitivity, rate), entry in grouped.items()
+    ]
+
+
+def _replace_one(charges: list[Charge], delta: float) -> float | None:
+    """Epsilon for replacing a record, for readers who compare with works that bound that; None if unknown."""
+    if any(charge.rate < 1 for charge in charges):
+        return None
+    return epsilon_of(charges, delta, "replace_one")
+
+
+def statement_table(statement: dict) -> Styler:
+    """The statement as a table to read, one line a release; unprotected releases stand in red."""
+    frame = pd.DataFrame(statement["entries"]).rename(columns={"what": "release"})
+    if frame.empty:
+        frame = pd.DataFrame([{"release": "nothing", "mechanism": "public"}])
+    for name in ("rounds", "clients"):
+        if name in frame:
+            frame[name] = [v if isinstance(v, str) else _ranges(v) for v in frame[name]]
+    epsilon = statement["epsilon"]
+    total = "none for the run as a whole" if epsilon is None else f"{epsilon:.4g}"
+    caption = (
+        f"epsilon {total} (noisy releases alone: {statement['epsilon_protected']:.4g}), delta {statement['delta']:g}, "
+        f"unit {statement['unit']}, {statement['relation']}"
+    )
+    style = frame.style.hide(axis="index").set_caption(caption).format(precision=3)
+    red = ["color: #b00020; font-weight: bold" if m == "unprotected" else "" for m in frame["mechanism"]]
+    return style.apply(lambda column: red, axis=0)
+
+
+def _ranges(numbers: list[int]) -> str:
+    """[0, 1, 2, 5] as '0-2, 5'."""
+    runs = np.split(np.array(numbers), np.flatnonzero(np.diff(numbers) != 1) + 1)
+    return ", ".join(str(run[0]) if len(run) == 1 else f"{run[0]}-{run[-1]}" for run in runs)

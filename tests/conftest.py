@@ -1,0 +1,47 @@
+"""A small mixed table with a known dependence, shared by the tests."""
+
+import os
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from fedsynth_lib.schema import Column, Schema
+from fedsynth_lib.tables import Table
+
+SCHEMA = Schema(
+    (
+        Column("age", "numeric", low=18, high=90, integer=True),
+        Column("weight", "numeric", low=40.0, high=160.0),
+        Column("smokes", "categorical", categories=("no", "yes")),
+        Column("region", "categorical", categories=("north", "east", "south", "west")),
+        Column("ill", "categorical", categories=("no", "yes")),
+    ),
+    target="ill",
+)
+
+
+def make_frame(num_rows: int, seed: int = 0) -> pd.DataFrame:
+    """Rows in which age, smoking and weight drive `ill`, and region stands apart."""
+    rng = np.random.default_rng(seed)
+    age = rng.integers(18, 91, num_rows)
+    smokes = rng.random(num_rows) < 0.3
+    weight = np.clip(60 + 0.3 * age + rng.normal(0, 10, num_rows), 40, 160)
+    ill = rng.random(num_rows) < 1 / (1 + np.exp(6 - 0.08 * age - 2 * smokes))
+    codes = {"smokes": smokes, "region": rng.integers(0, 4, num_rows), "ill": ill}
+    columns = {"age": age, "weight": weight}
+    for name, code in codes.items():
+        columns[name] = pd.Categorical.from_codes(code.astype(int), categories=list(SCHEMA[name].categories))
+    return pd.DataFrame(columns)[list(SCHEMA.names)]
+
+
+@pytest.fixture(scope="session")
+def schema() -> Schema:
+    return SCHEMA
+
+
+@pytest.fixture(scope="session")
+def table() -> Table:
+    return Table("toy", make_frame(1200), SCHEMA, data="own", digest="toy")

@@ -1,0 +1,162 @@
+"""Every registered method keeps the promises, and methods broken on purpose are caught."""
+
+import zlib
+from types import SimpleNamespace
+
+import numpy as np
+import promises
+import pytest
+
+from fedsynth_lib import settings
+from fedsynth_lib.encode import bins_from_rows
+from fedsynth_lib.interface import BadInput, Privacy
+from fedsynth_lib.methods import METHODS, bayesian_network, independent
+from fedsynth_lib.privacy import BudgetExceeded, epsilon_of
+
+methods = pytest.mark.parametrize("method", METHODS.values(), ids=METHODS)
+
+
+def broken(method, **replaced):
+    """A copy of the method with some verbs exchanged."""
+    verbs = ("VERSION", "Config", "encoder", "plan", "start", "client_step", "server_step", "sample")
+    return SimpleNamespace(__name__="broken", **{**{verb: getattr(method, verb) for verb in verbs}, **replaced})
+
+
+@methods
+def test_contract(method):
+    promises.follows_the_contract(method)
+
+
+@methods
+@pytest.mark.parametrize(
+    "promise",
+    [
+        promises.keeps_columns,
+        promises.repeats_with_its_seed,
+        promises.one_client_is_central,
+        promises.spends_what_it_planned,
+        promises.noise_reaches_the_state,
+    ],
+    ids=lambda promise: promise.__name__,
+)
+def test_promises(promise, method, table):
+    promise(method, table)
+
+
+@methods
+def test_encoders_ignore_rows(method, table):
+    promises.encoder_ignores_rows(lambda frame: method.encoder(table.schema, method.Config()), table)
+
+
+def test_private_structure_spends_what_it_planned(table):
+    promises.spends_what_it_planned(bayesian_network, table, bayesian_network.Config(private_structure=True))
+
+
+# --- positive controls: each classic mistake must be caught ---
+
+
+def test_noise_left_out_is_caught(table):
+    def silent(state, client, config, noise, rng):
+        return independent.client_step(state, client, config, None, rng)  # charged by the server all the same
+
+    with pytest.raises(AssertionError, match="noise"):
+        promises.noise_reaches_the_state(broken(independent, client_step=silent), table)
+
+
+def test_a_reset_accountant_is_caught(table):
+    def forgetful(state, updates, config, noise, rng):
+        state, charges = independent.server_step(state, updates, config, noise, rng)
+        first = not np.any(state.get("seen", 0))
+        return {**state, "seen": np.array(1)}, charges if first else []
+
+    config = independent.Config(rounds=5)
+    promises.spends_what_it_planned(independent, table, config)
+    with pytest.raises(AssertionError, match=r"0\.(2|19999)"):
+        promises.spends_what_it_planned(broken(independent, server_step=forgetful), table, config)
+
+
+def test_an_encoder_that_learns_its_range_is_caught(table):
+    with pytest.raises(AssertionError):
+        promises.encoder_ignores_rows(lambda frame: bins_from_rows(frame, table.schema), table)
+
+
+def test_spending_more_than_planned_stops_the_run(table):
+    def greedy(state, updates, config, noise, rng):
+        state, charges = independent.server_step(state, updates, config, noise, rng)
+        return state, charges * 2
+
+    with pytest.raises(BudgetExceeded, match=r"by round 0 epsilon 2 would be spent of a budget of 1"):
+        settings.central(broken(independent, server_step=greedy), table, privacy=Privacy(1.0))
+
+
+def test_overspending_is_refused_before_rows_are_touched(table):
+    class Untouchable:
+        def __init__(self, frame):
+            self.frame = frame
+
+        def __len__(self):
+            return len(self.frame)
+
+        def __getattr__(self, name):
+            raise AssertionError(f"rows were touched: {name}")
+
+    guarded = SimpleNamespace(key="toy", frame=Untouchable(table.frame), schema=table.schema)
+    with pytest.raises(BudgetExceeded, match="before the first round"):
+        settings.central(independent, guarded, privacy=Privacy(1.0, noise_multiplier=0.5))
+    run = settings.central(independent, table, privacy=Privacy(1.0, noise_multiplier=2.0))
+    assert run.statement["epsilon"] == pytest.approx(0.5)
+
+
+# --- settings ---
+
+
+def test_local_runs_each_client_alone_with_the_whole_budget(table):
+    runs = settings.local(independent, table, promises.thirds(table), privacy=Privacy(0.7), seed=1)
+    assert [len(run.synthetic) for run in runs] == [400, 400, 400]
+    assert all(run.statement["epsilon"] == pytest.approx(0.7) for run in runs)
+    assert not runs[0].synthetic.equals(runs[1].synthetic)
+
+
+def test_clients_pay_in_parallel(table):
+    parts = promises.thirds(table)
+    one = settings.federated(independent, table, parts[:1], privacy=Privacy(0.7), seed=1)
+    three = settings.federated(independent, table, parts, privacy=Privacy(0.7), seed=1)
+    assert one.statement["epsilon"] == pytest.approx(three.statement["epsilon"])
+
+
+@pytest.mark.parametrize(
+    "parts, message",
+    [
+        ([np.arange(5), np.arange(0)], "client 1 has no rows"),
+        ([np.arange(5), np.arange(4, 9)], "share rows"),
+        ([np.arange(5000)], "outside the table"),
+        ([], "no clients"),
+    ],
+)
+def test_bad_partitions_are_refused(table, parts, message):
+    with pytest.raises(BadInput, match=message):
+        settings.federated(independent, table, parts)
+
+
+def test_a_release_can_use_fresh_noise(table):
+    said = [settings.central(independent, table, privacy=Privacy(1.0, noise_seed=None), seed=1) for _ in range(2)]
+    assert not said[0].synthetic.equals(said[1].synthetic)
+    assert "not repeatable" in said[0].statement["seed_policy"]
+
+
+@methods
+def test_version_pins_the_output(method, table):
+    """Cached and committed rows rest on VERSION: if this digest changes, raise it and note the new digest."""
+    rows = method.encoder(table.schema, method.Config()).transform(
+        settings.federated(method, table, promises.thirds(table), privacy=Privacy(2.0), seed=11).synthetic
+    )
+    assert (method.VERSION, zlib.crc32(rows.tobytes())) == {
+        independent: (1, 3621204349),
+        bayesian_network: (1, 3871842969),
+    }[method]
+
+
+def test_plans_scale_inversely_with_the_multiplier():
+    domain = bayesian_network.Domain(tuple("abcde"), (2, 3, 4, 5, 6))
+    for config in (bayesian_network.Config(), bayesian_network.Config(private_structure=True)):
+        assert epsilon_of(bayesian_network.plan(0.25, domain, 10, config)) == pytest.approx(4.0)

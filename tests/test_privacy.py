@@ -1,0 +1,197 @@
+"""Mechanisms, accounting and calibration against closed forms, exact values and brute force."""
+
+import itertools
+
+import numpy as np
+import pytest
+from opacus.accountants import RDPAccountant
+from scipy.stats import chisquare, kstest, laplace, norm
+
+from fedsynth_lib import privacy as p
+from fedsynth_lib.interface import BadInput, Charge, Privacy, stamp
+from fedsynth_lib.statement import statement, statement_table
+
+
+def laplace_charge(epsilon, times=1, client=None):
+    return Charge("x", "laplace", noise=1 / epsilon, times=times, client=client)
+
+
+def gaussian_charge(sigma, times=1, client=None, rate=1.0):
+    return Charge("x", "gaussian", noise=sigma, times=times, client=client, rate=rate)
+
+
+# --- mechanisms ---
+
+
+@pytest.mark.parametrize("scale, shares", [(0.5, 1), (3.0, 4), (20.0, 10)])
+def test_shares_add_up_to_discrete_laplace(scale, shares):
+    draws = sum(
+        p.discrete_laplace_share(scale, shares, (100_000,), rng=np.random.default_rng(k)) for k in range(shares)
+    )
+    edge = int(4 * scale) + 1
+    values = np.arange(-edge, edge + 1)
+    stop = np.exp(-1 / scale)
+    mass = (1 - stop) / (1 + stop) * stop ** np.abs(values)
+    seen = np.array([(draws == value).sum() for value in values])
+    expected = np.append(mass, 1 - mass.sum()) * len(draws)
+    assert chisquare(np.append(seen, len(draws) - seen.sum()), expected).pvalue > 1e-3
+
+
+def test_published_squares_are_laplace_only_with_variance_half_the_scale():
+    draws = p.laplace_by_squares(4.0, 5, (50_000,), rng=np.random.default_rng(1))
+    assert kstest(draws, laplace(scale=4.0).cdf).pvalue > 1e-3
+    rng = np.random.default_rng(1)  # the other reading of Gauss(0, s / 2): s / 2 as the standard deviation
+    misread = rng.normal(0, 2.0, (4, 50_000)) ** 2
+    assert kstest(misread[0] + misread[1] - misread[2] - misread[3], laplace(scale=4.0).cdf).pvalue < 1e-6
+
+
+def test_gaussian_has_the_stated_deviation():
+    noisy = p.gaussian(np.zeros(100_000), noise_multiplier=3, l2_sensitivity=2, rng=np.random.default_rng(2))
+    assert kstest(noisy, norm(scale=6).cdf).pvalue > 1e-3
+
+
+def test_exponential_selects_with_the_stated_odds():
+    scores, noise, sensitivity = np.array([0.0, 1.0, 3.0]), 2.0, 0.5
+    rng = np.random.default_rng(3)
+    chosen = [p.exponential(scores, noise_multiplier=noise, sensitivity=sensitivity, rng=rng) for _ in range(20_000)]
+    odds = np.exp(scores / (noise * sensitivity))
+    assert chisquare(np.bincount(chosen, minlength=3), odds / odds.sum() * len(chosen)).pvalue > 1e-3
+
+
+# --- accounting ---
+
+
+def test_pure_epsilons_add_up_exactly():
+    assert p.epsilon_of([laplace_charge(0.1, times=11), laplace_charge(0.5)]) == pytest.approx(1.6, rel=1e-12)
+    assert p.epsilon_of([Charge("x", "exponential", noise=4.0, times=3)]) == pytest.approx(1.5)
+
+
+def test_many_small_pure_releases_cost_less_at_a_delta():
+    many = [laplace_charge(0.01, times=10_000)]
+    assert p.epsilon_of(many) == pytest.approx(100)
+    # zCDP by hand: 10,000 releases of epsilon^2 / 2
+    assert p.epsilon_of(many, 1e-6) == pytest.approx(p.zcdp_to_epsilon(0.5, 1e-6), rel=1e-3)
+
+
+def test_laplace_bound_covers_discrete_noise():
+    """The Renyi divergence of discrete Laplace noise moved by its sensitivity, summed term by term."""
+    scale, order = 2.0, 8.0
+    x = np.arange(-400, 401)
+    log_mass = -np.abs(x) / scale + np.log(np.tanh(1 / (2 * scale)))
+    moved = -np.abs(x - 1) / scale + np.log(np.tanh(1 / (2 * scale)))
+    exact = np.log(np.exp(order * log_mass + (1 - order) * moved).sum()) / (order - 1)
+    bound = p.rdp(Charge("x", "laplace", noise=scale), np.array([order]))[0]
+    continuous = np.log(
+        order / (2 * order - 1) * np.exp((order - 1) / scale) + (order - 1) / (2 * order - 1) * np.exp(-order / scale)
+    ) / (order - 1)
+    assert exact == pytest.approx(bound, rel=1e-9)
+    assert continuous < exact  # the textbook curve for continuous noise would have been too small
+
+
+@pytest.mark.parametrize("sigma, times", [(0.7, 1), (5.0, 10), (40.0, 1000)])
+def test_gaussian_is_zcdp_and_never_below_the_exact_value(sigma, times):
+    charges = [gaussian_charge(sigma, times)]
+    epsilon = p.epsilon_of(charges, 1e-5)
+    assert epsilon == pytest.approx(p.zcdp_to_epsilon(times / (2 * sigma**2), 1e-5), rel=1e-3)
+    exact = p.exact_gaussian_epsilon(charges, 1e-5)
+    assert exact < epsilon < 1.25 * exact
+
+
+def test_exact_gaussian_epsilon_has_the_stated_delta():
+    epsilon, sigma = p.exact_gaussian_epsilon([gaussian_charge(2.0)], 1e-4), 2.0
+    x = np.linspace(-30, 30, 2_000_001)
+    gap = norm.pdf(x, 1, sigma) - np.exp(epsilon) * norm.pdf(x, 0, sigma)
+    assert np.trapezoid(np.maximum(gap, 0), x) == pytest.approx(1e-4, rel=1e-4)
+
+
+def test_zcdp_conversion_inverts():
+    for epsilon in (0.1, 1.0, 8.0):
+        rho = p.epsilon_to_zcdp(epsilon, 1e-5)
+        assert p.zcdp_to_epsilon(rho, 1e-5) == pytest.approx(epsilon, rel=1e-6)
+
+
+def test_sampled_gaussian_agrees_with_opacus_and_rounds_compose_to_one_run():
+    rounds = [c for r in range(5) for c in stamp([gaussian_charge(1.0, 50, rate=0.1)], round=r, client=0)]
+    accountant = RDPAccountant()
+    accountant.history = [(1.0, 0.1, 250)]
+    assert p.epsilon_of(rounds, 1e-5) == pytest.approx(accountant.get_epsilon(1e-5), rel=0.01)
+    assert p.epsilon_of(rounds, 1e-5) == pytest.approx(
+        p.epsilon_of([gaussian_charge(1.0, 250, rate=0.1)], 1e-5), rel=1e-9
+    )
+    assert p.epsilon_of(rounds[:1], 1e-5) < 0.7 * p.epsilon_of(rounds, 1e-5)  # what a reset accountant reports
+
+
+def test_disjoint_clients_cost_the_largest_and_shared_releases_add():
+    charges = [laplace_charge(0.3, client=0), laplace_charge(0.5, client=1), laplace_charge(0.2)]
+    assert p.epsilon_of(charges) == pytest.approx(0.7)
+
+
+def test_replacing_a_record_doubles_pure_epsilon():
+    charges = [laplace_charge(0.3, times=2)]
+    assert p.epsilon_of(charges, relation="replace_one") == pytest.approx(2 * p.epsilon_of(charges))
+    with pytest.raises(BadInput, match="Poisson"):
+        p.epsilon_of([gaussian_charge(1.0, rate=0.5)], 1e-5, "replace_one")
+
+
+def test_noise_left_out_costs_everything():
+    assert p.epsilon_of([Charge("x", "laplace", noise=0.0)]) == np.inf
+    assert p.epsilon_of([gaussian_charge(0.0)], 1e-5) == np.inf
+    assert p.epsilon_of([gaussian_charge(1.0)], delta=0.0) == np.inf
+
+
+# --- a mechanism's loss, by brute force ---
+
+
+@pytest.mark.parametrize("scale", [1.0, 2.5])
+def test_discrete_laplace_loss_on_neighbouring_counts(scale):
+    """The largest log ratio of output probabilities over all neighbours of a two-cell count is the claim."""
+    x = np.arange(-200, 201)
+
+    def log_mass(count):
+        return -np.abs(x - count) / scale
+
+    losses = [
+        np.abs(log_mass(a) - log_mass(b)).max() for a, b in itertools.product(range(4), repeat=2) if abs(a - b) == 1
+    ]
+    assert max(losses) == pytest.approx(p.pure_epsilon(Charge("x", "laplace", noise=scale)))
+
+
+# --- calibration and budget ---
+
+
+@pytest.mark.parametrize("budget", [Privacy(0.5), Privacy(1.6, relation="replace_one"), Privacy(3.0, 1e-5)])
+def test_calibration_meets_the_budget_from_below(budget):
+    multiplier = p.calibrate(lambda m: [Charge("x", "laplace", noise=7 * m, times=7)], budget)
+    spent = p.epsilon_of([Charge("x", "laplace", noise=7 * multiplier, times=7)], budget.delta, budget.relation)
+    assert 0.999 * budget.epsilon < spent <= budget.epsilon
+
+
+def test_calibrating_gaussian_noise_without_delta_is_refused():
+    with pytest.raises(BadInput, match="delta above 0"):
+        p.calibrate(lambda m: [gaussian_charge(m)], Privacy(1.0))
+
+
+@pytest.mark.parametrize("epsilon", [0, -1, float("inf"), float("nan")])
+def test_impossible_budgets_are_refused(epsilon):
+    with pytest.raises(BadInput, match="epsilon"):
+        Privacy(epsilon)
+
+
+# --- the statement ---
+
+
+def test_statement_never_hides_an_unprotected_release():
+    charges = [laplace_charge(1.0), *stamp([Charge("best network", "unprotected")], round=3, client=2)]
+    said = statement(charges, Privacy(1.0))
+    assert said["epsilon"] is None and said["epsilon_protected"] == pytest.approx(1.0)
+    assert said["unprotected"] == ["best network"]
+    html = statement_table(said).to_html()
+    assert "best network" in html and "#b00020" in html and "none for the run as a whole" in html
+
+
+def test_statement_counts_every_release_once_per_record():
+    charges = [c for r in range(4) for k in range(3) for c in stamp([laplace_charge(0.1)], round=r, client=k)]
+    said = statement(charges, Privacy(0.4))
+    (entry,) = said["entries"]
+    assert (entry["count"], entry["rounds"], entry["clients"]) == (4, [0, 1, 2, 3], [0, 1, 2])
+    assert said["epsilon"] == pytest.approx(0.4) and said["epsilon_replace_one"] == pytest.approx(0.8)
