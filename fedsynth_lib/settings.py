@@ -89,8 +89,12 @@ def central(method: ModuleType, table: Table, **options: Any) -> Run:
 
 def local(method: ModuleType, table: Table, parts: Sequence[np.ndarray], *, seed: int = 0, **options: Any) -> list[Run]:
     """Every client alone, each with the whole budget; one Run per client, in order."""
-    own = [int(stream(seed, "local", index).integers(2**31)) for index in range(len(parts))]
-    return [federated(method, table, [part], seed=s, **options) for part, s in zip(parts, own, strict=True)]
+    return [federated(method, table, [part], seed=client_seed(seed, k), **options) for k, part in enumerate(parts)]
+
+
+def client_seed(seed: int, index: int) -> int:
+    """The seed of a client that runs alone: different for every client."""
+    return int(stream(seed, "local", index).integers(2**31))
 
 
 def noise_for(
@@ -125,4 +129,4 @@ def _check_parts(parts: Sequence[np.ndarray], num_rows: int, name: str) -> None:
         raise BadInput(f"{name}: clients share rows or point outside the table; give disjoint row positions.")
 
 
-__all__ = ["BudgetExceeded", "central", "federated", "local", "noise_for"]
+__all__ = ["BudgetExceeded", "central", "client_seed", "federated", "local", "noise_for"]

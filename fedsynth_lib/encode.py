@@ -1,0 +1,182 @@
+"""How a method sees a table: equal-width bins, one-hot columns, label codes.
+
+An encoder is made from the declared schema alone. It never looks at rows, so nothing
+about them can leak through its edges or its levels (see `bins_from_rows` for the
+opposite, which some works do).
+"""
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+import pandas as pd
+
+from fedsynth_lib.interface import BadInput, Domain
+from fedsynth_lib.schema import Column, Schema
+
+
+@dataclass(frozen=True)
+class EqualWidthBins:
+    """Numeric columns in `bins` equal-width bins over [low, high], categorical ones as codes.
+
+    20 bins as in martinez2024 (protocol section 4.1). A bin holds its lower edge, and the
+    last one its upper edge too. An integer column keeps exactly `bins` bins, so some may
+    hold no integer: data never falls there, only noise can put mass on such a bin.
+    """
+
+    schema: Schema
+    bins: int = 20
+
+    def __post_init__(self):
+        if self.bins != int(self.bins) or self.bins < 1:
+            raise BadInput(f"bins is {self.bins}; give a whole number of at least 1.")
+        _ = self.edges  # a range that cannot be cut is said now, not at the first row
+
+    @cached_property
+    def domain(self) -> Domain:
+        levels = (self.bins if c.kind == "numeric" else len(c.categories) for c in self.schema.columns)
+        return Domain(tuple(self.schema.names), tuple(levels))
+
+    @cached_property
+    def edges(self) -> dict[str, np.ndarray]:
+        """The bins + 1 edges of every numeric column."""
+        return {c.name: _edges(c, self.bins) for c in self.schema.columns if c.kind == "numeric"}
+
+    def transform(self, frame: pd.DataFrame) -> np.ndarray:
+        """Level codes, int32 (rows, columns); BadInput for what the schema does not declare."""
+        _check_columns(frame, self.schema)
+        codes = np.empty((len(frame), len(self.schema.columns)), dtype=np.int32)
+        for j, column in enumerate(self.schema.columns):
+            if column.kind == "categorical":
+                codes[:, j] = _category_codes(frame, column)
+            else:
+                inner = self.edges[column.name][1:-1]
+                codes[:, j] = np.searchsorted(inner, _numbers_in_range(frame, column), side="right")
+        return codes
+
+    def inverse(self, rows: np.ndarray, rng: np.random.Generator) -> pd.DataFrame:
+        """Values with the schema's types: a uniform draw inside each chosen bin.
+
+        Integer columns draw uniformly among the integers of the bin; a bin without any
+        gives the integer nearest to it. `transform(inverse(codes))` is `codes` but for those.
+        """
+        rows, levels = np.asarray(rows), np.array(self.domain.levels)
+        if rows.ndim != 2 or rows.shape[1] != len(levels) or not ((rows >= 0) & (rows < levels)).all():
+            raise ValueError(f"codes must be (rows, {len(levels)}) and within the domain's levels")
+        values = {}
+        for codes, column in zip(rows.T, self.schema.columns, strict=True):
+            if column.kind == "categorical":
+                values[column.name] = pd.Categorical.from_codes(codes, categories=list(column.categories))
+            elif column.integer:
+                first, last = _integers(self.edges[column.name])
+                values[column.name] = rng.integers(first[codes], last[codes], endpoint=True)
+            else:
+                values[column.name] = _uniform(self.edges[column.name], codes, rng)
+        return pd.DataFrame(values)
+
+
+def bins_from_rows(frame: pd.DataFrame, schema: Schema, bins: int = 20) -> EqualWidthBins:
+    """Bins over the range that the rows themselves span (the published "global minimum and maximum").
+
+    This range is an UNPROTECTED RELEASE: the smallest and the largest value are single people's,
+    and one outlier moves every edge. Whoever uses it must list it as such in the privacy
+    statement. The bundle itself uses it only as a positive control in tests.
+    """
+    _check_columns(frame, schema)
+    spans = {name: (frame[name].min().item(), frame[name].max().item()) for name in schema.numeric}
+    columns = (
+        replace(c, low=spans[c.name][0], high=spans[c.name][1]) if c.name in spans else c for c in schema.columns
+    )
+    return EqualWidthBins(replace(schema, columns=tuple(columns)), bins)
+
+
+def one_hot(frame: pd.DataFrame, schema: Schema) -> np.ndarray:
+    """Float32 (rows, width) in schema order: a column of 0/1 per declared category, numeric columns as they are."""
+    _check_columns(frame, schema)
+    widths = [1 if c.kind == "numeric" else len(c.categories) for c in schema.columns]
+    matrix = np.zeros((len(frame), sum(widths)), dtype=np.float32)
+    row, start = np.arange(len(frame)), 0
+    for column, width in zip(schema.columns, widths, strict=True):
+        if column.kind == "numeric":
+            matrix[:, start] = frame[column.name]
+        else:
+            matrix[row, start + _category_codes(frame, column)] = 1
+        start += width
+    return matrix
+
+
+def standardised(frame: pd.DataFrame, schema: Schema) -> np.ndarray:
+    """Float32 (rows, width): z-scored numeric columns first, then the categories one-hot, for distances and PCA."""
+    numbers = frame[list(schema.numeric)].to_numpy(dtype=np.float64)
+    spread = numbers.std(axis=0)
+    z_scores = (numbers - numbers.mean(axis=0)) / np.where(spread > 0, spread, 1)
+    return np.hstack([z_scores.astype(np.float32), one_hot(frame, schema.drop(schema.numeric))])
+
+
+def label_codes(frame: pd.DataFrame, schema: Schema) -> np.ndarray:
+    """Float64 (rows, columns) in schema order: numeric columns as they are, categories as their codes."""
+    _check_columns(frame, schema)
+    matrix = np.empty((len(frame), len(schema.columns)))
+    for j, column in enumerate(schema.columns):
+        matrix[:, j] = frame[column.name] if column.kind == "numeric" else _category_codes(frame, column)
+    return matrix
+
+
+def _edges(column: Column, bins: int) -> np.ndarray:
+    low, high = float(column.low), float(column.high)
+    # Multiply first: an edge that is a whole number then comes out exactly.
+    with np.errstate(invalid="ignore"):  # of an infinite range, which is refused below
+        edges = low + (high - low) * np.arange(bins + 1) / bins
+        edges[-1] = high
+        cut = (np.diff(edges) > 0).all()
+    if not cut:
+        raise BadInput(
+            f"column {column.name!r} declares the range {column.low} to {column.high}, which cannot be cut "
+            f"into {bins} bins; declare a finite, wider one."
+        )
+    return edges
+
+
+def _integers(edges: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """First and last integer of every bin; for a bin without any, twice the nearest one in range."""
+    first = np.ceil(edges[:-1])
+    last = np.append(np.ceil(edges[1:-1]) - 1, np.floor(edges[-1]))
+    nearest = np.clip(np.rint((edges[:-1] + edges[1:]) / 2), np.ceil(edges[0]), np.floor(edges[-1]))
+    empty = first > last
+    first, last = np.where(empty, nearest, first), np.where(empty, nearest, last)
+    return first.astype(np.int64), last.astype(np.int64)
+
+
+def _uniform(edges: np.ndarray, codes: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    low, high = edges[:-1], edges[1:]
+    drawn = low[codes] + (high - low)[codes] * rng.random(len(codes))
+    return np.minimum(drawn, np.nextafter(high, low)[codes])  # rounding must not reach the next bin
+
+
+def _check_columns(frame: pd.DataFrame, schema: Schema) -> None:
+    missing = [name for name in schema.names if name not in frame.columns]
+    if missing:
+        raise BadInput(f"the table lacks column {missing[0]!r} of its schema; add it, or drop it from the schema.")
+
+
+def _category_codes(frame: pd.DataFrame, column: Column) -> np.ndarray:
+    # By value, not by position: a frame may hold the same categories in another order.
+    codes = pd.Categorical(frame[column.name], categories=list(column.categories)).codes
+    if (codes < 0).any():
+        value = frame[column.name].iloc[int(np.argmin(codes))]
+        raise BadInput(
+            f"column {column.name!r} holds {value!r}, which is not among its declared categories; "
+            f"correct the value, or add it to the schema."
+        )
+    return codes.astype(np.intp)  # pandas packs them into int8, which overflows in sums
+
+
+def _numbers_in_range(frame: pd.DataFrame, column: Column) -> np.ndarray:
+    values = frame[column.name].to_numpy(dtype=np.float64)
+    inside = (values >= column.low) & (values <= column.high)  # False for a missing value, too
+    if not inside.all():
+        raise BadInput(
+            f"column {column.name!r} holds {values[~inside][0]:g}, outside its declared range {column.low:g} to "
+            f"{column.high:g}; correct the value, or widen the range in the schema."
+        )
+    return values

@@ -1,0 +1,66 @@
+"""Make the stand-in tables that the bundle carries for machines without the real ones.
+
+    python -m fedsynth_lib.standins adult bank cardio --epsilon 3
+
+Each is a sample of a Bayesian network learned from the real table with a private structure, so
+that the file as a whole satisfies epsilon-differential privacy for adding or removing one record. The noise comes
+from the operating system: running this again gives another table, and nobody can subtract the noise.
+Beside data/standin/<key>.parquet lies <key>.json with the method, its settings and the privacy statement.
+"""
+
+import argparse
+import json
+from dataclasses import asdict
+from pathlib import Path
+
+from fedsynth_lib import __version__, settings
+from fedsynth_lib.interface import BadInput, Privacy
+from fedsynth_lib.methods import bayesian_network
+from fedsynth_lib.rows import project_root, write_atomically
+from fedsynth_lib.tables import load_table
+
+MAX_ROWS = 50_000  # keeps each file near a megabyte
+
+
+def make_standin(key: str, *, epsilon: float, folder: Path | None = None) -> Path:
+    """Write the stand-in of a registered table and its record; returns the parquet file's path.
+
+    The stand-in has every declared column, as many rows as the table up to MAX_ROWS, and the declared
+    ranges and categories. Raises BadInput if the real table cannot be reached.
+    """
+    table = load_table(key, work="all")
+    if table.data != "real":
+        raise BadInput(f"{key}: a stand-in is made from the real table, which cannot be reached here.")
+    config = bayesian_network.Config(private_structure=True)
+    privacy = Privacy(epsilon, noise_seed=None)
+    num_rows = min(len(table.frame), MAX_ROWS)
+    run = settings.central(bayesian_network, table, config=config, privacy=privacy, num_rows=num_rows)
+    if run.statement["epsilon"] is None:
+        raise RuntimeError(f"{key}: something was released without protection; no stand-in is written")
+    folder = project_root() / "data" / "standin" if folder is None else folder
+    record = {
+        "table": key,
+        "rows": num_rows,
+        "method": f"fedbn {bayesian_network.VERSION}, central, private structure",
+        "config": asdict(config),
+        "fedsynth": __version__,
+        "statement": run.statement,
+    }
+    write_atomically(folder / f"{key}.json", (json.dumps(record, indent=1) + "\n").encode())
+    path = folder / f"{key}.parquet"
+    write_atomically(path, run.synthetic.to_parquet(index=False, compression="zstd"))
+    return path
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    parser.add_argument("keys", nargs="+", help="tables of the registry")
+    parser.add_argument("--epsilon", type=float, default=3.0, help="budget of each table")
+    arguments = parser.parse_args()
+    for key in arguments.keys:
+        path = make_standin(key, epsilon=arguments.epsilon)
+        print(f"{path.name}: epsilon {arguments.epsilon:g}, {path.stat().st_size / 1e6:.2f} MB")
+
+
+if __name__ == "__main__":
+    main()
