@@ -1,0 +1,231 @@
+"""The plots that several notebooks share. Each returns a Figure; `figures.save_figure` saves it."""
+
+import textwrap
+from collections.abc import Mapping, Sequence
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import EngFormatter, MaxNLocator, ScalarFormatter
+
+from fedsynth_lib.figures import COLUMN_WIDTH, FULL_WIDTH, Look, look, pretty
+from fedsynth_lib.interface import BadInput
+from fedsynth_lib.schema import Schema
+
+REAL_FILL = "#CFCFCF"
+SHADES = ["#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F0E442"]
+HATCHES = ["", "//", "..", "xx", "\\\\", "++", "--"]
+MARKS = {"within": "=", "ordering": "≈", "different": "≠"}
+MARKS_EXPLAINED = "ours (published); = within the spread, ≈ ordering kept, ≠ different"
+
+
+def distributions(real: pd.DataFrame, schema: Schema, synthetic: Mapping[str, pd.DataFrame] | None = None) -> Figure:
+    """Share of rows per value of every column, numeric columns first; real rows filled, synthetic ones as lines.
+
+    synthetic: name -> frame with the same columns; a name that is a method has the method's look.
+    """
+    synthetic = synthetic or {}
+    looks = {name: _look_or_next(name, number) for number, name in enumerate(synthetic)}
+    blocks = [(schema.numeric, 5, _histogram), (schema.categorical, 4, _bars)]
+    blocks = [(names, -(-len(names) // most), draw) for names, most, draw in blocks if names]
+    heights = [1.5 * lines for _, lines, _ in blocks]
+    fig = plt.figure(figsize=(FULL_WIDTH, sum(heights) + 0.3))
+    subfigures = fig.subfigures(len(blocks), 1, height_ratios=heights, squeeze=False)[:, 0]
+    for subfigure, (names, lines, draw) in zip(subfigures, blocks, strict=True):
+        axes = subfigure.subplots(lines, -(-len(names) // lines), squeeze=False)
+        for ax in axes.flat[len(names) :]:
+            ax.set_axis_off()
+        for ax, name in zip(axes.flat, names, strict=False):
+            draw(ax, real[name], {key: frame[name] for key, frame in synthetic.items()}, looks)
+            ax.set_title(name)
+        if draw is _histogram:
+            subfigure.supylabel("rows (%)")
+        else:
+            for ax in axes[-1]:
+                ax.set_xlabel("rows (%)")
+    if synthetic:
+        handles = [plt.Rectangle((0, 0), 1, 1, color=REAL_FILL, label="real")]
+        handles += [
+            plt.Line2D([], [], color=style.colour, marker=style.marker, linestyle=style.line, label=name)
+            for name, style in looks.items()
+        ]
+        fig.legend(handles=handles, loc="outside upper right", ncols=len(handles))
+    return fig
+
+
+def _look_or_next(name: str, number: int) -> Look:
+    """The method's own look, or the next free one for a name that is no method."""
+    try:
+        return look(name)
+    except BadInput:
+        return Look(SHADES[number % len(SHADES)], "osD^vPX"[number % 7], ["-", "--", ":"][number % 3])
+
+
+def _histogram(ax: Axes, real: pd.Series, synthetic: Mapping[str, pd.Series], looks: Mapping[str, Look]) -> None:
+    """Equal-width bins over the real values; a log scale where one bin would hide all others."""
+    values = real.dropna().to_numpy(float)
+    low, high = values.min(), values.max()
+    whole = bool((values == np.round(values)).all()) and high - low <= 40
+    edges = np.arange(low - 0.5, high + 1) if whole else np.linspace(low, high + (high == low), 31)
+
+    def shares(series: pd.Series) -> np.ndarray:
+        inside = np.clip(series.dropna().to_numpy(float), edges[0], edges[-1])  # what lies beyond goes to the last bins
+        return 100 * np.histogram(inside, edges)[0] / max(1, len(inside))
+
+    height = shares(real)
+    ax.stairs(height, edges, fill=True, color=REAL_FILL)
+    for name, series in synthetic.items():
+        ax.stairs(shares(series), edges, color=looks[name].colour, linestyle=looks[name].line, linewidth=1)
+    if height.max() > 80:
+        ax.set_yscale("log")
+        ax.minorticks_off()
+    ax.xaxis.set_major_locator(MaxNLocator(3))
+    ax.xaxis.set_major_formatter(EngFormatter(sep="") if high >= 10_000 else ScalarFormatter())
+
+
+def _bars(
+    ax: Axes, real: pd.Series, synthetic: Mapping[str, pd.Series], looks: Mapping[str, Look], most: int = 8
+) -> None:
+    """Bars per category in declared order; of many categories the frequent ones and all others together."""
+    shares = {name: 100 * s.value_counts(normalize=True, sort=False) for name, s in {"": real, **synthetic}.items()}
+    table = pd.DataFrame(shares).fillna(0)
+    table = table.reindex([c for c in real.cat.categories if c in table.index])
+    if len(table) > most:
+        frequent = table[""].nlargest(most - 1).index
+        others = table.drop(frequent)
+        table = pd.concat([table.loc[frequent], others.sum().to_frame(f"{len(others)} others").T])
+    positions = np.arange(len(table))
+    ax.barh(positions, table[""], color=REAL_FILL)
+    for number, name in enumerate(synthetic):
+        spot = positions + (number + 1) / (len(synthetic) + 1) - 0.5
+        ax.plot(table[name], spot, looks[name].marker, color=looks[name].colour, markersize=3, clip_on=False)
+    ax.set_yticks(positions, [str(c) if len(str(c)) <= 14 else f"{str(c)[:13]}…" for c in table.index], fontsize=7)
+    ax.invert_yaxis()
+    ax.grid(axis="y", visible=False)
+    ax.grid(axis="x", visible=True)
+
+
+def partition_bars(labels: pd.Series, partitions: Mapping[str, Sequence[np.ndarray]]) -> Figure:
+    """Rows of each class at each client, one panel for each partition (martinez2024, figure 5.4).
+
+    labels: the target column. partitions: name -> row positions of each client.
+    """
+    labels = labels.astype("category")
+    classes = labels.cat.categories
+    fig, axes = plt.subplots(1, len(partitions), figsize=(FULL_WIDTH, 2.3), sharey=True, squeeze=False)
+    for ax, (name, parts) in zip(axes.flat, partitions.items(), strict=True):
+        counts = np.array([np.bincount(labels.cat.codes.to_numpy()[part], minlength=len(classes)) for part in parts])
+        bottom = np.zeros(len(parts))
+        for level, category in enumerate(classes):  # counts: (clients, classes)
+            style = {"color": SHADES[level % 7], "hatch": HATCHES[level % 7], "edgecolor": "white", "linewidth": 0}
+            ax.bar(np.arange(1, len(parts) + 1), counts[:, level], bottom=bottom, label=str(category), **style)
+            bottom += counts[:, level]
+        ax.set_title(pretty(name))
+        ax.set_xlabel("client")
+        ax.set_xticks(np.arange(1, len(parts) + 1))
+    axes[0, 0].set_ylabel("rows")
+    fig.legend(*axes[0, 0].get_legend_handles_labels(), title=labels.name, loc="outside right upper")
+    return fig
+
+
+def association_heatmaps(real: pd.DataFrame, synthetic: Mapping[str, pd.DataFrame]) -> Figure:
+    """Association matrices of the real and of synthetic tables side by side, on one scale.
+
+    real, synthetic: square frames of associations in [-1, 1], as the association metric makes them.
+    """
+    panels = {"real": real, **synthetic}
+    width = COLUMN_WIDTH if len(panels) == 1 else FULL_WIDTH
+    side = (width - 1.1) / len(panels)
+    fig, axes = plt.subplots(1, len(panels), figsize=(width, side + 0.95), sharey=True, squeeze=False)
+    for ax, (name, matrix) in zip(axes.flat, panels.items(), strict=True):
+        image = ax.imshow(matrix.loc[real.index, real.columns].astype(float), vmin=-1, vmax=1, cmap="RdBu_r")
+        ax.set_xticks(np.arange(len(real.columns)), real.columns, rotation=90)
+        ax.set_yticks(np.arange(len(real.index)), real.index)
+        ax.grid(visible=False)
+        ax.set_title(name)
+    fig.colorbar(image, ax=axes, label="association", shrink=0.8)
+    return fig
+
+
+def fidelity_panel(comparison: pd.DataFrame, *, dataset: str | None = None, epsilon: float = np.inf) -> Figure:
+    """Ours and published side by side: a row for each metric, a column for each partition.
+
+    comparison: what `published.compare` returns. Filled markers and solid bars (one standard deviation over
+    seeds) are ours, hollow markers to their right are published. Central models and real data have no
+    clients: a solid line is ours, a dotted one published.
+    """
+    cells = comparison[comparison["epsilon"] == epsilon]
+    cells = cells if dataset is None else cells[cells["dataset"] == dataset]
+    lines = cells[cells["setting"].isin(["central", "real"])]
+    others = cells.drop(lines.index)
+    if others.empty:
+        raise BadInput(f"the comparison has no cells with clients for dataset {dataset!r} at epsilon {epsilon}.")
+    metrics = list(cells["metric"].unique())
+    partitions = list(others["partition"].unique())
+    settings = [s for s in ("federated", "local") if s in set(others["setting"])]
+    clients = sorted(others["n_clients"].dropna().unique())
+    shape = {"figsize": (FULL_WIDTH, 0.55 + 1.3 * len(metrics)), "sharex": True, "sharey": "row", "squeeze": False}
+    fig, axes = plt.subplots(len(metrics), len(partitions), **shape)
+    for (row, column), ax in np.ndenumerate(axes):
+        for line in lines[lines["metric"] == metrics[row]].to_dict("records"):
+            for source, dots in (("ours", "-"), ("published", ":")):
+                colour = look(line["setting"]).colour
+                ax.axhline(line[source], color=colour, linestyle=dots, label=f"{line['setting']}, {source}")
+        panel = others[(others["metric"] == metrics[row]) & (others["partition"] == partitions[column])]
+        for number, setting in enumerate(settings):
+            chosen = panel[panel["setting"] == setting].sort_values("n_clients")
+            style = look(setting)
+            place = chosen["n_clients"].map({count: spot for spot, count in enumerate(clients)}).to_numpy(float)
+            place = place + 0.3 * (number - (len(settings) - 1) / 2)
+            for source, shift, fill in (("ours", -0.05, style.colour), ("published", 0.05, "white")):
+                ax.errorbar(
+                    *(place + shift, chosen[source].astype(float), chosen[f"{source}_std"].fillna(0).astype(float)),
+                    fmt=style.marker,
+                    color=style.colour,
+                    markerfacecolor=fill,
+                    elinewidth=0.8,
+                    label=f"{setting}, {source}",
+                )
+        if row == 0:
+            ax.set_title(pretty(partitions[column]))
+        if column == 0:
+            ax.set_ylabel(textwrap.fill(pretty(metrics[row]), 20))
+    axes[0, 0].set_xticks(range(len(clients)), [str(count) for count in clients])
+    axes[0, 0].set_xlim(-0.5, len(clients) - 0.5)
+    for ax in axes[-1]:
+        ax.set_xlabel("clients")
+    handles, labels = axes[0, 0].get_legend_handles_labels()
+    fig.legend(handles, labels, loc="outside upper center", ncols=-(-len(handles) // 2))
+    return fig
+
+
+def comparison_table(comparison: pd.DataFrame, *, spread: bool = False) -> pd.DataFrame:
+    """A wide table `ours (published)` in the layout of martinez2024's tables 6.x.
+
+    Rows: setting, partition, clients; columns: privacy level and metric. The mark behind a cell is its
+    verdict; MARKS_EXPLAINED says so in a caption. `spread` adds the standard deviations.
+    """
+    digits = comparison["decimals"].astype(int)
+    entries = []
+    for row, places in zip(comparison.to_dict("records"), digits, strict=True):
+        std = f" ± {row['ours_std']:.{places}f}" if spread and row["n"] > 1 else ""
+        printed_std = f" ± {row['published_std']:.{places}f}" if spread and pd.notna(row["published_std"]) else ""
+        ours = f"{row['ours']:.{places}f}{std}" if row["n"] else "–"
+        mark = f" {MARKS[row['verdict']]}" if row["n"] else ""
+        entries.append(f"{ours} ({row['published']:.{places}f}{printed_std}){mark}")
+    wide = comparison.assign(
+        entry=entries,
+        level=["" if np.isnan(e) else "no DP" if np.isinf(e) else f"ε = {e:g}" for e in comparison["epsilon"]],
+        partition=comparison["partition"].map(pretty).where(comparison["partition"] != "none", ""),
+        clients=comparison["n_clients"].astype("string").fillna(""),
+    )
+    rows, columns = ["dataset", "method", "node", "detail", "partition", "clients", "setting"], ["level", "metric"]
+    rows = [name for name in rows if name in ("partition", "clients", "setting") or wide[name].nunique() > 1]
+    if wide.duplicated([*rows, *columns]).any():
+        raise BadInput("several exhibits are in this comparison: make one table for each.")
+    table = wide.pivot(index=rows, columns=columns, values="entry")
+    row_order = pd.MultiIndex.from_frame(wide[rows].drop_duplicates())
+    column_order = pd.MultiIndex.from_frame(wide[columns].drop_duplicates())
+    return table.reindex(index=row_order, columns=column_order).fillna("")

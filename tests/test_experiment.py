@@ -1,0 +1,308 @@
+"""The run cache: nothing finished is lost or computed twice, and rows are the same whatever their way."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from fedsynth_lib import experiment
+from fedsynth_lib.experiment import COLUMNS, CellFailed, load_rows, remember, run_grid
+from fedsynth_lib.interface import BadInput
+from fedsynth_lib.progress import Progress, duration
+from fedsynth_lib.rows import project_root
+
+GRID = {"epsilon": [float("inf"), 0.5], "seed": [3, 1, 2]}
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path, monkeypatch):
+    for name in ("FEDSYNTH_FRESH", "FEDSYNTH_RUN_LOG"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("FEDSYNTH_HOME", str(tmp_path))
+    return tmp_path
+
+
+def run_one(epsilon, seed, offset=0.0):
+    rng = np.random.default_rng(seed)
+    return {"data": "real", "hellinger": rng.random() / epsilon + offset, "pcd": rng.random(), "unprotected": 2}
+
+
+def counting():
+    """A run_one, and the list of seeds it was called with."""
+    calls = []
+
+    def counted(epsilon, seed):
+        calls.append((epsilon, seed))
+        return run_one(epsilon, seed)
+
+    return counted, calls
+
+
+def test_rows_have_the_declared_columns_in_the_order_of_the_grid():
+    frame = run_grid(run_one, GRID, name="g", common={"paper": "w", "offset": 1.0}, version="bn-1")
+    assert list(frame.columns) == COLUMNS
+    assert [tuple(row) for row in frame.loc[frame["metric"] == "pcd", ["epsilon", "seed"]].to_numpy()] == [
+        (epsilon, seed) for epsilon in (np.inf, 0.5) for seed in (3, 1, 2)
+    ]
+    expected = np.random.default_rng(3).random() / 0.5 + 1
+    row = frame[(frame["epsilon"] == 0.5) & (frame["seed"] == 3) & (frame["metric"] == "hellinger")].iloc[0]
+    assert row["value"] == pytest.approx(expected, rel=1e-9)
+    assert (row["paper"], row["version"], row["unprotected"], row["data"]) == ("w", "bn-1", 2, "real")
+    assert row["node"] == "" and pd.isna(row["n_clients"]) and pd.isna(row["bytes_up"])
+
+
+def test_a_list_of_rows_and_a_list_of_cells():
+    def per_client(seed, n_clients):
+        return [
+            {"data": "none", "metric": "m", "value": 10 * n, "node": n, "seconds": 123.456} for n in range(n_clients)
+        ]
+
+    frame = run_grid(per_client, [{"seed": 1, "n_clients": 2}, {"seed": 1, "n_clients": 1}], name="g")
+    assert frame[["n_clients", "node", "value", "seconds"]].to_numpy().tolist() == [
+        [2, "0", 0.0, 120.0],
+        [2, "1", 10.0, 120.0],
+        [1, "0", 0.0, 120.0],
+    ]
+
+
+def test_epsilon_none_is_stored_as_infinity():
+    frame = run_grid(lambda epsilon: {"data": "none", "m": 1}, {"epsilon": [None]}, name="g")
+    assert frame["epsilon"].tolist() == [np.inf]
+
+
+def test_second_run_computes_nothing_and_a_larger_grid_only_what_is_new():
+    counted, calls = counting()
+    first = run_grid(counted, GRID, name="g")
+    again = run_grid(counted, GRID, name="g")
+    assert len(calls) == 6
+    pd.testing.assert_frame_equal(first, again)
+    run_grid(counted, {"epsilon": [np.inf, 0.5], "seed": [1, 2, 3, 4]}, name="g")
+    assert calls[6:] == [(np.inf, 4), (0.5, 4)]
+
+
+@pytest.mark.parametrize(
+    "change", [{"version": 2}, {"name": "h"}, {"common": {"dataset": "adult"}}, {"profile": "smoke"}]
+)
+def test_whatever_a_cell_depends_on_is_part_of_its_key(change):
+    counted, calls = counting()
+    run_grid(counted, GRID, **{"name": "g", "version": 1})
+    run_grid(counted, GRID, **{"name": "g", "version": 1, **change})
+    assert len(calls) == 12
+
+
+def test_equal_settings_have_equal_keys():
+    counted, calls = counting()
+    run_grid(counted, [{"epsilon": 1.0, "seed": 1}], name="g")
+    run_grid(counted, [{"seed": np.int64(1), "epsilon": 1}], name="g")
+    assert len(calls) == 1
+
+
+def test_two_jobs_give_the_rows_of_one(home, monkeypatch):
+    alone = run_grid(run_one, GRID, name="g")
+    monkeypatch.setenv("FEDSYNTH_HOME", str(home / "other"))
+    both = run_grid(run_one, GRID, name="g", jobs=2)
+    pd.testing.assert_frame_equal(alone.drop(columns="seconds"), both.drop(columns="seconds"))
+
+
+def test_workers_share_the_cores(monkeypatch):
+    def threads(seed):
+        return {"data": "none", "threads": int(os.environ["OMP_NUM_THREADS"]), "worker": os.getpid()}
+
+    monkeypatch.setattr(experiment.joblib, "cpu_count", lambda: 4)
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    frame = run_grid(threads, {"seed": [1, 2, 3]}, name="g", jobs=2)
+    assert frame.loc[frame["metric"] == "threads", "value"].tolist() == [2, 2, 2]
+    assert os.getpid() not in frame.loc[frame["metric"] == "worker", "value"].tolist()
+
+
+SCRIPT = """
+import os, sys, time
+from fedsynth_lib.experiment import run_grid
+
+def run_one(seed):
+    with open("calls.txt", "a") as calls:
+        calls.write(f"{seed}\\n")
+    time.sleep(0.12)
+    return {"data": "none", "square": seed**2}
+
+frame = run_grid(run_one, {"seed": list(range(7))}, name="killed", jobs=int(sys.argv[1]))
+print(",".join(str(int(value)) for value in frame["value"]))
+"""
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_kill_9_loses_only_the_cells_in_flight(home, jobs):
+    (home / "script.py").write_text(SCRIPT)
+    command = [sys.executable, "script.py", str(jobs)]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    cells = home / "data" / "cache" / "cells" / "killed"
+    process = subprocess.Popen(command, cwd=home, env=environment, stderr=subprocess.DEVNULL, start_new_session=True)
+    deadline = time.monotonic() + 15
+    while len(list(cells.glob("*.json"))) < 2:
+        assert time.monotonic() < deadline and process.poll() is None
+        time.sleep(0.01)
+    os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+
+    finished = {json.loads(path.read_text())["given"]["seed"] for path in cells.glob("*.json")}
+    assert 2 <= len(finished) < 7
+    (home / "calls.txt").unlink()
+    resumed = subprocess.run(command, cwd=home, env=environment, capture_output=True, text=True, check=True)
+    calls = sorted(map(int, (home / "calls.txt").read_text().split()))
+    assert calls == sorted(set(range(7)) - finished)
+    assert resumed.stdout.strip() == "0,1,4,9,16,25,36"
+    assert f"{7 - len(finished)} cells to compute, {len(finished)} reused" in resumed.stderr
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_a_failing_cell_is_named_and_the_others_are_kept(home, jobs):
+    def fragile(seed):
+        if seed == 5:
+            raise ZeroDivisionError("no rows left")
+        return {"data": "none", "m": seed}
+
+    with pytest.raises(CellFailed, match=r"grid 'g', cell .*'seed': 5.*ZeroDivisionError: no rows left"):
+        run_grid(fragile, {"seed": [1, 2, 5]}, name="g", jobs=jobs)
+    kept = [json.loads(path.read_text())["given"]["seed"] for path in home.glob("data/cache/cells/g/*.json")]
+    assert set(kept) >= {1} and 5 not in kept
+    assert not (home / "data" / "results").exists()
+
+
+def test_a_damaged_cell_file_is_computed_again(home):
+    counted, calls = counting()
+    frame = run_grid(counted, GRID, name="g")
+    next(home.glob("data/cache/cells/g/*.json")).write_text('{"rows": [')
+    again = run_grid(counted, GRID, name="g")
+    assert len(calls) == 7
+    pd.testing.assert_frame_equal(frame.drop(columns="seconds"), again.drop(columns="seconds"))
+
+
+# ----------------------------------------------------------------------------------------- result files
+
+
+def test_result_file_reads_back_exactly_and_does_not_depend_on_the_order(home):
+    frame = run_grid(run_one, GRID, name="g")
+    path = home / "data" / "results" / "quick" / "g.csv"
+    written = path.read_bytes()
+    key = ["cell", "metric"]
+    pd.testing.assert_frame_equal(
+        load_rows(path).sort_values(key, ignore_index=True), frame.sort_values(key, ignore_index=True)
+    )
+    run_grid(run_one, {"seed": [2, 1, 3], "epsilon": [0.5, np.inf]}, name="g")
+    assert path.read_bytes() == written
+
+
+def test_committed_rows_of_the_paper_profile_count_as_finished(home, monkeypatch):
+    counted, calls = counting()
+    first = run_grid(counted, GRID, name="g", profile="paper", version=1)
+    for path in home.glob("data/cache/cells/g/*.json"):
+        path.unlink()  # a fresh clone has the result file only
+    again = run_grid(counted, GRID, name="g", profile="paper", version=1)
+    assert len(calls) == 6
+    pd.testing.assert_frame_equal(first, again)
+    run_grid(counted, GRID, name="g", profile="quick", version=1)
+    assert len(calls) == 12  # other profiles have no committed cells
+    run_grid(counted, GRID, name="g", profile="paper", version=2)
+    assert len(calls) == 18
+    run_grid(counted, GRID, name="g", profile="paper", version=1)
+    assert len(calls) == 24  # version 2 took the place of version 1
+    for path in home.glob("data/cache/cells/g/*.json"):
+        path.unlink()
+    monkeypatch.setenv("FEDSYNTH_FRESH", "1")
+    run_grid(counted, GRID, name="g", profile="paper", version=1)
+    assert len(calls) == 30
+
+
+def test_a_part_of_the_paper_grid_leaves_the_other_rows_in_the_file(home):
+    run_grid(run_one, GRID, name="g", profile="paper")
+    written = (home / "data/results/paper/g.csv").read_bytes()
+    part = run_grid(run_one, {"epsilon": [0.5], "seed": [2]}, name="g", profile="paper")
+    assert len(part) == 2
+    assert (home / "data/results/paper/g.csv").read_bytes() == written
+
+
+@pytest.mark.parametrize(("data", "folder"), [("standin", "quick-standin"), ("own", "quick-own"), ("none", "quick")])
+def test_rows_not_made_from_the_real_tables_have_a_folder_of_their_own(home, data, folder):
+    run_grid(lambda seed: {"data": data if seed else "none", "m": 1}, {"seed": [0, 1]}, name="g")
+    assert [path.parent.name for path in home.glob("data/results/*/g.csv")] == [folder]
+
+
+def test_a_row_must_say_what_data_it_rests_on():
+    with pytest.raises(BadInput, match=r"cell \{'seed': 1\}.*data is '': say what the result rests on"):
+        run_grid(lambda seed: {"m": 1}, {"seed": [1]}, name="g")
+    with pytest.raises(BadInput, match="columns \\['colour'\\]"):
+        run_grid(lambda seed: [{"data": "none", "colour": 1}], {"seed": [1]}, name="g")
+
+
+@pytest.mark.parametrize(
+    ("grid", "options", "message"),
+    [
+        ({"epsilon": 0.5, "seed": [1]}, {}, r"grid\['epsilon'\] is 0.5: give a list"),
+        ({"epsilon": "ab", "seed": [1]}, {}, r"grid\['epsilon'\] is 'ab': give a list"),
+        ({"epsilon": [], "seed": [1]}, {}, "has no cells"),
+        ({"epsilon": [1]}, {}, r"needs \['seed'\]"),
+        ({**GRID, "sead": [1]}, {}, r"does not take \['sead'\]"),
+        (GRID, {"common": {"seed": 1}}, r"\['seed'\] .* in the cell and in common"),
+        (GRID, {"jobs": 0}, "jobs is 0"),
+        (GRID, {"name": "a/b"}, "becomes a file name"),
+        (GRID, {"profile": "big"}, "profile is 'big'"),
+        ({"epsilon": [pd.DataFrame()], "seed": [1]}, {}, "settings must be numbers"),
+    ],
+)
+def test_a_grid_that_cannot_run_is_refused_before_any_work(home, grid, options, message):
+    counted, calls = counting()
+    with pytest.raises(BadInput, match=message):
+        run_grid(counted, grid, **{"name": "g", **options})
+    assert calls == [] and not any(home.iterdir())
+
+
+# ------------------------------------------------------------------------------- tables, progress, log
+
+
+def test_remember_makes_a_table_once_and_keeps_types_and_facts():
+    made = []
+
+    def make():
+        made.append(1)
+        frame = pd.DataFrame({"age": [1, 2], "x": [0.1, np.nan]})
+        frame["work"] = pd.Categorical(["b", "b"], categories=["c", "b", "a"])
+        return frame, {"statement": {"epsilon": np.inf, "releases": [{"what": "counts"}]}, "seconds": 1.0}
+
+    frame, facts = remember({"method": "fedbn", "seed": 1}, make)
+    again, facts_again = remember({"seed": 1, "method": "fedbn"}, make)
+    assert len(made) == 1
+    pd.testing.assert_frame_equal(frame, make()[0])
+    pd.testing.assert_frame_equal(again, frame)
+    assert facts == facts_again == make()[1]
+    remember({"method": "fedbn", "seed": 2}, make)
+    assert len(list(project_root().glob("data/cache/synthetic/*"))) == 2
+
+
+def test_progress_in_a_log_is_plain_lines_with_the_time_left(capfd, monkeypatch):
+    clock = iter([0.0, 10.0, 40.0, 50.0, 80.0])
+    monkeypatch.setattr("fedsynth_lib.progress.time.monotonic", lambda: next(clock))
+    with Progress("fedbn", total=4, reused=2) as progress:
+        for _ in range(4):
+            progress.step()
+    assert capfd.readouterr().err.splitlines() == [
+        "fedbn: 4 cells to compute, 2 reused",
+        "fedbn: 2/4 cells, 40 s spent, about 40 s left",
+        "fedbn: 4/4 cells in 1 min 20 s",
+    ]
+    assert duration(7500) == "2 h 05 min"
+
+
+def test_the_runner_learns_what_was_computed(home, monkeypatch):
+    monkeypatch.setenv("FEDSYNTH_RUN_LOG", str(home / "log.jsonl"))
+    run_grid(run_one, GRID, name="g")
+    run_grid(run_one, {**GRID, "seed": [3, 4]}, name="g")
+    assert [json.loads(line) for line in (home / "log.jsonl").read_text().splitlines()] == [
+        {"event": "grid", "name": "g", "computed": 6, "reused": 0},
+        {"event": "grid", "name": "g", "computed": 2, "reused": 2},
+    ]

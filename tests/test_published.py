@@ -1,0 +1,309 @@
+"""Published values load completely, and every verdict is the one worked out by hand."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from fedsynth_lib import published
+from fedsynth_lib.interface import BadInput
+from fedsynth_lib.published import (
+    KEYS,
+    VALUE_COLUMNS,
+    aggregate,
+    compare,
+    judge_claims,
+    load_catalogue,
+    load_claims,
+    load_values,
+    significance,
+    summary,
+    t_test,
+)
+from fedsynth_lib.rows import project_root, to_frame
+
+ROWS = {"martinez2024": 3522, "leitner2023": 217, "maddock2024": 165, "sattarov2024": 63, "apellaniz2025": 273}
+
+
+# ----------------------------------------------------------------------------------------- load
+
+
+@pytest.mark.parametrize("work", published.WORKS)
+def test_every_file_loads_in_the_one_schema(work):
+    frame = load_values(work, excluded=True)
+    assert len(frame) == ROWS[work]
+    assert list(frame.columns) == [*VALUE_COLUMNS, "printed", "decimals", "doubt"]
+    assert set(frame["paper"]) == {work}
+    files = {path.stem for path in (project_root() / "data/published/values" / work).glob("*.csv")}
+    assert set(frame["exhibit"]) == files
+    assert set(frame["setting"]) <= {"", "real", "central", "local", "federated"}
+    assert set(frame["partition"]).isdisjoint({"central", "real"})
+    results = frame[frame["setting"] != ""]
+    assert results["mean"].notna().all() and (results["partition"] != "").mean() > 0.75
+    assert not frame.duplicated([*KEYS, "exhibit", "printed"]).any()
+
+
+def test_cells_of_martinez_add_up_as_its_tables_say():
+    sizes = load_values("martinez2024", excluded=True)["exhibit"].value_counts()
+    results = sizes[[name for name in sizes.index if name.startswith(("tab6", "tabA"))]]
+    assert results.sum() == 3376
+    fidelity, utility, distance = (1 + 9 * 2) * 12, (1 + 1 + 9 * 2) * 9, 9 * 12
+    assert all(results[f"tab{name}"] == fidelity for name in ("6.1", "6.2", "6.3", "6.8", "6.9", "A.4"))
+    assert all(results[f"tab{name}"] == utility for name in ("6.4", "6.5", "A.1", "6.10", "6.11", "A.5"))
+    assert all(results[f"tab{name}"] == distance for name in ("6.6", "A.2", "A.3", "6.12", "A.6", "A.7"))
+    assert results["tab6.7"] == 3 * 7 * 8 and results["tab6.13"] == 2 * 7 * 8
+    described = [sizes[f"tab5.{number}"] for number in range(1, 8)] + [sizes["fig6.2"]]
+    assert described == [3 * 6, 10, 30, 29, 9, 21, 3 * 3, 20]
+
+
+def test_values_are_the_printed_ones():
+    frame = load_values("martinez2024", "tab6.1")
+    cell = frame.query("partition == 'label_skew' and n_clients == 10 and setting == 'local' and epsilon == 0.5")
+    assert cell.set_index("metric").loc["hellinger", ["mean", "std"]].tolist() == [0.469, 0.009]
+    assert np.isinf(frame.loc[0, "epsilon"]) and frame.loc[0, "decimals"] == 3
+    settings = load_values("martinez2024", "tab5.6").set_index(["dataset", "metric"])
+    assert settings.loc[("bank", "compress_dimension"), "printed"] == "[128]"
+    assert np.isnan(settings.loc[("bank", "compress_dimension"), "mean"])
+    assert "300 global epochs" in settings.loc[("bank", "global_epochs"), "note"]
+    order = load_values("martinez2024", "fig6.2").query("dataset == 'bank'").set_index("detail")["mean"]
+    assert order["weight_decay"] == 1 and order["batch_size"] == 7
+    assert load_values("leitner2023", "tab5.2")["decimals"].max() == 6  # 1e-6
+
+
+def test_what_must_not_serve_as_reference_is_left_out_and_doubts_are_marked():
+    assert load_values("martinez2024", "tabA.3").empty
+    assert len(load_values("martinez2024", "tabA.3", excluded=True)) == 108
+    assert load_values("martinez2024", "tabA.2")["doubt"].all()
+    assert not load_values("martinez2024", "tab6.1")["doubt"].any()
+
+
+def test_catalogue_and_claims_are_complete():
+    catalogue, claims = load_catalogue(), load_claims()
+    assert len(load_catalogue("martinez2024")) == 53 and len(load_claims("martinez2024")) == 49
+    assert catalogue["id"].is_unique and claims["id"].is_unique
+    named = {name for name in catalogue["values_file"] if name}
+    folder = project_root() / "data/published"
+    assert all((folder / name).exists() for name in named)
+    assert len(claims.columns) == 8 and set(claims["id"].str.partition("/")[0]) == set(published.WORKS)
+
+
+def test_unknown_works_and_exhibits_are_named():
+    with pytest.raises(BadInput, match="'martinez' is not one of the works"):
+        load_values("martinez")
+    with pytest.raises(BadInput, match=r"no values for 'tab9\.9': choose one of"):
+        load_values("martinez2024", "tab9.9")
+
+
+# -------------------------------------------------------------------------------------- compare
+
+
+@pytest.fixture
+def exhibit(tmp_path, monkeypatch):
+    """Writes a hand-made exhibit `tab1` of martinez2024 (three repeats on the published side)."""
+    monkeypatch.setenv("FEDSYNTH_HOME", str(tmp_path))
+    folder = tmp_path / "data/published/values/martinez2024"
+    folder.mkdir(parents=True)
+
+    def write(*cells):
+        frame = pd.DataFrame([{"metric": "hellinger", "method": "fedbn", "epsilon": "inf", **cell} for cell in cells])
+        frame = frame.assign(paper="martinez2024", exhibit="tab1", dataset="adult").reindex(columns=VALUE_COLUMNS)
+        frame.to_csv(folder / "tab1.csv", index=False)
+
+    return write
+
+
+def cell(setting, mean, std="0.010", partition="iid", n_clients="3", **more):
+    if setting in ("central", "real"):
+        partition, n_clients = "none", ""
+    return {"setting": setting, "mean": mean, "std": std, "partition": partition, "n_clients": n_clients, **more}
+
+
+def ours(setting, values, partition="iid", n_clients=3, profile="paper", **more):
+    """Rows of seeds 0, 1, ...; central rows carry no partition."""
+    if setting in ("central", "real"):
+        partition, n_clients = "", None
+    shared = {"paper": "martinez2024", "dataset": "adult", "method": "fedbn", "epsilon": np.inf, "data": "real"}
+    shared |= {"setting": setting, "partition": partition, "n_clients": n_clients, "metric": "hellinger"}
+    return [{**shared, "seed": s, "value": v, "profile": profile, **more} for s, v in enumerate(values)]
+
+
+def verdicts(table):
+    return table["verdict"].tolist()
+
+
+def test_within_is_two_standard_errors_of_the_difference(exhibit):
+    exhibit(cell("central", "0.200"), cell("federated", "0.200"))
+    rows = to_frame(ours("central", [0.205, 0.210, 0.215]) + ours("federated", [0.208, 0.213, 0.218]))
+    table = compare(rows, "martinez2024", "tab1")
+    # published std 0.010, ours 0.005, three repeats each: 2 sqrt(0.010^2 / 3 + 0.005^2 / 3) = 0.01291
+    assert table["tolerance"].to_numpy() == pytest.approx([0.0129099, 0.0129099], abs=1e-6)
+    assert table["difference"].to_numpy() == pytest.approx([0.010, 0.013])
+    assert verdicts(table) == ["within", "different"]
+    assert table["n"].tolist() == [3, 3] and table["ours_std"].to_numpy() == pytest.approx([0.005, 0.005])
+
+
+def test_a_single_seed_is_taken_to_spread_like_the_published_ones(exhibit):
+    exhibit(cell("central", "0.200"))
+    # 2 * 0.010 * sqrt(1/3 + 1) = 0.02309
+    for value, verdict in ((0.2230, "within"), (0.2232, "different")):
+        table = compare(to_frame(ours("central", [value])), "martinez2024", "tab1")
+        assert table["tolerance"].item() == pytest.approx(0.0230940, abs=1e-6)
+        assert verdicts(table) == [verdict]
+
+
+def test_equal_when_rounded_as_printed(exhibit):
+    exhibit(cell("central", "0.186", std="0.000"), cell("federated", "0.19", std=""))
+    table = compare(to_frame(ours("central", [0.1864]) + ours("federated", [0.1949])), "martinez2024", "tab1")
+    assert verdicts(table) == ["within", "within"]
+    table = compare(to_frame(ours("central", [0.1866]) + ours("federated", [0.1951])), "martinez2024", "tab1")
+    assert verdicts(table) == ["ordering", "ordering"]  # 0.1951 > 0.1866 as 0.19 > 0.186
+
+
+def test_ordering_is_kept_by_more_than_half_of_the_relations(exhibit):
+    exhibit(
+        cell("central", "0.200"),
+        cell("federated", "0.210"),
+        cell("local", "0.300"),
+        cell("federated", "0.210", partition="label_skew"),
+        cell("local", "0.300", partition="label_skew"),
+        cell("federated", "0.210", n_clients="5"),
+    )
+    table = compare(
+        to_frame(
+            ours("central", [0.205, 0.210, 0.215])
+            + ours("federated", [0.25] * 3)  # above central as published, but above local too
+            + ours("local", [0.24] * 3)
+            + ours("federated", [0.25] * 3, partition="label_skew")
+            + ours("local", [0.40] * 3, partition="label_skew")
+        ),
+        "martinez2024",
+        "tab1",
+    )
+    assert verdicts(table) == ["within", "different", "different", "ordering", "ordering", "ours missing"]
+    assert table["order"].tolist() == ["4/4", "1/2", "1/2", "2/2", "2/2", ""]
+    counts = summary(table).set_index("setting")
+    assert counts.loc["federated", published.VERDICTS].tolist() == [0, 1, 1, 1]
+    assert counts.loc["central", published.VERDICTS].tolist() == [1, 0, 0, 0]
+
+
+def test_relations_stay_within_one_epsilon_and_metric(exhibit):
+    exhibit(
+        cell("central", "0.200"),
+        cell("federated", "0.500", epsilon="0.5"),
+        cell("federated", "0.900", metric="pcd"),
+        cell("central", "0.300", metric="pcd"),
+    )
+    rows = ours("central", [0.1]) + ours("federated", [0.9], epsilon=0.5)
+    rows += ours("federated", [0.2], metric="pcd") + ours("central", [0.8], metric="pcd")
+    table = compare(to_frame(rows), "martinez2024", "tab1")
+    assert table["order"].tolist() == ["", "", "0/1", "0/1"]
+    assert verdicts(table) == ["different"] * 4
+
+
+def test_an_exhibit_of_several_methods_is_ordered_by_method(exhibit):
+    methods = {"AIM": "1.0", "FLAIM": "3.0", "DistAIM": "2.0"}
+    exhibit(*[cell("federated", mean, std="", method=method, epsilon="1") for method, mean in methods.items()])
+    values = {"AIM": 5.0, "FLAIM": 9.0, "DistAIM": 9.5}
+    rows = [row for m, v in values.items() for row in ours("federated", [v], method=m, epsilon=1.0)]
+    table = compare(to_frame(rows), "martinez2024", "tab1")
+    assert table["order"].tolist() == ["2/2", "1/2", "1/2"]
+    assert verdicts(table) == ["ordering", "different", "different"]
+
+
+def test_real_rows_and_rows_of_single_clients_find_their_printed_cell(exhibit):
+    exhibit(*[cell("real", "0.700", epsilon=e) for e in ("inf", "0.5")], cell("local", "0.400"))
+    rows = ours("real", [0.70, 0.71], method="real")
+    rows += [row for node in (0, 1) for row in ours("local", [0.3 + 0.2 * node] * 2, node=str(node))]
+    table = compare(to_frame(rows), "martinez2024", "tab1")
+    assert table["ours"].to_numpy() == pytest.approx([0.705, 0.705, 0.4])
+    assert table["n"].tolist() == [2, 2, 2] and table["ours_std"].iloc[2] == 0
+
+
+def test_shrunk_runs_and_stand_ins_are_said_and_profiles_never_mix(exhibit):
+    exhibit(cell("central", "0.200", note="DOUBT: odd"), cell("federated", "0.200"))
+    quick = ours("central", [0.2], profile="quick", data="standin")
+    table = compare(to_frame(quick), "martinez2024", "tab1")
+    assert table.loc[0, "note"] == "shrunk run: levels are not comparable; made from a stand-in table; DOUBT: odd"
+    assert table["doubt"].tolist() == [True, False] and set(table["profile"]) == {"quick"}
+    with pytest.raises(BadInput, match="profiles paper, quick are mixed"):
+        compare(to_frame(quick + ours("central", [0.2])), "martinez2024", "tab1")
+    assert compare(to_frame(ours("central", [0.2])), "martinez2024", "tab1")["note"].tolist() == ["DOUBT: odd", ""]
+
+
+def test_rows_equal_to_the_published_means_are_within_everywhere():
+    values = load_values("martinez2024", "tab6.4")
+    keys = values[[*KEYS, "paper"]].to_dict("records")
+    rows = [
+        {**key, "seed": 0, "profile": "paper", "data": "real", "value": v}
+        for key, v in zip(keys, values["mean"], strict=True)
+    ]
+    table = compare(to_frame(rows), "martinez2024", "tab6.4")
+    assert len(table) == 180 and set(table["verdict"]) == {"within"}
+    far = compare(to_frame([{**row, "value": row["value"] - 1} for row in rows]), "martinez2024", "tab6.4")
+    assert set(far["verdict"]) == {"ordering"}  # a common shift keeps every relation
+
+
+# ------------------------------------------------------------------------------ tests and claims
+
+
+def counts(values, epsilon, against, metric=None, **where):
+    """Better and worse cells of federated against another setting."""
+    chosen = values[values["epsilon"] == epsilon]
+    chosen = chosen if metric is None else chosen[chosen["metric"] == metric]
+    outcome = significance(chosen, against=against, **where)["outcome"]
+    return (outcome == "better").sum(), (outcome == "worse").sum()
+
+
+def test_t_test_equals_scipy_on_samples():
+    from scipy.stats import ttest_ind
+
+    a, b = np.array([0.186, 0.191, 0.187]), np.array([0.201, 0.193, 0.197])
+    p = t_test(a.mean(), a.std(ddof=1), b.mean(), b.std(ddof=1), n=3, decimals=12)
+    assert p == pytest.approx(ttest_ind(a, b).pvalue, rel=1e-9)
+    assert t_test(0.5, 0.0, 0.5, 0.0) == 1 and t_test(0.5, 0.0, 0.6, 0.0) == 0
+    assert t_test(0.5001, 0.0, 0.4999, 0.0) == 1  # means are rounded first
+
+
+def test_significance_counts_that_the_thesis_states():
+    adult, bank = load_values("martinez2024", "tab6.1"), load_values("martinez2024", "tab6.2")
+    assert counts(bank, np.inf, "central", "hellinger") == (6, 0)
+    assert counts(bank, np.inf, "central", "pcd") == (3, 0)
+    assert counts(bank, np.inf, "central", "pmse") == (0, 8)
+    assert counts(adult, 1.6, "central", "pcd") == (6, 0)
+    assert counts(adult, 1.6, "central", "log_cluster") == (6, 0)
+    assert counts(adult, 1.6, "local", "hellinger") == (8, 0)
+    utility = load_values("martinez2024", "tab6.4")
+    assert counts(utility, 1.6, "local", "auc_knn") == (6, 0)  # higher is better
+    assert counts(utility, np.inf, "central") == counts(utility, np.inf, "local") == (0, 0)
+    vae_bank = load_values("martinez2024", "tab6.9").query("metric != 'log_cluster'")
+    assert counts(vae_bank, 1.6, "central") == (0, 27)
+
+
+def test_significance_also_takes_our_aggregated_rows():
+    rows = to_frame(ours("central", [0.20, 0.21, 0.22]) + ours("federated", [0.10, 0.11, 0.12]))
+    table = aggregate(rows)
+    assert table.set_index("setting")["n"].to_dict() == {"central": 3, "federated": 3}
+    assert significance(table)["outcome"].tolist() == ["better"]
+
+
+def test_claims_are_judged_beside_what_the_printed_values_say():
+    rows = to_frame(ours("central", [0.2]))
+    checks = {
+        "c01": lambda rows: (True, f"{len(rows)} row"),
+        "c02": lambda rows: (0.4, "4 of 10"),
+        "c03": lambda rows: (False, "none"),
+        "c05": lambda rows: (None, "needs the search"),
+    }
+    table = judge_claims("martinez2024", rows, checks)
+    assert len(table) == 49
+    assert table["verdict"].head(5).tolist() == [
+        "holds",
+        "holds partly",
+        "does not hold",
+        "not tested at this scale",
+        "not tested at this scale",
+    ]
+    assert table.loc[0, "evidence"] == "1 row" and table.loc[6, "published_holds"] == "partly"
+    with pytest.raises(BadInput, match=r"no claims \['c99'\]"):
+        judge_claims("martinez2024", rows, {"c99": checks["c01"]})
+    with pytest.raises(BadInput, match="returned 7"):
+        judge_claims("martinez2024", rows, {"c01": lambda rows: (7, "")})
