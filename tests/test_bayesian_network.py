@@ -18,8 +18,9 @@ ROWS = np.random.default_rng(0).integers(0, LEVELS, (400, 4)).astype(np.int32)
 ROWS[:, 1] = np.where(np.random.default_rng(1).random(400) < 0.7, ROWS[:, 0], ROWS[:, 1])
 
 
-def state_with_network(rows, order=(1, 0, 3, 2), config=bn.Config(degree=2), noise=None, clients=1):
+def state_with_network(rows, order=(1, 0, 3, 2), noise=None, clients=1):
     """The final state for a fixed network, counted over `clients` equal parts."""
+    config = bn.Config(degree=2)
     state = bn.start(Domain(tuple("abcd"), tuple(LEVELS)), config, stream(0))
     candidates = np.array([[1, 3], [0, 3], [3, 1], [0, 1]])  # those of c: d and b; of d: a and b
     state |= {"round": np.array(config.rounds - 1), "order": np.array(order), "candidates": candidates}
@@ -33,14 +34,14 @@ def state_with_network(rows, order=(1, 0, 3, 2), config=bn.Config(degree=2), noi
 
 
 def test_mutual_information_equals_scikit_learn():
-    ours = bn.mutual_information(ROWS, LEVELS)
+    ours = search.mutual_information(ROWS, LEVELS)
     for i, j in itertools.combinations(range(4), 2):
         assert ours[i, j] == pytest.approx(mutual_info_score(ROWS[:, i], ROWS[:, j]), abs=1e-9)
     assert np.array_equal(ours, ours.T) and np.all(np.diag(ours) == 0)
 
 
 def test_dependence_equals_its_definition():
-    ours = bn.dependence(ROWS, LEVELS)
+    ours = search.dependence(ROWS, LEVELS)
     joint = pd.crosstab(ROWS[:, 0], ROWS[:, 1]).to_numpy()
     independent = np.outer(joint.sum(1), joint.sum(0)) / len(ROWS)
     assert ours[0, 1] == pytest.approx(np.abs(joint - independent).sum() / 2)
@@ -51,9 +52,9 @@ def test_dependence_moves_by_less_than_two_for_any_neighbour():
     cells, worst = list(itertools.product(range(2), range(3))), 0.0
     for size in range(5):
         for rows in itertools.combinations_with_replacement(cells, size):
-            before = bn.dependence(np.array(rows, int).reshape(-1, 2), np.array([2, 3]))[0, 1]
+            before = search.dependence(np.array(rows, int).reshape(-1, 2), np.array([2, 3]))[0, 1]
             for new in cells:
-                after = bn.dependence(np.array([*rows, new]), np.array([2, 3]))[0, 1]
+                after = search.dependence(np.array([*rows, new]), np.array([2, 3]))[0, 1]
                 worst = max(worst, abs(after - before))
     assert 1 < worst < 2
 

@@ -10,6 +10,7 @@ every pair of columns is from independence; the search then runs on the server a
 and the whole run is private.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -115,9 +116,9 @@ def server_step(
     sums = secure_sum.total(updates)
     if stage == "scores":
         network = _search_alone(_symmetric(sums["scores"], columns), config, rng)
-        charge = _released("association of every pair of columns", noise, _scores_charge, columns, config)
+        charge = _released(noise, _scores_charge, columns, config)
         return {**state, "order": network.orders[0], "candidates": network.candidates[0]}, [charge]
-    charge = _released("joint counts of a column and its parents", noise, _tables_charge, columns, config)
+    charge = _released(noise, _tables_charge, columns, config)
     return {**state, **sums}, [charge]
 
 
@@ -147,7 +148,7 @@ def _stage(state: Arrays, config: Config) -> str:
 def _evolve(state: Arrays, client: Client, config: Config, rng: np.random.Generator) -> Update:
     """Algorithm 3.3, ClientUpdate: some generations on the client's own population; its best network leaves."""
     if "scores" not in client.memory:
-        client.memory["scores"] = mutual_information(client.rows, state["levels"])
+        client.memory["scores"] = search.mutual_information(client.rows, state["levels"])
         population = search.random_population(config.population, len(state["levels"]), config.degree, rng=rng)
     else:
         population = search.Population(client.memory["orders"], client.memory["candidates"])
@@ -180,53 +181,6 @@ def _search_alone(scores: np.ndarray, config: Config, rng: np.random.Generator) 
     return search.best(population, scores)
 
 
-def pair_counts(rows: np.ndarray, levels: np.ndarray) -> np.ndarray:
-    """Joint counts of all pairs of columns in one product: (sum of levels, sum of levels), float64."""
-    offsets = np.concatenate([[0], np.cumsum(levels)])
-    total = np.zeros((offsets[-1], offsets[-1]))
-    for chunk in np.array_split(rows, max(1, len(rows) // 8192)):  # bounds the one-hot matrix
-        one_hot = np.zeros((len(chunk), offsets[-1]), np.float32)  # exact: counts in a chunk stay below 2^24
-        one_hot[np.arange(len(chunk))[:, None], chunk + offsets[:-1]] = 1
-        total += one_hot.T @ one_hot
-    return total
-
-
-def _blocks(matrix: np.ndarray, levels: np.ndarray) -> np.ndarray:
-    """Sums of a (sum of levels)^2 matrix over the block of every pair of columns, (d, d)."""
-    edges = np.concatenate([[0], np.cumsum(levels)[:-1]])
-    return np.add.reduceat(np.add.reduceat(matrix, edges, axis=0), edges, axis=1)
-
-
-def mutual_information(rows: np.ndarray, levels: np.ndarray) -> np.ndarray:
-    """Mutual information of every pair of columns in nats, (d, d); the diagonal is 0.
-
-    Rounded to multiples of 2^-32, so that sums of scores are exact and the search breaks ties
-    between networks the same way on every machine.
-    """
-    counts = pair_counts(rows, levels)
-    single = np.diag(counts)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        terms = counts * np.log(counts * len(rows) / np.outer(single, single))
-    information = _blocks(np.nan_to_num(terms, nan=0.0, posinf=0.0, neginf=0.0), levels) / max(len(rows), 1)
-    information = np.round(np.maximum(information + information.T, 0) * 2**31) / 2**32
-    np.fill_diagonal(information, 0)
-    return information
-
-
-def dependence(rows: np.ndarray, levels: np.ndarray) -> np.ndarray:
-    """n/2 times the L1 distance of every pair's joint distribution from independence, (d, d).
-
-    PrivBayes' score R, not divided by n. One more row with levels (x, y) turns a pair's
-    n (P - p q') into itself plus n/(n+1) (e_x - p)(e_y - q)', whose L1 norm is at most 4,
-    so every entry moves by less than 2, whatever n is.
-    """
-    counts = pair_counts(rows, levels)
-    single = np.diag(counts)
-    scores = _blocks(np.abs(counts - np.outer(single, single) / max(len(rows), 1)), levels) / 2
-    np.fill_diagonal(scores, 0)
-    return scores
-
-
 def _release_scores(state: Arrays, client: Client, config: Config, noise: Noise | None) -> Update:
     """The client's pair dependences, rounded, with its share of discrete Laplace noise; only the sum is seen.
 
@@ -235,7 +189,7 @@ def _release_scores(state: Arrays, client: Client, config: Config, noise: Noise 
     """
     columns = len(state["levels"])
     above = np.triu_indices(columns, 1)
-    scores = np.floor(dependence(client.rows, state["levels"])[above] + 0.5).astype(np.int64)
+    scores = np.floor(search.dependence(client.rows, state["levels"])[above] + 0.5).astype(np.int64)
     if noise is not None:
         charge = _scores_charge(noise.multiplier, columns, config)
         scores = scores + discrete_laplace_share(
@@ -248,9 +202,6 @@ def _symmetric(values: np.ndarray, columns: int) -> np.ndarray:
     matrix = np.zeros((columns, columns))
     matrix[np.triu_indices(columns, 1)] = values
     return matrix + matrix.T
-
-
-# --- parameters -----------------------------------------------------------------------------------------------
 
 
 def families(state: Arrays, config: Config) -> list[tuple[int, tuple[int, ...]]]:
@@ -327,24 +278,22 @@ def to_pgmpy(state: Arrays, config: Config, names: tuple[str, ...]):
     return network
 
 
-# --- charges --------------------------------------------------------------------------------------------------
-
-
 def _tables_charge(noise_multiplier: float, columns: int, config: Config) -> Charge:
     """d - k tables that together cost (1 - structure share) / noise_multiplier."""
     tables = columns - config.degree
     share = 1 - config.structure_share if config.private_structure else 1
-    what = "joint counts of a column and its parents"
-    return Charge(what, "laplace", noise=noise_multiplier * tables / share, sensitivity=1, times=tables)
+    noise = noise_multiplier * tables / share
+    return Charge("joint counts of a column and its parents", "laplace", noise, sensitivity=1, times=tables)
 
 
 def _scores_charge(noise_multiplier: float, columns: int, config: Config) -> Charge:
     """One vector of pair scores that costs structure share / noise_multiplier."""
     noise = noise_multiplier / config.structure_share
-    what = "association of every pair of columns"
-    return Charge(what, "laplace", noise=noise, sensitivity=columns * (columns - 1))
+    return Charge("association of every pair of columns", "laplace", noise, sensitivity=columns * (columns - 1))
 
 
-def _released(what: str, noise: Noise | None, charge, columns: int, config: Config) -> Charge:
+def _released(noise: Noise | None, charge: Callable[..., Charge], columns: int, config: Config) -> Charge:
     """The charge of a summed release: as planned with noise, unprotected without."""
-    return Charge(what, "unprotected") if noise is None else charge(noise.multiplier, columns, config)
+    if noise is None:
+        return Charge(charge(1.0, columns, config).what, "unprotected")
+    return charge(noise.multiplier, columns, config)

@@ -4,8 +4,10 @@ An individual has two chromosomes: an ordering of the d columns, and k candidate
 every column. Decoding keeps a candidate only if it precedes its child; the columns at the first
 k + 1 places take all their predecessors, since the noisy table of place k must hold places 0..k-1.
 A population is two arrays: orders (N, d) and candidates (N, d, k), both int16; every operator
-works on the whole population at once. The work leaves the operators to the earlier paper; they
-are those of the software that it builds on, as read in the protocol (section 4.2).
+works on the whole population at once. Scores of column pairs, computed once, are all that the search
+knows of the rows (`mutual_information` as published, `dependence` for a private release). The work
+leaves the operators to the earlier paper; they are those of the software that it builds on, as read in
+the protocol (section 4.2).
 """
 
 from typing import NamedTuple
@@ -143,3 +145,53 @@ def _swap(orders: np.ndarray, candidates: np.ndarray, rng: np.random.Generator) 
             free[person, child, new] = False
             candidates[person, child, slot] = new
     return candidates
+
+
+# --- pair scores, computed once from the rows -----------------------------------------------------------------
+
+
+def pair_counts(rows: np.ndarray, levels: np.ndarray) -> np.ndarray:
+    """Joint counts of all pairs of columns in one product: (sum of levels, sum of levels), float64."""
+    offsets = np.concatenate([[0], np.cumsum(levels)])
+    total = np.zeros((offsets[-1], offsets[-1]))
+    for chunk in np.array_split(rows, max(1, len(rows) // 8192)):  # bounds the one-hot matrix
+        one_hot = np.zeros((len(chunk), offsets[-1]), np.float32)  # exact: counts in a chunk stay below 2^24
+        one_hot[np.arange(len(chunk))[:, None], chunk + offsets[:-1]] = 1
+        total += one_hot.T @ one_hot
+    return total
+
+
+def _blocks(matrix: np.ndarray, levels: np.ndarray) -> np.ndarray:
+    """Sums of a (sum of levels)^2 matrix over the block of every pair of columns, (d, d)."""
+    edges = np.concatenate([[0], np.cumsum(levels)[:-1]])
+    return np.add.reduceat(np.add.reduceat(matrix, edges, axis=0), edges, axis=1)
+
+
+def mutual_information(rows: np.ndarray, levels: np.ndarray) -> np.ndarray:
+    """Mutual information of every pair of columns in nats, (d, d); the diagonal is 0.
+
+    Rounded to multiples of 2^-32, so that sums of scores are exact and the search breaks ties
+    between networks the same way on every machine.
+    """
+    counts = pair_counts(rows, levels)
+    single = np.diag(counts)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        terms = counts * np.log(counts * len(rows) / np.outer(single, single))
+    information = _blocks(np.nan_to_num(terms, nan=0.0, posinf=0.0, neginf=0.0), levels) / max(len(rows), 1)
+    information = np.round(np.maximum(information + information.T, 0) * 2**31) / 2**32
+    np.fill_diagonal(information, 0)
+    return information
+
+
+def dependence(rows: np.ndarray, levels: np.ndarray) -> np.ndarray:
+    """n/2 times the L1 distance of every pair's joint distribution from independence, (d, d).
+
+    PrivBayes' score R, not divided by n. One more row with levels (x, y) turns a pair's
+    n (P - p q') into itself plus n/(n+1) (e_x - p)(e_y - q)', whose L1 norm is at most 4,
+    so every entry moves by less than 2, whatever n is.
+    """
+    counts = pair_counts(rows, levels)
+    single = np.diag(counts)
+    scores = _blocks(np.abs(counts - np.outer(single, single) / max(len(rows), 1)), levels) / 2
+    np.fill_diagonal(scores, 0)
+    return scores

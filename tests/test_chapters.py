@@ -1,0 +1,78 @@
+"""The map of exhibits, on notebooks made for the test."""
+
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from fedsynth_lib.chapters import CHAPTER_OF, CHAPTERS, contents, exhibit_map, link, overview
+from fedsynth_lib.interface import BadInput
+from fedsynth_lib.notebooks import Notebook
+from fedsynth_lib.published import WORKS, load_catalogue
+
+DATA = Notebook(
+    Path("01_data.ipynb"),
+    "Data",
+    exhibits=("martinez2024/tab5.1", "martinez2024/fig5.2", "martinez2024/fig5.1", "martinez2024/fig5.4"),
+    minutes={"smoke": 0.5},
+)
+FIDELITY = Notebook(Path("20_fidelity.ipynb"), "Fidelity", exhibits=("martinez2024/tab6.1", "martinez2024/alg3.1"))
+BUDGET = Notebook(Path("02_budget.ipynb"), "Budget")
+
+
+def test_every_exhibit_is_on_the_map_once_and_only_made_ones_are_here():
+    catalogue, table = load_catalogue(), exhibit_map([DATA, FIDELITY, BUDGET])
+    assert list(table["work"] + "/" + table["exhibit"]) == list(catalogue["id"])
+    here = table[table["status"] == "here"]
+    assert set(here["work"] + "/" + here["exhibit"]) == {*DATA.exhibits, *FIDELITY.exhibits}
+    planned = (catalogue["regenerable"] == "yes").sum() - 5  # alg3.1 is made although it is no result
+    assert (table["status"] == "planned").sum() == planned
+    assert set(table.loc[table["status"] != "here", "notebook"]) == {""}
+
+
+def test_chapters_follow_the_notebook_and_otherwise_the_work():
+    table = exhibit_map([DATA]).set_index(["work", "exhibit"])
+    assert table.loc[("martinez2024", "tab5.1"), "chapter"] == 0
+    assert table.loc[("martinez2024", "tab6.1"), "chapter"] == 2
+    assert table.loc[("apellaniz2025", "tab1"), "chapter"] == 6
+    assert all(work in CHAPTERS[chapter] for work, chapter in CHAPTER_OF.items()) and set(CHAPTER_OF) == set(WORKS)
+
+
+def test_without_notebooks_nothing_is_here():
+    assert set(exhibit_map([])["status"]) == {"planned", "illustrative"}
+
+
+def test_an_exhibit_of_two_notebooks_has_two_rows():
+    again = Notebook(Path("70_side_by_side.ipynb"), "All", exhibits=("martinez2024/tab6.1",))
+    rows = exhibit_map([FIDELITY, again]).query("exhibit == 'tab6.1' and work == 'martinez2024'")
+    assert list(rows["notebook"]) == ["20_fidelity", "70_side_by_side"]
+
+
+def test_an_exhibit_that_no_catalogue_has_is_refused():
+    wrong = Notebook(Path("20_wrong.ipynb"), "Wrong", exhibits=("martinez2024/tab6.99",))
+    with pytest.raises(BadInput, match=r"20_wrong.*tab6\.99"):
+        exhibit_map([DATA, wrong])
+
+
+def test_the_overview_joins_neighbours_and_loses_none():
+    table = exhibit_map([DATA, FIDELITY])
+    short = overview(table)
+    assert short["count"].sum() == (table["status"] != "illustrative").sum()
+    lines = short[short["work"] == "martinez2024"].set_index(["part", "status"])["exhibits"]
+    assert lines[("5", "here")] == "fig5.1–5.2, fig5.4, tab5.1"
+    assert lines[("5", "planned")] == "fig5.3, fig5.7–5.8, tab5.2–5.7"
+    assert lines[("A", "planned")] == "tabA.1–A.7"
+    assert lines[("6", "planned")] == "fig6.1–6.4, tab6.2–6.13"  # 9 is before 10
+
+
+def test_contents_lists_notebooks_in_order_and_keeps_empty_chapters():
+    table = contents([FIDELITY, BUDGET, DATA])
+    assert list(table["notebook"].head(2)) == ["01_data", "02_budget"]
+    assert set(table["chapter"]) == {f"{number} {title}" for number, title in CHAPTERS.items()}
+    assert (table["notebook"] == "").sum() == len(CHAPTERS) - 2
+    row = table[table["notebook"] == "01_data"].iloc[0]
+    assert (row["exhibits"], row["smoke"]) == (4, 0.5) and pd.isna(row["quick"])
+
+
+def test_links_open_the_notebook():
+    assert link("01_data") == '<a href="01_data.ipynb">01_data</a>' and link("") == ""
