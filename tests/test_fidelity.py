@@ -1,0 +1,285 @@
+"""Fidelity measures against values worked out by hand, slow loops, dython and scikit-learn."""
+
+import math
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+from dython.nominal import associations as dython_associations
+from mixed_table import SCHEMA, independent_columns, mixed
+from sklearn.cluster import KMeans
+from sklearn.decomposition import PCA
+from sklearn.model_selection import StratifiedKFold
+from sklearn.preprocessing import OrdinalEncoder, StandardScaler
+from sklearn.tree import DecisionTreeClassifier
+
+from fedsynth_lib.interface import BadInput
+from fedsynth_lib.metrics import fidelity
+from fedsynth_lib.schema import Column, Schema
+
+TINY = Schema(
+    (Column("x", "numeric", low=-100.0, high=100.0), Column("c", "categorical", categories=("a", "b", "unused")))
+)
+
+
+def tiny(x, c):
+    categories = list(TINY["c"].categories)
+    return pd.DataFrame({"x": np.asarray(x, float), "c": pd.Categorical(list(c), categories=categories)})
+
+
+@pytest.fixture(scope="module")
+def real():
+    return mixed(4000, seed=1)
+
+
+@pytest.fixture(scope="module")
+def again():
+    return mixed(4000, seed=2)
+
+
+@pytest.fixture(scope="module")
+def shuffled(real):
+    return independent_columns(real)
+
+
+# ------------------------------------------------------------------------------------ Hellinger
+
+
+def test_hellinger_by_hand():
+    # x: bins [0, 5), [5, 10]; real (2, 2) of 4, synthetic (1, 3). c: real (4, 0), synthetic (1, 3).
+    distances = fidelity.hellinger_by_column(tiny([0, 1, 9, 10], "aaaa"), tiny([2, 6, 7, 8], "abbb"), TINY, bins=2)
+    assert distances["x"] == pytest.approx(
+        math.sqrt(((math.sqrt(0.5) - math.sqrt(0.25)) ** 2 + (math.sqrt(0.5) - math.sqrt(0.75)) ** 2) / 2)
+    )
+    assert distances["c"] == pytest.approx(math.sqrt(((1 - 0.5) ** 2 + 0.75) / 2))
+
+
+def test_hellinger_takes_the_grid_from_the_real_rows_and_clips_to_it():
+    real = tiny([0, 10], "ab")
+    inside, outside = tiny([0, 10], "ab"), tiny([-90, 90], "ab")
+    assert fidelity.hellinger(real, outside, TINY) == fidelity.hellinger(real, inside, TINY) == 0
+    # On the grid of the wide table the narrow one falls into other bins.
+    assert fidelity.hellinger_by_column(outside, real, TINY)["x"] == 1
+
+
+def test_hellinger_of_constant_and_of_disjoint_columns():
+    constant = tiny([3, 3], "aa")
+    assert fidelity.hellinger(constant, constant, TINY) == 0
+    assert fidelity.hellinger(constant, tiny([4, 4], "bb"), TINY) == 1
+
+
+def test_hellinger_loop(real, shuffled):
+    changed = real.assign(age=np.minimum(real["age"] + 7, 90), job=real["job"].array[np.r_[1:4000, 0]])
+    changed["job"] = changed["job"].where(changed["age"] > 40, "none")
+    distances = fidelity.hellinger_by_column(real, changed, SCHEMA, bins=13)
+    low, width = real["age"].min(), (real["age"].max() - real["age"].min()) / 13
+    squares = 0.0
+    for b in range(13):
+        p, q = (sum(min(int((v - low) / width), 12) == b for v in f["age"]) / len(f) for f in (real, changed))
+        squares += (math.sqrt(p) - math.sqrt(q)) ** 2
+    assert distances["age"] == pytest.approx(math.sqrt(squares / 2))
+    bhattacharyya = sum(
+        math.sqrt((real["job"] == c).mean() * (changed["job"] == c).mean()) for c in SCHEMA["job"].categories
+    )
+    assert distances["job"] == pytest.approx(math.sqrt(1 - bhattacharyya))
+    assert distances["job"] > 0.1 and distances["city"] == 0
+    assert fidelity.hellinger(real, changed, SCHEMA, bins=13) == pytest.approx(np.mean(list(distances.values())))
+
+
+# --------------------------------------------------------------------------------- associations
+
+
+def dython_matrix(frame, schema):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        result = dython_associations(frame.copy(), nominal_columns=list(schema.categorical), compute_only=True)
+    return result["corr"].to_numpy(float)
+
+
+@pytest.mark.parametrize("rows", [4000, 60, 7])
+def test_associations_equal_dython(rows):
+    frame = mixed(rows, seed=rows)
+    assert len(set(frame["job"])) < len(SCHEMA["job"].categories)  # unused levels are in the test
+    ours = fidelity.associations(frame, SCHEMA)
+    np.testing.assert_allclose(ours, dython_matrix(frame, SCHEMA), atol=1e-8)
+    np.testing.assert_allclose(ours, ours.T, atol=1e-15)
+
+
+def test_associations_of_constant_columns_are_zero_as_in_dython(real):
+    # 0.1 is no binary fraction: its mean over the rows is not exactly 0.1.
+    frame = real.assign(hours=0.1, city=pd.Categorical(["east"] * len(real), list(SCHEMA["city"].categories)))
+    ours = fidelity.associations(frame, SCHEMA)
+    constant = [SCHEMA.names.index(name) for name in ("hours", "city")]
+    assert not ours[constant].any() and not ours[:, constant].any()
+    np.testing.assert_allclose(ours, dython_matrix(frame, SCHEMA), atol=1e-8)
+
+
+@pytest.mark.parametrize("kind", ["numeric", "categorical"])
+def test_associations_of_one_kind_of_columns(real, kind):
+    schema = SCHEMA.drop(SCHEMA.categorical if kind == "numeric" else SCHEMA.numeric)
+    frame = real[list(schema.names)]
+    np.testing.assert_allclose(fidelity.associations(frame, schema), dython_matrix(frame, schema), atol=1e-8)
+
+
+def test_associations_of_copies_are_perfect():
+    schema = Schema((Column("a", "categorical", categories=("x", "y", "z")), Column("b", "numeric", low=0, high=9)))
+    codes = np.repeat([0, 1, 2], 20)
+    frame = pd.DataFrame({"a": pd.Categorical.from_codes(codes, ["x", "y", "z"]), "b": codes * 2.0})
+    np.testing.assert_allclose(fidelity.associations(frame, schema), np.ones((2, 2)))
+
+
+def test_associations_need_two_rows():
+    with pytest.raises(BadInput, match="two rows"):
+        fidelity.associations(tiny([1], "a"), TINY)
+
+
+def test_pcd_is_the_norm_of_the_difference(real, shuffled):
+    expected = np.linalg.norm(dython_matrix(real, SCHEMA) - dython_matrix(shuffled, SCHEMA))
+    assert fidelity.pairwise_correlation_difference(real, shuffled, SCHEMA) == pytest.approx(expected, abs=1e-8)
+
+
+# ----------------------------------------------------------------------------------- propensity
+
+
+def test_propensity_loop(real, shuffled):
+    synthetic = shuffled[:2500]
+    merged = pd.concat([real, synthetic])
+    merged[list(SCHEMA.categorical)] = OrdinalEncoder().fit_transform(merged[list(SCHEMA.categorical)].astype(str))
+    x, y = merged.to_numpy(float), np.repeat([0, 1], [len(real), len(synthetic)])
+    total = 0.0
+    for fit, score in StratifiedKFold(4, shuffle=True, random_state=3).split(x, y):
+        tree = DecisionTreeClassifier(min_samples_leaf=30, random_state=3).fit(x[fit], y[fit])
+        for p in tree.predict_proba(x[score])[:, 1]:
+            total += (p - len(synthetic) / len(merged)) ** 2
+    ours = fidelity.propensity_mse(real, synthetic, SCHEMA, 3, min_samples_leaf=30, folds=4)
+    assert ours == pytest.approx(total / len(merged))
+
+
+def test_propensity_of_rows_that_differ_in_every_row(real):
+    other = real.assign(hours=real["hours"] + 200)
+    assert fidelity.propensity_mse(real, other, SCHEMA, 0) == pytest.approx(0.25)
+    # c (1 - c) for unequal tables: c = 1/5
+    assert fidelity.propensity_mse(real, other[:1000], SCHEMA, 0) == pytest.approx(0.16)
+
+
+def test_propensity_of_few_rows_is_refused(real):
+    with pytest.raises(BadInput, match="folds is 5; give a number from 2 to the rows of the smaller table"):
+        fidelity.propensity_mse(real, real[:4], SCHEMA, 0)
+
+
+# ---------------------------------------------------------------------------------- log-cluster
+
+
+def projected(real, synthetic):
+    """The merged rows as sklearn's transformers see them."""
+    merged = pd.concat([real, synthetic], ignore_index=True)
+    numbers = StandardScaler().fit_transform(merged[list(SCHEMA.numeric)])
+    categories = [merged[c] == level for c in SCHEMA.categorical for level in SCHEMA[c].categories]
+    return PCA(0.85, svd_solver="full").fit_transform(np.column_stack([numbers, *categories]).astype(float))
+
+
+def test_log_cluster_loop():
+    real, synthetic = mixed(500, seed=3), independent_columns(mixed(400, seed=4))
+    points = projected(real, synthetic)
+    c = 500 / 900
+    squares, printed = [], []
+    for number in range(2, 9):
+        labels = KMeans(number, n_init=10, random_state=7).fit_predict(points)
+        gaps = [(labels[:500] == j).sum() / (labels == j).sum() - c for j in range(number)]
+        squares.append(math.log(sum(g * g for g in gaps) / number))
+        printed += [math.log(sum(gaps) / number)] if sum(gaps) > 0 else []
+    ours = fidelity.log_cluster(real, synthetic, SCHEMA, 7, max_clusters=8)
+    assert ours["log_cluster"] == pytest.approx(min(squares), abs=1e-3)
+    assert ours["log_cluster_base2"] == pytest.approx(min(squares) / math.log(2), abs=1e-3)
+    assert printed and ours["log_cluster_printed"] == pytest.approx(min(printed), abs=1e-3)
+
+
+def test_log_cluster_of_a_copy_is_the_floor_and_its_printed_form_undefined(real):
+    values = fidelity.log_cluster(real[:600], real[:600], SCHEMA, 0)
+    assert values["log_cluster"] == pytest.approx(math.log(1 / (40 * 600**2)))
+    assert math.isnan(values["log_cluster_printed"])
+
+
+def test_log_cluster_of_fewer_distinct_rows_than_clusters():
+    # Four distinct rows, of which 3/4 are real where x is 0 and 1/4 where it is 1, however they are clustered.
+    real, synthetic = tiny([0] * 6 + [1] * 2, "aaabbbab"), tiny([1] * 6 + [0] * 2, "aaabbbab")
+    values = fidelity.log_cluster(real, synthetic, TINY, 0, max_clusters=12)
+    assert values["log_cluster"] == pytest.approx(math.log(1 / 16))
+
+
+def test_log_cluster_floor_is_reached_by_two_clusters_that_miss_by_half_a_row():
+    # 1,200 rows in all. Two clusters of 601 and 599 rows hold 301 and 299 real ones; 18 are small and evenly shared.
+    squares = [(301 / 601 - 0.5) ** 2, (299 / 599 - 0.5) ** 2] + [0] * 18
+    assert np.mean(squares) == pytest.approx(2 / (20 * 1200**2), rel=1e-4)
+
+
+def test_clustering_through_the_coreset_is_as_good_as_ten_full_starts():
+    points = projected(mixed(12_000, seed=5), mixed(8_000, seed=6))
+    sample, weights = fidelity.lightweight_coreset(points, 3_000, np.random.default_rng(0))
+    ratios = []
+    for number in (2, 3, 5, 8, 12):
+        ours = fidelity.cluster(points, sample, weights, number, seed=0, starts=10)
+        full = KMeans(number, n_init=10, random_state=0).fit(points)
+        assert len(ours.labels_) == len(points)
+        ratios.append(ours.inertia_ / full.inertia_)
+    assert np.mean(ratios) < 1.005 and max(ratios) < 1.02
+
+
+def test_coreset_weights_estimate_sums_over_all_points():
+    rng = np.random.default_rng(0)
+    points = np.vstack([rng.normal(size=(30_000, 3)), rng.normal(200, 1, size=(12, 3))])  # a dozen far outliers
+    totals, costs, outliers = [], [], []
+    for _ in range(40):
+        sample, weights = fidelity.lightweight_coreset(points, 1_000, rng)
+        totals.append(weights.sum() / len(points))
+        costs.append((weights[:, None] * (sample - 1) ** 2).sum() / ((points - 1) ** 2).sum())
+        outliers.append((sample[:, 0] > 100).sum())
+    for estimates in (totals, costs):
+        assert abs(np.mean(estimates) - 1) < 4 * np.std(estimates) / math.sqrt(40)
+        assert np.std(estimates) < 0.05
+    assert min(outliers) > 100  # a uniform sample would hold none of them two times in three
+    same, ones = fidelity.lightweight_coreset(points[:50], 1_000, rng)
+    np.testing.assert_array_equal(same, points[:50])
+    np.testing.assert_array_equal(ones, 1)
+
+
+# ----------------------------------------------------------------------------- positive controls
+
+
+def test_a_copy_scores_best(real):
+    assert fidelity.hellinger(real, real, SCHEMA) == 0
+    assert fidelity.pairwise_correlation_difference(real, real, SCHEMA) == 0
+    assert fidelity.propensity_mse(real, real, SCHEMA, 0) < 0.003
+
+
+def test_a_second_sample_scores_near_the_best(real, again, shuffled):
+    assert fidelity.hellinger(real, again, SCHEMA) < 0.05
+    second = fidelity.pairwise_correlation_difference(real, again, SCHEMA)
+    assert second < 0.3 < 1 < fidelity.pairwise_correlation_difference(real, shuffled, SCHEMA)
+    # The spread of the propensity score under the hypothesis of no difference, from pairs of fresh samples.
+    null = [fidelity.propensity_mse(mixed(4000, seed=10 + k), mixed(4000, seed=50 + k), SCHEMA, k) for k in range(8)]
+    ours = fidelity.propensity_mse(real, again, SCHEMA, 0)
+    assert abs(ours - np.mean(null)) < 4 * np.std(null, ddof=1)
+    assert np.mean(null) < 4 * 0.25 / 100  # leaves of 100 rows: 0.25 / 100, and the choice of splits on top
+    assert fidelity.propensity_mse(real, shuffled, SCHEMA, 0) > np.mean(null) + 20 * np.std(null, ddof=1)
+
+
+def test_independent_columns_keep_the_marginals_and_lose_the_pairs(real, shuffled):
+    assert fidelity.hellinger(real, shuffled, SCHEMA) == 0
+    off_diagonal = fidelity.associations(real, SCHEMA) - np.eye(len(SCHEMA.names))
+    assert fidelity.pairwise_correlation_difference(real, shuffled, SCHEMA) == pytest.approx(
+        np.linalg.norm(off_diagonal), rel=0.05
+    )
+
+
+def test_log_cluster_ranks_the_controls(real, again):
+    wrong = real.assign(age=18, income=real["income"] / 10)
+    values = [fidelity.log_cluster(real, other, SCHEMA, 0, max_clusters=8)["log_cluster"] for other in (again, wrong)]
+    assert values[0] < -9 < -6 < values[1]
+
+
+def test_the_same_seed_gives_the_same_values(real, again):
+    first, second = (fidelity.log_cluster(real, again, SCHEMA, 4, max_clusters=5, coreset=1_000) for _ in range(2))
+    assert first == second
+    assert first != fidelity.log_cluster(real, again, SCHEMA, 5, max_clusters=5, coreset=1_000)
