@@ -20,7 +20,9 @@ import pandas as pd
 from fedsynth_lib import metrics, settings
 from fedsynth_lib.experiment import remember
 from fedsynth_lib.interface import BadInput, Privacy, Relation
+from fedsynth_lib.methods import METHODS, bayesian_network
 from fedsynth_lib.partition import split_clients
+from fedsynth_lib.published import load_values
 from fedsynth_lib.rows import Row
 from fedsynth_lib.tables import Table, load_table, split
 
@@ -34,6 +36,7 @@ class Scenario:
     dataset: a table's key, or the path of a file. seed: of the split and of the run (repeat number).
     epsilon: None or infinity for no noise; `relation` is the convention in which the work means it.
     rows: a random subsample of the table (None: all); min_rows: of the smallest client.
+    table: digest of the table meant, so that a cached cell is never reused for another one.
     """
 
     dataset: str
@@ -47,6 +50,7 @@ class Scenario:
     delta: float = 0.0
     rows: int | None = None
     min_rows: int = 200
+    table: str = ""
 
     @property
     def privacy(self) -> Privacy:
@@ -70,6 +74,8 @@ class Synthetic(NamedTuple):
 def tables(scenario: Scenario) -> Tables:
     """The scenario's training and hold-out rows, and the division among clients (of all rows when central)."""
     table = load_table(scenario.dataset, work=scenario.work, rows=scenario.rows, seed=PARTITION_SEED)
+    if scenario.table not in ("", table.digest):
+        raise BadInput(f"{scenario.dataset}: the table is not the one that the grid was made for; build the grid anew.")
     train, holdout = split(table, seed=scenario.seed)
     if scenario.setting == "central":
         return Tables(train, holdout, [np.arange(len(train.frame))])
@@ -96,7 +102,7 @@ def synthesise(method: ModuleType, scenario: Scenario, config: Any = None) -> It
             "version": method.VERSION,
             "config": asdict(config),
             "scenario": asdict(scenario),
-            "table": train.digest,
+            "train": train.digest,
             "node": node,
         }
 
@@ -132,6 +138,8 @@ def measure(
         )
         statement = facts["statement"]
         shared = {
+            "paper": scenario.work,
+            "method": method_key(method),
             "data": train.data,
             "node": node,
             "seconds": facts["seconds"],
@@ -144,6 +152,20 @@ def measure(
     return rows
 
 
+def method_key(method: ModuleType) -> str:
+    """The name of a registered method, the one that rows and published values carry."""
+    return next(key for key, module in METHODS.items() if module is method)
+
+
+def tuned_fedbn(dataset: str, **changes: Any) -> bayesian_network.Config:
+    """FedBN's settings for a table as martinez2024 chose them (its table 5.5); the defaults for other tables."""
+    names = {"population_size": "population", "selection_pressure": "selection", "aggregation_interval": "interval"}
+    printed = load_values("martinez2024", "tab5.5")
+    printed = printed[printed["dataset"] == dataset]
+    chosen = {names[metric]: int(value) for metric, value in zip(printed["metric"], printed["mean"], strict=True)}
+    return bayesian_network.Config(**{**chosen, **changes})
+
+
 def grid(
     datasets: Sequence[str],
     *,
@@ -152,12 +174,17 @@ def grid(
     epsilons: Sequence[float],
     seeds: Sequence[int],
     settings: Sequence[str] = ("central", "federated", "local"),
+    work: str | None = None,
+    **fixed: Any,
 ) -> list[dict]:
-    """The cells of a study: central once per epsilon, federated and local for every partition and client number."""
+    """The cells of a study, each the fields of a Scenario: central once per epsilon and seed, federated and
+    local for every partition and client number. fixed: further fields, the same in all cells."""
     divided = [(s, p, k) for s in settings if s != "central" for p in partitions for k in n_clients]
     places = [("central", "none", 1)] * ("central" in settings) + divided
+    digests = {d: load_table(d, work=work, rows=fixed.get("rows"), seed=PARTITION_SEED).digest for d in datasets}
     return [
         {"dataset": d, "setting": s, "partition": p, "n_clients": k, "epsilon": e, "seed": seed}
+        | {"work": work, "table": digests[d], **fixed}
         for d in datasets
         for (s, p, k) in places
         for e in epsilons
