@@ -1,0 +1,249 @@
+"""The environment: locks that are exact, complete and in step; a set-up that survives being killed; the doctor."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tomllib
+import zipfile
+from importlib.metadata import requires, version
+from pathlib import Path
+
+import pytest
+import yaml
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+from packaging.version import Version
+
+from fedsynth_lib import doctor, environment
+
+ROOT = Path(__file__).resolve().parents[1]
+LOCK, TESTS_LOCK = ROOT / "requirements.lock", ROOT / "requirements-tests.lock"
+PYTHONS = ["3.11", "3.12", "3.13"]
+
+
+def lines(name: str) -> list[str]:
+    """The requirement lines of a file, without comments."""
+    text = (ROOT / name).read_text(encoding="utf-8")
+    return [line.partition("#")[0].strip() for line in text.splitlines() if line.partition("#")[0].strip()]
+
+
+def locked(name: str, python: str) -> dict[str, Version]:
+    """Package -> version on Linux with this Python."""
+    where = {
+        "python_version": python,
+        "python_full_version": f"{python}.1",
+        "sys_platform": "linux",
+        "os_name": "posix",
+    }
+    wanted = map(Requirement, lines(name))
+    return {
+        canonicalize_name(each.name): Version(str(each.specifier).removeprefix("=="))
+        for each in wanted
+        if each.marker is None or each.marker.evaluate(where)
+    }
+
+
+# -------------------------------------------------------------------------------------------- files
+
+
+@pytest.mark.parametrize("name", ["requirements.lock", "requirements-tests.lock"])
+def test_every_line_of_a_lock_is_one_exact_public_version(name):
+    for line in lines(name):
+        assert re.match(r"[a-z0-9][a-z0-9._-]*==[0-9][0-9a-z.]*( ; .+)?$", line), line
+        assert not line.startswith(("nvidia-", "cuda-", "triton")), line  # torch's build decides
+
+
+@pytest.mark.parametrize("python", PYTHONS)
+def test_the_locks_hold_what_the_in_files_ask_for_once(python):
+    lock, tests = locked("requirements.lock", python), locked("requirements-tests.lock", python)
+    assert not lock.keys() & tests.keys()
+    for names, versions in (("requirements.in", lock), ("requirements-tests.in", lock | tests)):
+        for each in map(Requirement, lines(names)):
+            assert versions[canonicalize_name(each.name)] in each.specifier, each
+
+
+def test_the_locks_are_complete():
+    """Whatever a locked package needs here is locked too, except the CUDA packages of a torch build."""
+    python = ".".join(map(str, sys.version_info[:2]))
+    known = locked("requirements.lock", python).keys() | locked("requirements-tests.lock", python).keys()
+    waiting = [Requirement(line) for name in ("requirements.in", "requirements-tests.in") for line in lines(name)]
+    seen = set()
+    while waiting:
+        each = waiting.pop()
+        name = canonicalize_name(each.name)
+        if (name, tuple(sorted(each.extras))) in seen or re.match("nvidia-|cuda-|triton$", name):
+            continue
+        seen.add((name, tuple(sorted(each.extras))))
+        assert name in known
+        for need in map(Requirement, requires(name) or []):
+            extras = [{"extra": extra} for extra in ("", *each.extras)]
+            if need.marker is None or any(need.marker.evaluate(extra) for extra in extras):
+                waiting.append(need)
+    assert len(seen) > 100
+
+
+def test_environment_yml_names_the_same_packages_as_the_lock():
+    content = yaml.safe_load((ROOT / "environment.yml").read_text(encoding="utf-8"))
+    python, _, pip = content["dependencies"]
+    python = python.removeprefix("python=")
+    assert python in PYTHONS
+    assert pip["pip"][0] == "--constraint requirements.lock" and pip["pip"][-1] == "--editable ."
+    lock = locked("requirements.lock", python)
+    asked = [Requirement(line) for line in lines("requirements.in")]
+    wanted = [
+        f"{each.name}{'[' + ','.join(each.extras) + ']' if each.extras else ''}=={lock[each.name]}" for each in asked
+    ]
+    assert pip["pip"][1:-1] == wanted
+
+
+def test_all_files_mean_the_same_pythons():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    assert project["project"]["requires-python"] == ">=3.11,<3.14"
+    dynamic = project["tool"]["setuptools"]["dynamic"]
+    assert dynamic["dependencies"] == {"file": ["requirements.in"]}
+    assert dynamic["optional-dependencies"]["tests"] == {"file": ["requirements-tests.in"]}
+    ci = yaml.safe_load((ROOT / ".github" / "workflows" / "ci.yml").read_text(encoding="utf-8"))
+    assert ci["jobs"]["run"]["strategy"]["matrix"]["python"] == PYTHONS
+    assert "(3, 11) <= sys.version_info[:2] <= (3, 13)" in (ROOT / "run_all.sh").read_text(encoding="utf-8")
+
+
+def test_no_file_of_the_set_up_names_where_packages_come_from():
+    names = ["run_all.sh", "environment.yml", "pyproject.toml", ".ci/run", ".ci/lock", ".github/workflows/ci.yml"]
+    names += [path.name for path in ROOT.glob("requirements*")]
+    for name in names:
+        assert not re.search("index-url|find-links|://|pypi", (ROOT / name).read_text(encoding="utf-8")), name
+
+
+def test_ruff_has_nothing_to_say():
+    for command in (["check"], ["format", "--check"]):
+        found = subprocess.run([sys.executable, "-m", "ruff", *command, str(ROOT)], capture_output=True, text=True)
+        assert found.returncode == 0, found.stdout + found.stderr
+
+
+# --------------------------------------------------------------------------------------- this Python
+
+
+def test_this_environment_is_the_locked_one():
+    assert environment.unmet(LOCK) + environment.unmet(TESTS_LOCK) == []
+
+
+def test_unmet_tells_what_is_missing_and_what_differs(tmp_path):
+    lock = tmp_path / "lock"
+    public = version("torch").partition("+")[0]  # 2.13.0+cpu satisfies 2.13.0
+    lock.write_text(
+        f"# a comment\ntorch=={public}\nno-such-package==1.0\nnumpy==0.1\n"
+        "never-asked-for==1 ; python_full_version < '3.0'\n"
+    )
+    assert environment.unmet(lock) == ["no-such-package is missing", f"numpy is {version('numpy')}, not 0.1"]
+    assert environment.main([str(lock)]) == 1
+    lock.write_text(f"torch=={public}\n")
+    assert environment.main([str(lock)]) == 0
+
+
+def test_the_doctor_reports_and_does_not_break(capsys, monkeypatch):
+    monkeypatch.setattr(doctor, "answering", lambda url: False)
+    assert doctor.main() == 0
+    out = capsys.readouterr().out
+    assert f"numpy {version('numpy')}" in out and "cores: " in out and "GPU: " in out
+    assert re.search(r"synthfs +generated", out) and "NOT A" not in out
+    monkeypatch.setenv("FEDSYNTH_MIRROR", "/no/such/folder")
+    doctor.main()
+    assert "NOT AVAILABLE: BadInput: FEDSYNTH_MIRROR is '/no/such/folder'" in capsys.readouterr().out
+
+
+# ---------------------------------------------------------------------------------------- run_all.sh
+
+
+def run_all(project: Path, *options: str, **env: str) -> subprocess.CompletedProcess:
+    """Run a project's run_all.sh with this Python first on PATH."""
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.defpath}"
+    clean = {name: value for name, value in os.environ.items() if name not in ("FEDSYNTH_HOME", "PYTHONPATH")}
+    return subprocess.run(
+        [shutil.which("bash"), str(project / "run_all.sh"), *options],
+        env={**clean, "PATH": path, **env},
+        cwd=project.parent,
+        capture_output=True,
+        text=True,
+    )
+
+
+@pytest.fixture
+def project(tmp_path) -> Path:
+    """A copy of what sets up, with one small package in its lock that no environment has yet."""
+    project = tmp_path / "a project"
+    (project / "fedsynth_lib").mkdir(parents=True)
+    for name in ("run_all.sh", "fedsynth_lib/environment.py", "fedsynth_lib/notebooks.py", "fedsynth_lib/reporting.py"):
+        shutil.copy(ROOT / name, project / name)
+    for name in ("__init__.py", "runner.py"):
+        shutil.copy(ROOT / "fedsynth_lib" / name, project / "fedsynth_lib" / name)
+    (project / "notebooks").mkdir()
+    (project / "notebooks" / "00_a.ipynb").write_text('{"cells": []}')
+    wheel(tmp_path, "tinylib", "1.0")
+    (project / "requirements.lock").write_text("tinylib==1.0\n")
+    (project / "requirements-tests.lock").write_text("pytest==0.0\n")
+    return project
+
+
+def wheel(folder: Path, name: str, number: str) -> None:
+    """The smallest installable package."""
+    info = f"{name}-{number}.dist-info"
+    with zipfile.ZipFile(folder / f"{name}-{number}-py3-none-any.whl", "w") as archive:
+        archive.writestr(f"{name}.py", f"number = '{number}'\n")
+        archive.writestr(f"{info}/METADATA", f"Metadata-Version: 2.1\nName: {name}\nVersion: {number}\n")
+        archive.writestr(f"{info}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
+        archive.writestr(f"{info}/RECORD", "")
+
+
+def test_set_up_is_made_once_repaired_after_a_kill_and_renewed_with_the_lock(project, tmp_path):
+    offline = {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": str(tmp_path), "PIP_CONFIG_FILE": os.devnull}
+    python = project / ".venv" / "bin" / "python"
+
+    def number() -> str:
+        code = "import tinylib, fedsynth_lib.environment; print(tinylib.number, fedsynth_lib.__file__)"
+        return subprocess.check_output([python, "-I", "-c", code], cwd=tmp_path, text=True).strip()
+
+    made = run_all(project, "--check", **offline)
+    assert made.returncode == 0, made.stderr
+    assert "setting up" in made.stdout
+    assert number() == f"1.0 {project}/fedsynth_lib/__init__.py"  # the library is found from anywhere
+    assert run_all(project, "--check", PIP_NO_INDEX="1").stdout == ""  # and nothing is done twice
+
+    (project / ".venv" / "complete").unlink()  # as a kill leaves it: half a package, no marker
+    next(project.glob(".venv/lib/python3*/site-packages/tinylib.py")).unlink()
+    wheel(tmp_path, "tinylib", "2.0")
+    (project / "requirements.lock").write_text("tinylib==2.0\n")
+    assert run_all(project, "--check", **offline).returncode == 0
+    assert number().startswith("2.0 ")
+
+    (project / "requirements.lock").write_text("tinylib==3.0\n")  # which cannot be had
+    failed = run_all(project, "--check", **offline)
+    assert failed.returncode == 1 and "the packages could not be installed" in failed.stderr
+    assert not (project / ".venv" / "complete").exists()
+
+
+def test_a_mistyped_option_is_told_before_the_set_up(project):
+    result = run_all(project, "-p", "sed=3")
+    assert result.returncode == 2 and result.stderr.count("\n") == 1 and "'sed'" in result.stderr
+    assert not (project / ".venv").exists()
+    assert run_all(project, "--list").stdout.startswith("notebook") and not (project / ".venv").exists()
+
+
+def test_an_environment_that_satisfies_the_lock_is_used_as_it_is(project):
+    (project / "requirements.lock").write_text(f"packaging=={version('packaging')}\n")
+    assert run_all(project, "--check").returncode == 0
+    assert not (project / ".venv").exists()
+
+
+def test_another_python_gets_one_sentence(project, tmp_path):
+    tools = tmp_path / "tools"
+    tools.mkdir()
+    for name in ("dirname", "cat", "cksum", "grep"):
+        (tools / name).symlink_to(shutil.which(name))
+    old = tools / "python3"
+    old.write_text('#!/bin/sh\n[ "$1" = -V ] && echo Python 3.10.4\nexit 1\n')
+    old.chmod(0o755)
+    result = run_all(project, PATH=str(tools))
+    assert result.returncode == 1
+    assert result.stderr.count("\n") == 1 and "python3 is Python 3.10.4" in result.stderr

@@ -1,0 +1,97 @@
+"""The anatomy of the notebooks, read without running them; .ci/run executes them."""
+
+import ast
+import re
+from pathlib import Path
+
+import nbformat
+import pytest
+from IPython.core.inputtransformer2 import TransformerManager
+
+from fedsynth_lib.notebooks import ANY, read_notebook, read_value
+from fedsynth_lib.rows import PROFILES
+
+FOLDER = Path(__file__).resolve().parents[1] / "notebooks"
+PATHS = sorted(FOLDER.glob("*.ipynb"))
+
+every_notebook = pytest.mark.parametrize("path", PATHS, ids=[path.stem for path in PATHS])
+
+
+def code(path: Path) -> list[str]:
+    """The sources of the code cells."""
+    return [cell.source for cell in nbformat.read(path, as_version=4).cells if cell.cell_type == "code"]
+
+
+def test_the_way_in_is_there_and_numbers_are_unique():
+    assert "00_start_here" in [path.stem for path in PATHS]
+    assert all(re.fullmatch(r"\d\d_\w+", path.stem) for path in PATHS)
+    numbers = [path.stem[:2] for path in PATHS]
+    assert len(numbers) == len(set(numbers))
+
+
+@every_notebook
+def test_it_is_valid_and_its_outputs_are_stripped(path):
+    notebook = nbformat.read(path, as_version=4)
+    nbformat.validate(notebook)
+    for cell in notebook.cells:
+        if cell.cell_type == "code":
+            assert cell.outputs == [] and cell.execution_count is None
+
+
+@every_notebook
+def test_it_opens_with_a_title_and_has_one_parameters_cell(path):
+    cells = nbformat.read(path, as_version=4).cells
+    assert cells[0].cell_type == "markdown" and cells[0].source.startswith("# ")
+    tagged = [cell for cell in cells if "parameters" in cell.metadata.get("tags", [])]
+    assert len(tagged) == 1 and tagged[0] is next(cell for cell in cells if cell.cell_type == "code")
+    assert tagged[0].source.startswith('profile = "quick"')  # the runner's default too
+
+
+@every_notebook
+def test_its_parameters_are_literals_that_fit_their_own_comments(path):
+    for parameter in read_notebook(path).parameters.values():
+        assert parameter.default is not ANY, f"{parameter.name} is computed: do that in a later cell"
+        assert read_value(repr(parameter.default), parameter, path.stem) == parameter.default
+    assert read_notebook(path).parameters["profile"].choices == list(PROFILES)
+
+
+@every_notebook
+def test_its_metadata_tell_minutes_exhibits_and_needs(path):
+    notebook = read_notebook(path)
+    assert set(notebook.minutes) == set(PROFILES) and all(minutes > 0 for minutes in notebook.minutes.values())
+    assert all(re.fullmatch(r"\w+/\S+", exhibit) for exhibit in notebook.exhibits)
+    earlier = [other.stem for other in PATHS if other < path]
+    assert set(notebook.needs) <= set(earlier)
+
+
+@every_notebook
+def test_it_tells_a_story_and_leaves_the_work_to_the_library(path):
+    sources = [TransformerManager().transform_cell(source) for source in code(path)]
+    defined = [
+        node.name
+        for source in sources
+        for node in ast.walk(ast.parse(source))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
+    ]
+    assert set(defined) <= {"run_one"}
+    lines = [
+        line for source in sources for line in source.splitlines() if line.strip() and not line.strip().startswith("#")
+    ]
+    assert len(lines) <= 150
+
+
+@every_notebook
+def test_it_installs_nothing_and_names_no_place_of_one_machine(path):
+    for source in code(path):
+        assert not re.search(r"^\s*!|\b(pip|conda|mamba) install\b|%pip|%conda|get_ipython", source, re.MULTILINE)
+        assert not re.search(r"\bsys\.path\b|%autoreload|\bglobals\(\)", source)
+        assert not re.search(r"""["'](/home|/root|/tmp|/work|/Users|[A-Z]:\\)""", source)
+
+
+@every_notebook
+def test_its_grids_can_be_forgotten_and_heed_jobs(path):
+    """`./run_all.sh --fresh` reads the grids' names off the calls."""
+    notebook = read_notebook(path)
+    calls = [node for source in code(path) for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Call)]
+    assert len(notebook.grids) == sum(ast.unparse(call.func).endswith("run_grid") for call in calls)
+    assert "jobs" in notebook.parameters or not notebook.grids

@@ -1,0 +1,193 @@
+"""The runner on tiny notebooks: what it runs, what it says, and what it leaves behind."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import joblib
+import nbformat
+import psutil
+import pytest
+from tiny import PARAMETERS, write
+
+from fedsynth_lib import reporting, runner
+from fedsynth_lib.notebooks import read_notebooks
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+@pytest.fixture
+def home(tmp_path, monkeypatch):
+    """An empty project, for the runner and for what its notebooks import."""
+    monkeypatch.setenv("FEDSYNTH_HOME", str(tmp_path))
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    yield tmp_path
+    for number, handler in handlers.items():
+        signal.signal(number, handler)
+
+
+SHOW = """import json, os, sys
+facts = {"python": sys.executable, "cwd": os.getcwd(), "profile": profile, "seed": seed, "jobs": jobs}
+facts |= {"threads": os.environ["OMP_NUM_THREADS"], "rogue": "rogue" in globals()}
+facts |= {"telemetry": [os.environ["FLWR_TELEMETRY_ENABLED"], os.environ["RAY_USAGE_STATS_ENABLED"]]}
+import fedsynth_lib
+json.dump(facts, open("facts.json", "w"))
+with open(os.environ["FEDSYNTH_RUN_LOG"], "a") as log:
+    print(json.dumps({"event": "grid", "name": "g", "computed": 3, "reused": 1}), file=log)
+    for figure in ("a", "b", "a"):
+        print(json.dumps({"event": "figure", "path": f"figures/smoke-standin/{figure}.png"}), file=log)"""
+
+
+def test_a_run_with_a_notebook_that_fails(home, capsys, monkeypatch):
+    # A user's own kernel named python3, and a start-up file of theirs, must not be used.
+    (home / "user" / "kernels" / "python3").mkdir(parents=True)
+    rogue = {"argv": ["/bin/false"], "display_name": "Python 3", "language": "python"}
+    (home / "user" / "kernels" / "python3" / "kernel.json").write_text(json.dumps(rogue))
+    (home / "ipython" / "profile_default" / "startup").mkdir(parents=True)
+    (home / "ipython" / "profile_default" / "startup" / "00.py").write_text("rogue = 1")
+    monkeypatch.setenv("JUPYTER_DATA_DIR", str(home / "user"))
+    monkeypatch.setenv("IPYTHONDIR", str(home / "ipython"))
+
+    write(home, "00_good", SHOW, parameters=f"{PARAMETERS}\njobs = 1")
+    write(home, "01_bad", "x = 1", "def f():\n    raise KeyError('foo')", "f()  # here")
+    write(home, "02_needs_it", "x = 1", needs=["01_bad"])
+    write(home, "03_needs_that", "x = 1", needs=["02_needs_it"])
+    write(home, "04_dies", "import os\nos._exit(9)")
+    write(home, "05_good", "x = 1", needs=["00_good"])
+    assert runner.main(["--profile", "smoke", "--jobs", "1", "-p", "seed=3"]) == 1
+
+    facts = json.loads((home / "notebooks" / "facts.json").read_text())
+    assert Path(facts["python"]) == Path(sys.executable) and Path(facts["cwd"]) == home / "notebooks"
+    assert (facts["profile"], facts["seed"], facts["jobs"]) == ("smoke", 3, 1)
+    assert facts["threads"] == str(joblib.cpu_count())  # one job has all cores
+    assert facts["telemetry"] == ["0", "0"] and not facts["rogue"]
+
+    out = capsys.readouterr().out
+    table = {line.split()[0]: line.split()[1:] for line in out.splitlines()[-8:]}
+    assert table["00_good"][0] == "ok" and table["00_good"][2:5] == ["3", "1", "2"]
+    assert table["01_bad"][0] == table["04_dies"][0] == "failed"
+    assert table["02_needs_it"][:2] == table["03_needs_that"][:2] == ["not", "run"]
+    assert table["05_good"][0] == "ok"
+    assert "out of reach: 00_good; their figures are in figures/smoke-standin/" in out
+    assert "01_bad failed in cell 5:\n    | f()  # here\nKeyError: 'foo'\n" in out
+    assert "04_dies failed in cell 3:\n    | import os\n    | os._exit(9)\nthe kernel died" in out
+
+    last = json.loads((home / "figures" / "runs" / "last.json").read_text())
+    assert {stem: entry["status"] for stem, entry in last.items()} == {
+        "00_good": "ok",
+        "01_bad": "failed",
+        "04_dies": "failed",
+        "05_good": "ok",
+    }
+    executed = nbformat.read(home / "figures" / "executed" / "smoke" / "00_good.ipynb", as_version=4)
+    assert any("seed = 3" in cell.source for cell in executed.cells)
+    source = nbformat.read(home / "notebooks" / "00_good.ipynb", as_version=4)
+    assert not any(cell.get("outputs") for cell in source.cells)  # the notebook itself is left alone
+
+    assert runner.main(["--list"]) == 0
+    listed = capsys.readouterr().out
+    assert "01_bad" in listed and "failed (smoke, " in listed and "never run" in listed
+
+
+GRID = """from fedsynth_lib.experiment import run_grid
+run_grid(lambda seed: {"data": "none", "m": seed}, {"seed": [1, 2, 3]}, name='a_grid', profile=profile)"""
+
+
+def test_a_second_run_reuses_the_cells_and_fresh_forgets_those_of_the_chosen(home):
+    write(home, "00_a", GRID)
+    other = home / "data" / "cache" / "cells" / "another_grid" / "cell.json"
+    other.parent.mkdir(parents=True)
+    other.write_text("{}")
+    counts = []
+    for options in ([], [], ["--fresh"]):
+        assert runner.main(["--only", "0", *options]) == 0
+        last = json.loads((home / "figures" / "runs" / "last.json").read_text())["00_a"]
+        counts.append((last["computed"], last["reused"]))
+    assert counts == [(3, 0), (0, 3), (3, 0)]
+    assert other.exists()
+
+
+def test_list_shows_what_the_metadata_say(home, capsys):
+    minutes = {"smoke": 0.5, "quick": 3, "paper": 90}
+    write(home, "20_q", exhibits=["w/tab6.1", "w/fig2", "v/tab1"], minutes=minutes)
+    assert runner.main(["--list"]) == 0
+    line = capsys.readouterr().out.splitlines()[1]
+    expected = ["20_q", "Title of 20_q", "w tab6.1 fig2, v tab1", "0.5", "3", "90", "never run"]
+    assert re.split(r"\s{2,}", line) == expected
+    assert not (home / "figures").exists()
+
+
+BUSY = """import os, subprocess, sys, time
+child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"], start_new_session=True)
+with open("pids.tmp", "w") as file:
+    print(os.getpid(), child.pid, file=file)
+os.replace("pids.tmp", "pids")
+time.sleep(600)"""
+
+
+@pytest.mark.parametrize("number, status", [(signal.SIGINT, 130), (signal.SIGTERM, 130), (signal.SIGKILL, -9)])
+def test_a_stopped_run_leaves_no_process_behind(home, number, status):
+    write(home, "00_busy", BUSY)
+    write(home, "01_next", "x = 1")
+    command = [sys.executable, "-m", "fedsynth_lib.runner"]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "TMPDIR": str(home)}
+    run = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True)
+    pids = home / "notebooks" / "pids"
+    wait_for(pids.exists, 30)
+    processes = [psutil.Process(int(pid)) for pid in pids.read_text().split()]
+    run.send_signal(number)
+    out, _ = run.communicate(timeout=15)
+    assert run.returncode == status
+    wait_for(lambda: not any(alive(process) for process in processes), 10)
+    wait_for(lambda: not list(home.glob("fedsynth-*")), 10)  # the scratch folder
+    if number != signal.SIGKILL:
+        lines = [line.split()[:2] for line in out.splitlines()]
+        assert lines[-2:] == [["00_busy", "stopped"], ["01_next", "not"]]
+
+
+def alive(process: psutil.Process) -> bool:
+    return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+
+
+def wait_for(condition, seconds: float) -> None:
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "it took too long"
+        time.sleep(0.1)
+
+
+# ---------------------------------------------------------------------------------------- reporting
+
+
+def test_a_log_gets_one_line_a_minute_with_what_the_kernel_said_last(home, capsys, monkeypatch):
+    write(home, "00_start")
+    notebook = read_notebooks(home / "notebooks")[0]
+    now = [0.0]
+    monkeypatch.setattr(reporting.time, "monotonic", lambda: now[0])
+    with reporting.Reporter(4) as reporter:
+        reporter.start(notebook, 2.5)
+        for second in range(180):
+            now[0] = float(second)
+            reporter.write(f"grid: {second}/180 cells\r")
+            reporter.write("a.py:3: FutureWarning: soon\n  warn(1)\n")
+            reporter.tick()
+        reporter.end(notebook, "ok")
+    assert capsys.readouterr().out.splitlines() == [
+        "[1/4] 00_start starts, about 2.5 min",
+        "[1/4] 00_start: 1 min, grid: 60/180 cells",
+        "[1/4] 00_start: 2 min, grid: 120/180 cells",
+        "[1/4] 00_start: ok",
+    ]
+
+
+def test_a_log_line_that_was_cut_off_by_a_kill_is_left_out(tmp_path):
+    log = tmp_path / "log.jsonl"
+    log.write_text('{"event": "grid", "name": "g", "computed": 2, "reused": 1}\n{"event": "grid", "na')
+    assert reporting.read_log(log) == {"computed": 2, "reused": 1, "figures": 0, "standin": False}
+    assert reporting.read_log(tmp_path / "none") == {}
