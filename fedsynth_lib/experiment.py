@@ -5,7 +5,7 @@ turns it into measurements. A finished cell is written at once to
 `data/cache/cells/<name>/<key>.json`, its key being the hash of everything it was asked for, so
 a killed run loses only the cells in flight and the next run resumes. For the profile `paper`
 the rows in `data/results/paper/<name>.csv` are committed and count as finished cells
-(FEDSYNTH_FRESH=1 ignores them).
+(a FEDSYNTH_FRESH run ignores them; its value is when it began, and older tables of `remember` are made anew).
 
 What a cell's result depends on must be part of its key: put the digest of the table, sizes and
 rounds into `common`, and the VERSION of the method into `version`.
@@ -84,7 +84,7 @@ def run_grid(
     keys = {_hash({**asked, "cell": cell}): cell for cell in cells}  # in the order of the grid
     folder = project_root() / "data" / "cache" / "cells" / name
 
-    done = _committed(name) if profile == "paper" and os.environ.get("FEDSYNTH_FRESH") != "1" else {}
+    done = _committed(name) if profile == "paper" and not _fresh_since() else {}
     for key in keys.keys() - done.keys():
         if (rows := _read_cell(folder / f"{key}.json")) is not None:
             done[key] = rows
@@ -116,7 +116,7 @@ def remember(key: Mapping[str, Any], make: Callable[[], tuple[pd.DataFrame, dict
     that table and statement cannot come from different runs.
     """
     path = project_root() / "data" / "cache" / "synthetic" / f"{_hash(key)}.parquet"
-    if not path.exists():
+    if not path.exists() or path.stat().st_mtime < _fresh_since():
         frame, facts = make()
         frame = frame.copy(deep=False)
         frame.attrs = {"key": json.loads(_canonical(key)), "facts": facts}
@@ -125,6 +125,11 @@ def remember(key: Mapping[str, Any], make: Callable[[], tuple[pd.DataFrame, dict
     facts = frame.attrs["facts"]
     frame.attrs = {}
     return frame, facts
+
+
+def _fresh_since() -> float:
+    """When the run that asked for everything anew began, in seconds of the epoch; 0 where none did."""
+    return float(os.environ.get("FEDSYNTH_FRESH") or 0)
 
 
 # ---------------------------------------------------------------------------------------- cells

@@ -23,6 +23,7 @@ from tqdm import tqdm
 
 from fedsynth_lib.interface import BadInput
 from fedsynth_lib.registry import Entry, File
+from fedsynth_lib.rows import project_root
 
 CONNECT_SECONDS = 5  # offline must be noticed quickly
 READ_SECONDS = 30
@@ -37,13 +38,8 @@ class Unavailable(Exception):
     """An address that cannot give the file now; the next one is tried."""
 
 
-def home() -> Path:
-    """The project's root: FEDSYNTH_HOME, or the folder that holds fedsynth_lib."""
-    return Path(os.environ.get("FEDSYNTH_HOME") or Path(__file__).resolve().parent.parent)
-
-
 def raw_folder(folder: str) -> Path:
-    return home() / "data" / "raw" / folder
+    return project_root() / "data" / "raw" / folder
 
 
 def mirror() -> str:

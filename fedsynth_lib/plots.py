@@ -2,6 +2,7 @@
 
 import textwrap
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -146,6 +147,63 @@ def association_heatmaps(real: pd.DataFrame, synthetic: Mapping[str, pd.DataFram
         ax.grid(visible=False)
         ax.set_title(name)
     fig.colorbar(image, ax=axes, label="association", shrink=0.8)
+    return fig
+
+
+def network(graph: Any, strength: pd.DataFrame) -> Figure:
+    """A directed acyclic graph from top to bottom: every node one line below its lowest parent.
+
+    graph: a networkx DiGraph (a pgmpy network is one). strength: square frame over the nodes; the stronger a
+    pair, the wider its line.
+    """
+    import networkx  # comes with pgmpy; slow to import, needed here only
+
+    place: dict = {}
+    for depth, group in enumerate(networkx.topological_generations(graph)):
+        centre = {node: np.mean([place[parent][0] for parent in graph.predecessors(node)] or [0]) for node in group}
+        for spot, node in enumerate(sorted(group, key=lambda node: (centre[node], str(node)))):
+            sideways = 0.5 * np.cos(2.4 * depth)  # or a line that skips levels would run behind a node in between
+            place[node] = (spot - (len(group) - 1) / 2 + sideways, -depth)
+    width = np.array([strength.loc[edge] for edge in graph.edges], float)
+    fig, ax = plt.subplots(figsize=(FULL_WIDTH, 1.2 + 0.55 * depth))
+    shape = {"node_color": "none", "node_size": 500, "font_size": 8, "edge_color": SHADES[0], "arrowsize": 9}
+    label = {"facecolor": "white", "edgecolor": "none", "pad": 0.5, "alpha": 0.8}  # lines run behind names
+    width = 0.5 + 3 * width / max(width.max(initial=0), 1e-12)
+    networkx.draw_networkx(graph, place, ax=ax, width=width, connectionstyle="arc3,rad=0.08", bbox=label, **shape)
+    ax.set_axis_off()
+    ax.margins(x=0.1, y=0.08)
+    return fig
+
+
+def spread_lines(
+    rows: pd.DataFrame, x: str, y: str, *, line: str, panel: str, looks: Mapping[str, Look], share_y: bool = False
+) -> Figure:
+    """Mean of `y` over repeats with one standard deviation, a line for each name in `looks`, a panel for each `panel`.
+
+    rows: tidy; rows that agree in x, line and panel are repeats. Up to 12 values of x stand evenly spaced with
+    error bars, an infinite one as 'none' (no noise); more of them lie on a scale, with bands.
+    """
+    panels, values = list(rows[panel].unique()), np.sort(rows[x].unique())
+    few = len(values) <= 12
+    size = {"figsize": (FULL_WIDTH, 2.7), "sharey": share_y, "squeeze": False}
+    fig, axes = plt.subplots(1, len(panels), **size)
+    for ax, name in zip(axes[0], panels, strict=True):
+        for number, (label, style) in enumerate(looks.items()):
+            groups = rows[(rows[panel] == name) & (rows[line] == label)].groupby(x)[y]
+            mean, std = groups.mean(), groups.std(ddof=1).fillna(0)
+            place = np.searchsorted(values, mean.index) + 0.08 * (number - (len(looks) - 1) / 2) if few else mean.index
+            shape = {"color": style.colour, "linestyle": style.line, "label": label}
+            if few:
+                ax.errorbar(place, mean, std, marker=style.marker, **shape)
+            else:
+                ax.plot(place, mean, **shape)
+                ax.fill_between(place, mean - std, mean + std, color=style.colour, alpha=0.2, linewidth=0)
+        if few:
+            ax.set_xticks(range(len(values)), ["none" if np.isinf(value) else f"{value:g}" for value in values])
+        ax.set(title=pretty(name), xlabel=x)
+    axes[0, 0].set_ylabel(y if share_y else "")
+    handles, labels = axes[0, 0].get_legend_handles_labels()
+    fig.legend(handles, labels, loc="outside upper center", ncols=min(3, len(labels)))
     return fig
 
 

@@ -102,7 +102,7 @@ def run(
     cores = joblib.cpu_count()
     jobs = min(jobs or MOST_JOBS, cores)
     threads = os.environ.get("OMP_NUM_THREADS") or str(max(1, cores // jobs))
-    env = {**QUIET, **dict.fromkeys(THREADS, threads), **({"FEDSYNTH_FRESH": "1"} if fresh else {})}
+    env = {**QUIET, **dict.fromkeys(THREADS, threads), **({"FEDSYNTH_FRESH": f"{time.time():.0f}"} if fresh else {})}
     signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell switches it off for background jobs
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     outcomes = {notebook.stem: Outcome("not run", profile) for notebook in chosen}

@@ -23,6 +23,7 @@ from fedsynth_lib.interface import BadInput, stream
 from fedsynth_lib.propose import propose_schema
 from fedsynth_lib.reading import guess_separator, read_parquet, read_text, relabel
 from fedsynth_lib.registry import REGISTRY, Entry, File, Reader, View, entry, from_toml
+from fedsynth_lib.rows import project_root
 from fedsynth_lib.schema import Column, Schema, check_clients, read_toml, schema_from, validate
 
 __all__ = [
@@ -192,7 +193,7 @@ def _merged(frame: pd.DataFrame, view: View) -> pd.DataFrame:
 
 
 def _standin_path(key: str) -> Path:
-    return fetch.home() / "data" / "standin" / f"{key}.parquet"
+    return project_root() / "data" / "standin" / f"{key}.parquet"
 
 
 _warned: set[str] = set()

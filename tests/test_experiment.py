@@ -265,6 +265,21 @@ def test_a_grid_that_cannot_run_is_refused_before_any_work(home, grid, options, 
 # ------------------------------------------------------------------------------- tables, progress, log
 
 
+def test_a_fresh_run_makes_older_tables_anew_and_its_own_once(monkeypatch):
+    made = []
+
+    def make():
+        made.append(1)
+        return pd.DataFrame({"x": [len(made)]}), {}
+
+    remember({"seed": 1}, make)
+    monkeypatch.setenv("FEDSYNTH_FRESH", str(time.time() + 5))
+    remember({"seed": 1}, make)
+    assert len(made) == 2
+    monkeypatch.setenv("FEDSYNTH_FRESH", str(time.time() - 60))
+    assert remember({"seed": 1}, make)[0]["x"].item() == 2
+
+
 def test_remember_makes_a_table_once_and_keeps_types_and_facts():
     made = []
 
