@@ -6,6 +6,7 @@ is the state (down) and an Update (up); both are counted by their bytes, by kind
 """
 
 import json
+import os
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, field
@@ -237,8 +238,15 @@ def run_in_process(server: ServerApp, client: ClientApp, num_clients: int) -> No
 
 
 def run_with_ray(server: ServerApp, client: ClientApp, num_clients: int, *, cpus_per_client: int = 1) -> None:
-    """Run the same apps under Flower's simulation engine, each client in a Ray actor."""
+    """Run the same apps under Flower's simulation engine, each client in a Ray actor.
+
+    Ray's workers do not write into the caller's output; a client's error still ends the run.
+    """
+    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")  # Ray's own advice against its warning
     from flwr.simulation import run_simulation
 
-    resources = {"client_resources": {"num_cpus": cpus_per_client, "num_gpus": 0.0}}
-    run_simulation(server_app=server, client_app=client, num_supernodes=num_clients, backend_config=resources)
+    backend = {
+        "client_resources": {"num_cpus": cpus_per_client, "num_gpus": 0.0},
+        "init_args": {"log_to_driver": False},
+    }
+    run_simulation(server_app=server, client_app=client, num_supernodes=num_clients, backend_config=backend)

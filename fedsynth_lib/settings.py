@@ -122,10 +122,10 @@ def _check_parts(parts: Sequence[np.ndarray], num_rows: int, name: str) -> None:
     for index, part in enumerate(parts):
         if len(part) == 0:
             raise BadInput(f"{name}: client {index} has no rows; use fewer clients or another partition.")
-    together = np.concatenate(parts) if len(parts) else np.array([], int)
-    if len(together) == 0:
+    if len(parts) == 0:
         raise BadInput(f"{name}: there are no clients; give at least one array of row positions.")
-    if together.min() < 0 or together.max() >= num_rows or len(np.unique(together)) < len(together):
+    together = np.concatenate(parts)
+    if together.min() < 0 or together.max() >= num_rows or np.bincount(together).max() > 1:
         raise BadInput(f"{name}: clients share rows or point outside the table; give disjoint row positions.")
 
 

@@ -88,13 +88,16 @@ def statement_table(statement: dict) -> Styler:
     for name in ("rounds", "clients"):
         if name in frame:
             frame[name] = [v if isinstance(v, str) else _ranges(v) for v in frame[name]]
+    noisy = frame["mechanism"].isin(["laplace", "gaussian", "exponential"])
+    numbers = frame.columns.intersection(["sensitivity", "noise_multiplier", "scale", "rate"])
+    frame[numbers] = frame[numbers].astype(float).where(noisy)  # a release without noise has none of them
     epsilon = statement["epsilon"]
     total = "none for the run as a whole" if epsilon is None else f"{epsilon:.4g}"
     caption = (
         f"epsilon {total} (noisy releases alone: {statement['epsilon_protected']:.4g}), delta {statement['delta']:g}, "
         f"unit {statement['unit']}, {statement['relation']}"
     )
-    style = frame.style.hide(axis="index").set_caption(caption).format(precision=3)
+    style = frame.style.hide(axis="index").set_caption(caption).format("{:.4g}", subset=numbers, na_rep="–")
     red = ["color: #b00020; font-weight: bold" if m == "unprotected" else "" for m in frame["mechanism"]]
     return style.apply(lambda column: red, axis=0)
 

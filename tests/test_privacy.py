@@ -187,6 +187,7 @@ def test_statement_never_hides_an_unprotected_release():
     assert said["unprotected"] == ["best network"]
     html = statement_table(said).to_html()
     assert "best network" in html and "#b00020" in html and "none for the run as a whole" in html
+    assert html.count("–") == 4  # no sensitivity, noise, scale or rate is made up for it
 
 
 def test_statement_counts_every_release_once_per_record():

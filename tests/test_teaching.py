@@ -1,0 +1,134 @@
+"""What teaching notebooks share: source, settings and budgets compared, and the figures that show it."""
+
+import ast
+
+import matplotlib
+
+matplotlib.use("Agg")
+
+import matplotlib.pyplot as plt
+import networkx
+import numpy as np
+import pandas as pd
+import pytest
+
+from fedsynth_lib import plots, settings, teaching
+from fedsynth_lib.figures import Look, look
+from fedsynth_lib.interface import Privacy
+from fedsynth_lib.methods import bayesian_network as bn
+from fedsynth_lib.methods import independent
+from fedsynth_lib.metrics import fidelity
+from fedsynth_lib.privacy import calibrate
+from fedsynth_lib.tables import split
+
+CONFIG = bn.Config(degree=1, population=12, selection=3, interval=5, generations=10)
+
+
+@pytest.fixture(autouse=True)
+def close_figures():
+    yield
+    plt.close("all")
+
+
+@pytest.fixture(scope="module")
+def halves(table):
+    train, holdout = split(table, seed=1)
+    return train, holdout, np.array_split(np.arange(len(train)), 3)
+
+
+def test_source_is_the_running_code():
+    shown = teaching.show_source(calibrate, bn._vote).data
+    code = shown.removeprefix("```python\n").removesuffix("```")
+    assert len(shown) == len(code) + 13  # both ends of the block were there
+    assert [node.name for node in ast.parse(code).body] == ["calibrate", "_vote"]
+
+
+def test_three_settings_are_the_runs_of_settings(halves):
+    train, _, parts = halves
+    runs = teaching.three_settings(bn, train, parts, config=CONFIG, seed=4, privacy=Privacy(2.0))
+    assert [len(runs[name]) for name in ("central", "federated", "local")] == [1, 1, 3]
+    assert all(len(run.synthetic) == len(train) for group in runs.values() for run in group)
+    again = settings.federated(bn, train, parts, config=CONFIG, seed=4, privacy=Privacy(2.0))
+    pd.testing.assert_frame_equal(runs["federated"][0].synthetic, again.synthetic)
+
+    table = teaching.settings_table(runs, train)
+    assert list(table.index) == ["central", "federated", "local"]
+    alone = [fidelity.hellinger(train.frame, run.synthetic, train.schema) for run in runs["local"]]
+    assert table.loc["local", "Hellinger"] == pytest.approx(np.mean(alone))
+    assert table.loc["federated", "kB up"] == pytest.approx(again.bytes_up / 1000)
+
+
+def test_a_sweep_has_every_cell_once_and_its_values_are_those_of_one_run(halves):
+    train, holdout, parts = halves
+    variants = {"floor": (independent, None), "network": (bn, CONFIG)}
+    rows = teaching.sweep(variants, train, holdout, parts, epsilons=(0.5, None), seeds=iter([3, 5]), learn_from=300)
+    assert len(rows) == 2 * 2 * 2 * 3 and not rows.duplicated(["variant", "ε", "seed", "measure"]).any()
+    assert set(rows["ε"]) == {0.5, np.inf}
+    run = settings.federated(bn, train, parts, config=CONFIG, privacy=Privacy(0.5), seed=5)
+    cell = rows.query("variant == 'network' and ε == 0.5 and seed == 5").set_index("measure")["value"]
+    assert cell["PCD"] == fidelity.pairwise_correlation_difference(train.frame, run.synthetic, train.schema)
+    assert rows.loc[rows["measure"] == "AUC", "value"].between(0, 1).all()
+    near = rows.query("measure == 'PCD'").groupby(["variant", "ε"])["value"].mean()
+    assert near["network", np.inf] < near["floor", np.inf]  # independent columns keep no pair
+    assert near["network", np.inf] < near["network", 0.5]
+
+    quick = teaching.sweep(variants, train, holdout, parts, epsilons=[None], seeds=[3], learn_from=0)
+    assert set(quick["measure"]) == {"Hellinger", "PCD"}
+
+
+def test_the_convention_of_a_budget_reaches_the_runs(halves):
+    """Half the noise for the same number: a budget for replacing a record is twice as strict."""
+    train, holdout, parts = halves
+    variants, common = {"floor": (independent, None)}, {"seeds": [1], "learn_from": 0}
+    replaced = teaching.sweep(variants, train, holdout, parts, epsilons=[0.4], relation="replace_one", **common)
+    added = teaching.sweep(variants, train, holdout, parts, epsilons=[0.2], **common)
+    assert replaced["value"].tolist() == added["value"].tolist()
+
+
+def test_a_network_is_drawn_with_parents_above_children():
+    graph = networkx.DiGraph([("a", "b"), ("a", "c"), ("b", "d"), ("c", "d"), ("a", "d")])
+    names = list("abcd")
+    strength = pd.DataFrame(np.ones((4, 4)), names, names)
+    strength.loc["a", "d"] = 3.0
+    ax = plots.network(graph, strength).axes[0]
+    place = {text.get_text(): text.get_position() for text in ax.texts}
+    assert set(place) == set(names) and len(set(place.values())) == 4
+    assert all(place[parent][1] > place[child][1] for parent, child in graph.edges)
+    widths = sorted(patch.get_linewidth() for patch in ax.patches)
+    assert len(widths) == 5 and widths[-1] > 2 * widths[-2] and widths[0] == widths[-2]
+
+
+def tidy(xs):
+    return pd.DataFrame(
+        [
+            (panel, line, x, seed + x)
+            for panel in ("iid", "b")
+            for line in ("fedbn", "mine")
+            for x in xs
+            for seed in (0, 2)
+        ],
+        columns=["panel", "line", "x", "y"],
+    )
+
+
+def test_few_values_stand_evenly_with_error_bars_and_infinity_is_no_noise():
+    rows = tidy([1.0, 4.0]).assign(x=lambda frame: frame["x"].replace(4.0, np.inf))
+    fig = plots.spread_lines(
+        rows, "x", "y", line="line", panel="panel", looks={"fedbn": look("fedbn"), "mine": Look("red", "s")}
+    )
+    assert [ax.get_title() for ax in fig.axes] == ["i.i.d.", "b"]
+    assert [tick.get_text() for tick in fig.axes[0].get_xticklabels()] == ["1", "none"]
+    bars = fig.axes[0].containers
+    assert len(bars) == 2 and bars[0][0].get_color() == look("fedbn").colour
+    assert bars[0][0].get_ydata().tolist() == [2.0, 5.0]  # means of (1, 3) and of (4, 6)
+    (lower, upper), _ = (segment[:, 1] for segment in bars[0][2][0].get_segments())
+    assert (upper - lower) / 2 == pytest.approx(np.sqrt(2))  # the sample deviation of (1, 3)
+
+
+def test_many_values_lie_on_a_scale_with_bands():
+    fig = plots.spread_lines(
+        tidy(range(20)), "x", "y", line="line", panel="panel", looks={"fedbn": look("fedbn")}, share_y=True
+    )
+    ax = fig.axes[0]
+    assert len(ax.lines) == 1 and ax.lines[0].get_xdata().tolist() == list(range(20))
+    assert len(ax.collections) == 1 and ax.get_ylabel() == "y"
