@@ -1,6 +1,7 @@
 """Speed of the measures on real Adult rows, as ratios to the peer in one run: pytest -m bench.
 
-They need the real table (FEDSYNTH_MIRROR or data/raw) and a machine that does nothing else.
+They need the real table (FEDSYNTH_MIRROR or data/raw) and, for the seconds to mean anything, a machine that does
+nothing else.
 """
 
 import time
@@ -47,15 +48,12 @@ def test_associations_against_dython(adult, capsys):
     assert theirs / ours > 5
 
 
-def test_the_complete_set_takes_ten_seconds(adult, capsys):
+def test_the_complete_set_takes_ten_seconds_on_two_cores(adult, capsys):
     train, holdout = adult
     synthetic = independent_columns(train.frame)
-    scenario = metrics.SCENARIOS["adult"]
-
-    def everything():
-        return metrics.evaluate(train.frame, holdout.frame, synthetic, train.schema, seed=0, scenario=scenario)
-
-    taken = seconds(everything, 3)
+    begin, begin_cpu = time.perf_counter(), time.process_time()
+    metrics.evaluate(train.frame, holdout.frame, synthetic, train.schema, seed=0, scenario=metrics.SCENARIOS["adult"])
+    wall, cpu = time.perf_counter() - begin, time.process_time() - begin_cpu
     with capsys.disabled():
-        print(f"\ncomplete set, {len(train.frame):,} x {len(synthetic):,} rows: {taken:.1f} s")
-    assert taken < 10
+        print(f"\ncomplete set, {len(train.frame):,} x {len(synthetic):,} rows: {wall:.1f} s ({cpu:.1f} s of cores)")
+    assert cpu < 2 * 10  # processor time, so that other work on the machine does not count
