@@ -22,13 +22,16 @@ MARKS = {"within": "=", "ordering": "≈", "different": "≠"}
 MARKS_EXPLAINED = "ours (published); = within the spread, ≈ ordering kept, ≠ different"
 
 
-def distributions(real: pd.DataFrame, schema: Schema, synthetic: Mapping[str, pd.DataFrame] | None = None) -> Figure:
+def distributions(
+    real: pd.DataFrame, schema: Schema, synthetic: Mapping[str, pd.DataFrame] | None = None, *, name: str = "real"
+) -> Figure:
     """Share of rows per value of every column, numeric columns first; real rows filled, synthetic ones as lines.
 
+    name: of `real` in the legend; a table's `data` says when it is a stand-in.
     synthetic: name -> frame with the same columns; a name that is a method has the method's look.
     """
     synthetic = synthetic or {}
-    looks = {name: _look_or_next(name, number) for number, name in enumerate(synthetic)}
+    looks = {key: _look_or_next(key, number) for number, key in enumerate(synthetic)}
     blocks = [(schema.numeric, 5, _histogram), (schema.categorical, 4, _bars)]
     blocks = [(names, -(-len(names) // most), draw) for names, most, draw in blocks if names]
     heights = [1.5 * lines for _, lines, _ in blocks]
@@ -38,19 +41,19 @@ def distributions(real: pd.DataFrame, schema: Schema, synthetic: Mapping[str, pd
         axes = subfigure.subplots(lines, -(-len(names) // lines), squeeze=False)
         for ax in axes.flat[len(names) :]:
             ax.set_axis_off()
-        for ax, name in zip(axes.flat, names, strict=False):
-            draw(ax, real[name], {key: frame[name] for key, frame in synthetic.items()}, looks)
-            ax.set_title(name)
+        for ax, column in zip(axes.flat, names, strict=False):
+            draw(ax, real[column], {key: frame[column] for key, frame in synthetic.items()}, looks)
+            ax.set_title(column)
         if draw is _histogram:
             subfigure.supylabel("rows (%)")
         else:
             for ax in axes[-1]:
                 ax.set_xlabel("rows (%)")
     if synthetic:
-        handles = [plt.Rectangle((0, 0), 1, 1, color=REAL_FILL, label="real")]
+        handles = [plt.Rectangle((0, 0), 1, 1, color=REAL_FILL, label=name)]
         handles += [
-            plt.Line2D([], [], color=style.colour, marker=style.marker, linestyle=style.line, label=name)
-            for name, style in looks.items()
+            plt.Line2D([], [], color=style.colour, marker=style.marker, linestyle=style.line, label=key)
+            for key, style in looks.items()
         ]
         fig.legend(handles=handles, loc="outside upper right", ncols=len(handles))
     return fig
@@ -131,21 +134,22 @@ def partition_bars(labels: pd.Series, partitions: Mapping[str, Sequence[np.ndarr
     return fig
 
 
-def association_heatmaps(real: pd.DataFrame, synthetic: Mapping[str, pd.DataFrame]) -> Figure:
+def association_heatmaps(real: pd.DataFrame, synthetic: Mapping[str, pd.DataFrame], *, name: str = "real") -> Figure:
     """Association matrices of the real and of synthetic tables side by side, on one scale.
 
     real, synthetic: square frames of associations in [-1, 1], as the association metric makes them.
+    name: of `real`, as in `distributions`.
     """
-    panels = {"real": real, **synthetic}
+    panels = {name: real, **synthetic}
     width = COLUMN_WIDTH if len(panels) == 1 else FULL_WIDTH
     side = (width - 1.1) / len(panels)
     fig, axes = plt.subplots(1, len(panels), figsize=(width, side + 0.95), sharey=True, squeeze=False)
-    for ax, (name, matrix) in zip(axes.flat, panels.items(), strict=True):
+    for ax, (title, matrix) in zip(axes.flat, panels.items(), strict=True):
         image = ax.imshow(matrix.loc[real.index, real.columns].astype(float), vmin=-1, vmax=1, cmap="RdBu_r")
         ax.set_xticks(np.arange(len(real.columns)), real.columns, rotation=90)
         ax.set_yticks(np.arange(len(real.index)), real.index)
         ax.grid(visible=False)
-        ax.set_title(name)
+        ax.set_title(title)
     fig.colorbar(image, ax=axes, label="association", shrink=0.8)
     return fig
 
