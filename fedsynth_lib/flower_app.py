@@ -203,11 +203,11 @@ class LocalGrid(Grid):
         }
 
     def set_run(self, run: Any) -> None:
-        raise NotImplementedError("the in-process grid has one run")
+        raise RuntimeError("the in-process grid has one run, which is always the same")
 
     @property
     def run(self) -> Any:
-        raise NotImplementedError("the in-process grid has one run")
+        raise RuntimeError("the in-process grid has one run, which is always the same")
 
     def create_message(self, content, message_type, dst_node_id, group_id, ttl=None) -> Message:
         return Message(content, dst_node_id=dst_node_id, message_type=message_type, group_id=group_id, ttl=ttl)
