@@ -3,8 +3,10 @@
 Here martinez2024 on the fidelity of FedBN (tables 6.1-6.3). A check lists the conditions of its `check` text, each
 with the share that holds: of the cells where every cell must, all or nothing for a stated count such as +6/-0.
 The outcome is the mean share; None where cells that the claim needs, or repeats of them, are missing.
+Other works have files of their own, and share `of_work`, `count` and `concluded`.
 """
 
+from collections.abc import Callable
 from functools import partial
 from itertools import product
 
@@ -21,32 +23,47 @@ SMALL = {"hellinger": 0.05, "pcd": 0.2, "pmse": 0.005, "log_cluster": 3.0}  # a 
 Condition = tuple[float, str]
 
 
-class _Missing(Exception): ...  # the values lack cells or repeats that a claim speaks of
+class Missing(Exception): ...  # the values lack cells or repeats that a claim speaks of
 
 
-def judge(values: pd.DataFrame, claim: str) -> Judgement:
-    """Outcome and evidence by tidy rows of one profile, by their `aggregate`, or by printed values with repeats `n`."""
-    if "value" in values:
-        if values["profile"].nunique() > 1:
-            raise BadInput("the column profile has several values: judge the rows of one profile at a time.")
-        values = aggregate(values[values["paper"].isin(["", "martinez2024"])])
-    values = values[values["metric"].isin(SMALL) & (values["method"] == "fedbn") & (values["detail"] == "")]
+def of_work(rows: pd.DataFrame, work: str) -> pd.DataFrame:
+    """The tidy rows of a work, once it is sure that they are of one profile."""
+    if rows["profile"].nunique() > 1:
+        raise BadInput("the column profile has several values: judge the rows of one profile at a time.")
+    return rows[rows["paper"].isin(["", work])]
+
+
+def concluded(check: Callable[[pd.DataFrame], list[Condition]], values: pd.DataFrame) -> Judgement:
+    """The mean share of a check's conditions, and their texts; None where the check raises Missing."""
     try:
-        shares, texts = zip(*_CHECKS[claim](values.assign(n_clients=values["n_clients"].fillna(0))), strict=True)
-    except _Missing as missing:
+        shares, texts = zip(*check(values), strict=True)
+    except Missing as missing:
         return None, str(missing)
     share = float(np.mean(shares))
     return bool(share) if share in (0, 1) else share, "; ".join(texts)
 
 
+def count(holds: pd.Series, text: str, needed: range | None = None) -> Condition:
+    """The share of cells that hold, or whether their number is one of those needed."""
+    return holds.mean() if needed is None else holds.sum() in needed, f"{text} in {holds.sum()} of {len(holds)}"
+
+
+def judge(values: pd.DataFrame, claim: str) -> Judgement:
+    """Outcome and evidence by tidy rows of one profile, by their `aggregate`, or by printed values with repeats `n`."""
+    if "value" in values:
+        values = aggregate(of_work(values, "martinez2024"))
+    values = values[values["metric"].isin(SMALL) & (values["method"] == "fedbn") & (values["detail"] == "")]
+    return concluded(_CHECKS[claim], values.assign(n_clients=values["n_clients"].fillna(0)))
+
+
 def _cells(v, metric: str, datasets=DATASETS, epsilons=(NON_DP,), setting="federated") -> pd.DataFrame:
-    """All cells of a setting, indexed by dataset, epsilon, partition and number of clients; raises _Missing."""
+    """All cells of a setting, indexed by dataset, epsilon, partition and number of clients; raises Missing."""
     keys = product(datasets, epsilons, [("none", 0)] if setting == "central" else PLACES)
     index = pd.MultiIndex.from_tuples([(d, e, *place) for d, e, place in keys], names=["dataset", "epsilon", *PLACE])
     cells = v[(v["metric"] == metric) & (v["setting"] == setting)].set_index(index.names).reindex(index)
     if len(missing := index[cells["mean"].isna()]):
         where = f"{', '.join(missing.unique('dataset'))} at epsilon {', '.join(map(str, missing.unique('epsilon')))}"
-        raise _Missing(f"{len(missing)} of {len(index)} {setting} cells of {metric} are missing, in {where}")
+        raise Missing(f"{len(missing)} of {len(index)} {setting} cells of {metric} are missing, in {where}")
     return cells
 
 
@@ -54,7 +71,7 @@ def _pairs(v, metrics, dataset: str, epsilon: float, against: str, *, tested: bo
     """By place: `gap`, the federated mean less the other one, and `outcome` of the test; n is the cells' least."""
     cells = pd.concat([_cells(v, m, [dataset], [epsilon], s) for m in metrics for s in ("federated", against)])
     if tested and cells["std"].isna().any():
-        raise _Missing(f"a test needs 2 seeds or more: {dataset}, epsilon {epsilon:g} has cells with one")
+        raise Missing(f"a test needs 2 seeds or more: {dataset}, epsilon {epsilon:g} has cells with one")
     pairs = significance(cells.reset_index(), against=against, n=cells["n"].min()).set_index(PLACE)
     return pairs.assign(gap=pairs["mean"] - pairs["mean_other"])
 
@@ -65,14 +82,9 @@ def _noise_effect(v, metric: str, datasets=DATASETS, settings=("federated",)) ->
     return means[[1.6, 0.5]].sub(means[NON_DP], axis=0)
 
 
-def _count(holds: pd.Series, text: str, needed: range | None = None) -> Condition:
-    """The share of cells that hold, or whether their number is one of those needed."""
-    return holds.mean() if needed is None else holds.sum() in needed, f"{text} in {holds.sum()} of {len(holds)}"
-
-
 def _within(numbers: pd.Series, limit: float, text: str) -> Condition:
     sizes = numbers.abs().round(9)  # 0.249 - 0.244 is not more than 0.005
-    return _count(sizes <= limit, f"{text} up to {sizes.max():.3f}, <= {limit:g}")
+    return count(sizes <= limit, f"{text} up to {sizes.max():.3f}, <= {limit:g}")
 
 
 def _scores(v, dataset: str, epsilon: float, against: str, **stated: str) -> list[Condition]:
@@ -84,17 +96,17 @@ def _scores(v, dataset: str, epsilon: float, against: str, **stated: str) -> lis
 
 def _local(v, metric: str, dataset: str, epsilon: float, area: str, needed=None, *, outcome="better") -> Condition:
     holds = _pairs(v, [metric], dataset, epsilon, "local")["outcome"].loc[AREAS.get(area, area)] == outcome
-    return _count(holds, f"{metric} {outcome} than local ({area}, epsilon {epsilon:g})", needed)
+    return count(holds, f"{metric} {outcome} than local ({area}, epsilon {epsilon:g})", needed)
 
 
 def _c20(v) -> list[Condition]:
     losses = pd.concat({m: _noise_effect(v, m) for m in ("hellinger", "pcd", "log_cluster")}, names=["metric"])
     mean = losses[1.6].groupby(["dataset", "metric"]).mean().unstack()
     return [
-        _count(losses[0.5] >= losses[1.6], "epsilon 0.5 no better than 1.6"),
-        _count(losses[1.6] > 0, "1.6 worse than non-DP"),
+        count(losses[0.5] >= losses[1.6], "epsilon 0.5 no better than 1.6"),
+        count(losses[1.6] > 0, "1.6 worse than non-DP"),
         (mean["log_cluster"].idxmax() == "adult", f"mean log_cluster loss {mean['log_cluster'].round(1).to_dict()}"),
-        _count((mean > pd.Series(SMALL)[mean.columns]).all(axis=1), "loss at 1.6 not small"),
+        count((mean > pd.Series(SMALL)[mean.columns]).all(axis=1), "loss at 1.6 not small"),
     ]
 
 
@@ -104,11 +116,11 @@ _CHECKS = {
         for m in ("hellinger", "pmse")
     ],
     "c08": lambda v: [
-        _count(_pairs(v, SMALL, "adult", NON_DP, "central")["outcome"] == outcome, f"{outcome} v central", needed)
+        count(_pairs(v, SMALL, "adult", NON_DP, "central")["outcome"] == outcome, f"{outcome} v central", needed)
         for outcome, needed in (("equal", range(19, 37)), ("worse", range(1)))  # most of 36, none
     ],
     "c09": lambda v: [
-        _count(_pairs(v, ["hellinger"], "adult", NON_DP, "local")["gap"] < 0, "hellinger below local", range(8, 10)),
+        count(_pairs(v, ["hellinger"], "adult", NON_DP, "local")["gap"] < 0, "hellinger below local", range(8, 10)),
         _local(v, "log_cluster", "adult", NON_DP, "label_skew 5, 10"),
     ],
     "c10": lambda v: [
@@ -120,7 +132,7 @@ _CHECKS = {
         *[_within(_pairs(v, [m], "bank", NON_DP, "central")["gap"], 0.002, f"{m} gap") for m in ("hellinger", "pmse")],
     ],
     "c12": lambda v: [
-        _count(_pairs(v, [m], "bank", NON_DP, "local", tested=False)["gap"][PLACES[:6]] > 0, f"local {m} lower")
+        count(_pairs(v, [m], "bank", NON_DP, "local", tested=False)["gap"][PLACES[:6]] > 0, f"local {m} lower")
         for m in ("hellinger", "pcd", "pmse")
     ],
     "c13": lambda v: _scores(v, "bank", 1.6, "central", pcd="+0/-3"),
@@ -139,11 +151,11 @@ _CHECKS = {
         for m, limit in SMALL.items()
     ],
     "c17": lambda v: [
-        _count(_cells(v, m)["mean"].unstack()[[3, 10]].diff(axis=1)[10] > 0, f"{m} up from 3 to 10 clients", needed)
+        count(_cells(v, m)["mean"].unstack()[[3, 10]].diff(axis=1)[10] > 0, f"{m} up from 3 to 10 clients", needed)
         for m, needed in (("pcd", range(7, 10)), ("log_cluster", range(1, 9)))  # 1 to 8 of 9: the sign changes
     ],
-    "c18": lambda v: [_count(_cells(v, "pcd")["mean"].unstack(2).idxmax(axis=1) == "label_skew", "label_skew worst")],
-    "c19": lambda v: [_count(_cells(v, "pmse", DATASETS, EPSILONS)["mean"] >= 0.22, "pmse (not its splits) >= 0.22")],
+    "c18": lambda v: [count(_cells(v, "pcd")["mean"].unstack(2).idxmax(axis=1) == "label_skew", "label_skew worst")],
+    "c19": lambda v: [count(_cells(v, "pmse", DATASETS, EPSILONS)["mean"] >= 0.22, "pmse (not its splits) >= 0.22")],
     "c20": _c20,
 }
 FEDBN_FIDELITY = {claim: partial(judge, claim=claim) for claim in _CHECKS}

@@ -5,6 +5,8 @@ about them can leak through its edges or its levels (see `bins_from_rows` for th
 opposite, which some works do).
 """
 
+import math
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -14,33 +16,49 @@ import pandas as pd
 from fedsynth_lib.interface import BadInput, Domain
 from fedsynth_lib.schema import Column, Schema
 
+MAX_WHOLE = 1_000_000  # levels of a column that keeps a level per whole number; more is a forgotten entry
+
 
 @dataclass(frozen=True)
 class EqualWidthBins:
-    """Numeric columns in `bins` equal-width bins over [low, high], categorical ones as codes.
+    """Numeric columns in equal-width bins over [low, high], categorical ones as codes.
 
     20 bins as in martinez2024 (protocol section 4.1). A bin holds its lower edge, and the
-    last one its upper edge too. An integer column keeps exactly `bins` bins, so some may
+    last one its upper edge too. An integer column keeps exactly its number of bins, so some may
     hold no integer: data never falls there, only noise can put mass on such a bin.
+
+    bins: of every numeric column that `by_column` does not name. None: an integer column then has
+        a level for each whole number of its range, and a continuous one is refused.
+    by_column: bins of single columns, as a mapping or as (name, bins) pairs; kept as sorted pairs,
+        so that equal encoders are equal and hashable.
     """
 
     schema: Schema
-    bins: int = 20
+    bins: int | None = 20
+    by_column: Mapping[str, int] | tuple[tuple[str, int], ...] = ()
 
     def __post_init__(self):
-        if self.bins != int(self.bins) or self.bins < 1:
-            raise BadInput(f"bins is {self.bins}; give a whole number of at least 1.")
+        chosen = dict(self.by_column)
+        object.__setattr__(self, "by_column", tuple(sorted(chosen.items())))
+        if self.bins is not None:
+            _check_bins("bins", self.bins)
+        for name, bins in chosen.items():
+            if self.schema[name].kind != "numeric":
+                raise BadInput(f"by_column names {name!r}, which is categorical; name numeric columns only.")
+            _check_bins(f"by_column[{name!r}]", bins)
         _ = self.edges  # a range that cannot be cut is said now, not at the first row
 
     @cached_property
     def domain(self) -> Domain:
-        levels = (self.bins if c.kind == "numeric" else len(c.categories) for c in self.schema.columns)
+        edges = self.edges
+        levels = (len(edges[c.name]) - 1 if c.kind == "numeric" else len(c.categories) for c in self.schema.columns)
         return Domain(tuple(self.schema.names), tuple(levels))
 
     @cached_property
     def edges(self) -> dict[str, np.ndarray]:
         """The bins + 1 edges of every numeric column."""
-        return {c.name: _edges(c, self.bins) for c in self.schema.columns if c.kind == "numeric"}
+        numeric, chosen = map(self.schema.__getitem__, self.schema.numeric), dict(self.by_column)
+        return {c.name: _edges_or_whole(c, chosen.get(c.name, self.bins)) for c in numeric}
 
     def transform(self, frame: pd.DataFrame) -> np.ndarray:
         """Level codes, int32 (rows, columns); BadInput for what the schema does not declare."""
@@ -120,6 +138,24 @@ def label_codes(frame: pd.DataFrame, schema: Schema) -> np.ndarray:
     for j, column in enumerate(schema.columns):
         matrix[:, j] = frame[column.name] if column.kind == "numeric" else _category_codes(frame, column)
     return matrix
+
+
+def _check_bins(what: str, bins: int) -> None:
+    if bins != int(bins) or bins < 1:
+        raise BadInput(f"{what} is {bins}; give a whole number of at least 1.")
+
+
+def _edges_or_whole(column: Column, bins: int | None) -> np.ndarray:
+    """Edges of `bins` bins; without a number those of a bin for each whole number."""
+    if bins is not None:
+        return _edges(column, bins)
+    remedy = "give its number of bins in by_column, or bins for all columns"
+    if not column.integer:
+        raise BadInput(f"column {column.name!r} is continuous and was not binned; {remedy}.")
+    low, high = math.ceil(column.low), math.floor(column.high)
+    if high - low >= MAX_WHOLE:
+        raise BadInput(f"column {column.name!r} holds {high - low + 1} whole numbers and was not binned; {remedy}.")
+    return _edges(replace(column, low=low, high=high), high - low + 1)
 
 
 def _edges(column: Column, bins: int) -> np.ndarray:

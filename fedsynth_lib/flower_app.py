@@ -47,6 +47,20 @@ class Job:
         rng = stream(self.seed, "noise", *path) if self.noise_seed == "run" else np.random.default_rng()
         return Noise(self.noise_multiplier, rng)
 
+    def schedule(self) -> list[tuple[int, float]]:
+        """(draw, share of clients) of every round."""
+        if hasattr(self.method, "schedule"):
+            return list(self.method.schedule(self.domain, self.config))
+        return [(number, 1.0) for number in range(self.config.rounds)]
+
+    def participants(self, draw: int, share: float) -> list[int]:
+        """The clients of a draw, each in it with probability `share`; drawn again if nobody is."""
+        rng = stream(self.seed, "participants", draw)
+        while True:
+            chosen = np.flatnonzero(rng.random(self.num_clients) < share).tolist()
+            if chosen:
+                return chosen
+
 
 @dataclass
 class Outcome:
@@ -82,8 +96,9 @@ def client_app(job: Job, load_rows: Callable[[int], np.ndarray]) -> ClientApp:
     @app.query("client_step")
     def client_step(message: Message, context: Context) -> Message:
         index, number = int(context.node_config["partition-id"]), int(message.content["job"]["round"])
+        clients = list(message.content["job"]["clients"])
         memory = unpack(context.state["memory"]) if "memory" in context.state else {}
-        client = Client(load_rows(index), index, job.num_clients, memory)
+        client = Client(load_rows(index), index, len(clients), memory)
         update = job.method.client_step(
             unpack(message.content["state"]),
             client,
@@ -93,7 +108,7 @@ def client_app(job: Job, load_rows: Callable[[int], np.ndarray]) -> ClientApp:
         )
         context.state["memory"] = pack(client.memory)
         masked = secure_sum.mask(
-            update.summed, client=index, clients=range(job.num_clients), round=number, seed=job.seed
+            update.summed, client=index, clients=clients, round=number, seed=job.seed, groups=update.groups
         )
         spent = [asdict(charge) for charge in stamp(update.spent, round=number, client=index)]
         about = {"client": index, "num_rows": update.num_rows, "spent": json.dumps(spent)}
@@ -113,19 +128,21 @@ def server_app(
     def main(grid: Grid, context: Context) -> None:
         nodes = wait_for_nodes(grid, job.num_clients)
         state = job.method.start(job.domain, config=job.config, rng=stream(job.seed, "start"))
-        for number in range(job.config.rounds):
-            packed = pack(state)  # once: every client gets the same bytes
+        broadcast = getattr(job.method, "broadcast", lambda state, config: state)
+        for number, (draw, share) in enumerate(job.schedule()):
+            clients = job.participants(draw, share)
+            packed = pack(broadcast(state, config=job.config))  # once: every client gets the same bytes
             messages = [
                 Message(
-                    RecordDict({"state": packed, "job": ConfigRecord({"round": number})}),
+                    RecordDict({"state": packed, "job": ConfigRecord({"round": number, "clients": clients})}),
                     message_type=STEP,
-                    dst_node_id=node,
+                    dst_node_id=nodes[client],
                     group_id=str(number),
                 )
-                for node in nodes
+                for client in clients
             ]
-            updates = _receive(grid.send_and_receive(messages), job, outcome, number)
-            outcome.traffic += _traffic(number, "down", {"state": packed}, range(job.num_clients))
+            updates = _receive(grid.send_and_receive(messages), clients, outcome, number)
+            outcome.traffic += _traffic(number, "down", {"state": packed}, clients)
             state, charges = job.method.server_step(
                 state,
                 updates,
@@ -134,8 +151,10 @@ def server_app(
                 rng=stream(job.seed, "server", number),
             )
             outcome.charges += [charge for update in updates for charge in update.spent]
-            outcome.charges += stamp(charges, round=number, client=None)
+            outcome.charges += stamp(charges, round=number)
             after_round(number, outcome.charges)
+            if np.any(state.get("finished", False)):
+                break
         outcome.state = state
 
     return app
@@ -151,7 +170,7 @@ def wait_for_nodes(grid: Grid, num_clients: int, timeout: float = 120.0) -> list
     return nodes[:num_clients]
 
 
-def _receive(replies: Iterable[Message], job: Job, outcome: Outcome, number: int) -> list[Update]:
+def _receive(replies: Iterable[Message], clients: list[int], outcome: Outcome, number: int) -> list[Update]:
     """The clients' updates in order of their index; a missing or failed client stops the run."""
     updates = {}
     for reply in replies:
@@ -161,9 +180,11 @@ def _receive(replies: Iterable[Message], job: Job, outcome: Outcome, number: int
         index = int(about["client"])
         spent = [Charge(**charge) for charge in json.loads(about["spent"])]
         arrays, summed = reply.content["arrays"], reply.content["summed"]
-        updates[index] = Update(unpack(arrays), unpack(summed), int(about["num_rows"]), spent)
+        updates[index] = Update(
+            unpack(arrays), unpack(summed), num_rows=int(about["num_rows"]), spent=spent, client=index
+        )
         outcome.traffic += _traffic(number, "up", {"arrays": arrays, "summed": summed}, [index])
-    if missing := set(range(job.num_clients)) - set(updates):
+    if missing := set(clients) - set(updates):
         # the noise shares and masks of absent clients would be missing from every sum
         raise RuntimeError(f"round {number}: no answer from clients {sorted(missing)}; the run is refused")
     return [updates[index] for index in sorted(updates)]

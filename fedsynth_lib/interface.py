@@ -15,6 +15,15 @@ A method is a module with four verbs and one promise; there is no base class:
                                                           sees updates, never rows
     sample(state, num_rows, config, rng)    -> rows       post-processing, costs nothing
 
+and, where the defaults do not serve:
+
+    schedule(domain, config)  -> [(draw, share), ...]     one entry per round: every client takes part with probability
+                                                          `share`, and rounds of the same draw have the same clients.
+                                                          Default: all clients in each of Config.rounds rounds
+    broadcast(state, config)  -> dict of arrays           what clients are sent of the state. Default: all of it
+
+A state whose array `finished` is true ends the run before the schedule does.
+
 State, updates and a client's memory are dicts of numpy arrays, so they travel
 through Flower, hash and save as they are. A method with stages keeps the stage
 in its state. Every release of noisy or clean information about rows appends a
@@ -109,7 +118,7 @@ class Client:
 
     rows: np.ndarray  # (rows, columns), as the method's encoder made them
     index: int
-    num_clients: int
+    num_clients: int  # that take part in this round
     memory: Arrays = field(default_factory=dict)  # never travels
 
 
@@ -118,15 +127,18 @@ class Update:
     """What a client sends.
 
     arrays: seen by the server as they are.
-    summed: integer arrays of which the server learns only the sum over all clients
+    summed: integer arrays of which the server learns only the sum over the round's clients
         (the runtime masks them; see `secure_sum.py`).
+    groups: the clients that add to a summed array, where those are not all of the round; each must name the same.
     spent: the charges of this step.
     """
 
     arrays: Arrays = field(default_factory=dict)
     summed: Arrays = field(default_factory=dict)
+    groups: dict[str, tuple[int, ...]] = field(default_factory=dict)
     num_rows: int = 0
     spent: list[Charge] = field(default_factory=list)
+    client: int = -1  # who sent it; set by the runtime
 
 
 @dataclass(frozen=True)
@@ -160,9 +172,9 @@ class Run:
     traffic: list[dict]  # one line per round, client, direction and kind of content, with its bytes
 
 
-def stamp(charges: Iterable[Charge], *, round: int, client: int | None) -> list[Charge]:
-    """The charges with the round and the client that they belong to."""
-    return [replace(charge, round=round, client=client) for charge in charges]
+def stamp(charges: Iterable[Charge], *, round: int, client: int | None = None) -> list[Charge]:
+    """The charges with the round and the client that they belong to; a client that is already named stays."""
+    return [replace(c, round=round, client=client if c.client is None else c.client) for c in charges]
 
 
 def stream(seed: int, *path: int | str) -> np.random.Generator:

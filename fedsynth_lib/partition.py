@@ -6,12 +6,12 @@ part of an experiment's set-up, not of a method: it looks at rows freely and cla
 """
 
 import inspect
-import warnings
 from collections.abc import Callable, Sequence
 
 import numpy as np
 import pandas as pd
 
+from fedsynth_lib import embedding
 from fedsynth_lib.encode import standardised
 from fedsynth_lib.interface import BadInput, stream
 from fedsynth_lib.schema import check_clients
@@ -36,12 +36,14 @@ def split_clients(table: Table, partition: str, num_clients: int, *, seed: int, 
     check_clients(len(table.frame), num_clients, table.key)
     divide = PARTITIONS[partition]
     allowed = [p.name for p in inspect.signature(divide).parameters.values() if p.kind == p.KEYWORD_ONLY]
-    allowed = [name for name in allowed if name != "rng"] + ["column"] * (divide in (label_skew, by_column, by_strata))
+    allowed = [name for name in allowed if name not in ("rng", "seed")]
+    allowed += ["column"] * (divide in (label_skew, by_column, by_strata))
     for name in options:
         if name not in allowed:
             raise BadInput(f"partition {partition} has no option {name!r}; it takes {', '.join(allowed) or 'none'}.")
     subject = _subject(table, divide, options.pop("column", None))
-    return divide(subject, num_clients, rng=stream(seed, "partition", partition, num_clients), **options)
+    chance = {"seed": seed} if divide is cluster_skew else {"rng": stream(seed, "partition", partition, num_clients)}
+    return divide(subject, num_clients, **chance, **options)
 
 
 def iid(num_rows: int, num_clients: int, *, rng: Rng) -> Parts:
@@ -121,21 +123,17 @@ def by_cluster(
 ) -> Parts:
     """Cluster = client: rows (rows, features) embedded in a few dimensions, then k-means.
 
-    embed: features -> (rows, few). Default: the first two principal components, which need no
-        further dependency; maddock2024 embeds in two dimensions by UMAP, which can be passed here.
+    embed: features -> (rows, few). Default: the first two principal components, in seconds.
     """
-    from sklearn.cluster import KMeans  # late: a second to import, and only this partition needs it
-    from sklearn.decomposition import PCA
-    from sklearn.exceptions import ConvergenceWarning
-
     check_clients(len(features), num_clients, "by_cluster")
-    if embed is None:
-        embed = PCA(min(2, features.shape[1]), svd_solver="covariance_eigh").fit_transform
-    points = np.asarray(embed(features), dtype=np.float64)
-    k_means = KMeans(num_clients, n_init=1, random_state=int(rng.integers(2**31)))
-    with warnings.catch_warnings():  # fewer distinct points than clusters: said by _parts in our words
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        return _parts(k_means.fit_predict(points), num_clients)
+    points = (embed or embedding.principal_components)(features)
+    return _parts(embedding.k_means(points, num_clients, state=int(rng.integers(2**31))), num_clients)
+
+
+def cluster_skew(codes: np.ndarray, num_clients: int, *, seed: int) -> Parts:
+    """Cluster = client as in maddock2024: k-means on a UMAP picture of codes (rows, columns); see `embedding.py`."""
+    check_clients(len(codes), num_clients, "cluster_skew")
+    return _parts(embedding.clusters(codes, num_clients, seed=seed), num_clients)
 
 
 def by_strata(
@@ -188,6 +186,7 @@ PARTITIONS: dict[str, Callable[..., Parts]] = {
     "label_skew": label_skew,
     "by_column": by_column,
     "by_cluster": by_cluster,
+    "cluster_skew": cluster_skew,
     "by_strata": by_strata,
 }
 
@@ -217,8 +216,8 @@ def _subject(table: Table, divide: Callable[..., Parts], column: str | None):
     """What the partition looks at: the number of rows, the features, or one column."""
     if divide in (iid, quantity_skew):
         return len(table.frame)
-    if divide is by_cluster:
-        return standardised(table.frame, table.schema)  # the target included
+    if divide in (by_cluster, cluster_skew):  # the target included
+        return standardised(table.frame, table.schema) if divide is by_cluster else embedding.coded(table)
     if column is None and divide is label_skew:
         column = table.schema.target
     if column is None:

@@ -6,6 +6,7 @@ which for Gaussian noise alone is the tight conversion of zCDP; releases with pu
 epsilon are also added up as such, and the smaller total counts.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import asdict
 from functools import lru_cache
@@ -180,8 +181,20 @@ def epsilon_of(charges: Iterable[Charge], delta: float = 0.0, relation: Relation
     epsilon; they do not enter here and are listed by `statement`.
     """
     noisy = [charge for charge in as_relation(charges, relation) if charge.protected]
-    clients = {charge.client for charge in noisy if charge.client is not None} or {None}
-    return max(_compose([c for c in noisy if c.client in (None, client)], delta) for client in clients)
+    return max(_compose(profile, delta) for profile in _profiles(noisy))
+
+
+def _profiles(charges: Iterable[Charge]) -> list[list[Charge]]:
+    """What each client's records pay, equal releases counted together; clients who pay the same are one profile."""
+    tallies: dict[int | None, Counter] = {None: Counter()}
+    for c in charges:
+        tallies.setdefault(c.client, Counter())[(c.mechanism, c.noise, c.rate)] += c.times
+    shared = tallies.pop(None)
+    profiles = {frozenset((tally + shared).items()) for tally in tallies.values()} or {frozenset(shared.items())}
+    return [
+        [Charge("", mechanism, noise, rate=rate, times=times) for (mechanism, noise, rate), times in sorted(profile)]
+        for profile in profiles
+    ]
 
 
 def calibrate(plan: Callable[[float], list[Charge]], privacy: Privacy) -> float:
@@ -225,8 +238,7 @@ def exact_gaussian_epsilon(charges: Iterable[Charge], delta: float) -> float | N
     noisy = [charge for charge in charges if charge.protected]
     if not noisy or delta <= 0 or any(c.mechanism != "gaussian" or c.rate < 1 or c.noise <= 0 for c in noisy):
         return None
-    clients = {charge.client for charge in noisy if charge.client is not None} or {None}
-    mu = max(np.sqrt(sum(c.times / c.noise**2 for c in noisy if c.client in (None, k))) for k in clients)
+    mu = max(np.sqrt(sum(c.times / c.noise**2 for c in profile)) for profile in _profiles(noisy))
 
     def excess(epsilon: float) -> float:
         tail = np.exp(epsilon + norm.logcdf(-mu / 2 - epsilon / mu))

@@ -56,7 +56,8 @@ class View:
     holdout: the work's own test files. drop: columns left out. rename: old -> new name.
     categorical: integer columns that the work treats as categories. merge: column -> new
     category -> old categories. constant: columns known to hold one value in these files.
-    rows: the rows of these files.
+    rows: the rows of these files. bins: numeric column -> the levels that the work cut it into; "*" stands for
+    every numeric column that is not named (see `view_bins`).
     """
 
     files: tuple[str, ...] = ()
@@ -68,6 +69,7 @@ class View:
     merge: Mapping[str, Mapping[str, list[str]]] = field(default_factory=dict)
     constant: tuple[str, ...] = ()
     rows: int | None = None
+    bins: Mapping[str, int] = field(default_factory=dict)
     notes: str = ""
 
     def schema(self, declared: Schema) -> Schema:
@@ -177,3 +179,14 @@ def entry(key: str) -> Entry:
             f"There is no table {key!r}{closest(key, REGISTRY)}; known: {', '.join(REGISTRY)}; or give a file's path."
         )
     return REGISTRY[key]
+
+
+def view_bins(key: str, work: str) -> dict[str, int]:
+    """Numeric column -> the levels that the work cut it into, under the view's names; empty where it states none.
+
+    Made for `encode.EqualWidthBins(table.schema, None, view_bins(table.key, work))`.
+    """
+    table = entry(key)
+    view = table.view(work)
+    chosen = {name: view.bins.get(name, view.bins.get("*")) for name in view.schema(table.schema).numeric}
+    return {view.rename.get(name, name): bins for name, bins in chosen.items() if bins is not None}

@@ -1,44 +1,82 @@
-"""Secure summation, simulated: pairwise integer masks that cancel exactly in the sum.
+"""Secure summation, simulated: integer masks that cancel exactly in the sum, and shares that hide one number.
 
-As in Bonawitz et al. 2017 without the key exchange and without drop-out recovery: every pair of
-clients shares a mask stream, the lower index adds it and the higher subtracts it, modulo 2^64.
-One masked array alone is uniform; the sum of all is exact. It is a simulation because here the
-pairs derive their streams from the run's seed, which a real deployment would agree on in secret.
+As in Bonawitz et al. 2017 without the key exchange and without drop-out recovery: pairs of clients share a mask
+stream, the lower index adds it and the higher subtracts it, modulo 2^64. One masked array alone is uniform; the
+sum of all is exact. Not every pair is needed: where there are many clients each has masks with some
+2 log2(n) others, in a ring, as in Bell et al. 2020, whose cost grows with n and not with its square. It is a simulation
+because here the streams derive from the run's seed, which a real deployment would agree on in secret.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
+from math import ceil, log2
 
 import numpy as np
 
 from fedsynth_lib.interface import Arrays, Update, stream
 
 
-def mask(arrays: Arrays, *, client: int, clients: Iterable[int], round: int, seed: int) -> Arrays:
+def mask(
+    arrays: Arrays,
+    *,
+    client: int,
+    clients: Iterable[int],
+    round: int,
+    seed: int,
+    groups: Mapping[str, Sequence[int]] | None = None,
+) -> Arrays:
     """The client's int64 arrays as uint64 arrays that hide them from whoever lacks the other clients'.
 
     `clients` are the indices of all who take part in this round; all must answer, or the sum is noise.
+    groups: array name -> those of them who add to it, where that is not all.
     Raises TypeError if an array is not of integers: sums of rounded numbers would not be exact.
     """
-    hidden = {}
+    hidden, clients = {}, sorted(clients)
     for name, values in arrays.items():
         if not np.issubdtype(values.dtype, np.integer):
             raise TypeError(f"secure summation needs integers, array '{name}' has {values.dtype}")
-        hidden[name] = np.ascontiguousarray(values, dtype=np.int64).view(np.uint64)  # two's complement, mod 2^64
-    for other in clients:
-        if other == client:
-            continue
-        shared = stream(seed, "mask", round, min(client, other), max(client, other))
-        for name in sorted(hidden):
-            pad = shared.integers(0, 2**64, hidden[name].shape, dtype=np.uint64)
-            hidden[name] = hidden[name] + pad if client < other else hidden[name] - pad
+        hidden[name] = np.ascontiguousarray(values, dtype=np.int64).view(np.uint64).copy()  # two's complement
+        for other in neighbours(client, sorted(groups[name]) if groups and name in groups else clients):
+            pad = _uniform(values.shape, seed, "mask", round, min(client, other), max(client, other), name)
+            hidden[name] += pad if client < other else -pad
     return hidden
 
 
+def neighbours(client: int, clients: Sequence[int]) -> list[int]:
+    """Whom a client shares masks with: the nearest ceil(log2 n) on either side of the ring of ascending `clients`."""
+    reach, place = ceil(log2(max(2, len(clients)))), clients.index(client)
+    near = {clients[(place + distance) % len(clients)] for distance in range(-reach, reach + 1)}
+    return sorted(near - {client})
+
+
 def total(updates: Iterable[Update]) -> Arrays:
-    """The sums over all clients of their masked arrays, int64; exact while |sum| < 2^63."""
-    updates = list(updates)
-    names = updates[0].summed
-    return {
-        name: np.sum([update.summed[name] for update in updates], axis=0, dtype=np.uint64).view(np.int64)
-        for name in names
-    }
+    """The sums of the masked arrays over the clients that sent them, int64; exact while |sum| < 2^63."""
+    sums: Arrays = {}
+    for update in updates:
+        for name, values in update.summed.items():
+            sums[name] = sums[name] + values if name in sums else values
+    return {name: values.view(np.int64) for name, values in sums.items()}
+
+
+def share(values: np.ndarray, *, keys: Sequence[int]) -> np.ndarray:
+    """The last additive share, modulo 2^32, of counts below 2^31 whose other shares are made from `keys`; uint32.
+
+    Three compute servers, each of which gets two of the three shares, learn nothing unless two of them collude
+    (Araki et al. 2016). A key of 8 bytes stands for a share that nobody needs to send.
+    """
+    hidden = values.astype(np.uint32)
+    for key in keys:
+        hidden -= _uniform(values.shape, int(key), "share", dtype=np.uint32)
+    return hidden
+
+
+def reveal(hidden: np.ndarray, *, keys: Sequence[int]) -> np.ndarray:
+    """The counts that `share` hid. Servers would add shares instead, which comes to the same: sums commute."""
+    clear = hidden.copy()
+    for key in keys:
+        clear += _uniform(hidden.shape, int(key), "share", dtype=np.uint32)
+    return clear.view(np.int32)
+
+
+def _uniform(shape: tuple[int, ...], seed: int, *path: int | str, dtype: type = np.uint64) -> np.ndarray:
+    """Uniform numbers over the whole range of `dtype`, from a stream of their own."""
+    return stream(seed, *path).integers(0, np.iinfo(dtype).max, shape, dtype=dtype, endpoint=True)

@@ -52,8 +52,12 @@ def federated(
     domain = encoder.domain
 
     multiplier = noise_for(method, domain, [len(part) for part in parts], config, privacy)
-    rows = [encoder.transform(table.frame.iloc[part]) for part in parts]
     job = flower_app.Job(method, config, domain, multiplier, seed, len(parts), privacy.noise_seed)
+    fewest = min(share for _, share in job.schedule()) * len(parts)
+    if fewest < 1 < len(parts):
+        raise BadInput(f"{len(parts)} clients at this participation make {fewest:g} a round: raise one of the two.")
+    together = encoder.transform(table.frame.iloc[np.concatenate(parts)])  # row by row, hence as each client would
+    rows = np.split(together, np.cumsum([len(part) for part in parts])[:-1])
     outcome = flower_app.Outcome()
 
     def refuse_overspending(number: int, charges: list[Charge]) -> None:
@@ -67,7 +71,13 @@ def federated(
     return Run(
         state=outcome.state,
         synthetic=encoder.inverse(codes, rng=stream(seed, "decode")),
-        statement=statement(outcome.charges, privacy, public_inputs=PUBLIC, method=method.__name__.rpartition(".")[2]),
+        statement=statement(
+            outcome.charges,
+            privacy,
+            public_inputs=PUBLIC,
+            method=method.__name__.rpartition(".")[2],
+            adversary=getattr(method, "ADVERSARY", ""),
+        ),
         seconds=time.perf_counter() - begin,
         bytes_up=outcome.bytes("up"),
         bytes_down=outcome.bytes("down"),
@@ -106,8 +116,8 @@ def noise_for(
     """
 
     def worst_plan(multiplier: float) -> list[Charge]:
-        plans = [method.plan(multiplier, domain, rows, config) for rows in sorted(set(client_rows))]
-        return max(plans, key=lambda plan: epsilon_of(plan, privacy.delta)) if len(plans) > 1 else plans[0]
+        plans = {tuple(method.plan(multiplier, domain, rows, config)) for rows in set(client_rows)}
+        return list(max(plans, key=lambda plan: epsilon_of(plan, privacy.delta)) if len(plans) > 1 else plans.pop())
 
     if privacy.epsilon is None:
         return privacy.noise_multiplier

@@ -12,8 +12,20 @@ from pandas.io.formats.style import Styler
 from fedsynth_lib.interface import Charge, Privacy
 from fedsynth_lib.privacy import epsilon_of, exact_gaussian_epsilon
 
+ADVERSARY = (
+    "whoever sees the synthetic rows, and an honest-but-curious server that sees what crosses the wire; other "
+    "clients do not collude; secure summation is simulated in one process"
+)
 
-def statement(charges: Iterable[Charge], privacy: Privacy, *, public_inputs: Iterable[str] = (), method: str = ""):
+
+def statement(
+    charges: Iterable[Charge],
+    privacy: Privacy,
+    *,
+    public_inputs: Iterable[str] = (),
+    method: str = "",
+    adversary: str = "",
+):
     """The run's privacy statement: what is guaranteed, to whom, on which assumptions, and every release.
 
     Equal releases of several clients or rounds share an entry; nothing is left out. `epsilon` is None
@@ -28,8 +40,7 @@ def statement(charges: Iterable[Charge], privacy: Privacy, *, public_inputs: Ite
         "unit": "one record",
         "relation": "add or remove one record",
         "delta": privacy.delta,
-        "adversary": "whoever sees the synthetic rows, and an honest-but-curious server that sees what crosses the "
-        "wire; other clients do not collude; secure summation is simulated in one process",
+        "adversary": adversary or ADVERSARY,
         "public_inputs": [*public_inputs, *sorted({c.what for c in charges if c.mechanism == "public"})],
         "sampler": "poisson" if any(charge.rate < 1 for charge in charges) else "all rows in every release",
         "entries": _entries(charges),

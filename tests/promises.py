@@ -2,15 +2,32 @@
 all registered methods, and on methods broken on purpose, which they must catch."""
 
 import inspect
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 
 from fedsynth_lib import settings
-from fedsynth_lib.interface import Privacy, stream
+from fedsynth_lib.interface import Domain, Privacy, stream
 from fedsynth_lib.privacy import epsilon_of
 
-BUDGET = Privacy(1.0)
+
+
+def everyone(method):
+    """The method's defaults with all clients in every round, so that its worst-case plan is what is spent."""
+    config = method.Config()
+    return replace(config, participation=1.0) if hasattr(config, "participation") else config
+
+
+def budget(method, epsilon=1.0, delta=1e-5, **options):
+    """Pure where the method's noise allows it."""
+    charges = method.plan(1.0, Domain(tuple("abcd"), (2, 3, 4, 5)), 400, method.Config())
+    return Privacy(epsilon, delta if any(c.mechanism == "gaussian" for c in charges) else 0.0, **options)
+
+
+def federated(method, table, **options):
+    options = {"config": everyone(method), "seed": 1, **options}
+    return settings.federated(method, table, thirds(table), **options)
 
 
 def thirds(table):
@@ -18,43 +35,43 @@ def thirds(table):
 
 
 def keeps_columns(method, table):
-    run = settings.federated(method, table, thirds(table), privacy=BUDGET, seed=1, num_rows=57)
+    run = federated(method, table, privacy=budget(method), num_rows=57)
     assert len(run.synthetic) == 57
     assert list(run.synthetic.columns) == list(table.frame.columns)
     assert (run.synthetic.dtypes == table.frame.dtypes).all()
 
 
 def repeats_with_its_seed(method, table):
-    one, same, other = (
-        settings.federated(method, table, thirds(table), privacy=BUDGET, seed=s).synthetic for s in (1, 1, 2)
-    )
+    one, same, other = (federated(method, table, privacy=budget(method), seed=s).synthetic for s in (1, 1, 2))
     assert one.equals(same) and not one.equals(other)
 
 
 def one_client_is_central(method, table):
-    everything = [np.arange(len(table.frame))]
-    alone = settings.federated(method, table, everything, privacy=BUDGET, seed=1).synthetic
-    assert settings.central(method, table, privacy=BUDGET, seed=1).synthetic.equals(alone)
+    everything, options = [np.arange(len(table.frame))], {"privacy": budget(method), "seed": 1}
+    alone = settings.federated(method, table, everything, **options).synthetic
+    assert settings.central(method, table, **options).synthetic.equals(alone)
 
 
 def spends_what_it_planned(method, table, config=None):
     """All rounds together: an accountant that is reset, or a release without a charge, shows here."""
-    config = method.Config() if config is None else config
-    run = settings.federated(method, table, thirds(table), config=config, privacy=BUDGET, seed=1)
-    assert abs(run.statement["epsilon_protected"] - BUDGET.epsilon) < 1e-6, run.statement["epsilon_protected"]
+    config = everyone(method) if config is None else config
+    asked = budget(method)
+    run = federated(method, table, config=config, privacy=asked)
+    assert abs(run.statement["epsilon_protected"] - asked.epsilon) < 1e-6, run.statement["epsilon_protected"]
     domain = method.encoder(table.schema, config).domain
-    noise = settings.noise_for(method, domain, [len(part) for part in thirds(table)], config, BUDGET)
-    assert abs(epsilon_of(method.plan(noise, domain, 400, config)) - BUDGET.epsilon) < 1e-6
+    noise = settings.noise_for(method, domain, [len(part) for part in thirds(table)], config, asked)
+    assert abs(epsilon_of(method.plan(noise, domain, 400, config), asked.delta) - asked.epsilon) < 1e-6
 
 
 def noise_reaches_the_state(method, table):
     """Two runs that differ in nothing but fresh, large noise must leave different states."""
-    loud = Privacy(1e-3, noise_seed=None)
-    one, other = (settings.federated(method, table, thirds(table), privacy=loud, seed=1).state for _ in range(2))
+    loud = budget(method, 1e-3, 1e-9, noise_seed=None)
+    one, other = (federated(method, table, privacy=loud).state for _ in range(2))
     changed = [name for name in one if not np.array_equal(one[name], other[name])]
     assert changed, "noise was drawn or charged, but the state is the same without it"
-    clean = settings.federated(method, table, thirds(table), seed=1).state
-    assert any(np.abs(one[n] - clean[n]).max() > 100 for n in changed if one[n].shape == clean[n].shape)
+    clean = federated(method, table).state
+    compared = [name for name in changed if name in clean and one[name].shape == clean[name].shape]
+    assert any(np.abs(one[name] - clean[name]).max() > 10 for name in compared)
 
 
 def encoder_ignores_rows(make_encoder, table):

@@ -222,3 +222,59 @@ def test_a_missing_column_and_impossible_bins_are_named():
         EqualWidthBins(SCHEMA, bins=0)
     with pytest.raises(BadInput, match=r"'x'.*20 bins"):
         EqualWidthBins(Schema((Column("x", "numeric", low=0, high=float("inf")),)))
+
+
+def test_single_columns_have_bins_of_their_own():
+    frame = table_of(300)
+    encoder = EqualWidthBins(SCHEMA, 20, {"weight": 7, "grade": 16})
+    assert encoder.domain.levels == (20, 16, 7, 3)
+    codes = encoder.transform(frame)
+    assert codes[:, [0, 3]].tolist() == EqualWidthBins(SCHEMA).transform(frame)[:, [0, 3]].tolist()
+    assert codes[:, 1].tolist() == (frame["grade"] - 1).tolist()
+    assert codes[:, 2].tolist() == [slow_bin(value, -3.5, 210.25, 7) for value in frame["weight"]]
+    assert encoder.inverse(codes, stream(0))["grade"].tolist() == frame["grade"].tolist()
+
+
+def test_encoders_with_equal_bins_are_equal_hashable_and_survive_pickling():
+    as_mapping, as_pairs = (
+        EqualWidthBins(SCHEMA, 9, given) for given in ({"weight": 7, "age": 5}, (("age", 5), ("weight", 7)))
+    )
+    assert as_mapping == as_pairs == pickle.loads(pickle.dumps(as_mapping)) and hash(as_mapping) == hash(as_pairs)
+    assert as_mapping != EqualWidthBins(SCHEMA, 9) and EqualWidthBins(SCHEMA).by_column == ()
+
+
+@pytest.mark.parametrize(("low", "high"), [(0, 1), (17, 90), (-173, 601), (0, 99_999), (0.5, 6.5)])
+def test_without_bins_an_integer_column_keeps_its_whole_numbers(low, high):
+    encoder = EqualWidthBins(Schema((Column("x", "numeric", low=low, high=high, integer=True),)), bins=None)
+    values = np.arange(np.ceil(low), np.floor(high) + 1)
+    codes = encoder.transform(pd.DataFrame({"x": values}))
+    assert codes[:, 0].tolist() == list(range(len(values))) and encoder.domain.levels == (len(values),)
+    assert encoder.inverse(codes, stream(0))["x"].tolist() == values.tolist()
+
+
+def test_as_many_bins_as_whole_numbers_or_more_keep_them_apart():
+    schema = Schema((Column("x", "numeric", low=17, high=90, integer=True),))
+    frame = pd.DataFrame({"x": np.arange(17, 91)})
+    assert EqualWidthBins(schema, None, {"x": 74}).transform(frame)[:, 0].tolist() == list(range(74))
+    spread = EqualWidthBins(schema, None, {"x": 85})
+    codes = spread.transform(frame)
+    assert spread.domain.levels == (85,) and len(np.unique(codes)) == 74 and codes.max() == 84
+    assert spread.inverse(codes, stream(0))["x"].tolist() == frame["x"].tolist()
+
+
+def test_bins_of_single_columns_that_cannot_be_are_named():
+    with pytest.raises(BadInput, match="'weight' is continuous and was not binned; "):
+        EqualWidthBins(SCHEMA, bins=None)
+    with pytest.raises(BadInput, match="'weight' is continuous"):
+        EqualWidthBins(SCHEMA, None, {"age": 5})
+    assert EqualWidthBins(SCHEMA, None, {"weight": 5}).domain.levels == (74, 16, 5, 3)
+    with pytest.raises(BadInput, match=r"'wieght'.*did you mean 'weight'"):
+        EqualWidthBins(SCHEMA, 20, {"wieght": 5})
+    with pytest.raises(BadInput, match="'job', which is categorical"):
+        EqualWidthBins(SCHEMA, 20, {"job": 3})
+    for bins in (0, 2.5):
+        with pytest.raises(BadInput, match=rf"by_column\['age'\] is {bins}"):
+            EqualWidthBins(SCHEMA, 20, {"age": bins})
+    many = Schema((Column("bytes", "numeric", low=0, high=693_375_640, integer=True),))
+    with pytest.raises(BadInput, match="'bytes' holds 693375641 whole numbers and was not binned"):
+        EqualWidthBins(many, bins=None)

@@ -147,9 +147,8 @@ def test_a_release_can_use_fresh_noise(table):
 @methods
 def test_version_pins_the_output(method, table):
     """Cached and committed rows rest on VERSION: if this digest changes, raise it and note the new digest."""
-    rows = method.encoder(table.schema, method.Config()).transform(
-        settings.federated(method, table, promises.thirds(table), privacy=Privacy(2.0), seed=11).synthetic
-    )
+    run = promises.federated(method, table, privacy=promises.budget(method, 2.0), seed=11)
+    rows = method.encoder(table.schema, method.Config()).transform(run.synthetic)
     assert (method.VERSION, zlib.crc32(rows.tobytes())) == {
         independent: (1, 3621204349),
         bayesian_network: (1, 3871842969),

@@ -4,13 +4,20 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from fedsynth_lib import partition
+from fedsynth_lib import embedding, partition
 from fedsynth_lib.interface import BadInput, stream
 from fedsynth_lib.partition import PARTITIONS, heterogeneity, split_clients
 from fedsynth_lib.schema import Column, Schema
 from fedsynth_lib.tables import Table
 
 REGIONS = ("north", "east", "south", "west", "centre")
+
+
+@pytest.fixture(autouse=True)
+def no_umap(monkeypatch, tmp_path):
+    """Seconds saved: tests/test_embedding.py has the real picture."""
+    monkeypatch.setenv("FEDSYNTH_HOME", str(tmp_path))
+    monkeypatch.setattr(embedding, "umap_embedding", lambda codes, seed: codes[:, [0, -1]] @ [[1.0, seed], [9.0, 0.0]])
 
 
 @pytest.fixture(scope="module")
@@ -41,6 +48,7 @@ CASES = [
     ("label_skew", {"balanced": True, "min_per_class": 3}),
     ("by_column", {"column": "region"}),
     ("by_cluster", {}),
+    ("cluster_skew", {}),
     ("by_strata", {"column": "age"}),
     ("by_strata", {"column": "gain", "edges": [1.0], "proportions": [[1, 0], [0.5, 0.5], [0.9, 0.1], [0.2, 0.8]]}),
 ]
@@ -183,19 +191,6 @@ def test_by_column_breaks_ties_at_random():
     assert len(first) > 5
 
 
-def test_by_cluster_finds_separate_groups_and_uses_the_embedding_given():
-    rng = stream(12)
-    left_right, up_down = rng.integers(0, 2, 600), rng.integers(0, 2, 600)
-    features = np.column_stack([10.0 * left_right, 3.0 * up_down]) + rng.normal(0, 0.1, (600, 2))
-
-    def agrees(parts, groups):
-        return {tuple(part) for part in parts} == {tuple(np.flatnonzero(groups == g)) for g in np.unique(groups)}
-
-    assert agrees(partition.by_cluster(features, 2, rng=rng), left_right)
-    assert agrees(partition.by_cluster(features, 2, rng=rng, embed=lambda x: x[:, 1:]), up_down)
-    assert agrees(partition.by_cluster(features, 4, rng=rng), 2 * left_right + up_down)
-
-
 def test_by_strata_gives_exact_sizes_and_mixes(table):
     mix, sizes = [[0.5, 0.5], [0.1, 0.9], [0.9, 0.1]], [100, 300, 1_000]  # apellaniz2025, state A
     parts = split_clients(table, "by_strata", 3, seed=0, column="age", proportions=mix, sizes=sizes)
@@ -271,6 +266,7 @@ def test_each_skew_is_more_heterogeneous_than_iid(table):
         ("quantity_skew", 19, {}, "none of 5000 draws.*min_rows"),
         ("label_skew", 3, {"alpha": 0}, "alpha is 0"),
         ("label_skew", 10, {"min_per_class": 400}, "min_per_class"),
+        ("cluster_skew", 3, {"alpha": 1}, "'alpha'.*none"),
         ("by_column", 3, {}, "people.*by_column.*column="),
         ("by_column", 3, {"column": "regoin"}, "'regoin'.*'region'"),
         ("by_column", 6, {"column": "region"}, "'region'.*5 categories.*fewer clients"),

@@ -1,9 +1,12 @@
 """The registered tables: their declared facts against what the works print."""
 
+import numpy as np
+import pandas as pd
 import pytest
 
+from fedsynth_lib.encode import EqualWidthBins
 from fedsynth_lib.interface import BadInput
-from fedsynth_lib.registry import REGISTRY, SCHEMAS, entry_from_toml
+from fedsynth_lib.registry import REGISTRY, SCHEMAS, entry_from_toml, view_bins
 from fedsynth_lib.schema import Schema
 from fedsynth_lib.tables import available, load_table
 
@@ -80,6 +83,53 @@ def test_views_have_the_printed_columns(key, work):
 def test_maddock2024_views_have_the_printed_columns_and_classes(key, columns, classes):
     schema = view_schema(key, "maddock2024")
     assert (len(schema.columns), len(schema[schema.target].categories)) == (columns, classes)
+
+
+def test_maddock2024_levels_are_those_of_the_work():
+    def levels(key):
+        encoder = EqualWidthBins(view_schema(key, "maddock2024"), None, view_bins(key, "maddock2024"))
+        return dict(zip(encoder.domain.names, encoder.domain.levels, strict=True))
+
+    assert list(levels("adult").values()) == [85, 9, 100, 16, 7, 15, 6, 5, 2, 100, 100, 99, 42, 2]
+    assert list(levels("synthfs").values()) == [41] * 10
+    assert list(levels("magic").values()) == [32] * 10 + [2]
+    assert sorted(levels("covertype").values()) == [2] * 44 + [7] + [32] * 7 + [256] * 3
+    bank = levels("bank_additional")
+    assert (bank["age"], bank["campaign"], bank["previous"]) == (98, 56, 8)
+    assert {name for name, bins in bank.items() if bins == 32} == {
+        *("duration", "pdays", "emp.var.rate", "cons.price.idx", "cons.conf.idx", "euribor3m", "nr.employed")
+    }
+
+
+WHOLE = [("adult", "age"), ("adult", "education-num"), ("adult", "hours-per-week"), ("synthfs", "v7")]
+WHOLE += [("bank_additional", name) for name in ("age", "campaign", "previous")]
+WHOLE += [("covertype", f"Hillshade_{time}") for time in ("9am", "Noon", "3pm")]
+
+
+@pytest.mark.parametrize(("key", "name"), WHOLE)
+def test_what_maddock2024_keeps_as_whole_numbers_shares_no_bin(key, name):
+    column = REGISTRY[key].schema[name]
+    values = np.arange(column.low, column.high + 1)
+    encoder = EqualWidthBins(Schema((column,)), None, {name: view_bins(key, "maddock2024")[name]})
+    codes = encoder.transform(pd.DataFrame({name: values}))[:, 0]
+    assert len(np.unique(codes)) == len(values)
+    if key == "synthfs":
+        assert codes.tolist() == list(range(41))
+
+
+@pytest.mark.parametrize("key", TABLES)
+def test_bins_of_works_are_of_columns_that_their_views_have(key):
+    for work, view in REGISTRY[key].works.items():
+        numeric = view.schema(REGISTRY[key].schema).numeric
+        assert set(view.bins) <= {"*", *numeric}
+        if work == "maddock2024":
+            assert set(view_bins(key, work)) == set(numeric)  # every column is decided
+    with pytest.raises(BadInput, match="no work 'nobody'"):
+        view_bins(key, "nobody")
+
+
+def test_works_without_bins_say_none():
+    assert view_bins("adult", "martinez2024") == {}
 
 
 def test_documented_numbers_of_combinations():

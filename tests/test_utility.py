@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from mixed_table import SCHEMA, independent_columns, mixed
-from sklearn.ensemble import RandomForestClassifier
+from sklearn.ensemble import GradientBoostingClassifier, RandomForestClassifier
 from sklearn.metrics import balanced_accuracy_score, roc_auc_score
 from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import KNeighborsClassifier
@@ -123,3 +123,69 @@ def test_bad_input(train, holdout):
         utility.auc(train, holdout, replace(SCHEMA, target=None), seed=0)
     with pytest.raises(BadInput, match="target 'target' has one class only in the hold-out rows"):
         utility.auc(train, holdout[holdout["target"] == "no"], SCHEMA, seed=0)
+
+
+# ----------------------------------------------------------------------------- gradient boosting
+
+
+def coded(labels, inputs):
+    """Codes (rows, 2) with the target first."""
+    return np.column_stack([labels, inputs]).astype(int)
+
+
+def test_boosting_of_a_copied_column_is_perfect_and_of_its_opposite_always_wrong():
+    label = np.arange(60) % 2
+    copied, opposite, nothing = coded(label, label), coded(label, 1 - label), coded(label, label * 0)
+    assert utility.gradient_boosting_auc(copied, copied, 0, seed=0) == 1
+    assert utility.gradient_boosting_auc(opposite, copied, 0, seed=0) == 0
+    assert utility.gradient_boosting_auc(nothing, nothing, 0, seed=0) == 0.5
+
+
+def test_boosting_counts_ties_half():
+    """An input of 0 or 1 that is right for 3 of 4 rows of either class: 9 pairs of 16 in order, 6 tied."""
+    codes = coded([0, 0, 0, 0, 1, 1, 1, 1], [0, 0, 0, 1, 1, 1, 1, 0])
+    assert utility.gradient_boosting_auc(codes, codes, 0, seed=0) == (9 + 6 / 2) / 16
+
+
+@pytest.fixture(scope="module")
+def many_classes():
+    rng = np.random.default_rng(8)
+    inputs = rng.integers(0, 12, (900, 3))
+    label = np.clip((inputs[:, 0] + inputs[:, 1] + rng.integers(-5, 6, 900)) // 6, 0, 3)
+    codes = np.column_stack([inputs[:, :2], label, inputs[:, 2]])
+    return codes[:600], codes[600:]
+
+
+def test_boosting_of_many_classes_equals_scikit_learn(many_classes):
+    train, test = many_classes
+    model = GradientBoostingClassifier(n_estimators=100, max_depth=4, random_state=3)
+    model.fit(train[:, [0, 1, 3]], train[:, 2])
+    proba = model.predict_proba(test[:, [0, 1, 3]])
+    expected = roc_auc_score(test[:, 2], proba, multi_class="ovo")
+    assert utility.gradient_boosting_auc(train, test, 2, seed=3) == pytest.approx(expected)
+    two = np.isin(test[:, 2], (1, 2))
+    expected = np.mean([area(test[two, 2] == k, proba[two, k]) for k in (1, 2)])
+    assert utility.gradient_boosting_auc(train, test[two], 2, seed=3) == pytest.approx(expected)
+
+
+def test_a_class_that_synthetic_rows_lack_has_probability_zero(many_classes):
+    train, test = many_classes
+    train = train[train[:, 2] != 2]
+    model = GradientBoostingClassifier(n_estimators=100, max_depth=4, random_state=0)
+    proba = model.fit(train[:, [0, 1, 3]], train[:, 2]).predict_proba(test[:, [0, 1, 3]])
+    scores = np.insert(proba, 2, 0.0, axis=1)
+    expected = roc_auc_score(test[:, 2], scores, multi_class="ovo")
+    assert utility.gradient_boosting_auc(train, test, 2, seed=0) == pytest.approx(expected)
+    assert utility.gradient_boosting_auc(train[train[:, 2] == 1], test, 2, seed=0) == 0.5
+
+
+def test_bad_input_to_boosting(many_classes):
+    train, test = many_classes
+    for arguments, message in (
+        ((train, test, 4), "target is 4: give a column position from 0 to 3"),
+        ((train[:, :3], test, 0), r"training codes have shape \(600, 3\): give rows of the same columns"),
+        ((train[:0], test, 0), r"training codes have shape \(0, 4\)"),
+        ((train, test[test[:, 2] == 1], 2), "target 2 has one class only in the hold-out rows"),
+    ):
+        with pytest.raises(BadInput, match=message):
+            utility.gradient_boosting_auc(*arguments, seed=0)

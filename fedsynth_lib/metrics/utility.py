@@ -1,8 +1,10 @@
 """What the synthetic rows are good for: train on them, test on real rows (TSTR); higher is better."""
 
+from itertools import permutations
+
 import numpy as np
 import pandas as pd
-from sklearn.ensemble import RandomForestClassifier
+from sklearn.ensemble import GradientBoostingClassifier, RandomForestClassifier
 from sklearn.metrics import roc_auc_score
 from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import KNeighborsClassifier
@@ -45,6 +47,37 @@ def auc(train: pd.DataFrame, holdout: pd.DataFrame, schema: Schema, seed: int) -
         values[f"auc_{name}"] = float(roc_auc_score(truth[:, judged], hard[:, judged]))
         values[f"auc_{name}_score"] = float(roc_auc_score(truth[:, judged], scores[:, judged]))
     return values
+
+
+def gradient_boosting_auc(train: np.ndarray, test: np.ndarray, target: int, *, seed: int) -> float:
+    """Area under the ROC curve on `test` of gradient boosting fitted on `train` (maddock2024, protocol, metric 3).
+
+    train, test: integer codes (rows, columns); target: position of the column to predict from the others.
+    100 trees of depth 4, else scikit-learn's defaults. Several classes: one against one, the mean over all ordered
+    pairs (a, b) of classes in `test` of the area between their rows by the probability of a. A class that `train`
+    lacks has probability 0, so its side of a pair is 0.5; a `train` with a single class gives 0.5.
+    On one core 44,000 rows of 14 columns and 2 classes take 7 s, 10,000 rows of 55 columns and 7 classes 20 s.
+    """
+    train, test = np.asarray(train), np.asarray(test)
+    for codes, name in ((train, "training"), (test, "hold-out")):
+        if codes.ndim != 2 or len(codes) == 0 or codes.shape[1:] != test.shape[1:]:
+            raise BadInput(f"{name} codes have shape {codes.shape}: give rows of the same columns for both tables.")
+    if not 0 <= target < test.shape[1]:
+        raise BadInput(f"target is {target}: give a column position from 0 to {test.shape[1] - 1}.")
+    labels, truth = train[:, target], test[:, target]
+    judged = np.unique(truth)
+    if len(judged) < 2:
+        raise BadInput(f"target {target} has one class only in the hold-out rows; give rows of at least two classes.")
+    if len(np.unique(labels)) < 2:
+        return 0.5
+    model = GradientBoostingClassifier(n_estimators=100, max_depth=4, random_state=seed)
+    model.fit(np.delete(train, target, axis=1), labels)
+    known = dict(zip(model.classes_, model.predict_proba(np.delete(test, target, axis=1)).T, strict=True))
+    areas = []
+    for one, other in permutations(judged, 2):
+        pair = np.isin(truth, (one, other))
+        areas.append(roc_auc_score(truth[pair] == one, known[one][pair]) if one in known else 0.5)
+    return float(np.mean(areas))
 
 
 def fit_forest(inputs: np.ndarray, labels: np.ndarray, seed: int) -> RandomForestClassifier:

@@ -1,0 +1,135 @@
+"""Junction trees: the structure on which a graphical model is exact, and how large it would be.
+
+Columns that appear together in a measured marginal are neighbours. Eliminating columns one after the other,
+cheapest clique first, triangulates that graph; the maximal cliques, joined where they share most columns,
+form one tree for every connected part of the graph (Koller and Friedman 2009, chapters 9 and 10).
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import lru_cache
+from math import prod
+
+import numpy as np
+
+from fedsynth_lib.queries import Query
+
+Levels = tuple[int, ...]  # of all columns
+BYTES = 8  # of a cell
+
+
+@dataclass(frozen=True)
+class Node:
+    """A clique: its table has the separator's axes first, so that a row of `matrix` is one conditional."""
+
+    columns: Query  # separator, then residual; not ascending as a whole
+    separator: Query  # columns shared with the parent
+    parent: int | None
+    children: tuple[int, ...]
+
+    def shape(self, levels: Levels) -> tuple[int, ...]:
+        """Shape of a table over the separator."""
+        return tuple(levels[c] for c in self.separator)
+
+    def matrix(self, table: np.ndarray) -> np.ndarray:
+        """The table as (cells of the separator, cells of the rest), a view."""
+        return table.reshape(prod(table.shape[: len(self.separator)]), -1)
+
+
+def model_bytes(levels: Levels, queries: Iterable[Query]) -> int:
+    """Memory of the tables of all cliques of the model that measures `queries`."""
+    return BYTES * sum(_part_cells(levels, part) for part in parts(queries))
+
+
+def covered(query: Query, queries: Iterable[Query]) -> bool:
+    """Whether the query lies inside one of `queries`."""
+    return any(set(query) <= set(other) for other in queries)
+
+
+def parts(queries: Iterable[Query]) -> list[frozenset[Query]]:
+    """The queries grouped by connected part of their graph, without those inside another one."""
+    groups: list[tuple[set[int], list[Query]]] = []
+    for query in sorted(queries, key=len, reverse=True):
+        if any(set(query) <= set(other) for columns, group in groups if query[0] in columns for other in group):
+            continue
+        touched = [group for group in groups if not group[0].isdisjoint(query)]
+        groups = [group for group in groups if group[0].isdisjoint(query)]
+        columns = set(query).union(*(group[0] for group in touched))
+        groups.append((columns, [query, *(other for group in touched for other in group[1])]))
+    return [frozenset(group) for _, group in groups]
+
+
+@lru_cache(maxsize=100_000)
+def _part_cells(levels: Levels, queries: frozenset[Query]) -> int:
+    return sum(prod(levels[c] for c in clique) for clique in _cliques(levels, queries))
+
+
+@lru_cache(maxsize=10_000)
+def _cliques(levels: Levels, queries: frozenset[Query]) -> tuple[frozenset[int], ...]:
+    """Maximal cliques of a triangulation: by smallest clique or by fewest new neighbours, whichever is smaller."""
+
+    def cells(cliques: Iterable[frozenset[int]]) -> int:
+        return sum(prod(levels[c] for c in clique) for clique in cliques)
+
+    return min((_triangulate(levels, queries, fill) for fill in (False, True)), key=cells)
+
+
+def _triangulate(levels: Levels, queries: frozenset[Query], by_fill: bool) -> tuple[frozenset[int], ...]:
+    """Greedy elimination; ties go to the smaller clique, then to the lower column."""
+    near: dict[int, set[int]] = {}
+    for query in queries:
+        for column in query:
+            near.setdefault(column, set()).update(c for c in query if c != column)
+
+    def cost(column: int) -> tuple:
+        size = levels[column] * prod(levels[c] for c in near[column])
+        missing = sum(len(near[column] - near[c]) - 1 for c in near[column]) if by_fill else 0
+        return (missing, size, column)
+
+    costs, cliques = {column: cost(column) for column in near}, []
+    while near:
+        column = min(costs, key=costs.__getitem__)
+        around = near.pop(column)
+        del costs[column]
+        if not any(around | {column} <= clique for clique in cliques):
+            cliques.append(frozenset(around | {column}))
+        for c in around:
+            near[c] |= around
+            near[c] -= {c, column}
+        changed = around.union(*(near[c] for c in around)) if by_fill else around
+        costs |= {c: cost(c) for c in changed}
+    return tuple(cliques)
+
+
+@lru_cache(maxsize=256)
+def junction_tree(levels: Levels, queries: tuple[Query, ...]) -> tuple[Node, ...]:
+    """The cliques of the model that measures `queries`, parents before children, one tree after the other.
+
+    A tree is rooted at its largest clique, the only one that is then normalised without a separator.
+    """
+    nodes: list[Node] = []
+    for part in sorted(parts(queries), key=lambda part: min(part)):
+        cliques = sorted(_cliques(levels, part), key=lambda clique: (-prod(levels[c] for c in clique), sorted(clique)))
+        order, parent, waiting = [0], {0: None}, set(range(1, len(cliques)))
+        while waiting:  # Prim: the widest separator, then the one with the fewest cells
+            here, there = max(
+                ((i, j) for i in order for j in waiting),
+                key=lambda pair: (
+                    len(cliques[pair[0]] & cliques[pair[1]]),
+                    -prod(levels[c] for c in cliques[pair[0]] & cliques[pair[1]]),
+                    -pair[1],
+                    -pair[0],
+                ),
+            )
+            order.append(there)
+            parent[there] = here
+            waiting.remove(there)
+        offset = len(nodes)
+        place = {clique: offset + number for number, clique in enumerate(order)}
+        for number in order:
+            above = parent[number]
+            shared = cliques[number] & cliques[above] if above is not None else frozenset()
+            columns = (*sorted(shared), *sorted(cliques[number] - shared))
+            children = tuple(sorted(place[c] for c in order if parent[c] == number))
+            nodes.append(Node(columns, tuple(sorted(shared)), None if above is None else place[above], children))
+    return tuple(nodes)

@@ -1,0 +1,59 @@
+"""A table small enough to count by hand and to hold in one dense joint table, for the tests of the marginal family."""
+
+from types import ModuleType, SimpleNamespace
+
+import numpy as np
+import pandas as pd
+
+from fedsynth_lib.interface import Client, Domain, Privacy
+from fedsynth_lib.schema import Column, Schema
+from fedsynth_lib.tables import Table
+
+LEVELS = (2, 3, 2, 4)
+NAMES = tuple("abcd")
+DOMAIN = Domain(NAMES, LEVELS)
+DELTA = 1e-5
+BUDGET = Privacy(1.0, DELTA)
+SCHEMA = Schema(
+    tuple(Column(n, "categorical", categories=tuple("wxyz"[:level])) for n, level in zip(NAMES, LEVELS, strict=True)),
+    target="a",
+)
+
+
+def make_codes(num_rows: int, seed: int = 0) -> np.ndarray:
+    """Int32 (rows, 4): b follows a closely, d follows b and c, no cell is empty for long."""
+    rng = np.random.default_rng(seed)
+    a = rng.random(num_rows) < 0.4
+    b = np.where(rng.random(num_rows) < 0.7, 2 * a, rng.integers(0, 3, num_rows))
+    c = rng.random(num_rows) < 0.3
+    d = np.where(rng.random(num_rows) < 0.5, (b + c) % 4, rng.integers(0, 4, num_rows))
+    return np.stack([a, b, c, d], axis=1).astype(np.int32)
+
+
+def make_table(num_rows: int = 240, seed: int = 0) -> Table:
+    codes = make_codes(num_rows, seed)
+    frame = pd.DataFrame(
+        {c.name: pd.Categorical.from_codes(codes[:, j], list(c.categories)) for j, c in enumerate(SCHEMA.columns)}
+    )
+    return Table("marginals", frame, SCHEMA, data="own")
+
+
+def dense(codes: np.ndarray, query: tuple[int, ...], levels: tuple[int, ...] = LEVELS) -> np.ndarray:
+    """Flat counts of a marginal, one row after the other."""
+    counts = np.zeros([levels[c] for c in query], dtype=int)
+    for row in codes:
+        counts[tuple(row[c] for c in query)] += 1
+    return counts.ravel()
+
+
+def shards(num_rows: int, clients: int) -> list[np.ndarray]:
+    return np.array_split(np.random.default_rng(5).permutation(num_rows), clients)
+
+
+def client_of(rows: np.ndarray, index: int = 0, clients: int = 1) -> Client:
+    return Client(rows, index, clients)
+
+
+def copy_of(method: ModuleType, **replaced) -> SimpleNamespace:
+    """A copy of the method with some verbs exchanged."""
+    return SimpleNamespace(**{**vars(method), "__name__": "toys.broken", **replaced})

@@ -1,0 +1,61 @@
+"""The stand-ins that the bundle carries: small, private by their own record, and loadable for every work."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from fedsynth_lib.interface import BadInput
+from fedsynth_lib.registry import REGISTRY
+from fedsynth_lib.schema import Column, Schema
+from fedsynth_lib.standins import make_standin, short
+from fedsynth_lib.tables import load_table
+
+FOLDER = Path(__file__).resolve().parents[1] / "data" / "standin"
+KEYS = sorted(path.stem for path in FOLDER.glob("*.parquet"))
+
+
+def test_the_tables_of_the_marginal_family_have_one():
+    assert {"adult", "magic", "bank_additional", "covertype", "census_kdd", "intrusion"} <= set(KEYS)
+
+
+@pytest.mark.parametrize("key", KEYS)
+def test_a_standin_is_small_and_its_record_states_a_guarantee(key):
+    record = json.loads((FOLDER / f"{key}.json").read_text())
+    assert (FOLDER / f"{key}.parquet").stat().st_size < 1.05e6
+    assert record["table"] == key and record["rows"] == len(pd.read_parquet(FOLDER / f"{key}.parquet"))
+    statement = record["statement"]
+    assert statement["unprotected"] == [] and 0 < statement["epsilon"] <= statement["budget"] == 3
+    assert statement["seed_policy"].startswith("noise from the operating system")
+
+
+@pytest.mark.filterwarnings("ignore:.*NOT REAL DATA")
+@pytest.mark.parametrize("key", KEYS)
+def test_a_standin_serves_every_work_that_uses_the_table(key, monkeypatch):
+    monkeypatch.setenv("FEDSYNTH_DATA", "standin")
+    for work in REGISTRY[key].works:
+        table = load_table(key, work=work)
+        assert table.data == "standin"
+        assert table.frame[table.schema.target].nunique() == len(table.schema[table.schema.target].categories)
+
+
+def test_rounding_keeps_a_thousand_steps_and_the_declared_range():
+    columns = [("rate", 0.0, 1.0), ("length", 4.2835, 334.177), ("price", 92.201, 94.767), ("bytes", 0.0, 7e8)]
+    numeric = [Column(name, "numeric", low=low, high=high) for name, low, high in columns]
+    schema = Schema((*numeric, Column("age", "numeric", low=17, high=90, integer=True)))
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({name: np.append(rng.uniform(low, high, 5_000), [low, high]) for name, low, high in columns})
+    frame["age"] = rng.integers(17, 91, 5_002)
+    rounded = short(frame, schema)
+    for name, low, high in columns:
+        assert rounded[name].between(low, high).all()
+        assert (rounded[name] - frame[name]).abs().max() <= (high - low) / 1_000 / 2 * (1 + 1e-9)
+    assert rounded["rate"].isin(np.round(np.arange(1_001) / 1_000, 3)).all()
+    pd.testing.assert_series_equal(rounded["age"], frame["age"])
+
+
+def test_a_standin_of_no_rows_is_refused_before_any_work():
+    with pytest.raises(BadInput, match="rows is 0"):
+        make_standin("adult", epsilon=3.0, rows=0)
