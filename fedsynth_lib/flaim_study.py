@@ -243,19 +243,23 @@ def parameter_study(
 ) -> list[dict]:
     """The cells of figure 3 (and 6 to 10) for one table: budget, rounds, participation, label skew, local steps.
 
-    step: every so many values of a sweep. longest: most rounds. shared: `rows`, `n_clients`.
+    step: every so many values of a sweep, and its usual one. longest: most rounds. shared: `rows`, `n_clients`.
     """
+
+    def some(values: Sequence) -> list:
+        return [v for place, v in enumerate(values) if place % step == 0 or v in (epsilon, 10, 0.1, "annealed")]
+
     methods = ["AIM", "DistAIM", "NaiveFLAIM", "AugFLAIM (Oracle)", "AugFLAIM (Private)"]
     clients = shared.get("n_clients", CLIENTS)
     rounds = [t for t in ROUNDS if t == "annealed" or t <= longest]
     shares = [share for share in PARTICIPATIONS if share * clients >= 1]
     shared |= {"epsilon": epsilon}
-    skew = {"partition": "label_skew", "beta": list(LABEL_SKEWS[::step])}
+    skew = {"partition": "label_skew", "beta": some(LABEL_SKEWS)}
     local = {"rounds": [t for t in LOCAL_ROUNDS if t <= longest], "local_steps": [1, 2, 4], "auc": True}
     return [
-        *cells([dataset], methods, seeds, **{**shared, "epsilon": list(EPSILONS[::step])}),
-        *cells([dataset], methods, seeds, rounds=rounds[::step], **shared),
-        *cells([dataset], methods[1:], seeds, participation=shares[::step], **shared),
+        *cells([dataset], methods, seeds, **{**shared, "epsilon": some(EPSILONS)}),
+        *cells([dataset], methods, seeds, rounds=some(rounds), **shared),
+        *cells([dataset], methods[1:], seeds, participation=some(shares), **shared),
         *cells([dataset], methods[1:], seeds, **skew, **shared),
         *cells([dataset], methods[2:], local_seeds, **local, **shared),
         *cells([dataset], ["DistAIM"], local_seeds, rounds=local["rounds"], auc=True, **shared),

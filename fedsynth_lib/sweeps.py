@@ -80,9 +80,12 @@ def sweep_panels(
     if missing := [name for name in looks if name not in drawn]:
         raise BadInput(f"no panel has rows of {missing[0]!r} in column {line!r}: correct the name or leave it out.")
     levels = sorted({level for part in shown for level in part[shade].dropna()}) if shade else []
+    handles = _handles(panels, {name: looks[name] for name in drawn}, shade, levels)
     columns = min(columns, len(panels))
     lines = -(-len(panels) // columns)
-    size = (FULL_WIDTH if columns > 1 else COLUMN_WIDTH, 0.5 + 1.8 * lines)
+    beside = 4 if columns > 1 else 2  # entries of the legend
+    entries = -(-len(handles) // beside)
+    size = (FULL_WIDTH if columns > 1 else COLUMN_WIDTH, 0.5 + 0.16 * entries + 1.8 * lines)  # footer, legend, panels
     fig, axes = plt.subplots(lines, columns, figsize=size, sharey=share_y, squeeze=False)
     for ax in axes.flat[len(panels) :]:
         ax.set_axis_off()
@@ -96,18 +99,22 @@ def sweep_panels(
         _axis(ax, panel, part[panel.x])
         first = number % columns == 0 or panels[number - 1].metric != panel.metric
         ax.set_ylabel(pretty(panel.metric).replace(" (", "\n(") if first else "")
-    handles = [_handle(looks[name], 0.0, name) for name in drawn]
-    what = X_LABELS.get(shade or "", shade)
+    fig.legend(handles=handles, loc="outside upper center", ncols=-(-len(handles) // entries), handlelength=3)
+    return fig
+
+
+def _handles(
+    panels: Sequence[Panel], looks: Mapping[str, Look], shade: str | None, levels: Sequence[float]
+) -> list[plt.Line2D]:
+    """The legend: names, then shades in grey, then what the horizontal lines are."""
+    handles = [_handle(style, 0.0, name) for name, style in looks.items()]
     handles += [
-        _handle(Look(GREY, "o"), step / max(1, len(levels) - 1), f"{what} = {level:g}")
+        _handle(Look(GREY, "o"), step / max(1, len(levels) - 1), f"{X_LABELS.get(shade, shade)} = {level:g}")
         for step, level in enumerate(levels)
     ]
     if flats := dict.fromkeys(panel.flat for panel in panels if panel.flat):
         handles.append(plt.Line2D([], [], color=GREY, linestyle=FLAT, linewidth=0.9, label=" / ".join(flats)))
-    most = 4 if columns > 1 else 2  # entries beside each other
-    beside = -(-len(handles) // -(-len(handles) // most))
-    fig.legend(handles=handles, loc="outside upper center", ncols=beside, handlelength=3)
-    return fig
+    return handles
 
 
 def _rows_of(panel: Panel, rows: pd.DataFrame, by: list[str], looks: Mapping[str, Look]) -> pd.DataFrame:

@@ -1,16 +1,18 @@
 """The steps that every teaching notebook takes with its method: show its source, compare settings, vary the budget."""
 
 import inspect
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from types import ModuleType
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 from IPython.display import Markdown
 
 from fedsynth_lib import settings
-from fedsynth_lib.interface import Privacy, Relation, Run
+from fedsynth_lib.flower_app import Job
+from fedsynth_lib.interface import Arrays, Charge, Client, Privacy, Relation, Run, Update, stamp, stream
 from fedsynth_lib.metrics import fidelity, utility
 from fedsynth_lib.tables import Table
 
@@ -18,6 +20,39 @@ from fedsynth_lib.tables import Table
 def show_source(*functions: Callable) -> Markdown:
     """The functions' own source as a code block, so that a notebook holds no second copy of it."""
     return Markdown("```python\n{}```".format("\n\n".join(map(inspect.getsource, functions))))
+
+
+class Step(NamedTuple):
+    """One round of a run: what clients were sent, what they answered, the server's state after it, what it cost."""
+
+    sent: Arrays
+    updates: list[Update]
+    state: Arrays
+    charges: list[Charge]
+
+
+def steps(job: Job, rows: Sequence[np.ndarray]) -> Iterator[Step]:
+    """The rounds of a run one by one, each client's encoded rows at hand: for looking at what a run keeps to itself.
+
+    They are those of `settings.federated` with the same settings, but neither packed nor masked on the way.
+    """
+    state = job.method.start(job.domain, config=job.config, rng=stream(job.seed, "start"))
+    broadcast = getattr(job.method, "broadcast", lambda state, config: state)
+    owners = [Client(own, index, len(rows)) for index, own in enumerate(rows)]
+    for number, (draw, share) in enumerate(job.schedule()):
+        sent, updates, charges = broadcast(state, config=job.config), [], []
+        drawn = job.participants(draw, share)
+        for index in drawn:
+            client = replace(owners[index], num_clients=len(drawn))  # shares the owner's memory
+            noise, rng = job.noise("client", index, number), stream(job.seed, "client", index, number)
+            update = job.method.client_step(sent, client, config=job.config, noise=noise, rng=rng)
+            updates.append(replace(update, client=index))
+            charges += stamp(update.spent, round=number, client=index)
+        noise, rng = job.noise("server", number), stream(job.seed, "server", number)
+        state, own = job.method.server_step(state, updates, config=job.config, noise=noise, rng=rng)
+        yield Step(sent, updates, state, charges + stamp(own, round=number))
+        if np.any(state.get("finished", False)):
+            return
 
 
 def distances(real: Table, synthetic: pd.DataFrame) -> dict[str, float]:

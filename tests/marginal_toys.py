@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 
 from fedsynth_lib.interface import Client, Domain, Privacy
+from fedsynth_lib.methods import flaim
 from fedsynth_lib.schema import Column, Schema
 from fedsynth_lib.tables import Table
 
@@ -57,3 +58,25 @@ def client_of(rows: np.ndarray, index: int = 0, clients: int = 1) -> Client:
 def copy_of(method: ModuleType, **replaced) -> SimpleNamespace:
     """A copy of the method with some verbs exchanged."""
     return SimpleNamespace(**{**vars(method), "__name__": "toys.broken", **replaced})
+
+
+def watched(method: ModuleType) -> tuple[SimpleNamespace, list]:
+    """A copy of the method and what passes: ('client', state, index, update) and ('server', before, after, charges)."""
+    seen = []
+
+    def client_step(state, client, config, noise, rng):
+        update = method.client_step(state, client, config, noise, rng)
+        seen.append(("client", state, client.index, update))
+        return update
+
+    def server_step(state, updates, config, noise, rng):
+        after, charges = method.server_step(state, updates, config, noise, rng)
+        seen.append(("server", state, after, charges))
+        return after, charges
+
+    return copy_of(method, client_step=client_step, server_step=server_step), seen
+
+
+def kind_of(state: dict, config: flaim.Config) -> str:
+    """What happens in FLAIM's round to come."""
+    return flaim.phases(len(state["levels"]), config)[int(state["round"])][0]

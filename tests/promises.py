@@ -12,7 +12,6 @@ from fedsynth_lib.interface import Domain, Privacy, stream
 from fedsynth_lib.privacy import epsilon_of
 
 
-
 def everyone(method):
     """The method's defaults with all clients in every round, so that its worst-case plan is what is spent."""
     config = method.Config()

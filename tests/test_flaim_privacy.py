@@ -72,7 +72,7 @@ def scores_of(monkeypatch):
 
 @pytest.mark.parametrize("penalty, moves", [("none", 1), ("proxy", 2)])
 def test_one_record_moves_a_score_by_its_weight_over_the_size(scores_of, penalty, moves):
-    """Over all neighbours never more, and that much for a candidate of the largest weight: the noise is not too large."""
+    """Over all neighbours never more, and that much for a candidate of the largest weight: the bound is tight."""
     config, largest, bound = flaim.Config(penalty=penalty), 0, None
     for seed in range(4):
         state, rows = model_state(seed), make_codes(SIZE, seed)
@@ -232,7 +232,7 @@ def test_a_run_costs_what_its_most_frequent_participant_pays(method, steps):
     table, options = make_table(120), {"local_steps": steps, "iterations": 2, "final_iterations": 2}
     config = method.Config(rounds=4, participation=0.3, **options)
     multiplier = settings.noise_for(method, DOMAIN, [12] * 10, config, BUDGET)
-    choice = flaim_doses(config).selection(multiplier, config.measure_share)
+    choice = flaim.doses(4, config).selection(multiplier, config.measure_share)
     for seed in (1, 2):
         run = settings.federated(method, table, shards(120, 10), config=config, privacy=BUDGET, seed=seed)
         times, epsilons = paid_by_hand(method, config, 10, seed, multiplier, choice)
@@ -240,10 +240,6 @@ def test_a_run_costs_what_its_most_frequent_participant_pays(method, steps):
         assert run.statement["epsilon_protected"] < 1.0 and min(epsilons.values()) < max(epsilons.values())
         counted = [entry for entry in run.statement["entries"] if entry["mechanism"] == "exponential"]
         assert sum(entry["count"] for entry in counted) == max(chosen for _, chosen in times.values())
-
-
-def flaim_doses(config):
-    return flaim.doses(4, config)
 
 
 def test_everyone_in_every_round_pays_exactly_the_budget():

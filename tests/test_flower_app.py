@@ -1,4 +1,4 @@
-"""The apps in process and under Ray: same rows, bytes counted, nothing dropped."""
+"""The apps in process and under Ray: same rows, bytes counted, nothing dropped, only those drawn are asked."""
 
 import numpy as np
 import pytest
@@ -6,7 +6,7 @@ from promises import thirds
 from test_methods import broken
 
 from fedsynth_lib import flower_app, settings
-from fedsynth_lib.interface import Privacy, Update
+from fedsynth_lib.interface import BadInput, Domain, Privacy, Update
 from fedsynth_lib.methods import bayesian_network, independent
 
 
@@ -111,3 +111,125 @@ def test_waiting_for_nodes_gives_up_with_a_count():
     assert flower_app.wait_for_nodes(grid, 2) == [1, 2]
     with pytest.raises(TimeoutError, match="2 of 3 clients"):
         flower_app.wait_for_nodes(grid, 3, timeout=0.2)
+
+
+# --- rounds that only some clients take part in ---
+
+DRAWS = [(7, 0.5), (7, 0.5), (8, 0.5), (9, 1.0), (10, 0.5)]
+
+
+def scheduled(draws, **replaced):
+    return broken(independent, schedule=lambda domain, config: draws, **replaced)
+
+
+def job_of(method, num_clients, seed=1):
+    return flower_app.Job(method, independent.Config(rounds=3), Domain(("x",), (2,)), None, seed, num_clients)
+
+
+def asked(run, number, direction="down"):
+    return [line["client"] for line in run.traffic if (line["round"], line["direction"]) == (number, direction)]
+
+
+def sixths(table):
+    return np.array_split(np.arange(len(table)), 6)
+
+
+def test_without_a_schedule_everyone_is_in_every_round(table):
+    job = job_of(independent, 4)
+    assert [share for _, share in job.schedule()] == [1.0] * 3
+    assert [job.participants(*entry) for entry in job.schedule()] == [[0, 1, 2, 3]] * 3
+
+
+def test_those_drawn_are_asked_and_nobody_else(table):
+    """Traffic, masks and rows: the state holds the rows of the participants of each round, once each."""
+    seen = []
+
+    def noting(state, client, config, noise, rng):
+        seen.append((client.index, client.num_clients))
+        return independent.client_step(state, client, config, noise, rng)
+
+    run = settings.federated(scheduled(DRAWS, client_step=noting), table, sixths(table), seed=1)
+    job = job_of(scheduled(DRAWS), 6)
+    expected = [job.participants(*entry) for entry in DRAWS]
+    assert [asked(run, number) for number in range(5)] == [asked(run, number, "up") for number in range(5)] == expected
+    assert seen == [(client, len(members)) for members in expected for client in members]
+    assert expected[0] == expected[1] and expected[3] == list(range(6)) and len(set(map(str, expected))) == 4
+    assert run.state["counts"][-2:].sum() == sum(200 * len(members) for members in expected)
+
+
+def test_draws_depend_on_the_seed_and_on_their_number():
+    job, other = job_of(independent, 50), job_of(independent, 50, seed=2)
+    assert job.participants(3, 0.5) == job.participants(3, 0.5)
+    assert job.participants(3, 0.5) != job.participants(4, 0.5) and job.participants(3, 0.5) != other.participants(
+        3, 0.5
+    )
+    shares = [len(job.participants(draw, 0.3)) / 50 for draw in range(400)]
+    assert np.mean(shares) == pytest.approx(0.3, abs=0.01)
+
+
+def test_somebody_is_always_drawn():
+    """Redrawn until there is someone, each client as likely as any other."""
+    job = job_of(independent, 5)
+    drawn = [job.participants(draw, 0.02) for draw in range(500)]
+    assert min(map(len, drawn)) == 1
+    assert np.bincount(np.concatenate(drawn), minlength=5).min() > 60
+
+
+def test_a_finished_state_ends_the_run(table):
+    def ends(state, updates, config, noise, rng):
+        state, charges = independent.server_step(state, updates, config, noise, rng)
+        rounds = int(state.get("rounds", 0)) + 1
+        return {**state, "rounds": np.array(rounds), "finished": np.array(rounds == 2)}, charges
+
+    run = settings.federated(scheduled(DRAWS, server_step=ends), table, sixths(table), seed=1)
+    assert {line["round"] for line in run.traffic} == {0, 1} and run.state["rounds"] == 2
+
+
+def test_the_server_knows_who_sent_what(table):
+    senders = []
+
+    def noting(state, updates, config, noise, rng):
+        senders.append([update.client for update in updates])
+        return independent.server_step(state, updates, config, noise, rng)
+
+    run = settings.federated(scheduled(DRAWS, server_step=noting), table, sixths(table), seed=1)
+    assert senders == [asked(run, number) for number in range(5)]
+
+
+def test_a_method_decides_what_its_clients_are_sent(table):
+    received = []
+
+    def noting(state, client, config, noise, rng):
+        received.append(state)
+        return independent.client_step(state, client, config, noise, rng)
+
+    method = broken(independent, client_step=noting, broadcast=lambda state, config: {"levels": state["levels"]})
+    less, all_of_it = (
+        settings.federated(each, table, thirds(table), config=independent.Config(rounds=2), seed=1)
+        for each in (method, independent)
+    )
+    assert all(set(state) == {"levels"} for state in received)
+    assert less.synthetic.equals(all_of_it.synthetic) and 0 < less.bytes_down < all_of_it.bytes_down
+
+
+def test_sums_over_groups_cross_the_wire_exactly(table):
+    """Even clients add to one sum, odd ones to the other; the server gets neither from anyone alone."""
+    seen = []
+
+    def halves(state, client, config, noise, rng):
+        group = tuple(range(client.index % 2, 6, 2))
+        name = ("even", "odd")[client.index % 2]
+        return Update(summed={name: np.full(3, 10**client.index)}, groups={name: group}, num_rows=1)
+
+    def noting(state, updates, config, noise, rng):
+        seen.extend(array for update in updates for array in update.summed.values())
+        return {**state, **flower_app.secure_sum.total(updates)}, []
+
+    run = settings.federated(broken(independent, client_step=halves, server_step=noting), table, sixths(table), seed=1)
+    assert run.state["even"].tolist() == [10101] * 3 and run.state["odd"].tolist() == [101010] * 3
+    assert all(np.median(array) > 2**50 for array in seen)
+
+
+def test_too_few_clients_for_the_schedule_are_refused(table):
+    with pytest.raises(BadInput, match=r"6 clients at this participation make 0\.6 a round"):
+        settings.federated(scheduled([(0, 1.0), (1, 0.1)]), table, sixths(table), seed=1)

@@ -8,20 +8,10 @@ from math import prod
 import networkx as nx
 import numpy as np
 import pytest
+from small_models import random_set
 
 from fedsynth_lib.methods.junction_tree import covered, junction_tree, model_bytes, parts
 from fedsynth_lib.queries import closure, random_workload
-
-
-def random_set(seed, *, most=9, width=3, lowest=1):
-    """Levels of 4 to `most` columns, and up to twice as many distinct queries of up to `width` of them."""
-    rng = np.random.default_rng(seed)
-    columns = int(rng.integers(4, most + 1))
-    drawn = [
-        rng.choice(columns, rng.integers(1, width + 1), replace=False) for _ in range(rng.integers(1, 2 * columns))
-    ]
-    levels = tuple(int(level) for level in rng.integers(lowest, 8, columns))
-    return levels, tuple(sorted({tuple(sorted(int(c) for c in query)) for query in drawn}))
 
 
 def graph_of(queries):

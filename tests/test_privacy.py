@@ -126,6 +126,50 @@ def test_disjoint_clients_cost_the_largest_and_shared_releases_add():
     assert p.epsilon_of(charges) == pytest.approx(0.7)
 
 
+@pytest.mark.parametrize("seed", range(6))
+def test_clients_are_accounted_one_by_one(seed):
+    """Random releases of random clients against composing each client's own, charge by charge."""
+    rng = np.random.default_rng(seed)
+    kinds = [("laplace", 1.0), ("exponential", 1.0), ("gaussian", 1.0), ("gaussian", 0.01)][: 2 + seed % 3]
+    charges = []
+    for number in range(60):
+        mechanism, rate = kinds[rng.integers(len(kinds))]
+        client = None if rng.random() < 0.2 else int(rng.integers(7))
+        noise, times = float(rng.choice([3.0, 8.0, 21.5])), int(rng.integers(1, 4))
+        charges.append(Charge("x", mechanism, noise, rate=rate, times=times, round=number, client=client))
+    charges.append(Charge("clear", "unprotected", client=3))
+    orders, delta = p.ORDERS, 1e-5
+
+    def converted(curve):
+        return (curve + np.log1p(-1 / orders) - (np.log(delta) + np.log(orders)) / (orders - 1)).min()
+
+    spent = []
+    for client in range(7):
+        own = [c for c in charges if c.client in (None, client) and c.protected]
+        pure = [c for c in own if c.mechanism != "gaussian"]
+        rest = [c for c in own if c.mechanism == "gaussian"]
+        added = sum((1 if c.mechanism == "laplace" else 2) / c.noise * c.times for c in pure)
+        added += converted(sum(p.rdp(c) for c in rest)) if rest else 0
+        spent.append(min(added, converted(sum(p.rdp(c) for c in own))))
+    assert p.epsilon_of(charges, delta) == pytest.approx(max(spent), rel=1e-12)
+    assert min(spent) < max(spent)
+    shuffled = [charges[k] for k in rng.permutation(len(charges))]
+    assert p.epsilon_of(shuffled, delta) == pytest.approx(p.epsilon_of(charges, delta), rel=1e-12)
+
+
+def test_releases_about_everyone_count_without_any_client_and_no_release_costs_nothing():
+    assert p.epsilon_of([laplace_charge(0.2), laplace_charge(0.1, times=2)]) == pytest.approx(0.4)
+    assert p.epsilon_of([]) == p.epsilon_of([Charge("x", "unprotected", client=1)], 1e-5) == 0
+    exact = p.exact_gaussian_epsilon([gaussian_charge(3.0, client=0), gaussian_charge(4.0, 2)], 1e-5)
+    assert exact == pytest.approx(p.exact_gaussian_epsilon([gaussian_charge((1 / 9 + 2 / 16) ** -0.5)], 1e-5))
+
+
+def test_a_charge_that_names_its_client_keeps_it():
+    own, named = stamp([gaussian_charge(1.0), gaussian_charge(1.0, client=4)], round=2, client=1)
+    assert (own.client, named.client, own.round, named.round) == (1, 4, 2, 2)
+    assert stamp([gaussian_charge(1.0)], round=0)[0].client is None
+
+
 def test_replacing_a_record_doubles_pure_epsilon():
     charges = [laplace_charge(0.3, times=2)]
     assert p.epsilon_of(charges, relation="replace_one") == pytest.approx(2 * p.epsilon_of(charges))
@@ -196,3 +240,14 @@ def test_statement_counts_every_release_once_per_record():
     (entry,) = said["entries"]
     assert (entry["count"], entry["rounds"], entry["clients"]) == (4, [0, 1, 2, 3], [0, 1, 2])
     assert said["epsilon"] == pytest.approx(0.4) and said["epsilon_replace_one"] == pytest.approx(0.8)
+
+
+def test_statement_names_whom_the_guarantee_is_against():
+    assert "honest-but-curious server" in statement([laplace_charge(0.1)], Privacy(0.4))["adversary"]
+    assert statement([laplace_charge(0.1)], Privacy(0.4), adversary="only readers")["adversary"] == "only readers"
+
+
+def test_statement_counts_the_busiest_client():
+    charges = [c for k, r in ((0, 0), (1, 0), (1, 3)) for c in stamp([gaussian_charge(9.0)], round=r, client=k)]
+    (entry,) = statement(charges, Privacy(0.4, 1e-5))["entries"]
+    assert (entry["count"], entry["rounds"], entry["clients"]) == (2, [0, 3], [0, 1])

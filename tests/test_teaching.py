@@ -14,11 +14,13 @@ import pytest
 
 from fedsynth_lib import plots, settings, teaching
 from fedsynth_lib.figures import Look, look
+from fedsynth_lib.flower_app import Job
 from fedsynth_lib.interface import Privacy
 from fedsynth_lib.methods import bayesian_network as bn
-from fedsynth_lib.methods import independent
+from fedsynth_lib.methods import distaim, flaim, independent
 from fedsynth_lib.metrics import fidelity
 from fedsynth_lib.privacy import calibrate
+from fedsynth_lib.statement import statement
 from fedsynth_lib.tables import split
 
 CONFIG = bn.Config(degree=1, population=12, selection=3, interval=5, generations=10)
@@ -41,6 +43,29 @@ def test_source_is_the_running_code():
     code = shown.removeprefix("```python\n").removesuffix("```")
     assert len(shown) == len(code) + 13  # both ends of the block were there
     assert [node.name for node in ast.parse(code).body] == ["calibrate", "_vote"]
+
+
+SMALL = {"rounds": 2, "participation": 0.5, "num_queries": 4, "iterations": 5, "final_iterations": 5, "bins": 4}
+
+
+@pytest.mark.parametrize(
+    "method, config", [(bn, CONFIG), (distaim, distaim.Config(**SMALL)), (flaim, flaim.Config(**SMALL))]
+)
+def test_the_steps_of_a_run_are_the_run(halves, method, config):
+    """Clients that come and go, memory between rounds (DistAIM), sums over some clients (FLAIM)."""
+    train, _, parts = halves
+    privacy = Privacy(3.0, 1e-5)
+    run = settings.federated(method, train, parts, config=config, privacy=privacy, seed=4)
+    encoder = method.encoder(train.schema, config)
+    multiplier = settings.noise_for(method, encoder.domain, list(map(len, parts)), config, privacy)
+    rows = [encoder.transform(train.frame.iloc[part]) for part in parts]
+    steps = list(teaching.steps(Job(method, config, encoder.domain, multiplier, 4, len(parts)), rows))
+    assert steps[-1].state.keys() == run.state.keys()
+    assert all(np.array_equal(steps[-1].state[name], values) for name, values in run.state.items())
+    charges = [charge for step in steps for charge in step.charges]
+    assert statement(charges, privacy)["entries"] == run.statement["entries"]
+    answered = {(number, update.client) for number, step in enumerate(steps) for update in step.updates}
+    assert answered == {(line["round"], line["client"]) for line in run.traffic if line["direction"] == "down"}
 
 
 def test_three_settings_are_the_runs_of_settings(halves):

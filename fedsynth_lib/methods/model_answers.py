@@ -4,13 +4,16 @@ A marginal inside a clique is a sum; one that spreads over a tree is gathered by
 are smallest, each message made once for all queries; columns of different trees are independent.
 """
 
-from functools import cache
+from itertools import chain
 from math import prod
 
 import numpy as np
 
 from fedsynth_lib.methods.graphical_model import Model, Propagation, project
 from fedsynth_lib.methods.junction_tree import Query
+
+CELLS = 2**26  # 512 MB: of all messages kept, and of the largest table that a sum over several cliques should make
+Branch = tuple[int, int, Query, Query]  # a clique, its neighbour on this side, columns given, columns asked about
 
 
 class Answers:
@@ -21,69 +24,91 @@ class Answers:
         self.propagation = Propagation(model.levels, model.potentials)
         self.marginals, self.log_z = self.propagation.run(model.potentials)
         self.tree = self.propagation.tree
-        self._messages: dict[tuple[int, int, Query], np.ndarray] = {}
+        self._plans: dict[tuple[int, int | None, Query], tuple[int, list[Branch]]] = {}
+        self._messages: dict[tuple[int, Query, Query], np.ndarray] = {}
         self._near: list[dict[int, Query]] = [{} for _ in self.tree]  # neighbour -> separator
+        self._beyond: dict[tuple[int, int], set[int]] = {}  # (clique, neighbour) -> columns behind the neighbour only
+        self._trees: list[tuple[list[int], set[int]]] = []  # cliques and columns of each tree
+        below = [set(node.columns) for node in self.tree]
+        for number in reversed(range(len(self.tree))):
+            below[number].update(*(below[child] for child in self.tree[number].children))
         for number, node in enumerate(self.tree):
-            if node.parent is not None:
+            if node.parent is None:
+                self._trees.append(([], below[number]))
+            else:
                 self._near[number][node.parent] = self._near[node.parent][number] = node.separator
-        self._beyond = cache(self._beyond)
+                self._beyond[node.parent, number] = below[number] - set(node.separator)
+                self._beyond[number, node.parent] = self._trees[-1][1] - below[number]
+            self._trees[-1][0].append(number)
 
     def __call__(self, query: Query) -> np.ndarray:
         """The marginal's shares, in the shape of its table."""
         levels, answer, columns = self.model.levels, np.ones(()), ()
-        roots = [number for number, node in enumerate(self.tree) if node.parent is None]
-        found = [(root, part) for root in roots if (part := tuple(c for c in query if c in self._beyond(root, None)))]
-        pieces = [(self._connected(root, part), part) for root, part in found]
-        pieces += [(np.full(levels[c], 1 / levels[c]), (c,)) for c in query if not any(c in p for _, p in pieces)]
+        found = [(cliques, tuple(c for c in query if c in held)) for cliques, held in self._trees]
+        pieces = [(self._connected(cliques, part), part) for cliques, part in found if part]
+        free = set(query).difference(*(part for _, part in found))
+        pieces += [(np.full(levels[c], 1 / levels[c]), (c,)) for c in free]
         for table, part in pieces:  # independent of each other
             answer, columns = np.multiply.outer(answer, table), (*columns, *part)
         return project(answer, columns, query)
 
-    def _beyond(self, number: int, source: int | None) -> frozenset[int]:
-        """Columns of the clique and of all that lie behind it as seen from `source`."""
-        behind = (self._beyond(other, number) for other in self._near[number] if other != source)
-        return frozenset(self.tree[number].columns).union(*behind)
+    def _connected(self, cliques: list[int], part: Query) -> np.ndarray:
+        """The marginal of columns in one tree: from one clique, or gathered where messages are smallest."""
+        sizes = {number: self.propagation.beliefs[number].size for number in cliques}
+        holders = [number for number in cliques if set(part) <= set(self.tree[number].columns)]
+        if holders:
+            smallest = min(holders, key=sizes.__getitem__)
+            return project(self.propagation.beliefs[smallest], self.tree[smallest].columns, part)
+        centre = min(cliques, key=lambda number: (self._plan(number, None, part)[0], sizes[number]))
+        return self._gather(centre, None, part, part)
 
-    def _wanted(self, number: int, source: int | None, part: Query) -> dict[int, Query]:
-        """Neighbour -> columns of `part` that only lie behind it."""
-        away = [c for c in part if c not in self.tree[number].columns]
-        lower = {n: tuple(c for c in away if c in self._beyond(n, number)) for n in self._near[number] if n != source}
-        return {neighbour: columns for neighbour, columns in lower.items() if columns}
+    def _plan(self, number: int, source: int | None, part: Query) -> tuple[int, list[Branch]]:
+        """What a clique must be told about columns it lacks, and the cells of all messages that takes.
 
-    def _connected(self, root: int, part: Query) -> np.ndarray:
-        """The marginal of columns in one tree."""
-        levels, near = self.model.levels, self._near
+        `source` is a neighbour that is not asked. Cliques between that would only pass on what is given are left out.
+        """
+        key = (number, source, part)
+        if key not in self._plans:
+            branches = []
+            for other, given in self._near[number].items():
+                about = tuple(c for c in part if c in self._beyond[number, other])
+                if about and other != source:
+                    branches.append((*self._farthest(other, number, given, about), given, about))
+            own = sum(prod(self.model.levels[c] for c in chain(given, about)) for _, _, given, about in branches)
+            rest = sum(self._plan(other, behind, about)[0] for other, behind, _, about in branches)
+            self._plans[key] = own + rest, branches
+        return self._plans[key]
 
-        def cost(number: int) -> tuple[int, int]:
-            wanted = self._wanted(number, None, part)
-            sizes = [prod(levels[c] for c in (*near[number][other], *lower)) for other, lower in wanted.items()]
-            return max(sizes, default=0), self.propagation.beliefs[number].size
-
-        inside = [number for number, node in enumerate(self.tree) if set(node.columns) <= self._beyond(root, None)]
-        return self._gather(min(inside, key=cost), None, part, part)
+    def _farthest(self, number: int, source: int, given: Query, about: Query) -> tuple[int, int]:
+        """The last clique away from `source` that still has all that is given, and the one before it."""
+        for other, shared in self._near[number].items():
+            if other != source and set(given) <= set(shared) and self._beyond[number, other].issuperset(about):
+                return self._farthest(other, number, given, about)
+        return number, source
 
     def _gather(self, number: int, source: int | None, part: Query, keep: Query) -> np.ndarray:
-        """P(keep) from the clique and the messages about `part` of its neighbours other than `source`."""
-        wanted = self._wanted(number, source, part)
-        used = set(keep).union(*(self._near[number][other] for other in wanted))
+        """P(keep), from the clique and messages about `part` from all sides but `source`."""
+        _, branches = self._plan(number, source, part)
+        used = set(keep).union(*(given for _, _, given, _ in branches))
         columns = tuple(c for c in self.tree[number].columns if c in used)
-        label = {c: axis for axis, c in enumerate(dict.fromkeys((*columns, *part)))}  # einsum knows but 52
+        label = {c: axis for axis, c in enumerate(dict.fromkeys((*columns, *part)))}  # einsum knows 52 at most
         operands: list = [project(self.propagation.beliefs[number], self.tree[number].columns, columns)]
         operands.append([label[c] for c in columns])
-        for other, lower in wanted.items():
-            operands.append(self._message(other, number, lower))
-            operands.append([label[c] for c in (*self._near[number][other], *lower)])
-        return np.einsum(*operands, [label[c] for c in keep], optimize=True)
+        for other, behind, given, about in branches:
+            operands.append(self._message(other, behind, given, about))
+            operands.append([label[c] for c in (*given, *about)])
+        return np.einsum(*operands, [label[c] for c in keep], optimize=("greedy", CELLS))
 
-    def _message(self, number: int, source: int, part: Query) -> np.ndarray:
-        """P(part | separator to `source`), from the side of the clique."""
-        key = (number, source, part)
+    def _message(self, number: int, source: int, given: Query, about: Query) -> np.ndarray:
+        """P(about | given), where the clique holds what is given and separates the rest from `source`."""
+        key = (number, given, about)
         if key not in self._messages:
-            separator = self._near[number][source]
-            joint = self._gather(number, source, part, (*separator, *part))
-            given = project(self.propagation.beliefs[number], self.tree[number].columns, separator)
-            given = given.reshape(*given.shape, *[1] * len(part))
-            self._messages[key] = np.divide(joint, given, out=np.zeros_like(joint), where=given > 0)
+            joint = self._gather(number, source, about, (*given, *about))
+            total = project(self.propagation.beliefs[number], self.tree[number].columns, given)
+            total = total.reshape(*total.shape, *[1] * len(about))
+            if sum(table.size for table in self._messages.values()) + joint.size > CELLS:
+                self._messages.clear()
+            self._messages[key] = np.divide(joint, total, out=np.zeros_like(joint), where=total > 0)
         return self._messages[key]
 
 
@@ -126,11 +151,10 @@ def _deal(weights: np.ndarray, given: np.ndarray, rng: np.random.Generator) -> n
     ends = np.cumsum(chosen, axis=1)
     sums = ends[:, -1:]
     ends = np.where(sums > 0, ends / np.where(sums > 0, sums, 1), np.arange(1, ends.shape[1] + 1) / ends.shape[1])
-    ends[:, -1] = 1
     group = np.repeat(np.arange(len(lines)), size)
     ranks = np.arange(len(given)) - start[group] + rng.random(len(lines))[group]
-    places = group + np.minimum(ranks / size[group], np.nextafter(1, 0))
+    places = np.minimum(group + ranks / size[group], np.nextafter(group + 1.0, 0))  # never in the next line
     found = np.searchsorted((ends + np.arange(len(lines))[:, None]).ravel(), places, side="right")
     drawn = np.empty(len(given), dtype=np.intp)
-    drawn[order] = np.minimum(found - group * weights.shape[1], weights.shape[1] - 1)
+    drawn[order] = found - group * weights.shape[1]
     return drawn

@@ -1,0 +1,158 @@
+"""How unlike the clients of a division are: numbers, pictures, and the claim of maddock2024 about them.
+
+A client with few rows differs from the whole by chance alone, so a division is always measured twice: as it is, and
+with the same sizes and the rows dealt at random. What lies above chance is skew in what clients hold.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pandas as pd
+from matplotlib.figure import Figure
+
+from fedsynth_lib.figures import BLUE, FULL_WIDTH, GREY, VERMILLION, pretty
+from fedsynth_lib.metrics.workload import mean_heterogeneity
+from fedsynth_lib.published import Judgement
+from fedsynth_lib.registry import REGISTRY
+
+PLACE = ["dataset", "partition", "detail"]
+KINDS = [("iid", ""), ("cluster_skew", ""), ("label_skew", "beta=0.1"), ("label_skew", "beta=0.8")]  # of table 5
+PRINTED_RATIO = {"adult": 2.2, "magic": 1.5}  # clustering over i.i.d., of the printed values (claim c21)
+
+
+def measured(
+    codes: np.ndarray, parts: Sequence[np.ndarray], levels: Sequence[int], *, rng: np.random.Generator
+) -> dict[str, float]:
+    """Heterogeneity of a division of codes (rows, columns), the same by chance, and the clients' sizes in rows."""
+    sizes = [len(part) for part in parts]
+    return {
+        "mean_heterogeneity": mean_heterogeneity(codes, parts, levels),
+        "by_chance": mean_heterogeneity(rng.permutation(codes), parts, levels),
+        "smallest_client": min(sizes),
+        "median_client": float(np.median(sizes)),
+        "largest_client": max(sizes),
+    }
+
+
+def variance_between(values: Iterable[float], owner: np.ndarray) -> float:
+    """Share of the variance of values (rows,) that lies between clients: 1 if each client holds one value; 0 to 1."""
+    values = pd.Series(np.asarray(values, dtype=float))
+    return float(values.groupby(np.asarray(owner)).transform("mean").var() / values.var())
+
+
+def owners(parts: Sequence[np.ndarray]) -> np.ndarray:
+    """The client of each row, int64 (rows,), of a division that gives every row to somebody."""
+    owner = np.empty(sum(map(len, parts)), dtype=np.int64)
+    for client, part in enumerate(parts):
+        owner[part] = client
+    return owner
+
+
+def sample_sizes(
+    work: str, keys: Sequence[str], *, all_rows: Mapping[str, int], taken: Mapping[str, float]
+) -> pd.DataFrame:
+    """Three numbers that may be meant by "training samples", with columns and classes: one row for each table.
+
+    all_rows: of tables of which the registry has only a part. taken: the share of rows of tables that the work
+    samples; 90 percent of what it takes are training rows. Everything is declared: no table is read.
+    """
+    facts = {}
+    for key in keys:
+        view = REGISTRY[key].view(work)
+        schema = view.schema(REGISTRY[key].schema)
+        rows = all_rows.get(key, view.rows)
+        sample = round(rows * taken.get(key, 1))
+        classes = len(schema[schema.target].categories) if schema.target else pd.NA
+        facts[key] = {"all rows": rows, "rows taken": sample, "90 percent of these": sample - round(sample / 10)}
+        facts[key] |= {"columns": len(schema.columns), "classes": classes}
+    return pd.DataFrame.from_dict(facts, orient="index").astype("Int64").rename_axis("table")
+
+
+def clouds(
+    panels: Mapping[str, tuple[np.ndarray, np.ndarray, str]],
+    *,
+    bars: Sequence[str] = (),
+    axes: tuple[str, str] | None = None,
+    seed: int = 0,
+) -> Figure:
+    """Scatter panels side by side on one scale: title -> points (rows, 2), values (rows,), name of the colour map.
+
+    Dots are drawn in random order, so that no group lies on top. bars: titles of panels with a colour bar.
+    axes: labels of both axes; without them there are none, as the places of an embedding mean nothing.
+    """
+    fig, places = plt.subplots(1, len(panels), figsize=(FULL_WIDTH, 2.1), sharex=True, sharey=True, squeeze=False)
+    for ax, (title, (points, values, colours)) in zip(places[0], panels.items(), strict=True):
+        order = np.random.default_rng(seed).permutation(len(points))
+        style = {"s": 0.4, "linewidths": 0, "rasterized": True, "cmap": colours}
+        dots = ax.scatter(*points[order].T, c=np.asarray(values)[order], **style)
+        ax.set_title(title)
+        if axes is None:
+            ax.set_axis_off()
+        else:
+            ax.set_xlabel(axes[0])
+        if title in bars:
+            fig.colorbar(dots, ax=ax, orientation="horizontal", shrink=0.9)
+    if axes is not None:
+        places[0, 0].set_ylabel(axes[1])
+    return fig
+
+
+def column_dots(columns: pd.DataFrame) -> Figure:
+    """Heterogeneity of single columns: a line for each row of the frame, a marker for each column (division)."""
+    fig, ax = plt.subplots(figsize=(0.7 * FULL_WIDTH, 0.9 + 0.16 * len(columns)))
+    for (name, values), marker in zip(columns.items(), "os^vDPX", strict=False):
+        ax.plot(values, range(len(columns)), marker, markerfacecolor="none", label=name)
+    ax.set_yticks(range(len(columns)), columns.index)
+    ax.set(xlabel="heterogeneity of the column (0: all clients alike)", xlim=(0, None))
+    fig.legend(loc="outside upper center", ncols=2)
+    return fig
+
+
+def draws(rows: pd.DataFrame, published: pd.Series) -> Figure:
+    """Every draw of every division, with what its sizes give by chance and the printed value; a panel for each dataset.
+
+    rows: tidy rows of `measured`. published: the printed values, indexed by PLACE.
+    """
+    kinds = list(dict.fromkeys(zip(rows["partition"], rows["detail"], strict=True)))
+    printed = published.rename("value").reset_index()
+    layers = [
+        (rows[rows["metric"] == "mean_heterogeneity"], "o", 0, BLUE, "ours, one for each draw"),
+        (rows[rows["metric"] == "by_chance"], "|", 0.25, GREY, "same sizes, rows dealt at random"),
+        (printed, "D", -0.25, VERMILLION, "published"),
+    ]
+    datasets = list(rows["dataset"].unique())
+    size = (FULL_WIDTH, 1.1 + 0.25 * len(kinds))
+    fig, axes = plt.subplots(1, len(datasets), figsize=size, sharey=True, squeeze=False)
+    for ax, dataset in zip(axes[0], datasets, strict=True):
+        for found, marker, shift, colour, label in layers:
+            found = found[found["dataset"] == dataset]
+            height = [shift - kinds.index(kind) for kind in zip(found["partition"], found["detail"], strict=True)]
+            ax.plot(found["value"], height, marker, color=colour, markersize=4, markerfacecolor="none", label=label)
+        title = {"title": dataset, "xlabel": "heterogeneity (0: all clients alike)"}
+        ax.set(**title, xlim=(0, 1), ylim=(0.5 - len(kinds), 0.5))
+    ticks = [f"{pretty(partition)} {detail}".replace("beta=", "β = ").strip() for partition, detail in kinds]
+    axes[0, 0].set_yticks([-number for number in range(len(kinds))], ticks)
+    fig.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside upper center", ncols=3)
+    return fig
+
+
+def judge_partitions(rows: pd.DataFrame) -> Judgement:
+    """Claim c21 (section B.2, table 5): the share of its statements that our means over draws bear out."""
+    means = rows[rows["metric"] == "mean_heterogeneity"].groupby(PLACE)["value"].mean()
+    means = means.unstack(["partition", "detail"])  # (datasets, divisions)
+    if any(kind not in means or means[kind].isna().any() for kind in KINDS):
+        return None, "a division of table 5 is missing"
+    iid, cluster, strong, weak = (means[kind] for kind in KINDS)
+    ratio = cluster / iid
+    held = {
+        "all skewed divisions above i.i.d.": all((each > iid).all() for each in (cluster, strong, weak)),
+        "label skew falls with beta": bool((weak < strong).all()),
+        "clustering / i.i.d. within a tenth of the printed ratio": all(
+            abs(ratio[dataset] / printed - 1) <= 0.1 for dataset, printed in PRINTED_RATIO.items() if dataset in ratio
+        ),
+    }
+    texts = [f"{statement}: {'yes' if holds else 'no'}" for statement, holds in held.items()]
+    texts += [f"clustering / i.i.d. {value:.2f} ({dataset})" for dataset, value in ratio.items()]
+    share = sum(held.values()) / len(held)
+    return (bool(share) if share in (0, 1) else share), "; ".join(texts)

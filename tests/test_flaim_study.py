@@ -1,0 +1,257 @@
+"""The protocol of maddock2024: cells of a grid, what is prepared once, and the measurements of a run by brute force."""
+
+from collections import Counter
+from itertools import combinations
+
+import numpy as np
+import pandas as pd
+import pytest
+from marginal_toys import LEVELS, dense, make_table
+
+from fedsynth_lib import flaim_study, settings, synthfs
+from fedsynth_lib.interface import BadInput, Privacy, stream
+from fedsynth_lib.methods import METHODS
+from fedsynth_lib.registry import REGISTRY, view_bins
+
+TRIPLES = list(combinations(range(4), 3))
+ALL_FIVE = ["AIM", "DistAIM", "NaiveFLAIM", "AugFLAIM (Oracle)", "AugFLAIM (Private)"]
+
+
+@pytest.fixture
+def toy(monkeypatch):
+    """A table of 400 rows under a name that is not registered; asked for with any number of rows."""
+    asked = []
+
+    def load_table(key, work=None, rows=None, seed=0):
+        assert key == "toy" and work is None
+        asked.append((rows, seed))
+        return make_table(400).take(np.arange(rows or 400))
+
+    flaim_study.prepared.cache_clear()
+    flaim_study._digest.cache_clear()
+    monkeypatch.setattr(flaim_study, "load_table", load_table)
+    yield asked
+    flaim_study.prepared.cache_clear()
+    flaim_study._digest.cache_clear()
+
+
+def values_of(rows):
+    return {row["metric"]: row["value"] for row in rows}
+
+
+# --- what is prepared once ---
+
+
+def test_a_table_is_split_once_and_divided_among_clients(toy):
+    train, test, parts, bins = flaim_study.prepared("toy", "iid", 6, 250, None)
+    assert (len(train), len(test), bins) == (225, 25, {}) and len(parts) == 6
+    assert sorted(np.concatenate(parts).tolist()) == list(range(225))
+    assert flaim_study.prepared("toy", "iid", 6, 250, None).parts is parts  # the same clients in every run
+    assert toy == [(None, 0), (250, flaim_study.PARTITION_SEED)]  # the subsample's seed is the work's
+    (everything,) = flaim_study.prepared("toy", "none", 1, 250, None).parts
+    assert everything.tolist() == list(range(225))
+    skewed = flaim_study.prepared("toy", "label_skew", 4, None, 0.05)
+    first = skewed.train.schema.names.index("a")
+    labels = [skewed.train.frame.iloc[part, first].to_numpy() for part in skewed.parts]
+    assert all(set(each) == {"w", "x"} for each in labels) and len(skewed.train) == 360
+    assert np.ptp([np.mean(each == "w") for each in labels]) > 0.3
+
+
+def test_a_synthfs_client_owns_its_block_of_rows():
+    """Owners are found again after the split: each client's training rows are its own, and a tenth is held out."""
+    flaim_study.prepared.cache_clear()
+    made = flaim_study.prepared("synthfs", "owner", 100, None, 5.0)
+    frame = synthfs.generate(seed=flaim_study.PARTITION_SEED, beta=5.0)
+    assert len(made.train) == 45_000 and len(made.test) == 5_000 and len(made.parts) == 100
+    assert sorted(np.concatenate(made.parts).tolist()) == list(range(45_000))
+    for client in (0, 41, 99):
+        own = Counter(map(tuple, frame.iloc[500 * client : 500 * client + 500].to_numpy().tolist()))
+        got = Counter(map(tuple, made.train.frame.iloc[made.parts[client]].to_numpy().tolist()))
+        assert not got - own and 400 < got.total() < 500
+    flaim_study.prepared.cache_clear()
+
+
+# --- settings ---
+
+
+def test_published_and_own_settings_are_as_documented():
+    for name, (key, own) in flaim_study.NAMES.items():
+        default = METHODS[key].Config()
+        ours = flaim_study.configured(name, {"x": 4}, "ours", {"rounds": 3})
+        published = flaim_study.configured(name, {"x": 4}, "published", {"rounds": 3})
+        assert (ours.momentum, ours.to_noise, ours.public_sizes) == (True, True, True)
+        assert (published.momentum, published.to_noise, published.public_sizes) == (False, False, False)
+        assert published.weighted == (default.weighted and name != "DistAIM") and ours.weighted == default.weighted
+        for config in (ours, published):
+            assert config.by_column == (("x", 4),) and config.rounds == 3 and isinstance(config, METHODS[key].Config)
+            assert all(getattr(config, switch) == value for switch, value in own.items())
+
+
+def test_the_ablation_crosses_penalty_and_filtering():
+    switches = {}
+    for name in ("true skew, filter and combine", "private skew only", "AugFLAIM (Oracle)", "AugFLAIM (Private)"):
+        config = flaim_study.configured(name, {}, "published", {})
+        switches[name] = (config.penalty, config.filter_one_way, config.combine_one_way)
+    assert switches == {
+        "true skew, filter and combine": ("true", True, True),
+        "private skew only": ("proxy", False, False),
+        "AugFLAIM (Oracle)": ("true", False, False),
+        "AugFLAIM (Private)": ("proxy", True, True),
+    }
+
+
+def test_an_unknown_method_is_refused():
+    with pytest.raises(BadInput, match="method 'FLAIM' is unknown: choose one of AIM, DistAIM, NaiveFLAIM"):
+        flaim_study.configured("FLAIM", {}, "published", {})
+
+
+def test_versions_name_every_module_once():
+    assert flaim_study.version(["AIM"]) == f"aim {METHODS['aim'].VERSION}"
+    assert flaim_study.version(["AugFLAIM (Private)", "private skew only"]).count("augflaim_private") == 1
+    assert len(flaim_study.version().split(", ")) == 7
+
+
+# --- the words that set a cell apart ---
+
+
+@pytest.mark.parametrize("estimator", ["published", "ours"])
+@pytest.mark.parametrize("beta", [None, 0.025, 0.99])
+@pytest.mark.parametrize("rounds, steps, share", [(10, 1, 0.9), (192, 4, 0.5), ("annealed", 1, 0.9), (1, 2, 0.25)])
+def test_details_are_read_back(estimator, beta, rounds, steps, share):
+    text = flaim_study.detail("NaiveFLAIM", rounds, 0.15, beta, steps, share, estimator)
+    read = flaim_study.unpacked(pd.DataFrame({"detail": [text, "T=2; participation 0.1"]})).iloc[0]
+    assert (read["annealed"], read["participation"], read["local_rounds"]) == (rounds == "annealed", 0.15, steps)
+    assert (read["measure_share"], read["estimator"]) == (share, estimator)
+    assert read["rounds"] == rounds or (rounds == "annealed" and np.isnan(read["rounds"]))
+    assert read["beta"] == beta or (beta is None and np.isnan(read["beta"]))
+
+
+def test_details_leave_out_what_a_method_does_not_have():
+    assert flaim_study.detail("AIM", 10, 0.1) == "T=10"
+    assert flaim_study.detail("FedNaiveBayes", 10, 0.1) == "participation 0.1"
+    assert flaim_study.detail("DistAIM", 10, 0.1, 0.5, 2, 0.5, "ours") == (
+        "T=10; participation 0.1; beta=0.5; s=2; r=0.5; ours"
+    )
+    read = flaim_study.unpacked(pd.DataFrame({"detail": ["T=10", "participation 0.1"]}))
+    assert np.isnan(read["participation"][0]) and np.isnan(read["rounds"][1])
+
+
+# --- grids ---
+
+
+def test_cells_leave_defaults_out_and_central_aim_has_no_clients(toy):
+    found = flaim_study.cells(
+        ["toy"], ["AIM", "DistAIM"], 2, epsilon=1, participation=[0.1, 0.2], rounds=[10, 4], n_clients=[5, 100]
+    )
+    aim = [{k: v for k, v in cell.items() if k != "table"} for cell in found if cell["method"] == "AIM"]
+    assert aim == [
+        {"dataset": "toy", "method": "AIM", "epsilon": 1, **rounds, "seed": seed}
+        for rounds in ({}, {"rounds": 4})
+        for seed in (0, 1)
+    ]
+    others = [cell for cell in found if cell["method"] == "DistAIM"]
+    assert len(others) == 2 * 2 * 2 * 2 and len({str(cell) for cell in others}) == 16
+    assert Counter(key for cell in others for key in cell) == {
+        **dict.fromkeys(("dataset", "method", "epsilon", "seed", "table"), 16),
+        **dict.fromkeys(("participation", "rounds", "n_clients"), 8),
+    }
+    train = make_table(400).take(stream(571, "split").permutation(400)[40:])
+    assert {cell["table"] for cell in found} == {train.digest}
+
+
+def test_sweeps_share_their_common_cells(toy):
+    grid = flaim_study.parameter_study("toy", seeds=1, local_seeds=1, step=2, longest=32, n_clients=20)
+    digest = {cell["table"] for cell in grid}.pop()
+    for method, sweeps in (("AIM", 2), ("DistAIM", 3), ("NaiveFLAIM", 3)):  # of budgets, of rounds, of participation
+        usual = {"dataset": "toy", "method": method, "epsilon": 1.0, "n_clients": 20, "seed": 0, "table": digest}
+        usual = {name: value for name, value in usual.items() if method != "AIM" or name != "n_clients"}
+        assert grid.count(usual) == sweeps
+    assert {cell["method"] for cell in grid} == set(ALL_FIVE)
+    assert {cell.get("rounds", 10) for cell in grid} <= {1, 2, 4, 5, 8, 10, 16, 20, 30, 32, "annealed"}
+    assert min(cell.get("participation", 0.1) for cell in grid) * 20 >= 1
+    assert all(cell["beta"] in flaim_study.LABEL_SKEWS for cell in grid if cell.get("partition") == "label_skew")
+    assert not any({"participation", "n_clients", "partition"} & set(cell) for cell in grid if cell["method"] == "AIM")
+    assert {cell["method"] for cell in grid if cell.get("local_steps", 1) > 1} == set(ALL_FIVE[2:])
+    assert {cell["epsilon"] for cell in grid} == set(flaim_study.EPSILONS[::2]) | {1.0}
+
+
+def test_rows_of_another_table_are_refused(toy):
+    with pytest.raises(BadInput, match="toy: the table is not the one that the grid was made for"):
+        flaim_study.measure("toy", "AIM", 1.0, 0, table="0123")
+
+
+# --- one cell ---
+
+
+def log_joint(state):
+    """The model's log probability of every cell, from its potentials in one dense table."""
+    joint = np.zeros(LEVELS)
+    for name in (name for name in state if name.startswith("potential ")):
+        query = tuple(map(int, name.split(" ")[1].split(",")))
+        joint = joint + np.expand_dims(state[name], tuple(c for c in range(4) if c not in query))
+    return joint - np.log(np.exp(joint).sum())
+
+
+@pytest.mark.parametrize("method, estimator", [("AIM", "published"), ("AugFLAIM (Private)", "ours")])
+def test_measurements_equal_brute_force(toy, method, estimator):
+    """Errors against the training rows by counting, likelihood of the rows held out from a dense joint table."""
+    central, clients = method == "AIM", 1 if method == "AIM" else 5
+    options = {"partition": "iid", "n_clients": 5, "rounds": 2, "participation": 0.6, "estimator": estimator}
+    rows = flaim_study.measure("toy", method, 2.0, 3, **options, auc=True)
+    found = values_of(rows)
+    assert list(found) == ["workload_error", "workload_error_closure", "nll", "client_throughput_mb", "auc_gbt"]
+    train, test, parts, _ = flaim_study.prepared("toy", "none" if central else "iid", clients, None, None)
+    changes = {"rounds": 2} | ({} if central else {"participation": 0.6})
+    module, config = METHODS[flaim_study.NAMES[method][0]], flaim_study.configured(method, {}, estimator, changes)
+    run = settings.federated(module, train, parts, config=config, privacy=Privacy(2.0, 1e-5), seed=3)
+    encoder = module.encoder(train.schema, config)
+    real, held_out = encoder.transform(train.frame), encoder.transform(test.frame)
+    codes = module.sample(run.state, len(train), config=config, rng=stream(3, "sample"))
+    every = [query for width in (1, 2, 3) for query in combinations(range(4), width)]
+    errors = {q: np.abs(dense(real, q) / len(real) - dense(codes, q) / len(codes)).sum() for q in every}
+    assert found["workload_error"] == pytest.approx(np.mean([errors[q] for q in TRIPLES]))
+    assert found["workload_error_closure"] == pytest.approx(np.mean(list(errors.values())))
+    assert 0 < found["workload_error_closure"] < found["workload_error"] < 0.7
+    likelihood = [log_joint(run.state)[tuple(row)] for row in held_out]
+    assert found["nll"] == pytest.approx(-np.mean(likelihood)) and len(held_out) == 40
+    assert found["client_throughput_mb"] == pytest.approx((run.bytes_up + run.bytes_down) / clients / 1e6)
+    assert 0.5 < found["auc_gbt"] <= 1
+
+
+@pytest.mark.parametrize("method", [name for name in flaim_study.NAMES if name != "AIM"])
+def test_every_method_of_the_work_gives_rows(toy, method):
+    options = {"partition": "iid", "n_clients": 10, "rounds": 2, "participation": 0.3, "rows": 200}
+    rows = flaim_study.measure("toy", method, 1.0, 0, **options)
+    assert [row["metric"] for row in rows] == [
+        "workload_error",
+        "workload_error_closure",
+        "nll",
+        "client_throughput_mb",
+    ]
+    assert all(np.isfinite(row["value"]) for row in rows)
+    (about,) = {(r["paper"], r["method"], r["data"], r["setting"], r["partition"], r["n_clients"]) for r in rows}
+    assert about == ("maddock2024", method, "own", "federated", "iid", 10)
+    oracle = method in ("AugFLAIM (Oracle)", "true skew, filter and combine")
+    assert {row["unprotected"] for row in rows} == {int(oracle)}
+    assert all(0 < row["epsilon_spent"] <= 1 + 1e-9 for row in rows)
+
+
+def test_central_aim_says_that_it_has_no_clients(toy):
+    rows = flaim_study.measure("toy", "AIM", 1.0, 0, rounds="annealed", participation=0.4, rows=200)
+    (about,) = {(r["setting"], r["partition"], r["n_clients"], r["detail"]) for r in rows}
+    assert about == ("central", "none", None, "T=annealed")
+    assert rows[0]["epsilon_spent"] == pytest.approx(1.0, abs=1e-6)
+
+
+# --- the work's own numbers ---
+
+
+def test_registered_tables_have_the_works_bins():
+    """Protocol, "Datasets": domain sizes of adult, 32 bins in magic, 41 levels in SynthFS."""
+    adult = {"age": 85, "fnlwgt": 100, "education-num": 16, "capital-gain": 100, "capital-loss": 100}
+    assert view_bins("adult", "maddock2024") == {**adult, "hours-per-week": 99}
+    assert set(view_bins("magic", "maddock2024").values()) == {32}
+    assert set(view_bins("synthfs", "maddock2024").values()) == {41}
+    assert set(flaim_study.ROWS) <= set(REGISTRY)
+    assert (flaim_study.CLIENTS, flaim_study.DELTA) == (100, 1e-5)
+    assert (flaim_study.SPLIT_SEED, flaim_study.PARTITION_SEED) == (571, 1034)
