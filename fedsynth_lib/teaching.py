@@ -13,7 +13,10 @@ from IPython.display import Markdown
 from fedsynth_lib import settings
 from fedsynth_lib.flower_app import Job
 from fedsynth_lib.interface import Arrays, Charge, Client, Privacy, Relation, Run, Update, stamp, stream
-from fedsynth_lib.metrics import fidelity, utility
+from fedsynth_lib.methods.graphical_model import Model, Target, estimate
+from fedsynth_lib.methods.model_answers import Answers, log_likelihood
+from fedsynth_lib.metrics import fidelity, utility, workload
+from fedsynth_lib.queries import Query
 from fedsynth_lib.tables import Table
 
 
@@ -53,6 +56,33 @@ def steps(job: Job, rows: Sequence[np.ndarray]) -> Iterator[Step]:
         yield Step(sent, updates, state, charges + stamp(own, round=number))
         if np.any(state.get("finished", False)):
             return
+
+
+def fit_path(
+    levels: tuple[int, ...],
+    targets: Mapping[Query, Target],
+    rows: np.ndarray,
+    held_out: np.ndarray,
+    queries: Iterable[Query],
+    *,
+    iterations: Iterable[int],
+) -> pd.DataFrame:
+    """What becomes of a graphical model that is fitted for ever more iterations; a line for each number of them.
+
+    loss: over what that of the true distribution is expected to be, so 1 is where the fit reaches the noise.
+    error: mean L1 distance to `rows` over `queries`. NLL: nats per row of `held_out`. rows, held_out: integer codes.
+    """
+    true = {query: workload.marginal(rows, levels, query) / len(rows) for query in queries}
+    expected = sum(target.shares.size for target in targets.values()) / 2  # half a unit a cell
+    lines = {}
+    for number in map(int, iterations):
+        model = estimate(Model(levels), targets, iterations=number, to_noise=False)
+        answers = Answers(model)
+        squares = [target.weight * ((answers(query) - target.shares) ** 2).sum() for query, target in targets.items()]
+        errors = [np.abs(answers(query).ravel() - shares).sum() for query, shares in true.items()]
+        likelihood = log_likelihood(model, held_out).mean()
+        lines[number] = {"loss": sum(squares) / 2 / expected, "error": np.mean(errors), "NLL": -likelihood}
+    return pd.DataFrame(lines).T.rename_axis("iterations")
 
 
 def distances(real: Table, synthetic: pd.DataFrame) -> dict[str, float]:

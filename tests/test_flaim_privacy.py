@@ -11,6 +11,7 @@ from fedsynth_lib import flower_app, privacy, settings
 from fedsynth_lib.interface import Charge, Privacy, Update
 from fedsynth_lib.methods import (
     augflaim_oracle,
+    distaim,
     fed_naive_bayes,
     flaim,
     flaim_client,
@@ -240,6 +241,17 @@ def test_a_run_costs_what_its_most_frequent_participant_pays(method, steps):
         assert run.statement["epsilon_protected"] < 1.0 and min(epsilons.values()) < max(epsilons.values())
         counted = [entry for entry in run.statement["entries"] if entry["mechanism"] == "exponential"]
         assert sum(entry["count"] for entry in counted) == max(chosen for _, chosen in times.values())
+
+
+@pytest.mark.parametrize("method, largest", [(flaim, 2 * 15), (naive_flaim, 15), (distaim, 15)])
+def test_the_statement_gives_a_choices_sensitivity_in_records(method, largest):
+    """One line for clients of any size: w / n * n is not always w (15 and 11 records, for instance)."""
+    config = method.Config(workload=(("a", "b", "c"),) * 5, rounds=2, participation=1.0, iterations=2)
+    parts = np.split(np.arange(120), [11, 24, 46, 72, 101])
+    run = settings.federated(method, make_table(120), parts, config=config, privacy=BUDGET, seed=1)
+    (choice,) = [entry for entry in run.statement["entries"] if entry["mechanism"] == "exponential"]
+    assert (choice["sensitivity"], choice["count"]) == (largest, 2)
+    assert choice["scale"] == pytest.approx(largest * choice["noise_multiplier"])
 
 
 def test_everyone_in_every_round_pays_exactly_the_budget():

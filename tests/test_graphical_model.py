@@ -1,14 +1,13 @@
-"""Graphical models: propagation against enumeration of the joint table, estimation against solvers on that table."""
+"""Graphical models: propagation against enumeration of the joint table, and what measurements say together."""
 
 import warnings
 
 import numpy as np
 import pytest
-from scipy.optimize import nnls
-from small_models import every_row, joint, random_model, random_set, summed
+from small_models import joint, random_model, summed
 
 from fedsynth_lib.interface import BadInput
-from fedsynth_lib.methods.graphical_model import Model, Propagation, Target, estimate, expand, project, targets
+from fedsynth_lib.methods.graphical_model import Model, Propagation, expand, project, targets
 
 
 def run(model):
@@ -129,63 +128,3 @@ def test_measurements_that_cannot_be_used_are_refused(counts, noise, total):
 def test_a_total_that_is_not_positive_is_refused(total):
     with pytest.raises(BadInput, match="total"):
         targets((2, 2), [((1,), np.array([1, 2]), 1.0)], total)
-
-
-# --- estimation -----------------------------------------------------------------------------------------------
-
-
-def loss_of(model, wanted):
-    """Half the sum of weight |marginal - shares|^2, from the joint table."""
-    table, _ = joint(model)
-    return sum(t.weight * ((summed(table, q) - t.shares) ** 2).sum() for q, t in wanted.items()) / 2
-
-
-def optimum(levels, wanted):
-    """Bounds of the least loss of any distribution: least squares over joint tables that are nowhere negative.
-
-    The sum to 1 is a penalty: with it the least is a lower bound; the solution, normalised, gives an upper one.
-    """
-    rows, blocks, right = every_row(levels), [], []
-    for query, target in wanted.items():
-        cell = np.ravel_multi_index(tuple(rows[:, query].T), [levels[c] for c in query])
-        block = (cell == np.arange(target.shares.size)[:, None]) * np.sqrt(target.weight)
-        blocks.append(block)
-        right.append(np.sqrt(target.weight) * target.shares.ravel())
-    heavy = 1e4 * np.sqrt(sum(target.weight for target in wanted.values()))
-    matrix, right = np.vstack([*blocks, np.full((1, len(rows)), heavy)]), np.concatenate([*right, [heavy]])
-    solution, _ = nnls(matrix, right, maxiter=100 * len(rows))
-    lower = ((matrix @ solution - right) ** 2).sum() / 2
-    solution /= solution.sum()
-    return lower, ((matrix @ solution - right) ** 2).sum() / 2
-
-
-def noisy(levels, queries, *, sigma, rows=1000, seed=0, low=None):
-    """Measurements of a random table of `rows` rows with the noise of each query."""
-    rng = np.random.default_rng(seed)
-    joint_counts = rng.multinomial(rows, rng.dirichlet(np.full(np.prod(levels), 0.3))).reshape(levels)
-    sigmas = sigma if isinstance(sigma, list) else [sigma] * len(queries)
-    return [(q, summed(joint_counts, q) + rng.normal(0, s, [levels[c] for c in q]), s) for q, s in zip(queries, sigmas)]
-
-
-LEVELS = (3, 2, 4, 2, 3)
-CASES = {
-    "several cliques, noise differs": (LEVELS, [(0,), (0, 1), (1, 2), (2, 3, 4)], [2.0, 5.0, 20.0, 8.0]),
-    "disconnected": (LEVELS, [(0, 1), (2,), (3, 4), (4,)], [3.0, 3.0, 10.0, 1.0]),
-    "one clique covers everything": (LEVELS, [(0, 1, 2, 3, 4), (0, 1), (2,)], [5.0, 2.0, 2.0]),
-    "a cycle": (LEVELS, [(0, 1), (1, 2), (2, 3), (0, 3)], 5.0),
-    "a column in no query": (LEVELS, [(0, 2), (2, 4)], 4.0),
-    "counts drowned in negative noise": ((2, 3, 4), [(0, 1), (1, 2), (2,)], 400.0),
-    "columns of one level": ((1, 3, 1, 2), [(0,), (0, 1), (2, 3), (1, 3)], 5.0),
-    "a repeated clique": (LEVELS, [(0, 1), (1, 2), (0, 1), (1, 2)], [3.0, 3.0, 9.0, 1.0]),
-}
-
-
-@pytest.mark.parametrize("momentum", [True, False])
-@pytest.mark.parametrize("case", CASES)
-def test_estimate_reaches_the_least_loss_of_any_distribution(case, momentum):
-    levels, queries, sigma = CASES[case]
-    wanted = targets(levels, noisy(levels, queries, sigma=sigma), 1000.0)
-    lower, upper = optimum(levels, wanted)
-    assert upper <= lower * (1 + 1e-4) + 1e-6
-    model = estimate(Model(levels), wanted, iterations=20_000, momentum=momentum, to_noise=False)
-    assert lower * (1 - 1e-6) - 1e-6 <= loss_of(model, wanted) <= upper * 1.001 + 1e-3

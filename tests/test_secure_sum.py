@@ -29,11 +29,13 @@ def test_one_masked_message_is_uniform_and_hides_a_constant():
     assert kstest(hidden / 2**64, "uniform").pvalue > 1e-3
 
 
-def test_masks_differ_between_rounds_and_a_missing_client_spoils_the_sum():
+def test_masks_differ_between_rounds_and_arrays_and_a_missing_client_spoils_the_sum():
     first, second = (
         secure_sum.mask({"a": np.zeros(8, int)}, client=0, clients=range(3), round=r, seed=1)["a"] for r in (0, 1)
     )
     assert not np.any(first == second)
+    both = secure_sum.mask({"a": np.zeros(8, int), "b": np.zeros(8, int)}, client=0, clients=range(3), round=0, seed=1)
+    assert not np.any(both["a"] == both["b"])  # one pad for two arrays would show their difference
     partial = [
         Update(summed=secure_sum.mask({"a": np.ones(8, int)}, client=k, clients=range(3), round=0, seed=1))
         for k in range(2)

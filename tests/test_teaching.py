@@ -18,6 +18,7 @@ from fedsynth_lib.flower_app import Job
 from fedsynth_lib.interface import Privacy
 from fedsynth_lib.methods import bayesian_network as bn
 from fedsynth_lib.methods import distaim, flaim, independent
+from fedsynth_lib.methods.graphical_model import targets
 from fedsynth_lib.metrics import fidelity
 from fedsynth_lib.privacy import calibrate
 from fedsynth_lib.statement import statement
@@ -66,6 +67,19 @@ def test_the_steps_of_a_run_are_the_run(halves, method, config):
     assert statement(charges, privacy)["entries"] == run.statement["entries"]
     answered = {(number, update.client) for number, step in enumerate(steps) for update in step.updates}
     assert answered == {(line["round"], line["client"]) for line in run.traffic if line["direction"] == "down"}
+
+
+def test_a_fit_goes_from_nothing_to_what_was_measured():
+    """A uniform model of three binary columns; then exact tables of columns 0 and 1, and of 2, kept as they are."""
+    rows = np.array([[0, 0, 1]] * 3 + [[1, 1, 1]])
+    exact = {(0, 1): [3, 0, 0, 1], (2,): [0, 4]}
+    goals = targets((2, 2, 2), [(query, np.array(counts), 1.0) for query, counts in exact.items()], total=4)
+    path = teaching.fit_path((2, 2, 2), goals, rows, rows[:1], [(0, 1), (1,)], iterations=[0, 400])
+    # Squares of 3/4, 1/4 thrice away from 1/4 and of 1/2 twice, times (4 / 1)^2, over as many cells as there are: 6.
+    assert path.loc[0, "loss"] == pytest.approx(16 * (0.25 + 2 / 16 + 0.5) / 6)
+    assert path.loc[0, "error"] == pytest.approx((0.5 + 0.25 + 0.25 + 0.0 + 0.25 + 0.25) / 2)
+    assert path.loc[0, "NLL"] == pytest.approx(np.log(8))
+    assert path.loc[400].tolist() == pytest.approx([0, 0, -np.log(3 / 4)], abs=0.02)
 
 
 def test_three_settings_are_the_runs_of_settings(halves):

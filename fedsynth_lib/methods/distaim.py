@@ -133,7 +133,8 @@ def _choose_and_measure(
         counts = gaussian(counts, noise_multiplier=sigma, l2_sensitivity=1, rng=noise.rng)
     state = marginal_state.remember(state, query, counts, sigma, rows, config)
     state = marginal_state.refit(state, config, last=bool(state["last"]), to_noise=noise is not None)
-    charges = [measuring("marginals", sigma if noise else None), choosing(choice_noise if noise else None)]
+    choice = choosing(choice_noise if noise else None, sensitivity=float(asked.weights.max()))  # in records
+    charges = [measuring("marginals", sigma if noise else None), choice]
     if noise is not None:
         state["spent"] = state["spent"] + marginals.rho(charges)
         if config.annealed and marginal_state.moved_little(

@@ -45,7 +45,8 @@ def choose(state: Arrays, client: Client, config: Config, noise: Noise | None) -
         allowed[: len(state["levels"])] = False
     sigma, choice_noise = float(state["sigma"]), float(state["choice_noise"])
     penalty = heterogeneity(state, client, config, cells)
-    sensitivity = asked.weights.max() / size * (1 if config.penalty == "none" else 2)
+    in_records = float(asked.weights.max()) * (1 if config.penalty == "none" else 2)
+    sensitivity = in_records / size
     chosen: list[int] = []
     for step in range(config.local_steps):
         shares = marginal_state.answers_of(state, asked.queries)
@@ -55,7 +56,7 @@ def choose(state: Arrays, client: Client, config: Config, noise: Noise | None) -
             allowed[chosen[-1]] = False  # it would send the same counts twice
             state = _measure_alone(state, chosen[-1], client, config, noise)
             allowed &= marginal_state.fits(state, asked.queries, float(state["limit"]))
-    spent = [choosing(choice_noise if noise else None, config.local_steps, sensitivity * size)]  # in records
+    spent = [choosing(choice_noise if noise else None, config.local_steps, in_records)]  # the same for every client
     if config.local_steps > 1:
         spent.append(measuring("a client's own measurements", sigma if noise else None, config.local_steps - 1))
     return np.array(chosen, dtype=np.int16), spent

@@ -44,13 +44,16 @@ def targets(
     The squared error of repeats is that of their weighted mean plus a constant, so nothing is lost.
     Totals of measurements need not agree; the model's is 1, which stands for `total` rows.
     """
+    if not 0 < total < np.inf:
+        raise BadInput(f"the total of the measurements is {total}: give a positive number of rows.")
     sums: dict[Query, tuple] = {}
     for query, counts, noise in measurements:
-        if not noise > 0 or not np.isfinite(counts).all():
-            raise BadInput(f"the measurement of columns {query} needs finite counts and noise above 0.")
+        counts, shape = np.asarray(counts, float), tuple(levels[c] for c in query)
+        if counts.size != prod(shape) or not np.isfinite(counts).all() or not 0 < noise < np.inf:
+            raise BadInput(f"the measurement of columns {query} needs {prod(shape)} finite counts and noise above 0.")
         weight, (shares, weights) = (total / noise) ** 2, sums.get(query, (0.0, 0.0))
-        sums[query] = (shares + weight * (np.asarray(counts, float).ravel() / total), weights + weight)
-    return {q: Target((shares / w).reshape([levels[c] for c in q]), w) for q, (shares, w) in sums.items()}
+        sums[query] = (shares + weight * counts.reshape(shape) / total, weights + weight)
+    return {query: Target(shares / weights, weights) for query, (shares, weights) in sums.items()}
 
 
 # --- belief propagation ---------------------------------------------------------------------------------------

@@ -1,0 +1,131 @@
+"""How unlike clients are: numbers by hand, pictures that show what they are given, and the claim's three statements."""
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pandas as pd
+import pytest
+
+from fedsynth_lib import skew
+from fedsynth_lib.interface import stream
+from fedsynth_lib.published import load_values
+
+
+@pytest.fixture(autouse=True)
+def close_figures():
+    yield
+    plt.close("all")
+
+
+def test_skew_in_content_is_told_from_skew_in_size():
+    codes = np.repeat([[0, 0], [1, 1]], 50, axis=0)
+    halves = [np.arange(50), np.arange(50, 100)]
+    values = skew.measured(codes, halves, [2, 2], rng=stream(0))
+    assert values["mean_heterogeneity"] == pytest.approx(0.5)  # each holds one of two values, in every marginal
+    assert values["by_chance"] < 0.2
+    assert [values[f"{which}_client"] for which in ("smallest", "median", "largest")] == [50, 50, 50]
+
+
+def test_without_skew_in_content_all_is_chance():
+    codes = stream(1).integers(0, 10, (400, 3))
+    parts = [np.arange(5), np.arange(5, 20), np.arange(20, 400)]
+    values = skew.measured(codes, parts, [10] * 3, rng=stream(2))
+    assert values["mean_heterogeneity"] == pytest.approx(values["by_chance"], abs=0.03)
+    assert values["mean_heterogeneity"] > 0.4  # five rows cannot look like the whole
+    assert [values[f"{which}_client"] for which in ("smallest", "median", "largest")] == [5, 15, 380]
+
+
+def test_variance_between_clients_worked_out_by_hand():
+    owner = np.array([0, 0, 1, 1])
+    assert skew.variance_between([1, 1, 5, 5], owner) == pytest.approx(1)
+    assert skew.variance_between([1, 5, 1, 5], owner) == pytest.approx(0)
+    assert skew.variance_between([0, 2, 4, 6], owner) == pytest.approx(4 / 5)  # 16 / 20 of the sum of squares
+    shuffled = pd.Series([0, 2, 4, 6], index=[9, 8, 7, 6])  # positions count, not labels
+    assert skew.variance_between(shuffled, owner) == pytest.approx(4 / 5)
+
+
+def test_owners_invert_a_division():
+    parts = [np.array([1, 4]), np.array([0]), np.array([2, 3])]
+    assert skew.owners(parts).tolist() == [1, 0, 2, 2, 0]
+
+
+def test_sample_sizes_of_maddock2024():
+    table = skew.sample_sizes(
+        "maddock2024", ["adult", "census_kdd", "magic", "synthfs"], all_rows={"census_kdd": 1_001}, taken={"magic": 0.5}
+    )
+    stages = table[["all rows", "rows taken", "90 percent of these"]]
+    assert stages.loc["adult"].tolist() == [48_842, 48_842, 43_958]
+    assert stages.loc["census_kdd"].tolist() == [1_001, 1_001, 901]
+    assert stages.loc["magic"].tolist() == [19_020, 9_510, 8_559]
+    assert table["columns"].tolist() == [14, 41, 11, 10]
+    assert table["classes"].fillna(0).tolist() == [2, 2, 2, 0]
+
+
+def test_clouds_show_every_dot_where_it_is_and_no_group_last():
+    points, values = stream(0).normal(size=(300, 2)), np.repeat([0, 1, 2], 100)
+    fig = skew.clouds({"a": (points, values, "viridis"), "b": (points, values, "tab20")}, bars=["a"])
+    first, second, bar = fig.axes
+    assert (first.get_title(), second.get_title()) == ("a", "b") and bar.get_label() == "<colorbar>"
+    drawn, shades = first.collections[0].get_offsets(), first.collections[0].get_array()
+    place = {tuple(point): value for point, value in zip(points, values, strict=True)}
+    assert len(drawn) == 300
+    assert all(place[tuple(point)] == shade for point, shade in zip(drawn.data, shades, strict=True))
+    assert (np.diff(shades) < 0).any()  # mixed
+    labelled = skew.clouds({"a": (points, values, "tab20")}, axes=("v1", "v2")).axes[0]
+    assert (labelled.get_xlabel(), labelled.get_ylabel(), labelled.axison, first.axison) == ("v1", "v2", True, False)
+
+
+def test_column_dots_put_each_value_on_its_line():
+    frame = pd.DataFrame({"iid": [0.1, 0.2], "clustering": [0.3, 0.6]}, index=["sex", "age"])
+    (ax,) = skew.column_dots(frame).axes
+    assert [tick.get_text() for tick in ax.get_yticklabels()] == ["sex", "age"]
+    assert [line.get_xdata().tolist() for line in ax.lines] == [[0.1, 0.2], [0.3, 0.6]]
+    assert all(line.get_ydata().tolist() == [0, 1] for line in ax.lines)
+
+
+def rows_of(means: dict, spread: float = 0.0) -> pd.DataFrame:
+    """Two draws of each division of each dataset around its mean, as tidy rows, and chance below each."""
+    rows = []
+    for (dataset, partition, detail), mean in means.items():
+        for seed, sign in enumerate((-1, 1)):
+            place = {"dataset": dataset, "partition": partition, "detail": detail, "seed": seed}
+            rows.append({**place, "metric": "mean_heterogeneity", "value": mean + sign * spread})
+            rows.append({**place, "metric": "by_chance", "value": 0.2})
+    return pd.DataFrame(rows)
+
+
+def printed_means() -> dict:
+    values = load_values("maddock2024", "tab5")
+    return dict(zip(zip(*(values[name] for name in skew.PLACE), strict=True), values["mean"], strict=True))
+
+
+def test_the_claim_holds_on_the_printed_values():
+    outcome, evidence = skew.judge_partitions(rows_of(printed_means(), spread=0.01))
+    assert outcome is True and "2.18 (adult)" in evidence and "1.47 (magic)" in evidence
+
+
+def test_the_claim_can_fail_in_each_of_its_statements():
+    means = printed_means()
+    assert skew.judge_partitions(rows_of(means | {("magic", "iid", ""): 0.7}))[0] == pytest.approx(1 / 3)
+    weak = means | {("adult", "label_skew", "beta=0.8"): 0.6}
+    outcome, evidence = skew.judge_partitions(rows_of(weak))
+    assert outcome == pytest.approx(2 / 3) and "label skew falls with beta: no" in evidence
+    assert skew.judge_partitions(rows_of(means | {("adult", "cluster_skew", ""): 0.4}))[0] == pytest.approx(2 / 3)
+    assert skew.judge_partitions(rows_of({key: 0.5 for key in means}))[0] is False
+    del means["adult", "cluster_skew", ""]
+    assert skew.judge_partitions(rows_of(means))[0] is None
+
+
+def test_draws_show_ours_chance_and_print_on_the_line_of_their_division():
+    means = printed_means()
+    values = load_values("maddock2024", "tab5").set_index(skew.PLACE)["mean"]
+    fig = skew.draws(rows_of(means, spread=0.05), values)
+    adult, magic = fig.axes
+    assert (adult.get_title(), magic.get_title()) == ("adult", "magic")
+    ticks = [tick.get_text() for tick in adult.get_yticklabels()]
+    assert ticks == ["i.i.d.", "cluster skew", "label skew β = 0.1", "label skew β = 0.8"]
+    ours, chance, printed = adult.lines
+    assert ours.get_ydata().tolist() == [0, 0, -1, -1, -2, -2, -3, -3]
+    assert ours.get_xdata()[2:4] == pytest.approx([0.525 - 0.05, 0.525 + 0.05])
+    assert set(chance.get_xdata()) == {0.2} and np.unique(np.round(chance.get_ydata()))[0] == -3
+    assert printed.get_xdata().tolist() == [0.241, 0.525, 0.531, 0.332]
+    assert np.round(printed.get_ydata() + 0.25).tolist() == [0, -1, -2, -3]
