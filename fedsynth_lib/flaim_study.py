@@ -95,6 +95,8 @@ def configured(method: str, bins: Mapping[str, int], estimator: str, changes: Ma
     """
     if method not in NAMES:
         raise BadInput(f"method {method!r} is unknown: choose one of {', '.join(NAMES)}.")
+    if estimator not in ("published", "ours"):
+        raise BadInput(f"estimator {estimator!r} is unknown: choose published or ours.")
     key, own = NAMES[method]
     if estimator == "published":
         own = {**own, **AS_PUBLISHED, **({"weighted": False} if method == "DistAIM" else {})}
@@ -236,6 +238,7 @@ def parameter_study(
     *,
     seeds: int,
     local_seeds: int,
+    budget_seeds: int | None = None,
     step: int = 1,
     longest: int = 100,
     epsilon: float = 1.0,
@@ -243,6 +246,7 @@ def parameter_study(
 ) -> list[dict]:
     """The cells of figure 3 (and 6 to 10) for one table: budget, rounds, participation, label skew, local steps.
 
+    seeds, local_seeds, budget_seeds: repeats; of the sweeps over local steps and over the budget if they differ.
     step: every so many values of a sweep, and its usual one. longest: most rounds. shared: `rows`, `n_clients`.
     """
 
@@ -257,7 +261,7 @@ def parameter_study(
     skew = {"partition": "label_skew", "beta": some(LABEL_SKEWS)}
     local = {"rounds": [t for t in LOCAL_ROUNDS if t <= longest], "local_steps": [1, 2, 4], "auc": True}
     return [
-        *cells([dataset], methods, seeds, **{**shared, "epsilon": some(EPSILONS)}),
+        *cells([dataset], methods, budget_seeds or seeds, **{**shared, "epsilon": some(EPSILONS)}),
         *cells([dataset], methods, seeds, rounds=some(rounds), **shared),
         *cells([dataset], methods[1:], seeds, participation=some(shares), **shared),
         *cells([dataset], methods[1:], seeds, **skew, **shared),

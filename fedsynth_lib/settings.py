@@ -56,6 +56,7 @@ def federated(
     fewest = min(share for _, share in job.schedule()) * len(parts)
     if fewest < 1 < len(parts):
         raise BadInput(f"{len(parts)} clients at this participation make {fewest:g} a round: raise one of the two.")
+    method.start(domain, config=config, rng=stream(seed, "start"))  # bad settings show before a row is touched
     together = encoder.transform(table.frame.iloc[np.concatenate(parts)])  # row by row, hence as each client would
     rows = np.split(together, np.cumsum([len(part) for part in parts])[:-1])
     outcome = flower_app.Outcome()

@@ -3,6 +3,7 @@
 Colour, marker and line are the method's own (`figures.look`), so panels read alike, in print and in greyscale.
 """
 
+import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -17,6 +18,7 @@ from matplotlib.ticker import NullLocator
 
 from fedsynth_lib.figures import COLUMN_WIDTH, FULL_WIDTH, GREEN, GREY, SKY, Look, look, pretty
 from fedsynth_lib.interface import BadInput
+from fedsynth_lib.published import KEYS
 
 BAND = "Lines: mean over seeds. Bands and bars: two standard errors of the mean to either side."
 FLAT = (0, (7, 3))  # long dashes, which no method has
@@ -80,13 +82,12 @@ def sweep_panels(
     if missing := [name for name in looks if name not in drawn]:
         raise BadInput(f"no panel has rows of {missing[0]!r} in column {line!r}: correct the name or leave it out.")
     levels = sorted({level for part in shown for level in part[shade].dropna()}) if shade else []
-    handles = _handles(panels, {name: looks[name] for name in drawn}, shade, levels)
     columns = min(columns, len(panels))
     lines = -(-len(panels) // columns)
-    beside = 4 if columns > 1 else 2  # entries of the legend
-    entries = -(-len(handles) // beside)
-    size = (FULL_WIDTH if columns > 1 else COLUMN_WIDTH, 0.5 + 0.16 * entries + 1.8 * lines)  # footer, legend, panels
-    fig, axes = plt.subplots(lines, columns, figsize=size, sharey=share_y, squeeze=False)
+    width = FULL_WIDTH if columns > 1 else COLUMN_WIDTH
+    fig, axes = plt.subplots(lines, columns, figsize=(width, 2), sharey=share_y, squeeze=False)
+    entries = _legend(fig, _handles(panels, {name: looks[name] for name in drawn}, shade, levels))
+    fig.set_figheight(0.5 + 0.16 * entries + 1.8 * lines)  # footer, legend, panels
     for ax in axes.flat[len(panels) :]:
         ax.set_axis_off()
     for number, (ax, panel, part) in enumerate(zip(axes.flat, panels, shown, strict=False)):
@@ -98,9 +99,26 @@ def sweep_panels(
                 _curve(ax, these, panel, looks[name], step / max(1, len(levels) - 1), label)
         _axis(ax, panel, part[panel.x])
         first = number % columns == 0 or panels[number - 1].metric != panel.metric
-        ax.set_ylabel(pretty(panel.metric).replace(" (", "\n(") if first else "")
-    fig.legend(handles=handles, loc="outside upper center", ncols=-(-len(handles) // entries), handlelength=3)
+        ax.set_ylabel(re.sub(r" (?=\()|(?<=,) ", "\n", pretty(panel.metric), count=1) if first else "")
     return fig
+
+
+def repeats(rows: pd.DataFrame) -> str:
+    """How many seeds stand behind the points, for a figure's note: `10`, or `3 to 10`."""
+    counts = rows.groupby(KEYS, dropna=False)["seed"].nunique()
+    return " to ".join(map(str, sorted({counts.min(), counts.max()})))
+
+
+def _legend(fig: Figure, handles: list[plt.Line2D]) -> int:
+    """Put the legend above the panels, in at most four columns that fit into the width; how many lines it has."""
+    for beside in (4, 3, 2, 1):
+        entries = -(-len(handles) // beside)
+        columns = -(-len(handles) // entries)
+        legend = fig.legend(handles=handles, loc="outside upper center", ncols=columns, handlelength=3)
+        if beside == 1 or legend.get_window_extent().width <= fig.bbox.width:
+            break
+        legend.remove()
+    return entries
 
 
 def _handles(
@@ -157,7 +175,8 @@ def _curve(ax: Axes, rows: pd.DataFrame, panel: Panel, style: Look, pale: float,
     if len(flat):
         ax.axhline(flat.mean(), color=colour, linestyle=FLAT, linewidth=0.9, label=f"{label}, flat")
         error = 2 * flat.sem() if len(flat) > 1 else 0
-        shape |= {"linestyle": "", "fillstyle": "full", "markerfacecolor": "white", "elinewidth": 0.8}
+        shape |= {"linestyle": "", "fillstyle": "full", "markerfacecolor": "white", "markeredgecolor": colour}
+        shape |= {"markeredgewidth": 1.0, "elinewidth": 0.8}
         ax.errorbar(1.03, flat.mean(), error, transform=ax.get_yaxis_transform(), clip_on=False, **shape)
 
 
@@ -166,6 +185,8 @@ def _shape(style: Look, pale: float) -> dict[str, Any]:
     colour = np.array(to_rgb(style.colour))
     fill = "full" if pale == 0 else "none" if pale == 1 else "left"
     shape = {"marker": style.marker, "linestyle": style.line, "fillstyle": fill, "markerfacecoloralt": "white"}
+    if fill == "full" and style.marker not in "x+":  # a light rim, so that one marker on another is seen
+        shape |= {"markeredgecolor": "white", "markeredgewidth": 0.4, "markersize": 5}
     return {"color": tuple(colour + 0.5 * pale * (1 - colour)), **shape}
 
 

@@ -3,6 +3,7 @@
 import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import pairwise
 from types import ModuleType
 from typing import Any, NamedTuple
 
@@ -14,8 +15,12 @@ from fedsynth_lib import settings
 from fedsynth_lib.flower_app import Job
 from fedsynth_lib.interface import Arrays, Charge, Client, Privacy, Relation, Run, Update, stamp, stream
 from fedsynth_lib.methods.graphical_model import Model, Target, estimate
+from fedsynth_lib.methods.junction_tree import junction_tree
+from fedsynth_lib.methods.marginal_state import answers_of, tables_of
+from fedsynth_lib.methods.marginals import candidates_in
 from fedsynth_lib.methods.model_answers import Answers, log_likelihood
 from fedsynth_lib.metrics import fidelity, utility, workload
+from fedsynth_lib.privacy import zcdp_to_epsilon
 from fedsynth_lib.queries import Query
 from fedsynth_lib.tables import Table
 
@@ -83,6 +88,52 @@ def fit_path(
         likelihood = log_likelihood(model, held_out).mean()
         lines[number] = {"loss": sum(squares) / 2 / expected, "error": np.mean(errors), "NLL": -likelihood}
     return pd.DataFrame(lines).T.rename_axis("iterations")
+
+
+def clique_graph(levels: tuple[int, ...], names: Sequence[str], queries: Iterable[Query]) -> Any:
+    """The junction tree of the model that measures `queries` as a networkx DiGraph; columns without neighbour left out.
+
+    A node is called by its columns, those that it shares with its parent first.
+    """
+    import networkx  # slow to import, needed here only
+
+    tree = junction_tree(levels, tuple(sorted(queries)))
+    called = ["\n".join(names[c] for c in node.columns) for node in tree]
+    graph = networkx.DiGraph()
+    graph.add_nodes_from(name for name, node in zip(called, tree, strict=True) if len(node.columns) > 1)
+    graph.add_edges_from((called[node.parent], name) for name, node in zip(called, tree, strict=True) if node.separator)
+    return graph
+
+
+def candidate_errors(state: Mapping[str, np.ndarray], rows: np.ndarray) -> np.ndarray:
+    """L1 distance, in shares, of the state's model to `rows` on every candidate of its workload, (candidates,)."""
+    return _errors(state, candidates_in(state).counts(rows, state["levels"]) / len(rows))
+
+
+def _errors(state: Mapping[str, np.ndarray], shares: np.ndarray) -> np.ndarray:
+    asked = candidates_in(state)
+    return np.add.reduceat(np.abs(shares - answers_of(state, asked.queries)), asked.starts)
+
+
+def rounds_of(steps: Sequence[Step], rows: np.ndarray, names: Sequence[str], delta: float) -> pd.DataFrame:
+    """A line for every marginal that AIM measured after the first of `steps`, by the names of its columns.
+
+    Errors are those of `candidate_errors` before and after, the workload's its mean over the workload; ε is what had
+    been spent by then.
+    """
+    asked, lines = candidates_in(steps[0].state), []
+    wanted = [asked.queries.index(tuple(c for c in query if c >= 0)) for query in steps[0].state["workload"].tolist()]
+    shares = asked.counts(rows, steps[0].state["levels"]) / len(rows)
+    errors = [_errors(step.state, shares) for step in steps]
+    weights = [tables_of(step.state, "weight") for step in steps]
+    for number, (before, after) in enumerate(pairwise(weights), start=1):
+        for query in (query for query in after if after[query] != before.get(query)):
+            place, spent = asked.queries.index(query), float(steps[number].state["spent"])
+            line = {"chosen": ", ".join(names[c] for c in query), "cells": asked.sizes[place]}
+            line |= {"error before": errors[number - 1][place], "error after": errors[number][place]}
+            line |= {"workload error": errors[number][wanted].mean()}
+            lines.append(line | {"ε so far": zcdp_to_epsilon(spent, delta)})
+    return pd.DataFrame(lines).set_index("chosen")
 
 
 def distances(real: Table, synthetic: pd.DataFrame) -> dict[str, float]:

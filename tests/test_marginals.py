@@ -224,9 +224,9 @@ def test_workloads_that_cannot_work_are_refused(key):
         ({"workload": (("a", "colour"),)}, "the workload names the column 'colour'; the table has a, b, c, d"),
         ({"workload": ()}, "the workload is empty or holds an empty query"),
         ({"workload": (("a", "b"), ())}, "the workload is empty or holds an empty query"),
-        ({"workload": (("a",), ("d",))}, "no marginal of the workload fits"),
+        ({"workload": (("a",), ("d",))}, "the workload names single columns only"),
         ({"max_megabytes": 1e-6}, "max_megabytes is 1e-06: no marginal of the workload fits; raise it"),
-        ({"num_queries": 0}, "size is 0: a workload needs at least one query"),
+        ({"num_queries": 0}, "num_queries is 0: a workload needs at least one query"),
     ]
     for change, message in cases:
         with pytest.raises(BadInput, match=message):
@@ -257,3 +257,13 @@ def test_names_of_measurements_are_read_back():
     state = {marginal_state.name_of("shares", (0, 12)): np.ones(3), "weight 0,12": np.ones(1), "spent": np.array(0)}
     assert list(marginal_state.tables_of(state, "shares")) == [(0, 12)]
     assert list(marginal_state.tables_of(state, "weight")) == [(0, 12)]
+
+
+def test_workloads_that_leave_nothing_to_choose_are_refused_before_any_row(table):
+    alone = flaim.Config(workload=(("age",), ("smokes",)), participation=1.0)
+    few = flaim.Config(workload=(("age", "smokes"),), participation=1.0, local_steps=2)
+    for config, message in ((alone, "names single columns only"), (few, "only 1 marginals to choose from")):
+        with pytest.raises(BadInput, match=message):
+            settings.central(flaim, table, config=config, privacy=Privacy(1.0, 1e-5))
+    with pytest.raises(BadInput, match="num_queries is 0"):
+        flaim.Config(num_queries=0)

@@ -149,9 +149,21 @@ def test_version_pins_the_output(method, table):
     """Cached and committed rows rest on VERSION: if this digest changes, raise it and note the new digest."""
     run = promises.federated(method, table, privacy=promises.budget(method, 2.0), seed=11)
     rows = method.encoder(table.schema, method.Config()).transform(run.synthetic)
-    assert (method.VERSION, zlib.crc32(rows.tobytes())) == {
+    measured = sorted(name for name in run.state if name.startswith("shares "))
+    if measured:  # fitted by iteration, whose last bits depend on the processor: pin what was chosen, and the means
+        content = f"{measured} {np.round(rows.mean(axis=0), 1)}".encode()
+    else:
+        content = rows.tobytes()
+    assert (method.VERSION, zlib.crc32(content)) == {
         independent: (1, 3621204349),
         bayesian_network: (1, 3871842969),
+        METHODS["aim"]: (1, 330408202),
+        METHODS["distaim"]: (1, 330408202),
+        METHODS["naiveflaim"]: (1, 1768990431),
+        METHODS["augflaim_oracle"]: (1, 4106309763),
+        METHODS["augflaim_private"]: (1, 1985571224),
+        METHODS["flaim_random"]: (1, 2690569792),
+        METHODS["fednaivebayes"]: (1, 2350091843),
     }[method]
 
 

@@ -12,7 +12,7 @@ import pytest
 from fedsynth_lib.figures import look, save_figure, use_style
 from fedsynth_lib.interface import BadInput
 from fedsynth_lib.rows import COLUMNS, to_frame
-from fedsynth_lib.sweeps import ABLATION, BAND, Panel, sweep_panels
+from fedsynth_lib.sweeps import ABLATION, BAND, Panel, repeats, sweep_panels
 
 METHODS = ["AIM", "NaiveFLAIM", "AugFLAIM (Private)"]
 
@@ -126,6 +126,7 @@ def test_a_panel_shows_the_rows_it_asks_for(rows):
     assert curves(auc)["NaiveFLAIM"].get_ydata().tolist() == [0.8, 0.9]
     labels = [ax.get_ylabel().replace("\n", " ") for ax in (adult, magic, auc, again)]
     error = "workload error (L1, 0 to 2)"
+    assert auc.get_ylabel() == "AUC,\ngradient boosting"
     assert labels == [error, "", "AUC, gradient boosting", error]  # once in a row, and where it changes
     assert auc.get_xlabel() == "T" and len(empty) == 2 and not any(ax.axison for ax in empty)
     assert fig.get_figwidth() == 7.0
@@ -166,11 +167,31 @@ def test_the_ablation_has_five_looks_that_differ_in_greyscale():
     assert ABLATION["AugFLAIM (Private)"] == look("AugFLAIM (Private)")
 
 
+@pytest.mark.parametrize("copies", [1, 6])
+def test_long_legends_stay_inside_and_leave_the_panels_their_height(copies, tmp_path, monkeypatch):
+    monkeypatch.setenv("FEDSYNTH_HOME", str(tmp_path))
+    rows = pd.concat([made_up(name, [2, 10], [(k,), (k + 1,)]) for k, name in enumerate(ABLATION)])
+    panel = Panel("adult", "rounds", flat="a long name of what the horizontal lines are")
+    fig = sweep_panels(rows, [panel] * copies, looks=ABLATION)
+    save_figure(fig, "w_fig2", profile="quick", data="real", note=f"100 clients, p = 0.1, epsilon 5. {BAND}")
+    box = fig.legends[0].get_window_extent()
+    assert box.x0 >= -1 and box.x1 <= fig.bbox.width + 1 and box.y1 <= fig.bbox.height + 1
+    heights = [ax.get_window_extent().height / fig.dpi for ax in fig.axes if ax.axison]
+    assert min(heights) > 0.85 and max(ax.title.get_window_extent().y1 for ax in fig.axes) < box.y0 + 1
+
+
 def test_counts_with_gaps_are_numbers_too():
     rows = made_up("AIM", [0, 0, 0], [(0.1,), (0.2,), (0.4,)])
     rows["n_clients"] = pd.array([5, 10, pd.NA], dtype="Int64")
     drawn = curves(sweep_panels(rows, [Panel("a", "n_clients")], looks=["AIM"]).axes[0])
     assert drawn["AIM"].get_xdata().tolist() == [5, 10] and drawn["AIM, flat"].get_ydata()[0] == 0.4
+
+
+def test_repeats_are_counted_by_point(rows):
+    swept = rows.assign(detail=["T=" + str(rounds) for rounds in rows["rounds"]])
+    assert repeats(swept) == "1 to 2"
+    assert repeats(swept[swept["method"] != "AugFLAIM (Private)"]) == "2"
+    assert repeats(swept[swept["seed"] == 0]) == "1"
 
 
 def test_the_figure_saves_the_same_bytes_twice(rows, tmp_path, monkeypatch):

@@ -16,10 +16,13 @@ from fedsynth_lib import plots, settings, teaching
 from fedsynth_lib.figures import Look, look
 from fedsynth_lib.flower_app import Job
 from fedsynth_lib.interface import Privacy
+from fedsynth_lib.methods import aim, distaim, flaim, independent
 from fedsynth_lib.methods import bayesian_network as bn
-from fedsynth_lib.methods import distaim, flaim, independent
 from fedsynth_lib.methods.graphical_model import targets
+from fedsynth_lib.methods.marginal_state import model_of
+from fedsynth_lib.methods.model_answers import Answers
 from fedsynth_lib.metrics import fidelity
+from fedsynth_lib.metrics.workload import marginal
 from fedsynth_lib.privacy import calibrate
 from fedsynth_lib.statement import statement
 from fedsynth_lib.tables import split
@@ -75,11 +78,45 @@ def test_a_fit_goes_from_nothing_to_what_was_measured():
     exact = {(0, 1): [3, 0, 0, 1], (2,): [0, 4]}
     goals = targets((2, 2, 2), [(query, np.array(counts), 1.0) for query, counts in exact.items()], total=4)
     path = teaching.fit_path((2, 2, 2), goals, rows, rows[:1], [(0, 1), (1,)], iterations=[0, 400])
-    # Squares of 3/4, 1/4 thrice away from 1/4 and of 1/2 twice, times (4 / 1)^2, over as many cells as there are: 6.
+    # Off by 1/2, 1/4, 1/4 and 0, and twice by 1/2; the squares weigh (4 / 1)^2, and there are 6 cells.
     assert path.loc[0, "loss"] == pytest.approx(16 * (0.25 + 2 / 16 + 0.5) / 6)
     assert path.loc[0, "error"] == pytest.approx((0.5 + 0.25 + 0.25 + 0.0 + 0.25 + 0.25) / 2)
     assert path.loc[0, "NLL"] == pytest.approx(np.log(8))
     assert path.loc[400].tolist() == pytest.approx([0, 0, -np.log(3 / 4)], abs=0.02)
+
+
+def test_a_tree_of_cliques_has_the_tables_that_were_asked_for():
+    """0-1-2 measured in pairs is a chain; 3, 4, 5 hang together by a cycle, and 6 by nothing."""
+    queries = [(0, 1), (1, 2), (3, 4), (4, 5), (3, 5), (6,)]
+    graph = teaching.clique_graph((2,) * 7, "abcdefg", queries)
+    called = {frozenset(name.split("\n")) for name in graph}
+    assert called == {frozenset("ab"), frozenset("bc"), frozenset("def")}
+    ((parent, child),) = graph.edges
+    assert child.startswith("b\n") and "b" in parent
+
+
+def test_the_rounds_of_aim_are_told_as_they_were(halves):
+    train = halves[0]
+    config = aim.Config(rounds=3, num_queries=4, bins=4)
+    encoder, budget = aim.encoder(train.schema, config), Privacy(4.0, 1e-5)
+    rows, names, levels = encoder.transform(train.frame), encoder.domain.names, encoder.domain.levels
+    sigma = settings.noise_for(aim, encoder.domain, [len(rows)], config, budget)
+    steps = list(teaching.steps(Job(aim, config, encoder.domain, sigma, 4, 1), [rows]))[len(levels) - 1 :]
+    told = teaching.rounds_of(steps, rows, names, budget.delta)
+    assert len(told) == 3 and told["ε so far"].is_monotonic_increasing
+    assert told["ε so far"].iloc[-1] == pytest.approx(4.0, rel=1e-6)
+
+    known = [tuple(map(int, name.removeprefix("shares ").split(","))) for name in steps[-1].state if "shares" in name]
+    alone = set(names) if all((c,) in known for c in range(len(names))) else set()
+    assert alone and {", ".join(names[c] for c in query) for query in known} - alone <= set(told.index)
+    model = Answers(model_of(steps[-1].state))
+    triples = steps[-1].state["workload"].tolist()
+    true = [marginal(rows, levels, tuple(query)) / len(rows) for query in triples]
+    away = [np.abs(model(tuple(query)).ravel() - shares).sum() for query, shares in zip(triples, true, strict=True)]
+    assert told["workload error"].iloc[-1] == pytest.approx(np.mean(away))
+    last = tuple(names.index(name) for name in told.index[-1].split(", "))
+    after = np.abs(model(last).ravel() - marginal(rows, levels, last) / len(rows)).sum()
+    assert told["error after"].iloc[-1] == pytest.approx(after)
 
 
 def test_three_settings_are_the_runs_of_settings(halves):

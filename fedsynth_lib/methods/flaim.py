@@ -11,7 +11,7 @@ client's own counts where no other chose the same. With `penalty="true"` every c
 import numpy as np
 
 from fedsynth_lib import secure_sum
-from fedsynth_lib.interface import Arrays, Charge, Domain, Noise, Update
+from fedsynth_lib.interface import Arrays, BadInput, Charge, Domain, Noise, Update
 from fedsynth_lib.methods import marginal_state
 from fedsynth_lib.methods.flaim_client import client_step, true_heterogeneity
 from fedsynth_lib.methods.flaim_plan import Config, doses, each_round, one_way_again, phases, plan, schedule
@@ -40,7 +40,11 @@ ADVERSARY = (
 
 
 def start(domain: Domain, config: Config, rng: np.random.Generator) -> Arrays:
-    return marginal_state.start(domain, config)
+    state = marginal_state.start(domain, config)
+    choices = len(candidates_in(state).queries) - len(domain.names) * config.filter_one_way
+    if config.local_steps > choices:
+        raise BadInput(f"local_steps is {config.local_steps}, but there are only {choices} marginals to choose from.")
+    return state
 
 
 def broadcast(state: Arrays, config: Config) -> Arrays:

@@ -71,8 +71,9 @@ def ready(
         remaining = budget - float(state["spent"])
         last = last or remaining <= 2 * rho([measuring("", sigma, each.measured), choosing(choice, each.selected)])
         if last:
-            sigma = np.sqrt((each.measured - again) / (2 * config.measure_share * remaining))
-            choice = np.sqrt(each.selected / (2 * (1 - config.measure_share) * remaining))
+            share = config.measure_share if each.selected else 1.0
+            sigma = np.sqrt((each.measured - again) / (2 * share * remaining))
+            choice = np.sqrt(each.selected / (2 * (1 - share) * remaining)) if each.selected else choice
     return {**state, "sigma": np.array(sigma), "choice_noise": np.array(choice), "last": np.array(last)}
 
 

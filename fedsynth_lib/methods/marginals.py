@@ -62,6 +62,8 @@ class Config:
             raise BadInput(f"participation is {self.participation}: give a chance above 0 and up to 1.")
         if not 0 < self.measure_share < 1:
             raise BadInput(f"measure_share is {self.measure_share}: give a part between 0 and 1.")
+        if self.num_queries < 1:
+            raise BadInput(f"num_queries is {self.num_queries}: a workload needs at least one query.")
 
 
 def encoder(schema: Schema, config: Config) -> EqualWidthBins:
@@ -126,6 +128,10 @@ def workload_of(domain: Domain, config: Config) -> np.ndarray:
             if name not in place:
                 raise BadInput(f"the workload names the column {name!r}; the table has {', '.join(domain.names)}.")
         chosen = tuple(tuple(sorted({place[name] for name in query})) for query in config.workload)
+    if max(map(len, chosen)) < 2:
+        raise BadInput(
+            "the workload names single columns only, which are measured anyway: name two or more in a query."
+        )
     limit = config.max_megabytes * MEGABYTE
     if not any(model_bytes(domain.levels, [query]) <= limit for query in closure(chosen) if len(query) > 1):
         raise BadInput(f"max_megabytes is {config.max_megabytes:g}: no marginal of the workload fits; raise it.")
