@@ -205,10 +205,10 @@ def _axis(ax: Axes, panel: Panel, values: pd.Series) -> None:
         return
     place = np.log(swept) if panel.log else swept
     place = (place - place[0]) / (np.ptp(place) or 1)
-    ticks = [0]
+    texts, ticks = [f"{value:g}" for value in swept], [0]
     for number in range(1, len(swept)):
-        if place[number] - place[ticks[-1]] >= 0.12:
+        if place[number] - place[ticks[-1]] >= 0.05 + 0.015 * (len(texts[number]) + len(texts[ticks[-1]])):
             ticks.append(number)
     ticks[-1 if len(ticks) > 1 else 1 :] = [len(swept) - 1] if len(swept) > 1 else []  # both ends have one
     ax.xaxis.set_minor_locator(NullLocator())
-    ax.set_xticks(swept[ticks], [f"{value:g}" for value in swept[ticks]])
+    ax.set_xticks(swept[ticks], [texts[number] for number in ticks])

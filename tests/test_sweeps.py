@@ -1,5 +1,7 @@
 """What sweep panels draw: every mean where it belongs, bands of two standard errors, and a legend that tells all."""
 
+from itertools import pairwise
+
 import matplotlib
 
 matplotlib.use("Agg")
@@ -154,6 +156,12 @@ def test_ticks_keep_a_distance_and_both_ends():
     fig = sweep_panels(made_up("AIM", rounds, [(0.1,)] * 7), [Panel("a", "rounds")], looks=["AIM"])
     assert [tick.get_text() for tick in fig.axes[0].get_xticklabels()] == ["1", "50", "100"]
     assert fig.axes[0].get_xticks().tolist() == [1, 50, 100]
+    skews = [0.01, 0.025, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 0.9, 0.99]
+    three = [Panel("a", "rounds", log=True)] * 3
+    fig = sweep_panels(made_up("AIM", skews, [(0.1,)] * 10), three, looks=["AIM"])
+    fig.canvas.draw()
+    boxes = [tick.get_window_extent() for tick in fig.axes[0].get_xticklabels()]
+    assert len(boxes) > 3 and all(one.x1 + 2 < other.x0 for one, other in pairwise(boxes))
     fig = sweep_panels(made_up("AIM", [7], [(0.1,)]), [Panel("a", "rounds", log=True)], looks=["AIM"])
     assert fig.axes[0].get_xticks().tolist() == [7]
 
