@@ -1,8 +1,8 @@
 """Junction trees: the structure on which a graphical model is exact, and how large it would be.
 
-Columns that appear together in a measured marginal are neighbours. Eliminating columns one after the other,
-cheapest clique first, triangulates that graph; the maximal cliques, joined where they share most columns,
-form one tree for every connected part of the graph (Koller and Friedman 2009, chapters 9 and 10).
+Columns that appear together in a measured marginal are neighbours. Eliminating columns one after the other, each time
+joining all neighbours of the one that goes, triangulates that graph; the maximal cliques, joined where they share
+most columns, form one tree for every connected part of the graph (Koller and Friedman 2009, chapters 9 and 10).
 """
 
 from collections.abc import Iterable
@@ -66,25 +66,32 @@ def _part_cells(levels: Levels, queries: frozenset[Query]) -> int:
 
 @lru_cache(maxsize=10_000)
 def _cliques(levels: Levels, queries: frozenset[Query]) -> tuple[frozenset[int], ...]:
-    """Maximal cliques of a triangulation: by smallest clique or by fewest new neighbours, whichever is smaller."""
+    """Maximal cliques of the smallest of three triangulations."""
 
     def cells(cliques: Iterable[frozenset[int]]) -> int:
         return sum(prod(levels[c] for c in clique) for clique in cliques)
 
-    return min((_triangulate(levels, queries, fill) for fill in (False, True)), key=cells)
+    return min((_triangulate(levels, queries, rule) for rule in ("fill", "rest", "clique")), key=cells)
 
 
-def _triangulate(levels: Levels, queries: frozenset[Query], by_fill: bool) -> tuple[frozenset[int], ...]:
-    """Greedy elimination; ties go to the smaller clique, then to the lower column."""
+def _triangulate(levels: Levels, queries: frozenset[Query], rule: str) -> tuple[frozenset[int], ...]:
+    """Greedy elimination by one of three rules; ties go to the smaller table of the neighbours, then the lower column.
+
+    fill: the column whose neighbours lack the fewest links, each counting as the product of its levels.
+    rest: one whose neighbours lack none, or else the smallest table of the neighbours. clique: the smallest clique.
+    """
     near: dict[int, set[int]] = {}
     for query in queries:
         for column in query:
             near.setdefault(column, set()).update(c for c in query if c != column)
 
-    def cost(column: int) -> tuple:
-        size = levels[column] * prod(levels[c] for c in near[column])
-        missing = sum(len(near[column] - near[c]) - 1 for c in near[column]) if by_fill else 0
-        return (missing, size, column)
+    def cost(column: int) -> tuple[int, int, int]:
+        around = near[column]
+        rest = prod(levels[c] for c in around)
+        if rule == "clique":
+            return levels[column] * rest, rest, column
+        fill = sum(levels[a] * levels[b] for a in around for b in around - near[a] if a != b)
+        return fill if rule == "fill" else fill > 0, rest, column
 
     costs, cliques = {column: cost(column) for column in near}, []
     while near:
@@ -96,8 +103,7 @@ def _triangulate(levels: Levels, queries: frozenset[Query], by_fill: bool) -> tu
         for c in around:
             near[c] |= around
             near[c] -= {c, column}
-        changed = around.union(*(near[c] for c in around)) if by_fill else around
-        costs |= {c: cost(c) for c in changed}
+        costs |= {c: cost(c) for c in around.union(*(near[c] for c in around))}
     return tuple(cliques)
 
 
