@@ -214,7 +214,7 @@ def test_a_perfect_fit_and_a_table_of_one_cell_end_quietly():
     """Where the slope is nil the step doubles for ever; where a total cannot be met the potentials must not drift."""
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        even = estimate(Model((2,)), {(0,): Target(np.full(2, 0.5), 10.0)}, iterations=3000, to_noise=False)
+        even = estimate(Model((2,)), {(0,): Target(np.full(2, 0.4), 10.0)}, iterations=3000, to_noise=False)
         alone = {(0,): Target(np.array([0.9]), 10.0), (1,): Target(np.array([0.2, 0.9]), 10.0)}
         model = estimate(Model((1, 2)), alone, iterations=3000, to_noise=False)
     np.testing.assert_allclose(joint(even)[0], [0.5, 0.5], rtol=0, atol=1e-12)

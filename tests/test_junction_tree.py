@@ -118,19 +118,18 @@ def test_a_chordal_graph_gets_no_further_edges(seed):
     assert model_bytes(levels, edges) == 8 * cells(levels, maximal)
 
 
-def test_size_is_near_the_least_of_all_elimination_orders():
-    """Greedy elimination against all 720 orders of six columns: the least where it fails is missed by little."""
-    ratios = []
+@pytest.mark.parametrize("highest", [7, 40])
+def test_size_is_the_least_of_all_elimination_orders_of_six_columns(highest):
+    """Greedy rules may miss it on larger graphs; on 60 random ones of up to six columns, all 720 orders do no better."""
     for seed in range(60):
-        levels, queries = random_set(seed, most=6, width=2, lowest=2)
+        levels, queries = random_set(seed, most=6, width=2, lowest=2, highest=highest)
         graph = graph_of(queries)
         best = min(cells(levels, eliminate(graph, order)) for order in permutations(graph))
-        ratios.append(model_bytes(levels, queries) / (8 * best))
-    assert min(ratios) == 1 and max(ratios) <= 1.25 and np.mean(np.array(ratios) == 1) >= 0.9
+        assert model_bytes(levels, queries) == 8 * best
 
 
 def test_size_against_that_of_mbi():
-    """Sets of 5 to 24 candidates of the works' workload on binned Adult: never larger, less than 0.7 of it on average."""
+    """Sets of 5 to 24 candidates of the works' workload on binned Adult: never larger, on average less than 0.7 of it."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         from mbi import Domain
