@@ -133,7 +133,7 @@ def download(url: str, folder: Path, file: File) -> Path:
     part = folder / f"{remote_name}.part"
     with _locked(part) as stream:
         if target.is_file():  # another process was faster
-            part.unlink()
+            part.unlink(missing_ok=True)
             return target
         resumed = _receive(url, stream, f"{folder.name}/{remote_name}")
         stream.flush()

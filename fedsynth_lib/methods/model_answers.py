@@ -147,10 +147,8 @@ def _deal(weights: np.ndarray, given: np.ndarray, rng: np.random.Generator) -> n
     """For each row a column of `weights` with chances in the ratio of line `given`, by systematic sampling per line."""
     order = np.lexsort((rng.random(len(given)), given))  # by line, at random within it
     lines, start, size = np.unique(given[order], return_index=True, return_counts=True)
-    chosen = weights[lines]
-    ends = np.cumsum(chosen, axis=1)
-    sums = ends[:, -1:]
-    ends = np.where(sums > 0, ends / np.where(sums > 0, sums, 1), np.arange(1, ends.shape[1] + 1) / ends.shape[1])
+    ends = np.cumsum(weights[lines], axis=1)
+    ends /= ends[:, -1:]  # a line that was drawn has mass
     group = np.repeat(np.arange(len(lines)), size)
     ranks = np.arange(len(given)) - start[group] + rng.random(len(lines))[group]
     places = np.minimum(group + ranks / size[group], np.nextafter(group + 1.0, 0))  # never in the next line
