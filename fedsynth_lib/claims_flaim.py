@@ -74,11 +74,12 @@ def _table(runs, methods, x, values, needed=(), statistic="mean", **setting) -> 
     found = pd.DataFrame({method: _series(runs, method, x, statistic, **setting) for method in methods})
     found = found.reindex([value for value in values if value in found.index or value in needed])
     if found.empty or found.isna().any(axis=None):
-        gaps = [
-            f"{name} at {x} {_words(found.index[found[name].isna()])}" for name in found if found[name].isna().any()
-        ]
+        where = {name: _words(found.index[found[name].isna()]) for name in found}
+        if len(set(where.values())) == 1:  # the same for all
+            where = {", ".join(methods): where[methods[0]] or "any value"}
+        gaps = [f"{name} at {x} {gap}" for name, gap in where.items() if gap]
         shared = [f"{name} {value}" for name, value in {**DEFAULTS, **setting}.items() if name != x and value]
-        raise Missing(f"rows are missing: {'; '.join(gaps) or f'all by {x}'} ({', '.join(shared)})")
+        raise Missing(f"rows are missing: {'; '.join(gaps)} ({', '.join(shared)})")
     return found
 
 

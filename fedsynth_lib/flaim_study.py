@@ -26,7 +26,7 @@ from fedsynth_lib.metrics.workload import closure, workload_errors
 from fedsynth_lib.partition import Parts, split_clients
 from fedsynth_lib.registry import REGISTRY, view_bins
 from fedsynth_lib.rows import Row
-from fedsynth_lib.tables import Table, load_table, split
+from fedsynth_lib.tables import Table, available, load_table, split
 
 WORK, DELTA, CLIENTS = "maddock2024", 1e-5, 100
 SPLIT_SEED, PARTITION_SEED = 571, 1034  # the work's own [code]
@@ -208,6 +208,19 @@ def unpacked(rows: pd.DataFrame) -> pd.DataFrame:
         measure_share=number(r"r=([\d.]+)", 0.9),
         estimator=np.where(rows["detail"].str.endswith("ours"), "ours", "published"),
     )
+
+
+def reachable(datasets: Sequence[str]) -> list[str]:
+    """Those of the tables that can be had here, real or as a stand-in; prints which are left out."""
+    found = []
+    for name in datasets:
+        try:
+            if available(name).state not in ("raw", "mirror", "standin"):
+                load_table(name, work=WORK)  # fetches it, or takes the stand-in
+            found.append(name)
+        except BadInput:
+            print(f"{name} is left out: neither the table nor a stand-in for it can be had here.")
+    return found
 
 
 def cells(datasets: Sequence[str], methods: Sequence[str], seeds: int, **lists: Any) -> list[dict]:

@@ -129,7 +129,7 @@ def test_size_is_the_least_of_all_elimination_orders_of_six_columns(highest):
 
 
 def test_size_against_that_of_mbi():
-    """Sets of 5 to 24 candidates of the workload on binned Adult: never larger, on average 0.63 of it or less."""
+    """Sets of 5 to 24 candidates of the workload on binned Adult: never larger, on average 0.63 of it."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         from mbi import Domain
