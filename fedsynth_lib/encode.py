@@ -1,4 +1,4 @@
-"""How a method sees a table: equal-width bins, one-hot columns, label codes.
+"""How a method sees a table: equal-width bins, places in the declared range, one-hot columns, label codes.
 
 An encoder is made from the declared schema alone. It never looks at rows, so nothing
 about them can leak through its edges or its levels (see `bins_from_rows` for the
@@ -90,6 +90,43 @@ class EqualWidthBins:
                 values[column.name] = rng.integers(first[codes], last[codes], endpoint=True)
             else:
                 values[column.name] = _uniform(self.edges[column.name], codes, rng)
+        return pd.DataFrame(values)
+
+
+@dataclass(frozen=True)
+class UnitRange:
+    """Numeric columns as their place in the declared range, from 0 to 1; categorical ones as codes.
+
+    The domain gives a numeric column 0 levels.
+    """
+
+    schema: Schema
+
+    @cached_property
+    def domain(self) -> Domain:
+        return Domain(tuple(self.schema.names), tuple(len(column.categories) for column in self.schema.columns))
+
+    def transform(self, frame: pd.DataFrame) -> np.ndarray:
+        """Float64 (rows, columns); BadInput for what the schema does not declare."""
+        _check_columns(frame, self.schema)
+        rows = np.empty((len(frame), len(self.schema.columns)))
+        for j, column in enumerate(self.schema.columns):
+            if column.kind == "categorical":
+                rows[:, j] = _category_codes(frame, column)
+            else:
+                rows[:, j] = (_numbers_in_range(frame, column) - column.low) / (column.high - column.low)
+        return rows
+
+    def inverse(self, rows: np.ndarray, rng: np.random.Generator) -> pd.DataFrame:
+        """Values with the schema's types: what lies outside of the range is moved to its end, integers are rounded."""
+        values = {}
+        for numbers, column in zip(np.asarray(rows).T, self.schema.columns, strict=True):
+            if column.kind == "categorical":
+                codes, categories = numbers.astype(np.intp), list(column.categories)
+                values[column.name] = pd.Categorical.from_codes(codes, categories=categories)
+                continue
+            scaled = np.clip(column.low + (column.high - column.low) * numbers, column.low, column.high)
+            values[column.name] = np.rint(scaled).astype(np.int64) if column.integer else scaled
         return pd.DataFrame(values)
 
 

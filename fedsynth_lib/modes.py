@@ -13,7 +13,7 @@ from scipy.special import betaln, digamma, gammaln, logsumexp
 
 from fedsynth_lib.interface import BadInput
 
-FLOOR = 1e-6  # added to every variance, as scikit-learn does
+FLOOR = 1e-6  # added to every variance, scikit-learn's default
 TINY = 10 * np.finfo(float).eps
 
 
@@ -55,21 +55,26 @@ def restore(mode: np.ndarray, distance: np.ndarray, mixture: Mixture) -> np.ndar
     return mixture.means[mode] + 4 * mixture.deviations[mode] * distance
 
 
-def start_by_k_means(values: np.ndarray, modes: int, *, seed: int) -> Mixture:
+def start_by_k_means(values: np.ndarray, modes: int, *, seed: int, floor: float = FLOOR) -> Mixture:
     """A mixture from the clusters of k-means; fewer modes where there are fewer distinct values."""
     distinct, counts = np.unique(_numbers(values), return_counts=True)
     owner = _clusters(distinct, counts, modes, seed)
-    return _from_shares(distinct, counts, np.eye(owner.max() + 1)[owner])
+    return _from_shares(distinct, counts, np.eye(owner.max() + 1)[owner], floor)
 
 
-def fit(values: np.ndarray, start: Mixture, *, iterations: int = 100, tolerance: float = 1e-3) -> Mixture:
-    """Expectation maximisation from `start` until the mean log-likelihood gains less than `tolerance`."""
+def fit(
+    values: np.ndarray, start: Mixture, *, iterations: int = 100, tolerance: float = 1e-3, floor: float = FLOOR
+) -> Mixture:
+    """Expectation maximisation from `start` until the mean log-likelihood gains less than `tolerance`.
+
+    floor: added to every variance, in squared units of the values.
+    """
     distinct, counts = np.unique(_numbers(values), return_counts=True)
     mixture, before = start, -np.inf
     for _ in range(iterations):
         joint = mixture.log_density(distinct)
         likelihood = logsumexp(joint, axis=1)
-        mixture = _from_shares(distinct, counts, np.exp(joint - likelihood[:, None]))
+        mixture = _from_shares(distinct, counts, np.exp(joint - likelihood[:, None]), floor)
         now = float(counts @ likelihood / counts.sum())
         if now - before < tolerance:
             break
@@ -80,26 +85,33 @@ def fit(values: np.ndarray, start: Mixture, *, iterations: int = 100, tolerance:
 def fit_variational(
     values: np.ndarray,
     *,
+    counts: np.ndarray | None = None,
     modes: int = 10,
     concentration: float = 0.001,
     iterations: int = 100,
     tolerance: float = 1e-3,
     least_weight: float = 0.0,
+    floor: float = FLOOR,
     seed: int,
 ) -> Mixture:
     """Variational mixture with a Dirichlet process prior on the weights (Blei and Jordan 2006), from a k-means start.
 
+    counts: how often each of the values occurs, which are then taken as different; once each by default.
     least_weight: modes with less are left out, and the weights of the others scaled up.
+    floor: added to every variance, in squared units of the values.
     """
-    distinct, counts = np.unique(_numbers(values), return_counts=True)
+    if counts is None:
+        distinct, counts = np.unique(_numbers(values), return_counts=True)
+    else:
+        distinct = _numbers(values)
     total = counts.sum()
     centre = float(counts @ distinct / total)
-    spread = float(counts @ (distinct - centre) ** 2 / max(total - 1, 1)) or FLOOR
+    spread = float(counts @ (distinct - centre) ** 2 / max(total - 1, 1)) or floor
     owner = _clusters(distinct, counts, modes, seed)
     shares = np.eye(owner.max() + 1)[owner]
     bound, log_shares = -np.inf, shares
     for turn in range(iterations + 1):
-        held, means, variances = _moments(distinct, counts, shares)
+        held, means, variances = _moments(distinct, counts, shares, floor)
         first, second = 1 + held, concentration + np.append(np.cumsum(held[::-1])[-2::-1], 0)
         precision, freedom = 1 + held, 1 + held  # priors: one pseudo-observation each, at the column's mean and spread
         offset = means - centre
@@ -125,13 +137,24 @@ def fit_variational(
     return Mixture(weights[keep] / weights[keep].sum(), means[keep], np.sqrt(scale[keep]))
 
 
+def padded(mixture: Mixture, modes: int) -> Mixture:
+    """The same density with `modes` modes: the heaviest is cut into two equal halves until there are as many."""
+    weights, means, deviations = mixture.weights, mixture.means, mixture.deviations
+    while len(weights) < modes:
+        heaviest = np.argmax(weights)
+        weights = np.append(weights, weights[heaviest] / 2)
+        weights[heaviest] /= 2
+        means, deviations = np.append(means, means[heaviest]), np.append(deviations, deviations[heaviest])
+    return Mixture(weights, means, deviations)
+
+
 def average(mixtures: Sequence[Mixture]) -> Mixture:
     """Plain means of weights, means and variances of mixtures with equally many modes, each sorted by its means first.
 
     leitner2023, algorithm 4.1: unweighted over clients.
     """
     if len({len(mixture.weights) for mixture in mixtures}) != 1:
-        raise BadInput("clients have mixtures of different sizes: a client has fewer distinct values than modes.")
+        raise BadInput("clients have mixtures of different sizes: bring them to the same with `padded`.")
     aligned = [mixture.by_mean() for mixture in mixtures]
     weights, means, variances = (
         np.mean([part(mixture) for mixture in aligned], axis=0)
@@ -155,14 +178,16 @@ def _clusters(distinct: np.ndarray, counts: np.ndarray, modes: int, seed: int) -
     return estimator.fit_predict(distinct[:, None], sample_weight=counts)
 
 
-def _moments(distinct: np.ndarray, counts: np.ndarray, shares: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _moments(
+    distinct: np.ndarray, counts: np.ndarray, shares: np.ndarray, floor: float
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Number of values, mean and variance of each mode, values belonging to modes by `shares` (values, modes)."""
     held = counts @ shares + TINY
     means = (counts * distinct) @ shares / held
     spread = (distinct[:, None] - means) ** 2
-    return held, means, (counts[:, None] * shares * spread).sum(axis=0) / held + FLOOR
+    return held, means, (counts[:, None] * shares * spread).sum(axis=0) / held + floor
 
 
-def _from_shares(distinct: np.ndarray, counts: np.ndarray, shares: np.ndarray) -> Mixture:
-    held, means, variances = _moments(distinct, counts, shares)
+def _from_shares(distinct: np.ndarray, counts: np.ndarray, shares: np.ndarray, floor: float) -> Mixture:
+    held, means, variances = _moments(distinct, counts, shares, floor)
     return Mixture(held / held.sum(), means, np.sqrt(variances))

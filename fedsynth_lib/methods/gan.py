@@ -61,11 +61,14 @@ class Layout:
 
 
 class Residual(nn.Module):
-    """Linear, batch normalisation, ReLU; the input is kept beside the output."""
+    """Linear, batch normalisation, ReLU; the input is kept beside the output.
+
+    Rows are normalised by their batch, in training and in sampling: clients then share no running statistics.
+    """
 
     def __init__(self, inputs: int, outputs: int):
         super().__init__()
-        self.linear, self.norm = nn.Linear(inputs, outputs), nn.BatchNorm1d(outputs)
+        self.linear, self.norm = nn.Linear(inputs, outputs), nn.BatchNorm1d(outputs, track_running_stats=False)
 
     def forward(self, x: Tensor) -> Tensor:
         return torch.cat([torch.relu(self.norm(self.linear(x))), x], dim=1)

@@ -1,0 +1,28 @@
+"""Central DP-CTGAN (Rosenblatt et al. 2020, SmartNoise; the baseline of leitner2023), by default private end to end."""
+
+from dataclasses import dataclass
+
+from fedsynth_lib.methods import ctgan, dp_fed_ctgan
+from fedsynth_lib.methods.ctgan import (
+    broadcast,
+    client_step,
+    encoder,
+    plan,
+    sample,
+    schedule,
+    server_step,
+    start,
+)
+
+__all__ = ["broadcast", "client_step", "encoder", "plan", "sample", "schedule", "server_step", "start"]
+
+VERSION = ctgan.VERSION
+
+
+@dataclass(frozen=True)
+class Config(dp_fed_ctgan.Config):
+    generator_decay: float = 1e-6
+    discriminator_decay: float = 1e-6
+
+
+AS_PUBLISHED = {"encoding": "variational", "sampling": "by_condition"}

@@ -1,0 +1,215 @@
+"""Training of the two networks of the CTGAN family: ordinary steps, and private ones (leitner2023, algorithm 4.2)."""
+
+from collections.abc import Iterator
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn import functional
+from torch.nn.utils import parameters_to_vector, vector_to_parameters
+
+from fedsynth_lib.dp_sgd import Tape, poisson_batches
+from fedsynth_lib.interface import Arrays, Noise
+from fedsynth_lib.methods import gan, gan_plan
+from fedsynth_lib.methods.gan import Layout
+from fedsynth_lib.methods.gan_plan import Settings
+from fedsynth_lib.methods.gan_sampling import Conditions, LocalRows
+
+NETWORKS = ("generator", "discriminator")
+
+
+class Pair:
+    """Generator and discriminator with their optimisers, from and to flat arrays."""
+
+    def __init__(self, layout: Layout, config: Settings, device: torch.device):
+        self.layout, self.config, self.device = layout, config, device
+        inputs = layout.width + layout.condition_width
+        self.generator = gan.generator(config.noise_width + layout.condition_width, layout.width, config.hidden).to(
+            device
+        )
+        self.discriminator = gan.discriminator(inputs * config.pac, config.hidden).to(device)
+        rates = {"generator": config.generator_rate, "discriminator": config.discriminator_rate}
+        decays = {"generator": config.generator_decay, "discriminator": config.discriminator_decay}
+        self.optimisers = {
+            name: torch.optim.Adam(
+                getattr(self, name).parameters(), lr=rates[name], betas=(0.5, 0.9), weight_decay=decays[name]
+            )
+            for name in NETWORKS
+        }
+
+    def parameters(self) -> Arrays:
+        return {
+            name: parameters_to_vector(getattr(self, name).parameters()).detach().cpu().numpy() for name in NETWORKS
+        }
+
+    def load(self, arrays: Arrays) -> None:
+        for name in NETWORKS:
+            vector_to_parameters(torch.tensor(arrays[name], device=self.device), getattr(self, name).parameters())
+
+    def moments(self, name: str) -> Arrays:
+        """Adam's state of a network as arrays; empty before its first step."""
+        states = self.optimisers[name].state
+        kept = [states[parameter] for parameter in getattr(self, name).parameters() if parameter in states]
+        if not kept:
+            return {}
+        flat = {k: torch.cat([each[k].flatten() for each in kept]).cpu().numpy() for k in ("exp_avg", "exp_avg_sq")}
+        return {f"{name}.{key}": values for key, values in flat.items()} | {
+            f"{name}.step": kept[0]["step"].cpu().numpy()
+        }
+
+    def load_moments(self, name: str, arrays: Arrays) -> None:
+        if f"{name}.step" not in arrays:
+            return
+        start = 0
+        for parameter in getattr(self, name).parameters():
+            state, size = {"step": torch.tensor(arrays[f"{name}.step"])}, parameter.numel()
+            for key in ("exp_avg", "exp_avg_sq"):
+                part = arrays[f"{name}.{key}"][start : start + size]
+                state[key] = torch.tensor(part, device=self.device).reshape(parameter.shape)
+            self.optimisers[name].state[parameter] = state
+            start += size
+
+    def imagine(self, condition: Tensor) -> tuple[Tensor, Tensor]:
+        """(raw output, row) of the generator for each condition."""
+        noise = torch.randn(len(condition), self.config.noise_width, device=self.device)
+        raw = self.generator(torch.cat([noise, condition], dim=1))
+        return raw, gan.squash(raw, self.layout)
+
+    def judge(self, rows: Tensor, condition: Tensor) -> Tensor:
+        """Logits of being real, one for each `pac` rows."""
+        return self.discriminator(gan.side_by_side(torch.cat([rows, condition], dim=1), self.config.pac)).squeeze(1)
+
+    def step(self, name: str, loss: Tensor) -> None:
+        self.optimisers[name].zero_grad(set_to_none=True)
+        loss.backward()
+        self.optimisers[name].step()
+
+    def generator_step(self, conditions: Conditions, column: Tensor, category: Tensor) -> None:
+        """One step of the generator; it sees no row, only the discriminator."""
+        condition = conditions.one_hot(column, category)
+        raw, rows = self.imagine(condition)
+        scores = self.judge(rows, condition)
+        loss = -scores.mean() if self.config.loss == "wasserstein" else functional.softplus(-scores).mean()
+        if self.config.condition_weight and self.layout.categories:
+            loss = loss + self.config.condition_weight * missed(raw, self.layout, conditions, column, category)
+        self.step("generator", loss)
+
+    def discriminator_step(self, real: Tensor, condition: Tensor) -> None:
+        """One ordinary step of the discriminator."""
+        with torch.no_grad():
+            _, fake = self.imagine(condition)
+        scores, imagined = self.judge(real, condition), self.judge(fake, condition)
+        if self.config.loss == "wasserstein":
+            loss = imagined.mean() - scores.mean() + self.config.penalty * self._slope(real, fake, condition)
+        else:
+            loss = functional.softplus(-scores).mean() + functional.softplus(imagined).mean()
+        self.step("discriminator", loss)
+
+    def private_step(
+        self,
+        real: tuple[Tensor, Tensor],
+        fake: tuple[Tensor, Tensor],
+        *,
+        noise: Noise | None,
+        expected: float,
+        coins: torch.Generator,
+    ) -> None:
+        """One step of the discriminator on pairs of a real and an imagined (row, condition), clipped pair by pair.
+
+        A pair must depend on no other pair's record; then one record moves the sum of gradients by at most `clip`.
+        expected: pairs in a batch on average, a constant that the sum is divided by.
+        """
+        with Tape(self.discriminator) as tape:
+            scores = self.judge(*(torch.cat(parts) for parts in zip(real, fake, strict=True)))
+            truth = torch.arange(len(scores), device=self.device) < len(real[0])
+            tape.backward(
+                functional.softplus(torch.where(truth, -scores, scores)),
+                num_records=len(real[0]),
+                clip=self.config.clip,
+                noise_multiplier=0.0 if noise is None else noise.multiplier,
+                expected_records=expected,
+                generator=coins,
+            )
+        self.optimisers["discriminator"].step()
+
+    def _slope(self, real: Tensor, fake: Tensor, condition: Tensor) -> Tensor:
+        """Gradient penalty (Gulrajani et al. 2017): how far from 1 the slope is between real and imagined rows."""
+        groups = len(real) // self.config.pac
+        share = torch.rand(groups, 1, 1, device=self.device).expand(-1, self.config.pac, 1).reshape(-1, 1)
+        between = torch.cat([share * real + (1 - share) * fake, condition], dim=1).requires_grad_()
+        scores = self.judge(between[:, : self.layout.width], between[:, self.layout.width :])
+        slope = torch.autograd.grad(scores.sum(), between, create_graph=True)[0]
+        return ((slope.reshape(groups, -1).norm(dim=1) - 1) ** 2).mean()
+
+
+def missed(raw: Tensor, layout: Layout, conditions: Conditions, column: Tensor, category: Tensor) -> Tensor:
+    """Mean cross entropy between the asked category and the generator's block of that column."""
+    logits = raw[:, layout.first_category :]
+    index = layout.padded[len(layout.modes) :].to(raw.device)[column] - (layout.first_category - layout.numbers)
+    blocks = torch.where(index >= 0, logits.gather(1, index.clamp_min(0)), -torch.inf)
+    return functional.cross_entropy(blocks, category)
+
+
+def train(
+    pair: Pair, local: LocalRows, conditions: Conditions, config: Settings, noise: Noise | None, steps: int
+) -> None:
+    """`steps` steps of the discriminator, and one of the generator after every `critic_steps` of them.
+
+    conditions: of the generator, and with sampling 'by_condition' of the rows as well. noise: of private training;
+    None trains without, though clipped where the settings say so. With generator_at 'server' it stays as it is.
+    """
+    batch, expected = config.batch, gan_plan.rate(len(local.codes), config) * len(local.codes)
+    turns = -(-steps // config.critic_steps)
+    asked = conditions.draw(turns, batch)
+    coins = torch.Generator(pair.device).manual_seed(int(noise.rng.integers(2**63)) if noise else 0)
+    private = {"noise": noise, "coins": coins, "expected": expected if config.sampling == "poisson" else batch}
+    if config.sampling == "poisson":
+        feed = poisson_pairs(pair, local, conditions, expected, steps, noise)
+    else:
+        feed = matching_rows(local, conditions, steps, batch)
+    for step in range(steps):
+        if config.sampling == "poisson":
+            pair.private_step(*next(feed), **private)
+        elif config.private:
+            real = next(feed)
+            with torch.no_grad():
+                fake = pair.imagine(real[1])[1], real[1]
+            pair.private_step(real, fake, **private)
+        else:
+            pair.discriminator_step(*next(feed))
+        if (step + 1) % config.critic_steps == 0 and config.generator_at == "client":
+            turn = step // config.critic_steps
+            pair.generator_step(conditions, asked[0][turn], asked[1][turn])
+
+
+def matching_rows(local: LocalRows, conditions: Conditions, steps: int, batch: int) -> Iterator[tuple[Tensor, Tensor]]:
+    """Training by sampling: (rows, conditions) of each batch, rows drawn among those that meet the condition."""
+    columns, categories = conditions.draw(steps, batch)
+    picks = local.matching(columns, categories)
+    for step in range(steps):
+        yield local.encoded[picks[step]], conditions.one_hot(columns[step], categories[step])
+
+
+def poisson_pairs(
+    pair: Pair, local: LocalRows, conditions: Conditions, expected: float, steps: int, noise: Noise | None
+) -> Iterator[tuple[tuple[Tensor, Tensor], tuple[Tensor, Tensor]]]:
+    """Pairs of each batch: ((real rows, conditions read off them), (imagined rows, their own conditions)).
+
+    Every row is in a batch by its own coin, from the noise's stream: amplification rests on its being secret. Imagined
+    rows come from no record's condition, and from one generator batch of fixed size, since batch normalisation would
+    carry one record's condition, or its mere presence, into all other pairs. They are exchangeable, so that it does not
+    matter which of them a record meets. (A batch of more than nine deviations above the mean would meet some twice.)
+    """
+    rows, fixed = len(local.codes), int(expected + 9 * np.sqrt(expected)) + 9
+    rng = noise.rng if noise else np.random.default_rng(int(torch.randint(2**62, ())))
+    batches = list(poisson_batches(rows, min(1.0, expected / rows), steps, rng=rng))
+    picks = torch.from_numpy(np.concatenate(batches)).to(pair.device)
+    column = torch.randint(max(local.codes.shape[1], 1), picks.shape, device=pair.device)
+    category = local.codes[picks, column] if local.codes.shape[1] else column
+    sizes = [len(each) for each in batches]
+    for own, columns, categories in zip(picks.split(sizes), column.split(sizes), category.split(sizes), strict=True):
+        asked = conditions.one_hot(*conditions.draw(fixed))
+        with torch.no_grad():
+            imagined = pair.imagine(asked)[1]
+        met = torch.arange(len(own), device=pair.device) % fixed
+        yield (local.encoded[own], conditions.one_hot(columns, categories)), (imagined[met], asked[met])

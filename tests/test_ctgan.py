@@ -1,0 +1,192 @@
+"""The CTGAN family: one client is central, what is spent and disclosed, and bad settings."""
+
+from dataclasses import replace
+
+import numpy as np
+import promises
+import pytest
+
+from fedsynth_lib import settings
+from fedsynth_lib.interface import BadInput, Domain, Noise, Privacy, stream
+from fedsynth_lib.methods import METHODS, ctgan, dp_ctgan, dp_fed_ctgan, fed_ctgan, gan_plan
+from fedsynth_lib.privacy import epsilon_of
+from fedsynth_lib.schema import Schema
+from fedsynth_lib.tables import Table
+
+SMALL = {"training_rounds": 3, "local_epochs": 2, "batch": 50, "hidden": (16, 16), "noise_width": 8}
+PRIVATE = {"dp_fed_ctgan": dp_fed_ctgan, "dp_ctgan": dp_ctgan}
+
+
+def small(method, **changes):
+    return replace(method.Config(), **{**SMALL, **changes})
+
+
+def run(method, table, **options):
+    changes = {name: options.pop(name) for name in list(options) if name in gan_plan.Settings.__dataclass_fields__}
+    parts = options.pop("parts", promises.thirds(table))
+    return settings.federated(method, table, parts, config=small(method, **changes), **{"seed": 1, **options})
+
+
+@pytest.mark.parametrize("key", ["ctgan", "fedctgan", "fedtgan"])
+def test_methods_without_noise_say_so_and_refuse_a_budget(key, table):
+    statement = run(METHODS[key], table).statement
+    assert statement["epsilon"] is None and "parameters of networks trained without noise" in statement["unprotected"]
+    with pytest.raises(BadInput, match="adds no noise"):
+        run(METHODS[key], table, privacy=Privacy(1.0, 1e-5))
+
+
+@pytest.mark.parametrize("key", PRIVATE)
+def test_by_default_epsilon_covers_everything(key, table):
+    statement = run(PRIVATE[key], table, privacy=Privacy(2.0, 1e-5)).statement
+    assert not statement["unprotected"] and statement["epsilon"] == pytest.approx(2.0, abs=1e-6)
+    assert {entry["what"] for entry in statement["entries"]} == {gan_plan.HISTOGRAMS, gan_plan.GRADIENTS}
+    assert statement["sampler"] == "poisson"
+
+
+@pytest.mark.parametrize("key", PRIVATE)
+def test_as_published_the_statement_lists_what_is_unprotected(key, table):
+    method = PRIVATE[key]
+    statement = run(method, table, privacy=Privacy(2.0, 1e-5), **method.AS_PUBLISHED).statement
+    assert statement["epsilon"] is None and statement["epsilon_protected"] == pytest.approx(2.0, abs=1e-6)
+    assert set(statement["unprotected"]) == {
+        "Gaussian mixtures of numeric columns",
+        "categories that occur",
+        "conditions drawn by raw frequencies",
+        "rows and conditions drawn by raw frequencies (training by sampling)",
+    }
+
+
+def test_rounds_account_like_one_run_of_all_their_steps(table):
+    """An accountant that starts anew in every round would report the epsilon of one round."""
+    rounds = run(dp_fed_ctgan, table, training_rounds=5, privacy=Privacy(9.0, 1e-5, noise_multiplier=2.0))
+    gradients = [entry for entry in rounds.statement["entries"] if entry["what"] == gan_plan.GRADIENTS]
+    assert [(entry["count"], entry["rounds"]) for entry in gradients] == [(5 * 2 * 8, [1, 2, 3, 4, 5])]
+    from opacus.accountants import RDPAccountant
+
+    opacus = RDPAccountant()
+    opacus.history = [(2.0, 50 / 400, 80)]
+    histograms = [entry for entry in rounds.statement["entries"] if entry["what"] == gan_plan.HISTOGRAMS]
+    opacus.history.append((histograms[0]["noise_multiplier"], 1.0, 1))
+    assert rounds.statement["epsilon"] == pytest.approx(opacus.get_epsilon(1e-5), rel=0.01)
+    assert rounds.statement["epsilon"] <= opacus.get_epsilon(1e-5) * (1 + 1e-6)
+
+
+@pytest.mark.parametrize("published", [False, True])
+def test_with_a_given_noise_training_stops_before_the_budget_would_be_passed(table, published):
+    changes = dp_fed_ctgan.AS_PUBLISHED if published else {}
+    stop = {"stop_epsilon": 1.5, "stop_delta": 1e-5, "training_rounds": 200, **changes}
+    found = run(dp_fed_ctgan, table, privacy=Privacy(1.5, 1e-5, noise_multiplier=2.0), **stop)
+    done = next(entry for entry in found.statement["entries"] if entry["what"] == gan_plan.GRADIENTS)["count"]
+    spent = found.statement["epsilon_protected"]
+    charges = gan_plan.plan(2.0, Domain(tuple("abcde"), (0, 0, 2, 4, 2)), 400, small(dp_fed_ctgan, **stop))
+    assert spent <= 1.5 and epsilon_of(charges, 1e-5) == pytest.approx(spent)
+    more = [replace(charge, times=done + 1) if charge.what == gan_plan.GRADIENTS else charge for charge in charges]
+    assert epsilon_of(more, 1e-5) > (1.5 if published else 1.45)
+    assert int(found.state["round"]) < 200 and bool(found.state["finished"])
+
+
+def test_a_budget_that_pays_for_no_step_is_refused_before_any_row(table):
+    with pytest.raises(BadInput, match="does not pay for one step"):
+        run(dp_fed_ctgan, table, stop_epsilon=0.05, stop_delta=1e-5, privacy=Privacy(0.05, 1e-5, noise_multiplier=0.5))
+
+
+@pytest.mark.parametrize(
+    "method, changes, message",
+    [
+        (ctgan, {"batch": 55}, "batch 55 is not a multiple of pac 10"),
+        (dp_fed_ctgan, {"pac": 5}, "private training needs pac 1"),
+        (dp_fed_ctgan, {"loss": "wasserstein"}, "private training needs pac 1 and loss 'cross_entropy'"),
+        (fed_ctgan, {"sampling": "poisson"}, "are for private training"),
+        (fed_ctgan, {"encoding": "private"}, "are for private training"),
+        (dp_fed_ctgan, {"weighting": "similarity"}, "raw frequencies"),
+        (ctgan, {"critic_steps": 0}, "at least 1"),
+    ],
+)
+def test_settings_that_cannot_work_are_one_sentence(method, changes, message, table):
+    with pytest.raises(BadInput, match=message):
+        run(method, table, **changes)
+
+
+def only(table, kind):
+    schema = Schema(tuple(column for column in table.schema.columns if column.kind == kind))
+    return Table("toy", table.frame[list(schema.names)], schema, data="own", digest=kind)
+
+
+@pytest.mark.parametrize("key", ["ctgan", "fedctgan", "fedtgan", "dpfedctgan"])
+@pytest.mark.parametrize("kind", ["numeric", "categorical"])
+def test_tables_of_one_kind_of_column_work(key, kind, table):
+    narrow = only(table, kind)
+    privacy = Privacy(5.0, 1e-5) if key.startswith("dp") else None
+    synthetic = run(METHODS[key], narrow, privacy=privacy, num_rows=70).synthetic
+    assert list(synthetic.columns) == list(narrow.schema.names) and len(synthetic) == 70
+
+
+@pytest.mark.parametrize("key", ["fedctgan", "fedtgan", "dpfedctgan"])
+def test_a_client_with_a_single_class_and_fewer_rows_than_a_batch(key, table):
+    """Such a client takes all its rows in every batch, and asks for the categories that it has."""
+    ill = np.flatnonzero(table.frame["ill"] == "yes")[:30]
+    others = np.array_split(np.setdiff1d(np.arange(1200), ill), 2)
+    privacy = Privacy(5.0, 1e-5) if key.startswith("dp") else None
+    found = run(METHODS[key], table, parts=[ill, *others], privacy=privacy)
+    assert set(found.synthetic["ill"]) == {"no", "yes"}
+    if privacy:
+        rates = {entry["rate"] for entry in found.statement["entries"] if entry["what"] == gan_plan.GRADIENTS}
+        assert 1.0 in rates and found.statement["epsilon"] <= 5.0
+
+
+def test_a_category_that_no_client_has_is_never_made(table):
+    frame = table.frame[table.frame["region"] != "west"]
+    assert "west" in table.schema["region"].categories
+    fewer = Table("toy", frame, table.schema, data="own", digest="fewer")
+    assert "west" not in set(run(fed_ctgan, fewer, num_rows=3000).synthetic["region"])
+
+
+def test_a_client_that_has_spent_its_rounds_stays_out(table):
+    method = METHODS["feddpctgan"]
+    config = small(method, training_rounds=12, participation=0.5, most_rounds=2)
+    found = settings.federated(method, table, promises.thirds(table), config=config, privacy=Privacy(2.0, 1e-5), seed=1)
+    gradients = [entry for entry in found.statement["entries"] if entry["what"] == gan_plan.GRADIENTS]
+    assert max(entry["count"] for entry in gradients) == 2 and found.statement["epsilon"] <= 2.0
+
+
+def test_central_training_learns_a_dependence(table):
+    """Smokers are ill more often, and the old: a generator that ignores its input or condition shows neither."""
+    rates = {"generator_rate": 1e-3, "discriminator_rate": 1e-3}
+    config = replace(ctgan.Config(), training_rounds=40, batch=100, hidden=(64, 64), **rates)
+    synthetic = settings.central(ctgan, table, config=config, seed=3, num_rows=4000).synthetic
+    for frame in (table.frame, synthetic):
+        ill = frame["ill"] == "yes"
+        assert ill[frame["smokes"] == "yes"].mean() > ill[frame["smokes"] == "no"].mean() + 0.1
+        assert frame.loc[ill, "age"].mean() > frame.loc[~ill, "age"].mean() + 3
+    assert abs((synthetic["ill"] == "yes").mean() - (table.frame["ill"] == "yes").mean()) < 0.15
+
+
+def test_noise_reaches_the_parameters(table):
+    """Two releases that differ in their noise alone; the published scheme has no other noise that could tell them."""
+    for noise_seed, same in ((None, False), ("run", True)):
+        privacy = Privacy(2.0, 1e-5, noise_seed=noise_seed)
+        runs = [run(dp_fed_ctgan, table, privacy=privacy, **dp_fed_ctgan.AS_PUBLISHED).state for _ in range(2)]
+        assert np.array_equal(runs[0]["means"], runs[1]["means"])
+        for network in ("generator", "discriminator"):
+            assert np.array_equal(runs[0][network], runs[1][network]) == same
+
+
+def test_the_step_a_client_makes_is_what_it_is_charged_for(table):
+    """The batch of a private step is every row by its own coin: mean and variance over many steps."""
+    import torch
+
+    from fedsynth_lib.methods.gan import Layout
+    from fedsynth_lib.methods.gan_sampling import Conditions, LocalRows
+    from fedsynth_lib.methods.gan_training import Pair, poisson_pairs
+
+    layout, device = Layout((), (2,)), torch.device("cpu")
+    codes = np.zeros((300, 1), np.int64)
+    local = LocalRows.of(layout, np.zeros((300, 0), np.int64), np.zeros((300, 0), np.float32), codes, device)
+    config = small(dp_fed_ctgan, hidden=(4,))
+    conditions = Conditions.of(layout, np.array([5.0, 5.0]), logarithm=True, device=device)
+    noise = Noise(1.0, stream(0, "noise"))
+    sizes = [
+        len(real[0]) for real, _ in poisson_pairs(Pair(layout, config, device), local, conditions, 60.0, 2000, noise)
+    ]
+    assert np.mean(sizes) == pytest.approx(60, abs=4 * np.sqrt(48 / 2000))
+    assert np.var(sizes) == pytest.approx(48, rel=0.15)
