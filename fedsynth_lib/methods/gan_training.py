@@ -32,7 +32,11 @@ class Pair:
         decays = {"generator": config.generator_decay, "discriminator": config.discriminator_decay}
         self.optimisers = {
             name: torch.optim.Adam(
-                getattr(self, name).parameters(), lr=rates[name], betas=(0.5, 0.9), weight_decay=decays[name]
+                getattr(self, name).parameters(),
+                lr=rates[name],
+                betas=(0.5, 0.9),
+                weight_decay=decays[name],
+                fused=True,
             )
             for name in NETWORKS
         }

@@ -1,0 +1,257 @@
+"""The protocol of leitner2023 that its notebooks share: one cell is one run, measured in every way the work measures.
+
+A table is split once (Adult has its own test file); every run deals the training rows to the clients anew. Rows carry
+the work's names of methods. In `detail` stands which scheme a private method ran: as published (nothing said), or one
+of SCHEMES, whose epsilon covers more.
+"""
+
+import inspect
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, replace
+from functools import lru_cache
+from itertools import combinations, product
+from types import ModuleType
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from fedsynth_lib import settings
+from fedsynth_lib.experiment import remember
+from fedsynth_lib.interface import BadInput, Privacy
+from fedsynth_lib.methods import METHODS
+from fedsynth_lib.metrics import fidelity
+from fedsynth_lib.metrics.marginal_distances import jensen_shannon, wasserstein
+from fedsynth_lib.metrics.utility import four_classifiers
+from fedsynth_lib.partition import Parts, split_clients
+from fedsynth_lib.published import load_values
+from fedsynth_lib.registry import REGISTRY
+from fedsynth_lib.rows import Row
+from fedsynth_lib.tables import Table, load_table, split
+
+WORK, SPLIT_SEED, CLIENTS, EPSILON = "leitner2023", 0, 3, 3.0
+DATASETS = ("adult", "bank", "covertype", "cardio", "diabetes", "obesity")
+EPSILONS = tuple(float(f"{value:.3g}") for value in np.geomspace(0.1, 10, 13))  # figures 5.6 and 5.7
+CLIENT_COUNTS = (2, 5, 10, 20)  # figures 5.8 and 5.9
+NAMES = {
+    "CTGAN": "ctgan",
+    "DP-CTGAN": "dpctgan",
+    "Fed-TGAN": "fedtgan",
+    "Fed-CTGAN": "fedctgan",
+    "DP-Fed-CTGAN": "dpfedctgan",
+}
+CENTRAL = ("CTGAN", "DP-CTGAN")
+PRIVATE = ("DP-CTGAN", "DP-Fed-CTGAN")
+SCHEMES = {  # beyond the work: what of the published scheme is kept
+    "private training": ("encoding",),
+    "private end to end": (),
+}
+SIZES: dict[str, dict[str, Any]] = {  # what a profile shrinks
+    "smoke": {"rows": 400, "seeds": 1, "rounds": 2, "batch": 50, "batch_private": 50, "hidden": (32, 32)},
+    "quick": {"rows": 3000, "seeds": 1, "rounds": 50, "batch": 100, "batch_private": 50, "hidden": (128, 128)},
+    "paper": {"rows": None, "seeds": 5, "rounds": 100, "batch": 500, "batch_private": 500, "hidden": (256, 256)},
+}
+SMALL_BATCH = {"diabetes": 50, "obesity": 100}  # in place of 500, which exceeds what a client of these has
+MOST_ROUNDS = 1000  # of private training, which its budget ends before
+SKEWED = "client 1 holds all negatives; clients 2 and 3 share the positives"
+OWN_SIGMA, OWN_DELTA = 2.0, 1e-5  # for tables that the work does not have
+
+
+class Prepared(NamedTuple):
+    train: Table
+    test: Table
+
+
+@lru_cache(maxsize=4)
+def prepared(dataset: str, rows: int | None) -> Prepared:
+    """Training and test rows; `rows` training rows at most, and a quarter of that to test, of larger tables.
+
+    A fifth is held out, rounded up: so table 5.1 comes out to the row.
+    """
+    work = WORK if dataset in REGISTRY else None
+    table = load_table(dataset, work=work)
+    if work and REGISTRY[dataset].view(work).holdout and table.data == "real":
+        train, test = table, load_table(dataset, work=work, part="holdout")
+    else:
+        train, test = split(table, seed=SPLIT_SEED, test_share=-(-len(table) // 5) / len(table))
+
+    def at_most(part: Table, number: int) -> Table:
+        return part if len(part) <= number else split(part, seed=SPLIT_SEED, test_share=number / len(part))[1]
+
+    return Prepared(train, test) if rows is None else Prepared(at_most(train, rows), at_most(test, rows // 4))
+
+
+def divided(train: Table, partition: str, n_clients: int, seed: int) -> Parts:
+    """Rows of each client: all for `none`, dealt equally for `iid`, and for `label_skew` the work's three clients."""
+    if partition == "none":
+        return [np.arange(len(train))]
+    if partition == "iid":
+        return split_clients(train, "iid", n_clients, seed=seed)
+    if partition != "label_skew" or n_clients != 3:
+        raise BadInput(
+            f"partition {partition!r} of {n_clients} clients: choose none, iid, or label_skew with 3 clients."
+        )
+    return split_clients(
+        train, "by_strata", 3, seed=seed, column=train.schema.target, proportions=[[1, 0], [0, 1], [0, 1]]
+    )
+
+
+def budget(dataset: str, method: str) -> tuple[float, float]:
+    """(noise multiplier, delta) of table 5.2; our own for tables that the work does not have."""
+    printed = load_values(WORK, "tab5.2")
+    own = printed[(printed["dataset"] == dataset) & (printed["method"] == method)].set_index("metric")["mean"]
+    return (own["noise_multiplier_sigma"], own["delta"]) if len(own) else (OWN_SIGMA, OWN_DELTA)
+
+
+def configured(
+    dataset: str, method: str, epsilon: float, scheme: str, changes: Mapping[str, Any]
+) -> tuple[Any, Privacy]:
+    """Settings and budget of a run. A private method has the work's noise, and trains until epsilon is spent."""
+    if method not in NAMES:
+        raise BadInput(f"method {method!r} is unknown: choose one of {', '.join(NAMES)}.")
+    module = METHODS[NAMES[method]]
+    if method not in PRIVATE:
+        return replace(module.Config(), **changes), Privacy()
+    if scheme not in ("", *SCHEMES):
+        raise BadInput(f"scheme {scheme!r} is unknown: choose '' (as published) or one of {', '.join(SCHEMES)}.")
+    kept = SCHEMES[scheme] if scheme else tuple(module.AS_PUBLISHED)
+    sigma, delta = budget(dataset, method)
+    own = {name: module.AS_PUBLISHED[name] for name in kept} | {"stop_epsilon": epsilon, "stop_delta": delta}
+    return replace(module.Config(), **own, **changes), Privacy(epsilon, delta, noise_multiplier=sigma)
+
+
+def synthetic(
+    dataset: str,
+    method: str,
+    seed: int,
+    *,
+    epsilon: float = EPSILON,
+    scheme: str = "",
+    partition: str = "iid",
+    n_clients: int = CLIENTS,
+    rows: int | None = None,
+    **changes: Any,
+) -> tuple[pd.DataFrame, dict]:
+    """A run's synthetic table, as many rows as were trained on, and its facts; made once and kept."""
+    train, _ = prepared(dataset, rows)
+    config, privacy = configured(dataset, method, epsilon, scheme, changes)
+    module: ModuleType = METHODS[NAMES[method]]
+    parts = divided(train, "none" if method in CENTRAL else partition, n_clients, seed)
+    key = {"method": method, "version": module.VERSION, "config": asdict(config), "privacy": asdict(privacy)}
+    key |= {"train": train.digest, "seed": seed, "partition": partition, "clients": len(parts), "rows": len(train)}
+
+    def make() -> tuple[pd.DataFrame, dict]:
+        run = settings.federated(module, train, parts, config=config, privacy=privacy, seed=seed)
+        return run.synthetic, {name: getattr(run, name) for name in ("statement", "seconds", "bytes_up", "bytes_down")}
+
+    return remember(key, make)
+
+
+def measure(
+    dataset: str,
+    method: str,
+    seed: int,
+    epsilon: float = EPSILON,
+    scheme: str = "",
+    partition: str = "iid",
+    n_clients: int = CLIENTS,
+    rows: int | None = None,
+    pairs: bool = False,
+    table: str = "",
+    changes: Mapping[str, Any] | None = None,
+) -> list[Row]:
+    """The measurements of one run, as rows; of method `Real` the training rows themselves.
+
+    accuracy, auroc, auprc: of four classifiers on the test rows, and of each. jsd, wd: against the training rows.
+    pairs: Cramer's V and Pearson's r of every pair of columns of a kind instead, `detail` naming the two.
+    changes: of the method's settings. table: digest of the training rows that the grid was made for.
+    """
+    train, test = prepared(dataset, rows)
+    if table not in ("", train.digest):
+        raise BadInput(f"{dataset}: the table is not the one that the grid was made for; build the grid anew.")
+    central, real = method in CENTRAL, method == "Real"
+    shared: Row = {"paper": WORK, "method": method, "data": train.data, "detail": scheme}
+    shared["setting"] = "real" if real else "central" if central else "federated"
+    shared |= {"partition": "none", "n_clients": None} if real or central else {"partition": partition}
+    shared["epsilon"] = epsilon if method in PRIVATE else np.inf
+    if partition == "label_skew" and not (real or central):
+        shared["detail"] = "; ".join(filter(None, [SKEWED, scheme]))
+    frame = train.frame
+    if not real:
+        options = {"epsilon": epsilon, "scheme": scheme, "partition": partition, "n_clients": n_clients, "rows": rows}
+        frame, facts = synthetic(dataset, method, seed, **options, **(changes or {}))
+        statement = facts["statement"]
+        shared |= {name: facts[name] for name in ("seconds", "bytes_up", "bytes_down")}
+        shared["unprotected"] = len(statement["unprotected"])
+        shared["epsilon_spent"] = statement["epsilon_protected"] if method in PRIVATE else None
+    if pairs:
+        found = associations(frame, train)
+        return [{**shared, "metric": metric, "detail": pair, "value": v} for (metric, pair), v in found.items()]
+    values = four_classifiers(frame, test.frame, train.schema, seed=seed)
+    if not real:
+        values["jsd"] = jensen_shannon(train.frame, frame, train.schema)
+        values["wd"] = wasserstein(train.frame, frame, train.schema)
+    return [{**shared, "metric": name, "value": value} for name, value in values.items()]
+
+
+def associations(frame: pd.DataFrame, train: Table) -> dict[tuple[str, str], float]:
+    """(cramers_v or pearson, 'one column x the other') -> value, for every pair of columns of a kind."""
+    matrix = pd.DataFrame(fidelity.associations(frame, train.schema), train.schema.names, train.schema.names)
+    kinds = {"cramers_v": train.schema.categorical, "pearson": train.schema.numeric}
+    return {
+        (metric, f"{one} x {other}"): float(matrix.loc[one, other])
+        for metric, names in kinds.items()
+        for one, other in combinations(names, 2)
+    }
+
+
+def training(dataset: str, method: str, size: Mapping[str, Any]) -> dict[str, Any]:
+    """How long, and in which batches, a method trains on a table in a profile's size (see SIZES)."""
+    private = method in PRIVATE
+    batch = min(size["batch_private" if private else "batch"], SMALL_BATCH.get(dataset, 500))
+    rounds = size["rounds"] if not private or size["rounds"] < 10 else MOST_ROUNDS
+    return {"training_rounds": rounds, "batch": batch, "hidden": list(size["hidden"])}
+
+
+def cells(datasets: Sequence[str], methods: Sequence[str], size: Mapping[str, Any], **lists: Any) -> list[dict]:
+    """Cells of a grid: every combination of tables, methods, seeds 0, 1, ... and of the values of `lists`.
+
+    size: of the profile, one of SIZES, perhaps with fewer rounds. A single value stands for a list of one. What a
+    method does not have makes no further cells: epsilon and scheme without noise, clients when central. A value that is
+    `measure`'s default is left out, so that the grids of several questions share their cells. A budget that pays for no
+    step makes no cell (see `pays`).
+    """
+    defaults = {name: each.default for name, each in inspect.signature(measure).parameters.items()}
+    lists = {name: value if isinstance(value, list | tuple) else [value] for name, value in lists.items()}
+    found: dict[str, dict] = {}
+    for dataset, method, *values, seed in product(datasets, methods, *lists.values(), range(size["seeds"])):
+        idle = {"epsilon", "scheme"} if method not in PRIVATE else set()
+        idle |= {"partition", "n_clients"} if method in (*CENTRAL, "Real") else set()
+        own = dict(zip(lists, values, strict=True)) | {"rows": size["rows"]}
+        own |= {"changes": training(dataset, method, size)} if method != "Real" else {}
+        own = {name: value for name, value in own.items() if name not in idle and value != defaults[name]}
+        digest = prepared(dataset, size["rows"]).train.digest
+        cell = {"dataset": dataset, "method": method, **own, "seed": seed, "table": digest}
+        if method not in PRIVATE or pays(cell):
+            found.setdefault(repr(cell), cell)
+    return list(found.values())
+
+
+def pays(cell: Mapping[str, Any]) -> bool:
+    """Whether the budget of a private method's cell pays for a single step of training."""
+    dataset, method = cell["dataset"], cell["method"]
+    epsilon, clients = cell.get("epsilon", EPSILON), cell.get("n_clients", CLIENTS)
+    config, privacy = configured(dataset, method, epsilon, cell.get("scheme", ""), cell.get("changes", {}))
+    train = prepared(dataset, cell.get("rows")).train
+    fewest = len(train) // (1 if method in CENTRAL else clients)
+    module = METHODS[NAMES[method]]
+    try:
+        module.plan(privacy.noise_multiplier, module.encoder(train.schema, config).domain, fewest, config)
+    except BadInput:
+        return False
+    return True
+
+
+def version(methods: Sequence[str] = tuple(NAMES)) -> str:
+    """The versions that rows of these methods rest on."""
+    return ", ".join(f"{NAMES[name]} {METHODS[NAMES[name]].VERSION}" for name in sorted(methods))
