@@ -186,7 +186,8 @@ def measure(
         shared["epsilon_spent"] = statement["epsilon_protected"] if method in PRIVATE else None
     if pairs:
         found = associations(frame, train)
-        return [{**shared, "metric": metric, "detail": pair, "value": v} for (metric, pair), v in found.items()]
+        named = {key: "; ".join(filter(None, [key[1], scheme])) for key in found}
+        return [{**shared, "metric": key[0], "detail": named[key], "value": v} for key, v in found.items()]
     values = four_classifiers(frame, test.frame, train.schema, seed=seed)
     if not real:
         values["jsd"] = jensen_shannon(train.frame, frame, train.schema)

@@ -102,7 +102,8 @@ class Pair:
         """One ordinary step of the discriminator."""
         with torch.no_grad():
             _, fake = self.imagine(condition)
-        scores, imagined = self.judge(real, condition), self.judge(fake, condition)
+        both = self.judge(torch.cat([real, fake]), condition.repeat(2, 1))
+        scores, imagined = both.split(len(both) // 2)
         if self.config.loss == "wasserstein":
             loss = imagined.mean() - scores.mean() + self.config.penalty * self._slope(real, fake, condition)
         else:
