@@ -36,6 +36,28 @@ def test_every_marginal_of_up_to_four_columns(seed):
         np.testing.assert_allclose(answers(query), summed(table, query), rtol=0, atol=1e-12)
 
 
+SHAPES = {
+    "disconnected, with a free column": ((3, 2, 4, 2, 3), [(0, 1), (1,), (3, 4)]),
+    "one clique covers everything": ((3, 2, 4), [(0, 1, 2)]),
+    "a clique within one that covers everything": ((3, 2, 4), [(0, 1, 2), (0, 2), (2,)]),
+    "single columns": ((3, 2, 4), [(0,), (1,), (2,)]),
+}
+
+
+@pytest.mark.parametrize("levels, queries", SHAPES.values(), ids=SHAPES)
+def test_shapes_at_the_edge(levels, queries):
+    """Every marginal and the likelihood of every row, from the potentials' sum over the whole joint table."""
+    rng = np.random.default_rng(3)
+    model = Model(levels, {query: rng.normal(0, 2, [levels[c] for c in query]) for query in queries})
+    table, _ = joint(model)
+    answers = Answers(model)
+    for query in queries_up_to(len(levels), len(levels)):
+        np.testing.assert_allclose(answers(query), summed(table, query), rtol=0, atol=1e-12)
+    for query, found in answers.marginals.items():
+        np.testing.assert_allclose(found, summed(table, query), rtol=0, atol=1e-12)
+    np.testing.assert_allclose(log_likelihood(model, every_row(levels)), np.log(table.ravel()), rtol=0, atol=1e-10)
+
+
 @pytest.mark.parametrize("width", [2, 3])
 def test_far_ends_of_a_long_chain(width):
     """Messages over many cliques; wide ones share separators that only pass on what is asked."""
