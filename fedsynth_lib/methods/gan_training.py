@@ -66,7 +66,8 @@ class Pair:
             return
         start = 0
         for parameter in getattr(self, name).parameters():
-            state, size = {"step": torch.tensor(arrays[f"{name}.step"])}, parameter.numel()
+            step = torch.tensor(arrays[f"{name}.step"], device=self.device)
+            state, size = {"step": step}, parameter.numel()
             for key in ("exp_avg", "exp_avg_sq"):
                 part = arrays[f"{name}.{key}"][start : start + size]
                 state[key] = torch.tensor(part, device=self.device).reshape(parameter.shape)
