@@ -64,10 +64,11 @@ def server_encoding(state: Arrays, updates: Sequence[Update], config: Settings, 
     if "present" in parts[0]:
         state["present"] = np.any([part["present"] for part in parts], axis=0)
     if "counts" in parts[0]:
-        state["counts"] = np.maximum(np.sum([part["counts"] for part in parts], axis=0), 0)
+        state["counts"] = consistent(np.sum([part["counts"] for part in parts], axis=0), state["levels"], sizes.sum())
     if config.encoding == "private":
-        mixtures = [_from_histogram(counts, rng) for counts in np.sum([part["histograms"] for part in parts], axis=0)]
-        return {**state, **stacked(mixtures, config.modes)}
+        histograms = np.sum([part["histograms"] for part in parts], axis=0)
+        spread = np.sqrt(np.sum([part["spread"] ** 2 for part in parts]))
+        return {**state, **stacked([_from_histogram(counts, spread, rng) for counts in histograms], config.modes)}
     clients = [unstacked(part) for part in parts]  # [client][column]
     if state["round"] < config.encoding_rounds:
         return {**state, **stacked([modes.average(column) for column in zip(*clients, strict=True)], config.modes)}
@@ -195,30 +196,55 @@ def _histograms(rows: np.ndarray, state: Arrays, config: Settings, noise: Noise 
         parts.append(np.bincount(cells.ravel(), minlength=bins * numbers.shape[1]).astype(float))
     counts = np.concatenate(parts)
     if noise is None:
-        spent = [Charge(HISTOGRAMS, "unprotected")]
+        spent, spread = [Charge(HISTOGRAMS, "unprotected")], 0.0
     else:
         steps = gan_plan.total_steps(noise.multiplier, tuple(levels), len(rows), config)
         spent = gan_plan.histogram_charges(noise.multiplier, tuple(levels), len(rows), config, steps)
         counts = gaussian(counts, noise_multiplier=spent[0].noise, l2_sensitivity=spent[0].sensitivity, rng=noise.rng)
+        spread = spent[0].noise * spent[0].sensitivity
     discrete = int(levels.sum())
     arrays = {"counts": counts[:discrete]}
     if config.encoding == "private":
         arrays["histograms"] = counts[discrete:].reshape(numbers.shape[1], bins)
+        arrays["spread"] = np.array(spread)
     return arrays, spent
 
 
-def _from_histogram(counts: np.ndarray, rng: np.random.Generator) -> Mixture:
-    """A mixture fitted to the middles of bins with their counts; no mode is narrower than a bin's values spread.
+def _from_histogram(counts: np.ndarray, spread: float, rng: np.random.Generator) -> Mixture:
+    """A mixture fitted to the middles of bins with their counts, evenly where no bin stands out of the noise.
 
-    Bins within the noise would put modes where nobody is: the noise is read off the negative counts, whose root mean
-    square it is, and counts below three times that are taken as none.
+    No mode is narrower than values spread within a bin.
     """
-    negative = counts[counts < 0]
-    noise = np.sqrt(np.mean(negative**2)) if len(negative) else 0.0
-    kept = np.where(counts > 3 * noise, counts, 0) if (counts > 3 * noise).any() else np.maximum(counts, 0) + 1e-9
-    middles, width = (np.arange(len(counts)) + 0.5) / len(counts), 1 / len(counts)
+    kept = coarsened(counts, spread)
+    kept = kept if kept.any() else np.ones(len(kept))
+    middles, width = (np.arange(len(kept)) + 0.5) / len(kept), 1 / len(kept)
     options = {"least_weight": LEAST_WEIGHT, "floor": width**2 / 12, "seed": int(rng.integers(2**31))}
     return modes.fit_variational(middles[kept > 0], counts=kept[kept > 0], **options)
+
+
+def coarsened(counts: np.ndarray, spread: float) -> np.ndarray:
+    """Noisy counts of bins, averaged over as many neighbours as it takes to stand out of noise of this deviation.
+
+    A range is halved as long as its count exceeds 8 deviations of its own noise; one that stays below 2 counts nothing.
+    """
+    noise = spread * np.sqrt(len(counts))
+    if len(counts) > 1 and counts.sum() > 8 * noise:
+        halves = np.array_split(counts, 2)
+        return np.concatenate([coarsened(half, spread) for half in halves])
+    return np.full(len(counts), counts.mean() if counts.sum() > 2 * noise else 0.0)
+
+
+def consistent(counts: np.ndarray, levels: np.ndarray, num_rows: int) -> np.ndarray:
+    """Noisy counts of categories, made non-negative with `num_rows` in each column, which is public.
+
+    The nearest such counts: the same amount is taken from all of a column's, and what falls below 0 is 0.
+    """
+    columns = []
+    for own in np.split(counts, _ends(levels)) if counts.size else []:
+        falling = np.sort(own)[::-1]
+        excess = (np.cumsum(falling) - num_rows) / np.arange(1, len(own) + 1)
+        columns.append(np.maximum(own - excess[np.flatnonzero(falling > excess)[-1]], 0))
+    return np.concatenate(columns) if columns else counts
 
 
 def _starts(levels: np.ndarray) -> np.ndarray:

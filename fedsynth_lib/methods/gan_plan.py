@@ -55,7 +55,7 @@ class Settings:
     modes: int = 10
     encoding: Literal["variational", "federated", "private"] = "variational"
     mixture_rounds: int = 5
-    histogram_bins: int = 100
+    histogram_bins: int = 128
     histogram_share: float = 0.1
     sampling: Literal["by_condition", "poisson"] = "by_condition"
     weighting: Literal["size", "similarity"] = "size"
