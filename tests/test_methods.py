@@ -177,7 +177,7 @@ def test_version_pins_the_output(method, table):
         METHODS["flaim_random"]: (1, 2690569792),
         METHODS["fednaivebayes"]: (1, 2350091843),
         METHODS["ctgan"]: (1, 3158329736),
-        METHODS["dpctgan"]: (1, 2191082205),
+        METHODS["dpctgan"]: (1, 3269847918),
         METHODS["fedtgan"]: (1, 3849165767),
         METHODS["fedctgan"]: (1, 1924773433),
         METHODS["dpfedctgan"]: (1, 2191082205),

@@ -102,7 +102,9 @@ def _trained(
         pair.load(state)
         for name in NETWORKS:
             pair.load_moments(name, client.memory)
-        conditions = Conditions.of(layout, counts[state["present"]], logarithm=True, device=device)
+        # Rows drawn by coins come as often as they are; imagined ones must, too, or how often would tell them apart.
+        logarithm = config.sampling == "by_condition"
+        conditions = Conditions.of(layout, counts[state["present"]], logarithm=logarithm, device=device)
         train(pair, local, conditions, config, noise, steps)
         for name in NETWORKS:
             client.memory |= pair.moments(name)
@@ -194,9 +196,17 @@ def _averaged(state: Arrays, updates: list[Update]) -> Arrays:
 
 
 def _initial(state: Arrays, config: Settings, rng: np.random.Generator) -> Arrays:
-    device = torch.device("cpu")
+    """Both networks before training. See `Settings.start_from_marginals`: Gumbel softmax of log p draws with p."""
+    device, layout = torch.device("cpu"), layout_of(state)
     with _seeded(rng, device):
-        return Pair(layout_of(state), config, device).parameters()
+        pair = Pair(layout, config, device)
+    if config.start_from_marginals:
+        weights = state["weights"][state["weights"] > 0]
+        counts = state["counts"][state["present"]] + 0.5  # none is ruled out
+        shares = [own / own.sum() for own in np.split(counts, np.cumsum(layout.categories)[:-1]) if len(own)]
+        with torch.no_grad():
+            pair.generator[-1].bias[layout.numbers :] = torch.tensor(np.log(np.concatenate([weights, *shares])))
+    return pair.parameters()
 
 
 def _server_generator(state: Arrays, config: Settings, rng: np.random.Generator) -> Arrays:
@@ -206,7 +216,7 @@ def _server_generator(state: Arrays, config: Settings, rng: np.random.Generator)
         pair = Pair(layout, config, device)
         pair.load(state)
         pair.load_moments("generator", {name.removeprefix(SERVERS): values for name, values in state.items()})
-        conditions = Conditions.of(layout, state["counts"][state["present"]], logarithm=True, device=device)
+        conditions = Conditions.of(layout, state["counts"][state["present"]], logarithm=False, device=device)
         pair.generator_step(conditions, *conditions.draw(config.batch))
     moments = {SERVERS + name: values for name, values in pair.moments("generator").items()}
     return {"generator": pair.parameters()["generator"], **moments}

@@ -25,4 +25,4 @@ class Config(dp_fed_ctgan.Config):
     discriminator_decay: float = 1e-6
 
 
-AS_PUBLISHED = {"encoding": "variational", "sampling": "by_condition"}
+AS_PUBLISHED = {**dp_fed_ctgan.AS_PUBLISHED, "encoding": "variational"}

@@ -225,10 +225,10 @@ def _from_histogram(counts: np.ndarray, spread: float, rng: np.random.Generator)
 def coarsened(counts: np.ndarray, spread: float) -> np.ndarray:
     """Noisy counts of bins, averaged over as many neighbours as it takes to stand out of noise of this deviation.
 
-    A range is halved as long as its count exceeds 8 deviations of its own noise; one that stays below 2 counts nothing.
+    A range is halved as long as its count exceeds 4 deviations of its own noise; one that stays below 2 counts nothing.
     """
     noise = spread * np.sqrt(len(counts))
-    if len(counts) > 1 and counts.sum() > 8 * noise:
+    if len(counts) > 1 and counts.sum() > 4 * noise:
         halves = np.array_split(counts, 2)
         return np.concatenate([coarsened(half, spread) for half in halves])
     return np.full(len(counts), counts.mean() if counts.sum() > 2 * noise else 0.0)

@@ -29,6 +29,8 @@ class Settings:
     sampling: 'by_condition' (training by sampling): conditions by the logarithm of raw frequencies, rows to match; a
         release without any guarantee, and not the uniform sampling that accounting assumes. 'poisson': every row
         by its own coin, its condition read off it; all other conditions from noisy histograms.
+    start_from_marginals: whether the generator starts with every column distributed as the noisy histograms say,
+        columns independent; for sampling 'poisson', where they are released already.
     weighting: of clients in averages, by their rows, or by Fed-TGAN's 'similarity' (needs their raw frequencies).
     clip: norm to which a record's gradient is cut; None for training without privacy.
     histogram_share: of the budget, roughly, for the histograms.
@@ -56,8 +58,9 @@ class Settings:
     encoding: Literal["variational", "federated", "private"] = "variational"
     mixture_rounds: int = 5
     histogram_bins: int = 128
-    histogram_share: float = 0.1
+    histogram_share: float = 0.2
     sampling: Literal["by_condition", "poisson"] = "by_condition"
+    start_from_marginals: bool = False
     weighting: Literal["size", "similarity"] = "size"
     clip: float | None = None
     stop_epsilon: float | None = None
@@ -97,6 +100,8 @@ def check(config: Settings) -> None:
         raise BadInput("private training needs pac 1 and loss 'cross_entropy': a gradient penalty mixes records.")
     if not config.private and (config.encoding == "private" or config.sampling == "poisson"):
         raise BadInput("encoding 'private' and sampling 'poisson' are for private training: give clip, or change them.")
+    if config.start_from_marginals and config.sampling == "by_condition":
+        raise BadInput("start_from_marginals reads the histograms of sampling 'poisson': take it, or start at random.")
     if config.weighting == "similarity" and config.private:
         raise BadInput("weighting 'similarity' reads raw frequencies: private training needs weighting 'size'.")
     if config.generator_at == "server" and config.sampling == "by_condition":
