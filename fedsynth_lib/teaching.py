@@ -9,20 +9,24 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
+import torch
 from IPython.display import Markdown
 
 from fedsynth_lib import settings
 from fedsynth_lib.flower_app import Job
-from fedsynth_lib.interface import Arrays, Charge, Client, Privacy, Relation, Run, Update, stamp, stream
+from fedsynth_lib.interface import Arrays, Charge, Client, Encoder, Privacy, Relation, Run, Update, stamp, stream
+from fedsynth_lib.methods import gan_encoding
+from fedsynth_lib.methods.gan import Layout
+from fedsynth_lib.methods.gan_sampling import LocalRows
 from fedsynth_lib.methods.graphical_model import Model, Target, estimate
 from fedsynth_lib.methods.junction_tree import junction_tree
 from fedsynth_lib.methods.marginal_state import answers_of, tables_of
 from fedsynth_lib.methods.marginals import candidates_in
 from fedsynth_lib.methods.model_answers import Answers, log_likelihood
-from fedsynth_lib.metrics import fidelity, utility, workload
-from fedsynth_lib.privacy import zcdp_to_epsilon
+from fedsynth_lib.metrics import fidelity, marginal_distances, utility, workload
+from fedsynth_lib.privacy import epsilon_of, zcdp_to_epsilon
 from fedsynth_lib.queries import Query
-from fedsynth_lib.tables import Table
+from fedsynth_lib.tables import Column, Schema, Table
 
 
 def show_source(*functions: Callable) -> Markdown:
@@ -134,6 +138,76 @@ def rounds_of(steps: Sequence[Step], rows: np.ndarray, names: Sequence[str], del
             line |= {"workload error": errors[number][wanted].mean()}
             lines.append(line | {"ε so far": zcdp_to_epsilon(spent, delta)})
     return pd.DataFrame(lines).set_index("chosen")
+
+
+def birds(num_rows: int, seed: int) -> Table:
+    """Made-up birds: three kinds, one of them rare, and a weight (kg) that all but follows from the kind."""
+    rng, kinds = stream(seed, "birds"), ("hen", "goose", "swan")
+    kind = rng.choice(3, num_rows, p=[0.70, 0.26, 0.04])
+    weight = rng.normal(np.array([2.2, 5.0, 10.0])[kind], np.array([0.35, 0.7, 1.0])[kind]).clip(0.5, 15)
+    columns = Column("weight", "numeric", 0, 15), Column("kind", "categorical", categories=kinds)
+    frame = pd.DataFrame({"weight": weight, "kind": pd.Categorical.from_codes(kind, list(kinds))})
+    return Table("birds", frame, Schema(columns, target="kind"), "own", digest=f"birds {num_rows} {seed}")
+
+
+def gan_encoded(state: Arrays, rows: np.ndarray, rng: np.random.Generator) -> tuple[Layout, LocalRows]:
+    """Encoded rows as the networks of a CTGAN see them, after the encoding rounds, and what lies where in them."""
+    layout, levels = gan_encoding.layout_of(state), state["levels"]
+    pair = gan_encoding.encode_numbers(gan_encoding.numbers_of(rows, levels), state, rng)
+    codes = gan_encoding.compact(gan_encoding.codes_of(rows, levels), state)
+    return layout, LocalRows.of(layout, *pair, codes, torch.device("cpu"))
+
+
+def gan_decoded(state: Arrays, encoded: torch.Tensor) -> np.ndarray:
+    """The way back: the rows that these vectors (rows, layout.width) stand for, by the largest entry of each block."""
+    layout, levels = gan_encoding.layout_of(state), state["levels"]
+    distances, blocks = encoded.split([layout.numbers, sum(layout.blocks)], dim=1)
+    picked = np.stack([block.argmax(dim=1).numpy() for block in blocks.split(layout.blocks, dim=1)], axis=1)
+    rows = np.empty((len(encoded), len(levels)))
+    rows[:, levels == 0] = gan_encoding.decode_numbers(picked[:, : layout.numbers], distances.numpy(), state)
+    rows[:, levels > 0] = gan_encoding.declared(picked[:, layout.numbers :], state)
+    return rows
+
+
+def epsilons(steps: Sequence[Step], delta: float) -> pd.DataFrame:
+    """ε at `delta` after every round: of all rounds so far, and of the round alone, as an accountant made anew says."""
+    charges, lines = [], []
+    for step in steps:
+        charges += step.charges
+        lines.append({"all rounds so far": epsilon_of(charges, delta), "round alone": epsilon_of(step.charges, delta)})
+    return pd.DataFrame(lines).rename_axis("round")
+
+
+def gan_rows(
+    job: Job, steps: Sequence[Step], encoder: Encoder, rounds: Iterable[int], num_rows: int
+) -> dict[int, pd.DataFrame]:
+    """What the generator of a CTGAN makes after each of `rounds` rounds of training (0: before the first), by round.
+
+    steps: all of `job`'s. Conditions have the frequencies of the finished run: unless it is private, clients are asked
+    for them at the very end only.
+    """
+    start, counts, made = job.config.encoding_rounds - 1, steps[-1].state["counts"], {}
+    for number in map(int, rounds):
+        state = {**steps[start + number].state, "counts": counts}
+        rows = job.method.sample(state, num_rows, config=job.config, rng=stream(job.seed, "sample"))
+        made[number] = encoder.inverse(rows, rng=stream(job.seed, "decode"))
+    return made
+
+
+def gan_scores(real: Table, tables: Mapping[Any, pd.DataFrame]) -> pd.DataFrame:
+    """A line for each of `tables`: the fidelity scores of leitner2023, which look at single columns, and association.
+
+    association: of two columns, between 0 and 1 in size; the mean over all pairs, `real` in the last line.
+    """
+    lines = {}
+    for name, frame in {**tables, "real": real.frame}.items():
+        found = np.abs(fidelity.associations(frame, real.schema))
+        lines[name] = {
+            "JSD": marginal_distances.jensen_shannon(real.frame, frame, real.schema),
+            "WD": marginal_distances.wasserstein(real.frame, frame, real.schema),
+            "association": found[np.triu_indices(len(found), 1)].mean(),
+        }
+    return pd.DataFrame(lines).T
 
 
 def distances(real: Table, synthetic: pd.DataFrame) -> dict[str, float]:

@@ -180,8 +180,8 @@ def test_version_pins_the_output(method, table):
         METHODS["dpctgan"]: (1, 3269847918),
         METHODS["fedtgan"]: (1, 3849165767),
         METHODS["fedctgan"]: (1, 1924773433),
-        METHODS["dpfedctgan"]: (1, 2191082205),
-        METHODS["feddpctgan"]: (1, 3430355680),
+        METHODS["dpfedctgan"]: (1, 3269847918),
+        METHODS["feddpctgan"]: (1, 3590682332),
     }[method]
 
 
