@@ -43,7 +43,7 @@ NAMES = {
 CENTRAL = ("CTGAN", "DP-CTGAN")
 PRIVATE = ("DP-CTGAN", "DP-Fed-CTGAN")
 SCHEMES = {  # beyond the work: what of the published scheme is kept
-    "private training": ("encoding",),
+    "private training": ("encoding", "start_from_marginals", "condition_weight"),
     "private end to end": (),
 }
 SIZES: dict[str, dict[str, Any]] = {  # what a profile shrinks
@@ -172,7 +172,8 @@ def measure(
     central, real = method in CENTRAL, method == "Real"
     shared: Row = {"paper": WORK, "method": method, "data": train.data, "detail": scheme}
     shared["setting"] = "real" if real else "central" if central else "federated"
-    shared |= {"partition": "none", "n_clients": None} if real or central else {"partition": partition}
+    alone = {"partition": "none", "n_clients": None}
+    shared |= alone if real or central else {"partition": partition, "n_clients": n_clients}
     shared["epsilon"] = epsilon if method in PRIVATE else np.inf
     if partition == "label_skew" and not (real or central):
         shared["detail"] = "; ".join(filter(None, [SKEWED, scheme]))

@@ -134,18 +134,25 @@ def partition_bars(labels: pd.Series, partitions: Mapping[str, Sequence[np.ndarr
     return fig
 
 
-def association_heatmaps(real: pd.DataFrame, synthetic: Mapping[str, pd.DataFrame], *, name: str = "real") -> Figure:
-    """Association matrices of the real and of synthetic tables side by side, on one scale.
+def association_heatmaps(
+    real: pd.DataFrame, synthetic: Mapping[str, pd.DataFrame], *, name: str = "real", columns: int = 0, low: float = -1
+) -> Figure:
+    """Association matrices of the real and of synthetic tables side by side, at most `columns` in a line, on one scale.
 
-    real, synthetic: square frames of associations in [-1, 1], as the association metric makes them.
-    name: of `real`, as in `distributions`.
+    real, synthetic: square frames of associations in [low, 1], as the association metric makes them.
+    name: of `real`, as in `distributions`. columns: 0 puts all in one line.
     """
     panels = {name: real, **synthetic}
+    columns = min(columns or len(panels), len(panels))
+    lines = -(-len(panels) // columns)
     width = COLUMN_WIDTH if len(panels) == 1 else FULL_WIDTH
-    side = (width - 1.1) / len(panels)
-    fig, axes = plt.subplots(1, len(panels), figsize=(width, side + 0.95), sharey=True, squeeze=False)
-    for ax, (title, matrix) in zip(axes.flat, panels.items(), strict=True):
-        image = ax.imshow(matrix.loc[real.index, real.columns].astype(float), vmin=-1, vmax=1, cmap="RdBu_r")
+    size = (width, lines * ((width - 1.1) / columns + 0.2) + 0.75)
+    fig, axes = plt.subplots(lines, columns, figsize=size, sharex=True, sharey=True, squeeze=False)
+    for ax in axes.flat[len(panels) :]:
+        ax.set_axis_off()
+    for ax, (title, matrix) in zip(axes.flat, panels.items(), strict=False):
+        matrix = matrix.loc[real.index, real.columns].astype(float)
+        image = ax.imshow(matrix, vmin=low, vmax=1, cmap="RdBu_r" if low < 0 else "Blues")
         ax.set_xticks(np.arange(len(real.columns)), real.columns, rotation=90)
         ax.set_yticks(np.arange(len(real.index)), real.index)
         ax.grid(visible=False)
