@@ -10,6 +10,7 @@ round against what was really released.
 
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from types import ModuleType
 from typing import Any, Literal
 
@@ -116,16 +117,26 @@ def noise_for(
     client_rows: rows of each client. Raises BudgetExceeded if the given multiplier is too small.
     """
 
-    def worst_plan(multiplier: float) -> list[Charge]:
-        plans = {tuple(method.plan(multiplier, domain, rows, config)) for rows in set(client_rows)}
-        return list(max(plans, key=lambda plan: epsilon_of(plan, privacy.delta)) if len(plans) > 1 else plans.pop())
+    def plan(rows: int, multiplier: float) -> list[Charge]:
+        return list(method.plan(multiplier, domain, rows, config))
 
     if privacy.epsilon is None:
         return privacy.noise_multiplier
-    if privacy.noise_multiplier is None:
-        return calibrate(worst_plan, privacy)
-    check_budget(worst_plan(privacy.noise_multiplier), privacy, when="before the first round it is clear that")
-    return privacy.noise_multiplier
+    sizes = {tuple(plan(rows, privacy.noise_multiplier or 1.0)): rows for rows in sorted(set(client_rows))}.values()
+
+    def cost(rows: int, multiplier: float) -> float:
+        return epsilon_of(plan(rows, multiplier), privacy.delta, privacy.relation)
+
+    if privacy.noise_multiplier is not None:
+        worst = max(sizes, key=lambda rows: cost(rows, privacy.noise_multiplier))
+        check_budget(plan(worst, privacy.noise_multiplier), privacy, when="before the first round it is clear that")
+        return privacy.noise_multiplier
+    multiplier, over = 0.0, list(sizes)
+    while over:  # once, as a rule: who pays most at one noise pays most at others
+        worst = max(over, key=lambda rows: cost(rows, multiplier or 1.0)) if len(over) > 1 else over[0]
+        multiplier = max(multiplier, calibrate(partial(plan, worst), privacy))
+        over = [rows for rows in over if rows != worst and cost(rows, multiplier) > privacy.epsilon]
+    return multiplier
 
 
 def _check_parts(parts: Sequence[np.ndarray], num_rows: int, name: str) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from fedsynth_lib import settings
 from fedsynth_lib.encode import bins_from_rows
-from fedsynth_lib.interface import BadInput, Privacy
+from fedsynth_lib.interface import BadInput, Domain, Privacy
 from fedsynth_lib.methods import METHODS, bayesian_network, independent
 from fedsynth_lib.privacy import BudgetExceeded, epsilon_of
 
@@ -146,6 +146,16 @@ def test_clients_pay_in_parallel(table):
 def test_bad_partitions_are_refused(table, parts, message):
     with pytest.raises(BadInput, match=message):
         settings.federated(independent, table, parts)
+
+
+def test_noise_serves_the_client_that_pays_most():
+    """Clients of unlike size pay unlike amounts at one noise; all must stay within, and one must reach it."""
+    config = promises.everyone(METHODS["dpfedctgan"])
+    domain, asked, rows = Domain(("a", "b"), (3, 2)), Privacy(1.0, 1e-5), [60, 75, 80, 130, 400, 999]
+    method = METHODS["dpfedctgan"]
+    noise = settings.noise_for(method, domain, rows, config, asked)
+    spent = [epsilon_of(method.plan(noise, domain, size, config), 1e-5) for size in rows]
+    assert max(spent) <= 1.0 and max(spent) == pytest.approx(1.0, abs=1e-6) and min(spent) < 0.9
 
 
 def test_a_release_can_use_fresh_noise(table):
