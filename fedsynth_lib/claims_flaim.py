@@ -4,7 +4,7 @@ Rows count that estimate as the work does (`estimator` published, `measure_share
 A claim about several tables is judged on those that were run, and the evidence names the others; one about a sweep at
 the values that were run, if those it turns on are among them. "Within x percent of" a method bounds how much worse
 another may be, not how much better. T is small below 20: the claims call 20 and 30 large.
-c01, c04 and c23 speak of DP-CTGAN, c21 of the clients alone: they are judged elsewhere.
+c01, c04 and c23 speak of DP-CTGAN (`claims_flaim_gans.py`), c21 of the clients alone: they are judged elsewhere.
 """
 
 from collections.abc import Callable, Iterable, Sequence
