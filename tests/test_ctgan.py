@@ -100,6 +100,7 @@ def test_a_budget_that_pays_for_no_step_is_refused_before_any_row(table):
         (fed_ctgan, {"encoding": "private"}, "are for private training"),
         (dp_fed_ctgan, {"weighting": "similarity"}, "raw frequencies"),
         (ctgan, {"critic_steps": 0}, "at least 1"),
+        (fed_ctgan, {"weighting": "similarity"}, "take encoding 'variational'"),
     ],
 )
 def test_settings_that_cannot_work_are_one_sentence(method, changes, message, table):

@@ -104,6 +104,8 @@ def check(config: Settings) -> None:
         raise BadInput("start_from_marginals reads the histograms of sampling 'poisson': take it, or start at random.")
     if config.weighting == "similarity" and config.private:
         raise BadInput("weighting 'similarity' reads raw frequencies: private training needs weighting 'size'.")
+    if config.weighting == "similarity" and config.encoding != "variational":
+        raise BadInput("weighting 'similarity' compares mixtures that clients fit alone: take encoding 'variational'.")
     if config.generator_at == "server" and config.sampling == "by_condition":
         raise BadInput("generator_at 'server' draws its own conditions: take sampling 'poisson'.")
 
