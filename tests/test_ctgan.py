@@ -150,16 +150,21 @@ def test_a_client_that_has_spent_its_rounds_stays_out(table):
     assert max(entry["count"] for entry in gradients) == 2 and found.statement["epsilon"] <= 2.0
 
 
-def test_central_training_learns_a_dependence(table):
-    """Smokers are ill more often, and the old: a generator that ignores its input or condition shows neither."""
+def dependences(frame):
+    """How much likelier smokers are ill, how many years older the ill are, and how many there are."""
+    ill, smokes = frame["ill"] == "yes", frame["smokes"] == "yes"
+    older = frame.loc[ill, "age"].mean() - frame.loc[~ill, "age"].mean()
+    return np.array([ill[smokes].mean() - ill[~smokes].mean(), older, ill.mean()])
+
+
+def test_central_training_learns_dependences(table):
+    """A generator that ignores its noise or condition shows none. Means of three trainings, which scatter."""
     rates = {"generator_rate": 1e-3, "discriminator_rate": 1e-3}
     config = replace(ctgan.Config(), training_rounds=40, batch=100, hidden=(64, 64), **rates)
-    synthetic = settings.central(ctgan, table, config=config, seed=3, num_rows=4000).synthetic
-    for frame in (table.frame, synthetic):
-        ill = frame["ill"] == "yes"
-        assert ill[frame["smokes"] == "yes"].mean() > ill[frame["smokes"] == "no"].mean() + 0.1
-        assert frame.loc[ill, "age"].mean() > frame.loc[~ill, "age"].mean() + 3
-    assert abs((synthetic["ill"] == "yes").mean() - (table.frame["ill"] == "yes").mean()) < 0.15
+    runs = [settings.central(ctgan, table, config=config, seed=seed, num_rows=4000) for seed in range(3)]
+    smoking, older, share = np.mean([dependences(run.synthetic) for run in runs], axis=0)
+    assert (dependences(table.frame)[:2] > [0.2, 10]).all()
+    assert smoking > 0.1 and older > 3 and abs(share - dependences(table.frame)[2]) < 0.15
 
 
 def test_noise_reaches_the_parameters(table):

@@ -56,3 +56,17 @@ def test_the_discriminator_can_be_trained_privately(pac):
     rows = gan.side_by_side(torch.randn(20, 28), pac)
     assert net(rows).shape == (20 // pac, 1)
     assert len(Tape(net).layers) == 2
+
+
+def test_slopes_by_inputs_and_their_own_gradients_are_those_of_autograd():
+    net = gan.discriminator(12, hidden=(9, 7)).double()
+    rows = torch.randn(6, 12, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    torch.manual_seed(5)  # the same units dropped in both
+    ours = gan.input_slopes(net, rows)
+    torch.manual_seed(5)
+    inputs = rows.clone().requires_grad_()
+    theirs = torch.autograd.grad(net(inputs).sum(), inputs, create_graph=True)[0]
+    assert torch.allclose(ours, theirs) and (ours != 0).any()
+    weights = [parameter for parameter in net.parameters() if parameter.ndim == 2]
+    pairs = [torch.autograd.grad(((each.norm(dim=1) - 1) ** 2).mean(), weights) for each in (ours, theirs)]
+    assert all(torch.allclose(one, other) for one, other in zip(*pairs, strict=True))

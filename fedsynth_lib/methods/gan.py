@@ -111,3 +111,21 @@ def squash(
 def side_by_side(rows: Tensor, pac: int) -> Tensor:
     """(rows / pac, pac * width): `pac` rows are judged together (Lin et al. 2018)."""
     return rows.reshape(len(rows) // pac, -1)
+
+
+def input_slopes(network: nn.Sequential, inputs: Tensor) -> Tensor:
+    """Gradients of a discriminator's scores by its inputs, (rows, inputs), as a function of its weights.
+
+    Between its kinks the network is linear, so that a gradient is a product of weight matrices and of the slopes of
+    what lies between them. Written out, it needs no second pass backward through the first one.
+    """
+    factors, hidden = [], inputs
+    with torch.no_grad():
+        for layer in network:
+            before, hidden = hidden, layer(hidden)
+            if not isinstance(layer, nn.Linear):
+                factors.append(torch.where(before == 0, 0.0, hidden / before))
+    slopes, factors = network[-1].weight.expand(len(inputs), -1), iter(reversed(factors))
+    for layer in reversed(network[:-1]):
+        slopes = slopes @ layer.weight if isinstance(layer, nn.Linear) else slopes * next(factors)
+    return slopes

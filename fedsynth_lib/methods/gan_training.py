@@ -85,8 +85,9 @@ class Pair:
         return self.discriminator(gan.side_by_side(torch.cat([rows, condition], dim=1), self.config.pac)).squeeze(1)
 
     def step(self, name: str, loss: Tensor) -> None:
+        """One step of a network; the other, which the loss may pass through, gets no gradients."""
         self.optimisers[name].zero_grad(set_to_none=True)
-        loss.backward()
+        loss.backward(inputs=list(getattr(self, name).parameters()))
         self.optimisers[name].step()
 
     def generator_step(self, conditions: Conditions, column: Tensor, category: Tensor) -> None:
@@ -142,10 +143,9 @@ class Pair:
         """Gradient penalty (Gulrajani et al. 2017): how far from 1 the slope is between real and imagined rows."""
         groups = len(real) // self.config.pac
         share = torch.rand(groups, 1, 1, device=self.device).expand(-1, self.config.pac, 1).reshape(-1, 1)
-        between = torch.cat([share * real + (1 - share) * fake, condition], dim=1).requires_grad_()
-        scores = self.judge(between[:, : self.layout.width], between[:, self.layout.width :])
-        slope = torch.autograd.grad(scores.sum(), between, create_graph=True)[0]
-        return ((slope.reshape(groups, -1).norm(dim=1) - 1) ** 2).mean()
+        between = torch.cat([share * real + (1 - share) * fake, condition], dim=1)
+        slope = gan.input_slopes(self.discriminator, gan.side_by_side(between, self.config.pac))
+        return ((slope.norm(dim=1) - 1) ** 2).mean()
 
 
 def missed(raw: Tensor, layout: Layout, conditions: Conditions, column: Tensor, category: Tensor) -> Tensor:
