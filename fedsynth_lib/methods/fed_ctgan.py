@@ -2,7 +2,8 @@
 
 The work does not say which losses it has. Table 5.3 gives it the settings of Wasserstein training, 10 rows judged
 together and three steps of the discriminator, on top of CTGAN's defaults; hence CTGAN's own losses are taken here.
-Those of algorithm 4.2 are a setting: loss 'cross_entropy' with condition_weight 0.
+Those of algorithm 4.2 are a setting: loss 'cross_entropy' with condition_weight 0. (They were tried first and learned less;
+see `findings.md`.)
 """
 
 from dataclasses import dataclass
