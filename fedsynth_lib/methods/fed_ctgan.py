@@ -2,8 +2,8 @@
 
 The work does not say which losses it has. Table 5.3 gives it the settings of Wasserstein training, 10 rows judged
 together and three steps of the discriminator, on top of CTGAN's defaults; hence CTGAN's own losses are taken here.
-Those of algorithm 4.2 are a setting: loss 'cross_entropy' with condition_weight 0. (They were tried first and learned less;
-see `findings.md`.)
+Those of algorithm 4.2 are a setting: loss 'cross_entropy' with condition_weight 0; they were tried first,
+and learned less (`findings.md`).
 """
 
 from dataclasses import dataclass
