@@ -207,19 +207,28 @@ def calibrate(plan: Callable[[float], list[Charge]], privacy: Privacy) -> float:
     Raises BadInput when no multiplier up to 1e9 does, for instance Gaussian noise with delta 0.
     """
 
-    def spent(multiplier: float) -> float:
-        return epsilon_of(plan(multiplier), privacy.delta, privacy.relation)
+    def excess(exponent: float) -> float:
+        """By how much the logarithm of what is spent exceeds that of the budget, cut to where a root finder works."""
+        spent = epsilon_of(plan(float(np.exp(exponent))), privacy.delta, privacy.relation)
+        return float(np.log(np.clip(spent / privacy.epsilon, 1e-9, 1e9)))
 
-    low, high = 1e-6, 1e9
-    if spent(high) > privacy.epsilon:
+    least, most = np.log(1e-6), np.log(1e9)
+    if excess(most) > 0:
         raise BadInput(
             f"no amount of noise reaches epsilon {privacy.epsilon} at delta {privacy.delta}: "
             "raise epsilon, or give a delta above 0 if the method draws Gaussian noise."
         )
-    while high / low > 1 + 1e-10:
-        middle = np.sqrt(low * high)
-        low, high = (low, middle) if spent(middle) <= privacy.epsilon else (middle, high)
-    return float(high)
+    if excess(least) <= 0:
+        return float(np.exp(least))
+    low = high = 0.0  # a bracket around noise 1, widened towards the root
+    while excess(high) > 0:
+        low, high = high, min(2 * high + 1, most)
+    while excess(low) <= 0:
+        low, high = max(2 * low - 1, least), low
+    root, nudge = brentq(excess, low, high, xtol=1e-11, rtol=1e-13), 1e-11
+    while excess(root) > 0:  # the root finder stops on either side
+        root, nudge = root + nudge, 2 * nudge
+    return float(np.exp(root))
 
 
 def check_budget(charges: Iterable[Charge], privacy: Privacy, *, when: str) -> None:

@@ -7,8 +7,6 @@ where the method asks for them, as many conditions as the client has rows. Optim
 The private step touches the discriminator only: the generator learns from it, which is post-processing.
 """
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 
 import numpy as np
@@ -31,6 +29,7 @@ from fedsynth_lib.methods.gan_encoding import (
 from fedsynth_lib.methods.gan_plan import Settings, encoder_of, plan
 from fedsynth_lib.methods.gan_sampling import Conditions, LocalRows
 from fedsynth_lib.methods.gan_training import NETWORKS, Pair, train
+from fedsynth_lib.methods.weights import device_of, seeded
 
 __all__ = ["Config", "broadcast", "client_step", "encoder", "plan", "sample", "schedule", "server_step", "start"]
 
@@ -90,14 +89,14 @@ def _trained(
     state: Arrays, client: Client, config: Settings, noise: Noise | None, rng: np.random.Generator, steps: int
 ) -> Arrays:
     """Both networks after `steps` steps on the client's rows."""
-    levels, layout, device = state["levels"], layout_of(state), _device(config)
+    levels, layout, device = state["levels"], layout_of(state), device_of(config.device)
     if "modes" not in client.memory:  # a number keeps the mode that was drawn for it
         pair = encode_numbers(numbers_of(client.rows, levels), state, rng)
         client.memory["modes"], client.memory["distances"] = pair
     codes = compact(codes_of(client.rows, levels), state)
     local = LocalRows.of(layout, client.memory["modes"], client.memory["distances"], codes, device)
     counts = state["counts"] if config.sampling == "poisson" else category_counts(codes_of(client.rows, levels), levels)
-    with _seeded(rng, device):
+    with seeded(rng, device):
         pair = Pair(layout, config, device)
         pair.load(state)
         for name in NETWORKS:
@@ -138,9 +137,9 @@ def broadcast(state: Arrays, config: Settings) -> Arrays:
 
 def sample(state: Arrays, num_rows: int, config: Settings, rng: np.random.Generator) -> np.ndarray:
     """Rows (num_rows, columns) from conditions by the frequencies in `counts`, in generator batches of full size."""
-    layout, device, levels = layout_of(state), _device(config), state["levels"]
+    layout, device, levels = layout_of(state), device_of(config.device), state["levels"]
     batches = []
-    with _seeded(rng, device), torch.no_grad():
+    with seeded(rng, device), torch.no_grad():
         pair = Pair(layout, config, device)
         pair.load(state)
         conditions = Conditions.of(layout, state["counts"][state["present"]], logarithm=False, device=device)
@@ -198,7 +197,7 @@ def _averaged(state: Arrays, updates: list[Update]) -> Arrays:
 def _initial(state: Arrays, config: Settings, rng: np.random.Generator) -> Arrays:
     """Both networks before training. See `Settings.start_from_marginals`: Gumbel softmax of log p draws with p."""
     device, layout = torch.device("cpu"), layout_of(state)
-    with _seeded(rng, device):
+    with seeded(rng, device):
         pair = Pair(layout, config, device)
     if config.start_from_marginals:
         weights = state["weights"][state["weights"] > 0]
@@ -211,8 +210,8 @@ def _initial(state: Arrays, config: Settings, rng: np.random.Generator) -> Array
 
 def _server_generator(state: Arrays, config: Settings, rng: np.random.Generator) -> Arrays:
     """One step of the generator against the averaged discriminator (maddock2024: the server trains the generator)."""
-    layout, device = layout_of(state), _device(config)
-    with _seeded(rng, device):
+    layout, device = layout_of(state), device_of(config.device)
+    with seeded(rng, device):
         pair = Pair(layout, config, device)
         pair.load(state)
         pair.load_moments("generator", {name.removeprefix(SERVERS): values for name, values in state.items()})
@@ -220,15 +219,3 @@ def _server_generator(state: Arrays, config: Settings, rng: np.random.Generator)
         pair.generator_step(conditions, *conditions.draw(config.batch))
     moments = {SERVERS + name: values for name, values in pair.moments("generator").items()}
     return {"generator": pair.parameters()["generator"], **moments}
-
-
-def _device(config: Settings) -> torch.device:
-    return torch.device(("cuda" if torch.cuda.is_available() else "cpu") if config.device == "auto" else config.device)
-
-
-@contextmanager
-def _seeded(rng: np.random.Generator, device: torch.device) -> Iterator[None]:
-    """Torch's own randomness from `rng` within, and as it was afterwards."""
-    with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
-        torch.manual_seed(int(rng.integers(2**63)))
-        yield

@@ -6,11 +6,10 @@ import numpy as np
 import torch
 from torch import Tensor
 from torch.nn import functional
-from torch.nn.utils import parameters_to_vector, vector_to_parameters
 
 from fedsynth_lib.dp_sgd import Tape, poisson_batches
 from fedsynth_lib.interface import Arrays, Noise
-from fedsynth_lib.methods import gan, gan_plan
+from fedsynth_lib.methods import gan, gan_plan, weights
 from fedsynth_lib.methods.gan import Layout
 from fedsynth_lib.methods.gan_plan import Settings
 from fedsynth_lib.methods.gan_sampling import Conditions, LocalRows
@@ -42,37 +41,17 @@ class Pair:
         }
 
     def parameters(self) -> Arrays:
-        return {
-            name: parameters_to_vector(getattr(self, name).parameters()).detach().cpu().numpy() for name in NETWORKS
-        }
+        return {name: weights.flat(getattr(self, name)) for name in NETWORKS}
 
     def load(self, arrays: Arrays) -> None:
         for name in NETWORKS:
-            vector_to_parameters(torch.tensor(arrays[name], device=self.device), getattr(self, name).parameters())
+            weights.load(getattr(self, name), arrays[name])
 
     def moments(self, name: str) -> Arrays:
-        """Adam's state of a network as arrays; empty before its first step."""
-        states = self.optimisers[name].state
-        kept = [states[parameter] for parameter in getattr(self, name).parameters() if parameter in states]
-        if not kept:
-            return {}
-        flat = {k: torch.cat([each[k].flatten() for each in kept]).cpu().numpy() for k in ("exp_avg", "exp_avg_sq")}
-        return {f"{name}.{key}": values for key, values in flat.items()} | {
-            f"{name}.step": kept[0]["step"].cpu().numpy()
-        }
+        return weights.moments(self.optimisers[name], getattr(self, name), name)
 
     def load_moments(self, name: str, arrays: Arrays) -> None:
-        if f"{name}.step" not in arrays:
-            return
-        start = 0
-        for parameter in getattr(self, name).parameters():
-            step = torch.tensor(arrays[f"{name}.step"], device=self.device)
-            state, size = {"step": step}, parameter.numel()
-            for key in ("exp_avg", "exp_avg_sq"):
-                part = arrays[f"{name}.{key}"][start : start + size]
-                state[key] = torch.tensor(part, device=self.device).reshape(parameter.shape)
-            self.optimisers[name].state[parameter] = state
-            start += size
+        weights.load_moments(self.optimisers[name], getattr(self, name), name, arrays)
 
     def imagine(self, condition: Tensor) -> tuple[Tensor, Tensor]:
         """(raw output, row) of the generator for each condition."""
