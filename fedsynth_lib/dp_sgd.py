@@ -71,8 +71,11 @@ class Tape:
         pieces = {layer: self._rows(layer, num_records, slope_of) for layer in self.layers}
         squares = losses.new_zeros(num_records)
         for layer, (inputs, slopes) in pieces.items():
-            gram = (slopes @ slopes.mT) * (inputs @ inputs.mT + (0 if layer.bias is None else 1))
-            squares += gram.sum(dim=(1, 2))
+            constant = 0 if layer.bias is None else 1
+            if slopes.shape[1] == 1:  # records of one row
+                squares += slopes.square().sum(dim=(1, 2)) * (inputs.square().sum(dim=(1, 2)) + constant)
+            else:
+                squares += ((slopes @ slopes.mT) * (inputs @ inputs.mT + constant)).sum(dim=(1, 2))
         norms = squares.sqrt()
         factors = (clip / norms.clamp_min(1e-12)).clamp_max(1.0)
         for layer, (inputs, slopes) in pieces.items():
@@ -89,7 +92,7 @@ class Tape:
         passes = [(inputs, slope_of[id(output)]) for inputs, output in self._seen.get(layer, [])]
         if not passes:
             raise BadInput("a linear layer took no part in the loss: leave it out of the private network.")
-        inputs, slopes = (torch.cat([each[k] for each in passes]) for k in (0, 1))
+        inputs, slopes = (torch.cat(each) if len(each) > 1 else each[0] for each in zip(*passes, strict=True))
         lined_up = (len(inputs) // max(num_records, 1), num_records)
         return tuple(part.reshape(*lined_up, part.shape[-1]).transpose(0, 1) for part in (inputs, slopes))
 

@@ -187,7 +187,7 @@ def test_histograms_take_about_their_share_of_the_budget():
 def test_a_mixture_from_noisy_bins_describes_the_column():
     values = make_rows(30_000)[:, 0]
     counts = np.histogram(values, 128, (0, 1))[0] + np.random.default_rng(0).normal(0, 20, 128)
-    mixture = gan_encoding._from_histogram(counts, 20.0, np.random.default_rng(1))
+    mixture = gan_encoding.from_histogram(counts, 20.0, np.random.default_rng(1))
     assert distance(mixture, values) < 0.05
 
 

@@ -12,6 +12,7 @@ from fedsynth_lib.methods import (
     fed_dp_ctgan,
     fed_naive_bayes,
     fed_tgan,
+    fedvae,
     flaim,
     flaim_random,
     independent,
@@ -21,6 +22,7 @@ from fedsynth_lib.methods import (
 METHODS = {
     "independent": independent,
     "fedbn": bayesian_network,
+    "fedvae": fedvae,
     "aim": aim,
     "distaim": distaim,
     "naiveflaim": naive_flaim,

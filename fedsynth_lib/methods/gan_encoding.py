@@ -43,7 +43,7 @@ def client_encoding(
     levels, first = state["levels"], "means" not in state
     arrays: Arrays = {}
     if config.encoding != "private":
-        arrays |= stacked([_fit(column, state, j, config, rng) for j, column in enumerate(numbers_of(rows, levels).T)])
+        arrays |= fitted(numbers_of(rows, levels), state, config, rng)
         if first:
             arrays["present"] = category_counts(codes_of(rows, levels), levels) > 0
     if first and config.weighting == "similarity":
@@ -68,17 +68,14 @@ def server_encoding(state: Arrays, updates: Sequence[Update], config: Settings, 
     if config.encoding == "private":
         histograms = np.sum([part["histograms"] for part in parts], axis=0)
         spread = np.sqrt(np.sum([part["spread"] ** 2 for part in parts]))
-        return {**state, **stacked([_from_histogram(counts, spread, rng) for counts in histograms], config.modes)}
+        return {**state, **stacked([from_histogram(counts, spread, rng) for counts in histograms], config.modes)}
     clients = [unstacked(part) for part in parts]  # [client][column]
     if state["round"] < config.encoding_rounds:
         return {**state, **stacked([modes.average(column) for column in zip(*clients, strict=True)], config.modes)}
     if config.encoding == "variational" and len(clients) == 1:
         return {**state, **stacked(clients[0], config.modes)}
-    draws = [
-        [mixture.draw(size, rng) for mixture, size in zip(column, sizes, strict=True)]
-        for column in zip(*clients, strict=True)
-    ]
-    mixtures = [_variational(np.concatenate(column), config, rng) for column in draws]
+    draws = redrawn(clients, sizes, rng)
+    mixtures = [variational(np.concatenate(column), config, rng) for column in draws]
     if config.weighting == "similarity":
         state["client_weights"] = similarity_weights(sizes, [part["counts"] for part in parts], state["levels"], draws)
     return {**state, **stacked(mixtures, config.modes)}
@@ -167,10 +164,22 @@ def unstacked(arrays: Arrays) -> list[Mixture]:
     ]
 
 
+def fitted(numbers: np.ndarray, state: Arrays, config: Settings, rng: np.random.Generator) -> Arrays:
+    """One client's mixtures of its numeric columns, with at most `config.modes` modes each."""
+    return stacked([_fit(column, state, j, config, rng) for j, column in enumerate(numbers.T)])
+
+
+def redrawn(clients: Sequence[Sequence[Mixture]], sizes: np.ndarray, rng: np.random.Generator) -> list:
+    """[column][client] as many values as the client has rows, drawn from its mixture."""
+    return [
+        [mixture.draw(size, rng) for mixture, size in zip(column, sizes, strict=True)]
+        for column in zip(*clients, strict=True)
+    ]
+
+
 def _fit(values: np.ndarray, state: Arrays, j: int, config: Settings, rng: np.random.Generator) -> Mixture:
-    """A column's mixture by one client, with at most `config.modes` modes."""
     if config.encoding == "variational":
-        return _variational(values, config, rng)
+        return variational(values, config, rng)
     if "means" in state:
         start = unstacked(state)[j]
     else:
@@ -178,7 +187,7 @@ def _fit(values: np.ndarray, state: Arrays, j: int, config: Settings, rng: np.ra
     return modes.padded(modes.fit(values, start, floor=FLOOR), config.modes).by_mean()
 
 
-def _variational(values: np.ndarray, config: Settings, rng: np.random.Generator) -> Mixture:
+def variational(values: np.ndarray, config: Settings, rng: np.random.Generator) -> Mixture:
     options = {"least_weight": LEAST_WEIGHT, "floor": FLOOR, "seed": int(rng.integers(2**31))}
     return modes.fit_variational(values, modes=config.modes, **options)
 
@@ -210,7 +219,7 @@ def _histograms(rows: np.ndarray, state: Arrays, config: Settings, noise: Noise 
     return arrays, spent
 
 
-def _from_histogram(counts: np.ndarray, spread: float, rng: np.random.Generator) -> Mixture:
+def from_histogram(counts: np.ndarray, spread: float, rng: np.random.Generator) -> Mixture:
     """A mixture fitted to the middles of bins with their counts, evenly where no bin stands out of the noise.
 
     No mode is narrower than values spread within a bin.
