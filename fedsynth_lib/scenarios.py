@@ -8,7 +8,7 @@ all clients hold together, measure against the pooled training rows.
 """
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from functools import lru_cache
 from types import ModuleType
@@ -20,9 +20,8 @@ import pandas as pd
 from fedsynth_lib import metrics, settings
 from fedsynth_lib.experiment import remember
 from fedsynth_lib.interface import BadInput, Privacy, Relation
-from fedsynth_lib.methods import METHODS, bayesian_network
+from fedsynth_lib.methods import METHODS
 from fedsynth_lib.partition import split_clients
-from fedsynth_lib.published import load_values
 from fedsynth_lib.rows import Row
 from fedsynth_lib.tables import Table, load_table, split
 
@@ -123,24 +122,29 @@ def synthesise(method: ModuleType, scenario: Scenario, config: Any = None) -> It
 
 
 def measure(
-    method: ModuleType, scenario: Scenario, config: Any = None, *, groups: Sequence[str] = ("fidelity",), **options: Any
+    method: ModuleType,
+    scenario: Scenario,
+    config: Any = None,
+    *,
+    groups: Sequence[str] = ("fidelity",),
+    more: Callable[[Tables, pd.DataFrame], Sequence[Row]] | None = None,
 ) -> list[Row]:
     """Rows for every metric of `groups`; local rows per client (`node`), to be averaged by the reader.
 
-    Synthetic rows are judged against the pooled training rows, not against a client's own. options: of
-    `metrics.evaluate`.
+    Synthetic rows are judged against the pooled training rows, not against a client's own.
+    more: further rows, at least `metric` and `value`, of the scenario's tables and a synthetic one.
     """
-    train, holdout, _ = tables(scenario)
+    found = tables(scenario)
     rows = []
     for frame, facts, node in synthesise(method, scenario, config):
         values = metrics.evaluate(
-            train.frame, holdout.frame, frame, train.schema, seed=scenario.seed, groups=groups, **options
+            found.train.frame, found.holdout.frame, frame, found.train.schema, seed=scenario.seed, groups=groups
         )
         statement = facts["statement"]
         shared = {
             "paper": scenario.work,
             "method": method_key(method),
-            "data": train.data,
+            "data": found.train.data,
             "node": node,
             "seconds": facts["seconds"],
             "epsilon_spent": statement["epsilon_protected"] if scenario.privacy.epsilon else None,
@@ -149,21 +153,13 @@ def measure(
             "unprotected": len(statement["unprotected"]),
         }
         rows += [{**shared, "metric": name, "value": value} for name, value in values.items()]
+        rows += [{**shared, **row} for row in (more(found, frame) if more else ())]
     return rows
 
 
 def method_key(method: ModuleType) -> str:
     """The name of a registered method, the one that rows and published values carry."""
     return next(key for key, module in METHODS.items() if module is method)
-
-
-def tuned_fedbn(dataset: str, **changes: Any) -> bayesian_network.Config:
-    """FedBN's settings for a table as martinez2024 chose them (its table 5.5); the defaults for other tables."""
-    names = {"population_size": "population", "selection_pressure": "selection", "aggregation_interval": "interval"}
-    printed = load_values("martinez2024", "tab5.5")
-    printed = printed[printed["dataset"] == dataset]
-    chosen = {names[metric]: int(value) for metric, value in zip(printed["metric"], printed["mean"], strict=True)}
-    return bayesian_network.Config(**{**chosen, **changes})
 
 
 def grid(

@@ -8,7 +8,7 @@ import pytest
 
 from fedsynth_lib import metrics, scenarios
 from fedsynth_lib.interface import BadInput, Privacy
-from fedsynth_lib.methods import bayesian_network, independent
+from fedsynth_lib.methods import independent
 from fedsynth_lib.tables import load_table
 
 
@@ -81,12 +81,6 @@ def test_unknown_settings_and_too_small_clients_are_refused(own):
         list(scenarios.synthesise(independent, scenarios.Scenario(own, "centrally", "iid", 2)))
     with pytest.raises(BadInput, match="min_rows"):
         scenarios.tables(scenarios.Scenario(own, "federated", "quantity_skew", 10, min_rows=200))
-
-
-def test_tuned_settings_are_the_printed_ones():
-    assert scenarios.tuned_fedbn("bank") == bayesian_network.Config(population=200, selection=10, interval=10)
-    assert scenarios.tuned_fedbn("cardio", degree=3).population == 150
-    assert scenarios.tuned_fedbn("unknown") == bayesian_network.Config()
 
 
 def test_carried_stand_ins_are_private_end_to_end():

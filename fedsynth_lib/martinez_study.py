@@ -1,0 +1,210 @@
+"""The protocol of martinez2024 that its notebooks share: one cell is one scenario, one model, one group of measures.
+
+27 federated scenarios for a table and a model (3 divisions, 3 numbers of clients, 3 budgets), the same for clients
+alone, and a central model for each budget; `scenarios.py` runs them. A synthetic table is made once, and measured by
+the notebooks on fidelity, utility and privacy in turn.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from fedsynth_lib import metrics, scenarios
+from fedsynth_lib.interface import BadInput
+from fedsynth_lib.methods import bayesian_network, fedvae
+from fedsynth_lib.metrics import attacks, fidelity, utility
+from fedsynth_lib.published import load_values
+from fedsynth_lib.rows import Row
+from fedsynth_lib.scenarios import Scenario, Tables
+
+WORK = "martinez2024"
+DATASETS = ("adult", "bank", "cardio")
+PARTITIONS = ("iid", "quantity_skew", "label_skew")  # section 5.2, Dirichlet 0.5
+N_CLIENTS = (3, 5, 10)
+EPSILONS = (math.inf, 0.5, 1.6)  # section 5.5
+MODELS = {"fedbn": bayesian_network, "fedvae": fedvae}
+MEANT = {  # the convention of each model's epsilon, and its delta (gap 12: 1 / rows of a client or 1e-5, the smaller)
+    "fedbn": {"relation": "replace_one", "delta": 0.0},
+    "fedvae": {"relation": "add_remove", "delta": 1e-5},
+}
+PRIVATE_ROUNDS = {"adult": 300, "bank": 300, "cardio": 100}  # of FedVAE with noise, from the text
+SIZES: dict[str, dict[str, Any]] = {  # what a profile shrinks; `clients`: how many of the client numbers it takes
+    "smoke": {
+        **{"rows": 500, "clients": 1, "splits": 1, "min_rows": 10, "fedbn": {"generations": 25}},
+        "fedvae": {"training_rounds": 2, "local_epochs": 2, "batch": 50},
+    },
+    "quick": {
+        **{"rows": 2000, "clients": 3, "splits": 1, "min_rows": 20, "fedbn": {}},
+        "fedvae": {"training_rounds": 10, "local_epochs": 10, "batch": 50},
+    },
+    "paper": {"rows": None, "clients": 3, "splits": 3, "min_rows": 200, "fedbn": {}, "fedvae": {}},
+}
+# The attack on Adult that reproduces the printed scores of real rows, and what is left of the printed one (gap 22).
+ATTACKS = {
+    "adult": {"": metrics.SCENARIOS["adult_education"], "age, sex, race": metrics.SCENARIOS["adult"]},
+    "bank": {"": metrics.SCENARIOS["bank"]},
+    "cardio": {"": metrics.SCENARIOS["cardio"]},
+}
+
+
+def tuned(model: str, dataset: str, *, private: bool = False, **changes: Any) -> Any:
+    """A model's settings for a table as the work chose them (tables 5.5 and 5.6); its defaults for other tables.
+
+    private: with noise FedVAE has other numbers of rounds. FedVAE encodes and decodes as published.
+    """
+    if model not in MODELS:
+        raise BadInput(f"model {model!r} is unknown: choose one of {', '.join(MODELS)}.")
+    exhibit, names = (
+        (
+            "tab5.5",
+            {"population_size": "population", "selection_pressure": "selection", "aggregation_interval": "interval"},
+        )
+        if model == "fedbn"
+        else ("tab5.6", VAE_NAMES)
+    )
+    printed = load_values(WORK, exhibit)
+    printed = printed[printed["dataset"] == dataset]
+    chosen = {names[m]: parsed(value) for m, value in zip(printed["metric"], printed["printed"], strict=True)}
+    if model == "fedvae":
+        chosen |= fedvae.AS_PUBLISHED | ({"training_rounds": PRIVATE_ROUNDS[dataset]} if private and chosen else {})
+    chosen |= changes
+    return MODELS[model].Config(**{name: tuple(v) if isinstance(v, list) else v for name, v in chosen.items()})
+
+
+VAE_NAMES = {
+    "global_epochs": "training_rounds",
+    "local_epochs": "local_epochs",
+    "batch_size": "batch",
+    "compress_dimension": "hidden",
+    "embedding_dimension": "embedding",
+    "weight_decay": "weight_decay",
+    "loss_factor": "loss_factor",
+}
+
+
+def parsed(printed: str) -> int | float | tuple[int, ...]:
+    """A printed setting: '[64, 64]' as (64, 64), '100' as 100, '0.001' as 0.001."""
+    if printed.startswith("["):
+        return tuple(int(part) for part in printed.strip("[]").split(","))
+    return float(printed) if "." in printed else int(printed)
+
+
+def cells(
+    model: str,
+    datasets: Sequence[str],
+    size: Mapping[str, Any],
+    *,
+    n_clients: Sequence[int] = N_CLIENTS,
+    epsilons: Sequence[float] = EPSILONS,
+    seed: int,
+    settings: Sequence[str] = ("central", "federated", "local"),
+) -> list[dict]:
+    """The study's cells for one model, each the fields of a Scenario. size: of the profile, one of SIZES."""
+    return scenarios.grid(
+        datasets,
+        partitions=PARTITIONS,
+        n_clients=n_clients[: size["clients"]],
+        epsilons=epsilons,
+        seeds=[seed + repeat for repeat in range(size["splits"])],
+        settings=settings,
+        work=WORK,
+        rows=size["rows"],
+        min_rows=size["min_rows"],
+        **{name: value for name, value in MEANT[model].items() if value},
+    )
+
+
+def real_cells(cells: Sequence[Mapping[str, Any]]) -> list[dict]:
+    """A cell for the real rows of each table and split of other cells: what the synthetic ones are held against."""
+    kept = ("dataset", "seed", "work", "table", "rows")
+    chosen = {(c["dataset"], c["seed"]): {name: c[name] for name in kept} | {"setting": "real"} for c in cells}
+    return list(chosen.values())
+
+
+def attacked(cells: Sequence[Mapping[str, Any]]) -> list[dict]:
+    """The cells, those marked that tables 6.7 and 6.13 attack: most clients, not under quantity skew."""
+    most = max((c["n_clients"] for c in cells if "n_clients" in c), default=0)
+    chosen = [c["n_clients"] == most and c["partition"] != "quantity_skew" for c in cells]
+    return [
+        {**c, "attack": True} if mark and c["dataset"] in ATTACKS else dict(c)
+        for c, mark in zip(cells, chosen, strict=True)
+    ]
+
+
+def measure(
+    model: str,
+    group: str,
+    changes: Mapping[str, Any] | None = None,
+    attack: bool = False,
+    detail: str = "",
+    **scenario: Any,
+) -> list[Row]:
+    """Rows of one cell. group: 'fidelity', 'utility', 'privacy', or 'columns' (see `by_column`).
+
+    changes: of the model's settings. attack: run the attribute disclosure too. detail: names a variant of the model.
+    """
+    if group not in ("fidelity", "utility", "privacy", "columns"):
+        raise BadInput(f"group {group!r} is unknown: choose fidelity, utility, privacy or columns.")
+    if scenario.get("setting") == "real":
+        return _real(model, group, scenario)
+    chosen = Scenario(**scenario)
+    config = tuned(model, chosen.dataset, private=chosen.privacy.epsilon is not None, **(changes or {}))
+
+    def more(tables: Tables, frame: pd.DataFrame) -> list[Row]:
+        if group == "columns":
+            return by_column(tables, frame)
+        return disclosed(tables, frame, chosen.dataset, chosen.seed) if attack else []
+
+    groups = () if group == "columns" else (group,)
+    rows = scenarios.measure(MODELS[model], chosen, config, groups=groups, more=more)
+    return [{**row, "detail": detail or row.get("detail", "")} for row in rows]
+
+
+def _real(model: str, group: str, scenario: Mapping[str, Any]) -> list[Row]:
+    """The same measurements on the real training rows in place of synthetic ones."""
+    found = scenarios.tables(Scenario(**{**scenario, "setting": "central"}))
+    shared = {"paper": WORK, "method": model, "data": found.train.data, "partition": "none", "n_clients": None}
+    if group == "privacy":
+        rows = disclosed(found, found.train.frame, scenario["dataset"], scenario["seed"])
+        return [{**shared, "epsilon": math.inf, **row} for row in rows]
+    values = utility.auc(found.train.frame, found.holdout.frame, found.train.schema, scenario["seed"])
+    return [{**shared, "epsilon": e, "metric": name, "value": v} for e in EPSILONS for name, v in values.items()]
+
+
+def disclosed(tables: Tables, frame: pd.DataFrame, dataset: str, seed: int) -> list[Row]:
+    """How well rows tell an attribute of training rows, for each of the table's attacks (`detail`)."""
+    real, schema = tables.train.frame, tables.train.schema
+    found = {name: attacks.attribute_disclosure(real, frame, schema, a, seed) for name, a in ATTACKS[dataset].items()}
+    return [{"detail": name, "metric": m, "value": v} for name, values in found.items() for m, v in values.items()]
+
+
+def by_column(tables: Tables, frame: pd.DataFrame) -> list[Row]:
+    """What figures 6.3 and 6.4 show, in numbers (claim c44): `detail` names the column or the kind of column.
+
+    hellinger_column; classes: categories that occur; association_error: mean absolute error of the association matrix
+    over pairs with a numeric column, and over pairs of categorical columns.
+    """
+    real, schema = tables.train.frame, tables.train.schema
+    rows = [
+        {"metric": "hellinger_column", "detail": name, "value": value}
+        for name, value in fidelity.hellinger_by_column(real, frame, schema).items()
+    ]
+    rows += [
+        {"metric": "classes", "detail": name, "value": float(frame[name].nunique())} for name in schema.categorical
+    ]
+    error = np.abs(fidelity.associations(real, schema) - fidelity.associations(frame, schema))
+    numeric = np.array([column.kind == "numeric" for column in schema.columns])
+    touched, pairs = numeric[:, None] | numeric, np.triu(np.ones_like(error, dtype=bool), 1)
+    for kind, chosen in (("numeric", pairs & touched), ("categorical", pairs & ~touched)):
+        if chosen.any():
+            rows.append({"metric": "association_error", "detail": kind, "value": float(error[chosen].mean())})
+    return rows
+
+
+def version(*models: str) -> str:
+    """The versions that rows of these models rest on."""
+    named = ", ".join(f"{model} {MODELS[model].VERSION}" for model in models)
+    return f"{named}, metrics {metrics.VERSION}"
