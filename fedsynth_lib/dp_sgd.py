@@ -78,8 +78,14 @@ class Tape:
                 squares += ((slopes @ slopes.mT) * (inputs @ inputs.mT + constant)).sum(dim=(1, 2))
         norms = squares.sqrt()
         factors = (clip / norms.clamp_min(1e-12)).clamp_max(1.0)
+        broken = (
+            ~norms.isfinite()
+        )  # overflow: such a record counts nothing, else one could turn all parameters into NaN
         for layer, (inputs, slopes) in pieces.items():
-            scaled = (slopes * factors[:, None, None]).flatten(0, 1)
+            scaled = slopes * factors[:, None, None]
+            if broken.any():
+                scaled, inputs = (part.masked_fill(broken[:, None, None], 0.0) for part in (scaled, inputs))
+            scaled = scaled.flatten(0, 1)
             sums = [scaled.T @ inputs.flatten(0, 1)] + ([] if layer.bias is None else [scaled.sum(dim=0)])
             for parameter, total in zip((layer.weight, layer.bias), sums, strict=False):
                 noise = torch.randn(total.shape, generator=generator, device=total.device, dtype=total.dtype)

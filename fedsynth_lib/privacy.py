@@ -13,6 +13,7 @@ from functools import lru_cache
 
 import numpy as np
 from scipy.optimize import brentq, minimize_scalar
+from scipy.special import gammaln, logsumexp
 from scipy.stats import norm
 
 from fedsynth_lib.interface import BadInput, Charge, Privacy, Relation
@@ -108,18 +109,49 @@ def rdp(charge: Charge, orders: np.ndarray = ORDERS) -> np.ndarray:
 
 @lru_cache(maxsize=256)
 def _sampled_gaussian(rate: float, noise: float, orders: tuple[float, ...]) -> np.ndarray:
-    """One Poisson-sampled Gaussian step by Opacus, at the orders where its series is quick and stable."""
-    from opacus.accountants.analysis.rdp import compute_rdp  # slow to import, needed for sampled runs only
+    """One Poisson-sampled Gaussian step (Mironov, Talwar and Zhang 2019), at whole orders to 256 and others below 12.
 
+    log E[(1 - q + q exp((2x - 1) / 2s^2))^a] / (a - 1) for x normal with deviation s: the sum of section 3.3 at whole
+    orders, at others the trapezoid rule, whose error is below rounding for so smooth an integrand. Tested equal to
+    Opacus, whose series take up to a thousand times as long. Orders left out prove nothing: infinity.
+    """
     grid = np.array(orders)
-    usable = (grid >= 1.1) & (grid <= 256) & ((grid < 12) | (grid == np.round(grid)))
+    whole = grid == np.round(grid)
     curve = np.full(len(grid), np.inf)
-    try:
-        curve[usable] = compute_rdp(q=rate, noise_multiplier=noise, steps=1, orders=grid[usable])
-    except ValueError:  # at huge noise the series of some fractional orders cancels to nothing
-        usable &= grid == np.round(grid)
-        curve[usable] = compute_rdp(q=rate, noise_multiplier=noise, steps=1, orders=grid[usable])
-    return np.where(np.isnan(curve), np.inf, curve)  # a bound that could not be computed proves nothing
+    usable = {_at_whole_orders: whole & (grid <= 256)}
+    if noise >= 0.05:  # below, the rule would need a fine grid for an epsilon in the thousands
+        usable[_at_any_orders] = ~whole & (grid >= 1.1) & (grid < 12)
+    for log_moment, chosen in usable.items():
+        if chosen.any():
+            curve[chosen] = log_moment(rate, noise, grid[chosen]) / (grid[chosen] - 1)
+    return curve
+
+
+def _at_whole_orders(rate: float, noise: float, orders: np.ndarray) -> np.ndarray:
+    k, order = np.arange(orders.max() + 1), orders[:, None]
+    drawn = np.minimum(k, order)
+    ways = gammaln(order + 1) - gammaln(drawn + 1) - gammaln(order - drawn + 1)
+    chances = np.where(k <= order, ways + k * np.log(rate) + (order - k) * np.log1p(-rate), -np.inf)
+    return _log_mean_exp(chances, (k * k - k) / (2 * noise**2))
+
+
+def _at_any_orders(rate: float, noise: float, orders: np.ndarray) -> np.ndarray:
+    step = max(min(noise, noise**2) / 12, noise / 60)
+    x = np.arange(-12 * noise - 1, orders.max() + 12 * noise + 1, step)
+    exponent = (2 * x - 1) / (2 * noise**2)
+    small = np.log1p(rate * np.expm1(np.minimum(exponent, 1)))
+    ratio = np.where(exponent < 1, small, np.logaddexp(np.log1p(-rate), np.log(rate) + exponent))
+    return _log_mean_exp(norm.logpdf(x, scale=noise) + np.log(step), orders[:, None] * ratio)
+
+
+def _log_mean_exp(log_weights: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """log of sum(weights exp(values)) along the last axis, weights adding up to 1; exact near a mean of 1 as well."""
+    total = logsumexp(log_weights + values, axis=-1)
+    with np.errstate(over="ignore", invalid="ignore"):  # where the total is large, which takes the other branch
+        growth = np.exp(log_weights) * np.expm1(np.minimum(values, 1))
+        growth = np.where(values < 1, growth, np.exp(log_weights + values) - np.exp(log_weights))
+        near_one = np.log1p(growth.sum(axis=-1))
+    return np.where(np.abs(total) < 0.1, near_one, total)
 
 
 def rdp_to_epsilon(curve: np.ndarray, delta: float, orders: np.ndarray = ORDERS) -> float:

@@ -4,7 +4,9 @@ import itertools
 
 import numpy as np
 import pytest
+from mpmath import exp, log, mp, mpf, npdf, quad
 from opacus.accountants import RDPAccountant
+from opacus.accountants.analysis.rdp import compute_rdp
 from scipy.stats import chisquare, kstest, laplace, norm
 
 from fedsynth_lib import privacy as p
@@ -119,6 +121,27 @@ def test_sampled_gaussian_agrees_with_opacus_and_rounds_compose_to_one_run():
         p.epsilon_of([gaussian_charge(1.0, 250, rate=0.1)], 1e-5), rel=1e-9
     )
     assert p.epsilon_of(rounds[:1], 1e-5) < 0.7 * p.epsilon_of(rounds, 1e-5)  # what a reset accountant reports
+
+
+@pytest.mark.parametrize(
+    "rate, noise, order",
+    [(0.3, 1e6, 1.34), (0.01, 1.0, 9.6), (0.05, 0.1, 1.3), (0.9, 1e3, 1.12), (1e-4, 0.6, 7.0), (0.2, 2.0, 100.0)],
+)
+def test_the_divergence_of_a_sampled_step_is_the_exact_integral(rate, noise, order):
+    """Forty digits of numerical integration; whole and other orders, from hardly any noise to hardly any loss."""
+    mp.dps = 40
+    q, s, a = mpf(rate), mpf(noise), mpf(order)
+    places = sorted({*(k * s for k in (-14, -3, 0, 3)), *(a * k / 8 for k in range(1, 9)), a + 6 * s, a + 14 * s})
+    moment = quad(lambda x: (1 - q + q * exp((2 * x - 1) / (2 * s**2))) ** a * npdf(x, 0, s), places)
+    found = p.rdp(gaussian_charge(noise, 1, rate=rate), np.array([order]))[0]
+    assert found == pytest.approx(float(log(moment) / (a - 1)), rel=1e-8)
+
+
+@pytest.mark.parametrize("rate, noise", [(0.01, 1.0), (0.3, 0.5), (0.14, 20.0), (0.003, 0.7)])
+def test_the_divergence_of_a_sampled_step_is_that_of_opacus(rate, noise):
+    orders = np.array([1.5, 2, 3.7, 8, 11.9, 40, 256])
+    expected = compute_rdp(q=rate, noise_multiplier=noise, steps=10, orders=orders)
+    np.testing.assert_allclose(p.rdp(gaussian_charge(noise, 10, rate=rate), orders), expected, rtol=1e-6)
 
 
 def test_disjoint_clients_cost_the_largest_and_shared_releases_add():

@@ -1,0 +1,145 @@
+"""The autoencoder: its loss against torch's own densities row by row, its private gradients, and its decoding."""
+
+import numpy as np
+import pytest
+import torch
+from torch.distributions import Normal, kl_divergence
+
+from fedsynth_lib.dp_sgd import Tape
+from fedsynth_lib.methods.gan import Layout
+from fedsynth_lib.methods.vae import NARROWEST, WIDEST, Vae
+
+LAYOUT = Layout(modes=(3, 2), categories=(4, 2, 5))
+
+
+def rows_of(layout, number, seed=0):
+    torch.manual_seed(seed)
+    rows = torch.zeros(number, layout.width)
+    rows[:, : layout.numbers] = 2 * torch.rand(number, layout.numbers) - 1
+    start = layout.numbers
+    for width in layout.blocks:
+        rows[torch.arange(number), start + torch.randint(width, (number,))] = 1
+        start += width
+    return rows
+
+
+@pytest.fixture
+def network():
+    torch.manual_seed(1)
+    return Vae(LAYOUT, (6, 7), 3)
+
+
+def loss_by_hand(network, row, latent_noise, loss_factor):
+    """The negative evidence bound of one row from torch.distributions, without constants of the normal density."""
+    mean, log_variance = network.encoder(row).chunk(2)
+    posterior = Normal(mean, torch.exp(0.5 * log_variance))
+    raw = network.decoder(mean + posterior.stddev * latent_noise)
+    numbers, likelihood = LAYOUT.numbers, 0.0
+    for column in range(numbers):
+        spread = network.spread.weight[column, 0]
+        likelihood = likelihood + Normal(raw[column].tanh(), spread).log_prob(row[column]) + 0.5 * np.log(2 * np.pi)
+    start = numbers
+    for width in LAYOUT.blocks:
+        block = raw[start : start + width].log_softmax(dim=0)
+        likelihood = likelihood + block[row[start : start + width].argmax()]
+        start += width
+    return -loss_factor * likelihood + kl_divergence(posterior, Normal(torch.zeros(3), torch.ones(3))).sum()
+
+
+def test_losses_are_the_evidence_bound_of_each_row(network):
+    rows = rows_of(LAYOUT, 5)
+    with torch.no_grad():
+        network.decoder[-1].bias[2:5] = torch.tensor([200.0, 0.0, -200.0])  # far apart: sums must not overflow
+        torch.manual_seed(5)
+        found = network.losses(rows, 4.0)
+        torch.manual_seed(5)
+        noise = torch.randn(5, 3)
+        expected = torch.stack([loss_by_hand(network, row, own, 4.0) for row, own in zip(rows, noise, strict=True)])
+    torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-4)
+
+
+def gradients_one_by_one(network, rows, seed=3):
+    torch.manual_seed(seed)
+    losses = network.losses(rows, 2.0)
+    parts = [torch.autograd.grad(loss, list(network.parameters()), retain_graph=True) for loss in losses]
+    return torch.stack([torch.cat([p.flatten() for p in part]) for part in parts])
+
+
+def private_gradient(network, rows, seed=3, **options):
+    settings = {"num_records": len(rows), "clip": 1.0, "noise_multiplier": 0.0, "expected_records": 8.0} | options
+    torch.manual_seed(seed)
+    with Tape(network) as tape:
+        norms = tape.backward(network.losses(rows, 2.0), **settings)
+    return torch.cat([p.grad.flatten() for p in network.parameters()]), norms
+
+
+@pytest.mark.parametrize("clip", [0.5, 20.0, 1e9])
+def test_every_row_is_clipped_over_all_parameters_the_decoded_spread_included(network, clip):
+    rows = rows_of(LAYOUT, 9)
+    single = gradients_one_by_one(network, rows)
+    assert single[:, -LAYOUT.numbers :].abs().min() > 0  # the spread's, the last in the list
+    found, norms = private_gradient(network, rows, clip=clip)
+    torch.testing.assert_close(norms, single.norm(dim=1), rtol=1e-4, atol=1e-4)
+    factors = (clip / single.norm(dim=1)).clamp_max(1.0)
+    torch.testing.assert_close(found, (factors[:, None] * single).sum(dim=0) / 8.0, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("wrong_by", [30.0, 1e4])
+def test_one_row_more_moves_the_sum_by_the_clip_at_most(network, wrong_by):
+    """Far out the loss overflows; its gradient then counts nothing, and must not spoil the other rows'."""
+    rows = rows_of(LAYOUT, 6)
+    own = gradients_one_by_one(network, rows)
+    clipped = own * (1.0 / own.norm(dim=1)).clamp_max(1.0)[:, None]
+    rows[-1, 0] = wrong_by
+    found, norms = private_gradient(network, rows)
+    assert norms[-1] > 100 or not torch.isfinite(norms[-1])
+    # Latent noise is drawn row by row in one call, so that the first five rows have the same as before.
+    moved = (found * 8 - clipped[:-1].sum(dim=0)).norm()
+    assert moved <= 1 + 1e-4 and (moved > 0.99) == bool(torch.isfinite(norms[-1]))
+
+
+def test_without_clip_and_noise_the_private_gradient_is_the_ordinary_one(network):
+    rows = rows_of(LAYOUT, 8)
+    found, _ = private_gradient(network, rows, clip=float("inf"))
+    torch.manual_seed(3)
+    network.zero_grad()
+    network.losses(rows, 2.0).mean().backward()
+    torch.testing.assert_close(found, torch.cat([p.grad.flatten() for p in network.parameters()]), rtol=1e-4, atol=1e-6)
+
+
+def test_an_empty_batch_gives_noise_alone(network):
+    found, _ = private_gradient(network, rows_of(LAYOUT, 0), noise_multiplier=3.0, clip=2.0)
+    assert found.std() == pytest.approx(3.0 * 2.0 / 8.0, rel=0.15) and abs(found.mean()) < 0.2
+
+
+def test_decoding_draws_by_the_decoders_probabilities_or_takes_the_likeliest(network):
+    logits = torch.log(torch.tensor([0.2, 0.5, 0.3]))
+    with torch.no_grad():
+        network.decoder[-1].weight.zero_()
+        network.decoder[-1].bias.zero_()
+        network.decoder[-1].bias[2:5] = logits
+        network.decoder[-1].bias[0] = 0.5
+    torch.manual_seed(0)
+    distances, choices = network.imagine(20_000, likeliest=False)
+    shares = torch.bincount(choices[:, 0], minlength=3) / 20_000
+    torch.testing.assert_close(shares, logits.exp(), atol=0.015, rtol=0)
+    assert choices.shape == (20_000, 5) and choices.max(dim=0).values.tolist() == [2, 1, 3, 1, 4]
+    assert distances[:, 0].mean() == pytest.approx(np.tanh(0.5), abs=0.01)
+    assert distances[:, 0].std() == pytest.approx(0.1, abs=0.01) and distances.abs().max() <= 1
+    assert set(network.imagine(500, likeliest=True)[1][:, 0].tolist()) == {1}
+
+
+def test_spreads_stay_where_tvae_allows_them(network):
+    with torch.no_grad():
+        network.spread.weight[:] = torch.tensor([[-3.0], [40.0]])
+    network.keep_spread()
+    assert network.spread.weight[:, 0].tolist() == [pytest.approx(NARROWEST), WIDEST]
+
+
+@pytest.mark.parametrize("layout", [Layout((), (2, 3)), Layout((2,), ())])
+def test_tables_of_one_kind_of_column(layout):
+    network = Vae(layout, (4,), 2)
+    losses = network.losses(rows_of(layout, 5), 2.0)
+    assert losses.shape == (5,) and torch.isfinite(losses).all()
+    distances, choices = network.imagine(7, likeliest=False)
+    assert distances.shape == (7, layout.numbers) and choices.shape == (7, len(layout.blocks))
