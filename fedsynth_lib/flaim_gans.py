@@ -37,7 +37,7 @@ NAMES: dict[str, tuple[str, dict[str, Any]]] = {  # the work's name -> (register
     FEDERATED: ("feddpctgan", TRAINING),
 }
 KERNEL_ROWS = 10  # synthetic rows for each test row [code]
-MOST_NOISE = 1e4  # calibration need not look further, and Opacus' series breaks down at far larger noise
+MOST_NOISE = 1e4  # calibration need not look further
 
 
 def kernel_nll(synthetic_codes: np.ndarray, test_codes: np.ndarray) -> tuple[float, int]:

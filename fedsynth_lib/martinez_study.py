@@ -7,6 +7,7 @@ the notebooks on fidelity, utility and privacy in turn.
 
 import math
 from collections.abc import Mapping, Sequence
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -41,6 +42,10 @@ SIZES: dict[str, dict[str, Any]] = {  # what a profile shrinks; `clients`: how m
         "fedvae": {"training_rounds": 10, "local_epochs": 10, "batch": 50},
     },
     "paper": {"rows": None, "clients": 3, "splits": 3, "min_rows": 200, "fedbn": {}, "fedvae": {}},
+}
+NAMES = {  # of the grids, after the notebooks that run them first
+    (model, group): f"{number}_{WORK}_{model}_{group}"
+    for number, (model, group) in enumerate(product(MODELS, ("fidelity", "utility", "privacy")), start=20)
 }
 # The attack on Adult that reproduces the printed scores of real rows, and what is left of the printed one (gap 22).
 ATTACKS = {
@@ -115,6 +120,20 @@ def cells(
         min_rows=size["min_rows"],
         **{name: value for name, value in MEANT[model].items() if value},
     )
+
+
+def grid(model: str, group: str, datasets: Sequence[str], size: Mapping[str, Any], **lists: Any) -> dict[str, Any]:
+    """What `run_grid(measure, ...)` needs for all cells of a model and a group of measures; see `cells` for lists.
+
+    Utility is measured on the real rows too. Privacy is asked of federated rows only, as in the work.
+    """
+    found = cells(model, datasets, size, **lists)
+    if group == "utility":
+        found = found + real_cells(found)
+    elif group == "privacy":
+        found = attacked([c for c in found if c["setting"] == "federated"]) + real_cells(found)
+    common = {"model": model, "group": group, "changes": size[model]}
+    return {"grid": found, "name": NAMES[model, group], "common": common, "version": version(model)}
 
 
 def real_cells(cells: Sequence[Mapping[str, Any]]) -> list[dict]:

@@ -13,6 +13,7 @@ from fedsynth_lib.methods import bayesian_network, fedvae
 from fedsynth_lib.metrics import attacks, fidelity, utility
 
 SMALL = {"rows": 300, "clients": 1, "splits": 1, "min_rows": 10}
+GROUPS = ("fidelity", "utility", "privacy")
 FAST = {"fedbn": {"generations": 20}, "fedvae": {"training_rounds": 1, "local_epochs": 1, "batch": 50}}
 
 
@@ -36,6 +37,14 @@ def test_the_grid_is_the_published_one():
     assert {c["delta"] for c in study.cells("fedvae", ["adult"], SMALL, seed=7)} == {1e-5}
     real = study.real_cells(cells)
     assert [c["seed"] for c in real] == [7, 8, 9] and {c["setting"] for c in real} == {"real"}
+
+
+def test_a_grid_is_named_after_its_notebook_and_holds_the_cells_of_its_group():
+    sizes = {group: study.grid("fedvae", group, ["adult"], study.SIZES["quick"], seed=7) for group in GROUPS}
+    assert [g["name"][:2] for g in sizes.values()] == ["23", "24", "25"]
+    assert [len(g["grid"]) for g in sizes.values()] == [57, 58, 28]
+    assert sizes["privacy"]["common"]["changes"] == study.SIZES["quick"]["fedvae"]
+    assert {c["setting"] for c in sizes["privacy"]["grid"]} == {"federated", "real"}
 
 
 def test_only_the_published_scenarios_are_attacked():
