@@ -116,11 +116,12 @@ def _closeness(quiet: pd.DataFrame) -> str:
 
 
 def _disclosure(cells: pd.DataFrame) -> str:
-    def sentence(own: pd.DataFrame) -> str | None:
-        attack = own[own["metric"].isin(["ad_ens", "ad_rmean", "ad_dum"])]
-        real = attack[attack["setting"] == "real"].pivot_table(index="dataset", columns="metric", values="mean")
-        made = attack[attack["setting"] == "federated"]
-        if real.empty or made.empty:
+    attack = cells[cells["metric"].isin(["ad_ens", "ad_rmean", "ad_dum"])]
+    real = attack[attack["setting"] == "real"].pivot_table(index="dataset", columns="metric", values="mean")
+
+    def sentence(made: pd.DataFrame) -> str | None:
+        made = made[made["dataset"].isin(real.index)]
+        if made.empty:
             return None
         texts = []
         for dataset, found in made.groupby("dataset"):
@@ -134,4 +135,4 @@ def _disclosure(cells: pd.DataFrame) -> str:
             )
         return "; ".join(texts)
 
-    return _by_method(cells, sentence)
+    return _by_method(attack[attack["setting"] == "federated"], sentence)
