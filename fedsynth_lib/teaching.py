@@ -150,6 +150,14 @@ def birds(num_rows: int, seed: int) -> Table:
     return Table("birds", frame, Schema(columns, target="kind"), "own", digest=f"birds {num_rows} {seed}")
 
 
+def with_rings(table: Table, seed: int) -> Table:
+    """The birds, one in twenty with a ring on its leg that says nothing about the bird."""
+    ring = pd.Categorical.from_codes((stream(seed, "rings").random(len(table)) < 0.05).astype(int), ["no", "yes"])
+    columns = (*table.schema.columns, Column("ring", "categorical", categories=("no", "yes")))
+    schema = Schema(columns, target=table.schema.target)
+    return Table("ringed birds", table.frame.assign(ring=ring), schema, "own", digest=f"{table.digest} {seed}")
+
+
 def gan_encoded(state: Arrays, rows: np.ndarray, rng: np.random.Generator) -> tuple[Layout, LocalRows]:
     """Encoded rows as the networks of a CTGAN see them, after the encoding rounds, and what lies where in them."""
     layout, levels = gan_encoding.layout_of(state), state["levels"]

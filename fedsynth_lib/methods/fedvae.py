@@ -112,8 +112,7 @@ def client_step(state: Arrays, client: Client, config: Config, noise: Noise | No
     device = weights.device_of(config.device)
     rows = _encoded(state, client, device, rng)
     with weights.seeded(rng, device):
-        network = _network(state, config, device)
-        weights.load(network, state["network"])
+        network = trained(state, config, device)
         optimiser = torch.optim.Adam(
             network.parameters(), lr=config.learning_rate, weight_decay=config.weight_decay, fused=True
         )
@@ -138,7 +137,7 @@ def server_step(
         if number == config.encoding_rounds:
             device = torch.device("cpu")
             with weights.seeded(rng, device):
-                state["network"] = weights.flat(_network(state, config, device))
+                state["network"] = weights.flat(_untrained(state, config, device))
         return state, []
     sizes = np.array([update.num_rows for update in updates], float)
     shares = (sizes / sizes.sum()).astype(np.float32)
@@ -150,8 +149,7 @@ def sample(state: Arrays, num_rows: int, config: Config, rng: np.random.Generato
     """Rows (num_rows, columns) decoded from normal latent vectors."""
     device, levels, layout = weights.device_of(config.device), state["levels"], layout_of(state)
     with weights.seeded(rng, device):
-        network = _network(state, config, device)
-        weights.load(network, state["network"])
+        network = trained(state, config, device)
         sizes = [AT_ONCE] * (num_rows // AT_ONCE) + [num_rows % AT_ONCE]
         parts = [network.imagine(size, likeliest=config.likeliest) for size in sizes]
     distances, choices = (torch.cat(each).cpu().numpy() for each in zip(*parts, strict=True))
@@ -159,6 +157,13 @@ def sample(state: Arrays, num_rows: int, config: Config, rng: np.random.Generato
     table[:, levels == 0] = decode_numbers(choices[:, : layout.numbers], distances.astype(float), state)
     table[:, levels > 0] = choices[:, layout.numbers :]
     return table if layout.numbers else table.astype(np.int32)
+
+
+def trained(state: Arrays, config: Config, device: torch.device | None = None) -> Vae:
+    """The network of a state after the encoding rounds."""
+    network = _untrained(state, config, device or torch.device("cpu"))
+    weights.load(network, state["network"])
+    return network
 
 
 def _steps(num_rows: int, config: Config) -> int:
@@ -172,7 +177,7 @@ def _gradients(noise_multiplier: float, num_rows: int, config: Config, steps: in
     return Charge(GRADIENTS, "gaussian", noise_multiplier, config.clip, rate=share, times=steps)
 
 
-def _network(state: Arrays, config: Config, device: torch.device) -> Vae:
+def _untrained(state: Arrays, config: Config, device: torch.device) -> Vae:
     return Vae(layout_of(state), config.hidden, config.embedding).to(device)
 
 

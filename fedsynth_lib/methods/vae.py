@@ -35,15 +35,17 @@ class Vae(nn.Module):
         self.register_buffer("owner", owner, persistent=False)  # the block of every one-hot entry
         self.register_buffer("blocks", nn.functional.one_hot(owner).float(), persistent=False)
 
-    def losses(self, rows: Tensor, loss_factor: float) -> Tensor:
+    def losses(self, rows: Tensor, loss_factor: float, noise: Tensor | None = None) -> Tensor:
         """The negative evidence bound of each row, (rows,), its reconstruction part times `loss_factor`.
 
+        noise: standard normal, (rows, embedding), that moves each row's latent vector; drawn where it is not given.
         Numbers are normal around the decoder's tanh, entries of a block are one draw by its softmax; constants of the
         normal density are left out.
         """
         numbers = self.layout.numbers
         mean, log_variance = self.encoder(rows).chunk(2, dim=1)
-        raw = self.decoder(mean + torch.exp(0.5 * log_variance) * torch.randn_like(mean))
+        noise = torch.randn_like(mean) if noise is None else noise
+        raw = self.decoder(mean + torch.exp(0.5 * log_variance) * noise)
         missed = self._log_sums(raw[:, numbers:]) - (raw[:, numbers:] * rows[:, numbers:]).sum(dim=1)
         if self.spread is not None:
             spread = self.spread(rows.new_ones(len(rows), 1))
