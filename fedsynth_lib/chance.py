@@ -1,0 +1,54 @@
+"""What importance and correlation come to when a score does not depend on the hyper-parameters at all.
+
+A forest gives every input some importance, and more of it to inputs with many different values: a run time, different
+in each run, before a parameter with four candidates, and that before one with three. So an order of importance says
+little by itself. Here scores are dealt anew among the configurations of a search, which leaves everything as it is
+but for a connection, and the same analysis is done again, many times (a permutation test).
+"""
+
+import numpy as np
+import pandas as pd
+
+from fedsynth_lib import sensitivity
+from fedsynth_lib.interface import BadInput, stream
+
+KEYS = ["method", "dataset", "hyperparameter"]
+LEVEL = 0.95
+
+
+def against_chance(rows: pd.DataFrame, *, shuffles: int = 20, seed: int = 0) -> pd.DataFrame:
+    """`sensitivity.sensitivity` with what chance alone does beside it.
+
+    chance: the importance that a parameter stays below in 95 % of the searches with shuffled scores.
+    first_by_chance: share of those searches in which it is the most important one, the run time left aside.
+    low, high: 95 % interval of the correlation (Fisher's z), whole where there are three configurations or fewer.
+    """
+    if shuffles < 1:
+        raise BadInput(f"shuffles is {shuffles}: give 1 or more.")
+    table = sensitivity.sensitivity(rows, seed=seed)
+    found = [sensitivity.importance(shuffled(rows, stream(seed, "shuffle", k)), seed=k) for k in range(shuffles)]
+    dealt = pd.concat([table.assign(shuffle=k) for k, table in enumerate(found)], ignore_index=True)
+    chance = dealt.groupby(KEYS)["importance"].quantile(LEVEL).rename("chance")
+    tuned = dealt[dealt["hyperparameter"] != sensitivity.RUNTIME]
+    leaders = tuned.loc[tuned.groupby(["method", "dataset", "shuffle"])["importance"].idxmax()]
+    first = leaders.groupby(KEYS).size().rename("first_by_chance") / shuffles
+    table = table.join(chance, on=KEYS).join(first, on=KEYS)
+    table.loc[table["hyperparameter"] != sensitivity.RUNTIME, "first_by_chance"] = table["first_by_chance"].fillna(0)
+
+    number = sensitivity.configurations(rows).groupby(["method", "dataset"]).size().rename("number")
+    width = table.join(number, on=["method", "dataset"])["number"].map(
+        lambda n: 1.96 / np.sqrt(n - 3) if n > 3 else np.inf
+    )
+    with np.errstate(divide="ignore"):
+        middle = np.arctanh(table["correlation"].clip(-1, 1))
+    return table.assign(low=np.tanh(middle - width), high=np.tanh(middle + width))
+
+
+def shuffled(rows: pd.DataFrame, rng: np.random.Generator) -> pd.DataFrame:
+    """The rows with the scores of each search dealt anew; a configuration gets those of another, of every split."""
+    rows = rows[~rows["detail"].str.contains(r"\bdraw=")].reset_index(drop=True)
+    scores = rows[rows["metric"] == sensitivity.SCORE]
+    for _, search in scores.groupby(["method", "dataset"]):
+        names = search["detail"].unique()
+        rows.loc[search.index, "detail"] = search["detail"].map(dict(zip(names, rng.permutation(names), strict=True)))
+    return rows

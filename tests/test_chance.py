@@ -1,0 +1,66 @@
+"""What chance alone does to importance and correlation."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import stats
+from search_rows import GRID, full_grid, search
+
+from fedsynth_lib.chance import against_chance, shuffled
+from fedsynth_lib.interface import BadInput
+
+
+def score(each):
+    return 0.2 * each["aggregation_interval"] - each["selection_pressure"] ** 0.5
+
+
+def scores_of(rows, metric="log_cluster"):
+    """Configuration -> its scores, by split."""
+    rows = rows[rows["metric"] == metric].sort_values("seed")
+    return {detail: tuple(own) for detail, own in rows.groupby("detail")["value"]}
+
+
+def test_scores_are_dealt_anew_within_a_search_and_splits_stay_together():
+    one, other = (search("fedbn", name, full_grid(), score, lambda each: each["population_size"]) for name in "ab")
+    kept = one.copy()
+    rows = pd.concat([one, other])
+    dealt = shuffled(rows, np.random.default_rng(0))
+    for before in (one, other):
+        after = dealt[dealt["dataset"] == before["dataset"].iloc[0]]
+        assert sorted(scores_of(after).values()) == sorted(scores_of(before).values())  # triples, one for each split
+        assert scores_of(after) != scores_of(before) and scores_of(after).keys() == scores_of(before).keys()
+        assert scores_of(after, "seconds_training") == scores_of(before, "seconds_training")
+    again = one.assign(detail=one["detail"] + "; draw=1")
+    assert len(shuffled(pd.concat([one, again]), np.random.default_rng(0))) == len(one)
+    pd.testing.assert_frame_equal(one, kept)
+
+
+def test_what_matters_lies_above_chance_and_what_does_not_below():
+    table = against_chance(search("fedbn", "adult", full_grid(), score), shuffles=8).set_index("hyperparameter")
+    above = table["importance"] > table["chance"]
+    assert above["aggregation_interval"] and not above["population_size"] and not above["runtime"]
+    leads = table["first_by_chance"]
+    assert np.isnan(leads["runtime"]) and leads.drop("runtime").sum() == pytest.approx(1)
+    assert ((8 * leads.dropna()) % 1 == 0).all()
+
+
+def test_a_parameter_with_more_candidates_leads_by_chance_more_often():
+    grid = [{"many": many, "few": few} for many in range(6) for few in range(2)]
+    values = dict(zip(map(str, grid), np.random.default_rng(0).random(12), strict=True))
+    rows = search("fedbn", "adult", grid, lambda each: values[str(each)])
+    leads = against_chance(rows, shuffles=12).set_index("hyperparameter")["first_by_chance"]
+    assert leads["many"] > 0.7
+
+
+def test_intervals_of_correlation_are_fishers():
+    inputs = pd.DataFrame(full_grid())
+    values = [score(each) for each in full_grid()]
+    table = against_chance(search("fedbn", "adult", full_grid(), score), shuffles=1).set_index("hyperparameter")
+    for name in GRID:
+        interval = stats.pearsonr(inputs[name], values).confidence_interval(0.95)
+        assert table.loc[name, ["low", "high"]].tolist() == pytest.approx(list(interval), abs=1e-4)
+
+
+def test_no_shuffles_are_refused():
+    with pytest.raises(BadInput, match="shuffles is 0"):
+        against_chance(search("fedbn", "adult", full_grid(), score), shuffles=0)
