@@ -14,6 +14,7 @@ import numpy as np
 import pandas as pd
 
 from fedsynth_lib import metrics, scenarios
+from fedsynth_lib.experiment import run_grid
 from fedsynth_lib.interface import BadInput
 from fedsynth_lib.methods import bayesian_network, fedvae
 from fedsynth_lib.metrics import attacks, fidelity, utility
@@ -134,6 +135,15 @@ def grid(model: str, group: str, datasets: Sequence[str], size: Mapping[str, Any
         found = attacked([c for c in found if c["setting"] == "federated"]) + real_cells(found)
     common = {"model": model, "group": group, "changes": size[model]}
     return {"grid": found, "name": NAMES[model, group], "common": common, "version": version(model)}
+
+
+def all_rows(
+    datasets: Sequence[str], size: Mapping[str, Any], *, profile: str, jobs: int = 1, **lists: Any
+) -> pd.DataFrame:
+    """The rows of both models and all groups: what their own notebooks have computed is read, the rest computed."""
+    run = {"profile": profile, "jobs": jobs, "save": False}
+    grids = [grid(model, group, datasets, size, **lists) for model, group in NAMES]
+    return pd.concat([run_grid(measure, **own, **run) for own in grids], ignore_index=True)
 
 
 def real_cells(cells: Sequence[Mapping[str, Any]]) -> list[dict]:

@@ -260,7 +260,7 @@ def fidelity_panel(comparison: pd.DataFrame, *, dataset: str | None = None, epsi
         if row == 0:
             ax.set_title(pretty(partitions[column]))
         if column == 0:
-            ax.set_ylabel(textwrap.fill(pretty(metrics[row]), 20))
+            ax.set_ylabel(textwrap.fill(pretty(metrics[row]), 16))
     axes[0, 0].set_xticks(range(len(clients)), [str(count) for count in clients])
     axes[0, 0].set_xlim(-0.5, len(clients) - 0.5)
     for ax in axes[-1]:

@@ -1,0 +1,72 @@
+"""Readings of an exhibit: the nearest is marked, a scale shows in the distance and not in the order."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.spatial.distance import cdist
+
+from fedsynth_lib import published
+from fedsynth_lib.alternatives import distances_by_scale, nearest
+from fedsynth_lib.interface import BadInput
+from fedsynth_lib.rows import to_frame
+from fedsynth_lib.schema import Column, Schema
+from fedsynth_lib.tables import Table
+
+
+@pytest.fixture(scope="module")
+def readings():
+    """Table 6.1 as printed, ten times as large, and 0.1 above it for log-cluster only."""
+    values = published.load_values("martinez2024", "tab6.1")
+    keys = values[[*published.KEYS, "paper"]].to_dict("records")
+
+    def rows(change):
+        made = zip(keys, values["mean"], strict=True)
+        shared = {"seed": 0, "profile": "paper", "data": "real"}
+        return to_frame([{**key, **shared, "value": change(mean)} for key, mean in made])
+
+    shifted = rows(lambda mean: mean + 0.1)
+    return {
+        "exact": rows(lambda mean: mean),
+        "tenfold": rows(lambda mean: 10 * mean),
+        "shifted": shifted[shifted["metric"] == "log_cluster"],
+    }
+
+
+def test_the_nearest_reading_is_marked_and_order_ignores_scale(readings):
+    table = nearest(readings, "martinez2024", ["tab6.1"]).set_index(["metric", "reading"])
+    assert (table["cells"] == 57).all() and len(table) == 3 * 2 + 3
+    assert table.loc[("pcd", "exact"), ["distance", "order", "nearest"]].tolist() == [0, 1, "yes"]
+    printed = published.load_values("martinez2024", "tab6.1").query("metric == 'pcd'")["mean"]
+    tenfold = table.loc[("pcd", "tenfold")]
+    assert tenfold["distance"] == pytest.approx(9 * printed.mean()) and tenfold["order"] == pytest.approx(1)
+    assert tenfold["nearest"] == "" and tenfold["ours"] == pytest.approx(10 * tenfold["printed"])
+    assert table.loc[("log_cluster", "shifted"), "distance"] == pytest.approx(0.1)
+
+
+def test_lines_are_made_for_each_value_of_by(readings):
+    table = nearest(readings, "martinez2024", ["tab6.1"], by=["setting"])
+    found = table.groupby("setting")["reading"].apply(list).to_dict()
+    assert found == {name: ["exact", "tenfold", "shifted"] for name in ("central", "federated", "local")}
+
+
+def test_readings_without_a_cell_of_the_exhibit_are_refused(readings):
+    with pytest.raises(BadInput, match=r"no reading has a cell of tab6\.4"):
+        nearest(readings, "martinez2024", ["tab6.4"])
+
+
+def test_real_rows_are_measured_on_both_scales():
+    """As many training as hold-out rows, so that all are drawn: truth by scipy."""
+    rng = np.random.default_rng(3)
+    schema = Schema((Column("x", "numeric", low=0, high=900), Column("c", "categorical", categories=("a", "b"))))
+    frames = [
+        pd.DataFrame({"x": rng.uniform(0, 900, 40), "c": pd.Categorical(rng.choice(["a", "b"], 40), ["a", "b"])})
+        for _ in range(2)
+    ]
+    train, holdout = (Table("toy", frame, schema, "own", "") for frame in frames)
+    found = distances_by_scale(train, holdout, seed=1)
+    codes = [np.column_stack([frame["x"], frame["c"].cat.codes]) for frame in frames]
+    z = [(table - codes[0].mean(axis=0)) / codes[0].std(axis=0) for table in codes]
+    unit = [(table - codes[0].min(axis=0)) / np.ptp(codes[0], axis=0) for table in codes]
+    for name, (near, far) in (("z-scores", z), ("[0, 1]", unit)):
+        assert found[name] == pytest.approx(cdist(far, near).min(axis=1).mean())
+    assert found["farthest in [0, 1]"] == pytest.approx(2**0.5)
