@@ -47,6 +47,20 @@ def test_a_grid_is_named_after_its_notebook_and_holds_the_cells_of_its_group():
     assert {c["setting"] for c in sizes["privacy"]["grid"]} == {"federated", "real"}
 
 
+def test_all_rows_are_asked_for_under_the_names_of_the_notebooks_that_compute_them(monkeypatch):
+    asked = []
+
+    def recorded(run_one, grid, *, name, common, save, **_):
+        asked.append(name)
+        assert run_one is study.measure and not save and len(grid) > 20
+        return pd.DataFrame({"model": [common["model"]], "group": [common["group"]]})
+
+    monkeypatch.setattr(study, "run_grid", recorded)
+    rows = study.all_rows(["adult"], study.SIZES["quick"], profile="quick", seed=7)
+    assert list(rows.itertuples(index=False, name=None)) == [(m, g) for m in study.MODELS for g in GROUPS]
+    assert [name[:2] for name in asked] == ["20", "21", "22", "23", "24", "25"]
+
+
 def test_only_the_published_scenarios_are_attacked():
     cells = study.cells("fedvae", ["adult"], study.SIZES["paper"], seed=7, settings=("federated",))
     marked = pd.DataFrame([c for c in study.attacked(cells) if c.get("attack")])
