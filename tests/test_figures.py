@@ -13,6 +13,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import pytest
+from PIL import Image
 
 from fedsynth_lib import __version__, figures, plots, published
 from fedsynth_lib.figures import look, save_figure, save_table, use_style
@@ -53,6 +54,21 @@ def test_saving_the_same_figure_twice_gives_the_same_bytes(home):
     assert sorted(path.name for path in (home / "figures/quick").iterdir()) == ["w_fig1.2.pdf", "w_fig1.2.png"]
     assert before[0].startswith(b"\x89PNG") and before[1].startswith(b"%PDF")
     assert b"CreationDate" not in before[1] and b"Software" not in before[0]
+
+
+def test_a_picture_of_very_many_colours_is_cut_to_256_and_looks_the_same():
+    saved = {}
+    for name, cells in (("few", 2), ("many", 600)):
+        fig, ax = plt.subplots(figsize=(4, 4))
+        ax.imshow(np.random.default_rng(0).random((cells, cells, 3)), interpolation="nearest")
+        buffer = io.BytesIO()
+        fig.savefig(buffer, format="png", dpi=300)
+        picture = Image.open(save_figure(fig, f"toy_{name}", profile="smoke", data="none").png)
+        saved[name] = picture.mode, np.asarray(picture.convert("RGB"), float), buffer
+    assert saved["few"][0] == "RGBA" and saved["many"][0] == "P"
+    original = np.asarray(Image.open(saved["many"][2]).convert("RGB"), float)
+    middle = (slice(400, 600), slice(400, 600))  # below that lies the footer, which moves the axes a little
+    assert abs(saved["many"][1][middle].mean() - original[middle].mean()) < 3
 
 
 def test_a_figure_says_what_it_was_made_from():
