@@ -1,0 +1,344 @@
+"""The protocol of apellaniz2025 that its notebooks share: three nodes, three techniques, two scenarios, two tables.
+
+A cell of `train` is one federation: its nodes' synthetic rows are kept (`remember`), so that cells of `judge` measure
+one node once, each for minutes. Rows are measured as the networks draw them: numeric columns standardised, neither
+whole nor within their range, which is what the work did; 'whole' measures what a reader of the table would get.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+from scipy.stats import ks_2samp, wilcoxon
+from sklearn.ensemble import RandomForestClassifier
+
+from fedsynth_lib import settings
+from fedsynth_lib.encode import UnitRange
+from fedsynth_lib.experiment import remember
+from fedsynth_lib.interface import BadInput, Privacy, stream
+from fedsynth_lib.methods import vae_bgm
+from fedsynth_lib.metrics.attacks import nearest
+from fedsynth_lib.metrics.divergence import Sizes, jensen_shannon
+from fedsynth_lib.rows import Row
+from fedsynth_lib.tables import Table, load_table
+
+WORK = "apellaniz2025"
+METRICS_VERSION = 1
+DATASETS = ("brfss_diabetes", "brfss_heart")
+TECHNIQUES = ("isolated", "fedavg", "sds")
+SHUFFLE_SEED = 42  # of the table's rows before they are dealt out, as in the work's code
+BELOW_MEDIAN = {  # share of rows below the median BMI that each node holds
+    "bmi_skew": (0.5, 0.1, 0.9),  # the published runs: node 1 is the balanced one
+    "bmi_skew_text": (0.9, 0.1, 0.5),  # the article's text and figure 4: node 3 is
+}
+PARTITIONS = ("iid", *BELOW_MEDIAN)
+NODE_ROWS = (100, 1000, 10_000)
+COMBINATIONS = ((50, 100, 500), (50, 100, 1000), (50, 500, 1000), (100, 500, 1000))  # appendix D
+SIZES: dict[str, dict[str, Any]] = {
+    "smoke": {
+        "rows": (60, 90, 200),
+        "scale": 0.5,
+        "changes": {"training_rounds": 2, "local_epochs": 5, "networks": 2, "components": 4, "starts": 1},
+        "judged": {"training": 150, "evaluation": 50, "epochs": 10, "patience": 10},
+        "repeats": 3,
+    },
+    "quick": {
+        "rows": (100, 1000, 4000),
+        "scale": 1.0,
+        "changes": {"local_epochs": 40, "starts": 2},
+        "judged": {"training": 2500, "evaluation": 500, "epochs": 600, "patience": 200},
+        "repeats": 3,
+    },
+    "paper": {"rows": NODE_ROWS, "scale": 1.0, "changes": {}, "judged": {}, "repeats": 3},
+}
+
+
+class Node(NamedTuple):
+    """Row positions in the table."""
+
+    training: np.ndarray
+    validation: np.ndarray
+
+
+def nodes(table: Table, partition: str, sizes: Sequence[int], validation: int, *, disjoint: bool = False) -> list[Node]:
+    """The rows of each node, dealt out as in the work's code: consecutive slices of the shuffled table.
+
+    iid: a node's training rows, then its validation rows, then the next node's. BMI skew: from the rows below the
+    median BMI, and from the others, each node takes its share; its validation rows follow its training rows, AND THE
+    NEXT NODE STARTS WHERE THE TRAINING ROWS END, so that it trains on rows that validate this one. disjoint: it starts
+    where the validation rows end, as it should.
+    Raises BadInput for a table with too few rows.
+    """
+    shuffled = np.random.RandomState(SHUFFLE_SEED).permutation(len(table.frame))
+    if partition == "iid":
+        needed = np.array([[size, validation] for size in sizes]).ravel()
+        _check_enough(table, len(shuffled), needed.sum())
+        slices = np.split(shuffled, np.cumsum(needed))
+        return [Node(*slices[2 * k : 2 * k + 2]) for k in range(len(sizes))]
+    if partition not in BELOW_MEDIAN:
+        raise BadInput(f"partition {partition!r} is unknown: choose one of {', '.join(PARTITIONS)}.")
+    bmi = table.frame["BMI"].to_numpy()[shuffled]
+    strata = [shuffled[bmi < np.median(bmi)], shuffled[bmi >= np.median(bmi)]]
+    rng, found = np.random.RandomState(SHUFFLE_SEED), []
+    starts = [0, 0]
+    for size, share in zip(sizes, BELOW_MEDIAN[partition], strict=True):
+        parts: tuple[list, list] = ([], [])
+        for s, part in enumerate((share, 1 - share)):
+            own, judged = round(part * size), round(part * validation)
+            end = starts[s] + own + judged
+            _check_enough(table, len(strata[s]), end)
+            parts[0].append(strata[s][starts[s] : starts[s] + own])
+            parts[1].append(strata[s][starts[s] + own : end])
+            starts[s] = end if disjoint else starts[s] + own
+        found.append(Node(*(rng.permutation(np.concatenate(part)) for part in parts)))
+    return found
+
+
+def _check_enough(table: Table, there: int, needed: int) -> None:
+    if needed > there:
+        raise BadInput(f"{table.key}: the nodes need {needed} rows of {there}; give smaller nodes or sizes.")
+
+
+def moments_of(table: Table) -> tuple[tuple[float, float], ...]:
+    """Mean and standard deviation of every numeric column of the whole table, as places in the declared range.
+
+    The work standardises with those before it deals rows out, so its nodes know them: see `Config.moments`.
+    """
+    places = UnitRange(table.schema).transform(table.frame)[:, np.array(_levels(table)) == 0]
+    return tuple(zip(places.mean(axis=0).tolist(), places.std(axis=0).tolist(), strict=True))
+
+
+def configured(technique: str, table: Table, sizes: Sequence[int], judged: Sizes, **changes: Any) -> vae_bgm.Config:
+    """The technique as the published runs used it; FedAvg with one network, the others with three."""
+    if technique not in TECHNIQUES:
+        raise BadInput(f"technique {technique!r} is unknown: choose one of {', '.join(TECHNIQUES)}.")
+    published = {
+        **{"technique": technique, "moments": moments_of(table), "most_rows": max(sizes), "common_start": False},
+        **{"networks": 1 if technique == "fedavg" else 3, "shared_rows": judged.rows},
+    }
+    return vae_bgm.Config(**(published | changes))
+
+
+def trained(
+    dataset: str,
+    partition: str,
+    technique: str,
+    node_rows: Sequence[int],
+    seed: int,
+    judged: Mapping[str, int] | None = None,
+    changes: Mapping[str, Any] | None = None,
+    epsilon: float | None = None,
+    disjoint: bool = False,
+    digest: str = "",
+) -> tuple[pd.DataFrame, dict]:
+    """The standardised synthetic rows of all nodes (column `node`, from 1), and the run's facts: made, or remembered.
+
+    epsilon: of each node, delta 1e-5; needs `clip` in changes. digest: of the table meant.
+    """
+    table, sizes = load_table(dataset, work=WORK), Sizes(**(judged or {}))
+    if digest not in ("", table.digest):
+        raise BadInput(f"{dataset}: the table is not the one that the grid was made for; build the grid anew.")
+    config = configured(technique, table, node_rows, sizes, **(changes or {}))
+    parts = [np.sort(node.training) for node in nodes(table, partition, node_rows, sizes.rows, disjoint=disjoint)]
+    key = {
+        "method": vae_bgm.__name__,
+        "version": vae_bgm.VERSION,
+        "config": asdict(config),
+        "table": table.digest,
+        "partition": [partition, list(node_rows), sizes.rows, disjoint],
+        "epsilon": epsilon,
+        "seed": seed,
+    }
+
+    def make() -> tuple[pd.DataFrame, dict]:
+        privacy = Privacy(epsilon, 1e-5 if epsilon else 0.0)
+        run = settings.federated(vae_bgm, table, parts, config=config, privacy=privacy, seed=seed, num_rows=1)
+        frames = []
+        for node in range(len(parts)):
+            rows = vae_bgm.drawn(run.state, node, sizes.rows, config, stream(seed, "node", node))
+            frames.append(pd.DataFrame(rows.astype(np.float32), columns=table.schema.names).assign(node=node + 1))
+        facts = {name: getattr(run, name) for name in ("statement", "seconds", "bytes_up", "bytes_down")}
+        return pd.concat(frames, ignore_index=True), facts
+
+    return remember(key, make)
+
+
+def train(**cell: Any) -> list[Row]:
+    """Rows of one federation: seconds, bytes and what it released, one row a measure."""
+    _, facts = trained(**cell)
+    statement = facts["statement"]
+    shared = {
+        **labels(**cell),
+        "bytes_up": facts["bytes_up"],
+        "bytes_down": facts["bytes_down"],
+        "epsilon_spent": statement["epsilon_protected"] if cell.get("epsilon") else None,
+        "unprotected": len(statement["unprotected"]),
+    }
+    return [{**shared, "metric": "seconds", "value": facts["seconds"]}]
+
+
+def judge(node: int, repeat: int = 0, whole: bool = False, **cell: Any) -> list[Row]:
+    """Rows of one node (from 1), measured once: js_divergence, acc_synthetic_real, acc_real_real.
+
+    repeat: of the measurement, whose networks and forests start anew. whole: synthetic rows are first cut to the
+    declared ranges and rounded to what the schema allows, as a published table would be.
+    """
+    sizes = Sizes(**(cell.get("judged") or {}))
+    real, synthetic, target = _samples(node, whole, cell)
+    label = np.arange(real.shape[1]) == target
+    values = {"js_divergence": jensen_shannon(real, synthetic, seed=repeat, sizes=sizes)}
+    for name, source in (("acc_synthetic_real", synthetic), ("acc_real_real", real)):
+        values[name] = accuracy(source, real, label, sizes.rows, seed=repeat)
+    detail = " ".join(filter(None, [labels(**cell)["detail"], "whole" if whole else "", f"repeat {repeat}"]))
+    shared = {**labels(**cell), "node": str(node), "detail": detail}
+    return [{**shared, "metric": name, "value": value} for name, value in values.items()]
+
+
+def accuracy(source: np.ndarray, real: np.ndarray, label: np.ndarray, rows: int, *, seed: int) -> float:
+    """Of a forest of 100 trees trained on the first four fifths of `rows` source rows, on the real last fifth."""
+    cut = int(0.8 * rows)
+    forest = RandomForestClassifier(100, random_state=seed)
+    forest.fit(source[:cut, ~label], source[:cut, label].ravel().astype(int))
+    return float(forest.score(real[cut:rows, ~label], real[cut:rows, label].ravel().astype(int)))
+
+
+def distances(node: int, whole: bool = False, **cell: Any) -> list[Row]:
+    """Rows of figure A2 at one node: distances to the nearest validation row, of the others and of synthetic rows.
+
+    The shares of 60 bins from 0 to 6 (`detail`: their lower edge), the smallest and mean distance, and p-values of the
+    one-sided tests that synthetic rows lie farther away.
+    """
+    real, synthetic, _ = _samples(node, whole, cell)
+    among, apart = nearest(real, real, 2)[0][:, 1], nearest(synthetic, real, 1)[0][:, 0]  # itself is the nearest
+    shared = {**labels(**cell), "node": str(node)}
+    kind = "whole" if whole else ""
+    rows = [
+        {"detail": kind, "metric": "p_wilcoxon", "value": wilcoxon(apart, among, alternative="greater").pvalue},
+        {"detail": kind, "metric": "p_kolmogorov_smirnov", "value": ks_2samp(apart, among, alternative="less").pvalue},
+    ]
+    edges = np.linspace(0, 6, 61)
+    for name, found in (("real", among), ("synthetic", apart)):
+        rows += [{"detail": kind, "metric": f"{name}_min", "value": found.min()}]
+        rows += [{"detail": kind, "metric": f"{name}_mean", "value": found.mean()}]
+        rows += [{"detail": kind, "metric": f"{name}_zero", "value": float((found == 0).mean())}]
+        shares = np.histogram(np.minimum(found, edges[-1]), edges)[0] / len(found)
+        for edge, share in zip(edges, shares, strict=False):
+            rows.append({"detail": f"{kind} {edge:.1f}".strip(), "metric": f"{name}_share", "value": share})
+    return [{**shared, **row} for row in rows]
+
+
+FEATURES = ("PhysHlth", "Income", "GenHlth", "Education", "BMI", "Age")  # of figures A3 and A4
+
+
+def features(node: int, **cell: Any) -> list[Row]:
+    """Rows of figures A3 and A4 at one node: the share of each value of six columns, synthetic and real.
+
+    Synthetic values are snapped to whole numbers, as the work's histograms do. `detail`: column and value. Also
+    the divergence in bits between the two of each column, and of each column its importance to the real forest.
+    """
+    real, synthetic, target = _samples(node, True, cell)
+    table = load_table(cell["dataset"], work=WORK)
+    names, shared = table.schema.names, {**labels(**cell), "node": str(node)}
+    label, moments = np.arange(len(names)) == target, np.array(moments_of(table))
+    levels = np.array(_levels(table))
+    forest = RandomForestClassifier(100, random_state=0).fit(real[:, ~label], real[:, label].ravel().astype(int))
+    others = [name for name in names if name != names[target]]
+    rows = [
+        {"detail": name, "metric": "importance", "value": value}
+        for name, value in zip(others, forest.feature_importances_, strict=True)
+    ]
+    places = [vae_bgm.places(sample, levels, moments) for sample in (real, synthetic)]
+    for name in FEATURES:
+        column = table.schema[name]
+        whole = [np.rint(p[:, names.index(name)] * (column.high - column.low)).astype(int) for p in places]
+        shares = [np.bincount(w, minlength=int(column.high - column.low) + 1) / len(w) for w in whole]
+        rows.append({"detail": name, "metric": "js_column", "value": _bits(*shares)})
+        for kind, counted in zip(("real", "synthetic"), shares, strict=True):
+            rows += [
+                {"detail": f"{name} {int(column.low) + step}", "metric": f"{kind}_share", "value": share}
+                for step, share in enumerate(counted)
+                if share
+            ]
+    return [{**shared, **row} for row in rows]
+
+
+def _bits(first: np.ndarray, second: np.ndarray) -> float:
+    """Jensen-Shannon divergence of two histograms, in bits."""
+    middle = (first + second) / 2
+    parts = [p[p > 0] @ np.log2(p[p > 0] / middle[p > 0]) for p in (first, second)]
+    return float(sum(parts) / 2)
+
+
+def cells(
+    size: Mapping[str, Any],
+    *,
+    datasets: Sequence[str] = DATASETS,
+    partitions: Sequence[str] = ("iid", "bmi_skew"),
+    techniques: Sequence[str] = TECHNIQUES,
+    node_rows: Sequence[Sequence[int]] | None = None,
+    seeds: Sequence[int],
+    **fixed: Any,
+) -> list[dict]:
+    """The federations of a grid, each the arguments of `train`. size: of the profile, one of SIZES."""
+    digests = {dataset: load_table(dataset, work=WORK).digest for dataset in datasets}
+    common = {"judged": size["judged"], "changes": size["changes"], **fixed}
+    return [
+        {"dataset": d, "partition": p, "technique": t, "node_rows": list(rows), "seed": s, "digest": digests[d]}
+        | common
+        for d in datasets
+        for p in partitions
+        for rows in (node_rows or [size["rows"]])
+        for t in techniques
+        for s in seeds
+    ]
+
+
+def judged(federations: Sequence[Mapping[str, Any]], repeats: int, *, nodes: Sequence[int] = (1, 2, 3)) -> list[dict]:
+    """A cell of `judge` for each node and repeat of every federation."""
+    return [{**cell, "node": n, "repeat": r} for cell in federations for n in nodes for r in range(repeats)]
+
+
+def labels(dataset: str, partition: str, technique: str, node_rows: Sequence[int], **cell: Any) -> Row:
+    """What rows of a federation share; `detail` names the nodes' sizes and what is not as published."""
+    changes = dict(cell.get("changes") or {})
+    names = {"networks": "{} networks", "senders": "senders {}", "common_start": "common start"}
+    said = [text.format(changes[name]) for name, text in names.items() if name in changes]
+    detail = "; ".join(["/".join(map(str, node_rows)), *said, *(["disjoint"] if cell.get("disjoint") else [])])
+    return {
+        **{"paper": WORK, "dataset": dataset, "data": load_table(dataset, work=WORK).data, "method": technique},
+        **{"partition": partition, "n_clients": len(node_rows), "seed": cell["seed"], "detail": detail},
+        **{"epsilon": cell.get("epsilon"), "setting": "local" if technique == "isolated" else "federated"},
+    }
+
+
+def version() -> str:
+    return f"vaebgm {vae_bgm.VERSION}, metrics {METRICS_VERSION}"
+
+
+def _levels(table: Table) -> list[int]:
+    return list(UnitRange(table.schema).domain.levels)
+
+
+@lru_cache(maxsize=4)
+def _standardised(dataset: str) -> np.ndarray:
+    table = load_table(dataset, work=WORK)
+    rows = UnitRange(table.schema).transform(table.frame)
+    return vae_bgm.standardised(rows, np.array(_levels(table)), np.array(moments_of(table)))
+
+
+def _samples(node: int, whole: bool, cell: Mapping[str, Any]) -> tuple[np.ndarray, np.ndarray, int]:
+    """A node's validation rows, its synthetic rows, both standardised, and the place of the target column."""
+    table, sizes = load_table(cell["dataset"], work=WORK), Sizes(**(cell.get("judged") or {}))
+    dealt = nodes(table, cell["partition"], cell["node_rows"], sizes.rows, disjoint=cell.get("disjoint", False))
+    real = _standardised(cell["dataset"])[dealt[node - 1].validation]
+    frame, _ = trained(**cell)
+    synthetic = frame.loc[frame["node"] == node, table.schema.names].to_numpy(np.float32)
+    if whole:
+        levels, moments = np.array(_levels(table)), np.array(moments_of(table))
+        encoder = UnitRange(table.schema)
+        back = encoder.inverse(vae_bgm.places(synthetic, levels, moments), stream(0, "whole"))
+        synthetic = vae_bgm.standardised(encoder.transform(back), levels, moments)
+    return real, synthetic, table.schema.names.index(table.schema.target)

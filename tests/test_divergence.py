@@ -1,0 +1,153 @@
+"""The divergence estimate: its network against torch's own layers, and the estimate against known divergences."""
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from fedsynth_lib.interface import BadInput, stream
+from fedsynth_lib.metrics import divergence
+from fedsynth_lib.metrics.divergence import Discriminator, Sizes, jensen_shannon
+
+SMALL = Sizes(training=2000, evaluation=500, epochs=300, patience=60)
+
+
+def reference(network):
+    """The same network of torch's layers, with the same parameters."""
+    layers, inputs = [], network.weights[0].shape[1]
+    for width in divergence.WIDTHS:
+        layers += [nn.Linear(inputs, width, bias=False), nn.BatchNorm1d(width)]
+        inputs = width
+    model = nn.ModuleList([*layers, nn.Linear(inputs, 1)])
+    for layer, weight in zip(model[0::2], network.weights, strict=True):
+        layer.weight.data.copy_(weight)
+    for layer, scale, shift in zip(model[1::2], network.scales, network.shifts, strict=True):
+        layer.weight.data.copy_(scale)
+        layer.bias.data.copy_(shift)
+    model[-1].bias.data.copy_(network.offset)
+    return model
+
+
+def run_reference(model, rows, masks=None):
+    values = rows
+    for number, (linear, norm) in enumerate(zip(model[0:-1:2], model[1::2], strict=True)):
+        values = norm(linear(values))
+        if masks is not None:
+            values = values * masks[number] * 2
+        values = F.leaky_relu(values, 0.2)
+    return model[-1](values)[:, 0]
+
+
+def a_network(dtype=torch.float32, seed=3):
+    rng = np.random.default_rng(seed)
+    rows = torch.from_numpy((rng.normal(size=(300, 5)) * [1, 2, 0.5, 3, 1] + 2).astype(np.float32))
+    network = Discriminator(rows, stream(1, "test"), dtype)
+    for scale, shift in zip(network.scales, network.shifts, strict=True):
+        scale.copy_(torch.from_numpy(rng.uniform(0.5, 1.5, len(scale))))
+        shift.copy_(torch.from_numpy(rng.normal(size=len(shift))))
+    return network, rows
+
+
+@pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float32, 2e-5), (torch.bfloat16, 8e-2)])
+def test_gradients_by_hand_equal_automatic_ones(monkeypatch, dtype, tolerance):
+    network, rows = a_network(dtype)
+    masks = [torch.from_numpy(np.random.default_rng(w).integers(0, 2, (300, w), np.uint8)) for w in divergence.WIDTHS]
+    chosen = dict(zip(divergence.WIDTHS, masks, strict=True))
+    monkeypatch.setattr(network, "_kept", lambda width: chosen[width])
+    model = reference(network).train()
+    loss = F.binary_cross_entropy_with_logits(run_reference(model, rows, [m.float() for m in masks]), network.labels)
+    loss.backward()
+    gradients = network.gradients()
+    linear, norm = model[0::2], model[1::2]
+    expected = [*(each.weight.grad for each in linear), *(n.weight.grad for n in norm), *(n.bias.grad for n in norm)]
+    for own, theirs in zip(gradients, [*expected, model[-1].bias.grad], strict=True):
+        assert own.shape == theirs.shape
+        assert torch.linalg.norm(own - theirs) <= tolerance * max(float(torch.linalg.norm(theirs)), 1e-3)
+    for own, theirs in zip(
+        network.means + network.variances, [n.running_mean for n in norm] + [n.running_var for n in norm], strict=True
+    ):
+        assert torch.allclose(own, theirs, rtol=10 * tolerance, atol=tolerance)
+
+
+def test_new_rows_are_judged_by_running_statistics():
+    network, rows = a_network()
+    for _ in range(3):
+        network.gradients()
+    model = reference(network).eval()
+    for norm, mean, variance in zip(model[1::2], network.means, network.variances, strict=True):
+        norm.running_mean.copy_(mean)
+        norm.running_var.copy_(variance)
+    with torch.no_grad():
+        assert torch.allclose(network.logits(rows), run_reference(model, rows), atol=1e-4)
+
+
+def test_dropout_keeps_half_and_differs_from_epoch_to_epoch():
+    network, _ = a_network()
+    one, other = network._kept(64), network._kept(64)
+    assert set(one.unique().tolist()) == {0, 1}
+    assert abs(float(one.float().mean()) - 0.5) < 0.02
+    assert 0.45 < float((one == other).float().mean()) < 0.55
+
+
+def test_known_divergences_are_found():
+    """Exact by integration: of N(0, 1) against N(2, 1) 0.4857 bits; of disjoint ones 1; of equal ones 0."""
+    rng = np.random.default_rng(5)
+    left = rng.normal(size=(3000, 2))
+    assert abs(jensen_shannon(left, rng.normal(size=(3000, 2)), seed=1, sizes=SMALL)) < 0.02
+    shifted = rng.normal(size=(3000, 2)) + [2, 0]
+    assert abs(jensen_shannon(left, shifted, seed=1, sizes=SMALL) - exact_of_normals(2.0)) < 0.04
+    far = jensen_shannon(left, left + 50, seed=1, sizes=SMALL)
+    assert 0.97 < far <= 1
+
+
+def exact_of_normals(shift):
+    x = np.linspace(-12, 14, 200_001)
+    p, q = (np.exp(-0.5 * (x - m) ** 2) / np.sqrt(2 * np.pi) for m in (0, shift))
+    middle = (p + q) / 2
+    with np.errstate(divide="ignore", invalid="ignore"):
+        both = np.where(p > 0, p * np.log2(p / middle), 0) + np.where(q > 0, q * np.log2(q / middle), 0)
+    return both.sum() * (x[1] - x[0]) / 2
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_close_values_stay_apart_in_the_first_layer(dtype):
+    """What separates whole numbers from decoded ones is far below what bfloat16 keeps of a value."""
+    wide = divergence.Wide(torch.tensor([[8.0], [8.004]]), dtype)
+    weights, shift = torch.full((256, 1), 100.3), torch.full((256,), -802.4)
+    values = wide.forward(weights, shift, torch.ones(2, 256, dtype=torch.uint8)).float()
+    assert abs(float(values[0, 0])) < 0.02 and abs(float(values[1, 0]) - 0.4012) < 0.02
+
+
+def test_same_seed_same_estimate_and_another_seed_another_one():
+    rng = np.random.default_rng(7)
+    real, other = rng.normal(size=(2, 300, 3))
+    sizes = Sizes(training=200, evaluation=50, epochs=5)
+    one, same, different = (jensen_shannon(real, other, seed=s, sizes=sizes) for s in (1, 1, 2))
+    assert one == same != different
+
+
+def test_it_stops_early_and_takes_the_best_parameters_back(monkeypatch):
+    network, rows = a_network()
+    losses = iter([3.0, 1.0, 2.0, 2.0, 2.0, 0.5])
+    seen = []
+    monkeypatch.setattr(
+        divergence.F,
+        "binary_cross_entropy_with_logits",
+        lambda *_: seen.append(network.offset.item()) or torch.tensor(next(losses)),
+    )
+    epochs = network.train(rows[:10], Sizes(epochs=50, patience=3))
+    assert epochs == 5 and network.offset.item() == seen[1]
+
+
+@pytest.mark.parametrize(
+    ("real", "synthetic", "said"),
+    [
+        (np.zeros((9, 2)), np.zeros((20, 2)), "9 real rows, but 10 are needed"),
+        (np.zeros((20, 2)), np.full((20, 2), np.nan), "synthetic rows have missing"),
+        (np.zeros((20, 2)), np.zeros((20, 3)), "2 real columns and 3 synthetic"),
+    ],
+)
+def test_bad_samples_are_refused(real, synthetic, said):
+    with pytest.raises(BadInput, match=said):
+        jensen_shannon(real, synthetic, seed=0, sizes=Sizes(training=8, evaluation=1))
