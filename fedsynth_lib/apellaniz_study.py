@@ -28,7 +28,7 @@ from fedsynth_lib.tables import Table, load_table
 WORK = "apellaniz2025"
 METRICS_VERSION = 1
 DATASETS = ("brfss_diabetes", "brfss_heart")
-TECHNIQUES = ("isolated", "fedavg", "sds")
+TECHNIQUES = {"isolated": "Isolated", "fedavg": "FedAvg", "sds": "SDS"}  # as the work prints them
 SHUFFLE_SEED = 42  # of the table's rows before they are dealt out, as in the work's code
 BELOW_MEDIAN = {  # share of rows below the median BMI that each node holds
     "bmi_skew": (0.5, 0.1, 0.9),  # the published runs: node 1 is the balanced one
@@ -192,7 +192,7 @@ def judge(node: int, repeat: int = 0, whole: bool = False, **cell: Any) -> list[
     values = {"js_divergence": jensen_shannon(real, synthetic, seed=repeat, sizes=sizes)}
     for name, source in (("acc_synthetic_real", synthetic), ("acc_real_real", real)):
         values[name] = accuracy(source, real, label, sizes.rows, seed=repeat)
-    detail = " ".join(filter(None, [labels(**cell)["detail"], "whole" if whole else "", f"repeat {repeat}"]))
+    detail = "; ".join(filter(None, [labels(**cell)["detail"], "whole" if whole else "", f"repeat {repeat}"]))
     shared = {**labels(**cell), "node": str(node), "detail": detail}
     return [{**shared, "metric": name, "value": value} for name, value in values.items()]
 
@@ -306,9 +306,15 @@ def labels(dataset: str, partition: str, technique: str, node_rows: Sequence[int
     changes = dict(cell.get("changes") or {})
     names = {"networks": "{} networks", "senders": "senders {}", "common_start": "common start"}
     said = [text.format(changes[name]) for name, text in names.items() if name in changes]
-    detail = "; ".join(["/".join(map(str, node_rows)), *said, *(["disjoint"] if cell.get("disjoint") else [])])
+    sizes = "train rows per node " + "/".join(map(str, node_rows))
+    detail = "; ".join([sizes, *said, *(["disjoint"] if cell.get("disjoint") else [])])
     return {
-        **{"paper": WORK, "dataset": dataset, "data": load_table(dataset, work=WORK).data, "method": technique},
+        **{
+            "paper": WORK,
+            "dataset": dataset,
+            "data": load_table(dataset, work=WORK).data,
+            "method": TECHNIQUES[technique],
+        },
         **{"partition": partition, "n_clients": len(node_rows), "seed": cell["seed"], "detail": detail},
         **{"epsilon": cell.get("epsilon"), "setting": "local" if technique == "isolated" else "federated"},
     }

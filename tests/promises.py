@@ -19,6 +19,7 @@ SHORT = {
     "hidden": (16, 16),
     "noise_width": 8,
 }
+MIXED = {"hidden": 16, "shared_rows": 60, "components": 3, "starts": 2}  # VAE-BGM's one hidden layer, and its mixture
 
 
 def everyone(method):
@@ -28,7 +29,8 @@ def everyone(method):
     """
     config = method.Config()
     if hasattr(config, "training_rounds"):
-        config = replace(config, **{name: value for name, value in SHORT.items() if hasattr(config, name)})
+        short = SHORT | (MIXED if hasattr(config, "starts") else {})
+        config = replace(config, **{name: value for name, value in short.items() if hasattr(config, name)})
     return replace(config, participation=1.0) if hasattr(config, "participation") else config
 
 

@@ -8,6 +8,7 @@ from fedsynth_lib.methods import (
     distaim,
     dp_ctgan,
     dp_fed_ctgan,
+    dp_vae_bgm,
     fed_ctgan,
     fed_dp_ctgan,
     fed_naive_bayes,
@@ -17,6 +18,7 @@ from fedsynth_lib.methods import (
     flaim_random,
     independent,
     naive_flaim,
+    vae_bgm,
 )
 
 METHODS = {
@@ -36,4 +38,6 @@ METHODS = {
     "fedctgan": fed_ctgan,
     "dpfedctgan": dp_fed_ctgan,
     "feddpctgan": fed_dp_ctgan,
+    "vaebgm": vae_bgm,
+    "dpvaebgm": dp_vae_bgm,
 }
