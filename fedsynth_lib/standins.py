@@ -19,11 +19,13 @@ import pandas as pd
 from fedsynth_lib import __version__, settings
 from fedsynth_lib.interface import BadInput, Privacy
 from fedsynth_lib.methods import bayesian_network
+from fedsynth_lib.registry import entry
 from fedsynth_lib.rows import project_root, write_atomically
 from fedsynth_lib.schema import Schema
 from fedsynth_lib.tables import load_table
 
 MAX_ROWS = 50_000  # keeps each file near a megabyte
+SAME_PEOPLE = {"brfss_heart": ("brfss_diabetes", {"Diabetes_012": "Diabetes"})}  # one budget must serve for both
 
 
 def make_standin(key: str, *, epsilon: float, rows: int = MAX_ROWS, folder: Path | None = None) -> Path:
@@ -34,6 +36,8 @@ def make_standin(key: str, *, epsilon: float, rows: int = MAX_ROWS, folder: Path
     """
     if rows < 1:
         raise BadInput(f"rows is {rows}: give the most rows that the stand-in of {key} may have, at least 1.")
+    if key in SAME_PEOPLE:
+        return _renamed(key, *SAME_PEOPLE[key], folder or _folder())
     table = load_table(key, work="all")
     if table.data != "real":
         raise BadInput(f"{key}: a stand-in is made from the real table, which cannot be reached here.")
@@ -43,7 +47,7 @@ def make_standin(key: str, *, epsilon: float, rows: int = MAX_ROWS, folder: Path
     run = settings.central(bayesian_network, table, config=config, privacy=privacy, num_rows=num_rows)
     if run.statement["epsilon"] is None:
         raise RuntimeError(f"{key}: something was released without protection; no stand-in is written")
-    folder = project_root() / "data" / "standin" if folder is None else folder
+    folder = folder or _folder()
     record = {
         "table": key,
         "rows": num_rows,
@@ -56,6 +60,21 @@ def make_standin(key: str, *, epsilon: float, rows: int = MAX_ROWS, folder: Path
     path = folder / f"{key}.parquet"
     write_atomically(path, short(run.synthetic, table.schema).to_parquet(index=False, compression="zstd"))
     return path
+
+
+def _renamed(key: str, source: str, names: dict[str, str], folder: Path) -> Path:
+    """The stand-in of a table whose rows are those of another one, from that one's: a second sample would cost anew."""
+    if not (folder / f"{source}.parquet").is_file():
+        raise BadInput(f"{key}: its rows are those of {source}; make the stand-in of {source} first.")
+    record = json.loads((folder / f"{source}.json").read_text()) | {"table": key, "rows_of": source}
+    write_atomically(folder / f"{key}.json", (json.dumps(record, indent=1) + "\n").encode())
+    frame = pd.read_parquet(folder / f"{source}.parquet").rename(columns=names)[list(entry(key).schema.names)]
+    write_atomically(folder / f"{key}.parquet", frame.to_parquet(index=False, compression="zstd"))
+    return folder / f"{key}.parquet"
+
+
+def _folder() -> Path:
+    return project_root() / "data" / "standin"
 
 
 def short(frame: pd.DataFrame, schema: Schema) -> pd.DataFrame:

@@ -59,3 +59,16 @@ def test_rounding_keeps_a_thousand_steps_and_the_declared_range():
 def test_a_standin_of_no_rows_is_refused_before_any_work():
     with pytest.raises(BadInput, match="rows is 0"):
         make_standin("adult", epsilon=3.0, rows=0)
+
+
+def test_tables_of_the_same_people_share_one_release():
+    """brfss_heart holds the rows of brfss_diabetes: a second sample would cost these people a second budget."""
+    one, other = (pd.read_parquet(FOLDER / f"{key}.parquet") for key in ("brfss_diabetes", "brfss_heart"))
+    renamed = one.rename(columns={"Diabetes_012": "Diabetes"})
+    pd.testing.assert_frame_equal(renamed[other.columns], other)
+    assert json.loads((FOLDER / "brfss_heart.json").read_text())["rows_of"] == "brfss_diabetes"
+
+
+def test_a_table_of_the_same_people_needs_their_standin_first(tmp_path):
+    with pytest.raises(BadInput, match="make the stand-in of brfss_diabetes first"):
+        make_standin("brfss_heart", epsilon=3, folder=tmp_path)
