@@ -8,7 +8,7 @@ whole nor within their range, which is what the work did; 'whole' measures what 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -16,6 +16,7 @@ from scipy.stats import ks_2samp, wilcoxon
 from sklearn.ensemble import RandomForestClassifier
 
 from fedsynth_lib import settings
+from fedsynth_lib.apellaniz_nodes import levels_of, moments_of, nodes, scaled
 from fedsynth_lib.encode import UnitRange
 from fedsynth_lib.experiment import remember
 from fedsynth_lib.interface import BadInput, Privacy, stream
@@ -29,86 +30,28 @@ WORK = "apellaniz2025"
 METRICS_VERSION = 1
 DATASETS = ("brfss_diabetes", "brfss_heart")
 TECHNIQUES = {"isolated": "Isolated", "fedavg": "FedAvg", "sds": "SDS"}  # as the work prints them
-SHUFFLE_SEED = 42  # of the table's rows before they are dealt out, as in the work's code
-BELOW_MEDIAN = {  # share of rows below the median BMI that each node holds
-    "bmi_skew": (0.5, 0.1, 0.9),  # the published runs: node 1 is the balanced one
-    "bmi_skew_text": (0.9, 0.1, 0.5),  # the article's text and figure 4: node 3 is
-}
-PARTITIONS = ("iid", *BELOW_MEDIAN)
 NODE_ROWS = (100, 1000, 10_000)
 COMBINATIONS = ((50, 100, 500), (50, 100, 1000), (50, 500, 1000), (100, 500, 1000))  # appendix D
-SIZES: dict[str, dict[str, Any]] = {
+SIZES: dict[str, dict[str, Any]] = {  # `scale`: of the nodes; `repeats`: measurements of a node in tables 2-5, in A1-A2
     "smoke": {
-        "rows": (60, 90, 200),
-        "scale": 0.5,
-        "changes": {"training_rounds": 2, "local_epochs": 5, "networks": 2, "components": 4, "starts": 1},
-        "judged": {"training": 150, "evaluation": 50, "epochs": 10, "patience": 10},
-        "repeats": 3,
+        "fixed": {
+            "scale": 0.03,
+            "changes": {"training_rounds": 2, "local_epochs": 5, "networks": 2, "components": 4, "starts": 1},
+            "judged": {"training": 150, "evaluation": 50, "epochs": 10, "patience": 10},
+        },
+        "repeats": (3, 2),
+        "trainings": 2,
     },
     "quick": {
-        "rows": (100, 1000, 4000),
-        "scale": 1.0,
-        "changes": {"local_epochs": 40, "starts": 2},
-        "judged": {"training": 2500, "evaluation": 500, "epochs": 600, "patience": 200},
-        "repeats": 3,
+        "fixed": {
+            "changes": {"local_epochs": 20, "networks": 1, "starts": 1},
+            "judged": {"training": 2500, "evaluation": 500, "epochs": 400, "patience": 150},
+        },
+        "repeats": (3, 1),
+        "trainings": 2,
     },
-    "paper": {"rows": NODE_ROWS, "scale": 1.0, "changes": {}, "judged": {}, "repeats": 3},
+    "paper": {"fixed": {"changes": {}, "judged": {}}, "repeats": (3, 3), "trainings": 3},
 }
-
-
-class Node(NamedTuple):
-    """Row positions in the table."""
-
-    training: np.ndarray
-    validation: np.ndarray
-
-
-def nodes(table: Table, partition: str, sizes: Sequence[int], validation: int, *, disjoint: bool = False) -> list[Node]:
-    """The rows of each node, dealt out as in the work's code: consecutive slices of the shuffled table.
-
-    iid: a node's training rows, then its validation rows, then the next node's. BMI skew: from the rows below the
-    median BMI, and from the others, each node takes its share; its validation rows follow its training rows, AND THE
-    NEXT NODE STARTS WHERE THE TRAINING ROWS END, so that it trains on rows that validate this one. disjoint: it starts
-    where the validation rows end, as it should.
-    Raises BadInput for a table with too few rows.
-    """
-    shuffled = np.random.RandomState(SHUFFLE_SEED).permutation(len(table.frame))
-    if partition == "iid":
-        needed = np.array([[size, validation] for size in sizes]).ravel()
-        _check_enough(table, len(shuffled), needed.sum())
-        slices = np.split(shuffled, np.cumsum(needed))
-        return [Node(*slices[2 * k : 2 * k + 2]) for k in range(len(sizes))]
-    if partition not in BELOW_MEDIAN:
-        raise BadInput(f"partition {partition!r} is unknown: choose one of {', '.join(PARTITIONS)}.")
-    bmi = table.frame["BMI"].to_numpy()[shuffled]
-    strata = [shuffled[bmi < np.median(bmi)], shuffled[bmi >= np.median(bmi)]]
-    rng, found = np.random.RandomState(SHUFFLE_SEED), []
-    starts = [0, 0]
-    for size, share in zip(sizes, BELOW_MEDIAN[partition], strict=True):
-        parts: tuple[list, list] = ([], [])
-        for s, part in enumerate((share, 1 - share)):
-            own, judged = round(part * size), round(part * validation)
-            end = starts[s] + own + judged
-            _check_enough(table, len(strata[s]), end)
-            parts[0].append(strata[s][starts[s] : starts[s] + own])
-            parts[1].append(strata[s][starts[s] + own : end])
-            starts[s] = end if disjoint else starts[s] + own
-        found.append(Node(*(rng.permutation(np.concatenate(part)) for part in parts)))
-    return found
-
-
-def _check_enough(table: Table, there: int, needed: int) -> None:
-    if needed > there:
-        raise BadInput(f"{table.key}: the nodes need {needed} rows of {there}; give smaller nodes or sizes.")
-
-
-def moments_of(table: Table) -> tuple[tuple[float, float], ...]:
-    """Mean and standard deviation of every numeric column of the whole table, as places in the declared range.
-
-    The work standardises with those before it deals rows out, so its nodes know them: see `Config.moments`.
-    """
-    places = UnitRange(table.schema).transform(table.frame)[:, np.array(_levels(table)) == 0]
-    return tuple(zip(places.mean(axis=0).tolist(), places.std(axis=0).tolist(), strict=True))
 
 
 def configured(technique: str, table: Table, sizes: Sequence[int], judged: Sizes, **changes: Any) -> vae_bgm.Config:
@@ -130,25 +73,28 @@ def trained(
     seed: int,
     judged: Mapping[str, int] | None = None,
     changes: Mapping[str, Any] | None = None,
+    variant: Mapping[str, Any] | None = None,
     epsilon: float | None = None,
     disjoint: bool = False,
+    scale: float = 1.0,
     digest: str = "",
 ) -> tuple[pd.DataFrame, dict]:
     """The standardised synthetic rows of all nodes (column `node`, from 1), and the run's facts: made, or remembered.
 
-    epsilon: of each node, delta 1e-5; needs `clip` in changes. digest: of the table meant.
+    changes: what a profile shrinks. variant: what is not as published, and named in the rows; both are fields of
+        Config. epsilon: of each node, delta 1e-5; needs `clip` in `variant`. digest: of the table meant.
     """
-    table, sizes = load_table(dataset, work=WORK), Sizes(**(judged or {}))
+    table, sizes, node_rows = load_table(dataset, work=WORK), Sizes(**(judged or {})), scaled(node_rows, scale)
     if digest not in ("", table.digest):
         raise BadInput(f"{dataset}: the table is not the one that the grid was made for; build the grid anew.")
-    config = configured(technique, table, node_rows, sizes, **(changes or {}))
+    config = configured(technique, table, node_rows, sizes, **(changes or {}), **(variant or {}))
     parts = [np.sort(node.training) for node in nodes(table, partition, node_rows, sizes.rows, disjoint=disjoint)]
     key = {
         "method": vae_bgm.__name__,
         "version": vae_bgm.VERSION,
         "config": asdict(config),
         "table": table.digest,
-        "partition": [partition, list(node_rows), sizes.rows, disjoint],
+        "partition": [partition, node_rows, sizes.rows, disjoint],
         "epsilon": epsilon,
         "seed": seed,
     }
@@ -243,7 +189,7 @@ def features(node: int, **cell: Any) -> list[Row]:
     table = load_table(cell["dataset"], work=WORK)
     names, shared = table.schema.names, {**labels(**cell), "node": str(node)}
     label, moments = np.arange(len(names)) == target, np.array(moments_of(table))
-    levels = np.array(_levels(table))
+    levels = np.array(levels_of(table))
     forest = RandomForestClassifier(100, random_state=0).fit(real[:, ~label], real[:, label].ravel().astype(int))
     others = [name for name in names if name != names[target]]
     rows = [
@@ -277,20 +223,20 @@ def cells(
     *,
     datasets: Sequence[str] = DATASETS,
     partitions: Sequence[str] = ("iid", "bmi_skew"),
-    techniques: Sequence[str] = TECHNIQUES,
-    node_rows: Sequence[Sequence[int]] | None = None,
+    techniques: Sequence[str] = tuple(TECHNIQUES),
+    node_rows: Sequence[Sequence[int]] = (NODE_ROWS,),
     seeds: Sequence[int],
     **fixed: Any,
 ) -> list[dict]:
     """The federations of a grid, each the arguments of `train`. size: of the profile, one of SIZES."""
     digests = {dataset: load_table(dataset, work=WORK).digest for dataset in datasets}
-    common = {"judged": size["judged"], "changes": size["changes"], **fixed}
+    common = {**size["fixed"], **fixed}
     return [
         {"dataset": d, "partition": p, "technique": t, "node_rows": list(rows), "seed": s, "digest": digests[d]}
         | common
         for d in datasets
         for p in partitions
-        for rows in (node_rows or [size["rows"]])
+        for rows in node_rows
         for t in techniques
         for s in seeds
     ]
@@ -303,9 +249,9 @@ def judged(federations: Sequence[Mapping[str, Any]], repeats: int, *, nodes: Seq
 
 def labels(dataset: str, partition: str, technique: str, node_rows: Sequence[int], **cell: Any) -> Row:
     """What rows of a federation share; `detail` names the nodes' sizes and what is not as published."""
-    changes = dict(cell.get("changes") or {})
-    names = {"networks": "{} networks", "senders": "senders {}", "common_start": "common start"}
-    said = [text.format(changes[name]) for name, text in names.items() if name in changes]
+    variant = dict(cell.get("variant") or {})
+    names = {"networks": "{} networks", "senders": "senders {}", "common_start": "common start", "clip": "private"}
+    said = [text.format(variant[name]) for name, text in names.items() if name in variant]
     sizes = "train rows per node " + "/".join(map(str, node_rows))
     detail = "; ".join([sizes, *said, *(["disjoint"] if cell.get("disjoint") else [])])
     return {
@@ -324,26 +270,23 @@ def version() -> str:
     return f"vaebgm {vae_bgm.VERSION}, metrics {METRICS_VERSION}"
 
 
-def _levels(table: Table) -> list[int]:
-    return list(UnitRange(table.schema).domain.levels)
-
-
 @lru_cache(maxsize=4)
 def _standardised(dataset: str) -> np.ndarray:
     table = load_table(dataset, work=WORK)
     rows = UnitRange(table.schema).transform(table.frame)
-    return vae_bgm.standardised(rows, np.array(_levels(table)), np.array(moments_of(table)))
+    return vae_bgm.standardised(rows, np.array(levels_of(table)), np.array(moments_of(table)))
 
 
 def _samples(node: int, whole: bool, cell: Mapping[str, Any]) -> tuple[np.ndarray, np.ndarray, int]:
     """A node's validation rows, its synthetic rows, both standardised, and the place of the target column."""
     table, sizes = load_table(cell["dataset"], work=WORK), Sizes(**(cell.get("judged") or {}))
-    dealt = nodes(table, cell["partition"], cell["node_rows"], sizes.rows, disjoint=cell.get("disjoint", False))
+    rows = scaled(cell["node_rows"], cell.get("scale", 1.0))
+    dealt = nodes(table, cell["partition"], rows, sizes.rows, disjoint=cell.get("disjoint", False))
     real = _standardised(cell["dataset"])[dealt[node - 1].validation]
     frame, _ = trained(**cell)
     synthetic = frame.loc[frame["node"] == node, table.schema.names].to_numpy(np.float32)
     if whole:
-        levels, moments = np.array(_levels(table)), np.array(moments_of(table))
+        levels, moments = np.array(levels_of(table)), np.array(moments_of(table))
         encoder = UnitRange(table.schema)
         back = encoder.inverse(vae_bgm.places(synthetic, levels, moments), stream(0, "whole"))
         synthetic = vae_bgm.standardised(encoder.transform(back), levels, moments)

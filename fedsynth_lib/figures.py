@@ -63,6 +63,8 @@ METHODS = {
     "isolated": Look(BLACK, "o", ":"),
     "fedavg": Look(ORANGE, "s", "--", "//"),
     "sds": Look(GREEN, "^", "-", "\\\\"),
+    "vaebgm": Look(GREEN, "^", "-", "\\\\"),
+    "dpvaebgm": Look(SKY, "v", "-.", ".."),
     "fedadam": Look(BLUE, "^", "-.", "\\\\"),
     "fedprox": Look(PURPLE, "v", ":", ".."),
     "fedyogi": Look(GREEN, "P", "-", "++"),

@@ -1,0 +1,154 @@
+"""Pictures of apellaniz2025: who is skewed, how alike rows are at each node, and how near they come to real ones."""
+
+from collections.abc import Mapping, Sequence
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pandas as pd
+from matplotlib.figure import Figure
+from scipy.stats import gaussian_kde
+
+from fedsynth_lib.figures import BLACK, BLUE, FULL_WIDTH, GREY, ORANGE, look
+from fedsynth_lib.interface import BadInput
+
+LABELS = {"js_divergence": "Jensen–Shannon divergence (bits) ↓", "acc_synthetic_real": "accuracy on real rows ↑"}
+SCENARIOS = {"iid": "i.i.d.", "bmi_skew": "BMI skew, as run", "bmi_skew_text": "BMI skew, as described"}
+
+
+def densities(panels: Mapping[str, Mapping[str, np.ndarray]], *, label: str) -> Figure:
+    """Figure 4: a panel for each scenario, a kernel density for each node.
+
+    panels: title -> node -> values of its training rows.
+    """
+    fig, axes = plt.subplots(1, len(panels), figsize=(FULL_WIDTH, 2.3), sharex=True, sharey=True, squeeze=False)
+    for ax, (title, nodes) in zip(axes[0], panels.items(), strict=True):
+        grid = np.linspace(*np.quantile(np.concatenate(list(nodes.values())), [0, 0.999]), 300)
+        for (name, values), colour, line in zip(nodes.items(), (ORANGE, BLUE, BLACK), ("--", "-.", "-"), strict=False):
+            ax.plot(grid, gaussian_kde(values)(grid), line, color=colour, label=name)
+        ax.set(title=title, xlabel=label, ylim=(0, None))
+    axes[0, 0].set_ylabel("density")
+    fig.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside upper center", ncols=3)
+    return fig
+
+
+def nodes_panel(cells: pd.DataFrame, *, columns: Sequence[str], by: str = "dataset") -> Figure:
+    """Tables 2 to 5, A1 and A2 as dots: a row of panels for each measure, a column for each of `columns` of `by`.
+
+    cells: `by`, node, method, metric, ours, ours_std, published, published_std, as `published.compare` makes them.
+        Filled markers are ours, hollow ones to their right published, bars standard deviations; a grey line is the
+        accuracy of a forest trained on real rows.
+    """
+    metrics = [metric for metric in LABELS if (cells["metric"] == metric).any()]
+    if not metrics:
+        raise BadInput(f"there are no cells of {' or '.join(LABELS)}: run the grid of this notebook first.")
+    size = (FULL_WIDTH, 1.9 * len(metrics) + 0.7)
+    fig, axes = plt.subplots(len(metrics), len(columns), figsize=size, sharex=True, sharey="row", squeeze=False)
+    methods = [name for name in ("Isolated", "FedAvg", "SDS") if (cells["method"] == name).any()]
+    for row, metric in zip(axes, metrics, strict=True):
+        row[0].set_ylabel(LABELS[metric].replace(" (", "\n(").replace(" on", "\non"))
+        for ax, column in zip(row, columns, strict=True):
+            own = cells[(cells["metric"] == metric) & (cells[by] == column)]
+            for number, method in enumerate(methods):
+                _dots(ax, own[own["method"] == method], method, (number - (len(methods) - 1) / 2) * 0.27)
+            if metric.startswith("acc"):
+                _reference(ax, cells[(cells["metric"] == "acc_real_real") & (cells[by] == column)])
+    nodes = sorted(cells["node"].unique())
+    for ax, column in zip(axes[0], columns, strict=True):
+        ax.set_title(str(column).removeprefix("train rows per node ").replace("/", " / "))
+    for ax in axes[-1]:
+        ax.set_xticks(range(len(nodes)), [f"node {node}" for node in nodes])
+        ax.set_xlim(-0.5, len(nodes) - 0.5)
+    handles = [
+        plt.Line2D(
+            *([], []),
+            linestyle="",
+            color=look(m).colour,
+            marker=look(m).marker,
+            markerfacecolor=fill,
+            label=f"{m}, {who}",
+        )
+        for m in methods
+        for who, fill in (("ours", look(m).colour), ("published", "none"))
+    ]
+    fig.legend(handles=handles, loc="outside upper center", ncols=3)
+    return fig
+
+
+def _dots(ax: plt.Axes, cells: pd.DataFrame, method: str, shift: float) -> None:
+    style = look(method)
+    for column, sideways, fill in (("ours", -0.05, style.colour), ("published", 0.05, "none")):
+        known = cells.dropna(subset=[column])
+        place = known["node"].astype(int) - 1 + shift + sideways
+        spread = known[f"{column}_std"].fillna(0)
+        ax.errorbar(place, known[column], spread, fmt=style.marker, color=style.colour, mfc=fill, ms=4.5, elinewidth=1)
+
+
+def _reference(ax: plt.Axes, cells: pd.DataFrame) -> None:
+    for column, line in (("ours", "-"), ("published", ":")):
+        for cell in cells.dropna(subset=[column]).itertuples():
+            place = int(cell.node) - 1
+            ax.plot(
+                [place - 0.45, place + 0.45], [getattr(cell, column)] * 2, line, color=GREY, linewidth=1.2, zorder=0
+            )
+
+
+def distances_panel(rows: pd.DataFrame, panels: Mapping[str, Mapping[str, str]]) -> Figure:
+    """Figure A2: histograms of the distance to the nearest real row, of real and of synthetic rows.
+
+    rows: of `apellaniz_study.distances`. panels: title -> the columns that choose its rows.
+    """
+    columns = 2 if len(panels) > 1 else 1
+    lines = -(-len(panels) // columns)
+    fig, axes = plt.subplots(lines, columns, figsize=(FULL_WIDTH, 1.8 * lines + 0.6), sharex=True, squeeze=False)
+    for ax, (title, wanted) in zip(axes.flat, panels.items(), strict=False):
+        own = rows[np.logical_and.reduce([rows[name] == value for name, value in wanted.items()])]
+        for name, colour, line in (("real", GREY, "-"), ("synthetic", look("SDS").colour, "--")):
+            shares = own[own["metric"] == f"{name}_share"]
+            edges = shares["detail"].str.extract(r"([\d.]+)$")[0].astype(float).to_numpy()
+            order = np.argsort(edges)
+            width = np.diff(edges[order]).min()
+            ends = np.append(edges[order], edges.max() + width)
+            ax.stairs(shares["value"].to_numpy()[order] / width, ends, color=colour, linestyle=line, linewidth=1.3)
+            mean = float(own.loc[own["metric"] == f"{name}_mean", "value"].iloc[0])
+            ax.axvline(mean, color=colour, linestyle=line, linewidth=0.8)
+        ax.set(title=title, xlim=(0, None))
+    for ax in axes[:, 0]:
+        ax.set_ylabel("density")
+    for ax in axes[-1]:
+        ax.set_xlabel("distance to the nearest validation row")
+    handles = [
+        plt.Line2D([], [], color=GREY, label="other validation rows"),
+        plt.Line2D([], [], color=look("SDS").colour, linestyle="--", label="synthetic rows (SDS)"),
+    ]
+    fig.legend(handles=handles, loc="outside upper center", ncols=2)
+    return fig
+
+
+def features_panel(rows: pd.DataFrame, features: Sequence[str], methods: Sequence[str] = ("FedAvg", "SDS")) -> Figure:
+    """Figures A3 and A4: shares of the values of six columns, real rows as bars, synthetic ones as lines.
+
+    rows: of `apellaniz_study.features`, at one node in one scenario.
+    """
+    fig, axes = plt.subplots(2, 3, figsize=(FULL_WIDTH, 3.6))
+    for ax, feature in zip(axes.flat, features, strict=True):
+        own = rows[rows["detail"].str.startswith(f"{feature} ")]
+        real = _shares(own[(own["metric"] == "real_share") & (own["method"] == methods[0])])
+        ax.bar(real.index, real, width=0.9, color="#C8C8C8", label="real")
+        for method in methods:
+            drawn = _shares(own[(own["metric"] == "synthetic_share") & (own["method"] == method)])
+            drawn = drawn.reindex(range(int(real.index.min()), int(max(real.index.max(), drawn.index.max())) + 1))
+            style = look(method)
+            marker = style.marker if len(drawn) < 20 else ""
+            ax.plot(drawn.index, drawn.fillna(0), style.line, color=style.colour, marker=marker, ms=3, label=method)
+        highest = real.index[real.cumsum() < 0.999].max()
+        ax.set(xlabel=feature, ylim=(0, None), xlim=(real.index.min() - 0.8, highest + 1.8))
+    for ax in axes[:, 0]:
+        ax.set_ylabel("share of rows")
+    fig.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside upper center", ncols=3)
+    return fig
+
+
+def _shares(rows: pd.DataFrame) -> pd.Series:
+    """Share by value."""
+    values = rows["detail"].str.extract(r" (-?\d+)$")[0].astype(int)
+    return pd.Series(rows["value"].to_numpy(), index=values.to_numpy()).sort_index()
