@@ -20,7 +20,7 @@ from fedsynth_lib.apellaniz_nodes import levels_of, moments_of, nodes, scaled
 from fedsynth_lib.encode import UnitRange
 from fedsynth_lib.experiment import remember
 from fedsynth_lib.interface import BadInput, Privacy, stream
-from fedsynth_lib.methods import vae_bgm
+from fedsynth_lib.methods import dp_vae_bgm, vae_bgm
 from fedsynth_lib.metrics.attacks import nearest
 from fedsynth_lib.metrics.divergence import Sizes, jensen_shannon
 from fedsynth_lib.rows import Row
@@ -87,7 +87,7 @@ def trained(
     table, sizes, node_rows = load_table(dataset, work=WORK), Sizes(**(judged or {})), scaled(node_rows, scale)
     if digest not in ("", table.digest):
         raise BadInput(f"{dataset}: the table is not the one that the grid was made for; build the grid anew.")
-    config = configured(technique, table, node_rows, sizes, **(changes or {}), **(variant or {}))
+    config = configured(technique, table, node_rows, sizes, **{**(changes or {}), **(variant or {})})
     parts = [np.sort(node.training) for node in nodes(table, partition, node_rows, sizes.rows, disjoint=disjoint)]
     key = {
         "method": vae_bgm.__name__,
@@ -242,6 +242,15 @@ def cells(
     ]
 
 
+def private(size: Mapping[str, Any], epsilons: Sequence[float], **lists: Any) -> list[dict]:
+    """The federations of `cells` with a guarantee for each node, by the settings of `dp_vae_bgm`."""
+    default = dp_vae_bgm.Config()
+    epochs = min(default.local_epochs, size["fixed"]["changes"].get("local_epochs", default.local_epochs))
+    variant = {name: getattr(default, name) for name in ("clip", "networks", "components", "moments")}
+    variant["local_epochs"] = epochs
+    return [cell for e in epsilons for cell in cells(size, variant=variant, epsilon=e, **lists)]
+
+
 def judged(federations: Sequence[Mapping[str, Any]], repeats: int, *, nodes: Sequence[int] = (1, 2, 3)) -> list[dict]:
     """A cell of `judge` for each node and repeat of every federation."""
     return [{**cell, "node": n, "repeat": r} for cell in federations for n in nodes for r in range(repeats)]
@@ -250,8 +259,9 @@ def judged(federations: Sequence[Mapping[str, Any]], repeats: int, *, nodes: Seq
 def labels(dataset: str, partition: str, technique: str, node_rows: Sequence[int], **cell: Any) -> Row:
     """What rows of a federation share; `detail` names the nodes' sizes and what is not as published."""
     variant = dict(cell.get("variant") or {})
-    names = {"networks": "{} networks", "senders": "senders {}", "common_start": "common start", "clip": "private"}
+    names = {"networks": "{} networks", "senders": "senders {}", "common_start": "common start"}
     said = [text.format(variant[name]) for name, text in names.items() if name in variant]
+    said = ["private"] if "clip" in variant else said
     sizes = "train rows per node " + "/".join(map(str, node_rows))
     detail = "; ".join([sizes, *said, *(["disjoint"] if cell.get("disjoint") else [])])
     return {
@@ -271,7 +281,7 @@ def version() -> str:
 
 
 @lru_cache(maxsize=4)
-def _standardised(dataset: str) -> np.ndarray:
+def standardised_rows(dataset: str) -> np.ndarray:
     table = load_table(dataset, work=WORK)
     rows = UnitRange(table.schema).transform(table.frame)
     return vae_bgm.standardised(rows, np.array(levels_of(table)), np.array(moments_of(table)))
@@ -282,7 +292,7 @@ def _samples(node: int, whole: bool, cell: Mapping[str, Any]) -> tuple[np.ndarra
     table, sizes = load_table(cell["dataset"], work=WORK), Sizes(**(cell.get("judged") or {}))
     rows = scaled(cell["node_rows"], cell.get("scale", 1.0))
     dealt = nodes(table, cell["partition"], rows, sizes.rows, disjoint=cell.get("disjoint", False))
-    real = _standardised(cell["dataset"])[dealt[node - 1].validation]
+    real = standardised_rows(cell["dataset"])[dealt[node - 1].validation]
     frame, _ = trained(**cell)
     synthetic = frame.loc[frame["node"] == node, table.schema.names].to_numpy(np.float32)
     if whole:

@@ -29,7 +29,7 @@ def in_print(rows: pd.DataFrame, spread: str = "repeat", variant: str = "") -> p
     spread: `repeat` as in print, all measurements of one training (the lowest seed that a cell has), counted by
         measurement; `seed` counts trainings, each measured once (repeat 0).
     variant: what the detail says between sizes and repeat, such as `3 networks`; rows that say anything else are left
-        out, hence all rows with a variant by default. The smoke profile's rows say `2 networks`.
+        out, hence all rows with a variant by default.
     The accuracy of real data knows no technique: its rows are means over the techniques, and its deviation is then
     over repeats, while the printed one is over the techniques' means.
     Raises BadInput for an unknown spread, for several profiles, and for a variant that no row is of.
