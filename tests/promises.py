@@ -18,6 +18,8 @@ SHORT = {
     "batch": 50,
     "hidden": (16, 16),
     "noise_width": 8,
+    "local_updates": 20,
+    "steps": 20,
 }
 MIXED = {"hidden": 16, "shared_rows": 60, "components": 3, "starts": 2}  # VAE-BGM's one hidden layer, and its mixture
 

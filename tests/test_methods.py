@@ -204,6 +204,7 @@ def test_version_pins_the_output(method, table):
         METHODS["fedctgan"]: (1, 1924773433),
         METHODS["dpfedctgan"]: (1, 3930092090),
         METHODS["feddpctgan"]: (1, 2952504433),
+        METHODS["findiff"]: (1, 1608270050),
         METHODS["vaebgm"]: (1, 3166343247),
         METHODS["dpvaebgm"]: (1, 3901753880),
     }[method]

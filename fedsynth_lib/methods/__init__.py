@@ -14,6 +14,7 @@ from fedsynth_lib.methods import (
     fed_naive_bayes,
     fed_tgan,
     fedvae,
+    findiff,
     flaim,
     flaim_random,
     independent,
@@ -38,6 +39,7 @@ METHODS = {
     "fedctgan": fed_ctgan,
     "dpfedctgan": dp_fed_ctgan,
     "feddpctgan": fed_dp_ctgan,
+    "findiff": findiff,
     "vaebgm": vae_bgm,
     "dpvaebgm": dp_vae_bgm,
 }

@@ -1,0 +1,227 @@
+"""FinDiff: what is spent and said, its noise, its steps, its space of embeddings, and that it learns."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from fedsynth_lib import settings
+from fedsynth_lib.interface import BadInput, Client, Domain, Noise, Privacy, Update, stream
+from fedsynth_lib.methods import findiff, quantile_map, weights
+from fedsynth_lib.metrics import fidelity
+from fedsynth_lib.privacy import epsilon_of
+
+FAST = findiff.Config(training_rounds=2, local_updates=3, batch=60, hidden=(8,), inner=6, steps=12)
+DOMAIN = Domain(("age", "weight", "smokes", "region", "ill"), (0, 0, 2, 4, 2))
+SIZES = (700, 300, 200)
+
+
+def parts_of(table):
+    return np.split(stream(3, "parts").permutation(len(table.frame)), np.cumsum(SIZES)[:-1])
+
+
+def test_the_plan_is_what_a_client_is_charged(table):
+    """The promise, and the charges of all rounds of the client that pays most, in one accountant."""
+    asked = Privacy(1.0, 1e-5)
+    run = settings.federated(findiff, table, parts_of(table), config=FAST, privacy=asked, seed=1)
+    noise = settings.noise_for(findiff, DOMAIN, SIZES, FAST, asked)
+    promised = max(epsilon_of(findiff.plan(noise, DOMAIN, size, FAST), 1e-5) for size in SIZES)
+    assert run.statement["epsilon"] == pytest.approx(promised, rel=1e-9) and 0.999 < promised <= 1.0
+    assert run.statement["unprotected"] == []
+
+
+def test_rounds_and_updates_cost_what_their_product_costs():
+    many = replace(FAST, training_rounds=30, local_updates=5)
+    few = replace(FAST, training_rounds=3, local_updates=50)
+    cost = [epsilon_of(findiff.plan(2.0, DOMAIN, 900, config), 1e-5) for config in (many, few)]
+    assert cost[0] == cost[1] > epsilon_of(findiff.plan(2.0, DOMAIN, 900, FAST), 1e-5)
+    rates = {c.rate for c in findiff.plan(2.0, DOMAIN, 900, FAST) if c.what == findiff.GRADIENTS}
+    assert rates == {60 / 900}
+
+
+@pytest.mark.parametrize(
+    ("encoding", "said"),
+    [("pooled", ["numeric columns, value by value"]), ("declared", []), ("histograms", [])],
+)
+def test_a_private_run_names_what_its_encoding_leaves_open(table, encoding, said):
+    config = replace(FAST, encoding=encoding)
+    run = settings.federated(findiff, table, parts_of(table), config=config, privacy=Privacy(1.0, 1e-5), seed=1)
+    assert run.statement["unprotected"] == said and run.statement["epsilon_protected"] <= 1.0
+
+
+def encoded(table, config):
+    """The state after the encoding rounds, and the rows of all clients."""
+    encoder = findiff.encoder(table.schema, config)
+    rows = [encoder.transform(table.frame.iloc[part]) for part in parts_of(table)]
+    state = findiff.start(encoder.domain, config, stream(0))
+    for _ in range(config.encoding_rounds):
+        clients = [Client(own, k, 3) for k, own in enumerate(rows)]
+        updates = [replace(findiff.client_step(state, c, config, None, stream(1)), client=c.index) for c in clients]
+        state, _ = findiff.server_step(state, updates, config, None, stream(2))
+    return state, rows
+
+
+def test_pooled_maps_are_the_quantiles_of_all_rows(table):
+    state, rows = encoded(table, replace(FAST, encoding="pooled"))
+    together = np.concatenate(rows)[:, :2]
+    assert np.allclose(state["quantiles"], np.quantile(together, np.linspace(0, 1, findiff.LEVELS), axis=0).T)
+
+
+def test_maps_of_histograms_are_near_them_and_declared_ones_look_at_no_row(table):
+    state, rows = encoded(table, FAST)
+    exact = np.quantile(np.concatenate(rows)[:, :2], np.linspace(0, 1, findiff.LEVELS), axis=0).T
+    assert np.abs(state["quantiles"] - exact)[:, 10:-10].max() < 2 / FAST.histogram_bins
+    state, _ = encoded(table, replace(FAST, encoding="declared"))
+    assert np.array_equal(state["quantiles"], quantile_map.declared(2, findiff.LEVELS))
+
+
+@pytest.mark.parametrize("embeddings", ["frozen", "trained"])
+def test_embeddings_change_only_where_they_are_trained(table, embeddings):
+    config = replace(FAST, embeddings=embeddings, learning_rate=0.05)
+    state, rows = encoded(table, config)
+    before = [layer.weight.clone() for layer in findiff.trained(state, config).embeddings]
+    update = findiff.client_step(state, Client(rows[0], 0, 3), config, None, stream(4))
+    state, _ = findiff.server_step(state, [update], config, None, stream(5))
+    after = findiff.trained(state, config).embeddings
+    moved = [not torch.equal(old, layer.weight) for old, layer in zip(before, after, strict=True)]
+    assert moved == [embeddings == "trained"] * 3
+
+
+def test_a_category_is_decoded_to_itself(table):
+    state, rows = encoded(table, FAST)
+    network = findiff.trained(state, FAST)
+    codes = torch.from_numpy(rows[0][:, 2:].astype(np.int64))
+    vectors = network.vectors(torch.zeros(len(codes), 2), codes)
+    assert vectors.shape == (700, 2 + 3 * FAST.embedding)
+    noise = 1e-3 * torch.randn(len(codes), 3 * FAST.embedding, generator=torch.Generator().manual_seed(0))
+    assert torch.equal(network.nearest(vectors[:, 2:] + noise), codes)
+
+
+def test_a_private_step_without_noise_and_clip_is_the_ordinary_one(table):
+    """All rows in every batch, so that both see the same; the same stream moves rows and steps."""
+    config = replace(FAST, batch=10_000, local_updates=4, encoding="declared", learning_rate=0.01, clip=1e9)
+    state, rows = encoded(table, config)
+    plain, private = (
+        findiff.client_step(state, Client(rows[1], 1, 3), config, noise, stream(6)).arrays["network"]
+        for noise in (None, Noise(1e-30, stream(7)))
+    )
+    start = state["network"]
+    assert np.abs(plain - start).max() > 0.01
+    # the order of rows differs, hence who gets which step and noise: the same loss, another draw
+    assert np.corrcoef(plain - start, private - start)[0, 1] > 0.5
+
+
+def test_the_noise_of_a_step_has_the_claimed_size(table, monkeypatch):
+    """With gradients clipped to next to nothing, what is left is noise of multiplier * clip / expected rows."""
+    config = replace(FAST, local_updates=1, clip=1e-6, encoding="declared", hidden=(64, 64))
+    state, rows = encoded(table, config)
+    seen, step = [], torch.optim.Adam.step
+
+    def watched(self, *args, **kwargs):
+        seen.append(torch.cat([p.grad.flatten() for group in self.param_groups for p in group["params"]]).numpy())
+        return step(self, *args, **kwargs)
+
+    monkeypatch.setattr(torch.optim.Adam, "step", watched)
+    findiff.client_step(state, Client(rows[0], 0, 3), config, Noise(500.0, stream(8)), stream(9))
+    expected = 500.0 * 1e-6 / 60
+    assert seen[0].std() == pytest.approx(expected, rel=0.05) and abs(seen[0].mean()) < 0.1 * expected
+
+
+def test_the_proximal_pull_is_added_after_noise_and_towards_the_start(table, monkeypatch):
+    config = replace(FAST, strategy="fedprox", proximal=0.7, local_updates=3, encoding="declared", learning_rate=0.05)
+    state, rows = encoded(table, config)
+    gradients, backward = [], findiff._backward
+
+    def watched(losses, part, *rest):
+        backward(losses, part, *rest)
+        gradients.append([(p.grad.clone(), p.detach().clone()) for p in part.parameters()])
+
+    used, step = [], torch.optim.Adam.step
+
+    def stepped(self, *args, **kwargs):
+        used.append([p.grad.clone() for group in self.param_groups for p in group["params"]])
+        return step(self, *args, **kwargs)
+
+    monkeypatch.setattr(findiff, "_backward", watched)
+    monkeypatch.setattr(torch.optim.Adam, "step", stepped)
+    findiff.client_step(state, Client(rows[0], 0, 3), config, Noise(1.0, stream(8)), stream(9))
+    anchor = [p.detach() for p in findiff.trained(state, config).denoiser.parameters()]
+    assert len(used) == 3
+    for own, taken in zip(gradients, used, strict=True):
+        for (gradient, now), final, begin in zip(own, taken, anchor, strict=True):
+            assert torch.allclose(final, gradient + 0.7 * (now - begin), atol=1e-6)
+    assert any(not torch.equal(now, begin) for (_, now), begin in zip(gradients[-1], anchor, strict=True))
+
+
+def test_the_server_averages_by_rows_and_keeps_its_moments_to_itself():
+    config = replace(FAST, encoding="declared")
+    state = findiff.start(DOMAIN, config, stream(0))
+    ones = np.ones_like(state["network"])
+    updates = [Update({"network": ones}, num_rows=30), Update({"network": 5 * ones}, num_rows=10)]
+    after, _ = findiff.server_step(state, updates, config, None, stream(1))
+    assert np.allclose(after["network"], 2.0)
+    adaptive = replace(config, strategy="fedadam")
+    after, _ = findiff.server_step(state, updates, adaptive, None, stream(1))
+    assert "server_mean" in after and not any(n.startswith("server_") for n in findiff.broadcast(after, adaptive))
+
+
+def test_a_row_of_infinite_loss_counts_nothing(table):
+    config = replace(FAST, batch=10_000, local_updates=1, encoding="declared")
+    state, rows = encoded(table, config)
+    state = {**state, "quantiles": np.array([[0.0] * 999 + [1e-300], [0.0] * 999 + [1.0]])}
+    update = findiff.client_step(state, Client(rows[0], 0, 3), config, Noise(1.0, stream(8)), stream(9))
+    assert np.isfinite(update.arrays["network"]).all()
+
+
+def test_it_learns_a_dependence(table):
+    config = findiff.Config(
+        **{"training_rounds": 12, "local_updates": 60, "batch": 128, "hidden": (96, 96), "steps": 60},
+        **{"learning_rate": 2e-3, "encoding": "pooled"},
+    )
+    run = settings.central(findiff, table, config=config, seed=1, num_rows=3000)
+    real, made = (fidelity.associations(frame, table.schema) for frame in (table.frame, run.synthetic))
+    names = list(table.schema.names)
+    pair = names.index("age"), names.index("ill")
+    assert made[pair] > 0.6 * real[pair] > 0.2
+    assert fidelity.hellinger(table.frame, run.synthetic, table.schema, bins=20) < 0.15
+
+
+def test_fewer_sampling_steps_give_rows_of_the_schema(table):
+    config = replace(FAST, sampling_steps=4)
+    run = settings.central(findiff, table, config=config, seed=1, num_rows=37)
+    assert len(run.synthetic) == 37 and (run.synthetic.dtypes == table.frame.dtypes).all()
+
+
+@pytest.mark.parametrize("kind", ["numeric", "categorical"])
+def test_tables_of_one_kind(table, kind):
+    names = [column.name for column in table.schema.columns if column.kind != kind]
+    schema = replace(table.schema.drop([n for n in names]), target=None)
+    part = replace(table, frame=table.frame[list(schema.names)], schema=schema)
+    run = settings.central(findiff, part, config=FAST, privacy=Privacy(2.0, 1e-5), seed=1, num_rows=20)
+    assert list(run.synthetic.columns) == list(schema.names)
+
+
+def test_moments_stay_with_the_client(table):
+    state, rows = encoded(table, FAST)
+    client = Client(rows[0], 0, 3)
+    update = findiff.client_step(state, client, FAST, None, stream(4))
+    assert client.memory["network.step"] == FAST.local_updates and set(update.arrays) == {"network"}
+    assert update.arrays["network"].shape == weights.flat(findiff.trained(state, FAST).denoiser).shape
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"batch": 0}, "batch is 0"),
+        ({"hidden": ()}, "width of one layer"),
+        ({"sampling_steps": 20}, "20 of 12 steps"),
+        ({"first_beta": 0.5}, "rising numbers"),
+        ({"clip": 0.0}, "norm above 0"),
+        ({"strategy": "fedsgd"}, "choose one of fedavg"),
+        ({"histogram_share": 1.0}, "between 0 and 1"),
+    ],
+)
+def test_settings_that_cannot_work_are_refused(changes, said):
+    with pytest.raises(BadInput, match=said):
+        replace(FAST, **changes)
