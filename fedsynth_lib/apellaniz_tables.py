@@ -36,7 +36,7 @@ def in_print(rows: pd.DataFrame, spread: str = "repeat", variant: str = "") -> p
     """
     if spread not in ("repeat", "seed"):
         raise BadInput(f"spread is {spread!r}: choose repeat (of the measurement) or seed (of the training).")
-    rows = of_work(rows, WORK)
+    rows = of_work(rows, WORK).reset_index(drop=True)
     said = rows["detail"].str.extract(DETAIL)
     judged = rows["metric"].isin(METRICS) & said["sizes"].notna()
     found = said.loc[judged, "variant"].fillna("")

@@ -58,28 +58,34 @@ def judge(values: pd.DataFrame, claim: str, *, spread: str = "repeat", variant: 
 
 
 def _cells(values: pd.DataFrame) -> pd.DataFrame:
-    """Means of all cells, the tests' p-values, marks and other means."""
+    """All cells by metric, place and method: means, and p-values, marks and other means of the tests."""
     cells = values[values["metric"].isin(METRICS)]
     cells = cells.assign(mean=cells["mean"].round(9), method=cells["method"].where(cells["metric"] != REAL, "Real"))
-    keys = [*PLACE, "method", "metric"]
-    tests = tested(cells)[[*keys, "mean_other", "p", "mark"]]
-    return cells.merge(tests, "left", keys, validate="one_to_one")
+    keys = ["metric", *PLACE, "method"]
+    return cells.set_index(keys).join(tested(cells).set_index(keys)[["mean_other", "p", "mark"]])
 
 
-def _table(
-    v, metric: str, methods: Sequence[str], what="mean", *, dataset, partition, detail=(MAIN,), node=NODES
-) -> pd.DataFrame:
-    """Techniques (columns) by dataset, partition, detail and node: their means, marks or p-values; raises Missing."""
+def _found(
+    v, metric: str, methods: Sequence[str], *, dataset, partition, detail=(MAIN,), node=NODES
+) -> tuple[pd.DataFrame, pd.MultiIndex]:
+    """The cells of techniques in each of the places, and the places; raises Missing."""
     index = pd.MultiIndex.from_product([np.atleast_1d(p) for p in (dataset, partition, detail, node)], names=PLACE)
-    found = v[v["metric"] == metric].set_index([*PLACE, "method"])
-    wanted = pd.MultiIndex.from_tuples([(*place, name) for place, name in product(index, methods)])
-    values = found.reindex(wanted)
-    if len(lost := wanted[values["mean"].isna()]):
-        first = ", ".join(part.removeprefix(SIZED) for part in lost[0])
-        raise Missing(f"{len(lost)} of {len(wanted)} values of {metric} are missing, the first at {first}")
-    if values[what].isna().any():
-        raise Missing(f"a test of {metric} needs 2 repeats or more")
-    return pd.DataFrame(values[what].to_numpy().reshape(len(index), -1), index, list(methods))
+    wanted = pd.MultiIndex.from_tuples([(metric, *place, name) for place, name in product(index, methods)])
+    found = v.reindex(wanted)
+    _complete(found["mean"], metric)
+    return found, index
+
+
+def _complete(values: pd.Series, what: str) -> None:
+    if len(lost := values.index[values.isna()]):
+        first = ", ".join(part.removeprefix(SIZED) for part in lost[0][1:])
+        raise Missing(f"{len(lost)} of {len(values)} values of {what} are missing, the first at {first}")
+
+
+def _table(v, metric: str, methods: Sequence[str], **where) -> pd.DataFrame:
+    """Means of techniques (columns) by dataset, partition, detail and node; raises Missing."""
+    found, index = _found(v, metric, methods, **where)
+    return pd.DataFrame(found["mean"].to_numpy().reshape(len(index), -1), index, list(methods))
 
 
 def _accuracy(v, methods=METHODS, **where) -> pd.DataFrame:
@@ -134,8 +140,11 @@ SIDES = {
 
 def _marked(v, metric: str, method: str, wanted: str, **where) -> Condition:
     """In how many places a technique has the wanted mark of the work's test."""
-    columns = ("mean", "mean_other", "p", "mark")
-    table = pd.DataFrame({name: _table(v, metric, [method], name, **where)[method] for name in columns})
+    found, index = _found(v, metric, [method], **where)
+    _complete(found["mean_other"], f"the {ISOLATED if metric == JS else 'Real'} beside {metric}")
+    if found["p"].isna().any():
+        raise Missing(f"a test of {metric} needs 2 repeats or more")
+    table = found.set_axis(index)
     holds = table["mark"] != "*" if wanted == "not *" else table["mark"] == wanted
     p = 1 - table["p"] if (metric, wanted) == (JS, "worse") else table["p"]
     pairs = zip(table["mean"], table["mean_other"], p, strict=True)
@@ -166,7 +175,8 @@ def _alike(v, limit: float, **where) -> Condition:
 def _ranks(v, holds: Callable[[pd.DataFrame], pd.Series], text: str, partitions: Sequence[str]) -> list[Condition]:
     """In how many of the cases the mean reciprocal ranks (techniques in columns) are as wanted."""
     _table(v, JS, METHODS, dataset=DATASETS, partition=partitions)
-    ranks = reciprocal_ranks(v[(v["detail"] == MAIN) & v["partition"].isin(partitions)])
+    cells = v.reset_index()
+    ranks = reciprocal_ranks(cells[(cells["detail"] == MAIN) & cells["partition"].isin(partitions)])
     ranks = ranks.pivot(index=["dataset", "partition"], columns="method", values="value").round(9)[list(METHODS)]
     shown = [f"{' '.join(case)} {', '.join(f'{value:.3f}' for value in row)}" for case, row in ranks.iterrows()]
     share, text = count(holds(ranks), f"mean reciprocal ranks: {text}")
@@ -252,7 +262,7 @@ _CHECKS: dict[str, Callable[[pd.DataFrame], list[Condition]]] = {
     ],
     "c11": lambda v: [
         _marked(v, JS, SDS, "*", **_SKEW_H, node="1"),
-        _below(_table(v, JS, METHODS, **_SKEW_H, node="2"), SDS, ISOLATED),
+        _below(_table(v, JS, [SDS, ISOLATED], **_SKEW_H, node="2"), SDS, ISOLATED),
         _marked(v, JS, SDS, "not *", **_SKEW_H, node="3"),
     ],
     "c12": lambda v: [_marked(v, JS, FEDAVG, "worse", **_SKEW_H, node="3")],
