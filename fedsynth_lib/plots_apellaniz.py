@@ -6,12 +6,16 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 from scipy.stats import gaussian_kde
 
 from fedsynth_lib.figures import BLACK, BLUE, FULL_WIDTH, GREY, ORANGE, look
 from fedsynth_lib.interface import BadInput
 
 LABELS = {"js_divergence": "Jensen–Shannon divergence (bits) ↓", "acc_synthetic_real": "accuracy on real rows ↑"}
+UNITS = {"BMI": "kg/m²", "PhysHlth": "days of 30", "GenHlth": "1 best", "Age": "group"} | dict.fromkeys(
+    ("Income", "Education"), "level"
+)
 SCENARIOS = {"iid": "i.i.d.", "bmi_skew": "BMI skew, as run", "bmi_skew_text": "BMI skew, as described"}
 
 
@@ -25,8 +29,8 @@ def densities(panels: Mapping[str, Mapping[str, np.ndarray]], *, label: str) -> 
         grid = np.linspace(*np.quantile(np.concatenate(list(nodes.values())), [0, 0.999]), 300)
         for (name, values), colour, line in zip(nodes.items(), (ORANGE, BLUE, BLACK), ("--", "-.", "-"), strict=False):
             ax.plot(grid, gaussian_kde(values)(grid), line, color=colour, label=name)
-        ax.set(title=title, xlabel=label, ylim=(0, None))
-    axes[0, 0].set_ylabel("density")
+        ax.set(title=title, xlabel=label)
+    axes[0, 0].set(ylabel="density", ylim=(0, None))
     fig.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside upper center", ncols=3)
     return fig
 
@@ -141,7 +145,8 @@ def features_panel(rows: pd.DataFrame, features: Sequence[str], methods: Sequenc
             marker = style.marker if len(drawn) < 20 else ""
             ax.plot(drawn.index, drawn.fillna(0), style.line, color=style.colour, marker=marker, ms=3, label=method)
         highest = real.index[real.cumsum() < 0.999].max()
-        ax.set(xlabel=feature, ylim=(0, None), xlim=(real.index.min() - 0.8, highest + 1.8))
+        ax.xaxis.set_major_locator(MaxNLocator(integer=True))
+        ax.set(xlabel=f"{feature} ({UNITS[feature]})", ylim=(0, None), xlim=(real.index.min() - 0.8, highest + 1.8))
     for ax in axes[:, 0]:
         ax.set_ylabel("share of rows")
     fig.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside upper center", ncols=3)
