@@ -1,0 +1,196 @@
+"""The protocol of apellaniz2025 on a small table: rows of nodes, settings, what is remembered and what is measured."""
+
+from inspect import signature
+from itertools import pairwise
+
+import numpy as np
+import pandas as pd
+import pytest
+from apellaniz_toys import CELL, JUDGED, NAMES, RANGES, SCHEMA, SIZES, TABLE, in_place
+
+from fedsynth_lib import apellaniz_study as study
+from fedsynth_lib import settings
+from fedsynth_lib.apellaniz_nodes import BELOW_MEDIAN, moments_of, nodes, scaled
+from fedsynth_lib.interface import BadInput
+from fedsynth_lib.methods import latent_mixture, vae_bgm, vae_bgm_training
+from fedsynth_lib.metrics.divergence import Sizes
+
+
+@pytest.fixture(autouse=True)
+def toy(tmp_path, monkeypatch):
+    yield from in_place(tmp_path, monkeypatch)
+
+
+# --- nodes
+
+SHUFFLED = TABLE.frame.sample(frac=1, random_state=42).index.to_numpy()  # as the work's code shuffles
+BELOW = (TABLE.frame["BMI"] < TABLE.frame["BMI"].median()).to_numpy()
+
+
+def test_identically_distributed_nodes_hold_consecutive_slices_of_the_shuffled_table():
+    found = nodes(TABLE, "iid", SIZES, 100)
+    assert [(len(n.training), len(n.validation)) for n in found] == [(60, 100), (80, 100), (100, 100)]
+    np.testing.assert_array_equal(np.concatenate([part for node in found for part in node]), SHUFFLED[:540])
+
+
+@pytest.mark.parametrize("partition", BELOW_MEDIAN)
+@pytest.mark.parametrize("disjoint", [False, True])
+def test_skewed_nodes_hold_their_shares_and_start_where_the_docstring_says(partition, disjoint):
+    """The published shares, written down again; the slices of each side of the median, one after the other."""
+    shares = {"bmi_skew": (0.5, 0.1, 0.9), "bmi_skew_text": (0.9, 0.1, 0.5)}[partition]
+    found = nodes(TABLE, partition, SIZES, 100, disjoint=disjoint)
+    sides = [SHUFFLED[BELOW[SHUFFLED]], SHUFFLED[~BELOW[SHUFFLED]]]
+    starts = [0, 0]
+    for node, size, share in zip(found, SIZES, shares, strict=True):
+        counts = [(round(size * part), round(100 * part)) for part in (share, 1 - share)]
+        assert len(node.training) == size and len(node.validation) == 100
+        assert BELOW[node.training].sum() == counts[0][0] and BELOW[node.validation].sum() == counts[0][1]
+        for side, (own, judged) in enumerate(counts):
+            end = starts[side] + own
+            assert set(sides[side][starts[side] : end]) <= set(node.training)
+            assert set(sides[side][end : end + judged]) <= set(node.validation)
+            starts[side] = end + judged if disjoint else end
+        assert BELOW[node.training[: size // 2]].sum() not in (0, size // 2)  # the sides are mixed
+
+
+@pytest.mark.parametrize("partition", ["iid", *BELOW_MEDIAN])
+def test_validation_rows_are_the_next_nodes_training_rows_unless_told_otherwise(partition):
+    for disjoint in (False, True):
+        found = nodes(TABLE, partition, SIZES, 100, disjoint=disjoint)
+        rows = [[set(part) for part in node] for node in found]
+        assert all(not training & validation for training, validation in rows)
+        assert len(set().union(*(training for training, _ in rows))) == sum(SIZES)
+        shared = [len(rows[k][1] & rows[k + 1][0]) for k in (0, 1)]
+        if disjoint or partition == "iid":
+            assert shared == [0, 0] and len(set().union(*map(set.union, *zip(*rows, strict=True)))) == 540
+        else:  # on each side of the median as many as both have
+            shares = [[share, 1 - share] for share in BELOW_MEDIAN[partition]]
+            counts = [[(round(s * p), round(100 * p)) for p in part] for s, part in zip(SIZES, shares, strict=True)]
+            both = [zip(one, other, strict=True) for one, other in pairwise(counts)]
+            assert shared == [sum(min(judged, own) for (_, judged), (own, _) in pair) for pair in both]
+            assert min(shared) > 0
+
+
+def test_odd_sizes_are_dealt_out_whole():
+    found = nodes(TABLE, "bmi_skew", (61, 83, 101), 101)
+    assert [(len(n.training), len(n.validation)) for n in found] == [(61, 101), (83, 101), (101, 101)]
+
+
+@pytest.mark.parametrize("partition", ["iid", *BELOW_MEDIAN])
+def test_too_few_rows_are_refused(partition):
+    with pytest.raises(BadInput, match=r"toy: the nodes need \d+ rows of \d+"):
+        nodes(TABLE, partition, (500, 600, 700), 100)
+    with pytest.raises(BadInput, match="iid, bmi_skew"):
+        nodes(TABLE, "skewed", SIZES, 100)
+
+
+def test_moments_are_those_of_the_whole_table():
+    for (mean, deviation), name in zip(moments_of(TABLE), SCHEMA.numeric, strict=True):
+        low, high = RANGES[name]
+        values = TABLE.frame[name]
+        assert mean == pytest.approx((values.mean() - low) / (high - low))
+        assert deviation == pytest.approx(values.std(ddof=0) / (high - low))
+    assert scaled((100, 1000, 10_000), 0.03) == [20, 30, 300] and scaled((7, 10), 1.0) == [7, 10]
+
+
+# --- settings
+
+PUBLISHED = {  # protocol_apellaniz2025.md, sections Model, Techniques and Metrics
+    **{"hidden": 256, "latent": 20, "dropout": 0.2, "learning_rate": 1e-3, "batch": 1024, "patience": 100},
+    **{"components": 20, "starts": 10, "most_rows": 10_000, "shared_rows": 9500, "senders": "all"},
+    **{"training_rounds": 5, "local_epochs": 200, "common_start": False, "clip": None},
+}
+
+
+@pytest.mark.parametrize("technique", study.TECHNIQUES)
+def test_settings_are_the_published_ones(technique):
+    config = study.configured(technique, TABLE, study.NODE_ROWS, Sizes())
+    assert {name: getattr(config, name) for name in PUBLISHED} == PUBLISHED
+    assert config.networks == (1 if technique == "fedavg" else 3)
+    assert (config.rounds, config.epochs) == ((1, 1000) if technique == "isolated" else (5, 200))
+    assert config.moments == moments_of(TABLE)
+    small = study.configured(technique, TABLE, study.COMBINATIONS[0], Sizes(training=60, evaluation=20), networks=2)
+    assert (small.most_rows, small.shared_rows, small.networks) == (500, 100, 2)
+
+
+def test_other_published_numbers():
+    assert study.NODE_ROWS == (100, 1000, 10_000) and Sizes() == Sizes(7500, 1000, 10_000, 1000)
+    assert study.COMBINATIONS == ((50, 100, 500), (50, 100, 1000), (50, 500, 1000), (100, 500, 1000))
+    assert vae_bgm_training.BETAS == (0.9, 0.9)
+    defaults = {name: p.default for name, p in signature(latent_mixture.fit).parameters.items()}
+    assert (defaults["iterations"], defaults["ridge"]) == (5000, 1e-5)
+    with pytest.raises(BadInput, match="isolated, fedavg, sds"):
+        study.configured("central", TABLE, SIZES, Sizes())
+
+
+# --- trainings
+
+
+@pytest.fixture
+def runs(monkeypatch):
+    """The configurations that were trained."""
+    seen, federated = [], settings.federated
+
+    def counted(method, table, parts, **options):
+        seen.append((options["config"], options["seed"], [part.tolist() for part in parts]))
+        return federated(method, table, parts, **options)
+
+    monkeypatch.setattr(settings, "federated", counted)
+    return seen
+
+
+def test_a_training_is_made_once_for_all_that_measure_it(runs):
+    frame, facts = study.trained(**CELL)
+    assert frame["node"].value_counts().to_dict() == {1: 200, 2: 200, 3: 200} and list(frame)[:-1] == list(NAMES)
+    found = nodes(TABLE, "bmi_skew", SIZES, 200)
+    assert runs[0][2] == [sorted(node.training.tolist()) for node in found]  # validation rows stay out
+    again, same_facts = study.trained(**{**CELL, "judged": {**JUDGED, "epochs": 9}})
+    pd.testing.assert_frame_equal(frame, again)
+    (row,) = study.train(**CELL)
+    assert len(runs) == 1 and facts == same_facts and row["value"] == facts["seconds"] and row["unprotected"] == 2
+    for change in ({"seed": 4}, {"technique": "isolated"}, {"disjoint": True}, {"variant": {"senders": "largest"}}):
+        before = len(runs)
+        other, _ = study.trained(**{**CELL, **change})
+        assert len(runs) == before + 1 and not other[list(NAMES)].equals(frame[list(NAMES)])
+    assert study.trained(**{**CELL, "digest": "toy"})[0].equals(frame)
+    with pytest.raises(BadInput, match="build the grid anew"):
+        study.trained(**{**CELL, "digest": "another"})
+
+
+def test_rows_of_nodes_that_found_their_own_moments_are_put_on_the_scale_of_the_real_ones(monkeypatch):
+    """A standardised zero is the mean of the moments that the node trained with, not that of the whole table."""
+    seen = []
+    monkeypatch.setattr(vae_bgm, "drawn", lambda state, node, *_: seen.append(state) or np.zeros((200, len(NAMES))))
+    frame, _ = study.trained(**{**CELL, "technique": "isolated", "variant": {"moments": None}})
+    bmi = SCHEMA.numeric.index("BMI")
+    for node in range(3):
+        mean, (whole, deviation) = seen[0][f"generator/{node}/moments"][bmi, 0], moments_of(TABLE)[bmi]
+        expected = (mean - whole) / deviation
+        assert node == 0 or abs(expected) > 0.1
+        np.testing.assert_allclose(frame.loc[frame["node"] == node + 1, "BMI"], expected, rtol=1e-3, atol=1e-4)
+
+
+def test_a_grid_names_every_federation_and_measurement_once():
+    size = {"fixed": {"changes": {"starts": 1}, "judged": JUDGED}, "repeats": (3, 1)}
+    grid = study.cells(size, partitions=["iid"], node_rows=study.COMBINATIONS, seeds=[7, 8])
+    assert len(grid) == 2 * 4 * 3 * 2 and len({str(cell) for cell in grid}) == len(grid)
+    expected = {"dataset": "brfss_heart", "partition": "iid", "technique": "sds", "node_rows": [100, 500, 1000]}
+    assert grid[-1] == {**expected, "seed": 8, "digest": "toy", **size["fixed"]}
+    measured = study.judged(grid[:2], 3)
+    assert [(cell["node"], cell["repeat"]) for cell in measured[:4]] == [(1, 0), (1, 1), (1, 2), (2, 0)]
+    assert len(measured) == 2 * 9 and measured[-1] == {**grid[1], "node": 3, "repeat": 2}
+    private = study.private(size, [1.0, 2.0], techniques=["fedavg"], seeds=[7])
+    assert [cell["epsilon"] for cell in private] == [1.0] * 4 + [2.0] * 4
+    assert {cell["variant"]["clip"] for cell in private} == {1.0}
+
+
+def test_labels_say_what_is_not_as_published():
+    plain = study.labels(**CELL)
+    assert plain["detail"] == "train rows per node 60/80/100"
+    assert (plain["method"], plain["setting"], plain["n_clients"], plain["data"]) == ("SDS", "federated", 3, "own")
+    assert study.labels(**{**CELL, "technique": "isolated"})["setting"] == "local"
+    variant = {"networks": 3, "senders": "largest", "common_start": True}
+    said = study.labels(**{**CELL, "variant": variant, "disjoint": True})["detail"].split("; ")[1:]
+    assert said == ["3 networks", "senders largest", "common start", "disjoint"]
+    private = study.labels(**{**CELL, "variant": {"clip": 1.0}, "epsilon": 2.0})
+    assert private["detail"].endswith("; private") and private["epsilon"] == 2.0
