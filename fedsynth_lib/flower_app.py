@@ -36,7 +36,7 @@ class Job:
     method: ModuleType
     config: Any
     domain: Domain
-    noise_multiplier: float | None  # None: a run without noise
+    noise_multiplier: float | tuple[float, ...] | None  # one for all, or one for each client; None: without noise
     seed: int
     num_clients: int
     noise_seed: str | None = "run"
@@ -45,6 +45,8 @@ class Job:
         if self.noise_multiplier is None:
             return None
         rng = stream(self.seed, "noise", *path) if self.noise_seed == "run" else np.random.default_rng()
+        if isinstance(self.noise_multiplier, tuple):
+            return Noise(self.noise_multiplier[path[1]], rng) if path[0] == "client" else None
         return Noise(self.noise_multiplier, rng)
 
     def schedule(self) -> list[tuple[int, float]]:

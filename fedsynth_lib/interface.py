@@ -21,6 +21,8 @@ and, where the defaults do not serve:
                                                           `share`, and rounds of the same draw have the same clients.
                                                           Default: all clients in each of Config.rounds rounds
     broadcast(state, config)  -> dict of arrays           what clients are sent of the state. Default: all of it
+    OWN_NOISE = True                                      where all noise is a client's own: its multiplier is solved
+                                                          for its own rows, not for the client that pays most
 
 A state whose array `finished` is true ends the run before the schedule does.
 

@@ -52,7 +52,11 @@ def federated(
     encoder = method.encoder(table.schema, config)
     domain = encoder.domain
 
-    multiplier = noise_for(method, domain, [len(part) for part in parts], config, privacy)
+    sizes = [len(part) for part in parts]
+    multiplier: float | tuple[float, ...] | None = noise_for(method, domain, sizes, config, privacy)
+    if multiplier is not None and getattr(method, "OWN_NOISE", False):
+        own = {size: noise_for(method, domain, [size], config, privacy) for size in set(sizes)}
+        multiplier = tuple(own[size] for size in sizes)
     job = flower_app.Job(method, config, domain, multiplier, seed, len(parts), privacy.noise_seed)
     fewest = min(share for _, share in job.schedule()) * len(parts)
     if fewest < 1 < len(parts):

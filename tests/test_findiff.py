@@ -21,14 +21,18 @@ def parts_of(table):
     return np.split(stream(3, "parts").permutation(len(table.frame)), np.cumsum(SIZES)[:-1])
 
 
-def test_the_plan_is_what_a_client_is_charged(table):
-    """The promise, and the charges of all rounds of the client that pays most, in one accountant."""
+def test_every_client_spends_its_own_budget(table):
+    """Each at the noise solved for its own rows: charges of all its rounds in one accountant, and the promise."""
     asked = Privacy(1.0, 1e-5)
     run = settings.federated(findiff, table, parts_of(table), config=FAST, privacy=asked, seed=1)
-    noise = settings.noise_for(findiff, DOMAIN, SIZES, FAST, asked)
-    promised = max(epsilon_of(findiff.plan(noise, DOMAIN, size, FAST), 1e-5) for size in SIZES)
-    assert run.statement["epsilon"] == pytest.approx(promised, rel=1e-9) and 0.999 < promised <= 1.0
-    assert run.statement["unprotected"] == []
+    gradients = [e for e in run.statement["entries"] if e["what"] == findiff.GRADIENTS]
+    used = {e["clients"][0]: e["noise_multiplier"] for e in gradients}
+    assert used[0] < used[1] < used[2]  # the more rows, the less noise
+    for client, size in enumerate(SIZES):
+        assert used[client] == settings.noise_for(findiff, DOMAIN, [size], FAST, asked)
+        spent = epsilon_of(findiff.plan(used[client], DOMAIN, size, FAST), 1e-5)
+        assert 0.999 < spent <= 1.0
+    assert run.statement["epsilon"] == pytest.approx(1.0, abs=1e-6) and run.statement["unprotected"] == []
 
 
 def test_rounds_and_updates_cost_what_their_product_costs():
