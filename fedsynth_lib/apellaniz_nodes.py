@@ -48,8 +48,8 @@ def nodes(table: Table, partition: str, sizes: Sequence[int], validation: int, *
     starts = [0, 0]
     for size, share in zip(sizes, BELOW_MEDIAN[partition], strict=True):
         parts: tuple[list, list] = ([], [])
-        for s, part in enumerate((share, 1 - share)):
-            own, judged = round(part * size), round(part * validation)
+        below = (round(share * size), round(share * validation))
+        for s, (own, judged) in enumerate((below, (size - below[0], validation - below[1]))):
             end = starts[s] + own + judged
             _check_enough(table, len(strata[s]), end)
             parts[0].append(strata[s][starts[s] : starts[s] + own])

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from scipy.spatial.distance import jensenshannon
 from scipy.stats import ks_2samp, wilcoxon
 from sklearn.ensemble import RandomForestClassifier
 
@@ -105,6 +106,10 @@ def trained(
         frames = []
         for node in range(len(parts)):
             rows = vae_bgm.drawn(run.state, node, sizes.rows, config, stream(seed, "node", node))
+            if config.moments is None:  # the nodes have found their own; all are measured on one scale
+                numeric, own = run.state["levels"] == 0, run.state[f"generator/{node}/moments"]
+                shared = np.array(moments_of(table))
+                rows[:, numeric] = (rows[:, numeric] * own[:, 1] + own[:, 0] - shared[:, 0]) / shared[:, 1]
             frames.append(pd.DataFrame(rows.astype(np.float32), columns=table.schema.names).assign(node=node + 1))
         facts = {name: getattr(run, name) for name in ("statement", "seconds", "bytes_up", "bytes_down")}
         return pd.concat(frames, ignore_index=True), facts
@@ -114,7 +119,7 @@ def trained(
 
 def train(**cell: Any) -> list[Row]:
     """Rows of one federation: seconds, bytes and what it released, one row a measure."""
-    _, facts = trained(**cell)
+    facts = trained(**cell)[1]
     statement = facts["statement"]
     shared = {
         **labels(**cell),
@@ -160,7 +165,7 @@ def distances(node: int, whole: bool = False, **cell: Any) -> list[Row]:
     real, synthetic, _ = _samples(node, whole, cell)
     among, apart = nearest(real, real, 2)[0][:, 1], nearest(synthetic, real, 1)[0][:, 0]  # itself is the nearest
     shared = {**labels(**cell), "node": str(node)}
-    kind = "whole" if whole else ""
+    kind = "whole" * whole
     rows = [
         {"detail": kind, "metric": "p_wilcoxon", "value": wilcoxon(apart, among, alternative="greater").pvalue},
         {"detail": kind, "metric": "p_kolmogorov_smirnov", "value": ks_2samp(apart, among, alternative="less").pvalue},
@@ -185,8 +190,7 @@ def features(node: int, **cell: Any) -> list[Row]:
     Synthetic values are snapped to whole numbers, as the work's histograms do. `detail`: column and value. Also
     the divergence in bits between the two of each column, and of each column its importance to the real forest.
     """
-    real, synthetic, target = _samples(node, True, cell)
-    table = load_table(cell["dataset"], work=WORK)
+    (real, synthetic, target), table = _samples(node, True, cell), load_table(cell["dataset"], work=WORK)
     names, shared = table.schema.names, {**labels(**cell), "node": str(node)}
     label, moments = np.arange(len(names)) == target, np.array(moments_of(table))
     levels = np.array(levels_of(table))
@@ -201,7 +205,7 @@ def features(node: int, **cell: Any) -> list[Row]:
         column = table.schema[name]
         whole = [np.rint(p[:, names.index(name)] * (column.high - column.low)).astype(int) for p in places]
         shares = [np.bincount(w, minlength=int(column.high - column.low) + 1) / len(w) for w in whole]
-        rows.append({"detail": name, "metric": "js_column", "value": _bits(*shares)})
+        rows.append({"detail": name, "metric": "js_column", "value": jensenshannon(*shares, base=2) ** 2})
         for kind, counted in zip(("real", "synthetic"), shares, strict=True):
             rows += [
                 {"detail": f"{name} {int(column.low) + step}", "metric": f"{kind}_share", "value": share}
@@ -209,13 +213,6 @@ def features(node: int, **cell: Any) -> list[Row]:
                 if share
             ]
     return [{**shared, **row} for row in rows]
-
-
-def _bits(first: np.ndarray, second: np.ndarray) -> float:
-    """Jensen-Shannon divergence of two histograms, in bits."""
-    middle = (first + second) / 2
-    parts = [p[p > 0] @ np.log2(p[p > 0] / middle[p > 0]) for p in (first, second)]
-    return float(sum(parts) / 2)
 
 
 def cells(
@@ -260,7 +257,7 @@ def labels(dataset: str, partition: str, technique: str, node_rows: Sequence[int
     """What rows of a federation share; `detail` names the nodes' sizes and what is not as published."""
     variant = dict(cell.get("variant") or {})
     names = {"networks": "{} networks", "senders": "senders {}", "common_start": "common start"}
-    said = [text.format(variant[name]) for name, text in names.items() if name in variant]
+    said = [text.format(variant[name]) for name, text in names.items() if variant.get(name)]
     said = ["private"] if "clip" in variant else said
     sizes = "train rows per node " + "/".join(map(str, node_rows))
     detail = "; ".join([sizes, *said, *(["disjoint"] if cell.get("disjoint") else [])])

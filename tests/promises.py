@@ -96,7 +96,9 @@ def noise_reaches_the_state(method, table):
     changed = [name for name in one if name not in other or not np.array_equal(one[name], other[name])]
     assert changed, "noise was drawn or charged, but the state is the same without it"
     clean = federated(method, table).state
-    if "network" in changed:  # Adam makes steps of one size from any gradient: test_fedvae.py measures its noise
+    # Adam makes steps of one size from any gradient, and a mixture falls back to its prior: test_fedvae.py,
+    # test_findiff.py and test_vae_bgm_privacy.py measure their noise.
+    if any(name == "network" or name.endswith("/decoders") for name in changed):
         return
     compared = [name for name in changed if name in clean and one[name].shape == clean[name].shape]
     compared = [name for name in compared if one[name].dtype != bool]

@@ -41,12 +41,16 @@ def private_mixture(
         held, first, second, logs = np.split(noisy, np.cumsum([components] + [components * latent] * 2))
         held = np.maximum(held, spread)
         weights = held / held.sum()
-        rows = (held + spread)[:, None]  # the prior counts as much as the noise of a count
-        centres = first.reshape(components, latent) * radius / rows
-        squares = (second.reshape(components, latent) * radius**2 + spread) / rows
+        rows = held[:, None]
+        # Means and squares are what a normal prior of mean 0 and variance 1 leaves of estimates with this much noise.
+        centres = first.reshape(components, latent) * radius * rows / (rows**2 + (spread * radius) ** 2)
+        squares = (second.reshape(components, latent) * radius**2 - rows) * rows
+        squares = 1 + squares / (rows**2 + (spread * radius**2) ** 2)
         variances = np.clip(squares - centres**2, NARROWEST, radius**2)
         sums.append(logs / held.sum())
-    average = np.mean(sums, axis=0) * LIMIT * np.sqrt(latent)
+        total = held.sum()
+    scale = LIMIT * np.sqrt(latent)
+    average = np.mean(sums, axis=0) * scale / (1 + (spread * scale / total) ** 2 / steps)
     return Mixture(weights, centres, variances[:, :, None] * np.eye(latent)), np.clip(average, -LIMIT, LIMIT)
 
 

@@ -79,13 +79,13 @@ def client_step(state: Arrays, client: Client, config: Config, noise: Noise | No
     levels, number, own = state["levels"], int(state["round"]), len(client.rows)
     releases = releases_of(noise.multiplier if noise else 0.0, int((levels == 0).sum()), own, config)
     if number < config.first:
-        spent = [releases.moments] if noise and releases.moments else [Charge(MOMENTS, "unprotected")]
+        spent = _of_moments(releases, noise, levels)
         return Update({"sums": _sums(client.rows, levels, releases, noise)}, num_rows=own, spent=spent)
     spent = []
     if "moments" in state:
         client.memory["moments"] = state["moments"]
     elif "moments" not in client.memory:  # an isolated node's own
-        spent = [releases.moments] if noise and releases.moments else []
+        spent = _of_moments(releases, noise, levels)  # they leave with the generator
         client.memory["moments"] = _moments(_sums(client.rows, levels, releases, noise))
     rows = standardised(client.rows, levels, client.memory["moments"])
     rows = np.concatenate([rows, _received(state, client.index, config.most_rows - own, rng)])
@@ -160,11 +160,12 @@ def drawn(state: Arrays, node: int, num_rows: int, config: Config, rng: np.rando
     Numbers are standardised by the node's moments, and neither whole nor within their declared range.
     """
     own, levels = _generator(state, node), state["levels"]
-    networks = untrained(levels, config)
+    shares = np.diff(np.arange(config.networks + 1) * num_rows // config.networks)
+    mixtures = [Latent(*(own[name][k] for name in LATENT)) for k in range(config.networks)]
+    with weights.seeded(np.random.default_rng(), CPU):  # starting weights are replaced
+        networks = untrained(levels, config)
     for network, values in zip(networks, own["decoders"], strict=True):
         load_decoder(network, values)
-    shares = np.diff(np.arange(len(networks) + 1) * num_rows // len(networks))
-    mixtures = [Latent(*(own[name][k] for name in LATENT)) for k in range(len(networks))]
     with weights.seeded(rng, CPU):
         parts = [draw(*each, rng) for each in zip(networks, mixtures, shares, strict=True)]
     return rng.permutation(np.concatenate(parts)).astype(float)
@@ -198,6 +199,13 @@ def _sums(rows: np.ndarray, levels: np.ndarray, releases: Releases, noise: Noise
         return sums
     charge = releases.moments
     return gaussian(sums, noise_multiplier=charge.noise, l2_sensitivity=charge.sensitivity, rng=noise.rng)
+
+
+def _of_moments(releases: Releases, noise: Noise | None, levels: np.ndarray) -> list[Charge]:
+    """What the sums cost; nothing where there is no number."""
+    if noise and releases.moments:
+        return [releases.moments]
+    return [Charge(MOMENTS, "unprotected")] if (levels == 0).any() else []
 
 
 def _moments(sums: np.ndarray) -> np.ndarray:

@@ -57,9 +57,12 @@ class Config:
 
     def __post_init__(self):
         least = ("training_rounds", "local_epochs", "networks", "batch", "hidden", "latent", "most_rows", "shared_rows")
-        for name in (*least, "components", "starts"):
-            if getattr(self, name) < 1:
+        for name in (*least, "components", "starts", "mixture_steps", "patience"):
+            if getattr(self, name) is not None and getattr(self, name) < 1:
                 raise BadInput(f"VAE-BGM: {name} is {getattr(self, name)}; give at least 1.")
+        for name in ("learning_rate", "radius"):
+            if not getattr(self, name) > 0:
+                raise BadInput(f"VAE-BGM: {name} is {getattr(self, name)}; give a number above 0.")
         if not 0 <= self.dropout < 1:
             raise BadInput(f"VAE-BGM: dropout is {self.dropout}; give a share from 0 up to (not including) 1.")
         if self.technique not in ("isolated", "fedavg", "sds"):

@@ -72,7 +72,7 @@ def train_all(
             _train_privately(network, torch.from_numpy(rows), own, config, noise, rng)
         return rows[:own]
     training, stopping = rows, rows[:0]
-    if config.patience is not None and len(rows) > 1:
+    if config.patience is not None and len(rows) > 2:
         training, stopping = train_test_split(rows, test_size=SPLIT, random_state=SPLIT_SEED)
     for network in networks:
         _train(network, torch.from_numpy(training), torch.from_numpy(stopping), config, rng)
