@@ -3,6 +3,7 @@
 import numpy as np
 import pandas as pd
 import torch
+from scipy.special import rel_entr
 from scipy.stats import multivariate_normal, wilcoxon
 
 from fedsynth_lib.apellaniz_study import moments_of
@@ -48,7 +49,7 @@ def patients(num_rows: int, seed: int, without: tuple[str, ...] = ()) -> Table:
 
 def trained(state: Arrays, config: vae_bgm.Config) -> tuple[LawVae, Latent]:
     """The first network of a finished FedAvg run, ready to look at, and the mixture of its first node."""
-    network = loaded(state, state["levels"], config)[0].eval()
+    network = loaded(state, state["levels"], config)[0].eval().requires_grad_(False)
     return network, Latent(*(state[f"generator/0/{name}"][0] for name in LATENT))
 
 
@@ -58,7 +59,7 @@ def decoded(
     """Latent vectors (num_rows, latent) of the mixture, None: of the standard normal prior; and a frame drawn there."""
     rng = stream(seed, "decoded")
     vectors = rng.normal(size=(num_rows, network.latent))
-    if latent is not None:
+    if latent:
         vectors = Mixture(*latent[:3]).sample(num_rows, rng) + np.exp(0.5 * latent.log_variances) * vectors
     with weights.seeded(rng, vae_bgm.CPU):
         rows = network.draw(torch.from_numpy(vectors.astype(np.float32))).numpy()
@@ -68,8 +69,8 @@ def decoded(
 
 def outline(mean: np.ndarray, covariance: np.ndarray, deviations: float = 2.0) -> np.ndarray:
     """A closed line (101, 2) around a normal distribution of two columns, so many deviations from its mean."""
-    angles = np.linspace(0, 2 * np.pi, 101)
-    return mean + deviations * np.stack([np.cos(angles), np.sin(angles)], axis=1) @ np.linalg.cholesky(covariance).T
+    angles = np.linspace(0, 2 * np.pi, 101)[:, None]
+    return mean + deviations * np.hstack([np.cos(angles), np.sin(angles)]) @ np.linalg.cholesky(covariance).T
 
 
 def node_rows(state: Arrays, node: int, num_rows: int, config: vae_bgm.Config, seed: int) -> np.ndarray:
@@ -81,8 +82,8 @@ def node_rows(state: Arrays, node: int, num_rows: int, config: vae_bgm.Config, s
 def standard(rows: np.ndarray | pd.DataFrame, table: Table) -> np.ndarray:
     """A frame, or places and codes, with numeric columns less `table`'s mean, over its deviation; codes stay."""
     encoder = UnitRange(table.schema)
-    places = encoder.transform(rows) if isinstance(rows, pd.DataFrame) else rows
-    return vae_bgm.standardised(places, np.array(encoder.domain.levels), np.array(moments_of(table)))
+    rows = encoder.transform(rows) if isinstance(rows, pd.DataFrame) else rows
+    return vae_bgm.standardised(rows, np.array(encoder.domain.levels), np.array(moments_of(table)))
 
 
 def divergence(real: Table, made: np.ndarray | pd.DataFrame, *, sizes: Sizes, seed: int) -> float:
@@ -92,18 +93,16 @@ def divergence(real: Table, made: np.ndarray | pd.DataFrame, *, sizes: Sizes, se
 
 
 def normal_divergence(shift: float, correlation: float, *, sizes: Sizes | None = None, seed: int = 0) -> float:
-    """D_JS in bits of two tables of two standard normal columns: exact by integration, or as a network finds it.
-
-    The columns of one are independent; in the other the first is moved by `shift`, and they are correlated.
-    """
+    """D_JS in bits of two independent normal columns and of two correlated ones, the first moved by `shift`: exact by
+    integration, or with `sizes` as a network finds it."""
     laws = [multivariate_normal([0, 0]), multivariate_normal([shift, 0], [[1, correlation], [correlation, 1]])]
     if sizes is not None:
         rng = stream(seed, "normal")
         return jensen_shannon(*(law.rvs(sizes.rows, random_state=rng) for law in laws), seed=seed, sizes=sizes)
     side = np.linspace(-10, 10 + shift, 401)
     density = [law.pdf(np.stack(np.meshgrid(side, side, indexing="ij"), axis=-1)) for law in laws]
-    logs = [np.log2(2 * p / sum(density), out=np.zeros_like(p), where=p > 0) for p in density]
-    return float((density[0] * logs[0] + density[1] * logs[1]).sum() / 2 * (side[1] - side[0]) ** 2)
+    nats = sum(rel_entr(2 * each, sum(density)) for each in density).sum() / 4 * (side[1] - side[0]) ** 2
+    return float(nats / np.log(2))
 
 
 def distances(own: Table, made: dict[str, np.ndarray | pd.DataFrame]) -> pd.DataFrame:
