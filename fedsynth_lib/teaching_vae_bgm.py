@@ -6,7 +6,7 @@ import torch
 from scipy.special import rel_entr
 from scipy.stats import multivariate_normal, wilcoxon
 
-from fedsynth_lib.apellaniz_study import moments_of
+from fedsynth_lib.apellaniz_nodes import moments_of
 from fedsynth_lib.encode import UnitRange
 from fedsynth_lib.interface import Arrays, stream
 from fedsynth_lib.methods import vae_bgm, weights

@@ -164,13 +164,17 @@ def test_kill_9_loses_only_the_cells_in_flight(home, jobs):
 def test_a_failing_cell_is_named_and_the_others_are_kept(home, jobs):
     def fragile(seed):
         if seed == 5:
+            for _ in range(600):  # a worker that starts late must have finished its cell first
+                if any(home.glob("data/cache/cells/g/*.json")):
+                    break
+                time.sleep(0.1)
             raise ZeroDivisionError("no rows left")
         return {"data": "none", "m": seed}
 
     with pytest.raises(CellFailed, match=r"grid 'g', cell .*'seed': 5.*ZeroDivisionError: no rows left"):
         run_grid(fragile, {"seed": [1, 2, 5]}, name="g", jobs=jobs)
     kept = [json.loads(path.read_text())["given"]["seed"] for path in home.glob("data/cache/cells/g/*.json")]
-    assert set(kept) >= {1} and 5 not in kept
+    assert set(kept) & {1, 2} and 5 not in kept
     assert not (home / "data" / "results").exists()
 
 
