@@ -115,3 +115,16 @@ def _kept(kind: str, facts: dict[str, Any], make: Callable[[], np.ndarray]) -> n
 def _path(kind: str, facts: dict[str, Any]) -> Path:
     key = hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:20]
     return project_root() / "data" / "cache" / "clusters" / f"{kind}_{key}.npy"
+
+
+def joint_map(parts: list[np.ndarray], *, seed: int) -> list[np.ndarray]:
+    """Points (rows, 2) of several feature matrices in one common t-SNE map (perplexity 30, started from components)."""
+    from sklearn.manifold import TSNE
+
+    together = np.concatenate(parts)
+    if len(together) < 4:
+        raise BadInput(f"{len(together)} rows are too few for a map: give more rows.")
+    perplexity = min(30, (len(together) - 1) / 3)
+    with threadpool_limits(1):
+        points = TSNE(2, perplexity=perplexity, init="pca", random_state=_state(seed, "t-SNE")).fit_transform(together)
+    return np.split(points, np.cumsum([len(part) for part in parts])[:-1])

@@ -112,6 +112,28 @@ def test_noise_has_the_claimed_spread_whatever_the_batch(network, batch):
     assert (loud - quiet).std() == pytest.approx(1e3 / 10, rel=0.3)
 
 
+def test_noise_drawn_ahead_is_the_same_noise(network, batch, monkeypatch):
+    """Bit for bit over four steps, parameters moved in between, and no step's noise is that of another."""
+    monkeypatch.setattr("os.cpu_count", lambda: torch.get_num_threads() + 1)
+    begin, runs = [p.detach().clone() for p in network.parameters()], []
+    for ahead in (False, True):
+        for parameter, value in zip(network.parameters(), begin, strict=True):
+            parameter.data.copy_(value)
+        generator, found = torch.Generator().manual_seed(4), []
+        optimiser = torch.optim.SGD(network.parameters(), lr=0.1)
+        with Tape(network, ahead=ahead) as tape:
+            assert bool(tape._thread) == ahead
+            for _ in range(4):
+                losses = pair_losses(network, *batch)
+                options = {"clip": 0.1, "noise_multiplier": 3.0, "expected_records": RECORDS, "generator": generator}
+                tape.backward(losses, num_records=RECORDS, **options)
+                found.append(flat(network).clone())
+                optimiser.step()
+        runs.append(torch.stack(found))
+    assert torch.equal(*runs)
+    assert (torch.corrcoef(runs[0]) - torch.eye(4)).abs().max() < 0.5
+
+
 def test_the_divisor_is_the_expected_number_of_records(network, batch):
     private(network, *batch, expected_records=10.0)
     ten = flat(network)

@@ -197,6 +197,22 @@ def test_fewer_sampling_steps_give_rows_of_the_schema(table):
     assert len(run.synthetic) == 37 and (run.synthetic.dtypes == table.frame.dtypes).all()
 
 
+def test_bfloat16_draws_rows_that_are_as_near_to_the_real_ones(table):
+    config = findiff.Config(
+        **{"training_rounds": 6, "local_updates": 60, "batch": 128, "hidden": (96, 96), "steps": 60},
+        **{"learning_rate": 2e-3, "encoding": "pooled"},
+    )
+    run = settings.central(findiff, table, config=config, seed=1, num_rows=10)
+    encoder, far = findiff.encoder(table.schema, config), {}
+    for precision in ("float32", "bfloat16"):
+        rows = findiff.sample(run.state, 3000, replace(config, sampling_precision=precision), stream(5))
+        frame = encoder.inverse(rows, rng=stream(6))
+        far[precision] = fidelity.hellinger(table.frame, frame, table.schema, bins=20)
+        far[precision, "pairs"] = fidelity.pairwise_correlation_difference(table.frame, frame, table.schema)
+    assert far["bfloat16"] == pytest.approx(far["float32"], abs=0.02)
+    assert far["bfloat16", "pairs"] == pytest.approx(far["float32", "pairs"], abs=0.1)
+
+
 @pytest.mark.parametrize("kind", ["numeric", "categorical"])
 def test_tables_of_one_kind(table, kind):
     names = [column.name for column in table.schema.columns if column.kind != kind]

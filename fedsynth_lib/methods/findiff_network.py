@@ -37,9 +37,8 @@ class Network(nn.Module):
         found = [torch.cdist(place, e.weight.T).argmin(dim=1) for place, e in zip(places, self.embeddings, strict=True)]
         return torch.stack(found, dim=1) if found else vectors.new_zeros(len(vectors), 0).long()
 
-    def losses(self, scores: Tensor, codes: Tensor, schedule: Schedule) -> Tensor:
-        """The squared error of the predicted noise of each row, mean over the row's width, (rows,) (equation 3)."""
-        rows = self.vectors(scores, codes)
+    def losses(self, rows: Tensor, schedule: Schedule) -> Tensor:
+        """The squared error of the predicted noise in rows of `vectors`, its mean over a row, (rows,) (equation 3)."""
         times = torch.randint(
             1, schedule.steps, (len(rows),), device=rows.device
         )  # from 1, as in FinDiff's public code

@@ -6,6 +6,8 @@ A map is a grid (columns, levels) of values at evenly spaced probabilities from 
 import numpy as np
 from scipy.stats import norm
 
+from fedsynth_lib.interface import Arrays
+
 FARTHEST = 1e-7  # probabilities nearer to 0 and 1 are moved here, as scikit-learn's transformer does
 
 
@@ -34,6 +36,17 @@ def of_histogram(counts: np.ndarray, levels: int) -> np.ndarray:
     edges = np.linspace(0, 1, len(counts) + 1)
     end = np.searchsorted(heights, heights[-1]) + 1  # without empty bins at the upper end
     return np.interp(np.linspace(0, heights[-1], levels), heights[:end], edges[:end])
+
+
+def of_clients(parts: list[Arrays], columns: int, levels: int, encoding: str) -> np.ndarray:
+    """The map of all numeric columns from what clients sent: `histograms`, or values and how often they occur."""
+    if encoding == "histograms":
+        return np.stack([of_histogram(counts, levels) for counts in np.sum([p["histograms"] for p in parts], axis=0)])
+    lines = []
+    for j in range(columns):
+        values, counts = (np.concatenate([part[f"{name}/{j}"] for part in parts]) for name in ("values", "counts"))
+        lines.append(of_values(values, counts, levels))
+    return np.stack(lines)
 
 
 def scores(numbers: np.ndarray, grid: np.ndarray) -> np.ndarray:

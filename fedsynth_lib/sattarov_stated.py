@@ -1,0 +1,120 @@
+"""What sattarov2024 states in prose (it prints no tables) beside ours: settings, sizes, and results where given."""
+
+from collections.abc import Callable, Mapping
+from importlib.metadata import version
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from fedsynth_lib.methods import findiff
+from fedsynth_lib.metrics.utility import FIVE
+from fedsynth_lib.published import load_values
+from fedsynth_lib.registry import entry
+from fedsynth_lib.sattarov_study import (
+    CLIENTS,
+    EPSILONS,
+    FEWER_LINKED,
+    LINKED,
+    LOCAL_UPDATES,
+    SIZES,
+    WORK,
+    configured,
+)
+from fedsynth_lib.tables import Table, load_table
+
+RESULTS = (
+    *("privacy_change_percent", "utility_change_percent", "fidelity_change_percent", "best_local_updates"),
+    *("noniid_decline_threshold_local_updates", "privacy_risk_peak_local_updates", "training_hours"),
+)
+
+
+def stated(results: Mapping[str, float], *, settings: bool = True) -> pd.DataFrame:
+    """The stated numbers: table, method, what, printed, ours (text).
+
+    results: names of RESULTS, `training_hours` as `training_hours 100` and `training_hours 1000`, -> ours; those not
+    given are left out. settings: also what is not a result. Ours are those of the profile `paper`; of a table that
+    cannot be reached nothing is said.
+    """
+    lines = []
+    for row in load_values(WORK).itertuples():
+        name, where = row.metric, row.detail
+        if name in RESULTS:
+            name = f"{name} {where.rpartition(' ')[2]}" if name == "training_hours" else name
+            if name not in results:
+                continue
+            ours = results[name]
+        elif settings:
+            ours = _setting(name, row.dataset, row.printed)
+        else:
+            continue
+        lines.append([row.dataset, row.method, name.replace("_", " "), row.printed, _text(ours)])
+    return pd.DataFrame(lines, columns=["table", "method", "what", "printed", "ours"])
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else "–" if value is None else f"{value:g}"
+
+
+def _setting(name: str, dataset: str, printed: str) -> Any:
+    if name in _OF_TABLES:
+        table = load_table(dataset, work=WORK)
+        return _OF_TABLES[name](table) if table.data == "real" else None
+    if name in _SWEPT:  # each value has a line
+        return next((value for value in _SWEPT[name] if value == float(printed)), "not run")
+    return _FIXED[name](dataset)
+
+
+def _attributes(table: Table, kind: str) -> int:
+    """Columns of a kind but the table's target; philadelphia's is the work's own, and one of its ten."""
+    names = table.schema.categorical if kind == "categorical" else table.schema.numeric
+    return sum(name != entry(table.key).schema.target for name in names)
+
+
+_DEFAULT = findiff.Config()
+_OF_TABLES: dict[str, Callable[[Table], Any]] = {
+    "n_rows": len,
+    "n_categorical": lambda table: _attributes(table, "categorical"),
+    "n_numerical": lambda table: _attributes(table, "numeric"),
+    "n_departments": lambda table: table.frame["dept"].nunique(),
+}
+_SWEPT = {"local_updates_swept": LOCAL_UPDATES, "n_clients_swept": CLIENTS, "epsilon_swept": EPSILONS}
+_FIXED: dict[str, Callable[[str], Any]] = {
+    "hidden_width": lambda dataset: configured(dataset, 100, "fedavg", "", {}).hidden[0],
+    "hidden_layers": lambda _: len(_DEFAULT.hidden),
+    "max_communication_rounds": lambda _: _DEFAULT.training_rounds,
+    "batch_size": lambda _: _DEFAULT.batch,
+    "adam_beta1": lambda _: 0.9,  # torch's defaults
+    "adam_beta2": lambda _: 0.999,
+    "diffusion_steps": lambda _: _DEFAULT.steps,
+    "diffusion_beta_start": lambda _: _DEFAULT.first_beta,
+    "diffusion_beta_end": lambda _: _DEFAULT.last_beta,
+    "categorical_embedding_dim": lambda _: _DEFAULT.embedding,
+    "fedadam_beta1": lambda _: _DEFAULT.server_first,
+    "fedadam_beta2": lambda _: _DEFAULT.server_second,
+    "fedadam_epsilon": lambda _: _DEFAULT.server_tau,
+    "fedyogi_beta1": lambda _: _DEFAULT.server_first,
+    "fedyogi_beta2": lambda _: _DEFAULT.server_second,
+    "fedyogi_epsilon": lambda _: _DEFAULT.server_tau,
+    "fedprox_mu": lambda _: _DEFAULT.proximal,
+    "delta": lambda _: "1/N",
+    "privacy_attacks_per_evaluator": lambda _: SIZES["paper"]["attacks"],
+    "linkability_attributes": lambda dataset: FEWER_LINKED.get(dataset, LINKED),
+    "singling_out_confidence_percent": lambda _: 95,
+    "n_utility_classifiers": lambda _: len(FIVE),
+    "pytorch_version": lambda _: version("torch"),
+    "flower_version": lambda _: version("flwr"),
+    "opacus_version": lambda _: version("opacus"),
+    "dython_version": lambda _: "own Theil's U",
+}
+
+
+def relative_changes(rows: pd.DataFrame) -> dict[str, float]:
+    """The three changes in percent from no privacy to epsilon 1, mean over tables; less risk is more privacy."""
+    means = rows.groupby(["metric", "dataset", "epsilon"])["value"].mean().unstack()
+    change = (100 * (means[1.0] / means[np.inf] - 1)).groupby("metric").mean()
+    return {
+        "privacy_change_percent": -change["risk"],
+        "utility_change_percent": change["accuracy"],
+        "fidelity_change_percent": change["fidelity"],
+    }

@@ -1,0 +1,190 @@
+"""The study of sattarov2024: who gets which rows, what a cell measures, and what the rows say of themselves."""
+
+from dataclasses import replace
+from itertools import pairwise
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from fedsynth_lib import sattarov_stated, sattarov_study
+from fedsynth_lib.interface import BadInput, stream
+from fedsynth_lib.methods import findiff
+from fedsynth_lib.rows import to_frame
+from fedsynth_lib.schema import Column, Schema
+
+TINY = {"training_rounds": 1, "hidden": [8], "steps": 6, "batch": 8}
+
+
+def column(name, counts):
+    levels = tuple(f"{name}{number:02d}" for number in range(len(counts)))
+    return Column(name, "categorical", categories=levels), np.repeat(levels, counts)
+
+
+@pytest.fixture
+def toy(table, monkeypatch):
+    """Call with counts by column to have the study load such a table."""
+
+    def load(label, **counts):
+        made = {name: column(name, own) for name, own in counts.items()}
+        schema = Schema(tuple(each for each, _ in made.values()), label)
+        frame = pd.DataFrame({n: pd.Categorical(values, each.categories) for n, (each, values) in made.items()})
+        own = replace(table, frame=frame, schema=schema)
+        monkeypatch.setattr(sattarov_study, "load_table", lambda key, work: own)
+        sattarov_study.split_column.cache_clear()
+        return own
+
+    yield load
+    sattarov_study.split_column.cache_clear()
+
+
+def test_the_split_column_is_the_most_unequal_that_leaves_ten_clients_rows(toy):
+    even = [400] * 10
+    skewed = [2200, *[200] * 9]  # five blocks: 2400 400 400 400 400
+    starved = [2201, *[200] * 8, 199]
+    few = [2000, 2000]
+    toy("target", even=even, skewed=skewed, starved=starved, few=few, target=[3800, 200])
+    assert sattarov_study.split_column("toy") == "skewed"
+
+
+def test_where_no_column_leaves_enough_the_smallest_client_is_as_large_as_can_be(toy):
+    toy(None, one=[390, *[1] * 10], other=[350, *[5] * 10])
+    assert sattarov_study.split_column("toy") == "other"
+
+
+def test_the_target_and_short_columns_divide_nothing(toy):
+    toy("wide", wide=[40] * 10, few=[200, 200])
+    with pytest.raises(BadInput, match="take iid"):
+        sattarov_study.split_column("toy")
+
+
+@pytest.mark.parametrize("n_clients", [3, 5, 10])
+def test_clients_hold_neighbouring_categories_whole(toy, n_clients):
+    own = toy(None, place=[7, 0, 1, 30, 2, 2, 9, 4, 4, 11, 6, 3, 5])  # one does not occur
+    parts = sattarov_study.divided("toy", own, "noniid", n_clients, seed=0)
+    codes = [own.frame["place"].cat.codes.to_numpy()[part] for part in parts]
+    assert sorted(np.concatenate(parts)) == list(range(len(own.frame)))
+    occurring = np.unique(np.concatenate(codes))
+    blocks = [list(block) for block in np.array_split(occurring, n_clients)]
+    assert [sorted(set(each)) for each in codes] == blocks
+    assert all(max(before) < min(after) for before, after in pairwise(blocks))
+
+
+def test_an_unknown_partition_is_refused(toy):
+    own = toy(None, place=[5] * 10)
+    with pytest.raises(BadInput, match="choose iid or noniid"):
+        sattarov_study.divided("toy", own, "skewed", 3, 0)
+
+
+def test_cells_leave_defaults_out_so_that_questions_share_them():
+    size = {"rows": 60, "seeds": 2, "attacks": 5, "changes": TINY}
+    by_budget = sattarov_study.cells(size, ["adult"], epsilon=[0.2, 1.0])
+    by_clients = sattarov_study.cells(size, ["adult"], n_clients=[3, 5])
+    assert [c for c in by_budget if "epsilon" not in c] == [c for c in by_clients if "n_clients" not in c]
+    assert {c["seed"] for c in by_budget} == {0, 1} and len(by_budget) == len(by_clients) == 4
+    assert len({c["table"] for c in by_budget}) == 2  # each seed holds out other rows
+    known = sattarov_study.cells(size, ["adult"], method=[sattarov_study.REAL])
+    assert all("changes" not in cell for cell in known)
+
+
+def test_a_cell_says_what_was_run_and_what_it_spent():
+    rows = {}
+    for scheme in sattarov_study.SCHEMES:
+        found = sattarov_study.measure(
+            "adult", 1, rows=60, attacks=5, epsilon=2.0, scheme=scheme, n_clients=3, local_updates=2, changes=TINY
+        )
+        rows[scheme] = to_frame([{**row, "profile": "smoke", "version": "1", "cell": "a"} for row in found])
+    for scheme, frame in rows.items():
+        assert frame["value"].notna().all() and (frame["seed"] == 1).all()
+        assert (frame["epsilon_spent"] <= 2.0 * (1 + 1e-6)).all() and (frame["epsilon_spent"] > 1.9).all()
+        assert (frame["unprotected"] == 0).all() == (scheme == "private end to end")
+        told = sattarov_study.with_settings(frame).iloc[0]
+        assert told[["local_updates", "strategy", "scheme"]].tolist() == [2, "FedAvg", scheme]
+    named = set(rows[""]["metric"])
+    assert {"fidelity", "accuracy", "risk", "risk_success", "mixing", "linkability_low", "inference_high"} <= named
+    _, facts = sattarov_study.synthetic(
+        "adult", 1, rows=60, epsilon=2.0, n_clients=3, local_updates=2, changes=TINY
+    )  # remembered
+    assert facts["statement"]["delta"] == pytest.approx(1 / 60)
+
+
+def test_the_table_of_a_grid_is_the_one_that_is_measured():
+    with pytest.raises(BadInput, match="build the grid anew"):
+        sattarov_study.measure("adult", 0, rows=60, table="another", changes=TINY)
+
+
+def test_risks_of_a_copy_are_high_and_of_noise_low(table):
+    train, control = table.take(np.arange(400)), table.take(np.arange(400, 800)).frame
+    copied = sattarov_study.risks(train, control, train.frame, seed=0, attacks=100)
+    noise = sattarov_study.shuffled(control, seed=0)
+    blind = sattarov_study.risks(train, control, noise, seed=0, attacks=100)
+    assert copied["inference"] > 0.8 and copied["risk"] > blind["risk"] + 0.3
+    assert blind["linkability"] < 0.1 and blind["inference"] < 0.15
+    for found in (copied, blind):
+        parts = [found[name] for name in ("singling_out", "linkability", "inference")]
+        assert found["risk"] == pytest.approx(np.mean(parts))
+        for name in ("singling_out", "linkability", "inference"):
+            assert found[f"{name}_low"] <= found[name] <= found[f"{name}_high"]
+
+
+def test_mixing_is_a_half_of_equal_tables_and_nothing_of_others(table):
+    one, other = table.take(np.arange(300)), table.take(np.arange(300, 600)).frame
+    assert sattarov_study.mixing(one, other, seed=0) == pytest.approx(0.5, abs=0.04)
+    assert sattarov_study.mixing(one, one.frame, seed=0) == pytest.approx(0.5, abs=0.06)  # each row has its copy
+    far = other.assign(age=other["age"] + 1e6)
+    assert sattarov_study.mixing(one, far, seed=0) == 0
+
+
+def test_mixing_against_all_distances(table):
+    from fedsynth_lib.encode import standardised
+
+    one, other = table.take(np.arange(40)), table.take(np.arange(40, 80)).frame
+    points = standardised(pd.concat([one.frame, other], ignore_index=True), table.schema)
+    apart = np.linalg.norm(points[:, None] - points[None], axis=2)
+    np.fill_diagonal(apart, np.inf)
+    near = np.argsort(apart, axis=1, kind="stable")[:, : sattarov_study.NEIGHBOURS]
+    expected = ((near < 40) != (np.arange(80) < 40)[:, None]).mean()
+    assert sattarov_study.mixing(one, other, seed=0) == pytest.approx(expected, abs=0.01)
+
+
+def test_shuffling_keeps_columns_and_breaks_rows(table):
+    frame = table.frame.iloc[:200]
+    mixed = sattarov_study.shuffled(frame, seed=3)
+    for name in frame:
+        assert sorted(mixed[name]) == sorted(frame[name]) and mixed[name].dtype == frame[name].dtype
+    assert not mixed.equals(frame.reset_index(drop=True))
+
+
+def test_settings_are_the_published_ones_unless_changed():
+    config = sattarov_study.configured("philadelphia", 500, "fedyogi", "", {})
+    assert config == findiff.Config(local_updates=500, strategy="fedyogi", hidden=(2048,) * 3, encoding="pooled")
+    assert sattarov_study.configured("adult", 10, "fedavg", "", {"hidden": [4]}).hidden == (4,)
+    with pytest.raises(BadInput, match="scheme 'secret'"):
+        sattarov_study.configured("adult", 10, "fedavg", "secret", {})
+
+
+def test_stated_numbers_stand_beside_ours(monkeypatch):
+    results = {"best_local_updates": 500.0, "training_hours 100": 0.25}
+    table = sattarov_stated.stated(results, settings=False).set_index("what")
+    assert table.loc["best local updates", ["printed", "ours"]].tolist() == ["100", "500"]
+    assert table.loc["training hours 100", ["printed", "ours"]].tolist() == ["3.5", "0.25"] and len(table) == 2
+    table = sattarov_stated.stated({}, settings=True)
+    widths = table[table["what"] == "hidden width"]
+    assert widths["ours"].tolist() == widths["printed"].tolist() == ["1024", "1024", "1024", "2048"]
+    swept = table[table["what"] == "epsilon swept"]
+    assert swept["ours"].tolist() == swept["printed"].tolist() == ["0.2", "1", "10", "inf"]
+
+
+def test_changes_are_means_of_the_tables_own_percentages():
+    rng, rows = stream(0, "changes"), []
+    values = {("a", 1.0): 0.5, ("a", np.inf): 1.0, ("b", 1.0): 3.0, ("b", np.inf): 4.0}
+    for (dataset, epsilon), value in values.items():
+        for metric in ("risk", "accuracy", "fidelity"):
+            spread = rng.normal()
+            rows += [
+                {"metric": metric, "dataset": dataset, "epsilon": epsilon, "value": value + s}
+                for s in (spread, -spread)
+            ]
+    changes = sattarov_stated.relative_changes(pd.DataFrame(rows))
+    assert changes["privacy_change_percent"] == pytest.approx((50 + 25) / 2)
+    assert changes["utility_change_percent"] == pytest.approx(-(50 + 25) / 2)

@@ -1,0 +1,194 @@
+"""What the teaching notebook of FinDiff takes from `teaching_findiff`: tables, the space of the diffusion, walks."""
+
+from dataclasses import replace
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from opacus.accountants.utils import get_noise_multiplier
+from scipy.spatial.distance import cdist
+from scipy.stats import norm
+from sklearn.preprocessing import QuantileTransformer
+
+from fedsynth_lib import settings
+from fedsynth_lib import teaching_findiff as fd
+from fedsynth_lib.encode import UnitRange
+from fedsynth_lib.interface import BadInput, Privacy, stream
+from fedsynth_lib.methods import findiff
+from fedsynth_lib.privacy import zcdp_to_epsilon
+from fedsynth_lib.registry import REGISTRY
+
+FAST = findiff.Config(training_rounds=1, local_updates=20, batch=60, hidden=(8,), inner=6, steps=12, encoding="pooled")
+
+
+@pytest.fixture(scope="module")
+def run(table):
+    return settings.central(findiff, table, config=FAST, seed=3, num_rows=40)
+
+
+@pytest.fixture
+def own_file(table, tmp_path):
+    table.frame.to_csv(tmp_path / "mine.csv", index=False)
+    (tmp_path / "mine.toml").write_text(table.schema.to_toml(), encoding="utf-8")
+    return str(tmp_path / "mine.csv")
+
+
+def test_a_file_gives_its_rows_in_random_order_and_the_columns_asked_for(table, own_file):
+    found = fd.few_columns(own_file, ["region", "age"], 10_000, seed=1)
+    assert list(found.frame) == ["age", "region"] and found.schema.target is None and found.data == "own"
+    order = found.frame["age"].sort_values().index
+    assert not found.frame["age"].equals(table.frame["age"]) and len(order) == len(table.frame)
+    expected = table.frame[["age", "region"]].value_counts()
+    assert found.frame.value_counts().to_dict() == expected.to_dict()
+    assert len(fd.few_columns(own_file, [], 30, seed=1).frame) == 30
+    pd.testing.assert_frame_equal(fd.few_columns(own_file, ["region", "age"], 30, seed=1).frame, found.frame.head(30))
+
+
+def test_columns_are_chosen_by_the_schema_where_none_are_named(own_file):
+    assert fd.few_columns(own_file, [], 50, seed=0).schema.names == ("age", "weight", "smokes", "region", "ill")
+    for key in fd.FEW:
+        assert set(fd.FEW[key]) <= set(REGISTRY[key].schema.names)
+    assert fd._first(REGISTRY["bank"].schema) == ["age", "balance", "job", "marital", "education", "y"]
+
+
+@pytest.mark.parametrize(
+    ("columns", "said"), [(["age"], "one numeric and one categorical"), (["agee"], "did you mean 'age'")]
+)
+def test_columns_that_cannot_work_are_refused(own_file, columns, said):
+    with pytest.raises(BadInput, match=said):
+        fd.few_columns(own_file, columns, 50, seed=0)
+
+
+def test_whole_categories_go_to_owners_if_there_are_enough(table):
+    parts = fd.owners(table, 3, seed=0)  # region has four
+    held = [set(table.frame["region"].iloc[part]) for part in parts]
+    assert sum(map(len, held)) == 4 and set().union(*held) == set(table.frame["region"])
+    assert sorted(np.concatenate(parts)) == list(range(len(table.frame)))
+    sizes = [len(part) for part in fd.owners(table, 7, seed=0)]
+    assert max(sizes) - min(sizes) <= 1
+
+
+def test_points_are_normal_scores_and_embeddings(run, table):
+    points, names = fd.points(run.state, table, FAST).numpy(), fd.coordinates(table.schema, FAST)
+    assert points.shape == (len(table.frame), 2 + 3 * 2) == (len(table.frame), len(names))
+    assert names[:3] == ["age (normal score)", "weight (normal score)", "smokes (point, 1)"]
+    peer = QuantileTransformer(n_quantiles=findiff.LEVELS, output_distribution="normal", subsample=None)
+    assert np.allclose(points[:, :2], peer.fit_transform(table.frame[["age", "weight"]]), atol=1e-4)
+    region = findiff.trained(run.state, FAST).embeddings[1].weight.detach().numpy().T
+    assert np.array_equal(points[:, 4:6], region[table.frame["region"].cat.codes])
+
+
+def test_points_lead_back_to_their_rows(run, table):
+    back = fd.rows_at(fd.points(run.state, table, FAST), run.state, table.schema, FAST)
+    assert back.dtypes.equals(table.frame.dtypes)
+    assert np.allclose(back["weight"], table.frame["weight"], atol=0.02)
+    assert back.drop(columns="weight").equals(table.frame.drop(columns="weight"))
+
+
+def test_every_place_of_the_plane_belongs_to_the_nearest_point():
+    spots, side = torch.tensor([[0.0, 1.0], [1.0, -1.0], [-2.0, 0.3]]), torch.linspace(-3, 3, 13)
+    cells = fd.nearest_cells(spots, side)
+    for up, y in enumerate(side.tolist()):
+        nearest = cdist([(x, y) for x in side.tolist()], spots.numpy()).argmin(axis=1)
+        assert cells[up].tolist() == nearest.tolist()
+
+
+def test_a_walk_ends_in_the_rows_that_the_method_samples(run, table):
+    seen = fd.walk(run.state, 40, FAST, at=[12, 5], rng=stream(3, "sample"))
+    assert list(seen) == [12, 5, 0]
+    assert fd.rows_at(seen[0], run.state, table.schema, FAST).equals(run.synthetic)  # drawn with the same stream
+    assert abs(fd.walk(run.state, 4000, FAST, at=[12], rng=stream(1))[12].std() - 1) < 0.02
+
+
+def test_the_last_step_of_a_walk_is_equation_2(run):
+    """Step 0 adds no noise: (x - (1 - alpha) / sqrt(1 - kept) noise) / sqrt(alpha), where kept is alpha."""
+    seen, beta = fd.walk(run.state, 9, FAST, at=[1], rng=stream(2)), float(FAST.schedule.betas[0])
+    with torch.no_grad():
+        guessed = findiff.trained(run.state, FAST).denoiser(seen[1], torch.zeros(9, dtype=torch.long))
+    expected = (seen[1] - beta / beta**0.5 * guessed) / (1 - beta) ** 0.5
+    assert torch.allclose(seen[0], expected, atol=1e-5)
+
+
+def test_the_error_of_a_guess_is_that_of_the_noise(run, table):
+    network, points = findiff.trained(run.state, FAST), fd.points(run.state, table, FAST)
+    torch.nn.init.zeros_(network.denoiser.head.weight)
+    torch.nn.init.constant_(network.denoiser.head.bias, 0.5)
+    found = fd.errors_by_step(network, points, FAST.schedule, at=[0, 11], seed=0)
+    assert list(found) == [0, 11]
+    assert list(found.values()) == pytest.approx([1.25, 1.25], abs=0.06)  # 1 for the noise, a quarter for the guess
+
+
+def test_lengths_of_gradients_are_those_of_one_row_at_a_time(run, table):
+    network, points = findiff.trained(run.state, FAST), fd.points(run.state, table, FAST)[:6]
+    lengths = fd.gradient_lengths(network, points, FAST.schedule, seed=0)
+    torch.manual_seed(int(stream(0, "lengths").integers(2**63)))
+    losses = network.losses(points, FAST.schedule)
+    for length, loss in zip(lengths, losses, strict=True):
+        parts = torch.autograd.grad(loss, list(network.denoiser.parameters()), retain_graph=True)
+        assert float(length) == pytest.approx(float(torch.cat([part.flatten() for part in parts]).norm()), rel=1e-4)
+
+
+@pytest.mark.filterwarnings("ignore:Optimal order")
+@pytest.mark.parametrize(("epsilon", "updates"), [(1.0, 30_000), (10.0, 300_000)])
+def test_multipliers_agree_with_opacus(epsilon, updates):
+    found = fd.multiplier(5_210, updates, 16, Privacy(epsilon, 1e-5))
+    settings_of_both = {"sample_rate": 16 / 5_210, "steps": updates, "accountant": "rdp", "epsilon_tolerance": 0.002}
+    theirs = get_noise_multiplier(target_epsilon=epsilon, target_delta=1e-5, **settings_of_both)
+    assert found == pytest.approx(theirs, rel=0.02)
+
+
+def test_bills_of_clients_that_take_all_their_rows():
+    """With rate 1 every step is a plain Gaussian release: zCDP of steps / (2 sigma squared), exactly."""
+    domain, budget = UnitRange(REGISTRY["diabetes"].schema).domain, Privacy(2.0, 1e-5)
+    config = replace(FAST, encoding="declared", batch=50, training_rounds=3, local_updates=10)
+    bills = fd.bills([50, 40, 500], domain, config, budget)
+    assert bills["rows"].tolist() == [50, 40, 500] and bills["rate"].tolist() == [1, 1, 0.1]
+    assert bills["σ"][0] == bills["σ"][1] > bills["σ"][2]
+    assert zcdp_to_epsilon(30 / (2 * bills["σ"][0] ** 2), 1e-5) == pytest.approx(2.0, rel=1e-3)
+    by_the_largest = zcdp_to_epsilon(30 / (2 * bills["σ"][2] ** 2), 1e-5)
+    assert bills["ε with the largest's σ"].tolist() == pytest.approx([by_the_largest, by_the_largest, 2.0], rel=1e-3)
+    longer = zcdp_to_epsilon(300 / (2 * bills["σ"][0] ** 2), 1e-5)
+    assert bills["ε with 10 × updates"][0] == pytest.approx(longer, rel=1e-3) and bills.iloc[2, -1] > 2.0
+
+
+def test_the_pictures_hold_the_rows(run, table):
+    points = fd.points(run.state, table, FAST)
+    fig = fd.draw_space(run.state, table, FAST, seed=0)
+    counts = [patch.get_height() for patch in fig.axes[0].patches[:30]]
+    assert sum(counts) == len(table.frame) and len(fig.axes) == 3
+    assert {text.get_text() for text in fig.axes[2].texts} == set(table.schema["smokes"].categories)
+    upwards = fd.widest(table.schema, points, FAST)
+    assert upwards in (2, 3) and points[:, upwards].std() == points[:, 2:4].std(dim=0).max()
+    fig = fd.draw_walk(
+        {"one": points[:50], "two": points[50:100]}, table.frame["smokes"][:50], "abcdefgh", upwards=upwards
+    )
+    assert [ax.get_title() for ax in fig.axes] == ["one", "two"] and fig.axes[1].get_xlabel() == "a"
+    assert sum(len(line.get_xdata()) for line in fig.axes[1].lines) == 50
+    fig = fd.draw_maps({"pooled": run.state}, table.schema["age"])
+    drawn = fig.axes[0].lines[0].get_ydata()
+    assert np.allclose(drawn, np.quantile(table.frame["age"], np.linspace(0, 1, findiff.LEVELS)))
+    plt.close("all")
+
+
+def test_normal_draws_go_back_through_the_map(run, table):
+    """The line over the column has its quartiles: that of normal draws is the normal distribution's."""
+    grid = run.state["quantiles"][:1]
+    back = fd.quantile_map.numbers(norm.ppf([[0.25], [0.5], [0.75]]), grid)[:, 0]
+    low, high = table.schema["age"].low, table.schema["age"].high
+    assert np.allclose(low + (high - low) * back, table.frame["age"].quantile([0.25, 0.5, 0.75]), atol=0.5)
+
+
+def test_a_first_look_ranks_what_is_known(table):
+    order = stream(0, "look").permutation(len(table.frame))
+    train, control, others = table.take(order[:300]), table.take(order[300:600]), table.take(order[600:900])
+    made = {"themselves": train.frame, "others": others.frame}
+    found = fd.first_look(train, control, made, attacks=60, seed=0)
+    assert list(found.index) == ["themselves", "others"] and "singling out" in found
+    assert found.loc["themselves", "fidelity"] == pytest.approx(1.0) and found.loc["others", "fidelity"] < 1
+    assert found.loc["themselves", "singling out"] > 0.7 > 0.3 > found.loc["others", "singling out"]
+    parts = found[["singling out", "linkability", "inference"]].mean(axis=1)
+    assert np.allclose(found["risk"], parts) and found["accuracy"].between(0.4, 1).all()
+    no_target = replace(train, schema=replace(train.schema, target=None))
+    assert "accuracy" not in fd.first_look(no_target, control, {"others": others.frame}, attacks=5, seed=0)
