@@ -22,6 +22,7 @@ CHAPTERS = {
     5: "sattarov2024: federated tabular diffusion",
     6: "apellaniz2025: VAE-BGM with synthetic data sharing",
     7: "All methods under one protocol",
+    8: "Your own table, your own method",
     9: "Verdict",
 }
 CHAPTER_OF = {work: chapter for chapter, work in enumerate(WORKS, start=2)}

@@ -4,7 +4,9 @@ import csv
 import gzip
 import lzma
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from itertools import islice
 from pathlib import Path
 
 import numpy as np
@@ -39,20 +41,32 @@ def read_text(path: Path, schema: Schema, reader: Reader, file: File, file_colum
         "encoding": "utf-8",
     }
     types = {name: "category" for name in schema.categorical} | {name: float for name in schema.numeric}
-    try:
+    with refusing(path):
         try:
             frame = pd.read_csv(path, dtype=types, **options)
         except ValueError as error:
             if isinstance(error, UnicodeDecodeError | pd.errors.ParserError | pd.errors.EmptyDataError):
                 raise
             frame = pd.read_csv(path, dtype=str, **options)  # a number that is none: validate names it
+    return _with_labels(whole(frame, path), schema, reader)
+
+
+@contextmanager
+def refusing(path: Path) -> Iterator[None]:
+    """BadInput in one sentence for whatever goes wrong while a file is read within."""
+    try:
+        yield
     except pd.errors.EmptyDataError as error:
         raise BadInput(f"{path}: the file is empty; give a file with data.") from error
     except (*UNREADABLE, ValueError) as error:
-        raise _unreadable(path, error) from error
-    if not isinstance(frame.index, pd.RangeIndex):  # pandas has taken the first fields for an index
+        raise unreadable(path, error) from error
+
+
+def whole(frame: pd.DataFrame, path: Path) -> pd.DataFrame:
+    """The frame itself; BadInput where pandas has taken the first fields for an index."""
+    if not isinstance(frame.index, pd.RangeIndex):
         raise BadInput(f"{path}: rows have more fields than there are columns; check its separator and its header.")
-    return _with_labels(frame, schema, reader)
+    return frame
 
 
 def read_parquet(path: Path, schema: Schema, reader: Reader) -> pd.DataFrame:
@@ -60,7 +74,7 @@ def read_parquet(path: Path, schema: Schema, reader: Reader) -> pd.DataFrame:
     try:
         return _with_labels(pd.read_parquet(path), schema, reader)
     except (OSError, ValueError) as error:
-        raise _unreadable(path, error) from error
+        raise unreadable(path, error) from error
 
 
 def _with_labels(frame: pd.DataFrame, schema: Schema, reader: Reader) -> pd.DataFrame:
@@ -73,9 +87,22 @@ def _with_labels(frame: pd.DataFrame, schema: Schema, reader: Reader) -> pd.Data
     return frame
 
 
-def _unreadable(path: Path, error: Exception) -> BadInput:
+def unreadable(path: Path, error: Exception) -> BadInput:
+    """One sentence about a file that cannot be read, whatever the reader says of it."""
+    if isinstance(error, UnicodeDecodeError):
+        return BadInput(
+            f"{path}: the file cannot be read, for it is not UTF-8 text; save it as UTF-8 (spreadsheets: 'CSV UTF-8')."
+        )
     reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
     return BadInput(f"{path}: the file cannot be read ({reason}); check that it is whole, and its separator.")
+
+
+def one_column(path: Path, separator: str, name: str) -> BadInput:
+    """What is said of a file whose columns are cut by something else."""
+    return BadInput(
+        f"{path}: cut at {separator!r} it has the one column {name!r}; write comma, semicolon, tab or "
+        "bar between columns, or name the separator in the schema file, under [reader]."
+    )
 
 
 def relabel(values: pd.Series, new_label: Callable[[str], str]) -> pd.Series:
@@ -87,12 +114,28 @@ def relabel(values: pd.Series, new_label: Callable[[str], str]) -> pd.Series:
 
 
 def guess_separator(path: Path) -> str:
-    """The separator of a text file, by its first line: comma, semicolon, tab or bar."""
+    """The separator of a text file: comma, semicolon, tab or bar.
+
+    The one that cuts its first lines into equally many fields, more than one; else the one that cuts the header most.
+    """
+    fields = {mark: [len(line) for line in _first_lines(path, mark)] or [0] for mark in ",;\t|"}
+    return max(fields, key=lambda mark: (len(set(fields[mark])) == 1 < fields[mark][0], fields[mark][0]))
+
+
+def header(path: Path, separator: str) -> list[str]:
+    """The names in the first line of a text file, none if it is empty; BadInput for a name that stands there twice."""
+    names = next(iter(_first_lines(path, separator)), [])
+    if twice := [name for name in names if name and names.count(name) > 1]:
+        raise BadInput(f"{path}: two columns are called {twice[0]!r}; rename one of them.")
+    return names
+
+
+def _first_lines(path: Path, separator: str, most: int = 5) -> list[list[str]]:
     opener = {".gz": gzip.open, ".xz": lzma.open}.get(path.suffix, open)
     try:
-        with opener(path, "rt", encoding="utf-8") as stream:
-            return csv.Sniffer().sniff(stream.readline(), delimiters=",;\t|").delimiter
-    except csv.Error:  # one column only
-        return ","
+        with opener(path, "rt", encoding="utf-8-sig", newline="") as stream:
+            return list(islice(filter(None, csv.reader(stream, delimiter=separator)), most))
+    except csv.Error:  # a field beyond all measure: not cut by this separator
+        return []
     except UNREADABLE as error:
-        raise _unreadable(path, error) from error
+        raise unreadable(path, error) from error

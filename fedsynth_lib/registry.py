@@ -57,7 +57,7 @@ class View:
     categorical: integer columns that the work treats as categories. merge: column -> new
     category -> old categories. constant: columns known to hold one value in these files.
     rows: the rows of these files. bins: numeric column -> the levels that the work cut it into; "*" stands for
-    every numeric column that is not named (see `view_bins`).
+    every numeric column that is not named (see `view_bins`). target: of this work, where it is not the table's.
     """
 
     files: tuple[str, ...] = ()
@@ -70,12 +70,13 @@ class View:
     constant: tuple[str, ...] = ()
     rows: int | None = None
     bins: Mapping[str, int] = field(default_factory=dict)
+    target: str = ""
     notes: str = ""
 
     def schema(self, declared: Schema) -> Schema:
         """The declared schema as this view sees it, before `rename`."""
         kept = declared.drop(self.drop)
-        return Schema(tuple(self._column(column) for column in kept.columns), kept.target)
+        return Schema(tuple(self._column(column) for column in kept.columns), self.target or kept.target)
 
     def _column(self, column: Column) -> Column:
         if column.name in self.categorical and column.kind == "numeric":

@@ -93,7 +93,8 @@ def run(
     """Execute the notebooks one after another, print the table, and return stem -> Outcome.
 
     One that needs a notebook which failed in this run is not run. Figures land in figures/<profile>/,
-    executed copies in figures/executed/<profile>/, the table in figures/runs/last.json.
+    executed copies in figures/executed/<profile>/, the table in figures/runs/last.json; the report,
+    figures/report/index.html, is made anew from all that there is, also where notebooks failed.
     """
     import joblib
 
@@ -120,6 +121,9 @@ def run(
                 given = {"profile": profile, "jobs": jobs, **values[notebook.stem]}
                 given = {name: value for name, value in given.items() if name in notebook.parameters}
                 run_one(notebook, given, outcomes[notebook.stem], root=root, env=env, guard=guard, reporter=reporter)
+        from fedsynth_lib.report import refresh
+
+        print(refresh(), flush=True)
     finally:  # after Ctrl-C too
         print("\n" + summary(outcomes), flush=True)
     return outcomes

@@ -117,3 +117,69 @@ def _ranges(numbers: list[int]) -> str:
     """[0, 1, 2, 5] as '0-2, 5'."""
     runs = np.split(np.array(numbers), np.flatnonzero(np.diff(numbers) != 1) + 1)
     return ", ".join(str(run[0]) if len(run) == 1 else f"{run[0]}-{run[-1]}" for run in runs)
+
+
+def statement_text(statement: dict, title: str) -> str:
+    """The statement as Markdown for someone who must approve a release: the promise, then what it rests on."""
+    epsilon, delta = statement["epsilon"], statement["delta"]
+    if epsilon is None:
+        promise = (
+            "**There is no guarantee for the release as a whole**: something about the rows left without noise.\n\n"
+            + _list(statement["unprotected"])
+            + f"\n\nThe noisy releases alone would have epsilon = {statement['epsilon_protected']:.4g}."
+        )
+    else:
+        rest = f", except with probability {delta:g} (delta)" if delta else ""
+        promise = (
+            f"**epsilon = {epsilon:.4g}, delta = {delta:g}.** Adding or removing one record makes no outcome more than "
+            f"{np.exp(epsilon):.3g} times as likely or unlikely{rest}."
+        )
+    if "not repeatable" in statement["seed_policy"]:
+        secret = "The noise is secret: it came from the operating system, and nobody can draw it again."
+    else:
+        secret = (
+            "**The noise is not secret: it was derived from a seed. Whoever knows or guesses the seed is bound by no "
+            "guarantee, so this is a rehearsal and must not be released.** Draw it anew with Privacy(noise_seed=None)."
+        )
+    facts = {
+        "Method": statement["method"],
+        "Unit": f"{statement['unit']}; a person with k records has k times the epsilon",
+        "Neighbouring tables": statement["relation"],
+        "Protected from": statement["adversary"],
+        "Epsilon of replacing a record": _number(statement["epsilon_replace_one"]),
+        "Budget asked for": _number(statement["budget"]),
+        "Accountant": statement["accountant"],
+    }
+    lines = [
+        f"| {e['what']} | {e['mechanism']} | {_number(e['sensitivity'] if e['scale'] else None)} "
+        f"| {_number(e['scale'] or None)} | {e['count']} |"
+        for e in statement["entries"]
+    ]
+    parts = [
+        f"# Privacy statement: {title}",
+        promise,
+        secret,
+        "\n".join(["| | |", "|---|---|", *(f"| {name} | {text} |" for name, text in facts.items())]),
+        "## Treated as public\n\nThe guarantee says nothing about these; they must be known from elsewhere.",
+        _list(statement["public_inputs"]),
+        "## Every release\n\nSensitivity: how far one record can move it. Scale: of its noise. "
+        "Count: how often a record is in it.",
+        "\n".join(["| release | mechanism | sensitivity | scale | count |", "|---|---|---|---|---|", *lines]),
+        f"## Not covered\n\n{_list([*statement['not_covered'].split('; '), *BEYOND])}",
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+BEYOND = (
+    "other releases about the same people: each run spends its epsilon anew, and they add up",
+    "measurements and pictures made with the real rows, which are not private",
+    "what is true of everybody: conclusions about a group hold for its members, in the table or not",
+)
+
+
+def _list(items: Iterable[str]) -> str:
+    return "\n".join(f"* {item}" for item in items)
+
+
+def _number(value: float | None) -> str:
+    return "–" if value is None else f"{value:.4g}"

@@ -21,7 +21,7 @@ import pandas as pd
 from fedsynth_lib import fetch, synthfs
 from fedsynth_lib.interface import BadInput, stream
 from fedsynth_lib.propose import propose_schema
-from fedsynth_lib.reading import guess_separator, read_parquet, read_text, relabel
+from fedsynth_lib.reading import guess_separator, header, one_column, read_parquet, read_text, relabel
 from fedsynth_lib.registry import REGISTRY, Entry, File, Reader, View, entry, from_toml
 from fedsynth_lib.rows import project_root
 from fedsynth_lib.schema import Column, Schema, check_clients, read_toml, schema_from, validate
@@ -256,6 +256,9 @@ def _own_table(path: Path, schema: Schema | str | Path | None) -> Table:
         frame = read_parquet(path, schema, from_toml(Reader, options, path))
     else:
         reader = from_toml(Reader, {"separator": guess_separator(path)} | options, path)
+        names = header(path, reader.separator) if reader.header else []
+        if len(names) == 1 and names[0] not in schema.names:
+            raise one_column(path, reader.separator, names[0])
         frame = read_text(path, schema, reader, File(path.name), file_columns)
     return Table(path.stem, validate(frame, schema, str(path)), schema, "own")
 

@@ -1,0 +1,54 @@
+"""A headless Chromium for the tests that are marked `browser`: load it with `pytest_plugins = ["browser"]`."""
+
+import shutil
+from collections.abc import Iterator
+
+import pytest
+from selenium.webdriver import Chrome, ChromeOptions, ChromeService
+
+WHERE = {"chromium": ("chromium", "chromium-browser", "google-chrome"), "chromium-driver": ("chromedriver",)}
+
+
+def programs() -> list[str]:
+    """The paths of the browser and of its driver."""
+    found = {package: next(filter(None, map(shutil.which, names)), None) for package, names in WHERE.items()}
+    if missing := [package for package, path in found.items() if path is None]:
+        pytest.fail(
+            f"These tests drive a real browser: apt-get install -y {' '.join(missing)} (Debian).", pytrace=False
+        )
+    return list(found.values())
+
+
+class Browser(Chrome):
+    """Chrome, with the two things that our tests ask of it."""
+
+    def resize(self, width: int, height: int = 900) -> None:
+        """Give the page this many CSS pixels, also fewer than a window can have."""
+        size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False}
+        self.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+
+    def complaints(self) -> list[str]:
+        """What the console has said since it was last asked."""
+        return [entry["message"] for entry in self.get_log("browser")]
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory) -> Iterator[Browser]:
+    """One browser for each file of tests, which starts with an empty console; it reaches nothing but this machine."""
+    binary, driver = programs()
+    options = ChromeOptions()
+    options.binary_location = binary
+    for argument in (
+        "--headless=new",
+        "--no-sandbox",  # there is none for root in a container
+        "--disable-gpu",
+        "--disable-dev-shm-usage",
+        "--disable-background-networking",
+        "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE localhost, EXCLUDE 127.0.0.1",
+        f"--user-data-dir={tmp_path_factory.mktemp('chromium')}",
+    ):
+        options.add_argument(argument)
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+    browser = Browser(options=options, service=ChromeService(executable_path=driver))  # named, hence not fetched
+    yield browser
+    browser.quit()

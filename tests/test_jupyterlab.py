@@ -1,0 +1,167 @@
+"""JupyterLab as a person uses it: a real server, a real browser, a teaching notebook run by the menu, live controls."""
+
+import os
+import secrets
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import nbformat
+import psutil
+import pytest
+import requests
+from selenium.webdriver import Keys
+from selenium.webdriver.common.by import By
+from selenium.webdriver.support.ui import WebDriverWait
+from test_playground import AIM, known, measured
+
+from fedsynth_lib.rows import save_rows, to_frame
+
+pytestmark = pytest.mark.browser
+pytest_plugins = ["browser"]
+
+ROOT = Path(__file__).resolve().parents[1]
+TEACHING, PLAYGROUND = "11_vae.ipynb", "80_playground.ipynb"
+ANSWER = 3  # seconds within which a control must have changed the page; on a quiet machine it takes one
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory) -> Path:
+    """A project of its own: two notebooks at profile smoke, and rows of two budgets for the playground."""
+    home = tmp_path_factory.mktemp("project")
+    (home / "notebooks").mkdir()
+    for name in (TEACHING, PLAYGROUND):
+        notebook = nbformat.read(ROOT / "notebooks" / name, as_version=4)
+        cell = next(cell for cell in notebook.cells if "parameters" in cell.metadata.get("tags", []))
+        cell.source = cell.source.replace('profile = "quick"', 'profile = "smoke"')
+        nbformat.write(notebook, home / "notebooks" / name)
+    (home / "data").mkdir()
+    for name in ("published", "standin"):  # which are only read
+        (home / "data" / name).symlink_to(ROOT / "data" / name)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("FEDSYNTH_HOME", str(home))
+        for data in ("real", "standin"):
+            rows = [measured(AIM, 0.25), measured(AIM._replace(epsilon=3.0), 0.75), known()]
+            rows = to_frame({**row, "data": data} for part in rows for row in part)
+            save_rows(rows, name="71_privacy_utility_frontier", profile="smoke")
+    return home
+
+
+@pytest.fixture(scope="module")
+def lab(home) -> Iterator[str]:
+    """The address of a JupyterLab server on a free port; it ends with all its kernels, whatever happens."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    token, log = secrets.token_hex(16), home / "server.log"
+    env = {**os.environ, "FEDSYNTH_HOME": str(home), "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
+    for name in ("JUPYTER_CONFIG_DIR", "JUPYTER_DATA_DIR", "JUPYTER_RUNTIME_DIR", "IPYTHONDIR"):
+        env[name] = str(home / "jupyter" / name)  # nothing of the user's, and nothing left there
+    if (ROOT / "data" / "raw").is_dir():
+        env.setdefault("FEDSYNTH_MIRROR", str(ROOT / "data" / "raw"))
+    command = [
+        sys.executable,
+        "-m",
+        "jupyterlab",
+        "--no-browser",
+        "--allow-root",
+        "--LabApp.expose_app_in_browser=True",
+    ]
+    command += [f"--ServerApp.port={port}", "--ServerApp.port_retries=0", f"--ServerApp.root_dir={home / 'notebooks'}"]
+    command += [f"--IdentityProvider.token={token}", "--LabApp.extension_manager=readonly"]
+    command += [f"--LabApp.{name}_dir={home / name}" for name in ("user_settings", "workspaces")]
+    with log.open("w") as output:
+        server = psutil.Popen(command, env=env, cwd=home, stdout=output, stderr=subprocess.STDOUT)
+    try:
+        until = time.monotonic() + 90
+        while True:
+            assert server.poll() is None and time.monotonic() < until, log.read_text()
+            try:
+                if requests.get(f"http://127.0.0.1:{port}/api/status?token={token}", timeout=5).ok:
+                    break
+            except requests.ConnectionError:
+                time.sleep(0.2)
+        yield f"http://127.0.0.1:{port}/lab/tree/{{}}?reset&token={token}"
+    finally:
+        if server.poll() is None:
+            family = [server, *server.children(recursive=True)]
+            server.terminate()  # it ends its kernels
+            for process in psutil.wait_procs(family, timeout=20)[1]:
+                process.kill()
+
+
+def run_all(browser, address: str) -> list[dict]:
+    """Open the notebook, restart its kernel and run all cells by the menu; the code cells when the last is done."""
+    browser.resize(1400, 1000)
+    browser.get(address)
+    wait = WebDriverWait(browser, 90, poll_frequency=0.2)
+    panel = "[...(window.jupyterapp?.shell.widgets('main') ?? [])].find((each) => each.sessionContext)"
+    ready = f"return {panel}?.context.isReady && {panel}.sessionContext.session?.kernel?.status === 'idle'"
+    wait.until(lambda page: page.execute_script(ready))
+    browser.find_element(By.CSS_SELECTOR, ".jp-Notebook .jp-Cell").click()
+    press(browser, ".lm-MenuBar-itemLabel", "Run")
+    press(browser, ".lm-Menu-itemLabel", "Restart Kernel and Run All Cells…")
+    press(browser, ".jp-Dialog .jp-mod-accept .jp-Dialog-buttonLabel", "Restart")
+    read = f"""return {panel}.content.widgets.map((each) => each.model).filter((each) => each.type === "code")
+        .map((each) => ({{count: each.executionCount, outputs: each.outputs.toJSON()}}))"""
+
+    def ended(page) -> bool:
+        cells = page.execute_script(read)
+        return errors(cells) != [] or [each["count"] for each in cells] == list(range(1, len(cells) + 1))
+
+    wait.until(ended)
+    return browser.execute_script(read)
+
+
+def press(browser, selector: str, text: str) -> None:
+    """Click the visible element that has this text, as soon as there is one."""
+
+    def found(page) -> bool:
+        labels = [each for each in page.find_elements(By.CSS_SELECTOR, selector) if each.text == text]
+        for each in labels[:1]:
+            each.click()
+        return bool(labels)
+
+    WebDriverWait(browser, 20).until(found)
+
+
+def errors(cells: list[dict]) -> list[str]:
+    outputs = [output for cell in cells for output in cell["outputs"]]
+    return ["\n".join(each["traceback"]) for each in outputs if each["output_type"] == "error"]
+
+
+def test_a_teaching_notebook_runs_from_top_to_bottom(browser, lab, home):
+    cells = run_all(browser, lab.format(TEACHING))
+    assert errors(cells) == []
+    assert len(cells) > 10
+    shown = [kind for cell in cells for output in cell["outputs"] for kind in output.get("data", {})]
+    assert "image/png" in shown
+    assert list((home / "figures").glob("smoke*/*.png"))  # and not in the repository
+
+
+def test_the_controls_of_the_playground_answer_at_once(browser, lab):
+    cells = run_all(browser, lab.format(PLAYGROUND))
+    assert errors(cells) == []
+    assert "application/vnd.jupyter.widget-view+json" in cells[-1]["outputs"][-1]["data"]
+    wait = WebDriverWait(browser, 30, poll_frequency=0.05)
+
+    def shown() -> tuple[str, list[str]]:
+        """The words, and the pictures that have been drawn."""
+        script = """return [document.querySelector(".jp-OutputArea .widget-html p")?.innerText ?? "",
+            [...document.querySelectorAll(".jp-OutputArea .widget-html img")]
+                .filter((each) => each.complete && each.naturalWidth).map((each) => each.src)]"""
+        return tuple(browser.execute_script(script))
+
+    wait.until(lambda _: "ε = 1 was spent" in shown()[0] and len(shown()[1]) == 2)
+    assert len(browser.find_elements(By.CSS_SELECTOR, ".jp-OutputArea .widget-dropdown select")) == 4
+    before = shown()
+    assert " 0.250" in before[0]
+    begin = time.monotonic()
+    browser.find_element(By.CSS_SELECTOR, ".jp-OutputArea .widget-slider .noUi-handle").send_keys(Keys.ARROW_RIGHT)
+    wait.until(lambda _: "ε = 3 was spent" in shown()[0] and shown()[1] and shown()[1] != before[1])
+    seconds = time.monotonic() - begin
+    assert " 0.750" in shown()[0]
+    assert seconds < ANSWER, f"it took {seconds:.1f} s"

@@ -1,0 +1,180 @@
+"""One protocol for all methods: which rows meet, which runs are made, and what is measured of tables that are known."""
+
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.metrics import roc_auc_score
+
+from fedsynth_lib import plots_side, side_by_side
+from fedsynth_lib.interface import BadInput
+from fedsynth_lib.memory import peak_memory
+from fedsynth_lib.methods import METHODS
+from fedsynth_lib.metrics.membership import membership
+
+SMOKE = side_by_side.SIZES["smoke"]
+
+
+def parts_of(table, size=200):
+    return [table.take(np.arange(k * size, (k + 1) * size)).frame for k in range(4)]
+
+
+def test_a_copy_gives_its_members_away_and_a_second_sample_nobody(table):
+    members, others, reference, second = parts_of(table)
+    copied = membership(members, others, reference, members, table.schema, seed=0)
+    for attack in copied.values():
+        assert attack.auc > 0.99 and attack.caught > 0.95 and attack.advantage > 0.95
+    fresh = membership(members, others, reference, second, table.schema, seed=0)
+    for attack in fresh.values():
+        assert attack.low <= 0.5 <= attack.high and attack.low < attack.auc < attack.high
+
+
+def test_the_scores_are_distances_to_the_nearest_rows(table):
+    """Against all pairwise distances on the same features."""
+    from fedsynth_lib.encode import standardised
+
+    members, others, reference, made = (part.iloc[:60] for part in parts_of(table))
+    found = membership(members, others, reference, made, table.schema, seed=0)
+    points = standardised(pd.concat([members, others, reference, made], ignore_index=True), table.schema)
+    people, known, rows = np.split(points.astype(float), [120, 180])
+    near = [np.sqrt(((people[:, None] - each[None]) ** 2).sum(axis=2)).min(axis=1) for each in (rows, known)]
+    truth = np.arange(120) < 60
+    assert found["closest"].auc == pytest.approx(roc_auc_score(truth, -near[0]), abs=2e-3)
+    assert found["calibrated"].auc == pytest.approx(roc_auc_score(truth, np.log(near[1] / near[0])), abs=5e-3)
+
+
+def test_a_record_in_a_dense_place_is_only_suspicious_without_calibration():
+    """Members stand close together, others far apart; the synthetic rows know nobody."""
+    from fedsynth_lib.schema import Column, Schema
+
+    rng = np.random.default_rng(0)
+    schema = Schema((Column("x", "numeric", low=-100, high=100), Column("y", "numeric", low=-100, high=100)), None)
+
+    def rows(*spreads, size=200):
+        return pd.DataFrame(np.concatenate([rng.normal(0, s, (size, 2)) for s in spreads]), columns=["x", "y"])
+
+    found = membership(rows(1), rows(20), rows(1, 20), rows(1, 20), schema, seed=0)
+    assert found["closest"].auc > 0.8 and abs(found["calibrated"].auc - 0.5) < 0.08
+
+
+def test_an_empty_table_is_named(table):
+    members, others, reference, made = parts_of(table)
+    with pytest.raises(BadInput, match="no reference rows"):
+        membership(members, others, reference.iloc[:0], made, table.schema, seed=0)
+
+
+def test_samples_are_disjoint_and_equally_large(table, monkeypatch):
+    numbered = replace(table, frame=table.frame.assign(weight=np.arange(len(table.frame)) / 10.0 + 40))
+    monkeypatch.setattr(side_by_side, "load_table", lambda key: numbered)
+    side_by_side.prepared.cache_clear()
+    train, second, test = (set(part.frame["weight"]) for part in side_by_side.prepared("toy", None, 0))
+    assert len(train) == len(second) == 480 and len(test) == 240 and not (train & second | train & test | second & test)
+    small = side_by_side.prepared("toy", 50, 0)
+    assert [len(part) for part in small] == [50, 50, 25]
+    side_by_side.prepared.cache_clear()
+
+
+def test_cells_leave_out_what_a_method_does_not_have():
+    names = ["AIM", "FedVAE", "A copy"]
+    cells = side_by_side.cells(SMOKE, ["adult"], names, n_clients=[3, 100], as_published=[False, True])
+    told = {(c["method"], c.get("n_clients", 3), c.get("as_published", False)) for c in cells}
+    expected = {("AIM", 3, False), ("AIM", 100, False), ("FedVAE", 3, False), ("FedVAE", 3, True), ("A copy", 3, False)}
+    assert told == expected and len(cells) == len(expected)
+    shared = side_by_side.cells(SMOKE, ["adult"], ["AIM"], epsilon=[1.0]), side_by_side.cells(SMOKE, ["adult"], ["AIM"])
+    assert shared[0] == shared[1]
+
+
+@pytest.mark.parametrize("method", ["Independent", "FedBN", "AIM", "DP-Fed-FinDiff", "DP-VAE-BGM"])
+def test_every_release_of_an_entrant_is_inside_its_budget(method):
+    key = side_by_side.ENTRANTS[method].key
+    rows = side_by_side.measure(
+        "adult", method, 0, epsilon=2.0, rows=SMOKE["rows"], training=SMOKE["training"].get(key), brief=True
+    )
+    assert all(row["unprotected"] == 0 and row["epsilon_spent"] <= 2.0 * (1 + 1e-9) for row in rows)
+    values = {row["metric"]: row["value"] for row in rows}
+    assert {"hellinger", "workload_error", "auc_rf_score", "mia_calibrated_caught", "peak_gib"} <= values.keys()
+
+
+def test_the_settings_of_a_work_are_an_entry_of_their_own_with_a_mark():
+    entrants = {name: each for name, each in side_by_side.ENTRANTS.items() if each.published}
+    for each in entrants.values():
+        module = METHODS[each.key]
+        assert module.Config(**each.settings) != module.Config(**{**each.settings, **each.published})
+    options = {"rows": SMOKE["rows"], "training": SMOKE["training"]["findiff"], "brief": True}
+    rows = side_by_side.measure("adult", "DP-Fed-FinDiff", 0, as_published=True, **options)
+    assert all(row["unprotected"] == 1 and row["detail"] == "as published" for row in rows)
+
+
+def test_measures_know_a_copy_and_a_second_sample():
+    sizes = {"attacks": 20, "judged": SMOKE["judged"], "rows": SMOKE["rows"]}
+    found = {}
+    for method in ("A copy", "Second sample"):
+        found[method] = {r["metric"]: r["value"] for r in side_by_side.measure("adult", method, 0, **sizes)}
+    copy, second = found["A copy"], found["Second sample"]
+    assert set(plots_side.MEASURES) <= copy.keys()
+    assert copy["hellinger"] == copy["workload_error"] == copy["jsd"] == 0 and copy["fidelity"] == 1
+    assert copy["mia_closest"] > 0.99 and copy["risk"] > 0.4 and second["risk"] < 0.2
+    assert second["hellinger"] < 0.3 and second["mia_calibrated"] == pytest.approx(0.5, abs=0.02)
+
+
+def test_unknown_names_are_refused():
+    with pytest.raises(BadInput, match="does not take part"):
+        side_by_side.synthetic("adult", "GPT", 0, rows=200)
+    train = side_by_side.prepared("adult", 200, 0).train
+    with pytest.raises(BadInput, match="'by_magic' does not take part"):
+        side_by_side.divided(train, "by_magic", 3, 0)
+
+
+@pytest.mark.parametrize("partition", side_by_side.PARTITIONS)
+def test_every_partition_deals_every_row_once(partition):
+    train = side_by_side.prepared("adult", 240, 0).train
+    parts = side_by_side.divided(train, partition, 5, 0)
+    assert sorted(np.concatenate(parts)) == list(range(240)) and len(parts) == 5
+
+
+def board_rows():
+    lines = []
+    for method, unprotected, hellinger, auc in (
+        ("AIM", 0, 0.1, 0.9),
+        ("FedBN", 0, 0.2, 0.7),
+        ("FedVAE", 0, 0.3, 0.8),
+        ("FedVAE", 2, 0.01, 0.99),
+        ("A copy", None, 0.0, 1.0),
+        ("Second sample", None, 0.05, 0.95),
+        ("Shuffled columns", None, 0.0, 0.5),
+    ):
+        for seed in (0, 1):
+            shared = {"method": method, "unprotected": unprotected, "seed": seed, "epsilon_spent": 1.0}
+            shared |= {"epsilon": None if unprotected is None else 1.0, "partition": "iid"}
+            shared["detail"] = "as published" if unprotected else ""
+            for metric, value in (("hellinger", hellinger), ("auc_rf_score", auc)):
+                lines.append({**shared, "metric": metric, "value": value + 0.001 * seed})
+    return pd.DataFrame(lines)
+
+
+def test_what_leaves_releases_outside_of_epsilon_is_marked_and_not_ranked():
+    board = plots_side.leaderboard(board_rows(), ["hellinger", "auc_rf_score"])
+    assert list(board.index) == ["AIM", "FedBN", "FedVAE", "FedVAE †", "A copy", "Shuffled columns", "Second sample"]
+    assert board["rank"].tolist()[:3] == [1.0, 2.5, 2.5] and board["rank"].iloc[3:].isna().all()
+    assert board.loc["FedVAE †", "hellinger"] == pytest.approx(0.0105)
+
+
+def test_figures_of_the_protocol():
+    rows = board_rows()
+    fig = plots_side.dots(rows, ["hellinger", "auc_rf_score"])
+    assert [t.get_text() for t in fig.axes[0].get_yticklabels()] == ["AIM", "FedBN", "FedVAE", "FedVAE †"]
+    assert len(fig.axes[0].containers) == 4 and len(fig.axes[0].lines) >= 3
+    several = pd.concat([rows.assign(epsilon_spent=e, epsilon=rows["epsilon"] * e) for e in (0.2, 1.0)])
+    fig = plots_side.frontier(several, ["hellinger"])
+    assert "none" in [t.get_text() for t in fig.axes[0].get_xticklabels()]
+    drawn = rows[rows["unprotected"] == 0]
+    fig = plots_side.over(drawn, ["hellinger"], "partition", {"iid": "i.i.d."})
+    assert len(fig.axes[0].containers) == 3
+
+
+def test_the_peak_of_memory_is_seen():
+    with peak_memory() as found:
+        block = np.ones(int(0.2 * 2**30 / 8))
+        block += 1
+    assert 0.15 < found.gib < 0.6

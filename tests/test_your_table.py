@@ -1,0 +1,268 @@
+"""A table of someone's own: the mistakes of its file, and the way from the file to what is handed on."""
+
+import json
+import re
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from fedsynth_lib import own, settings
+from fedsynth_lib.interface import BadInput, Privacy
+from fedsynth_lib.methods import METHODS
+from fedsynth_lib.propose import propose_schema
+from fedsynth_lib.schema import READ_FROM_ROWS, Column, Schema
+from fedsynth_lib.statement import statement_text
+from fedsynth_lib.tables import load_table
+
+ROWS = 300
+DAYS = pd.date_range("2024-01-01", periods=ROWS)
+SCHEMA = Schema(
+    (
+        Column("age", "numeric", 0, 120, True, source="code book"),
+        Column("dose", "numeric", -5, 20, source="code book"),
+        Column("sex", "categorical", categories=("f", "m"), source="code book"),
+        Column("ill", "categorical", categories=("no", "yes"), source="code book"),
+    ),
+    "ill",
+)
+
+
+def patients(**columns):
+    rng = np.random.default_rng(0)
+    frame = {"age": rng.integers(20, 90, ROWS), "dose": rng.normal(3, 1, ROWS).round(2)}
+    frame |= {"sex": rng.choice(["f", "m"], ROWS), "ill": rng.choice(["no", "yes"], ROWS)}
+    return pd.DataFrame(frame | columns)
+
+
+def alternate(*values):
+    return np.resize(np.array(values, dtype=object), ROWS)
+
+
+# --- mistakes -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("columns", "message"),
+    [
+        ({"day": DAYS.strftime("%Y-%m-%d")}, r"'day' has 300 different values, all of them dates: write numbers"),
+        ({"day": DAYS.strftime("%d.%m.%Y")}, r"'day' has 300 different values, all of them dates"),
+        ({"id": [f"P{row}" for row in range(ROWS)]}, r"'id' has 300 .*identifier.*leave out with ignore=\['id'\]"),
+        ({"weight": [f"{row},5" for row in range(ROWS)]}, r"'weight' holds '0,5': write a decimal point"),
+        ({"weight": alternate("0,5", "1,5", "2")}, r"'weight' holds '0,5': write a decimal point"),
+        ({"cost": [f"{row},000" for row in range(ROWS)]}, r"'cost' holds '0,000': .*no mark between thousands"),
+        ({"size": [*range(ROWS - 1), "unknown"]}, r"'size' holds 'unknown' among numbers: put a number there"),
+        ({"size": [*range(ROWS - 1), np.inf]}, r"'size' holds 'inf', which has no place in a range"),
+        ({"ward": "A"}, r"'ward' holds nothing but 'A'; correct this, or leave out with ignore=\['ward'\]"),
+        ({"note": ""}, r"'note' is empty"),
+        ({"lab": alternate(7, "NA")}, r"'lab' holds the one number '7', and cells without any"),
+        ({"ward": "A", "note": ""}, r"'ward' holds .*; column 'note' is empty; .* ignore=\['ward', 'note'\]"),
+        ({"ill": "no"}, r"'ill' is the target and holds nothing but 'no': give rows of at least two classes"),
+        ({"ill": np.arange(ROWS) / 7}, r"'ill' is the target and has 300 different values.*: cut it into classes"),
+    ],
+)
+def test_a_column_that_fits_no_schema_is_named_with_the_remedy(tmp_path, columns, message):
+    patients(**columns).to_csv(tmp_path / "own.csv", index=False, sep=";")
+    with pytest.raises(BadInput, match=r"own\.csv: column " + message) as refused:
+        propose_schema(tmp_path / "own.csv", target="ill")
+    assert "\n" not in str(refused.value) and not (tmp_path / "own.toml").exists()
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"", "the file is empty; give a file with data"),
+        (b"age,ill\n", "0 rows tell nothing about a column"),
+        (b"age,ill\n30,no\n", "1 rows tell nothing about a column"),
+        (
+            b"age:dose:sex:ill\n1:2:f:no\n2:2:m:no\n",
+            r"cut at ',' it has the one column 'age:dose:sex:ill'; write comma",
+        ),
+        ("age,town,ill\n30,Köln,no\n31,Ulm,yes\n".encode("latin-1"), "it is not UTF-8 text; save it as UTF-8"),
+        ("age,town,ill\n30,Köln,no\n31,Ulm,yes\n".encode("utf-16"), "it is not UTF-8 text; save it as UTF-8"),
+        (b"age,age,ill\n30,3,no\n31,3,yes\n", "two columns are called 'age'; rename one of them"),
+        (b"age,ill\n30,no\n31,yes,maybe\n", r"cannot be read \(.*line 3, saw 3\); check that it is whole"),
+        (b"age,ill\n1,30,no\n2,31,yes\n", "rows have more fields than there are columns"),
+    ],
+)
+def test_a_file_that_gives_no_table_is_named_with_the_remedy(tmp_path, content, message):
+    (tmp_path / "own.csv").write_bytes(content)
+    with pytest.raises(BadInput, match=r"own\.csv: .*" + message) as refused:
+        propose_schema(tmp_path / "own.csv")
+    assert "\n" not in str(refused.value)
+
+
+def test_reading_with_a_schema_names_the_same_mistakes(tmp_path):
+    for content, message in (
+        ("age:dose:sex:ill\n1:2:f:no\n", "cut at ',' it has the one column 'age:dose:sex:ill'"),
+        ("age,dose,dose,sex,ill\n1,2,2,f,no\n", "two columns are called 'dose'"),
+    ):
+        (tmp_path / "own.csv").write_text(content)
+        with pytest.raises(BadInput, match=message):
+            load_table(tmp_path / "own.csv", schema=SCHEMA)
+
+
+def test_a_target_or_an_ignored_column_must_be_there(tmp_path):
+    patients().to_csv(tmp_path / "own.csv", index=False)
+    with pytest.raises(BadInput, match=r"target 'sick' is no column of the file\."):
+        propose_schema(tmp_path / "own.csv", target="sick")
+    with pytest.raises(BadInput, match=r"ignored 'aeg' is no column of the file \(did you mean 'age'\?\)"):
+        propose_schema(tmp_path / "own.csv", ignore=["aeg"])
+
+
+# --- drafts that load ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("values", "categories"),
+    [
+        (["None", "Mild", "Severe"], ("Mild", "None", "Severe")),  # a word that pandas takes for a missing value
+        (["TRUE", "FALSE"], ("FALSE", "TRUE")),
+        (["true", "false"], ("false", "true")),
+        (["007", "012"], ("007", "012")),
+        (["1.0", "2.0"], ("1", "2")),
+        (["10", "9"], ("9", "10")),
+        (["1", "2", "?"], ("1", "2", "?")),
+        ([" f", "m "], ("f", "m")),
+    ],
+)
+def test_a_draft_has_the_categories_as_the_file_writes_them(tmp_path, values, categories):
+    patients(x=alternate(*values)).to_csv(tmp_path / "own.csv", index=False)
+    draft = propose_schema(tmp_path / "own.csv", target="ill")
+    assert Schema.from_toml(draft)["x"].categories == categories
+    found = load_table(tmp_path / "own.csv", schema=draft).frame["x"].astype(str)
+    assert found.map(categories.index).nunique() == len(values)
+
+
+def test_a_question_mark_among_numbers_is_a_missing_one(tmp_path):
+    patients(size=[*range(ROWS - 1), "?"]).to_csv(tmp_path / "own.csv", index=False)
+    draft = propose_schema(tmp_path / "own.csv", target="ill")
+    assert Schema.from_toml(draft)["size"].high == ROWS - 2
+    with pytest.raises(BadInput, match="'size' has 1 missing values; fill in or drop these rows"):
+        load_table(tmp_path / "own.csv", schema=draft)
+
+
+def test_an_identifier_is_asked_about_or_left_out(tmp_path):
+    patients(id=np.arange(ROWS), **{"free text": [f"text {row}" for row in range(ROWS)]}).to_csv(
+        tmp_path / "own.csv", index=False
+    )
+    draft = propose_schema(tmp_path / "own.csv", target="ill", ignore=["free text"])
+    text = draft.read_text()
+    assert re.findall(r'name = "(\w+)"\n# No two rows have the same value', text) == ["id"]
+    assert Schema.from_toml(draft).names == ("age", "dose", "sex", "ill", "id")
+    draft.write_text(re.sub(r"# No two .*add: (.*)\n", r"\1\n", text))  # what the question asks for
+    assert list(load_table(tmp_path / "own.csv", schema=draft).frame) == ["age", "dose", "sex", "ill"]
+
+
+def test_the_separator_is_the_one_that_cuts_every_line_alike(tmp_path):
+    frame = patients().rename(columns={"dose": "dose, in mg"})
+    frame.to_csv(tmp_path / "own.csv", index=False, sep=";", encoding="utf-8-sig", quoting=3)
+    assert Schema.from_toml(propose_schema(tmp_path / "own.csv")).names == ("age", "dose, in mg", "sex", "ill")
+
+
+def test_dates_of_a_parquet_file_are_labels_that_load(tmp_path):
+    patients(month=DAYS.to_period("M").to_timestamp()).to_parquet(tmp_path / "own.parquet")
+    draft = propose_schema(tmp_path / "own.parquet", target="ill")
+    assert load_table(tmp_path / "own.parquet", schema=draft).frame["month"].nunique() == 10
+    assert own.left_out(tmp_path / "own.parquet", SCHEMA) == ["month"]
+
+
+# --- from the file to what is handed on ---------------------------------------------------------------------
+
+
+@pytest.fixture
+def home(tmp_path, monkeypatch):
+    monkeypatch.setenv("FEDSYNTH_HOME", str(tmp_path))
+    return tmp_path
+
+
+@pytest.fixture
+def file(home):
+    path = home / "ward.csv"
+    site = alternate("A", "A", "B", "C")
+    patients(site=site, id=np.arange(ROWS)).to_csv(path, index=False)
+    declared = Schema((*SCHEMA.columns, Column("site", "categorical", categories=("A", "B", "C", "D"))), "ill")
+    path.with_suffix(".toml").write_text(declared.to_toml())
+    return path
+
+
+def test_a_file_becomes_rows_to_hand_on_and_a_statement(file, home):
+    table = own.load(file, file.with_suffix(".toml"), file.with_suffix(".draft.toml"))
+    assert own.left_out(file, table.schema) == ["id"] and own.undeclared(table.schema) == ()
+    parts = own.clients(table, 5, site="site", seed=0)
+    assert [len(part) for part in parts] == [150, 75, 75]  # nobody is at site D
+    assert {tuple(table.frame["site"].iloc[part].unique()) for part in parts} == {("A",), ("B",), ("C",)}
+    method = own.method_of("aim")
+    privacy = Privacy(2.0, 1e-6, noise_seed=None)
+    run = settings.federated(method, table, parts, config=own.private_config(method), privacy=privacy)
+    run = own.stated(run, table.schema)
+    assert run.statement["epsilon"] == pytest.approx(2.0) and run.statement["unprotected"] == []
+    paths = own.places(table, "smoke", release=True)
+    assert {path.parent for path in paths.values()} == {home / "data" / "results" / "smoke-own"}
+    text = own.hand_on(run, paths)
+    assert paths["statement"].read_text() == text
+    again = load_table(paths["rows"], schema=file.with_suffix(".toml"))
+    assert len(again) == ROWS and again.schema == table.schema
+    assert "# Privacy statement: 300 synthetic rows in ward_release.csv" in text
+    assert "**epsilon = 2, delta = 1e-06.**" in text and "7.39 times as likely" in text  # e^2
+    assert "The noise is secret" in text and "* the number of rows of each client" in text
+    with pytest.raises(BadInput, match=r"ward_release\.csv is there: a second release adds its epsilon to the first"):
+        own.places(table, "smoke", release=True)
+    assert own.places(table, "smoke", release=False)["rows"].name == "ward_rehearsal.csv"
+
+
+def test_without_a_schema_the_draft_is_pointed_at(file):
+    file.with_suffix(".toml").unlink()
+    with pytest.raises(BadInput, match=r"ward\.csv: there is no ward\.toml; correct .*ward\.draft\.toml, save it as"):
+        own.load(file, file.with_suffix(".toml"), file.with_suffix(".draft.toml"))
+
+
+def test_a_draft_as_schema_takes_the_guarantee_away(file, home):
+    draft = propose_schema(file, target="ill", ignore=["id"], out=home / "ward.draft.toml")
+    text = draft.read_text()
+    ages = 'low = 20\nhigh = 89\ninteger = true\nsource = "'
+    assert ages + READ_FROM_ROWS in text
+    draft.write_text(text.replace(ages + READ_FROM_ROWS, ages + "code book"))  # one of five is declared
+    table = load_table(file, schema=draft)
+    assert own.undeclared(table.schema) == ("dose", "sex", "ill", "site")
+    with pytest.raises(BadInput, match="dose, sex, ill, site are read from the rows; declare them, or set release"):
+        own.places(table, "smoke", release=True)
+    run = settings.central(METHODS["independent"], table, privacy=Privacy(1.0))
+    told = own.stated(run, table.schema).statement
+    assert told["epsilon"] is None and told["epsilon_protected"] == pytest.approx(1.0)
+    assert told["unprotected"] == ["ranges and categories read from the rows: dose, sex, ill, site"]
+    text = statement_text(told, "a draft")
+    assert "There is no guarantee for the release as a whole" in text and "epsilon = 1." in text
+    assert "must not be released" in text  # the noise came from a seed
+    json.dumps(told)
+
+
+def test_sites_and_methods_are_checked(file):
+    table = load_table(file, schema=file.with_suffix(".toml"))
+    assert [len(part) for part in own.clients(table, 4, seed=0)] == [75] * 4
+    with pytest.raises(BadInput, match=r"no column 'sight' .*did you mean 'site'"):
+        own.clients(table, 2, site="sight", seed=0)
+    with pytest.raises(BadInput, match="site column 'age' is declared numeric"):
+        own.clients(table, 2, site="age", seed=0)
+    with pytest.raises(BadInput, match="300 rows cannot be shared among 301 clients"):
+        own.clients(table, 301, seed=0)
+    with pytest.raises(BadInput, match=r"method 'aimm' is unknown \(did you mean 'aim'\?\)"):
+        own.method_of("aimm")
+    with pytest.raises(BadInput, match="method ctgan adds no noise"):
+        own.private_config(METHODS["ctgan"])
+
+
+def test_scores_know_copies_and_constants(file):
+    """Rows that were copied are at distance 0 and nearer to themselves; a single class teaches nothing."""
+    table = load_table(file, schema=file.with_suffix(".toml"))
+    train, holdout = table.take(np.arange(150)), table.take(np.arange(150, 300))
+    copied = own.scores(train, holdout, train.frame, seed=0)["synthetic"]
+    assert copied.iloc[:2].tolist() == [0, 0] and copied.iloc[3] == 1
+    one_class = train.frame.assign(ill=train.frame["ill"].where(train.frame["ill"] == "no", "no"))
+    assert own.scores(train, holdout, one_class, seed=0)["synthetic"].iloc[2] == 0.5
+    blind = own.scores(
+        *(part.__class__(part.key, part.frame, Schema(part.schema.columns), "own") for part in (train, holdout)),
+        train.frame,
+        seed=0,
+    )
+    assert not any("AUC" in name for name in blind.index) and len(blind) == 4
