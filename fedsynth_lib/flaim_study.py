@@ -251,7 +251,6 @@ def parameter_study(
     *,
     seeds: int,
     local_seeds: int,
-    budget_seeds: int | None = None,
     step: int = 1,
     longest: int = 100,
     epsilon: float = 1.0,
@@ -259,7 +258,7 @@ def parameter_study(
 ) -> list[dict]:
     """The cells of figure 3 (and 6 to 10) for one table: budget, rounds, participation, label skew, local steps.
 
-    seeds, local_seeds, budget_seeds: repeats; of the sweeps over local steps and over the budget if they differ.
+    seeds, local_seeds: repeats; the latter of the sweeps over local steps.
     step: every so many values of a sweep, and its usual one. longest: most rounds. shared: `rows`, `n_clients`.
     """
 
@@ -274,7 +273,7 @@ def parameter_study(
     skew = {"partition": "label_skew", "beta": some(LABEL_SKEWS)}
     local = {"rounds": [t for t in LOCAL_ROUNDS if t <= longest], "local_steps": [1, 2, 4], "auc": True}
     return [
-        *cells([dataset], methods, budget_seeds or seeds, **{**shared, "epsilon": some(EPSILONS)}),
+        *cells([dataset], methods, seeds, **{**shared, "epsilon": some(EPSILONS)}),
         *cells([dataset], methods, seeds, rounds=some(rounds), **shared),
         *cells([dataset], methods[1:], seeds, participation=some(shares), **shared),
         *cells([dataset], methods[1:], seeds, **skew, **shared),

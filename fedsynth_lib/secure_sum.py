@@ -8,7 +8,7 @@ because here the streams derive from the run's seed, which a real deployment wou
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from math import ceil, log2
+from math import ceil, log2, prod
 
 import numpy as np
 
@@ -78,5 +78,8 @@ def reveal(hidden: np.ndarray, *, keys: Sequence[int]) -> np.ndarray:
 
 
 def _uniform(shape: tuple[int, ...], seed: int, *path: int | str, dtype: type = np.uint64) -> np.ndarray:
-    """Uniform numbers over the whole range of `dtype`, from a stream of their own."""
-    return stream(seed, *path).integers(0, np.iinfo(dtype).max, shape, dtype=dtype, endpoint=True)
+    """Uniform numbers over the whole range of `dtype`, from a stream of their own (SFC64, the fastest of NumPy's)."""
+    source = np.random.Generator(np.random.SFC64(stream(seed, *path).bit_generator.seed_seq))
+    size, words = prod(shape), 8 // np.dtype(dtype).itemsize
+    whole = source.integers(0, 2**64 - 1, -(-size // words), dtype=np.uint64, endpoint=True)
+    return whole.view(dtype)[:size].reshape(shape)

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from small_models import random_set
 
-from fedsynth_lib.methods.junction_tree import covered, junction_tree, model_bytes, parts
+from fedsynth_lib.methods.junction_tree import covered, grown_bytes, junction_tree, model_bytes, parts
 from fedsynth_lib.queries import closure, random_workload
 
 
@@ -222,3 +222,11 @@ def test_fifty_five_columns_and_all_triples_of_a_workload():
     for column in range(55):
         held = [node for node in tree if column in node.columns]
         assert len(held) - sum(column in node.separator for node in held) == bool(held)  # one subtree
+
+
+@RANDOM
+def test_bytes_with_one_query_more_are_those_of_all_together(seed):
+    levels, queries = random_set(seed)
+    measured, others = queries[::2], [*queries, *combinations(range(len(levels)), 2)]
+    assert grown_bytes(levels, measured, others) == [model_bytes(levels, [*measured, query]) for query in others]
+    assert grown_bytes(levels, [], others) == [model_bytes(levels, [query]) for query in others]

@@ -41,9 +41,29 @@ def model_bytes(levels: Levels, queries: Iterable[Query]) -> int:
     return BYTES * sum(_part_cells(levels, part) for part in parts(queries))
 
 
+def grown_bytes(levels: Levels, queries: Iterable[Query], candidates: Iterable[Query]) -> list[int]:
+    """`model_bytes` of `queries` with one of `candidates` more, for each of them: only the parts it touches change."""
+    groups = [(frozenset().union(*part), part, _part_cells(levels, part)) for part in parts(queries)]
+    whole, sizes = sum(cells for *_, cells in groups), []
+    for query in candidates:
+        columns, kept, cells = frozenset(query), [query], whole
+        for held, part, size in groups:
+            if held.isdisjoint(columns):
+                continue
+            if any(columns.issubset(other) for other in part):
+                break  # nothing changes
+            kept += [other for other in part if not columns.issuperset(other)]
+            cells -= size
+        else:
+            cells += _part_cells(levels, frozenset(kept))
+        sizes.append(BYTES * cells)
+    return sizes
+
+
 def covered(query: Query, queries: Iterable[Query]) -> bool:
     """Whether the query lies inside one of `queries`."""
-    return any(set(query) <= set(other) for other in queries)
+    columns = frozenset(query)
+    return any(columns.issubset(other) for other in queries)
 
 
 def parts(queries: Iterable[Query]) -> list[frozenset[Query]]:

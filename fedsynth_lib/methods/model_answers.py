@@ -43,12 +43,14 @@ class Answers:
 
     def __call__(self, query: Query) -> np.ndarray:
         """The marginal's shares, in the shape of its table."""
-        levels, answer, columns = self.model.levels, np.ones(()), ()
+        levels = self.model.levels
         found = [(cliques, tuple(c for c in query if c in held)) for cliques, held in self._trees]
         pieces = [(self._connected(cliques, part), part) for cliques, part in found if part]
         free = set(query).difference(*(part for _, part in found))
         pieces += [(np.full(levels[c], 1 / levels[c]), (c,)) for c in free]
-        for table, part in pieces:  # independent of each other
+        (answer, columns), *others = pieces
+        answer = answer.copy()  # it may be a view of a belief
+        for table, part in others:  # independent of each other
             answer, columns = np.multiply.outer(answer, table), (*columns, *part)
         return project(answer, columns, query)
 
