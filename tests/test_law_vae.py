@@ -223,6 +223,26 @@ def test_the_gradient_of_a_weighted_loss_is_the_automatic_one(levels, size):
     torch.testing.assert_close(flat_gradient(network), expected, rtol=1e-7, atol=1e-9 * expected.abs().max().item())
 
 
+@pytest.mark.parametrize("levels", TABLES)
+def test_the_gradients_by_hand_are_the_automatic_ones(levels):
+    """In memory that batches of several sizes share, the same noise drawn."""
+    network = a_network(levels).train()
+    for number in (9, 11, 4):
+        rows, kept = rows_of(levels, number, seed=number), a_mask(number)
+        torch.manual_seed(number)
+        network.zero_grad()
+        network.losses(rows, kept=kept).mean().backward()
+        expected = flat_gradient(network)
+        torch.manual_seed(number)
+        network.set_gradients(rows, kept)
+        torch.testing.assert_close(flat_gradient(network), expected, rtol=1e-9, atol=1e-10)
+        torch.manual_seed(number)
+        total = network.eval().losses(rows).sum().item()
+        torch.manual_seed(number)
+        assert network.total_loss(rows) == pytest.approx(total, rel=1e-12)
+        network.train()
+
+
 @pytest.mark.parametrize("far", [30.0, -30.0, FAR, -FAR])
 def test_the_gradient_is_finite_where_the_laws_are_at_their_limits(far):
     for dtype in (torch.float32, torch.float64):

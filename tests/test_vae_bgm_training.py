@@ -24,11 +24,13 @@ class Scripted(torch.nn.Module):
         super().__init__()
         self.weight, self.told, self.batches = torch.nn.Parameter(torch.zeros(1)), iter(told), []
 
-    def losses(self, rows, kept=None):
-        if not self.training:
-            return torch.full((len(rows),), next(self.told) / len(rows))
+    def total_loss(self, rows):
+        return next(self.told)
+
+    def set_gradients(self, rows, kept):
+        assert kept.shape == (len(rows), FAST.hidden)
         self.batches.append(rows)
-        return self.weight * rows[:, 0]
+        self.weight.grad = rows[:1, 0]
 
 
 @pytest.mark.parametrize(

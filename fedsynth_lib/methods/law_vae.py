@@ -23,6 +23,7 @@ class LawVae(nn.Module):
     def __init__(self, levels: Sequence[int], hidden: int, latent: int, dropout: float):
         super().__init__()
         self.latent, self.dropout = latent, dropout
+        self._room: Tensor | None = None  # of `set_gradients`: values and slopes of hidden units
         levels = np.asarray(levels)
         self.places = [np.flatnonzero(levels == 0), np.flatnonzero(levels == 2), np.flatnonzero(levels > 2)]
         order = torch.from_numpy(np.concatenate([*self.places, np.flatnonzero(levels == 1)]))
@@ -47,7 +48,96 @@ class LawVae(nn.Module):
         noise = torch.randn_like(means) if noise is None else noise
         raw = self.decode(means + torch.exp(0.5 * log_variances) * noise, kept)
         divergence = 0.5 * (means.square() + log_variances.exp() - log_variances - 1).sum(dim=1)
-        return divergence + _Missed.apply(raw, rows.index_select(1, self.order), self.numbers, self.pairs, self.blocks)
+        return divergence + _Missed.apply(raw, rows.index_select(1, self.order), self)
+
+    @torch.no_grad()
+    def total_loss(self, rows: Tensor) -> float:
+        """The sum of `losses(rows)` without dropout."""
+        _, bent, *_, raw = self._ahead(rows)
+        means, log_variances = (bent * LIMIT).chunk(2, dim=1)
+        divergence = 0.5 * (means.square() + log_variances.exp() - log_variances - 1).sum()
+        return float(divergence + self.missed(raw, rows.index_select(1, self.order)).sum())
+
+    @torch.no_grad()
+    def set_gradients(self, rows: Tensor, kept: Tensor, noise: Tensor | None = None) -> None:
+        """Set the gradients of the rows' mean loss, as `losses(rows, noise, kept).mean().backward()` would.
+
+        By hand, in memory that is kept from step to step: most of a step are passes over values of hidden units, not
+        products (tested against automatic gradients). kept: 0 or 1 / (1 - dropout), nothing else.
+        """
+        first, bent, moved, vectors, second, raw = self._ahead(rows, noise, kept)
+        back, (into, _, onward) = self._room[2, : len(rows)], self.encoder
+        means, log_variances = (bent * LIMIT).chunk(2, dim=1)
+        slopes = torch.empty_like(raw)
+        self.missed(raw, rows.index_select(1, self.order), slopes)
+        slopes /= len(rows)
+
+        def layer(linear: nn.Linear, slopes: Tensor, inputs: Tensor) -> None:
+            linear.weight.grad, linear.bias.grad = slopes.T @ inputs, slopes.sum(dim=0)
+
+        layer(self.outer, slopes, second)
+        _behind_relu(torch.mm(slopes / (1 - self.dropout), self.outer.weight, out=back), second)
+        layer(self.inner, back, vectors)
+        of_vectors = back @ self.inner.weight
+        of_variances = 0.5 * (of_vectors * moved + (log_variances.exp() - 1) / len(rows))
+        slopes = torch.cat([of_vectors + means / len(rows), of_variances], dim=1) * (LIMIT * (1 - bent.square()))
+        layer(onward, slopes, first)
+        layer(into, _behind_relu(torch.mm(slopes, onward.weight, out=back), first), rows)
+
+    def _ahead(self, rows: Tensor, noise: Tensor | None = None, kept: Tensor | None = None) -> tuple[Tensor, ...]:
+        """Values on the way from rows to raw parameters, those of hidden units in memory of the network's own.
+
+        Hidden units of the encoder, its output before it is stretched, what noise adds, latent vectors, hidden units of
+        the decoder, raw parameters (columns contiguous: products of few columns are twice as fast that way).
+        """
+        into, _, onward = self.encoder
+        if self._room is None or self._room.shape[1] < len(rows) or self._room.dtype != rows.dtype:
+            self._room = rows.new_empty(3, len(rows), into.out_features)
+        first, second, _ = self._room[:, : len(rows)]
+        F.relu_(torch.addmm(into.bias, rows, into.weight.T, out=first))
+        bent = torch.addmm(onward.bias, first, onward.weight.T).tanh_()
+        means, log_variances = (bent * LIMIT).chunk(2, dim=1)
+        noise = torch.randn_like(means) if noise is None else noise
+        moved = torch.exp(0.5 * log_variances) * noise
+        vectors = means + moved
+        F.relu_(torch.addmm(self.inner.bias, vectors, self.inner.weight.T, out=second))
+        if kept is not None:
+            second *= kept
+        raw = torch.addmm(self.outer.bias[:, None], self.outer.weight, second.T).T
+        return first, bent, moved, vectors, second, raw
+
+    def missed(self, raw: Tensor, ordered: Tensor, slopes: Tensor | None = None) -> Tensor:
+        """The negative log-likelihood of each row under the laws, (rows,).
+
+        raw: as `decode` returns it. ordered: numbers, pairs, codes of others. slopes: of raw's shape; if it is given,
+        the gradient by raw is put there.
+        """
+        numbers, pairs = self.numbers, self.pairs
+        means, wide = torch.tanh(raw[:, :numbers]), torch.sigmoid(raw[:, numbers : 2 * numbers])
+        deviations = wide * (WIDEST - NARROWEST) + NARROWEST
+        offsets = (ordered[:, :numbers] - means * FARTHEST) / deviations
+        missed = (0.5 * offsets.square() + torch.log(deviations)).sum(dim=1) + 0.5 * numbers * math.log(2 * math.pi)
+        place = slice(2 * numbers, 2 * numbers + pairs)
+        signs = 2 * ordered[:, numbers : numbers + pairs] - 1
+        right = torch.sigmoid(raw[:, place] * signs)
+        likely = right * (1 - 2 * SUREST) + SUREST
+        missed -= torch.log(likely).sum(dim=1)
+        if slopes is not None:
+            slopes[:, :numbers] = (means.square() - 1) * FARTHEST * offsets / deviations
+            slopes[:, numbers : 2 * numbers] = (1 - offsets.square()) / deviations * (wide - wide.square())
+            slopes[:, numbers : 2 * numbers] *= WIDEST - NARROWEST
+            slopes[:, place] = (right.square() - right) * (1 - 2 * SUREST) * signs / likely
+        bent, start = torch.tanh(raw[:, place.stop :]), 0
+        for codes, block in zip(ordered[:, numbers + pairs :].T, self.blocks, strict=False):
+            own = bent[:, start : start + block]
+            logs, codes = F.log_softmax(own * LIMIT, dim=1), codes.long()[:, None]
+            missed -= logs.gather(1, codes)[:, 0]
+            if slopes is not None:
+                slope = logs.exp()
+                slope.scatter_add_(1, codes, slope.new_full((1, 1), -1.0).expand_as(codes))
+                slopes[:, place.stop + start : place.stop + start + block] = slope * (1 - own.square()) * LIMIT
+            start += block
+        return missed
 
     def decode(self, vectors: Tensor, kept: Tensor | None = None) -> Tensor:
         """The laws' raw parameters: means and deviations of numbers, one score of pairs, scores of others."""
@@ -76,41 +166,21 @@ class LawVae(nn.Module):
 
 
 class _Missed(torch.autograd.Function):
-    """The negative log-likelihood of each row under the laws, (rows,), with its gradient written by hand.
-
-    raw: as `decode` returns it; ordered: numbers, pairs, codes of others. Automatic differentiation through so many
-    small steps takes a third of a training step.
-    """
+    """`LawVae.missed` with its own gradient: automatic differentiation of so many small steps takes far longer."""
 
     @staticmethod
-    def forward(ctx, raw: Tensor, ordered: Tensor, numbers: int, pairs: int, blocks: Sequence[int]) -> Tensor:
+    def forward(ctx, raw: Tensor, ordered: Tensor, network: LawVae) -> Tensor:
         slopes = torch.empty_like(raw)
-        means, wide = torch.tanh(raw[:, :numbers]), torch.sigmoid(raw[:, numbers : 2 * numbers])
-        deviations = wide * (WIDEST - NARROWEST) + NARROWEST
-        offsets = (ordered[:, :numbers] - means * FARTHEST) / deviations
-        missed = (0.5 * offsets.square() + torch.log(deviations)).sum(dim=1) + 0.5 * numbers * math.log(2 * math.pi)
-        slopes[:, :numbers] = (means.square() - 1) * FARTHEST * offsets / deviations
-        slopes[:, numbers : 2 * numbers] = (1 - offsets.square()) / deviations * (wide - wide.square())
-        slopes[:, numbers : 2 * numbers] *= WIDEST - NARROWEST
-        place = slice(2 * numbers, 2 * numbers + pairs)
-        signs = 2 * ordered[:, numbers : numbers + pairs] - 1
-        right = torch.sigmoid(raw[:, place] * signs)
-        likely = right * (1 - 2 * SUREST) + SUREST
-        missed -= torch.log(likely).sum(dim=1)
-        slopes[:, place] = (right.square() - right) * (1 - 2 * SUREST) * signs / likely
-        bent, start = torch.tanh(raw[:, place.stop :]), 0
-        for codes, block in zip(ordered[:, numbers + pairs :].T, blocks, strict=False):
-            own = bent[:, start : start + block]
-            logs, codes = F.log_softmax(own * LIMIT, dim=1), codes.long()[:, None]
-            missed -= logs.gather(1, codes)[:, 0]
-            slope = logs.exp()
-            slope.scatter_add_(1, codes, slope.new_full((1, 1), -1.0).expand_as(codes))
-            slopes[:, place.stop + start : place.stop + start + block] = slope * (1 - own.square()) * LIMIT
-            start += block
+        missed = network.missed(raw, ordered, slopes)
         ctx.save_for_backward(slopes)
         return missed
 
     @staticmethod
     def backward(ctx, given: Tensor):
         (slopes,) = ctx.saved_tensors
-        return slopes * given[:, None], None, None, None, None
+        return slopes * given[:, None], None, None
+
+
+def _behind_relu(slopes: Tensor, output: Tensor) -> Tensor:
+    """In place: slopes before a ReLU from those after it."""
+    return torch.ops.aten.threshold_backward.grad_input(slopes, output, 0, grad_input=slopes)

@@ -87,17 +87,13 @@ def _train(network: LawVae, training: torch.Tensor, stopping: torch.Tensor, conf
     """
     optimiser = torch.optim.Adam(network.parameters(), lr=config.learning_rate, betas=BETAS, fused=True)
     lowest, since = np.inf, 0
+    network.eval()  # the loss that decides is without dropout
     for _ in range(config.epochs):
         total = 0.0
         for batch in training.split(config.batch):
-            network.train()
-            optimiser.zero_grad(set_to_none=True)
-            network.losses(batch, kept=_kept(len(batch), config, rng)).mean().backward()
+            network.set_gradients(batch, _kept(len(batch), config, rng))
             optimiser.step()
-            if len(stopping):
-                network.eval()
-                with torch.no_grad():  # in small parts, whose memory is used anew
-                    total += sum(network.losses(part).sum().item() for part in stopping.split(IN_MEMORY))
+            total += sum(map(network.total_loss, stopping.split(IN_MEMORY))) if len(stopping) else 0.0
         since = 0 if total < lowest else since + 1
         lowest = min(lowest, total)
         if len(stopping) and since >= config.patience:
