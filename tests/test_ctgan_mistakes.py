@@ -102,10 +102,7 @@ def moved_by_one_record(step, clip=CLIP):
         torch.manual_seed(0)
         pair = Pair(LAYOUT, config, torch.device("cpu"))
         pair.discriminator.eval()  # no dropout: all else stays as it is
-        real, fake = (
-            (torch.randn(RECORDS, LAYOUT.width), torch.eye(LAYOUT.condition_width)[torch.arange(RECORDS) % 2])
-            for _ in range(2)
-        )
+        real, fake = ((torch.randn(RECORDS, LAYOUT.width), torch.arange(RECORDS) % 2) for _ in range(2))
         real[0][0], fake[0][0] = sign, -sign
         start, ends = pair.parameters(), []
         for kept in (slice(None), slice(1, None)):

@@ -3,6 +3,8 @@
 import numpy as np
 import pytest
 import torch
+from torch import nn
+from torch.autograd import gradcheck
 
 from fedsynth_lib.dp_sgd import Tape
 from fedsynth_lib.methods import gan
@@ -12,9 +14,15 @@ LAYOUT = gan.Layout(modes=(3, 1), categories=(2, 4, 5))
 
 def test_layout_lines_up_all_parts():
     assert (LAYOUT.numbers, LAYOUT.width, LAYOUT.condition_width, LAYOUT.first_category) == (2, 17, 11, 6)
-    flat = LAYOUT.padded.flatten()
-    assert flat[LAYOUT.unpadded].tolist() == list(range(15))
-    assert [int((row >= 0).sum()) for row in LAYOUT.padded] == [3, 1, 2, 4, 5]
+    assert [row.unique().tolist() for row in LAYOUT.padded] == [
+        [0, 1, 2],
+        [3],
+        [4, 5],
+        [6, 7, 8, 9],
+        [10, 11, 12, 13, 14],
+    ]
+    assert LAYOUT.owner.tolist() == [0] * 3 + [1] + [2] * 2 + [3] * 4 + [4] * 5
+    assert (LAYOUT.members.argmax(dim=1) == LAYOUT.owner).all() and (LAYOUT.members.sum(dim=1) == 1).all()
 
 
 def test_squashing_is_a_softmax_of_every_block():
@@ -38,16 +46,40 @@ def test_gumbel_choices_follow_the_logits():
     assert torch.allclose(rows.sum(dim=1), torch.ones(20_000), atol=1e-5)
 
 
-def test_gradients_reach_the_generator_and_are_finite():
-    net = gan.generator(4, LAYOUT.width, hidden=(8, 8))
-    rows = gan.squash(net(torch.randn(16, 4)), LAYOUT)
-    (rows**2).sum().backward()
-    assert all(torch.isfinite(p.grad).all() and p.grad.abs().sum() > 0 for p in net.parameters() if p.ndim == 2)
+def test_gradients_of_squashing_are_those_of_finite_differences():
+    layout = gan.Layout(LAYOUT.modes, LAYOUT.categories)
+    vars(layout)["members"] = LAYOUT.members.double()
+    entries = torch.randn(5, 15, generator=torch.Generator().manual_seed(0), dtype=torch.float64, requires_grad=True)
+    assert gradcheck(lambda each: gan.BlockSoftmax.apply(each, layout), entries)
 
 
-def test_the_generator_keeps_its_input_beside_each_hidden_layer():
-    net = gan.generator(4, 17, hidden=(8, 6))
-    assert [layer.in_features for layer in net.modules() if isinstance(layer, torch.nn.Linear)] == [4, 12, 18]
+def test_a_block_far_below_the_others_is_still_a_softmax():
+    entries = torch.tensor([[500.0, 499.0, 0.0, -900.0, -901.0, 3.0, 1e-3]])
+    shares = gan.BlockSoftmax.apply(entries, gan.Layout(modes=(2,), categories=(1, 2, 2)))
+    expected = [torch.softmax(part, dim=0) for part in entries[0].split([2, 1, 2, 2])]
+    assert torch.allclose(shares[0], torch.cat(expected), atol=1e-6)
+
+
+@pytest.mark.parametrize(("condition", "hidden"), [(11, (8, 6)), (11, (8,)), (0, (8, 6, 4))])
+def test_the_generator_is_the_published_chain_of_layers(condition, hidden):
+    """Each hidden layer's output is put in front of what it was given (Xu et al. 2019, section 4.4)."""
+    torch.manual_seed(0)
+    net, noise = gan.generator(4, condition, 17, hidden=hidden), torch.randn(16, 4)
+    asked = torch.randint(condition, (16,)) if condition else torch.zeros(16, dtype=torch.long)
+    slopes = torch.randn(16, 17)
+    rows = torch.cat([noise, nn.functional.one_hot(asked, condition).float() if condition else noise[:, :0]], dim=1)
+    for layer in net[:-1]:
+        rows = torch.cat([torch.relu(layer.norm(layer.linear(rows))), rows], dim=1)
+    plain, ours = net[-1](rows), net(noise, asked)
+    assert torch.allclose(plain, ours, atol=1e-5)
+    pairs = [torch.autograd.grad(made, list(net.parameters()), slopes) for made in (plain, ours)]
+    assert all(torch.allclose(one, other, atol=1e-4) for one, other in zip(*pairs, strict=True))
+    assert all(slope.abs().sum() > 0 for slope in pairs[1][::4])
+
+
+def test_a_condition_is_a_single_one():
+    assert gan.one_hot(torch.tensor([3, 0]), LAYOUT).nonzero().tolist() == [[0, 3], [1, 0]]
+    assert gan.one_hot(torch.zeros(2, dtype=torch.long), gan.Layout((3,), ())).shape == (2, 0)
 
 
 @pytest.mark.parametrize("pac", [1, 5])
@@ -58,15 +90,19 @@ def test_the_discriminator_can_be_trained_privately(pac):
     assert len(Tape(net).layers) == 2
 
 
-def test_slopes_by_inputs_and_their_own_gradients_are_those_of_autograd():
-    net = gan.discriminator(12, hidden=(9, 7)).double()
-    rows = torch.randn(6, 12, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
-    torch.manual_seed(5)  # the same units dropped in both
-    ours = gan.input_slopes(net, rows)
+@pytest.mark.parametrize("hidden", [(9,), (9, 7), (9, 7, 5)])
+def test_gradients_of_the_critic_are_those_of_autograd(hidden):
+    """Of the loss with gradient penalty as Xu et al. and Gulrajani et al. state it, the same units dropped in both."""
+    net, pairs, penalty = gan.discriminator(12, hidden=hidden).double(), 6, 10.0
+    rows = torch.randn(2 * pairs, 12, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
     torch.manual_seed(5)
-    inputs = rows.clone().requires_grad_()
-    theirs = torch.autograd.grad(net(inputs).sum(), inputs, create_graph=True)[0]
-    assert torch.allclose(ours, theirs) and (ours != 0).any()
-    weights = [parameter for parameter in net.parameters() if parameter.ndim == 2]
-    pairs = [torch.autograd.grad(((each.norm(dim=1) - 1) ** 2).mean(), weights) for each in (ours, theirs)]
-    assert all(torch.allclose(one, other) for one, other in zip(*pairs, strict=True))
+    ours = gan.critic_gradients(net, rows, penalty)
+    torch.manual_seed(5)
+    real, imagined = net(rows).split(pairs)
+    share = torch.rand(pairs, 1).double()
+    between = (share * rows[:pairs] + (1 - share) * rows[pairs:]).requires_grad_()
+    slopes = torch.autograd.grad(net(between).sum(), between, create_graph=True)[0]
+    loss = imagined.mean() - real.mean() + penalty * ((slopes.norm(dim=1) - 1) ** 2).mean()
+    theirs = torch.autograd.grad(loss, list(net.parameters()))
+    assert len(ours) == len(theirs) and all(torch.allclose(*each) for each in zip(ours, theirs, strict=True))
+    assert all((each != 0).any() for each in theirs[:-1])

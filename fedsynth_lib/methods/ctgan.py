@@ -144,7 +144,7 @@ def sample(state: Arrays, num_rows: int, config: Settings, rng: np.random.Genera
         pair.load(state)
         conditions = Conditions.of(layout, state["counts"][state["present"]], logarithm=False, device=device)
         for _ in range(-(-num_rows // config.batch)):
-            rows = pair.imagine(conditions.one_hot(*conditions.draw(config.batch)))[1]
+            rows = pair.imagine(conditions.places(*conditions.draw(config.batch)))[1]
             picked = [block.argmax(dim=1) for block in rows[:, layout.numbers :].split(list(layout.blocks), dim=1)]
             batches.append(torch.column_stack([rows[:, : layout.numbers], *picked]).cpu().numpy())
     found = np.concatenate(batches)[:num_rows].astype(float)

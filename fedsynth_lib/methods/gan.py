@@ -17,7 +17,8 @@ class Layout:
     """Where the parts of an encoded row lie: first all numbers, then all one-hot blocks one after the other.
 
     numbers: how many columns are continuous. modes: the modes of each. categories: those of each discrete column.
-    A condition names one category of one discrete column; it is the discrete part of a row with a single 1.
+    A condition names one category of one discrete column: the discrete part of a row with a single 1, whose position
+    stands for it; where no column is discrete it is 0 and means nothing.
     """
 
     modes: tuple[int, ...]
@@ -46,22 +47,25 @@ class Layout:
         return self.numbers + sum(self.modes)
 
     @cached_property
-    def padded(self) -> Tensor:
-        """(blocks, widest) positions among the one-hot entries; -1 where a block is narrower."""
-        index, start = torch.full((len(self.blocks), max(self.blocks)), -1), 0
-        for row, width in enumerate(self.blocks):
-            index[row, :width] = torch.arange(start, start + width)
-            start += width
-        return index
+    def owner(self) -> Tensor:
+        """Which block each one-hot entry belongs to."""
+        return torch.repeat_interleave(torch.arange(len(self.blocks)), torch.tensor(self.blocks, dtype=torch.long))
 
     @cached_property
-    def unpadded(self) -> Tensor:
-        """Positions of the one-hot entries in the flattened padded array, the inverse of `padded`."""
-        return torch.nonzero(self.padded.flatten() >= 0).squeeze(1)
+    def members(self) -> Tensor:
+        """(entries, blocks), 1 where the entry belongs to the block."""
+        return nn.functional.one_hot(self.owner, len(self.blocks)).float()
+
+    @cached_property
+    def padded(self) -> Tensor:
+        """(blocks, widest) positions among the one-hot entries; a narrower block repeats its first."""
+        widths = torch.tensor(self.blocks, dtype=torch.long)[:, None]
+        steps, starts = torch.arange(max(self.blocks)), widths.cumsum(0) - widths
+        return starts + torch.where(steps < widths, steps, 0)
 
 
-class Residual(nn.Module):
-    """Linear, batch normalisation, ReLU; the input is kept beside the output.
+class Hidden(nn.Module):
+    """A hidden layer: linear, batch normalisation, ReLU.
 
     Rows are normalised by their batch, in training and in sampling: clients then share no running statistics.
     """
@@ -71,16 +75,42 @@ class Residual(nn.Module):
         self.linear, self.norm = nn.Linear(inputs, outputs), nn.BatchNorm1d(outputs, track_running_stats=False)
 
     def forward(self, x: Tensor) -> Tensor:
-        return torch.cat([torch.relu(self.norm(self.linear(x))), x], dim=1)
+        return torch.relu(self.norm(x))
 
 
-def generator(inputs: int, width: int, hidden: Sequence[int] = (256, 256)) -> nn.Sequential:
-    """From noise and condition to a row before it is squashed (see `squash`)."""
-    layers, wide = [], inputs
-    for size in hidden:
-        layers.append(Residual(wide, size))
-        wide += size
-    return nn.Sequential(*layers, nn.Linear(wide, width))
+class Generator(nn.Sequential):
+    """Hidden layers and a linear one; each is given what all layers before it made, the last first, then the input.
+
+    The input is noise and a condition. It needs no gradient, and a condition's single 1 picks a column of weights:
+    hence a product for each of the three parts that a layer is given, and none over zeros.
+    """
+
+    def forward(self, noise: Tensor, condition: Tensor) -> Tensor:
+        """Raw rows. condition: (rows,), where its 1 is."""
+        linears = [*(layer.linear for layer in self[:-1]), self[-1]]
+        first, width = linears[0].in_features, noise.shape[1]
+        parts = [each.weight.split([each.in_features - first, width, first - width], dim=1) for each in linears]
+        asked = torch.cat([each.bias for each in linears]).expand(max(1, first - width), -1)
+        if first > width:
+            table = torch.cat([own for *_, own in parts]).T + asked
+            asked = nn.functional.embedding(condition, table.contiguous())  # a row is read for each condition
+        asked = asked.split([each.out_features for each in linears], dim=1)
+        before = noise[:, :0]
+        for place, (of_before, of_noise, _) in enumerate(parts):
+            made = torch.addmm(asked[place], noise, of_noise.T)
+            if place:
+                made = torch.addmm(made, before, of_before.T)
+            if place < len(parts) - 1:
+                made = self[place](made)
+                before = torch.cat([made, before], dim=1) if place else made
+        return made
+
+
+def generator(noise: int, condition: int, width: int, hidden: Sequence[int] = (256, 256)) -> Generator:
+    """From noise and condition, of these widths, to a row before it is squashed (see `squash`)."""
+    wide = [noise + condition + sum(hidden[:place]) for place in range(len(hidden) + 1)]
+    layers = [Hidden(*sizes) for sizes in zip(wide, hidden, strict=False)]
+    return Generator(*layers, nn.Linear(wide[-1], width))
 
 
 def discriminator(inputs: int, hidden: Sequence[int] = (256, 256), dropout: float = 0.5) -> nn.Sequential:
@@ -102,10 +132,33 @@ def squash(
     numbers, entries = raw[:, : layout.numbers], raw[:, layout.numbers :]
     uniform = torch.rand(entries.shape, generator=generator, device=raw.device, dtype=raw.dtype).clamp_(1e-20, 1 - 1e-7)
     entries = (entries - torch.log(-torch.log(uniform))) / temperature
-    index = layout.padded.to(raw.device)
-    blocks = torch.where(index >= 0, entries[:, index.clamp_min(0)], -torch.inf)
-    shares = torch.softmax(blocks, dim=2).flatten(1)[:, layout.unpadded.to(raw.device)]
-    return torch.cat([torch.tanh(numbers), shares], dim=1)
+    return torch.cat([torch.tanh(numbers), BlockSoftmax.apply(entries, layout)], dim=1)
+
+
+class BlockSoftmax(torch.autograd.Function):
+    """Softmax of every one-hot block of entries (rows, entries), all blocks at once and none padded."""
+
+    @staticmethod
+    def forward(ctx, entries: Tensor, layout: Layout) -> Tensor:
+        owner, padded, members = (each.to(entries.device) for each in (layout.owner, layout.padded, layout.members))
+        peaks = entries.index_select(1, padded.flatten()).unflatten(1, padded.shape).amax(dim=2)
+        shares = (entries - peaks.index_select(1, owner)).exp_()
+        shares /= (shares @ members).index_select(1, owner)
+        ctx.save_for_backward(shares, owner, members)
+        return shares
+
+    @staticmethod
+    def backward(ctx, slopes: Tensor) -> tuple[Tensor, None]:
+        shares, owner, members = ctx.saved_tensors
+        slopes = slopes * shares
+        return slopes - shares * (slopes @ members).index_select(1, owner), None
+
+
+def one_hot(condition: Tensor, layout: Layout) -> Tensor:
+    """Conditions as the networks' theory has them, (rows, condition_width)."""
+    width = layout.condition_width
+    hot = torch.zeros(len(condition), width, device=condition.device)
+    return hot.scatter_(1, condition[:, None], 1.0) if width else hot
 
 
 def side_by_side(rows: Tensor, pac: int) -> Tensor:
@@ -113,19 +166,58 @@ def side_by_side(rows: Tensor, pac: int) -> Tensor:
     return rows.reshape(len(rows) // pac, -1)
 
 
-def input_slopes(network: nn.Sequential, inputs: Tensor) -> Tensor:
-    """Gradients of a discriminator's scores by its inputs, (rows, inputs), as a function of its weights.
+@torch.no_grad()
+def critic_gradients(network: nn.Sequential, rows: Tensor, penalty: float) -> list[Tensor]:
+    """Gradients of a critic's loss by its parameters, in their order: mean score of imagined rows less that of real
+    ones, and `penalty` times how far from 1 the slope is between the two (Gulrajani et al. 2017).
 
-    Between its kinks the network is linear, so that a gradient is a product of weight matrices and of the slopes of
-    what lies between them. Written out, it needs no second pass backward through the first one.
+    rows: (2 * pairs, inputs), all real ones, then the imagined ones. Between its kinks the network is linear: a slope
+    is a product of weight matrices and of what lies between them. Written by hand, neither the score nor the slope
+    needs a pass backward through another one, the first layer is applied to no third set of rows, and its gradient,
+    where most time goes, is one product (tested against automatic gradients).
     """
-    factors, hidden = [], inputs
-    with torch.no_grad():
-        for layer in network:
-            before, hidden = hidden, layer(hidden)
-            if not isinstance(layer, nn.Linear):
-                factors.append(torch.where(before == 0, 0.0, hidden / before))
-    slopes, factors = network[-1].weight.expand(len(inputs), -1), iter(reversed(factors))
-    for layer in reversed(network[:-1]):
-        slopes = slopes @ layer.weight if isinstance(layer, nn.Linear) else slopes * next(factors)
-    return slopes
+    first, *linears = [layer for layer in network if isinstance(layer, nn.Linear)]
+    pairs, products = len(rows) // 2, rows @ first.weight.T
+    values, bends = _bent(network, products + first.bias)
+    share = torch.rand(pairs, 1, device=rows.device).to(rows.dtype)
+    _, between = _bent(network, torch.lerp(products[pairs:], products[:pairs], share) + first.bias)
+
+    # The slope of the score by each layer's values, the last one's first; then by the inputs, and the penalty by that.
+    slopes = [linears[-1].weight * between[-1]]
+    for linear, bend in zip(reversed(linears[:-1]), reversed(between[:-1]), strict=True):
+        slopes.append((slopes[-1] @ linear.weight) * bend)
+    stacked = torch.cat([rows, slopes[-1] @ first.weight])
+    of_inputs = stacked[len(rows) :]
+    length = of_inputs.norm(dim=1, keepdim=True).clamp_min(1e-12)
+    of_inputs *= (2 * penalty / pairs) * (length - 1) / length
+
+    # Back from the scores, layer by layer; then ahead from the slopes, through what made them.
+    scores = rows.new_full((len(rows), 1), 1 / pairs)
+    scores[:pairs] *= -1
+    back, gradients = scores, []
+    for linear, value, bend in zip(reversed(linears), reversed(values), reversed(bends), strict=True):
+        gradients.append([back.T @ value, back.sum(dim=0)])
+        back = (back @ linear.weight) * bend
+    ahead = of_inputs @ first.weight.T
+    gradients.append([torch.cat([back, slopes[-1]]).T @ stacked, back.sum(dim=0)])
+    for gradient, linear, slope, bend in zip(
+        reversed(gradients[1:-1]), linears[:-1], reversed(slopes[:-1]), between[:-1], strict=True
+    ):
+        ahead *= bend
+        gradient[0] += slope.T @ ahead
+        ahead = ahead @ linear.weight.T
+    gradients[0][0] += (ahead * between[-1]).sum(dim=0)
+    return [each for pair in reversed(gradients) for each in pair]
+
+
+def _bent(network: nn.Sequential, values: Tensor) -> tuple[list[Tensor], list[Tensor]]:
+    """Values after each hidden layer of a discriminator, and what they are as multiples of those before its kink.
+
+    values: what its first linear layer gave.
+    """
+    after, bends = [], []
+    for kink, dropout, linear in zip(network[1::3], network[2::3], network[3::3], strict=True):
+        bends.append(dropout(torch.where(values > 0, 1.0, kink.negative_slope).to(values.dtype)))
+        after.append(values * bends[-1])
+        values = linear(after[-1])
+    return after, bends

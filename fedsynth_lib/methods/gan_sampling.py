@@ -9,7 +9,6 @@ from functools import cached_property
 import numpy as np
 import torch
 from torch import Tensor
-from torch.nn import functional
 
 from fedsynth_lib.methods.gan import Layout
 
@@ -48,12 +47,11 @@ class Conditions:
         uniform = torch.rand(shape, device=self.weights.device)
         return column, (uniform[..., None] >= self.cumulative[column]).sum(dim=-1)
 
-    def one_hot(self, column: Tensor, category: Tensor) -> Tensor:
-        """(rows, condition width) with a single 1 each."""
-        width = self.layout.condition_width
-        if not width:
-            return torch.zeros(len(column), 0, device=column.device)
-        return functional.one_hot(self.offsets[column] + category, width).float()
+    def places(self, column: Tensor, category: Tensor) -> Tensor:
+        """Where each condition's single 1 is among all categories, (rows,); 0 without discrete columns."""
+        if not self.layout.categories:
+            return torch.zeros(len(column), dtype=torch.long, device=column.device)
+        return self.offsets[column] + category
 
 
 @dataclass(frozen=True)

@@ -23,9 +23,8 @@ class Pair:
     def __init__(self, layout: Layout, config: Settings, device: torch.device):
         self.layout, self.config, self.device = layout, config, device
         inputs = layout.width + layout.condition_width
-        self.generator = gan.generator(config.noise_width + layout.condition_width, layout.width, config.hidden).to(
-            device
-        )
+        sizes = (config.noise_width, layout.condition_width, layout.width)
+        self.generator = gan.generator(*sizes, config.hidden).to(device)
         self.discriminator = gan.discriminator(inputs * config.pac, config.hidden).to(device)
         rates = {"generator": config.generator_rate, "discriminator": config.discriminator_rate}
         decays = {"generator": config.generator_decay, "discriminator": config.discriminator_decay}
@@ -56,12 +55,17 @@ class Pair:
     def imagine(self, condition: Tensor) -> tuple[Tensor, Tensor]:
         """(raw output, row) of the generator for each condition."""
         noise = torch.randn(len(condition), self.config.noise_width, device=self.device)
-        raw = self.generator(torch.cat([noise, condition], dim=1))
+        raw = self.generator(noise, condition)
         return raw, gan.squash(raw, self.layout)
+
+    def packed(self, rows: Tensor, condition: Tensor) -> Tensor:
+        """Rows with their conditions as the discriminator sees them, `pac` side by side."""
+        rows = torch.cat([rows, gan.one_hot(condition, self.layout)], dim=1)
+        return gan.side_by_side(rows, self.config.pac)
 
     def judge(self, rows: Tensor, condition: Tensor) -> Tensor:
         """Logits of being real, one for each `pac` rows."""
-        return self.discriminator(gan.side_by_side(torch.cat([rows, condition], dim=1), self.config.pac)).squeeze(1)
+        return self.discriminator(self.packed(rows, condition)).squeeze(1)
 
     def step(self, name: str, loss: Tensor) -> None:
         """One step of a network; the other, which the loss may pass through, gets no gradients."""
@@ -71,7 +75,7 @@ class Pair:
 
     def generator_step(self, conditions: Conditions, column: Tensor, category: Tensor) -> None:
         """One step of the generator; it sees no row, only the discriminator."""
-        condition = conditions.one_hot(column, category)
+        condition = conditions.places(column, category)
         raw, rows = self.imagine(condition)
         scores = self.judge(rows, condition)
         loss = -scores.mean() if self.config.loss == "wasserstein" else functional.softplus(-scores).mean()
@@ -83,13 +87,15 @@ class Pair:
         """One ordinary step of the discriminator."""
         with torch.no_grad():
             _, fake = self.imagine(condition)
-        both = self.judge(torch.cat([real, fake]), condition.repeat(2, 1))
-        scores, imagined = both.split(len(both) // 2)
+        rows = self.packed(torch.cat([real, fake]), condition.repeat(2))
         if self.config.loss == "wasserstein":
-            loss = imagined.mean() - scores.mean() + self.config.penalty * self._slope(real, fake, condition)
+            found = gan.critic_gradients(self.discriminator, rows, self.config.penalty)
+            for parameter, gradient in zip(self.discriminator.parameters(), found, strict=True):
+                parameter.grad = gradient
+            self.optimisers["discriminator"].step()
         else:
-            loss = functional.softplus(-scores).mean() + functional.softplus(imagined).mean()
-        self.step("discriminator", loss)
+            scores, imagined = self.discriminator(rows).squeeze(1).split(len(rows) // 2)
+            self.step("discriminator", functional.softplus(-scores).mean() + functional.softplus(imagined).mean())
 
     def private_step(
         self,
@@ -118,20 +124,14 @@ class Pair:
             )
         self.optimisers["discriminator"].step()
 
-    def _slope(self, real: Tensor, fake: Tensor, condition: Tensor) -> Tensor:
-        """Gradient penalty (Gulrajani et al. 2017): how far from 1 the slope is between real and imagined rows."""
-        groups = len(real) // self.config.pac
-        share = torch.rand(groups, 1, 1, device=self.device).expand(-1, self.config.pac, 1).reshape(-1, 1)
-        between = torch.cat([share * real + (1 - share) * fake, condition], dim=1)
-        slope = gan.input_slopes(self.discriminator, gan.side_by_side(between, self.config.pac))
-        return ((slope.norm(dim=1) - 1) ** 2).mean()
-
 
 def missed(raw: Tensor, layout: Layout, conditions: Conditions, column: Tensor, category: Tensor) -> Tensor:
     """Mean cross entropy between the asked category and the generator's block of that column."""
     logits = raw[:, layout.first_category :]
-    index = layout.padded[len(layout.modes) :].to(raw.device)[column] - (layout.first_category - layout.numbers)
-    blocks = torch.where(index >= 0, logits.gather(1, index.clamp_min(0)), -torch.inf)
+    widths = torch.tensor(layout.categories, device=raw.device)
+    index = torch.arange(max(layout.categories), device=raw.device)
+    blocks = logits.gather(1, (conditions.offsets[column][:, None] + index).clamp_max(logits.shape[1] - 1))
+    blocks = blocks.masked_fill(index >= widths[column][:, None], -torch.inf)
     return functional.cross_entropy(blocks, category)
 
 
@@ -172,7 +172,7 @@ def matching_rows(local: LocalRows, conditions: Conditions, steps: int, batch: i
     columns, categories = conditions.draw(steps, batch)
     picks = local.matching(columns, categories)
     for step in range(steps):
-        yield local.encoded[picks[step]], conditions.one_hot(columns[step], categories[step])
+        yield local.encoded[picks[step]], conditions.places(columns[step], categories[step])
 
 
 def poisson_pairs(
@@ -193,8 +193,8 @@ def poisson_pairs(
     category = local.codes[picks, column] if local.codes.shape[1] else column
     sizes = [len(each) for each in batches]
     for own, columns, categories in zip(picks.split(sizes), column.split(sizes), category.split(sizes), strict=True):
-        asked = conditions.one_hot(*conditions.draw(fixed))
+        asked = conditions.places(*conditions.draw(fixed))
         with torch.no_grad():
             imagined = pair.imagine(asked)[1]
         met = torch.arange(len(own), device=pair.device) % fixed
-        yield (local.encoded[own], conditions.one_hot(columns, categories)), (imagined[met], asked[met])
+        yield (local.encoded[own], conditions.places(columns, categories)), (imagined[met], asked[met])
