@@ -71,7 +71,7 @@ METHODS = {
     # sattarov2024
     "findiff": Look(BLACK, "o", "-"),
     "fedfindiff": Look(SKY, "<", "--", "||"),
-    "dpfedfindiff": Look(VERMILLION, "X", ":", "xx"),
+    "dpfedfindiff": Look(BROWN, "p", ":", "xx"),
 }
 SETTINGS = {
     "central": Look(BLACK, "o", "-"),

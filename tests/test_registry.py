@@ -28,7 +28,7 @@ PRINTED = {
     ("adult", "sattarov2024"): (3, 10 + 1, "income"),
     ("bank", "sattarov2024"): (6, 10 + 1, "y"),
     ("credit_default", "sattarov2024"): (13, 10 + 1, "default.payment.next.month"),
-    ("philadelphia", "sattarov2024"): (1, 10, None),
+    ("philadelphia", "sattarov2024"): (1, 10, "doc_ref_no_prefix_definition"),
     ("brfss_diabetes", "apellaniz2025"): (7, 15, "Diabetes"),
     ("brfss_heart", "apellaniz2025"): (7, 15, "HeartDiseaseorAttack"),
 }

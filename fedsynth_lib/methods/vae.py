@@ -29,11 +29,8 @@ class Vae(nn.Module):
         self.spread = nn.Linear(1, layout.numbers, bias=False) if layout.numbers else None
         if self.spread is not None:
             nn.init.constant_(self.spread.weight, FIRST)
-        self.register_buffer("index", layout.padded.clamp_min(0), persistent=False)  # of every block, filled up
-        self.register_buffer("filled", layout.padded < 0, persistent=False)
-        owner = torch.repeat_interleave(torch.arange(len(layout.blocks)), torch.tensor(layout.blocks))
-        self.register_buffer("owner", owner, persistent=False)  # the block of every one-hot entry
-        self.register_buffer("blocks", nn.functional.one_hot(owner).float(), persistent=False)
+        for name in ("padded", "owner", "members"):  # buffers, so that they are where the network is
+            self.register_buffer(name, getattr(layout, name), persistent=False)
 
     def losses(self, rows: Tensor, loss_factor: float, noise: Tensor | None = None) -> Tensor:
         """The negative evidence bound of each row, (rows,), its reconstruction part times `loss_factor`.
@@ -59,10 +56,9 @@ class Vae(nn.Module):
         if not len(self.owner):
             return entries.sum(dim=1)
         with torch.no_grad():
-            padded = entries.index_select(1, self.index.flatten()).unflatten(1, self.index.shape)
-            highest = padded.masked_fill_(self.filled, -torch.inf).amax(dim=2)
+            highest = entries.index_select(1, self.padded.flatten()).unflatten(1, self.padded.shape).amax(dim=2)
             shift = highest.index_select(1, self.owner)
-        return (highest + torch.log(torch.exp(entries - shift) @ self.blocks)).sum(dim=1)
+        return (highest + torch.log(torch.exp(entries - shift) @ self.members)).sum(dim=1)
 
     @torch.no_grad()
     def keep_spread(self) -> None:
@@ -76,7 +72,7 @@ class Vae(nn.Module):
 
         likeliest: take the entry with the highest score of every block; else draw by its softmax.
         """
-        raw = self.decoder(torch.randn(num_rows, self.embedding, device=self.blocks.device))
+        raw = self.decoder(torch.randn(num_rows, self.embedding, device=self.members.device))
         distances, entries = raw[:, : self.layout.numbers].tanh(), raw[:, self.layout.numbers :]
         if self.spread is not None:
             distances = distances + self.spread.weight[:, 0] * torch.randn_like(distances)
