@@ -156,13 +156,8 @@ def download(url: str, folder: Path, file: File) -> Path:
 @contextlib.contextmanager
 def _locked(part: Path) -> Iterator[BinaryIO]:
     """The .part file open for appending; a second process that wants it waits. An empty one is removed."""
-    part.parent.mkdir(parents=True, exist_ok=True)
-    stream = part.open("ab")
-    _lock(stream)
-    while not part.exists() or not os.path.samestat(os.fstat(stream.fileno()), part.stat()):
-        stream.close()  # the process before us finished this one
-        stream = part.open("ab")
-        _lock(stream)
+    while (stream := _opened(part)) is None:
+        pass  # the process before us finished and took the file away
     stream.seek(0, os.SEEK_END)
     try:
         yield stream
@@ -173,6 +168,18 @@ def _locked(part: Path) -> Iterator[BinaryIO]:
                 part.unlink()
         with contextlib.suppress(OSError):
             part.parent.rmdir()  # only succeeds while it is empty
+
+
+def _opened(part: Path) -> BinaryIO | None:
+    """The file, open and locked; None where another process removed it (or its empty folder) meanwhile."""
+    part.parent.mkdir(parents=True, exist_ok=True)
+    with contextlib.ExitStack() as undo, contextlib.suppress(FileNotFoundError):
+        stream = undo.enter_context(part.open("ab"))
+        _lock(stream)
+        if os.path.samestat(os.fstat(stream.fileno()), part.stat()):
+            undo.pop_all()
+            return stream
+    return None
 
 
 def _lock(stream: BinaryIO) -> None:
