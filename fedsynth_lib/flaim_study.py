@@ -250,7 +250,6 @@ def parameter_study(
     dataset: str,
     *,
     seeds: int,
-    local_seeds: int,
     step: int = 1,
     longest: int = 100,
     epsilon: float = 1.0,
@@ -258,7 +257,6 @@ def parameter_study(
 ) -> list[dict]:
     """The cells of figure 3 (and 6 to 10) for one table: budget, rounds, participation, label skew, local steps.
 
-    seeds, local_seeds: repeats; the latter of the sweeps over local steps.
     step: every so many values of a sweep, and its usual one. longest: most rounds. shared: `rows`, `n_clients`.
     """
 
@@ -277,8 +275,8 @@ def parameter_study(
         *cells([dataset], methods, seeds, rounds=some(rounds), **shared),
         *cells([dataset], methods[1:], seeds, participation=some(shares), **shared),
         *cells([dataset], methods[1:], seeds, **skew, **shared),
-        *cells([dataset], methods[2:], local_seeds, **local, **shared),
-        *cells([dataset], ["DistAIM"], local_seeds, rounds=local["rounds"], auc=True, **shared),
+        *cells([dataset], methods[2:], seeds, **local, **shared),
+        *cells([dataset], ["DistAIM"], seeds, rounds=local["rounds"], auc=True, **shared),
     ]
 
 

@@ -160,7 +160,7 @@ def test_cells_leave_defaults_out_and_central_aim_has_no_clients(toy):
 
 
 def test_sweeps_share_their_common_cells(toy):
-    grid = flaim_study.parameter_study("toy", seeds=1, local_seeds=1, step=2, longest=32, n_clients=20)
+    grid = flaim_study.parameter_study("toy", seeds=1, step=2, longest=32, n_clients=20)
     digest = {cell["table"] for cell in grid}.pop()
     for method, sweeps in (("AIM", 2), ("DistAIM", 3), ("NaiveFLAIM", 3)):  # of budgets, of rounds, of participation
         usual = {"dataset": "toy", "method": method, "epsilon": 1.0, "n_clients": 20, "seed": 0, "table": digest}
