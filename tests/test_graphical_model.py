@@ -7,7 +7,7 @@ import pytest
 from small_models import joint, random_model, summed
 
 from fedsynth_lib.interface import BadInput
-from fedsynth_lib.methods.graphical_model import Model, Propagation, expand, project, targets
+from fedsynth_lib.methods.graphical_model import Model, Propagation, layout, project, targets
 
 
 def run(model):
@@ -87,7 +87,7 @@ def test_expand_and_project_turn_axes():
     np.testing.assert_array_equal(project(table, (5, 1, 7), (1, 7)), table.sum(axis=0))
     np.testing.assert_array_equal(project(table, (5, 1, 7), (7, 5)), table.sum(axis=1).T)
     np.testing.assert_array_equal(project(table, (5, 1, 7), (7, 1, 5)), table.transpose(2, 1, 0))
-    wide = np.ones((3, 6, 4, 2)) * expand(table, (5, 1, 7), (1, 9, 7, 5))
+    wide = np.ones((3, 6, 4, 2)) * layout((5, 1, 7), (1, 9, 7, 5)).expand(table)
     np.testing.assert_array_equal(wide[1, 2, 3, 0], table[0, 1, 3])
 
 

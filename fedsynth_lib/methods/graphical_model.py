@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from math import prod
+from typing import NamedTuple
 
 import numpy as np
 
@@ -71,57 +72,72 @@ class Propagation:
         self.levels = levels
         self.tree: tuple[Node, ...] = junction_tree(levels, tuple(sorted(queries)))
         self.beliefs = [np.empty([levels[c] for c in node.columns]) for node in self.tree]
-        self.scales = [np.empty(0)] * len(self.tree)
+        self.matrices = [node.matrix(belief) for node, belief in zip(self.tree, self.beliefs, strict=True)]
         self.totals = [np.empty(0)] * len(self.tree)
         held = {c for node in self.tree for c in node.columns}
         self.log_free = float(sum(np.log(level) for c, level in enumerate(levels) if c not in held))
-        ascending = sorted(queries, key=lambda query: (prod(levels[c] for c in query), len(query), query))
-        self.steps = []  # (query, a query that holds it or None, a clique that holds it), small queries first
+
+        def cells(query: Query) -> int:
+            return prod(levels[c] for c in query)
+
+        ascending = sorted(queries, key=lambda query: (cells(query), len(query), query))
+        self.steps = []  # (query, a query that holds it or None, a clique that holds it, layout), small queries first
+        added: list[list[tuple]] = [[] for _ in self.tree]  # to each clique: (query, or child; its columns)
         for place, query in enumerate(ascending):
             holders = [number for number, node in enumerate(self.tree) if set(query) <= set(node.columns)]
             clique = min(holders, key=lambda number: self.beliefs[number].size)
             inside = next((other for other in ascending[place + 1 :] if set(query) < set(other)), None)
-            if inside and prod(levels[c] for c in inside) >= self.beliefs[clique].size:
+            if inside and cells(inside) >= self.beliefs[clique].size:
                 inside = None
-            self.steps.append((query, inside, clique))
+            self.steps.append((query, inside, clique, layout(query, inside or self.tree[clique].columns)))
+            if not inside:
+                added[clique].append((query, query))
+        self.terms = []  # of each clique: (query or child, layout, where to add it): few sums are over all its cells
+        for node, belief, terms in zip(self.tree, self.beliefs, added, strict=True):
+            terms += [(child, self.tree[child].separator) for child in node.children]
+            terms.sort(key=lambda term: cells(term[1]))
+            columns = [set().union(*(own for _, own in terms[: end + 1])) for end in range(len(terms))]
+            full = [belief if cells(tuple(held)) == belief.size else None for held in columns]
+            self.terms.append(
+                [(key, layout(own, node.columns), out) for (key, own), out in zip(terms, full, strict=True)]
+            )
 
     def run(self, potentials: Mapping[Query, np.ndarray], out: Tables | None = None) -> tuple[Tables, float]:
         """The marginals of all queries as shares (written to `out` if given), and log Z.
 
         `beliefs` then are the marginals of the cliques.
         """
-        summed: Tables = dict(potentials)
-        addends: list[list[np.ndarray]] = [[] for _ in self.tree]
-        for query, inside, clique in self.steps:
+        summed = dict(potentials)
+        for query, inside, _, place in self.steps:
             if inside:
-                summed[inside] = summed[inside] + expand(summed[query], query, inside)
-            else:
-                addends[clique].append(expand(summed[query], query, self.tree[clique].columns))
-        log_z = self._upward(addends)
+                summed[inside] = summed[inside] + place.expand(summed[query])
+        log_z = self._upward(summed)
         self._downward()
-        marginals: Tables = {} if out is None else out
-        for query, inside, clique in reversed(self.steps):
-            source = (marginals[inside], inside) if inside else (self.beliefs[clique], self.tree[clique].columns)
-            if out is None:
-                marginals[query] = project(*source, query).copy()
-            else:
-                marginals[query][...] = project(*source, query)
+        marginals = out or {query: np.empty([self.levels[c] for c in query]) for query, *_ in self.steps}
+        for query, inside, clique, place in reversed(self.steps):
+            place.project(marginals[inside] if inside else self.beliefs[clique], out=marginals[query])
         return marginals, log_z
 
-    def _upward(self, addends: list[list[np.ndarray]]) -> float:
-        """Beliefs become exp(sum of addends and children's messages - peak), children first; returns log Z."""
+    def _upward(self, tables: dict) -> float:
+        """Beliefs become exp(sum of potentials and children's messages - peak), children first; returns log Z.
+
+        tables: the potentials by query; each clique's message is put beside them, by its number.
+        """
         log_z = self.log_free
         for number in reversed(range(len(self.tree))):
-            node, belief = self.tree[number], self.beliefs[number]
-            messages = [expand(self.scales[child], self.tree[child].separator, node.columns) for child in node.children]
-            _add_up([*addends[number], *messages], belief)
-            cells = node.matrix(belief)
+            node, belief, cells = self.tree[number], self.beliefs[number], self.matrices[number]
+            total = None
+            for key, place, out in self.terms[number]:
+                table = place.expand(tables[key])
+                total = table if total is None else np.add(total, table, out=out)
+            if total is not belief:
+                belief[...] = 0 if total is None else total
             peak = cells.max(axis=1, keepdims=True)
             np.exp(np.subtract(cells, peak, out=cells), out=cells)
             self.totals[number] = np.einsum("ij->i", cells)
-            self.scales[number] = (peak[:, 0] + np.log(self.totals[number])).reshape(node.shape(self.levels))
+            tables[number] = (peak[:, 0] + np.log(self.totals[number])).reshape(node.shape(self.levels))
             if node.parent is None:
-                log_z += float(self.scales[number])
+                log_z += float(tables[number])
         return log_z
 
     def _downward(self) -> None:
@@ -129,38 +145,36 @@ class Propagation:
             share = np.ones(1)
             if node.parent is not None:
                 share = project(self.beliefs[node.parent], self.tree[node.parent].columns, node.separator).ravel()
-            cells = node.matrix(self.beliefs[number])
-            cells *= (share / self.totals[number])[:, None]
+            self.matrices[number] *= (share / self.totals[number])[:, None]
 
 
-def _add_up(tables: list[np.ndarray], out: np.ndarray) -> None:
-    """Write the sum of tables that broadcast to `out`; small ones first, so that few sums are over all its cells."""
-    total, *others = sorted(tables, key=np.size) or [np.zeros([1] * out.ndim)]
-    for table in others:
-        full = prod(map(max, total.shape, table.shape)) == out.size
-        total = np.add(total, table, out=out if full else None)
-    if total is not out:
-        out[...] = total
+class Layout(NamedTuple):
+    """How the table of a query lies in one over columns that hold all of it."""
+
+    order: list[int]  # of the query's axes in `columns`
+    spread: tuple  # where axes of length one go in
+    all_axes: list[int]  # by number, as einsum takes them
+    kept_axes: list[int]
+
+    def expand(self, table: np.ndarray) -> np.ndarray:
+        """A view of the query's table that broadcasts against the larger one."""
+        return table.transpose(self.order)[self.spread]
+
+    def project(self, table: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
+        """The larger table summed to the query, in the order of its axes; without `out` a view where none is summed."""
+        return np.einsum(table, self.all_axes, self.kept_axes, out=out)  # several times faster than `sum` on short axes
 
 
-def expand(table: np.ndarray, query: Query, columns: Query) -> np.ndarray:
-    """A view of the table over `query` that broadcasts against one over `columns`, which hold all of it."""
-    order, spread, _, _ = _layout(query, columns)
-    return table.transpose(order)[spread]
+@lru_cache(maxsize=100_000)
+def layout(query: Query, columns: Query) -> Layout:
+    order = [query.index(c) for c in columns if c in query]
+    spread = tuple(slice(None) if c in query else None for c in columns)
+    return Layout(order, spread, list(range(len(columns))), [columns.index(c) for c in query])
 
 
 def project(table: np.ndarray, columns: Query, query: Query) -> np.ndarray:
     """The table over `columns` summed to `query`, its axes in the order of `query`; a view where nothing is summed."""
-    _, _, all_axes, kept_axes = _layout(query, columns)
-    return np.einsum(table, all_axes, kept_axes)  # sums over short axes several times faster than `sum`
-
-
-@lru_cache(maxsize=100_000)
-def _layout(query: Query, columns: Query) -> tuple[list, tuple, list, list]:
-    """Order of the query's axes in `columns` and where to insert axes of length one; the axes by number for einsum."""
-    order = [query.index(c) for c in columns if c in query]
-    spread = tuple(slice(None) if c in query else None for c in columns)
-    return order, spread, list(range(len(columns))), [columns.index(c) for c in query]
+    return layout(query, columns).project(table)
 
 
 # --- estimation -----------------------------------------------------------------------------------------------
@@ -186,41 +200,39 @@ def estimate(
     queries = sorted(set(targets) | set(model.potentials))
     sizes = [prod(model.levels[c] for c in query) for query in queries]
 
-    def tables(flat: np.ndarray) -> Tables:
-        pieces = np.split(flat, np.cumsum(sizes)[:-1])
-        return {q: piece.reshape([model.levels[c] for c in q]) for q, piece in zip(queries, pieces, strict=True)}
-
-    propagation = Propagation(model.levels, queries)
-    floor = sum(target.shares.size for target in targets.values()) / 2 if to_noise else 0.0
-    # A table's total is 1 whatever the potentials are: what the shares miss of it is a constant part of the loss.
-    missing = {query: (1 - target.shares.sum()) / target.shares.size for query, target in targets.items()}
-    goals = {query: target.shares + missing[query] for query, target in targets.items()}
-    constant = sum(target.weight * target.shares.size * missing[q] ** 2 for q, target in targets.items()) / 2
-
     def blank() -> tuple[np.ndarray, Tables]:
         """A zero for every cell of every query, and the tables as views of it."""
         flat = np.zeros(sum(sizes))
         pieces = np.split(flat, np.cumsum(sizes)[:-1])
         return flat, {q: x.reshape([model.levels[c] for c in q]) for q, x in zip(queries, pieces, strict=True)}
 
-    def loss_at(potentials: Tables, slope: Tables) -> float:
+    propagation = Propagation(model.levels, queries)
+    floor = sum(target.shares.size for target in targets.values()) / 2 if to_noise else 0.0
+    # A table's total is 1 whatever the potentials are: what the shares miss of it is a constant part of the loss.
+    missing = {query: (1 - target.shares.sum()) / target.shares.size for query, target in targets.items()}
+    measured = [(query, targets[query]) for query in queries if query in targets]
+    goals, goal_tables = blank()
+    weights, weight_tables = blank()
+    for query, target in measured:
+        goal_tables[query][...], weight_tables[query][...] = target.shares + missing[query], target.weight
+    constant = sum(target.weight * target.shares.size * missing[q] ** 2 for q, target in targets.items()) / 2
+
+    def loss_at(potentials: Tables, slope: np.ndarray, slope_tables: Tables) -> float:
         """The loss; its slope in the marginals, less the constant part, is written to `slope`."""
-        propagation.run(potentials, out=slope)
+        propagation.run(potentials, out=slope_tables)
+        np.subtract(slope, goals, out=slope)
         loss = constant
-        for query, error in slope.items():
-            if query not in targets:
-                error.fill(0)
-                continue
-            error -= goals[query]
-            loss += targets[query].weight * float(np.vdot(error, error)) / 2
-            error *= targets[query].weight
+        for query, target in measured:
+            error = slope_tables[query]
+            loss += target.weight * float(np.vdot(error, error)) / 2
+        np.multiply(slope, weights, out=slope)
         return loss
 
     (point, point_tables), (slope, slope_tables) = blank(), blank()
     (best, best_tables), (best_slope, best_slope_tables) = blank(), blank()
     for query, table in model.potentials.items():
         best_tables[query][...] = table
-    best_loss = loss_at(best_tables, best_slope_tables)
+    best_loss = loss_at(best_tables, best_slope, best_slope_tables)
     moved, before = np.zeros_like(best), best.copy()
     step, growth, pace = 1 / sum(target.weight for target in targets.values()), 2.0, 0
     for _ in range(iterations):
@@ -235,7 +247,7 @@ def estimate(
             before, moved = moved, before
         else:
             point[:] = moved
-        loss = loss_at(point_tables, slope_tables)
+        loss = loss_at(point_tables, slope, slope_tables)
         if loss <= best_loss:
             best, best_tables, point, point_tables = point, point_tables, best, best_tables
             best_slope, best_slope_tables, slope, slope_tables = slope, slope_tables, best_slope, best_slope_tables

@@ -50,7 +50,7 @@ def grown_bytes(levels: Levels, queries: Iterable[Query], candidates: Iterable[Q
         for held, part, size in groups:
             if held.isdisjoint(columns):
                 continue
-            if any(columns.issubset(other) for other in part):
+            if columns <= held and any(columns.issubset(other) for other in part):
                 break  # nothing changes
             kept += [other for other in part if not columns.issuperset(other)]
             cells -= size

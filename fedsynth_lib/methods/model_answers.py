@@ -29,7 +29,9 @@ class Answers:
         self._near: list[dict[int, Query]] = [{} for _ in self.tree]  # neighbour -> separator
         self._beyond: dict[tuple[int, int], set[int]] = {}  # (clique, neighbour) -> columns behind the neighbour only
         self._trees: list[tuple[list[int], set[int]]] = []  # cliques and columns of each tree
-        below = [set(node.columns) for node in self.tree]
+        self._sizes = [belief.size for belief in self.propagation.beliefs]
+        self._held = [frozenset(node.columns) for node in self.tree]
+        below = [set(held) for held in self._held]
         for number in reversed(range(len(self.tree))):
             below[number].update(*(below[child] for child in self.tree[number].children))
         for number, node in enumerate(self.tree):
@@ -40,28 +42,32 @@ class Answers:
                 self._beyond[node.parent, number] = below[number] - set(node.separator)
                 self._beyond[number, node.parent] = self._trees[-1][1] - below[number]
             self._trees[-1][0].append(number)
+        self._home = {c: number for number, (_, held) in enumerate(self._trees) for c in held}  # the tree of a column
 
     def __call__(self, query: Query) -> np.ndarray:
         """The marginal's shares, in the shape of its table."""
-        levels = self.model.levels
-        found = [(cliques, tuple(c for c in query if c in held)) for cliques, held in self._trees]
-        pieces = [(self._connected(cliques, part), part) for cliques, part in found if part]
-        free = set(query).difference(*(part for _, part in found))
-        pieces += [(np.full(levels[c], 1 / levels[c]), (c,)) for c in free]
+        parts: dict[int, Query] = {}  # of the query, by tree; a column in none is a part of its own
+        for c in query:
+            home = self._home.get(c, len(self._trees) + c)
+            parts[home] = (*parts.get(home, ()), c)
+        pieces = [(self._marginal(home, part), part) for home, part in sorted(parts.items())]
         (answer, columns), *others = pieces
         answer = answer.copy()  # it may be a view of a belief
         for table, part in others:  # independent of each other
             answer, columns = np.multiply.outer(answer, table), (*columns, *part)
         return project(answer, columns, query)
 
-    def _connected(self, cliques: list[int], part: Query) -> np.ndarray:
-        """The marginal of columns in one tree: from one clique, or gathered where messages are smallest."""
-        sizes = {number: self.propagation.beliefs[number].size for number in cliques}
-        holders = [number for number in cliques if set(part) <= set(self.tree[number].columns)]
-        if holders:
-            smallest = min(holders, key=sizes.__getitem__)
+    def _marginal(self, home: int, part: Query) -> np.ndarray:
+        """The marginal of columns in one tree, from one clique or gathered where messages are smallest; or of a free
+        column."""
+        if home >= len(self._trees):
+            level = self.model.levels[part[0]]
+            return np.full(level, 1 / level)
+        cliques, asked = self._trees[home][0], frozenset(part)
+        if holders := [number for number in cliques if asked <= self._held[number]]:
+            smallest = min(holders, key=self._sizes.__getitem__)
             return project(self.propagation.beliefs[smallest], self.tree[smallest].columns, part)
-        centre = min(cliques, key=lambda number: (self._plan(number, None, part)[0], sizes[number]))
+        centre = min(cliques, key=lambda number: (self._plan(number, None, part)[0], self._sizes[number]))
         return self._gather(centre, None, part, part)
 
     def _plan(self, number: int, source: int | None, part: Query) -> tuple[int, list[Branch]]:
