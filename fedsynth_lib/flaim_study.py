@@ -211,11 +211,14 @@ def unpacked(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def reachable(datasets: Sequence[str]) -> list[str]:
-    """Those of the tables that can be had here, real or as a stand-in; prints which are left out."""
-    found = []
-    for name in datasets:
+    """Those of the tables that can be had here, real or as a stand-in; prints which are left out.
+
+    Raises BadInput for a name that no table has.
+    """
+    places, found = {name: available(name).state for name in datasets}, []
+    for name, state in places.items():
         try:
-            if available(name).state not in ("raw", "mirror", "standin"):
+            if state not in ("raw", "mirror", "standin"):
                 load_table(name, work=WORK)  # fetches it, or takes the stand-in
             found.append(name)
         except BadInput:

@@ -57,6 +57,11 @@ def test_a_table_is_split_once_and_divided_among_clients(toy):
     assert np.ptp([np.mean(each == "w") for each in labels]) > 0.3
 
 
+def test_a_misspelled_table_is_no_table_out_of_reach():
+    with pytest.raises(BadInput, match=r"no table 'magik'.*'magic'"):
+        flaim_study.reachable(["magic", "magik"])
+
+
 def test_a_synthfs_client_owns_its_block_of_rows():
     """Owners are found again after the split: each client's training rows are its own, and a tenth is held out."""
     flaim_study.prepared.cache_clear()
