@@ -112,7 +112,7 @@ def test_estimation_against_mbi(adult, mbi, capsys, pairs, megabytes, double):
         loss = loss_of(levels, wanted, ours(needed).potentials)
         if loss <= peer_loss:
             break
-    for cached in (junction_tree.junction_tree, junction_tree._cliques, graphical_model.layout):
+    for cached in (junction_tree.junction_tree, junction_tree._cells, graphical_model.layout):
         cached.cache_clear()
     cold = seconds(lambda: ours(needed))[0]
     works = (lambda: ours(needed), theirs, lambda: ours(ITERATIONS))

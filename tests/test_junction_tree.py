@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from small_models import random_set
 
-from fedsynth_lib.methods.junction_tree import covered, grown_bytes, junction_tree, model_bytes, parts
+from fedsynth_lib.methods.junction_tree import covered, grown_fits, junction_tree, model_bytes, parts
 from fedsynth_lib.queries import closure, random_workload
 
 
@@ -225,8 +225,10 @@ def test_fifty_five_columns_and_all_triples_of_a_workload():
 
 
 @RANDOM
-def test_bytes_with_one_query_more_are_those_of_all_together(seed):
+def test_one_query_more_fits_where_the_model_of_all_together_does(seed):
     levels, queries = random_set(seed)
-    measured, others = queries[::2], [*queries, *combinations(range(len(levels)), 2)]
-    assert grown_bytes(levels, measured, others) == [model_bytes(levels, [*measured, query]) for query in others]
-    assert grown_bytes(levels, [], others) == [model_bytes(levels, [query]) for query in others]
+    others = [*queries, *combinations(range(len(levels)), 2)]
+    for measured in (queries[::2], []):
+        sizes = [model_bytes(levels, [*measured, query]) for query in others]
+        for most in (0.0, *sizes, *(size - 0.5 for size in sizes), np.inf):
+            assert list(grown_fits(levels, measured, others, most)) == [size <= most for size in sizes]

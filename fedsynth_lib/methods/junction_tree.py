@@ -5,7 +5,7 @@ joining all neighbours of the one that goes, triangulates that graph; the maxima
 most columns, form one tree for every connected part of the graph (Koller and Friedman 2009, chapters 9 and 10).
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from math import prod
@@ -16,6 +16,7 @@ from fedsynth_lib.queries import Query
 
 Levels = tuple[int, ...]  # of all columns
 BYTES = 8  # of a cell
+RULES = ("fill", "rest", "clique")  # of elimination; the last is the quickest
 
 
 @dataclass(frozen=True)
@@ -41,23 +42,28 @@ def model_bytes(levels: Levels, queries: Iterable[Query]) -> int:
     return BYTES * sum(_part_cells(levels, part) for part in parts(queries))
 
 
-def grown_bytes(levels: Levels, queries: Iterable[Query], candidates: Iterable[Query]) -> list[int]:
-    """`model_bytes` of `queries` with one of `candidates` more, for each of them: only the parts it touches change."""
+def grown_fits(
+    levels: Levels, queries: Iterable[Query], candidates: Iterable[Query], most_bytes: float
+) -> Iterator[bool]:
+    """Whether `model_bytes` of `queries` with one of `candidates` more is at most `most_bytes`, for each of them.
+
+    Only the parts that a candidate touches change, and of their triangulations the first small enough will do.
+    """
     groups = [(frozenset().union(*part), part, _part_cells(levels, part)) for part in parts(queries)]
-    whole, sizes = sum(cells for *_, cells in groups), []
+    whole = sum(cells for *_, cells in groups)
     for query in candidates:
-        columns, kept, cells = frozenset(query), [query], whole
-        for held, part, size in groups:
+        columns, kept, others = frozenset(query), [query], whole
+        for held, part, cells in groups:
             if held.isdisjoint(columns):
                 continue
             if columns <= held and any(columns.issubset(other) for other in part):
-                break  # nothing changes
+                yield BYTES * whole <= most_bytes  # nothing changes
+                break
             kept += [other for other in part if not columns.issuperset(other)]
-            cells -= size
+            others -= cells
         else:
-            cells += _part_cells(levels, frozenset(kept))
-        sizes.append(BYTES * cells)
-    return sizes
+            grown = frozenset(kept)
+            yield any(BYTES * (others + _cells(levels, grown, rule)) <= most_bytes for rule in reversed(RULES))
 
 
 def covered(query: Query, queries: Iterable[Query]) -> bool:
@@ -79,19 +85,18 @@ def parts(queries: Iterable[Query]) -> list[frozenset[Query]]:
     return [frozenset(group) for _, group in groups]
 
 
-@lru_cache(maxsize=100_000)
 def _part_cells(levels: Levels, queries: frozenset[Query]) -> int:
-    return sum(prod(levels[c] for c in clique) for clique in _cliques(levels, queries))
+    return min(_cells(levels, queries, rule) for rule in RULES)
 
 
-@lru_cache(maxsize=10_000)
+@lru_cache(maxsize=100_000)
+def _cells(levels: Levels, queries: frozenset[Query], rule: str) -> int:
+    return sum(prod(levels[c] for c in clique) for clique in _triangulate(levels, queries, rule))
+
+
 def _cliques(levels: Levels, queries: frozenset[Query]) -> tuple[frozenset[int], ...]:
     """Maximal cliques of the smallest of three triangulations."""
-
-    def cells(cliques: Iterable[frozenset[int]]) -> int:
-        return sum(prod(levels[c] for c in clique) for clique in cliques)
-
-    return min((_triangulate(levels, queries, rule) for rule in ("fill", "rest", "clique")), key=cells)
+    return _triangulate(levels, queries, min(RULES, key=lambda rule: _cells(levels, queries, rule)))
 
 
 def _triangulate(levels: Levels, queries: frozenset[Query], rule: str) -> tuple[frozenset[int], ...]:
@@ -117,13 +122,14 @@ def _triangulate(levels: Levels, queries: frozenset[Query], rule: str) -> tuple[
     while near:
         column = min(costs, key=costs.__getitem__)
         around = near.pop(column)
+        links = rule != "clique" and costs[column][0] > 0  # which change what others' neighbours lack, too
         del costs[column]
         if not any(around | {column} <= clique for clique in cliques):
             cliques.append(frozenset(around | {column}))
         for c in around:
             near[c] |= around
             near[c] -= {c, column}
-        costs |= {c: cost(c) for c in around.union(*(near[c] for c in around))}
+        costs |= {c: cost(c) for c in (around.union(*(near[c] for c in around)) if links else around)}
     return tuple(cliques)
 
 

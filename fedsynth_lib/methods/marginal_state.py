@@ -7,7 +7,7 @@ import numpy as np
 
 from fedsynth_lib.interface import Arrays, BadInput, Domain, Noise
 from fedsynth_lib.methods.graphical_model import Model, Target, estimate
-from fedsynth_lib.methods.junction_tree import Query, covered, grown_bytes
+from fedsynth_lib.methods.junction_tree import Query, covered, grown_fits
 from fedsynth_lib.methods.marginals import (
     MEGABYTE,
     Config,
@@ -135,8 +135,8 @@ def fits(state: Arrays, queries: Iterable[Query], limit: float) -> np.ndarray:
     """Which queries may be measured next: inside the model, or the model with it is at most so large."""
     levels, measured = tuple(state["levels"].tolist()), tuple(tables_of(state, "shares"))
     queries = list(queries)
-    small = np.array(grown_bytes(levels, measured, queries), float) <= limit * MEGABYTE
-    return small | [covered(query, measured) for query in queries]
+    small = grown_fits(levels, measured, queries, limit * MEGABYTE)
+    return np.array([fit or covered(query, measured) for fit, query in zip(small, queries, strict=True)], bool)
 
 
 def choose(
