@@ -48,6 +48,8 @@ NAMES: dict[str, tuple[str, dict[str, Any]]] = {  # the work's name -> (register
     # figure 2: the penalty alone, and the true one with filtering and combining
     "true skew, filter and combine": ("augflaim_private", {"penalty": "true"}),
     "private skew only": ("augflaim_private", {"filter_one_way": False, "combine_one_way": False}),
+    # ours: what the penalty is added to there
+    "weights only": ("naiveflaim", {"weighted": True}),
 }
 
 

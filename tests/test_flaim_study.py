@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 from marginal_toys import LEVELS, dense, make_table
 
-from fedsynth_lib import flaim_study, settings, synthfs
+from fedsynth_lib import flaim_study, settings, sweeps, synthfs
 from fedsynth_lib.interface import BadInput, Privacy, stream
 from fedsynth_lib.methods import METHODS
 from fedsynth_lib.registry import REGISTRY, view_bins
@@ -86,22 +86,25 @@ def test_published_and_own_settings_are_as_documented():
         published = flaim_study.configured(name, {"x": 4}, "published", {"rounds": 3})
         assert (ours.momentum, ours.to_noise, ours.public_sizes) == (True, True, True)
         assert (published.momentum, published.to_noise, published.public_sizes) == (False, False, False)
-        assert published.weighted == (default.weighted and name != "DistAIM") and ours.weighted == default.weighted
+        weighted = own.get("weighted", default.weighted)
+        assert published.weighted == (weighted and name != "DistAIM") and ours.weighted == weighted
         for config in (ours, published):
             assert config.by_column == (("x", 4),) and config.rounds == 3 and isinstance(config, METHODS[key].Config)
             assert all(getattr(config, switch) == value for switch, value in own.items())
 
 
-def test_the_ablation_crosses_penalty_and_filtering():
+def test_the_ablation_crosses_weights_penalty_and_filtering():
     switches = {}
-    for name in ("true skew, filter and combine", "private skew only", "AugFLAIM (Oracle)", "AugFLAIM (Private)"):
+    for name in ("weights only", *sweeps.ABLATION):
         config = flaim_study.configured(name, {}, "published", {})
-        switches[name] = (config.penalty, config.filter_one_way, config.combine_one_way)
+        switches[name] = (config.weighted, config.penalty, config.filter_one_way, config.combine_one_way)
     assert switches == {
-        "true skew, filter and combine": ("true", True, True),
-        "private skew only": ("proxy", False, False),
-        "AugFLAIM (Oracle)": ("true", False, False),
-        "AugFLAIM (Private)": ("proxy", True, True),
+        "NaiveFLAIM": (False, "none", False, False),
+        "weights only": (True, "none", False, False),
+        "true skew, filter and combine": (True, "true", True, True),
+        "private skew only": (True, "proxy", False, False),
+        "AugFLAIM (Oracle)": (True, "true", False, False),
+        "AugFLAIM (Private)": (True, "proxy", True, True),
     }
 
 
@@ -167,10 +170,10 @@ def test_cells_leave_defaults_out_and_central_aim_has_no_clients(toy):
 def test_sweeps_share_their_common_cells(toy):
     grid = flaim_study.parameter_study("toy", seeds=1, step=2, longest=32, n_clients=20)
     digest = {cell["table"] for cell in grid}.pop()
-    for method, sweeps in (("AIM", 2), ("DistAIM", 3), ("NaiveFLAIM", 3)):  # of budgets, of rounds, of participation
+    for method, shared in (("AIM", 2), ("DistAIM", 3), ("NaiveFLAIM", 3)):  # of budgets, of rounds, of participation
         usual = {"dataset": "toy", "method": method, "epsilon": 1.0, "n_clients": 20, "seed": 0, "table": digest}
         usual = {name: value for name, value in usual.items() if method != "AIM" or name != "n_clients"}
-        assert grid.count(usual) == sweeps
+        assert grid.count(usual) == shared
     assert {cell["method"] for cell in grid} == set(ALL_FIVE)
     assert {cell.get("rounds", 10) for cell in grid} <= {1, 2, 4, 5, 8, 10, 16, 20, 30, 32, "annealed"}
     assert min(cell.get("participation", 0.1) for cell in grid) * 20 >= 1
