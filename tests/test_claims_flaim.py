@@ -16,6 +16,7 @@ NAMES = {"naive": "NaiveFLAIM", "oracle": "AugFLAIM (Oracle)", "private": "AugFL
 NAMES |= {"aim": "AIM", "combined": "true skew, filter and combine", "penalty": "private skew only"}
 NAMES |= {"random": "FLAIM (Random)", "bayes": "FedNaiveBayes", "ctgan": "Fed DP-CTGAN"}
 NAIVE, _, PRIVATE, DISTAIM, AIM, _, _, RANDOM, _, CTGAN = NAMES.values()
+NAMES["weights"] = "weights only"
 
 
 def row(method, value, seed=0, metric="workload_error", dataset="adult", epsilon=1.0, **setting):
@@ -139,6 +140,8 @@ CASES = [
     ("c06", True, BOTH_NOISE),
     ("c06", 5 / 6, ablation("adult", 0.01, oracle=0.7, penalty=0.9) + HALF_NOISE),
     ("c06", True, ablation("adult", 0.1, oracle=0.7, penalty=0.9) + HALF_NOISE),  # 0.1 less, errors of 0.14
+    ("c06", 3 / 5, ablation("adult", 0.01, oracle=0.7, penalty=0.7, weights=0.7)),  # the weights' gain, not its own
+    ("c06", 2 / 5, ablation("adult", 0.01, oracle=0.7, penalty=0.75, weights=0.75)),
     ("c06", 2 / 3, ablation("adult", 0.01, oracle=0.9, penalty=0.9, combined=0.95, private=0.95)),
     ("c06", False, ablation("covertype", 0.01, oracle=0.2, penalty=0.2)),
     ("c06", None, [each for each in BOTH_NOISE if each["seed"] == 0]),
