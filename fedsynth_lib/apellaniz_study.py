@@ -28,7 +28,7 @@ from fedsynth_lib.rows import Row
 from fedsynth_lib.tables import Table, load_table
 
 WORK = "apellaniz2025"
-METRICS_VERSION = 1
+METRICS_VERSION = 2
 DATASETS = ("brfss_diabetes", "brfss_heart")
 TECHNIQUES = {"isolated": "Isolated", "fedavg": "FedAvg", "sds": "SDS"}  # as the work prints them
 NODE_ROWS = (100, 1000, 10_000)

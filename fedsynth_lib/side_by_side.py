@@ -30,7 +30,7 @@ from fedsynth_lib.rows import Row
 from fedsynth_lib.sattarov_study import risks, shuffled
 from fedsynth_lib.tables import Table, load_table
 
-METRICS_VERSION, MORE_VERSION = 1, 2
+METRICS_VERSION, MORE_VERSION = 1, 3
 DELTA = 1e-5
 EPSILONS = (0.2, 1.0, 3.0, 10.0, np.inf)
 PARTITIONS = ("iid", "label_skew", "quantity_skew", "by_cluster")

@@ -7,6 +7,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 import numpy as np
 import pandas as pd
 import pytest
+from torch.optim.optimizer import register_optimizer_step_pre_hook
 
 from fedsynth_lib.schema import Column, Schema
 from fedsynth_lib.tables import Table
@@ -45,3 +46,19 @@ def schema() -> Schema:
 @pytest.fixture(scope="session")
 def table() -> Table:
     return Table("toy", make_frame(1200), SCHEMA, data="own", digest="toy")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def gradients_that_fused_optimisers_can_read():
+    """They read a gradient's memory from front to back whatever its strides, and say nothing: all tests look out."""
+
+    def strides_agree(optimiser, *_):
+        for group in optimiser.param_groups:
+            for parameter in filter(lambda p: group.get("fused") and p.grad is not None, group["params"]):
+                places = [place for place, size in enumerate(parameter.shape) if size > 1]
+                own, given = ([each.stride(place) for place in places] for each in (parameter, parameter.grad))
+                assert own == given, f"a gradient of shape {tuple(parameter.shape)} with strides {given}, not {own}"
+
+    handle = register_optimizer_step_pre_hook(strides_agree)
+    yield
+    handle.remove()

@@ -70,6 +70,28 @@ def test_gradients_by_hand_equal_automatic_ones(monkeypatch, dtype, tolerance):
         assert torch.allclose(own, theirs, rtol=10 * tolerance, atol=tolerance)
 
 
+@pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float32, 2e-3), (torch.bfloat16, 0.15)])
+def test_training_is_that_of_torch_step_by_step(monkeypatch, dtype, tolerance):
+    """Ten steps of Adam from the same start with the same dropout; every parameter must have gone the same way."""
+    network, rows = a_network(dtype)
+    masks = [torch.from_numpy(np.random.default_rng(w).integers(0, 2, (300, w), np.uint8)) for w in divergence.WIDTHS]
+    chosen = dict(zip(divergence.WIDTHS, masks, strict=True))
+    monkeypatch.setattr(network, "_kept", lambda width: chosen[width])
+    model = reference(network).train()
+    linear, norm = model[0::2], model[1::2]
+    theirs = [*(each.weight for each in linear), *(n.weight for n in norm), *(n.bias for n in norm), model[-1].bias]
+    started = [each.detach().clone() for each in theirs]
+    optimiser = torch.optim.Adam(theirs, lr=1e-3)
+    for _ in range(10):
+        optimiser.zero_grad()
+        values = run_reference(model, rows, [m.float() for m in masks])
+        F.binary_cross_entropy_with_logits(values, network.labels).backward()
+        optimiser.step()
+    network.train(rows[:10], Sizes(epochs=10, patience=100))
+    for own, other, start in zip(network.parameters, theirs, started, strict=True):
+        assert torch.linalg.norm(own - other) <= tolerance * torch.linalg.norm(other - start)
+
+
 def test_new_rows_are_judged_by_running_statistics():
     network, rows = a_network()
     for _ in range(3):

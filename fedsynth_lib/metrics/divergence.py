@@ -108,7 +108,7 @@ class Discriminator:
         lowest, since, best = np.inf, 0, []
         for epoch in range(sizes.epochs):
             for parameter, gradient in zip(self.parameters, self.gradients(), strict=True):
-                parameter.grad = gradient
+                parameter.grad = gradient.contiguous()  # fused Adam takes it so, and says nothing where it is not
             optimiser.step()
             loss = F.binary_cross_entropy_with_logits(self.logits(stopping), labels).item()
             since = 0 if loss < lowest else since + 1
