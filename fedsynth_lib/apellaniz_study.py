@@ -132,7 +132,7 @@ def train(**cell: Any) -> list[Row]:
 
 
 def judge(node: int, repeat: int = 0, whole: bool = False, **cell: Any) -> list[Row]:
-    """Rows of one node (from 1), measured once: js_divergence, acc_synthetic_real, acc_real_real.
+    """Rows of one node (from 1), measured once: js_divergence, js_epochs, acc_synthetic_real, acc_real_real.
 
     repeat: of the measurement, whose networks and forests start anew. whole: synthetic rows are first cut to the
     declared ranges and rounded to what the schema allows, as a published table would be.
@@ -140,7 +140,8 @@ def judge(node: int, repeat: int = 0, whole: bool = False, **cell: Any) -> list[
     sizes = Sizes(**(cell.get("judged") or {}))
     real, synthetic, target = _samples(node, whole, cell)
     label = np.arange(real.shape[1]) == target
-    values = {"js_divergence": jensen_shannon(real, synthetic, seed=repeat, sizes=sizes)}
+    bits, epochs = jensen_shannon(real, synthetic, seed=repeat, sizes=sizes)
+    values = {"js_divergence": bits, "js_epochs": epochs}
     for name, source in (("acc_synthetic_real", synthetic), ("acc_real_real", real)):
         values[name] = accuracy(source, real, label, sizes.rows, seed=repeat)
     detail = "; ".join(filter(None, [labels(**cell)["detail"], "whole" if whole else "", f"repeat {repeat}"]))

@@ -259,7 +259,7 @@ def told_apart(train: Table, second: Table, frame: pd.DataFrame, *, seed: int, j
     points = standardised(pd.concat([second.frame, frame], ignore_index=True), train.schema)
     sizes = divergence.Sizes(**judged)
     real, made = points[: len(second)], points[len(second) :]
-    return divergence.jensen_shannon(real, made, seed=seed, sizes=sizes)
+    return divergence.jensen_shannon(real, made, seed=seed, sizes=sizes).bits
 
 
 def cells(

@@ -89,7 +89,7 @@ def standard(rows: np.ndarray | pd.DataFrame, table: Table) -> np.ndarray:
 def divergence(real: Table, made: np.ndarray | pd.DataFrame, *, sizes: Sizes, seed: int) -> float:
     """D_JS in bits, by a network, of `real` and of a frame, or of places, which are rounded first."""
     made = made if isinstance(made, pd.DataFrame) else UnitRange(real.schema).inverse(made, stream(seed, "unused"))
-    return jensen_shannon(standard(real.frame, real), standard(made, real), seed=seed, sizes=sizes)
+    return jensen_shannon(standard(real.frame, real), standard(made, real), seed=seed, sizes=sizes).bits
 
 
 def normal_divergence(shift: float, correlation: float, *, sizes: Sizes | None = None, seed: int = 0) -> float:
@@ -98,7 +98,7 @@ def normal_divergence(shift: float, correlation: float, *, sizes: Sizes | None =
     laws = [multivariate_normal([0, 0]), multivariate_normal([shift, 0], [[1, correlation], [correlation, 1]])]
     if sizes is not None:
         rng = stream(seed, "normal")
-        return jensen_shannon(*(law.rvs(sizes.rows, random_state=rng) for law in laws), seed=seed, sizes=sizes)
+        return jensen_shannon(*(law.rvs(sizes.rows, random_state=rng) for law in laws), seed=seed, sizes=sizes).bits
     side = np.linspace(-10, 10 + shift, 401)
     density = [law.pdf(np.stack(np.meshgrid(side, side, indexing="ij"), axis=-1)) for law in laws]
     nats = sum(rel_entr(2 * each, sum(density)) for each in density).sum() / 4 * (side[1] - side[0]) ** 2

@@ -76,8 +76,9 @@ def test_a_node_is_judged_by_its_validation_rows_and_its_synthetic_ones(monkeypa
     rows = study.judge(node=2, repeat=4, whole=whole, **CELL)
     found = {row["metric"]: row["value"] for row in rows}
     real, made = (standardised(each).astype(np.float32) for each in (validation(), rounded if whole else units))
-    assert found.keys() == {"js_divergence", "acc_synthetic_real", "acc_real_real"}
-    assert found["js_divergence"] == pytest.approx(jensen_shannon(real, made, seed=4, sizes=Sizes(**JUDGED)), abs=1e-3)
+    assert found.keys() == {"js_divergence", "js_epochs", "acc_synthetic_real", "acc_real_real"}
+    bits, epochs = jensen_shannon(real, made, seed=4, sizes=Sizes(**JUDGED))
+    assert found["js_divergence"] == pytest.approx(bits, abs=1e-3) and found["js_epochs"] == epochs
     rounding = 0.026 if whole else 1e-9  # standardised anew, in single precision
     assert found["acc_synthetic_real"] == pytest.approx(forest(made, real, 4), abs=rounding)
     assert found["acc_real_real"] == pytest.approx(forest(real, real, 4), abs=1e-9)
@@ -91,7 +92,7 @@ def test_whole_rows_are_cut_and_rounded_as_a_table_would_be(monkeypatch, whole):
     units, rounded = drawn_rows()
     training(monkeypatch, units)
     seen = []
-    monkeypatch.setattr(study, "jensen_shannon", lambda real, made, **_: seen.append((real, made)) or 0.0)
+    monkeypatch.setattr(study, "jensen_shannon", lambda real, made, **_: seen.append((real, made)) or (0.0, 7))
     study.judge(node=2, whole=whole, **CELL)
     ((real, made),) = seen
     np.testing.assert_allclose(real, standardised(validation()), atol=1e-5)

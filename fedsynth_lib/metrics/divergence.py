@@ -11,6 +11,7 @@ packed random bits, and the large products run in bfloat16 where the processor h
 """
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -39,10 +40,17 @@ class Sizes:
         return self.training + 2 * self.evaluation
 
 
+class Estimate(NamedTuple):
+    """The divergence in bits, and the epochs that the network was trained for."""
+
+    bits: float
+    epochs: int
+
+
 def jensen_shannon(
     real: np.ndarray, synthetic: np.ndarray, *, seed: int, sizes: Sizes | None = None, exact: bool = False
-) -> float:
-    """The estimated divergence of two samples, in bits.
+) -> Estimate:
+    """The estimated divergence of two samples.
 
     real, synthetic: (rows, features), at least `sizes.rows` of each; the first rows train the network, the next ones
         estimate, the last ones decide when to stop, as the work takes them.
@@ -66,10 +74,10 @@ def jensen_shannon(
     )
     rng = stream(seed, "divergence")
     network = Discriminator(training, rng, torch.float32 if exact or not _has_bfloat16() else torch.bfloat16)
-    network.train(stopping, sizes)
+    epochs = network.train(stopping, sizes)
     logits = network.logits(test)
     sides = (F.sigmoid(logits[: sizes.evaluation]), F.sigmoid(-logits[sizes.evaluation :]))
-    return float(sum(0.5 * (1 + torch.log2(p.clamp_min(LEAST)).mean()) for p in sides))
+    return Estimate(float(sum(0.5 * (1 + torch.log2(p.clamp_min(LEAST)).mean()) for p in sides)), epochs)
 
 
 class Discriminator:
