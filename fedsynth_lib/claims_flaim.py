@@ -52,8 +52,7 @@ def at_best_rounds(rows: pd.DataFrame, epsilon: float = 1.0) -> pd.DataFrame:
 
 def _runs(rows: pd.DataFrame) -> pd.DataFrame:
     """The rows that count, a run of several grids once; what it does not have is 0, annealed rounds are infinite."""
-    rows = of_work(rows, flaim_study.WORK)
-    runs = flaim_study.unpacked(rows[rows["value"].notna()])
+    runs = flaim_study.unpacked(of_work(rows, flaim_study.WORK).dropna(subset="value"))
     runs = runs[(runs["estimator"] == "published") & (runs["measure_share"] == 0.9)]
     runs = runs.assign(rounds=runs["rounds"].mask(runs["annealed"], np.inf))
     return runs.fillna({"rounds": 0, "participation": 0, "beta": 0}).drop_duplicates(["method", *DEFAULTS, "seed"])
@@ -76,8 +75,8 @@ def _table(runs, methods, x, values, needed=(), statistic="mean", **setting) -> 
     found = found.reindex([value for value in values if value in found.index or value in needed])
     if found.empty or found.isna().any(axis=None):
         where = {name: _words(found.index[found[name].isna()]) for name in found}
-        if len(set(where.values())) == 1:  # the same for all
-            where = {", ".join(methods): where[methods[0]] or "any value"}
+        same = len(set(where.values())) == 1  # for all methods
+        where = {", ".join(methods): where[methods[0]] or "any value"} if same else where
         gaps = [f"{name} at {x} {gap}" for name, gap in where.items() if gap]
         shared = [f"{name} {value}" for name, value in {**DEFAULTS, **setting}.items() if name != x and value]
         raise Missing(f"rows are missing: {'; '.join(gaps)} ({', '.join(shared)})")
@@ -289,15 +288,13 @@ def _c22(runs: pd.DataFrame) -> list[Condition]:
 _NLL_5 = {"metric": "nll", "epsilon": 5}
 _CREDIT = [(COMBINED, ORACLE), (ORACLE, NAIVE), (PRIVATE, PENALTY), (PENALTY, NAIVE)]
 _CHECKS: dict[str, Check] = {
-    "c02": _c02,
     "c03": _ordered("dataset", THREE, (PRIVATE, RANDOM), (NAIVE, RANDOM), settings=[_NLL_5]),
     "c05": _ordered("rounds", FIXED, *_CREDIT, settings=[{"dataset": "credit_fraud", "epsilon": 5}], needed=[4]),
     "c07": _ordered("epsilon", EPSILONS, ([AIM, DISTAIM, ORACLE, PRIVATE], NAIVE), needed=[100]),
-    "c08": _c08,
     "c09": _ordered("epsilon", EPSILONS, (AIM, DISTAIM), needed=[100]),
     "c17": _ordered("dataset", SEVEN, (PRIVATE, ORACLE), (ORACLE, NAIVE), settings=BOTH),
     "c18": _ordered("dataset", SEVEN, (AIM, FEDERATED), settings=BOTH),
-    **{"c06": _c06, "c10": _c10, "c11": _c11, "c12": _c12, "c13": _c13, "c14": _c14, "c15": _c15},
-    **{"c16": _c16, "c19": _c19, "c20": _c20, "c22": _c22},
+    **{"c02": _c02, "c06": _c06, "c08": _c08, "c10": _c10, "c11": _c11, "c12": _c12, "c13": _c13, "c14": _c14},
+    **{"c15": _c15, "c16": _c16, "c19": _c19, "c20": _c20, "c22": _c22},
 }
 CHECKS: dict[str, Callable[..., Judgement]] = {claim: partial(judge, claim=claim) for claim in sorted(_CHECKS)}
