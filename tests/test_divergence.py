@@ -49,14 +49,19 @@ def a_network(dtype=torch.float32, seed=3):
     return network, rows
 
 
-@pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float32, 2e-5), (torch.bfloat16, 8e-2)])
-def test_gradients_by_hand_equal_automatic_ones(monkeypatch, dtype, tolerance):
+def twins(monkeypatch, dtype):
+    """Our network, its rows, torch's of the same parameters, and the dropout that both have in every epoch."""
     network, rows = a_network(dtype)
     masks = [torch.from_numpy(np.random.default_rng(w).integers(0, 2, (300, w), np.uint8)) for w in divergence.WIDTHS]
     chosen = dict(zip(divergence.WIDTHS, masks, strict=True))
     monkeypatch.setattr(network, "_kept", lambda width: chosen[width])
-    model = reference(network).train()
-    loss = F.binary_cross_entropy_with_logits(run_reference(model, rows, [m.float() for m in masks]), network.labels)
+    return network, rows, reference(network).train(), [mask.float() for mask in masks]
+
+
+@pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float32, 2e-5), (torch.bfloat16, 8e-2)])
+def test_gradients_by_hand_equal_automatic_ones(monkeypatch, dtype, tolerance):
+    network, rows, model, masks = twins(monkeypatch, dtype)
+    loss = F.binary_cross_entropy_with_logits(run_reference(model, rows, masks), network.labels)
     loss.backward()
     gradients = network.gradients()
     linear, norm = model[0::2], model[1::2]
@@ -73,18 +78,14 @@ def test_gradients_by_hand_equal_automatic_ones(monkeypatch, dtype, tolerance):
 @pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float32, 2e-3), (torch.bfloat16, 0.15)])
 def test_training_is_that_of_torch_step_by_step(monkeypatch, dtype, tolerance):
     """Ten steps of Adam from the same start with the same dropout; every parameter must have gone the same way."""
-    network, rows = a_network(dtype)
-    masks = [torch.from_numpy(np.random.default_rng(w).integers(0, 2, (300, w), np.uint8)) for w in divergence.WIDTHS]
-    chosen = dict(zip(divergence.WIDTHS, masks, strict=True))
-    monkeypatch.setattr(network, "_kept", lambda width: chosen[width])
-    model = reference(network).train()
+    network, rows, model, masks = twins(monkeypatch, dtype)
     linear, norm = model[0::2], model[1::2]
     theirs = [*(each.weight for each in linear), *(n.weight for n in norm), *(n.bias for n in norm), model[-1].bias]
     started = [each.detach().clone() for each in theirs]
     optimiser = torch.optim.Adam(theirs, lr=1e-3)
     for _ in range(10):
         optimiser.zero_grad()
-        values = run_reference(model, rows, [m.float() for m in masks])
+        values = run_reference(model, rows, masks)
         F.binary_cross_entropy_with_logits(values, network.labels).backward()
         optimiser.step()
     network.train(rows[:10], Sizes(epochs=10, patience=100))
