@@ -139,11 +139,10 @@ def judge(node: int, repeat: int = 0, whole: bool = False, **cell: Any) -> list[
     """
     sizes = Sizes(**(cell.get("judged") or {}))
     real, synthetic, target = _samples(node, whole, cell)
-    label = np.arange(real.shape[1]) == target
     bits, epochs = jensen_shannon(real, synthetic, seed=repeat, sizes=sizes)
     values = {"js_divergence": bits, "js_epochs": epochs}
     for name, source in (("acc_synthetic_real", synthetic), ("acc_real_real", real)):
-        values[name] = accuracy(source, real, label, sizes.rows, seed=repeat)
+        values[name] = accuracy(source, real, np.arange(real.shape[1]) == target, sizes.rows, seed=repeat)
     detail = "; ".join(filter(None, [labels(**cell)["detail"], "whole" if whole else "", f"repeat {repeat}"]))
     shared = {**labels(**cell), "node": str(node), "detail": detail}
     return [{**shared, "metric": name, "value": value} for name, value in values.items()]
