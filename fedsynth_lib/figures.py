@@ -190,10 +190,10 @@ def save_table(
     """Write figures/<profile>/<exhibit>.csv, .md and .tex (booktabs), each with the provenance inside.
 
     The CSV keeps numbers as they are and carries profile, data and version as columns; the others show
-    `decimals` decimals. An index that is not a plain row number becomes the leading columns.
+    `decimals` decimals. An index becomes the leading columns, unless it is row numbers: whole numbers without a name.
     """
     folder = _folder(exhibit, profile, data)
-    plain_index = isinstance(frame.index, pd.RangeIndex) and frame.index.name is None
+    plain_index = pd.api.types.is_integer_dtype(frame.index.dtype) and frame.index.name is None
     flat = frame if plain_index else frame.reset_index()
     index_columns = flat.shape[1] - frame.shape[1]
     header = [[str(part) for part in (name if isinstance(name, tuple) else (name,))] for name in flat.columns]

@@ -147,6 +147,14 @@ def test_tables_are_saved_in_three_forms_that_parse(awkward):
     assert "STAND-IN DATA" in saved._repr_html_() and "Ours &amp; theirs" in saved._repr_html_()
 
 
+@pytest.mark.parametrize("named", [False, True])
+def test_row_numbers_that_a_selection_left_are_no_column_but_named_ones_are(named):
+    frame = pd.DataFrame({"value": [0.1, 0.2, 0.3]}).rename_axis("node" if named else None)
+    saved = figures.save_table(frame[frame["value"] > 0.15], "w_t", profile="smoke", data="real", caption="c")
+    assert list(pd.read_csv(saved.csv).columns) == ["node"] * named + ["value", "profile", "data", "version"]
+    assert saved.md.read_text().count("| 2 |") == named
+
+
 def test_saving_the_same_table_twice_gives_the_same_bytes(awkward):
     def written():
         saved = save_table(awkward, "t", profile="paper", data="real", caption="c")
