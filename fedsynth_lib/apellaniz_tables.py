@@ -5,6 +5,8 @@ makes its p-values too small. Here they do the same, so that marks mean what the
 `n`, as `published.aggregate` returns them, have the denominator n - 1 and are converted; printed cells have no `n`.
 """
 
+from collections.abc import Mapping, Sequence
+
 import numpy as np
 import pandas as pd
 from scipy import stats
@@ -137,3 +139,12 @@ def same_people(values: pd.DataFrame) -> pd.DataFrame:
     table = wide["mean"].assign(difference=(wide["mean"] @ [-1, 1]).round(9))
     table["in_std"] = table["difference"] / np.hypot(*wide["std"].to_numpy().T)
     return table.rename_axis(columns=None).reset_index()
+
+
+def beside(rows: Mapping[str, pd.DataFrame], what: str, metrics: Sequence[str] = (JS,)) -> pd.DataFrame:
+    """Sets of rows of `judge`, by name, beside each other: a line for each technique and set, a column for each node.
+
+    what: the heading of the sets' names. Several measurements of one node are averaged.
+    """
+    both = pd.concat(rows, names=[what, ""]).reset_index(what)
+    return both.pivot_table(index=["method", what], columns=["metric", "node"], values="value")[list(metrics)]

@@ -96,6 +96,31 @@ def _reference(ax: plt.Axes, cells: pd.DataFrame) -> None:
             )
 
 
+def spreads_panel(spreads: pd.DataFrame) -> Figure:
+    """How far repetitions lie apart: a dot for each dataset, technique and node, a bar for their root mean square.
+
+    spreads: index with the levels partition and node, a column of standard deviations of the divergence for each kind.
+    """
+    partitions = [name for name in SCENARIOS if name in spreads.index.unique("partition")]
+    fig, axes = plt.subplots(1, len(partitions), figsize=(FULL_WIDTH, 2.5), sharey=True, squeeze=False)
+    marks = list(zip(spreads.columns, (GREY, ORANGE, BLUE), ("d", "s", "o"), strict=False))
+    for ax, partition in zip(axes[0], partitions, strict=True):
+        own = spreads.xs(partition, level="partition")
+        for number, (kind, colour, marker) in enumerate(marks):
+            for node, values in own[kind].dropna().groupby("node"):
+                place = int(node) - 1 + (number - 1) * 0.27
+                sideways = place + np.linspace(-0.08, 0.08, len(values))
+                ax.plot(sideways, values, marker, color=colour, ms=3.5, alpha=0.7)
+                ax.plot([place - 0.11, place + 0.11], [np.sqrt((values**2).mean())] * 2, color=colour, linewidth=2)
+        nodes = sorted(own.index.unique("node"))
+        ax.set_xticks(range(len(nodes)), [f"node {node}" for node in nodes])
+        ax.set_title(SCENARIOS.get(partition, partition))
+    axes[0, 0].set(ylabel="standard deviation of\nthe divergence (bits)", ylim=(0, None))  # of all panels
+    handles = [plt.Line2D([], [], linestyle="", marker=m, color=colour, label=kind) for kind, colour, m in marks]
+    fig.legend(handles=handles, loc="outside upper center", ncols=len(handles))
+    return fig
+
+
 def distances_panel(rows: pd.DataFrame, panels: Mapping[str, Mapping[str, str]]) -> Figure:
     """Figure A2: histograms of the distance to the nearest real row, of real and of synthetic rows.
 

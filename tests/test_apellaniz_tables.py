@@ -8,9 +8,9 @@ import pytest
 from printed_claims import where
 from scipy import stats
 
-from fedsynth_lib import apellaniz_study, apellaniz_tables
+from fedsynth_lib import apellaniz_study, apellaniz_tables, plots_apellaniz
 from fedsynth_lib.apellaniz_nodes import nodes
-from fedsynth_lib.apellaniz_tables import JS, METHODS, METRICS, REAL, in_print, reciprocal_ranks, same_people
+from fedsynth_lib.apellaniz_tables import JS, METHODS, METRICS, REAL, SYNTHETIC, in_print, reciprocal_ranks, same_people
 from fedsynth_lib.interface import BadInput
 from fedsynth_lib.published import aggregate, compare, load_values
 from fedsynth_lib.rows import to_frame
@@ -244,3 +244,29 @@ def test_divergences_of_the_same_people_are_set_side_by_side():
     ours = same_people(aggregate(in_print(as_rows(printed())), per_node=True))
     pd.testing.assert_frame_equal(ours, table, check_exact=False, atol=1e-6)
     assert set(printed()["metric"]) == set(METRICS)
+
+
+# --------------------------------------------------------------------------- sets of rows together
+
+
+def test_sets_of_rows_stand_beside_each_other_by_node_and_measurements_are_averaged():
+    values = printed()
+    values = values[(values["exhibit"] == "tab2") & (values["node"] != "3")]
+    rows, other = as_rows(values), as_rows(values, shift=0.25, repeats=(1,))
+    wide = apellaniz_tables.beside({"as drawn": rows, "whole": other}, "rows", [JS, SYNTHETIC])
+    assert list(wide.index) == list(product(sorted(METHODS), ["as drawn", "whole"]))
+    assert list(wide.columns) == list(product([JS, SYNTHETIC], ["1", "2"]))
+    for row in values[values["metric"].isin([JS, SYNTHETIC])].itertuples():
+        assert wide.loc[(row.method, "as drawn"), (row.metric, row.node)] == pytest.approx(row.mean)
+        assert wide.loc[(row.method, "whole"), (row.metric, row.node)] == pytest.approx(row.mean + 0.25)
+
+
+def test_no_dot_of_the_spreads_lies_outside_its_panel():
+    index = pd.MultiIndex.from_product([["bmi_skew", "iid"], ["1", "2"]], names=["partition", "node"])
+    spreads = pd.DataFrame({"printed": [0.1, 0.2, 0.3, np.nan], "trainings": [0.1, 0.1, 0.9, 0.2]}, index=index)
+    fig = plots_apellaniz.spreads_panel(spreads)
+    assert [ax.get_title() for ax in fig.axes] == ["i.i.d.", "BMI skew, as run"]
+    for ax, count in zip(fig.axes, (3, 4), strict=True):
+        dots = [line for line in ax.lines if line.get_marker() != "None"]
+        low, high = ax.get_ylim()
+        assert len(dots) == count and all(low <= y <= high for dot in dots for y in dot.get_ydata())
