@@ -193,7 +193,7 @@ def save_table(
     `decimals` decimals. An index becomes the leading columns, unless it is row numbers: whole numbers without a name.
     """
     folder = _folder(exhibit, profile, data)
-    plain_index = pd.api.types.is_integer_dtype(frame.index.dtype) and frame.index.name is None
+    plain_index = pd.api.types.is_integer_dtype(frame.index.dtype) and frame.index.name in (None, "")
     flat = frame if plain_index else frame.reset_index()
     index_columns = flat.shape[1] - frame.shape[1]
     header = [[str(part) for part in (name if isinstance(name, tuple) else (name,))] for name in flat.columns]

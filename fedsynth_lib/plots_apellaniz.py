@@ -39,14 +39,14 @@ def nodes_panel(cells: pd.DataFrame, *, columns: Sequence[str], by: str = "datas
     """Tables 2 to 5, A1 and A2 as dots: a row of panels for each measure, a column for each of `columns` of `by`.
 
     cells: `by`, node, method, metric, ours, ours_std, published, published_std, as `published.compare` makes them.
-        Filled markers are ours, hollow ones to their right published, bars standard deviations; a grey line is the
-        accuracy of a forest trained on real rows.
+        Filled markers are ours, hollow ones to their right published, bars standard deviations; grey lines are
+        accuracies of forests trained on real rows.
     """
     metrics = [metric for metric in LABELS if (cells["metric"] == metric).any()]
     if not metrics:
         raise BadInput(f"there are no cells of {' or '.join(LABELS)}: run the grid of this notebook first.")
     size = (FULL_WIDTH, 1.9 * len(metrics) + 0.7)
-    fig, axes = plt.subplots(len(metrics), len(columns), figsize=size, sharex=True, sharey="row", squeeze=False)
+    fig, axes = plt.subplots(len(metrics), len(columns), figsize=size, sharex=True, squeeze=False)
     methods = [name for name in ("Isolated", "FedAvg", "SDS") if (cells["method"] == name).any()]
     for row, metric in zip(axes, metrics, strict=True):
         row[0].set_ylabel(LABELS[metric].replace(" (", "\n(").replace(" on", "\non"))
@@ -56,6 +56,11 @@ def nodes_panel(cells: pd.DataFrame, *, columns: Sequence[str], by: str = "datas
                 _dots(ax, own[own["method"] == method], method, (number - (len(methods) - 1) / 2) * 0.27)
             if metric.startswith("acc"):
                 _reference(ax, cells[(cells["metric"] == "acc_real_real") & (cells[by] == column)])
+        if not metric.startswith("acc") or by != "dataset":  # accuracies of two targets have levels of their own
+            low, high = zip(*(ax.get_ylim() for ax in row), strict=True)
+            for ax in row:
+                ax.set_ylim(min(low), max(high))
+                ax.tick_params(labelleft=ax is row[0])
     nodes = sorted(cells["node"].unique())
     for ax, column in zip(axes[0], columns, strict=True):
         ax.set_title(str(column).removeprefix("train rows per node ").replace("/", " / "))
@@ -74,7 +79,9 @@ def nodes_panel(cells: pd.DataFrame, *, columns: Sequence[str], by: str = "datas
         for m in methods
         for who, fill in (("ours", look(m).colour), ("published", "none"))
     ]
-    fig.legend(handles=handles, loc="outside upper center", ncols=3)
+    for line, who in (("-", "ours"), (":", "published")):
+        handles.append(plt.Line2D([], [], color=GREY, linestyle=line, label=f"real rows, {who}"))
+    fig.legend(handles=handles, loc="outside upper center", ncols=4)
     return fig
 
 
