@@ -121,7 +121,7 @@ def spreads_panel(spreads: pd.DataFrame) -> Figure:
                 ax.plot([place - 0.11, place + 0.11], [np.sqrt((values**2).mean())] * 2, color=colour, linewidth=2)
         nodes = sorted(own.index.unique("node"))
         ax.set_xticks(range(len(nodes)), [f"node {node}" for node in nodes])
-        ax.set_title(SCENARIOS.get(partition, partition))
+        ax.set_title(SCENARIOS[partition])
     axes[0, 0].set(ylabel="standard deviation of\nthe divergence (bits)", ylim=(0, None))  # of all panels
     handles = [plt.Line2D([], [], linestyle="", marker=m, color=colour, label=kind) for kind, colour, m in marks]
     fig.legend(handles=handles, loc="outside upper center", ncols=len(handles))
