@@ -78,7 +78,7 @@ def plain_epochs(network, rows, stopping):
 def test_an_epoch_of_the_discriminator_against_torchs_layers(capsys):
     rng = np.random.default_rng(0)
     rows, stopping = (torch.from_numpy(rng.normal(size=(number, 22)).astype(np.float32)) for number in (15_000, 2000))
-    own = Discriminator(rows, stream(0), torch.bfloat16 if divergence._has_bfloat16() else torch.float32)
+    own = Discriminator(rows, stream(0))
     plain = plain_network(22)
     work = (lambda: own.train(stopping, Sizes(epochs=EPOCHS)), lambda: plain_epochs(plain, rows, stopping))
     times = np.array([[seconds(each) for each in work] for _ in range(6)])[1:]  # turn about, the first not counted

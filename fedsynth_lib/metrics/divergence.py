@@ -7,7 +7,8 @@ lower bound that it comes close to with many rows; with few rows it may be negat
 All time goes into full-batch epochs of the network, and there into its first hidden layer, which is as wide as the two
 others are narrow. Three things make an epoch several times as fast as its plain form: batch normalisation of the first
 layer is folded into its weights (the statistics of W x follow from those of x, which never change), dropout comes from
-packed random bits, and the large products run in bfloat16 where the processor has it.
+packed random bits, and each layer keeps the slopes of activation and dropout as one array, so that either direction is
+one product. More than half of what is left are products of matrices at the processor's own speed.
 """
 
 from dataclasses import dataclass
@@ -47,14 +48,11 @@ class Estimate(NamedTuple):
     epochs: int
 
 
-def jensen_shannon(
-    real: np.ndarray, synthetic: np.ndarray, *, seed: int, sizes: Sizes | None = None, exact: bool = False
-) -> Estimate:
+def jensen_shannon(real: np.ndarray, synthetic: np.ndarray, *, seed: int, sizes: Sizes | None = None) -> Estimate:
     """The estimated divergence of two samples.
 
     real, synthetic: (rows, features), at least `sizes.rows` of each; the first rows train the network, the next ones
         estimate, the last ones decide when to stop, as the work takes them.
-    exact: no bfloat16. The two agree to well within the spread over seeds (tested).
     Raises BadInput for too few rows, different columns, or values that are not finite.
     """
     sizes = sizes or Sizes()
@@ -73,7 +71,7 @@ def jensen_shannon(
         torch.from_numpy(np.concatenate([real[part], synthetic[part]]).astype(np.float32)) for part in parts
     )
     rng = stream(seed, "divergence")
-    network = Discriminator(training, rng, torch.float32 if exact or not _has_bfloat16() else torch.bfloat16)
+    network = Discriminator(training, rng)
     epochs = network.train(stopping, sizes)
     logits = network.logits(test)
     sides = (F.sigmoid(logits[: sizes.evaluation]), F.sigmoid(-logits[sizes.evaluation :]))
@@ -87,11 +85,11 @@ class Discriminator:
     Gradients are written by hand into memory that every epoch uses anew (tested against automatic ones).
     """
 
-    def __init__(self, rows: Tensor, rng: np.random.Generator, dtype: torch.dtype = torch.float32):
+    def __init__(self, rows: Tensor, rng: np.random.Generator):
         self.rng, self.mean = rng, rows.mean(dim=0)
         centred = rows - self.mean
         self.covariance = centred.T @ centred / len(rows)
-        self.wide = Wide(centred, dtype)
+        self.wide = Wide(centred)
         self.narrow = [Narrow(len(rows), width) for width in WIDTHS[1:]]
         self.labels = torch.repeat_interleave(torch.tensor([1.0, 0.0]), len(rows) // 2)
         inputs = [rows.shape[1], *WIDTHS]
@@ -138,28 +136,25 @@ class Discriminator:
         spread = (variance + EPSILON).rsqrt()
         factor = self.scales[0] * spread
         values = self.wide.forward(weights[0] * factor[:, None], self.shifts[0], self._kept(WIDTHS[0]))
-        values = self.wide.onward(values, weights[1], out=self.narrow[0].values)
         for layer, narrow in enumerate(self.narrow, start=1):
-            if layer > 1:
-                torch.mm(values, weights[layer].T, out=narrow.values)
+            torch.mm(values, weights[layer].T, out=narrow.values)
             values, *moments = narrow.forward(self.scales[layer], self.shifts[layer], self._kept(WIDTHS[layer]))
             self._remember(layer, *moments)
         logits = torch.addmm(self.offset, values, weights[3].T)[:, 0]
         slopes = ((torch.sigmoid(logits) - self.labels) / number)[:, None]
         of_weights, of_scales, of_shifts = [slopes.T @ values], [], []
-        of_offset, following = slopes.sum(dim=0), weights[3]
+        of_offset = slopes.sum(dim=0)
         for layer, narrow in reversed(list(enumerate(self.narrow, start=1))):
-            slopes, of_scale, of_shift = narrow.backward(slopes, following, self.scales[layer])
+            slopes, of_scale, of_shift = narrow.backward(slopes, weights[layer + 1], self.scales[layer])
             of_scales.insert(0, of_scale)
             of_shifts.insert(0, of_shift)
-            following = weights[layer]
-            if layer > 1:
-                of_weights.insert(0, slopes.T @ self.narrow[layer - 2].output)
-        of_second, of_folded, of_shift = self.wide.backward(slopes, following)
+            before = self.narrow[layer - 2] if layer > 1 else self.wide
+            of_weights.insert(0, slopes.T @ before.output)
+        of_folded, of_shift = self.wide.backward(slopes, weights[1])
         of_factor = (of_folded * weights[0]).sum(dim=1)  # weights enter as they are and through their variance
         of_first = of_folded * factor[:, None] - (of_factor * self.scales[0] * spread**3)[:, None] * pulled
         return [
-            *(of_first, of_second, *of_weights),
+            *(of_first, *of_weights),
             *(of_factor * spread, *of_scales),
             *(of_shift, *of_shifts),
             of_offset,
@@ -194,93 +189,54 @@ class Discriminator:
 
 
 class Wide:
-    """The first hidden layer: its constants, and its memory.
+    """The first hidden layer: its constants, and its memory. rows: centred."""
 
-    In bfloat16 a number is kept as the sum of two, so that close values stay apart: of the four products of rows and
-    weights in two parts each, the three that count are one product of matrices side by side.
-    """
-
-    def __init__(self, rows: Tensor, dtype: torch.dtype):
-        number, self.features = rows.shape
-        self.padding = -(self.features + 1) % 8  # columns of zeros: products are faster in eights
-        rows = F.pad(torch.cat([rows, torch.ones(number, 1)], dim=1), (0, self.padding))
-        self.typed, self.exact = rows.to(dtype), dtype == torch.float32
-        self.rows = rows if self.exact else torch.cat([self.typed, _rest(rows), self.typed], dim=1)
-        self.values, self.slopes = (torch.empty(number, WIDTHS[0], dtype=dtype) for _ in range(2))
-        self.output = torch.empty(number, WIDTHS[1], dtype=dtype)
-        self.kept = torch.empty(number, WIDTHS[0], dtype=torch.int32 if self.exact else torch.int16)
+    def __init__(self, rows: Tensor):
+        self.rows = torch.cat([rows, torch.ones(len(rows), 1)], dim=1)
+        self.output, self.passed, self.slopes = (torch.empty(len(rows), WIDTHS[0]) for _ in range(3))
 
     def forward(self, weights: Tensor, shift: Tensor, kept: Tensor) -> Tensor:
-        """Half the layer's output after dropout. weights: with the normalisation folded in."""
-        torch.neg(self.kept.copy_(kept), out=self.kept)  # all bits of a value that is kept, none else
-        folded = F.pad(torch.cat([weights, shift[:, None]], dim=1), (0, self.padding))
-        if not self.exact:
-            coarse = folded.to(self.typed.dtype)
-            folded = torch.cat([coarse, coarse, _rest(folded)], dim=1)
-        torch.mm(self.rows, folded.T, out=self.values)
-        return _drop(F.leaky_relu_(self.values, SLOPE), self.kept)
+        """The layer's output. weights: with the normalisation folded in."""
+        torch.mm(self.rows, 2 * torch.cat([weights, shift[:, None]], dim=1).T, out=self.output)
+        return _activate(self.output, self.passed, kept)
 
-    def onward(self, values: Tensor, following: Tensor, out: Tensor) -> Tensor:
-        """The product with the next layer's weights, in float32."""
-        product = torch.mm(values, (2 * following).to(values.dtype).T, out=self.output)
-        return out.copy_(product)
-
-    def backward(self, slopes: Tensor, following: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Gradients of the following weights, of the folded ones, and of the shift."""
-        slopes = self.output.copy_(slopes)
-        of_following = 2 * (slopes.T @ self.values).float()
-        inner = torch.mm(slopes, (2 * following).to(slopes.dtype), out=self.slopes)
-        inner = _drop(_leaky_slopes(inner, self.values), self.kept)
-        of_folded = (inner.T @ self.typed).float()
-        return of_following, of_folded[:, : self.features], of_folded[:, self.features]
+    def backward(self, slopes: Tensor, following: Tensor) -> tuple[Tensor, Tensor]:
+        """Gradients of the folded weights, and of the shift."""
+        own = torch.mm(slopes, 2 * following, out=self.slopes).mul_(self.passed)
+        of_folded = (self.rows.T @ own).T
+        return of_folded[:, :-1], of_folded[:, -1]
 
 
 class Narrow:
     """Normalisation, leaky ReLU and dropout of a later layer, in place. values: what the layer's weights gave."""
 
     def __init__(self, number: int, width: int):
-        self.values, self.output, self.slopes, self.product = (torch.empty(number, width) for _ in range(4))
-        self.kept = torch.empty(number, width, dtype=torch.int32)
+        self.values, self.output, self.passed, self.slopes, self.product = (
+            torch.empty(number, width) for _ in range(5)
+        )
 
     def forward(self, scale: Tensor, shift: Tensor, kept: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """The layer's output, and mean and variance of the values, which are normalised."""
-        torch.neg(self.kept.copy_(kept), out=self.kept)
+        """The layer's output, and mean and variance of the values, which are centred."""
         mean = self.values.mean(dim=0)
         self.values.sub_(mean)
         variance = torch.mul(self.values, self.values, out=self.product).mean(dim=0)
         self.spread = (variance + EPSILON).rsqrt()
-        self.values.mul_(self.spread)
-        torch.addcmul(shift * 2, self.values, scale * 2, out=self.output)
-        return _drop(F.leaky_relu_(self.output, SLOPE), self.kept), mean, variance
+        torch.addcmul(shift * 2, self.values, scale * self.spread * 2, out=self.output)
+        return _activate(self.output, self.passed, kept), mean, variance
 
     def backward(self, slopes: Tensor, following: Tensor, scale: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Slopes of what the weights gave, and gradients of scale and shift."""
-        own = torch.mm(slopes, 2 * following, out=self.slopes)
-        own = _drop(_leaky_slopes(own, self.output), self.kept)
-        of_scale = torch.mul(own, self.values, out=self.product).sum(dim=0)
-        of_shift = own.sum(dim=0)
-        number = len(own)
-        own.sub_(torch.mul(self.values, of_scale / number, out=self.product)).sub_(of_shift / number)
+        own = torch.mm(slopes, 2 * following, out=self.slopes).mul_(self.passed)
+        of_scale = torch.mul(own, self.values, out=self.product).sum(dim=0) * self.spread
+        of_shift, number = own.sum(dim=0), len(own)
+        own.addcmul_(self.values, of_scale * self.spread, value=-1 / number).sub_(of_shift / number)
         return own.mul_(self.spread * scale), of_scale, of_shift
 
 
-def _leaky_slopes(slopes: Tensor, output: Tensor) -> Tensor:
-    """In place: slopes before a leaky ReLU from those after it."""
-    return torch.ops.aten.leaky_relu_backward.grad_input(slopes, output, SLOPE, True, grad_input=slopes)
+def _activate(doubled: Tensor, passed: Tensor, kept: Tensor) -> Tensor:
+    """In place: leaky ReLU and dropout of values that come doubled, since those kept count twice.
 
-
-def _drop(values: Tensor, kept: Tensor) -> Tensor:
-    """In place: 0 where no bit is kept."""
-    values.view(kept.dtype).bitwise_and_(kept)
-    return values
-
-
-def _rest(values: Tensor) -> Tensor:
-    """What bfloat16 leaves of float32 values, in bfloat16."""
-    return (values - values.bfloat16().float()).bfloat16()
-
-
-def _has_bfloat16() -> bool:
-    """Whether the processor multiplies bfloat16 by itself; elsewhere it would be slower than float32."""
-    check = getattr(torch.cpu, "_is_avx512_bf16_supported", None)
-    return bool(check and check())
+    passed: becomes what both together multiply a value by, hence its slope as well.
+    """
+    torch.ops.aten.leaky_relu_backward.grad_input(passed.copy_(kept), doubled, SLOPE, False, grad_input=passed)
+    return doubled.mul_(passed)
