@@ -6,16 +6,18 @@ lower bound that it comes close to with many rows; with few rows it may be negat
 
 All time goes into full-batch epochs of the network, and there into its first hidden layer, which is as wide as the two
 others are narrow. Three things make an epoch several times as fast as its plain form: batch normalisation of the first
-layer is folded into its weights (the statistics of W x follow from those of x, which never change), dropout comes from
-packed random bits, and each layer keeps the slopes of activation and dropout as one array, so that either direction is
-one product. More than half of what is left are products of matrices at the processor's own speed.
+layer takes its statistics from those of the rows (those of W x follow from those of x, which never change), dropout
+comes from packed random bits, and all that is done to one value is done while it is at hand (`_activate` and its
+companions, compiled by numba). Two thirds of what is left are products of matrices at the processor's own speed.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 import torch
+from numba import njit
 from torch import Tensor
 from torch.nn import functional as F
 
@@ -24,6 +26,7 @@ from fedsynth_lib.interface import BadInput, stream
 WIDTHS = (256, 64, 32)
 SLOPE, LEAST = 0.2, 1e-7  # of the leaky ReLU; probabilities below are raised to it
 EPSILON, MOMENTUM = 1e-5, 0.1  # of batch normalisation
+ONE, LEAK, NOTHING = np.array([1, SLOPE, 0], np.float32)
 
 
 @dataclass(frozen=True)
@@ -135,7 +138,7 @@ class Discriminator:
         self._remember(0, weights[0] @ self.mean, variance)
         spread = (variance + EPSILON).rsqrt()
         factor = self.scales[0] * spread
-        values = self.wide.forward(weights[0] * factor[:, None], self.shifts[0], self._kept(WIDTHS[0]))
+        values = self.wide.forward(weights[0], factor, self.shifts[0], self._kept(WIDTHS[0]))
         for layer, narrow in enumerate(self.narrow, start=1):
             torch.mm(values, weights[layer].T, out=narrow.values)
             values, *moments = narrow.forward(self.scales[layer], self.shifts[layer], self._kept(WIDTHS[layer]))
@@ -176,11 +179,9 @@ class Discriminator:
         self.means[layer].lerp_(mean, MOMENTUM)
         self.variances[layer].lerp_(variance * number / (number - 1), MOMENTUM)
 
-    def _kept(self, width: int) -> Tensor:
-        """Bytes (rows, width), each 0 or 1 by a fair coin: half the values stay, and count twice."""
-        count = len(self.labels) * width
-        bits = np.frombuffer(self.rng.bytes(count // 8 + 1), np.uint8)
-        return torch.from_numpy(np.unpackbits(bits, count=count)).view(-1, width)
+    def _kept(self, width: int) -> np.ndarray:
+        """Words (rows, width / 32) of fair coins, the lowest bit first: half the values stay, and count twice."""
+        return np.frombuffer(self.rng.bytes(len(self.labels) * width // 8), np.uint32).reshape(-1, width // 32)
 
     def _uniform(self, outputs: int, inputs: int) -> Tensor:
         """Starting weights as torch draws those of a linear layer."""
@@ -193,16 +194,16 @@ class Wide:
 
     def __init__(self, rows: Tensor):
         self.rows = torch.cat([rows, torch.ones(len(rows), 1)], dim=1)
-        self.output, self.passed, self.slopes = (torch.empty(len(rows), WIDTHS[0]) for _ in range(3))
+        self.output, self.inner = (torch.empty(len(rows), WIDTHS[0]) for _ in range(2))
 
-    def forward(self, weights: Tensor, shift: Tensor, kept: Tensor) -> Tensor:
-        """The layer's output. weights: with the normalisation folded in."""
-        torch.mm(self.rows, 2 * torch.cat([weights, shift[:, None]], dim=1).T, out=self.output)
-        return _activate(self.output, self.passed, kept)
+    def forward(self, weights: Tensor, factor: Tensor, shift: Tensor, kept: np.ndarray) -> Tensor:
+        """The layer's output. factor: of the normalisation."""
+        values = torch.mm(self.rows[:, :-1], weights.T, out=self.inner)
+        return _run(_activate, values, 2 * factor, 2 * shift, kept, self.output)
 
     def backward(self, slopes: Tensor, following: Tensor) -> tuple[Tensor, Tensor]:
-        """Gradients of the folded weights, and of the shift."""
-        own = torch.mm(slopes, 2 * following, out=self.slopes).mul_(self.passed)
+        """Gradients of the weights times their factor, and of the shift."""
+        own = _run(_return, self.output, torch.mm(slopes, 2 * following, out=self.inner))
         of_folded = (self.rows.T @ own).T
         return of_folded[:, :-1], of_folded[:, -1]
 
@@ -211,32 +212,85 @@ class Narrow:
     """Normalisation, leaky ReLU and dropout of a later layer, in place. values: what the layer's weights gave."""
 
     def __init__(self, number: int, width: int):
-        self.values, self.output, self.passed, self.slopes, self.product = (
-            torch.empty(number, width) for _ in range(5)
-        )
+        self.values, self.output, self.slopes = (torch.empty(number, width) for _ in range(3))
+        self.sums = torch.empty(2, width, dtype=torch.float64)
 
-    def forward(self, scale: Tensor, shift: Tensor, kept: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    def forward(self, scale: Tensor, shift: Tensor, kept: np.ndarray) -> tuple[Tensor, Tensor, Tensor]:
         """The layer's output, and mean and variance of the values, which are centred."""
-        mean = self.values.mean(dim=0)
-        self.values.sub_(mean)
-        variance = torch.mul(self.values, self.values, out=self.product).mean(dim=0)
+        _run(_centre, self.sums, self.values)
+        mean, variance = self.sums.float()
         self.spread = (variance + EPSILON).rsqrt()
-        torch.addcmul(shift * 2, self.values, scale * self.spread * 2, out=self.output)
-        return _activate(self.output, self.passed, kept), mean, variance
+        output = _run(_activate, self.values, 2 * scale * self.spread, 2 * shift, kept, self.output)
+        return output, mean, variance
 
     def backward(self, slopes: Tensor, following: Tensor, scale: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Slopes of what the weights gave, and gradients of scale and shift."""
-        own = torch.mm(slopes, 2 * following, out=self.slopes).mul_(self.passed)
-        of_scale = torch.mul(own, self.values, out=self.product).sum(dim=0) * self.spread
-        of_shift, number = own.sum(dim=0), len(own)
-        own.addcmul_(self.values, of_scale * self.spread, value=-1 / number).sub_(of_shift / number)
-        return own.mul_(self.spread * scale), of_scale, of_shift
+        own = torch.mm(slopes, 2 * following, out=self.slopes)
+        _run(_return_and_sum, self.output, self.values, self.sums, own)
+        of_shift, of_scale = self.sums.float()
+        of_scale *= self.spread
+        along, across = of_scale * self.spread / len(own), of_shift / len(own)
+        return _run(_spread_out, self.values, along, across, self.spread * scale, own), of_scale, of_shift
 
 
-def _activate(doubled: Tensor, passed: Tensor, kept: Tensor) -> Tensor:
-    """In place: leaky ReLU and dropout of values that come doubled, since those kept count twice.
+def _run(kernel: Callable, *arrays: Tensor | np.ndarray) -> Tensor:
+    """The last array, which the kernel has filled; numba knows numpy's arrays, which share the tensors' memory."""
+    kernel(*(array.numpy() if isinstance(array, Tensor) else array for array in arrays))
+    return arrays[-1]
 
-    passed: becomes what both together multiply a value by, hence its slope as well.
-    """
-    torch.ops.aten.leaky_relu_backward.grad_input(passed.copy_(kept), doubled, SLOPE, False, grad_input=passed)
-    return doubled.mul_(passed)
+
+compiled = njit(fastmath={"reassoc", "contract", "nsz"})  # sums of a column may be taken in any order
+
+
+@compiled
+def _activate(values, scale, shift, kept, output):
+    """Leaky ReLU and dropout; scale and shift come doubled, since what stays counts twice."""
+    for i in range(len(values)):
+        for word in range(kept.shape[1]):
+            for bit in range(32):
+                j = 32 * word + bit
+                value = values[i, j] * scale[j] + shift[j]
+                value = value if value > 0 else value * LEAK
+                output[i, j] = value if (kept[i, word] >> bit) & 1 else NOTHING
+
+
+@compiled
+def _return(output, slopes):
+    """Slopes before leaky ReLU and dropout, from those after them; an output of zero was dropped."""
+    for i in range(len(slopes)):
+        for j in range(slopes.shape[1]):
+            slopes[i, j] *= ONE if output[i, j] > 0 else LEAK if output[i, j] < 0 else NOTHING
+
+
+@compiled
+def _return_and_sum(output, values, sums, slopes):
+    """The same, with the sum of each column, and that of its products with the values."""
+    sums[:] = 0
+    for i in range(len(slopes)):
+        for j in range(slopes.shape[1]):
+            slopes[i, j] *= ONE if output[i, j] > 0 else LEAK if output[i, j] < 0 else NOTHING
+            sums[0, j] += slopes[i, j]
+            sums[1, j] += slopes[i, j] * values[i, j]
+
+
+@compiled
+def _centre(moments, values):
+    """Mean and variance of each column; the mean is taken away."""
+    moments[:] = 0
+    for i in range(len(values)):
+        for j in range(values.shape[1]):
+            moments[0, j] += values[i, j]
+    moments[0] /= len(values)
+    for i in range(len(values)):
+        for j in range(values.shape[1]):
+            values[i, j] -= moments[0, j]
+            moments[1, j] += values[i, j] * values[i, j]
+    moments[1] /= len(values)
+
+
+@compiled
+def _spread_out(values, along, across, factor, slopes):
+    """Slopes before normalisation: its mean and deviation hang on all rows."""
+    for i in range(len(slopes)):
+        for j in range(slopes.shape[1]):
+            slopes[i, j] = (slopes[i, j] - values[i, j] * along[j] - across[j]) * factor[j]
