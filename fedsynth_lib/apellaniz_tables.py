@@ -14,11 +14,13 @@ from scipy import stats
 from fedsynth_lib.apellaniz_study import DATASETS, TECHNIQUES, WORK
 from fedsynth_lib.claims import of_work
 from fedsynth_lib.interface import BadInput
+from fedsynth_lib.published import aggregate
 from fedsynth_lib.rows import to_frame
 
 JS, SYNTHETIC, REAL = METRICS = ("js_divergence", "acc_synthetic_real", "acc_real_real")
 ISOLATED, FEDAVG, SDS = METHODS = tuple(TECHNIQUES.values())
 LEVEL, REPEATS = 0.01, 3
+CUT = "slopes to 1000"  # the variant of rows AS_RUN
 PLACE = ["dataset", "partition", "detail", "node"]
 DETAIL = r"^(?P<sizes>train rows per node [\d/]+)(?:; (?P<variant>.+))?; repeat (?P<repeat>\d+)$"
 SHARED = ["paper", "dataset", "data", "partition", "n_clients", "node", "detail", "metric", "seed", "profile"]
@@ -139,6 +141,14 @@ def same_people(values: pd.DataFrame) -> pd.DataFrame:
     table = wide["mean"].assign(difference=(wide["mean"] @ [-1, 1]).round(9))
     table["in_std"] = table["difference"] / np.hypot(*wide["std"].to_numpy().T)
     return table.rename_axis(columns=None).reset_index()
+
+
+def readings(printed: pd.DataFrame, ours: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
+    """Mean divergences by table, technique and node, printed and from each set of rows `in_print`, by their names."""
+    sets = {"printed": printed, **{name: aggregate(rows, per_node=True) for name, rows in ours.items()}}
+    place = ["partition", "dataset", "detail", "method", "node"]
+    means = {name: cells[cells["metric"] == JS].set_index(place)["mean"] for name, cells in sets.items()}
+    return pd.DataFrame(means).reindex(means["printed"].index).droplevel("detail").dropna()
 
 
 def beside(rows: Mapping[str, pd.DataFrame], what: str, metrics: Sequence[str] = (JS,)) -> pd.DataFrame:

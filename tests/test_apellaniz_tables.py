@@ -270,3 +270,21 @@ def test_no_dot_of_the_spreads_lies_outside_its_panel():
         dots = [line for line in ax.lines if line.get_marker() != "None"]
         low, high = ax.get_ylim()
         assert len(dots) == count and all(low <= y <= high for dot in dots for y in dot.get_ydata())
+
+
+def test_readings_stand_beside_the_printed_divergences():
+    values = printed()
+    values = values[values["exhibit"].isin(["tab2", "tab5"])]
+    rows, cut = as_rows(values), as_rows(values, variant=f"; {apellaniz_tables.CUT}", shift=0.25, repeats=(1,))
+    cut = cut[cut["dataset"] == "brfss_heart"]  # not all of it is there
+    ours = {"text": in_print(rows), "code": in_print(cut, variant=apellaniz_tables.CUT)}
+    table = apellaniz_tables.readings(values, ours)
+    assert len(table) == 9 and set(table.index.get_level_values("partition")) == {"bmi_skew"}
+    where_ = ("bmi_skew", "brfss_heart", "SDS", "1")
+    expected = values[(values["exhibit"] == "tab5") & (values["metric"] == JS)].set_index(["method", "node"])["mean"]
+    assert table.loc[where_].tolist() == pytest.approx(expected["SDS", "1"] + np.array([0, 0, 0.25]))
+
+
+def test_the_variant_of_rows_as_run_is_named_as_the_tables_look_for_it():
+    cell = apellaniz_study.cells(apellaniz_study.SIZES["smoke"], seeds=[0], variant=apellaniz_study.AS_RUN)[0]
+    assert apellaniz_study.labels(**cell)["detail"].endswith(f"; {apellaniz_tables.CUT}")
