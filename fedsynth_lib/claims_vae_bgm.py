@@ -14,6 +14,7 @@ import pandas as pd
 
 from fedsynth_lib.apellaniz_study import COMBINATIONS, DATASETS, NODE_ROWS, WORK
 from fedsynth_lib.apellaniz_tables import (
+    CUT,
     FEDAVG,
     ISOLATED,
     JS,
@@ -289,3 +290,4 @@ _FIGURES: dict[str, Callable[[pd.DataFrame], list[Condition]]] = {
 VAE_BGM: dict[str, Callable[..., Judgement]] = {
     claim: partial(judge, claim=claim) for claim in sorted([*_CHECKS, *_FIGURES])
 }
+AS_RUN = {claim: partial(check, variant=CUT) for claim, check in VAE_BGM.items()}  # of rows with cut slopes

@@ -8,7 +8,7 @@ from test_apellaniz_tables import as_rows, printed
 
 from fedsynth_lib import apellaniz_tables
 from fedsynth_lib.apellaniz_tables import METHODS, in_print
-from fedsynth_lib.claims_vae_bgm import VAE_BGM, judge
+from fedsynth_lib.claims_vae_bgm import AS_RUN, VAE_BGM, judge
 from fedsynth_lib.interface import BadInput
 from fedsynth_lib.published import aggregate, judge_claims, load_claims
 from fedsynth_lib.rows import to_frame
@@ -297,3 +297,11 @@ def test_missing_rows_of_the_figures_are_named(claim, wanted, text):
     assert outcome is None and text in evidence
     never_drawn = figure_rows([(0.9, {"metric": "real_share", "detail": "Education 4"})])
     assert "iid real 0.900, FedAvg 0.000, SDS 0.000" in judge(never_drawn, "c19")[1]
+
+
+def test_claims_are_judged_on_rows_with_cut_slopes_where_these_are_meant():
+    usual, cut = as_rows(printed()), as_rows(printed(), variant=f"; {apellaniz_tables.CUT}")
+    for claim in ("c03", "c20", "c22"):
+        expected = VAE_BGM[claim](usual)
+        assert AS_RUN[claim](cut) == AS_RUN[claim](pd.concat([usual, cut])) == expected
+        assert VAE_BGM[claim](cut) != expected
