@@ -52,7 +52,7 @@ SIZES: dict[str, dict[str, Any]] = {  # scale: of nodes; repeats: of measuring t
         "repeats": (3, 1, 1),
         "trainings": 2,
     },
-    "paper": {"fixed": {"changes": {}, "judged": {}}, "repeats": (3, 1, 3), "trainings": 3},
+    "paper": {"fixed": {"changes": {}, "judged": {}}, "repeats": (3, 1, 2), "trainings": 3},
 }
 
 
