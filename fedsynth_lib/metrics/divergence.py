@@ -255,11 +255,17 @@ def _activate(values, scale, shift, kept, output):
 
 
 @compiled
+def _slope(output):
+    """Of leaky ReLU and dropout, by what they gave; an output of zero was dropped."""
+    return ONE if output > 0 else LEAK if output < 0 else NOTHING
+
+
+@compiled
 def _return(output, slopes):
-    """Slopes before leaky ReLU and dropout, from those after them; an output of zero was dropped."""
+    """Slopes before leaky ReLU and dropout, from those after them."""
     for i in range(len(slopes)):
         for j in range(slopes.shape[1]):
-            slopes[i, j] *= ONE if output[i, j] > 0 else LEAK if output[i, j] < 0 else NOTHING
+            slopes[i, j] *= _slope(output[i, j])
 
 
 @compiled
@@ -268,7 +274,7 @@ def _return_and_sum(output, values, sums, slopes):
     sums[:] = 0
     for i in range(len(slopes)):
         for j in range(slopes.shape[1]):
-            slopes[i, j] *= ONE if output[i, j] > 0 else LEAK if output[i, j] < 0 else NOTHING
+            slopes[i, j] *= _slope(output[i, j])
             sums[0, j] += slopes[i, j]
             sums[1, j] += slopes[i, j] * values[i, j]
 
