@@ -156,12 +156,7 @@ class Discriminator:
         of_folded, of_shift = self.wide.backward(slopes, weights[1])
         of_factor = (of_folded * weights[0]).sum(dim=1)  # weights enter as they are and through their variance
         of_first = of_folded * factor[:, None] - (of_factor * self.scales[0] * spread**3)[:, None] * pulled
-        return [
-            *(of_first, *of_weights),
-            *(of_factor * spread, *of_scales),
-            *(of_shift, *of_shifts),
-            of_offset,
-        ]
+        return [of_first, *of_weights, of_factor * spread, *of_scales, of_shift, *of_shifts, of_offset]
 
     @torch.no_grad()
     def logits(self, rows: Tensor) -> Tensor:
