@@ -16,7 +16,9 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from fedsynth_lib.interface import BadInput
+from fedsynth_lib.interface import BadInput, Noise
+
+STATE = slice(3, 3 + 624)  # of torch's generator on the CPU in words of 8 bytes: the Mersenne Twister's own words
 
 
 class Tape:
@@ -129,6 +131,20 @@ class Tape:
         inputs, slopes = (torch.cat(each) if len(each) > 1 else each[0] for each in zip(*passes, strict=True))
         lined_up = (len(inputs) // max(num_records, 1), num_records)
         return tuple(part.reshape(*lined_up, part.shape[-1]).transpose(0, 1) for part in (inputs, slopes))
+
+
+def noise_generator(noise: Noise, device: torch.device | str = "cpu") -> torch.Generator:
+    """Torch's generator of a run's noise, begun from `noise.rng`.
+
+    On the CPU torch keeps 32 bits of a seed. Noise that a known seed repeats needs no more; secret noise of so few
+    could be found by trying them all, so there every word of the state is drawn. A GPU takes all 63 bits of the seed.
+    """
+    generator = torch.Generator(device).manual_seed(int(noise.rng.integers(2**63)))
+    if noise.secret and generator.device.type == "cpu":
+        state = generator.get_state()
+        state.view(torch.int64)[STATE] = torch.from_numpy(noise.rng.integers(2**32, size=624))
+        generator.set_state(state)
+    return generator
 
 
 def poisson_batches(num_records: int, rate: float, steps: int, *, rng: np.random.Generator) -> Iterator[np.ndarray]:

@@ -44,10 +44,11 @@ class Job:
     def noise(self, *path: int | str) -> Noise | None:
         if self.noise_multiplier is None:
             return None
-        rng = stream(self.seed, "noise", *path) if self.noise_seed == "run" else np.random.default_rng()
+        secret = self.noise_seed != "run"
+        rng = np.random.default_rng() if secret else stream(self.seed, "noise", *path)
         if isinstance(self.noise_multiplier, tuple):
-            return Noise(self.noise_multiplier[path[1]], rng) if path[0] == "client" else None
-        return Noise(self.noise_multiplier, rng)
+            return Noise(self.noise_multiplier[path[1]], rng, secret) if path[0] == "client" else None
+        return Noise(self.noise_multiplier, rng, secret)
 
     def schedule(self) -> list[tuple[int, float]]:
         """(draw, share of clients) of every round."""

@@ -83,10 +83,14 @@ class Charge:
 
 @dataclass(frozen=True)
 class Noise:
-    """The noise multiplier of a run, and the stream that privacy noise is drawn from."""
+    """The noise multiplier of a run, and the stream that privacy noise is drawn from.
+
+    secret: the stream began from the operating system's entropy, not from a seed.
+    """
 
     multiplier: float
     rng: np.random.Generator
+    secret: bool = False
 
 
 @dataclass(frozen=True)

@@ -7,8 +7,8 @@ import pytest
 import torch
 from torch import nn
 
-from fedsynth_lib.dp_sgd import Tape, poisson_batches
-from fedsynth_lib.interface import BadInput
+from fedsynth_lib.dp_sgd import STATE, Tape, noise_generator, poisson_batches
+from fedsynth_lib.interface import BadInput, Noise, stream
 
 RECORDS, WIDTH = 6, 5
 
@@ -132,6 +132,40 @@ def test_noise_drawn_ahead_is_the_same_noise(network, batch, monkeypatch):
         runs.append(torch.stack(found))
     assert torch.equal(*runs)
     assert (torch.corrcoef(runs[0]) - torch.eye(4)).abs().max() < 0.5
+
+
+class Seeds:
+    """In place of a stream of noise: a chosen seed first, then words of a stream of its own."""
+
+    def __init__(self, seed, words=0):
+        self.seed, self.words = seed, stream(words, "words")
+
+    def integers(self, high, size=None):
+        return self.seed if size is None else self.words.integers(high, size=size)
+
+
+def test_torch_keeps_the_words_of_its_state_where_they_are_written():
+    for seed in (0, 7, 2**31):
+        state = torch.Generator().manual_seed(seed).get_state().view(torch.int64)[STATE]
+        np.testing.assert_array_equal(state, np.random.RandomState(seed).get_state()[1])
+
+
+def test_secret_noise_does_not_hang_on_the_32_bits_that_torch_keeps_of_a_seed():
+    def drawn(rng, secret):
+        return torch.randn(50_000, generator=noise_generator(Noise(1.0, rng, secret)))
+
+    seeds = (5, 5 + 7 * 2**32)
+    assert torch.equal(*(drawn(Seeds(seed), False) for seed in seeds))  # why a seed is not enough
+    one, other = (drawn(Seeds(seed, words), True) for words, seed in enumerate(seeds))
+    assert abs(torch.corrcoef(torch.stack([one, other]))[0, 1]) < 5 / 50_000**0.5
+    for draws in (one, other):
+        assert abs(draws.mean()) < 5 / 50_000**0.5 and abs(draws.std() - 1) < 5 / 100_000**0.5
+    words = Seeds(5, 3).integers(2**32, 624).astype(np.uint32)
+    twister = np.random.RandomState()
+    twister.set_state(("MT19937", words, 624))
+    generator = noise_generator(Noise(1.0, Seeds(5, 3), True))
+    low = torch.empty(2000, dtype=torch.int64).random_(0, 2**31, generator=generator)  # of every second word
+    np.testing.assert_array_equal(low, twister.randint(0, 2**32, 4000, dtype=np.uint32)[1::2] & (2**31 - 1))
 
 
 def test_the_divisor_is_the_expected_number_of_records(network, batch):

@@ -14,7 +14,7 @@ from typing import Literal
 import numpy as np
 import torch
 
-from fedsynth_lib.dp_sgd import Tape, poisson_batches
+from fedsynth_lib.dp_sgd import Tape, noise_generator, poisson_batches
 from fedsynth_lib.encode import UnitRange
 from fedsynth_lib.interface import Arrays, BadInput, Charge, Client, Domain, Noise, Update
 from fedsynth_lib.methods import weights
@@ -206,8 +206,7 @@ def _train_privately(
     network: Vae, optimiser: torch.optim.Adam, rows: torch.Tensor, config: Config, noise: Noise, steps: int
 ) -> None:
     """`steps` steps of DP-SGD; what Adam, its weight decay and `keep_spread` do afterwards is post-processing."""
-    share = rate(len(rows), config)
-    coins = torch.Generator(rows.device).manual_seed(int(noise.rng.integers(2**63)))
+    share, coins = rate(len(rows), config), noise_generator(noise, rows.device)
     for batch in poisson_batches(len(rows), share, steps, rng=noise.rng):
         with Tape(network) as tape:
             losses = network.losses(rows[torch.from_numpy(batch).to(rows.device)], config.loss_factor)

@@ -17,7 +17,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from fedsynth_lib.dp_sgd import Tape, poisson_batches
+from fedsynth_lib.dp_sgd import Tape, noise_generator, poisson_batches
 from fedsynth_lib.encode import UnitRange
 from fedsynth_lib.interface import Arrays, BadInput, Charge, Client, Domain, Noise, Update
 from fedsynth_lib.methods import quantile_map, weights
@@ -160,7 +160,7 @@ def client_step(state: Arrays, client: Client, config: Config, noise: Noise | No
         optimiser = torch.optim.Adam(part.parameters(), lr=config.learning_rate, fused=True)
         weights.load_moments(optimiser, part, "network", client.memory)
         anchor = [p.detach().clone() for p in part.parameters()] if config.strategy == "fedprox" else []
-        coins = torch.Generator(device).manual_seed(int((noise.rng if noise else rng).integers(2**63)))
+        coins = noise_generator(noise or Noise(0.0, rng), device)  # rng moves on either way
         fixed = network.vectors(scores, codes) if config.embeddings == "frozen" else None
         with Tape(part, ahead=True) if noise else nullcontext() as tape:
             for batch in _batches(own, config, noise, rng):

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from fedsynth_lib.dp_sgd import Tape, poisson_batches
+from fedsynth_lib.dp_sgd import Tape, noise_generator, poisson_batches
 from fedsynth_lib.interface import Arrays, Noise
 from fedsynth_lib.methods import gan, gan_plan, weights
 from fedsynth_lib.methods.gan import Layout
@@ -146,7 +146,7 @@ def train(
     batch, expected = config.batch, gan_plan.rate(len(local.codes), config) * len(local.codes)
     turns = -(-steps // config.critic_steps)
     asked = conditions.draw(turns, batch)
-    coins = torch.Generator(pair.device).manual_seed(int(noise.rng.integers(2**63)) if noise else 0)
+    coins = noise_generator(noise, pair.device) if noise else torch.Generator(pair.device).manual_seed(0)
     private = {"noise": noise, "coins": coins, "expected": expected if config.sampling == "poisson" else batch}
     if config.sampling == "poisson":
         feed = poisson_pairs(pair, local, conditions, expected, steps, noise)

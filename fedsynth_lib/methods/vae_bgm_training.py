@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from sklearn.model_selection import train_test_split
 
-from fedsynth_lib.dp_sgd import Tape, poisson_batches
+from fedsynth_lib.dp_sgd import Tape, noise_generator, poisson_batches
 from fedsynth_lib.interface import Arrays, Noise
 from fedsynth_lib.methods import weights
 from fedsynth_lib.methods.latent_mixture import Mixture, fit
@@ -107,7 +107,7 @@ def _train_privately(
     """DP-SGD on the node's own rows (the first ones) and those it received, which are no secret of its own."""
     network.train()
     optimiser = torch.optim.Adam(network.parameters(), lr=config.learning_rate, betas=BETAS, fused=True)
-    share, coins = rate(own, config), torch.Generator().manual_seed(int(noise.rng.integers(2**63)))
+    share, coins = rate(own, config), noise_generator(noise)
     for batch in poisson_batches(len(rows), share, steps(own, config), rng=noise.rng):
         with Tape(network) as tape:
             losses = network.losses(rows[torch.from_numpy(batch)], kept=_kept(len(batch), config, rng))
