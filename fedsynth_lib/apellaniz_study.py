@@ -61,7 +61,8 @@ def configured(technique: str, table: Table, sizes: Sequence[int], judged: Sizes
     if technique not in TECHNIQUES:
         raise BadInput(f"technique {technique!r} is unknown: choose one of {', '.join(TECHNIQUES)}.")
     published = {
-        **{"technique": technique, "moments": moments_of(table), "most_rows": max(sizes), "common_start": False},
+        **{"technique": technique, "most_rows": max(sizes), "common_start": False},
+        "moments": None if "clip" in changes else moments_of(table),  # of the real rows, which noise would not cover
         **{"networks": 1 if technique == "fedavg" else 3, "shared_rows": judged.rows},
     }
     return vae_bgm.Config(**(published | changes))
@@ -91,9 +92,10 @@ def trained(
         raise BadInput(f"{dataset}: the table is not the one that the grid was made for; build the grid anew.")
     config = configured(technique, table, node_rows, sizes, **{**(changes or {}), **(variant or {})})
     parts = [np.sort(node.training) for node in nodes(table, partition, node_rows, sizes.rows, disjoint=disjoint)]
+    method = dp_vae_bgm if config.private else vae_bgm
     key = {
-        "method": vae_bgm.__name__,
-        "version": vae_bgm.VERSION,
+        "method": method.__name__,
+        "version": method.VERSION,
         "config": asdict(config),
         "table": table.digest,
         "partition": [partition, node_rows, sizes.rows, disjoint],
@@ -103,7 +105,7 @@ def trained(
 
     def make() -> tuple[pd.DataFrame, dict]:
         privacy = Privacy(epsilon, 1e-5 if epsilon else 0.0)
-        run = settings.federated(vae_bgm, table, parts, config=config, privacy=privacy, seed=seed, num_rows=1)
+        run = settings.federated(method, table, parts, config=config, privacy=privacy, seed=seed, num_rows=1)
         frames = []
         for node in range(len(parts)):
             rows = vae_bgm.drawn(run.state, node, sizes.rows, config, stream(seed, "node", node))
@@ -258,7 +260,7 @@ def labels(dataset: str, partition: str, technique: str, node_rows: Sequence[int
     """What rows of a federation share; `detail` names the nodes' sizes and what is not as published."""
     variant = dict(cell.get("variant") or {})
     names = {"networks": "{} networks", "senders": "senders {}", "common_start": "common start"}
-    names["steepest"] = "slopes to {:g}"
+    names |= {"training_rounds": "{} rounds", "most_rows": "up to {} rows", "steepest": "slopes to {:g}"}
     said = ["private"] if "clip" in variant else [t.format(variant[n]) for n, t in names.items() if variant.get(n)]
     sizes = "train rows per node " + "/".join(map(str, node_rows))
     detail = "; ".join([sizes, *said, *(["disjoint"] if cell.get("disjoint") else [])])
@@ -270,8 +272,9 @@ def labels(dataset: str, partition: str, technique: str, node_rows: Sequence[int
     }
 
 
-def version() -> str:
-    return f"vaebgm {vae_bgm.VERSION}, metrics {METRICS_VERSION}"
+def version(*, private: bool = False) -> str:
+    method = f"dpvaebgm {dp_vae_bgm.VERSION}" if private else f"vaebgm {vae_bgm.VERSION}"
+    return f"{method}, metrics {METRICS_VERSION}"
 
 
 @lru_cache(maxsize=4)

@@ -93,7 +93,7 @@ def federated(
 
 PUBLIC = (
     "the schema: column names, declared ranges and categories",
-    "the number of rows of each client",
+    "the number of rows of each client: a record that is removed leaves its place, which counts nothing",
     "the hyper-parameters",
 )
 

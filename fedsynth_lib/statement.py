@@ -52,10 +52,12 @@ def statement(
         "budget_relation": privacy.relation,
         "accountant": "Renyi DP (Canonne-Kamath-Steinke conversion) and pure composition, the smaller",
         "cross_check_epsilon": exact_gaussian_epsilon(charges, privacy.delta),
-        "seed_policy": "noise derived from the run's seed: repeatable, and no guarantee towards whoever knows the seed"
+        "seed_policy": "noise derived from the run's seed: repeatable, and no guarantee towards whoever knows the seed "
+        "or sees another run with it"
         if privacy.noise_seed == "run"
         else "noise from the operating system's entropy: not repeatable, fit for release",
-        "not_covered": "choice of hyper-parameters; floating-point attacks on Gaussian noise (Laplace is integer)",
+        "not_covered": "choice of hyper-parameters; floating-point attacks on Gaussian noise (Laplace is integer); "
+        "whoever can predict pseudo-random numbers (PCG64, Mersenne Twister) from some of them",
     }
 
 
@@ -138,8 +140,9 @@ def statement_text(statement: dict, title: str) -> str:
         secret = "The noise is secret: it came from the operating system, and nobody can draw it again."
     else:
         secret = (
-            "**The noise is not secret: it was derived from a seed. Whoever knows or guesses the seed is bound by no "
-            "guarantee, so this is a rehearsal and must not be released.** Draw it anew with Privacy(noise_seed=None)."
+            "**The noise is not secret: it was derived from a seed. Whoever knows or guesses the seed, or sees two "
+            "runs with it, is bound by no guarantee, so this is a rehearsal and must not be released.** Draw it anew "
+            "with Privacy(noise_seed=None)."
         )
     facts = {
         "Method": statement["method"],

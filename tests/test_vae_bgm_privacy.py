@@ -12,8 +12,9 @@ from vae_bgm_toys import FAST, PRIVATE, TECHNIQUES, a_network, parts_of, rows_of
 from fedsynth_lib import settings
 from fedsynth_lib.interface import BadInput, Noise, Privacy, stream
 from fedsynth_lib.methods import dp_vae_bgm, private_mixture, vae_bgm, vae_bgm_training, weights
-from fedsynth_lib.methods.vae_bgm_plan import GRADIENTS, MIXTURE, MOMENTS
+from fedsynth_lib.methods.vae_bgm_plan import GIVEN, GRADIENTS, MIXTURE, MOMENTS
 from fedsynth_lib.methods.vae_bgm_training import train_all
+from fedsynth_lib.privacy import epsilon_of
 
 
 @pytest.fixture
@@ -141,7 +142,16 @@ def test_all_that_leaves_a_node_unprotected_is_named(table, technique):
     assert technique == "isolated" or MOMENTS in found["unprotected"]
     public = replace(options["config"], moments=((0.5, 0.3), (0.4, 0.1)))
     found = settings.federated(vae_bgm, table, parts_of(table), **{**options, "config": public}).statement
-    assert set(found["unprotected"]) == SAID[technique] - {MOMENTS}
+    assert set(found["unprotected"]) == SAID[technique] - {MOMENTS} and GIVEN in found["public_inputs"]
+
+
+def test_moments_given_to_a_private_run_are_said_to_be_public(table):
+    config = replace(PRIVATE, technique="isolated", moments=((0.5, 0.3), (0.4, 0.1)))
+    options = {"privacy": Privacy(1.0, 1e-5), "seed": 1, "num_rows": 5}
+    found = settings.federated(dp_vae_bgm, table, parts_of(table), config=config, **options).statement
+    assert found["public_inputs"][-1] == GIVEN and found["epsilon"] <= 1.0
+    without = replace(config, moments=None)
+    assert GIVEN not in settings.federated(dp_vae_bgm, table, parts_of(table), config=without, **options).statement
 
 
 def test_an_isolated_nodes_own_moments_are_named_since_they_leave_with_its_generator(table):
@@ -159,6 +169,28 @@ def test_a_private_federation_spends_its_budget_and_leaves_nothing_unprotected(t
     rounds = {entry["what"]: entry["rounds"] for entry in found["entries"]}
     training = [0] if technique == "isolated" else [1, 2]
     assert rounds == {MOMENTS: [0], GRADIENTS: training, MIXTURE: training if technique == "sds" else training[-1:]}
+
+
+@pytest.mark.parametrize("technique", TECHNIQUES)
+def test_every_node_has_the_noise_that_its_own_rows_need(table, technique):
+    config, asked = replace(PRIVATE, technique=technique), Privacy(1.0, 1e-5)
+    run = settings.federated(dp_vae_bgm, table, parts_of(table), config=config, privacy=asked, seed=1, num_rows=10)
+    used = {e["clients"][0]: e["noise_multiplier"] for e in run.statement["entries"] if e["what"] == GRADIENTS}
+    domain = vae_bgm.encoder(table.schema, config).domain
+    for node, size in enumerate((120, 40, 80)):
+        assert used[node] == settings.noise_for(dp_vae_bgm, domain, [size], config, asked)
+        assert 0.999 < epsilon_of(dp_vae_bgm.plan(used[node], domain, size, config), 1e-5) <= 1.0
+    assert len(set(used.values())) == 3
+
+
+def test_a_run_with_fresh_noise_trains_with_secret_noise(table, monkeypatch):
+    seen = []
+    plain = vae_bgm_training.noise_generator
+    monkeypatch.setattr(vae_bgm_training, "noise_generator", lambda noise: seen.append(noise.secret) or plain(noise))
+    for noise_seed in ("run", None):
+        privacy = Privacy(1.0, 1e-5, noise_seed=noise_seed)
+        settings.central(dp_vae_bgm, table, config=replace(PRIVATE, training_rounds=1), privacy=privacy, num_rows=5)
+    assert seen == [False, True]
 
 
 def test_no_noise_is_no_privacy():

@@ -6,11 +6,21 @@ One network, since each that trains on a record's row is paid for; a mixture of 
 from dataclasses import dataclass
 
 from fedsynth_lib.methods import vae_bgm
-from fedsynth_lib.methods.vae_bgm import broadcast, client_step, encoder, plan, sample, server_step, start
+from fedsynth_lib.methods.vae_bgm import (
+    ADVERSARY,
+    OWN_NOISE,
+    broadcast,
+    client_step,
+    encoder,
+    plan,
+    sample,
+    server_step,
+    start,
+)
 
-__all__ = ["broadcast", "client_step", "encoder", "plan", "sample", "server_step", "start"]
+__all__ = ["ADVERSARY", "OWN_NOISE", "broadcast", "client_step", "encoder", "plan", "sample", "server_step", "start"]
 
-VERSION = vae_bgm.VERSION
+VERSION = 2  # each node has the noise that its own rows need
 
 
 @dataclass(frozen=True)

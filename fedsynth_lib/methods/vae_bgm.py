@@ -17,7 +17,7 @@ import torch
 from fedsynth_lib.encode import UnitRange
 from fedsynth_lib.interface import Arrays, BadInput, Charge, Client, Domain, Noise, Update
 from fedsynth_lib.methods import weights
-from fedsynth_lib.methods.vae_bgm_plan import MOMENTS, Config, Releases, releases_of
+from fedsynth_lib.methods.vae_bgm_plan import GIVEN, MOMENTS, Config, Releases, releases_of
 from fedsynth_lib.methods.vae_bgm_training import (
     LATENT,
     Latent,
@@ -34,6 +34,11 @@ from fedsynth_lib.privacy import gaussian
 from fedsynth_lib.schema import Schema
 
 VERSION = 1
+OWN_NOISE = True
+ADVERSARY = (
+    "whoever sees the synthetic rows, the generators, or anything that crosses the wire: the server and the other "
+    "nodes, who may all work together"
+)
 ROWS = "synthetic rows of networks trained without noise"
 PARAMETERS = "parameters of networks trained without noise"
 GENERATOR = "decoder and latent mixture of networks trained without noise"
@@ -81,7 +86,7 @@ def client_step(state: Arrays, client: Client, config: Config, noise: Noise | No
     if number < config.first:
         spent = _of_moments(releases, noise, levels)
         return Update({"sums": _sums(client.rows, levels, releases, noise)}, num_rows=own, spent=spent)
-    spent = []
+    spent = [Charge(GIVEN, "public")] if number == 0 and config.moments else []
     if "moments" in state:
         client.memory["moments"] = state["moments"]
     elif "moments" not in client.memory:  # an isolated node's own

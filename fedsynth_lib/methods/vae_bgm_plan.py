@@ -9,6 +9,7 @@ from fedsynth_lib.interface import BadInput, Charge
 from fedsynth_lib.methods.private_mixture import SENSITIVITY
 
 MOMENTS = "sums and sums of squares of numeric columns"
+GIVEN = "the mean and deviation of each numeric column, given in the settings"
 GRADIENTS = "gradients of encoder and decoder"
 MIXTURE = "sums of latent means in every component"
 
