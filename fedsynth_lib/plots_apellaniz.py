@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 from scipy.stats import gaussian_kde
 
-from fedsynth_lib.figures import BLACK, BLUE, FULL_WIDTH, GREY, ORANGE, look
+from fedsynth_lib.figures import BLUE, BROWN, FULL_WIDTH, GREY, PURPLE, look
 from fedsynth_lib.interface import BadInput
 
 LABELS = {"js_divergence": "Jensen–Shannon divergence (bits) ↓", "acc_synthetic_real": "accuracy on real rows ↑"}
@@ -25,9 +25,10 @@ def densities(panels: Mapping[str, Mapping[str, np.ndarray]], *, label: str) -> 
     panels: title -> node -> values of its training rows.
     """
     fig, axes = plt.subplots(1, len(panels), figsize=(FULL_WIDTH, 2.3), sharex=True, sharey=True, squeeze=False)
+    together = np.concatenate([values for nodes in panels.values() for values in nodes.values()])
+    grid = np.linspace(*np.quantile(together, [0, 0.999]), 300)
     for ax, (title, nodes) in zip(axes[0], panels.items(), strict=True):
-        grid = np.linspace(*np.quantile(np.concatenate(list(nodes.values())), [0, 0.999]), 300)
-        for (name, values), colour, line in zip(nodes.items(), (ORANGE, BLUE, BLACK), ("--", "-.", "-"), strict=False):
+        for (name, values), colour, line in zip(nodes.items(), (BROWN, PURPLE, BLUE), ("--", "-.", "-"), strict=False):
             ax.plot(grid, gaussian_kde(values)(grid), line, color=colour, label=name)
         ax.set(title=title, xlabel=label)
     axes[0, 0].set(ylabel="density", ylim=(0, None))
@@ -90,7 +91,7 @@ def _dots(ax: plt.Axes, cells: pd.DataFrame, method: str, shift: float) -> None:
     for column, sideways, fill in (("ours", -0.05, style.colour), ("published", 0.05, "none")):
         known = cells.dropna(subset=[column])
         place = known["node"].astype(int) - 1 + shift + sideways
-        spread = known[f"{column}_std"].fillna(0)
+        spread = known[f"{column}_std"].astype(float)  # none where measured once
         ax.errorbar(place, known[column], spread, fmt=style.marker, color=style.colour, mfc=fill, ms=4.5, elinewidth=1)
 
 
@@ -110,7 +111,7 @@ def spreads_panel(spreads: pd.DataFrame) -> Figure:
     """
     partitions = [name for name in SCENARIOS if name in spreads.index.unique("partition")]
     fig, axes = plt.subplots(1, len(partitions), figsize=(FULL_WIDTH, 2.5), sharey=True, squeeze=False)
-    marks = list(zip(spreads.columns, (GREY, ORANGE, BLUE), ("d", "s", "o"), strict=False))
+    marks = list(zip(spreads.columns, (GREY, PURPLE, BLUE), ("d", "s", "o"), strict=False))
     for ax, partition in zip(axes[0], partitions, strict=True):
         own = spreads.xs(partition, level="partition")
         for number, (kind, colour, marker) in enumerate(marks):
@@ -129,13 +130,15 @@ def spreads_panel(spreads: pd.DataFrame) -> Figure:
 
 
 def distances_panel(rows: pd.DataFrame, panels: Mapping[str, Mapping[str, str]]) -> Figure:
-    """Figure A2: histograms of the distance to the nearest real row, of real and of synthetic rows.
+    """Figure A2: histograms of the distance to the nearest real row, of real and of synthetic rows, up to 99.9 percent.
 
     rows: of `apellaniz_study.distances`. panels: title -> the columns that choose its rows.
     """
     columns = 2 if len(panels) > 1 else 1
     lines = -(-len(panels) // columns)
-    fig, axes = plt.subplots(lines, columns, figsize=(FULL_WIDTH, 1.8 * lines + 0.6), sharex=True, squeeze=False)
+    size = (FULL_WIDTH, 1.8 * lines + 0.6)
+    fig, axes = plt.subplots(lines, columns, figsize=size, sharex=True, sharey=True, squeeze=False)
+    farthest = 0.0
     for ax, (title, wanted) in zip(axes.flat, panels.items(), strict=False):
         own = rows[np.logical_and.reduce([rows[name] == value for name, value in wanted.items()])]
         for name, colour, line in (("real", GREY, "-"), ("synthetic", look("SDS").colour, "--")):
@@ -144,14 +147,16 @@ def distances_panel(rows: pd.DataFrame, panels: Mapping[str, Mapping[str, str]])
             order = np.argsort(edges)
             width = np.diff(edges[order]).min()
             ends = np.append(edges[order], edges.max() + width)
-            ax.stairs(shares["value"].to_numpy()[order] / width, ends, color=colour, linestyle=line, linewidth=1.3)
+            heights = shares["value"].to_numpy()[order]
+            ax.stairs(heights / width, ends, color=colour, linestyle=line, linewidth=1.3)
+            farthest = max(farthest, ends[np.searchsorted(heights.cumsum(), 0.999) + 1])
             mean = float(own.loc[own["metric"] == f"{name}_mean", "value"].iloc[0])
             ax.axvline(mean, color=colour, linestyle=line, linewidth=0.8)
-        ax.set(title=title, xlim=(0, None))
+        ax.set(title=title)
     for ax in axes[:, 0]:
         ax.set_ylabel("density")
     for ax in axes[-1]:
-        ax.set_xlabel("distance to the nearest validation row")
+        ax.set(xlabel="distance to the nearest validation row\n(standardised columns)", xlim=(0, farthest))
     handles = [
         plt.Line2D([], [], color=GREY, label="other validation rows"),
         plt.Line2D([], [], color=look("SDS").colour, linestyle="--", label="synthetic rows (SDS)"),
