@@ -160,7 +160,7 @@ def over(rows: pd.DataFrame, metrics: Sequence[str], column: str, levels: Mappin
 
 def _title(metric: str) -> str:
     """Its label, in two lines where it is long, and an arrow towards better."""
-    return textwrap.fill(f"{MEASURES[metric].label} {'↑' if MEASURES[metric].up else '↓'}", 22)
+    return textwrap.fill(f"{MEASURES[metric].label}\N{NO-BREAK SPACE}{'↑' if MEASURES[metric].up else '↓'}", 24)
 
 
 def _handle(style: Look, label: str) -> plt.Line2D:
