@@ -291,3 +291,4 @@ VAE_BGM: dict[str, Callable[..., Judgement]] = {
     claim: partial(judge, claim=claim) for claim in sorted([*_CHECKS, *_FIGURES])
 }
 AS_RUN = {claim: partial(check, variant=CUT) for claim, check in VAE_BGM.items()}  # of rows with cut slopes
+OVER_TRAININGS = {claim: partial(check, spread="seed") for claim, check in VAE_BGM.items()}  # each measured once

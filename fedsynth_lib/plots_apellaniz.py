@@ -80,9 +80,10 @@ def nodes_panel(cells: pd.DataFrame, *, columns: Sequence[str], by: str = "datas
         for m in methods
         for who, fill in (("ours", look(m).colour), ("published", "none"))
     ]
-    for line, who in (("-", "ours"), (":", "published")):
-        handles.append(plt.Line2D([], [], color=GREY, linestyle=line, label=f"real rows, {who}"))
-    fig.legend(handles=handles, loc="outside upper center", ncols=4)
+    if "acc_synthetic_real" in metrics:
+        for line, who in (("-", "ours"), (":", "published")):
+            handles.append(plt.Line2D([], [], color=GREY, linestyle=line, label=f"real rows, {who}"))
+    fig.legend(handles=handles, loc="outside upper center", ncols=(len(handles) + 1) // 2)
     return fig
 
 
