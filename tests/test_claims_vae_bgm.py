@@ -8,7 +8,7 @@ from test_apellaniz_tables import as_rows, printed
 
 from fedsynth_lib import apellaniz_tables
 from fedsynth_lib.apellaniz_tables import METHODS, in_print
-from fedsynth_lib.claims_vae_bgm import AS_RUN, VAE_BGM, judge
+from fedsynth_lib.claims_vae_bgm import AS_RUN, OVER_TRAININGS, VAE_BGM, judge
 from fedsynth_lib.interface import BadInput
 from fedsynth_lib.published import aggregate, judge_claims, load_claims
 from fedsynth_lib.rows import to_frame
@@ -154,9 +154,8 @@ def test_private_rows_and_variants_count_only_where_asked_for(values):
     assert judge(both, "c14", variant="disjoint")[0] is False
     assert judge(pd.concat(others), "c14")[0] is None
     trainings = pd.concat([as_rows(cells, seed, shift=s, repeats=[0]) for seed, s in enumerate((-0.1, 0, 0.1))])
-    assert judge(trainings, "c14", spread="seed")[1].startswith(
-        "js_divergence of FedAvg significantly below Isolated in 0"
-    )
+    evidence = OVER_TRAININGS["c14"](trainings)[1]
+    assert evidence.startswith("js_divergence of FedAvg significantly below Isolated in 0")
     assert judge(trainings, "c14") == (None, "a test of js_divergence needs 2 repeats or more")
 
 
