@@ -67,6 +67,7 @@ CASES = {
     "one column": (groups(200, 1, seed=1), 4, {}),
     "many columns": (groups(260, 12, seed=2), 10, {}),
     "far from zero": (groups(200, 3, seed=3, centre=500.0), 5, {}),
+    "shares too small for a float": (groups(4000, 2, seed=6, apart=300.0), 5, {}),
     "fewer rows than columns": (groups(9, 12, seed=4), 4, {}),
     "one component": (groups(50, 3, seed=5), 1, {}),
     "a loose tolerance": (groups(300, 4), 6, {"tolerance": 0.5}),
