@@ -8,7 +8,7 @@ from test_apellaniz_tables import as_rows, printed
 
 from fedsynth_lib import apellaniz_tables
 from fedsynth_lib.apellaniz_tables import METHODS, in_print
-from fedsynth_lib.claims_vae_bgm import AS_RUN, OVER_TRAININGS, VAE_BGM, judge
+from fedsynth_lib.claims_vae_bgm import AS_RUN, VAE_BGM, judge
 from fedsynth_lib.interface import BadInput
 from fedsynth_lib.published import aggregate, judge_claims, load_claims
 from fedsynth_lib.rows import to_frame
@@ -154,7 +154,7 @@ def test_private_rows_and_variants_count_only_where_asked_for(values):
     assert judge(both, "c14", variant="disjoint")[0] is False
     assert judge(pd.concat(others), "c14")[0] is None
     trainings = pd.concat([as_rows(cells, seed, shift=s, repeats=[0]) for seed, s in enumerate((-0.1, 0, 0.1))])
-    evidence = OVER_TRAININGS["c14"](trainings)[1]
+    evidence = VAE_BGM["c14"](trainings)[1]
     assert evidence.startswith("js_divergence of FedAvg significantly below Isolated in 0")
     assert judge(trainings, "c14") == (None, "a test of js_divergence needs 2 repeats or more")
 
@@ -298,9 +298,13 @@ def test_missing_rows_of_the_figures_are_named(claim, wanted, text):
     assert "iid real 0.900, FedAvg 0.000, SDS 0.000" in judge(never_drawn, "c19")[1]
 
 
-def test_claims_are_judged_on_rows_with_cut_slopes_where_these_are_meant():
+def test_claims_are_judged_over_trainings_or_on_repeats_with_cut_slopes():
     usual, cut = as_rows(printed()), as_rows(printed(), variant=f"; {apellaniz_tables.CUT}")
+    trained = usual.assign(  # each repeat made a training of its own
+        seed=usual["detail"].str[-1].astype(int), detail=usual["detail"].str.replace(r"\d$", "0", regex=True)
+    )
     for claim in ("c03", "c20", "c22"):
-        expected = VAE_BGM[claim](usual)
+        expected = judge(usual, claim)
         assert AS_RUN[claim](cut) == AS_RUN[claim](pd.concat([usual, cut])) == expected
+        assert VAE_BGM[claim](trained) == VAE_BGM[claim](pd.concat([trained, cut])) == expected
         assert VAE_BGM[claim](cut) != expected
