@@ -7,7 +7,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from fedsynth_lib.interface import BadInput, stream
-from fedsynth_lib.metrics import divergence
+from fedsynth_lib.metrics import divergence, divergence_layers
 from fedsynth_lib.metrics.divergence import Discriminator, Sizes, jensen_shannon
 
 SMALL = Sizes(training=2000, evaluation=500, epochs=300, patience=60)
@@ -51,6 +51,7 @@ def a_network(seed=3):
 
 def twins(monkeypatch):
     """Our network, its rows, torch's of the same parameters, and the dropout that both have in every epoch."""
+    monkeypatch.setattr(divergence_layers, "BLOCK", 128)  # 300 rows: two whole blocks, and a rest
     network, rows = a_network()
     masks = [torch.from_numpy(np.random.default_rng(w).integers(0, 2, (300, w), np.uint8)) for w in divergence.WIDTHS]
     words = [np.packbits(mask, axis=1, bitorder="little").view(np.uint32) for mask in masks]

@@ -5,28 +5,27 @@ is the divergence in bits: 0 for the same distribution, 1 for distributions that
 lower bound that it comes close to with many rows; with few rows it may be negative.
 
 All time goes into full-batch epochs of the network, and there into its first hidden layer, which is as wide as the two
-others are narrow. Three things make an epoch several times as fast as its plain form: batch normalisation of the first
+others are narrow. Four things make an epoch several times as fast as its plain form: batch normalisation of the first
 layer takes its statistics from those of the rows (those of W x follow from those of x, which never change), dropout
-comes from packed random bits, and all that is done to one value is done while it is at hand (`_activate` and its
-companions, compiled by numba). Two thirds of what is left are products of matrices at the processor's own speed.
+comes from packed random bits, all that is done to one value is done while it is at hand, and rows go through the wide
+layer in blocks that a core's cache holds (`divergence_layers`). Four fifths of what is left are products of matrices at
+the processor's own speed.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 import torch
-from numba import njit
 from torch import Tensor
 from torch.nn import functional as F
 
 from fedsynth_lib.interface import BadInput, stream
+from fedsynth_lib.metrics.divergence_layers import EPSILON, SLOPE, Narrow, Wide, product
 
 WIDTHS = (256, 64, 32)
-SLOPE, LEAST = 0.2, 1e-7  # of the leaky ReLU; probabilities below are raised to it
-EPSILON, MOMENTUM = 1e-5, 0.1  # of batch normalisation
-ONE, LEAK, NOTHING = np.array([1, SLOPE, 0], np.float32)
+LEAST = 1e-7  # probabilities below are raised to it
+MOMENTUM = 0.1  # of batch normalisation
 
 
 @dataclass(frozen=True)
@@ -92,7 +91,7 @@ class Discriminator:
         self.rng, self.mean = rng, rows.mean(dim=0)
         centred = rows - self.mean
         self.covariance = centred.T @ centred / len(rows)
-        self.wide = Wide(centred)
+        self.wide = Wide(centred, WIDTHS[0])
         self.narrow = [Narrow(len(rows), width) for width in WIDTHS[1:]]
         self.labels = torch.repeat_interleave(torch.tensor([1.0, 0.0]), len(rows) // 2)
         inputs = [rows.shape[1], *WIDTHS]
@@ -138,9 +137,11 @@ class Discriminator:
         self._remember(0, weights[0] @ self.mean, variance)
         spread = (variance + EPSILON).rsqrt()
         factor = self.scales[0] * spread
-        values = self.wide.forward(weights[0], factor, self.shifts[0], self._kept(WIDTHS[0]))
+        kept, values = self._kept(WIDTHS[0]), self.narrow[0].values
+        self.wide.forward(weights[0], factor, self.shifts[0], kept, weights[1], values)
         for layer, narrow in enumerate(self.narrow, start=1):
-            torch.mm(values, weights[layer].T, out=narrow.values)
+            if layer > 1:
+                product(values, weights[layer].T, narrow.values)
             values, *moments = narrow.forward(self.scales[layer], self.shifts[layer], self._kept(WIDTHS[layer]))
             self._remember(layer, *moments)
         logits = torch.addmm(self.offset, values, weights[3].T)[:, 0]
@@ -151,12 +152,12 @@ class Discriminator:
             slopes, of_scale, of_shift = narrow.backward(slopes, weights[layer + 1], self.scales[layer])
             of_scales.insert(0, of_scale)
             of_shifts.insert(0, of_shift)
-            before = self.narrow[layer - 2] if layer > 1 else self.wide
-            of_weights.insert(0, slopes.T @ before.output)
-        of_folded, of_shift = self.wide.backward(slopes, weights[1])
+            if layer > 1:
+                of_weights.insert(0, product(slopes.T, self.narrow[layer - 2].output))
+        of_folded, of_shift, of_second = self.wide.backward(slopes, weights[1])
         of_factor = (of_folded * weights[0]).sum(dim=1)  # weights enter as they are and through their variance
         of_first = of_folded * factor[:, None] - (of_factor * self.scales[0] * spread**3)[:, None] * pulled
-        return [of_first, *of_weights, of_factor * spread, *of_scales, of_shift, *of_shifts, of_offset]
+        return [of_first, of_second, *of_weights, of_factor * spread, *of_scales, of_shift, *of_shifts, of_offset]
 
     @torch.no_grad()
     def logits(self, rows: Tensor) -> Tensor:
@@ -182,116 +183,3 @@ class Discriminator:
         """Starting weights as torch draws those of a linear layer."""
         bound = inputs**-0.5
         return torch.from_numpy(self.rng.uniform(-bound, bound, size=(outputs, inputs)).astype(np.float32))
-
-
-class Wide:
-    """The first hidden layer: its constants, and its memory. rows: centred."""
-
-    def __init__(self, rows: Tensor):
-        self.rows = torch.cat([rows, torch.ones(len(rows), 1)], dim=1)
-        self.output, self.inner = (torch.empty(len(rows), WIDTHS[0]) for _ in range(2))
-
-    def forward(self, weights: Tensor, factor: Tensor, shift: Tensor, kept: np.ndarray) -> Tensor:
-        """The layer's output. factor: of the normalisation."""
-        values = torch.mm(self.rows[:, :-1], weights.T, out=self.inner)
-        return _run(_activate, values, 2 * factor, 2 * shift, kept, self.output)
-
-    def backward(self, slopes: Tensor, following: Tensor) -> tuple[Tensor, Tensor]:
-        """Gradients of the weights times their factor, and of the shift."""
-        own = _run(_return, self.output, torch.mm(slopes, 2 * following, out=self.inner))
-        of_folded = (self.rows.T @ own).T
-        return of_folded[:, :-1], of_folded[:, -1]
-
-
-class Narrow:
-    """Normalisation, leaky ReLU and dropout of a later layer, in place. values: what the layer's weights gave."""
-
-    def __init__(self, number: int, width: int):
-        self.values, self.output, self.slopes = (torch.empty(number, width) for _ in range(3))
-        self.sums = torch.empty(2, width, dtype=torch.float64)
-
-    def forward(self, scale: Tensor, shift: Tensor, kept: np.ndarray) -> tuple[Tensor, Tensor, Tensor]:
-        """The layer's output, and mean and variance of the values, which are centred."""
-        _run(_centre, self.sums, self.values)
-        mean, variance = self.sums.float()
-        self.spread = (variance + EPSILON).rsqrt()
-        output = _run(_activate, self.values, 2 * scale * self.spread, 2 * shift, kept, self.output)
-        return output, mean, variance
-
-    def backward(self, slopes: Tensor, following: Tensor, scale: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Slopes of what the weights gave, and gradients of scale and shift."""
-        own = torch.mm(slopes, 2 * following, out=self.slopes)
-        _run(_return_and_sum, self.output, self.values, self.sums, own)
-        of_shift, of_scale = self.sums.float()
-        of_scale *= self.spread
-        along, across = of_scale * self.spread / len(own), of_shift / len(own)
-        return _run(_spread_out, self.values, along, across, self.spread * scale, own), of_scale, of_shift
-
-
-def _run(kernel: Callable, *arrays: Tensor | np.ndarray) -> Tensor:
-    """The last array, which the kernel has filled; numba knows numpy's arrays, which share the tensors' memory."""
-    kernel(*(array.numpy() if isinstance(array, Tensor) else array for array in arrays))
-    return arrays[-1]
-
-
-compiled = njit(fastmath={"reassoc", "contract", "nsz"})  # sums of a column may be taken in any order
-
-
-@compiled
-def _activate(values, scale, shift, kept, output):
-    """Leaky ReLU and dropout; scale and shift come doubled, since what stays counts twice."""
-    for i in range(len(values)):
-        for word in range(kept.shape[1]):
-            for bit in range(32):
-                j = 32 * word + bit
-                value = values[i, j] * scale[j] + shift[j]
-                value = value if value > 0 else value * LEAK
-                output[i, j] = value if (kept[i, word] >> bit) & 1 else NOTHING
-
-
-@compiled
-def _slope(output):
-    """Of leaky ReLU and dropout, by what they gave; an output of zero was dropped."""
-    return ONE if output > 0 else LEAK if output < 0 else NOTHING
-
-
-@compiled
-def _return(output, slopes):
-    """Slopes before leaky ReLU and dropout, from those after them."""
-    for i in range(len(slopes)):
-        for j in range(slopes.shape[1]):
-            slopes[i, j] *= _slope(output[i, j])
-
-
-@compiled
-def _return_and_sum(output, values, sums, slopes):
-    """The same, with the sum of each column, and that of its products with the values."""
-    sums[:] = 0
-    for i in range(len(slopes)):
-        for j in range(slopes.shape[1]):
-            slopes[i, j] *= _slope(output[i, j])
-            sums[0, j] += slopes[i, j]
-            sums[1, j] += slopes[i, j] * values[i, j]
-
-
-@compiled
-def _centre(moments, values):
-    """Mean and variance of each column; the mean is taken away."""
-    moments[:] = 0
-    for i in range(len(values)):
-        for j in range(values.shape[1]):
-            moments[0, j] += values[i, j]
-    moments[0] /= len(values)
-    for i in range(len(values)):
-        for j in range(values.shape[1]):
-            values[i, j] -= moments[0, j]
-            moments[1, j] += values[i, j] * values[i, j]
-    moments[1] /= len(values)
-
-
-@compiled
-def _spread_out(values, along, across, factor, slopes):
-    """Slopes before normalisation: its mean and deviation hang on all rows."""
-    for i in range(len(slopes)):
-        for j in range(slopes.shape[1]):
-            slopes[i, j] = (slopes[i, j] - values[i, j] * along[j] - across[j]) * factor[j]
