@@ -1,9 +1,9 @@
 """Checks of the claims of apellaniz2025 (VAE-BGM) for `published.judge_claims`; see `claims.py` for how one concludes.
 
-Tables 2 to 6, A1 and A2 come from rows of `apellaniz_study.judge`: those of tables 2 to 6 of several trainings, each
-measured once, whose spread is that of trainings (`VAE_BGM`); with slopes cut as the code does of one training, whose
-spread is that of measuring it again, as in print (`AS_RUN`). "Significant" is the work's own test
-(`apellaniz_tables.tested`).
+Tables 2 to 6, A1 and A2 come from rows of `apellaniz_study.judge` of several trainings, each measured once, whose
+spread is that of trainings (`VAE_BGM`; `OF_SIZES` of A1 and A2, with slopes cut as the code does); tables 2 to 6 with
+slopes cut of one training, whose spread is that of measuring it again, as in print (`AS_RUN`). "Significant" is the
+work's own test (`apellaniz_tables.tested`).
 c17 and c18 read rows of `distances`, c19 those of `features`: of rows as the networks draw them, over all trainings.
 """
 
@@ -292,3 +292,4 @@ _FIGURES: dict[str, Callable[[pd.DataFrame], list[Condition]]] = {
 _CLAIMS = sorted([*_CHECKS, *_FIGURES])
 VAE_BGM: dict[str, Callable[..., Judgement]] = {c: partial(judge, claim=c, spread="seed") for c in _CLAIMS}
 AS_RUN: dict[str, Callable[..., Judgement]] = {c: partial(judge, claim=c, variant=CUT) for c in _CLAIMS}
+OF_SIZES = {c: partial(judge, claim=c, spread="seed", variant=CUT) for c in ("c20", "c21", "c22", "c23", "c24")}

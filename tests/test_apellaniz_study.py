@@ -171,7 +171,7 @@ def test_rows_of_nodes_that_found_their_own_moments_are_put_on_the_scale_of_the_
 
 
 def test_a_grid_names_every_federation_and_measurement_once():
-    size = {"fixed": {"changes": {"starts": 1}, "judged": JUDGED}, "repeats": (3, 1)}
+    size = {"fixed": {"changes": {"starts": 1}, "judged": JUDGED}, "repeats": 1}
     grid = study.cells(size, partitions=["iid"], node_rows=study.COMBINATIONS, seeds=[7, 8])
     assert len(grid) == 2 * 4 * 3 * 2 and len({str(cell) for cell in grid}) == len(grid)
     expected = {"dataset": "brfss_heart", "partition": "iid", "technique": "sds", "node_rows": [100, 500, 1000]}

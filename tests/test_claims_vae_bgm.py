@@ -8,7 +8,7 @@ from test_apellaniz_tables import as_rows, printed
 
 from fedsynth_lib import apellaniz_tables
 from fedsynth_lib.apellaniz_tables import METHODS, in_print
-from fedsynth_lib.claims_vae_bgm import AS_RUN, VAE_BGM, judge
+from fedsynth_lib.claims_vae_bgm import AS_RUN, OF_SIZES, VAE_BGM, judge
 from fedsynth_lib.interface import BadInput
 from fedsynth_lib.published import aggregate, judge_claims, load_claims
 from fedsynth_lib.rows import to_frame
@@ -308,3 +308,6 @@ def test_claims_are_judged_over_trainings_or_on_repeats_with_cut_slopes():
         assert AS_RUN[claim](cut) == AS_RUN[claim](pd.concat([usual, cut])) == expected
         assert VAE_BGM[claim](trained) == VAE_BGM[claim](pd.concat([trained, cut])) == expected
         assert VAE_BGM[claim](cut) != expected
+    trained_cut = trained.assign(detail=trained["detail"].str.replace("; repeat", f"; {apellaniz_tables.CUT}; repeat"))
+    for claim in ("c20", "c22"):
+        assert OF_SIZES[claim](trained_cut) == OF_SIZES[claim](pd.concat([trained_cut, usual])) == judge(usual, claim)
