@@ -124,9 +124,9 @@ def _train_privately(
 
 def _kept(rows: int, config: Config, rng: np.random.Generator) -> torch.Tensor:
     """Dropout's factors (rows, hidden): 0, or 1 / (1 - dropout). Torch draws its coins 20 times as slowly."""
-    coins = rng.bit_generator.random_raw(-(-rows * config.hidden // 4)).view(np.uint16)[: rows * config.hidden]
+    coins = np.frombuffer(rng.bytes(2 * rows * config.hidden), np.uint16).reshape(rows, config.hidden)
     kept = torch.from_numpy((coins >= round(config.dropout * 2**16)).view(np.uint8)).float()
-    return kept.mul_(1 / (1 - config.dropout)).reshape(rows, config.hidden)
+    return kept.mul_(1 / (1 - config.dropout))
 
 
 def latent_of(

@@ -177,8 +177,7 @@ class Discriminator:
 
     def _kept(self, width: int) -> np.ndarray:
         """Words (rows, width / 32) of fair coins, the lowest bit first: half the values stay, and count twice."""
-        words = self.rng.bit_generator.random_raw(-(-len(self.labels) * width // 64)).view(np.uint32)
-        return words[: len(self.labels) * width // 32].reshape(-1, width // 32)
+        return np.frombuffer(self.rng.bytes(len(self.labels) * width // 8), np.uint32).reshape(-1, width // 32)
 
     def _uniform(self, outputs: int, inputs: int) -> Tensor:
         """Starting weights as torch draws those of a linear layer."""

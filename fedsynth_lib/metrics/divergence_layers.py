@@ -24,9 +24,7 @@ class Wide:
     """
 
     def __init__(self, rows: Tensor, width: int):
-        self.inputs = rows.shape[1]
-        padding = torch.zeros(len(rows), -(self.inputs + 1) % 8)  # products of other widths are up to a fifth slower
-        self.rows = torch.cat([rows, torch.ones(len(rows), 1), padding], dim=1)
+        self.rows = torch.cat([rows, torch.ones(len(rows), 1)], dim=1)
         self.output, self.inner = torch.empty(len(rows), width), torch.empty(BLOCK, width)
         self.blocks = [slice(start, start + BLOCK) for start in range(0, len(rows), BLOCK)]
 
@@ -36,7 +34,7 @@ class Wide:
         """What the following weights give of the layer's output. factor: of the normalisation."""
         factor, shift = 2 * factor, 2 * shift
         for block in self.blocks:
-            rows, output = self.rows[block, : self.inputs], self.output[block]
+            rows, output = self.rows[block, :-1], self.output[block]
             values = product(rows, weights.T, self.inner[: len(rows)])
             product(_run(_activate, values, factor, shift, kept[block], output), following.T, out[block])
 
@@ -49,7 +47,7 @@ class Wide:
             own = _run(_return, output, product(before, following, self.inner[: len(before)]))
             of_following += product(before.T, output)
             of_folded += product(self.rows[block].T, own)
-        return of_folded.T[:, : self.inputs], of_folded.T[:, self.inputs], of_following
+        return of_folded.T[:, :-1], of_folded.T[:, -1], of_following
 
 
 class Narrow:
@@ -79,8 +77,6 @@ class Narrow:
 
 def product(left: Tensor, right: Tensor, out: Tensor | None = None) -> Tensor:
     """left @ right by numpy's library; torch's own is half as fast at some of these shapes on some processors."""
-    if left.shape[1] == 1:  # every library takes this for a product of large matrices, at a twentieth of the speed
-        return torch.mul(left, right, out=out)
     return torch.from_numpy(np.matmul(left.numpy(), right.numpy(), out=None if out is None else out.numpy()))
 
 
