@@ -182,13 +182,14 @@ SWEPT = {"rounds": 10, "participation": 0.1, "beta": None, "local_steps": 1, "me
 
 
 def unpacked(rows: pd.DataFrame) -> pd.DataFrame:
-    """The rows with columns for what sweeps vary: rounds (missing where annealed, see `annealed`), participation, beta,
-    local_rounds (the local steps s), measure_share, and `estimator`."""
+    """The rows with columns for what sweeps vary: rounds (missing where annealed, see `annealed`), participation (missing
+    where there are no clients), beta, local_rounds (the local steps s), measure_share, and `estimator`."""
     rows = with_params(rows, **SWEPT, estimator="published")
     annealed = rows["rounds"] == "annealed"
-    numbers = {name: pd.to_numeric(rows[name].where(~annealed) if name == "rounds" else rows[name]) for name in SWEPT}
-    numbers["local_rounds"] = numbers.pop("local_steps")
-    return rows.drop(columns="local_steps").assign(annealed=annealed, **numbers)
+    rows["rounds"] = rows["rounds"].mask(annealed | (rows["method"] == "FedNaiveBayes"))  # which counts once
+    rows["participation"] = rows["participation"].mask(rows["setting"] == "central")
+    rows = rows.assign(annealed=annealed, **{name: pd.to_numeric(rows[name]) for name in SWEPT})
+    return rows.rename(columns={"local_steps": "local_rounds"})
 
 
 def cells(datasets: Sequence[str], methods: Sequence[str], seeds: int, **lists: Any) -> list[dict]:
