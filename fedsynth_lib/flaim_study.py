@@ -182,8 +182,11 @@ SWEPT = {"rounds": 10, "participation": 0.1, "beta": None, "local_steps": 1, "me
 
 
 def unpacked(rows: pd.DataFrame) -> pd.DataFrame:
-    """The rows with columns for what sweeps vary: rounds (missing where annealed, see `annealed`), participation (missing
-    where there are no clients), beta, local_rounds (the local steps s), measure_share, and `estimator`."""
+    """The rows with columns for what sweeps vary.
+
+    rounds (missing where annealed, see `annealed`), participation (missing where there are no clients), beta,
+    local_rounds (the local steps s), measure_share, and `estimator`.
+    """
     rows = with_params(rows, **SWEPT, estimator="published")
     annealed = rows["rounds"] == "annealed"
     rows["rounds"] = rows["rounds"].mask(annealed | (rows["method"] == "FedNaiveBayes"))  # which counts once
