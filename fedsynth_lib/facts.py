@@ -29,7 +29,7 @@ from fedsynth_lib.rows import project_root, write_atomically
 
 FOLDER = "data/published/facts"
 NOT_FACTS = ("typed.toml",)  # decimals that may stand in prose without a fact, and why: tests/test_prose.py
-SOURCES = re.compile(r"(figures|data/results)/(paper|quick)/[^/]+\.csv|data/published/values/[^/]+\.csv")
+SOURCES = re.compile(r"(figures|data/results)/(paper|quick)/[^/]+\.csv|data/published/values/\w+/[^/]+\.csv")
 MARKER = re.compile(r"<!--=(?P<name>[^\n]*?)-->(?P<said>[^\n]*?)<!--/-->")
 NAME = re.compile(r"[a-z][a-z0-9_]*")
 NUMBER = r"[-+]?\d+(?:\.\d+)?(?:e[-+]?\d+)?"
@@ -57,7 +57,7 @@ class Fact:
     format: str = ".2f"  # as in f"{value:.2f}"; "d" for counts, ".0%" for shares
     source: str = ""  # `from` in the file: a CSV of SOURCES
     where: str = ""  # pandas query that selects rows; all of them if empty
-    column: str = ""
+    column: str = ""  # a name, or an expression over names
     take: str = ""  # which number of a text entry, one of TAKEN
     reduce: str = ""  # one of REDUCTIONS, where several rows make one number
     that: str = ""  # with count or share: the query that is counted among the selected rows
@@ -253,9 +253,7 @@ def _of_rows(fact: Fact, table: pd.DataFrame) -> Any:
     if fact.reduce in ("count", "share"):
         counted = _selected(fact, rows, fact.that) if fact.that else rows
         return len(counted) / len(rows) if fact.reduce == "share" else len(counted)
-    if fact.column not in table:
-        raise _bad(fact, f"{fact.source} has no column {fact.column!r}; it has {', '.join(map(repr, table))}")
-    column = rows[fact.column]
+    column = _column(fact, rows)
     if fact.take:
         column = column.map(lambda entry: _taken(fact, str(entry)))
     if fact.reduce:
@@ -272,6 +270,17 @@ def _selected(fact: Fact, table: pd.DataFrame, query: str) -> pd.DataFrame:
         return table.query(query, engine="python")
     except Exception as error:  # pandas raises a dozen kinds
         raise _bad(fact, f"{query!r} cannot be asked of {fact.source} ({error})") from None
+
+
+def _column(fact: Fact, rows: pd.DataFrame) -> pd.Series:
+    """A column by its name, or an expression over columns such as `abs(ours - printed)`."""
+    if fact.column in rows:
+        return rows[fact.column]
+    try:
+        return pd.Series(rows.eval(fact.column, engine="python"))
+    except Exception:
+        known = ", ".join(map(repr, rows))
+        raise _bad(fact, f"{fact.source} has no column {fact.column!r}; it has {known}") from None
 
 
 def _taken(fact: Fact, entry: str) -> float:

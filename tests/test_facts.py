@@ -63,6 +63,7 @@ def value(home, name="aim"):
         ({"where": "method == 'AugFLAIM'", "column": "error", "take": "printed"}, "0.43"),
         ({"where": "dataset == 'adult'", "column": "error", "take": "ours", "reduce": "mean"}, "0.53"),
         ({"column": "value 1", "reduce": "max", "format": "g"}, "3"),
+        ({"column": "abs(`value 1` - 1)", "reduce": "max", "format": "g"}, "2"),
         ({"column": "value 1", "reduce": "median"}, "0.50"),
         ({"reduce": "count", "format": "d"}, "3"),
         ({"reduce": "count", "that": "dataset == 'adult'", "format": "d"}, "2"),
