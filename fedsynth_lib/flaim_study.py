@@ -192,7 +192,8 @@ def unpacked(rows: pd.DataFrame) -> pd.DataFrame:
     rows["rounds"] = rows["rounds"].mask(annealed | (rows["method"] == "FedNaiveBayes"))  # which counts once
     rows["participation"] = rows["participation"].mask(rows["setting"] == "central")
     rows = rows.assign(annealed=annealed, **{name: pd.to_numeric(rows[name]) for name in SWEPT})
-    return rows.rename(columns={"local_steps": "local_rounds"})
+    # no rename: rows that were unpacked before have the column
+    return rows.assign(local_rounds=rows["local_steps"]).drop(columns="local_steps")
 
 
 def cells(datasets: Sequence[str], methods: Sequence[str], seeds: int, **lists: Any) -> list[dict]:
