@@ -101,8 +101,9 @@ def at(rows: pd.DataFrame, choice: Choice) -> pd.DataFrame:
 def kept(rows: pd.DataFrame, choice: Choice) -> bool:
     """Whether this machine made the rows of seed 0, and so has the synthetic table."""
     own = at(rows, choice).query("method == @choice.method and seed == 0 and cell != ''")
+    runs = own[["profile", "cell"]].drop_duplicates().itertuples(index=False)
     folder = project_root() / "data" / "cache" / "cells"
-    return any((folder / name / f"{cell}.json").is_file() for name in SOURCES for cell in own["cell"].unique())
+    return any((folder / name / run.profile / f"{run.cell}.json").is_file() for run in runs for name in SOURCES)
 
 
 def arguments(choice: Choice, profile: str) -> dict[str, Any]:

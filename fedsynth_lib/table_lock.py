@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from fedsynth_lib.interface import BadInput
-from fedsynth_lib.registry import REGISTRY
+from fedsynth_lib.registry import REGISTRY, entry
 from fedsynth_lib.rows import project_root, write_atomically
 from fedsynth_lib.schema import Schema
 from fedsynth_lib.tables import load_table
@@ -37,10 +37,11 @@ def table_digest(key_or_path: str | Path, *, work: str | None = None, schema: Sc
 def reachable(datasets: Iterable[str], *, work: str | None = None) -> list[str]:
     """Those of the tables whose rows may be committed, or that can be had here, if only as a stand-in.
 
-    Prints which are left out.
+    Prints which are left out. Raises BadInput for a name that no table has.
     """
     found = []
     for key in datasets:
+        entry(key)  # a misspelled table is none that is out of reach
         try:
             table_digest(key, work=work)
             found.append(key)
