@@ -129,6 +129,13 @@ def load_rows(path: Path | str) -> pd.DataFrame:
     return frame.astype(DTYPES)
 
 
+def committed_rows(work: str, profile: str) -> pd.DataFrame:
+    """All saved rows of a work at a profile, from real tables, with `grid`: the name of the result file of each."""
+    folder = project_root() / "data" / "results" / profile
+    parts = [load_rows(path).assign(grid=path.stem) for path in sorted(folder.glob(f"*{work}*.csv"))]
+    return pd.concat(parts, ignore_index=True) if parts else to_frame([]).assign(grid=pd.Series(dtype=TEXT))
+
+
 def save_rows(frame: pd.DataFrame, *, name: str, profile: str) -> Path:
     """Write rows to data/results/, sorted, so that an identical re-run changes no byte.
 
