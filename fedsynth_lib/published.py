@@ -96,12 +96,14 @@ def aggregate(rows: pd.DataFrame, *, per_node: bool = False) -> pd.DataFrame:
     a stand-in makes the aggregate one (`standin` is the last of the kinds in the alphabet, hence max).
     """
     rows = rows[rows["value"].notna()]
-    keyed = _merge_keys(rows).assign(seed=rows["seed"].fillna(-1), value=rows["value"], data=rows["data"])
+    kinds = pd.Categorical(rows["data"])  # its codes, in the order of the alphabet: the largest of texts takes long
+    keyed = _merge_keys(rows).assign(seed=rows["seed"].fillna(-1), value=rows["value"], data=kinds.codes)
     keyed["node"] = keyed["node"] if per_node else ""
     runs = keyed.groupby([*KEYS, "seed"], as_index=False).agg(value=("value", "mean"), data=("data", "max"))
-    return runs.groupby(KEYS, as_index=False).agg(
+    found = runs.groupby(KEYS, as_index=False).agg(
         mean=("value", "mean"), std=("value", "std"), n=("value", "size"), data=("data", "max")
     )
+    return found.assign(data=kinds.categories.to_numpy(dtype=object)[found["data"].to_numpy(dtype=int)])
 
 
 def compare(rows: pd.DataFrame, work: str, exhibit: str) -> pd.DataFrame:
@@ -267,7 +269,7 @@ def judge_claims(
     checks: claim id (`c07`) -> function of the rows that returns (outcome, evidence). Outcome: True or
         False; a share strictly between 0 and 1 means that the claim holds partly; None that these
         rows cannot tell. Claims without a check are not tested at this scale.
-    share: of the claim's conditions that hold, 0 to 1; missing where it was not tested.
+    share: of the claim's conditions that hold, 0 to 1; missing where it was not tested. fails: those that do not.
     """
     claims = load_claims(work)
     number = claims["id"].str.rpartition("/")[2]
@@ -280,7 +282,8 @@ def judge_claims(
     claims["share"] = [np.nan if outcome is None else float(outcome) for outcome, _ in results]
     claims["evidence"] = [evidence for _, evidence in results]
     claims = claims.rename(columns={"holds_on_published_values": "published_holds"})
-    columns = ["id", "location", "claim", "check", "verdict", "share", "evidence"]
+    claims["fails"] = [getattr(evidence, "fails", "") for _, evidence in results]
+    columns = ["id", "location", "claim", "check", "verdict", "share", "evidence", "fails"]
     return claims[[*columns, "published_holds", "published_evidence"]]
 
 
