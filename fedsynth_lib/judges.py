@@ -24,7 +24,8 @@ from fedsynth_lib import (
     skew,
 )
 from fedsynth_lib.ctgan_study import EPSILONS
-from fedsynth_lib.published import Judgement, judge_claims, load_claims
+from fedsynth_lib.published import Judgement, judge_claims, load_claims, load_values
+from fedsynth_lib.rows import to_frame
 
 Check = Callable[[pd.DataFrame], Judgement]
 
@@ -51,7 +52,7 @@ def at_nominal_budgets(rows: pd.DataFrame) -> pd.DataFrame:
     private = rows[np.isfinite(rows["epsilon"])]
     swept = private["epsilon"].isin(EPSILONS)
     parts = []
-    for dataset, own in private.groupby("dataset"):
+    for _, own in private.groupby("dataset"):
         epoch = own.loc[~own["epsilon"].isin(EPSILONS)]
         least = epoch["epsilon"].min()
         parts += [epoch.assign(epsilon=epsilon) for epsilon in EPSILONS if epsilon < least]
@@ -103,7 +104,7 @@ JUDGES = [
 
 
 def judged(work: str, rows: pd.DataFrame) -> pd.DataFrame:
-    """Every claim of a work by `judge_claims`, with `seeds`, of the runs behind it, on rows with `grid` of one profile."""
+    """Every claim of a work by `judge_claims`, on rows with `grid` of one profile; `seeds`: of the runs behind it."""
     parts = []
     for judge in JUDGES:
         own = rows[rows["grid"].isin(judge.grids)]
@@ -114,6 +115,26 @@ def judged(work: str, rows: pd.DataFrame) -> pd.DataFrame:
             parts.append(table.assign(seeds=[_seeds(own, datasets) for datasets in about]))
     columns = ["id", "verdict", "share", "evidence", "fails", "seeds"]
     return pd.concat(parts, ignore_index=True)[columns] if parts else pd.DataFrame(columns=columns)
+
+
+def on_print(work: str) -> dict[str, str]:
+    """Claim id -> whether its check holds on the printed values: yes, partly, no, or not testable from tables.
+
+    What the file of claims says, and where it says nothing, the same check on the printed values as rows.
+    """
+    known = load_claims(work).set_index("id")["holds_on_published_values"]
+    if known.ne("").all():
+        return known.to_dict()
+    values = load_values(work).rename(columns={"mean": "value"})
+    values = values[values["value"].notna()].assign(seed=0, profile="paper", data="none")
+    rows = to_frame(values[[name for name in to_frame([]) if name in values]].to_dict("records"))
+    found = {}
+    for judge in (each for each in JUDGES if each.work == work):
+        for claim in judge.claims:
+            held, _ = judge.checks[claim](judge.prepare(rows))
+            words = {None: "not testable from tables", 0: "no", 1: "yes"}
+            found[f"{work}/{claim}"] = words.get(held, "partly")
+    return known.where(known != "", known.index.map(found)).to_dict()
 
 
 def _seeds(rows: pd.DataFrame, datasets: str) -> str:

@@ -1,4 +1,4 @@
-"""The verdict on the five works: exhibits made, printed cells met, claims that hold; from committed rows and from print.
+"""The verdict on five works, from committed rows and from print: exhibits made, printed cells met, claims that hold.
 
     python -m fedsynth_lib.verdict        # writes the headline table into README.md
 
@@ -95,8 +95,9 @@ def claims_judged(rows: AllRows) -> pd.DataFrame:
     judged = [
         judges.judged(work, rows[work][profile]).assign(profile=profile) for work in WORKS for profile in FULLEST_FIRST
     ]
-    told = pd.concat(judged, ignore_index=True)
+    told = pd.concat([each for each in judged if len(each)], ignore_index=True)
     told = told.assign(outcome=[outcome(*pair) for pair in told[["verdict", "share"]].to_numpy()])
+    printed = {claim: words for work in WORKS for claim, words in judges.on_print(work).items()}
     lines = []
     for claim in load_claims().itertuples():
         known = told[told["id"] == claim.id]
@@ -104,8 +105,8 @@ def claims_judged(rows: AllRows) -> pd.DataFrame:
         first = (tested if len(tested) else known.iloc[::-1]).head(1)  # why not, of the lesser profile
         line = {"work": claim.id.partition("/")[0], "id": claim.id, "claim": claim.claim, "outcome": OUTCOMES[-1]}
         line |= dict.fromkeys(("share", "profile", "seeds", "fails", "evidence"), "")
-        line |= {} if first.empty else first[["outcome", "share", "profile", "seeds", "fails", "evidence"]].iloc[0]
-        line["on print"] = claim.holds_on_published_values or "not examined"
+        line |= {} if first.empty else first[list(told.columns.intersection(line))].iloc[0].to_dict()
+        line["on print"] = printed[claim.id]
         line["other"] = "; ".join(f"{e.profile}: {e.outcome}" for e in tested.iloc[1:].itertuples())
         lines.append(line)
     table = pd.DataFrame(lines)
