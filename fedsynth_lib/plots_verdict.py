@@ -12,7 +12,7 @@ from fedsynth_lib.exhibits import COUNTED, STATES
 from fedsynth_lib.figures import BLUE, FULL_WIDTH, SKY, VERMILLION
 from fedsynth_lib.verdict import OUTCOMES
 
-GOOD, FAIR, POOR, BAD = (BLUE, ""), (SKY, "//"), ("#F0C9A8", ".."), (VERMILLION, "xxx")
+GOOD, FAIR, POOR, BAD = (BLUE, ""), (SKY, "//"), ("#F0C9A8", "...."), (VERMILLION, "xxx")
 UNKNOWN, NOTHING = ("#D5D5D5", ""), ("white", "")
 Shade = tuple[str, str]  # colour and hatch, told apart in grey as well
 PANELS: dict[str, dict[str, Shade]] = {
@@ -35,7 +35,7 @@ def outcomes(counts: pd.DataFrame, *, panels: Mapping[str, Mapping[str, Shade]] 
         left = np.zeros(len(counts))
         for column, (colour, hatch) in zip(numbers.T, shades.values(), strict=True):
             share = 100 * column / totals
-            ax.barh(places, share, left=left, color=colour, hatch=hatch, edgecolor="#666666", linewidth=0.4)
+            ax.barh(places, share, left=left, color=colour, hatch=hatch, edgecolor="#333333", linewidth=0.4)
             for place, start, width, number in zip(places, left, share, column, strict=True):
                 if width >= 9:
                     box = {"facecolor": "white", "edgecolor": "none", "pad": 0.8, "alpha": 0.85}
@@ -43,7 +43,7 @@ def outcomes(counts: pd.DataFrame, *, panels: Mapping[str, Mapping[str, Shade]] 
             left += share
         ax.set(title=group, xlabel="percent", xlim=(0, 100))
         ax.grid(axis="y", visible=False)
-        looks = {"edgecolor": "#666666", "linewidth": 0.4}
+        looks = {"edgecolor": "#333333", "linewidth": 0.4}
         keys = [Patch(facecolor=colour, hatch=hatch, label=name, **looks) for name, (colour, hatch) in shades.items()]
         ax.legend(handles=keys, loc="upper center", bbox_to_anchor=(0.5, -0.3), ncols=2, fontsize=6, frameon=False)
     axes[0].set_yticks(places, counts.index)
@@ -54,4 +54,4 @@ def _numbers(counts: pd.DataFrame, group: str, names: list[str]) -> np.ndarray:
     """(works, shades); what a group does not count is the rest of its `of`."""
     own = counts[group].drop(columns="of")
     rest = counts[group, "of"] - own.sum(axis=1)
-    return np.stack([own[name] if name in own else rest for name in names], axis=1).astype(float)
+    return np.stack([own.get(name, rest) for name in names], axis=1).astype(float)
