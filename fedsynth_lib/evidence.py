@@ -1,6 +1,10 @@
-"""What the verdict on a claim rests on, as a text that knows which of its conditions fail."""
+"""What the verdict on a claim rests on, as a text that knows which of its conditions fail; and the outcome in words."""
 
 from collections.abc import Iterable
+
+from fedsynth_lib.published import UNTESTED
+
+OUTCOMES = ("holds", "mostly holds", "mostly fails", "does not hold", "not tested")
 
 
 class Evidence(str):
@@ -15,3 +19,10 @@ class Evidence(str):
         found = cls("; ".join(text for _, text in conditions))
         found.fails = "; ".join(text for share, text in conditions if share < 1)
         return found
+
+
+def outcome(verdict: str, share: float) -> str:
+    """One of OUTCOMES, by a verdict of `published.judge_claims` and the share of the claim's conditions that hold."""
+    if verdict == UNTESTED:
+        return OUTCOMES[-1]
+    return verdict if share in (0, 1) else OUTCOMES[1 if share >= 0.5 else 2]

@@ -10,6 +10,7 @@ import tomllib
 from collections.abc import Mapping, Sequence
 from itertools import product
 from pathlib import Path
+from string import Formatter
 from typing import Any, NamedTuple
 
 import pandas as pd
@@ -60,7 +61,10 @@ def load_exhibits(path: Path | None = None) -> list[Exhibit]:
     Raises BadInput, with a sentence, for a name that nothing has, and for an exhibit without an entry.
     """
     path = path or project_root() / "data" / "published" / "exhibits.toml"
-    tables = tomllib.loads(path.read_text(encoding="utf-8"))
+    try:
+        tables = tomllib.loads(path.read_text(encoding="utf-8"))
+    except tomllib.TOMLDecodeError as error:
+        raise BadInput(f"{path.name} is no TOML: {error}.") from error
     found = [_exhibit(path.name, work, name, entry) for work, own in tables.items() for name, entry in own.items()]
     known, entered = _known_exhibits(), {each.id for each in found}
     if unknown := sorted(entered - known):
@@ -90,20 +94,23 @@ def _exhibit(file: str, work: str, name: str, entry: Mapping[str, Any]) -> Exhib
     if wrong := [column for column in entry.get("where", {}) if column not in DTYPES]:
         raise BadInput(f"{where} asks for the column {wrong[0]!r}, which rows do not have.")
     for block in entry.get("points", ()):
+        pattern = {name for _, name, _, _ in Formatter().parse(block.get("detail", "")) if name}
+        if lost := sorted(pattern - set(block)):
+            raise BadInput(f"{where}: the pattern of detail has {lost[0]!r}, of which no values are given.")
         for key, values in block.items():
             if key in ("detail", "curves"):
                 continue
             if not isinstance(values, list):
                 raise BadInput(f"{where}: give {key} as a list.")
-            if key not in DTYPES and f"{{{key}}}" not in block.get("detail", ""):
+            if key not in DTYPES and key not in pattern:
                 raise BadInput(f"{where}: {key!r} is neither a column of the rows nor in the pattern of detail.")
     return Exhibit(work, name, **entry)
 
 
 def check_methods(exhibit: Exhibit, rows: Rows) -> None:
-    """Raises BadInput where an entry names a method that neither print nor any row has."""
+    """Raises BadInput where an entry names a method that neither print nor any row has, if there are rows at all."""
     named = {name for block in (exhibit.where, *exhibit.points) for name in block.get("method", ())}
-    if named:
+    if named and any(len(own) for own in rows.values()):
         known = set(load_values(exhibit.work, excluded=True)["method"]).union(
             *(set(r["method"]) for r in rows.values())
         )
@@ -126,6 +133,8 @@ def printed_cells(exhibit: Exhibit, rows: Rows) -> pd.DataFrame:
     enough = means["paper"]["n"] >= exhibit.seeds
     cells = compare_means(means["paper"][enough], exhibit.work, exhibit.name, profile="paper")
     for profile, found in (("paper", means["paper"][~enough]), ("quick", means["quick"])):
+        if found.empty:
+            continue
         lesser = compare_means(found, exhibit.work, exhibit.name, profile=profile)
         fills = (cells["n"] == 0) & (lesser["n"] > 0)
         taken = ["ours", "ours_std", "n", "difference", "profile", "data"]

@@ -8,9 +8,9 @@ import pandas as pd
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
+from fedsynth_lib.evidence import OUTCOMES
 from fedsynth_lib.exhibits import COUNTED, STATES
 from fedsynth_lib.figures import BLUE, FULL_WIDTH, SKY, VERMILLION
-from fedsynth_lib.verdict import OUTCOMES
 
 GOOD, FAIR, POOR, BAD = (BLUE, ""), (SKY, "//"), ("#F0C9A8", "...."), (VERMILLION, "xxx")
 UNKNOWN, NOTHING = ("#D5D5D5", ""), ("white", "")

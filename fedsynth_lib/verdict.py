@@ -15,6 +15,7 @@ import pandas as pd
 
 from fedsynth_lib import judges
 from fedsynth_lib.chapters import exhibit_map
+from fedsynth_lib.evidence import OUTCOMES, outcome
 from fedsynth_lib.exhibits import (
     COUNTED,
     NOT_MADE,
@@ -29,11 +30,9 @@ from fedsynth_lib.exhibits import (
 )
 from fedsynth_lib.interface import BadInput
 from fedsynth_lib.notebooks import Notebook, read_notebooks
-from fedsynth_lib.published import UNTESTED, WORKS, load_claims
-from fedsynth_lib.rows import committed_rows, project_root, write_atomically
+from fedsynth_lib.published import WORKS, load_claims
+from fedsynth_lib.rows import FULLEST_FIRST, committed_rows, project_root, write_atomically
 
-FULLEST_FIRST = ("paper", "quick")
-OUTCOMES = ("holds", "mostly holds", "mostly fails", "does not hold", "not tested")
 BEGIN, END = "<!-- verdict: made by python -m fedsynth_lib.verdict -->", "<!-- end of verdict -->"
 AllRows = Mapping[str, Rows]  # work -> profile -> rows
 
@@ -48,7 +47,7 @@ def gathered(notebooks: Sequence[Notebook], rows: AllRows | None = None) -> Verd
     """All three tables by the rows given, by default by all that are committed."""
     rows = rows or all_rows()
     exhibits, cells = exhibits_and_cells(notebooks, rows)
-    return Verdict(exhibits, cells, claims_judged(rows))
+    return Verdict(exhibits, cells, claims_judged(by_profile(rows)))
 
 
 def all_rows() -> AllRows:
@@ -85,18 +84,21 @@ def exhibits_and_cells(notebooks: Sequence[Notebook], rows: AllRows) -> tuple[pd
     return pd.DataFrame(exhibits), pd.DataFrame(cells)
 
 
-def claims_judged(rows: AllRows) -> pd.DataFrame:
-    """Every claim, at the fullest profile that could test it.
+def by_profile(rows: AllRows) -> pd.DataFrame:
+    """Every claim at every profile with rows: `judges.judged`, with `profile`, the fullest first, and `outcome`."""
+    pairs = [(work, profile) for work in WORKS for profile in FULLEST_FIRST]
+    judged = [judges.judged(work, rows[work][profile]).assign(profile=profile) for work, profile in pairs]
+    told = pd.concat([each for each in judged if len(each)] or judged[:1], ignore_index=True)
+    return told.assign(outcome=[outcome(*pair) for pair in told[["verdict", "share"]].to_numpy()])
+
+
+def claims_judged(told: pd.DataFrame) -> pd.DataFrame:
+    """Every claim, at the fullest profile that could test it. told: what `by_profile` returns.
 
     Columns: work, id, claim, outcome (OUTCOMES), share (of its conditions that hold), profile, seeds, `on print`
     (whether the same check holds on the printed values), fails (the conditions that do not hold), evidence, and
     `other`, the outcome at the lesser profile.
     """
-    judged = [
-        judges.judged(work, rows[work][profile]).assign(profile=profile) for work in WORKS for profile in FULLEST_FIRST
-    ]
-    told = pd.concat([each for each in judged if len(each)], ignore_index=True)
-    told = told.assign(outcome=[outcome(*pair) for pair in told[["verdict", "share"]].to_numpy()])
     printed = {claim: words for work in WORKS for claim, words in judges.on_print(work).items()}
     lines = []
     for claim in load_claims().itertuples():
@@ -113,13 +115,6 @@ def claims_judged(rows: AllRows) -> pd.DataFrame:
     table["share"] = pd.to_numeric(table["share"])
     columns = ["work", "id", "claim", "outcome", "share", "profile", "seeds", "on print", "fails", "other", "evidence"]
     return table[columns]
-
-
-def outcome(verdict: str, share: float) -> str:
-    """One of OUTCOMES: a claim of which a part holds, mostly or less than half."""
-    if verdict == UNTESTED:
-        return OUTCOMES[-1]
-    return verdict if share in (0, 1) else OUTCOMES[1 if share >= 0.5 else 2]
 
 
 def headline(verdict: Verdict) -> pd.DataFrame:
