@@ -192,7 +192,7 @@ def unpacked(rows: pd.DataFrame) -> pd.DataFrame:
     rows["rounds"] = rows["rounds"].mask(annealed | (rows["method"] == "FedNaiveBayes"))  # which counts once
     rows["participation"] = rows["participation"].mask(rows["setting"] == "central")
     rows = rows.assign(annealed=annealed, **{name: pd.to_numeric(rows[name]) for name in SWEPT})
-    return rows.rename(columns={"local_steps": "local_rounds"})
+    return rows.assign(local_rounds=rows["local_steps"]).drop(columns="local_steps")
 
 
 def cells(datasets: Sequence[str], methods: Sequence[str], seeds: int, **lists: Any) -> list[dict]:

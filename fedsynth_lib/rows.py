@@ -52,6 +52,7 @@ DTYPES = {
 COLUMNS = list(DTYPES)
 DATA = ("real", "standin", "own", "none")
 PROFILES = ("smoke", "quick", "paper")
+FULLEST_FIRST = ("paper", "quick")  # the profiles whose rows count in the verdict
 SORTED_BY = [
     *("paper", "exhibit", "dataset", "method", "partition", "n_clients", "node"),
     *("setting", "epsilon", "params", "item", "seed", "metric", "cell"),
