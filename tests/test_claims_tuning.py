@@ -79,7 +79,7 @@ def ranked(decay=None, factor=None):
     [
         (True, lambda: ranked()),
         (3 / 4, lambda: ranked(factor={"bank": -0.2, "cardio": -0.2})),  # second, with the other sign
-        ((2 / 3 + 1 + 1 + 1 / 2) / 4, lambda: ranked(factor={"bank": 0.9})),  # bank: loss factor first
+        ((2 / 3 + 1 + 1 + 1 / 2) / 4, lambda: ranked(factor={"bank": 0.98})),  # bank: loss factor first
         ((1 + 2 / 3 + 1 + 1) / 4, lambda: ranked(decay={"adult": -1.0})),
         (False, lambda: ranked({d: -0.1 for d in ALL}, {d: -2.0 for d in ALL})),
     ],
