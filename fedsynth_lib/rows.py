@@ -18,6 +18,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from fedsynth_lib import names
@@ -219,7 +220,7 @@ def params_text(settings: Mapping[str, Any]) -> str:
 
 
 def _says_nothing(value: Any) -> bool:
-    return value is None or value is False or (isinstance(value, str | list | tuple | Mapping) and not value)
+    return value is None or (isinstance(value, bool | np.bool_ | str | list | tuple | Mapping) and not value)
 
 
 def read_params(text: str) -> dict[str, Any]:
