@@ -292,7 +292,7 @@ def pays(cell: Mapping[str, Any]) -> bool:
 
 MEASURED = [
     *(f"{kind}{model}" for kind in ("accuracy", "auroc", "auprc") for model in ("", "_ada", "_knn", "_mlp", "_rf")),
-    *("jsd", "wd"),
+    *("jsd", "wd", "positives"),
 ]
 
 

@@ -122,6 +122,13 @@ def load_rows(path: Path | str) -> pd.DataFrame:
     return with_detail(rows.load_rows(path))
 
 
+def committed_rows(work: str, profile: str) -> pd.DataFrame:
+    """All saved rows of a work at a profile, from real tables, with `detail` and `grid`, the name of their file."""
+    folder = project_root() / "data" / "results" / profile
+    parts = [load_rows(path).assign(grid=path.stem) for path in sorted(folder.glob(f"*{work}*.csv"))]
+    return pd.concat(parts, ignore_index=True) if parts else with_detail(to_frame([])).assign(grid="")
+
+
 class Asked(NamedTuple):
     """A cell as it is asked for: its settings, the same with the defaults of `run_one` as text, version and key."""
 

@@ -13,6 +13,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from fedsynth_lib.encode import EqualWidthBins
+from fedsynth_lib.evidence import Evidence
 from fedsynth_lib.figures import BLUE, FULL_WIDTH, GREY, VERMILLION, pretty
 from fedsynth_lib.flaim_study import PARTITION_SEED, SPLIT_SEED, WORK
 from fedsynth_lib.interface import stream
@@ -183,7 +184,7 @@ def judge_partitions(rows: pd.DataFrame) -> Judgement:
             abs(ratio[dataset] / printed - 1) <= 0.1 for dataset, printed in PRINTED_RATIO.items() if dataset in ratio
         ),
     }
-    texts = [f"{statement}: {'yes' if holds else 'no'}" for statement, holds in held.items()]
-    texts += [f"clustering / i.i.d. {value:.2f} ({dataset})" for dataset, value in ratio.items()]
+    told = [(holds, f"{statement}: {'yes' if holds else 'no'}") for statement, holds in held.items()]
+    told += [(True, f"clustering / i.i.d. {value:.2f} ({dataset})") for dataset, value in ratio.items()]
     share = sum(held.values()) / len(held)
-    return (bool(share) if share in (0, 1) else share), "; ".join(texts)
+    return (bool(share) if share in (0, 1) else share), Evidence.of(told)

@@ -57,7 +57,6 @@ def table_rows(key_or_path: str | Path, *, work: str | None = None) -> int:
     return len(load_table(key_or_path, work=work))
 
 
-@lru_cache(maxsize=64)
 def at_hand(digest: str) -> str:
     """The digest of the table to compute on where a cell names this one: the same, or that of its stand-in.
 
