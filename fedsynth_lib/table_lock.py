@@ -50,6 +50,11 @@ def reachable(datasets: Iterable[str], *, work: str | None = None) -> list[str]:
     return found
 
 
+def is_locked(key_or_path: str | Path, *, work: str | None = None) -> bool:
+    """Whether digest and number of rows of this view are known without loading the table."""
+    return _lock_of(str(key_or_path), work) is not None
+
+
 def table_rows(key_or_path: str | Path, *, work: str | None = None) -> int:
     """The number of rows of what `load_table` gives, of a locked table without loading it."""
     if locked := _lock_of(str(key_or_path), work):
@@ -111,8 +116,8 @@ def _read(path: Path, changed: int) -> dict[str, dict[str, Any]]:
 def main() -> None:
     """Lock every view of every registered table that is at hand; the others keep what is locked."""
     found = dict(_locked())
-    for key, entry in REGISTRY.items():
-        for work in (None, *entry.works):
+    for key, declared in REGISTRY.items():
+        for work in (None, *declared.works):
             try:
                 table = load_table(key, work=work)
             except BadInput as error:

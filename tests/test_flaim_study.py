@@ -149,7 +149,9 @@ def test_settings_are_columns_of_numbers(estimator, beta, rounds, steps, share):
 
 
 def test_settings_that_a_method_does_not_have_are_missing():
-    read = swept(("AIM", "central", {"rounds": 10, "participation": 0.2}), ("FedNaiveBayes", "federated", {"rounds": 4}))
+    read = swept(
+        ("AIM", "central", {"rounds": 10, "participation": 0.2}), ("FedNaiveBayes", "federated", {"rounds": 4})
+    )
     assert np.isnan(read["participation"][0]) and read["rounds"][0] == 10
     assert np.isnan(read["rounds"][1]) and read["participation"][1] == 0.1
     networks = swept(("Fed DP-CTGAN", "federated", {"training_rounds": 500}))

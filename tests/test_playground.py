@@ -192,7 +192,7 @@ def test_training_makes_the_rows_and_the_columns_that_the_grids_make(home):
     assert sorted(dots) == pytest.approx(sorted(expected.reindex(["no", "yes"]).fillna(0)))
     assert list((home / "data" / "cache" / "synthetic").iterdir()) == kept
 
-    (home / "data" / "cache" / "cells" / "72_heterogeneity" / f"{made['cell'].iloc[0]}.json").unlink()
+    (home / "data" / "cache" / "cells" / "72_heterogeneity" / "smoke" / f"{made['cell'].iloc[0]}.json").unlink()
     assert not playground.kept(rows, choice)  # rows that came with the project, without their tables
 
 
