@@ -115,10 +115,10 @@ def test_a_second_run_reuses_the_cells_and_fresh_forgets_those_of_the_chosen(hom
 
 def test_list_shows_what_the_metadata_say(home, capsys):
     minutes = {"smoke": 0.5, "quick": 3, "paper": 90}
-    write(home, "20_q", exhibits=["w/tab6.1", "w/fig2", "v/tab1"], minutes=minutes)
+    write(home, "20_q", exhibits=["w/tab6.1", "w/fig2", "v/tab1"], minutes=minutes, regenerate=0.2)
     assert runner.main(["--list"]) == 0
     line = capsys.readouterr().out.splitlines()[1]
-    expected = ["20_q", "Title of 20_q", "w tab6.1 fig2, v tab1", "0.5", "3", "90", "never run"]
+    expected = ["20_q", "Title of 20_q", "w tab6.1 fig2, v tab1", "0.2", "0.5", "3", "90", "never run"]
     assert re.split(r"\s{2,}", line) == expected
     assert not (home / "figures").exists()
 
@@ -135,7 +135,7 @@ time.sleep(600)"""
 def test_a_stopped_run_leaves_no_process_behind(home, number, status):
     write(home, "00_busy", BUSY)
     write(home, "01_next", "x = 1")
-    command = [sys.executable, "-m", "fedsynth_lib.runner"]
+    command = [sys.executable, "-m", "fedsynth_lib.runner", "--jobs", "1"]
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "TMPDIR": str(home)}
     run = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True)
     pids = home / "notebooks" / "pids"
@@ -171,11 +171,11 @@ def test_a_log_gets_one_line_a_minute_with_what_the_kernel_said_last(home, capsy
     now = [0.0]
     monkeypatch.setattr(reporting.time, "monotonic", lambda: now[0])
     with reporting.Reporter(4) as reporter:
-        reporter.start(notebook, 2.5)
+        line = reporter.start(notebook, 2.5)
         for second in range(180):
             now[0] = float(second)
-            reporter.write(f"grid: {second}/180 cells\r")
-            reporter.write("a.py:3: FutureWarning: soon\n  warn(1)\n")
+            line.write(f"grid: {second}/180 cells\r")
+            line.write("a.py:3: FutureWarning: soon\n  warn(1)\n")
             reporter.tick()
         reporter.end(notebook, "ok")
     assert capsys.readouterr().out.splitlines() == [
