@@ -6,30 +6,18 @@ import re
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import joblib
 import nbformat
 import psutil
 import pytest
-from tiny import PARAMETERS, write
+from tiny import PARAMETERS, alive, wait_for, write
 
 from fedsynth_lib import reporting, runner
 from fedsynth_lib.notebooks import read_notebooks
 
 ROOT = Path(__file__).resolve().parents[1]
-
-
-@pytest.fixture
-def home(tmp_path, monkeypatch):
-    """An empty project, for the runner and for what its notebooks import."""
-    monkeypatch.setenv("FEDSYNTH_HOME", str(tmp_path))
-    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
-    handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
-    yield tmp_path
-    for number, handler in handlers.items():
-        signal.signal(number, handler)
 
 
 SHOW = """import json, os, sys
@@ -149,17 +137,6 @@ def test_a_stopped_run_leaves_no_process_behind(home, number, status):
     if number != signal.SIGKILL:
         lines = [line.split()[:2] for line in out.splitlines()]
         assert lines[-2:] == [["00_busy", "stopped"], ["01_next", "not"]]
-
-
-def alive(process: psutil.Process) -> bool:
-    return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
-
-
-def wait_for(condition, seconds: float) -> None:
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end, "it took too long"
-        time.sleep(0.1)
 
 
 # ---------------------------------------------------------------------------------------- reporting
