@@ -16,7 +16,7 @@ from scipy.spatial.distance import jensenshannon
 from scipy.stats import ks_2samp, wilcoxon
 from sklearn.ensemble import RandomForestClassifier
 
-from fedsynth_lib import settings
+from fedsynth_lib import names, settings
 from fedsynth_lib.apellaniz_nodes import levels_of, moments_of, nodes, scaled
 from fedsynth_lib.encode import UnitRange
 from fedsynth_lib.experiment import remember
@@ -25,10 +25,10 @@ from fedsynth_lib.methods import dp_vae_bgm, vae_bgm
 from fedsynth_lib.metrics.attacks import nearest
 from fedsynth_lib.metrics.divergence import Sizes, jensen_shannon
 from fedsynth_lib.rows import Row
+from fedsynth_lib.table_lock import table_digest
 from fedsynth_lib.tables import Table, load_table
 
 WORK = "apellaniz2025"
-METRICS_VERSION = 2
 DATASETS = ("brfss_diabetes", "brfss_heart")
 TECHNIQUES = {"isolated": "Isolated", "fedavg": "FedAvg", "sds": "SDS"}  # as the work prints them
 NODE_ROWS = (100, 1000, 10_000)
@@ -80,24 +80,23 @@ def trained(
     epsilon: float | None = None,
     disjoint: bool = False,
     scale: float = 1.0,
-    digest: str = "",
+    table: str = "",
 ) -> tuple[pd.DataFrame, dict]:
     """The standardised synthetic rows of all nodes (column `node`, from 1), and the run's facts: made, or remembered.
 
     changes: what a profile shrinks. variant: what is not as published, and named in the rows; both are fields of
-        Config. epsilon: of each node, delta 1e-5; needs `clip` in `variant`. digest: of the table meant.
+        Config. epsilon: of each node, delta 1e-5; needs `clip` in `variant`. table: digest of the table meant.
     """
-    table, sizes, node_rows = load_table(dataset, work=WORK), Sizes(**(judged or {})), scaled(node_rows, scale)
-    if digest not in ("", table.digest):
-        raise BadInput(f"{dataset}: the table is not the one that the grid was made for; build the grid anew.")
-    config = configured(technique, table, node_rows, sizes, **{**(changes or {}), **(variant or {})})
-    parts = [np.sort(node.training) for node in nodes(table, partition, node_rows, sizes.rows, disjoint=disjoint)]
+    found, sizes, node_rows = load_table(dataset, work=WORK), Sizes(**(judged or {})), scaled(node_rows, scale)
+    found.expect(table)
+    config = configured(technique, found, node_rows, sizes, **{**(changes or {}), **(variant or {})})
+    parts = [np.sort(node.training) for node in nodes(found, partition, node_rows, sizes.rows, disjoint=disjoint)]
     method = dp_vae_bgm if config.private else vae_bgm
     key = {
         "method": method.__name__,
         "version": method.VERSION,
         "config": asdict(config),
-        "table": table.digest,
+        "table": found.digest,
         "partition": [partition, node_rows, sizes.rows, disjoint],
         "epsilon": epsilon,
         "seed": seed,
@@ -105,15 +104,15 @@ def trained(
 
     def make() -> tuple[pd.DataFrame, dict]:
         privacy = Privacy(epsilon, 1e-5 if epsilon else 0.0)
-        run = settings.federated(method, table, parts, config=config, privacy=privacy, seed=seed, num_rows=1)
+        run = settings.federated(method, found, parts, config=config, privacy=privacy, seed=seed, num_rows=1)
         frames = []
         for node in range(len(parts)):
             rows = vae_bgm.drawn(run.state, node, sizes.rows, config, stream(seed, "node", node))
             if config.moments is None:  # the nodes have found their own; all are measured on one scale
                 numeric, own = run.state["levels"] == 0, run.state[f"generator/{node}/moments"]
-                shared = np.array(moments_of(table))
+                shared = np.array(moments_of(found))
                 rows[:, numeric] = (rows[:, numeric] * own[:, 1] + own[:, 0] - shared[:, 0]) / shared[:, 1]
-            frames.append(pd.DataFrame(rows.astype(np.float32), columns=table.schema.names).assign(node=node + 1))
+            frames.append(pd.DataFrame(rows.astype(np.float32), columns=found.schema.names).assign(node=node + 1))
         facts = {name: getattr(run, name) for name in ("statement", "seconds", "bytes_up", "bytes_down")}
         return pd.concat(frames, ignore_index=True), facts
 
@@ -146,8 +145,7 @@ def judge(node: int, repeat: int = 0, whole: bool = False, **cell: Any) -> list[
     values = {"js_divergence": bits, "js_epochs": epochs}
     for name, source, start in (("acc_synthetic_real", synthetic, 0), ("acc_real_real", real, cell["seed"])):
         values[name] = accuracy(source, real, np.arange(real.shape[1]) == target, sizes.rows, seed=start + repeat)
-    detail = "; ".join(filter(None, [labels(**cell)["detail"], "whole" if whole else "", f"repeat {repeat}"]))
-    shared = {**labels(**cell), "node": str(node), "detail": detail}
+    shared = {**labels(**cell), "node": str(node)}
     return [{**shared, "metric": name, "value": value} for name, value in values.items()]
 
 
@@ -162,25 +160,24 @@ def accuracy(source: np.ndarray, real: np.ndarray, label: np.ndarray, rows: int,
 def distances(node: int, whole: bool = False, **cell: Any) -> list[Row]:
     """Rows of figure A2 at one node: distances to the nearest validation row, of the others and of synthetic rows.
 
-    The shares of 60 bins from 0 to 6 (`detail`: their lower edge), the smallest and mean distance, and p-values of the
+    The shares of 60 bins from 0 to 6 (`item`: their lower edge), the smallest and mean distance, and p-values of the
     one-sided tests that synthetic rows lie farther away.
     """
     real, synthetic, _ = _samples(node, whole, cell)
     among, apart = nearest(real, real, 2)[0][:, 1], nearest(synthetic, real, 1)[0][:, 0]  # itself is the nearest
     shared = {**labels(**cell), "node": str(node)}
-    kind = "whole" * whole
-    rows = [
-        {"detail": kind, "metric": "p_wilcoxon", "value": wilcoxon(apart, among, alternative="greater").pvalue},
-        {"detail": kind, "metric": "p_kolmogorov_smirnov", "value": ks_2samp(apart, among, alternative="less").pvalue},
+    rows: list[Row] = [
+        {"metric": "p_wilcoxon", "value": wilcoxon(apart, among, alternative="greater").pvalue},
+        {"metric": "p_kolmogorov_smirnov", "value": ks_2samp(apart, among, alternative="less").pvalue},
     ]
     edges = np.linspace(0, 6, 61)
     for name, found in (("real", among), ("synthetic", apart)):
-        rows += [{"detail": kind, "metric": f"{name}_min", "value": found.min()}]
-        rows += [{"detail": kind, "metric": f"{name}_mean", "value": found.mean()}]
-        rows += [{"detail": kind, "metric": f"{name}_zero", "value": float((found == 0).mean())}]
+        rows += [{"metric": f"{name}_min", "value": found.min()}]
+        rows += [{"metric": f"{name}_mean", "value": found.mean()}]
+        rows += [{"metric": f"{name}_zero", "value": float((found == 0).mean())}]
         shares = np.histogram(np.minimum(found, edges[-1]), edges)[0] / len(found)
         for edge, share in zip(edges, shares, strict=False):
-            rows.append({"detail": f"{kind} {edge:.1f}".strip(), "metric": f"{name}_share", "value": share})
+            rows.append({"item": f"{edge:.1f}", "metric": f"{name}_share", "value": share})
     return [{**shared, **row} for row in rows]
 
 
@@ -190,7 +187,7 @@ FEATURES = ("PhysHlth", "Income", "GenHlth", "Education", "BMI", "Age")  # of fi
 def features(node: int, **cell: Any) -> list[Row]:
     """Rows of figures A3 and A4 at one node: the share of each value of six columns, synthetic and real.
 
-    Synthetic values are snapped to whole numbers, as the work's histograms do. `detail`: column and value. Also
+    Synthetic values are snapped to whole numbers, as the work's histograms do. `item`: column and value. Also
     the divergence in bits between the two of each column, and of each column its importance to the real forest.
     """
     (real, synthetic, target), table = _samples(node, True, cell), load_table(cell["dataset"], work=WORK)
@@ -200,7 +197,7 @@ def features(node: int, **cell: Any) -> list[Row]:
     forest = RandomForestClassifier(100, random_state=0).fit(real[:, ~label], real[:, label].ravel().astype(int))
     others = [name for name in names if name != names[target]]
     rows = [
-        {"detail": name, "metric": "importance", "value": value}
+        {"item": name, "metric": "importance", "value": value}
         for name, value in zip(others, forest.feature_importances_, strict=True)
     ]
     places = [vae_bgm.places(sample, levels, moments) for sample in (real, synthetic)]
@@ -208,10 +205,10 @@ def features(node: int, **cell: Any) -> list[Row]:
         column = table.schema[name]
         whole = [np.rint(p[:, names.index(name)] * (column.high - column.low)).astype(int) for p in places]
         shares = [np.bincount(w, minlength=int(column.high - column.low) + 1) / len(w) for w in whole]
-        rows.append({"detail": name, "metric": "js_column", "value": jensenshannon(*shares, base=2) ** 2})
+        rows.append({"item": name, "metric": "js_column", "value": jensenshannon(*shares, base=2) ** 2})
         for kind, counted in zip(("real", "synthetic"), shares, strict=True):
             rows += [
-                {"detail": f"{name} {int(column.low) + step}", "metric": f"{kind}_share", "value": share}
+                {"item": f"{name} {int(column.low) + step}", "metric": f"{kind}_share", "value": share}
                 for step, share in enumerate(counted)
                 if share
             ]
@@ -229,11 +226,10 @@ def cells(
     **fixed: Any,
 ) -> list[dict]:
     """The federations of a grid, each the arguments of `train`. size: of the profile, one of SIZES."""
-    digests = {dataset: load_table(dataset, work=WORK).digest for dataset in datasets}
+    digests = {dataset: table_digest(dataset, work=WORK) for dataset in datasets}
     common = {**size["fixed"], **fixed}
     return [
-        {"dataset": d, "partition": p, "technique": t, "node_rows": list(rows), "seed": s, "digest": digests[d]}
-        | common
+        {"dataset": d, "partition": p, "technique": t, "node_rows": list(rows), "seed": s, "table": digests[d]} | common
         for d in datasets
         for p in partitions
         for rows in node_rows
@@ -257,24 +253,20 @@ def judged(federations: Sequence[Mapping[str, Any]], repeats: int, *, nodes: Seq
 
 
 def labels(dataset: str, partition: str, technique: str, node_rows: Sequence[int], **cell: Any) -> Row:
-    """What rows of a federation share; `detail` names the nodes' sizes and what is not as published."""
-    variant = dict(cell.get("variant") or {})
-    names = {"networks": "{} networks", "senders": "senders {}", "common_start": "common start"}
-    names |= {"training_rounds": "{} rounds", "most_rows": "up to {} rows", "steepest": "slopes to {:g}"}
-    said = ["private"] if "clip" in variant else [t.format(variant[n]) for n, t in names.items() if variant.get(n)]
-    sizes = "train rows per node " + "/".join(map(str, node_rows))
-    detail = "; ".join([sizes, *said, *(["disjoint"] if cell.get("disjoint") else [])])
+    """What rows of a federation share."""
     return {
         **{"paper": WORK, "dataset": dataset, "data": load_table(dataset, work=WORK).data},
         **{"method": TECHNIQUES[technique], "partition": partition, "n_clients": len(node_rows)},
-        **{"seed": cell["seed"], "detail": detail},
+        **{"seed": cell["seed"]},
         **{"epsilon": cell.get("epsilon"), "setting": "local" if technique == "isolated" else "federated"},
     }
 
 
-def version(*, private: bool = False) -> str:
-    method = f"dpvaebgm {dp_vae_bgm.VERSION}" if private else f"vaebgm {vae_bgm.VERSION}"
-    return f"{method}, metrics {METRICS_VERSION}"
+def version(cell: Mapping[str, Any]) -> str:
+    """The versions that the rows of a cell rest on."""
+    private = "clip" in (cell.get("variant") or {})
+    judged = ("js_divergence", "js_epochs", "acc_synthetic_real", "acc_real_real") if "repeat" in cell else ()
+    return names.version("dpvaebgm" if private else "vaebgm", judged)
 
 
 @lru_cache(maxsize=4)

@@ -13,17 +13,22 @@ from scipy import stats
 
 from fedsynth_lib.apellaniz_study import DATASETS, TECHNIQUES, WORK
 from fedsynth_lib.claims import of_work
+from fedsynth_lib.details import sizes_of, variant_of
 from fedsynth_lib.interface import BadInput
 from fedsynth_lib.published import aggregate
-from fedsynth_lib.rows import to_frame
+from fedsynth_lib.rows import read_params, to_frame, with_params
 
 JS, SYNTHETIC, REAL = METRICS = ("js_divergence", "acc_synthetic_real", "acc_real_real")
 ISOLATED, FEDAVG, SDS = METHODS = tuple(TECHNIQUES.values())
 LEVEL, REPEATS = 0.01, 3
 CUT = "slopes to 1000"  # the variant of rows AS_RUN
 PLACE = ["dataset", "partition", "detail", "node"]
-DETAIL = r"^(?P<sizes>train rows per node [\d/]+)(?:; (?P<variant>.+))?; repeat (?P<repeat>\d+)$"
 SHARED = ["paper", "dataset", "data", "partition", "n_clients", "node", "detail", "metric", "seed", "profile"]
+
+
+def variants(rows: pd.DataFrame) -> pd.Series:
+    """What is not as published in each row, in words, such as `3 networks`; empty where nothing is."""
+    return rows["params"].map({text: variant_of(read_params(text)) for text in rows["params"].unique()})
 
 
 def in_print(rows: pd.DataFrame, spread: str = "repeat", variant: str = "") -> pd.DataFrame:
@@ -32,7 +37,7 @@ def in_print(rows: pd.DataFrame, spread: str = "repeat", variant: str = "") -> p
     rows: of `judge`, tidy, of one profile; others are left out.
     spread: `repeat` as in print, all measurements of one training (the lowest seed that a cell has), counted by
         measurement; `seed` counts trainings, each measured once (repeat 0).
-    variant: what the detail says between sizes and repeat, such as `3 networks`; rows that say anything else are left
+    variant: what `variants` says of a row, such as `3 networks`; rows of which it says anything else are left
         out, hence all rows with a variant by default.
     The accuracy of real data knows no technique: its rows are means over the techniques, and its deviation is then
     over repeats, while the printed one is over the techniques' means.
@@ -41,15 +46,15 @@ def in_print(rows: pd.DataFrame, spread: str = "repeat", variant: str = "") -> p
     if spread not in ("repeat", "seed"):
         raise BadInput(f"spread is {spread!r}: choose repeat (of the measurement) or seed (of the training).")
     rows = of_work(rows, WORK).reset_index(drop=True)
-    said = rows["detail"].str.extract(DETAIL)
-    judged = rows["metric"].isin(METRICS) & said["sizes"].notna()
-    found = said.loc[judged, "variant"].fillna("")
+    rows = rows[rows["metric"].isin(METRICS)]
+    found = variants(rows)
     if variant and variant not in set(found):
         there = ", ".join(sorted(set(found) - {""})) or "none"
-        raise BadInput(f"no row is of the variant {variant!r}: the column detail names {there}.")
-    said = said.loc[found.index[found == variant]]
-    rows = rows.loc[said.index].assign(detail=said["sizes"])
-    repeat = said["repeat"].astype(int)
+        raise BadInput(f"no row is of the variant {variant!r}: these rows are of {there}.")
+    rows = rows[found == variant]
+    sizes = {text: sizes_of(read_params(text)) for text in rows["params"].unique()}
+    rows = rows.assign(detail=rows["params"].map(sizes))
+    repeat = with_params(rows, repeat=0)["repeat"].astype(int)
     if spread == "repeat":
         training = ["dataset", "partition", "detail", "method", "epsilon"]
         lowest = rows["seed"] == rows.groupby(training, dropna=False)["seed"].transform("min")

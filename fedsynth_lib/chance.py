@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 
 from fedsynth_lib import sensitivity
+from fedsynth_lib.details import is_redrawn, with_detail
 from fedsynth_lib.interface import BadInput, stream
 
 KEYS = ["method", "dataset", "hyperparameter"]
@@ -46,7 +47,8 @@ def against_chance(rows: pd.DataFrame, *, shuffles: int = 20, seed: int = 0) -> 
 
 def shuffled(rows: pd.DataFrame, rng: np.random.Generator) -> pd.DataFrame:
     """The rows with the scores of each search dealt anew; a configuration gets those of another, of every split."""
-    rows = rows[~rows["detail"].str.contains(r"\bdraw=")].reset_index(drop=True)
+    rows = with_detail(rows)
+    rows = rows[~rows["detail"].map(is_redrawn)].reset_index(drop=True)
     scores = rows[rows["metric"] == sensitivity.SCORE]
     for _, search in scores.groupby(["method", "dataset"]):
         names = search["detail"].unique()

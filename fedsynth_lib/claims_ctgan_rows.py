@@ -1,7 +1,6 @@
 """The rows that the claims of leitner2023 are judged on, as tables, and the wording of a condition on them.
 
-Rows count that follow the scheme as published: no `detail`, or the one of the printed label-skew values (rows of a
-pair of columns name it there). Three clients and epsilon 3 where a claim says nothing else.
+Rows count that follow the scheme as published. Three clients and epsilon 3 where a claim says nothing else.
 """
 
 from collections.abc import Sequence
@@ -10,23 +9,22 @@ import numpy as np
 import pandas as pd
 
 from fedsynth_lib.claims import Condition, Missing, count, of_work
+from fedsynth_lib.rows import with_params
 
 WORK = "leitner2023"
-SKEW_DETAIL = "client 1 holds all negatives; clients 2 and 3 share the positives"
 REAL, CTGAN, DP, TGAN, FED, DP_FED = "Real", "CTGAN", "DP-CTGAN", "Fed-TGAN", "Fed-CTGAN", "DP-Fed-CTGAN"
 SYNTHESIZERS, FEDERATED = [CTGAN, DP, TGAN, FED, DP_FED], [TGAN, FED, DP_FED]
 DATASETS = ["adult", "bank", "covertype", "cardio", "diabetes", "obesity"]
 FOUR = ["accuracy_knn", "accuracy_mlp", "accuracy_rf", "accuracy_ada"]
 EPSILON, CLIENTS = 3.0, 3
-# Metrics of a pair of columns: `a x b` in `detail`, and a variant of the method apart by a semicolon.
-PAIRS = {"cramers_v", "pearson"}
+PAIRS = {"cramers_v", "pearson"}  # metrics of a pair of columns, `a x b` in `item`
 
 
 def counting(rows: pd.DataFrame) -> pd.DataFrame:
     """The rows that count, a run of several grids once; `due`: at the budget that the method has but in the sweep."""
     rows = of_work(rows, WORK)
-    of_pair = rows["metric"].isin(PAIRS) & rows["detail"].str.contains(" x ") & ~rows["detail"].str.contains(";")
-    rows = rows[rows["value"].notna() & (rows["detail"].isin(["", SKEW_DETAIL]) | of_pair)]
+    rows = with_params(rows, scheme="", variant="")
+    rows = rows[rows["value"].notna() & (rows["scheme"] == "") & (rows["variant"] == "")]
     private, central = rows["method"].isin([DP, DP_FED]), rows["method"].isin([REAL, CTGAN, DP])
     rows = rows.assign(
         epsilon=rows["epsilon"].where(private, np.inf).round(9),
@@ -35,8 +33,7 @@ def counting(rows: pd.DataFrame) -> pd.DataFrame:
     )
     rows["due"] = np.isclose(rows["epsilon"], EPSILON) | ~private
     keys = ["dataset", "method", "partition", "n_clients", "epsilon", "metric", "seed"]
-    pair = rows["detail"].where(rows["metric"].isin(PAIRS), "")
-    return rows.assign(pair=pair).drop_duplicates([*keys, "pair"])
+    return rows.assign(pair=rows["item"]).drop_duplicates([*keys, "pair"])
 
 
 def home(runs: pd.DataFrame) -> pd.DataFrame:

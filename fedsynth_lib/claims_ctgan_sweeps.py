@@ -1,6 +1,6 @@
 """Checks of the claims of leitner2023 about associations of columns, privacy budgets and numbers of clients.
 
-Heatmaps (figures 5.4, 5.5) are rows of metric `cramers_v` or `pearson`, a column pair `a x b` in `detail`. Where the
+Heatmaps (figures 5.4, 5.5) are rows of metric `cramers_v` or `pearson`, a column pair `a x b` in `item`. Where the
 claims leave it open: a sweep needs two budgets on each side of its threshold; fidelity is much worse at 1.5 times the
 distance; a curve over clients drops or rises by more than 0.02 (utility) or 10 percent (fidelity).
 """

@@ -10,10 +10,11 @@ from functools import partial
 
 import pandas as pd
 
-from fedsynth_lib import flaim_study
+from fedsynth_lib import flaim_gans, flaim_study
 from fedsynth_lib.claims import Condition, Missing, concluded, count, of_work
 from fedsynth_lib.claims_flaim import AIM, BAYES, CTGAN, NAIVE, PRIVATE, THREE
 from fedsynth_lib.published import Judgement
+from fedsynth_lib.rows import with_params
 
 CENTRAL, EPSILON, ROUNDS, TRAINING_ROUNDS = "DP-CTGAN", 5, 10, 500
 
@@ -30,7 +31,8 @@ def likelihoods(rows: pd.DataFrame) -> pd.DataFrame:
     runs = flaim_study.unpacked(rows[rows["partition"].isin(["none", "cluster_skew"])])
     usual = runs["rounds"].fillna(ROUNDS).eq(ROUNDS) & runs["participation"].fillna(0.1).eq(0.1) & ~runs["annealed"]
     usual &= runs["estimator"].eq("published") & runs["measure_share"].eq(0.9) & runs["local_rounds"].eq(1)
-    trained = runs["detail"].str.extract(r"\((\d+) rounds\)")[0].astype(float)
+    trained = with_params(runs, training_rounds=TRAINING_ROUNDS)["training_rounds"].astype(float)
+    trained = trained.where(runs["method"] == flaim_gans.FEDERATED)
     return runs.assign(trained=trained)[usual & runs["beta"].isna()]
 
 

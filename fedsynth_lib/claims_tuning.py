@@ -11,7 +11,7 @@ import pandas as pd
 from fedsynth_lib.claims import DATASETS, NON_DP, Condition, Missing, chosen, concluded, count
 from fedsynth_lib.claims_models import BOTH
 from fedsynth_lib.published import Judgement
-from fedsynth_lib.sensitivity import RUNTIME, SCORE, SECONDS, configurations, sensitivity, values_of
+from fedsynth_lib.sensitivity import RUNTIME, SCORE, SECONDS, configurations, sensitivity
 
 CONFIGURATIONS = {"fedbn": 36, "fedvae": 30}  # the full grid, and the random draws
 STATED = {  # best mean log-cluster, section 5.5
@@ -71,7 +71,7 @@ def _c04(v) -> list[Condition]:
         stated = pd.Series(STATED[model])
         shown = ", ".join(f"{d} {best.loc[d, SCORE]:.3f} v {stated[d]:g}" for d in DATASETS)
         near = (best[SCORE] - stated).abs().round(9) <= 3
-        settings = {frozenset(values_of(detail).items()) for detail in best["detail"]}
+        settings = set(best["detail"])
         splits = table["splits"].min()
         conditions += [
             count(near, f"{model}: best within 3 of the stated ({shown}; splits: {splits})"),

@@ -31,11 +31,12 @@ from fedsynth_lib.apellaniz_tables import (
     tested,
 )
 from fedsynth_lib.claims import Condition, Missing, concluded, count, of_work
+from fedsynth_lib.details import SIZED
 from fedsynth_lib.published import Judgement, aggregate
 
 DIABETES, HEART = DATASETS
 PARTITIONS = IID, SKEW = "iid", "bmi_skew"
-NODES, SIZED = ("1", "2", "3"), "train rows per node "
+NODES = ("1", "2", "3")
 MAIN = SIZED + "/".join(map(str, NODE_ROWS))  # of tables 2 to 5
 SWEEP = {  # tables A1 and A2
     "dataset": [DIABETES],
@@ -231,8 +232,8 @@ def _c19(rows) -> list[Condition]:
 def _commonest(rows: pd.DataFrame, partition: str) -> dict[str, float]:
     """The shares of real and synthetic rows with the level of Education that is commonest in the real ones."""
     here = (rows["dataset"] == DIABETES) & (rows["partition"] == partition) & (rows["node"] == "1")
-    rows = rows[here & rows["detail"].str.fullmatch(r"Education \d+")]
-    shares = rows.pivot_table(index=["metric", "method", "seed"], columns="detail", values="value").fillna(0)
+    rows = rows[here & rows["item"].str.startswith("Education ")]
+    shares = rows.pivot_table(index=["metric", "method", "seed"], columns="item", values="value").fillna(0)
     shares = shares.groupby(["metric", "method"]).mean()
     wanted = [(f"{kind}_share", method) for kind in ("real", "synthetic") for method in (FEDAVG, SDS)]
     if lost := [" of ".join(key) for key in wanted if key not in shares.index]:

@@ -1,14 +1,14 @@
 """The protocol of leitner2023 that its notebooks share: one cell is one run, measured in every way the work measures.
 
 A table is split once (Adult has its own test file); every run deals the training rows to the clients anew. Rows carry
-the work's names of methods. In `detail` stands which scheme a private method ran: as published (nothing said), or one
-of SCHEMES, whose epsilon covers more.
+the work's names of methods. A private method runs the scheme as published, or one of SCHEMES, with an epsilon that
+covers more.
 """
 
 import inspect
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import combinations, product
 from types import ModuleType
 from typing import Any, NamedTuple
@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from fedsynth_lib import settings
+from fedsynth_lib import names, settings, table_lock
 from fedsynth_lib.experiment import remember
 from fedsynth_lib.interface import BadInput, Privacy
 from fedsynth_lib.methods import METHODS
@@ -25,8 +25,9 @@ from fedsynth_lib.metrics.marginal_distances import jensen_shannon, wasserstein
 from fedsynth_lib.metrics.utility import four_classifiers
 from fedsynth_lib.partition import Parts, split_clients
 from fedsynth_lib.published import load_values
-from fedsynth_lib.registry import REGISTRY
+from fedsynth_lib.registry import REGISTRY, declared_schema
 from fedsynth_lib.rows import Row
+from fedsynth_lib.table_lock import table_digest, table_rows
 from fedsynth_lib.tables import Table, load_table, split
 
 WORK, SPLIT_SEED, CLIENTS, EPSILON = "leitner2023", 0, 3, 3.0
@@ -57,8 +58,10 @@ SIZES: dict[str, dict[str, Any]] = {  # what a profile shrinks
 SMALL_BATCH = {"diabetes": 50, "obesity": 100}  # in place of 500, which exceeds what a client of these has;
 # their epochs have few steps, so that a shrunk run gives them more rounds (`rounds_small`)
 MOST_ROUNDS = 1000  # of private training, which its budget ends before
-SKEWED = "client 1 holds all negatives; clients 2 and 3 share the positives"
 OWN_SIGMA, OWN_DELTA = 2.0, 1e-5  # for tables that the work does not have
+
+
+reachable = partial(table_lock.reachable, work=WORK)
 
 
 class Prepared(NamedTuple):
@@ -83,6 +86,15 @@ def prepared(dataset: str, rows: int | None) -> Prepared:
         return part if len(part) <= number else split(part, seed=SPLIT_SEED, test_share=number / len(part))[1]
 
     return Prepared(train, test) if rows is None else Prepared(at_most(train, rows), at_most(test, rows // 4))
+
+
+def training_rows(dataset: str, rows: int | None) -> int:
+    """How many training rows `prepared` gives, without loading a table whose rows are locked."""
+    work = WORK if dataset in REGISTRY else None
+    number = table_rows(dataset, work=work)
+    if not (work and REGISTRY[dataset].view(work).holdout):
+        number -= -(-number // 5)
+    return min(number, rows or number)
 
 
 def divided(train: Table, partition: str, n_clients: int, seed: int) -> Parts:
@@ -167,20 +179,17 @@ def measure(
     """The measurements of one run, as rows; of method `Real` the training rows themselves.
 
     accuracy, auroc, auprc: of four classifiers on the test rows, and of each. jsd, wd: against the training rows.
-    pairs: Cramer's V and Pearson's r of every pair of columns of a kind instead, `detail` naming the two.
-    changes: of the method's settings. table: digest of the training rows that the grid was made for.
+    pairs: Cramer's V and Pearson's r of every pair of columns of a kind instead, `item` naming the two.
+    changes: of the method's settings. table: digest of the table that the grid was made for.
     """
     train, test = prepared(dataset, rows)
-    if table not in ("", train.digest):
-        raise BadInput(f"{dataset}: the table is not the one that the grid was made for; build the grid anew.")
+    train.expect(table)
     central, real = method in CENTRAL, method == "Real"
-    shared: Row = {"paper": WORK, "method": method, "data": train.data, "detail": scheme}
+    shared: Row = {"paper": WORK, "method": method, "data": train.data}
     shared["setting"] = "real" if real else "central" if central else "federated"
     alone = {"partition": "none", "n_clients": None}
     shared |= alone if real or central else {"partition": partition, "n_clients": n_clients}
     shared["epsilon"] = epsilon if method in PRIVATE else np.inf
-    if partition == "label_skew" and not (real or central):
-        shared["detail"] = "; ".join(filter(None, [SKEWED, scheme]))
     frame = train.frame
     if not real:
         options = {"epsilon": epsilon, "scheme": scheme, "partition": partition, "n_clients": n_clients, "rows": rows}
@@ -191,13 +200,35 @@ def measure(
         shared["epsilon_spent"] = statement["epsilon_protected"] if method in PRIVATE else None
     if pairs:
         found = associations(frame, train)
-        named = {key: "; ".join(filter(None, [key[1], scheme])) for key in found}
-        return [{**shared, "metric": key[0], "detail": named[key], "value": v} for key, v in found.items()]
+        return [{**shared, "metric": metric, "item": pair, "value": value} for (metric, pair), value in found.items()]
     values = four_classifiers(frame, test.frame, train.schema, seed=seed)
     if not real:
         values["jsd"] = jensen_shannon(train.frame, frame, train.schema)
         values["wd"] = wasserstein(train.frame, frame, train.schema)
     return [{**shared, "metric": name, "value": value} for name, value in values.items()]
+
+
+def positives(weighting: str = "", **cell: Any) -> list[Row]:
+    """The share of positives (category `1`) in a run's synthetic rows; with a weighting, its measurements too.
+
+    weighting: of the server, in place of the method's own; needs `changes` in the cell, which is what `measure` takes.
+    """
+    changes = {**cell["changes"], **({"weighting": weighting} if weighting else {})}
+    found = measure(**{**cell, "changes": changes}) if weighting else []
+    run = {name: value for name, value in cell.items() if name not in ("changes", "table")}
+    frame, _ = synthetic(**run, **changes)  # from the cache, where it was measured
+    train = prepared(cell["dataset"], cell.get("rows")).train
+    share = float((frame[train.schema.target] == "1").mean())
+    return [*found, {"paper": WORK, "data": train.data, "metric": "positives", "value": share}]
+
+
+def sizes(dataset: str, table: str = "") -> Row:
+    """What table 5.1 says of a table: training and test rows, numeric and categorical columns."""
+    train, test = prepared(dataset, None)
+    train.expect(table)
+    kinds = {"n_continuous": len(train.schema.numeric), "n_discrete": len(train.schema.categorical)}
+    counts = {"n_train": len(train), "n_test": len(test)}
+    return {"paper": WORK, "exhibit": "tab5.1", "data": train.data, **counts, **kinds}
 
 
 def associations(frame: pd.DataFrame, train: Table) -> dict[tuple[str, str], float]:
@@ -237,8 +268,8 @@ def cells(datasets: Sequence[str], methods: Sequence[str], size: Mapping[str, An
         own = dict(zip(lists, values, strict=True)) | {"rows": size["rows"]}
         own |= {"changes": training(dataset, method, size)} if method != "Real" else {}
         own = {name: value for name, value in own.items() if name not in idle and value != defaults[name]}
-        digest = prepared(dataset, size["rows"]).train.digest
-        cell = {"dataset": dataset, "method": method, **own, "seed": seed, "table": digest}
+        table = table_digest(dataset, work=WORK if dataset in REGISTRY else None)
+        cell = {"dataset": dataset, "method": method, **own, "seed": seed, "table": table}
         if method not in PRIVATE or pays(cell):
             found.setdefault(repr(cell), cell)
     return list(found.values())
@@ -249,16 +280,23 @@ def pays(cell: Mapping[str, Any]) -> bool:
     dataset, method = cell["dataset"], cell["method"]
     epsilon, clients = cell.get("epsilon", EPSILON), cell.get("n_clients", CLIENTS)
     config, privacy = configured(dataset, method, epsilon, cell.get("scheme", ""), cell.get("changes", {}))
-    train = prepared(dataset, cell.get("rows")).train
-    fewest = len(train) // (1 if method in CENTRAL else clients)
+    fewest = training_rows(dataset, cell.get("rows")) // (1 if method in CENTRAL else clients)
     module = METHODS[NAMES[method]]
+    schema = declared_schema(dataset, WORK) if dataset in REGISTRY else prepared(dataset, None).train.schema
     try:
-        module.plan(privacy.noise_multiplier, module.encoder(train.schema, config).domain, fewest, config)
+        module.plan(privacy.noise_multiplier, module.encoder(schema, config).domain, fewest, config)
     except BadInput:
         return False
     return True
 
 
-def version(methods: Sequence[str] = tuple(NAMES)) -> str:
-    """The versions that rows of these methods rest on."""
-    return ", ".join(f"{NAMES[name]} {METHODS[NAMES[name]].VERSION}" for name in sorted(methods))
+MEASURED = [
+    *(f"{kind}{model}" for kind in ("accuracy", "auroc", "auprc") for model in ("", "_ada", "_knn", "_mlp", "_rf")),
+    *("jsd", "wd"),
+]
+
+
+def version(cell: Mapping[str, Any]) -> str:
+    """The versions that the rows of a cell rest on; the method `Real` trains nothing."""
+    measured = ("cramers_v", "pearson") if cell.get("pairs") else MEASURED
+    return names.version(NAMES.get(cell["method"], ""), measured)

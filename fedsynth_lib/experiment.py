@@ -2,13 +2,13 @@
 
 A *cell* is one setting of a grid (a dataset, a partition, an epsilon, a seed ...); `run_one`
 turns it into measurements. A finished cell is written at once to
-`data/cache/cells/<name>/<key>.json`, its key being the hash of everything it was asked for, so
-a killed run loses only the cells in flight and the next run resumes. For the profile `paper`
-the rows in `data/results/paper/<name>.csv` are committed and count as finished cells
+`data/cache/cells/<name>/<profile>/<key>.json`, its key being the hash of everything it was asked for
+and of the versions it rests on, so a killed run loses only the cells in flight and the next run resumes.
+Rows in `data/results/<profile>/<name>.csv` are committed and count as finished cells in every profile
 (a FEDSYNTH_FRESH run ignores them; its value is when it began, and older tables of `remember` are made anew).
 
-What a cell's result depends on must be part of its key: put the digest of the table, sizes and
-rounds into `common`, and the VERSION of the method into `version`.
+What a cell's result depends on must be part of its key: put `table`, the digest of its table (`table_digest`), sizes
+and rounds into the cell or `common`, and the VERSIONs of its method and measures into `version` (`names.version`).
 """
 
 import hashlib
@@ -20,12 +20,14 @@ import re
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import joblib
 import pandas as pd
 from joblib.externals.loky.process_executor import TerminatedWorkerError
 
+from fedsynth_lib import rows
+from fedsynth_lib.details import with_detail
 from fedsynth_lib.interface import BadInput
 from fedsynth_lib.progress import Progress
 from fedsynth_lib.rows import (
@@ -33,15 +35,18 @@ from fedsynth_lib.rows import (
     DTYPES,
     SORTED_BY,
     Row,
+    canonical,
+    cell_key,
     complete,
     folder_name,
-    load_rows,
     log_event,
+    params_text,
     project_root,
     save_rows,
     to_frame,
     write_atomically,
 )
+from fedsynth_lib.table_lock import at_hand
 
 __all__ = ["COLUMNS", "CellFailed", "load_rows", "project_root", "remember", "run_grid"]
 
@@ -60,52 +65,88 @@ def run_grid(
     common: Cell | None = None,
     jobs: int = 1,
     profile: str = "quick",
-    version: Any = 1,
+    version: str | Callable[[Cell], str] = "1",
     save: bool = True,
 ) -> pd.DataFrame:
-    """Tidy rows (COLUMNS) of every cell, in the order of the grid; computes only what is missing.
+    """Tidy rows (COLUMNS and `detail`) of every cell, in the order of the grid; computes only what is missing.
 
     run_one: called with what it accepts of the cell and of `common`. Returns a dict metric ->
         value, in which keys that are COLUMNS (data, epsilon_spent, bytes_up ...) are columns of
         all its rows; or a list of row dicts. What a row lacks is filled from the cell and from
         `common`. Every row must say `data`: real, standin, own, or none.
-    grid: a dict of lists (their product), or a list of cells.
-    common: settings shared by all cells; part of each key.
+    grid: a dict of lists (their product), or a list of cells. A cell's `table` is the digest of the table it is of.
+        Where cells of a table are missing and only its stand-in is at hand, all its cells are those of the stand-in.
+    common: settings shared by all cells; part of each key, as are the defaults of `run_one`.
     jobs: cells computed at the same time, at most one per core; their threads share the cores.
-    version: of the methods used; a new version computes anew.
+    version: of the method and the measures of a cell, or a function of the cell's settings that returns it; cells of
+        another version are computed anew.
     save: write data/results/<profile>/<name>.csv.
     Raises BadInput before any work for a grid that cannot run, CellFailed for a cell that does not.
     """
     common = dict(common or {})
     cells = _cells(grid)
     _check(run_one, cells, common, name=name, jobs=jobs, profile=profile)
-    version = version if isinstance(version, str) else _canonical(version)
-    asked = {"name": name, "common": common, "profile": profile, "version": version}
-    keys = {_hash({**asked, "cell": cell}): cell for cell in cells}  # in the order of the grid
-    folder = project_root() / "data" / "cache" / "cells" / name
+    asked = [Asked.of(run_one, {**common, **cell}, version) for cell in cells]
+    folder = project_root() / "data" / "cache" / "cells" / name / profile
 
-    done = _committed(name) if profile == "paper" and not _fresh_since() else {}
-    for key in keys.keys() - done.keys():
-        if (rows := _read_cell(folder / f"{key}.json")) is not None:
-            done[key] = rows
-    tasks = [
-        (run_one, {**common, **cell}, {"profile": profile, "version": version, "cell": key}, folder, name)
-        for key, cell in keys.items()
-        if key not in done
-    ]
-    with Progress(name, total=len(tasks), reused=len(keys) - len(tasks)) as progress:
+    committed = _committed(name, profile)
+    done = {key: [] for key in committed["cell"].unique()}
+    done |= _cached(folder, [each for each in asked if each.key not in done])
+    missing = {each.given.get("table") for each in asked if each.key not in done} - {None}
+    if instead := {table: now for table in sorted(missing) if (now := at_hand(table)) != table}:
+        asked = [each.on(run_one, instead, version) for each in asked]
+        done |= _cached(folder, [each for each in asked if each.key not in done])
+
+    asked = list({each.key: each for each in asked}.values())
+    tasks = [(run_one, each.given, each.labels(profile), folder, name) for each in asked if each.key not in done]
+    with Progress(name, total=len(tasks), reused=len(asked) - len(tasks)) as progress:
         for key, rows in _compute_all(tasks, jobs):
             done[key] = rows
             progress.step()
-    log_event("grid", name=name, computed=len(tasks), reused=len(keys) - len(tasks))
+    log_event("grid", name=name, computed=len(tasks), reused=len(asked) - len(tasks))
 
     # Rows of a cell come back sorted from a committed file, so they are sorted here whatever their way.
-    frame = to_frame(row for key in keys for row in done[key])
-    place = frame["cell"].map({key: number for number, key in enumerate(keys)})
-    frame = frame.assign(place=place).sort_values(["place", *SORTED_BY], ignore_index=True)[COLUMNS]
-    if save:
+    places = {each.key: number for number, each in enumerate(asked)}
+    fresh = to_frame(row for key in places for row in done[key])
+    kept = committed[committed["cell"].isin(places)]
+    frame = pd.concat([kept, fresh], ignore_index=True) if len(fresh) and len(kept) else kept if len(kept) else fresh
+    frame = frame.assign(place=frame["cell"].map(places))
+    frame = frame.sort_values(["place", *SORTED_BY], ignore_index=True)[COLUMNS]
+    if save and len(fresh):
         save_rows(frame, name=name, profile=profile)
-    return frame
+    return with_detail(frame)
+
+
+def load_rows(path: Path | str) -> pd.DataFrame:
+    """The rows of a result file as `run_grid` returns them, with `detail`."""
+    return with_detail(rows.load_rows(path))
+
+
+class Asked(NamedTuple):
+    """A cell as it is asked for: its settings, the same with the defaults of `run_one` as text, version and key."""
+
+    given: Cell
+    params: str
+    version: str
+    key: str
+
+    @classmethod
+    def of(cls, run_one: Callable, given: Cell, version: str | Callable[[Cell], str]) -> "Asked":
+        """The cell with these settings."""
+        takes = inspect.signature(run_one).parameters.values()
+        defaults = {p.name: p.default for p in takes if p.default is not p.empty}
+        settings = {**defaults, **given}
+        params, text = params_text(settings), version(settings) if callable(version) else str(version)
+        return cls(given, params, text, cell_key(params, text))
+
+    def on(self, run_one: Callable, instead: Mapping[str, str], version: str | Callable[[Cell], str]) -> "Asked":
+        """The same cell of another table, where `instead` (digest -> digest) has one for its own."""
+        table = self.given.get("table")
+        return self.of(run_one, {**self.given, "table": instead[table]}, version) if table in instead else self
+
+    def labels(self, profile: str) -> Row:
+        """What all rows of the cell say of it."""
+        return {"profile": profile, "params": self.params, "version": self.version, "cell": self.key}
 
 
 def remember(key: Mapping[str, Any], make: Callable[[], tuple[pd.DataFrame, dict]]) -> tuple[pd.DataFrame, dict]:
@@ -119,7 +160,7 @@ def remember(key: Mapping[str, Any], make: Callable[[], tuple[pd.DataFrame, dict
     if not path.exists() or path.stat().st_mtime < _fresh_since():
         frame, facts = make()
         frame = frame.copy(deep=False)
-        frame.attrs = {"key": json.loads(_canonical(key)), "facts": facts}
+        frame.attrs = {"key": json.loads(canonical(key)), "facts": facts}
         write_atomically(path, frame.to_parquet(index=False))
     frame = pd.read_parquet(path)
     facts = frame.attrs["facts"]
@@ -168,25 +209,8 @@ def _check(run_one: Callable, cells: list[Cell], common: Cell, *, name: str, job
             raise BadInput(f"run_one of grid {name!r} does not take {sorted(unknown)}: correct the names.")
 
 
-def _canonical(value: Any) -> str:
-    """One text for equal settings: sorted keys, 1.0 as 1, numpy numbers as plain ones."""
-
-    def plain(item: Any) -> Any:
-        if isinstance(item, Mapping):
-            return {str(key): plain(entry) for key, entry in item.items()}
-        if isinstance(item, list | tuple):
-            return [plain(entry) for entry in item]
-        item = item.item() if hasattr(item, "item") else item
-        return int(item) if isinstance(item, float) and item.is_integer() else item
-
-    try:
-        return json.dumps(plain(value), sort_keys=True, separators=(",", ":"))
-    except (TypeError, ValueError) as error:
-        raise BadInput(f"settings must be numbers, texts, lists or dicts of them, but hold {value!r}.") from error
-
-
 def _hash(value: Any) -> str:
-    return hashlib.sha256(_canonical(value).encode()).hexdigest()[:20]
+    return hashlib.sha256(canonical(value).encode()).hexdigest()[:20]
 
 
 def _read_cell(path: Path) -> list[Row] | None:
@@ -197,12 +221,16 @@ def _read_cell(path: Path) -> list[Row] | None:
         return None
 
 
-def _committed(name: str) -> dict[str, list[Row]]:
-    """The finished cells of the committed result file, by key (which holds the version)."""
-    path = project_root() / "data" / "results" / "paper" / f"{name}.csv"
-    if not path.exists():
-        return {}
-    return {key: group.to_dict("records") for key, group in load_rows(path).groupby("cell")}
+def _cached(folder: Path, asked: Sequence[Asked]) -> dict[str, list[Row]]:
+    """The rows of those cells that an earlier run finished, by key."""
+    found = {each.key: _read_cell(folder / f"{each.key}.json") for each in asked}
+    return {key: rows for key, rows in found.items() if rows is not None}
+
+
+def _committed(name: str, profile: str) -> pd.DataFrame:
+    """The rows of the committed result file, none where there is no file or everything is to be made anew."""
+    path = project_root() / "data" / "results" / profile / f"{name}.csv"
+    return rows.load_rows(path) if path.exists() and not _fresh_since() else to_frame([])
 
 
 # -------------------------------------------------------------------------------------- compute
@@ -241,6 +269,6 @@ def _compute(run_one: Callable, given: Cell, labels: Row, folder: Path, name: st
         kind = BadInput if isinstance(error, BadInput) else CellFailed
         raise kind(f"grid {name!r}, cell {given}: {type(error).__name__}: {error}") from error
     write_atomically(
-        folder / f"{labels['cell']}.json", json.dumps({"given": json.loads(_canonical(given)), "rows": rows}).encode()
+        folder / f"{labels['cell']}.json", json.dumps({"given": json.loads(canonical(given)), "rows": rows}).encode()
     )
     return labels["cell"], rows

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from scipy.stats import gaussian_kde
 
-from fedsynth_lib import flaim_study, settings
+from fedsynth_lib import flaim_study, names, settings
 from fedsynth_lib.flaim_study import CLIENTS, DELTA, WORK
 from fedsynth_lib.interface import BadInput, Domain, Privacy, stream
 from fedsynth_lib.methods import METHODS, dp_ctgan
@@ -26,6 +26,7 @@ from fedsynth_lib.metrics.workload import workload_error
 from fedsynth_lib.privacy import calibrate
 from fedsynth_lib.queries import random_workload
 from fedsynth_lib.rows import Row
+from fedsynth_lib.table_lock import table_digest
 
 CENTRAL, FEDERATED = "DP-CTGAN", "Fed DP-CTGAN"
 RELEASES = ("encoding", "sampling")  # of the published scheme, what no budget covers
@@ -112,14 +113,13 @@ def measure(
     """The measurements of one run, as rows.
 
     workload_error: as in `flaim_study.measure`. nll, nll_columns_dropped: see `kernel_nll`.
-    training_rounds: epochs of the central method; None: 20 epochs, 500 rounds. table: digest of the training rows that
-    the grid was made for; they must be those.
+    training_rounds: epochs of the central method; None: 20 epochs, 500 rounds. table: digest of the table that the
+    grid was made for; it must be that.
     """
     module, central = METHODS[_known(method)[0]], method == CENTRAL
     partition, clients = ("none", 1) if central else ("cluster_skew", n_clients)
     train, test, parts, bins = flaim_study.prepared(dataset, partition, clients, rows, None)
-    if table not in ("", train.digest):
-        raise BadInput(f"{dataset}: the table is not the one that the grid was made for; build the grid anew.")
+    train.expect(table)
     config = configured(method, bins, training_rounds)
     encoder = module.encoder(train.schema, config)
     noise = noise_of(module, encoder.domain, [len(part) for part in parts], config, Privacy(epsilon, DELTA))
@@ -144,7 +144,6 @@ def measure(
         "setting": "central" if central else "federated",
         "partition": partition,
         "n_clients": None if central else n_clients,
-        "detail": detail(config),
         "seconds": run.seconds,
         "epsilon_spent": run.statement["epsilon_protected"],
         "bytes_up": run.bytes_up,
@@ -164,14 +163,6 @@ def yardsticks(dataset: str, rows: int | None = None) -> dict[str, float]:
     return {"training rows": kernel_nll(real, held_out)[0], "codes at random": kernel_nll(blind, held_out)[0]}
 
 
-def detail(config: Settings) -> str:
-    """How long it trained, in the words of table 1, which has none for the central method's 20 epochs."""
-    rounds, share = config.training_rounds, config.participation
-    if config.generator_at == "server":
-        return f"{rounds * share:g} epochs ({rounds} rounds); participation {share:g}"
-    return "" if rounds == NAMES[CENTRAL][1]["training_rounds"] else f"{rounds} epochs"
-
-
 def cells(
     datasets: Sequence[str],
     seeds: int,
@@ -187,19 +178,19 @@ def cells(
     """
     found = []
     for dataset in datasets:
-        digest = flaim_study.prepared(dataset, "none", 1, rows, None).train.digest
+        table = table_digest(dataset, work=WORK)
         for method in NAMES:
             own = {"rows": rows, "training_rounds": (training_rounds or {}).get(method)}
             own = {name: value for name, value in own.items() if value is not None}
             own |= {"n_clients": n_clients} if method == FEDERATED and n_clients != CLIENTS else {}
             shared = {"dataset": dataset, "method": method, "epsilon": epsilon, **own}
-            found += [{**shared, "seed": seed, "table": digest} for seed in range(seeds)]
+            found += [{**shared, "seed": seed, "table": table} for seed in range(seeds)]
     return found
 
 
-def version() -> str:
-    """The versions that these rows rest on."""
-    return ", ".join(f"{key} {METHODS[key].VERSION}" for key, _ in NAMES.values())
+def version(cell: Mapping[str, Any]) -> str:
+    """The versions that the rows of a cell rest on."""
+    return names.version(_known(cell["method"])[0], ("workload_error", "nll", "nll_columns_dropped"))
 
 
 def _known(method: str) -> tuple[str, dict[str, Any]]:

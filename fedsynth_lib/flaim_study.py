@@ -2,13 +2,13 @@
 
 A table is cut into integer codes, split 90/10 once, divided among clients once; only noise and the sampling of clients
 vary from run to run (protocol, "Ambiguities", second entry). Errors are against the training rows, likelihood and AUC
-on the rows held out. Rows carry the work's names of methods, and in `detail` whatever else sets a cell apart.
+on the rows held out. Rows carry the work's names of methods.
 """
 
 import inspect
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import product
 from types import ModuleType
 from typing import Any, NamedTuple
@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from fedsynth_lib import settings, synthfs
+from fedsynth_lib import names, settings, synthfs, table_lock
 from fedsynth_lib.interface import BadInput, Privacy, stream
 from fedsynth_lib.methods import METHODS
 from fedsynth_lib.methods.marginal_state import model_of
@@ -25,8 +25,9 @@ from fedsynth_lib.metrics.utility import gradient_boosting_auc
 from fedsynth_lib.metrics.workload import closure, workload_errors
 from fedsynth_lib.partition import Parts, split_clients
 from fedsynth_lib.registry import REGISTRY, view_bins
-from fedsynth_lib.rows import Row
-from fedsynth_lib.tables import Table, available, load_table, split
+from fedsynth_lib.rows import Row, with_params
+from fedsynth_lib.table_lock import table_digest
+from fedsynth_lib.tables import Table, load_table, split
 
 WORK, DELTA, CLIENTS = "maddock2024", 1e-5, 100
 SPLIT_SEED, PARTITION_SEED = 571, 1034  # the work's own [code]
@@ -53,6 +54,9 @@ NAMES: dict[str, tuple[str, dict[str, Any]]] = {  # the work's name -> (register
 }
 
 
+reachable = partial(table_lock.reachable, work=WORK)
+
+
 class Prepared(NamedTuple):
     train: Table
     test: Table
@@ -70,7 +74,8 @@ def prepared(dataset: str, partition: str, n_clients: int, rows: int | None, bet
     known = dataset in REGISTRY
     if dataset == "synthfs":
         table = load_table(dataset, work=WORK)
-        table = Table(dataset, synthfs.generate(seed=PARTITION_SEED, beta=beta or 1.0), table.schema, table.data)
+        frame = synthfs.generate(seed=PARTITION_SEED, beta=beta or 1.0)
+        table = Table(dataset, frame, table.schema, table.data, origin=table.origin)
     else:
         table = load_table(dataset, work=WORK if known else None)
         wanted = min(rows or ROWS.get(dataset, len(table)), len(table))
@@ -127,13 +132,12 @@ def measure(
     workload_error: mean L1 distance over the 64 drawn queries, which is the work's definition 2.2 and reproduces its
         printed levels; workload_error_closure: over those and all their sub-queries, as its public code averages.
     nll: nats per held-out row, exact. client_throughput_mb: bytes up and down over all rounds, mean over all clients.
-    rounds: T, or `annealed`. table: digest of the training rows that the grid was made for; they must be those.
+    rounds: T, or `annealed`. table: digest of the table that the grid was made for; it must be that.
     """
     central = method == "AIM"
     prepared_rows = prepared(dataset, "none" if central else partition, 1 if central else n_clients, rows, beta)
     train, test, parts, bins = prepared_rows
-    if table not in ("", train.digest):
-        raise BadInput(f"{dataset}: the table is not the one that the grid was made for; build the grid anew.")
+    train.expect(table)
     annealed = rounds == "annealed"
     changes = {"measure_share": measure_share, "annealed": annealed} | ({} if annealed else {"rounds": rounds})
     changes |= {} if central else {"participation": participation}
@@ -165,7 +169,6 @@ def measure(
         "setting": "central" if central else "federated",
         "partition": "none" if central else partition,
         "n_clients": None if central else n_clients,
-        "detail": detail(method, rounds, participation, beta, local_steps, measure_share, estimator),
         "seconds": run.seconds,
         "epsilon_spent": run.statement["epsilon_protected"],
         "bytes_up": run.bytes_up,
@@ -175,57 +178,21 @@ def measure(
     return [{**shared, "metric": name, "value": value} for name, value in values.items()]
 
 
-def detail(
-    method: str,
-    rounds: int | str,
-    participation: float,
-    beta: float | None = None,
-    local_steps: int = 1,
-    measure_share: float = 0.9,
-    estimator: str = "published",
-) -> str:
-    """What sets a cell apart, in the words of the published value files; `unpacked` reads it."""
-    words = [f"T={rounds}"] if method != "FedNaiveBayes" else []
-    words += [f"participation {participation:g}"] if method != "AIM" else []
-    words += [f"beta={beta:g}"] if beta is not None else []
-    words += [f"s={local_steps}"] if local_steps > 1 else []
-    words += [f"r={measure_share:g}"] if measure_share != 0.9 else []
-    words += [estimator] if estimator != "published" else []
-    return "; ".join(words)
+SWEPT = {"rounds": 10, "participation": 0.1, "beta": None, "local_steps": 1, "measure_share": 0.9}
 
 
 def unpacked(rows: pd.DataFrame) -> pd.DataFrame:
-    """The rows with what `detail` holds as numeric columns, for sweeps: rounds (missing where annealed, see
-    `annealed`), participation, beta, local_rounds, measure_share, and `estimator`."""
+    """The rows with columns for what sweeps vary.
 
-    def number(pattern: str, otherwise: float) -> pd.Series:
-        return rows["detail"].str.extract(pattern)[0].astype(float).fillna(otherwise)
-
-    return rows.assign(
-        rounds=number(r"T=(\d+)", np.nan),
-        annealed=rows["detail"].str.contains("annealed"),
-        participation=number(r"participation ([\d.]+)", np.nan),
-        beta=number(r"beta=([\d.]+)", np.nan),
-        local_rounds=number(r"s=(\d+)", 1),
-        measure_share=number(r"r=([\d.]+)", 0.9),
-        estimator=np.where(rows["detail"].str.endswith("ours"), "ours", "published"),
-    )
-
-
-def reachable(datasets: Sequence[str]) -> list[str]:
-    """Those of the tables that can be had here, real or as a stand-in; prints which are left out.
-
-    Raises BadInput for a name that no table has.
+    rounds (missing where annealed, see `annealed`), participation (missing where there are no clients), beta,
+    local_rounds (the local steps s), measure_share, and `estimator`.
     """
-    places, found = {name: available(name).state for name in datasets}, []
-    for name, state in places.items():
-        try:
-            if state not in ("raw", "mirror", "standin"):
-                load_table(name, work=WORK)  # fetches it, or takes the stand-in
-            found.append(name)
-        except BadInput:
-            print(f"{name} is left out: neither the table nor a stand-in for it can be had here.")
-    return found
+    rows = with_params(rows, **SWEPT, estimator="published")
+    annealed = rows["rounds"] == "annealed"
+    rows["rounds"] = rows["rounds"].mask(annealed | (rows["method"] == "FedNaiveBayes"))  # which counts once
+    rows["participation"] = rows["participation"].mask(rows["setting"] == "central")
+    rows = rows.assign(annealed=annealed, **{name: pd.to_numeric(rows[name]) for name in SWEPT})
+    return rows.rename(columns={"local_steps": "local_rounds"})
 
 
 def cells(datasets: Sequence[str], methods: Sequence[str], seeds: int, **lists: Any) -> list[dict]:
@@ -243,8 +210,8 @@ def cells(datasets: Sequence[str], methods: Sequence[str], seeds: int, **lists: 
             ours_only = ("participation", "n_clients", "partition") + (() if dataset == "synthfs" else ("beta",))
             cell = {name: value for name, value in cell.items() if name not in ours_only}
         cell = {name: value for name, value in cell.items() if value != defaults[name]}
-        digest = _digest(dataset, cell.get("rows"), cell.get("beta") if dataset == "synthfs" else None)
-        cell = {"dataset": dataset, "method": method, **cell, "seed": seed, "table": digest}
+        table = table_digest(dataset, work=WORK if dataset in REGISTRY else None)
+        cell = {"dataset": dataset, "method": method, **cell, "seed": seed, "table": table}
         if (key := tuple(cell.items())) not in seen:
             seen.add(key)
             found.append(cell)
@@ -285,12 +252,9 @@ def parameter_study(
     ]
 
 
-@lru_cache(maxsize=64)
-def _digest(dataset: str, rows: int | None, beta: float | None) -> str:
-    return prepared(dataset, "none", 1, rows, beta).train.digest
+MEASURED = ("workload_error", "workload_error_closure", "nll", "client_throughput_mb", "auc_gbt")
 
 
-def version(methods: Sequence[str] = tuple(NAMES)) -> str:
-    """The versions that rows of these methods rest on."""
-    modules = {NAMES[name][0]: METHODS[NAMES[name][0]] for name in methods}
-    return ", ".join(f"{key} {module.VERSION}" for key, module in sorted(modules.items()))
+def version(cell: Mapping[str, Any]) -> str:
+    """The versions that the rows of a cell rest on."""
+    return names.version(NAMES[cell["method"]][0], MEASURED)

@@ -8,12 +8,12 @@ the notebooks on fidelity, utility and privacy in turn.
 import math
 from collections.abc import Mapping, Sequence
 from itertools import product
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import pandas as pd
 
-from fedsynth_lib import metrics, scenarios
+from fedsynth_lib import metrics, names, scenarios
 from fedsynth_lib.experiment import run_grid
 from fedsynth_lib.interface import BadInput
 from fedsynth_lib.methods import bayesian_network, fedvae
@@ -63,7 +63,7 @@ def tuned(model: str, dataset: str, *, private: bool = False, **changes: Any) ->
     """
     if model not in MODELS:
         raise BadInput(f"model {model!r} is unknown: choose one of {', '.join(MODELS)}.")
-    exhibit, names = (
+    exhibit, fields = (
         (
             "tab5.5",
             {"population_size": "population", "selection_pressure": "selection", "aggregation_interval": "interval"},
@@ -73,7 +73,7 @@ def tuned(model: str, dataset: str, *, private: bool = False, **changes: Any) ->
     )
     printed = load_values(WORK, exhibit)
     printed = printed[printed["dataset"] == dataset]
-    chosen = {names[m]: parsed(value) for m, value in zip(printed["metric"], printed["printed"], strict=True)}
+    chosen = {fields[m]: parsed(value) for m, value in zip(printed["metric"], printed["printed"], strict=True)}
     if model == "fedvae":
         chosen |= fedvae.AS_PUBLISHED | ({"training_rounds": PRIVATE_ROUNDS[dataset]} if private and chosen else {})
     chosen |= changes
@@ -134,7 +134,7 @@ def grid(model: str, group: str, datasets: Sequence[str], size: Mapping[str, Any
     elif group == "privacy":
         found = attacked([c for c in found if c["setting"] == "federated"]) + real_cells(found)
     common = {"model": model, "group": group, "changes": size[model]}
-    return {"grid": found, "name": NAMES[model, group], "common": common, "version": version(model)}
+    return {"grid": found, "name": NAMES[model, group], "common": common, "version": version}
 
 
 def all_rows(
@@ -168,12 +168,13 @@ def measure(
     group: str,
     changes: Mapping[str, Any] | None = None,
     attack: bool = False,
-    detail: str = "",
+    variant: str = "",
     **scenario: Any,
 ) -> list[Row]:
     """Rows of one cell. group: 'fidelity', 'utility', 'privacy', or 'columns' (see `by_column`).
 
-    changes: of the model's settings. attack: run the attribute disclosure too. detail: names a variant of the model.
+    changes: of the model's settings. attack: run the attribute disclosure too.
+    variant: what its rows call these changes.
     """
     if group not in ("fidelity", "utility", "privacy", "columns"):
         raise BadInput(f"group {group!r} is unknown: choose fidelity, utility, privacy or columns.")
@@ -188,8 +189,7 @@ def measure(
         return disclosed(tables, frame, chosen.dataset, chosen.seed) if attack else []
 
     groups = () if group == "columns" else (group,)
-    rows = scenarios.measure(MODELS[model], chosen, config, groups=groups, more=more)
-    return [{**row, "detail": detail or row.get("detail", "")} for row in rows]
+    return scenarios.measure(MODELS[model], chosen, config, groups=groups, more=more)
 
 
 def _real(model: str, group: str, scenario: Mapping[str, Any]) -> list[Row]:
@@ -204,36 +204,39 @@ def _real(model: str, group: str, scenario: Mapping[str, Any]) -> list[Row]:
 
 
 def disclosed(tables: Tables, frame: pd.DataFrame, dataset: str, seed: int) -> list[Row]:
-    """How well rows tell an attribute of training rows, for each of the table's attacks (`detail`)."""
+    """How well rows tell an attribute of training rows, for each of the table's attacks (`item`)."""
     real, schema = tables.train.frame, tables.train.schema
     found = {name: attacks.attribute_disclosure(real, frame, schema, a, seed) for name, a in ATTACKS[dataset].items()}
-    return [{"detail": name, "metric": m, "value": v} for name, values in found.items() for m, v in values.items()]
+    return [{"item": name, "metric": m, "value": v} for name, values in found.items() for m, v in values.items()]
 
 
 def by_column(tables: Tables, frame: pd.DataFrame) -> list[Row]:
-    """What figures 6.3 and 6.4 show, in numbers (claim c44): `detail` names the column or the kind of column.
+    """What figures 6.3 and 6.4 show, in numbers (claim c44): `item` names the column or the kind of column.
 
     hellinger_column; classes: categories that occur; association_error: mean absolute error of the association matrix
     over pairs with a numeric column, and over pairs of categorical columns.
     """
     real, schema = tables.train.frame, tables.train.schema
     rows = [
-        {"metric": "hellinger_column", "detail": name, "value": value}
+        {"metric": "hellinger_column", "item": name, "value": value}
         for name, value in fidelity.hellinger_by_column(real, frame, schema).items()
     ]
-    rows += [
-        {"metric": "classes", "detail": name, "value": float(frame[name].nunique())} for name in schema.categorical
-    ]
+    rows += [{"metric": "classes", "item": name, "value": float(frame[name].nunique())} for name in schema.categorical]
     error = np.abs(fidelity.associations(real, schema) - fidelity.associations(frame, schema))
     numeric = np.array([column.kind == "numeric" for column in schema.columns])
     touched, pairs = numeric[:, None] | numeric, np.triu(np.ones_like(error, dtype=bool), 1)
     for kind, chosen in (("numeric", pairs & touched), ("categorical", pairs & ~touched)):
         if chosen.any():
-            rows.append({"metric": "association_error", "detail": kind, "value": float(error[chosen].mean())})
+            rows.append({"metric": "association_error", "item": kind, "value": float(error[chosen].mean())})
     return rows
 
 
-def version(*models: str) -> str:
-    """The versions that rows of these models rest on."""
-    named = ", ".join(f"{model} {MODELS[model].VERSION}" for model in models)
-    return f"{named}, metrics {metrics.VERSION}"
+MEASURED = {  # by each group of measures
+    **{group: [name for name, m in metrics.METRICS.items() if m.group == group] for group in get_args(metrics.Group)},
+    "columns": ["hellinger_column", "classes", "association_error"],
+}
+
+
+def version(cell: Mapping[str, Any]) -> str:
+    """The versions that the rows of a cell rest on."""
+    return names.version(cell["model"], MEASURED[cell["group"]])

@@ -144,7 +144,7 @@ def distances_panel(rows: pd.DataFrame, panels: Mapping[str, Mapping[str, str]])
         own = rows[np.logical_and.reduce([rows[name] == value for name, value in wanted.items()])]
         for name, colour, line in (("real", GREY, "-"), ("synthetic", look("SDS").colour, "--")):
             shares = own[own["metric"] == f"{name}_share"]
-            edges = shares["detail"].str.extract(r"([\d.]+)$")[0].astype(float).to_numpy()
+            edges = shares["item"].astype(float).to_numpy()
             order = np.argsort(edges)
             width = np.diff(edges[order]).min()
             ends = np.append(edges[order], edges.max() + width)
@@ -173,7 +173,7 @@ def features_panel(rows: pd.DataFrame, features: Sequence[str], methods: Sequenc
     """
     fig, axes = plt.subplots(2, 3, figsize=(FULL_WIDTH, 3.6))
     for ax, feature in zip(axes.flat, features, strict=True):
-        own = rows[rows["detail"].str.startswith(f"{feature} ")]
+        own = rows[rows["item"].str.startswith(f"{feature} ")]
         real = _shares(own[(own["metric"] == "real_share") & (own["method"] == methods[0])])
         ax.bar(real.index, real, width=0.9, color="#C8C8C8", label="real")
         for method in methods:
@@ -193,5 +193,5 @@ def features_panel(rows: pd.DataFrame, features: Sequence[str], methods: Sequenc
 
 def _shares(rows: pd.DataFrame) -> pd.Series:
     """Share by value."""
-    values = rows["detail"].str.extract(r" (-?\d+)$")[0].astype(int)
+    values = rows["item"].str.rpartition(" ")[2].astype(int)
     return pd.Series(rows["value"].to_numpy(), index=values.to_numpy()).sort_index()

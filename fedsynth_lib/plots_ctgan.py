@@ -101,14 +101,14 @@ def beside_print(compared: pd.DataFrame, *, log: bool = False) -> Figure:
 def association_squares(rows: pd.DataFrame, metric: str, names: Sequence[str]) -> dict[str, pd.DataFrame]:
     """Method -> square frame over the columns `names`, with 1 on the diagonal; means over seeds.
 
-    rows: tidy rows of `cramers_v` or `pearson` of one dataset and scheme, a pair of columns `a x b` in `detail`.
+    rows: tidy rows of `cramers_v` or `pearson` of one dataset and scheme, a pair of columns `a x b` in `item`.
     """
     rows = rows[rows["metric"] == metric]
-    _check(rows, ["method", "detail", "seed"], f"rows of {metric}")
+    _check(rows, ["method", "item", "seed"], f"rows of {metric}")
     squares = {}
     for method, own in rows.groupby("method", sort=False):
         square = pd.DataFrame(np.eye(len(names)), list(names), list(names))
-        for pair, value in own.groupby("detail")["value"].mean().items():
+        for pair, value in own.groupby("item")["value"].mean().items():
             one, other = pair.split(" x ")
             square.loc[one, other] = square.loc[other, one] = value
         squares[method] = square

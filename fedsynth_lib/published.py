@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
+from fedsynth_lib.details import with_detail
 from fedsynth_lib.interface import BadInput
 from fedsynth_lib.rows import project_root
 
@@ -95,7 +96,7 @@ def aggregate(rows: pd.DataFrame, *, per_node: bool = False) -> pd.DataFrame:
     Unless `per_node`, rows of single clients are first averaged over the clients of a run. One row from
     a stand-in makes the aggregate one (`standin` is the last of the kinds in the alphabet, hence max).
     """
-    rows = rows[rows["value"].notna()]
+    rows = with_detail(rows[rows["value"].notna()])
     keyed = _merge_keys(rows).assign(seed=rows["seed"].fillna(-1), value=rows["value"], data=rows["data"])
     keyed["node"] = keyed["node"] if per_node else ""
     runs = keyed.groupby([*KEYS, "seed"], as_index=False).agg(value=("value", "mean"), data=("data", "max"))

@@ -133,6 +133,12 @@ class Entry:
         return self.works[work]
 
 
+def declared_schema(key: str, work: str | None) -> Schema:
+    """The schema that a registered table has in the view of a work, in that view's names."""
+    view = entry(key).view(work)
+    return view.schema(entry(key).schema).rename(view.rename)
+
+
 def entry_from_toml(path: Path) -> Entry:
     """The registry entry in a TOML file. Raises BadInput for entries that no field is made for."""
     document = read_toml(path)

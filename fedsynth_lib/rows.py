@@ -3,17 +3,24 @@
 One tidy row per measurement, aggregated by one `groupby`, compared with published values by one
 merge. `data/results/<profile>/<name>.csv` holds the rows of one grid; what was made from stand-in
 tables or from a user's own goes to `<profile>-standin` and `<profile>-own`.
+
+What a cell was asked for stands in its rows as `params`, a JSON object with sorted keys; `with_params` makes columns of
+it. Params and version are a cell's identity: `cell` is their hash, so that a file can be checked against itself.
 """
 
+import csv
+import hashlib
 import json
 import math
 import os
 from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
+from fedsynth_lib import names
 from fedsynth_lib.interface import BadInput
 
 TEXT, COUNT, NUMBER = "object", "Int64", "float64"
@@ -28,7 +35,8 @@ DTYPES = {
     "node": TEXT,  # one client, where rows are reported per client
     "setting": TEXT,  # central, local, federated, real
     "epsilon": NUMBER,  # asked for; inf without privacy, missing where it does not apply
-    "detail": TEXT,  # what else sets a row apart: rounds, participation, a variant of the method
+    "params": TEXT,  # what the cell was asked for, a JSON object; see `params_text`
+    "item": TEXT,  # what of the table is measured: a bin, a category, a column or a pair of them
     "metric": TEXT,
     "value": NUMBER,
     "seed": COUNT,
@@ -39,14 +47,14 @@ DTYPES = {
     "bytes_down": COUNT,
     "unprotected": COUNT,  # distinct releases without noise in the run's privacy statement
     "version": TEXT,
-    "cell": TEXT,  # hash of the cell's key
+    "cell": TEXT,  # hash of params and version
 }
 COLUMNS = list(DTYPES)
 DATA = ("real", "standin", "own", "none")
 PROFILES = ("smoke", "quick", "paper")
 SORTED_BY = [
     *("paper", "exhibit", "dataset", "method", "partition", "n_clients", "node"),
-    *("setting", "epsilon", "detail", "seed", "metric", "cell"),
+    *("setting", "epsilon", "params", "item", "seed", "metric", "cell"),
 ]
 
 Row = dict[str, Any]
@@ -120,26 +128,154 @@ def to_frame(rows: Iterable[Row]) -> pd.DataFrame:
 
 
 def load_rows(path: Path | str) -> pd.DataFrame:
-    """Rows that `save_rows` wrote, with the same types and values."""
+    """Rows that `save_rows` wrote, with the same types and values.
+
+    Raises BadInput, naming file and line, for a damaged line, a method or metric that names.py does not list,
+    and a cell that is not the hash of its params and version.
+    """
+    path = Path(path)
+    return _read_rows(path, path.stat().st_mtime_ns, path.stat().st_size).copy()
+
+
+@lru_cache(maxsize=8)
+def _read_rows(path: Path, changed: int, size: int) -> pd.DataFrame:
+    """The checked rows of a file; its time and size make a changed file a new entry."""
     text = {column: str for column, dtype in DTYPES.items() if dtype == TEXT}
     numbers = {column: [""] for column in COLUMNS if column not in text}
-    frame = pd.read_csv(path, dtype=text, keep_default_na=False, na_values=numbers, float_precision="round_trip")
-    if list(frame.columns) != COLUMNS:
-        raise BadInput(f"{path} has other columns than a result file: remove it, the next run writes it anew.")
-    return frame.astype(DTYPES)
+    try:
+        frame = pd.read_csv(path, dtype=text, keep_default_na=False, na_values=numbers, float_precision="round_trip")
+        if list(frame.columns) != COLUMNS:
+            raise BadInput(f"{path} has other columns than a result file: remove it, the next run writes it anew.")
+        frame = frame.astype(DTYPES)
+    except (ValueError, TypeError, pd.errors.ParserError) as error:
+        if isinstance(error, BadInput):
+            raise
+        raise _damaged(path, _first_bad_line(path)) from error
+    _check(frame, path)
+    return frame
+
+
+def _check(frame: pd.DataFrame, path: Path) -> None:
+    """Raise BadInput for the first row that cannot have been written by `save_rows`.
+
+    Names of methods and measures are known in the grids of the bundle, which begin with a notebook's number.
+    """
+
+    def first(bad: pd.Series) -> int:
+        return int(bad.to_numpy().argmax()) + 2  # the head is line 1
+
+    if (lacking := ~frame["cell"].str.fullmatch("[0-9a-f]{20}|") | (frame["metric"] == "")).any():
+        raise _damaged(path, first(lacking))
+    numbered = path.stem[:2].isdigit()
+    for column, known, what in (("method", names.is_method, "method"), ("metric", names.is_metric, "metric")):
+        for name in frame[column].unique() if numbered else ():
+            if not known(name):
+                line = first(frame[column] == name)
+                remedy = "correct it, or list it in fedsynth_lib/names.py"
+                raise BadInput(f"{path}, line {line}: the {what} {name!r} is unknown: {remedy}.")
+    for (cell, params, version), rows in frame.groupby(["cell", "params", "version"], sort=False).groups.items():
+        if cell and cell != cell_key(params, version):
+            raise BadInput(
+                f"{path}, line {rows[0] + 2}: the cell {cell} is not that of its params and version: restore the line "
+                "(git checkout), or delete it and run its notebook again."
+            )
+
+
+def _damaged(path: Path, line: int) -> BadInput:
+    return BadInput(f"{path}, line {line} is damaged: restore the file (git checkout), or delete the line.")
+
+
+def _first_bad_line(path: Path) -> int:
+    """The number of the first line that does not have a value of the right type for every column."""
+    numbers = [place for place, column in enumerate(COLUMNS) if DTYPES[column] != TEXT]
+    with open(path, encoding="utf-8", errors="replace", newline="") as file:
+        reader = csv.reader(file)
+        next(reader, None)
+        for line in reader:
+            try:
+                for place in numbers:
+                    float(line[place] or 0)
+            except (ValueError, IndexError):
+                return reader.line_num
+            if len(line) != len(COLUMNS):
+                return reader.line_num
+    return 1
+
+
+# --------------------------------------------------------------------------------------- params
+
+
+def params_text(settings: Mapping[str, Any]) -> str:
+    """What a cell was asked for as one text for equal settings: a JSON object with sorted keys.
+
+    Settings that say nothing (None, False, empty) are left out, so that a setting which is added to a study later, and
+    is off by default, changes no earlier cell. 1.0 is 1, infinity "inf", numpy numbers are plain ones.
+    """
+    return canonical({name: value for name, value in settings.items() if not _says_nothing(value)})
+
+
+def _says_nothing(value: Any) -> bool:
+    return value is None or value is False or (isinstance(value, str | list | tuple | Mapping) and not value)
+
+
+def read_params(text: str) -> dict[str, Any]:
+    """The settings that `params_text` wrote."""
+    return {name: math.inf if value == "inf" else value for name, value in json.loads(text).items()} if text else {}
+
+
+def cell_key(params: str, version: str) -> str:
+    """The identity of a cell: what it was asked for, and the versions of its method and of what it measures."""
+    return hashlib.sha256(f"{version}\n{params}".encode()).hexdigest()[:20]
+
+
+def with_params(rows: pd.DataFrame, **defaults: Any) -> pd.DataFrame:
+    """The rows with a column for each of these settings: what `params` says, or the default where it says nothing."""
+    texts = rows["params"].unique()
+    settings = {text: read_params(text) for text in texts}
+    columns = {
+        name: rows["params"].map({text: settings[text].get(name, default) for text in texts})
+        for name, default in defaults.items()
+    }
+    return rows.assign(**columns)
+
+
+def canonical(value: Any) -> str:
+    """One text for equal values: JSON with sorted keys, 1.0 as 1, infinity as "inf", numpy numbers as plain ones."""
+
+    def plain(item: Any) -> Any:
+        if isinstance(item, Mapping):
+            return {str(key): plain(entry) for key, entry in item.items()}
+        if isinstance(item, list | tuple):
+            return [plain(entry) for entry in item]
+        item = item.item() if hasattr(item, "item") else item
+        if isinstance(item, float) and math.isinf(item):
+            return "inf" if item > 0 else "-inf"
+        return int(item) if isinstance(item, float) and item.is_integer() else item
+
+    try:
+        return json.dumps(plain(value), sort_keys=True, separators=(",", ":"), allow_nan=False, ensure_ascii=False)
+    except (TypeError, ValueError) as error:
+        raise BadInput(f"settings must be numbers, texts, lists or dicts of them, but hold {value!r}.") from error
+
+
+# ----------------------------------------------------------------------------------------- save
 
 
 def save_rows(frame: pd.DataFrame, *, name: str, profile: str) -> Path:
     """Write rows to data/results/, sorted, so that an identical re-run changes no byte.
 
-    For `paper`, rows of other cells of the same version stay: they are the work of longer runs.
+    Rows of other cells stay, for they are the work of other runs, unless their method has got another version since.
     """
     path = project_root() / "data" / "results" / folder_name(profile, data_of(frame)) / f"{name}.csv"
-    if profile == "paper" and path.exists():
+    if path.exists():
         earlier = load_rows(path)
-        keep = earlier["version"].isin(frame["version"]) & ~earlier["cell"].isin(frame["cell"])
-        frame = pd.concat([earlier[keep], frame]) if keep.any() else frame
-    write_atomically(
-        path, frame.sort_values(SORTED_BY, kind="stable").to_csv(index=False, lineterminator="\n").encode()
-    )
+        current = frame.groupby("method")["version"].agg(set)
+        known = [
+            version in current.get(method, {version})
+            for method, version in zip(earlier["method"], earlier["version"], strict=True)
+        ]
+        keep = earlier[pd.Series(known, index=earlier.index, dtype=bool) & ~earlier["cell"].isin(frame["cell"])]
+        frame = pd.concat([keep, frame]) if len(keep) else frame
+    content = frame.sort_values(SORTED_BY, kind="stable").to_csv(index=False, lineterminator="\n").encode()
+    write_atomically(path, content)
     return path

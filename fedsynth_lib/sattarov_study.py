@@ -1,8 +1,8 @@
 """The protocol of sattarov2024 that its notebooks share: one cell is one federation, measured in all ways of the work.
 
 A fifth of a table is held out for classifiers and for the attacks' control, anew with every seed. Clients hold blocks
-of the categories of one column, or equal random shares. In `detail` stand local updates, strategy, and, where it is
-not as published, the scheme: then quantile maps are made of noisy histograms and epsilon covers the whole run.
+of the categories of one column, or equal random shares. Where the scheme is not as published, quantile maps are made
+of noisy histograms and epsilon covers the whole run.
 """
 
 from collections.abc import Mapping, Sequence
@@ -14,7 +14,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from fedsynth_lib import settings
+from fedsynth_lib import names, settings
+from fedsynth_lib.details import STRATEGIES
 from fedsynth_lib.encode import standardised
 from fedsynth_lib.experiment import remember
 from fedsynth_lib.interface import BadInput, Privacy, stream
@@ -25,16 +26,15 @@ from fedsynth_lib.metrics.similarity import fidelity
 from fedsynth_lib.metrics.utility import five_classifiers
 from fedsynth_lib.partition import Parts, split_clients
 from fedsynth_lib.registry import REGISTRY
-from fedsynth_lib.rows import Row
+from fedsynth_lib.rows import Row, with_params
+from fedsynth_lib.table_lock import table_digest
 from fedsynth_lib.tables import Table, load_table, split
 
 WORK = "sattarov2024"
-METRICS_VERSION = 1
 DATASETS = ("credit_default", "adult", "philadelphia", "bank")  # A to D
 EPSILONS = (0.2, 1.0, 10.0, np.inf)
 LOCAL_UPDATES = (10, 50, 100, 500, 1000)
 CLIENTS = (3, 5, 10)
-STRATEGIES = {"fedavg": "FedAvg", "fedadam": "FedAdam", "fedprox": "FedProx", "fedyogi": "FedYogi"}
 SCHEMES = {"": findiff.AS_PUBLISHED, "private end to end": {"encoding": "histograms"}}
 METHOD, REAL, SHUFFLED = "DP-Fed-FinDiff", "Real", "Independent"  # the last two: what measures say of known tables
 LINKED, FEWER_LINKED = 10, {"philadelphia": 6}  # attributes that a linkage attack knows
@@ -173,12 +173,11 @@ def measure(
 ) -> list[Row]:
     """The measurements of one federation as rows; of method Real the training rows, of Independent these shuffled.
 
-    fidelity, accuracy (utility) and risk, each with its parts. table: digest of the training rows that the grid was
-    made for. run: as `synthetic` takes it.
+    fidelity, accuracy (utility) and risk, each with its parts. table: digest of the table that the grid was made
+    for. run: as `synthetic` takes it.
     """
     train, test = prepared(dataset, rows, seed)
-    if table not in ("", train.digest):
-        raise BadInput(f"{dataset}: the table is not the one that the grid was made for; build the grid anew.")
+    train.expect(table)
     shared: Row = {"paper": WORK, "dataset": dataset, "method": method, "data": train.data, "seed": seed}
     if method == METHOD:
         frame, facts = synthetic(dataset, seed, epsilon=epsilon, rows=rows, **run)
@@ -186,13 +185,10 @@ def measure(
         shared |= {name: facts[name] for name in ("seconds", "bytes_up", "bytes_down")}
         shared |= {"setting": "federated", "epsilon": epsilon, "unprotected": len(statement["unprotected"])}
         shared |= {"partition": run.get("partition", "noniid"), "n_clients": run.get("n_clients", 5)}
-        shared["detail"] = detail(
-            **{name: run[name] for name in ("local_updates", "strategy", "scheme") if name in run}
-        )
         shared["epsilon_spent"] = statement["epsilon_protected"] if np.isfinite(epsilon) else None
     else:
         frame = train.frame if method == REAL else shuffled(train.frame, seed)
-        shared |= {"setting": "real", "partition": "none", "detail": ""}
+        shared |= {"setting": "real", "partition": "none"}
     values = fidelity(train.frame, frame, train.schema)
     values |= five_classifiers(frame, test.frame, train.schema, seed=seed)
     values |= risks(train, test.frame, frame, seed=seed, attacks=attacks)
@@ -271,8 +267,8 @@ def cells(size: Mapping[str, Any], datasets: Sequence[str], **lists: Any) -> lis
     for dataset, seed, *values in product(datasets, range(size["seeds"]), *lists.values()):
         chosen = dict(zip(lists, values, strict=True))
         own = {name: value for name, value in chosen.items() if value != DEFAULTS.get(name)}
-        digest = prepared(dataset, size["rows"], seed).train.digest
-        fixed = {"rows": size["rows"], "attacks": size["attacks"], "table": digest}
+        table = table_digest(dataset, work=WORK if dataset in REGISTRY else None)
+        fixed = {"rows": size["rows"], "attacks": size["attacks"], "table": table}
         fixed |= {"changes": dict(size["changes"])} if chosen.get("method", METHOD) == METHOD else {}
         cell = {"dataset": dataset, "seed": seed, **own, **fixed}
         found.setdefault(repr(cell), cell)
@@ -285,16 +281,24 @@ DEFAULTS = {
 }
 
 
-def detail(local_updates: int = 100, strategy: str = "fedavg", scheme: str = "") -> str:
-    return "; ".join(filter(None, [f"{local_updates} local updates", STRATEGIES[strategy], scheme]))
-
-
 def with_settings(rows: pd.DataFrame) -> pd.DataFrame:
-    """Rows with the columns `local_updates`, `strategy` and `scheme` that `detail` holds; real rows have none."""
-    parts = rows["detail"].str.extract(r"^(\d+) local updates; (\w+)(?:; (.*))?$")
-    updates = pd.to_numeric(parts[0]).astype("Int64")
-    return rows.assign(local_updates=updates, strategy=parts[1], scheme=parts[2].fillna(""))
+    """Rows with the columns `local_updates`, `strategy` (as printed) and `scheme`; real rows have none."""
+    rows = with_params(rows, **{name: DEFAULTS[name] for name in ("local_updates", "strategy", "scheme")})
+    trained = rows["setting"] != "real"
+    return rows.assign(
+        local_updates=pd.to_numeric(rows["local_updates"].where(trained)).astype("Int64"),
+        strategy=rows["strategy"].map(STRATEGIES).where(trained),
+        scheme=rows["scheme"].where(trained, ""),
+    )
 
 
-def version() -> str:
-    return f"findiff {findiff.VERSION}, metrics {METRICS_VERSION}"
+MEASURED = [
+    *("fidelity", "fidelity_columns", "fidelity_pairs", "mixing", "risk"),
+    *(f"accuracy{model}" for model in ("", "_ada", "_dt", "_lr", "_mlp", "_rf")),
+    *("singling_out", "singling_out_univariate", "singling_out_multivariate", "linkability", "inference"),
+]
+
+
+def version(cell: Mapping[str, Any]) -> str:
+    """The versions that the rows of a cell rest on; real and shuffled rows come from no method."""
+    return names.version("findiff" if cell["method"] == METHOD else "", MEASURED)

@@ -23,6 +23,7 @@ from fedsynth_lib.interface import BadInput, Privacy, Relation
 from fedsynth_lib.methods import METHODS
 from fedsynth_lib.partition import split_clients
 from fedsynth_lib.rows import Row
+from fedsynth_lib.table_lock import table_digest
 from fedsynth_lib.tables import Table, load_table, split
 
 PARTITION_SEED = 2024  # one fixed seed for all divisions (its value is not published)
@@ -73,8 +74,7 @@ class Synthetic(NamedTuple):
 def tables(scenario: Scenario) -> Tables:
     """The scenario's training and hold-out rows, and the division among clients (of all rows when central)."""
     table = load_table(scenario.dataset, work=scenario.work, rows=scenario.rows, seed=PARTITION_SEED)
-    if scenario.table not in ("", table.digest):
-        raise BadInput(f"{scenario.dataset}: the table is not the one that the grid was made for; build the grid anew.")
+    table.expect(scenario.table)
     train, holdout = split(table, seed=scenario.seed)
     if scenario.setting == "central":
         return Tables(train, holdout, [np.arange(len(train.frame))])
@@ -177,7 +177,7 @@ def grid(
     local for every partition and client number. fixed: further fields, the same in all cells."""
     divided = [(s, p, k) for s in settings if s != "central" for p in partitions for k in n_clients]
     places = [("central", "none", 1)] * ("central" in settings) + divided
-    digests = {d: load_table(d, work=work, rows=fixed.get("rows"), seed=PARTITION_SEED).digest for d in datasets}
+    digests = {d: table_digest(d, work=work) for d in datasets}
     return [
         {"dataset": d, "setting": s, "partition": p, "n_clients": k, "epsilon": e, "seed": seed}
         | {"work": work, "table": digests[d], **fixed}

@@ -1,21 +1,21 @@
 """Which hyperparameters of a search its score depends on: importance and correlation (martinez2024, 6.1.4 and 6.3).
 
 rows: tidy rows of searches (or their `published.aggregate`), setting `tuning`, with the metrics `log_cluster` (mean
-    over clients, lower is better) and `seconds_training`, one row for each configuration and split. `detail` holds
-    the configuration as `population_size=100; selection_pressure=5`; layer sizes, such as `layer_sizes=[64, 32]`,
-    count as the total number of their units. Rows whose `detail` names a `draw` score one configuration again, to
-    show the noise of the score, and are left out.
+    over clients, lower is better) and `seconds_training`, one row for each configuration and split. `detail` is the
+    configuration, as JSON; layer sizes, such as "[64, 32]", count as the total number of their units. Rows whose
+    configuration has a `draw` score it again, to show the noise of the score, and are left out.
 
 A configuration is one observation, by its means over splits. The work had both numbers from its search tool: the
 importance in a random forest that predicts the score from hyperparameters and run time, and the linear correlation.
 """
 
-import re
+import json
 from collections.abc import Iterator
 
 import pandas as pd
 from sklearn.ensemble import RandomForestRegressor
 
+from fedsynth_lib.details import configuration, is_redrawn, with_detail
 from fedsynth_lib.interface import BadInput
 from fedsynth_lib.published import aggregate
 
@@ -52,7 +52,8 @@ def configurations(rows: pd.DataFrame) -> pd.DataFrame:
     """One row for each configuration: `method, dataset, detail, log_cluster, runtime` (means over splits), `splits`."""
     if "profile" in rows and rows["profile"].nunique() > 1:
         raise BadInput("the column profile has several values: analyse the rows of one profile at a time.")
-    again = rows["detail"].str.contains(r"\bdraw=")
+    rows = with_detail(rows)
+    again = rows["detail"].isin([text for text in rows["detail"].unique() if is_redrawn(text)])
     cells = rows[(rows["setting"] == "tuning") & rows["metric"].isin([SCORE, SECONDS]) & ~again]
     cells = cells if "mean" in cells else aggregate(cells)
     keys = [*GROUP, "detail"]
@@ -61,14 +62,6 @@ def configurations(rows: pd.DataFrame) -> pd.DataFrame:
     table = cells.pivot(index=keys, columns="metric", values="mean").reindex(columns=[SCORE, SECONDS])
     splits = cells[cells["metric"] == SCORE].set_index(keys)["n"]
     return table.rename(columns={SECONDS: RUNTIME}).assign(splits=splits).rename_axis(columns=None).reset_index()
-
-
-def values_of(detail: str) -> dict[str, str]:
-    """`{"population_size": "100", ...}` from the `detail` of a row."""
-    parts = [part.partition("=") for part in detail.split(";")]
-    if not all(equals and name.strip() and value.strip() for name, equals, value in parts):
-        raise BadInput(f"detail {detail!r} is no configuration: write it as 'name=value; name=value'.")
-    return {name.strip(): value.strip() for name, _, value in parts}
 
 
 def _searches(rows: pd.DataFrame) -> Iterator[tuple[tuple[str, str], pd.DataFrame, pd.Series]]:
@@ -82,7 +75,7 @@ def _searches(rows: pd.DataFrame) -> Iterator[tuple[tuple[str, str], pd.DataFram
             raise BadInput(f"{where}: a configuration lacks '{SCORE}' or '{SECONDS}'; give both for each.")
         if len(search) < 3:
             raise BadInput(f"{where}: {len(search)} configurations tell nothing; give 3 or more.")
-        values = pd.DataFrame([values_of(detail) for detail in search["detail"]], index=search.index)
+        values = pd.DataFrame([configuration(detail) for detail in search["detail"]], index=search.index)
         if values.isna().any(axis=None):
             raise BadInput(f"{where}: configurations differ in the names in `detail`; name the same in each.")
         yield keys, values.apply(_numbers).assign(**{RUNTIME: search[RUNTIME]}), search[SCORE]
@@ -90,7 +83,7 @@ def _searches(rows: pd.DataFrame) -> Iterator[tuple[tuple[str, str], pd.DataFram
 
 def _numbers(values: pd.Series) -> pd.Series:
     """The values of a hyperparameter as numbers; of a list of layer sizes its sum."""
-    units = values.map(lambda text: sum(map(int, re.findall(r"\d+", text))) if text.startswith("[") else text)
+    units = values.map(lambda value: sum(json.loads(value)) if str(value).startswith("[") else value)
     try:
         return units.astype(float)
     except ValueError:

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from fedsynth_lib import settings
+from fedsynth_lib import names, settings
 from fedsynth_lib.encode import EqualWidthBins, standardised
 from fedsynth_lib.experiment import remember
 from fedsynth_lib.interface import BadInput, Privacy, stream
@@ -27,10 +27,11 @@ from fedsynth_lib.metrics.membership import membership
 from fedsynth_lib.metrics.workload import random_workload, workload_error
 from fedsynth_lib.partition import Parts, split_clients
 from fedsynth_lib.rows import Row
+from fedsynth_lib.sattarov_study import MEASURED as RISKS
 from fedsynth_lib.sattarov_study import risks, shuffled
+from fedsynth_lib.table_lock import table_digest
 from fedsynth_lib.tables import Table, load_table
 
-METRICS_VERSION, MORE_VERSION = 1, 3
 DELTA = 1e-5
 EPSILONS = (0.2, 1.0, 3.0, 10.0, np.inf)
 PARTITIONS = ("iid", "label_skew", "quantity_skew", "by_cluster")
@@ -168,18 +169,17 @@ def measure(
     brief: bool = False,
     **run: Any,
 ) -> list[Row]:
-    """The measurements of one run as rows; run: as `synthetic` takes it. table: digest of the rows meant.
+    """The measurements of one run as rows; run: as `synthetic` takes it. table: digest of the table meant.
 
     brief: only what takes seconds, for grids of many runs.
     """
     train, second, test = prepared(dataset, run.get("rows"), seed)
-    if table not in ("", train.digest):
-        raise BadInput(f"{dataset}: the table is not the one that the grid was made for; build the grid anew.")
+    train.expect(table)
     frame, facts = synthetic(dataset, method, seed, **run)
     values = measures(train, second, test, frame, seed=seed)
     if not brief:
         values |= more_measures(train, second, test, frame, seed=seed, attacks=attacks, judged=judged or {})
-    shared: Row = {"dataset": dataset, "method": method, "data": train.data, "seed": seed, "detail": ""}
+    shared: Row = {"dataset": dataset, "method": method, "data": train.data, "seed": seed}
     if method in KNOWN:
         shared |= {"setting": "real", "partition": "none"}
     else:
@@ -187,7 +187,6 @@ def measure(
         shared |= {"setting": "federated", "epsilon": epsilon, "unprotected": len(statement["unprotected"])}
         shared |= {"partition": run.get("partition", "iid"), "n_clients": run.get("n_clients", 3)}
         shared |= {name: facts[name] for name in ("seconds", "bytes_up", "bytes_down")}
-        shared["detail"] = "as published" if run.get("as_published") else ""
         shared["epsilon_spent"] = statement["epsilon_protected"] if np.isfinite(epsilon) else None
         values |= {"peak_gib": facts["gib"]}
     return [{**shared, "metric": name, "value": value} for name, value in values.items()]
@@ -276,7 +275,7 @@ def cells(
     for dataset, method, seed, *values in product(datasets, methods, range(size["seeds"]), *lists.values()):
         chosen = dict(zip(lists, values, strict=True)) if method not in KNOWN else {}
         cell = {"dataset": dataset, "method": method, "seed": seed, "rows": size["rows"], "attacks": size["attacks"]}
-        cell |= {"judged": size["judged"], "table": prepared(dataset, size["rows"], seed).train.digest}
+        cell |= {"judged": size["judged"], "table": table_digest(dataset)}
         cell |= {"brief": True} if brief else {}
         if method not in KNOWN:
             entrant = ENTRANTS[method]
@@ -293,8 +292,15 @@ def cells(
 DEFAULTS = {"epsilon": 1.0, "partition": "iid", "n_clients": 3, "as_published": False}
 
 
-def version(methods: Sequence[str] = tuple(ENTRANTS), *, brief: bool = False) -> str:
-    """The versions that rows of these methods rest on. brief: as in `measure`."""
-    keys = sorted(ENTRANTS[name].key for name in methods if name in ENTRANTS)
-    more = [] if brief else [f"more {MORE_VERSION}"]
-    return ", ".join([f"measures {METRICS_VERSION}", *more, *(f"{key} {METHODS[key].VERSION}" for key in keys)])
+BRIEF = [
+    *("hellinger", "pcd", "jsd", "wd", "workload_error", "fidelity", "dcr_min", "dcr_share"),
+    *(f"auc_{model}{end}" for model in ("rf", "nb", "knn") for end in ("", "_score")),
+    *("mia_closest", "mia_calibrated"),
+]
+MORE = ["ad_rmean", "ad_dum", "auc_gbt", "pmse", "log_cluster", "js_divergence", "auroc", "auprc", *RISKS]
+
+
+def version(cell: Mapping[str, Any]) -> str:
+    """The versions that the rows of a cell rest on; where nothing is trained, those of its measures alone."""
+    entrant = ENTRANTS.get(cell["method"])
+    return names.version(entrant.key if entrant else "", BRIEF if cell.get("brief") else [*BRIEF, *MORE])

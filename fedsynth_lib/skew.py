@@ -5,19 +5,26 @@ with the same sizes and the rows dealt at random. What lies above chance is skew
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
+from fedsynth_lib.encode import EqualWidthBins
 from fedsynth_lib.figures import BLUE, FULL_WIDTH, GREY, VERMILLION, pretty
+from fedsynth_lib.flaim_study import PARTITION_SEED, SPLIT_SEED, WORK
+from fedsynth_lib.interface import stream
 from fedsynth_lib.metrics.workload import mean_heterogeneity
+from fedsynth_lib.partition import split_clients
 from fedsynth_lib.published import Judgement
-from fedsynth_lib.registry import REGISTRY
+from fedsynth_lib.registry import REGISTRY, view_bins
+from fedsynth_lib.tables import load_table, split
 
 PLACE = ["dataset", "partition", "detail"]
-KINDS = [("iid", ""), ("cluster_skew", ""), ("label_skew", "beta=0.1"), ("label_skew", "beta=0.8")]  # of table 5
+DIVISIONS = [("iid", None), ("cluster_skew", None), ("label_skew", 0.1), ("label_skew", 0.8)]  # of table 5, with beta
+KINDS = [(partition, f"beta={beta}" if beta else "") for partition, beta in DIVISIONS]  # in the words of its values
 PRINTED_RATIO = {"adult": 2.2, "magic": 1.5}  # clustering over i.i.d., of the printed values (claim c21)
 
 
@@ -33,6 +40,30 @@ def measured(
         "median_client": float(np.median(sizes)),
         "largest_client": max(sizes),
     }
+
+
+def measure(
+    dataset: str,
+    partition: str,
+    n_clients: int,
+    seed: int,
+    beta: float | None = None,
+    rows: int | None = None,
+    table: str = "",
+) -> dict[str, Any]:
+    """One draw of a division of table 5, as `run_grid` takes it: `measured` on the training rows of maddock2024.
+
+    seed: of the draw. beta: of label skew. table: digest of the table that the grid was made for.
+    """
+    whole = load_table(dataset, work=WORK, rows=rows, seed=PARTITION_SEED)
+    whole.expect(table)
+    train, _ = split(whole, seed=SPLIT_SEED, test_share=0.1)
+    encoder = EqualWidthBins(train.schema, None, view_bins(dataset, WORK))
+    label = {"alpha": beta, "min_per_class": 1, "min_rows": 1} if beta is not None else {}
+    parts = split_clients(train, partition, n_clients, seed=PARTITION_SEED + seed, **label)
+    rng = stream(seed, "by chance")
+    values = measured(encoder.transform(train.frame), parts, encoder.domain.levels, rng=rng)
+    return {"paper": WORK, "exhibit": "tab5", "data": train.data, **values}
 
 
 def variance_between(values: Iterable[float], owner: np.ndarray) -> float:

@@ -55,6 +55,7 @@ class Table:
         categories; columns in schema order; RangeIndex.
     data: 'real', 'standin' (synthetic, made by this bundle), or 'own' (the user's file).
     digest: hash of schema and content: tables with equal digests are equal.
+    origin: digest of the table as it was loaded, which its samples and parts share.
     """
 
     key: str
@@ -62,16 +63,24 @@ class Table:
     schema: Schema
     data: Data
     digest: str = ""
+    origin: str = ""
 
     def __post_init__(self):
         object.__setattr__(self, "digest", self.digest or _digest(self.frame, self.schema))
+        object.__setattr__(self, "origin", self.origin or self.digest)
 
     def __len__(self) -> int:
         return len(self.frame)
 
     def take(self, positions: np.ndarray) -> "Table":
         """The table with only these rows, in this order."""
-        return Table(self.key, self.frame.iloc[positions].reset_index(drop=True), self.schema, self.data)
+        rows = self.frame.iloc[positions].reset_index(drop=True)
+        return Table(self.key, rows, self.schema, self.data, origin=self.origin)
+
+    def expect(self, origin: str) -> None:
+        """Raise BadInput unless the table was loaded as, or taken from, the one with this digest ('' for any)."""
+        if origin not in ("", self.origin):
+            raise BadInput(f"{self.key}: the table is not the one that the grid was made for; build the grid anew.")
 
 
 def load_table(

@@ -19,7 +19,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from fedsynth_lib import martinez_study, scenarios, settings, studies
+from fedsynth_lib import martinez_study, names, scenarios, settings, studies
+from fedsynth_lib.details import configuration, with_detail
 from fedsynth_lib.interface import BadInput, stream
 from fedsynth_lib.martinez_study import DATASETS, MEANT, MODELS, WORK
 from fedsynth_lib.metrics import fidelity
@@ -28,6 +29,7 @@ from fedsynth_lib.published import load_values
 from fedsynth_lib.rows import Row, folder_name
 from fedsynth_lib.scenarios import PARTITION_SEED, Scenario
 from fedsynth_lib.studies import Parameters, Search
+from fedsynth_lib.table_lock import table_digest
 from fedsynth_lib.tables import Table, load_table, split
 
 N_CLIENTS, PARTITION = 5, "label_skew"  # section 5.5
@@ -86,12 +88,6 @@ def _value(printed: str) -> int | float | str:
     return printed if printed.startswith("[") else martinez_study.parsed(printed)
 
 
-def describe(parameters: Parameters) -> str:
-    """A configuration as rows have it in `detail`: `population_size=100; selection_pressure=5; ...`."""
-    texts = {n: np.format_float_positional(v, trim="-") if isinstance(v, float) else v for n, v in parameters.items()}
-    return "; ".join(f"{name}={text}" for name, text in texts.items())
-
-
 # ------------------------------------------------------------------------------------- the study
 
 
@@ -109,10 +105,10 @@ def search_of(
     grid: other candidates than the work's. schema: of a table of your own, whose path is the dataset.
     """
     grid = _checked(model, dataset, grid)
-    table = _load(dataset, schema)
-    settled = hashlib.sha256(json.dumps([table.digest, list(grid.items())]).encode()).hexdigest()[:8]
-    name = f"{model} {table.key} {settled} seed {seed}"
-    return Search(folder_name(profile, table.data), name, grid, seed, complete=DRAWS[model] is None)
+    settled = hashlib.sha256(json.dumps([_digest(dataset, schema), list(grid.items())]).encode()).hexdigest()[:8]
+    name = f"{model} {Path(dataset).stem} {settled} seed {seed}"
+    journal = folder_name(profile, "own" if schema else "real")
+    return Search(journal, name, grid, seed, complete=DRAWS[model] is None)
 
 
 def propose(model: str, dataset: str, *, seed: int, trials: int | None = None, **options: Any) -> list[Parameters]:
@@ -152,7 +148,7 @@ def cells(
     options = {"seed": seed, "grid": grid, "schema": schema, "profile": profile}
     return [
         {"dataset": dataset, "parameters": parameters, "seed": seed + repeat}
-        | {"table": _load(dataset, schema, size["rows"]).digest}
+        | {"table": _digest(dataset, schema)}
         | ({"schema": schema} if schema else {})
         for dataset in datasets
         for proposed in [propose(model, dataset, trials=size["trials"][model], **options)]
@@ -187,7 +183,7 @@ def measure(
 
     Five clients with label skew and no noise. starts: of k-means. table, rows, min_rows: as in `Scenario`.
     schema: of a table of your own. changes: of the model's Config. divide: printed name -> divisor of a number.
-    draw: scores the same synthetic table with other rows of it and another start of k-means; named in `detail`.
+    draw: scores the same synthetic table with other rows of it and another start of k-means.
     """
     config = martinez_study.tuned(model, dataset, **_fields(model, parameters, divide or {}), **(changes or {}))
     scenario = Scenario(
@@ -204,7 +200,6 @@ def measure(
     shared = {
         **{"paper": scenario.work, "dataset": train.key, "data": train.data, "method": model, "partition": PARTITION},
         **{"n_clients": N_CLIENTS, "setting": "tuning", "epsilon": math.inf, "seed": seed},
-        "detail": describe(parameters if draw is None else {**parameters, "draw": draw}),
     }
     values = {"log_cluster": float(scores.mean()), "seconds_training": seconds}
     return [{**shared, "metric": name, "value": value} for name, value in values.items()]
@@ -224,17 +219,22 @@ def client_scores(
 
 def configurations(rows: pd.DataFrame, model: str, dataset: str) -> pd.DataFrame:
     """A line for each configuration in rows: its hyper-parameters, `log_cluster` (mean over splits, `std`, `splits`),
-    `seconds` of training, and its `detail`."""
+    and `seconds` of training."""
     found = rows[(rows["setting"] == "tuning") & (rows["method"] == model) & (rows["dataset"] == dataset)]
     if found.empty or found["profile"].nunique() > 1:
         what = "no search" if found.empty else "several profiles"
         raise BadInput(f"rows hold {what} of {model} on {dataset}: give the rows of one.")
+    found = with_detail(found)  # of a search it is the configuration
     scores = found[found["metric"] == "log_cluster"].groupby("detail", sort=False)["value"]
     table = scores.agg(log_cluster="mean", std="std", splits="size")
     table["seconds"] = found[found["metric"] == "seconds_training"].groupby("detail")["value"].mean()
-    named = [dict(part.split("=") for part in detail.split("; ")) for detail in table.index]
-    parameters = pd.DataFrame([{name: _value(text) for name, text in each.items()} for each in named], table.index)
+    parameters = pd.DataFrame([configuration(detail) for detail in table.index], table.index)
     return pd.concat([parameters, table], axis=1).reset_index()
+
+
+def version(cell: Mapping[str, Any]) -> str:
+    """The versions that the rows of a cell rest on."""
+    return names.version(cell["model"], ("log_cluster", "seconds_training"))
 
 
 def _trained(
@@ -246,13 +246,16 @@ def _trained(
         made = next(scenarios.synthesise(MODELS[model], scenario, config))
         return train, parts, made.frame, made.facts["seconds"]
     table = _load(scenario.dataset, schema, scenario.rows)  # a Scenario has no schema
-    if scenario.table not in ("", table.digest):
-        raise BadInput(f"{scenario.dataset}: the table is not the one that the cells were made for; make them anew.")
+    table.expect(scenario.table)
     train, _ = split(table, seed=scenario.seed)
     skew = {"min_rows": scenario.min_rows, "balanced": True}
     parts = split_clients(train, PARTITION, N_CLIENTS, seed=PARTITION_SEED, **skew)
     run = settings.federated(MODELS[model], train, parts, config=config, privacy=scenario.privacy, seed=scenario.seed)
     return train, parts, run.synthetic, run.seconds
+
+
+def _digest(dataset: str, schema: str | None) -> str:
+    return table_digest(dataset, work=WORK if dataset in DATASETS else None, schema=schema)
 
 
 def _load(dataset: str, schema: str | None, rows: int | None = None) -> Table:

@@ -97,23 +97,6 @@ def headline(exhibits: pd.DataFrame, cells: pd.DataFrame, claims: pd.DataFrame) 
     return pd.DataFrame(lines).T.astype(int).rename_axis("work")
 
 
-def findings(path: Path | None = None) -> pd.DataFrame:
-    """The tables of findings.md: work, kind (Findings, Deviations, ...), and the entries of a line as `what`, `why`."""
-    path = path or project_root() / "data" / "published" / "findings.md"
-    work = kind = ""
-    lines = []
-    for text in path.read_text(encoding="utf-8").splitlines():
-        if text.startswith("## "):
-            work = text[3:].strip()
-        elif text.startswith("### "):
-            kind = text[4:].strip()
-        elif text.startswith("|") and not re.fullmatch(r"[|\s:-]+", text):
-            entries = [entry.strip() for entry in re.split(r"(?<!\\)\|", text)[1:-1]]
-            if entries[0] not in ("what", "ours", "choice"):  # heads
-                lines.append([work, kind, entries[0], " · ".join(filter(None, entries[1:]))])
-    return pd.DataFrame(lines, columns=["work", "kind", "what", "why"])
-
-
 def as_markdown(table: pd.DataFrame) -> str:
     """The headline as a table of README.md."""
     names = ["work", *(f"{group}: {name}" for group, name in table.columns)]

@@ -123,7 +123,7 @@ def test_private_gradients_against_the_hooks_of_opacus(capsys):
 
 
 def test_an_epoch_on_adult(adult, capsys):
-    """No peer can be a test dependency here (see README): processor seconds per epoch, to be held against its own."""
+    """Processor seconds per epoch, to be held against its own: no peer can be a test dependency here (see speed.md)."""
 
     def epochs(number):
         config = ctgan.Config(training_rounds=1, local_epochs=number)

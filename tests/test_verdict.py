@@ -100,26 +100,6 @@ def test_the_headline_adds_up():
     assert {"3", "7", "11", "2"} <= texts
 
 
-def test_findings_are_read_with_their_work_and_kind(tmp_path):
-    path = tmp_path / "findings.md"
-    lines = ["# All", "## one2020", "### Findings", "", "| what | evidence | where |", "|---|---|---|"]
-    lines += [
-        "| a \\| b | seen | notebook 1 |",
-        "### Deviations",
-        "| ours | theirs | why |",
-        "|---|---|---|",
-        "| x | y | |",
-    ]
-    path.write_text("\n".join(lines))
-    table = verdict.findings(path)
-    assert table.to_numpy().tolist() == [
-        ["one2020", "Findings", "a \\| b", "seen · notebook 1"],
-        ["one2020", "Deviations", "x", "y"],
-    ]
-    every = verdict.findings()
-    assert set(every["work"]) <= set(WORKS) and {"Findings", "Deviations"} <= set(every["kind"])
-
-
 def test_the_table_is_put_between_its_marks_and_nowhere_else():
     text = f"before\n{verdict.BEGIN}\nold\n{verdict.END}\nafter\n"
     new = verdict.put_into(text, "| new |")

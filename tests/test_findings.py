@@ -1,0 +1,104 @@
+"""The list of findings: how it is read, and that the one that is there is complete and leads somewhere."""
+
+import re
+
+import pytest
+
+from fedsynth_lib import findings
+from fedsynth_lib.interface import BadInput
+from fedsynth_lib.published import WORKS
+from fedsynth_lib.rows import project_root
+
+TEXT = """# All
+
+## one2020
+
+A word ahead.
+
+### Findings
+
+#### It leaks by <!--=leak-->0.5<!--/-->
+Two lines of
+text.
+- Evidence: [a table](../a.md),
+  notebook 1
+- Changes a conclusion: yes, the guarantee
+
+#### It does not
+Text.
+- Evidence: none
+- Changes a conclusion: no
+
+### Deviations
+
+| what | why | where |
+|---|---|---|
+| x; theirs: y | `a \\| b` | [here](b.md) |
+
+## two2021
+
+### Choices
+
+| what | why | where |
+|---|---|---|
+| z | seen | notebook 2 |
+"""
+
+
+@pytest.fixture
+def written(tmp_path):
+    def write(text):
+        path = tmp_path / "findings.md"
+        path.write_text(text, encoding="utf-8")
+        return path
+
+    return write
+
+
+def test_findings_and_deviations_are_read_as_plain_text(written):
+    path = written(TEXT)
+    assert findings.findings(path).to_numpy().tolist() == [
+        ["one2020", "It leaks by 0.5", "Two lines of text.", "a table, notebook 1", "yes, the guarantee"],
+        ["one2020", "It does not", "Text.", "none", "no"],
+    ]
+    assert findings.deviations(path).to_numpy().tolist() == [
+        ["one2020", "Deviations", "x; theirs: y", "`a \\| b`", "here"],
+        ["two2021", "Choices", "z", "seen", "notebook 2"],
+    ]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("- Evidence: none\n", "", "'It does not' has no evidence"),
+        ("- Changes a conclusion: no\n", "", "has no changes a conclusion"),
+        ("conclusion: no", "conclusion: perhaps", "start with yes, no, open"),
+        ("Text.\n", "", "has no text"),
+        ("Text.", "Text. " * 200, "too long"),
+        ("It does not", "It does not " * 20, "too long"),
+        ("| z | seen | notebook 2 |", "| z | seen |", "three entries"),
+    ],
+)
+def test_what_is_incomplete_or_long_is_refused(written, old, new, said):
+    path = written(TEXT.replace(old, new))
+    with pytest.raises(BadInput, match=said):
+        findings.findings(path)
+        findings.deviations(path)
+
+
+def test_the_list_has_all_works_and_no_finding_twice():
+    found, ours = findings.findings(), findings.deviations()
+    assert set(WORKS) <= set(found["work"]) and set(ours["work"]) == set(WORKS)
+    assert not found["headline"].duplicated().any() and not ours["what"].duplicated().any()
+    assert not found["headline"].str.endswith(".").any()
+
+
+@pytest.mark.parametrize(
+    "name", ["README.md", "CONTRIBUTING.md", "data/published/findings.md", "data/published/speed.md"]
+)
+def test_every_link_leads_to_a_file(name):
+    path = project_root() / name
+    text = re.sub(r"(?s)```.*?```|`[^`]*`", "", path.read_text(encoding="utf-8"))
+    targets = [target.partition("#") for target in re.findall(r"\]\(([^)]+)\)", text) if "://" not in target]
+    assert [target for target, _, _ in targets if target and not (path.parent / target).exists()] == []
+    assert path.name == "CONTRIBUTING.md" or targets

@@ -1,0 +1,90 @@
+"""Decimals in prose: each is a fact from rows, an address, a setting, what a work prints, or listed with its reason.
+
+The rule stands in CONTRIBUTING.md, "Numbers in prose"; the list is data/published/facts/typed.toml.
+"""
+
+import re
+import tomllib
+from pathlib import Path
+
+import nbformat
+import pytest
+from typed_numbers import typed_decimals
+
+from fedsynth_lib import facts
+from fedsynth_lib.rows import project_root
+
+ROOT = project_root()
+LIST = tomllib.loads((ROOT / facts.FOLDER / "typed.toml").read_text(encoding="utf-8"))
+UNCONVERTED = LIST.pop("unconverted")["files"]
+NOTEBOOKS = [path for path in sorted((ROOT / "notebooks").glob("*.ipynb")) if re.match("[2-7]", path.name)]
+FILES = {path.relative_to(ROOT).as_posix(): path for path in [ROOT / "README.md", *NOTEBOOKS]}
+
+
+def prose(path: Path) -> str:
+    """The text that a reader reads: a Markdown file, or the Markdown cells of a notebook."""
+    if path.suffix == ".md":
+        return path.read_text(encoding="utf-8")
+    cells = nbformat.read(path, as_version=4).cells
+    return "\n\n".join(cell.source for cell in cells if cell.cell_type == "markdown")
+
+
+@pytest.mark.parametrize("name", [name for name in FILES if name not in UNCONVERTED])
+def test_no_number_of_ours_is_typed(name):
+    """Make it a fact (CONTRIBUTING.md), or list it in typed.toml with its reason."""
+    assert [number for number in typed_decimals(prose(FILES[name])) if number not in LIST.get(name, {})] == []
+
+
+@pytest.mark.parametrize("name", UNCONVERTED)
+def test_the_files_not_yet_converted_have_something_left(name):
+    """Take a file off the list `unconverted` once it is converted: the list only shrinks."""
+    assert set(typed_decimals(prose(FILES[name]))) - set(LIST.get(name, {}))
+
+
+def test_the_readme_is_one_screen():
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert len(text.splitlines()) < 120 and len(text.encode()) < 8_000
+
+
+@pytest.mark.parametrize("name", LIST)
+def test_what_is_listed_is_there_and_has_a_reason(name):
+    assert set(LIST[name]) <= set(typed_decimals(prose(FILES[name])))
+    assert all(len(reason) > 5 for reason in LIST[name].values())
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "table 6.1 and figures 5.7, 5.8",
+        "Sections 3.5.2 and 3.5.3 of the work",
+        "version 1.2.2",
+        "at an epsilon of 1.6, a learning rate 0.001 and β = 0.1",
+        "with epsilons (0.2, 1, 5, 10)",
+        "printed 0.72 / 0.64 / 0.41",
+        "(printed: 0.72 ± 0.02)",
+        "its table prints 0.0125 and 0.0067",
+        "print has 0.38",
+        "`rate=0.3`, $x = 0.5$, $$y\n= 0.5$$, [here](a/0.5.png)",
+        "```\n0.5\n```",
+        "<!--=fact-->0.5<!--/-->",
+        "all 64 of 180, 20 percent",
+    ],
+)
+def test_decimals_that_may_stand(text):
+    assert typed_decimals(text) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("0.064 bits from print", ["0.064"]),
+        ("from print by 0.06", ["0.06"]),
+        ("the printed order: 0.79 bits alone", ["0.79"]),
+        ("ours 0.77 / 0.71 (printed 0.72 / 0.64)", ["0.77", "0.71"]),
+        ("it goes from\n-0.5 to 12.25.", ["0.5", "12.25"]),
+        ("| 0.50 | 3 |", ["0.50"]),
+        ("an AUC of 0.69 at ε = 1", ["0.69"]),
+    ],
+)
+def test_decimals_that_are_found(text, found):
+    assert typed_decimals(text) == found
