@@ -10,9 +10,9 @@ from dataclasses import dataclass
 
 import psutil
 
+from fedsynth_lib.estimate import ALONE
 from fedsynth_lib.notebooks import Notebook
 
-LONG = 5.0  # minutes; beyond them a notebook runs alone
 SPARE = 2 * 2**30  # bytes of free memory below which no further notebook starts beside another
 
 
@@ -29,7 +29,7 @@ class Schedule:
 
     def share(self, notebook: Notebook) -> int:
         """How many of the jobs a notebook gets."""
-        alone = len(self.order) == 1 or (self.minutes.get(notebook.stem) or 0.0) > LONG
+        alone = len(self.order) == 1 or (self.minutes.get(notebook.stem) or 0.0) > ALONE
         return self.jobs if alone else 1
 
     def start(self, running: Sequence[Notebook]) -> Notebook | None:

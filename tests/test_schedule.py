@@ -106,9 +106,9 @@ def test_two_notebooks_run_at_the_same_time_and_the_table_keeps_the_reading_orde
 
 @pytest.fixture
 def two(home):
-    minutes = {"smoke": 1, "quick": 20, "paper": 600}
-    write(home, "20_q", GRID % "first", GRID % "second", minutes=minutes, regenerate=0.5)
-    write(home, "30_r", GRID % "third", minutes=minutes, regenerate=0.5)
+    minutes = {"smoke": 2, "quick": 20, "paper": 600}
+    write(home, "20_q", GRID % "20_first", GRID % "20_of_paper_alone", minutes=minutes, regenerate=0.5)
+    write(home, "30_r", GRID % "20_first", GRID % "30_third", minutes=minutes, regenerate=0.5)
     return read_notebooks(home / "notebooks")
 
 
@@ -119,24 +119,28 @@ def commit(home, profile, *grids):
         (folder / f"{grid}.csv").touch()
 
 
-def test_a_notebook_computes_unless_all_its_rows_are_there(home, two):
-    commit(home, "quick", "first")
-    assert estimate.minutes_of(two[0], "quick", home) == 20
-    commit(home, "quick", "second")
-    assert estimate.minutes_of(two[0], "quick", home) == 0.5
-    assert estimate.minutes_of(two[0], "quick", home, fresh=True) == 20
-    assert estimate.minutes_of(two[0], "paper", home) == 600
+def test_a_notebook_computes_unless_rows_of_its_own_are_there(home, two):
+    assert [estimate.minutes_of(each, "quick", home) for each in two] == [20, 20]
+    commit(home, "quick", "20_first")
+    assert [estimate.minutes_of(each, "quick", home) for each in two] == [0.5, 20]
+    commit(home, "quick", "30_third")
+    assert [estimate.minutes_of(each, "quick", home) for each in two] == [0.5, 0.5]
+    assert [estimate.minutes_of(each, "quick", home, fresh=True) for each in two] == [20, 20]
+    assert [estimate.minutes_of(each, "paper", home) for each in two] == [600, 600]
 
 
 def test_a_long_run_says_so_first_and_how_to_avoid_it(home, two):
     told = estimate.warning(two, "paper", home)
-    assert "about 20 hours on 2 cores (2 notebooks that have no committed rows)" in told
-    assert "finished cells are kept" in told and "--profile smoke takes about 2 minutes" in told
-    commit(home, "quick", "first", "second", "third")
-    assert "--profile quick takes about 1 minutes" in estimate.warning(two, "paper", home)
+    assert "about 20 hours on 2 cores: 2 notebooks have no committed rows in this profile." in told
+    assert "finished cells are kept" in told and told.endswith("--profile smoke takes about 2 minutes.")
+    commit(home, "quick", "20_first", "30_third")
+    assert estimate.warning(two, "paper", home).endswith("--profile quick takes about 1 minute.")
+    commit(home, "paper", "20_first")
+    told = estimate.warning(two, "paper", home)
+    assert "about 10 hours" in told and "--only 20 takes about 1 minute, from committed rows; --profile quick" in told
     assert estimate.warning(two, "quick", home) is None
-    assert "about 40 minutes" in estimate.warning(two, "quick", home, fresh=True)
-    assert "Without --fresh it takes about 1 minutes" in estimate.warning(two, "quick", home, fresh=True)
+    told = estimate.warning(two, "quick", home, fresh=True)
+    assert "about 40 minutes" in told and told.endswith("Without --fresh it takes about 1 minute, from committed rows.")
     assert estimate.warning(two[:1], "quick", home, fresh=True) is None
     assert estimate.warning(two, "smoke", home) is None
 
