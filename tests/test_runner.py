@@ -6,6 +6,7 @@ import re
 import signal
 import subprocess
 import sys
+import termios
 from pathlib import Path
 
 import joblib
@@ -168,3 +169,30 @@ def test_a_log_line_that_was_cut_off_by_a_kill_is_left_out(tmp_path):
     log.write_text('{"event": "grid", "name": "g", "computed": 2, "reused": 1}\n{"event": "grid", "na')
     assert reporting.read_log(log) == {"computed": 2, "reused": 1, "figures": 0, "standin": False}
     assert reporting.read_log(tmp_path / "none") == {}
+
+
+TERMINAL = """import time
+from types import SimpleNamespace as Notebook
+from fedsynth_lib.reporting import Reporter
+first, second = Notebook(stem="00_first"), Notebook(stem="01_second")
+with Reporter(2) as reporter:
+    reporter.start(first, 1).write("a grid: 1/3 cells\\r")
+    reporter.start(second, None).write("another: " + 99 * "x")
+    reporter.tick()
+    time.sleep(0.2)
+    reporter.end(first, "ok")
+    reporter.end(second, "ok")"""
+
+
+def test_a_terminal_has_a_bar_and_a_line_for_each_running_notebook():
+    pty = pytest.importorskip("pty")
+    ours, theirs = pty.openpty()
+    termios.tcsetwinsize(theirs, (24, 60))
+    env = {**os.environ, "PYTHONPATH": str(ROOT)}
+    subprocess.run([sys.executable, "-c", TERMINAL], stdout=theirs, stderr=theirs, env=env, check=True)
+    os.close(theirs)
+    text = os.read(ours, 10**5).decode()
+    drawn = [part.strip() for part in re.split(r"[\r\n]|\x1b\[A", text) if part.strip()]
+    assert "00_first: 0 min, a grid: 1/3 cells" in drawn and max(map(len, drawn)) <= 60
+    assert any(part.startswith("01_second: 0 min, another: xxx") for part in drawn)
+    assert "[1/2] 00_first: ok" in drawn and "[2/2] 01_second: ok" in drawn and drawn[-1].startswith("2/2 |")
