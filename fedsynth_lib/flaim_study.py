@@ -192,6 +192,7 @@ def unpacked(rows: pd.DataFrame) -> pd.DataFrame:
     rows["rounds"] = rows["rounds"].mask(annealed | (rows["method"] == "FedNaiveBayes"))  # which counts once
     rows["participation"] = rows["participation"].mask(rows["setting"] == "central")
     rows = rows.assign(annealed=annealed, **{name: pd.to_numeric(rows[name]) for name in SWEPT})
+    # no rename: rows that were unpacked before have the column
     return rows.assign(local_rounds=rows["local_steps"]).drop(columns="local_steps")
 
 

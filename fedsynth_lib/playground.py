@@ -18,7 +18,7 @@ from fedsynth_lib import plots, plots_side, side_by_side
 from fedsynth_lib.figures import pretty
 from fedsynth_lib.interface import BadInput
 from fedsynth_lib.plots_side import MEASURES
-from fedsynth_lib.rows import complete, folder_name, load_rows, project_root, to_frame
+from fedsynth_lib.rows import complete, folder_name, load_rows, project_root, to_frame, with_params
 from fedsynth_lib.schema import Schema
 from fedsynth_lib.side_by_side import DATASETS, DELTA, ENTRANTS, EPSILONS, KNOWN, PARTITIONS, SIZES
 from fedsynth_lib.tables import Table
@@ -76,13 +76,19 @@ def load(dataset: str, profile: str) -> pd.DataFrame:
     """The rows of SOURCES that today's methods made on this table, real or stand-in; each measurement once."""
     folder = project_root() / "data" / "results" / folder_name(profile, learned_from(dataset, profile).data)
     found = [load_rows(path) for name in SOURCES if (path := folder / f"{name}.csv").is_file()]
-    rows = pd.concat(found) if found else to_frame([])
-    pairs = zip(rows["method"], rows["version"], strict=True)
-    rows = rows.loc[
-        [{*side_by_side.version([method], brief=True).split(", ")} <= {*made.split(", ")} for method, made in pairs]
+    rows = pd.concat(found, ignore_index=True) if found else to_frame([])
+    current = [
+        {*_version(method).split(", ")} <= {*made.split(", ")}
+        for method, made in zip(rows["method"], rows["version"], strict=True)
     ]
-    rows = rows[(rows["dataset"] == dataset) & (rows["detail"] == "")]  # nothing as published
-    return rows.drop_duplicates(MEASUREMENT, ignore_index=True)
+    rows = rows[pd.Series(current, rows.index, dtype=bool) & (rows["dataset"] == dataset)]
+    as_published = with_params(rows, as_published=False)["as_published"].astype(bool)
+    return rows[~as_published].drop_duplicates(MEASUREMENT, ignore_index=True)
+
+
+def _version(method: str) -> str:
+    """The version of brief rows, which is part of that of all rows."""
+    return side_by_side.version({"method": method, "brief": True})
 
 
 def at(rows: pd.DataFrame, choice: Choice) -> pd.DataFrame:
@@ -95,8 +101,9 @@ def at(rows: pd.DataFrame, choice: Choice) -> pd.DataFrame:
 def kept(rows: pd.DataFrame, choice: Choice) -> bool:
     """Whether this machine made the rows of seed 0, and so has the synthetic table."""
     own = at(rows, choice).query("method == @choice.method and seed == 0 and cell != ''")
+    runs = own[["profile", "cell"]].drop_duplicates().itertuples(index=False)
     folder = project_root() / "data" / "cache" / "cells"
-    return any((folder / name / f"{cell}.json").is_file() for name in SOURCES for cell in own["cell"].unique())
+    return any((folder / name / run.profile / f"{run.cell}.json").is_file() for run in runs for name in SOURCES)
 
 
 def arguments(choice: Choice, profile: str) -> dict[str, Any]:
@@ -107,7 +114,7 @@ def arguments(choice: Choice, profile: str) -> dict[str, Any]:
 
 def train(choice: Choice, profile: str) -> pd.DataFrame:
     """The rows of a run with seed 0; its synthetic table is kept, so that a second time costs the measures only."""
-    labels = {"profile": profile, "version": side_by_side.version([choice.method], brief=True)}
+    labels = {"profile": profile, "version": _version(choice.method)}
     return to_frame(complete(side_by_side.measure(**arguments(choice, profile), brief=True), labels))
 
 
