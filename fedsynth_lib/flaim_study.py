@@ -178,7 +178,7 @@ def measure(
     return [{**shared, "metric": name, "value": value} for name, value in values.items()]
 
 
-SWEPT = {"rounds": 10, "participation": 0.1, "beta": None, "local_steps": 1, "measure_share": 0.9}
+SWEPT = {"rounds": None, "participation": 0.1, "beta": None, "local_steps": 1, "measure_share": 0.9}
 
 
 def unpacked(rows: pd.DataFrame) -> pd.DataFrame:
