@@ -305,6 +305,17 @@ def judged(federations: Sequence[Mapping[str, Any]], repeats: int, *, nodes: Seq
     return [{**cell, "node": n, "repeat": r} for n in nodes for r in range(repeats) for cell in federations]
 
 
+def small_statement(seed: int, epsilon: float | None = None) -> dict[str, Any]:
+    """The privacy statement of a run trained now, like nodes at the sizes of the profile smoke, on the table at hand.
+
+    What a statement says does not depend on rows or sizes, but for the noise. Shared rows: with a guarantee of epsilon
+    for each node, or without any.
+    """
+    lists = {"datasets": DATASETS[:1], "partitions": ["iid"], "techniques": ["sds"], "seeds": [seed]}
+    asked = cells(SIZES["smoke"], **lists) if epsilon is None else private(SIZES["smoke"], [epsilon], **lists)
+    return trained(**asked[0] | {"table": ""})[1]["statement"]
+
+
 def labels(dataset: str, partition: str, technique: str, node_rows: Sequence[int], **cell: Any) -> Row:
     """What rows of a federation share."""
     return {
