@@ -86,7 +86,7 @@ def load(dataset: str, profile: str) -> pd.DataFrame:
 
 
 def _rows_of(digest: str, folder: Path) -> pd.DataFrame:
-    """The rows of SOURCES in a folder that are of the table with this digest, by today's methods, nothing as published."""
+    """The rows of SOURCES in a folder: of the table with this digest, by today's methods, nothing as published."""
     found = [load_rows(path) for name in SOURCES if (path := folder / f"{name}.csv").is_file()]
     rows = with_params(pd.concat(found) if found else to_frame([]), table="", brief=False, as_published=False)
     pairs = zip(rows["method"], rows["brief"], strict=True)

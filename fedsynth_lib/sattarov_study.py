@@ -278,18 +278,18 @@ def cells(size: Mapping[str, Any], datasets: Sequence[str], **lists: Any) -> lis
 
 
 def shares(dataset: str, table: str = "") -> list[Row]:
-    """Figure 3, as `run_grid` takes it: the share of a table's rows that each client (`node`, from 1) holds, uneven split.
+    """Figure 3, as `run_grid` takes it: the share of the rows that each client (`node`, from 1) holds, uneven split.
 
     item: the column that was divided by. table: digest of the table that the grid was made for.
     """
     whole = load_table(dataset, work=WORK if dataset in REGISTRY else None)
     whole.expect(table)
-    shared: Row = {"paper": WORK, "data": whole.data, "partition": "noniid", "setting": "real", "metric": "client_share"}
+    shared: Row = {"paper": WORK, "data": whole.data, "partition": "noniid", "setting": "real"}
     found: list[Row] = []
     for count in CLIENTS:
         for node, part in enumerate(divided(dataset, whole, "noniid", count, 0), start=1):
             own = {"n_clients": count, "node": str(node), "item": split_column(dataset)}
-            found.append({**shared, **own, "value": len(part) / len(whole)})
+            found.append({**shared, **own, "metric": "client_share", "value": len(part) / len(whole)})
     return found
 
 
@@ -302,7 +302,7 @@ def placed(
     most: int = MAPPED_ROWS,
     table: str = "",
 ) -> list[Row]:
-    """Figure 6, as `run_grid` takes it: where rows lie in one t-SNE map of the real rows and of a federation per budget.
+    """Figure 6, as `run_grid` takes it: where rows lie in one t-SNE map of real rows and of a federation a budget.
 
     map_share: of a table's rows, at most `most` of each, those in one of SQUARES x SQUARES squares of the map (`item`:
         its column and row, from 0); squares without any have none. Real rows have the setting `real` and no epsilon.

@@ -13,7 +13,6 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from fedsynth_lib import embedding
-from fedsynth_lib import embedding
 from fedsynth_lib.encode import EqualWidthBins
 from fedsynth_lib.figures import BLUE, FULL_WIDTH, GREY, VERMILLION, pretty
 from fedsynth_lib.flaim_study import PARTITION_SEED, SPLIT_SEED, WORK
@@ -22,7 +21,6 @@ from fedsynth_lib.metrics.workload import mean_heterogeneity
 from fedsynth_lib.partition import split_clients
 from fedsynth_lib.published import Judgement
 from fedsynth_lib.registry import REGISTRY, view_bins
-from fedsynth_lib.rows import Row
 from fedsynth_lib.rows import Row
 from fedsynth_lib.tables import load_table, split
 
@@ -67,37 +65,6 @@ def measure(
     rng = stream(seed, "by chance")
     values = measured(encoder.transform(train.frame), parts, encoder.domain.levels, rng=rng)
     return {"paper": WORK, "exhibit": "tab5", "data": train.data, **values}
-
-
-def measure_columns(
-    dataset: str, partition: str, n_clients: int, beta: float | None = None, rows: int | None = None, table: str = ""
-) -> list[Row]:
-    """How unlike the clients of a division of table 5 are in each column alone (`item`), as `run_grid` takes it.
-
-    mean_heterogeneity: of the column's codes. variance_between, of numbers and of a target of two classes: see there;
-    variance_by_chance: the same with the rows dealt at random. The other arguments are those of `measure`.
-    """
-    whole = load_table(dataset, work=WORK, rows=rows, seed=PARTITION_SEED)
-    whole.expect(table)
-    train, _ = split(whole, seed=SPLIT_SEED, test_share=0.1)
-    codes, names = embedding.coded(train), train.schema.names
-    parts = split_clients(train, partition, n_clients, seed=PARTITION_SEED, **_of_labels(beta))
-    owner = owners(parts)
-    dealt = stream(PARTITION_SEED, "figure 5").permutation(owner)
-    found: list[Row] = []
-    for name, column in zip(names, codes.T, strict=True):
-        alone = mean_heterogeneity(column[:, None], parts, [column.max() + 1])
-        found.append({"item": name, "metric": "mean_heterogeneity", "value": alone})
-        if name in train.schema.numeric or column.max() == 1:
-            values = train.frame[name] if name in train.schema.numeric else column
-            for metric, places in (("variance_between", owner), ("variance_by_chance", dealt)):
-                found.append({"item": name, "metric": metric, "value": variance_between(values, places)})
-    return [{"paper": WORK, "data": train.data, **row} for row in found]
-
-
-def _of_labels(beta: float | None) -> dict[str, Any]:
-    """What `split_clients` needs for label skew as maddock2024 has it: no client without a class, no smallest size."""
-    return {"alpha": beta, "min_per_class": 1, "min_rows": 1} if beta is not None else {}
 
 
 def measure_columns(

@@ -24,8 +24,12 @@ def measured(choice: Choice, value: float, seed: int = 0, **more) -> list[dict]:
     """A row for each measure that is shown, all of this value."""
     shared = choice._asdict() | {"data": "real", "seed": seed, "setting": "federated", "unprotected": 0}
     shared |= {"epsilon_spent": choice.epsilon if np.isfinite(choice.epsilon) else None, "cell": ""}
-    shared |= {"profile": "smoke", "version": today(choice.method), "params": params_text({"table": "toy", "brief": True})}
+    shared |= {"profile": "smoke", "version": today(choice.method), "params": of_table("toy")}
     return complete([{**shared, **more, "metric": name, "value": value} for name in playground.SHOWN], {})
+
+
+def of_table(digest: str, **more) -> str:
+    return params_text({"table": digest, "brief": True, **more})
 
 
 def today(method: str) -> str:
@@ -77,7 +81,7 @@ def test_a_choice_finds_its_own_rows_those_of_other_methods_and_the_known_ones()
 
 
 def test_rows_of_three_files_are_taken_once_and_none_that_would_mislead():
-    stale, published = "aim 9", params_text({"table": "toy", "brief": True, "as_published": True})
+    stale, published = "aim 9", of_table("toy", as_published=True)
     write("71_privacy_utility_frontier", measured(AIM, 0.1), known())
     write(
         "72_heterogeneity",
@@ -95,8 +99,8 @@ def test_rows_of_three_files_are_taken_once_and_none_that_would_mislead():
 
 
 def test_rows_of_the_real_table_come_before_those_of_its_stand_in_and_of_no_other_table():
-    made_up = {"data": "standin", "params": params_text({"table": "toy standin", "brief": True})}
-    write("71_privacy_utility_frontier", measured(AIM, 0.7, params=params_text({"table": "other", "brief": True})))
+    made_up = {"data": "standin", "params": of_table("toy standin")}
+    write("71_privacy_utility_frontier", measured(AIM, 0.7, params=of_table("other")))
     assert playground.load("adult", "smoke").empty
     write("72_heterogeneity", measured(AIM, 0.2, **made_up))
     assert values(playground.load("adult", "smoke")) == {"AIM": [0.2]}

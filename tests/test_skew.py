@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 
 from fedsynth_lib import skew
-from fedsynth_lib.interface import stream
+from fedsynth_lib.interface import BadInput, stream
 from fedsynth_lib.published import load_values
 
 
@@ -41,6 +41,26 @@ def test_variance_between_clients_worked_out_by_hand():
     assert skew.variance_between([0, 2, 4, 6], owner) == pytest.approx(4 / 5)  # 16 / 20 of the sum of squares
     shuffled = pd.Series([0, 2, 4, 6], index=[9, 8, 7, 6])  # positions count, not labels
     assert skew.variance_between(shuffled, owner) == pytest.approx(4 / 5)
+
+
+def test_columns_are_measured_alone_and_variance_only_where_it_means_something(table, monkeypatch):
+    """By the definitions, of the same division made again: total variation between each client's shares and all."""
+    monkeypatch.setattr(skew, "load_table", lambda *_, **__: table)
+    rows = skew.measure_columns("adult", "iid", 5, table=table.digest)
+    train, _ = skew.split(table, seed=skew.SPLIT_SEED, test_share=0.1)
+    parts = skew.split_clients(train, "iid", 5, seed=skew.PARTITION_SEED)
+    found = {(row["item"], row["metric"]): row["value"] for row in rows}
+    smokes = train.frame["smokes"]
+    apart = [smokes.iloc[part].value_counts(normalize=True) - smokes.value_counts(normalize=True) for part in parts]
+    assert found["smokes", "mean_heterogeneity"] == pytest.approx(np.mean([each.abs().sum() / 2 for each in apart]))
+    groups = train.frame["age"].groupby(skew.owners(parts))
+    between = sum(len(own) * (own.mean() - train.frame["age"].mean()) ** 2 for _, own in groups)
+    total = ((train.frame["age"] - train.frame["age"].mean()) ** 2).sum()
+    assert found["age", "variance_between"] == pytest.approx(between / total)
+    assert found["age", "variance_by_chance"] != found["age", "variance_between"]
+    assert ("region", "variance_between") not in found  # of categories in no order
+    with pytest.raises(BadInput, match="not the one"):
+        skew.measure_columns("adult", "iid", 5, table="other")
 
 
 def test_owners_invert_a_division():
