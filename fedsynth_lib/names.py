@@ -29,7 +29,7 @@ MEASURES: dict[str, int] = {
     **dict.fromkeys(("workload_error", "workload_error_closure", "nll", "nll_columns_dropped"), 1),
     **dict.fromkeys(("client_throughput_mb", "mean_heterogeneity", "by_chance"), 1),
     **dict.fromkeys(("smallest_client", "median_client", "largest_client"), 1),
-    **dict.fromkeys(("variance_between", "variance_by_chance"), 1),
+    **dict.fromkeys(("variance_between", "variance_by_chance", "map_mean", "map_client"), 1),
     # sattarov2024
     **dict.fromkeys(("fidelity", "fidelity_columns", "fidelity_pairs", "mixing", "risk"), 1),
     **dict.fromkeys(("singling_out", "singling_out_univariate", "singling_out_multivariate"), 1),

@@ -16,7 +16,7 @@ import pandas as pd
 
 from fedsynth_lib import names, settings
 from fedsynth_lib.details import STRATEGIES
-from fedsynth_lib.embedding import joint_map
+from fedsynth_lib.embedding import joint_map, squares
 from fedsynth_lib.encode import standardised
 from fedsynth_lib.experiment import remember
 from fedsynth_lib.interface import BadInput, Privacy, stream
@@ -314,15 +314,14 @@ def placed(
     few = [frame.sample(min(most, len(frame)), random_state=seed) for frame in drawn.values()]
     points = standardised(pd.concat(few, ignore_index=True), train.schema)
     together = joint_map(np.split(points, np.cumsum([len(frame) for frame in few])[:-1]), seed=seed)
-    low, high = (function(np.concatenate(together), axis=0) for function in (np.min, np.max))
+    places = np.split(squares(np.concatenate(together), SQUARES), np.cumsum([len(part) for part in together])[:-1])
     found: list[Row] = []
-    for epsilon, part in zip(drawn, together, strict=True):
-        places = np.minimum((SQUARES * (part - low) / (high - low)).astype(int), SQUARES - 1)
-        squares, counts = np.unique(places, axis=0, return_counts=True)
+    for epsilon, part in zip(drawn, places, strict=True):
+        held, counts = np.unique(part, axis=0, return_counts=True)
         real = np.isnan(epsilon)
         shared: Row = {"paper": WORK, "data": train.data, "metric": "map_share", "epsilon": epsilon}
         shared |= {"method": REAL, "setting": "real"} if real else {"method": METHOD, "setting": "federated"}
-        for (column, row), count in zip(squares.tolist(), counts.tolist(), strict=True):
+        for (column, row), count in zip(held.tolist(), counts.tolist(), strict=True):
             found.append({**shared, "item": f"{column} {row}", "value": count / len(part)})
     return found
 

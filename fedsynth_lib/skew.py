@@ -27,6 +27,7 @@ from fedsynth_lib.tables import load_table, split
 PLACE = ["dataset", "partition", "detail"]
 DIVISIONS = [("iid", None), ("cluster_skew", None), ("label_skew", 0.1), ("label_skew", 0.8)]  # of table 5, with beta
 KINDS = [(partition, f"beta={beta}" if beta else "") for partition, beta in DIVISIONS]  # in the words of its values
+SQUARES = 40  # along each side of figure 5
 PRINTED_RATIO = {"adult": 2.2, "magic": 1.5}  # clustering over i.i.d., of the printed values (claim c21)
 
 
@@ -91,6 +92,35 @@ def measure_columns(
             for metric, places in (("variance_between", owner), ("variance_by_chance", dealt)):
                 found.append({"item": name, "metric": metric, "value": variance_between(values, places)})
     return [{"paper": WORK, "data": train.data, **row} for row in found]
+
+
+def measure_map(
+    dataset: str, shown: Sequence[str], n_clients: int, rows: int | None = None, table: str = ""
+) -> list[Row]:
+    """Figure 5, as `run_grid` takes it: the UMAP picture of the training rows in SQUARES x SQUARES squares.
+
+    item: the square's column and row, from 0; squares without rows have none. map_share: of the rows. map_client: the
+    client of `cluster_skew` with most rows there. map_mean, of each column `shown` (last word of the item): the mean,
+    of a category its place in the declared list.
+    """
+    whole = load_table(dataset, work=WORK, rows=rows, seed=PARTITION_SEED)
+    whole.expect(table)
+    train, _ = split(whole, seed=SPLIT_SEED, test_share=0.1)
+    points = embedding.embedded(embedding.coded(train), seed=PARTITION_SEED)
+    places = embedding.squares(points, SQUARES)
+    frame = pd.DataFrame({name: _numbers(train.frame[name]) for name in shown})
+    frame = frame.assign(square=[f"{column} {row}" for column, row in places])
+    frame["client"] = owners(split_clients(train, "cluster_skew", n_clients, seed=PARTITION_SEED))
+    found: list[Row] = []
+    for square, own in frame.groupby("square"):
+        values = {("map_share", square): len(own) / len(frame), ("map_client", square): own["client"].mode()[0]}
+        values |= {("map_mean", f"{square} {name}"): own[name].mean() for name in shown}
+        found += [{"metric": metric, "item": item, "value": value} for (metric, item), value in values.items()]
+    return [{"paper": WORK, "partition": "cluster_skew", "data": train.data, **row} for row in found]
+
+
+def _numbers(column: pd.Series) -> np.ndarray:
+    return np.asarray(column.cat.codes if isinstance(column.dtype, pd.CategoricalDtype) else column, dtype=float)
 
 
 def _of_labels(beta: float | None) -> dict[str, Any]:
@@ -158,6 +188,28 @@ def clouds(
             fig.colorbar(dots, ax=ax, orientation="horizontal", shrink=0.9)
     if axes is not None:
         places[0, 0].set_ylabel(axes[1])
+    return fig
+
+
+def maps(rows: pd.DataFrame, panels: Mapping[str, tuple[str, str]], *, bars: Sequence[str] = ()) -> Figure:
+    """Figure 5: the same squares in every panel, the area of a dot the root of its share of rows, in four colourings.
+
+    rows: of `measure_map`. panels: title -> column whose mean colours the squares, '' for the clients, and colour map.
+    bars: titles of panels with a colour bar.
+    """
+    parts = rows["item"].str.split(" ", n=2, expand=True).reindex(columns=range(3)).fillna("")
+    wide = rows.assign(square=parts[0] + " " + parts[1], of=rows["metric"] + " " + parts[2])
+    wide = wide.pivot(index="square", columns="of", values="value")
+    column, row = (wide.index.str.split(" ").str[place].astype(int) for place in (0, 1))
+    area = 60 * np.sqrt(wide["map_share "])
+    fig, places = plt.subplots(1, len(panels), figsize=(FULL_WIDTH, 2.1), sharex=True, sharey=True, squeeze=False)
+    for ax, (title, (name, colours)) in zip(places[0], panels.items(), strict=True):
+        values = wide[f"map_mean {name}"] if name else wide["map_client "] % 20
+        dots = ax.scatter(column, row, s=area, c=values, cmap=colours, linewidths=0)
+        ax.set_title(title)
+        ax.set_axis_off()
+        if title in bars:
+            fig.colorbar(dots, ax=ax, orientation="horizontal", shrink=0.9)
     return fig
 
 
