@@ -35,8 +35,8 @@ class Cell(NamedTuple):
 
 def with_detail(rows: pd.DataFrame) -> pd.DataFrame:
     """The rows with `detail`; those that have it already, as printed values do, are handed back as they are."""
-    if "detail" in rows:
-        return rows
+    if "detail" in rows or rows.empty:
+        return rows if "detail" in rows else rows.assign(detail="")
     keys = pd.MultiIndex.from_frame(rows[["paper", "method", "partition", "setting", "params", "item"]])
     codes, unique = pd.factorize(keys)
     words = [_detail(Cell(*head, read_params(params), item)) for *head, params, item in unique]

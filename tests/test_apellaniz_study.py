@@ -11,8 +11,9 @@ from apellaniz_toys import CELL, JUDGED, NAMES, RANGES, SCHEMA, SIZES, TABLE, in
 from fedsynth_lib import apellaniz_study as study
 from fedsynth_lib import settings
 from fedsynth_lib.apellaniz_nodes import BELOW_MEDIAN, moments_of, nodes, scaled
+from fedsynth_lib.experiment import Asked
 from fedsynth_lib.interface import BadInput
-from fedsynth_lib.methods import latent_mixture, vae_bgm, vae_bgm_training
+from fedsynth_lib.methods import dp_vae_bgm, latent_mixture, vae_bgm, vae_bgm_training
 from fedsynth_lib.metrics.divergence import Sizes
 from fedsynth_lib.tables import Table
 
@@ -153,9 +154,9 @@ def test_a_training_is_made_once_for_all_that_measure_it(runs):
         before = len(runs)
         other, _ = study.trained(**{**CELL, **change})
         assert len(runs) == before + 1 and not other[list(NAMES)].equals(frame[list(NAMES)])
-    assert study.trained(**{**CELL, "digest": "toy"})[0].equals(frame)
+    assert study.trained(**{**CELL, "table": "toy"})[0].equals(frame)
     with pytest.raises(BadInput, match="build the grid anew"):
-        study.trained(**{**CELL, "digest": "another"})
+        study.trained(**{**CELL, "table": "another"})
 
 
 def test_rows_of_nodes_that_found_their_own_moments_are_put_on_the_scale_of_the_real_ones(monkeypatch):
@@ -176,7 +177,7 @@ def test_a_grid_names_every_federation_and_measurement_once():
     grid = study.cells(size, partitions=["iid"], node_rows=study.COMBINATIONS, seeds=[7, 8])
     assert len(grid) == 2 * 4 * 3 * 2 and len({str(cell) for cell in grid}) == len(grid)
     expected = {"dataset": "brfss_heart", "partition": "iid", "technique": "sds", "node_rows": [100, 500, 1000]}
-    assert grid[-1] == {**expected, "seed": 8, "digest": "toy", **size["fixed"]}
+    assert grid[-1] == {**expected, "seed": 8, "table": "toy", **size["fixed"]}
     measured = study.judged(grid[:2], 3)
     assert measured[:3] == [{**cell, "node": 1, "repeat": r} for cell, r in ((grid[0], 0), (grid[1], 0), (grid[0], 1))]
     assert len(measured) == 2 * 9 and measured[-1] == {**grid[1], "node": 3, "repeat": 2}
@@ -185,16 +186,27 @@ def test_a_grid_names_every_federation_and_measurement_once():
     assert {cell["variant"]["clip"] for cell in private} == {1.0}
 
 
-def test_labels_say_what_is_not_as_published():
+def test_labels_say_whose_rows_they_are():
     plain = study.labels(**CELL)
-    assert plain["detail"] == "train rows per node 60/80/100"
     assert (plain["method"], plain["setting"], plain["n_clients"], plain["data"]) == ("SDS", "federated", 3, "own")
     assert study.labels(**{**CELL, "technique": "isolated"})["setting"] == "local"
-    variant = {"networks": 3, "senders": "largest", "common_start": True, "steepest": 1e3}
-    said = study.labels(**{**CELL, "variant": variant, "disjoint": True})["detail"].split("; ")[1:]
-    assert said == ["3 networks", "senders largest", "common start", "slopes to 1000", "disjoint"]
     private = study.labels(**{**CELL, "variant": {"clip": 1.0}, "epsilon": 2.0})
-    assert private["detail"].endswith("; private") and private["epsilon"] == 2.0
+    assert private["epsilon"] == 2.0 and private.keys() == plain.keys()
+
+
+def test_a_version_is_that_of_the_cells_own_method_and_measures():
+    plain, private = f"vaebgm {vae_bgm.VERSION}", f"dpvaebgm {dp_vae_bgm.VERSION}"
+    assert study.version({"technique": "sds", "node": 1}) == plain  # of features, distances and trainings
+    assert study.version({"technique": "sds", "node": 1, "repeat": 0}) == f"{plain}, js_divergence 2"
+    clipped = {"technique": "sds", "variant": {"clip": 1.0}}
+    assert study.version(clipped) == private
+    assert study.version({**clipped, "repeat": 3}) == f"{private}, js_divergence 2"
+    assert study.version({"technique": "sds", "variant": {"networks": 3}}) == plain
+
+
+def test_a_judged_cell_that_names_no_repeat_is_of_the_first_and_has_the_version_of_its_measures():
+    judged, features = (Asked.of(run, {**CELL, "node": 1}, study.version) for run in (study.judge, study.features))
+    assert judged.version == f"{features.version}, js_divergence 2" and '"repeat":0' in judged.params
 
 
 # --- the tables and nodes themselves
