@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from fedsynth_lib import embedding
+from fedsynth_lib import embedding, synthfs
 from fedsynth_lib.encode import EqualWidthBins
 from fedsynth_lib.figures import BLUE, FULL_WIDTH, GREY, VERMILLION, pretty
 from fedsynth_lib.flaim_study import PARTITION_SEED, SPLIT_SEED, WORK
@@ -66,6 +66,17 @@ def measure(
     rng = stream(seed, "by chance")
     values = measured(encoder.transform(train.frame), parts, encoder.domain.levels, rng=rng)
     return {"paper": WORK, "exhibit": "tab5", "data": train.data, **values}
+
+
+def measure_made_up(beta: float, rows_per_client: int, n_clients: int = 100) -> dict[str, Any]:
+    """`measured` of SynthFS at one beta, in which every row says whose it is, as `run_grid` takes it."""
+    codes = synthfs.generate(seed=PARTITION_SEED, beta=beta, rows_per_client=rows_per_client, num_clients=n_clients)
+    owner = synthfs.owners(rows_per_client=rows_per_client, num_clients=n_clients)
+    parts = [np.flatnonzero(owner == client) for client in range(n_clients)]
+    values = measured(
+        codes.to_numpy(), parts, [len(synthfs.EDGES) + 1] * codes.shape[1], rng=stream(PARTITION_SEED, "figure 4")
+    )
+    return {"paper": WORK, "dataset": "synthfs", "data": "none", **values}
 
 
 def measure_columns(
