@@ -155,6 +155,14 @@ def test_row_numbers_that_a_selection_left_are_no_column_but_named_ones_are(name
     assert saved.md.read_text().count("| 2 |") == named
 
 
+def test_a_csv_has_ten_significant_digits_and_leaves_counts_alone():
+    counts = pd.array([3, None], dtype="Int64")
+    frame = pd.DataFrame({"x": [1 / 3, 12345.678901234], "mixed": ["a", 0.1 + 0.2], "count": counts})
+    saved = save_table(frame, "digits", profile="quick", data="none", caption="digits")
+    lines = saved.csv.read_text().splitlines()[1:]
+    assert [line.rsplit(",", 3)[0] for line in lines] == ["0.3333333333,a,3", "12345.6789,0.3,"]
+
+
 def test_saving_the_same_table_twice_gives_the_same_bytes(awkward):
     def written():
         saved = save_table(awkward, "t", profile="paper", data="real", caption="c")
