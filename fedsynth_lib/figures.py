@@ -118,6 +118,11 @@ def pretty(name: str) -> str:
     return METRIC_LABELS.get(name) or PARTITION_LABELS.get(name) or name.replace("_", " ")
 
 
+def level_name(epsilon: float) -> str:
+    """A level of privacy as the tables name it."""
+    return "no DP" if np.isinf(epsilon) else f"ε = {epsilon:g}"
+
+
 def provenance(profile: str, data: str) -> str:
     """The line that every saved figure and table carries."""
     source = "STAND-IN DATA" if data == "standin" else f"data {data}"
@@ -190,7 +195,8 @@ def save_table(
     """Write figures/<profile>/<exhibit>.csv, .md and .tex (booktabs), each with the provenance inside.
 
     The CSV has numbers with the 10 significant digits of rows, on which machines agree, and profile, data and version
-    as columns; the others show `decimals` decimals. An index becomes the leading columns, unless it is row numbers: whole numbers without a name.
+    as columns; the others show `decimals` decimals. An index becomes the leading columns, unless it is row numbers:
+    whole numbers without a name.
     """
     folder = _folder(exhibit, profile, data)
     plain_index = pd.api.types.is_integer_dtype(frame.index.dtype) and frame.index.name in (None, "")

@@ -12,6 +12,7 @@ from fedsynth_lib.interface import BadInput
 MEASURES: dict[str, int] = {
     # columns, pairs, the whole: martinez2024, leitner2023
     **dict.fromkeys(("hellinger", "hellinger_column", "pcd", "pmse", "classes", "association_error"), 1),
+    **dict.fromkeys(("share", "association"), 1),
     **dict.fromkeys(("log_cluster", "log_cluster_base2", "log_cluster_printed"), 1),
     **dict.fromkeys(("jsd", "wd", "cramers_v", "pearson"), 1),
     # use: AUC of three models from labels and from probabilities, and the classifiers of the other works
@@ -22,7 +23,7 @@ MEASURES: dict[str, int] = {
     **dict.fromkeys(("auprc", "auprc_ada", "auprc_knn", "auprc_mlp", "auprc_rf"), 1),
     # distances and attacks
     **dict.fromkeys(("dcr_min", "dcr_share", "dcr_avg_train", "dcr_avg_holdout", "dcr_avg_train_all"), 1),
-    **dict.fromkeys(("dcr_share_printed", "dcr_avg_train_printed"), 1),
+    **dict.fromkeys(("dcr_share_printed", "dcr_avg_train_printed", "distance_by_scale"), 1),
     **dict.fromkeys(("ad_rf", "ad_svm", "ad_nb", "ad_knn", "ad_lr", "ad_ens", "ad_dum", "ad_rmean"), 1),
     **dict.fromkeys(("mia_closest", "mia_calibrated"), 1),
     # maddock2024: workload, likelihood, traffic, and how unlike clients are

@@ -280,17 +280,17 @@ def test_cells_without_a_run_are_a_dash(comparison):
     assert plots.comparison_table(missing).iloc[0, 0] == "– (0.186)"
 
 
-def test_fidelity_panel_shows_ours_and_published(comparison):
-    fig = plots.fidelity_panel(comparison, epsilon=0.5)
-    panels = np.array(fig.axes).reshape(4, 3)  # metrics, partitions
-    assert [ax.get_title() for ax in panels[0]] == ["i.i.d.", "quantity skew", "label skew"]
-    published_cells = comparison.query(
-        "metric == 'pcd' and partition == 'iid' and setting == 'federated' and epsilon == 0.5"
-    )
-    drawn = {bars.get_label(): bars.lines[0] for bars in panels[1, 0].containers}
-    assert drawn["federated, published"].get_ydata().tolist() == published_cells["published"].tolist()
-    assert drawn["federated, ours"].get_ydata() == pytest.approx(published_cells["published"] + 0.01)
+def test_scenario_panel_shows_all_cells_ours_and_published(comparison):
+    fig = plots.scenario_panel(comparison)
+    panels = np.array(fig.axes).reshape(4, 3)  # metrics, budgets
+    assert [ax.get_title() for ax in panels[0]] == ["no DP", "ε = 0.5", "ε = 1.6"]
+    printed = comparison.query("metric == 'pcd' and setting == 'federated' and epsilon == 0.5")
+    assert len(printed) == 9  # three partitions by three numbers of clients
+    drawn = {bars.get_label(): bars.lines[0] for bars in panels[1, 1].containers}
+    assert drawn["federated, published"].get_ydata().tolist() == printed["published"].tolist()
+    assert drawn["federated, ours"].get_ydata() == pytest.approx(printed["published"] + 0.01)
+    assert np.round(drawn["federated, ours"].get_xdata()).tolist() == list(range(9))
     assert drawn["federated, published"].get_markerfacecolor() == "white"
     assert drawn["federated, ours"].get_markerfacecolor() == look("federated").colour
-    with pytest.raises(BadInput, match="no cells with clients for dataset 'bank'"):
-        plots.fidelity_panel(comparison, dataset="bank")
+    with pytest.raises(BadInput, match="no cells with clients"):
+        plots.scenario_panel(comparison[comparison["setting"] == "central"])
