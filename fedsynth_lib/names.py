@@ -39,6 +39,12 @@ MEASURES: dict[str, int] = {
     **dict.fromkeys(("acc_synthetic_real", "acc_real_real", "p_wilcoxon", "p_kolmogorov_smirnov"), 1),
     **dict.fromkeys(("real_min", "real_mean", "real_zero", "real_share"), 1),
     **dict.fromkeys(("synthetic_min", "synthetic_mean", "synthetic_zero", "synthetic_share"), 1),
+    # leitner2023: what needs no network
+    **dict.fromkeys(("accuracy_guess", "jsd_held_out", "wd_held_out", "chance_in_batch", "modes"), 1),
+    **dict.fromkeys(("client_rows", "distance_part", "weight_by_similarity"), 1),
+    **dict.fromkeys(("mixture_weight", "mixture_mean", "mixture_deviation"), 1),
+    # searches: what leads, and what would lead by chance
+    **dict.fromkeys(("importance_by_chance", "first_by_chance", "correlation"), 1),
     # tables and costs
     **dict.fromkeys(("n_train", "n_test", "n_continuous", "n_discrete", "positives"), 1),
     **dict.fromkeys(("seconds", "seconds_training", "peak_gib"), 1),
