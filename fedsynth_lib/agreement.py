@@ -1,0 +1,121 @@
+"""How a cell that was computed again agrees with its committed rows.
+
+*exactly*: all its rows are equal as written (10 digits). *within rounding*: all its numbers differ by 1e-6 of
+themselves at most. *within the spread of seeds*: all differ by at most twice the standard deviation over seeds; another
+kind of processor or number of threads changes the order of sums, and training amplifies it. *different*: else, and
+where the cell fails.
+
+The standard deviation is that of committed rows of the same measure and profile, equal in all params but the seed,
+where there are 3 seeds or more. Elsewhere it is pooled (weighted by degrees of freedom, of which there are 2 at least)
+over the cells of the grid that have several seeds: those of the same table and method, else of the same method, else
+all. Where no cell of a grid has several seeds there is none, and a number that is not within rounding is different.
+What measures the machine (MACHINE, and the column `seconds`) is not compared; epsilon_spent, bytes and unprotected are.
+"""
+
+import math
+from typing import NamedTuple
+
+import pandas as pd
+
+from fedsynth_lib.rows import canonical, read_params
+
+EXACT, ROUNDED, SPREAD, DIFFERENT = KINDS = ("exactly", "within rounding", "within the spread", "different")
+ROUNDING = 1e-6  # of the larger number
+DEVIATIONS = 2
+FEWEST_SEEDS = 3
+MACHINE = ("seconds", "seconds_training", "peak_gib")
+BESIDE = ("epsilon_spent", "bytes_up", "bytes_down", "unprotected")  # columns that are measured, not asked for
+LABELS = [
+    *("paper", "exhibit", "dataset", "data", "method", "partition", "n_clients", "node"),
+    *("setting", "epsilon", "item", "metric", "seed"),
+]
+POOLS = (["metric", "dataset", "method"], ["metric", "method"], ["metric"])  # the nearest with enough seeds counts
+
+
+class Agreement(NamedTuple):
+    """The verdict on a cell, and where it is not exact the number that decides: the worst of its kind."""
+
+    kind: str
+    what: str = ""  # the measure, with item and node where it has them; or the message of a cell that failed
+    committed: float = math.nan
+    recomputed: float = math.nan
+
+
+def measured(rows: pd.DataFrame) -> pd.DataFrame:
+    """The numbers of rows that are compared: LABELS (as text), `params`, and `value`; columns in BESIDE become rows."""
+    parts = [rows[~rows["metric"].isin(MACHINE)]]
+    for name in BESIDE:
+        own = rows[rows[name].notna()]
+        parts.append(own.assign(metric=name, item="", value=own[name].astype(float)))
+    found = pd.concat(parts)[[*LABELS, "params", "value"]]
+    return found.astype(dict.fromkeys(LABELS, str)).drop_duplicates()
+
+
+class Spread:
+    """Standard deviations over seeds in the committed rows of one grid and profile."""
+
+    def __init__(self, rows: pd.DataFrame):
+        found = measured(rows)
+        found["params"] = found["params"].map({text: seedless(text) for text in found["params"].unique()})
+        keys = [*(name for name in LABELS if name != "seed"), "params"]
+        groups = found.groupby(keys, sort=False)["value"].agg(["count", "var"]).reset_index()
+        enough = groups[groups["count"] >= FEWEST_SEEDS]
+        self.own = dict(zip(map(tuple, enough[keys].to_numpy()), enough["var"], strict=True))
+        several = groups[groups["count"] > 1]
+        several = several.assign(degrees=several["count"] - 1, sum=(several["count"] - 1) * several["var"])
+        self.pools = []
+        for pool in POOLS:
+            sums = several.groupby(pool)[["sum", "degrees"]].sum()
+            sums = sums[sums["degrees"] >= FEWEST_SEEDS - 1]
+            self.pools.append({_tuple(key): s / n for key, s, n in sums.itertuples()})
+
+    def deviation(self, labels: dict[str, str], params: str) -> float:
+        """Of the number with these LABELS in a cell with these params; NaN where no seeds are known."""
+        key = (*(labels[name] for name in LABELS if name != "seed"), seedless(params))
+        pools = ((found, tuple(labels[name] for name in pool)) for found, pool in zip(self.pools, POOLS, strict=True))
+        for variances, place in [(self.own, key), *pools]:
+            if place in variances:
+                return math.sqrt(variances[place])
+        return math.nan
+
+
+def seedless(params: str) -> str:
+    """The params without their seed."""
+    return canonical({name: value for name, value in read_params(params).items() if name != "seed"})
+
+
+def compare(committed: pd.DataFrame, recomputed: pd.DataFrame, spread: Spread) -> Agreement:
+    """How the rows of one cell agree with those computed again."""
+    sides = [measured(rows).set_index(LABELS) for rows in (committed, recomputed)]
+    (first, second), params = (side["value"] for side in sides), committed["params"].iloc[0]
+    if not (first.index.is_unique and second.index.is_unique) or set(first.index) != set(second.index):
+        apart = sorted(set(first.index) ^ set(second.index)) or [first.index[0]]
+        side = "only committed" if apart[0] in first.index else "only recomputed"
+        return Agreement(DIFFERENT, f"{_what(apart[0])} ({side})")
+    judged = []
+    for place, one in first.items():
+        other = second[place]
+        gap = abs(one - other)
+        kind = _kind(one, other, lambda place=place: spread.deviation(dict(zip(LABELS, place, strict=True)), params))
+        relative = gap / max(abs(one), abs(other)) if kind != EXACT else 0.0
+        judged.append((KINDS.index(kind), relative, place, one, other))
+    worst, _, place, one, other = max(judged, key=lambda each: each[:2])
+    return Agreement(KINDS[worst], _what(place), one, other) if worst else Agreement(EXACT)
+
+
+def _kind(one: float, other: float, deviation) -> str:
+    if one == other or (math.isnan(one) and math.isnan(other)):
+        return EXACT
+    if abs(one - other) <= ROUNDING * max(abs(one), abs(other)) < math.inf:
+        return ROUNDED
+    return SPREAD if abs(one - other) <= DEVIATIONS * deviation() else DIFFERENT
+
+
+def _what(place: tuple[str, ...]) -> str:
+    labels = dict(zip(LABELS, place, strict=True))
+    node = f"node {labels['node']}" if labels["node"] else ""
+    return ", ".join(filter(None, (labels["metric"], labels["item"], node)))
+
+
+def _tuple(key) -> tuple:
+    return key if isinstance(key, tuple) else (key,)
