@@ -13,6 +13,7 @@ What measures the machine (MACHINE, and the column `seconds`) is not compared; e
 """
 
 import math
+from collections.abc import Callable, Hashable
 from typing import NamedTuple
 
 import pandas as pd
@@ -97,13 +98,13 @@ def compare(committed: pd.DataFrame, recomputed: pd.DataFrame, spread: Spread) -
         other = second[place]
         gap = abs(one - other)
         kind = _kind(one, other, lambda place=place: spread.deviation(dict(zip(LABELS, place, strict=True)), params))
-        relative = gap / max(abs(one), abs(other)) if kind != EXACT else 0.0
+        relative = 0.0 if kind == EXACT else gap / max(abs(one), abs(other)) if math.isfinite(gap) else math.inf
         judged.append((KINDS.index(kind), relative, place, one, other))
     worst, _, place, one, other = max(judged, key=lambda each: each[:2])
     return Agreement(KINDS[worst], _what(place), one, other) if worst else Agreement(EXACT)
 
 
-def _kind(one: float, other: float, deviation) -> str:
+def _kind(one: float, other: float, deviation: Callable[[], float]) -> str:
     if one == other or (math.isnan(one) and math.isnan(other)):
         return EXACT
     if abs(one - other) <= ROUNDING * max(abs(one), abs(other)) < math.inf:
@@ -117,5 +118,5 @@ def _what(place: tuple[str, ...]) -> str:
     return ", ".join(filter(None, (labels["metric"], labels["item"], node)))
 
 
-def _tuple(key) -> tuple:
+def _tuple(key: Hashable) -> tuple:
     return key if isinstance(key, tuple) else (key,)

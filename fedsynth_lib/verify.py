@@ -136,6 +136,7 @@ def sample(limit: float, *, root: Path, seed: str, only: str = "") -> Verificati
             answer = worker.ask(task_of(cell), min(left, plan.longest), lambda: shown.tick(time.monotonic() - begin))
             if answer is None:
                 result.stopped.append(cell)
+                plan.learn(cell, plan.longest)  # at least
             elif "lacking" in answer:
                 for other in (cell, *plan.drop(cell.table)):
                     result.lacking[rows.read_params(other.params).get("dataset", "?")] += 1
