@@ -2,8 +2,8 @@
 
 A copy of the project that has no figures, no real table and no cache runs as `./run_all.sh --profile quick` does, and
 `--profile paper` for the notebooks that have committed figures there. Not a cell may be computed. Tables must come out
-byte for byte; pictures pixel by pixel within TOLERANCE, since fonts and their smoothing differ between machines, and how
-many are equal to the byte is printed (pytest -s). What cannot come out so is listed below, with its reason.
+byte for byte, pictures within TOLERANCE, since fonts and their smoothing differ between machines; how many pictures are
+equal to the byte is printed (pytest -s). What cannot come out so is listed below, with its reason.
 """
 
 import json
