@@ -203,7 +203,7 @@ class Plan:
     def __init__(self, strata: Mapping[tuple[str, str], Sequence[Cell]], limit: float):
         self.left = {stratum: list(cells) for stratum, cells in strata.items()}
         self.most = SHARE * limit  # that a cell may be expected to take
-        self.longest = max(2 * self.most, STARTING)  # that it may take
+        self.longest = max(3 * self.most, STARTING)  # that it may take: the first of a table also divides its rows
         self.round: set[tuple[str, str]] = set()  # whose turn is still to come
         self.ratios: dict[str, list[float]] = defaultdict(list)  # grid -> seconds here over those foreseen
 
@@ -354,15 +354,15 @@ class Shown:
 
 def report(found: Verification) -> str:
     """The table, what was left out, and how agreement is decided."""
-    left = [f"{sum(found.lacking.values())} cells were left out, because the real tables are not at hand: "]
-    left[0] += ", ".join(sorted(found.lacking)) + "."
-    unreached = [" ".join(stratum) for stratum in sorted(found.committed.keys() - found.counts().keys())]
-    lines = [table(found), *(inexact(found)), ""]
-    lines += left if found.lacking else []
-    lines += [f"{len(found.stopped)} cells were begun and not done in time."] if found.stopped else []
-    lines += [f"Not reached in this time: {', '.join(unreached)}."] if unreached else []
-    lines += ["It was stopped before its time."] if found.interrupted else []
-    return "\n".join([*lines, DECISION])
+    total, reached = len(found.committed), len(found.counts())
+    where = f"the real tables are not at hand: {', '.join(sorted(found.lacking))}"
+    notes = {
+        f"{found.lacking.total()} cells were left out, because {where}.": found.lacking,
+        f"{len(found.stopped)} cells were begun and not done in time.": found.stopped,
+        f"{total - reached} of {total} strata (a grid in a profile) were not reached.": reached < total,
+        "It was stopped before its time.": found.interrupted,
+    }
+    return "\n".join([table(found), *inexact(found), "", *(note for note, holds in notes.items() if holds), DECISION])
 
 
 def table(found: Verification) -> str:
