@@ -8,12 +8,14 @@ where the cell fails.
 The standard deviation is that of committed rows of the same measure and profile, equal in all params but the seed,
 where there are 3 seeds or more. Elsewhere it is pooled (weighted by degrees of freedom, of which there are 2 at least)
 over the cells of the grid that have several seeds: those of the same table and method, else of the same method, else
-all. Where no cell of a grid has several seeds there is none, and a number that is not within rounding is different.
+all; and where the grid has none, so over all grids and profiles of the work. Where these have none either, a number
+that is not within rounding is different, and it is said that no seeds are known.
 What measures the machine (MACHINE, and the column `seconds`) is not compared; epsilon_spent, bytes and unprotected are.
 """
 
 import math
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
+from functools import cached_property
 from typing import NamedTuple
 
 import pandas as pd
@@ -53,31 +55,60 @@ def measured(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 class Spread:
-    """Standard deviations over seeds in the committed rows of one grid and profile."""
+    """Standard deviations over seeds in the committed rows of one grid and profile, else in those of its work."""
 
-    def __init__(self, rows: pd.DataFrame):
-        found = measured(rows)
-        found["params"] = found["params"].map({text: seedless(text) for text in found["params"].unique()})
-        keys = [*(name for name in LABELS if name != "seed"), "params"]
-        groups = found.groupby(keys, sort=False)["value"].agg(["count", "var"]).reset_index()
-        enough = groups[groups["count"] >= FEWEST_SEEDS]
-        self.own = dict(zip(map(tuple, enough[keys].to_numpy()), enough["var"], strict=True))
-        several = groups[groups["count"] > 1]
-        several = several.assign(degrees=several["count"] - 1, sum=(several["count"] - 1) * several["var"])
-        self.pools = []
-        for pool in POOLS:
-            sums = several.groupby(pool)[["sum", "degrees"]].sum()
-            sums = sums[sums["degrees"] >= FEWEST_SEEDS - 1]
-            self.pools.append({_tuple(key): s / n for key, s, n in sums.itertuples()})
+    def __init__(self, rows: pd.DataFrame, work: Callable[[], pd.DataFrame] | None = None):
+        """rows: of the grid. work: hands out the rows of all grids of the work; asked only where it is needed."""
+        self.rows, self.work = rows, work
 
     def deviation(self, labels: dict[str, str], params: str) -> float:
         """Of the number with these LABELS in a cell with these params; NaN where no seeds are known."""
-        key = (*(labels[name] for name in LABELS if name != "seed"), seedless(params))
-        pools = ((found, tuple(labels[name] for name in pool)) for found, pool in zip(self.pools, POOLS, strict=True))
-        for variances, place in [(self.own, key), *pools]:
-            if place in variances:
-                return math.sqrt(variances[place])
-        return math.nan
+        own, pools = self._of_grid
+        if (key := (*(labels[name] for name in LABELS if name != "seed"), seedless(params))) in own:
+            return math.sqrt(own[key])
+        if math.isnan(found := _pooled(pools, labels)) and self.work is not None:
+            found = _pooled(self._of_work, labels)
+        return found
+
+    @cached_property
+    def _of_grid(self) -> tuple[dict[tuple, float], list[dict[tuple, float]]]:
+        groups = variances(self.rows)
+        enough = groups[groups["count"] >= FEWEST_SEEDS]
+        return dict(zip(map(tuple, enough[SETTING].to_numpy()), enough["var"], strict=True)), pooled(groups)
+
+    @cached_property
+    def _of_work(self) -> list[dict[tuple, float]]:
+        return pooled(variances(self.work()))
+
+
+SETTING = [*(name for name in LABELS if name != "seed"), "params"]  # of equal ones only the seed differs
+
+
+def variances(rows: pd.DataFrame) -> pd.DataFrame:
+    """SETTING, `count` of seeds and `var` over them."""
+    found = measured(rows)
+    found["params"] = found["params"].map({text: seedless(text) for text in found["params"].unique()})
+    return found.groupby(SETTING, sort=False)["value"].agg(["count", "var"]).reset_index()
+
+
+def pooled(groups: pd.DataFrame) -> list[dict[tuple, float]]:
+    """Of each of POOLS, place -> variance pooled over the groups that have several seeds."""
+    several = groups[groups["count"] > 1]
+    several = several.assign(degrees=several["count"] - 1, sum=(several["count"] - 1) * several["var"])
+    found = []
+    for pool in POOLS:
+        sums = several.groupby(pool)[["sum", "degrees"]].sum()
+        sums = sums[sums["degrees"] >= FEWEST_SEEDS - 1]
+        found.append({_tuple(key): total / degrees for key, total, degrees in sums.itertuples()})
+    return found
+
+
+def _pooled(pools: Sequence[dict[tuple, float]], labels: dict[str, str]) -> float:
+    """The deviation of the first pool that has the labels' place; NaN where none has."""
+    for found, pool in zip(pools, POOLS, strict=True):
+        if (place := tuple(labels[name] for name in pool)) in found:
+            return math.sqrt(found[place])
+    return math.nan
 
 
 def seedless(params: str) -> str:
@@ -95,21 +126,24 @@ def compare(committed: pd.DataFrame, recomputed: pd.DataFrame, spread: Spread) -
         return Agreement(DIFFERENT, f"{_what(apart[0])} ({side})")
     judged = []
     for place, one in first.items():
-        other = second[place]
+        other, deviation = second[place], 0.0
+        kind = _kind(one, other)
+        if kind == DIFFERENT:
+            deviation = spread.deviation(dict(zip(LABELS, place, strict=True)), params)
+            kind = SPREAD if abs(one - other) <= DEVIATIONS * deviation else DIFFERENT
         gap = abs(one - other)
-        kind = _kind(one, other, lambda place=place: spread.deviation(dict(zip(LABELS, place, strict=True)), params))
         relative = 0.0 if kind == EXACT else gap / max(abs(one), abs(other)) if math.isfinite(gap) else math.inf
-        judged.append((KINDS.index(kind), relative, place, one, other))
-    worst, _, place, one, other = max(judged, key=lambda each: each[:2])
-    return Agreement(KINDS[worst], _what(place), one, other) if worst else Agreement(EXACT)
+        unknown = " (no seeds to judge by)" if math.isnan(deviation) else ""
+        judged.append((KINDS.index(kind), relative, _what(place) + unknown, one, other))
+    worst, _, what, one, other = max(judged, key=lambda each: each[:2])
+    return Agreement(KINDS[worst], what, one, other) if worst else Agreement(EXACT)
 
 
-def _kind(one: float, other: float, deviation: Callable[[], float]) -> str:
+def _kind(one: float, other: float) -> str:
+    """How two numbers agree, seeds apart."""
     if one == other or (math.isnan(one) and math.isnan(other)):
         return EXACT
-    if abs(one - other) <= ROUNDING * max(abs(one), abs(other)) < math.inf:
-        return ROUNDED
-    return SPREAD if abs(one - other) <= DEVIATIONS * deviation() else DIFFERENT
+    return ROUNDED if abs(one - other) <= ROUNDING * max(abs(one), abs(other)) < math.inf else DIFFERENT
 
 
 def _what(place: tuple[str, ...]) -> str:

@@ -47,6 +47,8 @@ FIRST_GUESS = 1.5  # how much slower than the committed seconds this machine is 
 OVERHEAD = 2.0  # seconds: loading the table and measuring, which the committed seconds may lack
 STARTING = 60.0  # seconds: a worker that has nothing imported yet is given so many
 ONE_TRAINING = ("node", "repeat", "whole")  # settings that say what is measured of a training, not how it is made
+TRAINED_BY = {"33_leitner2023_classes": "33_leitner2023_label_skew"}  # whose seconds lack the training, and where it is
+TRAININGS = ("seconds", "seconds_training")  # metrics: what a training took
 PACKAGES = ("numpy", "scipy", "pandas", "scikit-learn", "torch")
 DECISION = (
     "exactly: equal as written (10 digits); within rounding: numbers differ by 1e-6 of themselves at most; within the\n"
@@ -123,8 +125,10 @@ def verify(minutes: float, *, root: Path, seed: str = "", only: str = "", save: 
 def sample(limit: float, *, root: Path, seed: str, only: str = "") -> Verification:
     """The verification within `limit` seconds. Ctrl-C ends it early, with what was done."""
     begin = time.monotonic()
-    files = committed_files(root, only)
-    strata, spreads = committed_cells(files), {}
+    files = committed_files(root)
+    strata, spreads = committed_cells({key: path for key, path in files.items() if only in key[0]}), {}
+    if not strata:
+        raise BadInput(f"no committed grid has {only!r} in its name: give a part of one of data/results/*/*.csv.")
     result = Verification(seed, limit, Counter({stratum: len(cells) for stratum, cells in strata.items()}))
     plan = Plan({s: shuffled(cells, f"{seed} {s}") for s, cells in strata.items()}, limit)
     print(f'verify: seed "{seed}", {duration(limit)}; {sum(result.committed.values())} committed cells', flush=True)
@@ -144,7 +148,7 @@ def sample(limit: float, *, root: Path, seed: str, only: str = "") -> Verificati
                 plan.learn(cell, answer.get("seconds"))
                 own = rows.load_rows(files[cell.stratum])
                 if cell.stratum not in spreads:
-                    spreads[cell.stratum] = Spread(own)
+                    spreads[cell.stratum] = Spread(own, lambda cell=cell: of_work(files, cell.grid))
                 result.verdicts[cell] = judged(answer, own[own["cell"] == cell.key], spreads[cell.stratum])
         result.interrupted = False
     result.seconds = time.monotonic() - begin
@@ -161,15 +165,18 @@ def judged(answer: Mapping[str, Any], committed: pd.DataFrame, spread: Spread) -
 # -------------------------------------------------------------------------------------- the plan
 
 
-def committed_files(root: Path, only: str = "") -> dict[tuple[str, str], Path]:
+def committed_files(root: Path) -> dict[tuple[str, str], Path]:
     """(grid, profile) -> its file of results on the real tables."""
     folders = [root / "data" / "results" / profile for profile in rows.PROFILES]
     files = {(path.stem, path.parent.name): path for folder in folders for path in sorted(folder.glob("*.csv"))}
     # A user's own grids are in the same folders; those of the bundle begin with a notebook's number.
-    chosen = {key: path for key, path in files.items() if key[0][:2].isdigit() and only in key[0]}
-    if not chosen:
-        raise BadInput(f"no committed grid has {only!r} in its name: give a part of one of data/results/*/*.csv.")
-    return chosen
+    return {key: path for key, path in files.items() if key[0][:2].isdigit()}
+
+
+def of_work(files: Mapping[tuple[str, str], Path], grid: str) -> pd.DataFrame:
+    """The committed rows of all grids, in all profiles, that belong to the work of this one; 7x is one work, too."""
+    paths = [path for (name, _), path in files.items() if name[0] == grid[0]]
+    return pd.concat([rows.load_rows(path) for path in paths], ignore_index=True)
 
 
 def committed_cells(files: Mapping[tuple[str, str], Path]) -> dict[tuple[str, str], list[Cell]]:
@@ -177,13 +184,17 @@ def committed_cells(files: Mapping[tuple[str, str], Path]) -> dict[tuple[str, st
     found, longest = {}, defaultdict(float)
     for (grid, profile), path in files.items():
         frame = rows.load_rows(path)
-        training = frame["value"].where(frame["metric"] == "seconds", 0.0)  # of `train`, which measures it
+        training = frame["value"].where(frame["metric"].isin(TRAININGS), 0.0)
         frame["seconds"] = frame["seconds"].combine(training, max).fillna(0.0)
         first = frame.groupby("cell", sort=False).agg({"params": "first", "version": "first", "seconds": "max"})
         found[grid, profile] = [Cell(grid, profile, *each) for each in first.itertuples()]
         for cell in found[grid, profile]:
             longest[training_of(cell)] = max(longest[training_of(cell)], cell.seconds)
-    return {key: [c._replace(seconds=longest[training_of(c)]) for c in cells] for key, cells in found.items()}
+    least = {key: max((c.seconds for c in found.get((TRAINED_BY.get(key[0]), key[1]), [])), default=0) for key in found}
+    return {
+        key: [cell._replace(seconds=max(longest[training_of(cell)], least[key])) for cell in cells]
+        for key, cells in found.items()
+    }
 
 
 def training_of(cell: Cell) -> tuple[str, str]:

@@ -58,6 +58,21 @@ def test_two_seeds_are_pooled_with_those_of_other_cells():
     assert compare(frame(lone), frame(row(0.1001, 0, metric="pcd")), Spread(frame(*pairs, lone))).kind == DIFFERENT
 
 
+def test_a_grid_with_one_seed_is_judged_by_those_of_its_work_or_not_at_all():
+    lone, asked = row(0.1, 0), []
+
+    def work() -> pd.DataFrame:
+        asked.append("work")
+        return frame(lone, row(0.1, 0, size=7), row(0.2, 1, size=7), row(0.3, 2, size=7))  # a deviation of 0.1
+
+    spread = Spread(frame(lone), work)
+    assert compare(frame(lone), frame(lone), spread).kind == EXACT and not asked
+    assert compare(frame(lone), frame(row(0.299, 0)), spread).kind == SPREAD and asked
+    assert compare(frame(lone), frame(row(0.301, 0)), spread).kind == DIFFERENT
+    found = compare(frame(lone), frame(row(0.11, 0)), Spread(frame(lone)))
+    assert (found.kind, found.what) == (DIFFERENT, "hellinger (no seeds to judge by)")
+
+
 def test_one_degree_of_freedom_is_no_spread():
     spread = Spread(frame(row(0.1, 0), row(0.3, 1)))
     assert compare(frame(row(0.1, 0)), frame(row(0.11, 0)), spread).kind == DIFFERENT
@@ -70,7 +85,12 @@ def test_what_measures_the_machine_is_not_compared_and_what_leaves_a_client_is()
     spread = Spread(frame(*SEEDS))
     assert compare(committed, slower, spread).kind == EXACT
     found = compare(committed, more, spread)
-    assert (found.kind, found.what, found.committed, found.recomputed) == (DIFFERENT, "bytes_up", 100, 101)
+    assert (found.kind, found.what, found.committed, found.recomputed) == (
+        DIFFERENT,
+        "bytes_up (no seeds to judge by)",
+        100,
+        101,
+    )
 
 
 def test_missing_numbers_are_equal_and_missing_rows_are_not():
@@ -85,4 +105,4 @@ def test_missing_numbers_are_equal_and_missing_rows_are_not():
 def test_the_worst_number_decides():
     pair = frame(row(0.2, 1), row(0.5, 1, metric="pcd", item="x"))
     found = compare(pair, frame(row(0.21, 1), row(0.7, 1, metric="pcd", item="x")), Spread(frame(*SEEDS)))
-    assert found.kind == DIFFERENT and found.what == "pcd, x"
+    assert found.kind == DIFFERENT and found.what == "pcd, x (no seeds to judge by)"
