@@ -2,9 +2,9 @@
 
 A copy of the project that has no figures, no real table and no cache runs as `./run_all.sh --profile quick` does, and
 `--profile paper` for the notebooks that have committed figures there. Not a cell may be computed. Tables must come out
-byte for byte. So do pictures where matplotlib is the same build (its fonts come with it); elsewhere the smoothing of lines
-may differ, so they are compared within TOLERANCE, and how many are equal to the byte is printed (pytest -s). What cannot
-come out so is listed below, with its reason.
+byte for byte. So do pictures where matplotlib is the same build (its fonts come with it); elsewhere the smoothing of
+lines may differ, so they are compared within TOLERANCE, and how many are equal to the byte is printed (pytest -s).
+What cannot come out so is listed below, with its reason.
 """
 
 import json
