@@ -45,6 +45,7 @@ from fedsynth_lib.reporting import aligned
 SHARE = 0.1  # of all the time: the most that one cell may take
 FIRST_GUESS = 1.5  # how much slower than the committed seconds this machine is taken to be before it has shown it
 OVERHEAD = 2.0  # seconds: loading the table and measuring, which the committed seconds may lack
+CLUSTERING = 60.0  # seconds: what clustering the rows of a table takes, which its first cell of `cluster_skew` does
 STARTING = 60.0  # seconds: a worker that has nothing imported yet is given so many
 ONE_TRAINING = ("node", "repeat", "whole")  # settings that say what is measured of a training, not how it is made
 TRAINED_BY = {"33_leitner2023_classes": "33_leitner2023_label_skew"}  # whose seconds lack the training, and where it is
@@ -76,6 +77,12 @@ class Cell(NamedTuple):
     def table(self) -> str:
         """The digest of its table, empty where it has none."""
         return rows.read_params(self.params).get("table", "")
+
+    @property
+    def clustered(self) -> tuple[Any, ...]:
+        """The rows whose clusters its clients hold; empty where they hold none."""
+        settings = rows.read_params(self.params)
+        return (self.table, settings.get("rows")) if settings.get("partition") == "cluster_skew" else ()
 
 
 @dataclass
@@ -216,17 +223,23 @@ class Plan:
         self.most = SHARE * limit  # that a cell may be expected to take
         self.longest = max(3 * self.most, STARTING)  # that it may take: the first of a table also divides its rows
         self.round: set[tuple[str, str]] = set()  # whose turn is still to come
-        self.ratios: dict[str, list[float]] = defaultdict(list)  # grid -> seconds here over those foreseen
+        self.ratios: dict[str, list[float]] = defaultdict(list)  # grid -> seconds here over those of the rows
+        self.clustered: set[tuple[Any, ...]] = {()}
 
     def foreseen(self, cell: Cell) -> float:
         """Seconds that the cell is expected to take here."""
         everywhere = [ratio for ratios in self.ratios.values() for ratio in ratios] or [FIRST_GUESS]
-        return statistics.median(self.ratios.get(cell.grid) or everywhere) * (cell.seconds + OVERHEAD)
+        return statistics.median(self.ratios.get(cell.grid) or everywhere) * self._elsewhere(cell)
 
     def learn(self, cell: Cell, seconds: float | None) -> None:
         """Take note of what a cell took, where it came to its end."""
         if seconds is not None:
-            self.ratios[cell.grid].append(seconds / (cell.seconds + OVERHEAD))
+            self.ratios[cell.grid].append(seconds / self._elsewhere(cell))
+            self.clustered.add(cell.clustered)
+
+    def _elsewhere(self, cell: Cell) -> float:
+        """Seconds that the cell takes on the machine of its rows, with what these lack."""
+        return cell.seconds + OVERHEAD + (0 if cell.clustered in self.clustered else CLUSTERING)
 
     def draw(self, seconds: float) -> Cell | None:
         """The next cell that fits into the seconds left, taken out of the plan; None where none does."""

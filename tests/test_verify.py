@@ -163,6 +163,15 @@ def test_no_cell_is_begun_that_does_not_fit_by_what_this_machine_took():
     assert verify.Plan({("a", "quick"): [cell("a", 0, 8)]}, 149).draw(149) is None  # more than a tenth of all
 
 
+def test_the_first_cell_that_clusters_a_table_is_foreseen_to_take_longer():
+    params = rows.params_text({"partition": "cluster_skew", "table": "t"})
+    cells = [cell("a", number, 8)._replace(params=params) for number in range(2)]
+    plan = verify.Plan({("a", "quick"): cells}, 10_000)
+    assert plan.draw(104) is None  # 1.5 times 8 seconds, 2 of overhead and 60 to cluster
+    plan.learn(plan.draw(106), 70.0)  # as fast as the machine of the rows
+    assert plan.draw(9.9) is None and plan.draw(10.1) is not None
+
+
 def test_equal_seeds_draw_equal_cells():
     cells = [cell("a", number, 1) for number in range(50)]
     assert verify.shuffled(cells, "one") == verify.shuffled(cells, "one") != verify.shuffled(cells, "two")
