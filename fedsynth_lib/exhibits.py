@@ -209,7 +209,9 @@ def _plain(value: Any) -> Any:
 def state_of(exhibit: Exhibit, cells: pd.DataFrame, points: Sequence[pd.DataFrame]) -> tuple[str, str]:
     """One of STATES, and in words what is missing to be in full."""
     if exhibit.live:
-        return IN_FULL, ""
+        return (
+            (IN_PART, f"no rows of its {len(cells)} printed numbers: {exhibit.live}") if len(cells) else (IN_FULL, "")
+        )
     needs = [_as_points(cells), *points] if len(cells) else list(points)
     runs = {profile: sum(int(each[profile].gt(0).sum()) for each in needs) for profile in ("paper", "quick")}
     if not any(runs.values()):

@@ -185,7 +185,7 @@ def unpacked(rows: pd.DataFrame) -> pd.DataFrame:
     """The rows with columns for what sweeps vary.
 
     rounds (missing where annealed, see `annealed`), participation (missing where there are no clients), beta,
-    local_rounds (the local steps s), measure_share, and `estimator`.
+    local_rounds (the local steps s), measure_share, and `estimator`. Unpacked rows come back as they are.
     """
     rows = with_params(rows, **SWEPT, estimator="published")
     annealed = rows["rounds"] == "annealed"

@@ -7,6 +7,7 @@ well, which is kept only where its run took place. What is missing waits for the
 import base64
 import html
 import io
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import matplotlib.pyplot as plt
@@ -21,6 +22,7 @@ from fedsynth_lib.plots_side import MEASURES
 from fedsynth_lib.rows import complete, folder_name, load_rows, project_root, to_frame, with_params
 from fedsynth_lib.schema import Schema
 from fedsynth_lib.side_by_side import DATASETS, DELTA, ENTRANTS, EPSILONS, KNOWN, PARTITIONS, SIZES
+from fedsynth_lib.table_lock import at_hand, table_digest
 from fedsynth_lib.tables import Table
 
 SOURCES = ("71_privacy_utility_frontier", "72_heterogeneity", "70_side_by_side")
@@ -73,22 +75,23 @@ def learned_from(dataset: str, profile: str) -> Table:
 
 
 def load(dataset: str, profile: str) -> pd.DataFrame:
-    """The rows of SOURCES that today's methods made on this table, real or stand-in; each measurement once."""
-    folder = project_root() / "data" / "results" / folder_name(profile, learned_from(dataset, profile).data)
+    """The rows of SOURCES that today's methods made on this table, or else on its stand-in; each measurement once."""
+    table = table_digest(dataset)
+    for digest, data in ((table, "real"), (table, "standin"), (at_hand(table), "standin")):
+        rows = _rows_of(digest, project_root() / "data" / "results" / folder_name(profile, data))
+        rows = rows[rows["dataset"] == dataset]
+        if len(rows):
+            break
+    return rows.drop_duplicates(MEASUREMENT, ignore_index=True)
+
+
+def _rows_of(digest: str, folder: Path) -> pd.DataFrame:
+    """The rows of SOURCES in a folder: of the table with this digest, by today's methods, nothing as published."""
     found = [load_rows(path) for name in SOURCES if (path := folder / f"{name}.csv").is_file()]
-    rows = pd.concat(found, ignore_index=True) if found else to_frame([])
-    current = [
-        {*_version(method).split(", ")} <= {*made.split(", ")}
-        for method, made in zip(rows["method"], rows["version"], strict=True)
-    ]
-    rows = rows[pd.Series(current, rows.index, dtype=bool) & (rows["dataset"] == dataset)]
-    as_published = with_params(rows, as_published=False)["as_published"].astype(bool)
-    return rows[~as_published].drop_duplicates(MEASUREMENT, ignore_index=True)
-
-
-def _version(method: str) -> str:
-    """The version of brief rows, which is part of that of all rows."""
-    return side_by_side.version({"method": method, "brief": True})
+    rows = with_params(pd.concat(found) if found else to_frame([]), table="", brief=False, as_published=False)
+    pairs = zip(rows["method"], rows["brief"], strict=True)
+    today = [side_by_side.version({"method": method, "brief": brief}) for method, brief in pairs]
+    return rows[(rows["table"] == digest) & ~rows["as_published"].astype(bool) & (rows["version"] == today)]
 
 
 def at(rows: pd.DataFrame, choice: Choice) -> pd.DataFrame:
@@ -114,8 +117,14 @@ def arguments(choice: Choice, profile: str) -> dict[str, Any]:
 
 def train(choice: Choice, profile: str) -> pd.DataFrame:
     """The rows of a run with seed 0; its synthetic table is kept, so that a second time costs the measures only."""
-    labels = {"profile": profile, "version": _version(choice.method)}
+    version = side_by_side.version({"method": choice.method, "brief": True})
+    labels = {"profile": profile, "version": version}
     return to_frame(complete(side_by_side.measure(**arguments(choice, profile), brief=True), labels))
+
+
+def joined(rows: pd.DataFrame, made: pd.DataFrame) -> pd.DataFrame:
+    """The rows with those just made; where these are of a stand-in, rows of the real table are left out."""
+    return pd.concat([rows[rows["data"].isin(made["data"])], made]).drop_duplicates(MEASUREMENT)
 
 
 def words(rows: pd.DataFrame, choice: Choice, profile: str) -> str:
@@ -188,7 +197,7 @@ def controls(start: Choice, profile: str) -> Any:
                 rows = known[choice.dataset] if choice.dataset in known else load(choice.dataset, profile)
                 if event is button:
                     said.value = f"<p>Training {html.escape(str(choice))} …</p>"
-                    rows = pd.concat([rows, train(choice, profile)]).drop_duplicates(MEASUREMENT)
+                    rows = joined(rows, train(choice, profile))
                     drawable.add(choice)
                 known[choice.dataset], text = rows, words(rows, choice, profile)
                 said.value = f"<p>{html.escape(text)}</p>".replace("\n", "<br>")

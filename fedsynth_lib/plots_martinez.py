@@ -16,9 +16,8 @@ from matplotlib.ticker import LogLocator, NullLocator
 
 from fedsynth_lib import published
 from fedsynth_lib.details import with_detail
-from fedsynth_lib.figures import BLACK, BLUE, FULL_WIDTH, GREY, METRIC_LABELS, VERMILLION, Look, pretty
+from fedsynth_lib.figures import BLACK, BLUE, FULL_WIDTH, GREY, METRIC_LABELS, VERMILLION, Look, level_name, pretty
 from fedsynth_lib.interface import BadInput
-from fedsynth_lib.significance import level_name
 
 DISTANCES = ["dcr_min", "dcr_share", "dcr_avg_train", "dcr_avg_holdout"]  # columns of tables 6.6 and 6.12
 ATTACKS = {

@@ -16,7 +16,7 @@ from scipy import stats
 
 from fedsynth_lib import figures, published
 from fedsynth_lib.details import with_detail
-from fedsynth_lib.figures import pretty
+from fedsynth_lib.figures import level_name, pretty
 from fedsynth_lib.interface import BadInput
 from fedsynth_lib.metrics import METRICS
 
@@ -172,11 +172,6 @@ def _wide(
     order = pd.MultiIndex.from_frame(_sorted(named, ["epsilon", "metric"])[columns].drop_duplicates())
     order = order if len(columns) > 1 else order.get_level_values(0)
     return table.reindex(index=index, columns=order).fillna("")
-
-
-def level_name(epsilon: float) -> str:
-    """A level of privacy as the tables name it."""
-    return "no DP" if np.isinf(epsilon) else f"ε = {epsilon:g}"
 
 
 def save_counts(tests: pd.DataFrame, exhibit: str, *, profile: str, data: str, what: str) -> figures.SavedTable:

@@ -15,6 +15,7 @@ from fedsynth_lib.experiment import Asked
 from fedsynth_lib.interface import BadInput
 from fedsynth_lib.methods import dp_vae_bgm, latent_mixture, vae_bgm, vae_bgm_training
 from fedsynth_lib.metrics.divergence import Sizes
+from fedsynth_lib.tables import Table
 
 
 @pytest.fixture(autouse=True)
@@ -206,3 +207,36 @@ def test_a_version_is_that_of_the_cells_own_method_and_measures():
 def test_a_judged_cell_that_names_no_repeat_is_of_the_first_and_has_the_version_of_its_measures():
     judged, features = (Asked.of(run, {**CELL, "node": 1}, study.version) for run in (study.judge, study.features))
     assert judged.version == f"{features.version}, js_divergence 2" and '"repeat":0' in judged.params
+
+
+# --- the tables and nodes themselves
+
+
+def test_a_table_is_described_by_its_rows_classes_and_what_it_shares_with_another(monkeypatch):
+    changed = TABLE.frame.assign(BMI=TABLE.frame["BMI"].where(np.arange(len(TABLE)) >= len(TABLE) // 4, -1))
+    tables = {"one": TABLE, "other": Table("other", changed, SCHEMA, "real")}
+    monkeypatch.setattr(study, "load_table", lambda name, work: tables[name])
+    found = {(row["metric"], row.get("item")): row["value"] for row in study.described("one", "other", TABLE.digest)}
+    assert found["n_samples", None] == len(TABLE) and found["n_features", None] == len(NAMES)
+    share = (TABLE.frame[SCHEMA.target] == TABLE.frame[SCHEMA.target].iloc[0]).mean()
+    assert found["class_proportion_percent", str(TABLE.frame[SCHEMA.target].iloc[0])] == pytest.approx(100 * share)
+    assert found["same_value", "BMI"] == pytest.approx(0.75) and found["same_value", SCHEMA.target] == 1
+
+
+def test_nodes_are_described_by_their_own_rows():
+    asked = {"partition": "bmi_skew", "node_rows": SIZES, "judged": JUDGED, "forests": 1}
+    rows = study.dealt(CELL["dataset"], **asked, table=TABLE.digest)
+    found = {(row.get("node"), row["metric"], row.get("item")): row["value"] for row in rows}
+    bmi = TABLE.frame["BMI"].to_numpy()
+    assert found[None, "bmi_mean", None] == pytest.approx(bmi.mean())
+    places = nodes(TABLE, "bmi_skew", SIZES, Sizes(**JUDGED).rows)
+    for number, place in enumerate(places, start=1):
+        own = bmi[place.training]
+        assert found[str(number), "n_train", None] == len(own)
+        assert found[str(number), "below_median", None] == pytest.approx((own < np.median(bmi)).mean())
+        shares = {float(item): v for (n, m, item), v in found.items() if (n, m) == (str(number), "real_share")}
+        assert sum(shares.values()) == pytest.approx(1) and set(shares) == set(own)
+        later = {row for after in places[number:] for row in after.training}
+        elsewhere = np.mean([row in later for row in place.validation])
+        assert found[str(number), "trained_elsewhere", None] == pytest.approx(elsewhere)
+    assert found["3", "trained_elsewhere", None] == 0

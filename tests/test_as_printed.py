@@ -4,14 +4,15 @@ import pandas as pd
 import pytest
 
 from fedsynth_lib import as_printed
+from fedsynth_lib.experiment import committed_rows
 from fedsynth_lib.published import load_values
-from fedsynth_lib.rows import committed_rows, to_frame
+from fedsynth_lib.rows import params_text, to_frame
 
 
 def flaim(method, rounds, seed, error, traffic, nll):
     shared = {"paper": "maddock2024", "dataset": "adult", "data": "real", "method": method, "n_clients": 100}
     shared |= {"partition": "cluster_skew", "setting": "federated", "epsilon": 1.0, "seed": seed, "profile": "paper"}
-    shared |= {"detail": f"T={rounds}; participation 0.1"}
+    shared |= {"params": params_text({"rounds": rounds, "participation": 0.1})}
     measured = {"workload_error": error, "client_throughput_mb": traffic, "nll": nll}
     return [{**shared, "metric": metric, "value": value} for metric, value in measured.items()]
 
@@ -43,7 +44,7 @@ def test_the_work_counts_twelve_of_its_bytes_for_one_of_ours():
 def test_a_rank_rests_on_all_trainings_and_has_no_spread():
     shared = {"paper": "apellaniz2025", "dataset": "brfss_heart", "data": "real", "partition": "iid", "n_clients": 3}
     shared |= {"metric": "js_divergence", "epsilon": float("inf"), "profile": "paper"}
-    shared |= {"detail": "train rows per node 100/1000/10000; repeat 0"}
+    shared |= {"params": params_text({"node_rows": [100, 1000, 10_000], "repeat": 0})}
     js = {"Isolated": (0.9, 0.5, 0.3), "FedAvg": (0.8, 0.5, 0.4), "SDS": (0.7, 0.6, 0.2)}
     rows = [
         {**shared, "method": method, "node": str(node), "seed": seed, "value": value + 0.001 * seed}
@@ -61,9 +62,9 @@ def test_a_rank_rests_on_all_trainings_and_has_no_spread():
 
 def test_the_best_configuration_is_chosen_over_all_splits():
     def scored(size, *values):
-        detail = f"population_size={size}; selection_pressure=5; aggregation_interval=10"
+        parameters = {"population_size": size, "selection_pressure": 5, "aggregation_interval": 10}
         shared = {"paper": "martinez2024", "dataset": "adult", "method": "fedbn", "setting": "tuning", "data": "real"}
-        shared |= {"metric": "log_cluster", "detail": detail, "profile": "paper"}
+        shared |= {"metric": "log_cluster", "params": params_text({"parameters": parameters}), "profile": "paper"}
         return [{**shared, "seed": 7 + split, "value": value} for split, value in enumerate(values)]
 
     rows = to_frame(scored(100, -9.0, -1.0) + scored(150, -6.0, -6.0))  # best in one split, best on average

@@ -181,3 +181,13 @@ def test_shares_of_clients_are_drawn_in_percent():
     fig = plots_findiff.client_shares({"adult": {3: [0.7, 0.299, 0.001]}}, {"adult": "education"})
     assert [bar.get_height() for bar in fig.axes[0].patches] == pytest.approx([70, 29.9, 0.1])
     assert {"70", "30", "<1"} <= {t.get_text() for t in fig.axes[0].texts}
+
+
+def test_a_map_draws_each_square_by_its_share_and_real_rows_behind():
+    row = {"setting": "federated", "epsilon": 1.0, "item": "3 4", "value": 0.5}
+    rows = pd.DataFrame([row, {**row, "setting": "real", "epsilon": float("nan"), "item": "10 0", "value": 0.25}])
+    fig = plots_findiff.maps(rows, {1.0: "ε = 1"}, {1.0: 0.25})
+    real, both = ([dots.get_offsets().tolist() for dots in ax.collections] for ax in fig.axes)
+    assert real == [[[10, 0]]] and both == [[[10, 0]], [[3, 4]]]
+    sizes = [dots.get_sizes()[0] for dots in fig.axes[1].collections]
+    assert sizes[1] == 2 * sizes[0] and fig.axes[1].get_xlabel() == "mixing 0.25"

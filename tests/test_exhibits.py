@@ -14,7 +14,8 @@ METHODS = ["AIM", "DistAIM"]
 
 
 def frame(rows, grid="grid"):
-    return to_frame(rows).assign(grid=grid)
+    detail = pd.Series([row.get("detail", "") for row in rows], dtype=object)
+    return to_frame(rows).assign(detail=detail, grid=grid)
 
 
 def run(seed=0, profile="paper", **labels):

@@ -173,7 +173,9 @@ def test_a_version_is_that_of_the_cells_own_method_and_of_its_measures(monkeypat
 
 
 def test_yardsticks_are_kernels_around_real_rows_and_around_any(toy):
-    found = flaim_gans.yardsticks("toy")
+    rows = flaim_gans.yardsticks("toy")
+    assert {(row["metric"], row["data"], row["setting"]) for row in rows} == {("nll", "own", "real")}
+    found = {row["item"]: row["value"] for row in rows}
     assert list(found) == ["training rows", "codes at random"]
     train, test = (part.frame.apply(lambda column: column.cat.codes).to_numpy() for part in toy)
     assert found["training rows"] == pytest.approx(kernel_nll(train, test)[0])

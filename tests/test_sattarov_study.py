@@ -71,6 +71,33 @@ def test_clients_hold_neighbouring_categories_whole(toy, n_clients):
     assert all(max(before) < min(after) for before, after in pairwise(blocks))
 
 
+def test_shares_of_clients_are_those_of_the_whole_table(toy):
+    toy(None, place=[10, 20, 30, 5, 5, 5, 5, 5, 5, 10])
+    rows = sattarov_study.shares("toy")
+    held = {count: [row["value"] for row in rows if row["n_clients"] == count] for count in (3, 5, 10)}
+    assert held[3] == pytest.approx([0.65, 0.15, 0.2])  # blocks of 4, 3 and 3 categories of 100 rows
+    assert held[10] == pytest.approx([0.1, 0.2, 0.3, *[0.05] * 6, 0.1])
+    assert {row["item"] for row in rows} == {"place"} and [row["node"] for row in rows][:3] == ["1", "2", "3"]
+
+
+def test_a_map_holds_the_shares_of_real_and_synthetic_rows_in_its_squares(toy, monkeypatch):
+    """Points in place of t-SNE: real rows at the corners of the plane, synthetic ones in its middle."""
+    own = toy(None, place=[20] * 10)
+    monkeypatch.setattr(sattarov_study, "synthetic", lambda *_, **__: (own.frame, {}))
+    corners = np.array([[0.0, 0.0], [8.0, 4.0]])
+
+    def middle(parts, seed):
+        return [np.resize(corners, (len(parts[0]), 2)), *(np.full((len(part), 2), [4.0, 2.0]) for part in parts[1:])]
+
+    monkeypatch.setattr(sattarov_study, "joint_map", middle)
+    rows = sattarov_study.placed("toy", 0, [1.0, np.inf], most=50)
+    last, half = sattarov_study.SQUARES - 1, sattarov_study.SQUARES // 2
+    real = {row["item"]: row["value"] for row in rows if row["setting"] == "real"}
+    assert real == {"0 0": 0.5, f"{last} {last}": 0.5}
+    made = [(row["epsilon"], row["item"], row["value"]) for row in rows if row["setting"] != "real"]
+    assert made == [(1.0, f"{half} {half}", 1.0), (np.inf, f"{half} {half}", 1.0)]
+
+
 def test_an_unknown_partition_is_refused(toy):
     own = toy(None, place=[5] * 10)
     with pytest.raises(BadInput, match="choose iid or noniid"):

@@ -4,14 +4,15 @@ import pandas as pd
 import pytest
 
 from fedsynth_lib import judges, plots_verdict, verdict
+from fedsynth_lib.details import PRINTED, with_detail
 from fedsynth_lib.evidence import OUTCOMES, Evidence, outcome
 from fedsynth_lib.exhibits import COUNTED, STATES
 from fedsynth_lib.interface import BadInput
 from fedsynth_lib.notebooks import read_notebooks
 from fedsynth_lib.published import UNTESTED, WORKS, load_claims
-from fedsynth_lib.rows import FULLEST_FIRST, project_root, to_frame
+from fedsynth_lib.rows import FULLEST_FIRST, params_text, project_root, to_frame
 
-NOTHING = {work: dict.fromkeys(FULLEST_FIRST, to_frame([]).assign(grid="")) for work in WORKS}
+NOTHING = {work: dict.fromkeys(FULLEST_FIRST, with_detail(to_frame([])).assign(grid="")) for work in WORKS}
 
 
 @pytest.fixture(scope="module")
@@ -33,11 +34,12 @@ def skew_rows(profile, strong):
     shared = {"paper": "maddock2024", "data": "real", "metric": "mean_heterogeneity", "n_clients": 100}
     shared |= {"profile": profile, "seed": 0}
     rows = [
-        {**shared, "dataset": dataset, "partition": partition, "detail": detail, "value": value or ratio}
+        {**shared, "dataset": dataset, "partition": partition, "params": params_text(PRINTED.get(detail, {}))}
+        | {"value": value or ratio}
         for dataset, ratio in (("adult", 2.2), ("magic", 1.5))
         for (partition, detail), value in kinds.items()
     ]
-    return to_frame(rows).assign(grid="40_maddock2024_skew")
+    return with_detail(to_frame(rows)).assign(grid="40_maddock2024_skew")
 
 
 def judged(**profiles):
