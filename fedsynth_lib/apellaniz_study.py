@@ -181,6 +181,59 @@ def distances(node: int, whole: bool = False, **cell: Any) -> list[Row]:
     return [{**shared, **row} for row in rows]
 
 
+def described(dataset: str, other: str, table: str = "") -> list[Row]:
+    """Table 1, as `run_grid` takes it: rows, columns with the target, percent of the rows in each class (`item`).
+
+    same_value: of each column (`item`), the share of rows in which the table `other` has the same value there.
+    """
+    found, beside = (load_table(name, work=WORK) for name in (dataset, other))
+    found.expect(table)
+    shares = found.frame[found.schema.target].value_counts(normalize=True)
+    same = (found.frame.astype(float) == beside.frame.astype(float)[found.frame.columns]).mean()
+    rows: list[Row] = [{"metric": "n_samples", "value": len(found)}]
+    rows += [{"metric": "n_features", "value": len(found.schema.names)}]
+    rows += [{"metric": "class_proportion_percent", "item": str(k), "value": 100 * v} for k, v in shares.items()]
+    rows += [{"metric": "same_value", "item": name, "value": share} for name, share in same.items()]
+    return [{"paper": WORK, "data": found.data, "setting": "real", **row} for row in rows]
+
+
+def dealt(
+    dataset: str,
+    partition: str,
+    node_rows: Sequence[int],
+    judged: Mapping[str, int] | None = None,
+    scale: float = 1.0,
+    forests: int = 3,
+    table: str = "",
+) -> list[Row]:
+    """Who sits at each node in one scenario, as `run_grid` takes it; nothing is trained but forests on real rows.
+
+    n_train, bmi_mean, below_median (share of training rows below the table's median BMI), real_share of each BMI
+    (`item`); trained_elsewhere: share of validation rows on which later nodes train; acc_real_real: mean of `forests`.
+    Of the whole table (no node): bmi_mean and bmi_std.
+    """
+    whole = load_table(dataset, work=WORK)
+    whole.expect(table)
+    sizes, bmi, real = Sizes(**(judged or {})), whole.frame["BMI"].to_numpy(), standardised_rows(dataset)
+    label = np.array(whole.schema.names) == whole.schema.target
+    places = nodes(whole, partition, scaled(node_rows, scale), sizes.rows)
+    rows: list[Row] = [{"metric": f"bmi_{name}", "value": getattr(bmi, name)()} for name in ("mean", "std")]
+    for number, place in enumerate(places, start=1):
+        own, judges = bmi[place.training], real[place.validation]
+        later = [row for after in places[number:] for row in after.training]
+        scores = [accuracy(judges, judges, label, sizes.rows, seed=seed) for seed in range(forests)]
+        values = {
+            **{"n_train": len(own), "bmi_mean": own.mean(), "below_median": (own < np.median(bmi)).mean()},
+            **{"trained_elsewhere": np.isin(place.validation, later).mean(), "acc_real_real": np.mean(scores)},
+        }
+        rows += [{"node": str(number), "metric": name, "value": value} for name, value in values.items()]
+        for value, count in zip(*np.unique(own, return_counts=True), strict=True):
+            share = {"item": f"{value:g}", "metric": "real_share", "value": count / len(own)}
+            rows.append({"node": str(number), **share})
+    shared: Row = {"paper": WORK, "data": whole.data, "setting": "real", "n_clients": len(node_rows)}
+    return [{**shared, **row} for row in rows]
+
+
 FEATURES = ("PhysHlth", "Income", "GenHlth", "Education", "BMI", "Age")  # of figures A3 and A4
 
 
@@ -252,6 +305,17 @@ def judged(federations: Sequence[Mapping[str, Any]], repeats: int, *, nodes: Seq
     return [{**cell, "node": n, "repeat": r} for n in nodes for r in range(repeats) for cell in federations]
 
 
+def small_statement(seed: int, epsilon: float | None = None) -> dict[str, Any]:
+    """The privacy statement of a run trained now, like nodes at the sizes of the profile smoke, on the table at hand.
+
+    What a statement says does not depend on rows or sizes, but for the noise. Shared rows: with a guarantee of epsilon
+    for each node, or without any.
+    """
+    lists = {"datasets": DATASETS[:1], "partitions": ["iid"], "techniques": ["sds"], "seeds": [seed]}
+    asked = cells(SIZES["smoke"], **lists) if epsilon is None else private(SIZES["smoke"], [epsilon], **lists)
+    return trained(**asked[0] | {"table": ""})[1]["statement"]
+
+
 def labels(dataset: str, partition: str, technique: str, node_rows: Sequence[int], **cell: Any) -> Row:
     """What rows of a federation share."""
     return {
@@ -262,11 +326,18 @@ def labels(dataset: str, partition: str, technique: str, node_rows: Sequence[int
     }
 
 
+JUDGED = ("js_divergence", "js_epochs", "acc_synthetic_real", "acc_real_real")
+DESCRIBED = (  # of a node, in `distances` and `features`
+    *("p_wilcoxon", "p_kolmogorov_smirnov", "importance", "js_column"),
+    *(f"{kind}_{what}" for kind in ("real", "synthetic") for what in ("min", "mean", "zero", "share")),
+)
+
+
 def version(cell: Mapping[str, Any]) -> str:
     """The versions that the rows of a cell rest on."""
     private = "clip" in (cell.get("variant") or {})
-    judged = ("js_divergence", "js_epochs", "acc_synthetic_real", "acc_real_real") if "repeat" in cell else ()
-    return names.version("dpvaebgm" if private else "vaebgm", judged)
+    measured = JUDGED if "repeat" in cell else DESCRIBED if "node" in cell else ("seconds",)
+    return names.version("dpvaebgm" if private else "vaebgm", measured)
 
 
 @lru_cache(maxsize=4)

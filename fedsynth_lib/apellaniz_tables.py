@@ -63,7 +63,8 @@ def in_print(rows: pd.DataFrame, spread: str = "repeat", variant: str = "") -> p
         rows = rows[repeat == 0]
     real = rows[rows["metric"] == REAL].groupby(SHARED, dropna=False, as_index=False)["value"].mean()
     real = real.assign(method="Real", setting="real", epsilon=np.inf)
-    return to_frame([*rows[rows["metric"] != REAL].to_dict("records"), *real.to_dict("records")])
+    records = [*rows[rows["metric"] != REAL].to_dict("records"), *real.to_dict("records")]
+    return to_frame(records).assign(detail=[record["detail"] for record in records])
 
 
 def tested(cells: pd.DataFrame) -> pd.DataFrame:

@@ -29,6 +29,7 @@ from fedsynth_lib.apellaniz_tables import (
     in_print,
     reciprocal_ranks,
     tested,
+    variants,
 )
 from fedsynth_lib.claims import Condition, Missing, concluded, count, of_work
 from fedsynth_lib.details import SIZED
@@ -55,10 +56,17 @@ def judge(values: pd.DataFrame, claim: str, *, spread: str = "repeat", variant: 
         values = values[values["value"].notna()]
     values = values[values["epsilon"].fillna(np.inf) == np.inf]
     if claim in _FIGURES:
-        return concluded(_FIGURES[claim], values)
+        return concluded(_FIGURES[claim], _as_drawn(values))
     if "value" in values:
         values = aggregate(in_print(values, spread, variant), per_node=True)
     return concluded(_CHECKS[claim], _cells(values))
+
+
+def _as_drawn(values: pd.DataFrame) -> pd.DataFrame:
+    """Rows about synthetic rows as drawn and as published; none of printed cells or an aggregate, which lack them."""
+    if "item" not in values:
+        return values.iloc[:0].assign(item="")
+    return values[variants(values) == ""]
 
 
 def _cells(values: pd.DataFrame) -> pd.DataFrame:
@@ -194,11 +202,11 @@ def _wins(v) -> list[Condition]:
     return [(share, f"{text} ({ties} ties), over half wanted")]
 
 
-def _measured(rows, node: str, methods: Sequence[str], metric: str, details: Sequence[str], datasets) -> pd.DataFrame:
+def _measured(rows, node: str, methods: Sequence[str], metric: str, items: Sequence[str], datasets) -> pd.DataFrame:
     """Rows of one node and metric; raises Missing unless all are there."""
-    keys = ["dataset", "partition", "method", "detail"]
+    keys = ["dataset", "partition", "method", "item"]
     found = rows[(rows["node"] == node) & (rows["metric"] == metric)]
-    wanted = pd.MultiIndex.from_product([datasets, PARTITIONS, methods, details], names=keys)
+    wanted = pd.MultiIndex.from_product([datasets, PARTITIONS, methods, items], names=keys)
     if len(lost := wanted.difference(pd.MultiIndex.from_frame(found[keys]))):
         first = ", ".join(filter(None, lost[0]))
         raise Missing(
@@ -217,7 +225,7 @@ def _farther(rows, metric: str, extreme: str, holds: Callable[[pd.Series], pd.Se
 def _c19(rows) -> list[Condition]:
     columns = ["Age", "BMI", "Education"]
     js = _measured(rows, "1", [FEDAVG, SDS], "js_column", columns, [DIABETES])["value"]
-    js = js.groupby(["detail", "partition", "method"]).mean().unstack()
+    js = js.groupby(["item", "partition", "method"]).mean().unstack()
     conditions = []
     for name in columns:
         shown = ", ".join(f"{p} {row[SDS]:.4f} v {row[FEDAVG]:.4f}" for p, row in js.loc[name].iterrows())

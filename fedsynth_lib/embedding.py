@@ -128,3 +128,10 @@ def joint_map(parts: list[np.ndarray], *, seed: int) -> list[np.ndarray]:
     with threadpool_limits(1):
         points = TSNE(2, perplexity=perplexity, init="pca", random_state=_state(seed, "t-SNE")).fit_transform(together)
     return np.split(points, np.cumsum([len(part) for part in parts])[:-1])
+
+
+def squares(points: np.ndarray, number: int) -> np.ndarray:
+    """Int64 (rows, 2): the square that each point (rows, 2) falls into, of number x number over their extent."""
+    low, high = points.min(axis=0), points.max(axis=0)
+    extent = np.where(high > low, high - low, 1)
+    return np.minimum((number * (points - low) / extent).astype(np.int64), number - 1)

@@ -172,7 +172,7 @@ def save_figure(fig: Figure, exhibit: str, *, profile: str, data: str, note: str
     """
     folder = _folder(exhibit, profile, data)
     _footer(fig, profile, data, note)
-    paths = []
+    layout, paths = fig.get_layout_engine(), []
     for kind, metadata in (
         ("png", {"Software": None}),
         ("pdf", {"CreationDate": None, "Producer": None, "Creator": None}),
@@ -184,9 +184,17 @@ def save_figure(fig: Figure, exhibit: str, *, profile: str, data: str, note: str
             picture.quantize(256, dither=Image.Dither.NONE).save(buffer, format="png", optimize=True)
         paths.append(folder / f"{exhibit}.{kind}")
         write_atomically(paths[-1], buffer.getvalue())
+        _keep_layout(fig)
+    fig.set_layout_engine(layout)
     plt.close(fig)  # or a notebook would show it twice
     log_event("figure", path=str(paths[0].relative_to(project_root())))
     return SavedFigure(*paths, width=round(110 * fig.get_figwidth()), alt=alt or exhibit)
+
+
+def _keep_layout(fig: Figure) -> None:
+    """Leave everything where it is for the next format: to lay it out anew takes as long as to draw it."""
+    with plt.rc_context({"figure.constrained_layout.use": False, "figure.autolayout": False}):  # what None asks for
+        fig.set_layout_engine(None)
 
 
 def save_table(

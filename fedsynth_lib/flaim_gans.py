@@ -25,6 +25,7 @@ from fedsynth_lib.methods.gan_plan import Settings, check
 from fedsynth_lib.metrics.workload import workload_error
 from fedsynth_lib.privacy import calibrate
 from fedsynth_lib.queries import random_workload
+from fedsynth_lib.registry import REGISTRY
 from fedsynth_lib.rows import Row
 from fedsynth_lib.table_lock import table_digest
 
@@ -153,14 +154,20 @@ def measure(
     return [{**shared, "metric": name, "value": value} for name, value in values.items()]
 
 
-def yardsticks(dataset: str, rows: int | None = None) -> dict[str, float]:
-    """`kernel_nll` of the best and the worst to be expected: the training rows themselves, and codes at random."""
+def yardsticks(dataset: str, rows: int | None = None, table: str = "") -> list[Row]:
+    """`kernel_nll` of the best and the worst to be expected: the training rows themselves, and codes at random.
+
+    table: digest of the table that the grid was made for. Which of the two a row is of stands in `item`.
+    """
     train, test, _, bins = flaim_study.prepared(dataset, "none", 1, rows, None)
+    train.expect(table)
     config = configured(CENTRAL, bins, None)
     encoder = METHODS[NAMES[CENTRAL][0]].encoder(train.schema, config)
     real, held_out = encoder.transform(train.frame), encoder.transform(test.frame)
     blind = stream(0, "yardstick").integers(0, encoder.domain.levels, size=real.shape)
-    return {"training rows": kernel_nll(real, held_out)[0], "codes at random": kernel_nll(blind, held_out)[0]}
+    shared: Row = {"paper": WORK, "data": train.data, "partition": "none", "setting": "real", "metric": "nll"}
+    known = {"training rows": real, "codes at random": blind}
+    return [{**shared, "item": name, "value": kernel_nll(codes, held_out)[0]} for name, codes in known.items()]
 
 
 def cells(
@@ -178,7 +185,7 @@ def cells(
     """
     found = []
     for dataset in datasets:
-        table = table_digest(dataset, work=WORK)
+        table = table_digest(dataset, work=WORK if dataset in REGISTRY else None)
         for method in NAMES:
             own = {"rows": rows, "training_rounds": (training_rounds or {}).get(method)}
             own = {name: value for name, value in own.items() if value is not None}

@@ -178,21 +178,22 @@ def measure(
     return [{**shared, "metric": name, "value": value} for name, value in values.items()]
 
 
-SWEPT = {"rounds": 10, "participation": 0.1, "beta": None, "local_steps": 1, "measure_share": 0.9}
+SWEPT = {"rounds": None, "participation": 0.1, "beta": None, "local_steps": 1, "measure_share": 0.9}
 
 
 def unpacked(rows: pd.DataFrame) -> pd.DataFrame:
     """The rows with columns for what sweeps vary.
 
     rounds (missing where annealed, see `annealed`), participation (missing where there are no clients), beta,
-    local_rounds (the local steps s), measure_share, and `estimator`.
+    local_rounds (the local steps s), measure_share, and `estimator`. Unpacked rows come back as they are.
     """
     rows = with_params(rows, **SWEPT, estimator="published")
     annealed = rows["rounds"] == "annealed"
     rows["rounds"] = rows["rounds"].mask(annealed | (rows["method"] == "FedNaiveBayes"))  # which counts once
     rows["participation"] = rows["participation"].mask(rows["setting"] == "central")
     rows = rows.assign(annealed=annealed, **{name: pd.to_numeric(rows[name]) for name in SWEPT})
-    return rows.rename(columns={"local_steps": "local_rounds"})
+    # no rename: rows that were unpacked before have the column
+    return rows.assign(local_rounds=rows["local_steps"]).drop(columns="local_steps")
 
 
 def cells(datasets: Sequence[str], methods: Sequence[str], seeds: int, **lists: Any) -> list[dict]:

@@ -30,15 +30,18 @@ MEASURES: dict[str, int] = {
     **dict.fromkeys(("workload_error", "workload_error_closure", "nll", "nll_columns_dropped"), 1),
     **dict.fromkeys(("client_throughput_mb", "mean_heterogeneity", "by_chance"), 1),
     **dict.fromkeys(("smallest_client", "median_client", "largest_client"), 1),
+    **dict.fromkeys(("variance_between", "variance_by_chance", "map_mean", "map_client"), 1),
     # sattarov2024
     **dict.fromkeys(("fidelity", "fidelity_columns", "fidelity_pairs", "mixing", "risk"), 1),
     **dict.fromkeys(("singling_out", "singling_out_univariate", "singling_out_multivariate"), 1),
-    **dict.fromkeys(("linkability", "inference"), 1),
+    **dict.fromkeys(("linkability", "inference", "client_share", "map_share"), 1),
     # apellaniz2025
     **{"js_divergence": 2, "js_epochs": 1, "js_column": 1, "importance": 1},
     **dict.fromkeys(("acc_synthetic_real", "acc_real_real", "p_wilcoxon", "p_kolmogorov_smirnov"), 1),
     **dict.fromkeys(("real_min", "real_mean", "real_zero", "real_share"), 1),
     **dict.fromkeys(("synthetic_min", "synthetic_mean", "synthetic_zero", "synthetic_share"), 1),
+    **dict.fromkeys(("n_samples", "n_features", "class_proportion_percent", "same_value"), 1),
+    **dict.fromkeys(("bmi_mean", "bmi_std", "below_median", "trained_elsewhere"), 1),
     # leitner2023: what needs no network
     **dict.fromkeys(("accuracy_guess", "jsd_held_out", "wd_held_out", "chance_in_batch", "modes"), 1),
     **dict.fromkeys(("client_rows", "distance_part", "weight_by_similarity"), 1),

@@ -7,6 +7,7 @@ well, which is kept only where its run took place. What is missing waits for the
 import base64
 import html
 import io
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import matplotlib.pyplot as plt
@@ -18,9 +19,10 @@ from fedsynth_lib import plots, plots_side, side_by_side
 from fedsynth_lib.figures import pretty
 from fedsynth_lib.interface import BadInput
 from fedsynth_lib.plots_side import MEASURES
-from fedsynth_lib.rows import complete, folder_name, load_rows, project_root, to_frame
+from fedsynth_lib.rows import complete, folder_name, load_rows, project_root, to_frame, with_params
 from fedsynth_lib.schema import Schema
 from fedsynth_lib.side_by_side import DATASETS, DELTA, ENTRANTS, EPSILONS, KNOWN, PARTITIONS, SIZES
+from fedsynth_lib.table_lock import at_hand, table_digest
 from fedsynth_lib.tables import Table
 
 SOURCES = ("71_privacy_utility_frontier", "72_heterogeneity", "70_side_by_side")
@@ -73,16 +75,23 @@ def learned_from(dataset: str, profile: str) -> Table:
 
 
 def load(dataset: str, profile: str) -> pd.DataFrame:
-    """The rows of SOURCES that today's methods made on this table, real or stand-in; each measurement once."""
-    folder = project_root() / "data" / "results" / folder_name(profile, learned_from(dataset, profile).data)
-    found = [load_rows(path) for name in SOURCES if (path := folder / f"{name}.csv").is_file()]
-    rows = pd.concat(found) if found else to_frame([])
-    pairs = zip(rows["method"], rows["version"], strict=True)
-    rows = rows.loc[
-        [{*side_by_side.version([method], brief=True).split(", ")} <= {*made.split(", ")} for method, made in pairs]
-    ]
-    rows = rows[(rows["dataset"] == dataset) & (rows["detail"] == "")]  # nothing as published
+    """The rows of SOURCES that today's methods made on this table, or else on its stand-in; each measurement once."""
+    table = table_digest(dataset)
+    for digest, data in ((table, "real"), (table, "standin"), (at_hand(table), "standin")):
+        rows = _rows_of(digest, project_root() / "data" / "results" / folder_name(profile, data))
+        rows = rows[rows["dataset"] == dataset]
+        if len(rows):
+            break
     return rows.drop_duplicates(MEASUREMENT, ignore_index=True)
+
+
+def _rows_of(digest: str, folder: Path) -> pd.DataFrame:
+    """The rows of SOURCES in a folder: of the table with this digest, by today's methods, nothing as published."""
+    found = [load_rows(path) for name in SOURCES if (path := folder / f"{name}.csv").is_file()]
+    rows = with_params(pd.concat(found) if found else to_frame([]), table="", brief=False, as_published=False)
+    pairs = zip(rows["method"], rows["brief"], strict=True)
+    today = [side_by_side.version({"method": method, "brief": brief}) for method, brief in pairs]
+    return rows[(rows["table"] == digest) & ~rows["as_published"].astype(bool) & (rows["version"] == today)]
 
 
 def at(rows: pd.DataFrame, choice: Choice) -> pd.DataFrame:
@@ -95,8 +104,9 @@ def at(rows: pd.DataFrame, choice: Choice) -> pd.DataFrame:
 def kept(rows: pd.DataFrame, choice: Choice) -> bool:
     """Whether this machine made the rows of seed 0, and so has the synthetic table."""
     own = at(rows, choice).query("method == @choice.method and seed == 0 and cell != ''")
+    runs = own[["profile", "cell"]].drop_duplicates().itertuples(index=False)
     folder = project_root() / "data" / "cache" / "cells"
-    return any((folder / name / f"{cell}.json").is_file() for name in SOURCES for cell in own["cell"].unique())
+    return any((folder / name / run.profile / f"{run.cell}.json").is_file() for run in runs for name in SOURCES)
 
 
 def arguments(choice: Choice, profile: str) -> dict[str, Any]:
@@ -107,8 +117,14 @@ def arguments(choice: Choice, profile: str) -> dict[str, Any]:
 
 def train(choice: Choice, profile: str) -> pd.DataFrame:
     """The rows of a run with seed 0; its synthetic table is kept, so that a second time costs the measures only."""
-    labels = {"profile": profile, "version": side_by_side.version([choice.method], brief=True)}
+    version = side_by_side.version({"method": choice.method, "brief": True})
+    labels = {"profile": profile, "version": version}
     return to_frame(complete(side_by_side.measure(**arguments(choice, profile), brief=True), labels))
+
+
+def joined(rows: pd.DataFrame, made: pd.DataFrame) -> pd.DataFrame:
+    """The rows with those just made; where these are of a stand-in, rows of the real table are left out."""
+    return pd.concat([rows[rows["data"].isin(made["data"])], made]).drop_duplicates(MEASUREMENT)
 
 
 def words(rows: pd.DataFrame, choice: Choice, profile: str) -> str:
@@ -181,7 +197,7 @@ def controls(start: Choice, profile: str) -> Any:
                 rows = known[choice.dataset] if choice.dataset in known else load(choice.dataset, profile)
                 if event is button:
                     said.value = f"<p>Training {html.escape(str(choice))} …</p>"
-                    rows = pd.concat([rows, train(choice, profile)]).drop_duplicates(MEASUREMENT)
+                    rows = joined(rows, train(choice, profile))
                     drawable.add(choice)
                 known[choice.dataset], text = rows, words(rows, choice, profile)
                 said.value = f"<p>{html.escape(text)}</p>".replace("\n", "<br>")

@@ -66,23 +66,31 @@ def heatmaps(tables: Mapping[str, pd.DataFrame], *, references: int = 0) -> Figu
     return fig
 
 
-def maps(points: Mapping[str, np.ndarray], mixed: Mapping[str, float]) -> Figure:
+def maps(rows: pd.DataFrame, titles: Mapping[float, str], mixed: Mapping[float, float]) -> Figure:
     """Figure 6: panels of one common t-SNE map; real rows in grey behind each synthetic table.
 
-    points: title -> (rows, 2); the first are the real ones. mixed: title -> how well the two mix, at most 0.5.
+    rows: of `sattarov_study.placed`: a dot for each square of the map, its area the share of rows. titles: epsilon ->
+        title; the panel of the real rows comes first. mixed: epsilon -> how well the two mix, at most 0.5.
     """
-    titles = list(points)
     fig, axes = plt.subplots(
-        1, len(points), figsize=(FULL_WIDTH, 1.9), sharex=True, sharey=True, gridspec_kw={"wspace": 0.05}
+        1, len(titles) + 1, figsize=(FULL_WIDTH, 1.9), sharex=True, sharey=True, gridspec_kw={"wspace": 0.05}
     )
-    for ax, title in zip(axes, titles, strict=True):
-        ax.plot(*points[titles[0]].T, ".", color=GREY, markersize=1.2, alpha=0.5)
-        if title != titles[0]:
-            ax.plot(*points[title].T, ".", color=VERMILLION, markersize=1.2)
-        ax.set(xticks=[], yticks=[], xlabel=f"mixing {mixed[title]:.2f}" if title in mixed else "real rows")
-        ax.set_title(title)
+    real = rows[rows["setting"] == "real"]
+    _squares(axes[0], real, GREY)
+    axes[0].set(title="original", xlabel="real rows")
+    for ax, (epsilon, title) in zip(axes[1:], titles.items(), strict=True):
+        _squares(ax, real, GREY)
+        _squares(ax, rows[(rows["setting"] != "real") & (rows["epsilon"] == epsilon)], VERMILLION)
+        ax.set(title=title, xlabel=f"mixing {mixed[epsilon]:.2f}")
+    for ax in axes:
+        ax.set(xticks=[], yticks=[])
         ax.grid(False)
     return fig
+
+
+def _squares(ax: plt.Axes, rows: pd.DataFrame, colour: str) -> None:
+    places = rows["item"].str.split(" ", expand=True).astype(int)
+    ax.scatter(places[0], places[1], s=2000 * rows["value"], color=colour, alpha=0.6, linewidths=0)
 
 
 def risks_by_attack(rows: pd.DataFrame, *, epsilons: Sequence[float]) -> Figure:

@@ -17,11 +17,13 @@ from fedsynth_lib.sattarov_study import (
     FEWER_LINKED,
     LINKED,
     LOCAL_UPDATES,
+    METHOD,
     SIZES,
     WORK,
     configured,
+    with_settings,
 )
-from fedsynth_lib.tables import Table, load_table
+from fedsynth_lib.schema import Schema
 
 RESULTS = (
     *("privacy_change_percent", "utility_change_percent", "fidelity_change_percent", "best_local_updates"),
@@ -33,8 +35,8 @@ def stated(results: Mapping[str, float], *, settings: bool = True) -> pd.DataFra
     """The stated numbers: table, method, what, printed, ours (text).
 
     results: names of RESULTS, `training_hours` as `training_hours 100` and `training_hours 1000`, -> ours; those not
-    given are left out. settings: also what is not a result. Ours are those of the profile `paper`; of a table that
-    cannot be reached nothing is said.
+    given are left out. settings: also what is not a result; ours are those of the profile `paper`, and of tables what
+    is declared.
     """
     lines = []
     for row in load_values(WORK).itertuples():
@@ -57,26 +59,30 @@ def _text(value: Any) -> str:
 
 
 def _setting(name: str, dataset: str, printed: str) -> Any:
-    if name in _OF_TABLES:
-        table = load_table(dataset, work=WORK)
-        return _OF_TABLES[name](table) if table.data == "real" else None
+    if name in _DECLARED:
+        return _DECLARED[name](dataset)
     if name in _SWEPT:  # each value has a line
         return next((value for value in _SWEPT[name] if value == float(printed)), "not run")
     return _FIXED[name](dataset)
 
 
-def _attributes(table: Table, kind: str) -> int:
+def _schema(dataset: str) -> Schema:
+    """The columns that the work uses, as declared: `load_table` checks rows against them, so no table is read here."""
+    return entry(dataset).view(WORK).schema(entry(dataset).schema)
+
+
+def _attributes(dataset: str, kind: str) -> int:
     """Columns of a kind but the table's target; philadelphia's is the work's own, and one of its ten."""
-    names = table.schema.categorical if kind == "categorical" else table.schema.numeric
-    return sum(name != entry(table.key).schema.target for name in names)
+    names = _schema(dataset).categorical if kind == "categorical" else _schema(dataset).numeric
+    return sum(name != entry(dataset).schema.target for name in names)
 
 
 _DEFAULT = findiff.Config()
-_OF_TABLES: dict[str, Callable[[Table], Any]] = {
-    "n_rows": len,
-    "n_categorical": lambda table: _attributes(table, "categorical"),
-    "n_numerical": lambda table: _attributes(table, "numeric"),
-    "n_departments": lambda table: table.frame["dept"].nunique(),
+_DECLARED: dict[str, Callable[[str], int]] = {
+    "n_rows": lambda dataset: entry(dataset).view(WORK).rows,
+    "n_categorical": lambda dataset: _attributes(dataset, "categorical"),
+    "n_numerical": lambda dataset: _attributes(dataset, "numeric"),
+    "n_departments": lambda dataset: len(_schema(dataset)["dept"].categories),
 }
 _SWEPT = {"local_updates_swept": LOCAL_UPDATES, "n_clients_swept": CLIENTS, "epsilon_swept": EPSILONS}
 _FIXED: dict[str, Callable[[str], Any]] = {
@@ -107,6 +113,27 @@ _FIXED: dict[str, Callable[[str], Any]] = {
     "opacus_version": lambda _: version("opacus"),
     "dython_version": lambda _: "own Theil's U",
 }
+
+
+def results(rows: pd.DataFrame) -> dict[str, float]:
+    """What the text states about local updates, of rows of the sweep over them, as names of `stated`.
+
+    The best number of updates is where risk, accuracy and fidelity, each scaled to [0, 1] within its division, add up
+    to most (risk to least); the threshold under uneven clients is where accuracy and fidelity add up to most.
+    """
+    runs = with_settings(rows[rows["method"] == METHOD])
+    means = runs[runs["metric"].isin(["risk", "accuracy", "fidelity"])]
+    means = means.groupby(["metric", "partition", "local_updates"])["value"].mean().unstack()
+    scaled = means.sub(means.min(axis=1), axis=0).div(np.ptp(means, axis=1), axis=0)
+    total = scaled.loc["accuracy"] + scaled.loc["fidelity"] + 1 - scaled.loc["risk"]
+    uneven = (means.loc["accuracy"] + means.loc["fidelity"]).loc["noniid"]
+    hours = runs[runs["metric"] == "fidelity"].groupby("local_updates")["seconds"].mean() / 3600
+    return {
+        "privacy_risk_peak_local_updates": means.loc["risk"].mean().idxmax(),
+        "best_local_updates": total.mean().idxmax(),
+        "noniid_decline_threshold_local_updates": uneven.idxmax(),
+        **{f"training_hours {updates}": hours[updates] for updates in (100, 1000) if updates in hours},
+    }
 
 
 def relative_changes(rows: pd.DataFrame) -> dict[str, float]:

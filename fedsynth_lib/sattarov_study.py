@@ -16,6 +16,7 @@ import pandas as pd
 
 from fedsynth_lib import names, settings
 from fedsynth_lib.details import STRATEGIES
+from fedsynth_lib.embedding import joint_map, squares
 from fedsynth_lib.encode import standardised
 from fedsynth_lib.experiment import remember
 from fedsynth_lib.interface import BadInput, Privacy, stream
@@ -41,6 +42,7 @@ LINKED, FEWER_LINKED = 10, {"philadelphia": 6}  # attributes that a linkage atta
 WIDTHS = {"philadelphia": 2048}
 LEAST_ROWS = 200  # of the smallest of ten clients, if a column allows it
 NEIGHBOURS, MIXED_ROWS = 10, 1000
+MAPPED_ROWS, SQUARES = 700, 40  # of figure 6: rows of each table, squares along each side of the map
 SIZES: dict[str, dict[str, Any]] = {  # what a profile shrinks
     "smoke": {
         **{"rows": 200, "seeds": 1, "attacks": 20, "datasets": 2, "updates": (10, 50)},
@@ -273,6 +275,55 @@ def cells(size: Mapping[str, Any], datasets: Sequence[str], **lists: Any) -> lis
         cell = {"dataset": dataset, "seed": seed, **own, **fixed}
         found.setdefault(repr(cell), cell)
     return list(found.values())
+
+
+def shares(dataset: str, table: str = "") -> list[Row]:
+    """Figure 3, as `run_grid` takes it: the share of the rows that each client (`node`, from 1) holds, uneven split.
+
+    item: the column that was divided by. table: digest of the table that the grid was made for.
+    """
+    whole = load_table(dataset, work=WORK if dataset in REGISTRY else None)
+    whole.expect(table)
+    shared: Row = {"paper": WORK, "data": whole.data, "partition": "noniid", "setting": "real"}
+    found: list[Row] = []
+    for count in CLIENTS:
+        for node, part in enumerate(divided(dataset, whole, "noniid", count, 0), start=1):
+            own = {"n_clients": count, "node": str(node), "item": split_column(dataset)}
+            found.append({**shared, **own, "metric": "client_share", "value": len(part) / len(whole)})
+    return found
+
+
+def placed(
+    dataset: str,
+    seed: int,
+    epsilons: Sequence[float],
+    rows: int | None = None,
+    changes: Mapping[str, Any] | None = None,
+    most: int = MAPPED_ROWS,
+    table: str = "",
+) -> list[Row]:
+    """Figure 6, as `run_grid` takes it: where rows lie in one t-SNE map of real rows and of a federation a budget.
+
+    map_share: of a table's rows, at most `most` of each, those in one of SQUARES x SQUARES squares of the map (`item`:
+        its column and row, from 0); squares without any have none. Real rows have the setting `real` and no epsilon.
+    """
+    train, _ = prepared(dataset, rows, seed)
+    train.expect(table)
+    drawn = {np.nan: train.frame}
+    drawn |= {e: synthetic(dataset, seed, epsilon=e, rows=rows, changes=changes)[0] for e in epsilons}
+    few = [frame.sample(min(most, len(frame)), random_state=seed) for frame in drawn.values()]
+    points = standardised(pd.concat(few, ignore_index=True), train.schema)
+    together = joint_map(np.split(points, np.cumsum([len(frame) for frame in few])[:-1]), seed=seed)
+    places = np.split(squares(np.concatenate(together), SQUARES), np.cumsum([len(part) for part in together])[:-1])
+    found: list[Row] = []
+    for epsilon, part in zip(drawn, places, strict=True):
+        held, counts = np.unique(part, axis=0, return_counts=True)
+        real = np.isnan(epsilon)
+        shared: Row = {"paper": WORK, "data": train.data, "metric": "map_share", "epsilon": epsilon}
+        shared |= {"method": REAL, "setting": "real"} if real else {"method": METHOD, "setting": "federated"}
+        for (column, row), count in zip(held.tolist(), counts.tolist(), strict=True):
+            found.append({**shared, "item": f"{column} {row}", "value": count / len(part)})
+    return found
 
 
 DEFAULTS = {

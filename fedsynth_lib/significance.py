@@ -15,6 +15,7 @@ import pandas as pd
 from scipy import stats
 
 from fedsynth_lib import figures, published
+from fedsynth_lib.details import with_detail
 from fedsynth_lib.figures import level_name, pretty
 from fedsynth_lib.interface import BadInput
 from fedsynth_lib.metrics import METRICS
@@ -51,7 +52,7 @@ def tested(
         raise BadInput(f"the rows come from {profiles} profiles: test those of one at a time.")
     if unknown := set(against) - set(SHARED):
         raise BadInput(f"against {sorted(unknown)}: choose some of {', '.join(SHARED)}.")
-    known = rows[rows["value"].notna()]
+    known = with_detail(rows[rows["value"].notna()])
     runs = known.groupby([*CELL, "setting", "seed"], dropna=False, sort=False, as_index=False)["value"].mean()
     table = pd.concat([_pairs(runs, name, level).assign(against=name) for name in against], ignore_index=True)
     table["n_clients"] = table["n_clients"].astype("Int64")

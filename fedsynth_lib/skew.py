@@ -12,7 +12,9 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
+from fedsynth_lib import embedding, synthfs
 from fedsynth_lib.encode import EqualWidthBins
+from fedsynth_lib.evidence import Evidence
 from fedsynth_lib.figures import BLUE, FULL_WIDTH, GREY, VERMILLION, pretty
 from fedsynth_lib.flaim_study import PARTITION_SEED, SPLIT_SEED, WORK
 from fedsynth_lib.interface import stream
@@ -20,11 +22,13 @@ from fedsynth_lib.metrics.workload import mean_heterogeneity
 from fedsynth_lib.partition import split_clients
 from fedsynth_lib.published import Judgement
 from fedsynth_lib.registry import REGISTRY, view_bins
+from fedsynth_lib.rows import Row
 from fedsynth_lib.tables import load_table, split
 
 PLACE = ["dataset", "partition", "detail"]
 DIVISIONS = [("iid", None), ("cluster_skew", None), ("label_skew", 0.1), ("label_skew", 0.8)]  # of table 5, with beta
 KINDS = [(partition, f"beta={beta}" if beta else "") for partition, beta in DIVISIONS]  # in the words of its values
+SQUARES = 40  # along each side of figure 5
 PRINTED_RATIO = {"adult": 2.2, "magic": 1.5}  # clustering over i.i.d., of the printed values (claim c21)
 
 
@@ -59,11 +63,81 @@ def measure(
     whole.expect(table)
     train, _ = split(whole, seed=SPLIT_SEED, test_share=0.1)
     encoder = EqualWidthBins(train.schema, None, view_bins(dataset, WORK))
-    label = {"alpha": beta, "min_per_class": 1, "min_rows": 1} if beta is not None else {}
-    parts = split_clients(train, partition, n_clients, seed=PARTITION_SEED + seed, **label)
+    parts = split_clients(train, partition, n_clients, seed=PARTITION_SEED + seed, **_of_labels(beta))
     rng = stream(seed, "by chance")
     values = measured(encoder.transform(train.frame), parts, encoder.domain.levels, rng=rng)
     return {"paper": WORK, "exhibit": "tab5", "data": train.data, **values}
+
+
+def measure_made_up(beta: float, rows_per_client: int, n_clients: int = 100) -> dict[str, Any]:
+    """`measured` of SynthFS at one beta, in which every row says whose it is, as `run_grid` takes it."""
+    codes = synthfs.generate(seed=PARTITION_SEED, beta=beta, rows_per_client=rows_per_client, num_clients=n_clients)
+    owner = synthfs.owners(rows_per_client=rows_per_client, num_clients=n_clients)
+    parts = [np.flatnonzero(owner == client) for client in range(n_clients)]
+    values = measured(
+        codes.to_numpy(), parts, [len(synthfs.EDGES) + 1] * codes.shape[1], rng=stream(PARTITION_SEED, "figure 4")
+    )
+    return {"paper": WORK, "dataset": "synthfs", "data": "none", **values}
+
+
+def measure_columns(
+    dataset: str, partition: str, n_clients: int, beta: float | None = None, rows: int | None = None, table: str = ""
+) -> list[Row]:
+    """How unlike the clients of a division of table 5 are in each column alone (`item`), as `run_grid` takes it.
+
+    mean_heterogeneity: of the column's codes. variance_between, of numbers and of a target of two classes: see there;
+    variance_by_chance: the same with the rows dealt at random. The other arguments are those of `measure`.
+    """
+    whole = load_table(dataset, work=WORK, rows=rows, seed=PARTITION_SEED)
+    whole.expect(table)
+    train, _ = split(whole, seed=SPLIT_SEED, test_share=0.1)
+    codes, names = embedding.coded(train), train.schema.names
+    parts = split_clients(train, partition, n_clients, seed=PARTITION_SEED, **_of_labels(beta))
+    owner = owners(parts)
+    dealt = stream(PARTITION_SEED, "figure 5").permutation(owner)
+    found: list[Row] = []
+    for name, column in zip(names, codes.T, strict=True):
+        alone = mean_heterogeneity(column[:, None], parts, [column.max() + 1])
+        found.append({"item": name, "metric": "mean_heterogeneity", "value": alone})
+        if name in train.schema.numeric or column.max() == 1:
+            values = train.frame[name] if name in train.schema.numeric else column
+            for metric, places in (("variance_between", owner), ("variance_by_chance", dealt)):
+                found.append({"item": name, "metric": metric, "value": variance_between(values, places)})
+    return [{"paper": WORK, "data": train.data, **row} for row in found]
+
+
+def measure_map(
+    dataset: str, shown: Sequence[str], n_clients: int, rows: int | None = None, table: str = ""
+) -> list[Row]:
+    """Figure 5, as `run_grid` takes it: the UMAP picture of the training rows in SQUARES x SQUARES squares.
+
+    item: the square's column and row, from 0; squares without rows have none. map_share: of the rows. map_client: the
+    client of `cluster_skew` with most rows there. map_mean, of each column `shown` (last word of the item): the mean,
+    of a category its place in the declared list.
+    """
+    whole = load_table(dataset, work=WORK, rows=rows, seed=PARTITION_SEED)
+    whole.expect(table)
+    train, _ = split(whole, seed=SPLIT_SEED, test_share=0.1)
+    points = embedding.embedded(embedding.coded(train), seed=PARTITION_SEED)
+    places = embedding.squares(points, SQUARES)
+    frame = pd.DataFrame({name: _numbers(train.frame[name]) for name in shown})
+    frame = frame.assign(square=[f"{column} {row}" for column, row in places])
+    frame["client"] = owners(split_clients(train, "cluster_skew", n_clients, seed=PARTITION_SEED))
+    found: list[Row] = []
+    for square, own in frame.groupby("square"):
+        values = {("map_share", square): len(own) / len(frame), ("map_client", square): own["client"].mode()[0]}
+        values |= {("map_mean", f"{square} {name}"): own[name].mean() for name in shown}
+        found += [{"metric": metric, "item": item, "value": value} for (metric, item), value in values.items()]
+    return [{"paper": WORK, "partition": "cluster_skew", "data": train.data, **row} for row in found]
+
+
+def _numbers(column: pd.Series) -> np.ndarray:
+    return np.asarray(column.cat.codes if isinstance(column.dtype, pd.CategoricalDtype) else column, dtype=float)
+
+
+def _of_labels(beta: float | None) -> dict[str, Any]:
+    """What `split_clients` needs for label skew as maddock2024 has it: no client without a class, no smallest size."""
+    return {"alpha": beta, "min_per_class": 1, "min_rows": 1} if beta is not None else {}
 
 
 def variance_between(values: Iterable[float], owner: np.ndarray) -> float:
@@ -129,6 +203,28 @@ def clouds(
     return fig
 
 
+def maps(rows: pd.DataFrame, panels: Mapping[str, tuple[str, str]], *, bars: Sequence[str] = ()) -> Figure:
+    """Figure 5: the same squares in every panel, the area of a dot the root of its share of rows, in four colourings.
+
+    rows: of `measure_map`. panels: title -> column whose mean colours the squares, '' for the clients, and colour map.
+    bars: titles of panels with a colour bar.
+    """
+    parts = rows["item"].str.split(" ", n=2, expand=True).reindex(columns=range(3)).fillna("")
+    wide = rows.assign(square=parts[0] + " " + parts[1], of=rows["metric"] + " " + parts[2])
+    wide = wide.pivot(index="square", columns="of", values="value")
+    column, row = (wide.index.str.split(" ").str[place].astype(int) for place in (0, 1))
+    area = 60 * np.sqrt(wide["map_share "])
+    fig, places = plt.subplots(1, len(panels), figsize=(FULL_WIDTH, 2.1), sharex=True, sharey=True, squeeze=False)
+    for ax, (title, (name, colours)) in zip(places[0], panels.items(), strict=True):
+        values = wide[f"map_mean {name}"] if name else wide["map_client "] % 20
+        dots = ax.scatter(column, row, s=area, c=values, cmap=colours, linewidths=0)
+        ax.set_title(title)
+        ax.set_axis_off()
+        if title in bars:
+            fig.colorbar(dots, ax=ax, orientation="horizontal", shrink=0.9)
+    return fig
+
+
 def column_dots(columns: pd.DataFrame) -> Figure:
     """Heterogeneity of single columns: a line for each row of the frame, a marker for each column (division)."""
     fig, ax = plt.subplots(figsize=(0.7 * FULL_WIDTH, 0.9 + 0.16 * len(columns)))
@@ -183,7 +279,7 @@ def judge_partitions(rows: pd.DataFrame) -> Judgement:
             abs(ratio[dataset] / printed - 1) <= 0.1 for dataset, printed in PRINTED_RATIO.items() if dataset in ratio
         ),
     }
-    texts = [f"{statement}: {'yes' if holds else 'no'}" for statement, holds in held.items()]
-    texts += [f"clustering / i.i.d. {value:.2f} ({dataset})" for dataset, value in ratio.items()]
+    told = [(holds, f"{statement}: {'yes' if holds else 'no'}") for statement, holds in held.items()]
+    told += [(True, f"clustering / i.i.d. {value:.2f} ({dataset})") for dataset, value in ratio.items()]
     share = sum(held.values()) / len(held)
-    return (bool(share) if share in (0, 1) else share), "; ".join(texts)
+    return (bool(share) if share in (0, 1) else share), Evidence.of(told)

@@ -44,6 +44,7 @@ def in_place(tmp_path, monkeypatch):
     """The body of a fixture: the small table in place of the real ones, and an empty cache."""
     monkeypatch.setattr("fedsynth_lib.experiment.project_root", lambda: tmp_path)
     monkeypatch.setattr(study, "load_table", lambda key, work: TABLE)
+    monkeypatch.setattr(study, "table_digest", lambda key, work: TABLE.digest)
     study.standardised_rows.cache_clear()
     yield
     study.standardised_rows.cache_clear()

@@ -4,7 +4,7 @@ from itertools import product
 
 import numpy as np
 
-from fedsynth_lib.claims_ctgan_rows import DATASETS, FOUR, SKEW_DETAIL
+from fedsynth_lib.claims_ctgan_rows import DATASETS, FOUR
 
 NAMES = {"real": "Real", "ctgan": "CTGAN", "dp": "DP-CTGAN", "tgan": "Fed-TGAN", "fed": "Fed-CTGAN"}
 NAMES |= {"dpfed": "DP-Fed-CTGAN"}
@@ -19,7 +19,6 @@ def row(name, value, seed=0, **labels):
         "paper": "leitner2023",
         "profile": "quick",
         "data": "real",
-        "detail": "",
         "epsilon": 3.0 if private else np.inf,
     }
     return {**fixed, **place, "method": NAMES[name], "value": value, "seed": seed, **labels}
@@ -75,7 +74,7 @@ def skewed(iid=None, **changed):
     base |= {"dpfed": [0.51, 0.53, 0.53, 0.09, 0.05], **changed}
     even = {"tgan": [0.7, 0.75, 0.73, 0.05, 0.01], "fed": [0.7, 0.75, 0.74, 0.05, 0.01]}
     even |= {"dpfed": [0.6, 0.7, 0.68, 0.12, 0.06], **(iid or {})}
-    apart = {"dataset": "cardio", "partition": "label_skew", "detail": SKEW_DETAIL}
+    apart = {"dataset": "cardio", "partition": "label_skew"}
     return rows_of("metric", FIVE, **apart, **base) + rows_of("metric", FIVE, dataset="cardio", **even)
 
 
@@ -83,8 +82,8 @@ def heatmap(metric, **changed):
     """Pairs of three columns; those of a column with itself do not count."""
     base = {"real": [0.4, 0.2, 0.1], "tgan": [0.38, 0.2, 0.1], "fed": [0.4, 0.19, 0.1], "dpfed": [0.33, 0.2, 0.05]}
     base |= {"ctgan": [0.6, 0.3, 0.1], "dp": [0.0, -0.1, 0.0], **changed}
-    pairs = rows_of("detail", ["a x b", "a x c", "b x c"], dataset="adult", metric=metric, **base)
-    return pairs + rows_of("detail", ["a x a"], dataset="adult", metric=metric, **dict.fromkeys(base, 1.0))
+    pairs = rows_of("item", ["a x b", "a x c", "b x c"], dataset="adult", metric=metric, **base)
+    return pairs + rows_of("item", ["a x a"], dataset="adult", metric=metric, **dict.fromkeys(base, 1.0))
 
 
 GRID = [float(f"{epsilon:.10g}") for epsilon in np.geomspace(0.1, 10, 13)]

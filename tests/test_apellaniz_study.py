@@ -11,9 +11,11 @@ from apellaniz_toys import CELL, JUDGED, NAMES, RANGES, SCHEMA, SIZES, TABLE, in
 from fedsynth_lib import apellaniz_study as study
 from fedsynth_lib import settings
 from fedsynth_lib.apellaniz_nodes import BELOW_MEDIAN, moments_of, nodes, scaled
+from fedsynth_lib.experiment import Asked
 from fedsynth_lib.interface import BadInput
-from fedsynth_lib.methods import latent_mixture, vae_bgm, vae_bgm_training
+from fedsynth_lib.methods import dp_vae_bgm, latent_mixture, vae_bgm, vae_bgm_training
 from fedsynth_lib.metrics.divergence import Sizes
+from fedsynth_lib.tables import Table
 
 
 @pytest.fixture(autouse=True)
@@ -152,9 +154,9 @@ def test_a_training_is_made_once_for_all_that_measure_it(runs):
         before = len(runs)
         other, _ = study.trained(**{**CELL, **change})
         assert len(runs) == before + 1 and not other[list(NAMES)].equals(frame[list(NAMES)])
-    assert study.trained(**{**CELL, "digest": "toy"})[0].equals(frame)
+    assert study.trained(**{**CELL, "table": "toy"})[0].equals(frame)
     with pytest.raises(BadInput, match="build the grid anew"):
-        study.trained(**{**CELL, "digest": "another"})
+        study.trained(**{**CELL, "table": "another"})
 
 
 def test_rows_of_nodes_that_found_their_own_moments_are_put_on_the_scale_of_the_real_ones(monkeypatch):
@@ -175,7 +177,7 @@ def test_a_grid_names_every_federation_and_measurement_once():
     grid = study.cells(size, partitions=["iid"], node_rows=study.COMBINATIONS, seeds=[7, 8])
     assert len(grid) == 2 * 4 * 3 * 2 and len({str(cell) for cell in grid}) == len(grid)
     expected = {"dataset": "brfss_heart", "partition": "iid", "technique": "sds", "node_rows": [100, 500, 1000]}
-    assert grid[-1] == {**expected, "seed": 8, "digest": "toy", **size["fixed"]}
+    assert grid[-1] == {**expected, "seed": 8, "table": "toy", **size["fixed"]}
     measured = study.judged(grid[:2], 3)
     assert measured[:3] == [{**cell, "node": 1, "repeat": r} for cell, r in ((grid[0], 0), (grid[1], 0), (grid[0], 1))]
     assert len(measured) == 2 * 9 and measured[-1] == {**grid[1], "node": 3, "repeat": 2}
@@ -184,13 +186,57 @@ def test_a_grid_names_every_federation_and_measurement_once():
     assert {cell["variant"]["clip"] for cell in private} == {1.0}
 
 
-def test_labels_say_what_is_not_as_published():
+def test_labels_say_whose_rows_they_are():
     plain = study.labels(**CELL)
-    assert plain["detail"] == "train rows per node 60/80/100"
     assert (plain["method"], plain["setting"], plain["n_clients"], plain["data"]) == ("SDS", "federated", 3, "own")
     assert study.labels(**{**CELL, "technique": "isolated"})["setting"] == "local"
-    variant = {"networks": 3, "senders": "largest", "common_start": True, "steepest": 1e3}
-    said = study.labels(**{**CELL, "variant": variant, "disjoint": True})["detail"].split("; ")[1:]
-    assert said == ["3 networks", "senders largest", "common start", "slopes to 1000", "disjoint"]
     private = study.labels(**{**CELL, "variant": {"clip": 1.0}, "epsilon": 2.0})
-    assert private["detail"].endswith("; private") and private["epsilon"] == 2.0
+    assert private["epsilon"] == 2.0 and private.keys() == plain.keys()
+
+
+def test_a_version_is_that_of_the_cells_own_method_and_measures():
+    plain, private = f"vaebgm {vae_bgm.VERSION}", f"dpvaebgm {dp_vae_bgm.VERSION}"
+    assert study.version({"technique": "sds", "node": 1}) == plain  # of features, distances and trainings
+    assert study.version({"technique": "sds", "node": 1, "repeat": 0}) == f"{plain}, js_divergence 2"
+    clipped = {"technique": "sds", "variant": {"clip": 1.0}}
+    assert study.version(clipped) == private
+    assert study.version({**clipped, "repeat": 3}) == f"{private}, js_divergence 2"
+    assert study.version({"technique": "sds", "variant": {"networks": 3}}) == plain
+
+
+def test_a_judged_cell_that_names_no_repeat_is_of_the_first_and_has_the_version_of_its_measures():
+    judged, features = (Asked.of(run, {**CELL, "node": 1}, study.version) for run in (study.judge, study.features))
+    assert judged.version == f"{features.version}, js_divergence 2" and '"repeat":0' in judged.params
+
+
+# --- the tables and nodes themselves
+
+
+def test_a_table_is_described_by_its_rows_classes_and_what_it_shares_with_another(monkeypatch):
+    changed = TABLE.frame.assign(BMI=TABLE.frame["BMI"].where(np.arange(len(TABLE)) >= len(TABLE) // 4, -1))
+    tables = {"one": TABLE, "other": Table("other", changed, SCHEMA, "real")}
+    monkeypatch.setattr(study, "load_table", lambda name, work: tables[name])
+    found = {(row["metric"], row.get("item")): row["value"] for row in study.described("one", "other", TABLE.digest)}
+    assert found["n_samples", None] == len(TABLE) and found["n_features", None] == len(NAMES)
+    share = (TABLE.frame[SCHEMA.target] == TABLE.frame[SCHEMA.target].iloc[0]).mean()
+    assert found["class_proportion_percent", str(TABLE.frame[SCHEMA.target].iloc[0])] == pytest.approx(100 * share)
+    assert found["same_value", "BMI"] == pytest.approx(0.75) and found["same_value", SCHEMA.target] == 1
+
+
+def test_nodes_are_described_by_their_own_rows():
+    asked = {"partition": "bmi_skew", "node_rows": SIZES, "judged": JUDGED, "forests": 1}
+    rows = study.dealt(CELL["dataset"], **asked, table=TABLE.digest)
+    found = {(row.get("node"), row["metric"], row.get("item")): row["value"] for row in rows}
+    bmi = TABLE.frame["BMI"].to_numpy()
+    assert found[None, "bmi_mean", None] == pytest.approx(bmi.mean())
+    places = nodes(TABLE, "bmi_skew", SIZES, Sizes(**JUDGED).rows)
+    for number, place in enumerate(places, start=1):
+        own = bmi[place.training]
+        assert found[str(number), "n_train", None] == len(own)
+        assert found[str(number), "below_median", None] == pytest.approx((own < np.median(bmi)).mean())
+        shares = {float(item): v for (n, m, item), v in found.items() if (n, m) == (str(number), "real_share")}
+        assert sum(shares.values()) == pytest.approx(1) and set(shares) == set(own)
+        later = {row for after in places[number:] for row in after.training}
+        elsewhere = np.mean([row in later for row in place.validation])
+        assert found[str(number), "trained_elsewhere", None] == pytest.approx(elsewhere)
+    assert found["3", "trained_elsewhere", None] == 0

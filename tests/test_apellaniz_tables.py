@@ -11,9 +11,10 @@ from scipy import stats
 from fedsynth_lib import apellaniz_study, apellaniz_tables, plots_apellaniz
 from fedsynth_lib.apellaniz_nodes import nodes
 from fedsynth_lib.apellaniz_tables import JS, METHODS, METRICS, REAL, SYNTHETIC, in_print, reciprocal_ranks, same_people
+from fedsynth_lib.experiment import run_grid
 from fedsynth_lib.interface import BadInput
 from fedsynth_lib.published import aggregate, compare, load_values
-from fedsynth_lib.rows import to_frame
+from fedsynth_lib.rows import params_text, to_frame
 from fedsynth_lib.tables import load_table
 
 TABLES = ["tab2", "tab3", "tab4", "tab5", "tabA1", "tabA2"]
@@ -27,8 +28,11 @@ def printed():
     return values[values["exhibit"].isin(TABLES)].reset_index(drop=True)
 
 
-def as_rows(values, seed=0, variant="", shift=0.0, repeats=(0, 1, 2)):
-    """Rows as `judge` makes them, of three repeats with the printed mean and, with denominator n, deviation."""
+def as_rows(values, seed=0, shift=0.0, repeats=(0, 1, 2), **told):
+    """Rows as `judge` makes them, of three repeats with the printed mean and, with denominator n, deviation.
+
+    told: further settings of the cells, such as `variant` and `disjoint`.
+    """
     real = values["metric"] == REAL
     own = values["method"].map({"Isolated": "local", "FedAvg": "federated", "SDS": "federated"})
     each = [values[real].assign(method=name, setting=own[values["method"] == name].iloc[0]) for name in METHODS]
@@ -36,8 +40,12 @@ def as_rows(values, seed=0, variant="", shift=0.0, repeats=(0, 1, 2)):
     steps = pd.DataFrame({"repeat": [0, 1, 2], "step": [-1, 0, 1]}).loc[list(repeats)]
     runs = runs.merge(steps, how="cross")
     runs["value"] = runs["mean"] + runs["step"] * runs["std"] * np.sqrt(1.5) + shift
-    runs["detail"] += variant + "; repeat " + runs["repeat"].astype(str)
-    return to_frame(runs.drop(columns=["mean", "std", "step", "repeat"]).to_dict("records"))
+    sizes = runs["detail"].str.removeprefix("train rows per node ").str.split("/")
+    runs["params"] = [
+        params_text({"node_rows": [int(rows) for rows in own], "repeat": repeat, "seed": seed, **told})
+        for own, repeat in zip(sizes, runs["repeat"], strict=True)
+    ]
+    return to_frame(runs.drop(columns=["mean", "std", "step", "repeat", "detail"]).to_dict("records"))
 
 
 def cell(value, **wanted):
@@ -99,16 +107,17 @@ def test_the_accuracy_of_real_data_is_the_mean_over_techniques():
 
 def test_variants_and_rows_of_other_kinds_are_left_out_unless_asked_for():
     cells = printed().query("exhibit == 'tab2'")
-    usual, three, whole = (as_rows(cells, variant=v) for v in ("", "; 3 networks", "; 3 networks; whole"))
-    other = usual.head(3).assign(metric="synthetic_min", detail="")
+    usual, three = as_rows(cells), as_rows(cells, variant={"networks": 3})
+    whole = as_rows(cells, variant={"networks": 3}, whole=True)
+    other = usual.head(3).assign(metric="synthetic_min")
     rows = pd.concat([usual, three.assign(value=three["value"] + 1), whole.assign(value=whole["value"] + 2), other])
     pd.testing.assert_frame_equal(in_print(rows), in_print(usual))
     place = {"method": "SDS", "metric": JS, "node": "1", "seed": 1}
     assert cell(in_print(rows, variant="3 networks"), **place) == pytest.approx(1.411)
     assert cell(in_print(rows, variant="3 networks; whole"), **place) == pytest.approx(2.411)
-    with pytest.raises(BadInput, match=r"variant '2 networks'.* names 3 networks, 3 networks; whole\."):
+    with pytest.raises(BadInput, match=r"variant '2 networks': these rows are of 3 networks, 3 networks; whole\."):
         in_print(rows, variant="2 networks")
-    with pytest.raises(BadInput, match="variant 'disjoint': the column detail names none"):
+    with pytest.raises(BadInput, match="variant 'disjoint': these rows are of none"):
         in_print(usual, variant="disjoint")
     with pytest.raises(BadInput, match="spread is 'node': choose repeat"):
         in_print(rows, "node")
@@ -117,22 +126,20 @@ def test_variants_and_rows_of_other_kinds_are_left_out_unless_asked_for():
     assert len(in_print(other)) == len(in_print(three)) == len(in_print(usual.iloc[:0])) == 0
 
 
-def test_details_are_those_that_the_study_writes():
-    at = {
-        "dataset": "brfss_diabetes",
-        "partition": "iid",
-        "technique": "fedavg",
-        "node_rows": (50, 100, 500),
-        "seed": 0,
-    }
-    usual = apellaniz_study.labels(**at)
-    variant = apellaniz_study.labels(**at, variant={"networks": 3, "senders": "largest"}, disjoint=True)
-    rows = [
-        {**shared, "profile": "quick", "metric": JS, "value": 1.0, "epsilon": np.inf} for shared in (usual, variant)
-    ]
-    rows = to_frame([{**row, "node": "1", "detail": f"{row['detail']}; repeat 12"} for row in rows])
+def test_settings_are_those_that_a_grid_of_the_study_asks_for(tmp_path, monkeypatch):
+    """Rows of `judge` as `run_grid` completes them."""
+    monkeypatch.setattr("fedsynth_lib.experiment.project_root", lambda: tmp_path)
+    at = {"dataset": "brfss_diabetes", "partition": "iid", "technique": "fedavg", "node_rows": (50, 100, 500)}
+    at |= {"seed": 0, "repeat": 12, "node": 1}
+    varied = {"variant": {"networks": 3, "senders": "largest"}, "disjoint": True}
+
+    def judge(node, repeat=0, whole=False, **cell):
+        return [{**apellaniz_study.labels(**cell), "node": str(node), "metric": JS, "value": 1.0}]
+
+    rows = run_grid(judge, [at, {**at, **varied}], name="toy", version=apellaniz_study.version, save=False)
     assert in_print(rows)[["detail", "seed"]].to_numpy().tolist() == [["train rows per node 50/100/500", 12]]
     assert len(in_print(rows, variant="3 networks; senders largest; disjoint")) == 1
+    assert apellaniz_tables.variants(rows).tolist() == ["", "3 networks; senders largest; disjoint"]
 
 
 # --------------------------------------------------------------------------------------- tested
@@ -275,7 +282,7 @@ def test_no_dot_of_the_spreads_lies_outside_its_panel():
 def test_readings_stand_beside_the_printed_divergences():
     values = printed()
     values = values[values["exhibit"].isin(["tab2", "tab5"])]
-    rows, cut = as_rows(values), as_rows(values, variant=f"; {apellaniz_tables.CUT}", shift=0.25, repeats=(1,))
+    rows, cut = as_rows(values), as_rows(values, variant=apellaniz_study.AS_RUN, shift=0.25, repeats=(1,))
     cut = cut[cut["dataset"] == "brfss_heart"]  # not all of it is there
     ours = {"text": in_print(rows), "code": in_print(cut, variant=apellaniz_tables.CUT)}
     table = apellaniz_tables.readings(values, ours)
@@ -287,4 +294,4 @@ def test_readings_stand_beside_the_printed_divergences():
 
 def test_the_variant_of_rows_as_run_is_named_as_the_tables_look_for_it():
     cell = apellaniz_study.cells(apellaniz_study.SIZES["smoke"], seeds=[0], variant=apellaniz_study.AS_RUN)[0]
-    assert apellaniz_study.labels(**cell)["detail"].endswith(f"; {apellaniz_tables.CUT}")
+    assert apellaniz_tables.variants(to_frame([{"params": params_text(cell)}])).tolist() == [apellaniz_tables.CUT]

@@ -31,7 +31,7 @@ from fedsynth_lib.claims_ctgan import CHECKS
 from fedsynth_lib.claims_ctgan_rows import FOUR
 from fedsynth_lib.interface import BadInput
 from fedsynth_lib.published import judge_claims, load_claims, load_values
-from fedsynth_lib.rows import to_frame
+from fedsynth_lib.rows import params_text, to_frame
 
 
 def judge(claim, rows):
@@ -114,7 +114,7 @@ CASES = [
     ("c15", True, heatmap("cramers_v", dp=0.0)),
     ("c15", 1 / 2, heatmap("cramers_v", dp=0.0, dpfed=0.0)),
     ("c15", False, heatmap("cramers_v", dp=0.2, ctgan=0.0, fed=0.9)),
-    ("c15", None, dropped(heatmap("cramers_v"), method="Real", detail="a x b")),
+    ("c15", None, dropped(heatmap("cramers_v"), method="Real", item="a x b")),
     ("c16", True, heatmap("pearson")),
     ("c16", 3 / 4, heatmap("pearson", fed=0.0)),
     ("c16", 3 / 4, heatmap("pearson", dp=0.0)),  # no correlation is no change of sign
@@ -235,9 +235,8 @@ def test_evidence_names_what_was_not_run_and_what_is_missing():
 
 def test_only_the_published_scheme_at_its_setting_counts():
     base = [*FOUR_TABLES, *skewed(), *heatmap("cramers_v"), *heatmap("pearson"), *utility(), *crowd()]
-    proven = [{**each, "detail": "private end to end", "value": 9.0} for each in base]
-    proven += [{**each, "detail": f"private end to end; {each['detail']}", "value": 9.0} for each in heatmap("pearson")]
-    proven += [{**each, "detail": f"{each['detail']}; private training", "value": 9.0} for each in heatmap("cramers_v")]
+    other = [{"scheme": "private end to end"}, {"scheme": "private training"}, {"variant": "twice as long"}]
+    proven = [{**each, "params": params_text(settings), "value": 9.0} for settings in other for each in base]
     others = [{**each, "paper": "maddock2024", "value": 9.0} for each in base]
     others += [{**each, "dataset": "magic", "value": 9.0} for each in FOUR_TABLES]
     others += [{**each, "epsilon": 1.0, "value": 9.0} for each in scores("auroc") if each["epsilon"] == 3]

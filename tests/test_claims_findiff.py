@@ -7,18 +7,11 @@ import pandas as pd
 import pytest
 
 from fedsynth_lib import claims_findiff, plots_findiff
+from fedsynth_lib.details import STRATEGIES
 from fedsynth_lib.figures import look
 from fedsynth_lib.published import load_claims
-from fedsynth_lib.rows import to_frame
-from fedsynth_lib.sattarov_study import (
-    CLIENTS,
-    DATASETS,
-    EPSILONS,
-    LOCAL_UPDATES,
-    METHOD,
-    STRATEGIES,
-    detail,
-)
+from fedsynth_lib.rows import params_text, read_params, to_frame
+from fedsynth_lib.sattarov_study import CLIENTS, DATASETS, EPSILONS, LOCAL_UPDATES, METHOD, with_settings
 
 ATTACKS = claims_findiff.ATTACKS
 UPDATES = {10: 0.00, 50: 0.01, 100: 0.02, 500: 0.05, 1000: 0.03}  # risk beyond its level
@@ -63,7 +56,9 @@ def rows():
         partition, clients, epsilon, updates, strategy = place
         shared = {"paper": "sattarov2024", "dataset": dataset, "method": METHOD, "data": "real", "seed": seed}
         shared |= {"partition": partition, "n_clients": clients, "epsilon": epsilon, "profile": "paper"}
-        shared |= {"detail": detail(updates, strategy), "setting": "federated", "seconds": 8.0 ** np.log10(updates)}
+        own = {"local_updates": updates, "strategy": strategy}
+        own = {name: value for name, value in own.items() if value not in (100, "fedavg")}  # defaults are left out
+        shared |= {"params": params_text(own), "setting": "federated", "seconds": 8.0 ** np.log10(updates)}
         for metric, value in values_of(dataset, *place).items():
             wobble = 0.0001 * (-1) ** seed  # gone in the mean
             lines.append({**shared, "metric": metric, "value": value + wobble, "version": "1", "cell": "a"})
@@ -86,17 +81,18 @@ def test_all_hold_where_they_should(rows, claim):
 
 
 def where(rows, **wanted):
+    rows = with_settings(rows)
     mask = pd.Series(True, rows.index)
     for name, value in wanted.items():
-        mask &= rows[name].str.startswith(value) if name == "detail" else rows[name].isin(np.atleast_1d(value))
+        mask &= rows[name].isin(np.atleast_1d(value))
     return mask
 
 
 BREAKS = {  # claim -> (which rows, by how much)
-    "c01": ({"metric": "risk", "detail": "500 ", "partition": "iid"}, -1.0),
-    "c02": ({"metric": "fidelity", "detail": "1000 ", "partition": "iid"}, -1.0),
-    "c03": ({"metric": "accuracy", "detail": "1000 ", "partition": "noniid"}, 1.0),
-    "c04": ({"metric": "fidelity", "detail": "50 ", "partition": "noniid"}, 1.0),
+    "c01": ({"metric": "risk", "local_updates": 500, "partition": "iid"}, -1.0),
+    "c02": ({"metric": "fidelity", "local_updates": 1000, "partition": "iid"}, -1.0),
+    "c03": ({"metric": "accuracy", "local_updates": 1000, "partition": "noniid"}, 1.0),
+    "c04": ({"metric": "fidelity", "local_updates": 50, "partition": "noniid"}, 1.0),
     "c06": ({"metric": "risk", "epsilon": 10.0, "dataset": "bank"}, -1.0),
     "c07": ({"metric": "risk", "epsilon": np.inf}, 0.05),
     "c08": ({"metric": "accuracy", "epsilon": np.inf}, 0.2),
@@ -108,8 +104,8 @@ BREAKS = {  # claim -> (which rows, by how much)
     "c14": ({"metric": "risk", "n_clients": 10}, 0.5),
     "c15": ({"metric": "fidelity", "n_clients": 3}, 0.5),
     "c16": ({"metric": "accuracy", "n_clients": 10}, 0.5),
-    "c17": ({"metric": "fidelity", "detail": "100 local updates; FedYogi", "dataset": "adult"}, 0.1),
-    "c18": ({"metric": "accuracy", "detail": "100 local updates; FedYogi", "dataset": "adult"}, 0.5),
+    "c17": ({"metric": "fidelity", "strategy": "FedYogi", "dataset": "adult"}, 0.1),
+    "c18": ({"metric": "accuracy", "strategy": "FedYogi", "dataset": "adult"}, 0.5),
 }
 
 
@@ -127,7 +123,7 @@ def test_the_ratio_of_times_is_that_of_the_settings(rows):
 
 
 def test_one_strategy_that_is_best_in_all_breaks_the_last_claim(rows):
-    mine = where(rows, detail="100 local updates; FedAdam")
+    mine = where(rows, strategy="FedAdam")
     better = rows["metric"].map({"risk": -1.0}).fillna(1.0)
     assert verdict(rows.assign(value=rows["value"].mask(mine, rows["value"] + better)), "c19") is False
 
@@ -147,7 +143,8 @@ def test_a_shrunk_run_shows_numbers_and_gets_no_verdict(rows):
 
 
 def test_other_schemes_and_known_rows_do_not_count(rows):
-    other = rows.assign(detail=rows["detail"] + "; private end to end", value=99.0)
+    private = {t: params_text({**read_params(t), "scheme": "private end to end"}) for t in rows["params"].unique()}
+    other = rows.assign(params=rows["params"].map(private), value=99.0)
     known = rows.assign(method="Real", value=99.0)
     both = pd.concat([rows, other, known], ignore_index=True)
     assert verdict(both, "c07") is True and verdict(both, "c10") is True
@@ -161,14 +158,12 @@ def test_the_other_reading_of_risk_takes_the_bare_success(rows):
 
 def test_figures_show_every_table_and_budget(rows):
     part = rows[rows["partition"] == "noniid"]
-    fig = plots_findiff.risks_by_attack(part[part["detail"] == detail()], epsilons=EPSILONS)
+    fig = plots_findiff.risks_by_attack(part[part["params"] == params_text({})], epsilons=EPSILONS)
     assert [ax.get_title() for ax in fig.axes] == ["singling out", "linkability", "inference"]
     assert [t.get_text() for t in fig.axes[0].get_xticklabels()] == ["0.2", "1", "10", "∞"]
     line = fig.axes[1].containers[0]
     expected = [values_of("credit_default", "noniid", 5, e, 100, "fedavg")["linkability"] for e in EPSILONS]
     assert np.allclose(line.lines[0].get_ydata(), expected)
-
-    from fedsynth_lib.sattarov_study import with_settings
 
     five = with_settings(part[(part["n_clients"] == 5) & (part["epsilon"] == 1.0)])
     five = five[five["local_updates"] == 100]
@@ -186,3 +181,13 @@ def test_shares_of_clients_are_drawn_in_percent():
     fig = plots_findiff.client_shares({"adult": {3: [0.7, 0.299, 0.001]}}, {"adult": "education"})
     assert [bar.get_height() for bar in fig.axes[0].patches] == pytest.approx([70, 29.9, 0.1])
     assert {"70", "30", "<1"} <= {t.get_text() for t in fig.axes[0].texts}
+
+
+def test_a_map_draws_each_square_by_its_share_and_real_rows_behind():
+    row = {"setting": "federated", "epsilon": 1.0, "item": "3 4", "value": 0.5}
+    rows = pd.DataFrame([row, {**row, "setting": "real", "epsilon": float("nan"), "item": "10 0", "value": 0.25}])
+    fig = plots_findiff.maps(rows, {1.0: "ε = 1"}, {1.0: 0.25})
+    real, both = ([dots.get_offsets().tolist() for dots in ax.collections] for ax in fig.axes)
+    assert real == [[[10, 0]]] and both == [[[10, 0]], [[3, 4]]]
+    sizes = [dots.get_sizes()[0] for dots in fig.axes[1].collections]
+    assert sizes[1] == 2 * sizes[0] and fig.axes[1].get_xlabel() == "mixing 0.25"

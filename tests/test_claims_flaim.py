@@ -6,11 +6,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from fedsynth_lib import flaim_study
 from fedsynth_lib.claims_flaim import CHECKS, SEVEN, THREE, at_best_rounds
 from fedsynth_lib.interface import BadInput
 from fedsynth_lib.published import judge_claims, load_values
-from fedsynth_lib.rows import to_frame
+from fedsynth_lib.rows import params_text, read_params, to_frame
 
 NAMES = {"naive": "NaiveFLAIM", "oracle": "AugFLAIM (Oracle)", "private": "AugFLAIM (Private)", "dist": "DistAIM"}
 NAMES |= {"aim": "AIM", "combined": "true skew, filter and combine", "penalty": "private skew only"}
@@ -19,15 +18,25 @@ NAIVE, _, PRIVATE, DISTAIM, AIM, _, _, RANDOM, _, CTGAN = NAMES.values()
 NAMES["weights"] = "weights only"
 
 
+def params_of(**setting):
+    return params_text({"rounds": 10, "participation": 0.1, **setting})
+
+
+def changed(each, **setting):
+    return {**each, "params": params_text({**read_params(each["params"]), **setting})}
+
+
 def row(method, value, seed=0, metric="workload_error", dataset="adult", epsilon=1.0, **setting):
-    """A row as `flaim_study.measure` writes it."""
+    """A row as a run leaves it."""
     central, partition = method == AIM, setting.pop("partition", "cluster_skew")
-    setting = {"rounds": 10, "participation": 0.1, **setting}
-    detail = "500 rounds; participation 0.1" if method == CTGAN else flaim_study.detail(method, **setting)
     return {
         **{"paper": "maddock2024", "profile": "quick", "data": "real", "dataset": dataset, "method": method},
         **{"partition": "none" if central else partition, "setting": "central" if central else "federated"},
-        **{"n_clients": None if central else 100, "epsilon": epsilon, "detail": detail},
+        **{
+            "n_clients": None if central else 100,
+            "epsilon": epsilon,
+            "params": params_text({}) if method == CTGAN else params_of(**setting),
+        },
         **{"metric": metric, "value": value, "seed": seed},
     }
 
@@ -166,30 +175,30 @@ CASES = [
     ("c11", True, rounds()),
     ("c11", (1 / 4 + 1) / 2, rounds(annealed=0.42)),
     ("c11", False, rounds(annealed=0.1, private=[0.6, 0.5, 0.4, 0.8])),
-    ("c11", None, dropped(rounds(), detail="T=annealed; participation 0.1")),
+    ("c11", None, dropped(rounds(), params=params_of(rounds="annealed"))),
     ("c12", True, participation()),
     ("c12", True, participation(aim=0.364)),  # 0.4 is 10 percent above
     ("c12", 2 / 3, participation(aim=0.36)),
     ("c12", (1 + 2 / 3 + 1) / 3, participation(oracle=[0.62, 0.6])),
     ("c12", 2 / 3, participation(private=[0.67, 0.4])),
     ("c12", False, participation(aim=0.2, naive=[0.9, 0.1], private=[0.7, 0.4])),
-    ("c12", None, dropped(participation(), detail="T=10; participation 0.5")),
+    ("c12", None, dropped(participation(), params=params_of(participation=0.5))),
     ("c13", True, label_skew()),
     ("c13", (1 / 2 + 1 + 1) / 3, label_skew(oracle=[0.8, 0.6, 0.75])),
     ("c13", (1 + 1 / 2 + 1) / 3, label_skew(private=[0.7, 0.5, 0.52])),
     ("c13", (1 + 1 + 3 / 4) / 3, label_skew(dist=[0.4, 0.5, 0.45])),
     ("c13", False, label_skew(naive=0.3, oracle=0.6, private=0.7, dist=0.5)),
-    ("c13", None, dropped(label_skew(), detail="T=10; participation 0.1; beta=0.01")),
+    ("c13", None, dropped(label_skew(), params=params_of(beta=0.01))),
     ("c14", True, local("workload_error", FOUR)),
     ("c14", (5 / 6 + 1) / 2, local("workload_error", {**FOUR, "naive": [0.5, 0.5, 0.4, 0.5]})),
     ("c14", (1 + 5 / 6) / 2, local("workload_error", {**FOUR, "naive": [0.56, 0.5, 0.5, 0.5]})),
     ("c14", False, local("workload_error", {name: [0.4, 0.6, 0.4, 0.4] for name in FOUR})),
-    ("c14", None, dropped(local("workload_error", FOUR), detail="T=30; participation 0.1")),
+    ("c14", None, dropped(local("workload_error", FOUR), params=params_of(rounds=30))),
     ("c15", True, AUC),
     ("c15", (5 / 6 + 1) / 2, AUC[:24] + local("auc_gbt", {**AUC4, "naive": [0.4, 0.8, 0.7, 0.7]})[24:] + AUC[48:]),
     ("c15", 1 / 2, AUC[:48] + curves("rounds", [1, 5, 20, 30], at={"metric": "auc_gbt"}, dist=0.82)),
     ("c15", False, local("auc_gbt", dict.fromkeys(AUC4, 0.4)) + AUC[48:]),
-    ("c15", None, dropped(AUC, detail="T=5; participation 0.1; s=4")),
+    ("c15", None, dropped(AUC, params=params_of(rounds=5, local_steps=4))),
     ("c16", 1 / 2, tab2()),  # best on all seven, which is too many
     ("c16", True, tab2(dist=[0.28] * 3 + [0.4] * 4)),
     ("c16", 1 / 2 + 4 / 14, tab2(dist=[0.2] * 3 + [0.4] * 4)),
@@ -219,7 +228,7 @@ CASES = [
     ("c22", True, skewed()),
     ("c22", 2 / 3, skewed(private=[0.73, 0.5, 0.4])),
     ("c22", False, skewed(naive=[0.7, 0.6, 0.6], private=0.8)),
-    ("c22", None, dropped(skewed(), detail="T=10; participation 0.1; beta=5")),
+    ("c22", None, dropped(skewed(), params=params_of(beta=5))),
 ]  # fmt: skip
 
 
@@ -261,11 +270,11 @@ def test_evidence_holds_the_numbers_and_names_what_was_not_run():
 
 def test_only_rows_of_the_published_estimator_and_of_this_work_count():
     rows = to_frame(budgets())
-    strange = [{**each, "detail": each["detail"] + "; ours", "value": 9.0} for each in budgets()]
-    strange += [{**each, "detail": each["detail"] + "; r=0.5", "value": 9.0} for each in budgets()]
+    strange = [{**changed(each, estimator="ours"), "value": 9.0} for each in budgets()]
+    strange += [{**changed(each, measure_share=0.5), "value": 9.0} for each in budgets()]
     strange += [{**each, "paper": "leitner2023", "value": 9.0} for each in budgets()]
     strange += [{**each, "dataset": "magic", "value": 0.0} for each in budgets()]
-    strange += [{**each, "detail": each["detail"].replace("T=10", "T=16"), "value": 0.0} for each in budgets()]
+    strange += [{**changed(each, rounds=16), "value": 0.0} for each in budgets()]
     for claim in ("c07", "c08", "c09"):
         assert CHECKS[claim](pd.concat([to_frame(strange), rows])) == CHECKS[claim](rows)
         assert CHECKS[claim](to_frame(strange))[0] is None
@@ -292,8 +301,9 @@ def test_the_best_rounds_are_those_of_the_mean_error():
 def test_the_printed_tables_bear_out_the_claims_about_them():
     tables = pd.concat([load_values("maddock2024", name) for name in ("tab1", "tab2")]).dropna(subset="mean")
     central = tables["setting"] == "central"
-    forms = {"detail": tables["detail"].mask(central, "T=10"), "partition": tables["partition"].mask(central, "none")}
-    tables = tables.assign(value=tables["mean"], seed=0, profile="paper", data="real", **forms)
+    tables = tables.assign(value=tables["mean"], seed=0, profile="paper", data="real")
+    tables["partition"] = tables["partition"].mask(central, "none")
+    tables["params"] = np.where(tables["method"] == CTGAN, params_text({}), params_of())
     printed = to_frame(tables.drop(columns=["mean", "std"]).to_dict("records"))
     judged = judge_claims("maddock2024", printed, CHECKS).set_index("id")
     judged.index = judged.index.str.removeprefix("maddock2024/")

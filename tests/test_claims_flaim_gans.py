@@ -5,27 +5,31 @@ from itertools import product
 import numpy as np
 import pytest
 
-from fedsynth_lib import flaim_gans, flaim_study
+from fedsynth_lib import flaim_gans
 from fedsynth_lib.claims_flaim import THREE
 from fedsynth_lib.claims_flaim_gans import CHECKS, likelihoods
 from fedsynth_lib.published import judge_claims, load_values
-from fedsynth_lib.rows import to_frame
+from fedsynth_lib.rows import params_text, to_frame
 
 AIM, BAYES, NAIVE, PRIVATE = "AIM", "FedNaiveBayes", "NaiveFLAIM", "AugFLAIM (Private)"
 CENTRAL, CTGAN = flaim_gans.NAMES
 USUAL = {AIM: 19, BAYES: 25, NAIVE: 30, PRIVATE: 20, CENTRAL: 28, CTGAN: 40}
 
 
+def params_of(**setting):
+    return params_text({"rounds": 10, "participation": 0.1, "estimator": "published", **setting})
+
+
 def row(method, value, dataset="adult", seed=0, rounds=500, epsilon=5.0, **changes):
     central = method in (AIM, CENTRAL)
     if method in flaim_gans.NAMES:
-        detail = flaim_gans.detail(flaim_gans.configured(method, {}, rounds if method == CTGAN else None))
+        params = params_text({"training_rounds": None if method == CENTRAL or rounds == 500 else rounds})
     else:
-        detail = flaim_study.detail(method, 10, 0.1)
+        params = params_of()
     return {
         **{"paper": "maddock2024", "profile": "quick", "data": "real", "dataset": dataset, "method": method},
         **{"partition": "none" if central else "cluster_skew", "setting": "central" if central else "federated"},
-        **{"n_clients": None if central else 100, "epsilon": epsilon, "detail": detail},
+        **{"n_clients": None if central else 100, "epsilon": epsilon, "params": params},
         **{"metric": "nll", "value": value, "seed": seed, **changes},
     }
 
@@ -92,13 +96,13 @@ def test_evidence_holds_the_numbers_and_names_what_was_not_run():
 def test_only_rows_of_table_1_count():
     others = [
         row(AIM, 90, epsilon=1.0),
-        row(AIM, 90, detail="T=2"),
-        row(AIM, 90, detail="T=annealed"),
-        row(NAIVE, 90, detail="T=10; participation 0.5"),
-        row(NAIVE, 90, detail="T=10; participation 0.1; beta=0.1", partition="label_skew"),
-        row(NAIVE, 90, detail="T=10; participation 0.1; s=4"),
-        row(NAIVE, 90, detail="T=10; participation 0.1; r=0.5"),
-        row(NAIVE, 90, detail="T=10; participation 0.1; ours"),
+        row(AIM, 90, params=params_of(rounds=2)),
+        row(AIM, 90, params=params_of(rounds="annealed")),
+        row(NAIVE, 90, params=params_of(participation=0.5)),
+        row(NAIVE, 90, params=params_of(beta=0.1), partition="label_skew"),
+        row(NAIVE, 90, params=params_of(local_steps=4)),
+        row(NAIVE, 90, params=params_of(measure_share=0.5)),
+        row(NAIVE, 90, params=params_of(estimator="ours")),
         row(NAIVE, 90, metric="workload_error"),
         row(NAIVE, 90, paper="leitner2023"),
         row(NAIVE, None),

@@ -7,11 +7,12 @@ from printed_claims import assert_needs, changed, where
 from test_apellaniz_tables import as_rows, printed
 
 from fedsynth_lib import apellaniz_tables
+from fedsynth_lib.apellaniz_study import AS_RUN as AS_CODE
 from fedsynth_lib.apellaniz_tables import METHODS, in_print
 from fedsynth_lib.claims_vae_bgm import AS_RUN, OF_SIZES, VAE_BGM, judge
 from fedsynth_lib.interface import BadInput
 from fedsynth_lib.published import aggregate, judge_claims, load_claims
-from fedsynth_lib.rows import to_frame
+from fedsynth_lib.rows import params_text, read_params, to_frame, with_params
 
 CLAIMS = load_claims("apellaniz2025").assign(id=lambda t: t["id"].str[-3:]).set_index("id")
 STATED = CLAIMS["holds_on_published_values"]
@@ -148,7 +149,7 @@ def test_rows_and_their_aggregate_are_judged_alike(values):
 def test_private_rows_and_variants_count_only_where_asked_for(values):
     cells = values[values["exhibit"] == "tab5"]
     rows = as_rows(cells)
-    others = [as_rows(cells.assign(mean=0.5), variant="; disjoint"), rows.assign(epsilon=1.0, value=0.7)]
+    others = [as_rows(cells.assign(mean=0.5), disjoint=True), rows.assign(epsilon=1.0, value=0.7)]
     both = pd.concat([rows, *others])
     assert judge(both, "c14") == judge(rows, "c14")
     assert judge(both, "c14", variant="disjoint")[0] is False
@@ -232,16 +233,16 @@ def figure_rows(edits=()):
     """Rows of `distances` and `features` of two trainings, which fit the claims; edits replace values."""
     rows = []
 
-    def add(partition, dataset, node, method, metric, detail, value):
+    def add(partition, dataset, node, method, metric, item, value, **params):
         place = {"partition": partition, "dataset": dataset, "node": node, "n_clients": 3, "epsilon": np.inf}
-        told = {"method": method, "metric": metric, "detail": detail, "value": value}
+        told = {"method": method, "metric": metric, "item": item, "value": value, "params": params_text(params)}
         rows.extend({**place, **told, "paper": "apellaniz2025", "profile": "quick", "seed": seed} for seed in (0, 1))
 
     for partition in BOTH:
         for dataset in TWO:
             for metric, value in (("synthetic_min", 0.1), ("p_wilcoxon", 1e-9), ("p_kolmogorov_smirnov", 1e-9)):
                 add(partition, dataset, "3", "SDS", metric, "", value)
-            add(partition, dataset, "3", "SDS", "synthetic_min", "whole", 0.0)
+            add(partition, dataset, "3", "SDS", "synthetic_min", "", 0.0, whole=True)
         for method, js, share in (("FedAvg", 0.2, 0.6), ("SDS", 0.1, 0.45)):
             for column in ("Age", "BMI", "Education", "Income"):
                 add(partition, TWO[0], "1", method, "js_column", column, js if column != "Income" else 0.3 - js)
@@ -257,7 +258,7 @@ def figure_rows(edits=()):
 
 
 FEDAVG, SDS = {"method": "FedAvg"}, {"method": "SDS"}
-MODAL = {"metric": "synthetic_share", "detail": "Education 6"}
+MODAL = {"metric": "synthetic_share", "item": "Education 6"}
 
 
 @pytest.mark.parametrize(
@@ -267,7 +268,7 @@ MODAL = {"metric": "synthetic_share", "detail": "Education 6"}
         ("c17", 3 / 4, [(0.0, {"metric": "synthetic_min", "partition": "iid", "dataset": TWO[1], "seed": 1})]),
         ("c18", 7 / 8, [(0.001, {"metric": "p_wilcoxon", "partition": "iid", "dataset": TWO[0], "seed": 0})]),
         ("c18", 1 / 2, [(0.5, {"metric": "p_kolmogorov_smirnov"})]),
-        ("c19", 7 / 8, [(0.2, {"metric": "js_column", "detail": "BMI", "partition": "iid", **SDS})]),
+        ("c19", 7 / 8, [(0.2, {"metric": "js_column", "item": "BMI", "partition": "iid", **SDS})]),
         ("c19", 3 / 4, [(0.4, {**MODAL, **FEDAVG})]),
     ],
 )
@@ -286,7 +287,7 @@ def test_rows_of_the_figures_turn_the_answer(claim, expected, edits):
             "1 of 4 values of synthetic_min at",
         ),
         ("c18", {"metric": "p_wilcoxon", "dataset": TWO[0]}, "2 of 4 values of p_wilcoxon at node 3 are missing"),
-        ("c19", {"metric": "js_column", "detail": "Age", **SDS}, "first at brfss_diabetes, bmi_skew, SDS, Age"),
+        ("c19", {"metric": "js_column", "item": "Age", **SDS}, "first at brfss_diabetes, bmi_skew, SDS, Age"),
         ("c19", {"metric": "synthetic_share", **FEDAVG}, "missing: iid synthetic_share of FedAvg"),
     ],
 )
@@ -294,20 +295,24 @@ def test_missing_rows_of_the_figures_are_named(claim, wanted, text):
     rows = figure_rows()
     outcome, evidence = judge(rows[~where(rows, **wanted)], claim)
     assert outcome is None and text in evidence
-    never_drawn = figure_rows([(0.9, {"metric": "real_share", "detail": "Education 4"})])
+    never_drawn = figure_rows([(0.9, {"metric": "real_share", "item": "Education 4"})])
     assert "iid real 0.900, FedAvg 0.000, SDS 0.000" in judge(never_drawn, "c19")[1]
 
 
+def as_trainings(rows):
+    """Each repeat made a training of its own."""
+    first = {text: params_text({**read_params(text), "repeat": 0}) for text in rows["params"].unique()}
+    seeds = with_params(rows, repeat=0)["repeat"].astype(int)
+    return rows.assign(seed=seeds, params=rows["params"].map(first))
+
+
 def test_claims_are_judged_over_trainings_or_on_repeats_with_cut_slopes():
-    usual, cut = as_rows(printed()), as_rows(printed(), variant=f"; {apellaniz_tables.CUT}")
-    trained = usual.assign(  # each repeat made a training of its own
-        seed=usual["detail"].str[-1].astype(int), detail=usual["detail"].str.replace(r"\d$", "0", regex=True)
-    )
+    usual, cut = as_rows(printed()), as_rows(printed(), variant=AS_CODE)
+    trained, trained_cut = as_trainings(usual), as_trainings(cut)
     for claim in ("c03", "c20", "c22"):
         expected = judge(usual, claim)
         assert AS_RUN[claim](cut) == AS_RUN[claim](pd.concat([usual, cut])) == expected
         assert VAE_BGM[claim](trained) == VAE_BGM[claim](pd.concat([trained, cut])) == expected
         assert VAE_BGM[claim](cut) != expected
-    trained_cut = trained.assign(detail=trained["detail"].str.replace("; repeat", f"; {apellaniz_tables.CUT}; repeat"))
     for claim in ("c20", "c22"):
         assert OF_SIZES[claim](trained_cut) == OF_SIZES[claim](pd.concat([trained_cut, usual])) == judge(usual, claim)

@@ -184,3 +184,9 @@ def test_what_cannot_be_drawn_is_refused(three_groups):
 def test_umap_is_imported_only_when_it_is_asked_for():
     code = "import sys; import fedsynth_lib.partition; sys.exit('umap' in sys.modules or 'numba' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_squares_cut_the_extent_of_the_points_evenly():
+    points = np.array([[0.0, 10.0], [1.0, 11.0], [4.0, 10.9], [3.9, 12.0]])
+    assert embedding.squares(points, 4).tolist() == [[0, 0], [1, 2], [3, 1], [3, 3]]
+    assert embedding.squares(np.ones((2, 2)), 4).tolist() == [[0, 0], [0, 0]]  # without any extent

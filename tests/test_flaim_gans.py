@@ -8,24 +8,24 @@ import pytest
 from marginal_toys import dense, make_table
 from scipy.stats import multivariate_normal
 
-from fedsynth_lib import flaim_gans, flaim_study, settings
+from fedsynth_lib import flaim_gans, flaim_study, names, settings, table_lock
 from fedsynth_lib.flaim_gans import CENTRAL, FEDERATED, kernel_nll
 from fedsynth_lib.interface import BadInput, Domain, Privacy, stream
 from fedsynth_lib.methods import METHODS
 from fedsynth_lib.privacy import epsilon_of
-from fedsynth_lib.published import load_values
 
 
 @pytest.fixture
 def toy(monkeypatch):
     """A table of 130 rows under a name that is not registered: few enough to be in every batch, which plans quickly."""
 
-    def load_table(key, work=None, rows=None, seed=0):
+    def load_table(key, work=None, rows=None, seed=0, schema=None):
         assert key == "toy" and work is None
         return make_table(130).take(np.arange(rows or 130))
 
     flaim_study.prepared.cache_clear()
-    monkeypatch.setattr(flaim_study, "load_table", load_table)
+    for module in (flaim_study, table_lock):
+        monkeypatch.setattr(module, "load_table", load_table)
     yield flaim_study.prepared("toy", "none", 1, None, None)[:2]
     flaim_study.prepared.cache_clear()
 
@@ -125,15 +125,6 @@ def test_bad_settings_are_refused():
         flaim_gans.configured(CENTRAL, {}, 0)
 
 
-def test_details_are_those_of_the_printed_table():
-    printed = load_values("maddock2024", "tab1").groupby("method")["detail"].unique()
-    for method in (CENTRAL, FEDERATED):
-        assert [flaim_gans.detail(flaim_gans.configured(method, {}, None))] == list(printed[method])
-    assert flaim_gans.detail(flaim_gans.configured(CENTRAL, {}, 4)) == "4 epochs"
-    shrunk = flaim_gans.detail(flaim_gans.configured(FEDERATED, {}, 25))
-    assert shrunk == "2.5 epochs (25 rounds); participation 0.1"
-
-
 def test_the_smallest_client_sets_the_noise_and_pays_all_of_the_budget():
     module, sizes, domain = METHODS["feddpctgan"], [400, 120, 250], Domain(("a", "b"), (3, 4))
     config = flaim_gans.configured(FEDERATED, {}, 40)
@@ -156,7 +147,7 @@ def test_noise_is_sought_where_the_accountants_series_holds(monkeypatch, rows):
 
 def test_cells_leave_defaults_out_and_the_central_method_has_no_clients(toy):
     grid = flaim_gans.cells(["toy"], 2, epsilon=5.0, rows=100, n_clients=8, training_rounds={FEDERATED: 30})
-    shared = {"epsilon": 5.0, "rows": 100, "table": flaim_study.prepared("toy", "none", 1, 100, None).train.digest}
+    shared = {"epsilon": 5.0, "rows": 100, "table": make_table(130).digest}
     assert grid == [
         {"dataset": "toy", "method": method, **shared, **own, "seed": seed}
         for method, own in ((CENTRAL, {}), (FEDERATED, {"n_clients": 8, "training_rounds": 30}))
@@ -167,20 +158,24 @@ def test_cells_leave_defaults_out_and_the_central_method_has_no_clients(toy):
 
 
 def test_rows_of_another_table_are_refused(toy):
-    with pytest.raises(BadInput, match="toy: the table is not the one that the grid was made for"):
+    with pytest.raises(BadInput, match="the table is not the one that the grid was made for"):
         flaim_gans.measure("toy", CENTRAL, 1.0, 0, table="0123")
 
 
-def test_versions_name_both_methods():
-    expected = ", ".join(f"{key} {METHODS[key].VERSION}" for key in ("dpctgan", "feddpctgan"))
-    assert flaim_gans.version() == expected
+def test_a_version_is_that_of_the_cells_own_method_and_of_its_measures(monkeypatch):
+    for method, key in ((CENTRAL, "dpctgan"), (FEDERATED, "feddpctgan")):
+        assert flaim_gans.version({"method": method}) == f"{key} {METHODS[key].VERSION}"
+    monkeypatch.setitem(names.MEASURES, "nll", 3)
+    assert flaim_gans.version({"method": CENTRAL}) == f"dpctgan {METHODS['dpctgan'].VERSION}, nll 3"
 
 
 # --- one cell ---
 
 
 def test_yardsticks_are_kernels_around_real_rows_and_around_any(toy):
-    found = flaim_gans.yardsticks("toy")
+    rows = flaim_gans.yardsticks("toy")
+    assert {(row["metric"], row["data"], row["setting"]) for row in rows} == {("nll", "own", "real")}
+    found = {row["item"]: row["value"] for row in rows}
     assert list(found) == ["training rows", "codes at random"]
     train, test = (part.frame.apply(lambda column: column.cat.codes).to_numpy() for part in toy)
     assert found["training rows"] == pytest.approx(kernel_nll(train, test)[0])

@@ -8,10 +8,11 @@ import pandas as pd
 import pytest
 from marginal_toys import LEVELS, dense, make_table
 
-from fedsynth_lib import flaim_study, settings, sweeps, synthfs
+from fedsynth_lib import flaim_study, names, settings, sweeps, synthfs, table_lock
 from fedsynth_lib.interface import BadInput, Privacy, stream
 from fedsynth_lib.methods import METHODS
 from fedsynth_lib.registry import REGISTRY, view_bins
+from fedsynth_lib.rows import params_text
 
 TRIPLES = list(combinations(range(4), 3))
 ALL_FIVE = ["AIM", "DistAIM", "NaiveFLAIM", "AugFLAIM (Oracle)", "AugFLAIM (Private)"]
@@ -22,17 +23,16 @@ def toy(monkeypatch):
     """A table of 400 rows under a name that is not registered; asked for with any number of rows."""
     asked = []
 
-    def load_table(key, work=None, rows=None, seed=0):
+    def load_table(key, work=None, rows=None, seed=0, schema=None):
         assert key == "toy" and work is None
         asked.append((rows, seed))
         return make_table(400).take(np.arange(rows or 400))
 
     flaim_study.prepared.cache_clear()
-    flaim_study._digest.cache_clear()
-    monkeypatch.setattr(flaim_study, "load_table", load_table)
+    for module in (flaim_study, table_lock):
+        monkeypatch.setattr(module, "load_table", load_table)
     yield asked
     flaim_study.prepared.cache_clear()
-    flaim_study._digest.cache_clear()
 
 
 def values_of(rows):
@@ -113,35 +113,54 @@ def test_an_unknown_method_is_refused():
         flaim_study.configured("FLAIM", {}, "published", {})
 
 
-def test_versions_name_every_module_once():
-    assert flaim_study.version(["AIM"]) == f"aim {METHODS['aim'].VERSION}"
-    assert flaim_study.version(["AugFLAIM (Private)", "private skew only"]).count("augflaim_private") == 1
-    assert len(flaim_study.version().split(", ")) == 7
+def test_a_version_is_that_of_the_cells_own_module_and_of_its_measures(monkeypatch):
+    assert flaim_study.version({"method": "AIM", "dataset": "adult"}) == f"aim {METHODS['aim'].VERSION}"
+    both = {flaim_study.version({"method": name}) for name in ("AugFLAIM (Private)", "private skew only")}
+    assert both == {f"augflaim_private {METHODS['augflaim_private'].VERSION}"}
+    for measure, later in (("nll", ", nll 2"), ("auc_gbt", ", auc_gbt 2"), ("jsd", "")):
+        with monkeypatch.context() as patch:
+            patch.setitem(names.MEASURES, measure, 2)
+            assert flaim_study.version({"method": "AIM"}) == f"aim {METHODS['aim'].VERSION}{later}"
 
 
-# --- the words that set a cell apart ---
+# --- what sweeps vary ---
+
+
+def swept(*cells):
+    """The rows of these cells (method, setting, params) as `unpacked` gives them."""
+    rows = [{"method": m, "setting": place, "params": params_text(params)} for m, place, params in cells]
+    return flaim_study.unpacked(pd.DataFrame(rows))
 
 
 @pytest.mark.parametrize("estimator", ["published", "ours"])
 @pytest.mark.parametrize("beta", [None, 0.025, 0.99])
 @pytest.mark.parametrize("rounds, steps, share", [(10, 1, 0.9), (192, 4, 0.5), ("annealed", 1, 0.9), (1, 2, 0.25)])
-def test_details_are_read_back(estimator, beta, rounds, steps, share):
-    text = flaim_study.detail("NaiveFLAIM", rounds, 0.15, beta, steps, share, estimator)
-    read = flaim_study.unpacked(pd.DataFrame({"detail": [text, "T=2; participation 0.1"]})).iloc[0]
+def test_settings_are_columns_of_numbers(estimator, beta, rounds, steps, share):
+    given = {"rounds": rounds, "participation": 0.15, "beta": beta, "local_steps": steps}
+    given |= {"measure_share": share, "estimator": estimator}
+    table = swept(("NaiveFLAIM", "federated", given), ("NaiveFLAIM", "federated", {"rounds": 2}))
+    read = table.iloc[0]
     assert (read["annealed"], read["participation"], read["local_rounds"]) == (rounds == "annealed", 0.15, steps)
     assert (read["measure_share"], read["estimator"]) == (share, estimator)
     assert read["rounds"] == rounds or (rounds == "annealed" and np.isnan(read["rounds"]))
     assert read["beta"] == beta or (beta is None and np.isnan(read["beta"]))
+    assert table.loc[1, ["rounds", "participation", "local_rounds", "measure_share"]].tolist() == [2, 0.1, 1, 0.9]
+    assert all(pd.api.types.is_numeric_dtype(table[name]) for name in ("rounds", "participation", "beta"))
 
 
-def test_details_leave_out_what_a_method_does_not_have():
-    assert flaim_study.detail("AIM", 10, 0.1) == "T=10"
-    assert flaim_study.detail("FedNaiveBayes", 10, 0.1) == "participation 0.1"
-    assert flaim_study.detail("DistAIM", 10, 0.1, 0.5, 2, 0.5, "ours") == (
-        "T=10; participation 0.1; beta=0.5; s=2; r=0.5; ours"
+def test_settings_that_a_method_does_not_have_are_missing():
+    read = swept(
+        ("AIM", "central", {"rounds": 10, "participation": 0.2}), ("FedNaiveBayes", "federated", {"rounds": 4})
     )
-    read = flaim_study.unpacked(pd.DataFrame({"detail": ["T=10", "participation 0.1"]}))
-    assert np.isnan(read["participation"][0]) and np.isnan(read["rounds"][1])
+    assert np.isnan(read["participation"][0]) and read["rounds"][0] == 10
+    assert np.isnan(read["rounds"][1]) and read["participation"][1] == 0.1
+    networks = swept(("Fed DP-CTGAN", "federated", {"training_rounds": 500}))
+    assert np.isnan(networks["rounds"][0]) and networks["participation"][0] == 0.1
+
+
+def test_rows_may_be_unpacked_twice():
+    once = swept(("NaiveFLAIM", "federated", {"rounds": 4, "local_steps": 3}))
+    pd.testing.assert_frame_equal(flaim_study.unpacked(once), once, check_like=True)
 
 
 # --- grids ---
@@ -163,8 +182,7 @@ def test_cells_leave_defaults_out_and_central_aim_has_no_clients(toy):
         **dict.fromkeys(("dataset", "method", "epsilon", "seed", "table"), 16),
         **dict.fromkeys(("participation", "rounds", "n_clients"), 8),
     }
-    train = make_table(400).take(stream(571, "split").permutation(400)[40:])
-    assert {cell["table"] for cell in found} == {train.digest}
+    assert {cell["table"] for cell in found} == {make_table(400).digest}  # of the whole table, whatever is drawn
 
 
 def test_sweeps_share_their_common_cells(toy):
@@ -184,7 +202,7 @@ def test_sweeps_share_their_common_cells(toy):
 
 
 def test_rows_of_another_table_are_refused(toy):
-    with pytest.raises(BadInput, match="toy: the table is not the one that the grid was made for"):
+    with pytest.raises(BadInput, match="the table is not the one that the grid was made for"):
         flaim_study.measure("toy", "AIM", 1.0, 0, table="0123")
 
 
@@ -246,8 +264,8 @@ def test_every_method_of_the_work_gives_rows(toy, method):
 
 def test_central_aim_says_that_it_has_no_clients(toy):
     rows = flaim_study.measure("toy", "AIM", 1.0, 0, rounds="annealed", participation=0.4, rows=200)
-    (about,) = {(r["setting"], r["partition"], r["n_clients"], r["detail"]) for r in rows}
-    assert about == ("central", "none", None, "T=annealed")
+    (about,) = {(r["setting"], r["partition"], r["n_clients"]) for r in rows}
+    assert about == ("central", "none", None)
     assert rows[0]["epsilon_spent"] == pytest.approx(1.0, abs=1e-6)
 
 

@@ -12,7 +12,7 @@ from fedsynth_lib import playground, side_by_side
 from fedsynth_lib.experiment import run_grid
 from fedsynth_lib.interface import BadInput
 from fedsynth_lib.playground import Choice
-from fedsynth_lib.rows import complete, save_rows, to_frame
+from fedsynth_lib.rows import complete, params_text, save_rows, to_frame
 from fedsynth_lib.side_by_side import DATASETS, ENTRANTS, KNOWN, Prepared
 from fedsynth_lib.tables import Table
 
@@ -22,10 +22,18 @@ AIM = Choice("adult", "iid", 3, "AIM", 1.0)
 
 def measured(choice: Choice, value: float, seed: int = 0, **more) -> list[dict]:
     """A row for each measure that is shown, all of this value."""
-    shared = choice._asdict() | {"data": "real", "seed": seed, "detail": "", "setting": "federated", "unprotected": 0}
-    shared |= {"epsilon_spent": choice.epsilon if np.isfinite(choice.epsilon) else None, "cell": f"{value}"}
-    shared |= {"profile": "smoke", "version": side_by_side.version()} | more
-    return complete([{**shared, "metric": name, "value": value} for name in playground.SHOWN], {})
+    shared = choice._asdict() | {"data": "real", "seed": seed, "setting": "federated", "unprotected": 0}
+    shared |= {"epsilon_spent": choice.epsilon if np.isfinite(choice.epsilon) else None, "cell": ""}
+    shared |= {"profile": "smoke", "version": today(choice.method), "params": of_table("toy")}
+    return complete([{**shared, **more, "metric": name, "value": value} for name in playground.SHOWN], {})
+
+
+def of_table(digest: str, **more) -> str:
+    return params_text({"table": digest, "brief": True, **more})
+
+
+def today(method: str) -> str:
+    return side_by_side.version({"method": method, "brief": True})
 
 
 def known(value: float = 0.5) -> list[dict]:
@@ -39,6 +47,9 @@ def home(tmp_path, monkeypatch, table):
     monkeypatch.setenv("FEDSYNTH_HOME", str(tmp_path))
     small = Table("adult", table.frame.head(240), table.schema, data="real", digest="toy")
     monkeypatch.setattr(side_by_side, "prepared", lambda dataset, rows, seed: Prepared(small, small, small))
+    for module in (playground, side_by_side):
+        monkeypatch.setattr(module, "table_digest", lambda dataset: "toy")
+    monkeypatch.setattr(playground, "at_hand", lambda digest: f"{digest} standin")
     return tmp_path
 
 
@@ -70,7 +81,7 @@ def test_a_choice_finds_its_own_rows_those_of_other_methods_and_the_known_ones()
 
 
 def test_rows_of_three_files_are_taken_once_and_none_that_would_mislead():
-    stale = side_by_side.version().replace("aim ", "aim 9")
+    stale, published = "aim 9", of_table("toy", as_published=True)
     write("71_privacy_utility_frontier", measured(AIM, 0.1), known())
     write(
         "72_heterogeneity",
@@ -78,20 +89,29 @@ def test_rows_of_three_files_are_taken_once_and_none_that_would_mislead():
         measured(AIM, 0.3, seed=1),
         measured(AIM._replace(dataset="bank"), 0.4),
         measured(AIM._replace(epsilon=3.0), 0.5, version=stale),
-        measured(AIM._replace(method="FedBN"), 0.6, version=stale),  # FedBN is as it was
+        measured(AIM._replace(method="FedBN"), 0.6),  # FedBN is as it was
     )
-    write("70_side_by_side", measured(AIM, 0.7, seed=2, detail="as published"), known(0.8))
+    write("70_side_by_side", measured(AIM, 0.7, seed=2, params=published), known(0.8))
     rows = playground.load("adult", "smoke")
     assert values(rows) == {"AIM": [0.1, 0.3], "FedBN": [0.6]}
     assert set(rows.loc[rows["method"].isin(KNOWN), "value"]) == {0.5}
     assert values(playground.load("bank", "smoke")) == {"AIM": [0.4]}
 
 
-def test_rows_on_the_real_table_are_not_shown_beside_a_stand_in(monkeypatch, table):
-    write("71_privacy_utility_frontier", measured(AIM, 0.1))
-    made_up = Table("adult", table.frame, table.schema, data="standin", digest="toy")
-    monkeypatch.setattr(side_by_side, "prepared", lambda dataset, rows, seed: Prepared(made_up, made_up, made_up))
+def test_rows_of_the_real_table_come_before_those_of_its_stand_in_and_of_no_other_table():
+    made_up = {"data": "standin", "params": of_table("toy standin")}
+    write("71_privacy_utility_frontier", measured(AIM, 0.7, params=of_table("other")))
     assert playground.load("adult", "smoke").empty
+    write("72_heterogeneity", measured(AIM, 0.2, **made_up))
+    assert values(playground.load("adult", "smoke")) == {"AIM": [0.2]}
+    write("72_heterogeneity", measured(AIM, 0.1))
+    assert values(playground.load("adult", "smoke")) == {"AIM": [0.1]}
+
+
+def test_what_is_trained_on_a_stand_in_leaves_rows_of_the_real_table_out():
+    real, made = (to_frame(measured(AIM, value, data=data)) for value, data in ((0.1, "real"), (0.2, "standin")))
+    assert values(playground.joined(real, made)) == {"AIM": [0.2]}
+    assert values(playground.joined(real, real.assign(seed=1, value=0.3))) == {"AIM": [0.1, 0.3]}
 
 
 def test_words_state_the_promise_and_the_means():
@@ -167,7 +187,7 @@ def test_training_makes_the_rows_and_the_columns_that_the_grids_make(home):
     """One run of the grid, then the playground: same values, same synthetic table, nothing trained twice."""
     choice = AIM._replace(method="Independent", n_clients=10)
     cells = side_by_side.cells(side_by_side.SIZES["smoke"], ["adult"], ["Independent"], n_clients=10, brief=True)
-    options = {"name": "72_heterogeneity", "profile": "smoke", "version": side_by_side.version()}
+    options = {"name": "72_heterogeneity", "profile": "smoke", "version": side_by_side.version}
     made = run_grid(side_by_side.measure, cells, **options)
     kept = list((home / "data" / "cache" / "synthetic").iterdir())
     assert len(kept) == 1
@@ -189,7 +209,7 @@ def test_training_makes_the_rows_and_the_columns_that_the_grids_make(home):
     assert sorted(dots) == pytest.approx(sorted(expected.reindex(["no", "yes"]).fillna(0)))
     assert list((home / "data" / "cache" / "synthetic").iterdir()) == kept
 
-    (home / "data" / "cache" / "cells" / "72_heterogeneity" / f"{made['cell'].iloc[0]}.json").unlink()
+    (home / "data" / "cache" / "cells" / "72_heterogeneity" / "smoke" / f"{made['cell'].iloc[0]}.json").unlink()
     assert not playground.kept(rows, choice)  # rows that came with the project, without their tables
 
 

@@ -14,7 +14,7 @@ from fedsynth_lib import plots, published
 from fedsynth_lib.figures import look, use_style
 from fedsynth_lib.interface import BadInput
 from fedsynth_lib.plots_ctgan import accuracy_boxes, association_panels, association_squares, beside_print
-from fedsynth_lib.rows import to_frame
+from fedsynth_lib.rows import params_text, to_frame
 
 METHODS = ["Real", "CTGAN", "DP-Fed-CTGAN"]
 CLASSIFIERS = ["knn", "mlp", "rf", "ada"]
@@ -99,7 +99,7 @@ def test_the_legend_names_every_method_once():
 def test_rows_of_two_schemes_and_no_rows_are_refused():
     rows = accuracies()
     with pytest.raises(BadInput, match="accuracies by classifier mix settings"):
-        accuracy_boxes(pd.concat([rows, rows.assign(detail="private end to end")]))
+        accuracy_boxes(pd.concat([rows, rows.assign(params=params_text({"scheme": "private end to end"}))]))
     with pytest.raises(BadInput, match="there are no accuracies by classifier"):
         accuracy_boxes(rows[rows["metric"] == "auroc"])
 
@@ -150,8 +150,8 @@ def pairs():
     """Real r 0.2, -0.4, 0.6; CTGAN over two seeds 0.3, 0, 0.6: off by 0.1, 0.4, 0."""
     real = dict(zip(PAIRS, (0.2, -0.4, 0.6), strict=True))
     made = dict(zip(PAIRS, ((0.2, 0.4), (-0.1, 0.1), (0.6, 0.6)), strict=True))
-    rows = [row for pair, value in real.items() for row in tidy("Real", "pearson", (value, value), detail=pair)]
-    return to_frame(rows + [row for pair, two in made.items() for row in tidy("CTGAN", "pearson", two, detail=pair)])
+    rows = [row for pair, value in real.items() for row in tidy("Real", "pearson", (value, value), item=pair)]
+    return to_frame(rows + [row for pair, two in made.items() for row in tidy("CTGAN", "pearson", two, item=pair)])
 
 
 def test_squares_are_symmetric_means_in_the_order_of_the_names():

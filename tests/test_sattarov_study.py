@@ -7,11 +7,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from fedsynth_lib import sattarov_stated, sattarov_study
+from fedsynth_lib import names, sattarov_stated, sattarov_study
 from fedsynth_lib.interface import BadInput, stream
 from fedsynth_lib.methods import findiff
-from fedsynth_lib.rows import to_frame
+from fedsynth_lib.rows import params_text, to_frame
 from fedsynth_lib.schema import Column, Schema
+from fedsynth_lib.table_lock import table_digest
 
 TINY = {"training_rounds": 1, "hidden": [8], "steps": 6, "batch": 8}
 
@@ -70,6 +71,33 @@ def test_clients_hold_neighbouring_categories_whole(toy, n_clients):
     assert all(max(before) < min(after) for before, after in pairwise(blocks))
 
 
+def test_shares_of_clients_are_those_of_the_whole_table(toy):
+    toy(None, place=[10, 20, 30, 5, 5, 5, 5, 5, 5, 10])
+    rows = sattarov_study.shares("toy")
+    held = {count: [row["value"] for row in rows if row["n_clients"] == count] for count in (3, 5, 10)}
+    assert held[3] == pytest.approx([0.65, 0.15, 0.2])  # blocks of 4, 3 and 3 categories of 100 rows
+    assert held[10] == pytest.approx([0.1, 0.2, 0.3, *[0.05] * 6, 0.1])
+    assert {row["item"] for row in rows} == {"place"} and [row["node"] for row in rows][:3] == ["1", "2", "3"]
+
+
+def test_a_map_holds_the_shares_of_real_and_synthetic_rows_in_its_squares(toy, monkeypatch):
+    """Points in place of t-SNE: real rows at the corners of the plane, synthetic ones in its middle."""
+    own = toy(None, place=[20] * 10)
+    monkeypatch.setattr(sattarov_study, "synthetic", lambda *_, **__: (own.frame, {}))
+    corners = np.array([[0.0, 0.0], [8.0, 4.0]])
+
+    def middle(parts, seed):
+        return [np.resize(corners, (len(parts[0]), 2)), *(np.full((len(part), 2), [4.0, 2.0]) for part in parts[1:])]
+
+    monkeypatch.setattr(sattarov_study, "joint_map", middle)
+    rows = sattarov_study.placed("toy", 0, [1.0, np.inf], most=50)
+    last, half = sattarov_study.SQUARES - 1, sattarov_study.SQUARES // 2
+    real = {row["item"]: row["value"] for row in rows if row["setting"] == "real"}
+    assert real == {"0 0": 0.5, f"{last} {last}": 0.5}
+    made = [(row["epsilon"], row["item"], row["value"]) for row in rows if row["setting"] != "real"]
+    assert made == [(1.0, f"{half} {half}", 1.0), (np.inf, f"{half} {half}", 1.0)]
+
+
 def test_an_unknown_partition_is_refused(toy):
     own = toy(None, place=[5] * 10)
     with pytest.raises(BadInput, match="choose iid or noniid"):
@@ -82,7 +110,7 @@ def test_cells_leave_defaults_out_so_that_questions_share_them():
     by_clients = sattarov_study.cells(size, ["adult"], n_clients=[3, 5])
     assert [c for c in by_budget if "epsilon" not in c] == [c for c in by_clients if "n_clients" not in c]
     assert {c["seed"] for c in by_budget} == {0, 1} and len(by_budget) == len(by_clients) == 4
-    assert len({c["table"] for c in by_budget}) == 2  # each seed holds out other rows
+    assert {c["table"] for c in by_budget} == {table_digest("adult", work="sattarov2024")}
     known = sattarov_study.cells(size, ["adult"], method=[sattarov_study.REAL])
     assert all("changes" not in cell for cell in known)
 
@@ -90,10 +118,9 @@ def test_cells_leave_defaults_out_so_that_questions_share_them():
 def test_a_cell_says_what_was_run_and_what_it_spent():
     rows = {}
     for scheme in sattarov_study.SCHEMES:
-        found = sattarov_study.measure(
-            "adult", 1, rows=60, attacks=5, epsilon=2.0, scheme=scheme, n_clients=3, local_updates=2, changes=TINY
-        )
-        rows[scheme] = to_frame([{**row, "profile": "smoke", "version": "1", "cell": "a"} for row in found])
+        asked = {"epsilon": 2.0, "scheme": scheme, "n_clients": 3, "local_updates": 2, "changes": TINY}
+        found = sattarov_study.measure("adult", 1, rows=60, attacks=5, **asked)
+        rows[scheme] = to_frame([{**row, "profile": "smoke", "params": params_text(asked)} for row in found])
     for scheme, frame in rows.items():
         assert frame["value"].notna().all() and (frame["seed"] == 1).all()
         assert (frame["epsilon_spent"] <= 2.0 * (1 + 1e-6)).all() and (frame["epsilon_spent"] > 1.9).all()
@@ -106,6 +133,31 @@ def test_a_cell_says_what_was_run_and_what_it_spent():
         "adult", 1, rows=60, epsilon=2.0, n_clients=3, local_updates=2, changes=TINY
     )  # remembered
     assert facts["statement"]["delta"] == pytest.approx(1 / 60)
+
+
+def test_settings_are_read_with_the_words_of_print_and_real_rows_have_none():
+    asked = [
+        ("federated", {}),
+        ("federated", {"local_updates": 500, "strategy": "fedyogi", "scheme": "s"}),
+        ("real", {}),
+    ]
+    rows = pd.DataFrame([{"setting": setting, "params": params_text(given)} for setting, given in asked])
+    told = sattarov_study.with_settings(rows)[["local_updates", "strategy", "scheme"]]
+    assert told[:2].to_numpy().tolist() == [[100, "FedAvg", ""], [500, "FedYogi", "s"]]
+    assert told.loc[2].isna().tolist() == [True, True, False] and told.loc[2, "scheme"] == ""
+
+
+def test_a_version_is_that_of_the_method_and_of_the_measures_of_the_cell(monkeypatch):
+    assert sattarov_study.version({"method": sattarov_study.METHOD}) == f"findiff {findiff.VERSION}"
+    assert sattarov_study.version({"method": sattarov_study.REAL}) == "1"
+    monkeypatch.setitem(names.MEASURES, "inference", 2)
+    monkeypatch.setitem(names.MEASURES, "jsd", 2)  # is not measured
+    assert sattarov_study.version({"method": sattarov_study.SHUFFLED}) == "1, inference 2"
+
+
+def test_every_measure_of_a_cell_counts_in_its_version():
+    found = sattarov_study.measure("adult", 0, method=sattarov_study.REAL, rows=60, attacks=5)
+    assert {names.base(row["metric"]) for row in found} == set(sattarov_study.MEASURED)
 
 
 def test_the_table_of_a_grid_is_the_one_that_is_measured():

@@ -7,11 +7,13 @@ import pandas as pd
 import pytest
 from sklearn.metrics import roc_auc_score
 
-from fedsynth_lib import plots_side, side_by_side
+from fedsynth_lib import names, plots_side, side_by_side
+from fedsynth_lib.details import with_detail
 from fedsynth_lib.interface import BadInput
 from fedsynth_lib.memory import peak_memory
 from fedsynth_lib.methods import METHODS
 from fedsynth_lib.metrics.membership import membership
+from fedsynth_lib.rows import complete, params_text, to_frame
 
 SMOKE = side_by_side.SIZES["smoke"]
 
@@ -85,6 +87,14 @@ def test_cells_leave_out_what_a_method_does_not_have():
     assert shared[0] == shared[1]
 
 
+def test_a_version_is_that_of_the_cells_own_method_and_of_its_measures():
+    aim = f"aim {METHODS['aim'].VERSION}"
+    assert side_by_side.version({"method": "AIM", "brief": True}) == aim
+    assert side_by_side.version({"method": "AIM"}) == f"{aim}, js_divergence 2"
+    assert side_by_side.version({"method": "A copy"}) == "1, js_divergence 2"
+    assert side_by_side.version({"method": "A copy", "brief": True}) == "1"
+
+
 @pytest.mark.parametrize("method", ["Independent", "FedBN", "AIM", "DP-Fed-FinDiff", "DP-VAE-BGM"])
 def test_every_release_of_an_entrant_is_inside_its_budget(method):
     key = side_by_side.ENTRANTS[method].key
@@ -94,6 +104,7 @@ def test_every_release_of_an_entrant_is_inside_its_budget(method):
     assert all(row["unprotected"] == 0 and row["epsilon_spent"] <= 2.0 * (1 + 1e-9) for row in rows)
     values = {row["metric"]: row["value"] for row in rows}
     assert {"hellinger", "workload_error", "auc_rf_score", "mia_calibrated_caught", "peak_gib"} <= values.keys()
+    assert {names.base(name) for name in values} == set(side_by_side.BRIEF)
 
 
 def test_the_settings_of_a_work_are_an_entry_of_their_own_with_a_mark():
@@ -103,7 +114,10 @@ def test_the_settings_of_a_work_are_an_entry_of_their_own_with_a_mark():
         assert module.Config(**each.settings) != module.Config(**{**each.settings, **each.published})
     options = {"rows": SMOKE["rows"], "training": SMOKE["training"]["findiff"], "brief": True}
     rows = side_by_side.measure("adult", "DP-Fed-FinDiff", 0, as_published=True, **options)
-    assert all(row["unprotected"] == 1 and row["detail"] == "as published" for row in rows)
+    assert all(row["unprotected"] == 1 for row in rows)
+    asked = {"method": "DP-Fed-FinDiff", "as_published": True, "epsilon": 1.0}
+    frame = to_frame(complete(rows, {"profile": "smoke", "params": params_text(asked)}))
+    assert set(with_detail(frame)["detail"]) == {"as published"}  # as the frontier tells it apart
 
 
 def test_measures_know_a_copy_and_a_second_sample():
@@ -113,6 +127,8 @@ def test_measures_know_a_copy_and_a_second_sample():
         found[method] = {r["metric"]: r["value"] for r in side_by_side.measure("adult", method, 0, **sizes)}
     copy, second = found["A copy"], found["Second sample"]
     assert set(plots_side.MEASURES) <= copy.keys()
+    counted = {*side_by_side.BRIEF, *side_by_side.MORE}  # in the version; nothing was trained
+    assert {names.base(name) for name in copy} == counted - {"peak_gib"}
     assert copy["hellinger"] == copy["workload_error"] == copy["jsd"] == 0 and copy["fidelity"] == 1
     assert copy["mia_closest"] > 0.99 and copy["risk"] > 0.4 and second["risk"] < 0.2
     assert second["hellinger"] < 0.3 and second["mia_calibrated"] == pytest.approx(0.5, abs=0.02)

@@ -6,8 +6,10 @@ import pandas as pd
 import pytest
 
 from fedsynth_lib import skew
-from fedsynth_lib.interface import stream
+from fedsynth_lib.interface import BadInput, stream
 from fedsynth_lib.published import load_values
+from fedsynth_lib.schema import Column, Schema
+from fedsynth_lib.tables import Table
 
 
 @pytest.fixture(autouse=True)
@@ -34,6 +36,32 @@ def test_without_skew_in_content_all_is_chance():
     assert [values[f"{which}_client"] for which in ("smallest", "median", "largest")] == [5, 15, 380]
 
 
+@pytest.fixture
+def stripes(monkeypatch):
+    """100 rows under the name of adult, half of them `no` and `a`, half `yes` and `b`, and one number for each half."""
+    columns = [
+        Column(name, "categorical", categories=levels) for name, levels in (("y", ("0", "1")), ("x", ("a", "b")))
+    ]
+    schema = Schema((*columns, Column("age", "numeric", low=0, high=85)), target="y")
+    frame = pd.DataFrame({c.name: pd.Categorical(np.repeat(list(c.categories), 50), c.categories) for c in columns})
+    table = Table("adult", frame.assign(age=np.repeat([0.0, 80.0], 50)), schema, data="own")
+    monkeypatch.setattr(skew, "load_table", lambda key, work, rows, seed: table)
+    return table
+
+
+def test_a_draw_measures_the_training_rows_of_the_work(stripes):
+    """Where the label says it all, clients of one label each differ from the whole by a half in every marginal."""
+    row = skew.measure("adult", "iid", 3, seed=0, table=stripes.digest)
+    assert (row["paper"], row["exhibit"], row["data"]) == ("maddock2024", "tab5", "own")
+    assert [row[f"{which}_client"] for which in ("smallest", "median", "largest")] == [30, 30, 30]  # of 90 rows
+    assert row["mean_heterogeneity"] < 0.2 and row == skew.measure("adult", "iid", 3, seed=0)
+    assert row["mean_heterogeneity"] != skew.measure("adult", "iid", 3, seed=1)["mean_heterogeneity"]
+    apart, alike = (skew.measure("adult", "label_skew", 2, seed=0, beta=beta) for beta in (0.01, 1000.0))
+    assert apart["mean_heterogeneity"] > 0.4 > 0.1 > alike["mean_heterogeneity"]
+    with pytest.raises(BadInput, match="adult: the table is not the one that the grid was made for"):
+        skew.measure("adult", "iid", 3, seed=0, table="another")
+
+
 def test_variance_between_clients_worked_out_by_hand():
     owner = np.array([0, 0, 1, 1])
     assert skew.variance_between([1, 1, 5, 5], owner) == pytest.approx(1)
@@ -41,6 +69,55 @@ def test_variance_between_clients_worked_out_by_hand():
     assert skew.variance_between([0, 2, 4, 6], owner) == pytest.approx(4 / 5)  # 16 / 20 of the sum of squares
     shuffled = pd.Series([0, 2, 4, 6], index=[9, 8, 7, 6])  # positions count, not labels
     assert skew.variance_between(shuffled, owner) == pytest.approx(4 / 5)
+
+
+def test_columns_are_measured_alone_and_variance_only_where_it_means_something(table, monkeypatch):
+    """By the definitions, of the same division made again: total variation between each client's shares and all."""
+    monkeypatch.setattr(skew, "load_table", lambda *_, **__: table)
+    rows = skew.measure_columns("adult", "iid", 5, table=table.digest)
+    train, _ = skew.split(table, seed=skew.SPLIT_SEED, test_share=0.1)
+    parts = skew.split_clients(train, "iid", 5, seed=skew.PARTITION_SEED)
+    found = {(row["item"], row["metric"]): row["value"] for row in rows}
+    smokes = train.frame["smokes"]
+    apart = [smokes.iloc[part].value_counts(normalize=True) - smokes.value_counts(normalize=True) for part in parts]
+    assert found["smokes", "mean_heterogeneity"] == pytest.approx(np.mean([each.abs().sum() / 2 for each in apart]))
+    groups = train.frame["age"].groupby(skew.owners(parts))
+    between = sum(len(own) * (own.mean() - train.frame["age"].mean()) ** 2 for _, own in groups)
+    total = ((train.frame["age"] - train.frame["age"].mean()) ** 2).sum()
+    assert found["age", "variance_between"] == pytest.approx(between / total)
+    assert found["age", "variance_by_chance"] != found["age", "variance_between"]
+    assert ("region", "variance_between") not in found  # of categories in no order
+    with pytest.raises(BadInput, match="not the one"):
+        skew.measure_columns("adult", "iid", 5, table="other")
+
+
+def test_a_picture_keeps_shares_means_and_the_largest_client_of_each_square(table, monkeypatch):
+    """Points in place of UMAP: the first tenth of the rows in one corner of the plane, all others in the other."""
+    monkeypatch.setattr(skew, "load_table", lambda *_, **__: table)
+    train, _ = skew.split(table, seed=skew.SPLIT_SEED, test_share=0.1)
+    few = len(train) // 10
+    points = np.where(np.arange(len(train))[:, None] < few, [0.0, 0.0], [1.0, 2.0])
+    monkeypatch.setattr(skew.embedding, "embedded", lambda codes, seed: points)
+    parts = [np.arange(few + 1), np.arange(few + 1, len(train))]
+    monkeypatch.setattr(skew, "split_clients", lambda *_, **__: parts)
+    rows = skew.measure_map("adult", ["age", "smokes"], 2, table=table.digest)
+    found = {(row["metric"], row["item"]): row["value"] for row in rows}
+    last = f"{skew.SQUARES - 1} {skew.SQUARES - 1}"
+    assert len(found) == 8 and found["map_share", "0 0"] == few / len(train)
+    assert (found["map_client", "0 0"], found["map_client", last]) == (0, 1)
+    assert found["map_mean", "0 0 age"] == pytest.approx(train.frame["age"].iloc[:few].mean())
+    assert found["map_mean", f"{last} smokes"] == pytest.approx(train.frame["smokes"].iloc[few:].cat.codes.mean())
+
+    fig = skew.maps(pd.DataFrame(rows), {"clients": ("", "tab20"), "age": ("age", "viridis")}, bars=["age"])
+    clients, age = (ax.collections[0] for ax in fig.axes[:2])
+    assert clients.get_offsets().tolist() == [[0, 0], [skew.SQUARES - 1] * 2] and clients.get_array().tolist() == [0, 1]
+    assert age.get_array()[0] == found["map_mean", "0 0 age"]
+
+
+def test_a_made_up_table_is_measured_by_the_clients_that_own_its_rows():
+    alike, apart = (skew.measure_made_up(beta, 30, 8) for beta in (5, 1))
+    assert apart["mean_heterogeneity"] > apart["by_chance"] > 0 and alike["smallest_client"] == 30
+    assert apart["mean_heterogeneity"] > alike["mean_heterogeneity"] and alike["data"] == "none"
 
 
 def test_owners_invert_a_division():
