@@ -21,6 +21,7 @@ from fedsynth_lib.interface import BadInput
 from fedsynth_lib.rows import read_params
 
 COMPUTED_BY = {  # how the name of a grid begins -> what `run_grid` is given for it; the longest beginning counts
+    "01_martinez2024_tables": "fedsynth_lib.martinez_study:described",
     "2": "fedsynth_lib.martinez_study:measure",
     "22_martinez2024_scales": "fedsynth_lib.martinez_study:scales",
     "27_martinez2024_search": "fedsynth_lib.tuning:measure",
