@@ -21,9 +21,18 @@ from fedsynth_lib.interface import BadInput
 from fedsynth_lib.rows import read_params
 
 COMPUTED_BY = {  # how the name of a grid begins -> what `run_grid` is given for it; the longest beginning counts
+    "01_martinez2024_tables": "fedsynth_lib.martinez_study:described",
     "2": "fedsynth_lib.martinez_study:measure",
+    "22_martinez2024_scales": "fedsynth_lib.martinez_study:scales",
     "27_martinez2024_search": "fedsynth_lib.tuning:measure",
+    "27_martinez2024_chance": "fedsynth_lib.chance:Cell",
     "30_leitner2023_tables": "fedsynth_lib.ctgan_study:sizes",
+    "30_leitner2023_rates": "fedsynth_lib.ctgan_facts:exposure",
+    "30_leitner2023_modes": "fedsynth_lib.ctgan_facts:mode_count",
+    "30_leitner2023_mixtures": "fedsynth_lib.ctgan_facts:central_mixture",
+    "30_leitner2023_exchange": "fedsynth_lib.ctgan_facts:agreed_mixture",
+    "31_leitner2023_yardsticks": "fedsynth_lib.ctgan_facts:yardsticks",
+    "33_leitner2023_weights": "fedsynth_lib.ctgan_facts:weighting",
     "3": "fedsynth_lib.ctgan_study:measure",
     "33_leitner2023_classes": "fedsynth_lib.ctgan_study:positives",
     "40_maddock2024_skew": "fedsynth_lib.skew:measure",
@@ -44,6 +53,8 @@ COMPUTED_BY = {  # how the name of a grid begins -> what `run_grid` is given for
     "64_apellaniz2025_distances": "fedsynth_lib.apellaniz_study:distances",
     "7": "fedsynth_lib.side_by_side:measure",
 }
+
+DERIVED = ("27_martinez2024_chance",)  # made of the rows of other grids, not of a table: nothing to sample
 
 
 def computed_by(grid: str) -> str:
