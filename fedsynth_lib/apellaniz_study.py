@@ -326,11 +326,18 @@ def labels(dataset: str, partition: str, technique: str, node_rows: Sequence[int
     }
 
 
+JUDGED = ("js_divergence", "js_epochs", "acc_synthetic_real", "acc_real_real")
+DESCRIBED = (  # of a node, in `distances` and `features`
+    *("p_wilcoxon", "p_kolmogorov_smirnov", "importance", "js_column"),
+    *(f"{kind}_{what}" for kind in ("real", "synthetic") for what in ("min", "mean", "zero", "share")),
+)
+
+
 def version(cell: Mapping[str, Any]) -> str:
     """The versions that the rows of a cell rest on."""
     private = "clip" in (cell.get("variant") or {})
-    judged = ("js_divergence", "js_epochs", "acc_synthetic_real", "acc_real_real") if "repeat" in cell else ()
-    return names.version("dpvaebgm" if private else "vaebgm", judged)
+    measured = JUDGED if "repeat" in cell else DESCRIBED if "node" in cell else ("seconds",)
+    return names.version("dpvaebgm" if private else "vaebgm", measured)
 
 
 @lru_cache(maxsize=4)

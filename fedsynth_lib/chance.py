@@ -6,15 +6,23 @@ little by itself. Here scores are dealt anew among the configurations of a searc
 but for a connection, and the same analysis is done again, many times (a permutation test).
 """
 
+from dataclasses import dataclass
+from hashlib import sha256
+
 import numpy as np
 import pandas as pd
 
 from fedsynth_lib import sensitivity
 from fedsynth_lib.details import is_redrawn, with_detail
 from fedsynth_lib.interface import BadInput, stream
+from fedsynth_lib.rows import Row, data_of
 
 KEYS = ["method", "dataset", "hyperparameter"]
 LEVEL = 0.95
+MEASURES = {  # columns of `against_chance`, and the names that they have in rows
+    **{"importance": "importance", "chance": "importance_by_chance", "first_by_chance": "first_by_chance"},
+    **{"correlation": "correlation", "low": "correlation_low", "high": "correlation_high"},
+}
 
 
 def against_chance(rows: pd.DataFrame, *, shuffles: int = 20, seed: int = 0) -> pd.DataFrame:
@@ -43,6 +51,43 @@ def against_chance(rows: pd.DataFrame, *, shuffles: int = 20, seed: int = 0) -> 
     with np.errstate(divide="ignore"):
         middle = np.arctanh(table["correlation"].clip(-1, 1))
     return table.assign(low=np.tanh(middle - width), high=np.tanh(middle + width))
+
+
+@dataclass(frozen=True)
+class Cell:
+    """`against_chance` of these rows as a cell of a grid, whose `scores` are `digest(rows)`."""
+
+    rows: pd.DataFrame
+
+    def __call__(self, scores: str, shuffles: int, seed: int) -> list[Row]:
+        if scores != digest(self.rows):
+            raise BadInput("scores are not those of the rows: give digest(rows).")
+        table = against_chance(self.rows, shuffles=shuffles, seed=seed)
+        shared = {"paper": self.rows["paper"].iloc[0], "data": data_of(self.rows)}
+        return [
+            {
+                **shared,
+                **dict(zip(("method", "dataset", "item"), line[:3], strict=True)),
+                "metric": metric,
+                "value": value,
+            }
+            for line in table[[*KEYS, *MEASURES]].itertuples(index=False)
+            for metric, value in zip(MEASURES.values(), line[3:], strict=True)
+        ]
+
+
+def digest(rows: pd.DataFrame) -> str:
+    """A hash of what `against_chance` reads of the rows: scores and run times of each configuration."""
+    found = sensitivity.configurations(rows)[["method", "dataset", "detail", sensitivity.SCORE, sensitivity.RUNTIME]]
+    return sha256(found.to_csv(index=False, float_format="%.10g").encode()).hexdigest()[:20]
+
+
+def table_of(cell: pd.DataFrame) -> pd.DataFrame:
+    """What `against_chance` returned, from the rows of a `Cell`."""
+    names = {metric: name for name, metric in MEASURES.items()}
+    cell = cell.assign(column=cell["metric"].map(names), hyperparameter=cell["item"])
+    wide = cell.pivot(index=KEYS, columns="column", values="value")[list(MEASURES)].rename_axis(columns=None)
+    return wide.reset_index().sort_values([*KEYS[:2], "importance"], ascending=[True, True, False], ignore_index=True)
 
 
 def shuffled(rows: pd.DataFrame, rng: np.random.Generator) -> pd.DataFrame:

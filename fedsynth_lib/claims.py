@@ -14,6 +14,7 @@ from itertools import product
 import numpy as np
 import pandas as pd
 
+from fedsynth_lib.evidence import Evidence
 from fedsynth_lib.interface import BadInput
 from fedsynth_lib.published import Judgement, aggregate, significance
 
@@ -39,11 +40,11 @@ def of_work(rows: pd.DataFrame, work: str) -> pd.DataFrame:
 def concluded(check: Callable[[pd.DataFrame], list[Condition]], values: pd.DataFrame) -> Judgement:
     """The mean share of a check's conditions, and their texts; None where the check raises Missing."""
     try:
-        shares, texts = zip(*check(values), strict=True)
+        conditions = check(values)
     except Missing as missing:
         return None, str(missing)
-    share = float(np.mean(shares))
-    return bool(share) if share in (0, 1) else share, "; ".join(texts)
+    share = float(np.mean([share for share, _ in conditions]))
+    return bool(share) if share in (0, 1) else share, Evidence.of(conditions)
 
 
 def count(holds: pd.Series, text: str, needed: range | None = None) -> Condition:

@@ -2,7 +2,7 @@
 
 Conditions, cells and outcomes are those of `claims.py`. Where the models are compared, "better" is by means.
 c44 reads rows that no table of the work holds, of adult at label_skew with 10 clients without noise: the metrics
-`hellinger_column` and `classes` (number of categories that occur) with the column in `detail`, and `association_error`
+`hellinger_column` and `classes` (number of categories that occur) with the column in `item`, and `association_error`
 (mean absolute error of the association matrix) with `numeric` (pairs with a numeric column) or `categorical`.
 """
 

@@ -27,7 +27,7 @@ from fedsynth_lib.partition import Parts, split_clients
 from fedsynth_lib.published import load_values
 from fedsynth_lib.registry import REGISTRY, declared_schema
 from fedsynth_lib.rows import Row
-from fedsynth_lib.table_lock import table_digest, table_rows
+from fedsynth_lib.table_lock import is_locked, table_digest, table_rows
 from fedsynth_lib.tables import Table, load_table, split
 
 WORK, SPLIT_SEED, CLIENTS, EPSILON = "leitner2023", 0, 3, 3.0
@@ -90,9 +90,10 @@ def prepared(dataset: str, rows: int | None) -> Prepared:
 
 def training_rows(dataset: str, rows: int | None) -> int:
     """How many training rows `prepared` gives, without loading a table whose rows are locked."""
-    work = WORK if dataset in REGISTRY else None
-    number = table_rows(dataset, work=work)
-    if not (work and REGISTRY[dataset].view(work).holdout):
+    if not is_locked(dataset, work=WORK):
+        return len(prepared(dataset, rows).train)
+    number = table_rows(dataset, work=WORK)
+    if not REGISTRY[dataset].view(WORK).holdout:
         number -= -(-number // 5)
     return min(number, rows or number)
 
@@ -292,7 +293,7 @@ def pays(cell: Mapping[str, Any]) -> bool:
 
 MEASURED = [
     *(f"{kind}{model}" for kind in ("accuracy", "auroc", "auprc") for model in ("", "_ada", "_knn", "_mlp", "_rf")),
-    *("jsd", "wd"),
+    *("jsd", "wd", "positives"),
 ]
 
 

@@ -22,6 +22,16 @@ VARIANTS = {  # of VAE-BGM, by the setting that is not as published
 }
 
 
+PRINTED: dict[str, dict[str, Any]] = {  # what cells with these words in print would be asked for
+    "T=10": {"rounds": 10},
+    "T=10; participation 0.1": {"rounds": 10, "participation": 0.1},
+    "participation 0.1": {"participation": 0.1},
+    "50 epochs (500 rounds); participation 0.1": {"training_rounds": 500},
+    "beta=0.1": {"beta": 0.1},
+    "beta=0.8": {"beta": 0.8},
+}
+
+
 class Cell(NamedTuple):
     """What a detail is made from."""
 
@@ -35,12 +45,11 @@ class Cell(NamedTuple):
 
 def with_detail(rows: pd.DataFrame) -> pd.DataFrame:
     """The rows with `detail`; those that have it already, as printed values do, are handed back as they are."""
-    if "detail" in rows or rows.empty:
-        return rows if "detail" in rows else rows.assign(detail="")
-    keys = pd.MultiIndex.from_frame(rows[["paper", "method", "partition", "setting", "params", "item"]])
-    codes, unique = pd.factorize(keys)
-    words = [_detail(Cell(*head, read_params(params), item)) for *head, params, item in unique]
-    return rows.assign(detail=pd.Series(words, dtype=object).take(codes).to_numpy())
+    if "detail" in rows:
+        return rows
+    keys = list(zip(*(rows[column] for column in Cell._fields), strict=True))
+    words = {key: _detail(Cell(*key)._replace(params=read_params(key[4]))) for key in dict.fromkeys(keys)}
+    return rows.assign(detail=pd.Series([words[key] for key in keys], index=rows.index, dtype=object))
 
 
 def _detail(cell: Cell) -> str:

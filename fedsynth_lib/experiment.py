@@ -122,6 +122,13 @@ def load_rows(path: Path | str) -> pd.DataFrame:
     return with_detail(rows.load_rows(path))
 
 
+def committed_rows(work: str, profile: str) -> pd.DataFrame:
+    """All saved rows of a work at a profile, from real tables, with `detail` and `grid`, the name of their file."""
+    folder = project_root() / "data" / "results" / profile
+    parts = [load_rows(path).assign(grid=path.stem) for path in sorted(folder.glob(f"*{work}*.csv"))]
+    return pd.concat(parts, ignore_index=True) if parts else with_detail(to_frame([])).assign(grid="")
+
+
 class Asked(NamedTuple):
     """A cell as it is asked for: its settings, the same with the defaults of `run_one` as text, version and key."""
 
@@ -256,6 +263,18 @@ def _compute_all(tasks: list[tuple], jobs: int) -> Iterator[tuple[str, list[Row]
 
 def _compute(run_one: Callable, given: Cell, labels: Row, folder: Path, name: str) -> tuple[str, list[Row]]:
     """Run one cell and write its rows; it runs in a worker process, so that a kill loses nothing finished."""
+    rows = rows_of(run_one, given, labels, name=name)
+    write_atomically(
+        folder / f"{labels['cell']}.json", json.dumps({"given": json.loads(canonical(given)), "rows": rows}).encode()
+    )
+    return labels["cell"], rows
+
+
+def rows_of(run_one: Callable, given: Cell, labels: Row, *, name: str) -> list[Row]:
+    """The rows of one cell, computed now and written nowhere. given: its settings; labels: see `Asked.labels`.
+
+    Raises CellFailed, or BadInput, that names the grid and the cell.
+    """
     takes = inspect.signature(run_one).parameters.values()
     open_ended = any(p.kind is p.VAR_KEYWORD for p in takes)
     arguments = given if open_ended else {p.name: given[p.name] for p in takes if p.name in given}
@@ -264,11 +283,7 @@ def _compute(run_one: Callable, given: Cell, labels: Row, folder: Path, name: st
         output = run_one(**arguments)
         seconds = time.perf_counter() - begin
         known = {key: value for key, value in given.items() if key in DTYPES}
-        rows = complete(output, {**known, **labels, "seconds": seconds})
+        return complete(output, {**known, **labels, "seconds": seconds})
     except Exception as error:
         kind = BadInput if isinstance(error, BadInput) else CellFailed
         raise kind(f"grid {name!r}, cell {given}: {type(error).__name__}: {error}") from error
-    write_atomically(
-        folder / f"{labels['cell']}.json", json.dumps({"given": json.loads(canonical(given)), "rows": rows}).encode()
-    )
-    return labels["cell"], rows

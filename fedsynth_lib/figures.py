@@ -118,6 +118,11 @@ def pretty(name: str) -> str:
     return METRIC_LABELS.get(name) or PARTITION_LABELS.get(name) or name.replace("_", " ")
 
 
+def level_name(epsilon: float) -> str:
+    """A level of privacy as the tables name it."""
+    return "no DP" if np.isinf(epsilon) else f"ε = {epsilon:g}"
+
+
 def provenance(profile: str, data: str) -> str:
     """The line that every saved figure and table carries."""
     source = "STAND-IN DATA" if data == "standin" else f"data {data}"
@@ -167,7 +172,7 @@ def save_figure(fig: Figure, exhibit: str, *, profile: str, data: str, note: str
     """
     folder = _folder(exhibit, profile, data)
     _footer(fig, profile, data, note)
-    paths = []
+    layout, paths = fig.get_layout_engine(), []
     for kind, metadata in (
         ("png", {"Software": None}),
         ("pdf", {"CreationDate": None, "Producer": None, "Creator": None}),
@@ -179,9 +184,17 @@ def save_figure(fig: Figure, exhibit: str, *, profile: str, data: str, note: str
             picture.quantize(256, dither=Image.Dither.NONE).save(buffer, format="png", optimize=True)
         paths.append(folder / f"{exhibit}.{kind}")
         write_atomically(paths[-1], buffer.getvalue())
+        _keep_layout(fig)
+    fig.set_layout_engine(layout)
     plt.close(fig)  # or a notebook would show it twice
     log_event("figure", path=str(paths[0].relative_to(project_root())))
     return SavedFigure(*paths, width=round(110 * fig.get_figwidth()), alt=alt or exhibit)
+
+
+def _keep_layout(fig: Figure) -> None:
+    """Leave everything where it is for the next format: to lay it out anew takes as long as to draw it."""
+    with plt.rc_context({"figure.constrained_layout.use": False, "figure.autolayout": False}):  # what None asks for
+        fig.set_layout_engine(None)
 
 
 def save_table(
@@ -189,8 +202,9 @@ def save_table(
 ) -> SavedTable:
     """Write figures/<profile>/<exhibit>.csv, .md and .tex (booktabs), each with the provenance inside.
 
-    The CSV keeps numbers as they are and carries profile, data and version as columns; the others show
-    `decimals` decimals. An index becomes the leading columns, unless it is row numbers: whole numbers without a name.
+    The CSV has numbers with the 10 significant digits of rows, on which machines agree, and profile, data and version
+    as columns; the others show `decimals` decimals. An index becomes the leading columns, unless it is row numbers:
+    whole numbers without a name.
     """
     folder = _folder(exhibit, profile, data)
     plain_index = pd.api.types.is_integer_dtype(frame.index.dtype) and frame.index.name in (None, "")
@@ -201,7 +215,7 @@ def save_table(
     text = [[_shown(value, decimals) for value in row] for row in flat.itertuples(index=False)]
     line = provenance(profile, data)
 
-    table = flat.set_axis(names, axis=1).assign(profile=profile, data=data, version=__version__)
+    table = flat.set_axis(names, axis=1).apply(_rounded).assign(profile=profile, data=data, version=__version__)
     contents = {
         "csv": table.to_csv(index=False, lineterminator="\n"),
         "md": _markdown(names, text, f"{caption}  \n*{line}*"),
@@ -233,6 +247,15 @@ def _footer(fig: Figure, profile: str, data: str, note: str) -> None:
     style = {"color": "#C00000", "weight": "bold"} if data == "standin" else {"color": "#555555"}
     at = (0.04 / fig.get_figwidth(), 0.02 / fig.get_figheight())
     fig.text(*at, "\n".join(lines), gid="footer", fontsize=7, va="bottom", ha="left", **style)
+
+
+def _rounded(column: pd.Series) -> pd.Series:
+    """A column whose floats have the significant digits of rows (10); counts and texts as they are."""
+
+    def ten_digits(value: Any) -> Any:
+        return float(f"{value:.10g}") if isinstance(value, float | np.floating) else value
+
+    return column.map(ten_digits) if column.dtype.kind in "fO" else column
 
 
 def _shown(value: Any, decimals: int) -> str:

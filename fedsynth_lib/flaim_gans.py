@@ -25,6 +25,7 @@ from fedsynth_lib.methods.gan_plan import Settings, check
 from fedsynth_lib.metrics.workload import workload_error
 from fedsynth_lib.privacy import calibrate
 from fedsynth_lib.queries import random_workload
+from fedsynth_lib.registry import REGISTRY
 from fedsynth_lib.rows import Row
 from fedsynth_lib.table_lock import table_digest
 
@@ -184,7 +185,7 @@ def cells(
     """
     found = []
     for dataset in datasets:
-        table = table_digest(dataset, work=WORK)
+        table = table_digest(dataset, work=WORK if dataset in REGISTRY else None)
         for method in NAMES:
             own = {"rows": rows, "training_rounds": (training_rounds or {}).get(method)}
             own = {name: value for name, value in own.items() if value is not None}

@@ -22,20 +22,33 @@ MARK = "FEDSYNTH_RUN_MARK"
 
 @dataclass(frozen=True)
 class Guard:
-    """The run's scratch folder, whose path is also the mark."""
+    """The run's scratch folder, whose path is also the mark; the mark of one kernel is a name in that folder."""
 
     scratch: Path
 
-    @property
-    def env(self) -> dict[str, str]:
-        return {MARK: str(self.scratch)}
+    def env(self, kernel: str = "") -> dict[str, str]:
+        """What goes into the environment of a kernel, or of what serves all of them."""
+        return {MARK: str(self.scratch / kernel)}
 
     def end_all(self) -> None:
-        """Kill every process that carries the mark."""
+        """Kill every process of the run."""
+        for process, _ in self._marked():
+            with contextlib.suppress(psutil.Error):
+                process.kill()
+
+    def end(self, kernel: str, pid: int | None) -> None:
+        """Kill what one kernel started, and itself: it leads a session, and a forked one has no mark of its own."""
+        for process, mark in self._marked():
+            with contextlib.suppress(psutil.Error, OSError):
+                if mark == self.scratch / kernel or os.getsid(process.pid) == pid:
+                    process.kill()
+
+    def _marked(self) -> Iterator[tuple[psutil.Process, Path]]:
         for process in psutil.process_iter():
             with contextlib.suppress(psutil.Error):
-                if process.environ().get(MARK) == str(self.scratch):
-                    process.kill()
+                mark = process.environ().get(MARK)
+                if mark and Path(mark).is_relative_to(self.scratch):
+                    yield process, Path(mark)
 
 
 @contextlib.contextmanager
@@ -56,12 +69,16 @@ def guarded() -> Iterator[Guard]:
         watcher.wait()
 
 
-def memory_gib() -> float:
-    """Memory of all processes below this one; what they share counts for each."""
+def memory_gib(pid: int | None) -> float:
+    """Memory of a process and all below it; what they share counts for each. 0 while there is none."""
     total = 0
-    for process in psutil.Process().children(recursive=True):
-        with contextlib.suppress(psutil.Error):
-            total += process.memory_info().rss
+    with contextlib.suppress(psutil.Error):
+        if pid is None:
+            return 0.0
+        kernel = psutil.Process(pid)
+        for process in [kernel, *kernel.children(recursive=True)]:
+            with contextlib.suppress(psutil.Error):
+                total += process.memory_info().rss
     return round(total / 2**30, 2)
 
 

@@ -6,14 +6,15 @@ the notebooks on fidelity, utility and privacy in turn.
 """
 
 import math
-from collections.abc import Mapping, Sequence
-from itertools import product
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from itertools import combinations_with_replacement, product
 from typing import Any, get_args
 
 import numpy as np
 import pandas as pd
 
-from fedsynth_lib import metrics, names, scenarios
+from fedsynth_lib import alternatives, metrics, names, scenarios
 from fedsynth_lib.experiment import run_grid
 from fedsynth_lib.interface import BadInput
 from fedsynth_lib.methods import bayesian_network, fedvae
@@ -21,6 +22,7 @@ from fedsynth_lib.metrics import attacks, fidelity, utility
 from fedsynth_lib.published import load_values
 from fedsynth_lib.rows import Row
 from fedsynth_lib.scenarios import Scenario, Tables
+from fedsynth_lib.tables import load_table, split
 
 WORK = "martinez2024"
 DATASETS = ("adult", "bank", "cardio")
@@ -54,6 +56,8 @@ ATTACKS = {
     "bank": {"": metrics.SCENARIOS["bank"]},
     "cardio": {"": metrics.SCENARIOS["cardio"]},
 }
+
+CODED = {"adult": ("education-num",)}  # listed among the categories in section 5.1.1 (gap 3), a number here
 
 
 def tuned(model: str, dataset: str, *, private: bool = False, **changes: Any) -> Any:
@@ -169,38 +173,52 @@ def measure(
     changes: Mapping[str, Any] | None = None,
     attack: bool = False,
     variant: str = "",
+    column: str = "",
     **scenario: Any,
 ) -> list[Row]:
-    """Rows of one cell. group: 'fidelity', 'utility', 'privacy', or 'columns' (see `by_column`).
+    """Rows of one cell. group: 'fidelity', 'utility', 'privacy', or one of LOOKS.
 
     changes: of the model's settings. attack: run the attribute disclosure too.
-    variant: what its rows call these changes.
+    variant: what its rows call these changes. column: whose shares are asked for.
     """
-    if group not in ("fidelity", "utility", "privacy", "columns"):
-        raise BadInput(f"group {group!r} is unknown: choose fidelity, utility, privacy or columns.")
+    if group not in MEASURED:
+        raise BadInput(f"group {group!r} is unknown: choose one of {', '.join(MEASURED)}.")
+    looked = _look(group, column)
     if scenario.get("setting") == "real":
-        return _real(model, group, scenario)
+        return _real(model, group, scenario, looked)
     chosen = Scenario(**scenario)
     config = tuned(model, chosen.dataset, private=chosen.privacy.epsilon is not None, **(changes or {}))
 
-    def more(tables: Tables, frame: pd.DataFrame) -> list[Row]:
-        if group == "columns":
-            return by_column(tables, frame)
+    def attack_rows(tables: Tables, frame: pd.DataFrame) -> list[Row]:
         return disclosed(tables, frame, chosen.dataset, chosen.seed) if attack else []
 
-    groups = () if group == "columns" else (group,)
-    return scenarios.measure(MODELS[model], chosen, config, groups=groups, more=more)
+    groups = () if looked else (group,)
+    return scenarios.measure(MODELS[model], chosen, config, groups=groups, more=looked or attack_rows)
 
 
-def _real(model: str, group: str, scenario: Mapping[str, Any]) -> list[Row]:
+def _look(group: str, column: str) -> Callable[[Tables, pd.DataFrame], list[Row]] | None:
+    """How to look at a table for a group of LOOKS; None for other groups."""
+    return partial(LOOKS[group], column=column) if group == "shares" else LOOKS.get(group)
+
+
+def _real(model: str, group: str, scenario: Mapping[str, Any], looked: Callable | None) -> list[Row]:
     """The same measurements on the real training rows in place of synthetic ones."""
     found = scenarios.tables(Scenario(**{**scenario, "setting": "central"}))
     shared = {"paper": WORK, "method": model, "data": found.train.data, "partition": "none", "n_clients": None}
-    if group == "privacy":
-        rows = disclosed(found, found.train.frame, scenario["dataset"], scenario["seed"])
-        return [{**shared, "epsilon": math.inf, **row} for row in rows]
+    if looked or group == "privacy":
+        look = looked or partial(disclosed, dataset=scenario["dataset"], seed=scenario["seed"])
+        return [{**shared, "epsilon": math.inf, **row} for row in look(found, found.train.frame)]
     values = utility.auc(found.train.frame, found.holdout.frame, found.train.schema, scenario["seed"])
     return [{**shared, "epsilon": e, "metric": name, "value": v} for e in EPSILONS for name, v in values.items()]
+
+
+def scales(dataset: str, seed: int, table: str = "") -> list[Row]:
+    """Distances between the real parts of a whole table on several scales (`alternatives.distances_by_scale`)."""
+    whole = load_table(dataset, work=WORK)
+    whole.expect(table)
+    found = alternatives.distances_by_scale(*split(whole, seed=seed), seed, also=CODED.get(dataset, ()))
+    shared = {"paper": WORK, "data": whole.data, "setting": "real", "metric": "distance_by_scale"}
+    return [{**shared, "item": name, "value": value} for name, value in found.items()]
 
 
 def disclosed(tables: Tables, frame: pd.DataFrame, dataset: str, seed: int) -> list[Row]:
@@ -231,9 +249,47 @@ def by_column(tables: Tables, frame: pd.DataFrame) -> list[Row]:
     return rows
 
 
+def by_bins(tables: Tables, frame: pd.DataFrame) -> list[Row]:
+    """The mean Hellinger distance on finer and finer bins of numeric columns (gap 8); `item` says how many."""
+    real, schema = tables.train.frame, tables.train.schema
+    return [
+        {"metric": "hellinger", "item": f"{bins} bins", "value": fidelity.hellinger(real, frame, schema, bins=bins)}
+        for bins in BINS
+    ]
+
+
+def by_share(tables: Tables, frame: pd.DataFrame, column: str) -> list[Row]:
+    """What figure 6.3 draws of a column: the share of rows in each bin or category (`item`)."""
+    found = fidelity.shares(frame[column], tables.train.schema[column])
+    return [{"metric": "share", "item": item, "value": value} for item, value in found.items()]
+
+
+def by_pair(tables: Tables, frame: pd.DataFrame) -> list[Row]:
+    """What figure 6.4 draws: the association of each pair of columns, `item` naming the two (see `square`)."""
+    names = tables.train.schema.names
+    matrix = pd.DataFrame(fidelity.associations(frame, tables.train.schema), names, names)
+    pairs = combinations_with_replacement(names, 2)
+    return [{"metric": "association", "item": f"{a} x {b}", "value": matrix.loc[a, b]} for a, b in pairs]
+
+
+def square(rows: pd.DataFrame, names: Sequence[str]) -> pd.DataFrame:
+    """The symmetric (columns, columns) matrix of associations that `by_pair` wrote, from its rows."""
+    values = rows.set_index("item")["value"]
+    found = [[values.get(f"{a} x {b}", values.get(f"{b} x {a}")) for b in names] for a in names]
+    return pd.DataFrame(found, list(names), list(names))
+
+
+BINS = (20, 50, 100, 200, 500)
+LOOKS: dict[str, Callable[..., list[Row]]] = {  # groups that look at the rows themselves
+    "columns": by_column,
+    "bins": by_bins,
+    "shares": by_share,
+    "pairs": by_pair,
+}
 MEASURED = {  # by each group of measures
     **{group: [name for name, m in metrics.METRICS.items() if m.group == group] for group in get_args(metrics.Group)},
     "columns": ["hellinger_column", "classes", "association_error"],
+    **{"bins": ["hellinger"], "shares": ["share"], "pairs": ["association"]},
 }
 
 

@@ -12,6 +12,7 @@ from fedsynth_lib.interface import BadInput
 MEASURES: dict[str, int] = {
     # columns, pairs, the whole: martinez2024, leitner2023
     **dict.fromkeys(("hellinger", "hellinger_column", "pcd", "pmse", "classes", "association_error"), 1),
+    **dict.fromkeys(("share", "association"), 1),
     **dict.fromkeys(("log_cluster", "log_cluster_base2", "log_cluster_printed"), 1),
     **dict.fromkeys(("jsd", "wd", "cramers_v", "pearson"), 1),
     # use: AUC of three models from labels and from probabilities, and the classifiers of the other works
@@ -22,7 +23,7 @@ MEASURES: dict[str, int] = {
     **dict.fromkeys(("auprc", "auprc_ada", "auprc_knn", "auprc_mlp", "auprc_rf"), 1),
     # distances and attacks
     **dict.fromkeys(("dcr_min", "dcr_share", "dcr_avg_train", "dcr_avg_holdout", "dcr_avg_train_all"), 1),
-    **dict.fromkeys(("dcr_share_printed", "dcr_avg_train_printed"), 1),
+    **dict.fromkeys(("dcr_share_printed", "dcr_avg_train_printed", "distance_by_scale"), 1),
     **dict.fromkeys(("ad_rf", "ad_svm", "ad_nb", "ad_knn", "ad_lr", "ad_ens", "ad_dum", "ad_rmean"), 1),
     **dict.fromkeys(("mia_closest", "mia_calibrated"), 1),
     # maddock2024: workload, likelihood, traffic, and how unlike clients are
@@ -39,8 +40,14 @@ MEASURES: dict[str, int] = {
     **dict.fromkeys(("acc_synthetic_real", "acc_real_real", "p_wilcoxon", "p_kolmogorov_smirnov"), 1),
     **dict.fromkeys(("real_min", "real_mean", "real_zero", "real_share"), 1),
     **dict.fromkeys(("synthetic_min", "synthetic_mean", "synthetic_zero", "synthetic_share"), 1),
-    **dict.fromkeys(("n_samples", "n_features", "class_proportion_percent", "same_value"), 1),
+    **dict.fromkeys(("n_samples", "n_features", "n_classes", "class_proportion_percent", "same_value"), 1),
     **dict.fromkeys(("bmi_mean", "bmi_std", "below_median", "trained_elsewhere"), 1),
+    # leitner2023: what needs no network
+    **dict.fromkeys(("accuracy_guess", "jsd_held_out", "wd_held_out", "chance_in_batch", "modes"), 1),
+    **dict.fromkeys(("client_rows", "distance_part", "weight_by_similarity"), 1),
+    **dict.fromkeys(("mixture_weight", "mixture_mean", "mixture_deviation"), 1),
+    # searches: what leads, and what would lead by chance
+    **dict.fromkeys(("importance_by_chance", "first_by_chance", "correlation"), 1),
     # tables and costs
     **dict.fromkeys(("n_train", "n_test", "n_continuous", "n_discrete", "positives"), 1),
     **dict.fromkeys(("seconds", "seconds_training", "peak_gib"), 1),

@@ -51,15 +51,18 @@ class Parameter:
 
 @dataclass(frozen=True)
 class Notebook:
-    """A notebook and what its metadata["fedsynth"] says: exhibits, expected minutes by profile, notebooks it needs."""
+    """A notebook and what its metadata["fedsynth"] says: exhibits, expected minutes, notebooks it needs."""
 
     path: Path
     title: str
     parameters: Mapping[str, Parameter] = field(default_factory=dict)
     exhibits: tuple[str, ...] = ()
-    minutes: Mapping[str, float] = field(default_factory=dict)
+    minutes: Mapping[str, float] = field(default_factory=dict)  # to compute everything, by profile
+    regenerate: float | None = None  # minutes where the rows of its grids are there
     needs: tuple[str, ...] = ()
+    gathers: bool = False  # it reads what earlier notebooks leave, whichever there are
     grids: tuple[str, ...] = ()  # names under which its run_grid calls keep their cells
+    code: tuple[str, ...] = field(default=(), repr=False)  # its code cells
 
     @property
     def stem(self) -> str:
@@ -97,8 +100,11 @@ def read_notebook(path: Path) -> Notebook:
         parameters,
         exhibits=tuple(facts.get("exhibits", ())),
         minutes=facts.get("minutes", {}),
+        regenerate=facts.get("regenerate"),
         needs=tuple(facts.get("needs", ())),
+        gathers=bool(facts.get("gathers", False)),
         grids=tuple(name for text in code if "run_grid" in text for name in _grid_names(text)),
+        code=tuple(code),
     )
 
 

@@ -104,9 +104,9 @@ def at(rows: pd.DataFrame, choice: Choice) -> pd.DataFrame:
 def kept(rows: pd.DataFrame, choice: Choice) -> bool:
     """Whether this machine made the rows of seed 0, and so has the synthetic table."""
     own = at(rows, choice).query("method == @choice.method and seed == 0 and cell != ''")
+    runs = own[["profile", "cell"]].drop_duplicates().itertuples(index=False)
     folder = project_root() / "data" / "cache" / "cells"
-    places = own[["profile", "cell"]].drop_duplicates().itertuples(index=False)
-    return any((folder / name / profile / f"{cell}.json").is_file() for profile, cell in places for name in SOURCES)
+    return any((folder / name / run.profile / f"{run.cell}.json").is_file() for run in runs for name in SOURCES)
 
 
 def arguments(choice: Choice, profile: str) -> dict[str, Any]:

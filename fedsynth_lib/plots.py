@@ -2,6 +2,7 @@
 
 import textwrap
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from typing import Any
 
 import matplotlib.pyplot as plt
@@ -11,9 +12,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import EngFormatter, MaxNLocator, ScalarFormatter
 
-from fedsynth_lib.figures import COLUMN_WIDTH, FULL_WIDTH, Look, look, pretty
+from fedsynth_lib.figures import COLUMN_WIDTH, FULL_WIDTH, Look, level_name, look, pretty
 from fedsynth_lib.interface import BadInput
-from fedsynth_lib.schema import Schema
+from fedsynth_lib.schema import Schema, bin_edges
 
 REAL_FILL = "#CFCFCF"
 SHADES = ["#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F0E442"]
@@ -30,21 +31,51 @@ def distributions(
     name: of `real` in the legend; a table's `data` says when it is a stand-in.
     synthetic: name -> frame with the same columns; a name that is a method has the method's look.
     """
-    synthetic = synthetic or {}
+    frames = {name: real, **(synthetic or {})}
+    counted = {}
+    for column in schema.columns:
+        values = {key: frame[column.name] for key, frame in frames.items()}
+        counted[column.name] = _binned(values) if column.kind == "numeric" else (None, _by_category(values))
+    return _share_panels(schema, counted)
+
+
+def share_panels(shares: Mapping[str, Mapping[str, pd.Series]], schema: Schema) -> Figure:
+    """As `distributions`, of counted rows: name of a table -> column -> shares as `fidelity.shares` has them.
+
+    The first table is drawn filled. Columns of the schema without shares are left out.
+    """
+    first = next(iter(shares.values()))
+    schema, counted = schema.drop([column for column in schema.names if column not in first]), {}
+    for column in schema.columns:
+        table = pd.DataFrame({key: 100 * own[column.name] for key, own in shares.items()}, first[column.name].index)
+        if column.kind == "numeric":
+            counted[column.name] = bin_edges(column), table
+        else:
+            counted[column.name] = None, table[table.gt(0).any(axis=1)]
+    return _share_panels(schema, counted)
+
+
+def _share_panels(schema: Schema, counted: Mapping[str, tuple[np.ndarray | None, pd.DataFrame]]) -> Figure:
+    """A panel for each column. counted: column -> edges of its bins, if numeric, and percentages by table."""
+    name, *synthetic = next(iter(counted.values()))[1].columns
     looks = {key: _look_or_next(key, number) for number, key in enumerate(synthetic)}
-    blocks = [(schema.numeric, 5, _histogram), (schema.categorical, 4, _bars)]
-    blocks = [(names, -(-len(names) // most), draw) for names, most, draw in blocks if names]
-    heights = [1.5 * lines for _, lines, _ in blocks]
+    blocks = [(schema.numeric, 5), (schema.categorical, 4)]
+    blocks = [(names, -(-len(names) // most)) for names, most in blocks if names]
+    heights = [1.5 * lines for _, lines in blocks]
     fig = plt.figure(figsize=(FULL_WIDTH, sum(heights) + 0.3))
     subfigures = fig.subfigures(len(blocks), 1, height_ratios=heights, squeeze=False)[:, 0]
-    for subfigure, (names, lines, draw) in zip(subfigures, blocks, strict=True):
+    for subfigure, (names, lines) in zip(subfigures, blocks, strict=True):
         axes = subfigure.subplots(lines, -(-len(names) // lines), squeeze=False)
         for ax in axes.flat[len(names) :]:
             ax.set_axis_off()
         for ax, column in zip(axes.flat, names, strict=False):
-            draw(ax, real[column], {key: frame[column] for key, frame in synthetic.items()}, looks)
+            edges, table = counted[column]
+            if edges is None:
+                _bars(ax, table, looks)
+            else:
+                _histogram(ax, edges, table, looks)
             ax.set_title(column)
-        if draw is _histogram:
+        if names == schema.numeric:
             subfigure.supylabel("rows (%)")
         else:
             for ax in axes[-1]:
@@ -67,44 +98,52 @@ def _look_or_next(name: str, number: int) -> Look:
         return Look(SHADES[number % len(SHADES)], "osD^vPX"[number % 7], ["-", "--", ":"][number % 3])
 
 
-def _histogram(ax: Axes, real: pd.Series, synthetic: Mapping[str, pd.Series], looks: Mapping[str, Look]) -> None:
-    """Equal-width bins over the real values; a log scale where one bin would hide all others."""
-    values = real.dropna().to_numpy(float)
-    low, high = values.min(), values.max()
-    whole = bool((values == np.round(values)).all()) and high - low <= 40
+def _binned(values: Mapping[str, pd.Series]) -> tuple[np.ndarray, pd.DataFrame]:
+    """Edges of equal bins over the values of the first table, and percentages in them; others' ends take the rest."""
+    first = next(iter(values.values())).dropna().to_numpy(float)
+    low, high = first.min(), first.max()
+    whole = bool((first == np.round(first)).all()) and high - low <= 40
     edges = np.arange(low - 0.5, high + 1) if whole else np.linspace(low, high + (high == low), 31)
 
-    def shares(series: pd.Series) -> np.ndarray:
-        inside = np.clip(series.dropna().to_numpy(float), edges[0], edges[-1])  # what lies beyond goes to the last bins
+    def percent(series: pd.Series) -> np.ndarray:
+        inside = np.clip(series.dropna().to_numpy(float), edges[0], edges[-1])
         return 100 * np.histogram(inside, edges)[0] / max(1, len(inside))
 
-    height = shares(real)
+    return edges, pd.DataFrame({key: percent(series) for key, series in values.items()})
+
+
+def _by_category(values: Mapping[str, pd.Series]) -> pd.DataFrame:
+    """Percentages by category, in declared order, of the categories that occur in any table."""
+    counts = {key: 100 * own.value_counts(normalize=True, sort=False) for key, own in values.items()}
+    table = pd.DataFrame(counts).fillna(0)
+    return table.reindex([c for c in next(iter(values.values())).cat.categories if c in table.index])
+
+
+def _histogram(ax: Axes, edges: np.ndarray, table: pd.DataFrame, looks: Mapping[str, Look]) -> None:
+    """Percentages by bin; a log scale where one bin would hide all others."""
+    height = table.iloc[:, 0].to_numpy()
     ax.stairs(height, edges, fill=True, color=REAL_FILL)
-    for name, series in synthetic.items():
-        ax.stairs(shares(series), edges, color=looks[name].colour, linestyle=looks[name].line, linewidth=1)
+    for name, style in looks.items():
+        ax.stairs(table[name].to_numpy(), edges, color=style.colour, linestyle=style.line, linewidth=1)
     if height.max() > 80:
         ax.set_yscale("log")
         ax.minorticks_off()
     ax.xaxis.set_major_locator(MaxNLocator(3))
-    ax.xaxis.set_major_formatter(EngFormatter(sep="") if high >= 10_000 else ScalarFormatter())
+    ax.xaxis.set_major_formatter(EngFormatter(sep="") if edges[-1] >= 10_000 else ScalarFormatter())
 
 
-def _bars(
-    ax: Axes, real: pd.Series, synthetic: Mapping[str, pd.Series], looks: Mapping[str, Look], most: int = 8
-) -> None:
+def _bars(ax: Axes, table: pd.DataFrame, looks: Mapping[str, Look], most: int = 8) -> None:
     """Bars per category in declared order; of many categories the frequent ones and all others together."""
-    shares = {name: 100 * s.value_counts(normalize=True, sort=False) for name, s in {"": real, **synthetic}.items()}
-    table = pd.DataFrame(shares).fillna(0)
-    table = table.reindex([c for c in real.cat.categories if c in table.index])
+    real = table.columns[0]
     if len(table) > most:
-        frequent = table[""].nlargest(most - 1).index
+        frequent = table[real].nlargest(most - 1).index
         others = table.drop(frequent)
         table = pd.concat([table.loc[frequent], others.sum().to_frame(f"{len(others)} others").T])
     positions = np.arange(len(table))
-    ax.barh(positions, table[""], color=REAL_FILL)
-    for number, name in enumerate(synthetic):
-        spot = positions + (number + 1) / (len(synthetic) + 1) - 0.5
-        ax.plot(table[name], spot, looks[name].marker, color=looks[name].colour, markersize=3, clip_on=False)
+    ax.barh(positions, table[real], color=REAL_FILL)
+    for number, (name, style) in enumerate(looks.items()):
+        spot = positions + (number + 1) / (len(looks) + 1) - 0.5
+        ax.plot(table[name], spot, style.marker, color=style.colour, markersize=3, clip_on=False)
     ax.set_yticks(positions, [str(c) if len(str(c)) <= 14 else f"{str(c)[:13]}…" for c in table.index], fontsize=7)
     ax.invert_yaxis()
     ax.grid(axis="y", visible=False)
@@ -218,53 +257,59 @@ def spread_lines(
     return fig
 
 
-def fidelity_panel(comparison: pd.DataFrame, *, dataset: str | None = None, epsilon: float = np.inf) -> Figure:
-    """Ours and published side by side: a row for each metric, a column for each partition.
+def scenario_panel(comparison: pd.DataFrame) -> Figure:
+    """All cells of a printed table in one picture: a row for each metric, a column for each budget.
 
-    comparison: what `published.compare` returns. Filled markers and solid bars (one standard deviation over
-    seeds) are ours, hollow markers to their right are published. Central models and real data have no
-    clients: a solid line is ours, a dotted one published.
+    comparison: what `published.compare` returns, of one dataset. Within a panel the numbers of clients stand side by
+    side, partition by partition. Filled markers and solid bars (one standard deviation over seeds) are ours, hollow
+    markers to their right are published. Central models and real data have no clients: a solid line is ours, a dotted
+    one published.
     """
-    cells = comparison[comparison["epsilon"] == epsilon]
-    cells = cells if dataset is None else cells[cells["dataset"] == dataset]
-    lines = cells[cells["setting"].isin(["central", "real"])]
-    others = cells.drop(lines.index)
+    lines = comparison[comparison["setting"].isin(["central", "real"])]
+    others = comparison.drop(lines.index)
     if others.empty:
-        raise BadInput(f"the comparison has no cells with clients for dataset {dataset!r} at epsilon {epsilon}.")
-    metrics = list(cells["metric"].unique())
-    partitions = list(others["partition"].unique())
+        raise BadInput("the comparison has no cells with clients: give those of a table with federated or local rows.")
+    metrics, budgets = list(comparison["metric"].unique()), list(comparison["epsilon"].unique())
     settings = [s for s in ("federated", "local") if s in set(others["setting"])]
-    clients = sorted(others["n_clients"].dropna().unique())
-    shape = {"figsize": (FULL_WIDTH, 0.55 + 1.3 * len(metrics)), "sharex": True, "sharey": "row", "squeeze": False}
-    fig, axes = plt.subplots(len(metrics), len(partitions), **shape)
+    places = list(others[["partition", "n_clients"]].drop_duplicates().itertuples(index=False, name=None))
+    spots = dict(zip(places, range(len(places)), strict=True))
+    spot = pd.Series(
+        [spots[place] for place in zip(others["partition"], others["n_clients"], strict=True)], others.index
+    )
+    shape = {"figsize": (FULL_WIDTH, 0.7 + 1.25 * len(metrics)), "sharex": True, "sharey": "row", "squeeze": False}
+    fig, axes = plt.subplots(len(metrics), len(budgets), **shape)
     for (row, column), ax in np.ndenumerate(axes):
-        for line in lines[lines["metric"] == metrics[row]].to_dict("records"):
+        here = (comparison["metric"] == metrics[row]) & (comparison["epsilon"] == budgets[column])
+        for line in lines[here.loc[lines.index]].to_dict("records"):
             for source, dots in (("ours", "-"), ("published", ":")):
                 colour = look(line["setting"]).colour
                 ax.axhline(line[source], color=colour, linestyle=dots, label=f"{line['setting']}, {source}")
-        panel = others[(others["metric"] == metrics[row]) & (others["partition"] == partitions[column])]
+        panel = others[here.loc[others.index]]
         for number, setting in enumerate(settings):
-            chosen = panel[panel["setting"] == setting].sort_values("n_clients")
-            style = look(setting)
-            place = chosen["n_clients"].map({count: spot for spot, count in enumerate(clients)}).to_numpy(float)
-            place = place + 0.3 * (number - (len(settings) - 1) / 2)
-            for source, shift, fill in (("ours", -0.05, style.colour), ("published", 0.05, "white")):
+            chosen, style = panel[panel["setting"] == setting], look(setting)
+            place = spot.loc[chosen.index].to_numpy(float) + 0.4 * (number - (len(settings) - 1) / 2)
+            for source, shift, fill in (("ours", -0.08, style.colour), ("published", 0.08, "white")):
                 ax.errorbar(
                     *(place + shift, chosen[source].astype(float), chosen[f"{source}_std"].fillna(0).astype(float)),
-                    fmt=style.marker,
-                    color=style.colour,
-                    markerfacecolor=fill,
-                    elinewidth=0.8,
-                    label=f"{setting}, {source}",
+                    **{"fmt": style.marker, "color": style.colour, "markerfacecolor": fill, "markeredgewidth": 0.7},
+                    **{"markersize": 3, "elinewidth": 0.7, "capsize": 1.2, "label": f"{setting}, {source}"},
                 )
+        for left, right in pairwise(places):
+            if left[0] != right[0]:
+                ax.axvline(spots[right] - 0.5, color="#DDDDDD", linewidth=0.6)
         if row == 0:
-            ax.set_title(pretty(partitions[column]))
+            ax.set_title(level_name(budgets[column]))
         if column == 0:
             ax.set_ylabel(textwrap.fill(pretty(metrics[row]), 16))
-    axes[0, 0].set_xticks(range(len(clients)), [str(count) for count in clients])
-    axes[0, 0].set_xlim(-0.5, len(clients) - 0.5)
+    axes[0, 0].set_xlim(-0.5, len(places) - 0.5)
+    axes[0, 0].set_xticks(range(len(places)), [f"{clients}" for _, clients in places])
+    middles = pd.Series(spots).groupby(level=0, sort=False).mean()
     for ax in axes[-1]:
-        ax.set_xlabel("clients")
+        for partition, middle in middles.items():
+            at = {"xy": (middle, 0), "xycoords": ("data", "axes fraction"), "xytext": (0, -15)}
+            style = {"textcoords": "offset points", "ha": "center", "va": "top", "fontsize": 7}
+            ax.annotate(pretty(partition).replace(" ", "\n"), **at, **style)
+    axes[-1, 0].annotate("clients", (-0.02, -0.05), xycoords="axes fraction", ha="right", va="top", fontsize=7)
     handles, labels = axes[0, 0].get_legend_handles_labels()
     fig.legend(handles, labels, loc="outside upper center", ncols=-(-len(handles) // 2))
     return fig
@@ -286,7 +331,7 @@ def comparison_table(comparison: pd.DataFrame, *, spread: bool = False) -> pd.Da
         entries.append(f"{ours} ({row['published']:.{places}f}{printed_std}){mark}")
     wide = comparison.assign(
         entry=entries,
-        level=["" if np.isnan(e) else "no DP" if np.isinf(e) else f"ε = {e:g}" for e in comparison["epsilon"]],
+        level=["" if np.isnan(e) else level_name(e) for e in comparison["epsilon"]],
         partition=comparison["partition"].map(pretty).where(comparison["partition"] != "none", ""),
         clients=comparison["n_clients"].astype("string").fillna(""),
     )

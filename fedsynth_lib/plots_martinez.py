@@ -15,9 +15,9 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, NullLocator
 
 from fedsynth_lib import published
-from fedsynth_lib.figures import BLACK, BLUE, FULL_WIDTH, GREY, METRIC_LABELS, VERMILLION, Look, pretty
+from fedsynth_lib.details import with_detail
+from fedsynth_lib.figures import BLACK, BLUE, FULL_WIDTH, GREY, METRIC_LABELS, VERMILLION, Look, level_name, pretty
 from fedsynth_lib.interface import BadInput
-from fedsynth_lib.significance import level_name
 
 DISTANCES = ["dcr_min", "dcr_share", "dcr_avg_train", "dcr_avg_holdout"]  # columns of tables 6.6 and 6.12
 ATTACKS = {
@@ -30,6 +30,7 @@ REAL = Look(GREY, "D")
 
 def unprinted(rows: pd.DataFrame, metrics: Sequence[str] = DISTANCES) -> pd.DataFrame:
     """Federated cells of rows, and real ones, in the form of `published.compare`, where nothing is printed."""
+    rows = with_detail(rows)
     chosen = rows["setting"].isin(["federated", "real"]) & rows["metric"].isin(list(metrics)) & (rows["detail"] == "")
     cells = published.aggregate(rows[chosen])
     if cells.empty:

@@ -97,12 +97,14 @@ def aggregate(rows: pd.DataFrame, *, per_node: bool = False) -> pd.DataFrame:
     a stand-in makes the aggregate one (`standin` is the last of the kinds in the alphabet, hence max).
     """
     rows = with_detail(rows[rows["value"].notna()])
-    keyed = _merge_keys(rows).assign(seed=rows["seed"].fillna(-1), value=rows["value"], data=rows["data"])
+    kinds = pd.Categorical(rows["data"])  # its codes, in the order of the alphabet: the largest of texts takes long
+    keyed = _merge_keys(rows).assign(seed=rows["seed"].fillna(-1), value=rows["value"], data=kinds.codes)
     keyed["node"] = keyed["node"] if per_node else ""
     runs = keyed.groupby([*KEYS, "seed"], as_index=False).agg(value=("value", "mean"), data=("data", "max"))
-    return runs.groupby(KEYS, as_index=False).agg(
+    found = runs.groupby(KEYS, as_index=False).agg(
         mean=("value", "mean"), std=("value", "std"), n=("value", "size"), data=("data", "max")
     )
+    return found.assign(data=kinds.categories.to_numpy(dtype=object)[found["data"].to_numpy(dtype=int)])
 
 
 def compare(rows: pd.DataFrame, work: str, exhibit: str) -> pd.DataFrame:
@@ -113,7 +115,8 @@ def compare(rows: pd.DataFrame, work: str, exhibit: str) -> pd.DataFrame:
     verdict:
         within        |difference| <= `tolerance`, twice the standard error of the difference
                       (published and own spread over repeats; with a single seed ours is taken to be
-                      the published one), or equal after rounding to the printed decimals
+                      the published one, which earns no verdict in `verdict`), or equal after rounding to the
+                      printed decimals
         ordering      not within, but more than half of the cell's relations have the printed sign.
                       A relation is a pair (this cell, counterpart): the same dataset, method, metric and
                       epsilon in another setting, and, where both have clients, the same partition and
@@ -126,16 +129,26 @@ def compare(rows: pd.DataFrame, work: str, exhibit: str) -> pd.DataFrame:
     profiles = sorted(rows["profile"].unique())
     if len(profiles) > 1:
         raise BadInput(f"rows of the profiles {', '.join(profiles)} are mixed: compare one profile at a time.")
+    ours = aggregate(rows, per_node=names_nodes(load_values(work, exhibit)))
+    return compare_means(ours, work, exhibit, profile=profiles[0] if profiles else "")
+
+
+def names_nodes(values: pd.DataFrame) -> bool:
+    """Whether printed values tell clients apart, so that rows of single clients must not be averaged."""
+    return bool((values["node"] != "").any())
+
+
+def compare_means(ours: pd.DataFrame, work: str, exhibit: str, *, profile: str = "") -> pd.DataFrame:
+    """As `compare`, of means by `aggregate`: whoever wants cells with repeats only leaves out the others first."""
     table = load_values(work, exhibit)
     table = table[table["mean"].notna()].reset_index(drop=True)
-    ours = aggregate(rows, per_node=bool((table["node"] != "").any()))
     ours = _merge_keys(table).merge(ours, on=KEYS, how="left", validate="many_to_one")
 
     table = table.rename(columns={"mean": "published", "std": "published_std"})
     table["ours"], table["ours_std"], table["n"] = ours["mean"], ours["std"], ours["n"].fillna(0).astype(int)
     table["difference"] = table["ours"] - table["published"]
     spread = table["published_std"].fillna(0)
-    own_spread = table["ours_std"].where(table["n"] > 1, spread)
+    own_spread = table["ours_std"].where(table["n"] > 1, spread).fillna(0)
     table["tolerance"] = 2 * np.sqrt(spread**2 / REPEATS.get(work, 1) + own_spread**2 / table["n"].clip(lower=1))
 
     step = 10.0 ** -table["decimals"].astype(float)
@@ -147,7 +160,7 @@ def compare(rows: pd.DataFrame, work: str, exhibit: str) -> pd.DataFrame:
         ["ours missing", "within", "ordering"],
         "different",
     )
-    table["profile"] = profiles[0] if profiles else ""
+    table["profile"] = profile
     table["data"] = ours["data"].fillna("")
     remarks = [_remark(profile, data) for profile, data in zip(table["profile"], table["data"], strict=True)]
     table["note"] = ["; ".join(filter(None, pair)) for pair in zip(remarks, table["note"], strict=True)]
@@ -252,11 +265,12 @@ Judgement = tuple[bool | float | None, str]
 def judge_claims(
     work: str, rows: pd.DataFrame, checks: Mapping[str, Callable[[pd.DataFrame], Judgement]]
 ) -> pd.DataFrame:
-    """Each claim of the work with our verdict and evidence beside what the printed values say.
+    """Each claim of the work with our verdict, `share` and evidence beside what the printed values say.
 
     checks: claim id (`c07`) -> function of the rows that returns (outcome, evidence). Outcome: True or
         False; a share strictly between 0 and 1 means that the claim holds partly; None that these
         rows cannot tell. Claims without a check are not tested at this scale.
+    share: of the claim's conditions that hold, 0 to 1; missing where it was not tested. fails: those that do not.
     """
     claims = load_claims(work)
     number = claims["id"].str.rpartition("/")[2]
@@ -266,10 +280,12 @@ def judge_claims(
         )
     results = [checks[claim](rows) if claim in checks else (None, "no check at this scale") for claim in number]
     claims["verdict"] = [_claim_verdict(outcome) for outcome, _ in results]
+    claims["share"] = [np.nan if outcome is None else float(outcome) for outcome, _ in results]
     claims["evidence"] = [evidence for _, evidence in results]
-    columns = {"holds_on_published_values": "published_holds"}
-    claims = claims.rename(columns=columns)
-    return claims[["id", "location", "claim", "check", "verdict", "evidence", "published_holds", "published_evidence"]]
+    claims = claims.rename(columns={"holds_on_published_values": "published_holds"})
+    claims["fails"] = [getattr(evidence, "fails", "") for _, evidence in results]
+    columns = ["id", "location", "claim", "check", "verdict", "share", "evidence", "fails"]
+    return claims[[*columns, "published_holds", "published_evidence"]]
 
 
 def _claim_verdict(outcome: bool | float | None) -> str:

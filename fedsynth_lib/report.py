@@ -20,17 +20,14 @@ import pandas as pd
 from fedsynth_lib.chapters import CHAPTER_OF, CHAPTERS, exhibit_map
 from fedsynth_lib.interface import BadInput
 from fedsynth_lib.notebooks import Notebook, read_notebooks
-from fedsynth_lib.published import KEYS, UNTESTED, WORKS, load_catalogue, load_claims, load_values
+from fedsynth_lib.published import KEYS, WORKS, load_catalogue, load_claims, load_values
+from fedsynth_lib.report_files import BEST_FIRST, KINDS, Found, find_claims, find_results, find_verdict, read_csv
 from fedsynth_lib.reporting import read_last
-from fedsynth_lib.rows import PROFILES, project_root, write_atomically
-from fedsynth_lib.verdict import FULLEST_FIRST
+from fedsynth_lib.rows import project_root, write_atomically
 
-BEST_FIRST = PROFILES[::-1]
-FOLDERS = (*BEST_FIRST, *(f"{profile}-standin" for profile in BEST_FIRST))  # real tables before stand-ins
-KINDS = {".png": "PNG", ".pdf": "PDF", ".csv": "CSV", ".md": "Markdown", ".tex": "LaTeX"}
-OUTCOMES = {"holds": "holds", "holds partly": "partly", "does not hold": "fails", UNTESTED: "", "not judged yet": ""}
+OUTCOMES = {"holds": "holds", "mostly holds": "partly", "mostly fails": "partly", "does not hold": "fails"}
+OUTCOMES |= {"not tested": "", "not judged yet": ""}
 MARKS = {"=": "within", "≈": "ordering", "≠": "different", **OUTCOMES}  # end of a cell, or all of it -> class
-Found = dict[str, dict[str, dict[str, Path]]]  # name of a result -> folder, best first -> suffix -> file
 
 
 class Html(str):
@@ -71,38 +68,6 @@ def href(path: Path) -> str:
 
 def link(path: Path, text: str) -> Any:
     return tag("a", text, href=href(path)) if path.is_file() else text
-
-
-def _csv(path: Path) -> pd.DataFrame:
-    try:
-        return pd.read_csv(path, dtype=str, keep_default_na=False)
-    except ValueError as error:
-        raise BadInput(f"{path} cannot be read as a table ({error}): run its notebook again.") from error
-
-
-def find_results() -> Found:
-    """Every figure and table in the folders of the profiles, by its name without suffix."""
-    found: Found = {}
-    for folder in FOLDERS:
-        for path in sorted((project_root() / "figures" / folder).glob("[!.]*")):
-            if path.suffix in (".png", ".csv"):
-                files = {kind: each for kind in KINDS if (each := path.with_name(path.stem + kind)).is_file()}
-                found.setdefault(path.stem, {})[folder] = files
-    return found
-
-
-def find_claims() -> pd.DataFrame:
-    """id, verdict, evidence, folder of all claim files; the first of an id is the one that counts."""
-    frames = [pd.DataFrame(columns=["id", "verdict", "evidence", "folder"])]
-    for folder in FOLDERS:
-        for path in sorted((project_root() / "figures" / folder).glob("[!.]*_claims.csv")):
-            if not path.name.startswith("90_"):  # the verdict gathers what the others say
-                frames.append(_csv(path).assign(folder=folder))
-                if set(frames[0]) - set(frames[-1]) or set(frames[-1]["verdict"]) - set(OUTCOMES):
-                    raise BadInput(f"{path} lacks id, verdict or evidence, or has an unknown verdict: make it anew.")
-    judged = pd.concat(frames, ignore_index=True)[list(frames[0])]
-    rank = 2 * ~judged["folder"].isin(FULLEST_FIRST) + (judged["verdict"] == UNTESTED)  # as in the verdict's notebook
-    return judged.iloc[rank.argsort(kind="stable")].reset_index(drop=True)
 
 
 def readable_copy(source: Path) -> Path:
@@ -146,7 +111,7 @@ def read_table(files: Mapping[str, Path], title: str) -> tuple[str, list[str], l
     if lines:
         rows = [[entry.replace("\\|", "|") for entry in line] for line in lines]
         return text.splitlines()[0].strip().replace("`", ""), rows[0], rows[2:]
-    frame = _csv(files[".csv"]).drop(columns=["profile", "data", "version"], errors="ignore")
+    frame = read_csv(files[".csv"]).drop(columns=["profile", "data", "version"], errors="ignore")
     return title, list(frame), frame.to_numpy().tolist()
 
 
@@ -198,32 +163,42 @@ def map_part(exhibits: pd.DataFrame) -> Html:
 
 
 def verdict_part(claims: pd.DataFrame, judged: pd.DataFrame, found: Found) -> Html:
-    """How many claims hold, what the notebook of the verdict made of them, and every claim with its numbers."""
-    outcome = claims["id"].map(judged.drop_duplicates("id").set_index("id")["verdict"]).fillna("not judged yet")
+    """What the notebook of the verdict counted on committed rows, and every claim with its numbers.
+
+    Where that notebook was not run, claims are counted by what the other notebooks saved.
+    """
+    said = find_verdict(found)
+    gathered = {name: show_all(found[name], f"Verdict: {name}") for name in sorted(found) if name.startswith("90_")}
+    first = gathered.pop("90_headline", None) if said else _counts(claims, judged)
+    parts = [first, gathered.pop("90_verdict", "")]
+    parts += [folded(f"Claims of {work}", claims_table(work, load_claims(work), judged, said)) for work in WORKS]
+    parts.append(folded("Tables of the notebook of the verdict", *gathered.values()) if gathered else "")
+    note = "Each claim counts once, by the best profile that could tell, paper or quick. Profiles "
+    note = tag("p", note, "other than paper are shrunk runs, whose levels are not comparable with print.")
+    return tag("section", tag("h2", "Verdict", id="verdict"), note, *[part for part in parts if part is not None])
+
+
+def _counts(claims: pd.DataFrame, judged: pd.DataFrame) -> Html:
+    outcome = claims["id"].map(judged.drop_duplicates("id").set_index("id")["outcome"]).fillna("not judged yet")
     counts = pd.crosstab(claims["id"].str.partition("/")[0], outcome)
     counts = counts.reindex(index=WORKS, columns=OUTCOMES, fill_value=0)
     counts.loc["all"] = counts.sum()
     rows = [[work, str(sum(each)), *map(str, each)] for work, each in zip(counts.index, counts.to_numpy(), strict=True)]
-    gathered = {name: show_all(found[name], f"Verdict: {name}") for name in sorted(found) if name.startswith("90_")}
-    parts = [table("Claims by outcome", ["work", "claims", *OUTCOMES], rows, class_="counts")]
-    parts.append(gathered.pop("90_verdict", ""))
-    parts += [folded(f"Claims of {work}", claims_table(work, load_claims(work), judged)) for work in WORKS]
-    parts.append(folded("Tables of the notebook of the verdict", *gathered.values()) if gathered else "")
-    note = "Each claim counts once, by the best profile that could tell, paper or quick. Profiles "
-    note = tag("p", note, "other than paper are shrunk runs, whose levels are not comparable with print.")
-    return tag("section", tag("h2", "Verdict", id="verdict"), note, *parts)
+    return table("Claims by outcome", ["work", "claims", *OUTCOMES], rows, class_="counts")
 
 
-def claims_table(work: str, claims: pd.DataFrame, judged: pd.DataFrame) -> Html:
+def claims_table(work: str, claims: pd.DataFrame, judged: pd.DataFrame, verdict: Mapping[str, Mapping]) -> Html:
     rows = []
     for claim in claims.itertuples():
         said = [each for each in judged.itertuples() if each.id == claim.id]
-        texts = [tag("p", made_from(each.folder), f" ({each.verdict}): {each.evidence}") for each in said]
+        texts = [tag("p", made_from(each.folder), f" ({each.outcome}): {each.evidence}") for each in said]
         others = folded(f"in other profiles: {len(texts) - 1}", *texts[1:]) if texts[1:] else ""
-        outcome = said[0].verdict if said else "not judged yet"
-        note = f"On the printed values: {claim.holds_on_published_values or 'not examined'}"
+        line = verdict.get(claim.id, {"outcome": said[0].outcome if said else "not judged yet"})
+        share = f"Share that holds: {float(line['share']):.2f} (profile {line['profile']})" if line.get("share") else ""
+        fails = f". Fails: {line['fails']}" if line.get("fails") else ""
+        note = f"On the printed values: {line.get('on print') or claim.holds_on_published_values or 'not examined'}"
         text = [tag("span", claim.id.rpartition("/")[2], class_="id"), claim.claim, tag("p", note, class_="note")]
-        rows.append([join(text), outcome, join([*texts[:1], others])])
+        rows.append([join(text), line["outcome"], join([tag("p", share + fails) if share else "", *texts[:1], others])])
     return table(f"Claims of {work}, judged on our rows", ["claim", "outcome", "numbers"], rows, class_="claims")
 
 

@@ -1,6 +1,7 @@
 """What a person sees of a run: the bar or the log lines, the error with its cell, the table, the last status."""
 
 import contextlib
+import itertools
 import json
 import os
 import re
@@ -38,64 +39,20 @@ class Outcome:
         return f"{self.status} after {self.minutes:.1f} min, {counts}"
 
 
-class Reporter:
-    """A bar over the notebooks on a terminal; elsewhere a line at start and end, and one in `every` seconds between.
+class Line:
+    """What is shown of one running notebook; also the file that papermill writes its kernel's stderr to.
 
-    It is also the file that papermill writes the kernel's stderr to: the last line of it, say a grid's
-    progress, stands beside the bar or in the line of the minute.
+    The last line of that, say a grid's progress, stands beside the name.
     """
 
-    def __init__(self, total: int, *, every: float = 60.0):
-        self.total, self.every, self.done = total, every, 0
-        self.name = self.heard = self.shown = ""
-        self.bar = None
-        if sys.stderr.isatty():
-            from tqdm import tqdm
-
-            form = "{n_fmt}/{total_fmt} |{bar:20}| {elapsed} {desc}{postfix}"
-            self.bar = tqdm(total=total, file=sys.stderr, dynamic_ncols=True, bar_format=form)
-
-    def __enter__(self) -> "Reporter":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self.bar is not None:
-            self.bar.close()
-
-    def say(self, text: str) -> None:
-        if self.bar is not None:
-            self.bar.write(text, file=sys.stdout)
-        else:
-            print(text, flush=True)
-
-    def start(self, notebook: Notebook, minutes: float | None) -> None:
-        self.name, self.heard, self.shown = notebook.stem, "", ""
+    def __init__(self, name: str, number: int):
+        self.name, self.number, self.heard = name, number, ""
         self.begin = self.last = time.monotonic()
-        if self.bar is not None:
-            self.bar.set_description(self.name)
-        else:
-            expected = f", about {minutes:g} min" if minutes is not None else ""
-            self.say(f"[{self.done + 1}/{self.total}] {self.name} starts{expected}")
+        self.bar = None  # on a terminal
 
-    def tick(self) -> None:
-        """Called twice a second while a notebook runs."""
-        if self.bar is not None:
-            if self.heard != self.shown:
-                self.bar.set_postfix_str(self.heard[:60])
-            self.bar.refresh()
-            self.shown = self.heard
-        elif time.monotonic() - self.last >= self.every:
-            self.last = time.monotonic()
-            spent = (self.last - self.begin) / 60
-            parts = filter(None, (f"{spent:.0f} min", self.heard))
-            self.say(f"[{self.done + 1}/{self.total}] {self.name}: {', '.join(parts)}")
-
-    def end(self, notebook: Notebook, text: str) -> None:
-        self.done += 1
-        self.say(f"[{self.done}/{self.total}] {notebook.stem}: {text}")
-        if self.bar is not None:
-            self.bar.set_postfix_str("")
-            self.bar.update()
+    def __str__(self) -> str:
+        spent = (time.monotonic() - self.begin) / 60
+        return f"{self.name}: {', '.join(filter(None, (f'{spent:.0f} min', self.heard)))}"
 
     def write(self, text: str) -> None:
         for line in re.split(r"[\r\n]+", text):
@@ -104,6 +61,77 @@ class Reporter:
 
     def flush(self) -> None:
         """Nothing is held back."""
+
+
+class Reporter:
+    """On a terminal a bar over the notebooks with a line for each that runs, kept at the bottom.
+
+    Elsewhere a line of the log when a notebook starts and ends, and one in `every` seconds between.
+    """
+
+    def __init__(self, total: int, *, every: float = 60.0):
+        self.total, self.every, self.started, self.done = total, every, 0, 0
+        self.lines: dict[str, Line] = {}  # of the notebooks that run
+        self.bar = self._bar("{n_fmt}/{total_fmt} |{bar:20}| {elapsed}", position=0) if sys.stderr.isatty() else None
+
+    def __enter__(self) -> "Reporter":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for bar in (*(line.bar for line in self.lines.values()), self.bar):
+            if bar is not None:
+                bar.close()
+
+    def _bar(self, form: str, position: int) -> Any:
+        from tqdm import tqdm
+
+        return tqdm(
+            total=self.total,
+            file=sys.stderr,
+            dynamic_ncols=True,
+            bar_format=form,
+            position=position,
+            leave=not position,
+        )
+
+    def say(self, text: str) -> None:
+        if self.bar is not None:
+            self.bar.write(text, file=sys.stdout)
+        else:
+            print(text, flush=True)
+
+    def start(self, notebook: Notebook, minutes: float | None) -> Line:
+        self.started += 1
+        line = self.lines[notebook.stem] = Line(notebook.stem, self.started)
+        if self.bar is not None:
+            taken = {each.bar.pos for each in self.lines.values() if each.bar is not None}
+            line.bar = self._bar("  {desc}", position=next(n for n in itertools.count(1) if -n not in taken))
+            line.bar.set_description_str(str(line))
+        else:
+            expected = f", about {minutes:g} min" if minutes is not None else ""
+            self.say(f"[{line.number}/{self.total}] {line.name} starts{expected}")
+        return line
+
+    def tick(self) -> None:
+        """Called twice a second while notebooks run."""
+        now = time.monotonic()
+        for line in self.lines.values():
+            if line.bar is not None:
+                line.bar.set_description_str(str(line))
+            elif now - line.last >= self.every:
+                line.last = now
+                self.say(f"[{line.number}/{self.total}] {line}")
+        if self.bar is not None:
+            self.bar.refresh()
+
+    def end(self, notebook: Notebook, text: str) -> None:
+        line = self.lines.pop(notebook.stem, None)
+        if line is not None and line.bar is not None:
+            line.bar.close()
+        self.done += 1
+        self.say(f"[{self.done}/{self.total}] {notebook.stem}: {text}")
+        if self.bar is not None:
+            self.bar.update()
 
 
 def explain(notebook: Notebook, error: BaseException, executed: Path) -> str:
@@ -161,15 +189,18 @@ def summary(outcomes: Mapping[str, Outcome]) -> str:
 
 
 def listing(notebooks: Sequence[Notebook], last: Mapping[str, dict[str, Any]]) -> str:
-    """Number, title, exhibits, expected minutes by profile, and how the last run ended."""
-    head = ("notebook", "title", "exhibits", "smoke", "quick", "paper", "last status")
+    """Number, title, exhibits, expected minutes (from rows, or to compute by profile), and how the last run ended."""
+    head = ("notebook", "title", "exhibits", "from rows", "smoke", "quick", "paper", "last status")
     rows = []
     for each in notebooks:
-        minutes = (f"{each.minutes[name]:g}" if name in each.minutes else "" for name in ("smoke", "quick", "paper"))
+        known = (each.regenerate, *(each.minutes.get(name) for name in ("smoke", "quick", "paper")))
+        minutes = ("" if number is None else f"{number:g}" for number in known)
         ended = last.get(each.stem)
         status = f"{ended['status']} ({ended['profile']}, {ended['finished']})" if ended else "never run"
         rows.append((each.stem, each.title, short(each.exhibits), *minutes, status))
-    return aligned(head, rows) + "\n(minutes on 2 cores)"
+    return aligned(head, rows) + (
+        "\n(minutes on 2 cores: to regenerate from rows that are there, and to compute by profile)"
+    )
 
 
 def short(exhibits: Iterable[str]) -> str:

@@ -18,6 +18,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from fedsynth_lib import names
@@ -52,6 +53,7 @@ DTYPES = {
 COLUMNS = list(DTYPES)
 DATA = ("real", "standin", "own", "none")
 PROFILES = ("smoke", "quick", "paper")
+FULLEST_FIRST = ("paper", "quick")  # the profiles whose rows count in the verdict
 SORTED_BY = [
     *("paper", "exhibit", "dataset", "method", "partition", "n_clients", "node"),
     *("setting", "epsilon", "params", "item", "seed", "metric", "cell"),
@@ -147,10 +149,12 @@ def _read_rows(path: Path, changed: int, size: int) -> pd.DataFrame:
         if list(frame.columns) != COLUMNS:
             raise BadInput(f"{path} has other columns than a result file: remove it, the next run writes it anew.")
         frame = frame.astype(DTYPES)
-    except (ValueError, TypeError, pd.errors.ParserError) as error:
+    except (ValueError, TypeError, OverflowError) as error:
         if isinstance(error, BadInput):
             raise
-        raise _damaged(path, _first_bad_line(path)) from error
+        raise _damaged(path, _first_bad_line(path) or 1) from error
+    if (frame["cell"] == "").any() and (line := _first_bad_line(path)):  # fields that lack at the end are read as empty
+        raise _damaged(path, line)
     _check(frame, path)
     return frame
 
@@ -185,21 +189,23 @@ def _damaged(path: Path, line: int) -> BadInput:
     return BadInput(f"{path}, line {line} is damaged: restore the file (git checkout), or delete the line.")
 
 
-def _first_bad_line(path: Path) -> int:
+def _first_bad_line(path: Path) -> int | None:
     """The number of the first line that does not have a value of the right type for every column."""
-    numbers = [place for place, column in enumerate(COLUMNS) if DTYPES[column] != TEXT]
     with open(path, encoding="utf-8", errors="replace", newline="") as file:
         reader = csv.reader(file)
         next(reader, None)
         for line in reader:
-            try:
-                for place in numbers:
-                    float(line[place] or 0)
-            except (ValueError, IndexError):
+            if len(line) != len(COLUMNS) or not all(map(_is_of_type, line, DTYPES.values())):
                 return reader.line_num
-            if len(line) != len(COLUMNS):
-                return reader.line_num
-    return 1
+    return None
+
+
+def _is_of_type(text: str, dtype: str) -> bool:
+    try:
+        number = 0.0 if dtype == TEXT else float(text or 0)
+    except ValueError:
+        return False
+    return dtype != COUNT or number.is_integer()
 
 
 # --------------------------------------------------------------------------------------- params
@@ -215,7 +221,7 @@ def params_text(settings: Mapping[str, Any]) -> str:
 
 
 def _says_nothing(value: Any) -> bool:
-    return value is None or value is False or (isinstance(value, str | list | tuple | Mapping) and not value)
+    return value is None or (isinstance(value, bool | np.bool_ | str | list | tuple | Mapping) and not value)
 
 
 def read_params(text: str) -> dict[str, Any]:

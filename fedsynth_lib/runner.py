@@ -1,4 +1,4 @@
-"""Runs the notebooks in order, each in a kernel of its own; run_all.sh sets up and then calls this.
+"""Runs the notebooks, each in a kernel of its own, several at a time; run_all.sh sets up and then calls this.
 
     python -m fedsynth_lib.runner --profile smoke --only 1,10 -p seed=3
 
@@ -8,25 +8,24 @@ started again. Options and parameters are checked before anything starts; heavy 
 
 import argparse
 import contextlib
-import json
 import os
+import queue
 import shutil
 import signal
 import sys
-import threading
 import time
 from collections.abc import Iterator, Sequence
-from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from fedsynth_lib.estimate import PROFILES, minutes_of, warning
 from fedsynth_lib.notebooks import BadInput, Notebook, parameters_for, read_notebooks, select
-from fedsynth_lib.reporting import Outcome, Reporter, explain, listing, read_last, read_log, remember, summary
+from fedsynth_lib.reporting import Outcome, Reporter, listing, read_last, summary
 
 if TYPE_CHECKING:
-    from fedsynth_lib.guard import Guard
+    from fedsynth_lib.kernels import Kernels
+    from fedsynth_lib.schedule import Schedule
 
-PROFILES = ("smoke", "quick", "paper")
 MOST_JOBS = 4  # by default; each job holds its own tables and models in memory
 QUIET = {"FLWR_TELEMETRY_ENABLED": "0", "RAY_USAGE_STATS_ENABLED": "0", "DO_NOT_TRACK": "1"}
 THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS")
@@ -48,6 +47,7 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     add("--jobs", type=int, metavar="N", help=f"cells at a time (default: one per core, {MOST_JOBS} at most)")
     add("--fresh", action="store_true", help="forget the cached cells of the chosen notebooks")
     add("--list", action="store_true", help="show the notebooks, their exhibits, minutes and last status")
+    add("--verify", type=float, metavar="MINUTES", help="compute as many committed rows anew as fit, and compare")
     add("--check", action="store_true", help="check options and parameters, run nothing")
     add("--tests", action="store_true", help="run the tests instead; further options go to pytest")
     arguments = parser.parse_args(argv)
@@ -55,30 +55,63 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
         raise BadInput("the tests are started by ./run_all.sh --tests.")
     if arguments.jobs is not None and arguments.jobs < 1:
         raise BadInput(f"--jobs is {arguments.jobs}: give 1 or more.")
+    if arguments.verify is not None:
+        if arguments.verify <= 0:
+            raise BadInput(f"--verify is {arguments.verify:g}: give the minutes that it may take, above 0.")
+        if arguments.fresh or arguments.only or arguments.start or arguments.given:
+            raise BadInput("--verify chooses among all rows by itself: leave out --fresh, --only, --from and -p.")
     return arguments
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Exit status: 0 all well, 1 a notebook failed, 2 asked for what cannot be, 130 stopped by Ctrl-C."""
-    root = Path(os.environ.get("FEDSYNTH_HOME") or Path(__file__).resolve().parents[1])
+    root = Path(os.environ.get("FEDSYNTH_HOME") or Path(__file__).resolve().parents[1]).resolve()
     try:
         asked = parse(argv)
         chosen = select(
             read_notebooks(root / "notebooks"), ",".join(asked.only).split(",") if asked.only else (), asked.start
         )
         values = parameters_for(chosen, asked.given)
+        if asked.list:
+            print(listing(chosen, read_last(root)))
+        if asked.list or asked.check:
+            return 0
+        with only_run(root):
+            return carry_out(asked, chosen, values, root)
     except BadInput as error:
         print(f"run_all.sh: {error}", file=sys.stderr)
         return 2
-    if asked.list:
-        print(listing(chosen, read_last(root)))
-    if asked.list or asked.check:
-        return 0
-    try:
-        outcomes = run(chosen, values, root=root, profile=asked.profile, jobs=asked.jobs, fresh=asked.fresh)
     except KeyboardInterrupt:
         return 130
+
+
+def carry_out(asked: argparse.Namespace, chosen: Sequence[Notebook], values: dict[str, dict], root: Path) -> int:
+    """Run or verify what was asked for; the exit status."""
+    if asked.verify is not None:
+        from fedsynth_lib.verify import verify
+
+        return verify(asked.verify, root=root)
+    if said := warning(chosen, asked.profile, root, fresh=asked.fresh):
+        print(said, flush=True)
+    outcomes = run(chosen, values, root=root, profile=asked.profile, jobs=asked.jobs, fresh=asked.fresh)
     return int(any(outcome.status != "ok" for outcome in outcomes.values()))
+
+
+@contextlib.contextmanager
+def only_run(root: Path) -> Iterator[None]:
+    """Refuse a second run in this checkout while this one lasts; the system lifts the lock however it ends."""
+    import fcntl
+
+    path = root / "data" / "cache" / "run.lock"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("a") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise BadInput(
+                f"another run is at work in {root}: wait for its end, or stop it with Ctrl-C where it was started."
+            ) from None
+        yield
 
 
 def run(
@@ -90,7 +123,7 @@ def run(
     jobs: int | None = None,
     fresh: bool = False,
 ) -> dict[str, Outcome]:
-    """Execute the notebooks one after another, print the table, and return stem -> Outcome.
+    """Execute the notebooks, print the table, and return stem -> Outcome, in the order of `chosen`.
 
     One that needs a notebook which failed in this run is not run. Figures land in figures/<profile>/,
     executed copies in figures/executed/<profile>/, the table in figures/runs/last.json; the report,
@@ -99,6 +132,8 @@ def run(
     import joblib
 
     from fedsynth_lib.guard import guarded
+    from fedsynth_lib.kernels import Kernels
+    from fedsynth_lib.schedule import Schedule
 
     cores = joblib.cpu_count()
     jobs = min(jobs or MOST_JOBS, cores)
@@ -107,20 +142,16 @@ def run(
     signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell switches it off for background jobs
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     outcomes = {notebook.stem: Outcome("not run", profile) for notebook in chosen}
+    expected = {notebook.stem: minutes_of(notebook, profile, root, fresh=fresh) for notebook in chosen}
+    schedule = Schedule(list(chosen), expected, jobs)
     try:
-        with guarded() as guard, Reporter(len(chosen)) as reporter:
+        with guarded() as guard, Kernels(chosen, guard, env) as kernels, Reporter(len(chosen)) as reporter:
             reporter.say(
                 f"profile {profile}, notebooks: {len(chosen)}, cells at a time: {jobs}, threads each: {threads}"
             )
-            for notebook in chosen:
-                if lacking := [need for need in notebook.needs if need in outcomes and outcomes[need].status != "ok"]:
-                    reporter.end(notebook, f"not run, it needs {', '.join(lacking)}")
-                    continue
-                if fresh:
-                    forget(notebook, root)
-                given = {"profile": profile, "jobs": jobs, **values[notebook.stem]}
-                given = {name: value for name, value in given.items() if name in notebook.parameters}
-                run_one(notebook, given, outcomes[notebook.stem], root=root, env=env, guard=guard, reporter=reporter)
+            for notebook in chosen if fresh else ():
+                forget(notebook, root)
+            execute_all(schedule, values, outcomes, root=root, kernels=kernels, reporter=reporter)
         from fedsynth_lib.report import refresh
 
         print(refresh(), flush=True)
@@ -135,94 +166,46 @@ def forget(notebook: Notebook, root: Path) -> None:
         shutil.rmtree(root / "data" / "cache" / "cells" / grid, ignore_errors=True)
 
 
-def run_one(
-    notebook: Notebook,
-    given: dict[str, Any],
-    outcome: Outcome,
+def execute_all(
+    schedule: "Schedule",
+    values: dict[str, dict[str, Any]],
+    outcomes: dict[str, Outcome],
     *,
     root: Path,
-    env: dict[str, str],
-    guard: "Guard",
+    kernels: "Kernels",
     reporter: Reporter,
 ) -> None:
-    """Execute one notebook while the reporter ticks, and fill in its outcome; an error is shown, not raised."""
-    from fedsynth_lib.guard import memory_gib
+    """Execute notebooks as the schedule lets them start, and fill in their outcomes; errors are shown, not raised."""
+    from fedsynth_lib.execution import Execution
 
-    executed = root / "figures" / "executed" / outcome.profile / notebook.path.name
-    log = root / "figures" / "runs" / outcome.profile / f"{notebook.stem}.jsonl"
-    for path in (executed, log):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.unlink(missing_ok=True)
-    outcome.status = "stopped"  # unless it comes to its end
-    reporter.start(notebook, notebook.minutes.get(outcome.profile))
-    begin = time.monotonic()
-    with kernel(guard.scratch, {**env, **guard.env, "FEDSYNTH_RUN_LOG": str(log)}):
-        worker = Worker(notebook.path, executed, given, reporter)
-        try:
-            while worker.is_alive():
-                worker.join(0.5)
-                outcome.memory_gib = max(outcome.memory_gib, memory_gib())
-                reporter.tick()
-            outcome.status = "ok" if worker.error is None else "failed"
-            if worker.error is not None:
-                reporter.say(explain(notebook, worker.error, executed))
-        finally:
-            guard.end_all()
-            worker.join(5)
-            outcome.minutes = round((time.monotonic() - begin) / 60, 2)
-            outcome.finished = datetime.now().isoformat(" ", "minutes")
-            outcome.add(read_log(log))
-            remember(root, notebook.stem, outcome)
-            reporter.end(notebook, str(outcome))
+    running: list[Execution] = []
+    ended: queue.SimpleQueue[Execution] = queue.SimpleQueue()
 
+    def close(execution: Execution) -> None:
+        running.remove(execution)
+        if told := execution.close():
+            reporter.say(told)
+        reporter.end(execution.notebook, str(execution.outcome))
 
-class Worker(threading.Thread):
-    """Papermill in a thread, so that the main thread is free for the clock and for Ctrl-C."""
-
-    def __init__(self, path: Path, executed: Path, settings: dict[str, Any], stderr: "Reporter"):
-        super().__init__(daemon=True)
-        self.error: BaseException | None = None
-        self.arguments = {"input_path": path, "output_path": executed, "parameters": settings, "cwd": path.parent}
-        self.stderr = stderr
-        self.start()
-
-    def run(self) -> None:
-        import papermill
-
-        try:
-            papermill.execute_notebook(
-                **self.arguments,
-                kernel_name="python3",
-                language="python",
-                progress_bar=False,
-                stderr_file=self.stderr,
-                start_timeout=300,
-            )
-        except BaseException as error:
-            self.error = error
-
-
-@contextlib.contextmanager
-def kernel(scratch: Path, env: dict[str, str]) -> Iterator[None]:
-    """Makes `python3` this very interpreter with this environment, whatever kernels and profiles the user has."""
-    here = str(Path(__file__).resolve().parents[1])
-    env = {
-        **env,
-        "PYTHONPATH": os.pathsep.join(filter(None, (here, os.environ.get("PYTHONPATH")))),
-        "IPYTHONDIR": str(scratch / "ipython"),
-    }
-    command = [sys.executable, "-m", "ipykernel_launcher", "-f", "{connection_file}", "--log-level=CRITICAL"]
-    spec = {"argv": command, "display_name": "Python 3", "language": "python", "env": env}
-    folder = scratch / "kernels" / "python3"
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / "kernel.json").write_text(json.dumps(spec), encoding="utf-8")
-    before = {name: os.environ.get(name) for name in ("JUPYTER_PATH", "JUPYTER_RUNTIME_DIR")}
-    os.environ.update(JUPYTER_PATH=str(scratch), JUPYTER_RUNTIME_DIR=str(scratch / "runtime"))
     try:
-        yield
+        while schedule.waiting or running:
+            while notebook := schedule.start([each.notebook for each in running]):
+                outcome = outcomes[notebook.stem]
+                given = {"profile": outcome.profile, "jobs": schedule.share(notebook), **values[notebook.stem]}
+                given = {name: value for name, value in given.items() if name in notebook.parameters}
+                line = reporter.start(notebook, schedule.minutes[notebook.stem])
+                running.append(Execution(notebook, given, outcome, root=root, kernels=kernels, line=line, ended=ended))
+            with contextlib.suppress(queue.Empty):
+                close(ended.get(timeout=0.5))
+            for execution in running:
+                execution.look()
+            reporter.tick()
+            bad = [stem for stem, outcome in outcomes.items() if outcome.status == "failed"]
+            for notebook, lacking in schedule.drop(bad):
+                reporter.end(notebook, f"not run, it needs {', '.join(lacking)}")
     finally:
-        for name, value in before.items():
-            os.environ.pop(name) if value is None else os.environ.update({name: value})
+        for execution in tuple(running):  # after Ctrl-C
+            close(execution)
 
 
 if __name__ == "__main__":

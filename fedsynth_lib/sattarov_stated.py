@@ -17,9 +17,11 @@ from fedsynth_lib.sattarov_study import (
     FEWER_LINKED,
     LINKED,
     LOCAL_UPDATES,
+    METHOD,
     SIZES,
     WORK,
     configured,
+    with_settings,
 )
 from fedsynth_lib.schema import Schema
 
@@ -111,6 +113,27 @@ _FIXED: dict[str, Callable[[str], Any]] = {
     "opacus_version": lambda _: version("opacus"),
     "dython_version": lambda _: "own Theil's U",
 }
+
+
+def results(rows: pd.DataFrame) -> dict[str, float]:
+    """What the text states about local updates, of rows of the sweep over them, as names of `stated`.
+
+    The best number of updates is where risk, accuracy and fidelity, each scaled to [0, 1] within its division, add up
+    to most (risk to least); the threshold under uneven clients is where accuracy and fidelity add up to most.
+    """
+    runs = with_settings(rows[rows["method"] == METHOD])
+    means = runs[runs["metric"].isin(["risk", "accuracy", "fidelity"])]
+    means = means.groupby(["metric", "partition", "local_updates"])["value"].mean().unstack()
+    scaled = means.sub(means.min(axis=1), axis=0).div(np.ptp(means, axis=1), axis=0)
+    total = scaled.loc["accuracy"] + scaled.loc["fidelity"] + 1 - scaled.loc["risk"]
+    uneven = (means.loc["accuracy"] + means.loc["fidelity"]).loc["noniid"]
+    hours = runs[runs["metric"] == "fidelity"].groupby("local_updates")["seconds"].mean() / 3600
+    return {
+        "privacy_risk_peak_local_updates": means.loc["risk"].mean().idxmax(),
+        "best_local_updates": total.mean().idxmax(),
+        "noniid_decline_threshold_local_updates": uneven.idxmax(),
+        **{f"training_hours {updates}": hours[updates] for updates in (100, 1000) if updates in hours},
+    }
 
 
 def relative_changes(rows: pd.DataFrame) -> dict[str, float]:

@@ -57,6 +57,14 @@ class Column:
         return {category: code for code, category in enumerate(self.categories)}
 
 
+def bin_edges(column: Column, most: int = 30) -> np.ndarray:
+    """Edges of at most `most` equal bins over the declared range of a numeric column, whole where its values are."""
+    if not column.integer:
+        return np.linspace(column.low, column.high, most + 1)
+    width = -(-(column.high - column.low + 1) // most)
+    return np.arange(column.low - 0.5, column.high + 0.5 + width, width)
+
+
 @dataclass(frozen=True)
 class Schema:
     """The columns of a table, in order, and the name of the target column (None: no target)."""

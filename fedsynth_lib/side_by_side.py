@@ -295,7 +295,7 @@ DEFAULTS = {"epsilon": 1.0, "partition": "iid", "n_clients": 3, "as_published": 
 BRIEF = [
     *("hellinger", "pcd", "jsd", "wd", "workload_error", "fidelity", "dcr_min", "dcr_share"),
     *(f"auc_{model}{end}" for model in ("rf", "nb", "knn") for end in ("", "_score")),
-    *("mia_closest", "mia_calibrated"),
+    *("mia_closest", "mia_calibrated", "peak_gib"),
 ]
 MORE = ["ad_rmean", "ad_dum", "auc_gbt", "pmse", "log_cluster", "js_divergence", "auroc", "auprc", *RISKS]
 

@@ -15,7 +15,8 @@ import pandas as pd
 from scipy import stats
 
 from fedsynth_lib import figures, published
-from fedsynth_lib.figures import pretty
+from fedsynth_lib.details import with_detail
+from fedsynth_lib.figures import level_name, pretty
 from fedsynth_lib.interface import BadInput
 from fedsynth_lib.metrics import METRICS
 
@@ -51,7 +52,7 @@ def tested(
         raise BadInput(f"the rows come from {profiles} profiles: test those of one at a time.")
     if unknown := set(against) - set(SHARED):
         raise BadInput(f"against {sorted(unknown)}: choose some of {', '.join(SHARED)}.")
-    known = rows[rows["value"].notna()]
+    known = with_detail(rows[rows["value"].notna()])
     runs = known.groupby([*CELL, "setting", "seed"], dropna=False, sort=False, as_index=False)["value"].mean()
     table = pd.concat([_pairs(runs, name, level).assign(against=name) for name in against], ignore_index=True)
     table["n_clients"] = table["n_clients"].astype("Int64")
@@ -171,11 +172,6 @@ def _wide(
     order = pd.MultiIndex.from_frame(_sorted(named, ["epsilon", "metric"])[columns].drop_duplicates())
     order = order if len(columns) > 1 else order.get_level_values(0)
     return table.reindex(index=index, columns=order).fillna("")
-
-
-def level_name(epsilon: float) -> str:
-    """A level of privacy as the tables name it."""
-    return "no DP" if np.isinf(epsilon) else f"ε = {epsilon:g}"
 
 
 def save_counts(tests: pd.DataFrame, exhibit: str, *, profile: str, data: str, what: str) -> figures.SavedTable:

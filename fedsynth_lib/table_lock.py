@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from fedsynth_lib.interface import BadInput
-from fedsynth_lib.registry import REGISTRY
+from fedsynth_lib.registry import REGISTRY, entry
 from fedsynth_lib.rows import project_root, write_atomically
 from fedsynth_lib.schema import Schema
 from fedsynth_lib.tables import load_table
@@ -37,16 +37,22 @@ def table_digest(key_or_path: str | Path, *, work: str | None = None, schema: Sc
 def reachable(datasets: Iterable[str], *, work: str | None = None) -> list[str]:
     """Those of the tables whose rows may be committed, or that can be had here, if only as a stand-in.
 
-    Prints which are left out.
+    Prints which are left out. Raises BadInput for a name that no table has.
     """
     found = []
     for key in datasets:
+        entry(key)  # a misspelled table is none that is out of reach
         try:
             table_digest(key, work=work)
             found.append(key)
         except BadInput as problem:
             print(f"{key} is left out: {problem}")
     return found
+
+
+def is_locked(key_or_path: str | Path, *, work: str | None = None) -> bool:
+    """Whether digest and number of rows of this view are known without loading the table."""
+    return _lock_of(str(key_or_path), work) is not None
 
 
 def table_rows(key_or_path: str | Path, *, work: str | None = None) -> int:
@@ -56,7 +62,6 @@ def table_rows(key_or_path: str | Path, *, work: str | None = None) -> int:
     return len(load_table(key_or_path, work=work))
 
 
-@lru_cache(maxsize=64)
 def at_hand(digest: str) -> str:
     """The digest of the table to compute on where a cell names this one: the same, or that of its stand-in.
 
@@ -111,8 +116,8 @@ def _read(path: Path, changed: int) -> dict[str, dict[str, Any]]:
 def main() -> None:
     """Lock every view of every registered table that is at hand; the others keep what is locked."""
     found = dict(_locked())
-    for key, entry in REGISTRY.items():
-        for work in (None, *entry.works):
+    for key, declared in REGISTRY.items():
+        for work in (None, *declared.works):
             try:
                 table = load_table(key, work=work)
             except BadInput as error:

@@ -1,108 +1,143 @@
-"""The verdict on the five works: exhibits made, printed cells met, claims that hold; gathered from what runs saved.
+"""The verdict on five works, from committed rows and from print: exhibits made, printed cells met, claims that hold.
 
     python -m fedsynth_lib.verdict        # writes the headline table into README.md
 
-Notebooks judge their own rows and save `<name>_claims.csv` and `<name>_verdicts.csv` (counts of printed cells, by
-`published.compare`) beside their figures. Here all of these are put together, an exhibit or claim at the fullest
-profile that tells anything about it. What was made from stand-ins lies in folders of its own and is not counted.
+`exhibits` says what of each exhibit there is, cell by cell and point by point, `judges` which claim is judged on which
+rows; here both are counted. What was made from stand-ins lies in folders of its own and is not counted.
 """
 
-import re
-from collections.abc import Sequence
-from pathlib import Path
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 import pandas as pd
 
+from fedsynth_lib import judges
 from fedsynth_lib.chapters import exhibit_map
+from fedsynth_lib.evidence import OUTCOMES, outcome
+from fedsynth_lib.exhibits import (
+    COUNTED,
+    NOT_MADE,
+    STATES,
+    Rows,
+    check_methods,
+    counts,
+    drawn_points,
+    load_exhibits,
+    printed_cells,
+    state_of,
+)
+from fedsynth_lib.experiment import committed_rows
 from fedsynth_lib.interface import BadInput
 from fedsynth_lib.notebooks import Notebook, read_notebooks
-from fedsynth_lib.published import UNTESTED, VERDICTS, WORKS, load_claims
-from fedsynth_lib.rows import project_root, write_atomically
+from fedsynth_lib.published import WORKS, load_claims
+from fedsynth_lib.rows import FULLEST_FIRST, project_root, write_atomically
 
-FULLEST_FIRST = ("paper", "quick")
-READINGS = {"bytes": "as the work counts"}  # of cells that were compared in two readings, the one that is printed
-OUTCOMES = ("holds", "holds partly", "does not hold", UNTESTED)
 BEGIN, END = "<!-- verdict: made by python -m fedsynth_lib.verdict -->", "<!-- end of verdict -->"
+AllRows = Mapping[str, Rows]  # work -> profile -> rows
 
 
-def claims_judged(figures: Path | None = None) -> pd.DataFrame:
-    """Every claim of the works: work, id, claim, verdict, profile, evidence, source, and `other`, the lesser profiles.
+class Verdict(NamedTuple):
+    exhibits: pd.DataFrame
+    cells: pd.DataFrame
+    claims: pd.DataFrame
 
-    A claim counts at the fullest profile that tested it. figures: the folder of the profiles' folders.
+
+def gathered(notebooks: Sequence[Notebook], rows: AllRows | None = None) -> Verdict:
+    """All three tables by the rows given, by default by all that are committed."""
+    rows = rows or all_rows()
+    exhibits, cells = exhibits_and_cells(notebooks, rows)
+    return Verdict(exhibits, cells, claims_judged(by_profile(rows)))
+
+
+def all_rows() -> AllRows:
+    return {work: {profile: committed_rows(work, profile) for profile in FULLEST_FIRST} for work in WORKS}
+
+
+def exhibits_and_cells(notebooks: Sequence[Notebook], rows: AllRows) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """What there is of every exhibit that a run can make, and every file of printed values, counted.
+
+    exhibits: work, exhibit, title, notebook, state (`exhibits.STATES`), and `missing`, in words, to be in full.
+    cells: work, exhibit, `exhibits.COUNTED` and their sum `cells`; `excluded`, printed numbers that cannot serve as a
+        reference; `words`, printed entries that are none; and why ours are missing where no rows are kept.
     """
-    told = _exported("claims", figures)
-    told = told[told["verdict"] != UNTESTED] if len(told) else told
+    table = exhibit_map(notebooks)
+    made_by = table[table["notebook"] != ""].groupby(["work", "exhibit"])["notebook"].agg(", ".join)
+    titles = table.drop_duplicates(["work", "exhibit"]).set_index(["work", "exhibit"])
+    regenerable = titles.index[titles["status"] != "illustrative"]
+    exhibits, cells = [], []
+    for each in load_exhibits():
+        check_methods(each, rows[each.work])
+        place = (each.work, each.name)
+        found = printed_cells(each, rows[each.work])
+        state, missing = state_of(each, found, drawn_points(each, rows[each.work]))
+        if each.live and place not in made_by:
+            state, missing = NOT_MADE, "no notebook makes it"
+        if place in regenerable:
+            line = {"title": titles.loc[place, "title"], "notebook": made_by.get(place, "")}
+            exhibits.append({"work": each.work, "exhibit": each.name, **line, "state": state, "missing": missing})
+        if (counted := counts(each, found))["cells"] or counted["excluded"]:
+            why = each.live or each.without
+            cells.append({"work": each.work, "exhibit": each.name, **counted, "why ours are missing": why})
+    order = {place: number for number, place in enumerate(regenerable)}
+    exhibits.sort(key=lambda line: order[line["work"], line["exhibit"]])
+    return pd.DataFrame(exhibits), pd.DataFrame(cells)
+
+
+def by_profile(rows: AllRows) -> pd.DataFrame:
+    """Every claim at every profile with rows: `judges.judged`, with `profile`, the fullest first, and `outcome`."""
+    pairs = [(work, profile) for work in WORKS for profile in FULLEST_FIRST]
+    judged = [judges.judged(work, rows[work][profile]).assign(profile=profile) for work, profile in pairs]
+    told = pd.concat([each for each in judged if len(each)] or judged[:1], ignore_index=True)
+    return told.assign(outcome=[outcome(*pair) for pair in told[["verdict", "share"]].to_numpy()])
+
+
+def claims_judged(told: pd.DataFrame) -> pd.DataFrame:
+    """Every claim, at the fullest profile that could test it. told: what `by_profile` returns.
+
+    Columns: work, id, claim, outcome (OUTCOMES), share (of its conditions that hold), profile, seeds, `on print`
+    (whether the same check holds on the printed values), fails (the conditions that do not hold), evidence, and
+    `other`, the outcome at the lesser profile.
+    """
+    printed = {claim: words for work in WORKS for claim, words in judges.on_print(work).items()}
     lines = []
     for claim in load_claims().itertuples():
-        known = told[told["id"] == claim.id] if len(told) else told
-        line = {"work": claim.id.partition("/")[0], "id": claim.id, "claim": claim.claim}
-        if not len(known):
-            lines.append(line | dict.fromkeys(("profile", "evidence", "source", "other"), "") | {"verdict": UNTESTED})
-            continue
-        first = known.iloc[0]
-        rest = known.iloc[1:].drop_duplicates("profile")
-        rest = rest[rest["profile"] != first["profile"]]
-        other = "; ".join(f"{each.profile}: {each.verdict}" for each in rest.itertuples())
-        lines.append(line | first[["verdict", "profile", "evidence", "source"]].to_dict() | {"other": other})
-    return pd.DataFrame(lines)[["work", "id", "claim", "verdict", "profile", "evidence", "other", "source"]]
+        known = told[told["id"] == claim.id]
+        tested = known[known["outcome"] != OUTCOMES[-1]]
+        first = (tested if len(tested) else known.iloc[::-1]).head(1)  # why not, of the lesser profile
+        line = {"work": claim.id.partition("/")[0], "id": claim.id, "claim": claim.claim, "outcome": OUTCOMES[-1]}
+        line |= dict.fromkeys(("share", "profile", "seeds", "fails", "evidence"), "")
+        line |= {} if first.empty else first[list(told.columns.intersection(line))].iloc[0].to_dict()
+        line["on print"] = printed[claim.id]
+        line["other"] = "; ".join(f"{e.profile}: {e.outcome}" for e in tested.iloc[1:].itertuples())
+        lines.append(line)
+    table = pd.DataFrame(lines)
+    table["share"] = pd.to_numeric(table["share"])
+    columns = ["work", "id", "claim", "outcome", "share", "profile", "seeds", "on print", "fails", "other", "evidence"]
+    return table[columns]
 
 
-def cells_judged(figures: Path | None = None) -> pd.DataFrame:
-    """Printed cells: work, exhibit, profile, VERDICTS, cells; each exhibit at the fullest profile with rows of ours."""
-    told = _exported("verdicts", figures)
-    for column, reading in READINGS.items():
-        if column in told:
-            told = told[told[column].isna() | (told[column] == reading)]
-    columns = ["work", "exhibit", "profile", *VERDICTS, "cells"]
-    if not len(told):
-        return pd.DataFrame(columns=columns)
-    counts = told.groupby(["work", "exhibit", "profile", "rank"], as_index=False)[VERDICTS].sum()
-    counts["cells"] = counts[VERDICTS].sum(axis=1)
-    counts = counts[counts["ours missing"] < counts["cells"]].sort_values(["work", "exhibit", "rank"])
-    counts = counts.drop_duplicates(["work", "exhibit"])
-    order = counts["work"].map(WORKS.index)
-    return counts.assign(order=order).sort_values(["order", "exhibit"], ignore_index=True)[columns]
-
-
-def exhibits_made(notebooks: Sequence[Notebook], figures: Path | None = None) -> pd.DataFrame:
-    """Every exhibit that can be computed: work, exhibit, title, notebook, profile (the fullest saved, or '')."""
-    table = exhibit_map(notebooks)
-    table = table[table["status"] != "illustrative"]
-    folder = figures or project_root() / "figures"
-    saved = {p: {path.stem for path in (folder / p).glob("*") if path.suffix in (".png", ".md")} for p in FULLEST_FIRST}
-
-    def fullest(work: str, exhibit: str) -> str:
-        name = re.compile(rf"{re.escape(f'{work}_{exhibit}')}($|[_a-z])")
-        return next((p for p in FULLEST_FIRST if any(name.match(stem) for stem in saved[p])), "")
-
-    table = table.drop_duplicates(["work", "exhibit"])
-    profiles = [fullest(*pair) for pair in zip(table["work"], table["exhibit"], strict=True)]
-    return table.assign(profile=profiles)[["work", "exhibit", "title", "notebook", "profile"]].reset_index(drop=True)
-
-
-def headline(exhibits: pd.DataFrame, cells: pd.DataFrame, claims: pd.DataFrame) -> pd.DataFrame:
-    """One line for each work: exhibits made in full, shrunk, of all; printed cells by verdict; claims by outcome."""
+def headline(verdict: Verdict) -> pd.DataFrame:
+    """One line for each work: exhibits by state, printed cells by verdict, claims by outcome, and how many of each."""
     lines = {}
     for work in WORKS:
-        made = exhibits.loc[exhibits["work"] == work, "profile"]
-        printed = cells[cells["work"] == work]
-        judged = claims.loc[claims["work"] == work, "verdict"].value_counts()
+        states, printed, outcomes = (table[table["work"] == work] for table in verdict)
+        state, judged = states["state"].value_counts(), outcomes["outcome"].value_counts()
         lines[work] = {
-            ("exhibits", "in full"): (made == "paper").sum(),
-            ("exhibits", "shrunk"): (made == "quick").sum(),
-            ("exhibits", "of"): len(made),
-            **{("printed cells", verdict): printed[verdict].sum() for verdict in VERDICTS[:3]},
-            **{("claims", outcome): judged.get(outcome, 0) for outcome in OUTCOMES},
+            **{("exhibits", name): state.get(name, 0) for name in STATES[:3]},
+            ("exhibits", "of"): len(states),
+            **{("printed cells", name): printed[name].sum() for name in (*COUNTED, "cells")},
+            **{("claims", name): judged.get(name, 0) for name in OUTCOMES},
+            ("claims", "of"): len(outcomes),
         }
-    return pd.DataFrame(lines).T.astype(int).rename_axis("work")
+    table = pd.DataFrame(lines).T.astype(int).rename_axis("work")
+    return table.rename(columns={"cells": "of"}, level=1)
 
 
 def as_markdown(table: pd.DataFrame) -> str:
-    """The headline as a table of README.md."""
-    names = ["work", *(f"{group}: {name}" for group, name in table.columns)]
-    lines = [names, ["---"] + ["---:"] * len(table.columns)]
-    lines += [[work, *map(str, row)] for work, row in zip(table.index, table.to_numpy(), strict=True)]
-    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
+    """The headline as a table of README.md: a column for each work, a line for each count."""
+    lines = [["", *table.index], ["---"] + ["---:"] * len(table)]
+    lines += [[f"{group}: {name}", *map(str, counts)] for (group, name), counts in table.items()]
+    return "\n".join("| " + " | ".join(line).strip() + " |" for line in lines)
 
 
 def put_into(text: str, table: str) -> str:
@@ -115,26 +150,8 @@ def put_into(text: str, table: str) -> str:
 
 
 def current() -> str:
-    """The headline table by what lies in figures/ now."""
-    notebooks = read_notebooks(project_root() / "notebooks")
-    return as_markdown(headline(exhibits_made(notebooks), cells_judged(), claims_judged()))
-
-
-def _exported(kind: str, figures: Path | None) -> pd.DataFrame:
-    """All `*_<kind>.csv` of the profiles, with `work`, `profile`, `rank` (0: fullest) and `source`."""
-    folder, parts = figures or project_root() / "figures", []
-    for rank, profile in enumerate(FULLEST_FIRST):
-        for path in sorted((folder / profile).glob(f"*_{kind}.csv")):
-            part = pd.read_csv(path, keep_default_na=False)
-            work = next((name for name in WORKS if name in path.stem), None)
-            if "id" in part:
-                part["work"] = part["id"].str.partition("/")[0]
-            else:
-                part["work"] = work
-            if "exhibit" not in part:
-                part["exhibit"] = path.stem.removesuffix(f"_{kind}").removeprefix(f"{work}_")
-            parts.append(part.assign(profile=profile, rank=rank, source=path.relative_to(folder).as_posix()))
-    return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame()
+    """The headline table by the rows that are committed now."""
+    return as_markdown(headline(gathered(read_notebooks(project_root() / "notebooks"))))
 
 
 def main() -> None:

@@ -1,6 +1,7 @@
 """A small mixed table with a known dependence, shared by the tests."""
 
 import os
+import signal
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
@@ -46,6 +47,17 @@ def schema() -> Schema:
 @pytest.fixture(scope="session")
 def table() -> Table:
     return Table("toy", make_frame(1200), SCHEMA, data="own", digest="toy")
+
+
+@pytest.fixture
+def home(tmp_path, monkeypatch):
+    """An empty project, for the runner and for what its notebooks import."""
+    monkeypatch.setenv("FEDSYNTH_HOME", str(tmp_path))
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    yield tmp_path
+    for number, handler in handlers.items():
+        signal.signal(number, handler)
 
 
 @pytest.fixture(scope="session", autouse=True)

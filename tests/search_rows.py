@@ -4,7 +4,7 @@ from itertools import product
 
 import numpy as np
 
-from fedsynth_lib.rows import to_frame
+from fedsynth_lib.rows import params_text, to_frame
 
 GRID = {"population_size": (100, 150, 200), "selection_pressure": (5, 10, 15), "aggregation_interval": (5, 10, 20, 25)}
 LAYERS = ("[128]", "[64]", "[128, 128]", "[128, 64]", "[64, 64]")
@@ -31,7 +31,9 @@ def search(method, dataset, configurations, score, seconds=lambda c: 1.0, seeds=
     shared |= {"partition": "label_skew", "setting": "tuning", "epsilon": np.inf, "profile": "paper", **others}
     rows = []
     for each in configurations:
-        shared["detail"] = "; ".join(f"{name}={value}" for name, value in each.items())
+        draw = {"draw": each["draw"]} if "draw" in each else {}
+        parameters = {name: value for name, value in each.items() if name != "draw"}
+        shared["params"] = params_text({"parameters": parameters, **draw})
         for step, seed in enumerate(seeds):
             spread = 0.1 * (step - (len(seeds) - 1) / 2)
             rows.append({**shared, "seed": seed, "metric": "log_cluster", "value": score(each) + spread})

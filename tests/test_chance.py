@@ -7,6 +7,7 @@ from scipy import stats
 from search_rows import GRID, full_grid, search
 
 from fedsynth_lib.chance import against_chance, shuffled
+from fedsynth_lib.details import with_detail
 from fedsynth_lib.interface import BadInput
 
 
@@ -16,7 +17,7 @@ def score(each):
 
 def scores_of(rows, metric="log_cluster"):
     """Configuration -> its scores, by split."""
-    rows = rows[rows["metric"] == metric].sort_values("seed")
+    rows = with_detail(rows[rows["metric"] == metric].sort_values("seed"))
     return {detail: tuple(own) for detail, own in rows.groupby("detail")["value"]}
 
 
@@ -30,7 +31,7 @@ def test_scores_are_dealt_anew_within_a_search_and_splits_stay_together():
         assert sorted(scores_of(after).values()) == sorted(scores_of(before).values())  # triples, one for each split
         assert scores_of(after) != scores_of(before) and scores_of(after).keys() == scores_of(before).keys()
         assert scores_of(after, "seconds_training") == scores_of(before, "seconds_training")
-    again = one.assign(detail=one["detail"] + "; draw=1")
+    again = search("fedbn", "a", [{**each, "draw": 1} for each in full_grid()], score)
     assert len(shuffled(pd.concat([one, again]), np.random.default_rng(0))) == len(one)
     pd.testing.assert_frame_equal(one, kept)
 

@@ -206,10 +206,10 @@ def column_rows(**edits):
     shared = {"paper": "martinez2024", "dataset": "adult", "data": "real", "partition": "label_skew", "n_clients": 10}
     shared |= {"setting": "federated", "epsilon": np.inf, "profile": "quick"}
     rows = [
-        {**shared, "metric": m, "detail": detail, "method": method, "seed": seed, "value": edits.get(key, pair[i])}
-        for (m, detail), pair in numbers.items()
+        {**shared, "metric": m, "item": item, "method": method, "seed": seed, "value": edits.get(key, pair[i])}
+        for (m, item), pair in numbers.items()
         for i, method in enumerate(("fedbn", "fedvae"))
-        for key in [f"{m}_{detail}_{method}".replace("-", "_")]
+        for key in [f"{m}_{item}_{method}".replace("-", "_")]
         for seed in (0, 1)
     ]
     return to_frame(rows)
@@ -239,11 +239,11 @@ def test_columns_of_adult_turn_the_answer(expected, edits):
 
 def test_classes_must_be_single_in_every_split_and_rows_of_another_place_do_not_count():
     rows = column_rows()
-    split = where(rows, metric="classes", detail="income", method="fedvae", seed=1)
+    split = where(rows, metric="classes", item="income", method="fedvae", seed=1)
     assert judge(rows.assign(value=rows["value"].mask(split, 2)), "c44")[0] == pytest.approx(5 / 6)
     other = rows.assign(partition="iid", value=9.0)
     assert judge(pd.concat([rows, other]), "c44") == judge(rows, "c44")
-    outcome, evidence = judge(rows[~where(rows, metric="association_error", detail="numeric", method="fedbn")], "c44")
+    outcome, evidence = judge(rows[~where(rows, metric="association_error", item="numeric", method="fedbn")], "c44")
     assert outcome is None
     assert evidence == "rows of adult are missing (label_skew, 10 clients): association_error numeric fedbn"
     assert judge(other, "c44")[0] is None

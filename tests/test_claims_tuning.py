@@ -9,6 +9,7 @@ from fedsynth_lib import sensitivity
 from fedsynth_lib.claims_tuning import TUNING, judge
 from fedsynth_lib.interface import BadInput
 from fedsynth_lib.published import aggregate, judge_claims
+from fedsynth_lib.rows import params_text
 
 ALL = ("adult", "bank", "cardio")
 BEST = {"fedbn": {"adult": -19.0, "bank": -21.68, "cardio": -12.679},
@@ -78,7 +79,7 @@ def ranked(decay=None, factor=None):
     [
         (True, lambda: ranked()),
         (3 / 4, lambda: ranked(factor={"bank": -0.2, "cardio": -0.2})),  # second, with the other sign
-        ((2 / 3 + 1 + 1 + 1 / 2) / 4, lambda: ranked(factor={"bank": 0.9})),  # bank: loss factor first
+        ((2 / 3 + 1 + 1 + 1 / 2) / 4, lambda: ranked(factor={"bank": 0.98})),  # bank: loss factor first
         ((1 + 2 / 3 + 1 + 1) / 4, lambda: ranked(decay={"adult": -1.0})),
         (False, lambda: ranked({d: -0.1 for d in ALL}, {d: -2.0 for d in ALL})),
     ],
@@ -126,7 +127,7 @@ def test_printed_values_cannot_tell():
 
 def test_an_incomplete_search_is_named():
     rows = searches()
-    last = rows["detail"] == "population_size=200; selection_pressure=15; aggregation_interval=25"
+    last = rows["params"] == params_text({"parameters": full_grid()[-1]})
     one = rows[~(last & (rows["dataset"] == "bank"))]
     expected = "fedbn: 36 configurations with log_cluster are needed, there are adult 36, bank 35, cardio 36"
     assert judge(one, "c04") == (None, expected)

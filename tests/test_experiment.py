@@ -1,5 +1,6 @@
 """The run cache: nothing finished is lost or computed twice, and rows are the same whatever their way."""
 
+import hashlib
 import json
 import os
 import signal
@@ -47,7 +48,7 @@ def counting():
 
 def test_rows_have_the_declared_columns_in_the_order_of_the_grid():
     frame = run_grid(run_one, GRID, name="g", common={"paper": "w", "offset": 1.0}, version="bn-1")
-    assert list(frame.columns) == COLUMNS
+    assert list(frame.columns) == [*COLUMNS, "detail"]
     assert [tuple(row) for row in frame.loc[frame["metric"] == "pcd", ["epsilon", "seed"]].to_numpy()] == [
         (epsilon, seed) for epsilon in (np.inf, 0.5) for seed in (3, 1, 2)
     ]
@@ -142,7 +143,7 @@ def test_kill_9_loses_only_the_cells_in_flight(home, jobs):
     (home / "script.py").write_text(SCRIPT)
     command = [sys.executable, "script.py", str(jobs)]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    cells = home / "data" / "cache" / "cells" / "killed"
+    cells = home / "data" / "cache" / "cells" / "killed" / "quick"
     process = subprocess.Popen(command, cwd=home, env=environment, stderr=subprocess.DEVNULL, start_new_session=True)
     deadline = time.monotonic() + 15
     while len(list(cells.glob("*.json"))) < 2:
@@ -166,7 +167,7 @@ def test_a_failing_cell_is_named_and_the_others_are_kept(home, jobs):
     def fragile(seed):
         if seed == 5:
             for _ in range(600):  # a worker that starts late must have finished its cell first
-                if any(home.glob("data/cache/cells/g/*.json")):
+                if any(home.glob("data/cache/cells/g/*/*.json")):
                     break
                 time.sleep(0.1)
             raise ZeroDivisionError("no rows left")
@@ -174,16 +175,16 @@ def test_a_failing_cell_is_named_and_the_others_are_kept(home, jobs):
 
     with pytest.raises(CellFailed, match=r"grid 'g', cell .*'seed': 5.*ZeroDivisionError: no rows left"):
         run_grid(fragile, {"seed": [1, 2, 5]}, name="g", jobs=jobs)
-    kept = [json.loads(path.read_text())["given"]["seed"] for path in home.glob("data/cache/cells/g/*.json")]
+    kept = [json.loads(path.read_text())["given"]["seed"] for path in home.glob("data/cache/cells/g/*/*.json")]
     assert set(kept) & {1, 2} and 5 not in kept
     assert not (home / "data" / "results").exists()
 
 
 def test_a_damaged_cell_file_is_computed_again(home):
     counted, calls = counting()
-    frame = run_grid(counted, GRID, name="g")
-    next(home.glob("data/cache/cells/g/*.json")).write_text('{"rows": [')
-    again = run_grid(counted, GRID, name="g")
+    frame = run_grid(counted, GRID, name="g", save=False)
+    next(home.glob("data/cache/cells/g/*/*.json")).write_text('{"rows": [')
+    again = run_grid(counted, GRID, name="g", save=False)
     assert len(calls) == 7
     pd.testing.assert_frame_equal(frame.drop(columns="seconds"), again.drop(columns="seconds"))
 
@@ -203,25 +204,76 @@ def test_result_file_reads_back_exactly_and_does_not_depend_on_the_order(home):
     assert path.read_bytes() == written
 
 
-def test_committed_rows_of_the_paper_profile_count_as_finished(home, monkeypatch):
-    counted, calls = counting()
-    first = run_grid(counted, GRID, name="g", profile="paper", version=1)
-    for path in home.glob("data/cache/cells/g/*.json"):
-        path.unlink()  # a fresh clone has the result file only
-    again = run_grid(counted, GRID, name="g", profile="paper", version=1)
-    assert len(calls) == 6
-    pd.testing.assert_frame_equal(first, again)
-    run_grid(counted, GRID, name="g", profile="quick", version=1)
-    assert len(calls) == 12  # other profiles have no committed cells
-    run_grid(counted, GRID, name="g", profile="paper", version=2)
-    assert len(calls) == 18
-    run_grid(counted, GRID, name="g", profile="paper", version=1)
-    assert len(calls) == 24  # version 2 took the place of version 1
-    for path in home.glob("data/cache/cells/g/*.json"):
+def forget(home):
+    """Leave what a fresh clone has: the result files."""
+    for path in home.glob("data/cache/cells/g/*/*.json"):
         path.unlink()
+
+
+@pytest.mark.parametrize("profile", ["quick", "paper"])
+def test_committed_rows_count_as_finished_and_other_versions_and_profiles_do_not(home, monkeypatch, profile):
+    counted, calls = counting()
+    options = {"name": "g", "profile": profile}
+    first = run_grid(counted, GRID, **options, version=1)
+    forget(home)
+    written = (home / f"data/results/{profile}/g.csv").stat().st_mtime_ns
+    pd.testing.assert_frame_equal(run_grid(counted, GRID, **options, version=1), first)
+    assert len(calls) == 6
+    assert (home / f"data/results/{profile}/g.csv").stat().st_mtime_ns == written  # nothing was computed
+    run_grid(counted, GRID, **{**options, "profile": "smoke"}, version=1)
+    assert len(calls) == 12
+    run_grid(counted, GRID, **options, version=2)
+    assert len(calls) == 18
+    forget(home)
+    run_grid(counted, GRID, **options, version=1)
+    assert len(calls) == 24  # version 2 took the place of version 1
+    forget(home)
     monkeypatch.setenv("FEDSYNTH_FRESH", "1")
-    run_grid(counted, GRID, name="g", profile="paper", version=1)
+    run_grid(counted, GRID, **options, version=1)
     assert len(calls) == 30
+
+
+def test_a_version_may_follow_from_the_cell(home):
+    counted, calls = counting()
+    versions = {np.inf: "1", 0.5: "1"}
+
+    def version(cell):
+        return f"aim {versions[cell['epsilon']]}, {cell['paper']}"
+
+    frame = run_grid(counted, GRID, name="g", common={"paper": "w"}, version=version)
+    assert set(frame["version"]) == {"aim 1, w"}
+    versions[0.5] = "2"
+    again = run_grid(counted, GRID, name="g", common={"paper": "w"}, version=version)
+    assert calls[6:] == [(0.5, 3), (0.5, 1), (0.5, 2)]
+    assert set(again.loc[again["epsilon"] == 0.5, "version"]) == {"aim 2, w"}
+
+
+def test_a_cell_is_the_hash_of_what_it_was_asked_for_with_the_defaults_of_run_one():
+    frame = run_grid(run_one, [{"epsilon": np.inf, "seed": 1}], name="g", version="bn 1")
+    params = '{"epsilon":"inf","offset":0,"seed":1}'
+    assert set(frame["params"]) == {params}
+    assert set(frame["cell"]) == {hashlib.sha256(f"bn 1\n{params}".encode()).hexdigest()[:20]}
+
+
+def test_a_setting_that_is_added_and_off_changes_no_cell():
+    def grown(epsilon, seed, offset=0.0, robust=False, label=None, extras=()):
+        raise AssertionError("every cell is there")
+
+    first = run_grid(run_one, GRID, name="g")
+    pd.testing.assert_frame_equal(run_grid(grown, GRID, name="g"), first)
+
+
+def test_rows_come_back_in_one_order_whether_computed_cached_or_committed(home):
+    def per_bin(seed):
+        return [{"data": "none", "metric": "pcd", "item": item, "value": seed} for item in "bac"]
+
+    computed = run_grid(per_bin, {"seed": [2, 1]}, name="g", save=False)
+    cached = run_grid(per_bin, {"seed": [2, 1]}, name="g")
+    forget(home)
+    committed = run_grid(per_bin, {"seed": [2, 1]}, name="g")
+    assert list(zip(computed["seed"], computed["item"], strict=True)) == [(s, i) for s in (2, 1) for i in "abc"]
+    pd.testing.assert_frame_equal(computed, cached)
+    pd.testing.assert_frame_equal(computed, committed)
 
 
 def test_a_part_of_the_paper_grid_leaves_the_other_rows_in_the_file(home):
@@ -230,6 +282,21 @@ def test_a_part_of_the_paper_grid_leaves_the_other_rows_in_the_file(home):
     part = run_grid(run_one, {"epsilon": [0.5], "seed": [2]}, name="g", profile="paper")
     assert len(part) == 2
     assert (home / "data/results/paper/g.csv").read_bytes() == written
+
+
+def test_rows_of_cells_that_were_not_asked_for_stay_unless_their_method_has_another_version(home):
+    def trained(method, seed):
+        return {"data": "none", "pcd": seed}
+
+    def left():
+        rows = load_rows(home / "data/results/quick/g.csv")
+        return sorted(zip(rows["method"], rows["seed"], rows["version"], strict=True))
+
+    run_grid(trained, {"method": ["a", "b"], "seed": [1, 2]}, name="g", version="1")
+    run_grid(trained, {"method": ["a"], "seed": [3]}, name="g", version="1")
+    assert left() == [("a", 1, "1"), ("a", 2, "1"), ("a", 3, "1"), ("b", 1, "1"), ("b", 2, "1")]
+    run_grid(trained, {"method": ["a"], "seed": [3]}, name="g", version="2")
+    assert left() == [("a", 3, "2"), ("b", 1, "1"), ("b", 2, "1")]
 
 
 @pytest.mark.parametrize(("data", "folder"), [("standin", "quick-standin"), ("own", "quick-own"), ("none", "quick")])

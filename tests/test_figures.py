@@ -155,6 +155,14 @@ def test_row_numbers_that_a_selection_left_are_no_column_but_named_ones_are(name
     assert saved.md.read_text().count("| 2 |") == named
 
 
+def test_a_csv_has_ten_significant_digits_and_leaves_counts_alone():
+    counts = pd.array([3, None], dtype="Int64")
+    frame = pd.DataFrame({"x": [1 / 3, 12345.678901234], "mixed": ["a", 0.1 + 0.2], "count": counts})
+    saved = save_table(frame, "digits", profile="quick", data="none", caption="digits")
+    lines = saved.csv.read_text().splitlines()[1:]
+    assert [line.rsplit(",", 3)[0] for line in lines] == ["0.3333333333,a,3", "12345.6789,0.3,"]
+
+
 def test_saving_the_same_table_twice_gives_the_same_bytes(awkward):
     def written():
         saved = save_table(awkward, "t", profile="paper", data="real", caption="c")
@@ -272,17 +280,17 @@ def test_cells_without_a_run_are_a_dash(comparison):
     assert plots.comparison_table(missing).iloc[0, 0] == "– (0.186)"
 
 
-def test_fidelity_panel_shows_ours_and_published(comparison):
-    fig = plots.fidelity_panel(comparison, epsilon=0.5)
-    panels = np.array(fig.axes).reshape(4, 3)  # metrics, partitions
-    assert [ax.get_title() for ax in panels[0]] == ["i.i.d.", "quantity skew", "label skew"]
-    published_cells = comparison.query(
-        "metric == 'pcd' and partition == 'iid' and setting == 'federated' and epsilon == 0.5"
-    )
-    drawn = {bars.get_label(): bars.lines[0] for bars in panels[1, 0].containers}
-    assert drawn["federated, published"].get_ydata().tolist() == published_cells["published"].tolist()
-    assert drawn["federated, ours"].get_ydata() == pytest.approx(published_cells["published"] + 0.01)
+def test_scenario_panel_shows_all_cells_ours_and_published(comparison):
+    fig = plots.scenario_panel(comparison)
+    panels = np.array(fig.axes).reshape(4, 3)  # metrics, budgets
+    assert [ax.get_title() for ax in panels[0]] == ["no DP", "ε = 0.5", "ε = 1.6"]
+    printed = comparison.query("metric == 'pcd' and setting == 'federated' and epsilon == 0.5")
+    assert len(printed) == 9  # three partitions by three numbers of clients
+    drawn = {bars.get_label(): bars.lines[0] for bars in panels[1, 1].containers}
+    assert drawn["federated, published"].get_ydata().tolist() == printed["published"].tolist()
+    assert drawn["federated, ours"].get_ydata() == pytest.approx(printed["published"] + 0.01)
+    assert np.round(drawn["federated, ours"].get_xdata()).tolist() == list(range(9))
     assert drawn["federated, published"].get_markerfacecolor() == "white"
     assert drawn["federated, ours"].get_markerfacecolor() == look("federated").colour
-    with pytest.raises(BadInput, match="no cells with clients for dataset 'bank'"):
-        plots.fidelity_panel(comparison, dataset="bank")
+    with pytest.raises(BadInput, match="no cells with clients"):
+        plots.scenario_panel(comparison[comparison["setting"] == "central"])

@@ -158,7 +158,7 @@ def test_cells_leave_defaults_out_and_the_central_method_has_no_clients(toy):
 
 
 def test_rows_of_another_table_are_refused(toy):
-    with pytest.raises(BadInput, match="toy: the table is not the one that the grid was made for"):
+    with pytest.raises(BadInput, match="the table is not the one that the grid was made for"):
         flaim_gans.measure("toy", CENTRAL, 1.0, 0, table="0123")
 
 

@@ -149,9 +149,18 @@ def test_settings_are_columns_of_numbers(estimator, beta, rounds, steps, share):
 
 
 def test_settings_that_a_method_does_not_have_are_missing():
-    read = swept(("AIM", "central", {"participation": 0.2}), ("FedNaiveBayes", "federated", {"rounds": 4}))
+    read = swept(
+        ("AIM", "central", {"rounds": 10, "participation": 0.2}), ("FedNaiveBayes", "federated", {"rounds": 4})
+    )
     assert np.isnan(read["participation"][0]) and read["rounds"][0] == 10
     assert np.isnan(read["rounds"][1]) and read["participation"][1] == 0.1
+    networks = swept(("Fed DP-CTGAN", "federated", {"training_rounds": 500}))
+    assert np.isnan(networks["rounds"][0]) and networks["participation"][0] == 0.1
+
+
+def test_rows_may_be_unpacked_twice():
+    once = swept(("NaiveFLAIM", "federated", {"rounds": 4, "local_steps": 3}))
+    pd.testing.assert_frame_equal(flaim_study.unpacked(once), once, check_like=True)
 
 
 # --- grids ---
@@ -193,7 +202,7 @@ def test_sweeps_share_their_common_cells(toy):
 
 
 def test_rows_of_another_table_are_refused(toy):
-    with pytest.raises(BadInput, match="toy: the table is not the one that the grid was made for"):
+    with pytest.raises(BadInput, match="the table is not the one that the grid was made for"):
         flaim_study.measure("toy", "AIM", 1.0, 0, table="0123")
 
 

@@ -59,6 +59,8 @@ def test_its_parameters_are_literals_that_fit_their_own_comments(path):
 def test_its_metadata_tell_minutes_exhibits_and_needs(path):
     notebook = read_notebook(path)
     assert set(notebook.minutes) == set(PROFILES) and all(minutes > 0 for minutes in notebook.minutes.values())
+    assert (notebook.regenerate is not None) == bool(notebook.grids)  # without grids there is nothing to start from
+    assert notebook.regenerate is None or 0 < notebook.regenerate <= notebook.minutes["quick"]
     assert all(re.fullmatch(r"\w+/\S+", exhibit) for exhibit in notebook.exhibits)
     earlier = [other.stem for other in PATHS if other < path]
     assert set(notebook.needs) <= set(earlier)

@@ -303,6 +303,8 @@ def test_claims_are_judged_beside_what_the_printed_values_say():
         "not tested at this scale",
     ]
     assert table.loc[0, "evidence"] == "1 row" and table.loc[6, "published_holds"] == "partly"
+    assert table["share"].head(3).tolist() == [1.0, 0.4, 0.0]
+    assert table["share"].iloc[3:].isna().all() and set(table["fails"]) == {""}
     with pytest.raises(BadInput, match=r"no claims \['c99'\]"):
         judge_claims("martinez2024", rows, {"c99": checks["c01"]})
     with pytest.raises(BadInput, match="returned 7"):

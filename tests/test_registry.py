@@ -1,12 +1,14 @@
 """The registered tables: their declared facts against what the works print."""
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
 
 from fedsynth_lib.encode import EqualWidthBins
 from fedsynth_lib.interface import BadInput
-from fedsynth_lib.registry import REGISTRY, SCHEMAS, entry_from_toml, view_bins
+from fedsynth_lib.registry import REGISTRY, SCHEMAS, declared_schema, entry_from_toml, view_bins
 from fedsynth_lib.schema import Schema
 from fedsynth_lib.tables import available, load_table
 
@@ -160,3 +162,17 @@ def test_the_real_small_tables_hold_what_is_declared():
             for work, view in REGISTRY[key].works.items():
                 table = load_table(key, work=work)
                 assert (len(table), table.data) == (view.rows, "real")
+
+
+@pytest.mark.parametrize(("key", "work"), [("synthfs", "maddock2024"), ("synthfs", None)])
+def test_the_declared_schema_is_that_of_the_loaded_table(key, work):
+    assert declared_schema(key, work) == load_table(key, work=work).schema
+
+
+def test_the_declared_schema_is_in_the_names_of_its_view(monkeypatch):
+    view = replace(REGISTRY["adult"].works["martinez2024"], rename={"income": "rich"})
+    monkeypatch.setitem(REGISTRY, "adult", replace(REGISTRY["adult"], works={"w": view}))
+    schema = declared_schema("adult", "w")
+    assert schema.target == "rich" and "rich" in schema.names and "fnlwgt" not in schema.names
+    with pytest.raises(BadInput, match="no work 'martinez2024' uses this table"):
+        declared_schema("adult", "martinez2024")

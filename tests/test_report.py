@@ -18,6 +18,7 @@ from nbformat.v4 import new_markdown_cell, new_notebook
 from tiny import write
 
 from fedsynth_lib import report, runner
+from fedsynth_lib.evidence import OUTCOMES
 from fedsynth_lib.figures import save_table
 from fedsynth_lib.published import UNTESTED, WORKS, load_catalogue, load_claims
 
@@ -67,7 +68,9 @@ def draw(home: Path, name: str) -> None:
 def judge(home: Path, name: str, *rows: tuple[str, str, str]) -> None:
     path = home / "figures" / f"{name}_claims.csv"
     path.parent.mkdir(parents=True, exist_ok=True)
-    pd.DataFrame(rows, columns=["id", "verdict", "evidence"]).to_csv(path, index=False)
+    shares = {"holds": 1.0, "holds partly": 0.7, "does not hold": 0.0}
+    table = pd.DataFrame(rows, columns=["id", "verdict", "evidence"])
+    table.assign(share=table["verdict"].map(shares)).to_csv(path, index=False)
 
 
 def build(home: Path) -> tuple[Page, str]:
@@ -191,11 +194,11 @@ def test_the_verdict_counts_what_the_claim_files_say(home):
 
     rows = re.findall(r"<tr>(.*?)</tr>", between(text, '<table class="counts">', "</table>"))
     cells = [re.findall(r">([^<>]+)</t[hd]>", row) for row in rows]
-    assert cells[0] == ["work", "claims", "holds", "holds partly", "does not hold", UNTESTED, "not judged yet"]
+    assert cells[0] == ["work", "claims", *OUTCOMES, "not judged yet"]
     sizes = {work: len(load_claims(work)) for work in WORKS}
-    expected = {work: [0, 0, 0, 0, size] for work, size in sizes.items()}
-    expected["leitner2023"] = [0, 1, 1, 1, sizes["leitner2023"] - 3]  # third, first, second: stand-ins tell nothing
-    expected["apellaniz2025"] = [0, 0, 0, 1, sizes["apellaniz2025"] - 1]
+    expected = {work: [0, 0, 0, 0, 0, size] for work, size in sizes.items()}
+    expected["leitner2023"] = [0, 1, 0, 1, 1, sizes["leitner2023"] - 3]  # third, first, second: stand-ins tell nothing
+    expected["apellaniz2025"] = [0, 0, 0, 0, 1, sizes["apellaniz2025"] - 1]
     expected["all"] = [sum(column) for column in zip(*expected.values(), strict=True)]
     sizes["all"] = sum(sizes.values())
     assert cells[1:] == [[work, *map(str, [sizes[work], *counts])] for work, counts in expected.items()]
@@ -214,8 +217,13 @@ def test_a_broken_file_is_named_in_one_line_and_the_old_page_stays(home):
     _, before = build(home)
     for name, content, said in (
         ("x_claims.csv", b"", "x_claims.csv cannot be read"),
-        ("x_claims.csv", b"id,claim\na,b\n", "x_claims.csv lacks id, verdict or evidence"),
-        ("x_claims.csv", b"id,verdict,evidence\na,maybe,b\n", "x_claims.csv lacks id, verdict or evidence"),
+        ("x_claims.csv", b"id,claim\na,b\n", "x_claims.csv lacks id, verdict, share, evidence"),
+        ("x.csv", b"id,verdict,evidence\na,holds,b\n", "x.csv lacks id, verdict, share, evidence"),  # by its columns
+        (
+            "x_claims.csv",
+            b"id,verdict,share,evidence\na,maybe,1,b\n",
+            "x_claims.csv lacks id, verdict, share, evidence",
+        ),
         ("maddock2024_tab1.csv", b"", "maddock2024_tab1.csv cannot be read"),
         ("maddock2024_fig3.png", b"\x89PNG", "maddock2024_fig3.png is not a PNG"),
     ):

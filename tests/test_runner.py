@@ -6,30 +6,19 @@ import re
 import signal
 import subprocess
 import sys
-import time
+import termios
 from pathlib import Path
 
 import joblib
 import nbformat
 import psutil
 import pytest
-from tiny import PARAMETERS, write
+from tiny import PARAMETERS, alive, wait_for, write
 
 from fedsynth_lib import reporting, runner
 from fedsynth_lib.notebooks import read_notebooks
 
 ROOT = Path(__file__).resolve().parents[1]
-
-
-@pytest.fixture
-def home(tmp_path, monkeypatch):
-    """An empty project, for the runner and for what its notebooks import."""
-    monkeypatch.setenv("FEDSYNTH_HOME", str(tmp_path))
-    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
-    handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
-    yield tmp_path
-    for number, handler in handlers.items():
-        signal.signal(number, handler)
 
 
 SHOW = """import json, os, sys
@@ -115,10 +104,10 @@ def test_a_second_run_reuses_the_cells_and_fresh_forgets_those_of_the_chosen(hom
 
 def test_list_shows_what_the_metadata_say(home, capsys):
     minutes = {"smoke": 0.5, "quick": 3, "paper": 90}
-    write(home, "20_q", exhibits=["w/tab6.1", "w/fig2", "v/tab1"], minutes=minutes)
+    write(home, "20_q", exhibits=["w/tab6.1", "w/fig2", "v/tab1"], minutes=minutes, regenerate=0.2)
     assert runner.main(["--list"]) == 0
     line = capsys.readouterr().out.splitlines()[1]
-    expected = ["20_q", "Title of 20_q", "w tab6.1 fig2, v tab1", "0.5", "3", "90", "never run"]
+    expected = ["20_q", "Title of 20_q", "w tab6.1 fig2, v tab1", "0.2", "0.5", "3", "90", "never run"]
     assert re.split(r"\s{2,}", line) == expected
     assert not (home / "figures").exists()
 
@@ -135,7 +124,7 @@ time.sleep(600)"""
 def test_a_stopped_run_leaves_no_process_behind(home, number, status):
     write(home, "00_busy", BUSY)
     write(home, "01_next", "x = 1")
-    command = [sys.executable, "-m", "fedsynth_lib.runner"]
+    command = [sys.executable, "-m", "fedsynth_lib.runner", "--jobs", "1"]
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "TMPDIR": str(home)}
     run = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True)
     pids = home / "notebooks" / "pids"
@@ -151,17 +140,6 @@ def test_a_stopped_run_leaves_no_process_behind(home, number, status):
         assert lines[-2:] == [["00_busy", "stopped"], ["01_next", "not"]]
 
 
-def alive(process: psutil.Process) -> bool:
-    return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
-
-
-def wait_for(condition, seconds: float) -> None:
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end, "it took too long"
-        time.sleep(0.1)
-
-
 # ---------------------------------------------------------------------------------------- reporting
 
 
@@ -171,11 +149,11 @@ def test_a_log_gets_one_line_a_minute_with_what_the_kernel_said_last(home, capsy
     now = [0.0]
     monkeypatch.setattr(reporting.time, "monotonic", lambda: now[0])
     with reporting.Reporter(4) as reporter:
-        reporter.start(notebook, 2.5)
+        line = reporter.start(notebook, 2.5)
         for second in range(180):
             now[0] = float(second)
-            reporter.write(f"grid: {second}/180 cells\r")
-            reporter.write("a.py:3: FutureWarning: soon\n  warn(1)\n")
+            line.write(f"grid: {second}/180 cells\r")
+            line.write("a.py:3: FutureWarning: soon\n  warn(1)\n")
             reporter.tick()
         reporter.end(notebook, "ok")
     assert capsys.readouterr().out.splitlines() == [
@@ -191,3 +169,30 @@ def test_a_log_line_that_was_cut_off_by_a_kill_is_left_out(tmp_path):
     log.write_text('{"event": "grid", "name": "g", "computed": 2, "reused": 1}\n{"event": "grid", "na')
     assert reporting.read_log(log) == {"computed": 2, "reused": 1, "figures": 0, "standin": False}
     assert reporting.read_log(tmp_path / "none") == {}
+
+
+TERMINAL = """import time
+from types import SimpleNamespace as Notebook
+from fedsynth_lib.reporting import Reporter
+first, second = Notebook(stem="00_first"), Notebook(stem="01_second")
+with Reporter(2) as reporter:
+    reporter.start(first, 1).write("a grid: 1/3 cells\\r")
+    reporter.start(second, None).write("another: " + 99 * "x")
+    reporter.tick()
+    time.sleep(0.2)
+    reporter.end(first, "ok")
+    reporter.end(second, "ok")"""
+
+
+def test_a_terminal_has_a_bar_and_a_line_for_each_running_notebook():
+    pty = pytest.importorskip("pty")
+    ours, theirs = pty.openpty()
+    termios.tcsetwinsize(theirs, (24, 60))
+    env = {**os.environ, "PYTHONPATH": str(ROOT)}
+    subprocess.run([sys.executable, "-c", TERMINAL], stdout=theirs, stderr=theirs, env=env, check=True)
+    os.close(theirs)
+    text = os.read(ours, 10**5).decode()
+    drawn = [part.strip() for part in re.split(r"[\r\n]|\x1b\[A", text) if part.strip()]
+    assert "00_first: 0 min, a grid: 1/3 cells" in drawn and max(map(len, drawn)) <= 60
+    assert any(part.startswith("01_second: 0 min, another: xxx") for part in drawn)
+    assert "[1/2] 00_first: ok" in drawn and "[2/2] 01_second: ok" in drawn and drawn[-1].startswith("2/2 |")

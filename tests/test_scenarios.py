@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from fedsynth_lib import metrics, scenarios
+from fedsynth_lib import metrics, scenarios, table_lock
 from fedsynth_lib.interface import BadInput, Privacy
 from fedsynth_lib.methods import independent
 from fedsynth_lib.tables import load_table
@@ -18,18 +18,15 @@ def own(tmp_path, monkeypatch, table):
     monkeypatch.setenv("FEDSYNTH_HOME", str(tmp_path))
     (tmp_path / "toy.toml").write_text(table.schema.to_toml())
     table.frame.to_csv(tmp_path / "toy.csv", index=False)
-    monkeypatch.setattr(
-        scenarios,
-        "load_table",
-        lambda path, **options: load_table(path, schema=tmp_path / "toy.toml", **without(options)),
-    )
+
+    def load(path, **options):
+        return load_table(path, **{**options, "work": None, "schema": tmp_path / "toy.toml"})
+
+    for module in (scenarios, table_lock):
+        monkeypatch.setattr(module, "load_table", load)
     scenarios.tables.cache_clear()
     yield str(tmp_path / "toy.csv")
     scenarios.tables.cache_clear()
-
-
-def without(options):
-    return {name: value for name, value in options.items() if name != "work"}
 
 
 def test_rows_are_split_divided_and_measured_against_all_training_rows(own):

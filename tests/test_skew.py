@@ -8,6 +8,8 @@ import pytest
 from fedsynth_lib import skew
 from fedsynth_lib.interface import BadInput, stream
 from fedsynth_lib.published import load_values
+from fedsynth_lib.schema import Column, Schema
+from fedsynth_lib.tables import Table
 
 
 @pytest.fixture(autouse=True)
@@ -32,6 +34,32 @@ def test_without_skew_in_content_all_is_chance():
     assert values["mean_heterogeneity"] == pytest.approx(values["by_chance"], abs=0.03)
     assert values["mean_heterogeneity"] > 0.4  # five rows cannot look like the whole
     assert [values[f"{which}_client"] for which in ("smallest", "median", "largest")] == [5, 15, 380]
+
+
+@pytest.fixture
+def stripes(monkeypatch):
+    """100 rows under the name of adult, half of them `no` and `a`, half `yes` and `b`, and one number for each half."""
+    columns = [
+        Column(name, "categorical", categories=levels) for name, levels in (("y", ("0", "1")), ("x", ("a", "b")))
+    ]
+    schema = Schema((*columns, Column("age", "numeric", low=0, high=85)), target="y")
+    frame = pd.DataFrame({c.name: pd.Categorical(np.repeat(list(c.categories), 50), c.categories) for c in columns})
+    table = Table("adult", frame.assign(age=np.repeat([0.0, 80.0], 50)), schema, data="own")
+    monkeypatch.setattr(skew, "load_table", lambda key, work, rows, seed: table)
+    return table
+
+
+def test_a_draw_measures_the_training_rows_of_the_work(stripes):
+    """Where the label says it all, clients of one label each differ from the whole by a half in every marginal."""
+    row = skew.measure("adult", "iid", 3, seed=0, table=stripes.digest)
+    assert (row["paper"], row["exhibit"], row["data"]) == ("maddock2024", "tab5", "own")
+    assert [row[f"{which}_client"] for which in ("smallest", "median", "largest")] == [30, 30, 30]  # of 90 rows
+    assert row["mean_heterogeneity"] < 0.2 and row == skew.measure("adult", "iid", 3, seed=0)
+    assert row["mean_heterogeneity"] != skew.measure("adult", "iid", 3, seed=1)["mean_heterogeneity"]
+    apart, alike = (skew.measure("adult", "label_skew", 2, seed=0, beta=beta) for beta in (0.01, 1000.0))
+    assert apart["mean_heterogeneity"] > 0.4 > 0.1 > alike["mean_heterogeneity"]
+    with pytest.raises(BadInput, match="adult: the table is not the one that the grid was made for"):
+        skew.measure("adult", "iid", 3, seed=0, table="another")
 
 
 def test_variance_between_clients_worked_out_by_hand():

@@ -298,3 +298,16 @@ def test_synthfs_clients_differ_and_beta_makes_them_alike():
     assert far.groupby(synthfs.owners())["v1"].std().median() == pytest.approx(1.0, abs=0.1)
     with pytest.raises(BadInput, match="beta must be positive"):
         synthfs.generate(seed=0, beta=0)
+
+
+def test_parts_of_a_table_know_what_they_were_taken_from(mirror):
+    whole = load_table("adult", work="maddock2024")
+    part = load_table("adult", work="maddock2024", rows=4)
+    train, holdout = split(part, seed=0, test_share=0.25)
+    assert whole.origin == whole.digest
+    for taken in (part, train, holdout):
+        assert taken.origin == whole.digest != taken.digest
+        taken.expect(whole.digest)
+        taken.expect("")
+    with pytest.raises(BadInput, match="adult: the table is not the one that the grid was made for; build the grid"):
+        train.expect(train.digest)

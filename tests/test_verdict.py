@@ -1,103 +1,157 @@
-"""The verdict: what is counted from which profile, and that README.md says what the saved files say."""
-
-from pathlib import Path
+"""The verdict: what is counted from which rows, and that README.md says what the committed rows say."""
 
 import pandas as pd
 import pytest
 
-from fedsynth_lib import plots_verdict, verdict
+from fedsynth_lib import judges, plots_verdict, verdict
+from fedsynth_lib.details import PRINTED, with_detail
+from fedsynth_lib.evidence import OUTCOMES, Evidence, outcome
+from fedsynth_lib.exhibits import COUNTED, STATES
 from fedsynth_lib.interface import BadInput
-from fedsynth_lib.published import UNTESTED, VERDICTS, WORKS, load_claims
-from fedsynth_lib.rows import project_root
+from fedsynth_lib.notebooks import read_notebooks
+from fedsynth_lib.published import UNTESTED, WORKS, load_claims
+from fedsynth_lib.rows import FULLEST_FIRST, params_text, project_root, to_frame
 
-CLAIM = "maddock2024/c01"
-
-
-@pytest.fixture
-def figures(tmp_path):
-    def put(name: str, **columns) -> Path:
-        path = tmp_path / name
-        path.parent.mkdir(exist_ok=True)
-        pd.DataFrame(columns).to_csv(path, index=False)
-        return tmp_path
-
-    put.folder = tmp_path
-    return put
+NOTHING = {work: dict.fromkeys(FULLEST_FIRST, with_detail(to_frame([])).assign(grid="")) for work in WORKS}
 
 
-def claim(figures, profile, said, name="maddock2024_fig1"):
-    columns = {"id": [CLAIM], "claim": [""], "verdict": [said], "evidence": [f"seen in {profile}"]}
-    figures(f"{profile}/{name}_claims.csv", **columns)
+@pytest.fixture(scope="module")
+def committed():
+    """Every claim at every profile, and the verdict, by the committed rows."""
+    rows = verdict.all_rows()
+    exhibits, cells = verdict.exhibits_and_cells(read_notebooks(project_root() / "notebooks"), rows)
+    told = verdict.by_profile(rows)
+    return told, verdict.Verdict(exhibits, cells, verdict.claims_judged(told))
 
 
-def judged(figures):
-    table = verdict.claims_judged(figures.folder).set_index("id")
+# -------------------------------------------------------------------------------------------------------------- claims
+
+
+def skew_rows(profile, strong):
+    """Two tables divided as in table 5 of maddock2024: clustering at the printed ratios, label skew as given."""
+    kinds = {("iid", ""): 1.0, ("cluster_skew", ""): None, ("label_skew", "beta=0.1"): strong}
+    kinds[("label_skew", "beta=0.8")] = 1.5
+    shared = {"paper": "maddock2024", "data": "real", "metric": "mean_heterogeneity", "n_clients": 100}
+    shared |= {"profile": profile, "seed": 0}
+    rows = [
+        {**shared, "dataset": dataset, "partition": partition, "params": params_text(PRINTED.get(detail, {}))}
+        | {"value": value or ratio}
+        for dataset, ratio in (("adult", 2.2), ("magic", 1.5))
+        for (partition, detail), value in kinds.items()
+    ]
+    return with_detail(to_frame(rows)).assign(grid="40_maddock2024_skew")
+
+
+def judged(**profiles):
+    rows = NOTHING | {"maddock2024": {**NOTHING["maddock2024"], **profiles}}
+    table = verdict.claims_judged(verdict.by_profile(rows)).set_index("id")
     assert list(table.index) == list(load_claims()["id"])
-    return table.loc[CLAIM]
+    return table.loc["maddock2024/c21"]
 
 
-def test_a_claim_counts_at_the_fullest_profile_that_tested_it(figures):
-    assert judged(figures)["verdict"] == UNTESTED
-    claim(figures, "quick", "holds")
-    assert judged(figures)[["verdict", "profile"]].tolist() == ["holds", "quick"]
-    claim(figures, "paper", UNTESTED)
-    assert judged(figures)["profile"] == "quick"
-    claim(figures, "paper", "does not hold")
-    line = judged(figures)
-    assert line[["verdict", "profile", "other"]].tolist() == ["does not hold", "paper", "quick: holds"]
-    assert line["evidence"] == "seen in paper" and line["source"] == "paper/maddock2024_fig1_claims.csv"
+def test_a_claim_counts_at_the_fullest_profile_that_could_test_it():
+    nothing = judged()
+    assert nothing["outcome"] == "not tested" and nothing["profile"] == ""
+    quick = judged(quick=skew_rows("quick", 2.0))
+    assert quick[["outcome", "profile", "other", "share"]].tolist() == ["holds", "quick", "", 1.0]
+    both = judged(paper=skew_rows("paper", 1.2), quick=skew_rows("quick", 2.0))
+    assert both[["outcome", "profile", "other"]].tolist() == ["mostly holds", "paper", "quick: holds"]
+    assert both["share"] == pytest.approx(2 / 3) and both["fails"] == "label skew falls with beta: no"
+    lacking = skew_rows("paper", 2.0).query("dataset == 'adult' and partition == 'iid'")
+    assert judged(paper=lacking, quick=skew_rows("quick", 2.0))["profile"] == "quick"
 
 
-def test_what_stand_ins_and_smoke_say_is_not_counted(figures):
-    for profile in ("quick-standin", "smoke", "paper-own"):
-        claim(figures, profile, "holds")
-    assert judged(figures)["verdict"] == UNTESTED
+def test_outcomes_in_words():
+    words = [outcome("holds", 1.0), outcome("holds partly", 0.9), outcome("holds partly", 0.5)]
+    words += [outcome("holds partly", 0.49), outcome("does not hold", 0.0), outcome(UNTESTED, float("nan"))]
+    assert words == ["holds", "mostly holds", "mostly holds", "mostly fails", "does not hold", "not tested"]
+    told = Evidence.of([(1.0, "a in 3 of 3"), (0.5, "b in 1 of 2"), (False, "c: no")])
+    assert told == "a in 3 of 3; b in 1 of 2; c: no" and told.fails == "b in 1 of 2; c: no"
 
 
-def test_cells_are_added_up_by_exhibit_and_taken_from_one_profile(figures):
-    def put(profile, name, exhibits, *numbers):
-        columns = dict(zip(VERDICTS, zip(*numbers, strict=True), strict=True))
-        figures(f"{profile}/{name}_verdicts.csv", **({"exhibit": exhibits} if exhibits else {}), **columns)
-
-    put("quick", "61_apellaniz2025", ["tab2", "tab2", "tab3"], (1, 2, 3, 0), (10, 0, 0, 0), (0, 0, 4, 0))
-    put("quick", "maddock2024_tab1", None, (2, 5, 0, 0), (0, 4, 3, 0))
-    put("paper", "maddock2024_tab1", None, (7, 0, 0, 0), (0, 0, 0, 7))
-    put("paper", "61_apellaniz2025", ["tab2"], (0, 0, 0, 16))  # nothing of ours: the lesser profile counts
-    cells = verdict.cells_judged(figures.folder).set_index(["work", "exhibit"])
-    assert cells.loc[("apellaniz2025", "tab2"), ["profile", *VERDICTS]].tolist() == ["quick", 11, 2, 3, 0]
-    assert cells.loc[("apellaniz2025", "tab3"), "cells"] == 4
-    assert cells.loc[("maddock2024", "tab1"), ["profile", *VERDICTS]].tolist() == ["paper", 7, 0, 0, 7]
-    assert list(cells.index.get_level_values("work")) == ["maddock2024", "apellaniz2025", "apellaniz2025"]
+def test_seeds_are_the_fewest_and_the_most_behind_a_claim():
+    rows = pd.concat([skew_rows("paper", 2.0).assign(seed=seed) for seed in (0, 1, 2)])
+    more = rows[rows["dataset"] == "magic"].assign(seed=3)
+    found = judges.judged("maddock2024", rows).set_index("id")
+    assert found["seeds"].to_dict() == {"maddock2024/c21": "3"}
+    found = judges.judged("maddock2024", pd.concat([rows, more])).set_index("id")
+    assert found.loc["maddock2024/c21", "seeds"] == "3 to 4"
 
 
-def test_of_two_readings_of_the_same_printed_cells_one_counts(figures):
-    numbers = {name: [1, 9] for name in VERDICTS}
-    figures("paper/maddock2024_tab3_verdicts.csv", bytes=["as the work counts", "as sent"], **numbers)
-    assert verdict.cells_judged(figures.folder)["cells"].tolist() == [4]
+def test_every_claim_of_a_work_has_one_judge():
+    ids = [f"{judge.work}/{claim}" for judge in judges.JUDGES for claim in judge.claims]
+    assert sorted(ids) == sorted(load_claims()["id"])
+    assert all(set(judge.claims) <= set(judge.checks) for judge in judges.JUDGES)
 
 
-def test_an_exhibit_has_the_fullest_profile_of_its_own_files(figures):
-    folder = figures.folder
-    for name in ("paper/maddock2024_fig1_claims.md", "quick/maddock2024_fig10.png", "quick/maddock2024_tab2.md"):
-        (folder / name).parent.mkdir(exist_ok=True)
-        (folder / name).touch()
-    made = verdict.exhibits_made([], folder).set_index(["work", "exhibit"])["profile"]
-    assert made["maddock2024", "fig1"] == "paper" and made["maddock2024", "fig10"] == "quick"
-    assert made["maddock2024", "tab2"] == "quick" and made["martinez2024", "tab6.1"] == ""
+def test_budgets_that_pay_for_no_epoch_take_the_rows_of_one():
+    """A sweep whose first epoch costs 0.3: budgets of 0.1 to 0.215 stand for one epoch, 0.316 for itself."""
+    shared = {"paper": "leitner2023", "dataset": "adult", "method": "DP-Fed-CTGAN", "metric": "auroc", "data": "real"}
+    rows = to_frame([{**shared, "epsilon": e, "value": v} for e, v in ((0.215, 9.0), (0.3, 1.0), (0.316, 2.0))])
+    rows = pd.concat([rows, to_frame([{**shared, "method": "Real", "epsilon": float("inf"), "value": 5.0}])])
+    found = judges.at_nominal_budgets(rows.reset_index(drop=True)).set_index("epsilon")["value"]
+    assert found.to_dict() == {0.1: 1.0, 0.147: 1.0, 0.215: 1.0, 0.316: 2.0}
+
+
+def test_what_print_says_of_its_own_claims():
+    said = judges.on_print("maddock2024")
+    assert said["maddock2024/c01"] == "yes"  # table 1: 19.2 v 28.6, 15.57 v 27.6, 40.92 v 45.9
+    assert said["maddock2024/c07"] == "not testable from tables"  # a figure
+    assert judges.on_print("martinez2024")["martinez2024/c07"] == "partly"  # as its file says
+    assert all(words in ("yes", "partly", "no", "not testable from tables") for words in said.values())
+
+
+def test_every_claim_that_a_notebook_saved_is_counted_with_its_outcome(committed):
+    """By its id, whatever the file is called: a file of claims is one with the columns id and verdict."""
+    told, (_, _, claims) = committed
+    counted, seen, own = claims.set_index("id"), set(), told.set_index(["profile", "id"])
+    for profile in FULLEST_FIRST:
+        for path in (project_root() / "figures" / profile).glob("[!9]*.csv"):
+            table = pd.read_csv(path, keep_default_na=False)
+            if not {"id", "verdict"} <= set(table):
+                continue
+            for line in table.itertuples():
+                assert own.loc[(profile, line.id), "verdict"] == line.verdict, (path.name, line.id)
+                if line.verdict != UNTESTED:
+                    seen.add(line.id)
+                    assert counted.loc[line.id, "outcome"] != "not tested", (path.name, line.id)
+    assert "maddock2024/c21" in seen and len(seen) > 100
+
+
+# ------------------------------------------------------------------------------------------- the table and its picture
 
 
 def test_the_headline_adds_up():
-    exhibits = pd.DataFrame({"work": ["maddock2024"] * 3, "profile": ["paper", "quick", ""]})
-    numbers = dict(zip([*VERDICTS, "cells"], ([1, 2], [3, 4], [5, 6], [0, 1], [9, 13]), strict=True))
-    cells = pd.DataFrame({"work": "maddock2024", "exhibit": ["a", "b"], "profile": "paper", **numbers})
-    claims = pd.DataFrame({"work": "maddock2024", "verdict": ["holds", "holds", UNTESTED]})
-    counts = verdict.headline(exhibits, cells, claims)
+    exhibits = pd.DataFrame({"work": ["maddock2024"] * 4, "state": ["in full", "in part", "shrunk", "not made"]})
+    numbers = dict(zip([*COUNTED, "cells"], ([1, 2], [3, 4], [5, 6], [7, 8], [0, 1], [16, 21]), strict=True))
+    cells = pd.DataFrame({"work": "maddock2024", "exhibit": ["a", "b"], **numbers})
+    claims = pd.DataFrame({"work": "maddock2024", "outcome": ["holds", "holds", "mostly fails", "not tested"]})
+    counts = verdict.headline(verdict.Verdict(exhibits, cells, claims))
     assert list(counts.index) == list(WORKS)
-    assert counts.loc["maddock2024"].tolist() == [1, 1, 3, 3, 7, 11, 2, 0, 0, 1]
+    own = counts.loc["maddock2024"]
+    assert own["exhibits"].to_dict() == {"in full": 1, "in part": 1, "shrunk": 1, "of": 4}
+    assert own["printed cells"].tolist() == [3, 7, 11, 15, 1, 37]
+    assert own["claims"].to_dict() == dict(zip([*OUTCOMES, "of"], [2, 0, 1, 0, 1, 4], strict=True))
     assert counts.drop("maddock2024").to_numpy().sum() == 0
     drawn = plots_verdict.outcomes(counts)
     texts = {text.get_text() for ax in drawn.axes for text in ax.texts}
-    assert {"3", "7", "11", "2"} <= texts
+    assert {"1", "7", "11", "15", "2"} <= texts
+
+
+def test_exhibits_and_cells_of_the_works_are_all_there(committed):
+    _, (exhibits, cells, claims) = committed
+    assert len(exhibits) == 89 and set(exhibits["state"]) <= set(STATES) and len(claims) == len(load_claims())
+    assert (cells[list(COUNTED)].sum(axis=1) == cells["cells"]).all()
+    part = exhibits["state"] == "in part"
+    assert (exhibits.loc[part, "missing"] != "").all() and (
+        exhibits.loc[exhibits["state"] == "in full", "missing"] == ""
+    ).all()
+
+
+def test_an_exhibit_that_no_notebook_makes_is_not_made():
+    exhibits, cells = verdict.exhibits_and_cells([], NOTHING)
+    assert set(exhibits["state"]) == {"not made"} and len(exhibits) == 89
+    assert (cells["ours missing"] == cells["cells"]).all()
 
 
 def test_the_table_is_put_between_its_marks_and_nowhere_else():
@@ -109,7 +163,7 @@ def test_the_table_is_put_between_its_marks_and_nowhere_else():
         verdict.put_into("nothing here", "| new |")
 
 
-def test_the_readme_says_what_the_saved_files_say():
+def test_the_readme_says_what_the_committed_rows_say(committed):
     """Run `python -m fedsynth_lib.verdict` after results have changed."""
     said = (project_root() / "README.md").read_text(encoding="utf-8")
-    assert verdict.put_into(said, verdict.current()) == said
+    assert verdict.put_into(said, verdict.as_markdown(verdict.headline(committed[1]))) == said

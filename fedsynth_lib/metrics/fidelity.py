@@ -19,7 +19,7 @@ from threadpoolctl import threadpool_limits
 from fedsynth_lib.encode import label_codes, standardised
 from fedsynth_lib.interface import BadInput, stream
 from fedsynth_lib.metrics.coding import alphabetical_codes
-from fedsynth_lib.schema import Schema
+from fedsynth_lib.schema import Column, Schema, bin_edges
 
 
 def hellinger(real: pd.DataFrame, synthetic: pd.DataFrame, schema: Schema, bins: int = 100) -> float:
@@ -48,6 +48,14 @@ def hellinger_by_column(
         gap = np.sqrt(p / len(a)) - np.sqrt(q / len(b))
         distances[column.name] = float(np.sqrt(0.5 * gap @ gap))
     return distances
+
+
+def shares(values: pd.Series, column: Column) -> pd.Series:
+    """The share of rows in each bin of `bin_edges` (index: its number as text) or in each declared category."""
+    if column.kind == "numeric":
+        counts = np.histogram(values, bin_edges(column))[0]
+        return pd.Series(counts / len(values), [str(number) for number in range(len(counts))])
+    return values.value_counts(normalize=True).reindex(list(column.categories), fill_value=0)
 
 
 def pairwise_correlation_difference(real: pd.DataFrame, synthetic: pd.DataFrame, schema: Schema) -> float:

@@ -1,0 +1,172 @@
+"""Kernels, forked from the warm process or cold: as clean as a fresh one, alike in results, and gone at the end."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+from tiny import alive, wait_for, write
+
+from fedsynth_lib import kernels, runner, warm
+from fedsynth_lib.guard import guarded
+from fedsynth_lib.notebooks import read_notebooks
+
+ON_LINUX = pytest.mark.skipif(sys.platform != "linux", reason="kernels are forked on Linux only")
+
+FACTS = """import json, os, random, sys, threading
+import numpy as np
+import matplotlib
+facts = {"folder": os.getcwd(), "log": os.environ["FEDSYNTH_RUN_LOG"], "argv": sys.argv[0], "path": sys.path}
+facts |= {"left": os.environ.get("LEFT_BEHIND"), "random": [random.random(), np.random.rand()]}
+facts |= {"backend": matplotlib.rcParams["backend"], "main": __name__, "threads": os.environ["OMP_NUM_THREADS"]}
+facts |= {"mark": os.environ["FEDSYNTH_RUN_MARK"], "name": facts["log"].rsplit("/", 1)[-1]}
+facts |= {"leader": os.getsid(0) == os.getpid(), "started": "leaked" in vars(np)}
+os.environ["LEFT_BEHIND"] = "yes"
+np.leaked = True
+np.random.seed(1)
+json.dump(facts, open(facts["name"] + ".facts", "w"))"""
+
+SUMS = """import json, torch, numpy as np
+from concurrent.futures import ProcessPoolExecutor
+import joblib
+torch.manual_seed(0)
+model = torch.nn.Linear(300, 300)
+loss = (model(torch.randn(2000, 300)) ** 2).mean()
+loss.backward()
+sums = [float(loss), float(model.weight.grad.sum()), float((np.ones((400, 400)) @ np.ones((400, 400))).sum())]
+sums += joblib.Parallel(n_jobs=2)(joblib.delayed(abs)(number) for number in (-1, -2))
+json.dump([sums, torch.get_num_threads()], open("sums.json", "w"))"""
+
+IMPORTS = "import torch, numpy as np, pandas as pd, matplotlib.pyplot as plt"
+
+
+def cold(monkeypatch) -> None:
+    monkeypatch.setattr(kernels.sys, "platform", "another")
+
+
+@pytest.fixture(params=["warm", "cold"])
+def way(request, monkeypatch):
+    if request.param == "cold":
+        cold(monkeypatch)
+    elif sys.platform != "linux":
+        pytest.skip("kernels are forked on Linux only")
+    return request.param
+
+
+def test_each_notebook_has_a_clean_kernel_of_its_own(home, way):
+    for stem in ("00_a", "01_b"):
+        write(home, stem, IMPORTS, FACTS)
+    assert runner.main(["--jobs", "1"]) == 0
+    first, second = (json.loads((home / "notebooks" / f"{stem}.jsonl.facts").read_text()) for stem in ("00_a", "01_b"))
+    for facts in (first, second):
+        assert facts["folder"] == str(home / "notebooks") and facts["main"] == "__main__"
+        assert facts["left"] is None and not facts["started"] and facts["leader"]
+        assert Path(facts["argv"]).stem == "ipykernel_launcher" and facts["path"].count("") == 1
+        assert facts["backend"] == warm.INLINE
+    assert first["log"] != second["log"] and first["mark"] != second["mark"]
+    assert set(first["random"]).isdisjoint(second["random"])  # seeded by the system, each
+
+
+@ON_LINUX
+def test_a_forked_kernel_computes_as_a_cold_one_does_with_threads_and_worker_processes(home, monkeypatch):
+    monkeypatch.setenv("OMP_NUM_THREADS", "2")
+    made = []
+    for way in ("warm", "cold"):
+        if way == "cold":
+            cold(monkeypatch)
+        write(home, "00_sums", IMPORTS, SUMS)
+        write(home, "01_other", "x = 1")
+        assert runner.main(["--jobs", "1"]) == 0
+        made.append((home / "notebooks" / "sums.json").read_text())
+    assert made[0] == made[1]
+    assert json.loads(made[0])[1] == 2
+
+
+@ON_LINUX
+def test_kernels_are_forked_only_from_a_process_that_works_without_threads():
+    """Threads do not survive a fork: a library that starts one at import must be left out of LIBRARIES."""
+    root = Path(__file__).resolve().parents[1]
+    modules = warm.imported(text for notebook in read_notebooks(root / "notebooks") for text in notebook.code)
+    assert {"torch", "pandas", "fedsynth_lib.experiment"} <= set(modules)
+    look = "from fedsynth_lib import warm; import os, sys; warm.warm_up(sys.argv[1:])\n"
+    look += (
+        "print([open(f'/proc/self/task/{each}/comm').read().strip() for each in os.listdir('/proc/self/task')][1:])\n"
+    )
+    look += "print('matplotlib_inline.backend_inline' in sys.modules)"
+    env = {**os.environ, "PYTHONPATH": str(root), "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+    said = subprocess.run([sys.executable, "-c", look, *modules], env=env, capture_output=True, text=True, check=True)
+    threads, chosen = said.stdout.splitlines()[-2:]
+    assert set(json.loads(threads.replace("'", '"'))) <= {"jemalloc_bg_thd"}  # Arrow's; it starts anew after a fork
+    assert chosen == "False"  # the backend is chosen in the kernel, which has the notebook's display
+
+
+DIES = """import os, signal
+os.kill(os.getpid(), signal.SIGKILL)"""
+
+LEAVES = """import subprocess, sys, os
+child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"], start_new_session=True)
+open("child.pid", "w").write(str(child.pid))
+if os.fork() == 0:
+    import time
+    open("forked.pid", "w").write(str(os.getpid()))
+    time.sleep(600)
+    os._exit(0)"""
+
+
+def test_a_kernel_that_dies_is_noticed_and_what_a_notebook_leaves_behind_is_ended_with_it(home, way, capsys):
+    write(home, "00_dies", DIES)
+    write(home, "01_leaves", LEAVES)
+    write(home, "02_looks", "import time; time.sleep(1)")
+    begin = time.monotonic()
+    assert runner.main(["--jobs", "1"]) == 1
+    assert time.monotonic() - begin < 60
+    out = capsys.readouterr().out
+    assert "the kernel died" in out and "01_leaves: ok" in out and "02_looks: ok" in out
+    for name in ("child", "forked"):
+        pid = int((home / "notebooks" / f"{name}.pid").read_text())
+        assert not psutil.pid_exists(pid) or not alive(psutil.Process(pid))
+
+
+@ON_LINUX
+def test_kernels_start_cold_where_the_warm_process_dies_before_it_answers(home, monkeypatch):
+    (home / "deadly.py").write_text("import os, time\ntime.sleep(3)\nos._exit(1)")
+    monkeypatch.setenv("PYTHONPATH", str(home))
+    monkeypatch.setattr(kernels, "imported", lambda _: ["deadly"])
+    for stem in ("00_asks_before", "01_asks_after"):
+        write(home, stem, "x = 1")
+    assert runner.main(["--jobs", "1"]) == 0
+
+
+@ON_LINUX
+def test_signals_reach_a_forked_kernel_and_its_status_comes_back(tmp_path):
+    root = Path(__file__).resolve().parents[1]
+    with guarded() as guard, kernels.Kernels([], guard, {"PYTHONPATH": str(root)}) as made:
+        made._warm_up([])
+        config = guard.scratch / "connection.json"
+        launch = [sys.executable, "-P", "-m", "fedsynth_lib.launch", str(made.address), str(tmp_path / "pid"), "."]
+        env = {**os.environ, "PYTHONPATH": str(root), **guard.env("a")}
+        kernel = subprocess.Popen([*launch, "-f", str(config)], env=env)
+        wait_for(lambda: config.exists() and config.read_text(), 30)
+        forked = psutil.Process(int((tmp_path / "pid").read_text()))
+        assert forked.pid != kernel.pid and forked.ppid() != kernel.pid
+        kernel.send_signal(signal.SIGINT)  # a kernel heeds it only while a cell runs
+        time.sleep(0.5)
+        assert alive(forked)
+        kernel.send_signal(signal.SIGTERM)
+        assert kernel.wait(10) == 128 + signal.SIGTERM
+        wait_for(lambda: not alive(forked), 5)
+
+
+def test_only_modules_of_known_libraries_are_imported_before_the_fork():
+    cells = [
+        "import numpy as np\nimport ray",
+        "from fedsynth_lib import plots\nfrom my_own import x",
+        "%magic",
+        "import os",
+    ]
+    assert warm.imported(cells) == ["numpy", "fedsynth_lib", "fedsynth_lib.plots"]

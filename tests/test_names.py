@@ -1,0 +1,122 @@
+"""What a cell's version names, held against every committed cell: nothing that is added may make one of them stale."""
+
+from pathlib import Path
+from types import SimpleNamespace
+
+import pandas as pd
+import pytest
+
+from fedsynth_lib import (
+    apellaniz_study,
+    ctgan_study,
+    embedding,
+    flaim_gans,
+    flaim_study,
+    martinez_study,
+    methods,
+    names,
+    sattarov_study,
+    side_by_side,
+    tuning,
+)
+from fedsynth_lib.interface import BadInput
+from fedsynth_lib.rows import cell_key, read_params
+
+RESULTS = Path(__file__).resolve().parents[1] / "data" / "results"
+COLUMNS = ["cell", "method", "version", "params", "metric"]
+
+
+def version_of(grid):
+    """The function that says the version of a cell of this grid, as its notebook gives it to `run_grid`."""
+    number, name = int(grid[:2]), grid.partition("_")[2]
+    if number in (30, 40):  # no study: sizes of tables, and draws of divisions
+        return lambda cell: {30: "1", 40: f"embedding {embedding.VERSION}"}[number]
+    study = {
+        **dict.fromkeys(range(20, 27), martinez_study),
+        **{27: tuning, **dict.fromkeys(range(31, 36), ctgan_study)},
+        **dict.fromkeys(range(41, 47), flaim_gans if name == "maddock2024_ctgan" else flaim_study),
+        **dict.fromkeys(range(50, 53), sattarov_study),
+        **dict.fromkeys(range(61, 67), apellaniz_study),
+        **dict.fromkeys(range(70, 73), side_by_side),
+    }[number]
+    return study.version
+
+
+@pytest.fixture(scope="module")
+def committed():
+    """A line for each committed cell: profile and grid, cell, version, its settings, and the measures of its rows."""
+    frames = []
+    for path in sorted(RESULTS.glob("*/*.csv")):
+        frame = pd.read_csv(path, dtype=str, keep_default_na=False, usecols=COLUMNS)
+        measures = frame["metric"].map({name: names.base(name) for name in frame["metric"].unique()})
+        cells = measures.groupby(frame["cell"], sort=False).agg(frozenset).rename("measures").reset_index()
+        first = frame.drop_duplicates("cell")[["cell", "version", "params"]]
+        frames.append(first.merge(cells, on="cell").assign(grid=path.stem, profile=path.parent.name))
+    table = pd.concat(frames, ignore_index=True)
+    return table.assign(settings=[read_params(text) for text in table["params"]])
+
+
+def versions(committed):
+    return [version_of(grid)(cell) for grid, cell in zip(committed["grid"], committed["settings"], strict=True)]
+
+
+def test_versions_of_committed_cells_are_those_that_their_studies_give_them_now(committed):
+    assert len(committed) > 1000
+    differing = committed[committed["version"] != pd.Series(versions(committed))]
+    assert differing[["grid", "cell", "version"]].to_numpy().tolist() == []
+
+
+def test_a_measure_a_name_and_a_method_that_are_added_change_no_cell(committed, monkeypatch):
+    monkeypatch.setitem(names.MEASURES, "sharpness", 3)
+    monkeypatch.setattr(names, "METHODS", (*names.METHODS, "Sharper"))
+    monkeypatch.setitem(methods.METHODS, "sharper", SimpleNamespace(VERSION=7))
+    monkeypatch.setitem(flaim_study.NAMES, "Sharper", ("sharper", {}))
+    assert names.is_metric("sharpness_low") and names.is_method("Sharper")
+    now = versions(committed)
+    assert now == committed["version"].tolist()
+    assert [cell_key(*pair) for pair in zip(committed["params"], now, strict=True)] == committed["cell"].tolist()
+    assert flaim_study.version({"method": "Sharper"}) == "sharper 7"
+
+
+@pytest.mark.parametrize("measure", ["hellinger", "workload_error", "risk", "pearson", "log_cluster", "js_divergence"])
+def test_a_later_version_of_a_measure_changes_exactly_the_cells_that_measure_it(committed, monkeypatch, measure):
+    monkeypatch.setitem(names.MEASURES, measure, names.MEASURES[measure] + 1)
+    changed = committed["version"] != pd.Series(versions(committed))
+    measured = committed["measures"].map(lambda own: measure in own)
+    assert measured.any() and not measured.all()
+    assert committed[changed != measured]["grid"].unique().tolist() == []
+
+
+def test_every_measure_of_a_study_is_named_in_its_cells_version(committed, monkeypatch):
+    """But for notebooks that have no study and say the version themselves: sizes of tables, draws of divisions."""
+    studied = committed[~committed["grid"].str[:2].isin(["30", "40"])].reset_index(drop=True)
+    for measure in set().union(*studied["measures"]):
+        monkeypatch.setitem(names.MEASURES, measure, 9)
+    for cell, own, now in zip(studied["cell"], studied["measures"], versions(studied), strict=True):
+        assert {f"{measure} 9" for measure in own} <= set(now.split(", ")), cell
+
+
+def test_a_measure_in_its_first_version_is_not_named(monkeypatch):
+    assert names.version("aim", ["workload_error", "risk"]) == f"aim {methods.METHODS['aim'].VERSION}"
+    assert names.version("", ["risk"]) == "1"
+    monkeypatch.setitem(names.MEASURES, "risk", 3)
+    monkeypatch.setitem(names.MEASURES, "fidelity", 2)
+    assert names.version("", ["risk_low", "risk_high", "risk", "pcd", "fidelity"]) == "1, fidelity 2, risk 3"
+    with pytest.raises(BadInput, match=r"the measure 'beauty' is unknown: list it in fedsynth_lib/names\.py"):
+        names.version("aim", ["beauty"])
+
+
+@pytest.mark.parametrize(
+    ("name", "measure"),
+    [("risk_high", "risk"), ("dcr_share_low", "dcr_share"), ("synthetic_share", "synthetic_share"), ("x_low", "x")],
+)
+def test_an_interval_belongs_to_its_measure(name, measure):
+    assert names.base(name) == measure
+    assert names.is_metric(name) == (measure != "x")
+
+
+def test_methods_are_known_by_key_by_printed_name_and_once_registered(monkeypatch):
+    assert names.is_method("Fed-TGAN") and names.is_method("augflaim_private") and names.is_method("")
+    assert not names.is_method("mine")
+    monkeypatch.setitem(methods.METHODS, "mine", SimpleNamespace(VERSION=1))
+    assert names.is_method("mine")

@@ -1,0 +1,189 @@
+"""Which notebook starts beside which, and what a person is told of a run that will compute for long."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from tiny import wait_for, write
+
+from fedsynth_lib import estimate, runner, schedule
+from fedsynth_lib.notebooks import read_notebooks
+from fedsynth_lib.schedule import Schedule
+
+ROOT = Path(__file__).resolve().parents[1]
+GRID = "run_grid(f, {}, name='%s')"
+
+
+def scheduled(home, jobs, **minutes) -> Schedule:
+    return Schedule(read_notebooks(home / "notebooks"), minutes, jobs)
+
+
+def test_short_notebooks_run_side_by_side_in_reading_order_and_a_long_one_alone(home):
+    for stem in ("00", "01", "02", "03"):
+        write(home, stem)
+    plan = scheduled(home, 2, **{"00": 1.0, "01": 60.0, "02": None, "03": 1.0})
+    first = plan.start([])
+    second = plan.start([first])
+    assert (first.stem, second.stem) == ("00", "02")  # 01 needs all jobs
+    assert [plan.share(each) for each in (first, second)] == [1, 1]
+    assert plan.start([first, second]) is None
+    third = plan.start([second])
+    assert third.stem == "03"
+    assert plan.start([third]) is None
+    last = plan.start([])
+    assert last.stem == "01" and plan.share(last) == 2 and not plan.waiting
+
+
+def test_a_single_notebook_gets_all_jobs(home):
+    write(home, "00")
+    plan = scheduled(home, 3)
+    assert plan.share(plan.start([])) == 3
+
+
+def test_a_notebook_waits_for_what_it_needs_for_shared_grids_and_for_what_it_gathers(home):
+    write(home, "00_a", GRID % "g")
+    write(home, "01_b", needs=["00_a"])
+    write(home, "02_c", GRID % "g")
+    write(home, "03_d", gathers=True)
+    write(home, "04_e", needs=["99_not_chosen"])
+    plan = scheduled(home, 4)
+    first = plan.start([])
+    assert first.stem == "00_a"
+    beside = plan.start([first])
+    assert beside.stem == "04_e" and plan.start([first, beside]) is None
+    two = [plan.start([]), plan.start([])]
+    assert [each.stem for each in two] == ["01_b", "02_c"]
+    assert plan.start(two[1:]) is None  # 03 gathers what 02 leaves
+    assert plan.start([]).stem == "03_d"
+
+
+def test_what_needs_a_failed_notebook_is_dropped_and_what_needs_that_too(home):
+    write(home, "00_bad")
+    write(home, "01_b", needs=["00_bad"])
+    write(home, "02_c", needs=["01_b"])
+    write(home, "03_d")
+    plan = scheduled(home, 1)
+    plan.start([])
+    dropped = [(each.stem, lacking) for each, lacking in plan.drop(["00_bad"])]
+    assert dropped == [("01_b", ["00_bad"]), ("02_c", ["01_b"])]
+    assert [each.stem for each in plan.waiting] == ["03_d"]
+
+
+def test_no_second_notebook_starts_while_memory_is_short(home, monkeypatch):
+    write(home, "00")
+    write(home, "01")
+    plan = scheduled(home, 2)
+    monkeypatch.setattr(schedule, "SPARE", 2**60)
+    first = plan.start([])
+    assert first is not None and plan.start([first]) is None
+    assert plan.start([]).stem == "01"
+
+
+MEET = """import pathlib, time
+pathlib.Path("{mine}").touch()
+end = time.monotonic() + 30
+while not pathlib.Path("{other}").exists():
+    assert time.monotonic() < end
+    time.sleep(0.05)"""
+
+
+def test_two_notebooks_run_at_the_same_time_and_the_table_keeps_the_reading_order(home, capsys, monkeypatch):
+    monkeypatch.setattr("joblib.cpu_count", lambda: 2)
+    write(home, "00_a", MEET.format(mine="a", other="b"), "time.sleep(1)", "print(jobs)", parameters="jobs = 7")
+    write(home, "01_b", MEET.format(mine="b", other="a"), parameters="jobs = 7")
+    assert runner.main(["--jobs", "2"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[0] for line in lines[-2:]] == ["00_a", "01_b"]
+    assert next(line for line in lines if ": ok" in line).startswith("[1/2] 01_b")
+    executed = json.loads((home / "figures" / "executed" / "quick" / "00_a.ipynb").read_text())
+    assert executed["cells"][-1]["outputs"][0]["text"] == ["1\n"]  # of the two jobs one each
+
+
+# ----------------------------------------------------------------------------------- what it takes
+
+
+@pytest.fixture
+def two(home):
+    minutes = {"smoke": 2, "quick": 20, "paper": 600}
+    write(home, "20_q", GRID % "20_first", GRID % "20_of_paper_alone", minutes=minutes, regenerate=0.5)
+    write(home, "30_r", GRID % "20_first", GRID % "30_third", minutes=minutes, regenerate=0.5)
+    return read_notebooks(home / "notebooks")
+
+
+def commit(home, profile, *grids):
+    folder = home / "data" / "results" / profile
+    folder.mkdir(parents=True, exist_ok=True)
+    for grid in grids:
+        (folder / f"{grid}.csv").touch()
+
+
+def test_a_notebook_computes_unless_rows_of_its_own_are_there(home, two):
+    assert [estimate.minutes_of(each, "quick", home) for each in two] == [20, 20]
+    commit(home, "quick", "20_first")
+    assert [estimate.minutes_of(each, "quick", home) for each in two] == [0.5, 20]
+    commit(home, "quick", "30_third")
+    assert [estimate.minutes_of(each, "quick", home) for each in two] == [0.5, 0.5]
+    assert [estimate.minutes_of(each, "quick", home, fresh=True) for each in two] == [20, 20]
+    assert [estimate.minutes_of(each, "paper", home) for each in two] == [600, 600]
+
+
+def test_a_long_run_says_so_first_and_how_to_avoid_it(home, two):
+    told = estimate.warning(two, "paper", home)
+    assert "about 20 hours on 2 cores: 2 notebooks have no committed rows in this profile." in told
+    assert "finished cells are kept" in told and told.endswith("--profile smoke takes about 2 minutes.")
+    commit(home, "quick", "20_first", "30_third")
+    assert estimate.warning(two, "paper", home).endswith("--profile quick takes about 1 minute.")
+    commit(home, "paper", "20_first")
+    told = estimate.warning(two, "paper", home)
+    assert "about 10 hours" in told and "--only 20 takes about 1 minute, from committed rows; --profile quick" in told
+    assert estimate.warning(two, "quick", home) is None
+    told = estimate.warning(two, "quick", home, fresh=True)
+    assert "about 40 minutes" in told and told.endswith("Without --fresh it takes about 1 minute, from committed rows.")
+    assert estimate.warning(two[:1], "quick", home, fresh=True) is None
+    assert estimate.warning(two, "smoke", home) is None
+
+
+def test_the_warning_comes_before_anything_starts(home, two, capsys, monkeypatch):
+    def run(*_, **__):
+        assert "This run computes" in capsys.readouterr().out
+        return {}
+
+    monkeypatch.setattr(runner, "run", run)
+    assert runner.main(["--profile", "paper"]) == 0
+
+
+# ------------------------------------------------------------------------------ one run at a time
+
+
+def test_a_second_run_in_the_same_checkout_is_refused_and_list_and_check_are_not(home, capsys):
+    write(home, "00_busy", "import time; open('begun', 'w'); time.sleep(600)")
+    command = [sys.executable, "-m", "fedsynth_lib.runner"]
+    first = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        wait_for((home / "notebooks" / "begun").exists, 60)
+        assert runner.main([]) == 2
+        told = capsys.readouterr().err
+        assert "another run is at work in" in told and told.count("\n") == 1
+        assert runner.main(["--list"]) == runner.main(["--check"]) == 0
+    finally:
+        first.kill()
+        first.wait()
+    (home / "notebooks" / "00_busy.ipynb").unlink()
+    write(home, "01_next", "x = 1")
+    assert runner.main([]) == 0  # the lock went with the process
+
+
+def test_verify_is_handed_on_and_takes_no_choice_of_notebooks(home, capsys, monkeypatch):
+    write(home, "00")
+    asked = []
+    module = type(sys)("fedsynth_lib.verify")
+    module.verify = lambda minutes, *, root: asked.append((minutes, root)) or 3
+    monkeypatch.setitem(sys.modules, "fedsynth_lib.verify", module)
+    assert runner.main(["--verify", "5"]) == 3
+    assert asked == [(5.0, home)]
+    for options in (["--verify", "0"], ["--verify", "5", "--fresh"], ["--verify", "5", "--only", "0"]):
+        assert runner.main(options) == 2
+    assert runner.main(["--verify", "5", "--check"]) == 0 and len(asked) == 1
+    assert "leave out --fresh" in capsys.readouterr().err

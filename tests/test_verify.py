@@ -1,0 +1,250 @@
+"""Verification by recomputing: toy grids in a project of their own, and the registry against the notebooks."""
+
+import ast
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from fedsynth_lib import recompute, rows, verify
+from fedsynth_lib.agreement import DIFFERENT, EXACT, ROUNDED, SPREAD
+from fedsynth_lib.experiment import remember, run_grid
+from fedsynth_lib.interface import BadInput
+
+ROOT = Path(__file__).resolve().parents[1]
+TOYS = """
+import time
+import pandas as pd
+from fedsynth_lib.experiment import remember
+
+def measure(seed, size=1, wait=0.0, fails=False, table=""):
+    if fails:
+        raise RuntimeError("it cannot be done")
+    time.sleep(wait)
+    made, _ = remember({"toy": seed}, lambda: (pd.DataFrame({"value": [0.1 * (seed + 1)]}), {}))
+    return {"data": "none", "paper": "ours", "hellinger": made["value"][0] * size, "peak_gib": time.time()}
+"""
+
+
+@pytest.fixture
+def home(tmp_path, monkeypatch):
+    """A project folder, in which grids whose names begin with 99 are computed by a toy."""
+    (tmp_path / "toys").mkdir()
+    (tmp_path / "toys" / "toys.py").write_text(TOYS)
+    (tmp_path / "data").mkdir()
+    monkeypatch.setenv("FEDSYNTH_HOME", str(tmp_path))
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path / "toys"), os.environ.get("PYTHONPATH", "")]))
+    monkeypatch.syspath_prepend(str(tmp_path / "toys"))
+    monkeypatch.setitem(recompute.COMPUTED_BY, "99", "toys:measure")
+    return tmp_path
+
+
+def commit(name: str, cells: list[dict], profile: str = "quick", **values: float) -> Path:
+    """Commit the rows of a toy grid; values: of `hellinger`, in place of what came out, by seed (s0, s1 ...)."""
+    import toys
+
+    frame = run_grid(toys.measure, cells, name=name, profile=profile, save=False)
+    for seed, value in values.items():
+        frame.loc[(frame["seed"] == int(seed[1:])) & (frame["metric"] == "hellinger"), "value"] = value
+    return rows.save_rows(frame[rows.COLUMNS], name=name, profile=profile)
+
+
+SEEDS = [{"seed": seed} for seed in range(4)]  # 0.1, 0.2, 0.3, 0.4: their standard deviation is 0.13
+
+
+def test_each_kind_of_agreement_is_counted_and_kept(home, capsys):
+    commit("99_exact", SEEDS)
+    commit("99_round", SEEDS, s1=0.2 * (1 + 1e-8))
+    commit("99_spread", SEEDS, s1=0.25)
+    commit("99_wrong", SEEDS, s1=9.0, s2=9.001, s0=9.002, s3=9.003)
+    assert verify.verify(1, root=home, seed="x", save=True) == 1
+    out = capsys.readouterr().out
+    table = {line.split()[0]: line.split()[1:] for line in out.splitlines() if line[:3] in ("99_", "tot")}
+    assert table == {
+        "99_exact": ["quick", "4", "4", "4", "0", "0", "0"],
+        "99_round": ["quick", "4", "4", "3", "1", "0", "0"],
+        "99_spread": ["quick", "4", "4", "3", "0", "1", "0"],
+        "99_wrong": ["quick", "4", "4", "0", "0", "0", "4"],
+        "total": ["16", "16", "10", "1", "1", "4"],
+    }
+    assert 'seed "x"' in out and "hellinger: committed 0.25, recomputed 0.2" in out
+
+    kept = pd.read_csv(home / "data" / "results" / "verified.csv")
+    assert kept["agreement"].value_counts().to_dict() == {EXACT: 10, DIFFERENT: 4, ROUNDED: 1, SPREAD: 1}
+    spread = kept[kept["agreement"] == SPREAD].iloc[0]
+    assert (spread["grid"], json.loads(spread["params"])["seed"]) == ("99_spread", 1)
+    assert (spread["metric"], spread["committed"], spread["recomputed"]) == ("hellinger", 0.25, 0.2)
+    text = (home / "data" / "results" / "verified.md").read_text()
+    assert "the seed `x`" in text and "99_wrong" in text and "numpy" in text
+
+
+def test_nothing_that_was_kept_counts_and_nothing_of_the_user_is_touched(home, capsys):
+    remember({"toy": 1}, lambda: (pd.DataFrame({"value": [5.0]}), {}))
+    commit("99_toy", [{"seed": 1}])  # from the cache: 5, where a training gives 0.2
+    before = {path: path.read_bytes() for path in sorted(home.rglob("*")) if path.is_file()}
+    assert verify.verify(1, root=home) == 1
+    assert "committed 5, recomputed 0.2" in capsys.readouterr().out
+    after = {path: path.read_bytes() for path in sorted(home.rglob("*")) if path.is_file() and "raw" not in path.parts}
+    assert {p: b for p, b in before.items() if "__pycache__" not in p.parts} == {
+        p: b for p, b in after.items() if "__pycache__" not in p.parts
+    }
+
+
+def test_a_cell_that_fails_is_different(home, capsys):
+    path = commit("99_toy", [{"seed": 0}])
+    frame = rows.load_rows(path)
+    params = rows.params_text({**rows.read_params(frame["params"][0]), "fails": True})
+    frame = frame.assign(params=params, cell=rows.cell_key(params, "1"))
+    frame.to_csv(path, index=False)
+    assert verify.verify(1, root=home) == 1
+    assert "it failed: it cannot be done" in capsys.readouterr().out
+
+
+def test_cells_whose_tables_are_not_at_hand_are_left_out_and_the_others_must_pass(home, capsys, monkeypatch):
+    for name in ("tables.lock.json", "standin"):
+        (home / "data" / name).symlink_to(ROOT / "data" / name)
+    digest = json.loads((ROOT / "data" / "tables.lock.json").read_text())["obesity"]["digest"]
+    monkeypatch.setattr("fedsynth_lib.experiment.at_hand", lambda table: table)  # it was, where the rows were made
+    commit("99_needs", [{"seed": seed, "table": digest} for seed in range(3)])
+    monkeypatch.setenv("FEDSYNTH_DATA", "standin")
+    assert verify.verify(1, root=home) == 1  # nothing could be recomputed
+    assert "3 cells were left out, because the real tables are not at hand" in capsys.readouterr().out
+    commit("99_free", [{"seed": 0}])
+    assert verify.verify(1, root=home) == 0
+    out = capsys.readouterr().out
+    assert (
+        "3 cells were left out" in out
+        and "99_free" in out
+        and "1 of 2 strata (a grid in a profile) were not reached." in out
+    )
+
+
+def test_it_keeps_to_its_time(home, capsys, monkeypatch):
+    monkeypatch.setattr(verify, "STARTING", 8.0)
+    path = commit("99_slow", [{"seed": 0}])
+    frame = rows.load_rows(path)
+    params = rows.params_text({**rows.read_params(frame["params"][0]), "wait": 600})
+    frame.assign(params=params, cell=rows.cell_key(params, "1"), seconds=0.1).to_csv(path, index=False)
+    long = commit("99_long", [{"seed": 0}])
+    rows.load_rows(long).assign(seconds=1e6).to_csv(long, index=False)
+    begin = time.monotonic()
+    assert verify.verify(1, root=home) == 1
+    assert time.monotonic() - begin < 40
+    out = capsys.readouterr().out
+    assert "1 cells were begun and not done in time." in out
+    assert "2 of 2 strata (a grid in a profile) were not reached." in out
+
+
+def cell(grid: str, number: int, seconds: float, profile: str = "quick") -> verify.Cell:
+    return verify.Cell(grid, profile, str(number), "{}", "1", seconds)
+
+
+def test_the_order_is_one_of_each_stratum_by_cost_and_then_round_by_round():
+    strata = {("b", "quick"): [cell("b", n, 1) for n in range(2)], ("a", "paper"): [cell("a", 0, 5, "paper")]}
+    strata[("a", "quick")] = [cell("a", n, 3) for n in range(3)]
+    plan = verify.Plan(strata, 1000)
+    drawn = [(each.grid, each.profile) for each in iter(lambda: plan.draw(1000), None)]
+    first = [("b", "quick"), ("a", "quick"), ("a", "paper")]
+    assert drawn == [*first, ("b", "quick"), ("a", "quick"), ("a", "quick")]
+
+
+def test_no_cell_is_begun_that_does_not_fit_by_what_this_machine_took():
+    plan = verify.Plan({("a", "quick"): [cell("a", n, 8) for n in range(3)]}, 1000)
+    assert plan.draw(14.9) is None  # 1.5 times 8 seconds and 2 of overhead
+    first = plan.draw(15.1)
+    plan.learn(first, 30.0)  # three times as slow
+    assert plan.draw(29.9) is None and plan.draw(30.1) is not None
+    assert verify.Plan({("a", "quick"): [cell("a", 0, 8)]}, 149).draw(149) is None  # more than a tenth of all
+
+
+def test_the_first_cell_that_clusters_a_table_is_foreseen_to_take_longer():
+    params = rows.params_text({"partition": "cluster_skew", "table": "t"})
+    cells = [cell("a", number, 8)._replace(params=params) for number in range(2)]
+    plan = verify.Plan({("a", "quick"): cells}, 10_000)
+    assert plan.draw(104) is None  # 1.5 times 8 seconds, 2 of overhead and 60 to cluster
+    plan.learn(plan.draw(106), 70.0)  # as fast as the machine of the rows
+    assert plan.draw(9.9) is None and plan.draw(10.1) is not None
+
+
+def test_equal_seeds_draw_equal_cells():
+    cells = [cell("a", number, 1) for number in range(50)]
+    assert verify.shuffled(cells, "one") == verify.shuffled(cells, "one") != verify.shuffled(cells, "two")
+    assert sorted(verify.shuffled(cells, "one")) == sorted(cells)
+
+
+def test_cells_that_share_a_training_are_foreseen_to_take_it(home):
+    params = [rows.params_text({"seed": 0, "node": node}) for node in (1, 2)]
+    labels = {"profile": "quick", "version": "1", "data": "none"}
+    made = [
+        {**labels, "params": p, "cell": rows.cell_key(p, "1"), "metric": "pcd", "value": 1.0, "seconds": s}
+        for p, s in zip(params, (100.0, 2.0), strict=True)
+    ]
+    path = home / "data" / "results" / "quick" / "99_toy.csv"
+    path.parent.mkdir(parents=True)
+    rows.to_frame(made).to_csv(path, index=False)
+    found = verify.committed_cells(verify.committed_files(home))
+    assert [each.seconds for each in found["99_toy", "quick"]] == [100, 100]
+
+
+def test_what_cannot_be_asked_is_said(home):
+    with pytest.raises(BadInput, match="give more than 0"):
+        verify.verify(0, root=home)
+    with pytest.raises(BadInput, match="no committed grid has 'nix'"):
+        verify.verify(1, root=home, only="nix")
+    with pytest.raises(BadInput, match="'my_grid'"):
+        recompute.computed_by("my_grid")
+
+
+def test_ctrl_c_ends_with_the_table(home):
+    commit("99_quick", [{"seed": 0}])
+    path = commit("99_slow", [{"seed": 0}])
+    frame = rows.load_rows(path)
+    params = rows.params_text({**rows.read_params(frame["params"][0]), "wait": 500})
+    frame.assign(params=params, cell=rows.cell_key(params, "1"), seconds=5.0).to_csv(path, index=False)
+    program = "from fedsynth_lib import recompute, verify; recompute.COMPUTED_BY['99'] = 'toys:measure'; "
+    program += "raise SystemExit(verify.main(['5']))"
+    begun = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True, env=os.environ)
+    time.sleep(25)
+    begun.send_signal(signal.SIGINT)
+    out, _ = begun.communicate(timeout=60)
+    assert begun.returncode == 130, out
+    assert "It was stopped before its time." in out and "99_quick" in out
+
+
+def test_the_registry_knows_every_grid_of_the_notebooks_and_computes_it_as_they_do():
+    found = {}
+    for path in sorted((ROOT / "notebooks").glob("*.ipynb")):
+        cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
+        source = "\n".join("".join(each["source"]) for each in cells if each["cell_type"] == "code")
+        found |= {name: (path.stem, function) for name, function in grids(ast.parse(source))}
+    assert len(found) > 45
+    for name, (notebook, function) in found.items():
+        module, _, own = recompute.computed_by(name).partition(":")
+        assert [module.split(".")[-1], own] == function[-2:], f"{notebook}: {name}"
+    for file in (ROOT / "data" / "results").glob("*/[0-9][0-9]_*.csv"):
+        assert callable(recompute.function_of(recompute.computed_by(file.stem)))
+
+
+def grids(tree: ast.AST) -> list[tuple[str, list[str]]]:
+    """(name, [module, function]) of each call of run_grid whose name is written out."""
+    known = {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and node.module:
+            known |= {alias.asname or alias.name: f"{node.module}.{alias.name}" for alias in node.names}
+        elif isinstance(node, ast.Assign) and isinstance(node.value, ast.Tuple | ast.Attribute):
+            targets, values = ([e.elts if isinstance(e, ast.Tuple) else [e]] for e in (node.targets[0], node.value))
+            known |= {ast.unparse(one): ast.unparse(other) for one, other in zip(*targets, *values, strict=False)}
+    calls = [each for each in ast.walk(tree) if isinstance(each, ast.Call) and ast.unparse(each.func) == "run_grid"]
+    named = []
+    for call in calls:
+        name = next((each.value for each in call.keywords if each.arg == "name"), None)
+        if isinstance(name, ast.Constant):
+            function = ast.unparse(call.args[0])
+            named.append((name.value, known.get(function, function).split(".")))
+    return named
