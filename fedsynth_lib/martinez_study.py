@@ -212,6 +212,15 @@ def _real(model: str, group: str, scenario: Mapping[str, Any], looked: Callable 
     return [{**shared, "epsilon": e, "metric": name, "value": v} for e in EPSILONS for name, v in values.items()]
 
 
+def described(dataset: str, table: str = "") -> Row:
+    """What table 5.1 counts: rows, columns by kind with the target, and the share of the larger class in percent."""
+    whole = load_table(dataset, work=WORK)
+    whole.expect(table)
+    kinds = {"n_categorical": len(whole.schema.categorical), "n_numerical": len(whole.schema.numeric)}
+    larger = 100 * whole.frame[whole.schema.target].value_counts(normalize=True).max()
+    return {"paper": WORK, "data": whole.data, "n_instances": len(whole), **kinds, "larger_class_percent": larger}
+
+
 def scales(dataset: str, seed: int, table: str = "") -> list[Row]:
     """Distances between the real parts of a whole table on several scales (`alternatives.distances_by_scale`)."""
     whole = load_table(dataset, work=WORK)

@@ -12,7 +12,7 @@ from fedsynth_lib.interface import BadInput
 MEASURES: dict[str, int] = {
     # columns, pairs, the whole: martinez2024, leitner2023
     **dict.fromkeys(("hellinger", "hellinger_column", "pcd", "pmse", "classes", "association_error"), 1),
-    **dict.fromkeys(("share", "association"), 1),
+    **dict.fromkeys(("share", "association", "n_instances", "n_categorical", "n_numerical", "larger_class_percent"), 1),
     **dict.fromkeys(("log_cluster", "log_cluster_base2", "log_cluster_printed"), 1),
     **dict.fromkeys(("jsd", "wd", "cramers_v", "pearson"), 1),
     # use: AUC of three models from labels and from probabilities, and the classifiers of the other works

@@ -47,11 +47,10 @@ def share_panels(shares: Mapping[str, Mapping[str, pd.Series]], schema: Schema) 
     first = next(iter(shares.values()))
     schema, counted = schema.drop([column for column in schema.names if column not in first]), {}
     for column in schema.columns:
-        table = pd.DataFrame({key: 100 * own[column.name] for key, own in shares.items()}, first[column.name].index)
-        if column.kind == "numeric":
-            counted[column.name] = bin_edges(column), table
-        else:
-            counted[column.name] = None, table[table.gt(0).any(axis=1)]
+        edges = bin_edges(column) if column.kind == "numeric" else None
+        order = list(column.categories) if edges is None else [str(number) for number in range(len(edges) - 1)]
+        table = pd.DataFrame({key: 100 * own[column.name].reindex(order) for key, own in shares.items()})
+        counted[column.name] = edges, table if edges is not None else table[table.gt(0).any(axis=1)]
     return _share_panels(schema, counted)
 
 

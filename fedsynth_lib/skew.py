@@ -85,7 +85,7 @@ def measure_columns(
 ) -> list[Row]:
     """How unlike the clients of a division of table 5 are in each column alone (`item`), as `run_grid` takes it.
 
-    mean_heterogeneity: of the column's codes. variance_between, of numbers and of a target of two classes: see there;
+    mean_heterogeneity: of the codes. variance_between, of numbers and of columns with two categories: see there;
     variance_by_chance: the same with the rows dealt at random. The other arguments are those of `measure`.
     """
     whole = load_table(dataset, work=WORK, rows=rows, seed=PARTITION_SEED)

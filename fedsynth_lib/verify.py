@@ -177,7 +177,7 @@ def committed_files(root: Path) -> dict[tuple[str, str], Path]:
     folders = [root / "data" / "results" / profile for profile in rows.PROFILES]
     files = {(path.stem, path.parent.name): path for folder in folders for path in sorted(folder.glob("*.csv"))}
     # A user's own grids are in the same folders; those of the bundle begin with a notebook's number.
-    return {key: path for key, path in files.items() if key[0][:2].isdigit()}
+    return {key: path for key, path in files.items() if key[0][:2].isdigit() and computed_by(key[0])}
 
 
 def of_work(files: Mapping[tuple[str, str], Path], grid: str) -> pd.DataFrame:

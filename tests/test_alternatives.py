@@ -6,7 +6,7 @@ import pytest
 from scipy.spatial.distance import cdist
 
 from fedsynth_lib import published
-from fedsynth_lib.alternatives import distances_by_scale, nearest
+from fedsynth_lib.alternatives import distances_by_scale, nearest, scale_table
 from fedsynth_lib.interface import BadInput
 from fedsynth_lib.rows import to_frame
 from fedsynth_lib.schema import Column, Schema
@@ -54,7 +54,7 @@ def test_readings_without_a_cell_of_the_exhibit_are_refused(readings):
         nearest(readings, "martinez2024", ["tab6.4"])
 
 
-def test_real_rows_are_measured_on_both_scales():
+def test_real_rows_are_measured_on_each_scale():
     """As many training as hold-out rows, so that all are drawn: truth by scipy."""
     rng = np.random.default_rng(3)
     schema = Schema((Column("x", "numeric", low=0, high=900), Column("c", "categorical", categories=("a", "b"))))
@@ -63,10 +63,29 @@ def test_real_rows_are_measured_on_both_scales():
         for _ in range(2)
     ]
     train, holdout = (Table("toy", frame, schema, "own", "") for frame in frames)
-    found = distances_by_scale(train, holdout, seed=1)
+    found = distances_by_scale(train, holdout, seed=1, also=["x"])
     codes = [np.column_stack([frame["x"], frame["c"].cat.codes]) for frame in frames]
     z = [(table - codes[0].mean(axis=0)) / codes[0].std(axis=0) for table in codes]
     unit = [(table - codes[0].min(axis=0)) / np.ptp(codes[0], axis=0) for table in codes]
-    for name, (near, far) in (("z-scores", z), ("[0, 1]", unit)):
+    works = [np.column_stack([scaled[:, 0], table[:, 1]]) for scaled, table in zip(unit, codes, strict=True)]
+    as_codes = [table - [codes[0][:, 0].min(), 0] for table in codes]  # the number, too, is as it is
+    read = {"z-scores": z, "[0, 1]": unit, "the work's": works, "the work's, x as codes": as_codes}
+    assert list(found) == [*read, "farthest in [0, 1]"]
+    for name, (near, far) in read.items():
         assert found[name] == pytest.approx(cdist(far, near).min(axis=1).mean())
     assert found["farthest in [0, 1]"] == pytest.approx(2**0.5)
+
+
+def test_the_scale_nearest_to_print_is_named_by_ratio():
+    measured = {"adult": (0.5, 0.1, 3.0), "cardio": (0.2, 0.4, 2.0)}
+    scales = ("z-scores", "[0, 1]", "farthest in [0, 1]")
+    lines = [(name, *pair) for name, values in measured.items() for pair in zip(scales, values, strict=True)]
+    rows = pd.DataFrame(lines, columns=["dataset", "item", "value"])
+    cells = pd.DataFrame(
+        [("adult", np.inf, 0.2, 0.7), ("adult", 0.5, 4.0, 5.0), ("cardio", np.inf, np.nan, 1.0)],
+        columns=["dataset", "epsilon", "published", "ours"],
+    ).assign(metric="dcr_avg_train")
+    table = scale_table(rows, cells)
+    assert table.loc["adult", "nearer"] == "[0, 1]"  # twice and half: 0.5 is 2.5 times as large, 0.1 half
+    assert table.loc["adult", ["printed, no noise", "printed, largest", "ours, no noise"]].tolist() == [0.2, 4.0, 0.7]
+    assert table.index.tolist() == ["adult", "cardio"] and pd.isna(table.loc["cardio", "nearer"])

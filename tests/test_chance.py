@@ -6,7 +6,7 @@ import pytest
 from scipy import stats
 from search_rows import GRID, full_grid, search
 
-from fedsynth_lib.chance import against_chance, shuffled
+from fedsynth_lib.chance import Cell, against_chance, digest, shuffled, table_of
 from fedsynth_lib.details import with_detail
 from fedsynth_lib.interface import BadInput
 
@@ -65,3 +65,15 @@ def test_intervals_of_correlation_are_fishers():
 def test_no_shuffles_are_refused():
     with pytest.raises(BadInput, match="shuffles is 0"):
         against_chance(search("fedbn", "adult", full_grid(), score), shuffles=0)
+
+
+def test_a_cell_holds_the_table_and_knows_the_scores_it_is_of():
+    rows = search("fedbn", "adult", full_grid(), score)
+    found = pd.DataFrame(Cell(rows)(scores=digest(rows), shuffles=3, seed=1))
+    direct = against_chance(rows, shuffles=3, seed=1)
+    back = table_of(found)[list(direct)]
+    pd.testing.assert_frame_equal(back, direct.sort_values("importance", ascending=False, ignore_index=True))
+    other = rows.assign(value=rows["value"] + 1e-6)
+    assert digest(other) != digest(rows) == digest(rows.sample(frac=1, random_state=0))
+    with pytest.raises(BadInput, match="give digest"):
+        Cell(other)(scores=digest(rows), shuffles=3, seed=1)

@@ -16,7 +16,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 from fedsynth_lib.interface import BadInput
 from fedsynth_lib.metrics import fidelity
-from fedsynth_lib.schema import Column, Schema
+from fedsynth_lib.schema import Column, Schema, bin_edges
 
 TINY = Schema(
     (Column("x", "numeric", low=-100.0, high=100.0), Column("c", "categorical", categories=("a", "b", "unused")))
@@ -283,3 +283,12 @@ def test_the_same_seed_gives_the_same_values(real, again):
     first, second = (fidelity.log_cluster(real, again, SCHEMA, 4, max_clusters=5, coreset=1_000) for _ in range(2))
     assert first == second
     assert first != fidelity.log_cluster(real, again, SCHEMA, 5, max_clusters=5, coreset=1_000)
+
+
+def test_shares_are_counted_in_bins_of_the_declared_range_and_in_declared_categories():
+    whole = Column("x", "numeric", low=0, high=59, integer=True)
+    assert bin_edges(whole).tolist() == [2 * number - 0.5 for number in range(31)]  # two whole numbers a bin
+    found = fidelity.shares(pd.Series([0, 1, 2, 59]), whole)
+    assert found[found > 0].to_dict() == {"0": 0.5, "1": 0.25, "29": 0.25}
+    letters = Column("c", "categorical", categories=("a", "b", "c"))
+    assert fidelity.shares(pd.Series(["b", "a", "b", "b"]), letters).to_dict() == {"a": 0.25, "b": 0.75, "c": 0}

@@ -98,6 +98,8 @@ def test_each_group_measures_the_same_synthetic_rows(model):
     (marked,) = study.attacked([cell])
     measured = {g: study.measure(model, g, FAST[model], **cell) for g in ("fidelity", "utility", "columns")}
     measured["privacy"] = study.measure(model, "privacy", FAST[model], **marked)
+    measured["shares"] = study.measure(model, "shares", FAST[model], column="sex", **cell)
+    measured["pairs"] = study.measure(model, "pairs", FAST[model], **cell)
     scenario = scenarios.Scenario(**cell)
     train, holdout, _ = scenarios.tables(scenario)
     config = study.tuned(model, "adult", **FAST[model])
@@ -111,6 +113,9 @@ def test_each_group_measures_the_same_synthetic_rows(model):
     assert found["classes", "sex"] == frame["sex"].nunique()
     columns = [value for (metric, _), value in found.items() if metric == "hellinger_column"]
     assert np.mean(columns) == pytest.approx(found["hellinger", ""])
+    assert found["share", "Female"] == (frame["sex"] == "Female").mean()
+    square = study.square(pd.DataFrame(measured["pairs"]), train.schema.names)
+    assert np.array_equal(square, fidelity.associations(frame, train.schema))
     assert {row["method"] for rows in measured.values() for row in rows} == {model}
 
 

@@ -1,0 +1,85 @@
+"""What needs no network in leitner2023: cells against counts by hand and direct calls."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from fedsynth_lib import ctgan_facts, ctgan_study, modes
+from fedsynth_lib.interface import BadInput
+from fedsynth_lib.rows import complete, to_frame
+
+LABELS = {"profile": "quick", "params": "", "version": "1", "cell": ""}
+
+
+@pytest.fixture(autouse=True)
+def stand_ins(monkeypatch):
+    """The tables that the bundle carries."""
+    monkeypatch.setenv("FEDSYNTH_DATA", "standin")
+    ctgan_study.prepared.cache_clear()
+    yield
+    ctgan_study.prepared.cache_clear()
+
+
+def rows_of(found):
+    return to_frame(complete(found, LABELS))  # refuses names that rows cannot have
+
+
+def test_a_guess_is_right_as_often_as_the_frequent_class_occurs():
+    train, test = ctgan_study.prepared("cardio", 400)
+    found = ctgan_facts.yardsticks("cardio", 400)
+    target = train.schema.target
+    most = train.frame[target].value_counts().idxmax()
+    assert found["accuracy_guess"] == (test.frame[target].astype(str) == most).mean()
+    assert (found["n_train"], found["n_test"], found["data"]) == (400, 100, "standin")
+    assert set(rows_of(found)["metric"]) == {"n_train", "n_test", "accuracy_guess", "jsd_held_out", "wd_held_out"}
+
+
+def test_another_table_than_the_cell_names_is_refused():
+    with pytest.raises(BadInput):
+        ctgan_facts.yardsticks("cardio", 400, table="another")
+
+
+def test_most_rows_are_drawn_about_as_often_as_assumed_and_the_most_exposed_more_often():
+    found = rows_of(ctgan_facts.exposure("adult", 2, 50, rows=1000)).set_index(["metric", "item"])["value"]
+    assert found["n_train", ""] == 500 and found["chance_in_batch", "assumed"] == 0.1
+    assert found["chance_in_batch", "most exposed row"] > 2 * found["chance_in_batch", "median row"]
+
+
+def test_distances_of_clients_by_hand():
+    """Two columns, a number and a category; client 1 holds one half of the table, client 2 the other."""
+    encoded = np.array([[0.0, 0], [0.0, 0], [1.0, 1], [1.0, 1]])
+    found = ctgan_facts.client_distances(encoded, [encoded[:2], encoded[2:]], np.array([0, 2]))
+    # all zeros against half zeros, half ones: half a unit to move; the distance of (1, 0) from (1/2, 1/2), in nats
+    half = np.sqrt((np.log(1 / 0.75) + 0.5 * np.log(0.5 / 0.75) + 0.5 * np.log(0.5 / 0.25)) / 2)
+    assert found == pytest.approx(np.array([[0.5, 0.5], [half, half]]))
+
+
+def test_weights_follow_from_rows_and_parts_of_the_distances():
+    wide = rows_of(ctgan_facts.weighting("cardio", "label_skew", 600)).pivot(
+        index="node", columns="metric", values="value"
+    )
+    assert wide["client_rows"].sum() == 600 and wide["distance_part"].sum() == pytest.approx(1)
+    odds = np.exp((1 - wide["distance_part"]) * wide["client_rows"] / 600)
+    assert wide["weight_by_similarity"].to_numpy() == pytest.approx((odds / odds.sum()).to_numpy())
+
+
+def test_a_mixture_comes_back_from_its_rows():
+    rows = rows_of(ctgan_facts.central_mixture("adult", "age", seed=0, rows=500))
+    ages = ctgan_study.prepared("adult", 500).train.frame["age"].to_numpy(float)
+    direct = modes.fit_variational(ages, least_weight=ctgan_facts.LEAST_WEIGHT, seed=0)
+    found = ctgan_facts.mixture(rows.sample(frac=1, random_state=0))
+    for name in ("weights", "means", "deviations"):
+        assert getattr(found, name) == pytest.approx(getattr(direct, name), rel=1e-9)
+    agreed = ctgan_facts.mixture(rows_of(ctgan_facts.agreed_mixture("adult", "age", 0, 2, rows=500)))
+    assert agreed.weights.sum() == pytest.approx(1) and abs(agreed.weights @ agreed.means - ages.mean()) < 3
+
+
+def test_one_client_alone_sends_its_own_fit():
+    values = np.repeat([0.0, 10.0], [30, 70])
+    _, (sent,) = ctgan_facts.exchange([values], seed=0)
+    assert sent.weights == pytest.approx([0.3, 0.7]) and sent.means == pytest.approx([0, 10])
+
+
+def test_modes_are_counted_for_each_limit():
+    found = pd.DataFrame(ctgan_facts.mode_count("adult", "age", 100, seed=1, rows=500))
+    assert found["item"].tolist() == list(ctgan_facts.LIMITS) and found["value"].between(1, 10).all()
