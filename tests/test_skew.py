@@ -46,6 +46,7 @@ def stripes(monkeypatch):
     frame = pd.DataFrame({c.name: pd.Categorical(np.repeat(list(c.categories), 50), c.categories) for c in columns})
     table = Table("adult", frame.assign(age=np.repeat([0.0, 80.0], 50)), schema, data="own")
     monkeypatch.setattr(skew, "load_table", lambda key, work, rows, seed: table)
+    monkeypatch.setattr(skew, "view_bins", lambda key, work: {"age": 32})
     return table
 
 
