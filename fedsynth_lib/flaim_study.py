@@ -180,10 +180,11 @@ def measure(
 
 
 def measured(grid: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
-    """Rows of a few cells with their params, made at once and kept nowhere, for lessons."""
-    params = [Asked.of(measure, dict(cell), version).params for cell in grid]
+    """Rows of a few cells with their params, made at once on the table at hand and kept nowhere, for lessons."""
+    live = [{**cell, "table": ""} for cell in grid]
+    params = [Asked.of(measure, cell, version).params for cell in live]
     return pd.DataFrame(
-        [{**row, "params": text} for cell, text in zip(grid, params, strict=True) for row in measure(**cell)]
+        [{**row, "params": text} for cell, text in zip(live, params, strict=True) for row in measure(**cell)]
     )
 
 
