@@ -63,6 +63,12 @@ def trainings_with_slopes_cut(rows: pd.DataFrame, values: pd.DataFrame) -> pd.Da
     return apellaniz_tables.in_print(rows, "seed", variant=apellaniz_tables.CUT)
 
 
+def counted(rows: pd.DataFrame, values: pd.DataFrame) -> pd.DataFrame:
+    """Counts of a table, which no run makes; classes of its target as table 1 of apellaniz2025 names them."""
+    words = ("class " + rows["item"]).where(rows["metric"] == "class_proportion_percent", "")
+    return rows.assign(setting="", detail=words)
+
+
 def ranks(rows: pd.DataFrame, values: pd.DataFrame) -> pd.DataFrame:
     """Table 6 of apellaniz2025: reciprocal ranks of the mean divergences."""
     means = aggregate(trainings(rows, values), per_node=True).assign(n_clients=int(values["n_clients"].iloc[0]))
@@ -126,7 +132,7 @@ def _tidy(table: pd.DataFrame) -> pd.DataFrame:
 READINGS: dict[str, Reading] = {
     each.__name__: each
     for each in (
-        *(as_they_are, one_line_a_method, overhead, trainings, trainings_with_slopes_cut, ranks),
+        *(as_they_are, one_line_a_method, overhead, trainings, trainings_with_slopes_cut, counted, ranks),
         *(tuned, importance, stated),
     )
 }

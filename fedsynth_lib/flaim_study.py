@@ -17,6 +17,7 @@ import numpy as np
 import pandas as pd
 
 from fedsynth_lib import names, settings, synthfs, table_lock
+from fedsynth_lib.experiment import Asked
 from fedsynth_lib.interface import BadInput, Privacy, stream
 from fedsynth_lib.methods import METHODS
 from fedsynth_lib.methods.marginal_state import model_of
@@ -176,6 +177,15 @@ def measure(
         "unprotected": len(run.statement["unprotected"]),
     }
     return [{**shared, "metric": name, "value": value} for name, value in values.items()]
+
+
+def measured(grid: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
+    """Rows of a few cells with their params, made at once on the table at hand and kept nowhere, for lessons."""
+    live = [{**cell, "table": ""} for cell in grid]
+    params = [Asked.of(measure, cell, version).params for cell in live]
+    return pd.DataFrame(
+        [{**row, "params": text} for cell, text in zip(live, params, strict=True) for row in measure(**cell)]
+    )
 
 
 SWEPT = {"rounds": None, "participation": 0.1, "beta": None, "local_steps": 1, "measure_share": 0.9}

@@ -20,6 +20,7 @@ from fedsynth_lib.interface import BadInput
 from fedsynth_lib.methods import bayesian_network, fedvae
 from fedsynth_lib.metrics import attacks, fidelity, utility
 from fedsynth_lib.published import load_values
+from fedsynth_lib.registry import declared_schema
 from fedsynth_lib.rows import Row
 from fedsynth_lib.scenarios import Scenario, Tables
 from fedsynth_lib.tables import load_table, split
@@ -219,6 +220,24 @@ def described(dataset: str, table: str = "") -> Row:
     kinds = {"n_categorical": len(whole.schema.categorical), "n_numerical": len(whole.schema.numeric)}
     larger = 100 * whole.frame[whole.schema.target].value_counts(normalize=True).max()
     return {"paper": WORK, "data": whole.data, "n_instances": len(whole), **kinds, "larger_class_percent": larger}
+
+
+def summary(counted: pd.DataFrame) -> dict[tuple[str, str], Any]:
+    """(table, entry of table 5.1) -> what stands there: `described` of some tables, and what their schemas declare.
+
+    combinations: of the levels of all categorical columns, target included.
+    """
+    counts = counted.pivot(index="dataset", columns="metric", values="value")
+    entries: dict[tuple[str, str], Any] = {}
+    for key, own in counts.iterrows():
+        schema, larger = declared_schema(key, WORK), own.pop("larger_class_percent")
+        kind = "binary" if len(schema[schema.target].categories) == 2 else "multi-class"
+        levels = [len(schema[name].categories) for name in schema.categorical]
+        found = {name: int(number) for name, number in own.items()}
+        found |= {"target": schema.target, "class_ratio_percent": f"{larger:.0f}:{100 - larger:.0f}"}
+        found |= {"task": f"{kind} classification", "combinations": np.prod(levels)}
+        entries |= {(key, name): entry for name, entry in found.items()}
+    return entries
 
 
 def scales(dataset: str, seed: int, table: str = "") -> list[Row]:

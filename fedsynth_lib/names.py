@@ -40,7 +40,7 @@ MEASURES: dict[str, int] = {
     **dict.fromkeys(("acc_synthetic_real", "acc_real_real", "p_wilcoxon", "p_kolmogorov_smirnov"), 1),
     **dict.fromkeys(("real_min", "real_mean", "real_zero", "real_share"), 1),
     **dict.fromkeys(("synthetic_min", "synthetic_mean", "synthetic_zero", "synthetic_share"), 1),
-    **dict.fromkeys(("n_samples", "n_features", "class_proportion_percent", "same_value"), 1),
+    **dict.fromkeys(("n_samples", "n_features", "n_classes", "class_proportion_percent", "same_value"), 1),
     **dict.fromkeys(("bmi_mean", "bmi_std", "below_median", "trained_elsewhere"), 1),
     # leitner2023: what needs no network
     **dict.fromkeys(("accuracy_guess", "jsd_held_out", "wd_held_out", "chance_in_batch", "modes"), 1),

@@ -22,30 +22,34 @@ from fedsynth_lib.rows import read_params
 
 COMPUTED_BY = {  # how the name of a grid begins -> what `run_grid` is given for it; the longest beginning counts
     "01_martinez2024_tables": "fedsynth_lib.martinez_study:described",
+    "13_rounds": "fedsynth_lib.flaim_study:measure",
     "2": "fedsynth_lib.martinez_study:measure",
     "22_martinez2024_scales": "fedsynth_lib.martinez_study:scales",
     "27_martinez2024_search": "fedsynth_lib.tuning:measure",
-    "27_martinez2024_chance": "fedsynth_lib.chance:Cell",
+    "27_martinez2024_chance": "",  # follows from rows of other grids, so there is nothing to compute anew
+    "3": "fedsynth_lib.ctgan_study:measure",
     "30_leitner2023_tables": "fedsynth_lib.ctgan_study:sizes",
     "30_leitner2023_rates": "fedsynth_lib.ctgan_facts:exposure",
     "30_leitner2023_modes": "fedsynth_lib.ctgan_facts:mode_count",
     "30_leitner2023_mixtures": "fedsynth_lib.ctgan_facts:central_mixture",
     "30_leitner2023_exchange": "fedsynth_lib.ctgan_facts:agreed_mixture",
     "31_leitner2023_yardsticks": "fedsynth_lib.ctgan_facts:yardsticks",
-    "33_leitner2023_weights": "fedsynth_lib.ctgan_facts:weighting",
-    "3": "fedsynth_lib.ctgan_study:measure",
     "33_leitner2023_classes": "fedsynth_lib.ctgan_study:positives",
-    "40_maddock2024_skew": "fedsynth_lib.skew:measure",
-    "40_maddock2024_columns": "fedsynth_lib.skew:measure_columns",
+    "33_leitner2023_weights": "fedsynth_lib.ctgan_facts:weighting",
     "4": "fedsynth_lib.flaim_study:measure",
+    "40_maddock2024_skew": "fedsynth_lib.skew:measure",
+    "40_maddock2024_sizes": "fedsynth_lib.skew:sizes",
+    "40_maddock2024_columns": "fedsynth_lib.skew:measure_columns",
+    "40_maddock2024_synthfs": "fedsynth_lib.skew:measure_made_up",
+    "40_maddock2024_map": "fedsynth_lib.skew:measure_map",
     "42_maddock2024_ctgan": "fedsynth_lib.flaim_gans:measure",
     "42_maddock2024_yardsticks": "fedsynth_lib.flaim_gans:yardsticks",
     "5": "fedsynth_lib.sattarov_study:measure",
     "50_sattarov2024_shares": "fedsynth_lib.sattarov_study:shares",
     "51_sattarov2024_map": "fedsynth_lib.sattarov_study:placed",
+    "6": "fedsynth_lib.apellaniz_study:judge",
     "60_apellaniz2025_tables": "fedsynth_lib.apellaniz_study:described",
     "60_apellaniz2025_nodes": "fedsynth_lib.apellaniz_study:dealt",
-    "6": "fedsynth_lib.apellaniz_study:judge",
     "61_apellaniz2025_iid_training": "fedsynth_lib.apellaniz_study:train",
     "62_apellaniz2025_skew_training": "fedsynth_lib.apellaniz_study:train",
     "62_apellaniz2025_features": "fedsynth_lib.apellaniz_study:features",
@@ -54,11 +58,12 @@ COMPUTED_BY = {  # how the name of a grid begins -> what `run_grid` is given for
     "7": "fedsynth_lib.side_by_side:measure",
 }
 
-DERIVED = ("27_martinez2024_chance",)  # made of the rows of other grids, not of a table: nothing to sample
-
 
 def computed_by(grid: str) -> str:
-    """`module:function` that computes the cells of a grid; BadInput for a grid that COMPUTED_BY does not know."""
+    """`module:function` that computes the cells of a grid, empty where they follow from rows of other grids.
+
+    Raises BadInput for a grid that COMPUTED_BY does not know.
+    """
     known = [beginning for beginning in COMPUTED_BY if grid.startswith(beginning)]
     if not known:
         raise BadInput(f"nothing is known to compute the grid {grid!r}: add it to fedsynth_lib/recompute.py.")

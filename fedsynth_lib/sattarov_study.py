@@ -343,10 +343,11 @@ def with_settings(rows: pd.DataFrame) -> pd.DataFrame:
     )
 
 
+SINGLING_OUT = ("singling_out", "singling_out_univariate", "singling_out_multivariate")
+RISKS = ("risk", *SINGLING_OUT, "linkability", "inference")
 MEASURED = [
-    *("fidelity", "fidelity_columns", "fidelity_pairs", "mixing", "risk"),
+    *("fidelity", "fidelity_columns", "fidelity_pairs", "mixing", *RISKS),
     *(f"accuracy{model}" for model in ("", "_ada", "_dt", "_lr", "_mlp", "_rf")),
-    *("singling_out", "singling_out_univariate", "singling_out_multivariate", "linkability", "inference"),
 ]
 
 

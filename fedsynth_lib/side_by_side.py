@@ -27,8 +27,7 @@ from fedsynth_lib.metrics.membership import membership
 from fedsynth_lib.metrics.workload import random_workload, workload_error
 from fedsynth_lib.partition import Parts, split_clients
 from fedsynth_lib.rows import Row
-from fedsynth_lib.sattarov_study import MEASURED as RISKS
-from fedsynth_lib.sattarov_study import risks, shuffled
+from fedsynth_lib.sattarov_study import RISKS, risks, shuffled
 from fedsynth_lib.table_lock import table_digest
 from fedsynth_lib.tables import Table, load_table
 
@@ -297,7 +296,7 @@ BRIEF = [
     *(f"auc_{model}{end}" for model in ("rf", "nb", "knn") for end in ("", "_score")),
     *("mia_closest", "mia_calibrated", "peak_gib"),
 ]
-MORE = ["ad_rmean", "ad_dum", "auc_gbt", "pmse", "log_cluster", "js_divergence", "auroc", "auprc", *RISKS]
+MORE = ["ad_rmean", "ad_dum", "auc_gbt", "pmse", "log_cluster", "js_divergence", "auroc", "auprc", "accuracy", *RISKS]
 
 
 def version(cell: Mapping[str, Any]) -> str:

@@ -134,11 +134,10 @@ def headline(verdict: Verdict) -> pd.DataFrame:
 
 
 def as_markdown(table: pd.DataFrame) -> str:
-    """The headline as a table of README.md."""
-    names = ["work", *(f"{group}: {name}" for group, name in table.columns)]
-    lines = [names, ["---"] + ["---:"] * len(table.columns)]
-    lines += [[work, *map(str, row)] for work, row in zip(table.index, table.to_numpy(), strict=True)]
-    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
+    """The headline as a table of README.md: a column for each work, a line for each count."""
+    lines = [["", *table.index], ["---"] + ["---:"] * len(table)]
+    lines += [[f"{group}: {name}", *map(str, counts)] for (group, name), counts in table.items()]
+    return "\n".join("| " + " | ".join(line).strip() + " |" for line in lines)
 
 
 def put_into(text: str, table: str) -> str:

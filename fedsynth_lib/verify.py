@@ -39,7 +39,7 @@ from fedsynth_lib import __version__, agreement, rows
 from fedsynth_lib.agreement import DIFFERENT, EXACT, KINDS, Agreement, Spread
 from fedsynth_lib.interface import BadInput
 from fedsynth_lib.progress import duration, watched
-from fedsynth_lib.recompute import DERIVED, bare_home, computed_by
+from fedsynth_lib.recompute import bare_home, computed_by
 from fedsynth_lib.reporting import aligned
 
 SHARE = 0.1  # of all the time: the most that one cell may take
@@ -177,7 +177,7 @@ def committed_files(root: Path) -> dict[tuple[str, str], Path]:
     folders = [root / "data" / "results" / profile for profile in rows.PROFILES]
     files = {(path.stem, path.parent.name): path for folder in folders for path in sorted(folder.glob("*.csv"))}
     # A user's own grids are in the same folders; those of the bundle begin with a notebook's number.
-    return {key: path for key, path in files.items() if key[0][:2].isdigit() and key[0] not in DERIVED}
+    return {key: path for key, path in files.items() if key[0][:2].isdigit() and computed_by(key[0])}
 
 
 def of_work(files: Mapping[tuple[str, str], Path], grid: str) -> pd.DataFrame:

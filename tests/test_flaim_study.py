@@ -158,6 +158,13 @@ def test_settings_that_a_method_does_not_have_are_missing():
     assert np.isnan(networks["rounds"][0]) and networks["participation"][0] == 0.1
 
 
+def test_cells_of_a_lesson_say_what_they_were_asked_for(toy):
+    grid = flaim_study.cells(["toy"], ["AIM"], 1, epsilon=1.0, rows=200, rounds=[2, 10])
+    rows = flaim_study.unpacked(flaim_study.measured(grid))
+    assert "rounds" not in grid[1] and rows["rounds"].tolist() == [2] * 4 + [10] * 4
+    assert rows["value"].notna().all() and (rows["measure_share"] == 0.9).all()
+
+
 def test_rows_may_be_unpacked_twice():
     once = swept(("NaiveFLAIM", "federated", {"rounds": 4, "local_steps": 3}))
     pd.testing.assert_frame_equal(flaim_study.unpacked(once), once, check_like=True)

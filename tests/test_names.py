@@ -9,7 +9,6 @@ import pytest
 from fedsynth_lib import (
     apellaniz_study,
     ctgan_study,
-    embedding,
     flaim_gans,
     flaim_study,
     martinez_study,
@@ -20,26 +19,29 @@ from fedsynth_lib import (
     tuning,
 )
 from fedsynth_lib.interface import BadInput
+from fedsynth_lib.recompute import computed_by
 from fedsynth_lib.rows import cell_key, read_params
 
 RESULTS = Path(__file__).resolve().parents[1] / "data" / "results"
 COLUMNS = ["cell", "method", "version", "params", "metric"]
 
 
+STUDIES = (apellaniz_study, ctgan_study, flaim_gans, flaim_study, martinez_study, sattarov_study, side_by_side, tuning)
+BY_METHOD = (
+    "measure",
+    "judge",
+    "train",
+    "features",
+    "distances",
+    "positives",
+)  # rest on a method
+
+
 def version_of(grid):
-    """The function that says the version of a cell of this grid, as its notebook gives it to `run_grid`."""
-    number, name = int(grid[:2]), grid.partition("_")[2]
-    if number in (30, 40):  # no study: sizes of tables, and draws of divisions
-        return lambda cell: {30: "1", 40: f"embedding {embedding.VERSION}"}[number]
-    study = {
-        **dict.fromkeys(range(20, 27), martinez_study),
-        **{27: tuning, **dict.fromkeys(range(31, 36), ctgan_study)},
-        **dict.fromkeys(range(41, 47), flaim_gans if name == "maddock2024_ctgan" else flaim_study),
-        **dict.fromkeys(range(50, 53), sattarov_study),
-        **dict.fromkeys(range(61, 67), apellaniz_study),
-        **dict.fromkeys(range(70, 73), side_by_side),
-    }[number]
-    return study.version
+    """The function that says the version of a cell of this grid; None for grids of tables, which rest on no method."""
+    module, _, function = computed_by(grid).partition(":")
+    study = next((each for each in STUDIES if each.__name__ == module), None)
+    return study.version if study and function in BY_METHOD else None
 
 
 @pytest.fixture(scope="module")
@@ -53,6 +55,7 @@ def committed():
         first = frame.drop_duplicates("cell")[["cell", "version", "params"]]
         frames.append(first.merge(cells, on="cell").assign(grid=path.stem, profile=path.parent.name))
     table = pd.concat(frames, ignore_index=True)
+    table = table[[version_of(grid) is not None for grid in table["grid"]]].reset_index(drop=True)
     return table.assign(settings=[read_params(text) for text in table["params"]])
 
 
