@@ -235,7 +235,7 @@ def test_distributions_show_shares_of_all_rows(table):
 def test_rare_categories_are_drawn_together():
     values = pd.Series(pd.Categorical(np.repeat([f"c{k}" for k in range(12)], np.arange(1, 13))))
     _, ax = plt.subplots()
-    plots._bars(ax, values, {}, {})
+    plots._bars(ax, plots._by_category({"real": values}), {})
     labels = [tick.get_text() for tick in ax.get_yticklabels()]
     assert labels == ["c11", "c10", "c9", "c8", "c7", "c6", "c5", "5 others"]
     assert [bar.get_width() for bar in ax.patches][-1] == pytest.approx(100 * 15 / 78)
