@@ -174,7 +174,8 @@ def project(tmp_path) -> Path:
     """A copy of what sets up, with one small package in its lock that no environment has yet."""
     project = tmp_path / "a project"
     (project / "fedsynth_lib").mkdir(parents=True)
-    for name in ("run_all.sh", "fedsynth_lib/environment.py", "fedsynth_lib/notebooks.py", "fedsynth_lib/reporting.py"):
+    needed = ("environment", "notebooks", "reporting", "estimate")  # what runs before there are any packages
+    for name in ("run_all.sh", *(f"fedsynth_lib/{module}.py" for module in needed)):
         shutil.copy(ROOT / name, project / name)
     for name in ("__init__.py", "runner.py"):
         shutil.copy(ROOT / "fedsynth_lib" / name, project / "fedsynth_lib" / name)

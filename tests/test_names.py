@@ -48,7 +48,7 @@ def version_of(grid):
 def committed():
     """A line for each committed cell: profile and grid, cell, version, its settings, and the measures of its rows."""
     frames = []
-    for path in sorted(RESULTS.glob("*/*.csv")):
+    for path in sorted(path for profile in ("paper", "quick") for path in (RESULTS / profile).glob("*.csv")):
         frame = pd.read_csv(path, dtype=str, keep_default_na=False, usecols=COLUMNS)
         measures = frame["metric"].map({name: names.base(name) for name in frame["metric"].unique()})
         cells = measures.groupby(frame["cell"], sort=False).agg(frozenset).rename("measures").reset_index()
