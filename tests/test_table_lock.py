@@ -117,9 +117,13 @@ def test_a_locked_table_is_known_without_loading_it(offline, monkeypatch):
     assert table_digest("adult", work="martinez2024") == ADULT
     assert table_rows("adult", work="maddock2024") == 48842
     assert reachable(["diabetes", "adult"], work="leitner2023") == ["diabetes", "adult"]
-    assert "diabetes" not in reachable(
-        ["diabetes", "adult"], work="leitner2023", profile="smoke"
-    )  # nothing is committed
+
+
+def test_where_no_rows_are_committed_a_table_must_be_at_hand(offline, monkeypatch, capsys):
+    assert reachable(["diabetes"], work="leitner2023", profile="smoke") == []  # it has no stand-in
+    monkeypatch.setenv("FEDSYNTH_FRESH", "1")
+    assert reachable(["diabetes"], work="leitner2023") == []
+    assert capsys.readouterr().out.count("diabetes is left out: ") == 2
 
 
 def test_stand_ins_that_are_asked_for_have_their_own_digest(offline, monkeypatch):
