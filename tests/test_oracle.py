@@ -36,6 +36,10 @@ MADE_ELSEWHERE = {  # not made again by such a run: pattern -> reason
     "quick/0[0-3]_*.png": "lessons show rows of the real table, which offline is a stand-in",
     "quick/1[0-6]_*.png": "lessons train on the real table on the spot, offline on a stand-in",
     "quick/80_playground_*.png": "trains on the real table on the spot, offline on a stand-in",
+    "quick/30_spikes.*": "shares of single values among the real rows of Adult, offline those of a stand-in",
+    "quick/leitner2023_fig4.2.png": "ages of the real rows of Adult, offline those of a stand-in",
+    "paper/30_spikes.*": "shares of single values among the real rows of Adult, offline those of a stand-in",
+    "paper/leitner2023_fig4.2.png": "ages of the real rows of Adult, offline those of a stand-in",
     "quick/martinez2024_fig5.[1-4].png": "notebook 01 divides the real rows, offline those of a stand-in",
 }
 
