@@ -27,7 +27,7 @@ from fedsynth_lib.exhibits import (
     state_of,
 )
 from fedsynth_lib.experiment import committed_rows
-from fedsynth_lib.interface import BadInput
+from fedsynth_lib.facts import put_between
 from fedsynth_lib.notebooks import Notebook, read_notebooks
 from fedsynth_lib.published import WORKS, load_claims
 from fedsynth_lib.rows import FULLEST_FIRST, project_root, write_atomically
@@ -140,15 +140,6 @@ def as_markdown(table: pd.DataFrame) -> str:
     return "\n".join("| " + " | ".join(line).strip() + " |" for line in lines)
 
 
-def put_into(text: str, table: str) -> str:
-    """A text with the table between BEGIN and END. Raises BadInput where these lines are missing."""
-    before, begin, rest = text.partition(BEGIN)
-    _, end, after = rest.partition(END)
-    if not (begin and end):
-        raise BadInput(f"README.md has no lines {BEGIN!r} and {END!r}: put them where the table belongs.")
-    return f"{before}{BEGIN}\n{table}\n{END}{after}"
-
-
 def current() -> str:
     """The headline table by the rows that are committed now."""
     return as_markdown(headline(gathered(read_notebooks(project_root() / "notebooks"))))
@@ -156,7 +147,7 @@ def current() -> str:
 
 def main() -> None:
     path = project_root() / "README.md"
-    write_atomically(path, put_into(path.read_text(encoding="utf-8"), current()).encode())
+    write_atomically(path, put_between(path.read_text(encoding="utf-8"), BEGIN, END, current()).encode())
     print(f"{path.name}: the headline table is up to date")
 
 

@@ -7,6 +7,7 @@ from fedsynth_lib import judges, plots_verdict, verdict
 from fedsynth_lib.details import PRINTED, with_detail
 from fedsynth_lib.evidence import OUTCOMES, Evidence, outcome
 from fedsynth_lib.exhibits import COUNTED, STATES
+from fedsynth_lib.facts import put_between
 from fedsynth_lib.interface import BadInput
 from fedsynth_lib.notebooks import read_notebooks
 from fedsynth_lib.published import UNTESTED, WORKS, load_claims
@@ -156,14 +157,14 @@ def test_an_exhibit_that_no_notebook_makes_is_not_made():
 
 def test_the_table_is_put_between_its_marks_and_nowhere_else():
     text = f"before\n{verdict.BEGIN}\nold\n{verdict.END}\nafter\n"
-    new = verdict.put_into(text, "| new |")
+    new = put_between(text, verdict.BEGIN, verdict.END, "| new |")
     assert new == f"before\n{verdict.BEGIN}\n| new |\n{verdict.END}\nafter\n"
-    assert verdict.put_into(new, "| new |") == new
+    assert put_between(new, verdict.BEGIN, verdict.END, "| new |") == new
     with pytest.raises(BadInput, match="has no lines"):
-        verdict.put_into("nothing here", "| new |")
+        put_between("nothing here", verdict.BEGIN, verdict.END, "| new |")
 
 
 def test_the_readme_says_what_the_committed_rows_say(committed):
     """Run `python -m fedsynth_lib.verdict` after results have changed."""
     said = (project_root() / "README.md").read_text(encoding="utf-8")
-    assert verdict.put_into(said, verdict.as_markdown(verdict.headline(committed[1]))) == said
+    assert put_between(said, verdict.BEGIN, verdict.END, verdict.as_markdown(verdict.headline(committed[1]))) == said
