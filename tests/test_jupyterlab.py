@@ -16,9 +16,10 @@ import requests
 from selenium.webdriver import Keys
 from selenium.webdriver.common.by import By
 from selenium.webdriver.support.ui import WebDriverWait
-from test_playground import AIM, known, measured
+from test_playground import AIM, known, measured, of_table
 
 from fedsynth_lib.rows import save_rows, to_frame
+from fedsynth_lib.table_lock import at_hand, table_digest
 
 pytestmark = pytest.mark.browser
 pytest_plugins = ["browser"]
@@ -39,13 +40,15 @@ def home(tmp_path_factory) -> Path:
         cell.source = cell.source.replace('profile = "quick"', 'profile = "smoke"')
         nbformat.write(notebook, home / "notebooks" / name)
     (home / "data").mkdir()
-    for name in ("published", "standin"):  # which are only read
+    for name in ("published", "standin", "tables.lock.json"):  # which are only read
         (home / "data" / name).symlink_to(ROOT / "data" / name)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("FEDSYNTH_HOME", str(home))
-        for data in ("real", "standin"):
+        locked = table_digest(AIM.dataset)
+        for data, digest in (("real", locked), ("standin", at_hand(locked))):
             rows = [measured(AIM, 0.25), measured(AIM._replace(epsilon=3.0), 0.75), known()]
-            rows = to_frame({**row, "data": data} for part in rows for row in part)
+            of_data = {"data": data, "params": of_table(digest)}
+            rows = to_frame({**row, **of_data} for part in rows for row in part)
             save_rows(rows, name="71_privacy_utility_frontier", profile="smoke")
     return home
 
