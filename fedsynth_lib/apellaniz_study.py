@@ -103,7 +103,7 @@ def trained(
     }
 
     def make() -> tuple[pd.DataFrame, dict]:
-        privacy = Privacy(epsilon, 1e-5 if epsilon else 0.0)
+        privacy = Privacy(epsilon, 1e-5 if epsilon else 0.0, reproduction=True)
         run = settings.federated(method, found, parts, config=config, privacy=privacy, seed=seed, num_rows=1)
         frames = []
         for node in range(len(parts)):

@@ -134,7 +134,9 @@ def configured(
     kept = SCHEMES[scheme] if scheme else tuple(module.AS_PUBLISHED)
     sigma, delta = budget(dataset, method)
     own = {name: module.AS_PUBLISHED[name] for name in kept} | {"stop_epsilon": epsilon, "stop_delta": delta}
-    return replace(module.Config(), **own, **changes), Privacy(epsilon, delta, noise_multiplier=sigma)
+    return replace(module.Config(), **own, **changes), Privacy(
+        epsilon, delta, noise_multiplier=sigma, reproduction=True
+    )
 
 
 def synthetic(

@@ -139,10 +139,15 @@ def noise_generator(noise: Noise, device: torch.device | str = "cpu") -> torch.G
     On the CPU torch keeps 32 bits of a seed. Noise that a known seed repeats needs no more; secret noise of so few
     could be found by trying them all, so there every word of the state is drawn. A GPU takes all 63 bits of the seed.
     """
-    generator = torch.Generator(device).manual_seed(int(noise.rng.integers(2**63)))
-    if noise.secret and generator.device.type == "cpu":
+    return begun(torch.Generator(device), noise.rng, secret=noise.secret)
+
+
+def begun(generator: torch.Generator, rng: np.random.Generator, *, secret: bool) -> torch.Generator:
+    """The generator itself, begun from `rng`; where it is to be secret, from as many bits as it has room for."""
+    generator.manual_seed(int(rng.integers(2**63)))
+    if secret and generator.device.type == "cpu":
         state = generator.get_state()
-        state.view(torch.int64)[STATE] = torch.from_numpy(noise.rng.integers(2**32, size=624))
+        state.view(torch.int64)[STATE] = torch.from_numpy(rng.integers(2**32, size=624))
         generator.set_state(state)
     return generator
 

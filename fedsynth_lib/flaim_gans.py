@@ -123,8 +123,9 @@ def measure(
     train.expect(table)
     config = configured(method, bins, training_rounds)
     encoder = module.encoder(train.schema, config)
-    noise = noise_of(module, encoder.domain, [len(part) for part in parts], config, Privacy(epsilon, DELTA))
-    privacy = Privacy(epsilon, DELTA, noise_multiplier=noise)
+    privacy = Privacy(epsilon, DELTA, reproduction=True)
+    noise = noise_of(module, encoder.domain, [len(part) for part in parts], config, privacy)
+    privacy = replace(privacy, noise_multiplier=noise)
     run = settings.federated(module, train, parts, config=config, privacy=privacy, seed=seed, num_rows=1)
     real, held_out = encoder.transform(train.frame), encoder.transform(test.frame)
     codes, many = (

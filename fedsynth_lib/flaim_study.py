@@ -146,7 +146,7 @@ def measure(
     module: ModuleType = METHODS[NAMES[method][0]]
     config = configured(method, bins, estimator, changes)
     run = settings.federated(
-        module, train, parts, config=config, privacy=Privacy(epsilon, DELTA), seed=seed, num_rows=1
+        module, train, parts, config=config, privacy=Privacy(epsilon, DELTA, reproduction=True), seed=seed, num_rows=1
     )
     encoder = module.encoder(train.schema, config)
     real, held_out = encoder.transform(train.frame), encoder.transform(test.frame)

@@ -22,16 +22,20 @@ from flwr.serverapp import Grid, ServerApp
 from flwr.supercore.task_identity import TaskIdentity  # not public API; used in this file only
 
 from fedsynth_lib import secure_sum
-from fedsynth_lib.interface import Arrays, Charge, Client, Domain, Noise, Update, stamp, stream
+from fedsynth_lib.interface import SECRET, Arrays, Charge, Client, Domain, Noise, Privacy, Update, stamp, stream
 
-STEP = "query.client_step"
+STEP, WHO = "query.client_step", "query.partition"
 RAW = "raw"  # C-ordered bytes, in the byte order that the dtype names
 LOCAL_RUN = 1  # run id of the in-process grid: one run at a time in a process
 
 
 @dataclass(frozen=True)
 class Job:
-    """Everything both sides must agree on before the first round."""
+    """Everything both sides must agree on before the first round.
+
+    sizes: the declared number of rows of each client; as many as it has, where none are declared.
+    mask_seed: of the masks of secure sums; the run's own, where none is given.
+    """
 
     method: ModuleType
     config: Any
@@ -39,16 +43,37 @@ class Job:
     noise_multiplier: float | tuple[float, ...] | None  # one for all, or one for each client; None: without noise
     seed: int
     num_clients: int
-    noise_seed: str | None = "run"
+    privacy: Privacy = field(default_factory=Privacy)
+    sizes: tuple[int, ...] | None = None
+    mask_seed: int | None = None
+
+    @property
+    def secret(self) -> bool:
+        """Whether all that touches rows is drawn from the operating system, which nobody else can repeat."""
+        return self.privacy.noise_seed is None
+
+    def stream(self, *path: int | str) -> np.random.Generator:
+        """What a client draws that is no noise: latent vectors, batches, conditions. In a release as secret as noise.
+
+        Rows meet these draws in order. Were they known, one row less would give every later row another draw, and
+        the sum over rows would move by far more than one row does.
+        """
+        return np.random.default_rng() if self.secret else stream(self.seed, *path)
 
     def noise(self, *path: int | str) -> Noise | None:
         if self.noise_multiplier is None:
             return None
-        secret = self.noise_seed != "run"
-        rng = np.random.default_rng() if secret else stream(self.seed, "noise", *path)
-        if isinstance(self.noise_multiplier, tuple):
-            return Noise(self.noise_multiplier[path[1]], rng, secret) if path[0] == "client" else None
-        return Noise(self.noise_multiplier, rng, secret)
+        multiplier, own = self.noise_multiplier, path[0] == "client"
+        if isinstance(multiplier, tuple):
+            if not own:
+                return None
+            multiplier = multiplier[path[1]]
+        return Noise(multiplier, self.stream("noise", *path), self.secret, self.privacy.whole)
+
+    def client(self, rows: np.ndarray, index: int, num_clients: int, memory: Arrays) -> Client:
+        """A client as `client_step` sees it in a round of so many."""
+        size = -1 if self.sizes is None else self.sizes[index]
+        return Client(rows, index, num_clients, memory, size, self.privacy.shares(num_clients))
 
     def schedule(self) -> list[tuple[int, float]]:
         """(draw, share of clients) of every round."""
@@ -96,25 +121,31 @@ def client_app(job: Job, load_rows: Callable[[int], np.ndarray]) -> ClientApp:
     """The ClientApp of a job; `load_rows(index)` gives the encoded rows of client `index`, in its own process."""
     app = ClientApp()
 
+    @app.query("partition")
+    def partition(message: Message, context: Context) -> Message:
+        about = ConfigRecord({"client": int(context.node_config["partition-id"])})
+        return Message(RecordDict({"about": about}), reply_to=message)
+
     @app.query("client_step")
     def client_step(message: Message, context: Context) -> Message:
         index, number = int(context.node_config["partition-id"]), int(message.content["job"]["round"])
         clients = list(message.content["job"]["clients"])
         memory = unpack(context.state["memory"]) if "memory" in context.state else {}
-        client = Client(load_rows(index), index, len(clients), memory)
+        client = job.client(load_rows(index), index, len(clients), memory)
         update = job.method.client_step(
             unpack(message.content["state"]),
             client,
             config=job.config,
             noise=job.noise("client", index, number),
-            rng=stream(job.seed, "client", index, number),
+            rng=job.stream("client", index, number),
         )
         context.state["memory"] = pack(client.memory)
+        seed = job.seed if job.mask_seed is None else job.mask_seed
         masked = secure_sum.mask(
-            update.summed, client=index, clients=clients, round=number, seed=job.seed, groups=update.groups
+            update.summed, client=index, clients=clients, round=number, seed=seed, groups=update.groups
         )
         spent = [asdict(charge) for charge in stamp(update.spent, round=number, client=index)]
-        about = {"client": index, "num_rows": update.num_rows, "spent": json.dumps(spent)}
+        about = {"client": index, "num_rows": client.size, "spent": json.dumps(spent)}
         content = {"arrays": pack(update.arrays), "summed": pack(masked), "about": ConfigRecord(about)}
         return Message(RecordDict(content), reply_to=message)
 
@@ -129,12 +160,12 @@ def server_app(
 
     @app.main()
     def main(grid: Grid, context: Context) -> None:
-        nodes = wait_for_nodes(grid, job.num_clients)
+        nodes = nodes_of_clients(grid, wait_for_nodes(grid, job.num_clients))
         state = job.method.start(job.domain, config=job.config, rng=stream(job.seed, "start"))
         broadcast = getattr(job.method, "broadcast", lambda state, config: state)
         for number, (draw, share) in enumerate(job.schedule()):
             clients = job.participants(draw, share)
-            packed = pack(broadcast(state, config=job.config))  # once: every client gets the same bytes
+            packed = pack(public(broadcast(state, config=job.config)))  # once: every client gets the same bytes
             messages = [
                 Message(
                     RecordDict({"state": packed, "job": ConfigRecord({"round": number, "clients": clients})}),
@@ -158,9 +189,30 @@ def server_app(
             after_round(number, outcome.charges)
             if np.any(state.get("finished", False)):
                 break
-        outcome.state = state
+        outcome.state = public(state)
 
     return app
+
+
+def public(state: Arrays) -> Arrays:
+    """The state without what never leaves the server."""
+    return {name: values for name, values in state.items() if not name.startswith(SECRET)}
+
+
+def nodes_of_clients(grid: Grid, nodes: list[int]) -> dict[int, int]:
+    """Client -> its node: each says which partition it holds, since node ids are in no order.
+
+    Raises RuntimeError where the nodes do not hold the partitions 0, 1, ... once each.
+    """
+    asked = [Message(RecordDict(), message_type=WHO, dst_node_id=node) for node in nodes]
+    found = {}
+    for reply in grid.send_and_receive(asked):
+        if reply.has_error():
+            raise RuntimeError(f"a node cannot say which partition it holds: {reply.error.reason}")
+        found[int(reply.content["about"]["client"])] = reply.metadata.src_node_id
+    if sorted(found) != list(range(len(nodes))):
+        raise RuntimeError(f"{len(nodes)} nodes hold the partitions {sorted(found)}; each must hold one of its own.")
+    return found
 
 
 def wait_for_nodes(grid: Grid, num_clients: int, timeout: float = 120.0) -> list[int]:

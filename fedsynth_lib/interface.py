@@ -24,7 +24,8 @@ and, where the defaults do not serve:
     OWN_NOISE = True                                      where all noise is a client's own: its multiplier is solved
                                                           for its own rows, not for the client that pays most
 
-A state whose array `finished` is true ends the run before the schedule does.
+A state whose array `finished` is true ends the run before the schedule does. Arrays whose names begin with `secret/`
+stay on the server: clients are not sent them, and `Run.state` does not have them.
 
 State, updates and a client's memory are dicts of numpy arrays, so they travel
 through Flower, hash and save as they are. A method with stages keeps the stage
@@ -33,8 +34,10 @@ Charge; epsilon is computed from all charges of all rounds in `privacy.py`, neve
 per round. Noise is a multiple of the sensitivity, drawn from `noise.rng`, which
 is a stream apart from `rng` so that a release can use the system's entropy.
 
-Unit of privacy: one record. Adjacency: add or remove one record. Each record
-belongs to exactly one client, hence clients compose in parallel.
+Unit of privacy: one record. Adjacency: add or remove one record; it is gone from the table, no place is kept for it.
+How many rows a client has is declared before the run (`Client.size`) and public: rates, steps, weights and noise follow
+from that number alone, never from `len(client.rows)`. Each record belongs to exactly one client, hence clients compose
+in parallel.
 """
 
 from collections.abc import Iterable
@@ -47,6 +50,7 @@ import pandas as pd
 Arrays = dict[str, np.ndarray]
 Mechanism = Literal["laplace", "gaussian", "exponential", "public", "unprotected"]
 Relation = Literal["add_remove", "replace_one"]
+SECRET = "secret/"  # begins the names of arrays that never leave the server
 
 
 class BadInput(ValueError):
@@ -86,11 +90,13 @@ class Noise:
     """The noise multiplier of a run, and the stream that privacy noise is drawn from.
 
     secret: the stream began from the operating system's entropy, not from a seed.
+    whole: Gaussian noise on counts is rounded to whole numbers (see `privacy.gaussian_counts`).
     """
 
     multiplier: float
     rng: np.random.Generator
     secret: bool = False
+    whole: bool = True
 
 
 @dataclass(frozen=True)
@@ -103,6 +109,10 @@ class Privacy:
         knows the seed. None draws it from the operating system: use that for releases.
     noise_multiplier: None has it calibrated to epsilon; a number is used as it is and refused
         if it would spend more than epsilon.
+    curious: how many clients may pool what they know against another one. Noise that clients make together is made
+        by the others alone: each adds a share of 1 / (clients - curious).
+    reproduction: draw and account as the committed rows of the works do: Renyi accounting alone, shares of 1 / clients
+        (curious is 0), and Gaussian noise on counts that is not rounded. Never for a release.
     """
 
     epsilon: float | None = None
@@ -110,22 +120,49 @@ class Privacy:
     relation: Relation = "add_remove"
     noise_seed: Literal["run"] | None = "run"
     noise_multiplier: float | None = None
+    curious: int = 1
+    reproduction: bool = False
 
     def __post_init__(self):
         if self.epsilon is not None and not 0 < self.epsilon < float("inf"):
             raise BadInput(f"epsilon is {self.epsilon}: give a positive number, or None for a run without noise.")
         if not 0 <= self.delta < 1:
             raise BadInput(f"delta is {self.delta}: give a number from 0 up to (not including) 1.")
+        if self.curious < 0:
+            raise BadInput(f"curious is {self.curious}: give the number of clients that may collude, 0 or more.")
+        if self.reproduction and self.noise_seed is None:
+            raise BadInput(
+                "reproduction=True keeps draws that are not fit for release: leave it out, or keep the seed."
+            )
+
+    @property
+    def whole(self) -> bool:
+        """Whether Gaussian noise on counts is rounded."""
+        return not self.reproduction
+
+    def shares(self, num_clients: int) -> int:
+        """How many of the clients that make noise together are taken to be honest; 1 at least, which is each alone."""
+        return max(1, num_clients - (0 if self.reproduction else self.curious))
 
 
 @dataclass
 class Client:
-    """One data owner: its encoded rows, its place, and its private notebook between rounds."""
+    """One data owner: its encoded rows, its place, and its private notebook between rounds.
+
+    size: the declared, public number of its rows, which the number that it has may differ from.
+    shares: of noise that is made together; that of `num_clients` less the curious ones (see `Privacy.curious`).
+    """
 
     rows: np.ndarray  # (rows, columns), as the method's encoder made them
     index: int
     num_clients: int  # that take part in this round
     memory: Arrays = field(default_factory=dict)  # never travels
+    size: int = -1  # as many as `rows` has, where nothing else is declared
+    shares: int = 0  # as many as `num_clients`, where nothing else is said
+
+    def __post_init__(self):
+        self.size = len(self.rows) if self.size < 0 else self.size
+        self.shares = self.shares or self.num_clients
 
 
 @dataclass(frozen=True)
@@ -142,7 +179,7 @@ class Update:
     arrays: Arrays = field(default_factory=dict)
     summed: Arrays = field(default_factory=dict)
     groups: dict[str, tuple[int, ...]] = field(default_factory=dict)
-    num_rows: int = 0
+    num_rows: int = 0  # declared for the client; set by the runtime
     spent: list[Charge] = field(default_factory=list)
     client: int = -1  # who sent it; set by the runtime
 

@@ -146,7 +146,7 @@ def synthetic(
     train, _ = prepared(dataset, rows, seed)
     config = configured(dataset, local_updates, strategy, scheme, changes or {})
     private = np.isfinite(epsilon)
-    privacy = Privacy(epsilon, 1 / len(train)) if private else Privacy()
+    privacy = Privacy(epsilon, 1 / len(train), reproduction=True) if private else Privacy()
     parts = divided(dataset, train, partition, n_clients, seed)
     key = {"method": findiff.__name__, "version": findiff.VERSION, "config": asdict(config), "seed": seed}
     key |= {

@@ -55,7 +55,7 @@ class Scenario:
     @property
     def privacy(self) -> Privacy:
         epsilon = None if self.epsilon is None or math.isinf(self.epsilon) else self.epsilon
-        return Privacy(epsilon, self.delta, self.relation)
+        return Privacy(epsilon, self.delta, self.relation, reproduction=True)
 
 
 class Tables(NamedTuple):

@@ -8,6 +8,7 @@ The budget is checked against the method's promise before a row is encoded, and 
 round against what was really released.
 """
 
+import secrets
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -34,6 +35,7 @@ def federated(
     privacy: Privacy | None = None,
     seed: int = 0,
     num_rows: int | None = None,
+    sizes: Sequence[int] | None = None,
     runtime: Literal["in_process", "ray"] = "in_process",
 ) -> Run:
     """Train `method` over clients and sample a synthetic table.
@@ -41,7 +43,9 @@ def federated(
     method: a module that follows the contract in `interface.py`.
     parts: row positions of each client, disjoint (see `partition.py`).
     privacy: the guarantee asked for; None or epsilon None means no noise.
-    num_rows: synthetic rows; as many as the clients hold together if None.
+    num_rows: synthetic rows; as many as the declared sizes add up to if None.
+    sizes: the number of rows of each client as it is declared, near the true one; all that depends on a number of rows
+        takes these. None: the true numbers, which are then public.
     Raises BadInput for clients without rows or overlapping clients, BudgetExceeded
     before any row is encoded if the plan would cost more than the budget.
     """
@@ -52,12 +56,14 @@ def federated(
     encoder = method.encoder(table.schema, config)
     domain = encoder.domain
 
-    sizes = [len(part) for part in parts]
+    declared = sizes is not None
+    sizes = _checked_sizes(sizes, parts, table.key) if declared else [len(part) for part in parts]
     multiplier: float | tuple[float, ...] | None = noise_for(method, domain, sizes, config, privacy)
     if multiplier is not None and getattr(method, "OWN_NOISE", False):
         own = {size: noise_for(method, domain, [size], config, privacy) for size in set(sizes)}
         multiplier = tuple(own[size] for size in sizes)
-    job = flower_app.Job(method, config, domain, multiplier, seed, len(parts), privacy.noise_seed)
+    mask_seed = secrets.randbits(62) if privacy.noise_seed is None else None
+    job = flower_app.Job(method, config, domain, multiplier, seed, len(parts), privacy, tuple(sizes), mask_seed)
     fewest = min(share for _, share in job.schedule()) * len(parts)
     if fewest < 1 < len(parts):
         raise BadInput(f"{len(parts)} clients at this participation make {fewest:g} a round: raise one of the two.")
@@ -72,7 +78,7 @@ def federated(
     server = flower_app.server_app(job, outcome, refuse_overspending)
     RUNTIMES[runtime](server, flower_app.client_app(job, lambda index: rows[index]), len(parts))
 
-    num_rows = sum(len(part) for part in parts) if num_rows is None else num_rows
+    num_rows = sum(sizes) if num_rows is None else num_rows
     codes = method.sample(outcome.state, num_rows, config=config, rng=stream(seed, "sample"))
     return Run(
         state=outcome.state,
@@ -80,7 +86,7 @@ def federated(
         statement=statement(
             outcome.charges,
             privacy,
-            public_inputs=PUBLIC,
+            public_inputs=(PUBLIC[0], DECLARED if declared else COUNTED, *PUBLIC[1:]),
             method=method.__name__.rpartition(".")[2],
             adversary=getattr(method, "ADVERSARY", ""),
         ),
@@ -91,11 +97,11 @@ def federated(
     )
 
 
-PUBLIC = (
-    "the schema: column names, declared ranges and categories",
-    "the number of rows of each client: a record that is removed leaves its place, which counts nothing",
-    "the hyper-parameters",
+PUBLIC = ("the schema: column names, declared ranges and categories", "the hyper-parameters")
+COUNTED = (
+    "the number of rows of each client, which was counted: what is compared are tables for which it is declared alike"
 )
+DECLARED = "the number of rows of each client as it was declared before the run; the true one has no part in it"
 
 
 def central(method: ModuleType, table: Table, **options: Any) -> Run:
@@ -103,9 +109,21 @@ def central(method: ModuleType, table: Table, **options: Any) -> Run:
     return federated(method, table, [np.arange(len(table.frame))], **options)
 
 
-def local(method: ModuleType, table: Table, parts: Sequence[np.ndarray], *, seed: int = 0, **options: Any) -> list[Run]:
+def local(
+    method: ModuleType,
+    table: Table,
+    parts: Sequence[np.ndarray],
+    *,
+    seed: int = 0,
+    sizes: Sequence[int] | None = None,
+    **options: Any,
+) -> list[Run]:
     """Every client alone, each with the whole budget; one Run per client, in order."""
-    return [federated(method, table, [part], seed=client_seed(seed, k), **options) for k, part in enumerate(parts)]
+    own = [None] * len(parts) if sizes is None else [[size] for size in _checked_sizes(sizes, parts, table.key)]
+    return [
+        federated(method, table, [part], seed=client_seed(seed, k), sizes=own[k], **options)
+        for k, part in enumerate(parts)
+    ]
 
 
 def client_seed(seed: int, index: int) -> int:
@@ -141,6 +159,14 @@ def noise_for(
         multiplier = max(multiplier, calibrate(partial(plan, worst), privacy))
         over = [rows for rows in over if rows != worst and cost(rows, multiplier) > privacy.epsilon]
     return multiplier
+
+
+def _checked_sizes(sizes: Sequence[int], parts: Sequence[np.ndarray], name: str) -> list[int]:
+    if len(sizes) != len(parts) or min(sizes, default=0) < 1:
+        raise BadInput(
+            f"{name}: {len(sizes)} declared sizes for {len(parts)} clients; give one of at least 1 for each."
+        )
+    return [int(size) for size in sizes]
 
 
 def _check_parts(parts: Sequence[np.ndarray], num_rows: int, name: str) -> None:

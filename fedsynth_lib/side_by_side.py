@@ -144,7 +144,7 @@ def synthetic(
     module, own = METHODS[entrant.key], {**entrant.settings, **(entrant.published if as_published else {})}
     own = {name: tuple(v) if isinstance(v, list) else v for name, v in {**own, **(training or {})}.items()}
     config = module.Config(**own)
-    privacy = Privacy(epsilon, DELTA) if np.isfinite(epsilon) else Privacy()
+    privacy = Privacy(epsilon, DELTA, reproduction=True) if np.isfinite(epsilon) else Privacy()
     parts = divided(train, partition, n_clients, seed)
     key = {"method": entrant.key, "version": module.VERSION, "config": asdict(config), "privacy": asdict(privacy)}
     key |= {"train": train.digest, "partition": [partition, n_clients], "seed": seed, "side by side": 1}

@@ -14,7 +14,7 @@ from IPython.display import Markdown
 
 from fedsynth_lib import settings
 from fedsynth_lib.flower_app import Job
-from fedsynth_lib.interface import Arrays, Charge, Client, Encoder, Privacy, Relation, Run, Update, stamp, stream
+from fedsynth_lib.interface import Arrays, Charge, Encoder, Privacy, Relation, Run, Update, stamp, stream
 from fedsynth_lib.methods import gan_encoding
 from fedsynth_lib.methods.gan import Layout
 from fedsynth_lib.methods.gan_sampling import LocalRows
@@ -50,15 +50,15 @@ def steps(job: Job, rows: Sequence[np.ndarray]) -> Iterator[Step]:
     """
     state = job.method.start(job.domain, config=job.config, rng=stream(job.seed, "start"))
     broadcast = getattr(job.method, "broadcast", lambda state, config: state)
-    owners = [Client(own, index, len(rows)) for index, own in enumerate(rows)]
+    memories: list[Arrays] = [{} for _ in rows]
     for number, (draw, share) in enumerate(job.schedule()):
         sent, updates, charges = broadcast(state, config=job.config), [], []
         drawn = job.participants(draw, share)
         for index in drawn:
-            client = replace(owners[index], num_clients=len(drawn))  # shares the owner's memory
-            noise, rng = job.noise("client", index, number), stream(job.seed, "client", index, number)
+            client = job.client(rows[index], index, len(drawn), memories[index])
+            noise, rng = job.noise("client", index, number), job.stream("client", index, number)
             update = job.method.client_step(sent, client, config=job.config, noise=noise, rng=rng)
-            updates.append(replace(update, client=index))
+            updates.append(replace(update, client=index, num_rows=client.size))
             charges += stamp(update.spent, round=number, client=index)
         noise, rng = job.noise("server", number), stream(job.seed, "server", number)
         state, own = job.method.server_step(state, updates, config=job.config, noise=noise, rng=rng)

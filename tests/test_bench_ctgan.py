@@ -13,7 +13,7 @@ from torch import nn
 
 from fedsynth_lib import modes, settings
 from fedsynth_lib.dp_sgd import Tape
-from fedsynth_lib.interface import Noise, stream
+from fedsynth_lib.interface import Client, Noise, stream
 from fedsynth_lib.methods import ctgan, dp_fed_ctgan, gan_encoding
 from fedsynth_lib.methods.gan_sampling import Conditions, LocalRows
 from fedsynth_lib.methods.gan_training import Pair, train
@@ -68,7 +68,7 @@ def steps_of(adult, config, noise):
     rows = ctgan.encoder(adult.schema, config).transform(adult.frame)
     rng = stream(0, "bench")
     state = ctgan.start(ctgan.encoder(adult.schema, config).domain, config=config, rng=rng)
-    update = gan_encoding.client_encoding(rows, state, config, noise, rng)
+    update = gan_encoding.client_encoding(Client(rows, 0, 1), state, config, noise, rng)
     state, _ = ctgan.server_step(state, [update], config=config, noise=noise, rng=rng)
     layout, levels = gan_encoding.layout_of(state), state["levels"]
     codes = gan_encoding.codes_of(rows, levels)
@@ -77,7 +77,7 @@ def steps_of(adult, config, noise):
     counts = gan_encoding.category_counts(codes, levels)[state["present"]]
     pair = Pair(layout, config, CPU)
     conditions = Conditions.of(layout, counts, logarithm=True, device=CPU)
-    return lambda: train(pair, local, conditions, config, noise, 20)
+    return lambda: train(pair, local, conditions, len(rows), config, noise, 20)
 
 
 def test_a_private_step_against_an_ordinary_one(adult, capsys):

@@ -192,7 +192,8 @@ def test_the_step_a_client_makes_is_what_it_is_charged_for(table):
     conditions = Conditions.of(layout, np.array([5.0, 5.0]), logarithm=True, device=device)
     noise = Noise(1.0, stream(0, "noise"))
     sizes = [
-        len(real[0]) for real, _ in poisson_pairs(Pair(layout, config, device), local, conditions, 60.0, 2000, noise)
+        len(real[0])
+        for real, _ in poisson_pairs(Pair(layout, config, device), local, conditions, 0.2, 60.0, 2000, noise)
     ]
     assert np.mean(sizes) == pytest.approx(60, abs=4 * np.sqrt(48 / 2000))
     assert np.var(sizes) == pytest.approx(48, rel=0.15)

@@ -96,10 +96,10 @@ def test_one_row_moves_the_histograms_by_their_sensitivity(table):
     numbers = fedvae.encoder(table.schema, FAST).transform(table.frame)[:50, :2]
     state = {"levels": np.array([0, 0, 2])}
     counts = [
-        client_encoding(part, state, FAST, None, stream(0), steps=3).arrays["histograms"]
+        client_encoding(part, 50, state, FAST, None, stream(0), steps=3).arrays["histograms"]
         for part in (numbers, numbers[:-1])
     ]
-    noisy = client_encoding(numbers, state, FAST, Noise(1.0, stream(1)), stream(0), steps=3)
+    noisy = client_encoding(numbers, 50, state, FAST, Noise(1.0, stream(1)), stream(0), steps=3)
     assert np.linalg.norm(counts[0] - counts[1]) == pytest.approx(noisy.spent[0].sensitivity) == pytest.approx(2**0.5)
     drawn = (noisy.arrays["histograms"] - counts[0]).std()
     assert drawn == pytest.approx(noisy.spent[0].noise * noisy.spent[0].sensitivity, rel=0.15)
@@ -117,7 +117,7 @@ def test_noise_reaches_the_parameters_with_the_claimed_variance(monkeypatch):
         torch.manual_seed(1)
         plain = torch.optim.SGD(network.parameters(), lr=1.0)
         config = replace(FAST, batch=50, clip=0.7)
-        fedvae._train_privately(network, plain, rows, config, Noise(multiplier, stream(4)), 1)
+        fedvae._train_privately(network, plain, rows, len(rows), config, Noise(multiplier, stream(4)), 1)
         moved.append(weights.flat(network) - before)
     noise = (moved[1] - moved[0])[:-1]  # the last is the spread, which is moved back to its range
     assert len(noise) > 5000 and noise.std() == pytest.approx(5.0 * 0.7 / 50, rel=0.03)

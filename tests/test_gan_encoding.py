@@ -1,5 +1,6 @@
 """How the CTGAN family encodes: mixtures over clients, noisy histograms, categories, and Fed-TGAN's weights."""
 
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -9,7 +10,7 @@ from scipy.spatial.distance import jensenshannon
 from scipy.stats import wasserstein_distance
 
 from fedsynth_lib import modes
-from fedsynth_lib.interface import Noise, Update, stream
+from fedsynth_lib.interface import Client, Noise, Update, stream
 from fedsynth_lib.methods import ctgan, dp_fed_ctgan, fed_ctgan, fed_tgan, gan_encoding, gan_plan
 from fedsynth_lib.modes import Mixture
 
@@ -30,13 +31,19 @@ def state_of(config):
     )
 
 
+def sent_by(rows, state, config, noise=None, rng=None, index=0):
+    """What a client with these rows sends, as the runtime hands it to the server."""
+    client = Client(rows, index, 1)
+    update = gan_encoding.client_encoding(client, state, config, noise, rng or stream(0, "client"))
+    return replace(update, num_rows=client.size)
+
+
 def encoded(config, parts, noise=None, seed=0):
     """The state after all encoding rounds, and all updates."""
     state, sent = state_of(config), []
     for number in range(config.encoding_rounds):
         updates = [
-            gan_encoding.client_encoding(rows, state, config, noise, stream(seed, "client", k, number))
-            for k, rows in enumerate(parts)
+            sent_by(rows, state, config, noise, stream(seed, "client", k, number)) for k, rows in enumerate(parts)
         ]
         state = gan_encoding.server_encoding(state, updates, config, stream(seed, "server", number))
         sent.append(updates)
@@ -74,9 +81,7 @@ def test_one_client_keeps_its_own_variational_fit():
 def test_the_server_averages_sorted_mixtures_between_rounds():
     config = fed_ctgan.Config()
     parts, state = np.array_split(make_rows(900), 3), state_of(config)
-    updates = [
-        gan_encoding.client_encoding(rows, state, config, None, stream(0, "client", k)) for k, rows in enumerate(parts)
-    ]
+    updates = [sent_by(rows, state, config, None, stream(0, "client", k)) for k, rows in enumerate(parts)]
     after = gan_encoding.server_encoding(state, updates, config, stream(0, "server"))
     clients = [gan_encoding.unstacked(update.arrays)[0] for update in updates]
     assert all((np.diff(mixture.means) >= 0).all() for mixture in clients)
@@ -141,7 +146,7 @@ def test_clients_that_agree_in_everything_are_weighed_by_rows_alone():
 
 def released(rows, noise=None, **changes):
     config = dp_fed_ctgan.Config(**changes)
-    update = gan_encoding.client_encoding(rows, state_of(config), config, noise, stream(0, "client"))
+    update = sent_by(rows, state_of(config), config, noise)
     return np.concatenate([update.arrays["counts"], update.arrays["histograms"].ravel()]), update
 
 
@@ -152,7 +157,7 @@ def test_one_record_moves_the_histograms_by_the_root_of_their_columns(encoding, 
     rows = make_rows(40)
 
     def counts(kept):
-        arrays = gan_encoding.client_encoding(kept, state_of(config), config, None, stream(0, "client")).arrays
+        arrays = sent_by(kept, state_of(config), config).arrays
         return np.concatenate([arrays["counts"], arrays.get("histograms", np.zeros((0, 1))).ravel()])
 
     whole = counts(rows)

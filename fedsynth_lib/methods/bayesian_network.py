@@ -164,14 +164,14 @@ def _evolve(state: Arrays, client: Client, config: Config, rng: np.random.Genera
     client.memory["orders"], client.memory["candidates"] = population
     best = search.best(population, scores)
     spent = [Charge("best network of the client's search", "unprotected")]
-    return Update({"orders": best.orders, "candidates": best.candidates}, num_rows=len(client.rows), spent=spent)
+    return Update({"orders": best.orders, "candidates": best.candidates}, spent=spent)
 
 
 def _vote(state: Arrays, client: Client) -> Update:
     """Algorithm 3.3, ClientEvaluate: the fitness of every received network on the client's own rows."""
     networks = search.Population(state["orders"], state["candidates"])
     fitness = search.fitness(networks, client.memory["scores"])
-    return Update({"fitness": fitness}, num_rows=len(client.rows), spent=[Charge("fitness of networks", "unprotected")])
+    return Update({"fitness": fitness}, spent=[Charge("fitness of networks", "unprotected")])
 
 
 def _search_alone(scores: np.ndarray, config: Config, rng: np.random.Generator) -> search.Population:
@@ -193,9 +193,9 @@ def _release_scores(state: Arrays, client: Client, config: Config, noise: Noise 
     if noise is not None:
         charge = _scores_charge(noise.multiplier, columns, config)
         scores = scores + discrete_laplace_share(
-            charge.noise * charge.sensitivity, client.num_clients, scores.shape, rng=noise.rng
+            charge.noise * charge.sensitivity, client.shares, scores.shape, rng=noise.rng
         )
-    return Update(summed={"scores": scores}, num_rows=len(client.rows))
+    return Update(summed={"scores": scores})
 
 
 def _symmetric(values: np.ndarray, columns: int) -> np.ndarray:
@@ -231,9 +231,9 @@ def _count(state: Arrays, client: Client, config: Config, noise: Noise | None) -
         counts = np.bincount(_cell(client.rows, (*parents, child), levels), minlength=np.prod(shape))
         if noise is not None:
             scale = _tables_charge(noise.multiplier, len(levels), config).noise
-            counts = counts + discrete_laplace_share(scale, client.num_clients, counts.shape, rng=noise.rng)
+            counts = counts + discrete_laplace_share(scale, client.shares, counts.shape, rng=noise.rng)
         tables[f"table/{child}"] = counts
-    return Update(summed=tables, num_rows=len(client.rows))
+    return Update(summed=tables)
 
 
 def conditionals(state: Arrays, config: Config) -> list[tuple[int, tuple[int, ...], np.ndarray]]:

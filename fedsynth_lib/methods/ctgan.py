@@ -69,20 +69,20 @@ def client_step(
 ) -> Update:
     """Whatever the stage asks for: encode, train, or give conditions."""
     if state["stage"] == ENCODE:
-        return client_encoding(client.rows, state, config, noise, rng)
+        return client_encoding(client, state, config, noise, rng)
     if state["stage"] == ASK:
         return _conditions(state, client, rng)
-    steps = gan_plan.steps_per_round(len(client.rows), config)
+    steps = gan_plan.steps_per_round(client.size, config)
     if config.private:
         done = int(client.memory.get("steps", 0))
         multiplier = noise.multiplier if noise else 0.0
-        total = gan_plan.total_steps(multiplier, tuple(state["levels"]), len(client.rows), config)
+        total = gan_plan.total_steps(multiplier, tuple(state["levels"]), client.size, config)
         steps = min(steps, total - done)
         client.memory["steps"] = np.array(done + steps)
     if not steps:  # the budget is spent
-        return Update({name: state[name] for name in NETWORKS}, num_rows=len(client.rows))
+        return Update({name: state[name] for name in NETWORKS})
     arrays = _trained(state, client, config, noise, rng, steps)
-    return Update(arrays, num_rows=len(client.rows), spent=_spent(len(client.rows), config, noise, steps))
+    return Update(arrays, spent=_spent(client.size, config, noise, steps))
 
 
 def _trained(
@@ -96,7 +96,7 @@ def _trained(
     codes = compact(codes_of(client.rows, levels), state)
     local = LocalRows.of(layout, client.memory["modes"], client.memory["distances"], codes, device)
     counts = state["counts"] if config.sampling == "poisson" else category_counts(codes_of(client.rows, levels), levels)
-    with seeded(rng, device):
+    with seeded(rng, device, secret=bool(noise and noise.secret)):
         pair = Pair(layout, config, device)
         pair.load(state)
         for name in NETWORKS:
@@ -104,7 +104,7 @@ def _trained(
         # Rows drawn by coins come as often as they are; imagined ones must, too, or how often would tell them apart.
         logarithm = config.sampling == "by_condition"
         conditions = Conditions.of(layout, counts[state["present"]], logarithm=logarithm, device=device)
-        train(pair, local, conditions, config, noise, steps)
+        train(pair, local, conditions, client.size, config, noise, steps)
         for name in NETWORKS:
             client.memory |= pair.moments(name)
     return pair.parameters()
@@ -169,7 +169,7 @@ def _conditions(state: Arrays, client: Client, rng: np.random.Generator) -> Upda
     column = rng.integers(max(codes.shape[1], 1), size=len(codes))
     drawn = codes[rng.integers(len(codes), size=len(codes)), column] if codes.shape[1] else column
     arrays = {"column": column.astype(np.uint16), "category": drawn.astype(np.uint16)}
-    return Update(arrays, num_rows=len(codes), spent=[Charge(ASKED, "unprotected")])
+    return Update(arrays, spent=[Charge(ASKED, "unprotected")])
 
 
 def _counted(state: Arrays, updates: list[Update]) -> np.ndarray:

@@ -12,11 +12,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from fedsynth_lib import secure_sum
-from fedsynth_lib.interface import Arrays, Charge, Client, Domain, Noise, Update
+from fedsynth_lib.interface import SECRET, Arrays, Charge, Client, Domain, Noise, Update
 from fedsynth_lib.methods import marginal_state, marginals
 from fedsynth_lib.methods.marginal_state import sample
 from fedsynth_lib.methods.marginals import Doses, candidates_in, choosing, encoder, measuring
-from fedsynth_lib.privacy import gaussian
+from fedsynth_lib.privacy import gaussian_counts
 
 __all__ = [
     "VERSION",
@@ -32,6 +32,7 @@ __all__ = [
 ]
 
 VERSION = 1
+ANSWERS = SECRET + "answers"  # exact counts of all candidates, which the three servers hold in shares
 ADVERSARY = (
     "whoever sees the synthetic rows, and any one of three compute servers that do not collude and compute on secret "
     "shares (simulated in one process)"
@@ -63,7 +64,7 @@ def plan(noise_multiplier: float, domain: Domain, num_rows: int, config: Config)
 
 def start(domain: Domain, config: Config, rng: np.random.Generator) -> Arrays:
     state = marginal_state.start(domain, config)
-    return {**state, "answers": np.zeros(candidates_in(state).sizes.sum(), np.int64), "seen": np.array(0)}
+    return {**state, ANSWERS: np.zeros(candidates_in(state).sizes.sum(), np.int64), "seen": np.array(0)}
 
 
 def broadcast(state: Arrays, config: Config) -> Arrays:
@@ -76,13 +77,13 @@ def client_step(state: Arrays, client: Client, config: Config, noise: Noise | No
     number, levels = int(state["round"]), state["levels"]
     if number < len(levels):
         counts = np.bincount(client.rows[:, number], minlength=levels[number])
-        return Update(summed={"counts": counts}, num_rows=len(client.rows))
+        return Update(summed={"counts": counts})
     if "joined" in client.memory:
         return Update()
     client.memory["joined"] = np.array(True)
     keys = rng.integers(0, 2**62, 2)
     answers = candidates_in(state).counts(client.rows, levels)
-    return Update(arrays={"share": secure_sum.share(answers, keys=keys), "keys": keys}, num_rows=len(client.rows))
+    return Update(arrays={"share": secure_sum.share(answers, keys=keys), "keys": keys})
 
 
 def server_step(
@@ -99,7 +100,7 @@ def server_step(
     else:
         for update in (update for update in updates if update.arrays):
             joined = secure_sum.reveal(update.arrays["share"], keys=update.arrays["keys"])
-            state |= {"answers": state["answers"] + joined, "seen": state["seen"] + update.num_rows}
+            state |= {ANSWERS: state[ANSWERS] + joined, "seen": state["seen"] + update.num_rows}
         state, charges = _choose_and_measure(state, total, config, noise)
         if state["last"]:
             return {**state, "finished": np.array(True)}, charges
@@ -122,15 +123,15 @@ def _choose_and_measure(
     asked, rows = candidates_in(state), float(state["seen"])
     sigma, choice_noise = float(state["sigma"]), float(state["choice_noise"])
     model = marginal_state.answers_of(state, asked.queries)
-    errors = np.add.reduceat(np.abs(state["answers"] / rows - model), asked.starts)
+    errors = np.add.reduceat(np.abs(state[ANSWERS] / rows - model), asked.starts)
     scores = asked.scores(errors, 0.0, sigma, rows)
     allowed = marginal_state.fits(state, asked.queries, marginal_state.size_limit(state, total, config, noise))
     sensitivity = asked.weights.max() / rows
     chosen = marginal_state.choose(scores, allowed, choice_noise, sensitivity, noise and noise.rng)
     query, cells = asked.queries[chosen], slice(asked.starts[chosen], asked.starts[chosen] + asked.sizes[chosen])
-    counts = state["answers"][cells]
+    counts = state[ANSWERS][cells]
     if noise is not None:
-        counts = gaussian(counts, noise_multiplier=sigma, l2_sensitivity=1, rng=noise.rng)
+        counts = gaussian_counts(counts, sigma, l2_sensitivity=1, noise=noise)
     state = marginal_state.remember(state, query, counts, sigma, rows, config)
     state = marginal_state.refit(state, config, last=bool(state["last"]), to_noise=noise is not None)
     choice = choosing(choice_noise if noise else None, sensitivity=float(asked.weights.max()))  # in records

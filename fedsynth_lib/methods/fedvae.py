@@ -105,13 +105,13 @@ def start(domain: Domain, config: Config, rng: np.random.Generator) -> Arrays:
 
 def client_step(state: Arrays, client: Client, config: Config, noise: Noise | None, rng: np.random.Generator) -> Update:
     """Help to encode, or train on the client's rows."""
-    steps = _steps(len(client.rows), config)
+    steps = _steps(client.size, config)
     if state["round"] < config.encoding_rounds:
         numbers = numbers_of(client.rows, state["levels"])
-        return client_encoding(numbers, state, config, noise, rng, steps * config.training_rounds)
+        return client_encoding(numbers, client.size, state, config, noise, rng, steps * config.training_rounds)
     device = weights.device_of(config.device)
     rows = _encoded(state, client, device, rng)
-    with weights.seeded(rng, device):
+    with weights.seeded(rng, device, secret=bool(noise and noise.secret)):
         network = trained(state, config, device)
         optimiser = torch.optim.Adam(
             network.parameters(), lr=config.learning_rate, weight_decay=config.weight_decay, fused=True
@@ -121,10 +121,10 @@ def client_step(state: Arrays, client: Client, config: Config, noise: Noise | No
             _train(network, optimiser, rows, config)
             spent = [Charge(PARAMETERS, "unprotected")]
         else:
-            _train_privately(network, optimiser, rows, config, noise, steps)
-            spent = [_gradients(noise.multiplier, len(rows), config, steps)]
+            _train_privately(network, optimiser, rows, client.size, config, noise, steps)
+            spent = [_gradients(noise.multiplier, client.size, config, steps)]
         client.memory |= weights.moments(optimiser, network, "network")
-    return Update({"network": weights.flat(network)}, num_rows=len(rows), spent=spent)
+    return Update({"network": weights.flat(network)}, spent=spent)
 
 
 def server_step(
@@ -203,10 +203,19 @@ def _train(network: Vae, optimiser: torch.optim.Adam, rows: torch.Tensor, config
 
 
 def _train_privately(
-    network: Vae, optimiser: torch.optim.Adam, rows: torch.Tensor, config: Config, noise: Noise, steps: int
+    network: Vae,
+    optimiser: torch.optim.Adam,
+    rows: torch.Tensor,
+    size: int,
+    config: Config,
+    noise: Noise,
+    steps: int,
 ) -> None:
-    """`steps` steps of DP-SGD; what Adam, its weight decay and `keep_spread` do afterwards is post-processing."""
-    share, coins = rate(len(rows), config), noise_generator(noise, rows.device)
+    """`steps` steps of DP-SGD on rows of which `size` are declared.
+
+    What Adam, its weight decay and `keep_spread` do afterwards is post-processing.
+    """
+    share, coins = rate(size, config), noise_generator(noise, rows.device)
     for batch in poisson_batches(len(rows), share, steps, rng=noise.rng):
         with Tape(network) as tape:
             losses = network.losses(rows[torch.from_numpy(batch).to(rows.device)], config.loss_factor)
@@ -215,7 +224,7 @@ def _train_privately(
                 num_records=len(losses),
                 clip=config.clip,
                 noise_multiplier=noise.multiplier,
-                expected_records=share * len(rows),
+                expected_records=share * size,
                 generator=coins,
             )
         optimiser.step()

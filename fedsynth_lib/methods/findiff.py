@@ -148,13 +148,13 @@ def start(domain: Domain, config: Config, rng: np.random.Generator) -> Arrays:
 def client_step(state: Arrays, client: Client, config: Config, noise: Noise | None, rng: np.random.Generator) -> Update:
     """Help to encode, or make `local_updates` steps on the client's rows."""
     total = config.training_rounds * config.local_updates
-    numbers, own = numbers_of(client.rows, state["levels"]), len(client.rows)
+    numbers, own = numbers_of(client.rows, state["levels"]), client.size
     if state["round"] < config.encoding_rounds:
-        return client_encoding(numbers, state, config, noise, rng, total)
+        return client_encoding(numbers, own, state, config, noise, rng, total)
     device = weights.device_of(config.device)
     scores = torch.from_numpy(quantile_map.scores(numbers, state["quantiles"]).astype(np.float32)).to(device)
     codes = torch.from_numpy(codes_of(client.rows, state["levels"]).astype(np.int64)).to(device)
-    with weights.seeded(rng, device):
+    with weights.seeded(rng, device, secret=bool(noise and noise.secret)):
         network = trained(state, config, device)
         part = _trained_part(network, config)
         optimiser = torch.optim.Adam(part.parameters(), lr=config.learning_rate, fused=True)
@@ -163,7 +163,7 @@ def client_step(state: Arrays, client: Client, config: Config, noise: Noise | No
         coins = noise_generator(noise or Noise(0.0, rng), device)  # rng moves on either way
         fixed = network.vectors(scores, codes) if config.embeddings == "frozen" else None
         with Tape(part, ahead=True) if noise else nullcontext() as tape:
-            for batch in _batches(own, config, noise, rng):
+            for batch in _batches(len(numbers), own, config, noise, rng):
                 chosen = torch.from_numpy(batch).to(device)
                 rows = network.vectors(scores[chosen], codes[chosen]) if fixed is None else fixed[chosen]
                 _backward(network.losses(rows, config.schedule), part, tape, own, config, noise, coins)
@@ -174,7 +174,7 @@ def client_step(state: Arrays, client: Client, config: Config, noise: Noise | No
     spent = [Charge(PARAMETERS, "unprotected")]
     if noise is not None:
         spent = [_gradients(noise.multiplier, own, config, config.local_updates)]
-    return Update({"network": weights.flat(part)}, num_rows=own, spent=spent)
+    return Update({"network": weights.flat(part)}, spent=spent)
 
 
 def server_step(
@@ -260,13 +260,13 @@ def _gradients(noise_multiplier: float, num_rows: int, config: Config, steps: in
     return Charge(GRADIENTS, "gaussian", noise_multiplier, config.clip, rate=rate(num_rows, config), times=steps)
 
 
-def _batches(own: int, config: Config, noise: Noise | None, rng: np.random.Generator):
-    """Row positions of every step: by coins in a private run, else so many at random."""
+def _batches(rows: int, size: int, config: Config, noise: Noise | None, rng: np.random.Generator):
+    """Row positions of every step: by coins in a private run, at the rate for the declared size; else so many."""
     if noise is not None:
-        yield from poisson_batches(own, rate(own, config), config.local_updates, rng=noise.rng)
+        yield from poisson_batches(rows, rate(size, config), config.local_updates, rng=noise.rng)
         return
     for _ in range(config.local_updates):
-        yield rng.choice(own, size=min(config.batch, own), replace=False)
+        yield rng.choice(rows, size=min(config.batch, rows), replace=False)
 
 
 def _backward(

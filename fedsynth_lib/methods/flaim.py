@@ -17,7 +17,7 @@ from fedsynth_lib.methods.flaim_client import client_step, true_heterogeneity
 from fedsynth_lib.methods.flaim_plan import Config, doses, each_round, one_way_again, phases, plan, schedule
 from fedsynth_lib.methods.marginal_state import sample
 from fedsynth_lib.methods.marginals import candidates_in, choosing, encoder, measuring, rho
-from fedsynth_lib.privacy import gaussian
+from fedsynth_lib.privacy import gaussian_counts
 
 __all__ = [
     "VERSION",
@@ -138,7 +138,7 @@ def _measure_one_way(
     """All columns of the round's clients: into the running mean that the proxy compares with, and into the model."""
     sigma, levels = float(state["sigma"]), state["levels"]
     if noise is not None:
-        counts = gaussian(counts, noise_multiplier=sigma, l2_sensitivity=1, rng=noise.rng)
+        counts = gaussian_counts(counts, sigma, l2_sensitivity=1, noise=noise)
     tables, rows = np.split(counts, np.cumsum(levels)[:-1]), sum(update.num_rows for update in updates)
     shares = np.concatenate([table / (rows if config.public_sizes else max(table.sum(), 1.0)) for table in tables])
     seen = int(state["proxy_rounds"])
@@ -158,7 +158,7 @@ def _collect(state: Arrays, updates: list[Update], config: Config, noise: Noise 
     sums = {int(query): counts for query, counts in secure_sum.total(updates).items()}
     for query, counts in sorted(sums.items()):
         if noise is not None:
-            counts = gaussian(counts, noise_multiplier=sigma, l2_sensitivity=1, rng=noise.rng)
+            counts = gaussian_counts(counts, sigma, l2_sensitivity=1, noise=noise)
         senders = [update for update in updates if str(query) in update.summed]
         rows[query] = sum(update.num_rows for update in senders)
         state = marginal_state.remember(state, asked.queries[query], counts, sigma, rows[query], config)

@@ -6,17 +6,17 @@ from fedsynth_lib.interface import Arrays, Charge, Client, Noise, Update
 from fedsynth_lib.methods import marginal_state
 from fedsynth_lib.methods.flaim_plan import ORACLE, Config, phases
 from fedsynth_lib.methods.marginals import candidates_in, choosing, measuring
-from fedsynth_lib.privacy import gaussian
+from fedsynth_lib.privacy import gaussian_counts
 
 
 def client_step(state: Arrays, client: Client, config: Config, noise: Noise | None, rng: np.random.Generator) -> Update:
     """Counts of one column, the choice of marginals, or the counts of those chosen."""
     kind, number = phases(len(state["levels"]), config)[int(state["round"])]
-    rows, levels, size = client.rows, state["levels"], len(client.rows)
+    rows, levels = client.rows, state["levels"]
     if kind == "oracle":
-        return Update(arrays={"rows": rows}, num_rows=size, spent=[Charge(ORACLE, "unprotected")])
+        return Update(arrays={"rows": rows}, spent=[Charge(ORACLE, "unprotected")])
     if kind == "column":
-        return Update(summed={"counts": np.bincount(rows[:, number], minlength=levels[number])}, num_rows=size)
+        return Update(summed={"counts": np.bincount(rows[:, number], minlength=levels[number])})
     asked = candidates_in(state)
     if kind == "collect":
         members, chosen = state["members"], state["chosen"]
@@ -28,17 +28,17 @@ def client_step(state: Arrays, client: Client, config: Config, noise: Noise | No
             for query in own
             if config.selection == "exponential"
         }
-        return Update(summed=summed, groups=groups, num_rows=size)
+        return Update(summed=summed, groups=groups)
     chosen, spent = choose(state, client, config, noise)
     summed = {}
     if config.one_way_each_round and not state["last"]:
         summed["one way"] = np.concatenate([np.bincount(rows[:, c], minlength=level) for c, level in enumerate(levels)])
-    return Update(arrays={"chosen": chosen}, summed=summed, num_rows=size, spent=spent)
+    return Update(arrays={"chosen": chosen}, summed=summed, spent=spent)
 
 
 def choose(state: Arrays, client: Client, config: Config, noise: Noise | None) -> tuple[np.ndarray, list[Charge]]:
     """Algorithm 1, lines 3-9: `local_steps` different candidates, and what choosing them costs."""
-    asked, size = candidates_in(state), len(client.rows)
+    asked, size = candidates_in(state), client.size
     cells = asked.cells(client.rows, state["levels"])
     allowed = state["allowed"].copy()
     if config.filter_one_way:
@@ -67,8 +67,8 @@ def _measure_alone(state: Arrays, query: int, client: Client, config: Config, no
     asked, sigma = candidates_in(state), float(state["sigma"])
     counts = asked.table(query, client.rows, state["levels"])
     if noise is not None:
-        counts = gaussian(counts, noise_multiplier=sigma, l2_sensitivity=1, rng=noise.rng)
-    state = marginal_state.remember(state, asked.queries[query], counts, sigma, len(client.rows), config)
+        counts = gaussian_counts(counts, sigma, l2_sensitivity=1, noise=noise)
+    state = marginal_state.remember(state, asked.queries[query], counts, sigma, client.size, config)
     return marginal_state.refit(state, config, last=False, to_noise=noise is not None)
 
 
@@ -101,7 +101,7 @@ def heterogeneity(state: Arrays, client: Client, config: Config, cells: np.ndarr
         return state["heterogeneity"][client.index]
     proxy = state["proxy"]
     mass = np.add.reduceat(np.abs(proxy), asked.starts[:columns])
-    alone = distances(cells[:columns], proxy, len(client.rows), mass)
+    alone = distances(cells[:columns], proxy, client.size, mass)
     return np.array([alone[list(query)].mean() for query in asked.queries])
 
 

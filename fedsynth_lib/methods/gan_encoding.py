@@ -12,12 +12,12 @@ from scipy.spatial.distance import jensenshannon
 from scipy.stats import wasserstein_distance
 
 from fedsynth_lib import modes
-from fedsynth_lib.interface import Arrays, Charge, Noise, Update
+from fedsynth_lib.interface import Arrays, Charge, Client, Noise, Update
 from fedsynth_lib.methods import gan_plan
 from fedsynth_lib.methods.gan import Layout
 from fedsynth_lib.methods.gan_plan import HISTOGRAMS, Settings
 from fedsynth_lib.modes import Mixture
-from fedsynth_lib.privacy import gaussian
+from fedsynth_lib.privacy import gaussian_counts
 
 FLOOR = 1e-12  # of variances: a millionth of the declared range
 LEAST_WEIGHT = 0.005  # modes with less are left out
@@ -37,10 +37,10 @@ def codes_of(rows: np.ndarray, levels: np.ndarray) -> np.ndarray:
 
 
 def client_encoding(
-    rows: np.ndarray, state: Arrays, config: Settings, noise: Noise | None, rng: np.random.Generator
+    client: Client, state: Arrays, config: Settings, noise: Noise | None, rng: np.random.Generator
 ) -> Update:
     """A client's part of one encoding round."""
-    levels, first = state["levels"], "means" not in state
+    rows, levels, first = client.rows, state["levels"], "means" not in state
     arrays: Arrays = {}
     if config.encoding != "private":
         arrays |= fitted(numbers_of(rows, levels), state, config, rng)
@@ -50,10 +50,10 @@ def client_encoding(
         arrays["counts"] = category_counts(codes_of(rows, levels), levels).astype(float)
     spent = [Charge(CHARGED[name], "unprotected") for name in arrays if name in CHARGED and arrays[name].size]
     if first and gan_plan.histogram_columns(tuple(levels), config):
-        counts, charges = _histograms(rows, state, config, noise)
+        counts, charges = _histograms(client, state, config, noise)
         arrays |= counts
         spent += charges
-    return Update(arrays, num_rows=len(rows), spent=spent)
+    return Update(arrays, spent=spent)
 
 
 def server_encoding(state: Arrays, updates: Sequence[Update], config: Settings, rng: np.random.Generator) -> Arrays:
@@ -192,12 +192,12 @@ def variational(values: np.ndarray, config: Settings, rng: np.random.Generator) 
     return modes.fit_variational(values, modes=config.modes, **options)
 
 
-def _histograms(rows: np.ndarray, state: Arrays, config: Settings, noise: Noise | None) -> tuple[Arrays, list[Charge]]:
+def _histograms(client: Client, state: Arrays, config: Settings, noise: Noise | None) -> tuple[Arrays, list[Charge]]:
     """Counts of categories, and of numbers in bins where the encoding is private, with Gaussian noise.
 
     One more row raises one cell of every column by 1, so the L2 sensitivity is the root of the number of columns.
     """
-    levels = state["levels"]
+    rows, levels = client.rows, state["levels"]
     parts = [category_counts(codes_of(rows, levels), levels).astype(float)]
     numbers, bins = numbers_of(rows, levels), config.histogram_bins
     if config.encoding == "private":
@@ -207,9 +207,9 @@ def _histograms(rows: np.ndarray, state: Arrays, config: Settings, noise: Noise 
     if noise is None:
         spent, spread = [Charge(HISTOGRAMS, "unprotected")], 0.0
     else:
-        steps = gan_plan.total_steps(noise.multiplier, tuple(levels), len(rows), config)
-        spent = gan_plan.histogram_charges(noise.multiplier, tuple(levels), len(rows), config, steps)
-        counts = gaussian(counts, noise_multiplier=spent[0].noise, l2_sensitivity=spent[0].sensitivity, rng=noise.rng)
+        steps = gan_plan.total_steps(noise.multiplier, tuple(levels), client.size, config)
+        spent = gan_plan.histogram_charges(noise.multiplier, tuple(levels), client.size, config, steps)
+        counts = gaussian_counts(counts, spent[0].noise, l2_sensitivity=spent[0].sensitivity, noise=noise)
         spread = spent[0].noise * spent[0].sensitivity
     discrete = int(levels.sum())
     arrays = {"counts": counts[:discrete]}

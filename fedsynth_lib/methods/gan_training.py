@@ -136,20 +136,28 @@ def missed(raw: Tensor, layout: Layout, conditions: Conditions, column: Tensor, 
 
 
 def train(
-    pair: Pair, local: LocalRows, conditions: Conditions, config: Settings, noise: Noise | None, steps: int
+    pair: Pair,
+    local: LocalRows,
+    conditions: Conditions,
+    size: int,
+    config: Settings,
+    noise: Noise | None,
+    steps: int,
 ) -> None:
     """`steps` steps of the discriminator, and one of the generator after every `critic_steps` of them.
 
+    size: the declared number of rows, from which a row's chance to be in a batch follows.
     conditions: of the generator, and with sampling 'by_condition' of the rows as well. noise: of private training;
     None trains without, though clipped where the settings say so. With generator_at 'server' it stays as it is.
     """
-    batch, expected = config.batch, gan_plan.rate(len(local.codes), config) * len(local.codes)
+    batch, share = config.batch, gan_plan.rate(size, config)
+    expected = share * size
     turns = -(-steps // config.critic_steps)
     asked = conditions.draw(turns, batch)
     coins = noise_generator(noise, pair.device) if noise else torch.Generator(pair.device).manual_seed(0)
     private = {"noise": noise, "coins": coins, "expected": expected if config.sampling == "poisson" else batch}
     if config.sampling == "poisson":
-        feed = poisson_pairs(pair, local, conditions, expected, steps, noise)
+        feed = poisson_pairs(pair, local, conditions, share, expected, steps, noise)
     else:
         feed = matching_rows(local, conditions, steps, batch)
     for step in range(steps):
@@ -176,7 +184,13 @@ def matching_rows(local: LocalRows, conditions: Conditions, steps: int, batch: i
 
 
 def poisson_pairs(
-    pair: Pair, local: LocalRows, conditions: Conditions, expected: float, steps: int, noise: Noise | None
+    pair: Pair,
+    local: LocalRows,
+    conditions: Conditions,
+    share: float,
+    expected: float,
+    steps: int,
+    noise: Noise | None,
 ) -> Iterator[tuple[tuple[Tensor, Tensor], tuple[Tensor, Tensor]]]:
     """Pairs of each batch: ((real rows, conditions read off them), (imagined rows, their own conditions)).
 
@@ -187,7 +201,7 @@ def poisson_pairs(
     """
     rows, fixed = len(local.codes), int(expected + 9 * np.sqrt(expected)) + 9
     rng = noise.rng if noise else np.random.default_rng(int(torch.randint(2**62, ())))
-    batches = list(poisson_batches(rows, min(1.0, expected / rows), steps, rng=rng))
+    batches = list(poisson_batches(rows, share, steps, rng=rng))
     picks = torch.from_numpy(np.concatenate(batches)).to(pair.device)
     column = torch.randint(max(local.codes.shape[1], 1), picks.shape, device=pair.device)
     category = local.codes[picks, column] if local.codes.shape[1] else column

@@ -46,8 +46,8 @@ def client_step(state: Arrays, client: Client, config: Config, noise: Noise | No
     counts = np.bincount((client.rows + offsets).ravel(), minlength=state["levels"].sum())
     if noise is not None:
         scale = noise.multiplier * len(offsets)
-        counts = counts + discrete_laplace_share(scale, client.num_clients, counts.shape, rng=noise.rng)
-    return Update(summed={"counts": counts}, num_rows=len(client.rows))
+        counts = counts + discrete_laplace_share(scale, client.shares, counts.shape, rng=noise.rng)
+    return Update(summed={"counts": counts})
 
 
 def server_step(

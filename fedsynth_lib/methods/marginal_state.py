@@ -20,7 +20,7 @@ from fedsynth_lib.methods.marginals import (
 )
 from fedsynth_lib.methods.model_answers import Answers
 from fedsynth_lib.methods.model_answers import sample as sample_model
-from fedsynth_lib.privacy import exponential, gaussian
+from fedsynth_lib.privacy import exponential, gaussian_counts
 
 
 def start(domain: Domain, config: Config) -> Arrays:
@@ -95,7 +95,7 @@ def measure_column(
     After the last column it has a first model.
     """
     sigma, columns = noise.multiplier if noise else None, len(state["levels"])
-    noisy = counts if noise is None else gaussian(counts, noise_multiplier=sigma, l2_sensitivity=1, rng=noise.rng)
+    noisy = counts if noise is None else gaussian_counts(counts, sigma, l2_sensitivity=1, noise=noise)
     behind = max(float(rows if config.public_sizes else noisy.sum()), 1.0)
     state = {**state, "typical": state["typical"] + (behind - state["typical"]) / (column + 1)}
     state = remember(state, (column,), noisy, sigma or 0.0, rows, config)

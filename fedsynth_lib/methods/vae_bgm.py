@@ -11,6 +11,8 @@ are a release about that person. With `clip` the networks train by DP-SGD and th
 (see `private_mixture`); rows and generators are then post-processing, and epsilon is each node's own over all rounds.
 """
 
+from collections.abc import Sequence
+
 import numpy as np
 import torch
 
@@ -30,7 +32,7 @@ from fedsynth_lib.methods.vae_bgm_training import (
     train_all,
     untrained,
 )
-from fedsynth_lib.privacy import gaussian
+from fedsynth_lib.privacy import gaussian, gaussian_counts
 from fedsynth_lib.schema import Schema
 
 VERSION = 1
@@ -42,6 +44,7 @@ ADVERSARY = (
 ROWS = "synthetic rows of networks trained without noise"
 PARAMETERS = "parameters of networks trained without noise"
 GENERATOR = "decoder and latent mixture of networks trained without noise"
+GRAIN = 2**20  # parts of a declared range that noisy sums count in
 CPU = torch.device("cpu")  # networks of this size train no faster elsewhere
 
 
@@ -82,10 +85,10 @@ def broadcast(state: Arrays, config: Config) -> Arrays:
 def client_step(state: Arrays, client: Client, config: Config, noise: Noise | None, rng: np.random.Generator) -> Update:
     """Sums of the columns, or a round of training and what the technique shares after it."""
     levels, number, own = state["levels"], int(state["round"]), len(client.rows)
-    releases = releases_of(noise.multiplier if noise else 0.0, int((levels == 0).sum()), own, config)
+    releases = releases_of(noise.multiplier if noise else 0.0, int((levels == 0).sum()), client.size, config)
     if number < config.first:
         spent = _of_moments(releases, noise, levels)
-        return Update({"sums": _sums(client.rows, levels, releases, noise)}, num_rows=own, spent=spent)
+        return Update({"sums": _sums(client.rows, levels, releases, noise)}, spent=spent)
     spent = [Charge(GIVEN, "public")] if number == 0 and config.moments else []
     if "moments" in state:
         client.memory["moments"] = state["moments"]
@@ -93,14 +96,14 @@ def client_step(state: Arrays, client: Client, config: Config, noise: Noise | No
         spent = _of_moments(releases, noise, levels)  # they leave with the generator
         client.memory["moments"] = _moments(_sums(client.rows, levels, releases, noise))
     rows = standardised(client.rows, levels, client.memory["moments"])
-    rows = np.concatenate([rows, _received(state, client.index, config.most_rows - own, rng)])
-    with weights.seeded(rng, CPU):
+    rows = np.concatenate([rows, _received(state, client.index, config.most_rows - client.size, rng)])
+    with weights.seeded(rng, CPU, secret=bool(noise and noise.secret)):
         if "network/0" in state:
             client.memory |= {name: state[name] for name in state if name.startswith("network/")}
         elif "network/0" not in client.memory:
             client.memory |= flat(untrained(levels, config))
         networks = loaded(client.memory, levels, config)
-        fitted = train_all(networks, rows, own, config, noise, rng)
+        fitted = train_all(networks, rows, own, config, noise, rng, size=client.size)
         client.memory |= flat(networks)
         spent += [releases.gradients] if noise else []
         last, arrays = number == config.rounds - 1, {}
@@ -116,7 +119,7 @@ def client_step(state: Arrays, client: Client, config: Config, noise: Noise | No
             else:
                 drawn = [draw(n, m, config.shared_rows, rng) for n, m in zip(networks, mixtures, strict=True)]
                 arrays["rows"] = rng.permutation(np.concatenate(drawn))
-    return Update(arrays, num_rows=own, spent=spent)
+    return Update(arrays, spent=spent)
 
 
 def server_step(
@@ -197,13 +200,22 @@ def _sums(rows: np.ndarray, levels: np.ndarray, releases: Releases, noise: Noise
     """Number of rows, sums and sums of squares of numeric columns, flat.
 
     A row adds 1, and of each column a place between 0 and 1 and its square: an L2 distance of sqrt(1 + 2 columns).
+    With noise that is rounded, places and squares are whole multiples of 1 / GRAIN: sums of reals would leave a trace
+    in the low bits of floating-point noise.
     """
-    numbers = rows[:, levels == 0].astype(float)
-    sums = np.concatenate([[len(rows)], numbers.sum(axis=0), (numbers**2).sum(axis=0)])
-    if noise is None or releases.moments is None:
-        return sums
-    charge = releases.moments
-    return gaussian(sums, noise_multiplier=charge.noise, l2_sensitivity=charge.sensitivity, rng=noise.rng)
+    numbers, charge = rows[:, levels == 0].astype(float), releases.moments
+    parts = [np.ones((len(rows), 1)), numbers, numbers**2]
+    if noise is None or charge is None:
+        return _totals(parts)
+    noise_of = {"noise_multiplier": charge.noise, "l2_sensitivity": charge.sensitivity}
+    if not noise.whole:
+        return gaussian(_totals(parts), **noise_of, rng=noise.rng)
+    noise_of["l2_sensitivity"] = GRAIN * charge.sensitivity
+    return gaussian_counts(_totals([np.rint(GRAIN * part) for part in parts]), **noise_of, noise=noise) / GRAIN
+
+
+def _totals(parts: Sequence[np.ndarray]) -> np.ndarray:
+    return np.concatenate([part.sum(axis=0) for part in parts])
 
 
 def _of_moments(releases: Releases, noise: Noise | None, levels: np.ndarray) -> list[Charge]:

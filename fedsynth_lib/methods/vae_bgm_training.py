@@ -66,11 +66,17 @@ def train_all(
     config: Config,
     noise: Noise | None,
     rng: np.random.Generator,
+    *,
+    size: int | None = None,
 ) -> np.ndarray:
-    """A round of all networks; returns the rows that mixtures are fitted to. own: how many rows are the node's own."""
+    """A round of all networks; returns the rows that mixtures are fitted to.
+
+    own: how many rows are the node's own. size: how many it declares to have; None: as many.
+    """
     if noise is not None:
+        sizes = (own if size is None else size, len(rows) - own)
         for network in networks:
-            _train_privately(network, torch.from_numpy(rows), own, config, noise, rng)
+            _train_privately(network, torch.from_numpy(rows), sizes, config, noise, rng)
         return rows[:own]
     training, stopping = rows, rows[:0]
     if config.patience is not None and len(rows) > 2:
@@ -102,9 +108,18 @@ def _train(network: LawVae, training: torch.Tensor, stopping: torch.Tensor, conf
 
 
 def _train_privately(
-    network: LawVae, rows: torch.Tensor, own: int, config: Config, noise: Noise, rng: np.random.Generator
+    network: LawVae,
+    rows: torch.Tensor,
+    sizes: tuple[int, int],
+    config: Config,
+    noise: Noise,
+    rng: np.random.Generator,
 ) -> None:
-    """DP-SGD on the node's own rows (the first ones) and those it received, which are no secret of its own."""
+    """DP-SGD on the node's own rows and those it received, which are no secret of its own.
+
+    sizes: how many of its own are declared, and how many were received.
+    """
+    own, received = sizes
     network.train()
     optimiser = torch.optim.Adam(network.parameters(), lr=config.learning_rate, betas=BETAS, fused=True)
     share, coins = rate(own, config), noise_generator(noise)
@@ -116,7 +131,7 @@ def _train_privately(
                 num_records=len(losses),
                 clip=config.clip,
                 noise_multiplier=noise.multiplier,
-                expected_records=share * len(rows),
+                expected_records=share * (own + received),
                 generator=coins,
             )
         optimiser.step()

@@ -8,7 +8,7 @@ from fedsynth_lib import modes
 from fedsynth_lib.interface import Arrays, Charge, Noise, Update
 from fedsynth_lib.methods import gan_plan
 from fedsynth_lib.methods.gan_encoding import FLOOR, LEAST_WEIGHT, fitted, from_histogram, redrawn, stacked, unstacked
-from fedsynth_lib.privacy import gaussian
+from fedsynth_lib.privacy import gaussian_counts
 
 HISTOGRAMS = "histograms of numeric columns"
 WHAT = {
@@ -19,28 +19,31 @@ WHAT = {
 
 
 def client_encoding(
-    numbers: np.ndarray, state: Arrays, config, noise: Noise | None, rng: np.random.Generator, steps: int
+    numbers: np.ndarray, size: int, state: Arrays, config, noise: Noise | None, rng: np.random.Generator, steps: int
 ) -> Update:
-    """A client's part of one encoding round. numbers: (rows, numeric columns) in [0, 1]; steps: of its training."""
+    """A client's part of one encoding round.
+
+    numbers: (rows, numeric columns) in [0, 1]. size: the declared number of rows. steps: of its training.
+    """
     if not numbers.shape[1]:
-        return Update(num_rows=len(numbers))
+        return Update()
     spent = [Charge(WHAT[config.encoding], "unprotected")]
     if config.encoding == "federated":
-        return Update(fitted(numbers, state, config, rng), num_rows=len(numbers), spent=spent)
+        return Update(fitted(numbers, state, config, rng), spent=spent)
     if config.encoding == "pooled":
         arrays = {}
         for j, column in enumerate(numbers.T):
             arrays[f"values/{j}"], arrays[f"counts/{j}"] = np.unique(column, return_counts=True)
-        return Update(arrays, num_rows=len(numbers), spent=spent)
+        return Update(arrays, spent=spent)
     bins, columns = config.histogram_bins, numbers.shape[1]
     cells = np.clip((numbers * bins).astype(np.intp), 0, bins - 1) + bins * np.arange(columns)
-    counts, spread = np.bincount(cells.ravel(), minlength=bins * columns).astype(float), 0.0
+    counts, spread = np.bincount(cells.ravel(), minlength=bins * columns), 0.0
     if noise is not None:
-        spent = histogram_charges(noise.multiplier, columns, len(numbers), config, steps)
-        counts = gaussian(counts, noise_multiplier=spent[0].noise, l2_sensitivity=spent[0].sensitivity, rng=noise.rng)
+        spent = histogram_charges(noise.multiplier, columns, size, config, steps)
+        counts = gaussian_counts(counts, spent[0].noise, l2_sensitivity=spent[0].sensitivity, noise=noise)
         spread = spent[0].noise * spent[0].sensitivity
-    arrays = {"histograms": counts.reshape(columns, bins), "spread": np.array(spread)}
-    return Update(arrays, num_rows=len(numbers), spent=spent)
+    arrays = {"histograms": counts.reshape(columns, bins).astype(float), "spread": np.array(spread)}
+    return Update(arrays, spent=spent)
 
 
 def histogram_charges(noise_multiplier: float, columns: int, num_rows: int, config, steps: int) -> list[Charge]:

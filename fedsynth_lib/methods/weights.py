@@ -8,6 +8,7 @@ import torch
 from torch import nn
 from torch.nn.utils import parameters_to_vector, vector_to_parameters
 
+from fedsynth_lib.dp_sgd import begun
 from fedsynth_lib.interface import Arrays
 
 
@@ -51,8 +52,13 @@ def device_of(name: str) -> torch.device:
 
 
 @contextmanager
-def seeded(rng: np.random.Generator, device: torch.device) -> Iterator[None]:
-    """Torch's own randomness from `rng` within, and as it was afterwards."""
+def seeded(rng: np.random.Generator, device: torch.device, *, secret: bool = False) -> Iterator[None]:
+    """Torch's own randomness from `rng` within, and as it was afterwards.
+
+    secret: so that it cannot be found by trying all seeds (see `dp_sgd.begun`).
+    """
     with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
         torch.manual_seed(int(rng.integers(2**63)))
+        if secret:
+            begun(torch.default_generator, rng, secret=True)
         yield
