@@ -57,24 +57,23 @@ def total(updates: Iterable[Update]) -> Arrays:
     return {name: values.view(np.int64) for name, values in sums.items()}
 
 
-def share(values: np.ndarray, *, keys: Sequence[int]) -> np.ndarray:
-    """The last additive share, modulo 2^32, of counts below 2^31 whose other shares are made from `keys`; uint32.
+def shares(counts: np.ndarray, *, rng: np.random.Generator) -> list[np.ndarray]:
+    """Counts below 2^31 as three additive shares modulo 2^32, one for each compute server; see `opened`.
 
-    Three compute servers, each of which gets two of the three shares, learn nothing unless two of them collude
-    (Araki et al. 2016). A key of 8 bytes stands for a share that nobody needs to send.
+    Any two together are uniform, whatever the counts are: only all three add up to them. The first two are sent as keys
+    of 8 bytes (1,) that they are made from; the third is uint32 of the counts' shape. Three servers compute on such
+    shares without learning more (Araki et al. 2016, who give each server two shares, for two that may collude less).
     """
-    hidden = values.astype(np.uint32)
+    keys = rng.integers(0, 2**62, (2, 1))
+    hidden = counts.astype(np.uint32)
     for key in keys:
-        hidden -= _uniform(values.shape, int(key), "share", dtype=np.uint32)
-    return hidden
+        hidden -= opened(key, counts.shape)
+    return [*keys, hidden]
 
 
-def reveal(hidden: np.ndarray, *, keys: Sequence[int]) -> np.ndarray:
-    """The counts that `share` hid. Servers would add shares instead, which comes to the same: sums commute."""
-    clear = hidden.copy()
-    for key in keys:
-        clear += _uniform(hidden.shape, int(key), "share", dtype=np.uint32)
-    return clear.view(np.int32)
+def opened(share: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
+    """A share as its server adds it up: uint32 of this shape."""
+    return share if share.dtype == np.uint32 else _uniform(shape, int(share[0]), "share", dtype=np.uint32)
 
 
 def _uniform(shape: tuple[int, ...], seed: int, *path: int | str, dtype: type = np.uint64) -> np.ndarray:

@@ -106,13 +106,13 @@ def test_measurements_are_counts_plus_the_noise_of_their_round():
     codes = distaim.encoder(table.schema, config).transform(table.frame)
     sigma = settings.noise_for(distaim, DOMAIN, [90], config, BUDGET)
     for column in range(4):
-        noise = stream(seed, "noise", "server", column).normal(0, sigma, LEVELS[column])
+        noise = stream(seed, "noise", "server", column).normal(0, sigma, LEVELS[column]).round()
         if choices != [(column,)]:
             assert run.state[f"shares {column}"] == pytest.approx((dense(codes, (column,)) + noise) / 90)
     (query,) = choices
     rng = stream(seed, "noise", "server", 4)
     rng.gumbel(0, 1, len(ASKED.queries))  # the choice comes first
-    noisy = dense(codes, query) + rng.normal(0, sigma, len(dense(codes, query)))
+    noisy = dense(codes, query) + rng.normal(0, sigma, len(dense(codes, query))).round()
     assert run.state["shares " + ",".join(map(str, query))].ravel() == pytest.approx(noisy / 90)
 
 
@@ -136,7 +136,7 @@ def test_one_record_moves_a_score_by_its_weight_over_the_size(monkeypatch):
         state |= {"potential 0,1": rng.normal(size=(2, 3)), "potential 1,3": rng.normal(size=(3, 4))}
 
         def scores(table, state=state):
-            known = {**state, "answers": ASKED.counts(table, levels)}
+            known = {**state, "secret/to0": ASKED.counts(table, levels).astype(np.uint32)}
             distaim._choose_and_measure(known, distaim.doses(4, distaim.Config()), distaim.Config(), None)
             return caught.pop()
 
@@ -177,8 +177,10 @@ def test_every_client_sends_its_answers_once_and_the_servers_hold_their_sum():
     assert len(sent) == len(set(sent)) and set(sent) == came
     assert sum(state["round"] >= 4 for state, _, _ in asked) > len(sent), "nobody came twice"
     rows = np.concatenate([parts[index] for index in sent])
-    assert run.state["answers"].tolist() == np.concatenate([dense(codes[rows], q) for q in ASKED.queries]).tolist()
-    assert run.state["seen"] == len(rows)
+    held = [entry[2] for entry in seen if entry[0] == "server"][-1]
+    together = sum(held[f"secret/to{server}"] for server in range(3)).view(np.int32)
+    assert together.tolist() == np.concatenate([dense(codes[rows], q) for q in ASKED.queries]).tolist()
+    assert run.state["seen"] == len(rows) and not any(name.startswith("secret/") for name in run.state)
 
 
 def test_traffic_is_four_bytes_a_cell_once_and_eight_a_one_way_count():
@@ -188,7 +190,7 @@ def test_traffic_is_four_bytes_a_cell_once_and_eight_a_one_way_count():
     one_way = [line["bytes"] for line in up if line["round"] < 4]
     assert one_way == [8 * level + len("counts") for level in LEVELS for _ in range(5)]
     later = [(line["round"], line["client"], line["bytes"]) for line in up if line["round"] >= 4]
-    assert later == [(4, client, 4 * CELLS + 2 * 8 + len("share") + len("keys")) for client in range(5)]
+    assert later == [(4, client, 4 * CELLS + 2 * 8 + 3 * len("to0")) for client in range(5)]
 
 
 def test_clients_are_sent_nothing_of_the_model():
@@ -206,8 +208,7 @@ def test_clients_are_sent_nothing_of_the_model():
 def shares_of(rows, seed):
     state = {"round": np.array(4), "levels": np.array(LEVELS), "workload": marginal_state.workload_of(DOMAIN, CONFIG)}
     update = distaim.client_step(state, client_of(rows), CONFIG, None, np.random.default_rng(seed))
-    pads = [secure_sum.share(np.zeros(CELLS, int), keys=[key]) for key in update.arrays["keys"]]  # minus a pad
-    return update.arrays["share"], -pads[0], -pads[1]
+    return [secure_sum.opened(update.arrays[name], (CELLS,)) for name in distaim.SHARES]
 
 
 CONFIG = distaim.Config()

@@ -66,7 +66,11 @@ def encoded(table, config, sizes=(700, 300, 200)):
     state = fedvae.start(encoder.domain, config, stream(0))
     for number in range(config.encoding_rounds):
         updates = [
-            replace(fedvae.client_step(state, Client(own, k, 3), config, None, stream(1, number, k)), client=k)
+            replace(
+                fedvae.client_step(state, Client(own, k, 3), config, None, stream(1, number, k)),
+                client=k,
+                num_rows=len(own),
+            )
             for k, own in enumerate(rows)
         ]
         state, _ = fedvae.server_step(state, updates, config, None, stream(2, number))

@@ -79,7 +79,7 @@ def test_one_clients_measurements_are_its_counts_plus_the_noise_of_the_round(pub
     chosen = tuple(ASKED.queries[int(run.state["chosen"][0, 0])])
     for number, query in [*enumerate([(0,), (1,), (2,), (3,)]), (5, chosen)]:  # round 4 is the choice
         counts = dense(CODES, query)
-        noisy = counts + stream(seed, "noise", "server", number).normal(0, sigma, len(counts))
+        noisy = counts + np.rint(stream(seed, "noise", "server", number).normal(0, sigma, len(counts)))
         behind = 240 if public else noisy.sum()
         assert run.state[name_of(query)].ravel() == pytest.approx(noisy / behind)
         weight = run.state[name_of(query).replace("shares", "weight")]

@@ -94,7 +94,8 @@ def test_a_missing_client_stops_the_run(table):
 
     class Deaf(flower_app.LocalGrid):
         def pull_messages(self, message_ids):
-            return list(super().pull_messages(message_ids))[1:]
+            replies = super().pull_messages(message_ids)
+            return [r for r in replies if r.metadata.src_node_id != 1 or "arrays" not in r.content]
 
     encoder = independent.encoder(table.schema, independent.Config())
     job = flower_app.Job(independent, independent.Config(), encoder.domain, None, 0, 3)

@@ -117,25 +117,35 @@ def test_every_clients_message_is_uniform_and_so_are_sums_of_some(num_clients):
 # --- additive shares ---
 
 
-@pytest.mark.parametrize("keys", [(1,), (5, 6), (2**61, 7, 9)])
-def test_shares_reveal_the_counts_exactly(keys):
+def added(shares, shape):
+    return sum(secure_sum.opened(share, shape) for share in shares).view(np.int32)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_three_shares_add_up_to_the_counts_and_no_fewer(seed):
     counts = np.array([0, 1, 17, 2**16, 2**24 + 1, 2**31 - 1])
-    hidden = secure_sum.share(counts, keys=keys)
-    assert hidden.dtype == np.uint32 and hidden.tolist() != counts.tolist()
-    assert secure_sum.reveal(hidden, keys=keys).tolist() == counts.tolist()
-    assert secure_sum.reveal(hidden, keys=(*keys[:-1], keys[-1] + 1)).tolist() != counts.tolist()
+    shares = secure_sum.shares(counts, rng=np.random.default_rng(seed))
+    assert [share.nbytes for share in shares] == [8, 8, 4 * len(counts)]
+    assert added(shares, counts.shape).tolist() == counts.tolist()
+    for missing in range(3):
+        fewer = [share for place, share in enumerate(shares) if place != missing]
+        assert not np.any(added(fewer, counts.shape) == counts)
 
 
-def test_shares_of_sums_are_sums_of_shares():
-    """What lets the servers add before they reveal; 2,000 clients' counts stay exact."""
+def test_servers_may_add_their_shares_before_anybody_puts_them_together():
+    """2,000 clients' counts stay exact."""
     rng = np.random.default_rng(0)
-    counts, keys = rng.integers(0, 10**6, (2000, 5)), rng.integers(0, 2**62, (2000, 2))
-    summed = sum(secure_sum.share(c, keys=k) for c, k in zip(counts, keys, strict=True))
-    pads = sum(-secure_sum.share(np.zeros(5, int), keys=k) for k in keys)
-    assert (summed + pads).view(np.int32).tolist() == counts.sum(axis=0).tolist()
+    counts = rng.integers(0, 10**6, (2000, 5))
+    held = [np.zeros(5, np.uint32)] * 3
+    for own in counts:
+        held = [
+            sum_ + secure_sum.opened(share, (5,))
+            for sum_, share in zip(held, secure_sum.shares(own, rng=rng), strict=True)
+        ]
+    assert added(held, (5,)).tolist() == counts.sum(axis=0).tolist()
 
 
 def test_a_share_is_uniform_whatever_it_hides():
     for value in (0, 1, 2**31 - 1):
-        hidden = secure_sum.share(np.full(20_000, value), keys=(3, 4))
-        assert kstest(hidden / 2**32, "uniform").pvalue > 1e-3
+        for share in secure_sum.shares(np.full(20_000, value), rng=np.random.default_rng(3)):
+            assert kstest(secure_sum.opened(share, (20_000,)) / 2**32, "uniform").pvalue > 1e-3

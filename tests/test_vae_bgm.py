@@ -33,9 +33,9 @@ def run(monkeypatch):
     """All rounds over nodes with these rows, watched: run(rows, config, noise=None, seed=0)."""
     watched, train_all = [], vae_bgm.train_all
 
-    def recorded(networks, rows, own, *rest):
+    def recorded(networks, rows, own, *rest, **named):
         before = {name: values.copy() for name, values in flat(networks).items()}
-        fitted = train_all(networks, rows, own, *rest)
+        fitted = train_all(networks, rows, own, *rest, **named)
         watched.append((rows.copy(), own, before, {name: v.copy() for name, v in flat(networks).items()}))
         return fitted
 
@@ -50,7 +50,7 @@ def run(monkeypatch):
             for k, own in enumerate(rows):
                 client = Client(own, k, len(rows), memories[k])
                 update = vae_bgm.client_step(down, client, config, noise, stream(seed, k, number))
-                updates.append(replace(update, client=k))
+                updates.append(replace(update, client=k, num_rows=len(own)))
             state, charges = vae_bgm.server_step(state, updates, config, noise, stream(seed, number))
             assert charges == []
             found.append(Round(down, updates, list(watched), state))

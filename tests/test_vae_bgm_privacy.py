@@ -71,20 +71,26 @@ def test_noise_of_a_step_has_the_claimed_deviation(plain_descent):
 def spied(monkeypatch):
     """Batches of private steps and their options, and the Gaussian releases of mixtures and moments."""
     steps, releases = [], Counter()
-    backward, draws = vae_bgm_training.Tape.backward, {private_mixture: MIXTURE, vae_bgm: MOMENTS}
+    backward, draws = (
+        vae_bgm_training.Tape.backward,
+        {
+            (private_mixture, "gaussian"): MIXTURE,
+            (vae_bgm, "gaussian_counts"): MOMENTS,
+        },
+    )
 
     def stepped(self, losses, **options):
         steps.append((len(losses), options))
         return backward(self, losses, **options)
 
     monkeypatch.setattr(vae_bgm_training.Tape, "backward", stepped)
-    for module, what in draws.items():
+    for (module, name), what in draws.items():
 
-        def released(values, *, noise_multiplier, what=what, gaussian=module.gaussian, **options):
+        def released(values, *, noise_multiplier, what=what, draw=getattr(module, name), **options):
             releases[what, round(noise_multiplier, 9)] += 1
-            return gaussian(values, noise_multiplier=noise_multiplier, **options)
+            return draw(values, noise_multiplier=noise_multiplier, **options)
 
-        monkeypatch.setattr(module, "gaussian", released)
+        monkeypatch.setattr(module, name, released)
     return steps, releases
 
 

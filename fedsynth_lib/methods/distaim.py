@@ -1,10 +1,13 @@
 """DistAIM: AIM over secret shares of the clients' workload answers (maddock2024, section 3 and algorithm 3).
 
 What crosses the wire: for the first model, one-way counts by secure sums, from a fresh draw of clients for each
-column; then, once from every client when it is first drawn, its counts for all candidates in secret shares among three
-compute servers. The servers choose a marginal by the exponential mechanism and measure it with Gaussian noise, both
-on the sum of all clients seen so far; nothing else leaves the shares. The sharing is simulated: one process plays all
-three. With every client in every round this is central AIM (McKenna et al. 2022; algorithm 2 here): see `aim.py`.
+column; then, once from every client when it is first drawn, its counts for all candidates in three secret shares, one
+for each compute server. The servers choose a marginal by the exponential mechanism and measure it with Gaussian noise,
+both on the sum of all clients seen so far; nothing else leaves the shares. Here one process plays all three: each keeps
+the sum of its own shares, and only choosing and measuring put them together, where a real deployment would compute on
+shares. Whoever runs that process could add them up, hence it has to be trusted.
+
+With every client in every round this is central AIM (McKenna et al. 2022; algorithm 2 here): see `aim.py`.
 """
 
 from dataclasses import dataclass
@@ -32,10 +35,10 @@ __all__ = [
 ]
 
 VERSION = 1
-ANSWERS = SECRET + "answers"  # exact counts of all candidates, which the three servers hold in shares
+SHARES = ("to0", "to1", "to2")  # what is sent to each compute server; `secret/...` in the state is what it holds
 ADVERSARY = (
-    "whoever sees the synthetic rows, and any one of three compute servers that do not collude and compute on secret "
-    "shares (simulated in one process)"
+    "whoever sees the synthetic rows, and the other clients; three compute servers that hold secret shares learn "
+    "nothing unless all three collude, but here one process plays all three, and whoever runs it must be trusted"
 )
 
 
@@ -64,7 +67,8 @@ def plan(noise_multiplier: float, domain: Domain, num_rows: int, config: Config)
 
 def start(domain: Domain, config: Config, rng: np.random.Generator) -> Arrays:
     state = marginal_state.start(domain, config)
-    return {**state, ANSWERS: np.zeros(candidates_in(state).sizes.sum(), np.int64), "seen": np.array(0)}
+    nothing = np.zeros(candidates_in(state).sizes.sum(), np.uint32)
+    return {**state, **{SECRET + name: nothing for name in SHARES}, "seen": np.array(0)}
 
 
 def broadcast(state: Arrays, config: Config) -> Arrays:
@@ -81,9 +85,8 @@ def client_step(state: Arrays, client: Client, config: Config, noise: Noise | No
     if "joined" in client.memory:
         return Update()
     client.memory["joined"] = np.array(True)
-    keys = rng.integers(0, 2**62, 2)
     answers = candidates_in(state).counts(client.rows, levels)
-    return Update(arrays={"share": secure_sum.share(answers, keys=keys), "keys": keys})
+    return Update(arrays=dict(zip(SHARES, secure_sum.shares(answers, rng=rng), strict=True)))
 
 
 def server_step(
@@ -99,8 +102,8 @@ def server_step(
         charges = [measuring("one-way marginals", sigma)]
     else:
         for update in (update for update in updates if update.arrays):
-            joined = secure_sum.reveal(update.arrays["share"], keys=update.arrays["keys"])
-            state |= {ANSWERS: state[ANSWERS] + joined, "seen": state["seen"] + update.num_rows}
+            state |= {SECRET + name: state[SECRET + name] + _opened(update, name, state) for name in SHARES}
+            state["seen"] = state["seen"] + update.num_rows
         state, charges = _choose_and_measure(state, total, config, noise)
         if state["last"]:
             return {**state, "finished": np.array(True)}, charges
@@ -110,6 +113,15 @@ def server_step(
             state, config, noise, total=total, each=Doses(1, 1), again=0, left=columns + rounds - number - 1
         )
     return state, charges
+
+
+def _opened(update: Update, name: str, state: Arrays) -> np.ndarray:
+    return secure_sum.opened(update.arrays[name], state[SECRET + name].shape)
+
+
+def _together(state: Arrays) -> np.ndarray:
+    """The exact counts of all clients seen so far, which the servers compute on and nobody sees, int32."""
+    return sum(state[SECRET + name] for name in SHARES).view(np.int32)
 
 
 def _choose_and_measure(
@@ -123,13 +135,14 @@ def _choose_and_measure(
     asked, rows = candidates_in(state), float(state["seen"])
     sigma, choice_noise = float(state["sigma"]), float(state["choice_noise"])
     model = marginal_state.answers_of(state, asked.queries)
-    errors = np.add.reduceat(np.abs(state[ANSWERS] / rows - model), asked.starts)
+    answers = _together(state)
+    errors = np.add.reduceat(np.abs(answers / rows - model), asked.starts)
     scores = asked.scores(errors, 0.0, sigma, rows)
     allowed = marginal_state.fits(state, asked.queries, marginal_state.size_limit(state, total, config, noise))
     sensitivity = asked.weights.max() / rows
     chosen = marginal_state.choose(scores, allowed, choice_noise, sensitivity, noise and noise.rng)
     query, cells = asked.queries[chosen], slice(asked.starts[chosen], asked.starts[chosen] + asked.sizes[chosen])
-    counts = state[ANSWERS][cells]
+    counts = answers[cells]
     if noise is not None:
         counts = gaussian_counts(counts, sigma, l2_sensitivity=1, noise=noise)
     state = marginal_state.remember(state, query, counts, sigma, rows, config)
