@@ -85,8 +85,9 @@ def spied(monkeypatch):
 
     monkeypatch.setattr(vae_bgm_training.Tape, "backward", stepped)
     for (module, name), what in draws.items():
+        drawn_by = getattr(module, name)
 
-        def released(values, *, noise_multiplier, what=what, draw=getattr(module, name), **options):
+        def released(values, *, noise_multiplier, what=what, draw=drawn_by, **options):
             releases[what, round(noise_multiplier, 9)] += 1
             return draw(values, noise_multiplier=noise_multiplier, **options)
 
