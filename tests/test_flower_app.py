@@ -7,7 +7,7 @@ from test_methods import broken
 
 from fedsynth_lib import flower_app, settings
 from fedsynth_lib.interface import BadInput, Domain, Privacy, Update
-from fedsynth_lib.methods import bayesian_network, independent
+from fedsynth_lib.methods import bayesian_network, flaim, independent
 
 
 def test_ray_gives_the_same_rows_as_in_process(table):
@@ -234,3 +234,50 @@ def test_sums_over_groups_cross_the_wire_exactly(table):
 def test_too_few_clients_for_the_schedule_are_refused(table):
     with pytest.raises(BadInput, match=r"6 clients at this participation make 0\.6 a round"):
         settings.federated(scheduled([(0, 1.0), (1, 0.1)]), table, sixths(table), seed=1)
+
+
+# --- clients are known by their partition, not by the order of their nodes ---
+
+
+class Shuffled(flower_app.LocalGrid):
+    """A grid whose node ids are in another order than the partitions, as behind a SuperLink."""
+
+    def __init__(self, app, num_clients):
+        super().__init__(app, num_clients)
+        contexts = list(self._contexts.values())
+        self._contexts = {1000 - 7 * place: context for place, context in enumerate(contexts)}
+
+
+def shuffled(server, client, num_clients):
+    server(Shuffled(client, num_clients), next(iter(Shuffled(client, num_clients)._contexts.values())))
+
+
+@pytest.mark.parametrize("method", [scheduled(DRAWS), flaim], ids=["drawn", "flaim"])
+def test_some_of_the_clients_are_asked_whatever_their_nodes_are_called(table, monkeypatch, method):
+    config = flaim.Config(rounds=2, participation=0.5, iterations=5, final_iterations=5) if method is flaim else None
+    privacy = Privacy(2.0, 1e-5) if config else None
+    options = {"config": config, "privacy": privacy, "seed": 1, "num_rows": 50}
+    here = settings.federated(method, table, sixths(table), **options)
+    monkeypatch.setitem(settings.RUNTIMES, "in_process", shuffled)
+    there = settings.federated(method, table, sixths(table), **options)
+    assert there.synthetic.equals(here.synthetic) and there.traffic == here.traffic
+
+
+def test_two_nodes_with_the_same_partition_are_refused(table):
+    class Twins(flower_app.LocalGrid):
+        def __init__(self, app, num_clients):
+            super().__init__(app, num_clients)
+            self._contexts[2] = self._contexts[1]
+
+    app = flower_app.client_app(job_of(independent, 3), lambda index: np.zeros((1, 1), int))
+    with pytest.raises(RuntimeError, match=r"3 nodes hold the partitions \[0, 2\]"):
+        flower_app.nodes_of_clients(Twins(app, 3), [1, 2, 3])
+
+
+def test_flaim_with_some_of_its_clients_is_the_same_under_ray(table):
+    config = flaim.Config(rounds=1, participation=0.5, iterations=5, final_iterations=5)
+    options = {"config": config, "privacy": Privacy(2.0, 1e-5), "seed": 1, "num_rows": 50}
+    here, ray = (
+        settings.federated(flaim, table, sixths(table), runtime=runtime, **options) for runtime in ("in_process", "ray")
+    )
+    assert ray.synthetic.equals(here.synthetic) and ray.statement == here.statement
