@@ -112,6 +112,20 @@ def noise_reaches_the_state(method, table):
     assert any(np.abs(one[name] - clean[name]).max() > 10 for name in compared)
 
 
+def depends_on_declared_sizes_alone(method, table):
+    """A row less, really gone: rates, steps, noise and the number of synthetic rows follow from what is declared."""
+    options = {
+        "privacy": budget(method),
+        "seed": 1,
+        "config": everyone(method),
+        "sizes": [len(p) for p in thirds(table)],
+    }
+    parts = thirds(table)
+    whole = settings.federated(method, table, parts, **options)
+    less = settings.federated(method, table, [parts[0][1:], *parts[1:]], **options)
+    assert less.statement == whole.statement and len(less.synthetic) == len(whole.synthetic)
+
+
 def encoder_ignores_rows(make_encoder, table):
     """`make_encoder(frame)` must come out the same when one extreme record is added."""
     extreme = table.frame.iloc[[0]].copy()
@@ -133,7 +147,7 @@ def follows_the_contract(method):
 
 
 ALWAYS = (follows_the_contract, keeps_columns, repeats_with_its_seed, one_client_is_central)
-PRIVATE = (spends_what_it_planned, noise_reaches_the_state)
+PRIVATE = (spends_what_it_planned, noise_reaches_the_state, depends_on_declared_sizes_alone)
 
 
 def broken(method, table):

@@ -43,7 +43,7 @@ def test_promises(promise, method, table):
 @private_methods
 @pytest.mark.parametrize(
     "promise",
-    [promises.spends_what_it_planned, promises.noise_reaches_the_state],
+    promises.PRIVATE,
     ids=lambda promise: promise.__name__,
 )
 def test_promises_of_privacy(promise, method, table):
@@ -84,6 +84,16 @@ def test_a_reset_accountant_is_caught(table):
     promises.spends_what_it_planned(independent, table, config)
     with pytest.raises(AssertionError, match=r"0\.(2|19999)"):
         promises.spends_what_it_planned(broken(independent, server_step=forgetful), table, config)
+
+
+def test_a_rate_that_counts_rows_is_caught(table):
+    fedvae = METHODS["fedvae"]
+
+    def counting(state, client, config, noise, rng):
+        return fedvae.client_step(state, replace(client, size=len(client.rows)), config, noise, rng)
+
+    with pytest.raises(AssertionError):
+        promises.depends_on_declared_sizes_alone(broken(fedvae, client_step=counting), table)
 
 
 def test_an_encoder_that_learns_its_range_is_caught(table):
