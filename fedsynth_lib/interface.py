@@ -23,6 +23,9 @@ and, where the defaults do not serve:
     broadcast(state, config)  -> dict of arrays           what clients are sent of the state. Default: all of it
     OWN_NOISE = True                                      where all noise is a client's own: its multiplier is solved
                                                           for its own rows, not for the client that pays most
+    TRUST = "local noise" | "secure sum" | "server"       who adds the noise: each client to what it sends; the clients
+                                                          together, to a sum that alone is seen; or a server that sees
+                                                          exact sums and must be trusted. Leave it out without noise
 
 A state whose array `finished` is true ends the run before the schedule does. Arrays whose names begin with `secret/`
 stay on the server: clients are not sent them, and `Run.state` does not have them.

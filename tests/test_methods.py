@@ -224,3 +224,24 @@ def test_plans_scale_inversely_with_the_multiplier():
     domain = bayesian_network.Domain(tuple("abcde"), (2, 3, 4, 5, 6))
     for config in (bayesian_network.Config(), bayesian_network.Config(private_structure=True)):
         assert epsilon_of(bayesian_network.plan(0.25, domain, 10, config)) == pytest.approx(4.0)
+
+
+@private_methods
+def test_who_adds_the_noise_is_who_the_method_says(method, table):
+    """By whose stream moves on: a trusted server's, or the clients', in what they send or add to sums."""
+    drew = set()
+
+    def watched(step, who):
+        def watching(state, seen, config, noise, rng):
+            before = noise and str(noise.rng.bit_generator.state)
+            made = step(state, seen, config, noise, rng)
+            if noise and str(noise.rng.bit_generator.state) != before:
+                drew.add("summed" if getattr(made, "summed", None) else who)
+            return made
+
+        return watching
+
+    steps = {"client_step": watched(method.client_step, "sent"), "server_step": watched(method.server_step, "server")}
+    promises.federated(SimpleNamespace(**{**vars(method), **steps}), table, privacy=promises.budget(method))
+    assert {"local noise": {"sent"}, "secure sum": {"summed"}}.get(method.TRUST, drew) == drew
+    assert ("server" in drew) == (method.TRUST == "server")

@@ -22,6 +22,7 @@ from fedsynth_lib.methods.distaim import (
 __all__ = ["ADVERSARY", "broadcast", "client_step", "encoder", "plan", "sample", "schedule", "server_step", "start"]
 
 VERSION = distaim.VERSION
+TRUST = "server"
 
 
 @dataclass(frozen=True)

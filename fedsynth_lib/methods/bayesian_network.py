@@ -23,6 +23,7 @@ from fedsynth_lib.privacy import discrete_laplace_share
 from fedsynth_lib.schema import Schema
 
 VERSION = 1
+TRUST = "secure sum"
 MAX_CELLS = 20_000_000  # of one joint table: more would neither fit in memory nor carry a signal
 
 

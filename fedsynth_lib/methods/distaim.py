@@ -35,6 +35,7 @@ __all__ = [
 ]
 
 VERSION = 1
+TRUST = "server"
 SHARES = ("to0", "to1", "to2")  # what is sent to each compute server; `secret/...` in the state is what it holds
 ADVERSARY = (
     "whoever sees the synthetic rows, and the other clients; three compute servers that hold secret shares learn "

@@ -21,6 +21,7 @@ from fedsynth_lib.methods.vae_bgm import (
 __all__ = ["ADVERSARY", "OWN_NOISE", "broadcast", "client_step", "encoder", "plan", "sample", "server_step", "start"]
 
 VERSION = 2  # each node has the noise that its own rows need
+TRUST = "local noise"
 
 
 @dataclass(frozen=True)

@@ -22,6 +22,7 @@ from fedsynth_lib.methods.ctgan import (
 __all__ = ["broadcast", "client_step", "encoder", "plan", "sample", "schedule", "server_step", "start"]
 
 VERSION = ctgan.VERSION
+TRUST = "local noise"
 
 
 @dataclass(frozen=True)

@@ -26,6 +26,7 @@ from fedsynth_lib.methods.vae_encoding import client_encoding, histogram_charges
 from fedsynth_lib.schema import Schema
 
 VERSION = 1
+TRUST = "local noise"
 GRADIENTS = "gradients of encoder and decoder"
 PARAMETERS = "parameters of networks trained without noise"
 AT_ONCE = 10_000  # rows decoded together

@@ -30,6 +30,7 @@ from fedsynth_lib.methods.vae_encoding import client_encoding, histogram_charges
 from fedsynth_lib.schema import Schema
 
 VERSION = 1
+TRUST = "local noise"
 OWN_NOISE = True
 GRADIENTS = "gradients of the denoiser"
 PARAMETERS = "parameters of a network trained without noise"

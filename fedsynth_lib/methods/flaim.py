@@ -33,6 +33,7 @@ __all__ = [
 ]
 
 VERSION = 1
+TRUST = "server"
 ADVERSARY = (
     "whoever sees the synthetic rows, and other clients; the server is trusted to add the noise to the exact sums it "
     "learns (secure summation is simulated in one process)"

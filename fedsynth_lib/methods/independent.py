@@ -15,6 +15,7 @@ from fedsynth_lib.privacy import discrete_laplace_share
 from fedsynth_lib.schema import Schema
 
 VERSION = 1
+TRUST = "secure sum"
 WHAT = "counts of every column's levels"
 
 

@@ -18,6 +18,7 @@ from fedsynth_lib.methods.flaim import (
 __all__ = ["ADVERSARY", "broadcast", "client_step", "encoder", "plan", "sample", "schedule", "server_step", "start"]
 
 VERSION = flaim.VERSION
+TRUST = "server"
 
 
 @dataclass(frozen=True)
