@@ -1,9 +1,11 @@
 """How a cell that was computed again agrees with its committed rows.
 
 *exactly*: all its rows are equal as written (10 digits). *within rounding*: all its numbers differ by 1e-6 of
-themselves at most. *within the spread of seeds*: all differ by at most twice the standard deviation over seeds; another
-kind of processor or number of threads changes the order of sums, and training amplifies it. *different*: else, and
-where the cell fails.
+themselves at most. *within the spread of seeds*: all differ by no more than two runs with different seeds would, of
+which the odds that a cell passes are 95 in 100; another kind of processor or number of threads changes the order of
+sums, and training amplifies it until the run is as good as one with another seed. *different*: else, and where the cell
+fails. Two seeds differ by root 2 standard deviations over seeds, and all numbers of a cell must pass together
+(Bonferroni): of m numbers that are not within rounding each may differ by z(1 - 0.025 / m) root 2 deviations.
 
 The standard deviation is that of committed rows of the same measure and profile, equal in all params but the seed,
 where there are 3 seeds or more. Elsewhere it is pooled (weighted by degrees of freedom, of which there are 2 at least)
@@ -19,12 +21,13 @@ from functools import cached_property
 from typing import NamedTuple
 
 import pandas as pd
+from scipy.stats import norm
 
 from fedsynth_lib.rows import canonical, read_params
 
 EXACT, ROUNDED, SPREAD, DIFFERENT = KINDS = ("exactly", "within rounding", "within the spread", "different")
 ROUNDING = 1e-6  # of the larger number
-DEVIATIONS = 2
+CHANCE = 0.05  # that a cell whose run is as good as one with another seed counts as different
 FEWEST_SEEDS = 3
 MACHINE = ("seconds", "seconds_training", "peak_gib")
 BESIDE = ("epsilon_spent", "bytes_up", "bytes_down", "unprotected")  # columns that are measured, not asked for
@@ -124,13 +127,14 @@ def compare(committed: pd.DataFrame, recomputed: pd.DataFrame, spread: Spread) -
         apart = sorted(set(first.index) ^ set(second.index)) or [first.index[0]]
         side = "only committed" if apart[0] in first.index else "only recomputed"
         return Agreement(DIFFERENT, f"{_what(apart[0])} ({side})")
-    judged = []
+    beyond = sum(_kind(one, second[place]) == DIFFERENT for place, one in first.items())
+    limit, judged = math.sqrt(2) * float(norm.ppf(1 - CHANCE / 2 / max(beyond, 1))), []
     for place, one in first.items():
         other, deviation = second[place], 0.0
         kind = _kind(one, other)
         if kind == DIFFERENT:
             deviation = spread.deviation(dict(zip(LABELS, place, strict=True)), params)
-            kind = SPREAD if abs(one - other) <= DEVIATIONS * deviation else DIFFERENT
+            kind = SPREAD if abs(one - other) <= limit * deviation else DIFFERENT
         gap = abs(one - other)
         relative = 0.0 if kind == EXACT else gap / max(abs(one), abs(other)) if math.isfinite(gap) else math.inf
         unknown = " (no seeds to judge by)" if math.isnan(deviation) else ""

@@ -53,9 +53,9 @@ TRAININGS = ("seconds", "seconds_training")  # metrics: what a training took
 PACKAGES = ("numpy", "scipy", "pandas", "scikit-learn", "torch")
 DECISION = (
     "exactly: equal as written (10 digits); within rounding: numbers differ by 1e-6 of themselves at most; within the\n"
-    "spread: by at most twice the standard deviation over seeds that committed rows of the same settings show, pooled\n"
-    "over similar cells of the grid where a cell has fewer than 3 seeds; different: else. Seconds and memory are not\n"
-    "compared. In full: fedsynth_lib/agreement.py."
+    "spread: by no more than runs with two seeds do, as committed rows of the same settings show (pooled over similar\n"
+    "cells of the grid where a cell has fewer than 3 seeds), with 95 percent for all numbers of a cell together;\n"
+    "different: else. Seconds and memory are not compared. In full: fedsynth_lib/agreement.py."
 )
 
 

@@ -2,6 +2,7 @@
 
 import math
 
+import numpy as np
 import pandas as pd
 import pytest
 
@@ -20,6 +21,7 @@ def frame(*rows: dict) -> pd.DataFrame:
 
 
 SEEDS = [row(0.1, 0), row(0.2, 1), row(0.3, 2)]  # their standard deviation is 0.1
+LIMIT = 2.771808  # deviations that two normal draws differ by once in 20 times: 1.959964 times the root of 2
 
 
 @pytest.mark.parametrize(
@@ -28,9 +30,9 @@ SEEDS = [row(0.1, 0), row(0.2, 1), row(0.3, 2)]  # their standard deviation is 0
         (0.2, EXACT),
         (0.2 * (1 + 9e-7), ROUNDED),
         (0.2 * (1 + 2e-6), SPREAD),
-        (0.399, SPREAD),
-        (0.001, SPREAD),
-        (0.401, DIFFERENT),
+        (0.477, SPREAD),
+        (-0.077, SPREAD),
+        (0.478, DIFFERENT),
         (math.nan, DIFFERENT),
         (math.inf, DIFFERENT),
     ],
@@ -47,7 +49,7 @@ def test_two_seeds_are_pooled_with_those_of_other_cells():
     # Variances 0.02 (size 1, seeds 0.1 and 0.3) and 0.08 (size 2, seeds 0.1 and 0.5), a degree of freedom each: 0.05.
     pairs = [row(0.1, 0), row(0.3, 1), row(0.1, 0, size=2), row(0.5, 1, size=2)]
     spread = Spread(frame(*pairs))
-    twice = 2 * math.sqrt(0.05)
+    twice = LIMIT * math.sqrt(0.05)
     for gap, kind in ((0.999 * twice, SPREAD), (1.001 * twice, DIFFERENT)):
         assert compare(frame(row(0.1, 0)), frame(row(0.1 + gap, 0)), spread).kind == kind
     # Another table has no seeds of its own: that of the method counts. Another measure has none at all.
@@ -56,6 +58,20 @@ def test_two_seeds_are_pooled_with_those_of_other_cells():
     )
     lone = row(0.1, 0, metric="pcd")
     assert compare(frame(lone), frame(row(0.1001, 0, metric="pcd")), Spread(frame(*pairs, lone))).kind == DIFFERENT
+
+
+def test_the_numbers_of_a_cell_pass_together():
+    """A cell of 40 numbers that is another seed's draw is called different once in 20 times, not nearly always."""
+    rng = np.random.default_rng(0)
+
+    def cell(values, seed: int = 0) -> list[dict]:
+        return [row(value, seed, metric=f"measure {k}") for k, value in enumerate(values)]
+
+    seeds = rng.normal(size=(100, 40))  # so many that the deviation is as good as known
+    spread = Spread(frame(*(each for seed, values in enumerate(seeds) for each in cell(values, seed))))
+    pairs = rng.normal(size=(100, 2, 40))
+    found = [compare(frame(*cell(one)), frame(*cell(other)), spread).kind for one, other in pairs]
+    assert set(found) <= {SPREAD, DIFFERENT} and found.count(DIFFERENT) <= 12  # 5 expected
 
 
 def test_a_grid_with_one_seed_is_judged_by_those_of_its_work_or_not_at_all():
@@ -67,8 +83,8 @@ def test_a_grid_with_one_seed_is_judged_by_those_of_its_work_or_not_at_all():
 
     spread = Spread(frame(lone), work)
     assert compare(frame(lone), frame(lone), spread).kind == EXACT and not asked
-    assert compare(frame(lone), frame(row(0.299, 0)), spread).kind == SPREAD and asked
-    assert compare(frame(lone), frame(row(0.301, 0)), spread).kind == DIFFERENT
+    assert compare(frame(lone), frame(row(0.1 + 0.0999 * LIMIT, 0)), spread).kind == SPREAD and asked
+    assert compare(frame(lone), frame(row(0.1 + 0.1001 * LIMIT, 0)), spread).kind == DIFFERENT
     found = compare(frame(lone), frame(row(0.11, 0)), Spread(frame(lone)))
     assert (found.kind, found.what) == (DIFFERENT, "hellinger (no seeds to judge by)")
 
