@@ -68,7 +68,9 @@ class Job:
             if not own:
                 return None
             multiplier = multiplier[path[1]]
-        return Noise(multiplier, self.stream("noise", *path), self.secret, self.privacy.whole)
+        chosen = self.privacy.noise_seed
+        rng = stream(chosen, "noise", *path) if isinstance(chosen, int) else self.stream("noise", *path)
+        return Noise(multiplier, rng, self.secret, self.privacy.whole)
 
     def client(self, rows: np.ndarray, index: int, num_clients: int, memory: Arrays) -> Client:
         """A client as `client_step` sees it in a round of so many."""

@@ -110,6 +110,7 @@ class Privacy:
         add_remove; a work that bounds the replacement of a record (PrivBayes) says so here.
     noise_seed: 'run' derives the noise from the run's seed: repeatable, and void for whoever
         knows the seed. None draws it from the operating system: use that for releases.
+        A number takes its place for the noise alone: for two runs that differ in nothing but noise.
     noise_multiplier: None has it calibrated to epsilon; a number is used as it is and refused
         if it would spend more than epsilon.
     curious: how many clients may pool what they know against another one. Noise that clients make together is made
@@ -121,7 +122,7 @@ class Privacy:
     epsilon: float | None = None
     delta: float = 0.0
     relation: Relation = "add_remove"
-    noise_seed: Literal["run"] | None = "run"
+    noise_seed: Literal["run"] | int | None = "run"
     noise_multiplier: float | None = None
     curious: int = 1
     reproduction: bool = False

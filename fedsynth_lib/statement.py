@@ -54,7 +54,7 @@ def statement(
         "cross_check_epsilon": exact_gaussian_epsilon(charges, privacy.delta),
         "seed_policy": "noise derived from the run's seed: repeatable, and no guarantee towards whoever knows the seed "
         "or sees another run with it"
-        if privacy.noise_seed == "run"
+        if privacy.noise_seed is not None
         else "noise from the operating system's entropy: not repeatable, fit for release",
         "not_covered": "choice of hyper-parameters; floating-point attacks on Gaussian noise (Laplace is integer); "
         "whoever can predict pseudo-random numbers (PCG64, Mersenne Twister) from some of them",

@@ -236,7 +236,7 @@ def test_measurements_equal_brute_force(toy, method, estimator):
     train, test, parts, _ = flaim_study.prepared("toy", "none" if central else "iid", clients, None, None)
     changes = {"rounds": 2} | ({} if central else {"participation": 0.6})
     module, config = METHODS[flaim_study.NAMES[method][0]], flaim_study.configured(method, {}, estimator, changes)
-    run = settings.federated(module, train, parts, config=config, privacy=Privacy(2.0, 1e-5), seed=3)
+    run = settings.federated(module, train, parts, config=config, privacy=Privacy(2.0, 1e-5, reproduction=True), seed=3)
     encoder = module.encoder(train.schema, config)
     real, held_out = encoder.transform(train.frame), encoder.transform(test.frame)
     codes = module.sample(run.state, len(train), config=config, rng=stream(3, "sample"))

@@ -67,7 +67,7 @@ def test_a_grid_holds_central_once_and_every_divided_place(own):
     )
     assert len(cells) == 2 * (1 + 2 * 4)
     assert [c["setting"] for c in cells[:3]] == ["central", "central", "federated"]
-    assert scenarios.Scenario(**cells[0]).privacy == Privacy(None)
+    assert scenarios.Scenario(**cells[0]).privacy == Privacy(None, reproduction=True)
     assert scenarios.tables(scenarios.Scenario(**cells[0])).train.frame.shape == (960, 5)
     with pytest.raises(BadInput, match="build the grid anew"):
         scenarios.tables(scenarios.Scenario(**{**cells[0], "table": "another"}))
