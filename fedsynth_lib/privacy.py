@@ -320,7 +320,7 @@ def accountant_of(privacy: Privacy) -> Accountant:
 
 
 def calibrate(plan: Callable[[float], list[Charge]], privacy: Privacy) -> float:
-    """The smallest noise multiplier whose plan stays within the budget (never above it; within 1e-8).
+    """The smallest noise multiplier whose plan stays within the budget: never above it, at most 1e-6 short of it.
 
     Raises BadInput when no multiplier up to 1e9 does, for instance Gaussian noise with delta 0.
     """
@@ -358,17 +358,17 @@ def _calibrate_by_renyi(plan: Callable[[float], list[Charge]], privacy: Privacy)
 def _refine(plan: Callable[[float], list[Charge]], privacy: Privacy, enough: float) -> float:
     """The smallest multiplier below `enough`, which is within the budget, by the smaller figure of both accountants."""
     excess = lru_cache(maxsize=None)(partial(_excess, plan, privacy, "smallest"))
-    high, least = float(np.log(enough)), float(np.log(1e-6))
-    step = 0.1
-    low = max(high - 1e-6, least)  # where the accountants agree, this is the end of it
+    top, least = float(np.log(enough)), float(np.log(1e-6))
+    if excess(top) >= 0 or top <= least:
+        return enough
+    step = max(-excess(top), 1e-6)  # epsilon falls at least about as fast as noise grows
+    high, low = top, max(top - step, least)
     while excess(low) <= 0:
         if low == least:
             return float(np.exp(least))
         high, low, step = low, max(low - step, least), 2 * step
-    if excess(high) >= 0:
-        return enough
     root, nudge = brentq(excess, low, high, xtol=1e-9, rtol=1e-13), 1e-9
-    while root < np.log(enough) and excess(root) > 0:
+    while root < top and excess(root) > 0:
         root, nudge = root + nudge, 2 * nudge
     return min(float(np.exp(root)), enough)
 
@@ -419,7 +419,7 @@ def check_delta(privacy: Privacy, num_rows: int) -> None:
         return
     raise BadInput(
         f"delta is {privacy.delta:g}, above 1 / n for the {num_rows} rows of this run, which allows that whole records "
-        f"are published: give at most {1 / num_rows:.3g}, or ask for it by name with Privacy(large_delta=True)."
+        f"are published: give at most 1 / {num_rows}, or ask for it by name with Privacy(large_delta=True)."
     )
 
 
