@@ -15,6 +15,7 @@ With sampled rows, adding a record and removing one are different pairs; under c
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from scipy.fft import irfft, next_fast_len, rfft
@@ -81,7 +82,25 @@ def _epsilon(charges: Sequence[Charge], delta: float, rough: float, width: float
 def _gaussian(noise: float, rate: float, width: float, tail: float, *, adding: bool) -> Losses | None:
     """The loss of a sampled Gaussian release: p has the record with probability `rate`, q has not; or p and q swapped.
 
-    log(p / q) at x is log(1 - rate + rate exp((2x - 1) / 2s^2)), which grows with x. None: more points than allowed.
+    None: more points than allowed.
+    """
+    if (cells := _cells(noise, rate, width, tail)) is None:
+        return None
+    grid, having, without = cells
+    if adding:  # the losses change their sign, and so their order
+        grid, p, q = -grid[::-1], without[::-1], having[::-1]
+    else:
+        p, q = having, without
+    masses = _on_grid(p[1:-1], q[1:-1], grid[:-1], width)
+    masses[0] += p[0]  # moved up to the first point
+    return Losses(round(grid[0] / width), masses, p[-1])
+
+
+@lru_cache(maxsize=4)  # both directions need it
+def _cells(noise: float, rate: float, width: float, tail: float) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
+    """A grid of losses, and the probabilities below it, between its points and above it, with the record and without.
+
+    The loss at x is log(1 - rate + rate exp((2x - 1) / 2s^2)), which grows with x.
     """
     reach = -noise * ndtri(tail)
     if (1 + 2 * reach) / (2 * noise**2) > 600:
@@ -95,15 +114,7 @@ def _gaussian(noise: float, rate: float, width: float, tail: float, *, adding: b
         x = noise**2 * np.log1p(np.expm1(grid) / rate) + 0.5
     x = np.concatenate([[-np.inf], np.where(np.isnan(x), -np.inf, x), [np.inf]])  # nan: below all losses there are
     without, having = _between(x / noise), _between((x - 1) / noise)
-    having = rate * having + (1 - rate) * without
-    if not adding:
-        masses = _on_grid(having[1:-1], without[1:-1], grid[:-1], width)
-        masses[0] += having[0]  # moved up to the first point
-        return Losses(first, masses, having[-1])
-    having, without, grid = having[::-1], without[::-1], -grid[::-1]
-    masses = _on_grid(without[1:-1], having[1:-1], grid[:-1], width)
-    masses[0] += without[0]
-    return Losses(-last, masses, without[-1])
+    return grid, rate * having + (1 - rate) * without, without
 
 
 def _between(x: np.ndarray) -> np.ndarray:
@@ -132,7 +143,7 @@ def _pure(epsilon: float, width: float) -> Losses:
 
 def _range(steps: list[tuple[int, Losses]], width: float, tail: float, rough: float) -> tuple[float, float]:
     """Between which losses the sum is, but for a probability of `tail` on either side (Chernoff)."""
-    slopes = np.geomspace(2, 200, 14) / rough
+    slopes = np.geomspace(2, 200, 10) / rough
 
     def bound(sign: int) -> float:
         logs = np.zeros(len(slopes))

@@ -159,7 +159,8 @@ def statement_table(statement: dict) -> Styler:
 def _figures(statement: dict) -> str:
     """Both accountants' figures, whichever counts."""
     numerical = statement["epsilon_numerical"]
-    return f"by Rényi DP {_number(statement['epsilon_rdp'])}, numerically {_number(numerical)}"
+    other = "no numerical figure" if numerical is None else f"numerically {_number(numerical)}"
+    return f"by Rényi DP {_number(statement['epsilon_rdp'])}, {other}"
 
 
 def _ranges(numbers: list[int]) -> str:
