@@ -6,6 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from opacus.accountants import PRVAccountant
+from scipy.stats import binom, norm
 
 from fedsynth_lib import privacy as p
 from fedsynth_lib import settings
@@ -89,8 +90,6 @@ def test_gaussian_noise_on_all_rows_is_exact(noise, times, delta):
 @pytest.mark.parametrize("epsilon, times", [(0.1, 30), (0.01, 900), (0.5, 4)])
 def test_pure_releases_are_composed_as_well_as_they_can_be(epsilon, times):
     """The hockey-stick divergence of randomised response, repeated (Kairouz, Oh and Viswanath 2015, theorem 3.3)."""
-    from scipy.stats import binom
-
     ups = np.arange(times + 1)
     losses, chances = (2 * ups - times) * epsilon, binom.pmf(ups, times, 1 / (1 + np.exp(-epsilon)))
     found = p.epsilon_of([laplace(epsilon, times)], 1e-6)
@@ -98,6 +97,21 @@ def test_pure_releases_are_composed_as_well_as_they_can_be(epsilon, times):
     assert delta <= 1e-6
     less = (chances * np.maximum(0, -np.expm1(0.998 * found - losses))).sum()
     assert less > 1e-6
+
+
+@pytest.mark.parametrize("pure, noise, delta", [(0.4, 3.0, 1e-5), (1.5, 1.0, 1e-6), (0.05, 20.0, 1e-4)])
+def test_a_mixture_of_laplace_and_gaussian_noise_is_exact(pure, noise, delta):
+    """Randomised response has two losses; given either, what is left is the Gaussian's delta (Balle and Wang 2018)."""
+
+    def gaussian_delta(epsilon, mu=1 / noise):
+        return norm.cdf(mu / 2 - epsilon / mu) - np.exp(epsilon) * norm.cdf(-mu / 2 - epsilon / mu)
+
+    def true_delta(epsilon):
+        yes = 1 / (1 + np.exp(-pure))
+        return yes * gaussian_delta(epsilon - pure) + (1 - yes) * gaussian_delta(epsilon + pure)
+
+    found = p.epsilon_of([laplace(pure), gaussian(noise)], delta)
+    assert true_delta(found) <= delta < true_delta(0.999 * found)
 
 
 def test_both_directions_of_a_sampled_pair_are_bounded():
