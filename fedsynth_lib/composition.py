@@ -22,8 +22,9 @@ MOST_STEPS = 2**53  # beyond it one step more is no longer a different float
 def affordable_steps(
     noise_multiplier: float, rate: float, epsilon: float, delta: float, others: Sequence[Charge] = ()
 ) -> int:
-    """How many Poisson-sampled Gaussian steps (DP-SGD) `epsilon` at `delta` allows, by `privacy.epsilon_of`.
+    """How many Poisson-sampled Gaussian steps (DP-SGD) `epsilon` at `delta` allows, by Renyi DP.
 
+    That accountant alone: committed rows rest on it. Composed losses would allow some more.
     Exact: that many steps cost at most epsilon, one more costs more; 0 where not even one is allowed.
     rate: the probability that a record is in a batch, batch size / rows. others: further charges
     that the same budget pays. Relation: add or remove one record.
@@ -40,7 +41,8 @@ def affordable_steps(
 @lru_cache(maxsize=256)
 def _affordable(noise: float, rate: float, epsilon: float, delta: float, others: tuple[Charge, ...]) -> int:
     def allowed(steps: int) -> bool:
-        return epsilon_of([Charge("steps", "gaussian", noise, rate=rate, times=steps), *others], delta) <= epsilon
+        charges = [Charge("steps", "gaussian", noise, rate=rate, times=steps), *others]
+        return epsilon_of(charges, delta, accountant="rdp") <= epsilon
 
     if not allowed(1):
         return 0
@@ -77,7 +79,7 @@ def training_budget(
         "steps": steps,
         "epochs": steps / steps_per_epoch,
         "late epochs": late_epochs,
-        "late epsilon": epsilon_of([run], delta),
+        "late epsilon": epsilon_of([run], delta, accountant="rdp"),
     }
 
 

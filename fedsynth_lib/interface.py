@@ -117,6 +117,7 @@ class Privacy:
         by the others alone: each adds a share of 1 / (clients - curious).
     reproduction: draw and account as the committed rows of the works do: Renyi accounting alone, shares of 1 / clients
         (curious is 0), and Gaussian noise on counts that is not rounded. Never for a release.
+    large_delta: allow a delta above 1 / rows of the run, at which publishing whole records would be within the budget.
     """
 
     epsilon: float | None = None
@@ -126,6 +127,7 @@ class Privacy:
     noise_multiplier: float | None = None
     curious: int = 1
     reproduction: bool = False
+    large_delta: bool = False
 
     def __post_init__(self):
         if self.epsilon is not None and not 0 < self.epsilon < float("inf"):
@@ -144,9 +146,14 @@ class Privacy:
         """Whether Gaussian noise on counts is rounded."""
         return not self.reproduction
 
+    @property
+    def clients_that_collude(self) -> int:
+        """`curious`, of which a reproduction assumes none."""
+        return 0 if self.reproduction else self.curious
+
     def shares(self, num_clients: int) -> int:
         """How many of the clients that make noise together are taken to be honest; 1 at least, which is each alone."""
-        return max(1, num_clients - (0 if self.reproduction else self.curious))
+        return max(1, num_clients - self.clients_that_collude)
 
 
 @dataclass

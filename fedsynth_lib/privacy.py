@@ -1,15 +1,17 @@
 """From what was released to epsilon: mechanisms, accounting, calibration.
 
-Everything is said about one record, added or removed. The accountant is Renyi DP
-(Mironov 2017) with the conversion of Canonne, Kamath and Steinke (2020, proposition 12),
-which for Gaussian noise alone is the tight conversion of zCDP; releases with pure
-epsilon are also added up as such, and the smaller total counts.
+Everything is said about one record, added or removed. Two accountants give valid figures. The first is
+Renyi DP (Mironov 2017) with the conversion of Canonne, Kamath and Steinke (2020, proposition 12), which
+for Gaussian noise alone is the tight conversion of zCDP; releases with pure epsilon are also added up as
+such, and the smaller total counts. The second composes privacy losses numerically (`privacy_loss.py`), and
+is exact for Gaussian noise on all rows. The smaller figure counts, unless Renyi DP is asked for by name.
 """
 
 from collections import Counter
 from collections.abc import Callable, Iterable
-from dataclasses import asdict
-from functools import lru_cache
+from dataclasses import asdict, replace
+from functools import lru_cache, partial
+from typing import Literal
 
 import numpy as np
 from scipy.optimize import brentq, minimize_scalar
@@ -17,6 +19,10 @@ from scipy.special import gammaln, logsumexp
 from scipy.stats import norm
 
 from fedsynth_lib.interface import BadInput, Charge, Noise, Privacy, Relation
+from fedsynth_lib.privacy_loss import numerical_epsilon
+
+Accountant = Literal["smallest", "rdp"]
+Profile = tuple[Charge, ...]  # all that one record pays, each kind of release once
 
 # Renyi orders: dense near 1 (large epsilon), reaching far (small epsilon with small delta).
 ORDERS = np.concatenate(
@@ -193,17 +199,46 @@ def epsilon_to_zcdp(epsilon: float, delta: float) -> float:
     return low
 
 
-def _compose(charges: list[Charge], delta: float) -> float:
-    """Epsilon at `delta` of charges about the same record."""
-    if not charges:
+@lru_cache(maxsize=4096)
+def _renyi(profile: Profile, delta: float) -> float:
+    """Epsilon at `delta` of charges about the same record by Renyi DP, pure ones added up if that is less."""
+    if not profile:
         return 0.0
-    total = rdp_to_epsilon(sum(rdp(charge) for charge in charges), delta)
-    pure = [charge for charge in charges if np.isfinite(pure_epsilon(charge))]
-    rest = [charge for charge in charges if not np.isfinite(pure_epsilon(charge))]
-    added_up = sum(pure_epsilon(charge) * charge.times for charge in pure)
+    total = rdp_to_epsilon(sum(rdp(charge) for charge in profile), delta)
+    pure = [charge for charge in profile if np.isfinite(pure_epsilon(charge))]
+    rest = [charge for charge in profile if not np.isfinite(pure_epsilon(charge))]
+    added_up = _added_up(pure)
     if rest:
         added_up += rdp_to_epsilon(sum(rdp(charge) for charge in rest), delta)
     return min(total, added_up)
+
+
+def _added_up(pure: Iterable[Charge]) -> float:
+    return sum(pure_epsilon(charge) * charge.times for charge in pure)
+
+
+@lru_cache(maxsize=4096)
+def _numerical(profile: Profile, delta: float) -> float:
+    """Epsilon at `delta` of charges about the same record by their composed losses; infinite where there is no figure.
+
+    A method that selects also chooses later noise by what it saw. Composed losses need a noise that was fixed
+    beforehand; pure epsilons add up without, and so do the 1 / noise^2 of Gaussian releases of all rows (Smith and
+    Thakurta 2022). Hence with selections all that is pure is added to the exact figure of those.
+    """
+    if delta <= 0 or any(charge.noise <= 0 for charge in profile):
+        return np.inf
+    pure = [charge for charge in profile if charge.mechanism != "gaussian"]
+    sampled = [charge for charge in profile if charge.rate < 1]
+    rest = [charge for charge in profile if charge.mechanism == "gaussian" and charge.rate == 1]
+    selects = any(charge.mechanism == "exponential" for charge in pure)
+    if selects and sampled:
+        return np.inf
+    mu = np.sqrt(sum(charge.times / charge.noise**2 for charge in rest))
+    if selects or not (pure or sampled):
+        return _added_up(pure) + _exact(mu, delta)
+    together = [*pure, *sampled, *([Charge("", "gaussian", 1 / mu)] if rest else [])]
+    figure = numerical_epsilon(together, delta, _renyi(profile, delta))
+    return _added_up(pure) + _numerical(tuple(sampled + rest), delta) if pure and np.isinf(figure) else figure
 
 
 def as_relation(charges: Iterable[Charge], relation: Relation) -> list[Charge]:
@@ -220,18 +255,53 @@ def as_relation(charges: Iterable[Charge], relation: Relation) -> list[Charge]:
     return [Charge(**{**asdict(charge), "noise": charge.noise / 2}) for charge in charges]
 
 
-def epsilon_of(charges: Iterable[Charge], delta: float = 0.0, relation: Relation = "add_remove") -> float:
+def epsilon_of(
+    charges: Iterable[Charge],
+    delta: float = 0.0,
+    relation: Relation = "add_remove",
+    *,
+    accountant: Accountant = "smallest",
+) -> float:
     """Epsilon of the noisy releases among `charges`, at `delta`.
 
     A record belongs to one client, so clients compose in parallel: the largest client counts,
     not the sum. Charges without a client concern every record. Unprotected releases have no
     epsilon; they do not enter here and are listed by `statement`.
+    accountant: 'smallest' takes the smaller of the valid figures for each client, 'rdp' that of Renyi DP.
     """
-    noisy = [charge for charge in as_relation(charges, relation) if charge.protected]
-    return max(_compose(profile, delta) for profile in _profiles(noisy))
+    profiles = noisy_profiles(charges, relation)
+    if accountant == "rdp":
+        return max(_renyi(profile, delta) for profile in profiles)
+    return _largest(profiles, delta, lambda profile: min(_renyi(profile, delta), _numerical(profile, delta)))
 
 
-def _profiles(charges: Iterable[Charge]) -> list[list[Charge]]:
+def numerical_epsilon_of(
+    charges: Iterable[Charge], delta: float = 0.0, relation: Relation = "add_remove"
+) -> float | None:
+    """As `epsilon_of`, by composed losses alone; None where they give no figure (see `privacy_loss.py`).
+
+    Of clients whose figure by Renyi DP is above it: no loss is composed of those that pay less anyway.
+    """
+    epsilon = _largest(noisy_profiles(charges, relation), delta, lambda profile: _numerical(profile, delta))
+    return epsilon if np.isfinite(epsilon) else None
+
+
+def _largest(profiles: Iterable[Profile], delta: float, figure: Callable[[Profile], float]) -> float:
+    """The largest figure; those are left out of which Renyi DP shows that they are no larger."""
+    most = 0.0
+    for profile in sorted(profiles, key=lambda profile: _renyi(profile, delta), reverse=True):
+        if _renyi(profile, delta) <= most:
+            break
+        most = max(most, figure(profile))
+    return most
+
+
+def noisy_profiles(charges: Iterable[Charge], relation: Relation = "add_remove") -> list[Profile]:
+    """What each client's records pay for noisy releases, as the relation sees it."""
+    return _profiles(charge for charge in as_relation(charges, relation) if charge.protected)
+
+
+def _profiles(charges: Iterable[Charge]) -> list[Profile]:
     """What each client's records pay, equal releases counted together; clients who pay the same are one profile."""
     tallies: dict[int | None, Counter] = {None: Counter()}
     for c in charges:
@@ -239,22 +309,33 @@ def _profiles(charges: Iterable[Charge]) -> list[list[Charge]]:
     shared = tallies.pop(None)
     profiles = {frozenset((tally + shared).items()) for tally in tallies.values()} or {frozenset(shared.items())}
     return [
-        [Charge("", mechanism, noise, rate=rate, times=times) for (mechanism, noise, rate), times in sorted(profile)]
-        for profile in profiles
+        tuple(Charge("", mechanism, noise, rate=rate, times=times) for (mechanism, noise, rate), times in kinds)
+        for kinds in map(sorted, profiles)
     ]
 
 
+def accountant_of(privacy: Privacy) -> Accountant:
+    """Committed rows of the works were accounted by Renyi DP; all else takes the smallest valid figure."""
+    return "rdp" if privacy.reproduction else "smallest"
+
+
 def calibrate(plan: Callable[[float], list[Charge]], privacy: Privacy) -> float:
-    """The smallest noise multiplier whose plan stays within the budget (never above it; within 1e-9).
+    """The smallest noise multiplier whose plan stays within the budget: never above it, at most 1e-6 short of it.
 
     Raises BadInput when no multiplier up to 1e9 does, for instance Gaussian noise with delta 0.
     """
+    enough = _calibrate_by_renyi(plan, privacy)
+    return enough if privacy.reproduction else _refine(plan, privacy, enough)
 
-    def excess(exponent: float) -> float:
-        """By how much the logarithm of what is spent exceeds that of the budget, cut to where a root finder works."""
-        spent = epsilon_of(plan(float(np.exp(exponent))), privacy.delta, privacy.relation)
-        return float(np.log(np.clip(spent / privacy.epsilon, 1e-9, 1e9)))
 
+def _excess(plan: Callable[[float], list[Charge]], privacy: Privacy, accountant: Accountant, exponent: float) -> float:
+    """By how much the logarithm of what is spent exceeds that of the budget, cut to where a root finder works."""
+    spent = epsilon_of(plan(float(np.exp(exponent))), privacy.delta, privacy.relation, accountant=accountant)
+    return float(np.log(np.clip(spent / privacy.epsilon, 1e-9, 1e9)))
+
+
+def _calibrate_by_renyi(plan: Callable[[float], list[Charge]], privacy: Privacy) -> float:
+    excess = partial(_excess, plan, privacy, "rdp")
     least, most = np.log(1e-6), np.log(1e9)
     if excess(most) > 0:
         raise BadInput(
@@ -274,16 +355,77 @@ def calibrate(plan: Callable[[float], list[Charge]], privacy: Privacy) -> float:
     return float(np.exp(root))
 
 
-def check_budget(charges: Iterable[Charge], privacy: Privacy, *, when: str) -> None:
-    """Raise BudgetExceeded if the noisy releases cost more than the budget."""
-    if privacy.epsilon is None:
+def _refine(plan: Callable[[float], list[Charge]], privacy: Privacy, enough: float) -> float:
+    """The smallest multiplier below `enough`, which is within the budget, by the smaller figure of both accountants."""
+    excess = lru_cache(maxsize=None)(partial(_excess, plan, privacy, "smallest"))
+    top, least = float(np.log(enough)), float(np.log(1e-6))
+    if excess(top) >= 0 or top <= least:
+        return enough
+    step = max(-excess(top), 1e-6)  # epsilon falls at least about as fast as noise grows
+    high, low = top, max(top - step, least)
+    while excess(low) <= 0:
+        if low == least:
+            return float(np.exp(least))
+        high, low, step = low, max(low - step, least), 2 * step
+    root, nudge = brentq(excess, low, high, xtol=1e-9, rtol=1e-13), 1e-9
+    while root < top and excess(root) > 0:
+        root, nudge = root + nudge, 2 * nudge
+    return min(float(np.exp(root)), enough)
+
+
+def within_budget(
+    charges: Iterable[Charge], privacy: Privacy, *, slack: float = 0.0, promised: Iterable[Profile] = ()
+) -> bool:
+    """Whether the noisy releases cost no more than the budget.
+
+    promised: what is known to be within it, and all that is a part of it. Losses are composed only where neither that
+    nor Renyi DP, which takes no time, has the answer.
+    """
+    allowed, promised = privacy.epsilon * (1 + slack), list(promised)
+    return all(
+        _renyi(profile, privacy.delta) <= allowed
+        or any(_is_part(profile, known) for known in promised)
+        or (not privacy.reproduction and _numerical(profile, privacy.delta) <= allowed)
+        for profile in noisy_profiles(charges, privacy.relation)
+    )
+
+
+def _is_part(profile: Profile, whole: Profile) -> bool:
+    """Whether each kind of release is in `whole` at least as often."""
+    times = {replace(charge, times=1): charge.times for charge in whole}
+    return all(charge.times <= times.get(replace(charge, times=1), 0) for charge in profile)
+
+
+def check_budget(charges: Iterable[Charge], privacy: Privacy, *, when: str, promised: Iterable[Profile] = ()) -> None:
+    """Raise BudgetExceeded if the noisy releases cost more than the budget; `promised` as in `within_budget`."""
+    charges = list(charges)
+    if privacy.epsilon is None or within_budget(charges, privacy, slack=1e-6, promised=promised):
         return
-    spent = epsilon_of(charges, privacy.delta, privacy.relation)
-    if spent > privacy.epsilon * (1 + 1e-6):
-        raise BudgetExceeded(
-            f"{when} epsilon {spent:.4g} would be spent of a budget of {privacy.epsilon:g} (delta {privacy.delta:g}): "
-            "raise noise_multiplier or epsilon, or leave noise_multiplier out to have it calibrated."
-        )
+    spent = epsilon_of(charges, privacy.delta, privacy.relation, accountant=accountant_of(privacy))
+    raise BudgetExceeded(
+        f"{when} epsilon {spent:.4g} would be spent of a budget of {privacy.epsilon:g} (delta {privacy.delta:g}): "
+        "raise noise_multiplier or epsilon, or leave noise_multiplier out to have it calibrated."
+    )
+
+
+def check_delta(privacy: Privacy, num_rows: int) -> None:
+    """Raise BadInput if delta is above 1 / num_rows, unless the run asks for that by name.
+
+    Publishing each record with probability delta has epsilon 0 at that delta, and from delta = 1 / n on some record
+    is expected to be published (Dwork and Roth 2014, section 2.3). n counts the rows of all clients of the run: the
+    harm is done to whichever record it is, so a large run must not take the delta of its smallest client.
+    """
+    if privacy.epsilon is None or privacy.large_delta or privacy.reproduction or not exceeds(privacy.delta, num_rows):
+        return
+    raise BadInput(
+        f"delta is {privacy.delta:g}, above 1 / n for the {num_rows} rows of this run, which allows that whole records "
+        f"are published: give at most 1 / {num_rows}, or ask for it by name with Privacy(large_delta=True)."
+    )
+
+
+def exceeds(delta: float, num_rows: int) -> bool:
+    """Whether delta is above 1 / num_rows, but for rounding."""
+    return delta * num_rows > 1 + 1e-9
 
 
 def exact_gaussian_epsilon(charges: Iterable[Charge], delta: float) -> float | None:
@@ -294,10 +436,16 @@ def exact_gaussian_epsilon(charges: Iterable[Charge], delta: float) -> float | N
     noisy = [charge for charge in charges if charge.protected]
     if not noisy or delta <= 0 or any(c.mechanism != "gaussian" or c.rate < 1 or c.noise <= 0 for c in noisy):
         return None
-    mu = max(np.sqrt(sum(c.times / c.noise**2 for c in profile)) for profile in _profiles(noisy))
+    return _exact(max(np.sqrt(sum(c.times / c.noise**2 for c in profile)) for profile in _profiles(noisy)), delta)
+
+
+def _exact(mu: float, delta: float) -> float:
+    """Epsilon at `delta` of one Gaussian release of deviation 1 / mu (Balle and Wang 2018, theorem 8); not below it."""
 
     def excess(epsilon: float) -> float:
         tail = np.exp(epsilon + norm.logcdf(-mu / 2 - epsilon / mu))
         return norm.cdf(mu / 2 - epsilon / mu) - tail - delta
 
-    return 0.0 if excess(0.0) <= 0 else float(brentq(excess, 0, mu**2 / 2 + 40 * mu))
+    if mu == 0 or excess(0.0) <= 0:
+        return 0.0
+    return float(brentq(excess, 0, mu**2 / 2 + 40 * mu))

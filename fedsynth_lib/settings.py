@@ -19,8 +19,17 @@ import numpy as np
 
 from fedsynth_lib import flower_app
 from fedsynth_lib.interface import BadInput, Charge, Domain, Privacy, Run, stream
-from fedsynth_lib.privacy import BudgetExceeded, calibrate, check_budget, epsilon_of
-from fedsynth_lib.statement import statement
+from fedsynth_lib.privacy import (
+    BudgetExceeded,
+    Profile,
+    calibrate,
+    check_budget,
+    check_delta,
+    epsilon_of,
+    noisy_profiles,
+    within_budget,
+)
+from fedsynth_lib.statement import COUNTED, DECLARED, statement
 from fedsynth_lib.tables import Table
 
 RUNTIMES: dict[str, Callable] = {"in_process": flower_app.run_in_process, "ray": flower_app.run_with_ray}
@@ -47,7 +56,7 @@ def federated(
     sizes: the number of rows of each client as it is declared, near the true one; all that depends on a number of rows
         takes these. None: the true numbers, which are then public.
     Raises BadInput for clients without rows or overlapping clients, BudgetExceeded
-    before any row is encoded if the plan would cost more than the budget.
+    before any row is encoded if the plan would cost more than the budget, BadInput if delta is above 1 / rows.
     """
     begin = time.perf_counter()
     config = method.Config() if config is None else config
@@ -58,6 +67,7 @@ def federated(
 
     declared = sizes is not None
     sizes = _checked_sizes(sizes, parts, table.key) if declared else [len(part) for part in parts]
+    check_delta(privacy, sum(sizes))
     multiplier: float | tuple[float, ...] | None = noise_for(method, domain, sizes, config, privacy)
     if multiplier is not None and getattr(method, "OWN_NOISE", False):
         own = {size: noise_for(method, domain, [size], config, privacy) for size in set(sizes)}
@@ -72,8 +82,10 @@ def federated(
     rows = np.split(together, np.cumsum([len(part) for part in parts])[:-1])
     outcome = flower_app.Outcome()
 
+    promised = [] if privacy.epsilon is None else _promised(method, domain, sizes, config, multiplier, privacy)
+
     def refuse_overspending(number: int, charges: list[Charge]) -> None:
-        check_budget(charges, privacy, when=f"by round {number}")
+        check_budget(charges, privacy, when=f"by round {number}", promised=promised)
 
     server = flower_app.server_app(job, outcome, refuse_overspending)
     RUNTIMES[runtime](server, flower_app.client_app(job, lambda index: rows[index]), len(parts))
@@ -89,6 +101,8 @@ def federated(
             public_inputs=(PUBLIC[0], DECLARED if declared else COUNTED, *PUBLIC[1:]),
             method=method.__name__.rpartition(".")[2],
             adversary=getattr(method, "ADVERSARY", ""),
+            num_rows=sum(sizes),
+            num_clients=len(parts),
         ),
         seconds=time.perf_counter() - begin,
         bytes_up=outcome.bytes("up"),
@@ -98,10 +112,6 @@ def federated(
 
 
 PUBLIC = ("the schema: column names, declared ranges and categories", "the hyper-parameters")
-COUNTED = (
-    "the number of rows of each client, which was counted: what is compared are tables for which it is declared alike"
-)
-DECLARED = "the number of rows of each client as it was declared before the run; the true one has no part in it"
 
 
 def central(method: ModuleType, table: Table, **options: Any) -> Run:
@@ -147,18 +157,33 @@ def noise_for(
     sizes = {tuple(plan(rows, privacy.noise_multiplier or 1.0)): rows for rows in sorted(set(client_rows))}.values()
 
     def cost(rows: int, multiplier: float) -> float:
-        return epsilon_of(plan(rows, multiplier), privacy.delta, privacy.relation)
+        """By Renyi DP, which is quick, and enough to tell who pays most."""
+        return epsilon_of(plan(rows, multiplier), privacy.delta, privacy.relation, accountant="rdp")
 
     if privacy.noise_multiplier is not None:
-        worst = max(sizes, key=lambda rows: cost(rows, privacy.noise_multiplier))
-        check_budget(plan(worst, privacy.noise_multiplier), privacy, when="before the first round it is clear that")
+        for rows in sorted(sizes, key=lambda rows: cost(rows, privacy.noise_multiplier), reverse=True):
+            check_budget(plan(rows, privacy.noise_multiplier), privacy, when="before the first round it is clear that")
         return privacy.noise_multiplier
     multiplier, over = 0.0, list(sizes)
     while over:  # once, as a rule: who pays most at one noise pays most at others
         worst = max(over, key=lambda rows: cost(rows, multiplier or 1.0)) if len(over) > 1 else over[0]
         multiplier = max(multiplier, calibrate(partial(plan, worst), privacy))
-        over = [rows for rows in over if rows != worst and cost(rows, multiplier) > privacy.epsilon]
+        over = [rows for rows in over if rows != worst and not within_budget(plan(rows, multiplier), privacy)]
     return multiplier
+
+
+def _promised(
+    method: ModuleType,
+    domain: Domain,
+    sizes: Sequence[int],
+    config: Any,
+    multiplier: float | tuple[float, ...],
+    privacy: Privacy,
+) -> list[Profile]:
+    """What the records of each client will pay, all of which `noise_for` found to be within the budget."""
+    own = multiplier if isinstance(multiplier, tuple) else (multiplier,) * len(sizes)
+    plans = [method.plan(noise, domain, rows, config) for noise, rows in sorted(set(zip(own, sizes, strict=True)))]
+    return [profile for plan in plans for profile in noisy_profiles(plan, privacy.relation)]
 
 
 def _checked_sizes(sizes: Sequence[int], parts: Sequence[np.ndarray], name: str) -> list[int]:

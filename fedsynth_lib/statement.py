@@ -10,12 +10,17 @@ import pandas as pd
 from pandas.io.formats.style import Styler
 
 from fedsynth_lib.interface import Charge, Privacy
-from fedsynth_lib.privacy import epsilon_of, exact_gaussian_epsilon
+from fedsynth_lib.privacy import accountant_of, epsilon_of, exceeds, numerical_epsilon_of
 
 ADVERSARY = (
-    "whoever sees the synthetic rows, and an honest-but-curious server that sees what crosses the wire; other "
-    "clients do not collude; secure summation is simulated in one process"
+    "whoever sees the synthetic rows, and an honest-but-curious server that sees what crosses the wire; {others}; "
+    "secure summation is simulated in one process"
 )
+COUNTED = (
+    "the number of rows of each client, which was counted: what is compared are tables for which it is declared alike"
+)
+DECLARED = "the number of rows of each client as it was declared before the run; the true one has no part in it"
+BY_RENYI = "Renyi DP (Canonne-Kamath-Steinke conversion) and pure composition, the smaller"
 
 
 def statement(
@@ -25,40 +30,75 @@ def statement(
     public_inputs: Iterable[str] = (),
     method: str = "",
     adversary: str = "",
-):
+    num_rows: int | None = None,
+    num_clients: int | None = None,
+) -> dict:
     """The run's privacy statement: what is guaranteed, to whom, on which assumptions, and every release.
 
     Equal releases of several clients or rounds share an entry; nothing is left out. `epsilon` is None
     when anything was released unprotected: there is then no guarantee for the run as a whole, and
-    `epsilon_protected` speaks of the noisy releases alone.
+    `epsilon_protected` speaks of the noisy releases alone, and so do `epsilon_rdp` and `epsilon_numerical`: what Renyi
+    DP says of them, and what composed losses say, None where those give no figure.
+    num_rows, num_clients: of the run, as declared; where they are None, nothing is said about delta and shares.
     """
     charges = list(charges)
     unprotected = sorted({charge.what for charge in charges if charge.mechanism == "unprotected"})
-    spent = epsilon_of(charges, privacy.delta)
+    accountant = accountant_of(privacy)
+    spent = epsilon_of(charges, privacy.delta, accountant=accountant)
+    numerical = numerical_epsilon_of(charges, privacy.delta)
     return {
         "method": method,
         "unit": "one record",
         "relation": "add or remove one record",
         "delta": privacy.delta,
-        "adversary": adversary or ADVERSARY,
+        "delta_exceeds": None if num_rows is None else exceeds(privacy.delta, num_rows),
+        "num_rows": num_rows,
+        "adversary": adversary or ADVERSARY.format(others=_others(privacy)),
         "public_inputs": [*public_inputs, *sorted({c.what for c in charges if c.mechanism == "public"})],
         "sampler": "poisson" if any(charge.rate < 1 for charge in charges) else "all rows in every release",
         "entries": _entries(charges),
         "unprotected": unprotected,
         "epsilon": None if unprotected else spent,
         "epsilon_protected": spent,
-        "epsilon_replace_one": _replace_one(charges, privacy.delta),
+        "epsilon_rdp": epsilon_of(charges, privacy.delta, accountant="rdp"),
+        "epsilon_numerical": numerical,
+        "epsilon_replace_one": _replace_one(charges, privacy),
         "budget": privacy.epsilon,
         "budget_relation": privacy.relation,
-        "accountant": "Renyi DP (Canonne-Kamath-Steinke conversion) and pure composition, the smaller",
-        "cross_check_epsilon": exact_gaussian_epsilon(charges, privacy.delta),
+        "accountant": BY_RENYI if accountant == "rdp" else _smallest(numerical),
+        "curious": privacy.clients_that_collude,
+        "shares": None if num_clients is None else privacy.shares(num_clients),
+        "whole": privacy.whole,
         "seed_policy": "noise derived from the run's seed: repeatable, and no guarantee towards whoever knows the seed "
         "or sees another run with it"
         if privacy.noise_seed is not None
         else "noise from the operating system's entropy: not repeatable, fit for release",
-        "not_covered": "choice of hyper-parameters; floating-point attacks on Gaussian noise (Laplace is integer); "
+        "not_covered": f"choice of hyper-parameters; {_floats(privacy.whole)}; "
         "whoever can predict pseudo-random numbers (PCG64, Mersenne Twister) from some of them",
     }
+
+
+def _others(privacy: Privacy) -> str:
+    many = privacy.clients_that_collude
+    if not many:
+        return "clients do not collude, and use their own shares of the noise against nobody"
+    return f"at most {many} {'client pools' if many == 1 else 'clients pool'} with it what they know"
+
+
+def _smallest(numerical: float | None) -> str:
+    """What `accountant` says of the smallest valid figure."""
+    if numerical is None:
+        return f"{BY_RENYI}; privacy losses were not composed numerically, which gives no figure for these releases"
+    return (
+        "the smaller, for each client, of Renyi DP with pure composition and of privacy losses composed numerically, "
+        "rounded up (exact for Gaussian noise on all rows)"
+    )
+
+
+def _floats(whole: bool) -> str:
+    if whole:
+        return "floating-point attacks on Gaussian noise on gradients and the like (on counts it is rounded)"
+    return "floating-point attacks on Gaussian noise, which is not rounded on counts either (Laplace is integer)"
 
 
 def _entries(charges: list[Charge]) -> list[dict]:
@@ -86,11 +126,11 @@ def _entries(charges: list[Charge]) -> list[dict]:
     ]
 
 
-def _replace_one(charges: list[Charge], delta: float) -> float | None:
+def _replace_one(charges: list[Charge], privacy: Privacy) -> float | None:
     """Epsilon for replacing a record, for readers who compare with works that bound that; None if unknown."""
     if any(charge.rate < 1 for charge in charges):
         return None
-    return epsilon_of(charges, delta, "replace_one")
+    return epsilon_of(charges, privacy.delta, "replace_one", accountant=accountant_of(privacy))
 
 
 def statement_table(statement: dict) -> Styler:
@@ -107,12 +147,20 @@ def statement_table(statement: dict) -> Styler:
     epsilon = statement["epsilon"]
     total = "none for the run as a whole" if epsilon is None else f"{epsilon:.4g}"
     caption = (
-        f"epsilon {total} (noisy releases alone: {statement['epsilon_protected']:.4g}), delta {statement['delta']:g}, "
+        f"epsilon {total} (noisy releases alone: {statement['epsilon_protected']:.4g}; {_figures(statement)}), "
+        f"delta {statement['delta']:g}{', which exceeds 1 / n' if statement['delta_exceeds'] else ''}, "
         f"unit {statement['unit']}, {statement['relation']}"
     )
     style = frame.style.hide(axis="index").set_caption(caption).format("{:.4g}", subset=numbers, na_rep="–")
     red = ["color: #b00020; font-weight: bold" if m == "unprotected" else "" for m in frame["mechanism"]]
     return style.apply(lambda column: red, axis=0)
+
+
+def _figures(statement: dict) -> str:
+    """Both accountants' figures, whichever counts."""
+    numerical = statement["epsilon_numerical"]
+    other = "no numerical figure" if numerical is None else f"numerically {_number(numerical)}"
+    return f"by Rényi DP {_number(statement['epsilon_rdp'])}, {other}"
 
 
 def _ranges(numbers: list[int]) -> str:
@@ -136,6 +184,16 @@ def statement_text(statement: dict, title: str) -> str:
             f"**epsilon = {epsilon:.4g}, delta = {delta:g}.** Adding or removing one record makes no outcome more than "
             f"{np.exp(epsilon):.3g} times as likely or unlikely{rest}."
         )
+    if COUNTED in statement["public_inputs"]:
+        promise += (
+            " The number of rows of each client is treated as public: what is compared are tables for which it is "
+            "declared alike."
+        )
+    if statement["delta_exceeds"]:
+        promise += (
+            f" **Delta exceeds 1 / n** for the {statement['num_rows']} rows of this run: it would allow that whole "
+            "records are published."
+        )
     if "not repeatable" in statement["seed_policy"]:
         secret = "The noise is secret: it came from the operating system, and nobody can draw it again."
     else:
@@ -152,6 +210,9 @@ def statement_text(statement: dict, title: str) -> str:
         "Epsilon of replacing a record": _number(statement["epsilon_replace_one"]),
         "Budget asked for": _number(statement["budget"]),
         "Accountant": statement["accountant"],
+        "Its figures for the noisy releases": _figures(statement),
+        "Noise that clients make together": _shares(statement),
+        "Gaussian noise on counts": "rounded to whole numbers" if statement["whole"] else "not rounded",
     }
     lines = [
         f"| {e['what']} | {e['mechanism']} | {_number(e['sensitivity'] if e['scale'] else None)} "
@@ -171,6 +232,13 @@ def statement_text(statement: dict, title: str) -> str:
         f"## Not covered\n\n{_list([*statement['not_covered'].split('; '), *BEYOND])}",
     ]
     return "\n\n".join(parts) + "\n"
+
+
+def _shares(statement: dict) -> str:
+    curious, shares = statement["curious"], statement["shares"]
+    if shares is None:
+        return "–"
+    return f"that of any {shares} of the clients is enough; {curious} may pool what they know against another one"
 
 
 BEYOND = (

@@ -14,7 +14,7 @@ from fedsynth_lib.privacy import epsilon_of
 
 
 def spent(steps, noise, rate, delta, others=()):
-    return epsilon_of([Charge("x", "gaussian", noise, rate=rate, times=steps), *others], delta)
+    return epsilon_of([Charge("x", "gaussian", noise, rate=rate, times=steps), *others], delta, accountant="rdp")
 
 
 # --- affordable steps ---

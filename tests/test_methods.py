@@ -177,8 +177,8 @@ def test_a_release_can_use_fresh_noise(table):
 
 @methods
 def test_version_pins_the_output(method, table):
-    """Cached and committed rows rest on VERSION: if this digest changes, raise it and note the new digest."""
-    config, asked = promises.everyone(method), replace(promises.budget(method, 2.0), reproduction=True)
+    """Committed rows, which are reproductions, rest on VERSION: if this digest changes, raise it and note the new."""
+    config, asked = promises.everyone(method), promises.budget(method, 2.0, reproduction=True)
     encoder = method.encoder(table.schema, config)
     if asked.epsilon and hasattr(config, "training_rounds"):  # training amplifies the last bits of a calibrated noise
         calibrated = settings.noise_for(method, encoder.domain, [400] * 3, config, asked)

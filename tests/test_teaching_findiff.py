@@ -15,9 +15,9 @@ from sklearn.preprocessing import QuantileTransformer
 from fedsynth_lib import settings
 from fedsynth_lib import teaching_findiff as fd
 from fedsynth_lib.encode import UnitRange
-from fedsynth_lib.interface import BadInput, Privacy, stream
+from fedsynth_lib.interface import BadInput, Charge, Privacy, stream
 from fedsynth_lib.methods import findiff
-from fedsynth_lib.privacy import zcdp_to_epsilon
+from fedsynth_lib.privacy import exact_gaussian_epsilon
 from fedsynth_lib.registry import REGISTRY
 
 FAST = findiff.Config(training_rounds=1, local_updates=20, batch=60, hidden=(8,), inner=6, steps=12, encoding="pooled")
@@ -133,23 +133,27 @@ def test_lengths_of_gradients_are_those_of_one_row_at_a_time(run, table):
 @pytest.mark.filterwarnings("ignore:Optimal order")
 @pytest.mark.parametrize(("epsilon", "updates"), [(1.0, 30_000), (10.0, 300_000)])
 def test_multipliers_agree_with_opacus(epsilon, updates):
-    found = fd.multiplier(5_210, updates, 16, Privacy(epsilon, 1e-5))
+    found = fd.multiplier(5_210, updates, 16, Privacy(epsilon, 1e-5, reproduction=True))
     settings_of_both = {"sample_rate": 16 / 5_210, "steps": updates, "accountant": "rdp", "epsilon_tolerance": 0.002}
     theirs = get_noise_multiplier(target_epsilon=epsilon, target_delta=1e-5, **settings_of_both)
     assert found == pytest.approx(theirs, rel=0.02)
 
 
 def test_bills_of_clients_that_take_all_their_rows():
-    """With rate 1 every step is a plain Gaussian release: zCDP of steps / (2 sigma squared), exactly."""
+    """With rate 1 every step is a plain Gaussian release, of which epsilon is known exactly."""
+
+    def exact(steps, sigma):
+        return exact_gaussian_epsilon([Charge("", "gaussian", sigma, times=steps)], 1e-5)
+
     domain, budget = UnitRange(REGISTRY["diabetes"].schema).domain, Privacy(2.0, 1e-5)
     config = replace(FAST, encoding="declared", batch=50, training_rounds=3, local_updates=10)
     bills = fd.bills([50, 40, 500], domain, config, budget)
     assert bills["rows"].tolist() == [50, 40, 500] and bills["rate"].tolist() == [1, 1, 0.1]
     assert bills["σ"][0] == bills["σ"][1] > bills["σ"][2]
-    assert zcdp_to_epsilon(30 / (2 * bills["σ"][0] ** 2), 1e-5) == pytest.approx(2.0, rel=1e-3)
-    by_the_largest = zcdp_to_epsilon(30 / (2 * bills["σ"][2] ** 2), 1e-5)
+    assert exact(30, bills["σ"][0]) == pytest.approx(2.0, rel=1e-5)
+    by_the_largest = exact(30, bills["σ"][2])
     assert bills["ε with the largest's σ"].tolist() == pytest.approx([by_the_largest, by_the_largest, 2.0], rel=1e-3)
-    longer = zcdp_to_epsilon(300 / (2 * bills["σ"][0] ** 2), 1e-5)
+    longer = exact(300, bills["σ"][0])
     assert bills["ε with 10 × updates"][0] == pytest.approx(longer, rel=1e-3) and bills.iloc[2, -1] > 2.0
 
 

@@ -100,9 +100,9 @@ def test_the_bill_adds_up_all_rounds(table):
     run = settings.federated(dp_fed_ctgan, table, parts, config=config, privacy=privacy, seed=1)
     assert bill["all rounds so far"].iloc[-1] == pytest.approx(run.statement["epsilon"])
     assert bill["all rounds so far"].is_monotonic_increasing and len(bill) == 4
-    from opacus.accountants import RDPAccountant
+    from opacus.accountants import PRVAccountant
 
-    opacus = RDPAccountant()
+    opacus = PRVAccountant()
     opacus.history = [(2.0, 50 / 400, 8)]  # 400 rows, batches of 50: eight steps a round
-    assert bill["round alone"].iloc[1:].to_numpy() == pytest.approx(opacus.get_epsilon(1e-5), rel=0.01)
+    assert bill["round alone"].iloc[1:].to_numpy() == pytest.approx(opacus.get_epsilon(1e-5), abs=0.011)
     assert bill["round alone"].iloc[0] == bill["all rounds so far"].iloc[0]

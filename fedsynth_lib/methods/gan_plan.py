@@ -123,7 +123,7 @@ def steps_per_round(num_rows: int, config: Settings) -> int:
 
 
 def total_steps(noise_multiplier: float, domain_levels: tuple[int, ...], num_rows: int, config: Settings) -> int:
-    """Private steps of a client over all rounds: those of the schedule, or as many as the budget to stop at allows.
+    """Private steps of a client over all rounds: of the schedule, or as many as the budget to stop at allows (by RDP).
 
     Raises BadInput where that budget does not allow a single step.
     """
