@@ -101,6 +101,7 @@ def federated(
             public_inputs=(PUBLIC[0], DECLARED if declared else COUNTED, *PUBLIC[1:]),
             method=method.__name__.rpartition(".")[2],
             adversary=getattr(method, "ADVERSARY", ""),
+            trust=getattr(method, "TRUST", ""),
             num_rows=sum(sizes),
             num_clients=len(parts),
         ),

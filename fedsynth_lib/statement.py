@@ -20,6 +20,11 @@ COUNTED = (
     "the number of rows of each client, which was counted: what is compared are tables for which it is declared alike"
 )
 DECLARED = "the number of rows of each client as it was declared before the run; the true one has no part in it"
+TRUST = {  # by a method's TRUST (see `interface.py`)
+    "local noise": "nobody else: each client adds its noise before anything leaves it",
+    "secure sum": "the secure sum, of which the total alone is seen; the clients together make the noise in it",
+    "server": "the server, which learns exact sums and adds the noise",
+}
 BY_RENYI = "Renyi DP (Canonne-Kamath-Steinke conversion) and pure composition, the smaller"
 
 
@@ -30,6 +35,7 @@ def statement(
     public_inputs: Iterable[str] = (),
     method: str = "",
     adversary: str = "",
+    trust: str = "",
     num_rows: int | None = None,
     num_clients: int | None = None,
 ) -> dict:
@@ -39,7 +45,8 @@ def statement(
     when anything was released unprotected: there is then no guarantee for the run as a whole, and
     `epsilon_protected` speaks of the noisy releases alone, and so do `epsilon_rdp` and `epsilon_numerical`: what Renyi
     DP says of them, and what composed losses say, None where those give no figure.
-    num_rows, num_clients: of the run, as declared; where they are None, nothing is said about delta and shares.
+    trust: the method's TRUST. num_rows, num_clients: of the run, as declared; where they are None, nothing is said
+    about delta and shares.
     """
     charges = list(charges)
     unprotected = sorted({charge.what for charge in charges if charge.mechanism == "unprotected"})
@@ -54,6 +61,7 @@ def statement(
         "delta_exceeds": None if num_rows is None else exceeds(privacy.delta, num_rows),
         "num_rows": num_rows,
         "adversary": adversary or ADVERSARY.format(others=_others(privacy)),
+        "trust": TRUST.get(trust, "not stated"),
         "public_inputs": [*public_inputs, *sorted({c.what for c in charges if c.mechanism == "public"})],
         "sampler": "poisson" if any(charge.rate < 1 for charge in charges) else "all rows in every release",
         "entries": _entries(charges),
@@ -207,6 +215,7 @@ def statement_text(statement: dict, title: str) -> str:
         "Unit": f"{statement['unit']}; a person with k records has k times the epsilon",
         "Neighbouring tables": statement["relation"],
         "Protected from": statement["adversary"],
+        "Who must be trusted": statement["trust"],
         "Epsilon of replacing a record": _number(statement["epsilon_replace_one"]),
         "Budget asked for": _number(statement["budget"]),
         "Accountant": statement["accountant"],
