@@ -47,6 +47,7 @@ def statement(
         "unprotected": unprotected,
         "epsilon": None if unprotected else spent,
         "epsilon_protected": spent,
+        "epsilon_measured": None,  # the lower bound of an audit, where there was one
         "epsilon_replace_one": _replace_one(charges, privacy.delta),
         "budget": privacy.epsilon,
         "budget_relation": privacy.relation,
