@@ -142,7 +142,7 @@ class ClientLedger(Ledger):
         job: a flower_app.Job. Raises Refused for a round that was answered before, and for a run that would overdraw.
         """
         with self.journal.locked():
-            of_run = [line for line in self.journal.lines() if line["run"] == run]
+            of_run = [line for line in self.journal.lines() if line.get("run") == run]
             if not of_run:
                 self._reserve(job, index, run)
             elif number <= max((line["round"] for line in of_run if "round" in line), default=-1):
@@ -150,9 +150,12 @@ class ClientLedger(Ledger):
             self.journal.append({"run": run, "round": number})
 
     def spend(self, charges: Iterable[Charge], privacy: Privacy, *, run: int) -> None:
-        """Notes what an answer releases, before it leaves; Refused where the run has cost more than its budget."""
+        """Notes what an answer releases, before it leaves; Refused where the run has cost more than its budget.
+
+        What a server releases of a sum is not among these charges; the plan that `begin` has noted covers it.
+        """
         with self.journal.locked():
-            earlier = [line["spent"] for line in self.journal.lines() if line["run"] == run and "spent" in line]
+            earlier = [line["spent"] for line in self.journal.lines() if line.get("run") == run and "spent" in line]
             spent = [*(Charge(**charge) for answer in earlier for charge in answer), *charges]
             bare = sorted({charge.what for charge in spent if charge.mechanism == "unprotected"})
             if bare or epsilon_of(spent, privacy.delta, privacy.relation) > privacy.epsilon * SLACK:
