@@ -48,12 +48,12 @@ def summary_page(statement: dict, about: Release, total: Total | None = None) ->
         "Measured": _measured(statement.get("epsilon_measured")),
         "All releases about these people": _total(total),
         "Accountant": statement["accountant"],
-        "Statement": digest(statement),
+        "Full statement": f"fingerprint {digest(statement)}",
     }
     title = f"Privacy summary: {escape(about.name)}"
     table = "".join(f"<tr><th>{escape(name)}</th><td>{escape(text)}</td></tr>" for name, text in facts.items())
     columns = (
-        ("What was released about the records", _releases(statement["entries"])),
+        ("Released about the records", _releases(statement["entries"])),
         ("Treated as public, not protected", statement["public_inputs"]),
         ("Not covered", [*statement["not_covered"].split("; "), *BEYOND]),
     )
@@ -143,7 +143,7 @@ def registry_entry(statement: dict, about: Release) -> str:
         "dp_variant": {
             "variant_name": "Approximate DP" if delta else "Pure DP",
             "data_domain": "all tables that the declared schema allows, of any number of records",
-            "unprotected_quantities": _markdown(unprotected),
+            "unprotected_quantities": _markdown(unprotected) or "none",
         },
         "privacy_loss": {
             "privacy_unit": statement["unit"],
