@@ -115,22 +115,23 @@ def clients(table: Table, num_clients: int, *, site: str = "", key: bytes) -> Pa
 
 
 def declared_sizes(
-    parts: Parts, *, site: str = "", declared_rows: int | Sequence[int] = 0, epsilon: float, seed: int | None
+    parts: Parts, *, site: str = "", declared_rows: Sequence[int] = (), epsilon: float, seed: int | None
 ) -> tuple[list[int], list[Charge]]:
     """How many rows to learn from each client is taken to have, and what was released to know it.
 
-    declared_rows: the rows of the whole file as everybody knows them, say from a report; a list with those of each site
-        where there is a column `site`. 0: counted, with noise that costs COUNT_SHARE of epsilon. One count for all
-        where rows are dealt evenly, one for each site otherwise: a row is in one of them.
+    declared_rows: the rows of the whole file as everybody knows them, say from a report; those of each site in declared
+        order where there is a column `site`. Empty: counted, with noise that costs COUNT_SHARE of epsilon, once where
+        rows are dealt evenly and at each site otherwise: a row is in one count.
     seed: of the noise; None draws it from the operating system, as a release must.
     """
-    asked = np.atleast_1d(declared_rows)
     num_counts = len(parts) if site else 1
-    if (asked < 0).any() or (asked.any() and (asked.size != num_counts or not asked.all())):
-        what = f"a list with the rows of each of {num_counts} sites" if site else "the rows of the whole file"
-        raise BadInput(f"declared_rows is {declared_rows}: give {what}, or 0 to have them counted with noise.")
-    if asked.any():
-        counts, charges = asked * (1 - TEST_SHARE), []
+    if len(declared_rows) not in (0, num_counts) or min(declared_rows, default=1) < 1:
+        what = f"those of each of the {num_counts} sites" if site else "one number, of the whole file"
+        raise BadInput(
+            f"declared_rows is {list(declared_rows)}: give {what}, or nothing to have rows counted with noise."
+        )
+    if len(declared_rows):
+        counts, charges = np.array(declared_rows) * (1 - TEST_SHARE), []
     else:
         scale = 1 / (COUNT_SHARE * epsilon)
         rng = np.random.default_rng() if seed is None else stream(seed, "count")

@@ -97,11 +97,11 @@ def test_minus_zero_is_zero():
 
 def test_declared_rows_are_taken_and_the_true_ones_are_not():
     parts = [np.arange(k) for k in (50, 70, 90)]
-    assert own.declared_sizes(parts, declared_rows=1_000, epsilon=1.0, seed=0) == ([267] * 3, [])
+    assert own.declared_sizes(parts, declared_rows=[1_000], epsilon=1.0, seed=0) == ([267] * 3, [])
     sites = own.declared_sizes(parts, site="ward", declared_rows=[100, 200, 50], epsilon=1.0, seed=0)
     assert sites == ([80, 160, 40], [])
-    for wrong, site in (([100, 200], "ward"), (100, "ward"), ([100, 200, 50], ""), (-5, ""), ([100, 0, 50], "ward")):
-        with pytest.raises(BadInput, match=r"give (a list with the rows of each|the rows of the whole)"):
+    for wrong, site in (([100, 200], "ward"), ([100], "ward"), ([100, 200, 50], ""), ([-5], ""), ([9, 0, 5], "ward")):
+        with pytest.raises(BadInput, match=r"give (those of each of the 3 sites|one number, of the whole file), or"):
             own.declared_sizes(parts, site=site, declared_rows=wrong, epsilon=1.0, seed=0)
 
 
