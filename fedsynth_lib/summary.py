@@ -75,9 +75,13 @@ def _promise(statement: dict, about: Release) -> str:
         + (f", except with probability {delta:g}." if delta else ".")
     )
     promise = f"<b>&epsilon; = {epsilon:.4g}, &delta; = {delta:g}.</b> {words}"
-    if about.rehearsal or SECRET_NOISE not in statement["seed_policy"]:
+    if _is_rehearsal(statement, about):
         return f'<div class="box bad"><b>Rehearsal: do not hand on.</b> The noise is not secret. {promise}</div>'
     return f'<div class="box">{promise} The noise is secret and cannot be drawn again.</div>'
+
+
+def _is_rehearsal(statement: dict, about: Release) -> bool:
+    return about.rehearsal or SECRET_NOISE not in statement["seed_policy"]
 
 
 def _measured(bound: float | None) -> str:
@@ -126,10 +130,14 @@ footer span {{ flex: 1; border-top: 0.2mm solid #111; padding-top: 1mm; color: #
 
 
 def registry_entry(statement: dict, about: Release) -> str:
-    """The release as an entry of the registry, a draft; region, sector and justification are the owner's to add."""
+    """The release as an entry of the registry, a draft; region, sector and justification are the owner's to add.
+
+    A rehearsal says so in its name, and has no epsilon: its noise is not secret.
+    """
     epsilon, delta = statement["epsilon"], statement["delta"]
+    guaranteed = epsilon is not None and not _is_rehearsal(statement, about)
     basic = {
-        "name": about.name,
+        "name": about.name + " (rehearsal, not released)" * _is_rehearsal(statement, about),
         "data_curators": [about.curator or UNSAID],
         "intended_use": about.purpose or UNSAID,
         "data_product_type": "Synthetic data",
@@ -148,7 +156,7 @@ def registry_entry(statement: dict, about: Release) -> str:
         "privacy_loss": {
             "privacy_unit": statement["unit"],
             "privacy_unit_details": f"neighbouring tables: {statement['relation']}",
-            "privacy_parameters": {} if epsilon is None else {"epsilon": epsilon, "delta": delta},
+            "privacy_parameters": {"epsilon": epsilon, "delta": delta} if guaranteed else {},
             "privacy_parameters_details": _measured(statement.get("epsilon_measured")),
         },
         "deployment_model": {

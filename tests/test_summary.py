@@ -101,6 +101,8 @@ def test_the_entry_has_the_fields_of_the_registry(delta):
 
 
 def test_an_entry_without_a_guarantee_has_no_epsilon():
+    rehearsed = json.loads(registry_entry(said(seed="run"), ABOUT))["deployment"]
+    assert rehearsed["privacy_loss"]["privacy_parameters"] == {} and "rehearsal" in rehearsed["basic"]["name"]
     entry = json.loads(registry_entry(said(Charge("ranges", "unprotected")), ABOUT))["deployment"]
     assert entry["privacy_loss"]["privacy_parameters"] == {}
     assert entry["dp_variant"]["unprotected_quantities"].startswith("- ranges\n")
