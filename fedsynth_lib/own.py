@@ -26,6 +26,7 @@ from fedsynth_lib.privacy import discrete_laplace_share
 from fedsynth_lib.reading import guess_separator, header
 from fedsynth_lib.rows import folder_name, project_root, write_atomically
 from fedsynth_lib.schema import READ_FROM_ROWS, Column, Schema, check_clients, closest
+from fedsynth_lib.settings import ROW_COUNT
 from fedsynth_lib.statement import statement_text
 from fedsynth_lib.summary import Release, registry_entry, summary_page
 from fedsynth_lib.tables import Table, load_table
@@ -138,7 +139,7 @@ def declared_sizes(
         held = np.array([len(part) for part in parts])
         counts = held if site else held.sum(keepdims=True)
         counts = counts + discrete_laplace_share(scale, 1, counts.shape, rng=rng)
-        charges = [Charge("number of rows", "laplace", scale)]
+        charges = [Charge(ROW_COUNT, "laplace", scale)]
     sizes = np.maximum(counts if site else np.repeat(counts / len(parts), len(parts)), 1)
     return [int(size) for size in np.rint(sizes)], charges
 

@@ -94,7 +94,7 @@ def federated(
         statement=statement(
             outcome.charges,
             privacy,
-            public_inputs=(*_schema_inputs(table, privacy), DECLARED if declared else COUNTED, PUBLIC[1]),
+            public_inputs=(*_schema_inputs(table, privacy), _size_input(declared, before), PUBLIC[1]),
             method=method.__name__.rpartition(".")[2],
             adversary=getattr(method, "ADVERSARY", ""),
         ),
@@ -109,36 +109,7 @@ PUBLIC = ("the schema: column names, declared ranges and categories", "the hyper
 COUNTED = (
     "the number of rows of each client, which was counted: what is compared are tables for which it is declared alike"
 )
-DECLARED = (
-    "the number of rows of each client as it was declared, or counted with noise, before the run; the true one has no "
-    "other part in it"
-)
-CLAMPED = (
-    "numbers outside their declared range are moved to its nearer end; a row with an unknown category or a missing "
-    "value stops the run, and its client says the column, but neither value nor row"
-)
-
-
-def _read_from_rows(table: Table, privacy: Privacy) -> list[Charge]:
-    """The release that somebody's own table makes through ranges and categories which its schema takes from its rows.
-
-    Raises BadInput for noise that is fit for release: nothing would protect what such a schema says.
-    """
-    names = ", ".join(table.schema.from_rows)
-    if table.data != "own" or not names:
-        return []
-    if privacy.epsilon is not None and privacy.noise_seed is None:
-        raise BadInput(
-            f"{table.key}: {names} are {READ_FROM_ROWS}; declare them, or rehearse with noise from the seed."
-        )
-    return [Charge(f"ranges and categories {READ_FROM_ROWS}: {names}", "unprotected")]
-
-
-def _schema_inputs(table: Table, privacy: Privacy) -> list[str]:
-    """What the statement says of the schema: that it is public, and which of it is known from the published rows."""
-    names = ", ".join(table.schema.from_rows) if table.data != "own" else ""
-    taken = [f"ranges and categories known from a summary of the published rows, as if they were declared: {names}"]
-    return [PUBLIC[0], *taken * bool(names), *[CLAMPED] * (privacy.epsilon is not None)]
+DECLARED = "the number of rows of each client as it was declared before the run; the true one has no part in it"
 
 
 def central(method: ModuleType, table: Table, **options: Any) -> Run:
@@ -161,6 +132,45 @@ def local(
         federated(method, table, [part], seed=client_seed(seed, k), sizes=own[k], **options)
         for k, part in enumerate(parts)
     ]
+
+
+ROW_COUNT = "number of rows"  # the charge of counting them with noise
+CLAMPED = (
+    "numbers outside their declared range are moved to its nearer end; a row with an unknown category or a missing "
+    "value stops the run, and its client says the column, but neither value nor row"
+)
+
+
+def _size_input(declared: bool, before: Sequence[Charge]) -> str:
+    """What the statement says of the number of rows."""
+    noisy = (
+        "the number of rows of each client as it was counted with noise before the run; the true one has no other part"
+    )
+    if any(charge.what == ROW_COUNT for charge in before):
+        return noisy
+    return DECLARED if declared else COUNTED
+
+
+def _read_from_rows(table: Table, privacy: Privacy) -> list[Charge]:
+    """The release that somebody's own table makes through ranges and categories which its schema takes from its rows.
+
+    Raises BadInput for noise that is fit for release: nothing would protect what such a schema says.
+    """
+    names = ", ".join(table.schema.from_rows)
+    if table.data != "own" or not names:
+        return []
+    if privacy.epsilon is not None and privacy.noise_seed is None:
+        raise BadInput(
+            f"{table.key}: {names} are {READ_FROM_ROWS}; declare them, or rehearse with noise from the seed."
+        )
+    return [Charge(f"ranges and categories {READ_FROM_ROWS}: {names}", "unprotected")]
+
+
+def _schema_inputs(table: Table, privacy: Privacy) -> list[str]:
+    """What the statement says of the schema: that it is public, and which of it is known from the published rows."""
+    names = ", ".join(table.schema.from_rows) if table.data != "own" else ""
+    taken = [f"ranges and categories known from a summary of the published rows, as if they were declared: {names}"]
+    return [PUBLIC[0], *taken * bool(names), *[CLAMPED] * (privacy.epsilon is not None)]
 
 
 def client_seed(seed: int, index: int) -> int:

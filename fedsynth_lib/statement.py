@@ -45,9 +45,9 @@ def statement(
         "sampler": "poisson" if any(charge.rate < 1 for charge in charges) else "all rows in every release",
         "entries": _entries(charges),
         "unprotected": unprotected,
+        "epsilon_measured": None,  # the lower bound of an audit, where there was one
         "epsilon": None if unprotected else spent,
         "epsilon_protected": spent,
-        "epsilon_measured": None,  # the lower bound of an audit, where there was one
         "epsilon_replace_one": _replace_one(charges, privacy.delta),
         "budget": privacy.epsilon,
         "budget_relation": privacy.relation,

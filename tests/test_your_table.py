@@ -214,7 +214,7 @@ def test_a_file_becomes_rows_to_hand_on_and_a_statement(file, home):
     assert len(again) == sum(sizes) and again.schema == table.schema
     assert f"# Privacy statement: {sum(sizes)} synthetic rows in ward_release1.csv" in text
     assert "**epsilon = 2, delta = 1e-06.**" in text and "7.39 times as likely" in text  # e^2
-    assert "The noise is secret" in text and "* the number of rows of each client as it was declared" in text
+    assert "The noise is secret" in text and "* the number of rows of each client as it was counted with noise" in text
     assert "Clinic &lt;A&gt;" in paths["page"].read_text() and json.loads(paths["record"].read_text())["tier"] == 3
     assert book.total() == ledger.Total(1, run.statement["epsilon"], 1e-6)
     assert own.places(table, "smoke", release=True)["rows"].name == "ward_release2.csv"  # never in its place
