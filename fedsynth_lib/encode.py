@@ -13,7 +13,7 @@ from functools import cached_property
 import numpy as np
 import pandas as pd
 
-from fedsynth_lib.interface import BadInput, Domain
+from fedsynth_lib.interface import BadInput, BadRows, Domain
 from fedsynth_lib.schema import Column, Schema
 
 MAX_WHOLE = 1_000_000  # levels of a column that keeps a level per whole number; more is a forgotten entry
@@ -130,6 +130,15 @@ class UnitRange:
         return pd.DataFrame(values)
 
 
+def clamped(frame: pd.DataFrame, schema: Schema) -> pd.DataFrame:
+    """The frame with every number outside its declared range moved to the nearer end of it; missing ones stay missing.
+
+    What private runs do, so that one row with an odd number cannot stop a run, or show by stopping it that it is there.
+    """
+    columns = (schema[name] for name in schema.numeric if name in frame)
+    return frame.assign(**{column.name: frame[column.name].clip(column.low, column.high) for column in columns})
+
+
 def bins_from_rows(frame: pd.DataFrame, schema: Schema, bins: int = 20) -> EqualWidthBins:
     """Bins over the range that the rows themselves span (the published "global minimum and maximum").
 
@@ -235,11 +244,11 @@ def _check_columns(frame: pd.DataFrame, schema: Schema) -> None:
 def _category_codes(frame: pd.DataFrame, column: Column) -> np.ndarray:
     # By value, not by position: a frame may hold the same categories in another order.
     codes = pd.Categorical(frame[column.name], categories=list(column.categories)).codes
-    if (codes < 0).any():
-        value = frame[column.name].iloc[int(np.argmin(codes))]
-        raise BadInput(
-            f"column {column.name!r} holds {value!r}, which is not among its declared categories; "
-            f"correct the value, or add it to the schema."
+    if unknown := int((codes < 0).sum()):
+        remedy = "correct the rows, or add the category to the schema"
+        raise BadRows(
+            f"column {column.name!r} holds {unknown} values that are not among its declared categories; {remedy}.",
+            f"column {column.name!r} holds a value that is not among its declared categories; {remedy}.",
         )
     return codes.astype(np.intp)  # pandas packs them into int8, which overflows in sums
 
@@ -247,9 +256,11 @@ def _category_codes(frame: pd.DataFrame, column: Column) -> np.ndarray:
 def _numbers_in_range(frame: pd.DataFrame, column: Column) -> np.ndarray:
     values = frame[column.name].to_numpy(dtype=np.float64)
     inside = (values >= column.low) & (values <= column.high)  # False for a missing value, too
-    if not inside.all():
-        raise BadInput(
-            f"column {column.name!r} holds {values[~inside][0]:g}, outside its declared range {column.low:g} to "
-            f"{column.high:g}; correct the value, or widen the range in the schema."
+    if outside := int((~inside).sum()):
+        what = f"outside its declared range {column.low:g} to {column.high:g}"
+        remedy = "correct the rows, or widen the range in the schema"
+        raise BadRows(
+            f"column {column.name!r} holds {outside} values {what}; {remedy}.",
+            f"column {column.name!r} holds a value {what}; {remedy}.",
         )
     return values

@@ -22,7 +22,20 @@ from flwr.serverapp import Grid, ServerApp
 from flwr.supercore.task_identity import TaskIdentity  # not public API; used in this file only
 
 from fedsynth_lib import secure_sum
-from fedsynth_lib.interface import SECRET, Arrays, Charge, Client, Domain, Noise, Privacy, Update, stamp, stream
+from fedsynth_lib.interface import (
+    SECRET,
+    Arrays,
+    BadRows,
+    Charge,
+    Client,
+    Domain,
+    Noise,
+    Privacy,
+    Update,
+    stamp,
+    stream,
+)
+from fedsynth_lib.ledger import ClientLedger, Refused
 
 STEP, WHO = "query.client_step", "query.partition"
 RAW = "raw"  # C-ordered bytes, in the byte order that the dtype names
@@ -119,9 +132,15 @@ def unpack(record: ArrayRecord) -> Arrays:
     return {name: np.frombuffer(a.data, a.dtype).reshape(a.shape).copy() for name, a in record.items()}
 
 
-def client_app(job: Job, load_rows: Callable[[int], np.ndarray]) -> ClientApp:
-    """The ClientApp of a job; `load_rows(index)` gives the encoded rows of client `index`, in its own process."""
+def client_app(job: Job, load_rows: Callable[[int], np.ndarray], ledger: ClientLedger | None = None) -> ClientApp:
+    """The ClientApp of a job; `load_rows(index)` gives the encoded rows of client `index`, in its own process.
+
+    It answers every round of the job's schedule once, with the clients that the schedule draws, and nothing else,
+    whatever the server asks. An error leaves it as its class and, if it speaks of rows, as a sentence without a value.
+    ledger: where this client keeps what it has answered and spent, over restarts, and what it is willing to spend.
+    """
     app = ClientApp()
+    schedule = [job.participants(*entry) for entry in job.schedule()]
 
     @app.query("partition")
     def partition(message: Message, context: Context) -> Message:
@@ -130,8 +149,21 @@ def client_app(job: Job, load_rows: Callable[[int], np.ndarray]) -> ClientApp:
 
     @app.query("client_step")
     def client_step(message: Message, context: Context) -> Message:
+        try:
+            return answer(message, context)
+        except Refused:
+            raise
+        except Exception as error:  # the cause stays here: Flower sends the text of the outermost error alone
+            raise Refused(told(error)) from error
+
+    def answer(message: Message, context: Context) -> Message:
         index, number = int(context.node_config["partition-id"]), int(message.content["job"]["round"])
         clients = list(message.content["job"]["clients"])
+        last = int(context.state["answered"]["last"]) if "answered" in context.state else -1
+        check_request(schedule, last, index, number, clients)
+        context.state["answered"] = ConfigRecord({"last": number})
+        if ledger is not None:
+            ledger.begin(job, index, run=message.metadata.run_id, number=number)
         memory = unpack(context.state["memory"]) if "memory" in context.state else {}
         client = job.client(load_rows(index), index, len(clients), memory)
         update = job.method.client_step(
@@ -146,12 +178,35 @@ def client_app(job: Job, load_rows: Callable[[int], np.ndarray]) -> ClientApp:
         masked = secure_sum.mask(
             update.summed, client=index, clients=clients, round=number, seed=seed, groups=update.groups
         )
-        spent = [asdict(charge) for charge in stamp(update.spent, round=number, client=index)]
-        about = {"client": index, "num_rows": client.size, "spent": json.dumps(spent)}
+        charges = stamp(update.spent, round=number, client=index)
+        if ledger is not None:
+            ledger.spend(charges, job.privacy, run=message.metadata.run_id)
+        about = {"client": index, "num_rows": client.size, "spent": json.dumps([asdict(each) for each in charges])}
         content = {"arrays": pack(update.arrays), "summed": pack(masked), "about": ConfigRecord(about)}
         return Message(RecordDict(content), reply_to=message)
 
     return app
+
+
+def check_request(schedule: list[list[int]], last: int, index: int, number: int, clients: list[int]) -> None:
+    """Refuses what the schedule does not have, so that no server gets more out of a client than the plan has paid for.
+
+    A round twice is two draws of noise about the same rows. Other clients than planned are another share of the noise,
+    and masks of a sum that might have one member only.
+    schedule: the clients of every round. last: the last round that this client answered, -1 before the first.
+    """
+    if not 0 <= number < len(schedule):
+        raise Refused(f"client {index}: round {number} is beyond the {len(schedule)} rounds of the plan.")
+    if number <= last:
+        raise Refused(f"client {index}: round {number} was answered or left out before, and is answered once.")
+    if clients != schedule[number] or index not in clients:
+        raise Refused(f"client {index}: round {number} is asked of other clients than the plan has drawn.")
+
+
+def told(error: Exception) -> str:
+    """What others may know of an error at a client: its class and, of rows that do not fit, which column it is."""
+    about = error.told if isinstance(error, BadRows) else ""
+    return f"{type(error).__name__}: {about}" if about else type(error).__name__
 
 
 def server_app(
@@ -261,6 +316,7 @@ def _traffic(number: int, direction: str, records: dict[str, ArrayRecord], clien
 class LocalGrid(Grid):
     """Flower's Grid in this process: messages go straight to the ClientApp, exceptions come straight back.
 
+    Here the server is the developer who holds all rows, so an error comes as it is, not as what a client would send.
     Each client keeps one Context, so its memory lasts as it would at a SuperNode. Arrays
     cross as serialised bytes, hence no client can change the server's copy.
     """
@@ -298,7 +354,10 @@ class LocalGrid(Grid):
         for message in messages:
             key = str(uuid4())
             message.metadata.__dict__["_message_id"] = key  # has no setter; Flower's own grids do the same
-            self._replies[key] = self._app(message, self._contexts[message.metadata.dst_node_id])
+            try:
+                self._replies[key] = self._app(message, self._contexts[message.metadata.dst_node_id])
+            except Refused as refused:
+                raise refused.__cause__ or refused from None
             ids.append(key)
         return ids
 

@@ -60,6 +60,17 @@ class BadInput(ValueError):
     """What the user handed in cannot work; the message is one sentence with the remedy."""
 
 
+class BadRows(BadInput):
+    """Rows do not fit their schema. The message may show a value to their owner, who has to find it.
+
+    told: the same without a value and without a number of rows, which is all that a client may send to others.
+    """
+
+    def __init__(self, message: str, told: str = ""):
+        super().__init__(message)
+        self.told = told
+
+
 @dataclass(frozen=True)
 class Charge:
     """One release, repeated `times`, with enough said about it to account for it.

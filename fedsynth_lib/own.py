@@ -1,9 +1,13 @@
 """From someone's own file to a private synthetic table: an example file, clients, settings, scores, what is handed on.
 
 Nothing here lands in a folder that is committed: the example in data/cache, what is handed on in data/results/*-own.
+
+In a release nothing that touches rows follows from a seed that somebody knows, or from the true number of rows: a
+secret key says where each row goes (`key_of`), and methods take the number that was declared (`declared_sizes`).
 """
 
-from collections.abc import Mapping
+import secrets
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
@@ -13,18 +17,24 @@ import numpy as np
 import pandas as pd
 from pyarrow import parquet
 
-from fedsynth_lib.interface import BadInput, Run, stream
+from fedsynth_lib.interface import BadInput, Charge, Run, stream
+from fedsynth_lib.ledger import Ledger
 from fedsynth_lib.methods import METHODS, from_file
 from fedsynth_lib.metrics import anonymity, attacks, fidelity, utility
-from fedsynth_lib.partition import Parts, split_clients
+from fedsynth_lib.partition import Parts, by_hash
+from fedsynth_lib.privacy import discrete_laplace_share
 from fedsynth_lib.reading import guess_separator, header
 from fedsynth_lib.rows import folder_name, project_root, write_atomically
-from fedsynth_lib.schema import READ_FROM_ROWS, Column, Schema, closest
+from fedsynth_lib.schema import READ_FROM_ROWS, Column, Schema, check_clients, closest
+from fedsynth_lib.settings import ROW_COUNT
 from fedsynth_lib.statement import statement_text
+from fedsynth_lib.summary import Release, registry_entry, summary_page
 from fedsynth_lib.tables import Table, load_table
 
 EXAMPLE = ("Age", "Sex", "BMI", "HighBP", "HighChol", "Smoker", "Diabetes", "PhysHlth", "HeartDiseaseorAttack")
 WARDS = {"north": 0.5, "south": 0.3, "west": 0.2}  # made-up sites of the example, and their shares of the rows
+TEST_SHARE = 0.2  # of the rows, set aside
+COUNT_SHARE = 0.02  # of epsilon, for the number of rows where nobody declares it
 PRIVATE = {"participation": 1.0, "private_structure": True, "degree": 1}  # settings, where a method has them
 
 
@@ -34,7 +44,8 @@ def example(rows: int, seed: int) -> Path:
     site = stream(seed, "site").choice(list(WARDS), rows, p=list(WARDS.values()))
     path = project_root() / "data" / "cache" / "own" / "heart.csv"
     write_atomically(path, table.frame[list(EXAMPLE)].assign(site=site).to_csv(index=False).encode())
-    columns = tuple(map(table.schema.__getitem__, EXAMPLE))
+    codebook = {"BMI": Column("BMI", "numeric", 12, 99, True, source="codebook: 12 to 99")}  # the file ends before
+    columns = tuple(codebook.get(name, table.schema[name]) for name in EXAMPLE)
     schema = Schema((*columns, Column("site", "categorical", categories=tuple(WARDS), source="made up")), EXAMPLE[-1])
     write_atomically(path.with_suffix(".toml"), schema.to_toml().encode())
     path.with_suffix(".draft.toml").unlink(missing_ok=True)  # of other rows
@@ -54,11 +65,6 @@ def left_out(path: Path, schema: Schema) -> list[str]:
     return [name for name in names if name not in schema.names] if set(names) & set(schema.names) else []
 
 
-def undeclared(schema: Schema) -> tuple[str, ...]:
-    """The columns whose range or categories still come from the rows."""
-    return tuple(column.name for column in schema.columns if column.source == READ_FROM_ROWS)
-
-
 def method_of(name: str) -> ModuleType:
     """A registered method by its key, or someone's own by the path of its file."""
     if name.endswith(".py"):
@@ -76,25 +82,66 @@ def private_config(method: ModuleType) -> Any:
     return replace(config, **{name: value for name, value in PRIVATE.items() if hasattr(config, name)})
 
 
-def clients(table: Table, num_clients: int, *, site: str = "", seed: int) -> Parts:
-    """Row positions of each client: of each category that occurs in column `site`, or dealt evenly without one."""
+def key_of(seed: int, *, release: bool) -> bytes:
+    """The key that says where each row goes: nobody's in a release, known with the seed in a rehearsal."""
+    return secrets.token_bytes(32) if release else stream(seed, "key").bytes(32)
+
+
+def split(table: Table, *, key: bytes) -> tuple[Table, Table]:
+    """(rows to learn from, rows set aside), TEST_SHARE of them set aside: each row on its own, see `by_hash`."""
+    aside, train = by_hash(table.frame, [TEST_SHARE, 1 - TEST_SHARE], key=key, purpose="split")
+    if min(len(aside), len(train)) == 0:
+        raise BadInput(f"{table.key}: all rows fell on one side of the split; give a file with more rows.")
+    return table.take(train), table.take(aside)
+
+
+def clients(table: Table, num_clients: int, *, site: str = "", key: bytes) -> Parts:
+    """Row positions of each client: of each declared category of column `site`, or dealt in about equal shares.
+
+    That a site takes part is no secret: it is declared, and one without rows is refused.
+    """
     if not site:
-        return split_clients(table, "iid", num_clients, seed=seed)
+        check_clients(len(table), num_clients, table.key)
+        parts = by_hash(table.frame, [1.0] * num_clients, key=key, purpose="deal")
+        if min(map(len, parts)) == 0:
+            raise BadInput(f"{table.key}: a client of {num_clients} would have no row; take fewer clients.")
+        return parts
     if table.schema[site].kind != "categorical":
         raise BadInput(f"{table.key}: site column {site!r} is declared numeric; declare it categorical.")
-    return split_clients(table, "by_column", table.frame[site].nunique(), seed=seed, column=site)
+    codes, names = table.frame[site].cat.codes.to_numpy(), table.schema[site].categories
+    parts = [np.flatnonzero(codes == code) for code in range(len(names))]
+    if empty := [name for name, part in zip(names, parts, strict=True) if len(part) == 0]:
+        raise BadInput(f"{table.key}: site {empty[0]!r} has no rows; declare the sites of {site!r} that take part.")
+    return parts
 
 
-def stated(run: Run, schema: Schema) -> Run:
-    """The run, its statement telling of ranges and categories that were read from the rows: nothing protects those."""
-    if not (names := undeclared(schema)):
-        return run
-    what = f"ranges and categories read from the rows: {', '.join(names)}"
-    entry = {"what": what, "mechanism": "unprotected", "sensitivity": 0.0, "noise_multiplier": 0.0, "scale": 0.0}
-    entry |= {"rate": 1.0, "count": 1, "rounds": [0], "clients": "all"}
-    found = run.statement
-    told = {"entries": [entry, *found["entries"]], "unprotected": [what, *found["unprotected"]], "epsilon": None}
-    return replace(run, statement=found | told)
+def declared_sizes(
+    parts: Parts, *, site: str = "", declared_rows: Sequence[int] = (), epsilon: float, seed: int | None
+) -> tuple[list[int], list[Charge]]:
+    """How many rows to learn from each client is taken to have, and what was released to know it.
+
+    declared_rows: the rows of the whole file as everybody knows them, say from a report; those of each site in declared
+        order where there is a column `site`. Empty: counted, with noise that costs COUNT_SHARE of epsilon, once where
+        rows are dealt evenly and at each site otherwise: a row is in one count.
+    seed: of the noise; None draws it from the operating system, as a release must.
+    """
+    num_counts = len(parts) if site else 1
+    if len(declared_rows) not in (0, num_counts) or min(declared_rows, default=1) < 1:
+        what = f"those of each of the {num_counts} sites" if site else "one number, of the whole file"
+        raise BadInput(
+            f"declared_rows is {list(declared_rows)}: give {what}, or nothing to have rows counted with noise."
+        )
+    if len(declared_rows):
+        counts, charges = np.array(declared_rows) * (1 - TEST_SHARE), []
+    else:
+        scale = 1 / (COUNT_SHARE * epsilon)
+        rng = np.random.default_rng() if seed is None else stream(seed, "count")
+        held = np.array([len(part) for part in parts])
+        counts = held if site else held.sum(keepdims=True)
+        counts = counts + discrete_laplace_share(scale, 1, counts.shape, rng=rng)
+        charges = [Charge(ROW_COUNT, "laplace", scale)]
+    sizes = np.maximum(counts if site else np.repeat(counts / len(parts), len(parts)), 1)
+    return [int(size) for size in np.rint(sizes)], charges
 
 
 def scores(train: Table, holdout: Table, synthetic: pd.DataFrame, *, seed: int) -> pd.DataFrame:
@@ -126,26 +173,41 @@ def scores(train: Table, holdout: Table, synthetic: pd.DataFrame, *, seed: int) 
     return frame.astype({"synthetic": float, "yardstick": float, "±": float})
 
 
-def places(table: Table, profile: str, *, release: bool) -> dict[str, Path]:
-    """Where `hand_on` will write: 'rows' and 'statement'; known before a run, so that no release is made in vain.
+KINDS = {"rows": ".csv", "statement": "_privacy.md", "page": "_privacy.html", "record": "_privacy.json"}
 
-    Raises BadInput for a release with undeclared columns, or in place of an earlier one.
+
+def places(table: Table, profile: str, *, release: bool) -> dict[str, Path]:
+    """Where `hand_on` will write: 'rows', 'statement', 'page', 'record'. No release takes an earlier one's place.
+
+    Raises BadInput for a release with undeclared columns: known before a run, so that none is made in vain.
     """
     folder = project_root() / "data" / "results" / folder_name(profile, "own")
-    kind = f"{table.key}_{'release' if release else 'rehearsal'}"
-    paths = {"rows": folder / f"{kind}.csv", "statement": folder / f"{kind}_privacy.md"}
-    if release and (names := undeclared(table.schema)):
-        raise BadInput(f"{table.key}: {', '.join(names)} are {READ_FROM_ROWS}; declare them, or set release = False.")
-    if release and any(path.exists() for path in paths.values()):
-        raise BadInput(
-            f"{paths['rows']} is there: a second release adds its epsilon to the first; move that away first."
-        )
-    return paths
+    if not release:
+        return {kind: folder / f"{table.key}_rehearsal{end}" for kind, end in KINDS.items()}
+    if names := ", ".join(table.schema.from_rows):
+        raise BadInput(f"{table.key}: {names} are {READ_FROM_ROWS}; declare them, or set release = False.")
+    number = 1
+    while any((folder / f"{table.key}_release{number}{end}").exists() for end in KINDS.values()):
+        number += 1
+    return {kind: folder / f"{table.key}_release{number}{end}" for kind, end in KINDS.items()}
 
 
-def hand_on(run: Run, paths: Mapping[str, Path]) -> str:
-    """Writes the synthetic rows and their privacy statement, and gives the statement's text."""
+def hand_on(run: Run, paths: Mapping[str, Path], about: Release, book: Ledger | None = None) -> str:
+    """Writes the synthetic rows, and what must be said of them in three forms; gives the statement's text.
+
+    book: of a release. It is written first, so that rows which left are in it whatever happens; it refuses what would
+        overdraw, and a run without a guarantee.
+    """
+    if book is not None:
+        book.add(run.statement, rows=len(run.synthetic))
     text = statement_text(run.statement, f"{len(run.synthetic)} synthetic rows in {paths['rows'].name}")
-    write_atomically(paths["rows"], run.synthetic.to_csv(index=False).encode())
-    write_atomically(paths["statement"], text.encode())
+    total = None if book is None else book.total()
+    contents = {
+        "rows": run.synthetic.to_csv(index=False),
+        "statement": text,
+        "page": summary_page(run.statement, about, total),
+        "record": registry_entry(run.statement, about),
+    }
+    for kind, content in contents.items():
+        write_atomically(paths[kind], content.encode())
     return text

@@ -3,8 +3,10 @@
 Every function returns one ascending, non-empty array of row positions per client. No row is lost
 or doubled, but that `by_strata` with given sizes leaves over what nobody asked for. The split is
 part of an experiment's set-up, not of a method: it looks at rows freely and claims no privacy.
+`by_hash` is for releases: with a secret key, one row less moves that row and no other.
 """
 
+import hashlib
 import inspect
 from collections.abc import Callable, Sequence
 
@@ -178,6 +180,49 @@ def by_strata(
         short = int(np.argmin(left))
         raise BadInput(f"{_name(values)} lacks {-left[short]} rows in stratum {short + 1}; give smaller sizes.")
     return _deal(strata, np.column_stack([taken, left]), rng, leave_over=True)
+
+
+def by_hash(frame: pd.DataFrame, shares: Sequence[float], *, key: bytes, purpose: str) -> Parts:
+    """Piles of about these shares: every row goes where `row_draws` sends it, whatever other rows there are.
+
+    A pile is in the order of its draws, so the order of the file has no part in it. With one row less the pile that
+    held it is the same without it, and all others are the same: this is what a method's sensitivity is argued for.
+    A deal by a permutation has no such property: one row less is another permutation, and rows move by the dozen.
+    """
+    draws = row_draws(frame, key=key, purpose=purpose)
+    ends = np.cumsum(shares)
+    pile = np.searchsorted(ends[:-1] / ends[-1], draws, side="right")
+    order = np.argsort(draws, kind="stable")
+    return [order[pile[order] == number] for number in range(len(shares))]
+
+
+def row_draws(frame: pd.DataFrame, *, key: bytes, purpose: str) -> np.ndarray:
+    """A number from 0 up to 1 for each row: a keyed hash (BLAKE2b) of its content and of its equals so far.
+
+    Equal rows are numbered in the order in which they stand, so they draw apart; which of them is removed makes no
+    difference.
+
+    key: 64 bytes at most. purpose: a word of up to 16 letters; draws for different purposes are independent.
+    """
+    words = np.empty((len(frame), frame.shape[1]), dtype=np.int64)
+    for j, name in enumerate(frame):
+        column = frame[name]
+        if isinstance(column.dtype, pd.CategoricalDtype):
+            words[:, j] = column.cat.codes
+        elif column.dtype.kind == "f":
+            words[:, j] = (column.to_numpy(dtype=np.float64) + 0.0).view(np.int64)  # so that -0 is 0
+        else:
+            words[:, j] = column
+    content = [row.tobytes() for row in words]
+    equals = pd.Series(content, dtype=object).groupby(content, sort=False).cumcount()
+    keyed = hashlib.blake2b(key=key, person=purpose.encode(), digest_size=8)
+
+    def draw(row: bytes, number: int) -> int:
+        each = keyed.copy()
+        each.update(row + number.to_bytes(8, "little"))
+        return int.from_bytes(each.digest(), "little") >> 11
+
+    return np.array([draw(row, number) for row, number in zip(content, equals, strict=True)]) * 2.0**-53
 
 
 PARTITIONS: dict[str, Callable[..., Parts]] = {

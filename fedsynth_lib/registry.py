@@ -81,7 +81,8 @@ class View:
     def _column(self, column: Column) -> Column:
         if column.name in self.categorical and column.kind == "numeric":
             levels = range(int(column.low), int(column.high) + 1)
-            return Column(column.name, "categorical", categories=tuple(map(str, levels)), source=column.source)
+            levels = tuple(map(str, levels))
+            return replace(column, kind="categorical", low=None, high=None, integer=False, categories=levels)
         new_label = self.new_labels(column.name)
         merged = dict.fromkeys(new_label.get(category, category) for category in column.categories)
         return replace(column, categories=tuple(merged))

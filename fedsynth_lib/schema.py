@@ -9,7 +9,7 @@ import difflib
 import json
 import tomllib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Literal
@@ -17,7 +17,7 @@ from typing import Literal
 import numpy as np
 import pandas as pd
 
-from fedsynth_lib.interface import BadInput
+from fedsynth_lib.interface import BadInput, BadRows
 
 READ_FROM_ROWS = "read from the rows"  # the `source` of a range or category list that is not public
 
@@ -27,6 +27,8 @@ class Column:
     """One column. Numeric: lies in [low, high]. Categorical: one of `categories`, in this order.
 
     source: where the range or the category list is documented.
+    from_rows: it follows from the rows, so it is no declaration: a draft, or limits that are known as the smallest and
+        the largest value of the file, whoever published them. Always so where the source is READ_FROM_ROWS.
     """
 
     name: str
@@ -36,8 +38,10 @@ class Column:
     integer: bool = False
     categories: tuple[str, ...] = ()
     source: str = ""
+    from_rows: bool = field(default=False, repr=False)  # like its source no content: digests are made from the repr
 
     def __post_init__(self):
+        object.__setattr__(self, "from_rows", self.from_rows or self.source == READ_FROM_ROWS)
         where = f"schema: column {self.name!r}"
         if self.kind not in ("numeric", "categorical"):
             raise BadInput(f"{where} has kind {self.kind!r}; write 'numeric' or 'categorical'.")
@@ -84,6 +88,11 @@ class Schema:
     @property
     def names(self) -> tuple[str, ...]:
         return tuple(column.name for column in self.columns)
+
+    @property
+    def from_rows(self) -> tuple[str, ...]:
+        """The columns whose range or categories follow from the rows: nothing about them was declared."""
+        return tuple(column.name for column in self.columns if column.from_rows)
 
     @property
     def numeric(self) -> tuple[str, ...]:
@@ -136,7 +145,7 @@ def read_toml(path: str | Path) -> dict:
 def schema_from(document: dict, name: str) -> Schema:
     """The schema in a parsed file; columns marked `ignore = true` are in the data and not in the schema."""
     table = document.get("table", {})
-    known = {"name", "kind", "low", "high", "integer", "categories", "source"}
+    known = {"name", "kind", "low", "high", "integer", "categories", "source", "from_rows"}
     columns = []
     for entry in document.get("column", []):
         if entry.get("ignore"):
@@ -160,7 +169,9 @@ def _column_toml(column: Column) -> str:
         lines += [f"low = {column.low}", f"high = {column.high}"] + ["integer = true"] * column.integer
     else:
         lines += [f"categories = {text(list(column.categories))}"]
-    return "\n".join(lines + [f"source = {text(column.source)}"] * bool(column.source)) + "\n"
+    lines += [f"source = {text(column.source)}"] * bool(column.source)
+    lines += ["from_rows = true"] * (column.from_rows and column.source != READ_FROM_ROWS)
+    return "\n".join(lines) + "\n"
 
 
 def closest(word: str, known: Iterable[str]) -> str:
@@ -175,7 +186,8 @@ def validate(frame: pd.DataFrame, schema: Schema, name: str, constant: Iterable[
     Numeric columns come out as float64, or int64 where `integer`; categorical ones as pandas
     Categoricals whose categories are the declared ones. Columns that are not declared are left out.
     Raises BadInput, naming `name` and the column, for a missing, empty or constant column, a
-    missing, unknown or out-of-range value, or a target with one class.
+    missing, unknown or out-of-range value, or a target with one class. Where it shows a value it is BadRows, whose
+    `told` does not.
 
     constant: columns known to hold one value only.
     """
@@ -207,7 +219,7 @@ def _refuse_missing(missing: int, total: int, where: str, remedy: str) -> None:
     if missing == total:
         raise BadInput(f"{where} is empty; fill it or remove it from the schema.")
     if missing:
-        raise BadInput(f"{where} has {missing} missing values; {remedy}.")
+        raise BadRows(f"{where} has {missing} missing values; {remedy}.", f"{where} has missing values; {remedy}.")
 
 
 def _numeric(values: pd.Series, column: Column, where: str) -> np.ndarray:
@@ -216,8 +228,9 @@ def _numeric(values: pd.Series, column: Column, where: str) -> np.ndarray:
         parsed = pd.to_numeric(text, errors="coerce")
         broken = parsed.isna() & text.notna() & (text.astype(str).str.strip() != "")
         if broken.any():
-            raise BadInput(
-                f"{where} holds {text[broken].iloc[0]!r}, which is not a number; correct it or declare it categorical."
+            raise BadRows(
+                f"{where} holds {text[broken].iloc[0]!r}, which is not a number; correct it or declare it categorical.",
+                f"{where} holds something that is not a number; correct it or declare it categorical.",
             )
         values = parsed
     numbers = values.to_numpy(dtype=float, na_value=np.nan)
@@ -225,16 +238,20 @@ def _numeric(values: pd.Series, column: Column, where: str) -> np.ndarray:
     _refuse_missing(int(np.isnan(numbers).sum()), len(numbers), where, remedy)
     outside = (numbers < column.low) | (numbers > column.high)
     if outside.any():
-        raise BadInput(
-            f"{where} holds {numbers[outside][0]:g}, outside the declared range {column.low:g} to {column.high:g}; "
+        range_and_remedy = (
+            f"outside the declared range {column.low:g} to {column.high:g}; "
             "correct the rows or widen the range in the schema."
+        )
+        raise BadRows(
+            f"{where} holds {numbers[outside][0]:g}, {range_and_remedy}", f"{where} holds a number {range_and_remedy}"
         )
     if not column.integer:
         return numbers
     whole = numbers.astype(np.int64)
     if (whole != numbers).any():
         value = numbers[whole != numbers][0]
-        raise BadInput(f"{where} holds {value:g} and is declared integer; remove 'integer' from the schema or round.")
+        remedy = "is declared integer; remove 'integer' from the schema or round."
+        raise BadRows(f"{where} holds {value:g} and {remedy}", f"{where} holds a number that is not whole and {remedy}")
     return whole
 
 
@@ -250,9 +267,10 @@ def _categorical(values: pd.Series, column: Column, where: str) -> pd.Categorica
     if (codes < 0).any():
         value = labels[raw[codes < 0][0]]
         near = closest(value, column.categories)
-        raise BadInput(
-            f"{where} holds {value!r}, which is not a declared category{near}; "
-            "correct the rows or add it to the schema's categories."
+        remedy = "correct the rows or add it to the schema's categories."
+        raise BadRows(
+            f"{where} holds {value!r}, which is not a declared category{near}; {remedy}",
+            f"{where} holds something that is not a declared category; {remedy}",
         )
     return pd.Categorical.from_codes(codes, categories=list(column.categories))
 

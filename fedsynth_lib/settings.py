@@ -18,6 +18,7 @@ from typing import Any, Literal
 import numpy as np
 
 from fedsynth_lib import flower_app
+from fedsynth_lib.encode import clamped
 from fedsynth_lib.interface import BadInput, Charge, Domain, Privacy, Run, stream
 from fedsynth_lib.privacy import (
     BudgetExceeded,
@@ -29,6 +30,7 @@ from fedsynth_lib.privacy import (
     noisy_profiles,
     within_budget,
 )
+from fedsynth_lib.schema import READ_FROM_ROWS
 from fedsynth_lib.statement import COUNTED, DECLARED, statement
 from fedsynth_lib.tables import Table
 
@@ -45,6 +47,7 @@ def federated(
     seed: int = 0,
     num_rows: int | None = None,
     sizes: Sequence[int] | None = None,
+    before: Sequence[Charge] = (),
     runtime: Literal["in_process", "ray"] = "in_process",
 ) -> Run:
     """Train `method` over clients and sample a synthetic table.
@@ -55,12 +58,14 @@ def federated(
     num_rows: synthetic rows; as many as the declared sizes add up to if None.
     sizes: the number of rows of each client as it is declared, near the true one; all that depends on a number of rows
         takes these. None: the true numbers, which are then public.
+    before: what was released about each record before the run, within the same budget (`own.declared_sizes`).
     Raises BadInput for clients without rows or overlapping clients, BudgetExceeded
     before any row is encoded if the plan would cost more than the budget, BadInput if delta is above 1 / rows.
     """
     begin = time.perf_counter()
     config = method.Config() if config is None else config
     privacy = Privacy() if privacy is None else privacy
+    before = [*before, *_read_from_rows(table, privacy)]
     _check_parts(parts, len(table.frame), table.key)
     encoder = method.encoder(table.schema, config)
     domain = encoder.domain
@@ -68,9 +73,9 @@ def federated(
     declared = sizes is not None
     sizes = _checked_sizes(sizes, parts, table.key) if declared else [len(part) for part in parts]
     check_delta(privacy, sum(sizes))
-    multiplier: float | tuple[float, ...] | None = noise_for(method, domain, sizes, config, privacy)
+    multiplier: float | tuple[float, ...] | None = noise_for(method, domain, sizes, config, privacy, before)
     if multiplier is not None and getattr(method, "OWN_NOISE", False):
-        own = {size: noise_for(method, domain, [size], config, privacy) for size in set(sizes)}
+        own = {size: noise_for(method, domain, [size], config, privacy, before) for size in set(sizes)}
         multiplier = tuple(own[size] for size in sizes)
     mask_seed = secrets.randbits(62) if privacy.noise_seed is None else None
     job = flower_app.Job(method, config, domain, multiplier, seed, len(parts), privacy, tuple(sizes), mask_seed)
@@ -78,11 +83,14 @@ def federated(
     if fewest < 1 < len(parts):
         raise BadInput(f"{len(parts)} clients at this participation make {fewest:g} a round: raise one of the two.")
     method.start(domain, config=config, rng=stream(seed, "start"))  # bad settings show before a row is touched
-    together = encoder.transform(table.frame.iloc[np.concatenate(parts)])  # row by row, hence as each client would
+    frame = table.frame.iloc[np.concatenate(parts)]
+    if privacy.epsilon is not None:
+        frame = clamped(frame, table.schema)
+    together = encoder.transform(frame)  # row by row, hence as each client would
     rows = np.split(together, np.cumsum([len(part) for part in parts])[:-1])
-    outcome = flower_app.Outcome()
+    outcome = flower_app.Outcome(charges=list(before))
 
-    promised = [] if privacy.epsilon is None else _promised(method, domain, sizes, config, multiplier, privacy)
+    promised = [] if privacy.epsilon is None else _promised(method, domain, sizes, config, multiplier, privacy, before)
 
     def refuse_overspending(number: int, charges: list[Charge]) -> None:
         check_budget(charges, privacy, when=f"by round {number}", promised=promised)
@@ -98,7 +106,7 @@ def federated(
         statement=statement(
             outcome.charges,
             privacy,
-            public_inputs=(PUBLIC[0], DECLARED if declared else COUNTED, *PUBLIC[1:]),
+            public_inputs=(*_schema_inputs(table, privacy), _size_input(declared, before), PUBLIC[1]),
             method=method.__name__.rpartition(".")[2],
             adversary=getattr(method, "ADVERSARY", ""),
             trust=getattr(method, "TRUST", ""),
@@ -137,21 +145,66 @@ def local(
     ]
 
 
+ROW_COUNT = "number of rows"  # the charge of counting them with noise
+CLAMPED = (
+    "numbers outside their declared range are moved to its nearer end; a row with an unknown category or a missing "
+    "value stops the run, and its client says the column, but neither value nor row"
+)
+
+
+def _size_input(declared: bool, before: Sequence[Charge]) -> str:
+    """What the statement says of the number of rows."""
+    noisy = (
+        "the number of rows of each client as it was counted with noise before the run; the true one has no other part"
+    )
+    if any(charge.what == ROW_COUNT for charge in before):
+        return noisy
+    return DECLARED if declared else COUNTED
+
+
+def _read_from_rows(table: Table, privacy: Privacy) -> list[Charge]:
+    """The release that somebody's own table makes through ranges and categories which its schema takes from its rows.
+
+    Raises BadInput for noise that is fit for release: nothing would protect what such a schema says.
+    """
+    names = ", ".join(table.schema.from_rows)
+    if table.data != "own" or not names:
+        return []
+    if privacy.epsilon is not None and privacy.noise_seed is None:
+        raise BadInput(
+            f"{table.key}: {names} are {READ_FROM_ROWS}; declare them, or rehearse with noise from the seed."
+        )
+    return [Charge(f"ranges and categories {READ_FROM_ROWS}: {names}", "unprotected")]
+
+
+def _schema_inputs(table: Table, privacy: Privacy) -> list[str]:
+    """What the statement says of the schema: that it is public, and which of it is known from the published rows."""
+    names = ", ".join(table.schema.from_rows) if table.data != "own" else ""
+    taken = [f"ranges and categories known from a summary of the published rows, as if they were declared: {names}"]
+    return [PUBLIC[0], *taken * bool(names), *[CLAMPED] * (privacy.epsilon is not None)]
+
+
 def client_seed(seed: int, index: int) -> int:
     """The seed of a client that runs alone: different for every client."""
     return int(stream(seed, "local", index).integers(2**31))
 
 
 def noise_for(
-    method: ModuleType, domain: Domain, client_rows: Sequence[int], config: Any, privacy: Privacy
+    method: ModuleType,
+    domain: Domain,
+    client_rows: Sequence[int],
+    config: Any,
+    privacy: Privacy,
+    before: Sequence[Charge] = (),
 ) -> float | None:
     """The noise multiplier of a run: calibrated to the budget once for all rounds, or the given one if it fits.
 
-    client_rows: rows of each client. Raises BudgetExceeded if the given multiplier is too small.
+    client_rows: rows of each client. before: charges that the budget pays as well.
+    Raises BudgetExceeded if the given multiplier is too small.
     """
 
     def plan(rows: int, multiplier: float) -> list[Charge]:
-        return list(method.plan(multiplier, domain, rows, config))
+        return [*before, *method.plan(multiplier, domain, rows, config)]
 
     if privacy.epsilon is None:
         return privacy.noise_multiplier
@@ -180,10 +233,14 @@ def _promised(
     config: Any,
     multiplier: float | tuple[float, ...],
     privacy: Privacy,
+    before: Sequence[Charge] = (),
 ) -> list[Profile]:
     """What the records of each client will pay, all of which `noise_for` found to be within the budget."""
     own = multiplier if isinstance(multiplier, tuple) else (multiplier,) * len(sizes)
-    plans = [method.plan(noise, domain, rows, config) for noise, rows in sorted(set(zip(own, sizes, strict=True)))]
+    plans = [
+        [*before, *method.plan(noise, domain, rows, config)]
+        for noise, rows in sorted(set(zip(own, sizes, strict=True)))
+    ]
     return [profile for plan in plans for profile in noisy_profiles(plan, privacy.relation)]
 
 

@@ -66,6 +66,7 @@ def statement(
         "sampler": "poisson" if any(charge.rate < 1 for charge in charges) else "all rows in every release",
         "entries": _entries(charges),
         "unprotected": unprotected,
+        "epsilon_measured": None,  # the lower bound of an audit, where there was one
         "epsilon": None if unprotected else spent,
         "epsilon_protected": spent,
         "epsilon_rdp": epsilon_of(charges, privacy.delta, accountant="rdp"),

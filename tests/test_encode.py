@@ -6,8 +6,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from fedsynth_lib.encode import EqualWidthBins, bins_from_rows, label_codes, one_hot, standardised
-from fedsynth_lib.interface import BadInput, Domain, stream
+from fedsynth_lib.encode import EqualWidthBins, bins_from_rows, clamped, label_codes, one_hot, standardised
+from fedsynth_lib.interface import BadInput, BadRows, Domain, stream
 from fedsynth_lib.schema import Column, Schema
 
 SCHEMA = Schema(
@@ -200,19 +200,32 @@ def test_codes_follow_the_value_not_the_order_a_frame_happens_to_have():
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"age": 16}, "'age'.* 16.*17 to 90"),
-        ({"weight": np.nan}, "'weight'.*nan"),
-        ({"weight": np.inf}, "'weight'.*inf"),
-        ({"job": "baker"}, "'job'.*'baker'"),
-        ({"job": None}, "'job'.*None"),
+        ({"age": 16}, "'age' holds 1 values outside its declared range 17 to 90"),
+        ({"weight": np.nan}, "'weight' holds 1 values outside"),
+        ({"weight": np.inf}, "'weight' holds 1 values outside"),
+        ({"job": "baker"}, "'job' holds 1 values that are not among"),
+        ({"job": None}, "'job' holds 1 values that are not among"),
     ],
 )
-def test_values_that_are_not_declared_are_named(change, words):
+def test_what_is_not_declared_is_counted_by_column_and_never_shown(change, words):
     (name, value), frame = *change.items(), table_of(5)
     frame[name] = frame[name].astype(object)
     frame.loc[3, name] = value
-    with pytest.raises(BadInput, match=words):
+    with pytest.raises(BadRows, match=words) as refused:
         EqualWidthBins(SCHEMA).transform(frame)
+    for text in (str(refused.value), refused.value.told):
+        assert name in text and str(value) not in text.replace("1 values", "")
+    assert "holds a value" in refused.value.told  # no number of rows either
+
+
+def test_numbers_outside_their_range_are_moved_to_its_ends():
+    frame = table_of(5)
+    frame.loc[:2, "age"] = [3, 17, 200]
+    moved = clamped(frame, SCHEMA)
+    assert moved["age"].tolist()[:3] == [17, 17, 90] and moved["age"].dtype == frame["age"].dtype
+    pd.testing.assert_frame_equal(moved.iloc[3:], frame.iloc[3:])
+    with pytest.raises(BadRows, match="'weight' holds 1 values outside"):
+        EqualWidthBins(SCHEMA).transform(clamped(frame.assign(weight=[np.nan, 50, 50, 50, 50]), SCHEMA))
 
 
 def test_a_missing_column_and_impossible_bins_are_named():

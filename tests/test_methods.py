@@ -121,7 +121,7 @@ def test_overspending_is_refused_before_rows_are_touched(table):
         def __getattr__(self, name):
             raise AssertionError(f"rows were touched: {name}")
 
-    guarded = SimpleNamespace(key="toy", frame=Untouchable(table.frame), schema=table.schema)
+    guarded = SimpleNamespace(key="toy", frame=Untouchable(table.frame), schema=table.schema, data="own")
     with pytest.raises(BudgetExceeded, match="before the first round"):
         settings.central(independent, guarded, privacy=Privacy(1.0, noise_multiplier=0.5))
     run = settings.central(independent, table, privacy=Privacy(1.0, noise_multiplier=2.0))

@@ -1,5 +1,6 @@
 """The registered tables: their declared facts against what the works print."""
 
+import tomllib
 from dataclasses import replace
 
 import numpy as np
@@ -8,8 +9,8 @@ import pytest
 
 from fedsynth_lib.encode import EqualWidthBins
 from fedsynth_lib.interface import BadInput
-from fedsynth_lib.registry import REGISTRY, SCHEMAS, declared_schema, entry_from_toml, view_bins
-from fedsynth_lib.schema import Schema
+from fedsynth_lib.registry import REGISTRY, SCHEMAS, View, declared_schema, entry_from_toml, view_bins
+from fedsynth_lib.schema import READ_FROM_ROWS, Column, Schema, schema_from
 from fedsynth_lib.tables import available, load_table
 
 TABLES = ["adult", "bank", "bank_additional", "brfss_diabetes", "brfss_heart", "cardio", "census_kdd", "covertype"]
@@ -176,3 +177,28 @@ def test_the_declared_schema_is_in_the_names_of_its_view(monkeypatch):
     assert schema.target == "rich" and "rich" in schema.names and "fnlwgt" not in schema.names
     with pytest.raises(BadInput, match="no work 'martinez2024' uses this table"):
         declared_schema("adult", "martinez2024")
+
+
+SAYS_SO = ("summary of", "column summar", "counts: published", "in the file", "in the published file", "the file ends")
+
+
+@pytest.mark.parametrize("key", TABLES)
+def test_what_was_read_from_a_published_file_is_marked(key):
+    """A guard for whoever adds a column: such words in a source call for from_rows, at least on numbers."""
+    schema = REGISTRY[key].schema
+    for column in schema.columns:
+        told = any(words in column.source for words in SAYS_SO)
+        assert column.from_rows or not (told and column.kind == "numeric"), f"{key}: {column.name}"
+
+
+def test_the_mark_is_data_and_no_content():
+    """It survives a file and a view, and digests of tables do not see it: they were made before it was there."""
+    schema = REGISTRY["adult"].schema
+    assert schema.from_rows == ("fnlwgt", "capital-loss")
+    assert REGISTRY["brfss_heart"].schema.from_rows == ("BMI",) and REGISTRY["synthfs"].schema.from_rows == ()
+    column = schema["fnlwgt"]
+    assert repr(column) == repr(replace(column, from_rows=False))
+    assert schema_from(tomllib.loads(schema.to_toml()), "again").from_rows == schema.from_rows
+    assert Column("x", "numeric", 0, 1, source=READ_FROM_ROWS).from_rows
+    numeric = View(categorical=("capital-loss",)).schema(schema)["capital-loss"]
+    assert numeric.kind == "categorical" and numeric.from_rows

@@ -1,12 +1,14 @@
 """The stand-ins that the bundle carries: small, private by their own record, and loadable for every work."""
 
 import json
+import subprocess
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 
+from fedsynth_lib import standins
 from fedsynth_lib.interface import BadInput
 from fedsynth_lib.registry import REGISTRY
 from fedsynth_lib.schema import Column, Schema
@@ -54,6 +56,51 @@ def test_rounding_keeps_a_thousand_steps_and_the_declared_range():
         assert (rounded[name] - frame[name]).abs().max() <= (high - low) / 1_000 / 2 * (1 + 1e-9)
     assert rounded["rate"].isin(np.round(np.arange(1_001) / 1_000, 3)).all()
     pd.testing.assert_series_equal(rounded["age"], frame["age"])
+
+
+# --- who has paid for them ---
+
+
+def test_every_standin_belongs_to_one_population_and_is_a_release_of_it():
+    members = [key for people in standins.populations() for key in people.tables]
+    assert sorted(members) == KEYS, "a table is in no population, or in two"
+    copies = {key for key in KEYS if "rows_of" in json.loads((FOLDER / f"{key}.json").read_text())}
+    current = [each for each in standins.releases() if not each.get("replaced")]
+    assert sorted(each["table"] for each in current) == sorted(set(KEYS) - copies)
+    for each in current:
+        statement = json.loads((FOLDER / f"{each['table']}.json").read_text())["statement"]
+        assert statement["epsilon"] == pytest.approx(each["epsilon"]) and statement["delta"] == each["delta"]
+
+
+def test_totals_are_those_of_the_files_and_of_the_history():
+    """adult, bank and cardio were released twice; a person may have two rows in census_kdd, and one in adult."""
+    expected = {"cps": 3 + 3 + 2 * 3, "bank": 3 + 3 + 3, "cardio": 3 + 3, "brfss": 3}
+    for people in standins.populations():
+        spent = standins.total(people)
+        assert spent["total_epsilon"] == expected.get(people.name, 3)
+        for key in people.tables:
+            assert json.loads((FOLDER / f"{key}.json").read_text())["population"] == spent
+    assert (FOLDER / "README.md").read_text() == standins.readme()
+
+
+def test_the_replaced_files_are_in_the_history():
+    """Counted in git, where the history is at hand: each version of a file is a release."""
+    if not (FOLDER.parents[1] / ".git").exists():
+        pytest.skip("no history here")
+    for key in KEYS:
+        command = ["git", "log", "--format=%h", "--", f"data/standin/{key}.parquet"]
+        versions = subprocess.run(command, cwd=FOLDER.parents[1], capture_output=True, text=True).stdout.split()
+        made = [each for each in standins.releases() if each["table"] == key]
+        assert len(versions) <= max(len(made), 1), f"{key} changed more often than the ledger says"
+
+
+def test_a_new_release_is_written_down_before_its_rows(tmp_path):
+    standins.write_down("adult", 1.5, 0.0, tmp_path)
+    standins.write_down("census_kdd", 1.0, 1e-6, tmp_path)
+    spent = standins.total(standins.population_of("adult"), tmp_path)
+    assert spent == {"name": "cps", "releases": 2, "total_epsilon": 3.5, "total_delta": 2e-6}
+    with pytest.raises(BadInput, match=r"obesity: .* does not say whose rows these are"):
+        make_standin("obesity", epsilon=3.0, folder=tmp_path)
 
 
 def test_a_standin_of_no_rows_is_refused_before_any_work():

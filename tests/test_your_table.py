@@ -7,12 +7,13 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from fedsynth_lib import own, settings
+from fedsynth_lib import ledger, own, settings
 from fedsynth_lib.interface import BadInput, Privacy
 from fedsynth_lib.methods import METHODS
 from fedsynth_lib.propose import propose_schema
 from fedsynth_lib.schema import READ_FROM_ROWS, Column, Schema
 from fedsynth_lib.statement import statement_text
+from fedsynth_lib.summary import Release
 from fedsynth_lib.tables import load_table
 
 ROWS = 300
@@ -181,34 +182,46 @@ def file(home):
     path = home / "ward.csv"
     site = alternate("A", "A", "B", "C")
     patients(site=site, id=np.arange(ROWS)).to_csv(path, index=False)
-    declared = Schema((*SCHEMA.columns, Column("site", "categorical", categories=("A", "B", "C", "D"))), "ill")
+    declared = Schema((*SCHEMA.columns, Column("site", "categorical", categories=("A", "B", "C"))), "ill")
     path.with_suffix(".toml").write_text(declared.to_toml())
     return path
 
 
+ABOUT = Release("Ward 7", "synthetic patients", rehearsal=False, federated=True, curator="Clinic <A>")
+
+
 def test_a_file_becomes_rows_to_hand_on_and_a_statement(file, home):
     table = own.load(file, file.with_suffix(".toml"), file.with_suffix(".draft.toml"))
-    assert own.left_out(file, table.schema) == ["id"] and own.undeclared(table.schema) == ()
-    parts = own.clients(table, 5, site="site", seed=0)
-    assert [len(part) for part in parts] == [150, 75, 75]  # nobody is at site D
-    assert {tuple(table.frame["site"].iloc[part].unique()) for part in parts} == {("A",), ("B",), ("C",)}
+    assert own.left_out(file, table.schema) == ["id"] and table.schema.from_rows == ()
+    key = own.key_of(0, release=True)
+    train, holdout = own.split(table, key=key)
+    parts = own.clients(train, 5, site="site", key=key)
+    assert len(train) + len(holdout) == ROWS and [len(part) for part in parts] == pytest.approx([120, 60, 60], abs=25)
+    assert [tuple(train.frame["site"].iloc[part].unique()) for part in parts] == [("A",), ("B",), ("C",)]
+    sizes, counted = own.declared_sizes(parts, site="site", epsilon=2.0, seed=None)
     method = own.method_of("aim")
     privacy = Privacy(2.0, 1e-6, noise_seed=None)
-    run = settings.federated(method, table, parts, config=own.private_config(method), privacy=privacy)
-    run = own.stated(run, table.schema)
+    options = {"config": own.private_config(method), "privacy": privacy, "sizes": sizes, "before": counted}
+    run = settings.federated(method, train, parts, **options)
     assert run.statement["epsilon"] == pytest.approx(2.0) and run.statement["unprotected"] == []
+    assert run.statement["entries"][0]["what"] == "number of rows"
+    book = ledger.open_ledger("ward", most_epsilon=3.0)
     paths = own.places(table, "smoke", release=True)
     assert {path.parent for path in paths.values()} == {home / "data" / "results" / "smoke-own"}
-    text = own.hand_on(run, paths)
+    text = own.hand_on(run, paths, ABOUT, book)
     assert paths["statement"].read_text() == text
     again = load_table(paths["rows"], schema=file.with_suffix(".toml"))
-    assert len(again) == ROWS and again.schema == table.schema
-    assert "# Privacy statement: 300 synthetic rows in ward_release.csv" in text
+    assert len(again) == sum(sizes) and again.schema == table.schema
+    assert f"# Privacy statement: {sum(sizes)} synthetic rows in ward_release1.csv" in text
     assert "**epsilon = 2, delta = 1e-06.**" in text and "7.39 times as likely" in text  # e^2
-    assert "The noise is secret" in text and "* the number of rows of each client" in text
-    with pytest.raises(BadInput, match=r"ward_release\.csv is there: a second release adds its epsilon to the first"):
-        own.places(table, "smoke", release=True)
+    assert "The noise is secret" in text and "* the number of rows of each client as it was counted with noise" in text
+    assert "Clinic &lt;A&gt;" in paths["page"].read_text() and json.loads(paths["record"].read_text())["tier"] == 3
+    assert book.total() == ledger.Total(1, run.statement["epsilon"], 1e-6)
+    assert own.places(table, "smoke", release=True)["rows"].name == "ward_release2.csv"  # never in its place
     assert own.places(table, "smoke", release=False)["rows"].name == "ward_rehearsal.csv"
+    with pytest.raises(BadInput, match=r"'ward': 1 releases have spent epsilon 2, and 2 more would exceed 3"):
+        own.hand_on(run, own.places(table, "smoke", release=True), ABOUT, book)
+    assert not own.places(table, "smoke", release=True)["rows"].exists()
 
 
 def test_without_a_schema_the_draft_is_pointed_at(file):
@@ -224,11 +237,12 @@ def test_a_draft_as_schema_takes_the_guarantee_away(file, home):
     assert ages + READ_FROM_ROWS in text
     draft.write_text(text.replace(ages + READ_FROM_ROWS, ages + "code book"))  # one of five is declared
     table = load_table(file, schema=draft)
-    assert own.undeclared(table.schema) == ("dose", "sex", "ill", "site")
+    assert table.schema.from_rows == ("dose", "sex", "ill", "site")
     with pytest.raises(BadInput, match="dose, sex, ill, site are read from the rows; declare them, or set release"):
         own.places(table, "smoke", release=True)
-    run = settings.central(METHODS["independent"], table, privacy=Privacy(1.0))
-    told = own.stated(run, table.schema).statement
+    with pytest.raises(BadInput, match="dose, sex, ill, site are read from the rows; declare them, or rehearse"):
+        settings.central(METHODS["independent"], table, privacy=Privacy(1.0, noise_seed=None))
+    told = settings.central(METHODS["independent"], table, privacy=Privacy(1.0)).statement
     assert told["epsilon"] is None and told["epsilon_protected"] == pytest.approx(1.0)
     assert told["unprotected"] == ["ranges and categories read from the rows: dose, sex, ill, site"]
     text = statement_text(told, "a draft")
@@ -239,13 +253,18 @@ def test_a_draft_as_schema_takes_the_guarantee_away(file, home):
 
 def test_sites_and_methods_are_checked(file):
     table = load_table(file, schema=file.with_suffix(".toml"))
-    assert [len(part) for part in own.clients(table, 4, seed=0)] == [75] * 4
+    key = own.key_of(0, release=False)
+    assert [len(part) for part in own.clients(table, 4, key=key)] == pytest.approx([75] * 4, abs=30)
     with pytest.raises(BadInput, match=r"no column 'sight' .*did you mean 'site'"):
-        own.clients(table, 2, site="sight", seed=0)
+        own.clients(table, 2, site="sight", key=key)
     with pytest.raises(BadInput, match="site column 'age' is declared numeric"):
-        own.clients(table, 2, site="age", seed=0)
+        own.clients(table, 2, site="age", key=key)
+    wider = Schema((*table.schema.columns[:-1], Column("site", "categorical", categories=("A", "B", "C", "D"))), "ill")
+    wide = load_table(file, schema=wider)
+    with pytest.raises(BadInput, match="site 'D' has no rows; declare the sites of 'site' that take part"):
+        own.clients(wide, 4, site="site", key=key)
     with pytest.raises(BadInput, match="300 rows cannot be shared among 301 clients"):
-        own.clients(table, 301, seed=0)
+        own.clients(table, 301, key=key)
     with pytest.raises(BadInput, match=r"method 'aimm' is unknown \(did you mean 'aim'\?\)"):
         own.method_of("aimm")
     with pytest.raises(BadInput, match="method ctgan adds no noise"):

@@ -1,0 +1,245 @@
+"""The ledger at the data owner: it only grows, adds up, blocks what overdraws, and outlives the process."""
+
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from flwr.app import ConfigRecord, Message, RecordDict
+from promises import thirds
+from test_methods import broken
+
+from fedsynth_lib import flower_app, ledger, settings
+from fedsynth_lib.interface import BadInput, BadRows, Charge, Privacy
+from fedsynth_lib.ledger import ClientLedger, Ledger, Refused, Total
+from fedsynth_lib.methods import independent
+
+
+def said(epsilon, delta=0.0, method="aim"):
+    return {"method": method, "epsilon": epsilon, "delta": delta, "entries": []}
+
+
+# --- the owner's ledger -------------------------------------------------------------------------------------
+
+
+def test_releases_add_up_and_survive_a_restart(tmp_path):
+    path = tmp_path / "deep" / "ward.jsonl"
+    book = Ledger(path, most_epsilon=3.0, most_delta=1e-5)
+    assert book.total() == Total(0, 0, 0)
+    book.add(said(1.0, 1e-6), rows=500)
+    book.add(said(1.5), rows=20)
+    again = Ledger(path, most_epsilon=3.0)
+    assert again.total() == Total(2, 2.5, 1e-6)
+    first = again.releases()[0]
+    assert (first["population"], first["method"], first["rows"]) == ("ward", "aim", 500)
+    assert first["statement"] == ledger.digest(said(1.0, 1e-6)) and first["when"].startswith("20")
+    with pytest.raises(Refused, match=r"'ward': 2 releases have spent epsilon 2\.5, and 1 more would exceed 3; ask"):
+        again.admit(1.0, 0.0)
+    again.admit(0.5, 0.0)
+    with pytest.raises(Refused, match="spent delta 1e-06, and 1e-05 more would exceed 1e-05"):
+        book.admit(0.1, 1e-5)
+    with pytest.raises(Refused, match="a run that released something without noise is no release"):
+        book.add(said(None), rows=1)
+    assert len(path.read_text().splitlines()) == 2
+
+
+def test_two_who_hold_the_same_file_see_each_other(tmp_path):
+    one, other = (Ledger(tmp_path / "ward.jsonl", most_epsilon=2.0) for _ in range(2))
+    one.add(said(1.0), rows=1)
+    other.add(said(1.0), rows=1)
+    with pytest.raises(Refused):
+        one.add(said(1.0), rows=1)
+    assert one.total() == other.total() == Total(2, 2.0, 0)
+
+
+def test_processes_do_not_overdraw_together(tmp_path):
+    """Eight at once, and the policy has room for three."""
+    code = (
+        "import sys; from fedsynth_lib.ledger import Ledger, Refused\n"
+        "try: Ledger(sys.argv[1], most_epsilon=3.0).add(dict(method='m', epsilon=1.0, delta=0.0, entries=[]), rows=1)\n"
+        "except Refused: sys.exit(3)"
+    )
+    command = [sys.executable, "-c", code, str(tmp_path / "ward.jsonl")]
+    codes = sorted(process.wait() for process in [subprocess.Popen(command) for _ in range(8)])
+    assert codes == [0] * 3 + [3] * 5 and Ledger(tmp_path / "ward.jsonl").total().epsilon == 3.0
+
+
+def test_a_damaged_file_stops_everything(tmp_path):
+    book = Ledger(tmp_path / "ward.jsonl")
+    book.add(said(1.0), rows=1)
+    with open(book.journal.path, "a") as file:
+        file.write('{"epsilon": 1.0, "del')
+    for reader in (book, Ledger(book.journal.path)):
+        with pytest.raises(BadInput, match="a line is incomplete, so the releases cannot be counted; restore"):
+            reader.total()
+
+
+def test_the_command_tells_releases_and_totals(home, capsys, monkeypatch):
+    ledger.open_ledger("ward").add(said(1.0, 1e-6), rows=500)
+    ledger.open_ledger("ward").add(said(2.0), rows=500)
+    ledger.open_ledger("bank").add(said(0.5), rows=9)
+    assert ledger.path_of("ward").parent == home / "data" / "ledger"
+    for arguments, lines in (
+        ([], ["bank: 1 releases, epsilon 0.5, delta 0", "ward: 2 releases, epsilon 3, delta 1e-06"]),
+        (["ward"], ["epsilon 1  delta 1e-06  500 rows", "epsilon 2", "ward: 2 releases, epsilon 3, delta 1e-06"]),
+        (["nobody"], ["nobody: 0 releases, epsilon 0, delta 0"]),
+    ):
+        monkeypatch.setattr(sys, "argv", ["ledger", *arguments])
+        ledger.main()
+        printed = capsys.readouterr().out.splitlines()
+        assert len(printed) == len(lines)
+        assert all(line in found for line, found in zip(lines, printed, strict=True))
+    with pytest.raises(BadInput, match=r"population is '\.\./x': give a name of letters"):
+        ledger.path_of("../x")
+
+
+# --- a client and its server --------------------------------------------------------------------------------
+
+CONFIG = independent.Config(rounds=3)
+BUDGET = Privacy(1.0, noise_seed=None)
+
+
+@pytest.fixture
+def client(table):
+    """The rows of three clients, their job, and what asks client 0 as a server would."""
+    encoder = independent.encoder(table.schema, CONFIG)
+    sizes = tuple(map(len, thirds(table)))
+    noise = settings.noise_for(independent, encoder.domain, sizes, CONFIG, BUDGET)
+    job = flower_app.Job(independent, CONFIG, encoder.domain, noise, 0, 3, BUDGET, sizes, mask_seed=1)
+    rows = [encoder.transform(table.frame.iloc[part]) for part in thirds(table)]
+    return job, lambda index: rows[index]
+
+
+def server_of(job, load_rows, book=None):
+    """Asks client 0 for a round, with these clients; a new one is what the server meets after a restart."""
+    grid = flower_app.LocalGrid(flower_app.client_app(job, load_rows, book), 3)
+    state = flower_app.pack(job.method.start(job.domain, config=job.config, rng=np.random.default_rng(0)))
+
+    def ask(number, clients=(0, 1, 2)):
+        content = {"state": state, "job": ConfigRecord({"round": number, "clients": list(clients)})}
+        (reply,) = grid.send_and_receive([Message(RecordDict(content), message_type=flower_app.STEP, dst_node_id=1)])
+        return json.loads(reply.content["about"]["spent"])
+
+    return ask
+
+
+def answers(ask, numbers, **options):
+    given = []
+    for number in numbers:
+        try:
+            given.append(ask(number, **options))
+        except Refused:
+            given.append(None)
+    return [answer is not None for answer in given]
+
+
+def test_the_same_round_is_answered_once(client):
+    """400 answers would be 400 draws of noise about the same counts: their mean is the count."""
+    assert sum(answers(server_of(*client), [0] * 400)) == 1
+
+
+def test_nothing_beyond_the_plan_is_answered(client):
+    ask = server_of(*client)
+    assert answers(ask, range(10)) == [True] * 3 + [False] * 7
+    assert answers(ask, [2, 1, 0, -1]) == [False] * 4
+    assert answers(server_of(*client), [0], clients=[0]) == [False]  # the mask of a sum of one is none
+    assert answers(server_of(*client), [0], clients=[0, 1, 2, 3]) == [False]
+    assert answers(server_of(*client), [0], clients=[1, 2]) == [False]
+
+
+def test_a_client_remembers_over_a_restart(client, tmp_path):
+    path = tmp_path / "client0.jsonl"
+    before = server_of(*client, ClientLedger(path))
+    assert answers(before, [0, 1]) == [True, True]
+    assert answers(server_of(*client), [0]) == [True]  # without a ledger a new process knows nothing
+    after = server_of(*client, ClientLedger(path))
+    assert answers(after, [0, 1, 2, 2]) == [False, False, True, False]
+    book = ClientLedger(path)
+    assert book.total().epsilon == pytest.approx(1.0) and book.total().releases == 1  # one run, three rounds
+    assert [line["round"] for line in book.journal.lines() if "round" in line] == [0, 1, 2]
+
+
+def test_a_client_refuses_a_run_that_would_overdraw(client, tmp_path):
+    path = tmp_path / "client0.jsonl"
+    Ledger(path).add(said(1.5), rows=1)  # an earlier release about the same people
+    assert answers(server_of(*client, ClientLedger(path, most_epsilon=2.0)), range(3)) == [False] * 3
+    assert Ledger(path).total() == Total(1, 1.5, 0)
+    assert answers(server_of(*client, ClientLedger(path, most_epsilon=2.5)), range(3)) == [True] * 3
+    assert Ledger(path).total().epsilon == pytest.approx(2.5)
+
+
+def test_a_client_does_not_send_more_than_its_budget(client, tmp_path):
+    """Methods that release more than their plan says: without noise, and with less noise than planned."""
+    job, load_rows = client
+
+    def without_noise(state, client, config, noise, rng):
+        update = independent.client_step(state, client, config, noise, rng)
+        update.spent.append(Charge("counts", "unprotected"))
+        return update
+
+    def with_less(state, client, config, noise, rng):
+        update = independent.client_step(state, client, config, noise, rng)
+        update.spent.append(Charge("counts", "laplace", 0.5))
+        return update
+
+    for name, step, words in (
+        ("a", without_noise, "release counts without noise"),
+        ("b", with_less, "cost more than 1"),
+    ):
+        bad = flower_app.Job(**vars(job) | {"method": broken(independent, client_step=step)})
+        with pytest.raises(Refused, match=f"the answer would {words}; it is not sent"):
+            server_of(bad, load_rows, ClientLedger(tmp_path / f"{name}.jsonl"))(0)
+
+
+def test_a_client_with_a_ledger_wants_noise_and_declared_rows(client, tmp_path):
+    job, load_rows = client
+    for change, words in (({"noise_multiplier": None}, "without noise"), ({"sizes": None}, "declared numbers of rows")):
+        with pytest.raises(Refused, match=words):
+            server_of(flower_app.Job(**vars(job) | change), load_rows, ClientLedger(tmp_path / "c.jsonl"))(0)
+
+
+# --- what crosses the wire of an error ----------------------------------------------------------------------
+
+
+def wire(app, job):
+    """What Flower would send of client 0's error: the text of the exception that leaves the app."""
+    context = flower_app.LocalGrid(app, 3)._contexts[1]
+    state = flower_app.pack(job.method.start(job.domain, config=job.config, rng=np.random.default_rng(0)))
+    content = {"state": state, "job": ConfigRecord({"round": 0, "clients": [0, 1, 2]})}
+    with pytest.raises(Refused) as error:
+        app(Message(RecordDict(content), message_type=flower_app.STEP, dst_node_id=1), context)
+    return error.value
+
+
+def test_an_error_at_a_client_leaves_without_a_value(client, table):
+    job, _ = client
+    encoder = independent.encoder(table.schema, CONFIG)
+
+    def odd(index):
+        return encoder.transform(table.frame.iloc[:5].assign(age=123456))
+
+    error = wire(flower_app.client_app(job, odd), job)
+    told = "BadRows: column 'age' holds a value outside its declared range 18 to 90; correct the rows, or widen"
+    assert str(error).startswith(told) and "5 values" in str(error.__cause__)  # the cause stays with the owner
+
+    def broken_rows(index):
+        raise KeyError("Mrs Smith, 123456")
+
+    assert str(wire(flower_app.client_app(job, broken_rows), job)) == "KeyError"
+    for sentence in ("BadInput", "BadRows"):
+
+        def says(index, sentence=sentence):
+            raise {"BadInput": BadInput, "BadRows": BadRows}[sentence]("row 7 holds 123456")
+
+        assert str(wire(flower_app.client_app(job, says), job)) == sentence
+
+
+def test_in_process_the_developer_sees_the_cause(client, table):
+    job, _ = client
+
+    def broken_rows(index):
+        raise KeyError("a mistake of the developer")
+
+    with pytest.raises(KeyError, match="a mistake of the developer"):
+        server_of(job, broken_rows)(0)
