@@ -1,4 +1,4 @@
-"""Audit the private methods: python -m fedsynth_lib.audit [--methods aim fedbn] [--runs 400] [--minutes 60]
+"""Audit the private methods: python -m fedsynth_lib.audit [--methods aim fedbn] [--runs 250] [--minutes 60]
 
 Prints a table, and keeps finished lines in data/results/audit.csv, so that an interrupted audit goes on where it was.
 Exit status 1 where a lower bound exceeds its claim, 2 where a method cannot be audited.

@@ -2,7 +2,8 @@
 
 Two columns of two categories. All other rows are alike, and the record stands alone in its cell of every table that a
 method counts. Networks are tiny and their clip is small, so that Adam's steps show the gradients; all rows are in every
-batch. FinDiff gets one number and hardly any diffusion, so that its secret draws blur the gradient least. These are
+batch. FinDiff gets one number and hardly any diffusion, so that its secret draws blur the gradient least; the
+CTGAN family judges without a hidden layer, hence without dropout, for the same reason. These are
 settings like any other: the code that clips, adds noise and accounts is the method's own.
 """
 
@@ -33,7 +34,7 @@ DELTA = 1e-5
 MARGINALS = {"rounds": 3, "participation": 1.0, "iterations": 2, "final_iterations": 20}
 TINY_CLIP, RATE = 1e-10, 1.0  # gradients far below Adam's 1e-8, and steps that still show in single precision
 STEPS = {"training_rounds": 3, "batch": 2, "clip": TINY_CLIP}
-GAN = STEPS | {"local_epochs": 1, "hidden": (4,), "noise_width": 2, "discriminator_rate": RATE}
+GAN = STEPS | {"local_epochs": 1, "hidden": (), "noise_width": 2, "discriminator_rate": RATE}
 GAN |= {"discriminator_decay": 0.0}
 SETTINGS: dict[str, dict[str, Any]] = {
     "independent": {},

@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 
 from fedsynth_lib import flower_app, secure_sum, settings
-from fedsynth_lib.interface import Arrays, Privacy
+from fedsynth_lib.interface import Arrays, Charge, Privacy
 from fedsynth_lib.schema import Schema
 from fedsynth_lib.tables import Table
 
@@ -52,6 +52,8 @@ class Seen:
     state: Arrays = field(default_factory=dict)
     sent: list[Arrays] = field(default_factory=list)  # to the clients
     wire: list[Arrays] = field(default_factory=list)
+    charges: list[Charge] = field(default_factory=list)
+    traffic: list[dict] = field(default_factory=list)
 
 
 def table_of(case: Case, clients: int, *, present: bool) -> Table:
@@ -144,7 +146,7 @@ def run(job: flower_app.Job, rows: list[np.ndarray], sees: Sees) -> Seen:
     outcome = flower_app.Outcome()
     server = flower_app.server_app(tapped, outcome)
     flower_app.run_in_process(server, flower_app.client_app(tapped, lambda index: rows[index]), job.num_clients)
-    seen.state = outcome.state
+    seen.state, seen.charges, seen.traffic = outcome.state, outcome.charges, outcome.traffic
     return seen
 
 

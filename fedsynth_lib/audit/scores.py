@@ -15,7 +15,7 @@ from fedsynth_lib.methods import marginal_state
 
 Score = Callable[[Seen], float]
 QUIET = 1e-3  # noise of shadow runs, as a share of the claim's
-SHADOWS = 100  # runs of either kind
+SHADOWS = 60  # runs of either kind
 TINY = 1e-8  # Adam's own
 
 
@@ -59,11 +59,11 @@ def marginals(scenario: Scenario) -> Score:
 def steps(
     name: str, *, momentum: float, others: Callable[[Scenario, Seen], np.ndarray] | None = None
 ) -> Callable[[Scenario], Score]:
-    """Private gradients of all steps: the likelihood ratio of each, added up (a white-box distinguisher that sees every
-    step, as in Nasr et al. 2021 and 2023).
+    """Private gradients: the likelihood ratios of all steps, multiplied (a white-box distinguisher that sees every step,
+    as in Nasr et al. 2021 and 2023).
 
-    The sum of clipped gradients depends on secret draws (latent vectors, dropout), with the record and without it; hence
-    either likelihood is a mixture of normal densities around what shadow runs with next to no noise give, which
+    The sum of clipped gradients depends on secret draws (latent vectors, dropout), with the record and without it;
+    hence either likelihood is a mixture of normal densities around what shadow runs with next to no noise give, which
     the adversary makes itself. name: of the parameters that client 0 sends. momentum: first decay of Adam, whose
     gradients can be read off its steps where they are far below its 1e-8: the settings of the case see to that with a
     small clip. others: a further release, in deviations of its noise.
@@ -78,21 +78,18 @@ def steps(
             found = gradients(moved(seen, name), momentum, rate) / deviation
             return [*found, *([] if others is None else [others(scenario, seen)])]
 
-        shadows = {
-            present: list(
-                zip(*(released(scenario.run(present=present, multiplier=QUIET * claimed)) for _ in range(SHADOWS)))
-            )
-            for present in (False, True)
-        }
-        clouds = {present: [np.array(each) for each in found] for present, found in shadows.items()}
+        def cloud(present: bool) -> list[np.ndarray]:
+            shadows = [released(scenario.run(present=present, multiplier=QUIET * claimed)) for _ in range(SHADOWS)]
+            return [np.array(each) for each in zip(*shadows, strict=True)]
+
+        absent, there = cloud(False), cloud(True)
 
         def score(seen: Seen) -> float:
             found = released(seen)
-            there, absent = (
-                sum(_log_density(*pair) for pair in zip(found, clouds[present], strict=True))
-                for present in (True, False)
+            return sum(
+                _log_density(point, with_it) - _log_density(point, without)
+                for point, with_it, without in zip(found, there, absent, strict=True)
             )
-            return float(there - absent)
 
         return score
 

@@ -15,8 +15,8 @@ from fedsynth_lib.audit.scenario import RATE_OF_CONTROL, Case, Scenario
 from fedsynth_lib.rows import project_root, write_atomically
 
 CLIENTS = (1, 3)
-RUNS = 400  # of a network with one client, with the record and as many without
-FASTER = {"counts": 25, "marginals": 4, "networks": 1}  # how many times as many runs a family gets
+RUNS = 250  # of a network with one client, with the record and as many without
+FASTER = {"counts": 40, "marginals": 5, "networks": 1}  # how many times as many runs a family gets
 ALARM = 0.999  # confidence of an alarm: some thirty lines with three bounds each are tested
 ROWS = 20  # synthetic rows of a run
 EXCEEDED, BELOW, WEAK = "claim exceeded", "below the claim", "too weak to tell"
