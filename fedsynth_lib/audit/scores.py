@@ -59,8 +59,7 @@ def marginals(scenario: Scenario) -> Score:
 def steps(
     name: str, *, momentum: float, others: Callable[[Scenario, Seen], np.ndarray] | None = None
 ) -> Callable[[Scenario], Score]:
-    """Private gradients: the likelihood ratios of all steps, multiplied (a white-box distinguisher that sees every step,
-    as in Nasr et al. 2021 and 2023).
+    """Private gradients: the likelihood ratios of all steps, multiplied (the white box of Nasr et al. 2021 and 2023).
 
     The sum of clipped gradients depends on secret draws (latent vectors, dropout), with the record and without it;
     hence either likelihood is a mixture of normal densities around what shadow runs with next to no noise give, which

@@ -1,7 +1,7 @@
 """Is anything that a run shows an exact function of the rows?
 
 The same two tables, with the record and without it, and a few noises each, repeated from numbers. A number that no
-noise moves, but the record does, was released exactly: whoever sees it knows whether the record is there, at any epsilon.
+noise moves, but the record does, was released exactly: whoever sees it knows whether the record is there.
 Looked at: the state that a run leaves, what clients are sent, what the trust model shows of their messages, the privacy
 statement, and the bytes of every message.
 """
