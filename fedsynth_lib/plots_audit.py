@@ -20,6 +20,7 @@ def scores(runs: Mapping[str, tuple[np.ndarray, np.ndarray]]) -> Figure:
         }
         shares = 100 * pd.DataFrame(counted).sort_index().fillna(0)
         shares.plot.bar(ax=ax, title=name, xlabel="score of a run", ylabel="runs (%)", rot=0, legend=ax is axes[0, 0])
+    axes[0, 0].margins(y=0.4)  # room for the legend
     return fig
 
 
