@@ -2,9 +2,9 @@
 
 Two columns of two categories. All other rows are alike, and the record stands alone in its cell of every table that a
 method counts. Networks are tiny and their clip is small, so that Adam's steps show the gradients; all rows are in every
-batch. FinDiff gets one number and hardly any diffusion, so that its secret draws blur the gradient least; the
-CTGAN family judges without a hidden layer, hence without dropout, for the same reason. These are
-settings like any other: the code that clips, adds noise and accounts is the method's own.
+batch. FinDiff gets one number and hardly any diffusion, so that its secret draws blur the gradient least; the CTGAN
+family judges without a hidden layer, hence without dropout, for the same reason. These are settings like any other: the
+code that clips, adds noise and accounts is the method's own.
 """
 
 from collections.abc import Mapping

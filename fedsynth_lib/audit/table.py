@@ -15,7 +15,7 @@ from fedsynth_lib.audit.scenario import RATE_OF_CONTROL, Case, Scenario
 from fedsynth_lib.rows import project_root, write_atomically
 
 CLIENTS = (1, 3)
-RUNS = 250  # of a network with one client, with the record and as many without
+RUNS = 160  # of a network with one client, with the record and as many without
 FASTER = {"counts": 40, "marginals": 5, "networks": 1}  # how many times as many runs a family gets
 ALARM = 0.999  # confidence of an alarm: some thirty lines with three bounds each are tested
 ROWS = 20  # synthetic rows of a run
@@ -59,7 +59,7 @@ class Measured(NamedTuple):
 def runs_of(case: Case, clients: int, runs: int) -> int:
     """Fewer where a run has more clients, more where it is fast."""
     family = "counts" if case.key in neighbours.COUNTS else "marginals" if case.sees == "the model" else "networks"
-    return max(40, FASTER[family] * runs // (1 if clients == 1 else 4))
+    return max(40, FASTER[family] * runs // (1 if clients == 1 else 2))
 
 
 def scored(scenario: Scenario, number: int) -> tuple[np.ndarray, np.ndarray]:
@@ -98,12 +98,13 @@ def measure(case: Case, clients: int, runs: int) -> Line:
     )
 
 
-def lines(keys: tuple[str, ...], runs: int, *, until: float, say: Callable[[str], None]) -> Iterator[Line]:
-    """A line for each method and number of clients, finished ones from the file; ends at `until` (monotonic time).
+def lines(keys: tuple[str, ...], runs: int, *, until: float, again: bool, say: Callable[[str], None]) -> Iterator[Line]:
+    """A line for each method and number of clients, finished ones from the file unless `again`; none begins after `until`
+    (monotonic time).
 
     One client first for all methods, so that a short audit sees each of them.
     """
-    kept = {(line.method, line.clients): line for line in load()}
+    kept = {} if again else {(line.method, line.clients): line for line in load()}
     for clients in CLIENTS:
         for key in keys:
             case, old = neighbours.case_of(key), kept.get((key, clients))
