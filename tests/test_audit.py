@@ -229,18 +229,18 @@ def test_lines_are_kept_and_found_again(tmp_path, monkeypatch, capsys):
 
     monkeypatch.setenv("FEDSYNTH_HOME", str(tmp_path))
     assert audit.measured("independent") is None
-    assert main(["--methods", "independent", "--runs", "40"]) == 0
+    assert main(["--methods", "independent", "--runs", "5"]) == 0
     first = table.load()
     assert [(line.method, line.clients) for line in first] == [("independent", 1), ("independent", 3)]
     assert "independent" in capsys.readouterr().out
-    assert main(["--methods", "independent", "--runs", "40"]) == 0 and table.load() == first  # nothing ran again
+    assert main(["--methods", "independent", "--runs", "5"]) == 0 and table.load() == first  # nothing ran again
     kept = replace(first[0], verdict=table.BELOW)
     table.save(kept)
     assert audit.measured("independent") == (4.0, kept.lower, kept.runs)
     table.save(replace(kept, verdict=table.WEAK))
     assert audit.measured("independent") is None  # a control that was missed says nothing
     table.save(replace(kept, verdict=table.EXCEEDED))
-    assert main(["--methods", "independent", "--runs", "40"]) == 1
+    assert main(["--methods", "independent", "--runs", "5"]) == 1
     assert main(["--methods", "ctgan"]) == 2 and "adds no noise" in capsys.readouterr().err
 
 

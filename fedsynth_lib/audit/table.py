@@ -74,12 +74,10 @@ def scored(scenario: Scenario, number: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def measure(case: Case, clients: int, runs: int) -> Line:
-    """One line. The control is measured first and with half the runs; it must exceed the claim to count as caught."""
+    """One line. The control is measured first, with as many runs; it must exceed the claim to count as caught."""
     begin, claim, delta = time.monotonic(), case.privacy.epsilon, case.privacy.delta
     number = runs_of(case, clients, runs)
-    control = lower_bound(
-        *Scenario(case, clients, RATE_OF_CONTROL).score_runs(number // 2), delta, gaussian=case.gaussian
-    )
+    control = lower_bound(*Scenario(case, clients, RATE_OF_CONTROL).score_runs(number), delta, gaussian=case.gaussian)
     white, black = scored(Scenario(case, clients), number)
     kinds = {"lower": (white, case.gaussian), "plain": (white, False), "synthetic": (black, False)}
     found = {name: lower_bound(*pair, delta, gaussian=fit) for name, (pair, fit) in kinds.items()}
@@ -91,7 +89,7 @@ def measure(case: Case, clients: int, runs: int) -> Line:
         **rounded,
         by="Gaussian fit" if case.gaussian else "Clopper-Pearson",
         control=round(control, 4),
-        control_runs=number // 2,
+        control_runs=number,
         verdict=verdict,
         version=case.method.VERSION,
         seconds=round(time.monotonic() - begin, 1),
@@ -99,8 +97,8 @@ def measure(case: Case, clients: int, runs: int) -> Line:
 
 
 def lines(keys: tuple[str, ...], runs: int, *, until: float, again: bool, say: Callable[[str], None]) -> Iterator[Line]:
-    """A line for each method and number of clients, finished ones from the file unless `again`; none begins after `until`
-    (monotonic time).
+    """A line for each method and number of clients, finished ones from the file unless `again`; none begins after
+    `until` (monotonic time).
 
     One client first for all methods, so that a short audit sees each of them.
     """
