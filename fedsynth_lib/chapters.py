@@ -14,7 +14,7 @@ from fedsynth_lib.notebooks import Notebook
 from fedsynth_lib.published import WORKS, load_catalogue
 
 CHAPTERS = {
-    0: "The bundle: overview, data, privacy budget, federation",
+    0: "The bundle: overview, data, privacy budget, federation, audit",
     1: "The methods, one by one",
     2: "martinez2024: FedBN and FedVAE",
     3: "leitner2023: CTGAN, central and federated",

@@ -204,6 +204,8 @@ def _sums(rows: np.ndarray, levels: np.ndarray, releases: Releases, noise: Noise
     in the low bits of floating-point noise.
     """
     numbers, charge = rows[:, levels == 0].astype(float), releases.moments
+    if not numbers.shape[1]:
+        return np.zeros(1)  # nothing to standardise, and the true number of rows is nobody's business
     parts = [np.ones((len(rows), 1)), numbers, numbers**2]
     if noise is None or charge is None:
         return _totals(parts)

@@ -1,0 +1,169 @@
+"""Two neighbouring tables, from the rows to what an adversary sees: runs of a method with and without one record.
+
+The record is gone from the table, not merely made to count nothing. Everybody's number of rows is declared, the same
+for both tables; all that touches rows is drawn from the system's entropy; start and server draw from a seed that
+everybody knows. The adversary knows the method, its settings, and all other rows.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from types import ModuleType, SimpleNamespace
+from typing import Any, Literal
+
+import numpy as np
+import pandas as pd
+
+from fedsynth_lib import flower_app, secure_sum, settings
+from fedsynth_lib.interface import Arrays, Charge, Privacy
+from fedsynth_lib.schema import Schema
+from fedsynth_lib.tables import Table
+
+Sees = Literal["the model", "sums of all clients", "what each client sends"]
+RATE_OF_CONTROL = 0.3  # of the noise that the claim needs
+
+
+@dataclass(frozen=True)
+class Case:
+    """A method as it is audited, and the worst table for it that is known.
+
+    others: rows that every client holds; the adversary knows them. target: the record, the first row of client 0.
+    sees: by the method's trust model; the model is what a run leaves behind (`Run.state`).
+    gaussian: whether what the score reads is one Gaussian release, or several, so that the fit of mu applies.
+    score: of one run; made from a `Scenario`, which it may ask for runs of its own.
+    """
+
+    key: str
+    method: ModuleType
+    config: Any
+    privacy: Privacy
+    schema: Schema
+    others: tuple[tuple, ...]
+    target: tuple
+    sees: Sees
+    gaussian: bool
+    score: Callable[["Scenario"], Callable[["Seen"], float]]
+
+
+@dataclass
+class Seen:
+    """What one run shows. wire: one entry a round, as far as the method's trust model lets the adversary see it."""
+
+    state: Arrays = field(default_factory=dict)
+    sent: list[Arrays] = field(default_factory=list)  # to the clients
+    wire: list[Arrays] = field(default_factory=list)
+    charges: list[Charge] = field(default_factory=list)
+    traffic: list[dict] = field(default_factory=list)
+
+
+def table_of(case: Case, clients: int, *, present: bool) -> Table:
+    """The rows of all clients, one client after the other; the record at their head, or gone.
+
+    Held, not read from a file: `load_table` refuses a file in which a column is constant, which the record can decide.
+    """
+    rows = pd.DataFrame([case.target] * present + list(case.others) * clients, columns=case.schema.names)
+    for column in case.schema.columns:
+        if column.kind == "categorical":
+            rows[column.name] = pd.Categorical(rows[column.name], categories=list(column.categories))
+    return Table("audit", rows, case.schema, "own")
+
+
+def parts_of(case: Case, clients: int, *, present: bool) -> list[np.ndarray]:
+    ends = present + len(case.others) * np.arange(1, clients + 1)
+    return np.split(np.arange(ends[-1]), ends[:-1])
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """Runs of a case with so many clients. noise: as a share of what the claim needs; 1 but for controls."""
+
+    case: Case
+    clients: int = 1
+    noise: float = 1.0
+    job_type: type[flower_app.Job] = flower_app.Job
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """The declared numbers of rows: of a client with the record and one without it alike."""
+        return (len(self.case.others) + 1,) * self.clients
+
+    @cached_property
+    def job(self) -> flower_app.Job:
+        """The job that `settings.federated` would make, its multiplier scaled after it was calibrated to the claim."""
+        case = self.case
+        encoder = case.method.encoder(case.schema, case.config)
+        whole = settings.noise_for(case.method, encoder.domain, self.sizes, case.config, case.privacy)
+        return self.job_type(
+            *(case.method, case.config, encoder.domain, self.noise * whole, 0, self.clients, case.privacy),
+            *(self.sizes, 1),
+        )
+
+    @cached_property
+    def rows(self) -> dict[bool, list[np.ndarray]]:
+        """Encoded rows of each client, with the record and without it."""
+        encoder = self.case.method.encoder(self.case.schema, self.case.config)
+        found = {}
+        for present in (False, True):
+            encoded = encoder.transform(table_of(self.case, self.clients, present=present).frame)
+            found[present] = [encoded[part] for part in parts_of(self.case, self.clients, present=present)]
+        return found
+
+    @cached_property
+    def target(self) -> np.ndarray:
+        """The record as the method sees it."""
+        return self.rows[True][0][0]
+
+    def run(self, *, present: bool, multiplier: float | None = -1.0) -> Seen:
+        """One run. multiplier: another than the scenario's; None runs without noise."""
+        job = self.job if multiplier == -1.0 else replace(self.job, noise_multiplier=multiplier)
+        return run(job, self.rows[present], self.case.sees)
+
+    def score_runs(self, number: int) -> tuple[np.ndarray, np.ndarray]:
+        """Scores of so many runs with the record, and of as many without."""
+        score = self.case.score(self)
+        return tuple(np.array([score(self.run(present=present)) for _ in range(number)]) for present in (True, False))
+
+    def sample(self, seen: Seen, num_rows: int) -> np.ndarray:
+        """Synthetic rows of a run."""
+        return self.case.method.sample(seen.state, num_rows, config=self.case.config, rng=np.random.default_rng())
+
+
+def run(job: flower_app.Job, rows: list[np.ndarray], sees: Sees) -> Seen:
+    """One run in this process, with an ear at the server."""
+    seen, method = Seen(), job.method
+    broadcast = getattr(method, "broadcast", lambda state, config: state)
+
+    def listened(state, updates, config, noise, rng):
+        seen.wire.append(overheard(updates, sees))
+        return method.server_step(state, updates, config=config, noise=noise, rng=rng)
+
+    def noted(state, config):
+        sent = broadcast(state, config=config)
+        seen.sent.append(flower_app.public(sent))
+        return sent
+
+    tapped = replace(job, method=SimpleNamespace(**vars(method) | {"server_step": listened, "broadcast": noted}))
+    outcome = flower_app.Outcome()
+    server = flower_app.server_app(tapped, outcome)
+    flower_app.run_in_process(server, flower_app.client_app(tapped, lambda index: rows[index]), job.num_clients)
+    seen.state, seen.charges, seen.traffic = outcome.state, outcome.charges, outcome.traffic
+    return seen
+
+
+def overheard(updates, sees: Sees) -> Arrays:
+    """What of the clients' messages the adversary sees."""
+    if sees == "the model":
+        return {}
+    sums = {f"sum/{name}": values for name, values in secure_sum.total(updates).items()}
+    if sees == "sums of all clients":
+        return sums
+    return sums | {f"{u.client}/{name}": values for u in updates for name, values in u.arrays.items()}
+
+
+def handed_on(case: Case, clients: int, *, present: bool, seed: int = 0):
+    """The same through the front door, `settings.federated`; a finished Run."""
+    table, parts = (made(case, clients, present=present) for made in (table_of, parts_of))
+    sizes = (len(case.others) + 1,) * clients
+    return settings.federated(
+        case.method, table, parts, config=case.config, privacy=case.privacy, seed=seed, sizes=sizes
+    )

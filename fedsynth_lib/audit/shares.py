@@ -1,0 +1,24 @@
+"""What a participant learns who subtracts its own share of noise that clients made together: exact, by densities.
+
+A share is the difference of two negative binomial variables of size 1 / shares; all honest ones together are one of
+size honest / shares. Of size 1 that is discrete Laplace noise; of a smaller size it is more pointed, and costs more.
+"""
+
+import numpy as np
+from scipy.signal import fftconvolve
+from scipy.stats import nbinom
+
+LEAST = 1e-9  # densities below are left out: a convolution has errors of that size
+
+
+def largest_loss(scale: float, *, honest: int, shares: int) -> float:
+    """The largest log ratio of the noise at neighbouring whole numbers: the pure epsilon of a count, exactly.
+
+    scale: of the discrete Laplace noise that `shares` shares make. honest: shares that the observer does not know.
+    """
+    stop = -np.expm1(-1 / scale)
+    reach = int(60 * scale) + 60
+    density = nbinom.pmf(np.arange(reach), honest / shares, stop)
+    noise = fftconvolve(density, density[::-1])
+    noise = noise[noise > LEAST * noise.max()]
+    return float(np.abs(np.diff(np.log(noise))).max())

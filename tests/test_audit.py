@@ -1,0 +1,250 @@
+"""The audit on the private methods: bounds stay below claims, too little noise is noticed, and each leak that an
+outside audit found is caught again where the old behaviour is brought back.
+
+Bounds are judged at the confidence of an alarm (99.9 percent), since many are tested.
+"""
+
+import hashlib
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from fedsynth_lib import flower_app
+from fedsynth_lib.audit import floats, neighbours, replay, scores, shares, table
+from fedsynth_lib.audit.bounds import lower_bound
+from fedsynth_lib.audit.scenario import Scenario, handed_on, parts_of, table_of
+from fedsynth_lib.interface import BadInput, Client, Noise, Privacy, stream
+from fedsynth_lib.methods import METHODS, fedvae, findiff
+from fedsynth_lib.partition import split_clients
+from fedsynth_lib.privacy import discrete_laplace_share
+from fedsynth_lib.schema import Column, Schema
+
+SURE = {"confidence": table.ALARM}
+
+
+# --- a representative of each family
+
+
+@pytest.mark.parametrize(
+    ("key", "clients", "runs", "least"),
+    [
+        ("independent", 1, 1000, 1.5),
+        ("independent", 3, 500, 1.0),
+        ("fedbn", 1, 1500, 0.3),
+        ("fednaivebayes", 1, 1000, 1.0),
+        ("aim", 1, 500, 0.2),
+    ],
+)
+def test_bounds_of_counts_and_marginals(key, clients, runs, least):
+    """No bound above the claim; some power; with 0.3 times the noise the claim is refuted."""
+    case = neighbours.case_of(key)
+    claim, delta = case.privacy.epsilon, case.privacy.delta
+    pair = Scenario(case, clients).score_runs(runs)
+    assert lower_bound(*pair, delta, **SURE) <= claim
+    assert lower_bound(*pair, delta, gaussian=case.gaussian, **SURE) <= claim
+    assert lower_bound(*pair, delta, gaussian=case.gaussian) >= least
+    control = Scenario(case, clients, table.RATE_OF_CONTROL).score_runs(1000 if key == "independent" else 250)
+    assert lower_bound(*control, delta, gaussian=case.gaussian) > claim
+
+
+@pytest.mark.parametrize(("key", "runs"), [("fedvae", 100), ("findiff", 120), ("dpctgan", 220), ("dpvaebgm", 100)])
+def test_bounds_of_networks(key, runs, monkeypatch):
+    monkeypatch.setattr(scores, "SHADOWS", 40)
+    case = replace(neighbours.case_of(key, training_rounds=1), privacy=Privacy(4.0, 1e-5, noise_seed=None))
+    pair = Scenario(case).score_runs(100)
+    assert lower_bound(*pair, 1e-5, gaussian=True, **SURE) <= 4
+    control = Scenario(case, 1, table.RATE_OF_CONTROL).score_runs(runs)
+    assert lower_bound(*control, 1e-5, gaussian=True) > 4
+
+
+def test_scores_are_the_front_doors(key="aim"):
+    """`settings.federated` with the same seed leaves the state that the scenario's runs leave."""
+    case = replace(neighbours.case_of(key), privacy=Privacy(4.0, 1e-5))
+    for present in (True, False):
+        model = Scenario(case, 3).run(present=present).state
+        front = handed_on(case, 3, present=present).state
+        assert set(model) == set(front) and all(np.array_equal(model[name], front[name]) for name in front)
+
+
+def test_the_record_is_really_gone():
+    case = neighbours.case_of("independent")
+    more, less = (table_of(case, 3, present=present) for present in (True, False))
+    assert len(more) == len(less) + 1 and [len(part) for part in parts_of(case, 3, present=True)] == [4, 3, 3]
+    assert Scenario(case, 3).sizes == (4, 4, 4)
+    assert handed_on(case, 3, present=False).state["counts"].shape == (4,)
+
+
+@pytest.mark.parametrize("key", [key for key in METHODS if key not in neighbours.private_methods()])
+def test_a_method_without_noise_is_refused_by_name(key):
+    with pytest.raises(BadInput, match=f"method {key}: it (adds no noise|releases without noise).*no claim to audit"):
+        neighbours.case_of(key)
+
+
+def test_every_method_that_makes_a_claim_has_a_case():
+    assert all("no worst-case" not in neighbours.refusal(key) for key in METHODS if key not in neighbours.SETTINGS)
+
+
+# --- what the outside audit found: each with the old behaviour as its control
+
+
+class KnownDraws(flower_app.Job):
+    """As it was: the noise is secret, but batches, latent vectors and dropout come from the run's seed, by position."""
+
+    def stream(self, *path):
+        return np.random.default_rng() if path[0] == "noise" else stream(self.seed, *path)
+
+
+NUMBERS = Schema(tuple(Column(name, "numeric", low=0.0, high=1.0) for name in "abc"))
+DRAWS = {  # networks whose gradients depend much on latent noise, dropout or diffusion
+    "fedvae": {"hidden": (32,), "embedding": 16},
+    "findiff": {"first_beta": 1e-4, "last_beta": 0.02, "steps": 50},
+    "dpctgan": {"hidden": (8,)},
+    "dpvaebgm": {"hidden": 32, "latent": 16, "dropout": 0.2, "moments": ((0.5, 0.3),) * 3},
+}
+
+
+def many_rows(key, number=400):
+    """The case of a network at epsilon 1, one step on so many different rows, which are one batch."""
+    case = neighbours.case_of(key, training_rounds=1, batch=number + 1, **DRAWS[key])
+    case = replace(case, privacy=Privacy(1.0, 1e-5, noise_seed=None), others=(("no", "no"), ("yes", "no")) * 200)
+    if key == "findiff":
+        case = replace(case, others=tuple((row / number,) for row in range(number)))
+    if key == "dpvaebgm":
+        rows = stream(1, "rows").random((number, 3)).tolist()
+        case = replace(case, schema=NUMBERS, others=tuple(map(tuple, rows)), target=(1.0, 1.0, 1.0))
+    return case
+
+
+@pytest.mark.parametrize("key", DRAWS)
+def test_known_draws_by_position_break_the_claim(key, monkeypatch):
+    """One row less, and every later row meets another draw: the sum of gradients moves by many clips."""
+    monkeypatch.setattr(scores, "SHADOWS", 10)
+    case, bounds = many_rows(key), {}
+    for job, runs in ((KnownDraws, 100), (flower_app.Job, 50)):
+        bounds[job] = lower_bound(*Scenario(case, job_type=job).score_runs(runs), 1e-5, **SURE)
+    assert bounds[KnownDraws] > 1 >= bounds[flower_app.Job]
+
+
+def keyed(name: str, share: float) -> bool:
+    """Whether a row is on the first side, by its own name alone."""
+    return int.from_bytes(hashlib.sha256(f"a key {name}".encode()).digest()[:4], "little") < share * 2**32
+
+
+@pytest.mark.parametrize("by_position", [True, False])
+def test_a_split_by_position_and_seed_breaks_the_claim(by_position):
+    """File, split into training rows and others, dealt to clients, `independent` with secret noise."""
+    case = replace(neighbours.case_of("independent"), privacy=Privacy(1.0, noise_seed=None))
+    case = replace(case, others=(("no", "no"), ("yes", "no"), ("no", "yes"), ("yes", "yes")) * 100)
+    scenario = Scenario(case, 2)
+    encoder = case.method.encoder(case.schema, case.config)
+    rows = {}
+    for present in (True, False):
+        whole = table_of(case, 1, present=present)
+        if by_position:
+            order = stream(0, "split").permutation(len(whole))
+            train = whole.take(order[: round(0.8 * len(whole))])
+            parts = split_clients(train, "iid", 2, seed=0)
+        else:
+            names = [f"row {number}" for number in range(not present, len(whole) + (not present))]
+            train = whole.take(np.flatnonzero([keyed(name, 0.8) for name in names]))
+            first = np.array([keyed(f"{name}, dealt", 0.5) for name in names if keyed(name, 0.8)])
+            parts = [np.flatnonzero(first), np.flatnonzero(~first)]
+        rows[present] = [encoder.transform(train.frame.iloc[part]) for part in parts]
+    scenario.__dict__["rows"] = rows
+    bound = lower_bound(*scenario.score_runs(400), 0.0, **SURE)
+    assert (bound > 1) == by_position
+
+
+@pytest.mark.parametrize("method", [fedvae, findiff])
+@pytest.mark.parametrize("whole", [False, True])
+def test_low_bits_of_noisy_counts_as_they_cross_the_wire(method, whole):
+    """Unrounded Gaussian noise on counts: 'certainly absent' is read off the bits at any epsilon."""
+    config = method.Config(training_rounds=1, batch=4, histogram_bins=400)
+    state = {"levels": np.array([0]), "round": np.array(0)}
+    noise = Noise(1.2, np.random.default_rng(), whole=whole)
+    released = []
+    for rows in ([[0.0]], [[0.999]]):  # an empty cell and one with the record: many cells, one release each
+        parts = [
+            method.client_step(state, Client(np.array(rows * k), 0, 1, size=4), config=config, noise=noise, rng=None)
+            for k in [1] * 400
+        ]
+        released.append(np.stack([part.arrays["histograms"][0] for part in parts]))
+    absent, there = released[0][:, -1], released[1][:, -1]
+    empty = np.concatenate([released[0][:, 1:-1].ravel()[:40_000]])
+    bound = lower_bound(floats.score(np.resize(there, 400), 0, 1), floats.score(absent, 0, 1), 1e-5)
+    fires = (floats.score(empty, 0, 1) == -1).mean()
+    assert (fires > 0.005, fires == 0) == (not whole, whole)
+    assert whole or fires > 1e-5  # more than delta: no epsilon holds
+    assert not whole or bound == 0
+
+
+@pytest.mark.parametrize(("curious", "loss"), [(0, 0.606), (1, 0.1)])
+def test_a_participant_that_subtracts_its_own_share(curious, loss):
+    """Two clients at 0.1 a count: with shares of 1 / 2 the other's half of the noise costs 0.606 (exact)."""
+    asked = Privacy(0.1, curious=curious).shares(2)
+    found = shares.largest_loss(10.0, honest=1, shares=asked)
+    assert found == pytest.approx(loss, abs=1e-3)
+    assert (found <= 0.1 + 1e-6) == bool(curious)
+
+
+@pytest.mark.parametrize("clients", [3, 5, 10])
+def test_one_curious_participant_of_several_is_within_the_claim(clients):
+    asked = Privacy(0.1).shares(clients)
+    assert shares.largest_loss(10.0, honest=clients - 1, shares=asked) <= 0.1 + 1e-6
+    assert shares.largest_loss(10.0, honest=clients - 1, shares=clients) > 0.1
+
+
+def test_the_exact_loss_is_that_of_the_shares_that_are_drawn():
+    drawn = discrete_laplace_share(1.0, 2, (400_000,), rng=stream(1, "shares"))
+    ratio = np.log((drawn == 0).mean() / (drawn == 1).mean())
+    assert ratio == pytest.approx(shares.largest_loss(1.0, honest=1, shares=2), abs=0.05)
+
+
+def test_a_round_that_is_asked_again_gets_no_answer():
+    """Else the mean of many answers would be the exact counts."""
+    scenario = Scenario(neighbours.case_of("independent"))
+    found = replay.answers(scenario.job, scenario.rows[True][0], 50)
+    assert len(found) == 1
+
+
+# --- the table
+
+
+def test_the_committed_table_has_every_private_method_and_power():
+    """FedBN is tight; marginals show half of their claim by the fit, networks something; no line exceeds its claim."""
+    kept = {(line.method, line.clients): line for line in table.load()}
+    assert not any(line.verdict == table.EXCEEDED for line in kept.values())
+    for key in neighbours.private_methods():
+        line = kept[key, 1]
+        least = {"fedbn": 0.85, "independent": 0.85}.get(key, 0.5 if line.sees == "the model" else 0.0)
+        assert line.verdict == table.BELOW and line.lower > least * line.epsilon, key
+
+
+def test_lines_are_kept_and_found_again(tmp_path, monkeypatch, capsys):
+    from fedsynth_lib import audit
+    from fedsynth_lib.audit.__main__ import main
+
+    monkeypatch.setenv("FEDSYNTH_HOME", str(tmp_path))
+    assert audit.measured("independent") is None
+    assert main(["--methods", "independent", "--runs", "5"]) == 0
+    first = table.load()
+    assert [(line.method, line.clients) for line in first] == [("independent", 1), ("independent", 3)]
+    assert "independent" in capsys.readouterr().out
+    assert main(["--methods", "independent", "--runs", "5"]) == 0 and table.load() == first  # nothing ran again
+    kept = replace(first[0], verdict=table.BELOW)
+    table.save(kept)
+    assert audit.measured("independent") == (4.0, kept.lower, kept.runs)
+    table.save(replace(kept, verdict=table.WEAK))
+    assert audit.measured("independent") is None  # a control that was missed says nothing
+    table.save(replace(kept, verdict=table.EXCEEDED))
+    assert main(["--methods", "independent", "--runs", "5"]) == 1
+    assert main(["--methods", "ctgan"]) == 2 and "adds no noise" in capsys.readouterr().err
+
+
+def test_no_time_left_begins_no_line(tmp_path, monkeypatch, capsys):
+    from fedsynth_lib.audit.__main__ import main
+
+    monkeypatch.setenv("FEDSYNTH_HOME", str(tmp_path))
+    assert main(["--methods", "independent", "--minutes", "0"]) == 0
+    assert "no time left" in capsys.readouterr().err and table.load() == []
