@@ -18,8 +18,10 @@ from typing import Any, Literal
 import numpy as np
 
 from fedsynth_lib import flower_app
+from fedsynth_lib.audit.measured import Measured, measured
 from fedsynth_lib.encode import clamped
 from fedsynth_lib.interface import BadInput, Charge, Domain, Privacy, Run, stream
+from fedsynth_lib.methods import METHODS
 from fedsynth_lib.privacy import (
     BudgetExceeded,
     Profile,
@@ -110,6 +112,7 @@ def federated(
             method=method.__name__.rpartition(".")[2],
             adversary=getattr(method, "ADVERSARY", ""),
             trust=getattr(method, "TRUST", ""),
+            audit=_audit_of(method),
             num_rows=sum(sizes),
             num_clients=len(parts),
         ),
@@ -118,6 +121,12 @@ def federated(
         bytes_down=outcome.bytes("down"),
         traffic=outcome.traffic,
     )
+
+
+def _audit_of(method: ModuleType) -> Measured | None:
+    """What the committed audit says of a registered method, if of this version."""
+    key = next((key for key, registered in METHODS.items() if registered is method), "")
+    return measured(key, method.VERSION) if key else None
 
 
 PUBLIC = ("the schema: column names, declared ranges and categories", "the hyper-parameters")

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 from pandas.io.formats.style import Styler
 
+from fedsynth_lib.audit.measured import Measured
 from fedsynth_lib.interface import Charge, Privacy
 from fedsynth_lib.privacy import accountant_of, epsilon_of, exceeds, numerical_epsilon_of
 
@@ -36,6 +37,7 @@ def statement(
     method: str = "",
     adversary: str = "",
     trust: str = "",
+    audit: Measured | None = None,
     num_rows: int | None = None,
     num_clients: int | None = None,
 ) -> dict:
@@ -45,8 +47,8 @@ def statement(
     when anything was released unprotected: there is then no guarantee for the run as a whole, and
     `epsilon_protected` speaks of the noisy releases alone, and so do `epsilon_rdp` and `epsilon_numerical`: what Renyi
     DP says of them, and what composed losses say, None where those give no figure.
-    trust: the method's TRUST. num_rows, num_clients: of the run, as declared; where they are None, nothing is said
-    about delta and shares.
+    trust: the method's TRUST. audit: what was measured of the method. num_rows, num_clients: of the run, as declared;
+    where they are None, nothing is said about delta and shares.
     """
     charges = list(charges)
     unprotected = sorted({charge.what for charge in charges if charge.mechanism == "unprotected"})
@@ -66,7 +68,7 @@ def statement(
         "sampler": "poisson" if any(charge.rate < 1 for charge in charges) else "all rows in every release",
         "entries": _entries(charges),
         "unprotected": unprotected,
-        "epsilon_measured": None,  # the lower bound of an audit, where there was one
+        "audit": None if audit is None else audit._asdict(),
         "epsilon": None if unprotected else spent,
         "epsilon_protected": spent,
         "epsilon_rdp": epsilon_of(charges, privacy.delta, accountant="rdp"),
@@ -85,6 +87,16 @@ def statement(
         "not_covered": f"choice of hyper-parameters; {_floats(privacy.whole)}; "
         "whoever can predict pseudo-random numbers (PCG64, Mersenne Twister) from some of them",
     }
+
+
+def audited(statement: dict) -> str:
+    """What the audit of the method says, for a reader."""
+    if not (found := statement.get("audit")):
+        return "no lower bound of epsilon was measured for this method"
+    return (
+        f"an audit of this method at epsilon {found['claimed']:g} proves {found['lower']:.3g} at least (95 percent, "
+        f"{found['runs']} runs on worst-case tables)"
+    )
 
 
 def _others(privacy: Privacy) -> str:
@@ -217,6 +229,7 @@ def statement_text(statement: dict, title: str) -> str:
         "Neighbouring tables": statement["relation"],
         "Protected from": statement["adversary"],
         "Who must be trusted": statement["trust"],
+        "Measured": audited(statement),
         "Epsilon of replacing a record": _number(statement["epsilon_replace_one"]),
         "Budget asked for": _number(statement["budget"]),
         "Accountant": statement["accountant"],

@@ -14,7 +14,7 @@ from math import exp
 
 from fedsynth_lib import __version__
 from fedsynth_lib.ledger import Total, digest
-from fedsynth_lib.statement import BEYOND
+from fedsynth_lib.statement import BEYOND, audited
 
 UNSAID = "not stated"
 SECRET_NOISE = "not repeatable"  # what the seed policy of a statement says of noise that is fit for release
@@ -45,7 +45,8 @@ def summary_page(statement: dict, about: Release, total: Total | None = None) ->
         "Method": f"{statement['method']}, fedsynth {__version__}",
         "Protected": f"{statement['unit']}, added or removed; a person with k records has k times the epsilon",
         "Protected from": statement["adversary"],
-        "Measured": _measured(statement.get("epsilon_measured")),
+        "Who must be trusted": statement["trust"],
+        "Measured": audited(statement),
         "All releases about these people": _total(total),
         "Accountant": statement["accountant"],
         "Full statement": f"fingerprint {digest(statement)}",
@@ -82,12 +83,6 @@ def _promise(statement: dict, about: Release) -> str:
 
 def _is_rehearsal(statement: dict, about: Release) -> bool:
     return about.rehearsal or SECRET_NOISE not in statement["seed_policy"]
-
-
-def _measured(bound: float | None) -> str:
-    if bound is None:
-        return "no attack was run to measure a lower bound of epsilon"
-    return f"an attack proves that epsilon is at least {bound:.3g} (95 percent)"
 
 
 def _total(total: Total | None) -> str:
@@ -157,7 +152,7 @@ def registry_entry(statement: dict, about: Release) -> str:
             "privacy_unit": statement["unit"],
             "privacy_unit_details": f"neighbouring tables: {statement['relation']}",
             "privacy_parameters": {"epsilon": epsilon, "delta": delta} if guaranteed else {},
-            "privacy_parameters_details": _measured(statement.get("epsilon_measured")),
+            "privacy_parameters_details": audited(statement),
         },
         "deployment_model": {
             "model_name": "Federated" if about.federated else "Central",

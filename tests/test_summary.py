@@ -34,7 +34,7 @@ def test_the_page_tells_the_promise_and_what_it_rests_on():
         "Privacy summary: Ward 7 &amp; 8 2026-03-01",
         "500 synthetic rows",
         "counts &lt;of&gt; pairs (gaussian, 3\N{MULTIPLICATION SIGN})",
-        "no attack was run to measure a lower bound",
+        "no lower bound of epsilon was measured",
         "2, with epsilon 1.75 and delta 2e-06 together",
         "the schema",
         "choice of hyper-parameters",
@@ -42,7 +42,10 @@ def test_the_page_tells_the_promise_and_what_it_rests_on():
         "The noise is secret",
     ):
         assert part in text, part
-    assert "at least 0.42 (95 percent)" in words(summary_page(told | {"epsilon_measured": 0.42}, ABOUT))
+    audit = {"claimed": 1.0, "lower": 0.42, "runs": 500}
+    assert "at epsilon 1 proves 0.42 at least (95 percent, 500 runs" in words(
+        summary_page(told | {"audit": audit}, ABOUT)
+    )
 
 
 def test_the_page_needs_nothing_from_elsewhere():

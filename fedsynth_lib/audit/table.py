@@ -3,23 +3,21 @@
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, fields
-from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
 
 from fedsynth_lib.audit import neighbours, scores
 from fedsynth_lib.audit.bounds import lower_bound
+from fedsynth_lib.audit.measured import BELOW, EXCEEDED, WEAK, path_of_lines
 from fedsynth_lib.audit.scenario import RATE_OF_CONTROL, Case, Scenario
-from fedsynth_lib.rows import project_root, write_atomically
+from fedsynth_lib.rows import write_atomically
 
 CLIENTS = (1, 3)
 RUNS = 160  # of a network with one client, with the record and as many without
 FASTER = {"counts": 40, "marginals": 5, "networks": 1}  # how many times as many runs a family gets
 ALARM = 0.999  # confidence of an alarm: some thirty lines with three bounds each are tested
 ROWS = 20  # synthetic rows of a run
-EXCEEDED, BELOW, WEAK = "claim exceeded", "below the claim", "too weak to tell"
 
 
 @dataclass(frozen=True)
@@ -46,14 +44,6 @@ class Line:
     verdict: str
     version: int
     seconds: float
-
-
-class Measured(NamedTuple):
-    """claimed: epsilon of the audited run. lower: what was measured of it. runs: of either kind."""
-
-    claimed: float
-    lower: float
-    runs: int
 
 
 def runs_of(case: Case, clients: int, runs: int) -> int:
@@ -118,10 +108,6 @@ def lines(keys: tuple[str, ...], runs: int, *, until: float, again: bool, say: C
             yield found
 
 
-def path_of_lines() -> Path:
-    return project_root() / "data" / "results" / "audit.csv"
-
-
 def load() -> list[Line]:
     """The finished lines; none where nothing was audited yet."""
     path = path_of_lines()
@@ -135,11 +121,3 @@ def save(line: Line) -> None:
     rows = sorted([*kept, line], key=lambda each: (order.get(each.method, len(order)), each.clients))
     frame = pd.DataFrame([asdict(row) for row in rows], columns=[each.name for each in fields(Line)])
     write_atomically(path_of_lines(), frame.to_csv(index=False).encode())
-
-
-def measured(key: str) -> Measured | None:
-    """What the committed audit says of a method, one client; None where there is no line, or its control was missed."""
-    for line in load():
-        if line.method == key and line.clients == 1 and line.verdict != WEAK:
-            return Measured(line.epsilon, line.lower, line.runs)
-    return None
