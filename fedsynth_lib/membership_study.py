@@ -166,15 +166,19 @@ def measure(
         shared |= {"setting": "federated", "partition": "iid", "n_clients": CLIENTS, "epsilon": epsilon}
         shared |= {"unprotected": len(statement["unprotected"])}
         shared["epsilon_spent"] = statement["epsilon_protected"] if np.isfinite(epsilon) else None
-    values = {("", "attack_trials"): looked.inside.size, ("", "epsilon_ceiling"): ceiling(looked.inside)}
+    values: dict[tuple[str, str], float] = {
+        ("", "attack_trials"): looked.inside.size,
+        ("", "epsilon_ceiling"): ceiling(looked.inside),
+    }
     for attack, judged in shadow.judge(looked, DELTA).items():
         values |= {(attack, name): value for name, value in zip(MEASURED, judged, strict=True)}
-    return [{**shared, "item": item, "metric": name, "value": value} for (item, name), value in values.items()]
+    told = {key: value for key, value in values.items() if not np.isnan(value)}
+    return [{**shared, "item": item, "metric": name, "value": value} for (item, name), value in told.items()]
 
 
 MEASURED = (
     *("attack_auc", "attack_tpr1", "attack_tpr1_low", "attack_tpr1_high"),
-    *("attack_tpr01", "attack_tpr01_low", "attack_tpr01_high", "epsilon_bound"),
+    *("attack_tpr01", "attack_tpr01_low", "attack_tpr01_high", "epsilon_bound", "epsilon_first_half"),
 )  # as shadow.Found has them
 
 

@@ -169,7 +169,8 @@ class Found(NamedTuple):
     """What an attack finds. tpr1, tpr01: caught at 1 and 0.1 percent false alarms, each with its 95 percent interval.
 
     tpr01 is missing (nan) where there are fewer than 1,000 trials without the record: they cannot show one false alarm
-    in 1,000. bound: epsilon is at least this, with 95 percent confidence.
+    in 1,000. bound: epsilon is at least this, with 95 percent confidence. first_half: what the same attack seems to
+    show on the first half of the runs, where its plan is chosen; by this, and by no other, an attack may be chosen.
     """
 
     auc: float
@@ -180,25 +181,26 @@ class Found(NamedTuple):
     tpr01_low: float
     tpr01_high: float
     bound: float
+    first_half: float
 
 
 def judge(seen: Seen, delta: float) -> dict[str, Found]:
-    """What every attack finds; and `strongest`: the one that proves most on the first half of the runs.
+    """What every attack finds.
 
-    Rates and AUC are over all runs, leave-one-run-out. For the bound, everything (likelihood ratios, how many are
-    accused, and which attack is the strongest) is chosen on the first half of the runs and judged on the second.
+    Rates and AUC are over all runs, leave-one-run-out. For the bound, likelihood ratios and the number of guesses are
+    chosen on the first half of the runs and judged on the second.
     """
     if len(seen.inside) < 4 or not 0 < seen.inside.mean() < 1:
         raise BadInput("shadow runs: give at least four, with and without the records.")
     half = len(seen.inside) // 2
     first, second = seen.of(slice(half)), seen.of(slice(half, None))
-    chosen, judged = scores(first), scores(second, first)
-    plans = {name: best_plan(first.inside, chosen[name], delta) for name in ATTACKS}
-    bounds = {name: plan_bound(second.inside, judged[name], plans[name][1], delta) for name in ATTACKS}
-    everything = scores(seen)
-    found = {name: Found(*rates(seen.inside, everything[name]), bounds[name]) for name in ATTACKS}
-    strongest = max(ATTACKS, key=lambda name: plans[name][0])
-    return {**found, "strongest": found[strongest]}
+    chosen, judged, everything = scores(first), scores(second, first), scores(seen)
+    found = {}
+    for name in ATTACKS:
+        promised, plan = best_plan(first.inside, chosen[name], delta)
+        shown = plan_bound(second.inside, judged[name], plan, delta)
+        found[name] = Found(*rates(seen.inside, everything[name]), shown, promised)
+    return found
 
 
 def rates(inside: np.ndarray, score: np.ndarray) -> tuple[float, ...]:
