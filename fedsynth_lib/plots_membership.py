@@ -80,7 +80,7 @@ def bounds(rows: pd.DataFrame) -> Figure:
     shape = {"marker": "o", "color": "black", "linestyle": "none", "ms": 5}
     handles = [
         plt.Line2D([], [], label="ε = 1 (filled)", **shape),
-        plt.Line2D([], [], label="without noise (AIM: ε = 10)", mfc="none", **shape),
+        plt.Line2D([], [], label="without noise (AIM, FLAIM: ε = 10)", mfc="none", **shape),
         plt.Line2D([], [], label="claimed ε; guessing", color=GREY, linestyle="--", linewidth=0.9),
         plt.Line2D([], [], label="most that can be shown", color=GREY, marker="|", linestyle="none", ms=5),
     ]

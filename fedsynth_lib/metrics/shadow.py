@@ -228,7 +228,7 @@ def clopper_pearson(successes: int, trials: int, confidence: float = 0.95) -> tu
     return float(low), float(high)
 
 
-SHARES = (0.0, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5)  # of all trials, that are said to be in, and to be out
+SHARES = (0.0, 0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5)  # of all trials, that are said to be in, and to be out
 PLANS = [plan for plan in product(SHARES, SHARES) if sum(plan)]
 
 
