@@ -63,16 +63,18 @@ def bounds(rows: pd.DataFrame) -> Figure:
         for number, (epsilon, line) in enumerate(own.iterrows()):
             fill = style.colour if epsilon <= 1 else "none"
             spot = place + (0.14 - 0.28 * number if len(own) > 1 else 0)
-            form = {"marker": style.marker, "color": style.colour, "mfc": fill, "ms": 5, "linestyle": "none"}
-            left.plot(line["epsilon_bound"], spot, clip_on=False, zorder=3, **form)
+            marker = "h" if style.marker == "x" else style.marker  # a cross cannot be hollow
+            form = {"marker": marker, "color": style.colour, "mfc": fill, "ms": 5, "linestyle": "none"}
+            form |= {"clip_on": False, "zorder": 3}
+            left.plot(line["epsilon_bound"], spot, **form)
             left.plot(line["epsilon_ceiling"], spot, marker="|", color=GREY, ms=5, linestyle="none")
             reach = [[line["attack_tpr1"] - line["attack_tpr1_low"]], [line["attack_tpr1_high"] - line["attack_tpr1"]]]
-            right.errorbar(line["attack_tpr1"], spot, xerr=reach, elinewidth=1, zorder=3, **form)
+            right.errorbar(line["attack_tpr1"], spot, xerr=reach, elinewidth=1, **form)
     left.axvline(1, color=GREY, linestyle="--", linewidth=0.9)
     right.axvline(0.01, color=GREY, linestyle="--", linewidth=0.9)
     left.set_yticks(range(len(methods)), reversed(methods))
     left.set(xlabel="ε is at least (95 % confidence)", xlim=(0, None))
-    right.set(xlabel="caught at 1 % false alarms (share, 95 %)", xscale="symlog")
+    right.set_xlabel("caught at 1 % false alarms (share, 95 %)")
     right.set_xscale("symlog", linthresh=0.01)
     right.set_xlim(0, 1.05)
     right.set_xticks([0, 0.01, 0.1, 1], ["0", "0.01", "0.1", "1"])
@@ -81,7 +83,7 @@ def bounds(rows: pd.DataFrame) -> Figure:
     handles = [
         plt.Line2D([], [], label="ε = 1 (filled)", **shape),
         plt.Line2D([], [], label="without noise (AIM, FLAIM: ε = 10)", mfc="none", **shape),
-        plt.Line2D([], [], label="claimed ε; guessing", color=GREY, linestyle="--", linewidth=0.9),
+        plt.Line2D([], [], label="claimed ε = 1; guessing", color=GREY, linestyle="--", linewidth=0.9),
         plt.Line2D([], [], label="most that can be shown", color=GREY, marker="|", linestyle="none", ms=5),
     ]
     fig.legend(handles=handles, loc="outside upper center", ncols=4)
