@@ -14,7 +14,7 @@ and a *score* rises with suspicion:
 
     closest     nearness of the nearest synthetic row (Hayes et al. 2019; Hilprecht et al. 2019)
     calibrated  the same over the nearness of the nearest reference row
-    domias      log density of the synthetic rows less that of the reference rows (van Breugel et al. 2023, equation 2)
+    domias      log density of the synthetic rows less that of the reference rows (van Breugel et al. 2023, DOMIAS)
     lira_*      log-likelihood ratio of the statistic under two normal distributions, fitted for each record to shadow
                 runs with it and without it (Carlini et al. 2022, algorithm 1, the online attack)
 """
@@ -248,9 +248,9 @@ def plan_bound(inside: np.ndarray, score: np.ndarray, plan: tuple[float, float],
 def epsilon_at_least(correct: int, guesses: int, trials: int, delta: float, confidence: float = 0.95) -> float:
     """The largest epsilon that so many correct guesses of fair coins refute; 0 where they refute none.
 
-    Theorem 5.2 of Steinke, Nasr and Jagielski 2023 (and the program in its appendix): under (epsilon, delta) the
-    correct ones among the guesses are at most binomial with chance 1 / (1 + exp(-epsilon)), whether or not coins share
-    a run. For delta 0 that is the logit of the lower Clopper-Pearson bound of the share of correct guesses.
+    The main theorem of Steinke, Nasr and Jagielski 2023, as the program in its appendix has it: under (epsilon, delta)
+    the correct guesses are at most binomial with chance 1 / (1 + exp(-epsilon)), whether or not coins share a run.
+    For delta 0 that is the logit of the lower Clopper-Pearson bound of the share of correct guesses.
     """
 
     def p_value(epsilon: float) -> float:
