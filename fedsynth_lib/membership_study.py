@@ -196,7 +196,7 @@ def version(cell: Mapping[str, Any]) -> str:
 
 SIZES: dict[str, dict[str, int]] = {  # network_runs: of methods that train a network, which take longest
     "smoke": {"rows": 60, "targets": 16, "runs": 8, "network_runs": 4},
-    "quick": {"rows": 500, "targets": 32, "runs": 64, "network_runs": 32},
+    "quick": {"rows": 500, "targets": 32, "runs": 64, "network_runs": 24},
     "paper": {"rows": 2000, "targets": 64, "runs": 256, "network_runs": 64},
 }
 NETWORKS = ("fedvae", "dpfedctgan", "findiff", "dpvaebgm")
