@@ -36,8 +36,7 @@ def strongest(rows: pd.DataFrame) -> pd.DataFrame:
         whole = table.loc["", ["epsilon_ceiling", "attack_trials"]]
         line = {**table.loc[attack], **whole, "attack": attack, "closest": table.loc["closest", "attack_auc"]}
         found[key] = line
-    lines = pd.DataFrame(found).T
-    return lines.rename_axis(keys)
+    return pd.DataFrame(found).T.infer_objects().rename_axis(keys)
 
 
 def summary(rows: pd.DataFrame) -> pd.DataFrame:
