@@ -87,7 +87,7 @@ def synthetic(
     epsilon: float = 1.0,
     training: Mapping[str, Any] | None = None,
 ) -> tuple[pd.DataFrame, dict]:
-    """The table of one run and its statement (none for known rows); made once and kept."""
+    """The table of one run and its facts (statement, seconds; none for known rows); made once and kept."""
     samples = sampled(dataset, rows, targets, seed)
     chosen = inside(samples, rows, seed, run)
     members = samples.pool.take(np.flatnonzero(chosen))
@@ -113,21 +113,24 @@ def synthetic(
     def make() -> tuple[pd.DataFrame, dict]:
         options = {"config": config, "privacy": privacy, "seed": 1000 * seed + run, "sizes": sizes}
         made = settings.federated(module, members, parts, **options)
-        return made.synthetic, {"statement": made.statement}
+        return made.synthetic, {"statement": made.statement, "seconds": made.seconds}
 
     return remember(key, make)
 
 
-def seen(dataset: str, method: str, seed: int, runs: int, *, rows: int, targets: int, **run: Any) -> shadow.Seen:
-    """What the attacker sees of the targets in the tables of all runs. run: of `synthetic`."""
+def seen(
+    dataset: str, method: str, seed: int, runs: int, *, rows: int, targets: int, **run: Any
+) -> tuple[shadow.Seen, list[dict]]:
+    """What the attacker sees of the targets in the tables of all runs, and the facts of each. run: of `synthetic`."""
     samples = sampled(dataset, rows, targets, seed)
     schema, reference = samples.pool.schema, samples.reference.frame
     people = samples.pool.frame.iloc[samples.targets]
     points, known = (shadow.features(frame, reference, schema) for frame in (people, reference))
     codes, width = samples.bins.transform(people), shadow.kernel_width(known)
-    coins, found = [], []
+    coins, found, facts = [], [], []
     for number in range(runs):
-        frame, _ = synthetic(dataset, method, seed, number, rows=rows, targets=targets, **run)
+        frame, made_by = synthetic(dataset, method, seed, number, rows=rows, targets=targets, **run)
+        facts.append(made_by)
         made = shadow.features(frame, reference, schema)
         coins.append(inside(samples, rows, seed, number)[samples.targets])
         found.append(
@@ -139,7 +142,7 @@ def seen(dataset: str, method: str, seed: int, runs: int, *, rows: int, targets:
         )
     statistics = (np.stack(each) for each in zip(*found, strict=True))
     to_known = nearest(points, known, 1)[0][:, 0], shadow.density(points, known, width)
-    return shadow.Seen(np.stack(coins), *statistics, *to_known)
+    return shadow.Seen(np.stack(coins), *statistics, *to_known), facts
 
 
 def measure(
@@ -157,14 +160,14 @@ def measure(
     samples = sampled(dataset, rows, targets, seed)
     samples.pool.expect(table)
     run = {"rows": rows, "targets": targets, "epsilon": epsilon, "training": training}
-    looked = seen(dataset, method, seed, runs, **run)
+    looked, facts = seen(dataset, method, seed, runs, **run)
     shared: Row = {"dataset": dataset, "method": method, "data": samples.pool.data, "seed": seed}
     if method in KNOWN:
         shared |= {"setting": "real", "partition": "none"}
     else:
-        statement = synthetic(dataset, method, seed, 0, **run)[1]["statement"]
+        statement = facts[0]["statement"]
         shared |= {"setting": "federated", "partition": "iid", "n_clients": CLIENTS, "epsilon": epsilon}
-        shared |= {"unprotected": len(statement["unprotected"])}
+        shared |= {"unprotected": len(statement["unprotected"]), "seconds": sum(each["seconds"] for each in facts)}
         shared["epsilon_spent"] = statement["epsilon_protected"] if np.isfinite(epsilon) else None
     values: dict[tuple[str, str], float] = {
         ("", "attack_trials"): looked.inside.size,
