@@ -16,7 +16,8 @@ SMALL = {"rows": 100, "targets": 10}
 
 
 @pytest.fixture
-def toy(table, monkeypatch):
+def toy(table, home, monkeypatch):
+    """The small table in an empty project, so that no earlier run is found."""
     monkeypatch.setattr(membership_study, "load_table", lambda key: table)
     membership_study.sampled.cache_clear()
     yield table
