@@ -26,6 +26,8 @@ MEASURES: dict[str, int] = {
     **dict.fromkeys(("dcr_share_printed", "dcr_avg_train_printed", "distance_by_scale"), 1),
     **dict.fromkeys(("ad_rf", "ad_svm", "ad_nb", "ad_knn", "ad_lr", "ad_ens", "ad_dum", "ad_rmean"), 1),
     **dict.fromkeys(("mia_closest", "mia_calibrated"), 1),
+    **dict.fromkeys(("attack_auc", "attack_tpr1", "attack_tpr01", "attack_trials"), 1),
+    **dict.fromkeys(("epsilon_bound", "epsilon_first_half", "epsilon_ceiling"), 1),
     # maddock2024: workload, likelihood, traffic, and how unlike clients are
     **dict.fromkeys(("workload_error", "workload_error_closure", "nll", "nll_columns_dropped"), 1),
     **dict.fromkeys(("client_throughput_mb", "mean_heterogeneity", "by_chance"), 1),

@@ -56,6 +56,7 @@ COMPUTED_BY = {  # how the name of a grid begins -> what `run_grid` is given for
     "64_apellaniz2025_features": "fedsynth_lib.apellaniz_study:features",
     "64_apellaniz2025_distances": "fedsynth_lib.apellaniz_study:distances",
     "7": "fedsynth_lib.side_by_side:measure",
+    "70_membership": "fedsynth_lib.membership_study:measure",
 }
 
 

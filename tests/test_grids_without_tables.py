@@ -8,6 +8,7 @@ from fedsynth_lib import (
     flaim_gans,
     flaim_study,
     martinez_study,
+    membership_study,
     sattarov_study,
     side_by_side,
     table_lock,
@@ -15,7 +16,8 @@ from fedsynth_lib import (
     tuning,
 )
 
-STUDIES = (apellaniz_study, ctgan_study, flaim_study, martinez_study, sattarov_study, side_by_side, table_lock, tuning)
+STUDIES = (apellaniz_study, ctgan_study, flaim_study, martinez_study, membership_study, sattarov_study)
+STUDIES += (side_by_side, table_lock, tuning)
 LEITNER = ["adult", "bank", "cardio", "covertype", "diabetes", "obesity"]
 MADDOCK = ["adult", "magic", "covertype", "census_kdd", "intrusion", "bank_additional"]
 
@@ -70,13 +72,17 @@ def common(profile):
     return side_by_side.cells(size, side_by_side.DATASETS, methods, epsilon=list(side_by_side.EPSILONS))
 
 
+def attacked(profile):
+    return membership_study.cells(profile, ["adult", "bank"], [*side_by_side.ENTRANTS, *side_by_side.KNOWN])
+
+
 def searches(profile):
     size, datasets = tuning.SIZES[profile], ["adult", "bank", "cardio"]
     return [c for m in martinez_study.MODELS for c in tuning.cells(m, datasets, size, seed=7, profile=profile)]
 
 
 @pytest.mark.parametrize("profile", ["quick", "paper"])
-@pytest.mark.parametrize("grid", [martinez, leitner, maddock, sattarov, apellaniz, common, searches])
+@pytest.mark.parametrize("grid", [martinez, leitner, maddock, sattarov, apellaniz, common, attacked, searches])
 def test_cells_name_their_tables_unloaded(grid, profile):
     cells = grid(profile)
     locked = {entry["digest"] for entry in table_lock._locked().values()}

@@ -12,6 +12,7 @@ from fedsynth_lib import (
     flaim_gans,
     flaim_study,
     martinez_study,
+    membership_study,
     methods,
     names,
     sattarov_study,
@@ -26,7 +27,8 @@ RESULTS = Path(__file__).resolve().parents[1] / "data" / "results"
 COLUMNS = ["cell", "method", "version", "params", "metric"]
 
 
-STUDIES = (apellaniz_study, ctgan_study, flaim_gans, flaim_study, martinez_study, sattarov_study, side_by_side, tuning)
+STUDIES = (apellaniz_study, ctgan_study, flaim_gans, flaim_study, martinez_study)
+STUDIES += (membership_study, sattarov_study, side_by_side, tuning)
 BY_METHOD = (
     "measure",
     "judge",
