@@ -186,5 +186,5 @@ def test_bad_input(train, holdout):
         four_classifiers(train.iloc[:0], holdout, SCHEMA, seed=0)
     with pytest.raises(BadInput, match="the hold-out table has no rows, or missing or infinite numbers"):
         four_classifiers(train, holdout.assign(income=np.nan), SCHEMA, seed=0)
-    with pytest.raises(BadInput, match="column 'city' holds 'west'"):
+    with pytest.raises(BadInput, match="column 'city' holds 600 values"):
         four_classifiers(train.assign(city="west"), holdout, SCHEMA, seed=0)
