@@ -16,6 +16,7 @@ import numpy as np
 import pandas as pd
 
 from fedsynth_lib import names, settings
+from fedsynth_lib.audit.measured import measured
 from fedsynth_lib.encode import EqualWidthBins, standardised
 from fedsynth_lib.experiment import remember
 from fedsynth_lib.interface import BadInput, Privacy, stream
@@ -93,6 +94,17 @@ SIZES: dict[str, dict[str, Any]] = {  # every: which methods, budgets and partit
     },
 }
 DATASETS = ("adult", "bank", "cardio")
+
+
+def audited(methods: Sequence[str]) -> pd.DataFrame:
+    """What the committed audit says of these entrants: the epsilon that was claimed, and what was proven of it."""
+    lines = {}
+    for name in methods:
+        module = METHODS[ENTRANTS[name].key]
+        if found := measured(ENTRANTS[name].key, module.VERSION):
+            told = f"≤ {found.claimed:g} (claimed), ≥ {found.lower:.2f} (measured)"
+            lines[name] = {"ε": told, "runs": found.runs, "who adds the noise": module.TRUST}
+    return pd.DataFrame.from_dict(lines, orient="index", columns=["ε", "runs", "who adds the noise"])
 
 
 class Prepared(NamedTuple):

@@ -194,3 +194,12 @@ def test_the_peak_of_memory_is_seen():
         block = np.ones(int(0.2 * 2**30 / 8))
         block += 1
     assert 0.15 < found.gib < 0.6
+
+
+def test_every_entrant_is_shown_with_what_an_audit_proves_of_it():
+    shown = side_by_side.audited(list(side_by_side.ENTRANTS))
+    assert (
+        list(shown.index) == list(side_by_side.ENTRANTS)
+        and shown["ε"].str.fullmatch(r"≤ \d+ \(claimed\), ≥ \d\.\d\d \(measured\)").all()
+    )
+    assert shown["who adds the noise"].isin(["local noise", "secure sum", "server"]).all()
