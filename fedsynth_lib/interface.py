@@ -172,7 +172,8 @@ class Client:
     """One data owner: its encoded rows, its place, and its private notebook between rounds.
 
     size: the declared, public number of its rows, which the number that it has may differ from.
-    shares: of noise that is made together; that of `num_clients` less the curious ones (see `Privacy.curious`).
+    shares: among how many noise that is made together is divided: `num_clients` less the curious ones (see
+        `Privacy.curious`). A method that divides by `num_clients` instead makes too little where one is curious.
     """
 
     rows: np.ndarray  # (rows, columns), as the method's encoder made them

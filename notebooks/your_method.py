@@ -14,6 +14,7 @@ from fedsynth_lib.interface import BadInput, Charge, Update
 from fedsynth_lib.privacy import discrete_laplace_share
 
 VERSION = 1
+TRUST = "secure sum"  # whose total alone is seen; the clients make the noise together
 WHAT = "counts of every column paired with the root"
 
 
@@ -47,10 +48,8 @@ def client_step(state, client, config, noise, rng):
     cells = client.rows[:, state["root"]][:, None] * shape[1] + places  # (rows, pairs)
     counts = np.bincount(cells.ravel(), minlength=shape[0] * shape[1]).reshape(shape)
     if noise is not None:
-        counts = counts + discrete_laplace_share(
-            noise.multiplier * len(others), client.num_clients, shape, rng=noise.rng
-        )
-    return Update(summed={"counts": counts}, num_rows=len(client.rows))
+        counts = counts + discrete_laplace_share(noise.multiplier * len(others), client.shares, shape, rng=noise.rng)
+    return Update(summed={"counts": counts})
 
 
 def server_step(state, updates, config, noise, rng):
