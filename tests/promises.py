@@ -127,6 +127,21 @@ def depends_on_declared_sizes_alone(method, table):
     assert less.statement == whole.statement and len(less.synthetic) == len(whole.synthetic)
 
 
+def divides_noise_among_the_honest(method, table):
+    """Made together by three clients: one dose if all are honest, three if two may be curious and each adds a whole."""
+    if getattr(method, "TRUST", "") != "secure sum":
+        return
+    clean, spread = federated(method, table).state, []
+    sums = [name for name in clean if name not in ("levels", "round") and clean[name].dtype == np.int64]
+    for curious in (0, 2):
+        loud = [budget(method, 0.1, curious=curious, noise_seed=seed) for seed in range(8)]
+        states = [federated(method, table, privacy=each).state for each in loud]
+        spread.append(
+            np.std(np.concatenate([(state[name] - clean[name]).ravel() for state in states for name in sums]))
+        )
+    assert 1.5 < spread[1] / spread[0] < 2, spread
+
+
 def encoder_ignores_rows(make_encoder, table):
     """`make_encoder(frame)` must come out the same when one extreme record is added."""
     extreme = table.frame.iloc[[0]].copy()
@@ -148,7 +163,12 @@ def follows_the_contract(method):
 
 
 ALWAYS = (follows_the_contract, keeps_columns, repeats_with_its_seed, one_client_is_central)
-PRIVATE = (spends_what_it_planned, noise_reaches_the_state, depends_on_declared_sizes_alone)
+PRIVATE = (
+    spends_what_it_planned,
+    noise_reaches_the_state,
+    depends_on_declared_sizes_alone,
+    divides_noise_among_the_honest,
+)
 
 
 def broken(method, table):
