@@ -425,7 +425,7 @@ def check_delta(privacy: Privacy, num_rows: int) -> None:
 
 def exceeds(delta: float, num_rows: int) -> bool:
     """Whether delta is above 1 / num_rows, but for rounding."""
-    return delta * num_rows > 1 + 1e-9
+    return bool(delta * num_rows > 1 + 1e-9)
 
 
 def exact_gaussian_epsilon(charges: Iterable[Charge], delta: float) -> float | None:

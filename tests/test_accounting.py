@@ -1,5 +1,6 @@
 """The smaller of two valid figures of epsilon: against exact values, Opacus, and what must hold of any accountant."""
 
+import json
 import time
 from dataclasses import replace
 
@@ -311,3 +312,9 @@ def test_shares_of_noise_and_rounding_are_stated():
     assert "on counts it is rounded" in ours["not_covered"] and "not rounded on counts" in theirs["not_covered"]
     text = statement_text(ours, "x")
     assert "any 3 of the clients is enough; 1 may pool" in text and "| rounded to whole numbers |" in text
+
+
+def test_a_statement_can_be_kept_whatever_numbers_it_was_given():
+    """A delta or a number of rows that numpy made: the statement goes into files as JSON."""
+    said = statement([], Privacy(1.0, np.float64(1e-5)), num_rows=np.int64(10**6), num_clients=3)
+    assert said["delta_exceeds"] is True and json.loads(json.dumps(said, default=int))["num_rows"] == 10**6

@@ -122,3 +122,10 @@ def test_the_worst_number_decides():
     pair = frame(row(0.2, 1), row(0.5, 1, metric="pcd", item="x"))
     found = compare(pair, frame(row(0.21, 1), row(0.7, 1, metric="pcd", item="x")), Spread(frame(*SEEDS)))
     assert found.kind == DIFFERENT and found.what == "pcd, x (no seeds to judge by)"
+
+
+def test_a_default_that_was_left_to_the_function_is_no_difference():
+    """The params say that there are 3 clients; the column says so only where the caller did."""
+    said = {**row(0.1, 0), "n_clients": 3, "params": params_text({"n_clients": 3, "seed": 0})}
+    left_out = {**said, "n_clients": None}
+    assert compare(frame(said), frame(left_out), Spread(frame(said))).kind == EXACT
