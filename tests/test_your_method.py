@@ -1,5 +1,6 @@
 """A method of someone's own: the example beside notebook 82, registering it, and what its promises catch."""
 
+from dataclasses import replace
 from itertools import product
 from pathlib import Path
 from types import SimpleNamespace
@@ -44,13 +45,19 @@ def test_broken_promises_are_named(star, table):
     def silent(state, client, config, noise, rng):
         return star.client_step(state, client, config, None, rng)
 
+    def trusting(state, client, config, noise, rng):
+        return star.client_step(state, replace(client, shares=client.num_clients), config, noise, rng)
+
     def thrifty(state, updates, config, noise, rng):
         return star.server_step(state, updates, config, noise, rng)[0], []
 
     no_source = {"follows_the_contract"}  # a namespace is no module
     assert promises.broken(changed(star), table).keys() == no_source
-    assert promises.broken(changed(star, client_step=silent), table).keys() == no_source | {"noise_reaches_the_state"}
+    no_noise = {"noise_reaches_the_state", "divides_noise_among_the_honest"}
+    assert promises.broken(changed(star, client_step=silent), table).keys() == no_source | no_noise
     assert promises.broken(changed(star, server_step=thrifty), table).keys() == no_source | {"spends_what_it_planned"}
+    shares = promises.broken(changed(star, client_step=trusting), table).keys()
+    assert shares == no_source | {"divides_noise_among_the_honest"}  # one curious client could take off its own
 
 
 def test_one_record_moves_the_counts_by_the_stated_sensitivity(star):
