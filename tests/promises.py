@@ -139,7 +139,7 @@ def divides_noise_among_the_honest(method, table):
         spread.append(
             np.std(np.concatenate([(state[name] - clean[name]).ravel() for state in states for name in sums]))
         )
-    assert 1.5 < spread[1] / spread[0] < 2, spread
+    assert 0 < 1.5 * spread[0] < spread[1] < 2 * spread[0], spread
 
 
 def encoder_ignores_rows(make_encoder, table):
