@@ -28,7 +28,7 @@ find_python() {
     fail "no Python 3.11, 3.12 or 3.13 found (python3 is $(python3 -V 2>&1 || true)): install one of them, or put it first on PATH."
 }
 
-runner() { exec "$1" -P -m fedsynth_lib.runner "${@:2}"; }
+runner() { exec "$1" -P -m fedsynth_lib.bundle.runner "${@:2}"; }
 
 # What a finished environment with these lock files writes into its marker.
 stamp() { echo "$root $(cat "$@" | cksum)"; }
@@ -70,14 +70,14 @@ case " $* " in
 *" --help "* | *" -h "* | *" --list "*) [[ $tests ]] || runner "$base" "$@" ;; # needs no packages
 esac
 
-if "$base" -P fedsynth_lib/environment.py "${locks[@]}"; then
+if "$base" -P fedsynth_lib/bundle/environment.py "${locks[@]}"; then
     python="$base"
 else
     python="$venv/bin/python"
     export PYTHONPATH="$root" # another environment's packages must not shine through
     if ! { supported "$python" && grep -qxF "$(stamp "${locks[@]}")" "$marker" 2>/dev/null; }; then
         # A mistyped option shows now, not after minutes.
-        [[ $tests ]] || (cd "$here" && "$base" -P -m fedsynth_lib.runner "$@" --check) || exit $?
+        [[ $tests ]] || (cd "$here" && "$base" -P -m fedsynth_lib.bundle.runner "$@" --check) || exit $?
         make_venv "$base"
     fi
 fi

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fedsynth_lib import secure_sum
-from fedsynth_lib.encode import EqualWidthBins
-from fedsynth_lib.interface import BadInput, Charge, Update
-from fedsynth_lib.privacy import discrete_laplace_share
+from fedsynth_lib.core import secure_sum
+from fedsynth_lib.core.accounting import discrete_laplace_share
+from fedsynth_lib.core.contract import BadInput, Charge, Update
+from fedsynth_lib.tables.encode import EqualWidthBins
 
 VERSION = 1
 TRUST = "secure sum"  # whose total alone is seen; the clients make the noise together

@@ -3,9 +3,9 @@
 import numpy as np
 import pandas as pd
 
-from fedsynth_lib import apellaniz_study as study
-from fedsynth_lib.schema import Column, Schema
-from fedsynth_lib.tables import Table
+from fedsynth_lib.tables.load import Table
+from fedsynth_lib.tables.schema import Column, Schema
+from fedsynth_lib.works import apellaniz_study as study
 
 RANGES = {
     "PhysHlth": (0, 30),
@@ -42,7 +42,7 @@ TABLE = make_table()
 
 def in_place(tmp_path, monkeypatch):
     """The body of a fixture: the small table in place of the real ones, and an empty cache."""
-    monkeypatch.setattr("fedsynth_lib.experiment.project_root", lambda: tmp_path)
+    monkeypatch.setattr("fedsynth_lib.runs.grid.project_root", lambda: tmp_path)
     monkeypatch.setattr(study, "load_table", lambda key, work: TABLE)
     monkeypatch.setattr(study, "table_digest", lambda key, work: TABLE.digest)
     study.standardised_rows.cache_clear()

@@ -10,8 +10,8 @@ import pandas as pd
 import pytest
 from torch.optim.optimizer import register_optimizer_step_pre_hook
 
-from fedsynth_lib.schema import Column, Schema
-from fedsynth_lib.tables import Table
+from fedsynth_lib.tables.load import Table
+from fedsynth_lib.tables.schema import Column, Schema
 
 SCHEMA = Schema(
     (

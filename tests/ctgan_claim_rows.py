@@ -4,7 +4,7 @@ from itertools import product
 
 import numpy as np
 
-from fedsynth_lib.claims_ctgan_rows import DATASETS, FOUR
+from fedsynth_lib.verdicts.claims_ctgan_rows import DATASETS, FOUR
 
 NAMES = {"real": "Real", "ctgan": "CTGAN", "dp": "DP-CTGAN", "tgan": "Fed-TGAN", "fed": "Fed-CTGAN"}
 NAMES |= {"dpfed": "DP-Fed-CTGAN"}

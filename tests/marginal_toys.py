@@ -5,10 +5,10 @@ from types import ModuleType, SimpleNamespace
 import numpy as np
 import pandas as pd
 
-from fedsynth_lib.interface import Client, Domain, Privacy
-from fedsynth_lib.methods import flaim
-from fedsynth_lib.schema import Column, Schema
-from fedsynth_lib.tables import Table
+from fedsynth_lib.core.contract import Client, Domain, Privacy
+from fedsynth_lib.methods.marginals import flaim
+from fedsynth_lib.tables.load import Table
+from fedsynth_lib.tables.schema import Column, Schema
 
 LEVELS = (2, 3, 2, 4)
 NAMES = tuple("abcd")

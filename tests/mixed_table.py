@@ -3,7 +3,7 @@
 import numpy as np
 import pandas as pd
 
-from fedsynth_lib.schema import Column, Schema
+from fedsynth_lib.tables.schema import Column, Schema
 
 CATEGORIES = {
     "sex": ("female", "male"),

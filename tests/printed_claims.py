@@ -5,8 +5,8 @@ from itertools import product
 import numpy as np
 import pandas as pd
 
-from fedsynth_lib.published import load_claims, load_values
-from fedsynth_lib.rows import to_frame
+from fedsynth_lib.printed.published import load_claims, load_values
+from fedsynth_lib.runs.rows import to_frame
 
 PLACES = list(product(("iid", "quantity_skew", "label_skew"), (3, 5, 10)))
 STATED = load_claims("martinez2024").assign(id=lambda t: t["id"].str[-3:]).set_index("id")["holds_on_published_values"]

@@ -11,10 +11,10 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 
-from fedsynth_lib import settings
-from fedsynth_lib.interface import Domain, Privacy, stream
+from fedsynth_lib.core.accounting import epsilon_of
+from fedsynth_lib.core.contract import Domain, Privacy, stream
+from fedsynth_lib.federation import settings
 from fedsynth_lib.methods import VERBS
-from fedsynth_lib.privacy import epsilon_of
 
 SHORT = {
     "training_rounds": 3,

@@ -4,7 +4,7 @@ from itertools import product
 
 import numpy as np
 
-from fedsynth_lib.rows import params_text, to_frame
+from fedsynth_lib.runs.rows import params_text, to_frame
 
 GRID = {"population_size": (100, 150, 200), "selection_pressure": (5, 10, 15), "aggregation_interval": (5, 10, 20, 25)}
 LAYERS = ("[128]", "[64]", "[128, 128]", "[128, 64]", "[64, 64]")

@@ -3,7 +3,7 @@
 import numpy as np
 from scipy.special import logsumexp
 
-from fedsynth_lib.methods.graphical_model import Model
+from fedsynth_lib.methods.marginals.graphical_model import Model
 
 
 def random_set(seed, *, most=9, width=3, lowest=1, highest=7):

@@ -9,12 +9,17 @@ import pytest
 from opacus.accountants import PRVAccountant
 from scipy.stats import binom, norm
 
-from fedsynth_lib import privacy as p
-from fedsynth_lib import settings
-from fedsynth_lib.interface import BadInput, Charge, Domain, Privacy, stamp
+from fedsynth_lib.core import accounting as p
+from fedsynth_lib.core.contract import BadInput, Charge, Domain, Privacy, stamp
+from fedsynth_lib.core.privacy_loss import numerical_epsilon
+from fedsynth_lib.core.statement import (
+    COUNTED,
+    statement,
+    statement_table,
+    statement_text,
+)
+from fedsynth_lib.federation import settings
 from fedsynth_lib.methods import METHODS
-from fedsynth_lib.privacy_loss import numerical_epsilon
-from fedsynth_lib.statement import COUNTED, statement, statement_table, statement_text
 
 DELTA = 1e-5
 DOMAIN = Domain(("a", "b", "c", "d"), (0, 0, 3, 5))

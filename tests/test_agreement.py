@@ -6,8 +6,15 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from fedsynth_lib.agreement import DIFFERENT, EXACT, ROUNDED, SPREAD, Spread, compare
-from fedsynth_lib.rows import complete, params_text, to_frame
+from fedsynth_lib.bundle.agreement import (
+    DIFFERENT,
+    EXACT,
+    ROUNDED,
+    SPREAD,
+    Spread,
+    compare,
+)
+from fedsynth_lib.runs.rows import complete, params_text, to_frame
 
 
 def row(value: float, seed: int, *, metric: str = "hellinger", dataset: str = "a", size: int = 1, **own) -> dict:

@@ -5,12 +5,12 @@ import pandas as pd
 import pytest
 from scipy.spatial.distance import cdist
 
-from fedsynth_lib import published
-from fedsynth_lib.alternatives import distances_by_scale, nearest, scale_table
-from fedsynth_lib.interface import BadInput
-from fedsynth_lib.rows import to_frame
-from fedsynth_lib.schema import Column, Schema
-from fedsynth_lib.tables import Table
+from fedsynth_lib.core.contract import BadInput
+from fedsynth_lib.printed import published
+from fedsynth_lib.printed.alternatives import distances_by_scale, nearest, scale_table
+from fedsynth_lib.runs.rows import to_frame
+from fedsynth_lib.tables.load import Table
+from fedsynth_lib.tables.schema import Column, Schema
 
 
 @pytest.fixture(scope="module")

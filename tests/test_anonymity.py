@@ -5,10 +5,16 @@ import pandas as pd
 import pytest
 from scipy.stats import binomtest
 
-from fedsynth_lib.interface import BadInput, stream
+from fedsynth_lib.core.contract import BadInput, stream
 from fedsynth_lib.metrics import anonymity
-from fedsynth_lib.metrics.anonymity import Rate, Risk, inference, linkability, singling_out
-from fedsynth_lib.schema import Column, Schema
+from fedsynth_lib.metrics.anonymity import (
+    Rate,
+    Risk,
+    inference,
+    linkability,
+    singling_out,
+)
+from fedsynth_lib.tables.schema import Column, Schema
 
 SCHEMA = Schema(
     (

@@ -4,8 +4,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from fedsynth_lib import published
-from fedsynth_lib.answers_martinez import QUESTIONS, answers
+from fedsynth_lib.printed import published
+from fedsynth_lib.verdicts.answers_martinez import QUESTIONS, answers
 
 
 @pytest.fixture(scope="module")

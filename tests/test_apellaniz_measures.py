@@ -8,9 +8,9 @@ from scipy import stats
 from scipy.spatial.distance import cdist, jensenshannon
 from sklearn.ensemble import RandomForestClassifier
 
-from fedsynth_lib import apellaniz_study as study
-from fedsynth_lib.apellaniz_nodes import nodes
 from fedsynth_lib.metrics.divergence import Sizes, jensen_shannon
+from fedsynth_lib.works import apellaniz_study as study
+from fedsynth_lib.works.apellaniz_nodes import nodes
 
 NUMERIC = [NAMES.index(name) for name in SCHEMA.numeric]
 TARGET = NAMES.index("Diabetes")

@@ -8,14 +8,19 @@ import pandas as pd
 import pytest
 from apellaniz_toys import CELL, JUDGED, NAMES, RANGES, SCHEMA, SIZES, TABLE, in_place
 
-from fedsynth_lib import apellaniz_study as study
-from fedsynth_lib import settings
-from fedsynth_lib.apellaniz_nodes import BELOW_MEDIAN, moments_of, nodes, scaled
-from fedsynth_lib.experiment import Asked
-from fedsynth_lib.interface import BadInput
-from fedsynth_lib.methods import dp_vae_bgm, latent_mixture, vae_bgm, vae_bgm_training
+from fedsynth_lib.core.contract import BadInput
+from fedsynth_lib.federation import settings
+from fedsynth_lib.methods.vae_bgm import (
+    dp_vae_bgm,
+    latent_mixture,
+    vae_bgm,
+    vae_bgm_training,
+)
 from fedsynth_lib.metrics.divergence import Sizes
-from fedsynth_lib.tables import Table
+from fedsynth_lib.runs.grid import Asked
+from fedsynth_lib.tables.load import Table
+from fedsynth_lib.works import apellaniz_study as study
+from fedsynth_lib.works.apellaniz_nodes import BELOW_MEDIAN, moments_of, nodes, scaled
 
 
 @pytest.fixture(autouse=True)

@@ -8,14 +8,25 @@ import pytest
 from printed_claims import where
 from scipy import stats
 
-from fedsynth_lib import apellaniz_study, apellaniz_tables, plots_apellaniz
-from fedsynth_lib.apellaniz_nodes import nodes
-from fedsynth_lib.apellaniz_tables import JS, METHODS, METRICS, REAL, SYNTHETIC, in_print, reciprocal_ranks, same_people
-from fedsynth_lib.experiment import run_grid
-from fedsynth_lib.interface import BadInput
-from fedsynth_lib.published import aggregate, compare, load_values
-from fedsynth_lib.rows import params_text, to_frame
-from fedsynth_lib.tables import load_table
+from fedsynth_lib.core.contract import BadInput
+from fedsynth_lib.figures import plots_apellaniz
+from fedsynth_lib.printed.published import aggregate, compare, load_values
+from fedsynth_lib.runs.grid import run_grid
+from fedsynth_lib.runs.rows import params_text, to_frame
+from fedsynth_lib.tables.load import load_table
+from fedsynth_lib.verdicts import apellaniz_tables
+from fedsynth_lib.verdicts.apellaniz_tables import (
+    JS,
+    METHODS,
+    METRICS,
+    REAL,
+    SYNTHETIC,
+    in_print,
+    reciprocal_ranks,
+    same_people,
+)
+from fedsynth_lib.works import apellaniz_study
+from fedsynth_lib.works.apellaniz_nodes import nodes
 
 TABLES = ["tab2", "tab3", "tab4", "tab5", "tabA1", "tabA2"]
 MAIN = "train rows per node 100/1000/10000"
@@ -128,7 +139,7 @@ def test_variants_and_rows_of_other_kinds_are_left_out_unless_asked_for():
 
 def test_settings_are_those_that_a_grid_of_the_study_asks_for(tmp_path, monkeypatch):
     """Rows of `judge` as `run_grid` completes them."""
-    monkeypatch.setattr("fedsynth_lib.experiment.project_root", lambda: tmp_path)
+    monkeypatch.setattr("fedsynth_lib.runs.grid.project_root", lambda: tmp_path)
     at = {"dataset": "brfss_diabetes", "partition": "iid", "technique": "fedavg", "node_rows": (50, 100, 500)}
     at |= {"seed": 0, "repeat": 12, "node": 1}
     varied = {"variant": {"networks": 3, "senders": "largest"}, "disjoint": True}

@@ -3,10 +3,10 @@
 import pandas as pd
 import pytest
 
-from fedsynth_lib import as_printed
-from fedsynth_lib.experiment import committed_rows
-from fedsynth_lib.published import load_values
-from fedsynth_lib.rows import params_text, to_frame
+from fedsynth_lib.printed.published import load_values
+from fedsynth_lib.runs.grid import committed_rows
+from fedsynth_lib.runs.rows import params_text, to_frame
+from fedsynth_lib.verdicts import as_printed
 
 
 def flaim(method, rounds, seed, error, traffic, nll):

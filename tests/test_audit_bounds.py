@@ -6,8 +6,8 @@ from scipy.optimize import brentq
 from scipy.stats import binom, norm
 
 from fedsynth_lib.audit import bounds
-from fedsynth_lib.interface import Charge, stream
-from fedsynth_lib.privacy import exact_gaussian_epsilon
+from fedsynth_lib.core.accounting import exact_gaussian_epsilon
+from fedsynth_lib.core.contract import Charge, stream
 
 
 def test_limits_are_those_of_clopper_and_pearson():

@@ -8,7 +8,8 @@ import pytest
 
 from fedsynth_lib.audit import state
 from fedsynth_lib.audit.neighbours import case_of, private_methods
-from fedsynth_lib.methods import distaim, fedvae, independent
+from fedsynth_lib.methods.marginals import distaim, independent
+from fedsynth_lib.methods.vae import fedvae
 
 
 @pytest.mark.parametrize("key", private_methods())

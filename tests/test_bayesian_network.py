@@ -8,10 +8,11 @@ import pandas as pd
 import pytest
 from sklearn.metrics import mutual_info_score
 
-from fedsynth_lib import secure_sum, settings
-from fedsynth_lib.interface import BadInput, Client, Domain, Noise, Privacy, stream
-from fedsynth_lib.methods import bayesian_network as bn
-from fedsynth_lib.methods import genetic_search as search
+from fedsynth_lib.core import secure_sum
+from fedsynth_lib.core.contract import BadInput, Client, Domain, Noise, Privacy, stream
+from fedsynth_lib.federation import settings
+from fedsynth_lib.methods.bayes import bayesian_network as bn
+from fedsynth_lib.methods.bayes import genetic_search as search
 
 LEVELS = np.array([3, 4, 2, 5])
 ROWS = np.random.default_rng(0).integers(0, LEVELS, (400, 4)).astype(np.int32)

@@ -11,13 +11,14 @@ import pytest
 import torch
 from torch import nn
 
-from fedsynth_lib import modes, settings
-from fedsynth_lib.dp_sgd import Tape
-from fedsynth_lib.interface import Client, Noise, stream
-from fedsynth_lib.methods import ctgan, dp_fed_ctgan, gan_encoding
-from fedsynth_lib.methods.gan_sampling import Conditions, LocalRows
-from fedsynth_lib.methods.gan_training import Pair, train
-from fedsynth_lib.tables import load_table
+from fedsynth_lib.core.contract import Client, Noise, stream
+from fedsynth_lib.core.dp_sgd import Tape
+from fedsynth_lib.federation import settings
+from fedsynth_lib.methods.gan import ctgan, dp_fed_ctgan, gan_encoding
+from fedsynth_lib.methods.gan.gan_sampling import Conditions, LocalRows
+from fedsynth_lib.methods.gan.gan_training import Pair, train
+from fedsynth_lib.tables import modes
+from fedsynth_lib.tables.load import load_table
 
 pytestmark = pytest.mark.bench
 CPU = torch.device("cpu")

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 import torch
 
-from fedsynth_lib.interface import Client, Noise, stream
-from fedsynth_lib.methods import fedvae
-from fedsynth_lib.tables import load_table
+from fedsynth_lib.core.contract import Client, Noise, stream
+from fedsynth_lib.methods.vae import fedvae
+from fedsynth_lib.tables.load import load_table
 
 pytestmark = pytest.mark.bench
 TVAE = fedvae.Config(training_rounds=1, local_epochs=1, batch=500, hidden=(128, 128), embedding=128)  # its own sizes

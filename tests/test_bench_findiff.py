@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 import torch
 
-from fedsynth_lib.interface import Client, Noise, stream
-from fedsynth_lib.methods import findiff
-from fedsynth_lib.methods.diffusion import Schedule
-from fedsynth_lib.tables import load_table
+from fedsynth_lib.core.contract import Client, Noise, stream
+from fedsynth_lib.methods.diffusion import findiff
+from fedsynth_lib.methods.diffusion.diffusion import Schedule
+from fedsynth_lib.tables.load import load_table
 
 pytestmark = [pytest.mark.bench, pytest.mark.filterwarnings("ignore:.*NOT REAL DATA")]
 WIDE = (1024, 1024, 1024)
@@ -58,7 +58,7 @@ def test_sampling_against_bare_products_of_the_same_shapes():
     """A few steps of walking back 10,000 rows, against the matrix products that the denoiser cannot do without."""
     number, width, steps = 10_000, 40, 4
     schedule, generator = Schedule(steps), torch.Generator().manual_seed(0)
-    from fedsynth_lib.methods.diffusion import Denoiser
+    from fedsynth_lib.methods.diffusion.diffusion import Denoiser
 
     network = Denoiser(width, WIDE, 64)
     weights = [layer.weight for layer in network.modules() if isinstance(layer, torch.nn.Linear)]

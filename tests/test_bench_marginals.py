@@ -14,13 +14,18 @@ import numpy as np
 import pytest
 from marginal_toys import copy_of
 
-from fedsynth_lib import flower_app, settings
-from fedsynth_lib.encode import EqualWidthBins
-from fedsynth_lib.interface import Privacy, stream
-from fedsynth_lib.methods import flaim, graphical_model, junction_tree
-from fedsynth_lib.methods.graphical_model import Model, Propagation, estimate, targets
-from fedsynth_lib.registry import view_bins
-from fedsynth_lib.tables import load_table
+from fedsynth_lib.core.contract import Privacy, stream
+from fedsynth_lib.federation import flower, settings
+from fedsynth_lib.methods.marginals import flaim, graphical_model, junction_tree
+from fedsynth_lib.methods.marginals.graphical_model import (
+    Model,
+    Propagation,
+    estimate,
+    targets,
+)
+from fedsynth_lib.tables.encode import EqualWidthBins
+from fedsynth_lib.tables.load import load_table
+from fedsynth_lib.tables.registry import view_bins
 
 pytestmark = pytest.mark.bench
 
@@ -140,7 +145,7 @@ def exact_draws(monkeypatch):
         rng = stream(job.seed, "participants", draw)
         return sorted(rng.choice(job.num_clients, round(share * job.num_clients), replace=False).tolist())
 
-    monkeypatch.setattr(flower_app.Job, "participants", participants)
+    monkeypatch.setattr(flower.Job, "participants", participants)
 
 
 def federate(table, clients, rows, share, method=flaim, seed=0):

@@ -13,7 +13,7 @@ from mixed_table import independent_columns
 
 from fedsynth_lib import metrics
 from fedsynth_lib.metrics import fidelity
-from fedsynth_lib.tables import load_table, split
+from fedsynth_lib.tables.load import load_table, split
 
 pytestmark = pytest.mark.bench
 

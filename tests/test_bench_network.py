@@ -9,11 +9,12 @@ import warnings
 import numpy as np
 import pytest
 
-from fedsynth_lib import flower_app, secure_sum, settings
-from fedsynth_lib.interface import Client, Update, stream
-from fedsynth_lib.methods import bayesian_network as bn
-from fedsynth_lib.partition import split_clients
-from fedsynth_lib.tables import load_table, split
+from fedsynth_lib.core import secure_sum
+from fedsynth_lib.core.contract import Client, Update, stream
+from fedsynth_lib.federation import flower, settings
+from fedsynth_lib.methods.bayes import bayesian_network as bn
+from fedsynth_lib.tables.load import load_table, split
+from fedsynth_lib.tables.partition import split_clients
 
 pytestmark = pytest.mark.bench
 
@@ -83,9 +84,9 @@ def test_in_process_federation_costs_little(adult, capsys):
             state, _ = bn.server_step(state, updates, config, None, stream(0, "server", number))
 
     def by_grid():
-        job = flower_app.Job(bn, config, encoder.domain, None, 0, 5)
-        client = flower_app.client_app(job, lambda index: rows[index])
-        flower_app.run_in_process(flower_app.server_app(job, flower_app.Outcome()), client, 5)
+        job = flower.Job(bn, config, encoder.domain, None, 0, 5)
+        client = flower.client_app(job, lambda index: rows[index])
+        flower.run_in_process(flower.server_app(job, flower.Outcome()), client, 5)
 
     by_hand(), by_grid()
     pairs = [(seconds(by_hand, 1), seconds(by_grid, 1)) for _ in range(9)]  # interleaved: drift hits both

@@ -14,8 +14,8 @@ from sklearn.mixture import BayesianGaussianMixture
 from torch import nn
 from torch.nn import functional as F
 
-from fedsynth_lib.interface import stream
-from fedsynth_lib.methods.latent_mixture import fit
+from fedsynth_lib.core.contract import stream
+from fedsynth_lib.methods.vae_bgm.latent_mixture import fit
 from fedsynth_lib.metrics import divergence
 from fedsynth_lib.metrics.divergence import Discriminator, Sizes
 

@@ -6,9 +6,9 @@ import pytest
 from scipy import stats
 from search_rows import GRID, full_grid, search
 
-from fedsynth_lib.chance import Cell, against_chance, digest, shuffled, table_of
-from fedsynth_lib.details import with_detail
-from fedsynth_lib.interface import BadInput
+from fedsynth_lib.core.contract import BadInput
+from fedsynth_lib.runs.details import with_detail
+from fedsynth_lib.works.chance import Cell, against_chance, digest, shuffled, table_of
 
 
 def score(each):

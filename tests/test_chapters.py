@@ -5,10 +5,17 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from fedsynth_lib.chapters import CHAPTER_OF, CHAPTERS, contents, exhibit_map, link, overview
-from fedsynth_lib.interface import BadInput
-from fedsynth_lib.notebooks import Notebook
-from fedsynth_lib.published import WORKS, load_catalogue
+from fedsynth_lib.bundle.chapters import (
+    CHAPTER_OF,
+    CHAPTERS,
+    contents,
+    exhibit_map,
+    link,
+    overview,
+)
+from fedsynth_lib.bundle.notebooks import Notebook
+from fedsynth_lib.core.contract import BadInput
+from fedsynth_lib.printed.published import WORKS, load_catalogue
 
 DATA = Notebook(
     Path("01_data.ipynb"),

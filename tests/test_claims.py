@@ -4,10 +4,15 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from fedsynth_lib.claims import FEDBN_FIDELITY, judge
-from fedsynth_lib.interface import BadInput
-from fedsynth_lib.published import aggregate, judge_claims, load_claims, load_values
-from fedsynth_lib.rows import to_frame
+from fedsynth_lib.core.contract import BadInput
+from fedsynth_lib.printed.published import (
+    aggregate,
+    judge_claims,
+    load_claims,
+    load_values,
+)
+from fedsynth_lib.runs.rows import to_frame
+from fedsynth_lib.verdicts.claims import FEDBN_FIDELITY, judge
 
 VERDICT = {"yes": "holds", "partly": "holds partly"}
 NON_DP, EPS_16, EPS_05 = ({"epsilon": epsilon} for epsilon in (np.inf, 1.6, 0.5))

@@ -27,11 +27,11 @@ from ctgan_claim_rows import (
     utility,
 )
 
-from fedsynth_lib.claims_ctgan import CHECKS
-from fedsynth_lib.claims_ctgan_rows import FOUR
-from fedsynth_lib.interface import BadInput
-from fedsynth_lib.published import judge_claims, load_claims, load_values
-from fedsynth_lib.rows import params_text, to_frame
+from fedsynth_lib.core.contract import BadInput
+from fedsynth_lib.printed.published import judge_claims, load_claims, load_values
+from fedsynth_lib.runs.rows import params_text, to_frame
+from fedsynth_lib.verdicts.claims_ctgan import CHECKS
+from fedsynth_lib.verdicts.claims_ctgan_rows import FOUR
 
 
 def judge(claim, rows):

@@ -15,9 +15,9 @@ from printed_claims import (
     printed,
 )
 
-from fedsynth_lib.claims_fedbn import FEDBN, judge
-from fedsynth_lib.interface import BadInput
-from fedsynth_lib.published import aggregate, judge_claims
+from fedsynth_lib.core.contract import BadInput
+from fedsynth_lib.printed.published import aggregate, judge_claims
+from fedsynth_lib.verdicts.claims_fedbn import FEDBN, judge
 
 AUC, ATTACKS = ["auc_rf", "auc_nb", "auc_knn"], ["ad_rf", "ad_svm", "ad_nb", "ad_knn", "ad_lr", "ad_ens"]
 TWO, ALL, EPSILONS, DP = ["adult", "bank"], ["adult", "bank", "cardio"], [np.inf, 1.6, 0.5], [1.6, 0.5]

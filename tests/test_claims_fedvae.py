@@ -15,8 +15,8 @@ from printed_claims import (
     printed,
 )
 
-from fedsynth_lib.claims_fedvae import FEDVAE, judge
-from fedsynth_lib.published import aggregate, judge_claims
+from fedsynth_lib.printed.published import aggregate, judge_claims
+from fedsynth_lib.verdicts.claims_fedvae import FEDVAE, judge
 
 AUC, FIDELITY = ["auc_rf", "auc_nb", "auc_knn"], ["hellinger", "pcd", "pmse", "log_cluster"]
 ATTACKS = ["ad_rf", "ad_svm", "ad_nb", "ad_knn", "ad_lr", "ad_ens"]

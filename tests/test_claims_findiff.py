@@ -6,12 +6,20 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from fedsynth_lib import claims_findiff, plots_findiff
-from fedsynth_lib.details import STRATEGIES
-from fedsynth_lib.figures import look
-from fedsynth_lib.published import load_claims
-from fedsynth_lib.rows import params_text, read_params, to_frame
-from fedsynth_lib.sattarov_study import CLIENTS, DATASETS, EPSILONS, LOCAL_UPDATES, METHOD, with_settings
+from fedsynth_lib.figures import plots_findiff
+from fedsynth_lib.figures.style import look
+from fedsynth_lib.printed.published import load_claims
+from fedsynth_lib.runs.details import STRATEGIES
+from fedsynth_lib.runs.rows import params_text, read_params, to_frame
+from fedsynth_lib.verdicts import claims_findiff
+from fedsynth_lib.works.sattarov_study import (
+    CLIENTS,
+    DATASETS,
+    EPSILONS,
+    LOCAL_UPDATES,
+    METHOD,
+    with_settings,
+)
 
 ATTACKS = claims_findiff.ATTACKS
 UPDATES = {10: 0.00, 50: 0.01, 100: 0.02, 500: 0.05, 1000: 0.03}  # risk beyond its level

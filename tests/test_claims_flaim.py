@@ -6,10 +6,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from fedsynth_lib.claims_flaim import CHECKS, SEVEN, THREE, at_best_rounds
-from fedsynth_lib.interface import BadInput
-from fedsynth_lib.published import judge_claims, load_values
-from fedsynth_lib.rows import params_text, read_params, to_frame
+from fedsynth_lib.core.contract import BadInput
+from fedsynth_lib.printed.published import judge_claims, load_values
+from fedsynth_lib.runs.rows import params_text, read_params, to_frame
+from fedsynth_lib.verdicts.claims_flaim import CHECKS, SEVEN, THREE, at_best_rounds
 
 NAMES = {"naive": "NaiveFLAIM", "oracle": "AugFLAIM (Oracle)", "private": "AugFLAIM (Private)", "dist": "DistAIM"}
 NAMES |= {"aim": "AIM", "combined": "true skew, filter and combine", "penalty": "private skew only"}

@@ -5,11 +5,11 @@ from itertools import product
 import numpy as np
 import pytest
 
-from fedsynth_lib import flaim_gans
-from fedsynth_lib.claims_flaim import THREE
-from fedsynth_lib.claims_flaim_gans import CHECKS, likelihoods
-from fedsynth_lib.published import judge_claims, load_values
-from fedsynth_lib.rows import params_text, to_frame
+from fedsynth_lib.printed.published import judge_claims, load_values
+from fedsynth_lib.runs.rows import params_text, to_frame
+from fedsynth_lib.verdicts.claims_flaim import THREE
+from fedsynth_lib.verdicts.claims_flaim_gans import CHECKS, likelihoods
+from fedsynth_lib.works import flaim_gans
 
 AIM, BAYES, NAIVE, PRIVATE = "AIM", "FedNaiveBayes", "NaiveFLAIM", "AugFLAIM (Private)"
 CENTRAL, CTGAN = flaim_gans.NAMES

@@ -17,9 +17,9 @@ from printed_claims import (
     where,
 )
 
-from fedsynth_lib.claims_models import MODELS, judge
-from fedsynth_lib.published import aggregate, judge_claims
-from fedsynth_lib.rows import to_frame
+from fedsynth_lib.printed.published import aggregate, judge_claims
+from fedsynth_lib.runs.rows import to_frame
+from fedsynth_lib.verdicts.claims_models import MODELS, judge
 
 AUC, FIDELITY = ["auc_rf", "auc_nb", "auc_knn"], ["hellinger", "pcd", "pmse", "log_cluster"]
 SEVEN, TWO, ALL = [*FIDELITY, *AUC], ["adult", "bank"], ["adult", "bank", "cardio"]

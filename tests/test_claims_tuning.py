@@ -5,11 +5,11 @@ import pytest
 from printed_claims import STATED, printed
 from search_rows import draws, full_grid, search
 
-from fedsynth_lib import sensitivity
-from fedsynth_lib.claims_tuning import TUNING, judge
-from fedsynth_lib.interface import BadInput
-from fedsynth_lib.published import aggregate, judge_claims
-from fedsynth_lib.rows import params_text
+from fedsynth_lib.core.contract import BadInput
+from fedsynth_lib.printed.published import aggregate, judge_claims
+from fedsynth_lib.runs.rows import params_text
+from fedsynth_lib.verdicts.claims_tuning import TUNING, judge
+from fedsynth_lib.works import sensitivity
 
 ALL = ("adult", "bank", "cardio")
 BEST = {"fedbn": {"adult": -19.0, "bank": -21.68, "cardio": -12.679},

@@ -6,13 +6,13 @@ import pytest
 from printed_claims import assert_needs, changed, where
 from test_apellaniz_tables import as_rows, printed
 
-from fedsynth_lib import apellaniz_tables
-from fedsynth_lib.apellaniz_study import AS_RUN as AS_CODE
-from fedsynth_lib.apellaniz_tables import METHODS, in_print
-from fedsynth_lib.claims_vae_bgm import AS_RUN, OF_SIZES, VAE_BGM, judge
-from fedsynth_lib.interface import BadInput
-from fedsynth_lib.published import aggregate, judge_claims, load_claims
-from fedsynth_lib.rows import params_text, read_params, to_frame, with_params
+from fedsynth_lib.core.contract import BadInput
+from fedsynth_lib.printed.published import aggregate, judge_claims, load_claims
+from fedsynth_lib.runs.rows import params_text, read_params, to_frame, with_params
+from fedsynth_lib.verdicts import apellaniz_tables
+from fedsynth_lib.verdicts.apellaniz_tables import METHODS, in_print
+from fedsynth_lib.verdicts.claims_vae_bgm import AS_RUN, OF_SIZES, VAE_BGM, judge
+from fedsynth_lib.works.apellaniz_study import AS_RUN as AS_CODE
 
 CLAIMS = load_claims("apellaniz2025").assign(id=lambda t: t["id"].str[-3:]).set_index("id")
 STATED = CLAIMS["holds_on_published_values"]

@@ -8,9 +8,9 @@ from opacus.accountants.analysis.rdp import compute_rdp
 from opacus.accountants.utils import get_noise_multiplier
 from scipy.stats import norm
 
-from fedsynth_lib import composition as c
-from fedsynth_lib.interface import BadInput, Charge
-from fedsynth_lib.privacy import epsilon_of
+from fedsynth_lib.core import composition as c
+from fedsynth_lib.core.accounting import epsilon_of
+from fedsynth_lib.core.contract import BadInput, Charge
 
 
 def spent(steps, noise, rate, delta, others=()):

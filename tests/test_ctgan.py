@@ -6,12 +6,13 @@ import numpy as np
 import promises
 import pytest
 
-from fedsynth_lib import settings
-from fedsynth_lib.interface import BadInput, Domain, Noise, Privacy, stream
-from fedsynth_lib.methods import METHODS, ctgan, dp_ctgan, dp_fed_ctgan, fed_ctgan, gan_plan
-from fedsynth_lib.privacy import epsilon_of
-from fedsynth_lib.schema import Schema
-from fedsynth_lib.tables import Table
+from fedsynth_lib.core.accounting import epsilon_of
+from fedsynth_lib.core.contract import BadInput, Domain, Noise, Privacy, stream
+from fedsynth_lib.federation import settings
+from fedsynth_lib.methods import METHODS
+from fedsynth_lib.methods.gan import ctgan, dp_ctgan, dp_fed_ctgan, fed_ctgan, gan_plan
+from fedsynth_lib.tables.load import Table
+from fedsynth_lib.tables.schema import Schema
 
 SMALL = {"training_rounds": 3, "local_epochs": 2, "batch": 50, "hidden": (16, 16), "noise_width": 8}
 PRIVATE = {"dp_fed_ctgan": dp_fed_ctgan, "dp_ctgan": dp_ctgan}
@@ -181,9 +182,9 @@ def test_the_step_a_client_makes_is_what_it_is_charged_for(table):
     """The batch of a private step is every row by its own coin: mean and variance over many steps."""
     import torch
 
-    from fedsynth_lib.methods.gan import Layout
-    from fedsynth_lib.methods.gan_sampling import Conditions, LocalRows
-    from fedsynth_lib.methods.gan_training import Pair, poisson_pairs
+    from fedsynth_lib.methods.gan.gan import Layout
+    from fedsynth_lib.methods.gan.gan_sampling import Conditions, LocalRows
+    from fedsynth_lib.methods.gan.gan_training import Pair, poisson_pairs
 
     layout, device = Layout((), (2,)), torch.device("cpu")
     codes = np.zeros((300, 1), np.int64)

@@ -4,9 +4,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from fedsynth_lib import ctgan_facts, ctgan_study, modes
-from fedsynth_lib.interface import BadInput
-from fedsynth_lib.rows import complete, to_frame
+from fedsynth_lib.core.contract import BadInput
+from fedsynth_lib.runs.rows import complete, to_frame
+from fedsynth_lib.tables import modes
+from fedsynth_lib.works import ctgan_facts, ctgan_study
 
 LABELS = {"profile": "quick", "params": "", "version": "1", "cell": ""}
 

@@ -9,13 +9,14 @@ import pytest
 import torch
 from torch.nn.functional import softplus
 
-from fedsynth_lib import settings, teaching
-from fedsynth_lib.dp_sgd import Tape
-from fedsynth_lib.flower_app import Job
-from fedsynth_lib.interface import Client, Noise, Privacy, stream
-from fedsynth_lib.methods import dp_fed_ctgan, gan
-from fedsynth_lib.methods.gan_training import NETWORKS, Pair
-from fedsynth_lib.privacy import BudgetExceeded
+from fedsynth_lib.core.accounting import BudgetExceeded
+from fedsynth_lib.core.contract import Client, Noise, Privacy, stream
+from fedsynth_lib.core.dp_sgd import Tape
+from fedsynth_lib.federation import settings
+from fedsynth_lib.federation.flower import Job
+from fedsynth_lib.methods.gan import dp_fed_ctgan, gan
+from fedsynth_lib.methods.gan.gan_training import NETWORKS, Pair
+from fedsynth_lib.teaching import lessons
 
 RECORDS, EXPECTED, CLIP = 12, 20.0, 0.5
 LAYOUT = gan.Layout(modes=(3,), categories=(2,))
@@ -69,7 +70,7 @@ def noise_reaches_the_training(table):
     config = replace(promises.everyone(dp_fed_ctgan), batch=len(table.frame))
     rows = dp_fed_ctgan.encoder(table.schema, config).transform(table.frame)
     domain = dp_fed_ctgan.encoder(table.schema, config).domain
-    state = next(teaching.steps(Job(dp_fed_ctgan, config, domain, 2.0, 1, 1), [rows])).state
+    state = next(lessons.steps(Job(dp_fed_ctgan, config, domain, 2.0, 1, 1), [rows])).state
     ends = []
     for number in (1, 2):
         noise = Noise(2.0, stream(number, "noise"))

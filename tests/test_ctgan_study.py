@@ -3,12 +3,14 @@
 import pandas as pd
 import pytest
 
-from fedsynth_lib import ctgan_study, names, table_lock
-from fedsynth_lib.interface import BadInput
+from fedsynth_lib.core.contract import BadInput
 from fedsynth_lib.methods import METHODS
-from fedsynth_lib.published import load_values
-from fedsynth_lib.registry import REGISTRY
-from fedsynth_lib.tables import Table, available, load_table
+from fedsynth_lib.printed.published import load_values
+from fedsynth_lib.runs import names
+from fedsynth_lib.tables import lock
+from fedsynth_lib.tables.load import Table, available, load_table
+from fedsynth_lib.tables.registry import REGISTRY
+from fedsynth_lib.works import ctgan_study
 
 TABLES = [key for key, entry in REGISTRY.items() if "leitner2023" in entry.works]
 
@@ -23,7 +25,7 @@ def toy(table, monkeypatch):
         return small
 
     ctgan_study.prepared.cache_clear()
-    for module in (ctgan_study, table_lock):
+    for module in (ctgan_study, lock):
         monkeypatch.setattr(module, "load_table", load_table)
     yield small
     ctgan_study.prepared.cache_clear()
@@ -100,7 +102,7 @@ def test_training_rows_are_counted_as_they_are_prepared(dataset, rows, monkeypat
 def test_training_rows_of_locked_tables_are_those_that_the_work_states(monkeypatch):
     """Table 5.1 of the work; a fifth of all rows is held out, of adult its own test file. Covertype is a sample."""
     monkeypatch.delenv("FEDSYNTH_DATA", raising=False)
-    monkeypatch.setattr(table_lock, "load_table", lambda *_, **__: pytest.fail("a table was loaded"))
+    monkeypatch.setattr(lock, "load_table", lambda *_, **__: pytest.fail("a table was loaded"))
     printed = load_values("leitner2023", "tab5.1").query("metric == 'n_train'").set_index("dataset")["mean"]
     found = {dataset: ctgan_study.training_rows(dataset, None) for dataset in printed.index}
     assert found == {**printed, "covertype": 40_000}

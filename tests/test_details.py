@@ -4,10 +4,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from fedsynth_lib.details import configuration, is_redrawn, with_detail
-from fedsynth_lib.interface import BadInput
-from fedsynth_lib.published import aggregate, load_values
-from fedsynth_lib.rows import params_text, to_frame
+from fedsynth_lib.core.contract import BadInput
+from fedsynth_lib.printed.published import aggregate, load_values
+from fedsynth_lib.runs.details import configuration, is_redrawn, with_detail
+from fedsynth_lib.runs.rows import params_text, to_frame
 
 
 def said(paper, params=None, **columns):

@@ -7,8 +7,8 @@ import pytest
 import torch
 from torch import nn
 
-from fedsynth_lib.dp_sgd import Tape
-from fedsynth_lib.methods.diffusion import Denoiser, Schedule, waves
+from fedsynth_lib.core.dp_sgd import Tape
+from fedsynth_lib.methods.diffusion.diffusion import Denoiser, Schedule, waves
 
 
 @pytest.mark.parametrize("rescaled", [True, False])

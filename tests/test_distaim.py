@@ -19,10 +19,11 @@ from marginal_toys import (
 )
 from scipy.stats import kstest
 
-from fedsynth_lib import privacy, secure_sum, settings
-from fedsynth_lib.interface import Privacy, stream
-from fedsynth_lib.methods import aim, distaim, marginal_state
-from fedsynth_lib.methods.marginals import candidates_in
+from fedsynth_lib.core import accounting, secure_sum
+from fedsynth_lib.core.contract import Privacy, stream
+from fedsynth_lib.federation import settings
+from fedsynth_lib.methods.marginals import aim, distaim, marginal_state
+from fedsynth_lib.methods.marginals.marginals import candidates_in
 
 ASKED = candidates_in(marginal_state.start(DOMAIN, aim.Config()))
 CELLS = int(ASKED.sizes.sum())
@@ -242,7 +243,7 @@ def test_annealed_runs_spend_exactly_the_budget_and_end_early(method):
         noises = [e["noise_multiplier"] for e in run.statement["entries"] if e["mechanism"] == "exponential"]
         assert noises[0] / 2 == pytest.approx(noises[1]) and noises[-1] < noises[-2]
         initial = next(e for e in run.statement["entries"] if e["what"] == "one-way marginals")
-        rho = privacy.epsilon_to_zcdp(epsilon, DELTA)
+        rho = accounting.epsilon_to_zcdp(epsilon, DELTA)
         assert initial["noise_multiplier"] == pytest.approx(np.sqrt(8 * 4 / (2 * 0.9 * rho)), rel=2e-3)
 
 

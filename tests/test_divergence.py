@@ -6,7 +6,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from fedsynth_lib.interface import BadInput, stream
+from fedsynth_lib.core.contract import BadInput, stream
 from fedsynth_lib.metrics import divergence, divergence_layers
 from fedsynth_lib.metrics.divergence import Discriminator, Sizes, jensen_shannon
 

@@ -7,8 +7,8 @@ import pytest
 import torch
 from torch import nn
 
-from fedsynth_lib.dp_sgd import STATE, Tape, noise_generator, poisson_batches
-from fedsynth_lib.interface import BadInput, Noise, stream
+from fedsynth_lib.core.contract import BadInput, Noise, stream
+from fedsynth_lib.core.dp_sgd import STATE, Tape, noise_generator, poisson_batches
 
 RECORDS, WIDTH = 6, 5
 

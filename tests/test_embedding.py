@@ -9,11 +9,16 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from fedsynth_lib import embedding
-from fedsynth_lib.interface import BadInput, stream
-from fedsynth_lib.partition import by_cluster, cluster_skew, label_skew, split_clients
-from fedsynth_lib.schema import Column, Schema
-from fedsynth_lib.tables import Table, load_table
+from fedsynth_lib.core.contract import BadInput, stream
+from fedsynth_lib.tables import embedding
+from fedsynth_lib.tables.load import Table, load_table
+from fedsynth_lib.tables.partition import (
+    by_cluster,
+    cluster_skew,
+    label_skew,
+    split_clients,
+)
+from fedsynth_lib.tables.schema import Column, Schema
 
 GROUPS = np.repeat(np.arange(3), 100)
 
@@ -182,7 +187,7 @@ def test_what_cannot_be_drawn_is_refused(three_groups):
 
 
 def test_umap_is_imported_only_when_it_is_asked_for():
-    code = "import sys; import fedsynth_lib.partition; sys.exit('umap' in sys.modules or 'numba' in sys.modules)"
+    code = "import sys; import fedsynth_lib.tables.partition; sys.exit('umap' in sys.modules or 'numba' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 

@@ -6,9 +6,16 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from fedsynth_lib.encode import EqualWidthBins, bins_from_rows, clamped, label_codes, one_hot, standardised
-from fedsynth_lib.interface import BadInput, BadRows, Domain, stream
-from fedsynth_lib.schema import Column, Schema
+from fedsynth_lib.core.contract import BadInput, BadRows, Domain, stream
+from fedsynth_lib.tables.encode import (
+    EqualWidthBins,
+    bins_from_rows,
+    clamped,
+    label_codes,
+    one_hot,
+    standardised,
+)
+from fedsynth_lib.tables.schema import Column, Schema
 
 SCHEMA = Schema(
     (

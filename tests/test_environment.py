@@ -16,7 +16,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
-from fedsynth_lib import doctor, environment
+from fedsynth_lib.bundle import doctor, environment
 
 ROOT = Path(__file__).resolve().parents[1]
 LOCK, TESTS_LOCK = ROOT / "requirements.lock", ROOT / "requirements-tests.lock"
@@ -173,12 +173,11 @@ def run_all(project: Path, *options: str, **env: str) -> subprocess.CompletedPro
 def project(tmp_path) -> Path:
     """A copy of what sets up, with one small package in its lock that no environment has yet."""
     project = tmp_path / "a project"
-    (project / "fedsynth_lib").mkdir(parents=True)
-    needed = ("environment", "notebooks", "reporting", "estimate")  # what runs before there are any packages
-    for name in ("run_all.sh", *(f"fedsynth_lib/{module}.py" for module in needed)):
+    (project / "fedsynth_lib" / "bundle").mkdir(parents=True)
+    needed = ("__init__", "console", "environment", "estimate", "notebooks", "runner")  # before there are any packages
+    files = ("__init__.py", *(f"bundle/{module}.py" for module in needed))
+    for name in ("run_all.sh", *(f"fedsynth_lib/{file}" for file in files)):
         shutil.copy(ROOT / name, project / name)
-    for name in ("__init__.py", "runner.py"):
-        shutil.copy(ROOT / "fedsynth_lib" / name, project / "fedsynth_lib" / name)
     (project / "notebooks").mkdir()
     (project / "notebooks" / "00_a.ipynb").write_text('{"cells": []}')
     wheel(tmp_path, "tinylib", "1.0")
@@ -202,7 +201,7 @@ def test_set_up_is_made_once_repaired_after_a_kill_and_renewed_with_the_lock(pro
     python = project / ".venv" / "bin" / "python"
 
     def number() -> str:
-        code = "import tinylib, fedsynth_lib.environment; print(tinylib.number, fedsynth_lib.__file__)"
+        code = "import tinylib, fedsynth_lib.bundle.environment; print(tinylib.number, fedsynth_lib.__file__)"
         return subprocess.check_output([python, "-I", "-c", code], cwd=tmp_path, text=True).strip()
 
     made = run_all(project, "--check", **offline)

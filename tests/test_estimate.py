@@ -7,7 +7,12 @@ import pytest
 from scipy.optimize import nnls
 from small_models import every_row, joint, random_model, summed
 
-from fedsynth_lib.methods.graphical_model import Model, Target, estimate, targets
+from fedsynth_lib.methods.marginals.graphical_model import (
+    Model,
+    Target,
+    estimate,
+    targets,
+)
 
 
 def loss_of(model, wanted):

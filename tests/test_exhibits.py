@@ -3,12 +3,21 @@
 import pandas as pd
 import pytest
 
-from fedsynth_lib import exhibits
-from fedsynth_lib.exhibits import IN_FULL, IN_PART, MISSING, NOT_JUDGED, NOT_MADE, SHRUNK, Exhibit
-from fedsynth_lib.experiment import committed_rows
-from fedsynth_lib.interface import BadInput
-from fedsynth_lib.published import WORKS, load_catalogue
-from fedsynth_lib.rows import project_root, to_frame
+from fedsynth_lib.core.contract import BadInput
+from fedsynth_lib.core.store import project_root
+from fedsynth_lib.printed.published import WORKS, load_catalogue
+from fedsynth_lib.runs.grid import committed_rows
+from fedsynth_lib.runs.rows import to_frame
+from fedsynth_lib.verdicts import exhibits
+from fedsynth_lib.verdicts.exhibits import (
+    IN_FULL,
+    IN_PART,
+    MISSING,
+    NOT_JUDGED,
+    NOT_MADE,
+    SHRUNK,
+    Exhibit,
+)
 
 METHODS = ["AIM", "DistAIM"]
 

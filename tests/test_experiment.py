@@ -13,11 +13,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from fedsynth_lib import experiment
-from fedsynth_lib.experiment import COLUMNS, CellFailed, load_rows, remember, run_grid
-from fedsynth_lib.interface import BadInput
-from fedsynth_lib.progress import Progress, duration
-from fedsynth_lib.rows import project_root
+from fedsynth_lib.core.contract import BadInput
+from fedsynth_lib.core.store import project_root
+from fedsynth_lib.runs import grid as experiment
+from fedsynth_lib.runs.grid import COLUMNS, CellFailed, load_rows, remember, run_grid
+from fedsynth_lib.runs.progress import Progress, duration
 
 GRID = {"epsilon": [float("inf"), 0.5], "seed": [3, 1, 2]}
 
@@ -125,7 +125,7 @@ def test_workers_share_the_cores(monkeypatch):
 
 SCRIPT = """
 import os, sys, time
-from fedsynth_lib.experiment import run_grid
+from fedsynth_lib.runs.grid import run_grid
 
 def run_one(seed):
     with open("calls.txt", "a") as calls:
@@ -374,7 +374,7 @@ def test_remember_makes_a_table_once_and_keeps_types_and_facts():
 def test_progress_in_a_log_is_plain_lines_with_the_time_left(capfd, monkeypatch):
     clock = iter([0.0, 10.0, 40.0, 50.0, 80.0])
     own = SimpleNamespace(monotonic=lambda: next(clock))  # other threads, such as tqdm's, go on reading the real one
-    monkeypatch.setattr("fedsynth_lib.progress.time", own)
+    monkeypatch.setattr("fedsynth_lib.runs.progress.time", own)
     with Progress("fedbn", total=4, reused=2) as progress:
         for _ in range(4):
             progress.step()

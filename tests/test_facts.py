@@ -7,9 +7,9 @@ import nbformat
 import pandas as pd
 import pytest
 
-from fedsynth_lib import facts
-from fedsynth_lib.interface import BadInput
-from fedsynth_lib.rows import project_root
+from fedsynth_lib.bundle import facts
+from fedsynth_lib.core.contract import BadInput
+from fedsynth_lib.core.store import project_root
 
 ROWS = pd.DataFrame(
     {
@@ -179,7 +179,7 @@ def test_a_block_is_put_between_its_marks_and_nowhere_else():
 
 
 def test_todays_prose_says_what_todays_rows_say():
-    """Run `python -m fedsynth_lib.facts` after results have changed."""
+    """Run `python -m fedsynth_lib.bundle.facts` after results have changed."""
     assert [str(change) for change in facts.refresh(write=False)] == []
 
 

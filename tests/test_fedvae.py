@@ -6,14 +6,24 @@ import numpy as np
 import pytest
 import torch
 
-from fedsynth_lib import modes, settings
-from fedsynth_lib.interface import BadInput, Client, Domain, Noise, Privacy, Update, stream
-from fedsynth_lib.methods import fedvae, weights
-from fedsynth_lib.methods.gan import Layout
-from fedsynth_lib.methods.vae import Vae
-from fedsynth_lib.methods.vae_encoding import client_encoding
+from fedsynth_lib.core.accounting import epsilon_of
+from fedsynth_lib.core.contract import (
+    BadInput,
+    Client,
+    Domain,
+    Noise,
+    Privacy,
+    Update,
+    stream,
+)
+from fedsynth_lib.federation import settings
+from fedsynth_lib.methods.gan import weights
+from fedsynth_lib.methods.gan.gan import Layout
+from fedsynth_lib.methods.vae import fedvae
+from fedsynth_lib.methods.vae.vae import Vae
+from fedsynth_lib.methods.vae.vae_encoding import client_encoding
 from fedsynth_lib.metrics import fidelity
-from fedsynth_lib.privacy import epsilon_of
+from fedsynth_lib.tables import modes
 
 FAST = fedvae.Config(training_rounds=2, local_epochs=1, batch=100, hidden=(16,), embedding=4)
 DOMAIN = Domain(("age", "weight", "smokes"), (0, 0, 2))

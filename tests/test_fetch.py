@@ -14,9 +14,9 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import numpy as np
 import pytest
 
-from fedsynth_lib import fetch
-from fedsynth_lib.interface import BadInput
-from fedsynth_lib.registry import File
+from fedsynth_lib.core.contract import BadInput
+from fedsynth_lib.tables import fetch
+from fedsynth_lib.tables.registry import File
 
 CONTENT = np.random.default_rng(0).bytes(300_000)  # incompressible, several blocks
 FILE = File("big.csv", sha256=hashlib.sha256(CONTENT).hexdigest(), stored="big.csv.gz")

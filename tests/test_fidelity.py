@@ -14,9 +14,9 @@ from sklearn.model_selection import StratifiedKFold
 from sklearn.preprocessing import OrdinalEncoder, StandardScaler
 from sklearn.tree import DecisionTreeClassifier
 
-from fedsynth_lib.interface import BadInput
+from fedsynth_lib.core.contract import BadInput
 from fedsynth_lib.metrics import fidelity
-from fedsynth_lib.schema import Column, Schema, bin_edges
+from fedsynth_lib.tables.schema import Column, Schema, bin_edges
 
 TINY = Schema(
     (Column("x", "numeric", low=-100.0, high=100.0), Column("c", "categorical", categories=("a", "b", "unused")))

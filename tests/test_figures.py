@@ -15,10 +15,12 @@ import pandas as pd
 import pytest
 from PIL import Image
 
-from fedsynth_lib import __version__, figures, plots, published
-from fedsynth_lib.figures import look, save_figure, save_table, use_style
-from fedsynth_lib.interface import BadInput
-from fedsynth_lib.rows import to_frame
+from fedsynth_lib import __version__, figures
+from fedsynth_lib.core.contract import BadInput
+from fedsynth_lib.figures import plots, style
+from fedsynth_lib.figures.style import look, save_figure, save_table, use_style
+from fedsynth_lib.printed import published
+from fedsynth_lib.runs.rows import to_frame
 
 
 @pytest.fixture(autouse=True)
@@ -84,7 +86,7 @@ def test_a_figure_says_what_it_was_made_from():
 
 def test_the_footer_has_space_of_its_own():
     fig = small_figure()
-    figures._footer(fig, "quick", "real", note="a long note " * 12)
+    style._footer(fig, "quick", "real", note="a long note " * 12)
     fig.canvas.draw()
     lowest = fig.axes[0].xaxis.label.get_window_extent().y0
     assert footer(fig).get_window_extent().y1 <= lowest

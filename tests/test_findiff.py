@@ -6,11 +6,21 @@ import numpy as np
 import pytest
 import torch
 
-from fedsynth_lib import settings
-from fedsynth_lib.interface import BadInput, Client, Domain, Noise, Privacy, Update, stream
-from fedsynth_lib.methods import findiff, quantile_map, weights
+from fedsynth_lib.core.accounting import epsilon_of
+from fedsynth_lib.core.contract import (
+    BadInput,
+    Client,
+    Domain,
+    Noise,
+    Privacy,
+    Update,
+    stream,
+)
+from fedsynth_lib.federation import settings
+from fedsynth_lib.methods.diffusion import findiff
+from fedsynth_lib.methods.gan import weights
+from fedsynth_lib.methods.vae_bgm import quantile_map
 from fedsynth_lib.metrics import fidelity
-from fedsynth_lib.privacy import epsilon_of
 
 FAST = findiff.Config(training_rounds=2, local_updates=3, batch=60, hidden=(8,), inner=6, steps=12)
 DOMAIN = Domain(("age", "weight", "smokes", "region", "ill"), (0, 0, 2, 4, 2))

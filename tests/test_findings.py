@@ -4,10 +4,10 @@ import re
 
 import pytest
 
-from fedsynth_lib import findings
-from fedsynth_lib.interface import BadInput
-from fedsynth_lib.published import WORKS
-from fedsynth_lib.rows import project_root
+from fedsynth_lib.bundle import findings
+from fedsynth_lib.core.contract import BadInput
+from fedsynth_lib.core.store import project_root
+from fedsynth_lib.printed.published import WORKS
 
 TEXT = """# All
 

@@ -6,16 +6,16 @@ import numpy as np
 import pytest
 from marginal_toys import BUDGET, DOMAIN, LEVELS, dense, kind_of, make_codes, make_table, shards, watched
 
-from fedsynth_lib import flower_app, settings
-from fedsynth_lib.interface import Noise, Privacy, Update, stream
-from fedsynth_lib.methods import (
+from fedsynth_lib.core.contract import Noise, Privacy, Update, stream
+from fedsynth_lib.federation import flower, settings
+from fedsynth_lib.methods.marginals import (
     flaim,
     flaim_client,
     marginal_state,
     naive_flaim,
 )
-from fedsynth_lib.methods.junction_tree import model_bytes
-from fedsynth_lib.methods.marginals import candidates_in
+from fedsynth_lib.methods.marginals.junction_tree import model_bytes
+from fedsynth_lib.methods.marginals.marginals import candidates_in
 
 ASKED = candidates_in(marginal_state.start(DOMAIN, flaim.Config()))
 ALONE = range(4)  # candidates of one column
@@ -132,7 +132,7 @@ def test_later_local_steps_choose_after_measuring_alone(monkeypatch):
 
     state = prepared_for_choice(flaim.Config(local_steps=3))
     monkeypatch.setattr(marginal_state, "refit", spy)
-    client = flower_app.Client(CODES, 0, 1)
+    client = flower.Client(CODES, 0, 1)
     noise = Noise(4.0, np.random.default_rng(1))
     chosen, spent = flaim_client.choose(state, client, flaim.Config(local_steps=3, **FAST), noise)
     assert len(set(chosen.tolist())) == 3 and len(alone) == 2
@@ -169,7 +169,7 @@ def test_choices_that_do_not_fit_together_are_dropped_before_any_release():
     assert noted["chosen"].ravel().tolist() == [number(one), -1, number(one), number(inside)] and charges == []
     parts, noise = shards(240, 4), Noise(2.0, np.random.default_rng(1))
     sent = flaim.broadcast(noted, config)
-    collected = [flaim.client_step(sent, flower_app.Client(CODES[parts[k]], k, 4), config, None, None) for k in votes]
+    collected = [flaim.client_step(sent, flower.Client(CODES[parts[k]], k, 4), config, None, None) for k in votes]
     assert [sorted(update.summed) for update in collected] == [
         [str(number(query))] if query != other else [] for query in votes.values()
     ]
@@ -206,7 +206,7 @@ def test_the_proxy_is_the_running_mean_of_all_estimates(combine):
     config = flaim.Config(rounds=3, participation=0.5, combine_one_way=combine, **FAST)
     parts = shards(240, 6)
     run = settings.federated(copy, TABLE, parts, config=config, seed=3)
-    job = flower_app.Job(flaim, config, DOMAIN, None, 3, 6)
+    job = flower.Job(flaim, config, DOMAIN, None, 3, 6)
     draws = [np.concatenate([parts[k] for k in job.participants(*entry)]) for entry in job.schedule()]
     estimates = [np.concatenate([dense(CODES[draws[c]], (c,)) / len(draws[c]) for c in range(4)])]
     for rows in (draws[4], draws[6]):  # not in the last round

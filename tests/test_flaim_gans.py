@@ -8,11 +8,14 @@ import pytest
 from marginal_toys import dense, make_table
 from scipy.stats import multivariate_normal
 
-from fedsynth_lib import flaim_gans, flaim_study, names, settings, table_lock
-from fedsynth_lib.flaim_gans import CENTRAL, FEDERATED, kernel_nll
-from fedsynth_lib.interface import BadInput, Domain, Privacy, stream
+from fedsynth_lib.core.accounting import epsilon_of
+from fedsynth_lib.core.contract import BadInput, Domain, Privacy, stream
+from fedsynth_lib.federation import settings
 from fedsynth_lib.methods import METHODS
-from fedsynth_lib.privacy import epsilon_of
+from fedsynth_lib.runs import names
+from fedsynth_lib.tables import lock
+from fedsynth_lib.works import flaim_gans, flaim_study
+from fedsynth_lib.works.flaim_gans import CENTRAL, FEDERATED, kernel_nll
 
 
 @pytest.fixture
@@ -24,7 +27,7 @@ def toy(monkeypatch):
         return make_table(130).take(np.arange(rows or 130))
 
     flaim_study.prepared.cache_clear()
-    for module in (flaim_study, table_lock):
+    for module in (flaim_study, lock):
         monkeypatch.setattr(module, "load_table", load_table)
     yield flaim_study.prepared("toy", "none", 1, None, None)[:2]
     flaim_study.prepared.cache_clear()

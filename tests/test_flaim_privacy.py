@@ -7,9 +7,11 @@ import numpy as np
 import pytest
 from marginal_toys import BUDGET, DELTA, DOMAIN, LEVELS, client_of, copy_of, make_codes, make_table, shards
 
-from fedsynth_lib import flower_app, privacy, settings
-from fedsynth_lib.interface import Charge, Privacy, Update
-from fedsynth_lib.methods import (
+from fedsynth_lib.core import accounting
+from fedsynth_lib.core.accounting import BudgetExceeded
+from fedsynth_lib.core.contract import Charge, Privacy, Update
+from fedsynth_lib.federation import flower, settings
+from fedsynth_lib.methods.marginals import (
     augflaim_oracle,
     distaim,
     fed_naive_bayes,
@@ -19,12 +21,11 @@ from fedsynth_lib.methods import (
     marginal_state,
     naive_flaim,
 )
-from fedsynth_lib.methods.marginals import candidates_in
-from fedsynth_lib.privacy import BudgetExceeded
+from fedsynth_lib.methods.marginals.marginals import candidates_in
 
 SIZE = 12
 EVERY_RECORD = np.array(list(product(*map(range, LEVELS))), dtype=np.int32)
-RHO = privacy.epsilon_to_zcdp(1.0, DELTA)
+RHO = accounting.epsilon_to_zcdp(1.0, DELTA)
 
 
 def neighbours_of(rows):
@@ -195,7 +196,7 @@ def test_methods_that_choose_nothing_measure_with_the_whole_budget(method, measu
     assert {entry["mechanism"] for entry in run.statement["entries"]} == {"gaussian"}
     assert sum(entry["count"] for entry in run.statement["entries"]) == measured
     sigma = run.statement["entries"][0]["noise_multiplier"]
-    exact = privacy.exact_gaussian_epsilon([Charge("", "gaussian", sigma, times=measured)], DELTA)
+    exact = accounting.exact_gaussian_epsilon([Charge("", "gaussian", sigma, times=measured)], DELTA)
     assert exact == pytest.approx(BUDGET.epsilon, rel=1e-6) and sigma < np.sqrt(measured / (2 * RHO))
 
 
@@ -204,7 +205,7 @@ def test_methods_that_choose_nothing_measure_with_the_whole_budget(method, measu
 
 def paid_by_hand(method, config, clients, seed, sigma, choice):
     """Charges of each client, from who was drawn when; one count for every column, choice and chosen marginal."""
-    job = flower_app.Job(method, config, DOMAIN, sigma, seed, clients)
+    job = flower.Job(method, config, DOMAIN, sigma, seed, clients)
     draws = [job.participants(draw, share) for draw, share in job.schedule() if share < 1]
     measured, chosen = Counter(), Counter()
     for members in draws[:4]:
@@ -219,14 +220,14 @@ def paid_by_hand(method, config, clients, seed, sigma, choice):
     every = sorted(measured | chosen)
     times = {k: (measured[k], chosen[k]) for k in every}
     curves = {
-        k: privacy.rdp(Charge("", "gaussian", sigma, times=m))
-        + (privacy.rdp(Charge("", "exponential", choice, times=c)) if c else 0)
+        k: accounting.rdp(Charge("", "gaussian", sigma, times=m))
+        + (accounting.rdp(Charge("", "exponential", choice, times=c)) if c else 0)
         for k, (m, c) in times.items()
     }
     if config.selection == "exponential":
-        return times, {k: privacy.rdp_to_epsilon(curve, DELTA) for k, curve in curves.items()}
+        return times, {k: accounting.rdp_to_epsilon(curve, DELTA) for k, curve in curves.items()}
     charges = {k: [Charge("", "gaussian", sigma, times=m)] for k, (m, _) in times.items()}
-    return times, {k: privacy.exact_gaussian_epsilon(charge, DELTA) for k, charge in charges.items()}
+    return times, {k: accounting.exact_gaussian_epsilon(charge, DELTA) for k, charge in charges.items()}
 
 
 @pytest.mark.parametrize(

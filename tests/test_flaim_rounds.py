@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 from marginal_toys import BUDGET, DOMAIN, NAMES, dense, kind_of, make_codes, make_table, shards, watched
 
-from fedsynth_lib import settings
-from fedsynth_lib.interface import Update
-from fedsynth_lib.methods import (
-    METHODS,
+from fedsynth_lib.core.contract import Update
+from fedsynth_lib.federation import settings
+from fedsynth_lib.methods import METHODS
+from fedsynth_lib.methods.marginals import (
     augflaim_oracle,
     fed_naive_bayes,
     flaim,
@@ -16,7 +16,7 @@ from fedsynth_lib.methods import (
     marginal_state,
     naive_flaim,
 )
-from fedsynth_lib.methods.marginals import candidates_in
+from fedsynth_lib.methods.marginals.marginals import candidates_in
 
 ASKED = candidates_in(marginal_state.start(DOMAIN, flaim.Config()))
 FAST = {"iterations": 5, "final_iterations": 5}

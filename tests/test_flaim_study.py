@@ -8,11 +8,15 @@ import pandas as pd
 import pytest
 from marginal_toys import LEVELS, dense, make_table
 
-from fedsynth_lib import flaim_study, names, settings, sweeps, synthfs, table_lock
-from fedsynth_lib.interface import BadInput, Privacy, stream
+from fedsynth_lib.core.contract import BadInput, Privacy, stream
+from fedsynth_lib.federation import settings
+from fedsynth_lib.figures import sweeps
 from fedsynth_lib.methods import METHODS
-from fedsynth_lib.registry import REGISTRY, view_bins
-from fedsynth_lib.rows import params_text
+from fedsynth_lib.runs import names
+from fedsynth_lib.runs.rows import params_text
+from fedsynth_lib.tables import lock, synthfs
+from fedsynth_lib.tables.registry import REGISTRY, view_bins
+from fedsynth_lib.works import flaim_study
 
 TRIPLES = list(combinations(range(4), 3))
 ALL_FIVE = ["AIM", "DistAIM", "NaiveFLAIM", "AugFLAIM (Oracle)", "AugFLAIM (Private)"]
@@ -29,7 +33,7 @@ def toy(monkeypatch):
         return make_table(400).take(np.arange(rows or 400))
 
     flaim_study.prepared.cache_clear()
-    for module in (flaim_study, table_lock):
+    for module in (flaim_study, lock):
         monkeypatch.setattr(module, "load_table", load_table)
     yield asked
     flaim_study.prepared.cache_clear()

@@ -5,9 +5,10 @@ import pytest
 from promises import thirds
 from test_methods import broken
 
-from fedsynth_lib import flower_app, settings
-from fedsynth_lib.interface import BadInput, Domain, Privacy, Update
-from fedsynth_lib.methods import bayesian_network, flaim, independent
+from fedsynth_lib.core.contract import BadInput, Domain, Privacy, Update
+from fedsynth_lib.federation import flower, settings
+from fedsynth_lib.methods.bayes import bayesian_network
+from fedsynth_lib.methods.marginals import flaim, independent
 
 
 def test_ray_gives_the_same_rows_as_in_process(table):
@@ -22,7 +23,7 @@ def test_ray_gives_the_same_rows_as_in_process(table):
 
 def test_arrays_survive_the_wire():
     sent = {"a": np.arange(6).reshape(2, 3), "scalar": np.array(3), "empty": np.zeros((0, 4), np.int16)}
-    received = flower_app.unpack(flower_app.pack(sent))
+    received = flower.unpack(flower.pack(sent))
     assert received.keys() == sent.keys()
     for name, array in sent.items():
         assert np.array_equal(received[name], array) and received[name].dtype == array.dtype
@@ -92,26 +93,26 @@ def test_a_clients_error_surfaces_as_it_is(table):
 def test_a_missing_client_stops_the_run(table):
     """The masks and noise shares of an absent client would be missing from the sum."""
 
-    class Deaf(flower_app.LocalGrid):
+    class Deaf(flower.LocalGrid):
         def pull_messages(self, message_ids):
             replies = super().pull_messages(message_ids)
             return [r for r in replies if r.metadata.src_node_id != 1 or "arrays" not in r.content]
 
     encoder = independent.encoder(table.schema, independent.Config())
-    job = flower_app.Job(independent, independent.Config(), encoder.domain, None, 0, 3)
+    job = flower.Job(independent, independent.Config(), encoder.domain, None, 0, 3)
     rows = [encoder.transform(table.frame.iloc[part]) for part in thirds(table)]
-    client = flower_app.client_app(job, lambda index: rows[index])
-    grid, outcome = Deaf(client, 3), flower_app.Outcome()
+    client = flower.client_app(job, lambda index: rows[index])
+    grid, outcome = Deaf(client, 3), flower.Outcome()
     context = next(iter(grid._contexts.values()))
     with pytest.raises(RuntimeError, match=r"no answer from clients \[0\]"):
-        flower_app.server_app(job, outcome)(grid, context)
+        flower.server_app(job, outcome)(grid, context)
 
 
 def test_waiting_for_nodes_gives_up_with_a_count():
-    grid = flower_app.LocalGrid(flower_app.ClientApp(), 2)
-    assert flower_app.wait_for_nodes(grid, 2) == [1, 2]
+    grid = flower.LocalGrid(flower.ClientApp(), 2)
+    assert flower.wait_for_nodes(grid, 2) == [1, 2]
     with pytest.raises(TimeoutError, match="2 of 3 clients"):
-        flower_app.wait_for_nodes(grid, 3, timeout=0.2)
+        flower.wait_for_nodes(grid, 3, timeout=0.2)
 
 
 # --- rounds that only some clients take part in ---
@@ -124,7 +125,7 @@ def scheduled(draws, **replaced):
 
 
 def job_of(method, num_clients, seed=1):
-    return flower_app.Job(method, independent.Config(rounds=3), Domain(("x",), (2,)), None, seed, num_clients)
+    return flower.Job(method, independent.Config(rounds=3), Domain(("x",), (2,)), None, seed, num_clients)
 
 
 def asked(run, number, direction="down"):
@@ -224,7 +225,7 @@ def test_sums_over_groups_cross_the_wire_exactly(table):
 
     def noting(state, updates, config, noise, rng):
         seen.extend(array for update in updates for array in update.summed.values())
-        return {**state, **flower_app.secure_sum.total(updates)}, []
+        return {**state, **flower.secure_sum.total(updates)}, []
 
     run = settings.federated(broken(independent, client_step=halves, server_step=noting), table, sixths(table), seed=1)
     assert run.state["even"].tolist() == [10101] * 3 and run.state["odd"].tolist() == [101010] * 3
@@ -239,7 +240,7 @@ def test_too_few_clients_for_the_schedule_are_refused(table):
 # --- clients are known by their partition, not by the order of their nodes ---
 
 
-class Shuffled(flower_app.LocalGrid):
+class Shuffled(flower.LocalGrid):
     """A grid whose node ids are in another order than the partitions, as behind a SuperLink."""
 
     def __init__(self, app, num_clients):
@@ -264,14 +265,14 @@ def test_some_of_the_clients_are_asked_whatever_their_nodes_are_called(table, mo
 
 
 def test_two_nodes_with_the_same_partition_are_refused(table):
-    class Twins(flower_app.LocalGrid):
+    class Twins(flower.LocalGrid):
         def __init__(self, app, num_clients):
             super().__init__(app, num_clients)
             self._contexts[2] = self._contexts[1]
 
-    app = flower_app.client_app(job_of(independent, 3), lambda index: np.zeros((1, 1), int))
+    app = flower.client_app(job_of(independent, 3), lambda index: np.zeros((1, 1), int))
     with pytest.raises(RuntimeError, match=r"3 nodes hold the partitions \[0, 2\]"):
-        flower_app.nodes_of_clients(Twins(app, 3), [1, 2, 3])
+        flower.nodes_of_clients(Twins(app, 3), [1, 2, 3])
 
 
 def test_flaim_with_some_of_its_clients_is_the_same_under_ray(table):

@@ -12,9 +12,9 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.neural_network import MLPClassifier
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
-from fedsynth_lib.interface import BadInput
+from fedsynth_lib.core.contract import BadInput
 from fedsynth_lib.metrics.utility import boosted_stumps, four_classifiers
-from fedsynth_lib.schema import Column, Schema
+from fedsynth_lib.tables.schema import Column, Schema
 
 NAMES = ("knn", "mlp", "rf", "ada")
 METRICS = ("accuracy", "auroc", "auprc")

@@ -6,8 +6,8 @@ import torch
 from torch import nn
 from torch.autograd import gradcheck
 
-from fedsynth_lib.dp_sgd import Tape
-from fedsynth_lib.methods import gan
+from fedsynth_lib.core.dp_sgd import Tape
+from fedsynth_lib.methods.gan import gan
 
 LAYOUT = gan.Layout(modes=(3, 1), categories=(2, 4, 5))
 

@@ -9,10 +9,17 @@ from scipy.optimize import minimize
 from scipy.spatial.distance import jensenshannon
 from scipy.stats import wasserstein_distance
 
-from fedsynth_lib import modes
-from fedsynth_lib.interface import Client, Noise, Update, stream
-from fedsynth_lib.methods import ctgan, dp_fed_ctgan, fed_ctgan, fed_tgan, gan_encoding, gan_plan
-from fedsynth_lib.modes import Mixture
+from fedsynth_lib.core.contract import Client, Noise, Update, stream
+from fedsynth_lib.methods.gan import (
+    ctgan,
+    dp_fed_ctgan,
+    fed_ctgan,
+    fed_tgan,
+    gan_encoding,
+    gan_plan,
+)
+from fedsynth_lib.tables import modes
+from fedsynth_lib.tables.modes import Mixture
 
 LEVELS = np.array([0, 3, 0, 2])  # number, category, number, category
 
@@ -179,7 +186,7 @@ def test_histograms_carry_the_noise_they_are_charged_for():
 
 
 def test_histograms_take_about_their_share_of_the_budget():
-    from fedsynth_lib.privacy import rdp
+    from fedsynth_lib.core.accounting import rdp
 
     config = dp_fed_ctgan.Config(training_rounds=20)
     steps = gan_plan.total_steps(3.0, tuple(LEVELS), 10_000, config)

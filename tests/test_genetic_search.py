@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 import pytest
 
-from fedsynth_lib.methods import genetic_search as search
+from fedsynth_lib.methods.bayes import genetic_search as search
 
 
 def symmetric(d, seed):

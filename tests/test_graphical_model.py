@@ -6,8 +6,14 @@ import numpy as np
 import pytest
 from small_models import joint, random_model, summed
 
-from fedsynth_lib.interface import BadInput
-from fedsynth_lib.methods.graphical_model import Model, Propagation, layout, project, targets
+from fedsynth_lib.core.contract import BadInput
+from fedsynth_lib.methods.marginals.graphical_model import (
+    Model,
+    Propagation,
+    layout,
+    project,
+    targets,
+)
 
 
 def run(model):

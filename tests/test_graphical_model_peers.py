@@ -9,7 +9,12 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from fedsynth_lib.methods.graphical_model import Model, Propagation, estimate, targets
+from fedsynth_lib.methods.marginals.graphical_model import (
+    Model,
+    Propagation,
+    estimate,
+    targets,
+)
 
 ROWS = 20_000.0
 MODELS = {

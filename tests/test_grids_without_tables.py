@@ -2,7 +2,9 @@
 
 import pytest
 
-from fedsynth_lib import (
+from fedsynth_lib.runs.names import YARDSTICKS
+from fedsynth_lib.tables import load, lock
+from fedsynth_lib.works import (
     apellaniz_study,
     ctgan_study,
     flaim_gans,
@@ -11,13 +13,11 @@ from fedsynth_lib import (
     membership_study,
     sattarov_study,
     side_by_side,
-    table_lock,
-    tables,
     tuning,
 )
 
 STUDIES = (apellaniz_study, ctgan_study, flaim_study, martinez_study, membership_study, sattarov_study)
-STUDIES += (side_by_side, table_lock, tuning)
+STUDIES += (side_by_side, lock, tuning)
 LEITNER = ["adult", "bank", "cardio", "covertype", "diabetes", "obesity"]
 MADDOCK = ["adult", "magic", "covertype", "census_kdd", "intrusion", "bank_additional"]
 
@@ -26,7 +26,7 @@ MADDOCK = ["adult", "magic", "covertype", "census_kdd", "intrusion", "bank_addit
 def no_tables(monkeypatch):
     """Every way to a table fails, and none is remembered from an earlier test."""
     monkeypatch.delenv("FEDSYNTH_DATA", raising=False)
-    for module in (*STUDIES, tables):
+    for module in (*STUDIES, load):
         if hasattr(module, "load_table"):
             monkeypatch.setattr(module, "load_table", lambda key, **_: pytest.fail(f"{key} was loaded"))
         if hasattr(module, "prepared"):
@@ -68,12 +68,12 @@ def apellaniz(profile):
 
 
 def common(profile):
-    size, methods = side_by_side.SIZES[profile], [*side_by_side.ENTRANTS, *side_by_side.KNOWN]
+    size, methods = side_by_side.SIZES[profile], [*side_by_side.ENTRANTS, *YARDSTICKS]
     return side_by_side.cells(size, side_by_side.DATASETS, methods, epsilon=list(side_by_side.EPSILONS))
 
 
 def attacked(profile):
-    return membership_study.cells(profile, ["adult", "bank"], [*side_by_side.ENTRANTS, *side_by_side.KNOWN])
+    return membership_study.cells(profile, ["adult", "bank"], [*side_by_side.ENTRANTS, *YARDSTICKS])
 
 
 def searches(profile):
@@ -85,5 +85,5 @@ def searches(profile):
 @pytest.mark.parametrize("grid", [martinez, leitner, maddock, sattarov, apellaniz, common, attacked, searches])
 def test_cells_name_their_tables_unloaded(grid, profile):
     cells = grid(profile)
-    locked = {entry["digest"] for entry in table_lock._locked().values()}
+    locked = {entry["digest"] for entry in lock._locked().values()}
     assert len(cells) > 5 and {cell["table"] for cell in cells} <= locked

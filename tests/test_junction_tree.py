@@ -10,8 +10,14 @@ import numpy as np
 import pytest
 from small_models import random_set
 
-from fedsynth_lib.methods.junction_tree import covered, grown_fits, junction_tree, model_bytes, parts
-from fedsynth_lib.queries import closure, random_workload
+from fedsynth_lib.core.queries import closure, random_workload
+from fedsynth_lib.methods.marginals.junction_tree import (
+    covered,
+    grown_fits,
+    junction_tree,
+    model_bytes,
+    parts,
+)
 
 
 def graph_of(queries):

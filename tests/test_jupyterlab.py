@@ -18,8 +18,8 @@ from selenium.webdriver.common.by import By
 from selenium.webdriver.support.ui import WebDriverWait
 from test_playground import AIM, known, measured, of_table
 
-from fedsynth_lib.rows import save_rows, to_frame
-from fedsynth_lib.table_lock import at_hand, table_digest
+from fedsynth_lib.runs.rows import save_rows, to_frame
+from fedsynth_lib.tables.lock import at_hand, table_digest
 
 pytestmark = pytest.mark.browser
 pytest_plugins = ["browser"]

@@ -12,9 +12,9 @@ import psutil
 import pytest
 from tiny import alive, wait_for, write
 
-from fedsynth_lib import kernels, runner, warm
-from fedsynth_lib.guard import guarded
-from fedsynth_lib.notebooks import read_notebooks
+from fedsynth_lib.bundle import kernels, runner, warm
+from fedsynth_lib.bundle.guard import guarded
+from fedsynth_lib.bundle.notebooks import read_notebooks
 
 ON_LINUX = pytest.mark.skipif(sys.platform != "linux", reason="kernels are forked on Linux only")
 
@@ -92,8 +92,8 @@ def test_kernels_are_forked_only_from_a_process_that_works_without_threads():
     """Threads do not survive a fork: a library that starts one at import must be left out of LIBRARIES."""
     root = Path(__file__).resolve().parents[1]
     modules = warm.imported(text for notebook in read_notebooks(root / "notebooks") for text in notebook.code)
-    assert {"torch", "pandas", "fedsynth_lib.experiment"} <= set(modules)
-    look = "from fedsynth_lib import warm; import os, sys; warm.warm_up(sys.argv[1:])\n"
+    assert {"torch", "pandas", "fedsynth_lib.runs.grid"} <= set(modules)
+    look = "from fedsynth_lib.bundle import warm; import os, sys; warm.warm_up(sys.argv[1:])\n"
     look += (
         "print([open(f'/proc/self/task/{each}/comm').read().strip() for each in os.listdir('/proc/self/task')][1:])\n"
     )
@@ -148,7 +148,15 @@ def test_signals_reach_a_forked_kernel_and_its_status_comes_back(tmp_path):
     with guarded() as guard, kernels.Kernels([], guard, {"PYTHONPATH": str(root)}) as made:
         made._warm_up([])
         config = guard.scratch / "connection.json"
-        launch = [sys.executable, "-P", "-m", "fedsynth_lib.launch", str(made.address), str(tmp_path / "pid"), "."]
+        launch = [
+            sys.executable,
+            "-P",
+            "-m",
+            "fedsynth_lib.bundle.launch",
+            str(made.address),
+            str(tmp_path / "pid"),
+            ".",
+        ]
         env = {**os.environ, "PYTHONPATH": str(root), **guard.env("a")}
         kernel = subprocess.Popen([*launch, "-f", str(config)], env=env)
         wait_for(lambda: config.exists() and config.read_text(), 30)
@@ -165,8 +173,8 @@ def test_signals_reach_a_forked_kernel_and_its_status_comes_back(tmp_path):
 def test_only_modules_of_known_libraries_are_imported_before_the_fork():
     cells = [
         "import numpy as np\nimport ray",
-        "from fedsynth_lib import plots\nfrom my_own import x",
+        "from fedsynth_lib.figures import plots\nfrom my_own import x",
         "%magic",
         "import os",
     ]
-    assert warm.imported(cells) == ["numpy", "fedsynth_lib", "fedsynth_lib.plots"]
+    assert warm.imported(cells) == ["numpy", "fedsynth_lib.figures", "fedsynth_lib.figures.plots"]

@@ -9,9 +9,14 @@ from sklearn.cluster import KMeans
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.mixture import BayesianGaussianMixture
 
-from fedsynth_lib.interface import BadInput
-from fedsynth_lib.methods import latent_mixture
-from fedsynth_lib.methods.latent_mixture import Mixture, converged, fit, mixture_of
+from fedsynth_lib.core.contract import BadInput
+from fedsynth_lib.methods.vae_bgm import latent_mixture
+from fedsynth_lib.methods.vae_bgm.latent_mixture import (
+    Mixture,
+    converged,
+    fit,
+    mixture_of,
+)
 
 LIMITS = {"tolerance": 1e-3, "iterations": 5000, "ridge": 1e-5}
 

@@ -7,8 +7,8 @@ from scipy import stats
 from torch.distributions import Bernoulli, Categorical, Normal, kl_divergence
 from torch.nn import functional as F
 
-from fedsynth_lib.dp_sgd import Tape
-from fedsynth_lib.methods.law_vae import LawVae
+from fedsynth_lib.core.dp_sgd import Tape
+from fedsynth_lib.methods.vae_bgm.law_vae import LawVae
 
 MIXED = (0, 3, 2, 0, 1, 5, 2, 0)
 TABLES = [MIXED, (2, 5, 1, 3), (0, 0, 0), (2, 2), (4,), (1, 0), (3, 2, 0)]

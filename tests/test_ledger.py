@@ -10,10 +10,11 @@ from flwr.app import ConfigRecord, Message, RecordDict
 from promises import thirds
 from test_methods import broken
 
-from fedsynth_lib import flower_app, ledger, settings
-from fedsynth_lib.interface import BadInput, BadRows, Charge, Privacy
-from fedsynth_lib.ledger import ClientLedger, Ledger, Refused, Total
-from fedsynth_lib.methods import independent
+from fedsynth_lib.core import ledger
+from fedsynth_lib.core.contract import BadInput, BadRows, Charge, Privacy
+from fedsynth_lib.core.ledger import ClientLedger, Ledger, Refused, Total
+from fedsynth_lib.federation import flower, settings
+from fedsynth_lib.methods.marginals import independent
 
 
 def said(epsilon, delta=0.0, method="aim"):
@@ -56,7 +57,7 @@ def test_two_who_hold_the_same_file_see_each_other(tmp_path):
 def test_processes_do_not_overdraw_together(tmp_path):
     """Eight at once, and the policy has room for three."""
     code = (
-        "import sys; from fedsynth_lib.ledger import Ledger, Refused\n"
+        "import sys; from fedsynth_lib.core.ledger import Ledger, Refused\n"
         "try: Ledger(sys.argv[1], most_epsilon=3.0).add(dict(method='m', epsilon=1.0, delta=0.0, entries=[]), rows=1)\n"
         "except Refused: sys.exit(3)"
     )
@@ -106,19 +107,19 @@ def client(table):
     encoder = independent.encoder(table.schema, CONFIG)
     sizes = tuple(map(len, thirds(table)))
     noise = settings.noise_for(independent, encoder.domain, sizes, CONFIG, BUDGET)
-    job = flower_app.Job(independent, CONFIG, encoder.domain, noise, 0, 3, BUDGET, sizes, mask_seed=1)
+    job = flower.Job(independent, CONFIG, encoder.domain, noise, 0, 3, BUDGET, sizes, mask_seed=1)
     rows = [encoder.transform(table.frame.iloc[part]) for part in thirds(table)]
     return job, lambda index: rows[index]
 
 
 def server_of(job, load_rows, book=None):
     """Asks client 0 for a round, with these clients; a new one is what the server meets after a restart."""
-    grid = flower_app.LocalGrid(flower_app.client_app(job, load_rows, book), 3)
-    state = flower_app.pack(job.method.start(job.domain, config=job.config, rng=np.random.default_rng(0)))
+    grid = flower.LocalGrid(flower.client_app(job, load_rows, book), 3)
+    state = flower.pack(job.method.start(job.domain, config=job.config, rng=np.random.default_rng(0)))
 
     def ask(number, clients=(0, 1, 2)):
         content = {"state": state, "job": ConfigRecord({"round": number, "clients": list(clients)})}
-        (reply,) = grid.send_and_receive([Message(RecordDict(content), message_type=flower_app.STEP, dst_node_id=1)])
+        (reply,) = grid.send_and_receive([Message(RecordDict(content), message_type=flower.STEP, dst_node_id=1)])
         return json.loads(reply.content["about"]["spent"])
 
     return ask
@@ -187,7 +188,7 @@ def test_a_client_does_not_send_more_than_its_budget(client, tmp_path):
         ("a", without_noise, "release counts without noise"),
         ("b", with_less, "cost more than 1"),
     ):
-        bad = flower_app.Job(**vars(job) | {"method": broken(independent, client_step=step)})
+        bad = flower.Job(**vars(job) | {"method": broken(independent, client_step=step)})
         with pytest.raises(Refused, match=f"the answer would {words}; it is not sent"):
             server_of(bad, load_rows, ClientLedger(tmp_path / f"{name}.jsonl"))(0)
 
@@ -196,7 +197,7 @@ def test_a_client_with_a_ledger_wants_noise_and_declared_rows(client, tmp_path):
     job, load_rows = client
     for change, words in (({"noise_multiplier": None}, "without noise"), ({"sizes": None}, "declared numbers of rows")):
         with pytest.raises(Refused, match=words):
-            server_of(flower_app.Job(**vars(job) | change), load_rows, ClientLedger(tmp_path / "c.jsonl"))(0)
+            server_of(flower.Job(**vars(job) | change), load_rows, ClientLedger(tmp_path / "c.jsonl"))(0)
 
 
 # --- what crosses the wire of an error ----------------------------------------------------------------------
@@ -204,11 +205,11 @@ def test_a_client_with_a_ledger_wants_noise_and_declared_rows(client, tmp_path):
 
 def wire(app, job):
     """What Flower would send of client 0's error: the text of the exception that leaves the app."""
-    context = flower_app.LocalGrid(app, 3)._contexts[1]
-    state = flower_app.pack(job.method.start(job.domain, config=job.config, rng=np.random.default_rng(0)))
+    context = flower.LocalGrid(app, 3)._contexts[1]
+    state = flower.pack(job.method.start(job.domain, config=job.config, rng=np.random.default_rng(0)))
     content = {"state": state, "job": ConfigRecord({"round": 0, "clients": [0, 1, 2]})}
     with pytest.raises(Refused) as error:
-        app(Message(RecordDict(content), message_type=flower_app.STEP, dst_node_id=1), context)
+        app(Message(RecordDict(content), message_type=flower.STEP, dst_node_id=1), context)
     return error.value
 
 
@@ -219,20 +220,20 @@ def test_an_error_at_a_client_leaves_without_a_value(client, table):
     def odd(index):
         return encoder.transform(table.frame.iloc[:5].assign(age=123456))
 
-    error = wire(flower_app.client_app(job, odd), job)
+    error = wire(flower.client_app(job, odd), job)
     told = "BadRows: column 'age' holds a value outside its declared range 18 to 90; correct the rows, or widen"
     assert str(error).startswith(told) and "5 values" in str(error.__cause__)  # the cause stays with the owner
 
     def broken_rows(index):
         raise KeyError("Mrs Smith, 123456")
 
-    assert str(wire(flower_app.client_app(job, broken_rows), job)) == "KeyError"
+    assert str(wire(flower.client_app(job, broken_rows), job)) == "KeyError"
     for sentence in ("BadInput", "BadRows"):
 
         def says(index, sentence=sentence):
             raise {"BadInput": BadInput, "BadRows": BadRows}[sentence]("row 7 holds 123456")
 
-        assert str(wire(flower_app.client_app(job, says), job)) == sentence
+        assert str(wire(flower.client_app(job, says), job)) == sentence
 
 
 def test_in_process_the_developer_sees_the_cause(client, table):

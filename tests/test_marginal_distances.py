@@ -8,14 +8,14 @@ from scipy.spatial.distance import jensenshannon
 from scipy.stats import wasserstein_distance
 from sklearn.preprocessing import MinMaxScaler
 
-from fedsynth_lib.interface import BadInput
+from fedsynth_lib.core.contract import BadInput
 from fedsynth_lib.metrics.marginal_distances import (
     jensen_shannon,
     jensen_shannon_by_column,
     wasserstein,
     wasserstein_by_column,
 )
-from fedsynth_lib.schema import Column, Schema
+from fedsynth_lib.tables.schema import Column, Schema
 
 SMALL = Schema((Column("x", "numeric", low=-10, high=10), Column("c", "categorical", categories=("a", "b", "z"))), "c")
 

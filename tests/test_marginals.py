@@ -7,12 +7,26 @@ import numpy as np
 import pytest
 from marginal_toys import DOMAIN, LEVELS, dense, make_codes, make_table
 
-from fedsynth_lib import privacy, settings
-from fedsynth_lib.interface import BadInput, Domain, Noise, Privacy
-from fedsynth_lib.methods import METHODS, aim, distaim, flaim, flaim_random, marginal_state, marginals
-from fedsynth_lib.methods.junction_tree import model_bytes
-from fedsynth_lib.methods.marginals import Config, Doses, candidates_in, workload_of
-from fedsynth_lib.queries import random_workload
+from fedsynth_lib.core import accounting
+from fedsynth_lib.core.contract import BadInput, Domain, Noise, Privacy
+from fedsynth_lib.core.queries import random_workload
+from fedsynth_lib.federation import settings
+from fedsynth_lib.methods import METHODS
+from fedsynth_lib.methods.marginals import (
+    aim,
+    distaim,
+    flaim,
+    flaim_random,
+    marginal_state,
+    marginals,
+)
+from fedsynth_lib.methods.marginals.junction_tree import model_bytes
+from fedsynth_lib.methods.marginals.marginals import (
+    Config,
+    Doses,
+    candidates_in,
+    workload_of,
+)
 
 FAMILY = ("aim", "distaim", "naiveflaim", "augflaim_oracle", "augflaim_private", "flaim_random", "fednaivebayes")
 TRIPLES = tuple(combinations(range(4), 3))
@@ -104,7 +118,7 @@ def test_doses_split_the_budget_as_asked(measured, selected, share):
     chosen = selected * (2 / choosing.noise) ** 2 / 8  # eps^2 / 8 of a choice with parameter eps
     assert chosen / (spent + chosen) == pytest.approx(1 - share)
     assert marginals.rho([measuring, choosing]) == pytest.approx(spent + chosen)
-    slope = sum(privacy.rdp(charge, np.array([1.5]))[0] for charge in (measuring, choosing)) / 1.5
+    slope = sum(accounting.rdp(charge, np.array([1.5]))[0] for charge in (measuring, choosing)) / 1.5
     assert slope <= (spent + chosen) * (1 + 1e-12)
 
 

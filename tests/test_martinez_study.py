@@ -6,12 +6,14 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from fedsynth_lib import martinez_study as study
-from fedsynth_lib import metrics, scenarios
-from fedsynth_lib.interface import BadInput
-from fedsynth_lib.methods import bayesian_network, fedvae
+from fedsynth_lib import metrics
+from fedsynth_lib.core.contract import BadInput
+from fedsynth_lib.methods.bayes import bayesian_network
+from fedsynth_lib.methods.vae import fedvae
 from fedsynth_lib.metrics import attacks, fidelity, utility
-from fedsynth_lib.table_lock import at_hand
+from fedsynth_lib.tables.lock import at_hand
+from fedsynth_lib.works import martinez_study as study
+from fedsynth_lib.works import scenarios
 
 SMALL = {"rows": 300, "clients": 1, "splits": 1, "min_rows": 10}
 GROUPS = ("fidelity", "utility", "privacy")
@@ -22,7 +24,7 @@ FAST = {"fedbn": {"generations": 20}, "fedvae": {"training_rounds": 1, "local_ep
 def stand_ins(tmp_path, monkeypatch):
     """An empty cache, and the tables that the bundle carries."""
     monkeypatch.delenv("FEDSYNTH_DATA", raising=False)
-    monkeypatch.setattr("fedsynth_lib.experiment.project_root", lambda: tmp_path)
+    monkeypatch.setattr("fedsynth_lib.runs.grid.project_root", lambda: tmp_path)
     scenarios.tables.cache_clear()
     yield
     scenarios.tables.cache_clear()

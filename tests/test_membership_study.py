@@ -7,11 +7,13 @@ import pandas as pd
 import pytest
 from scipy.stats import beta, norm
 
-from fedsynth_lib import membership_study, names, plots_membership, side_by_side
+from fedsynth_lib.audit import shadow
 from fedsynth_lib.audit.bounds import one_run_bound
-from fedsynth_lib.interface import BadInput
-from fedsynth_lib.metrics import shadow
-from fedsynth_lib.rows import complete, params_text, to_frame
+from fedsynth_lib.core.contract import BadInput
+from fedsynth_lib.figures import plots_membership
+from fedsynth_lib.runs import names
+from fedsynth_lib.runs.rows import complete, params_text, to_frame
+from fedsynth_lib.works import membership_study, side_by_side
 
 SMALL = {"rows": 100, "targets": 10}
 
@@ -209,8 +211,8 @@ def test_unknown_methods_and_short_tables_are_refused(toy):
 
 
 def test_a_method_has_a_cell_for_each_budget_and_known_rows_have_one():
-    cells = membership_study.cells("quick", ["adult"], [*side_by_side.ENTRANTS, *side_by_side.KNOWN])
-    assert len(cells) == 2 * len(side_by_side.ENTRANTS) + len(side_by_side.KNOWN)
+    cells = membership_study.cells("quick", ["adult"], [*side_by_side.ENTRANTS, *side_by_side.YARDSTICKS])
+    assert len(cells) == 2 * len(side_by_side.ENTRANTS) + len(side_by_side.YARDSTICKS)
     assert {c["epsilon"] for c in cells if c["method"] == "AIM"} == {1.0, 10.0}
     assert {c["runs"] for c in cells if c["method"] == "FedVAE"} == {membership_study.SIZES["quick"]["network_runs"]}
     assert membership_study.version({"method": "A copy"}) == "1"

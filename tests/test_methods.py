@@ -8,11 +8,13 @@ import numpy as np
 import promises
 import pytest
 
-from fedsynth_lib import settings
-from fedsynth_lib.encode import bins_from_rows
-from fedsynth_lib.interface import BadInput, Domain, Privacy
-from fedsynth_lib.methods import METHODS, bayesian_network, independent
-from fedsynth_lib.privacy import BudgetExceeded, epsilon_of
+from fedsynth_lib.core.accounting import BudgetExceeded, epsilon_of
+from fedsynth_lib.core.contract import BadInput, Domain, Privacy
+from fedsynth_lib.federation import settings
+from fedsynth_lib.methods import METHODS
+from fedsynth_lib.methods.bayes import bayesian_network
+from fedsynth_lib.methods.marginals import independent
+from fedsynth_lib.tables.encode import bins_from_rows
 
 methods = pytest.mark.parametrize("method", METHODS.values(), ids=METHODS)
 PRIVATE = {key: method for key, method in METHODS.items() if promises.adds_noise(method)}

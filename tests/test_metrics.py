@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from mixed_table import SCHEMA, mixed
 
-from fedsynth_lib.interface import BadInput
+from fedsynth_lib.core.contract import BadInput
 from fedsynth_lib.metrics import METRICS, AttackScenario, evaluate
 
 SCENARIO = AttackScenario(("age", "sex"), 2, "owner")

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 from small_models import every_row, joint, random_model, summed
 
-from fedsynth_lib.methods import model_answers
-from fedsynth_lib.methods.graphical_model import Model, Propagation
-from fedsynth_lib.methods.model_answers import Answers, log_likelihood, sample
+from fedsynth_lib.methods.marginals import model_answers
+from fedsynth_lib.methods.marginals.graphical_model import Model, Propagation
+from fedsynth_lib.methods.marginals.model_answers import Answers, log_likelihood, sample
 
 
 def chain(columns, *, width=2, levels=3, seed=0, scale=1.5):

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from sklearn.mixture import BayesianGaussianMixture, GaussianMixture
 
-from fedsynth_lib import modes
-from fedsynth_lib.interface import BadInput
+from fedsynth_lib.core.contract import BadInput
+from fedsynth_lib.tables import modes
 
 
 @pytest.fixture

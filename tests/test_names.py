@@ -6,22 +6,22 @@ from types import SimpleNamespace
 import pandas as pd
 import pytest
 
-from fedsynth_lib import (
+from fedsynth_lib import methods
+from fedsynth_lib.bundle.recompute import computed_by
+from fedsynth_lib.core.contract import BadInput
+from fedsynth_lib.runs import names
+from fedsynth_lib.runs.rows import cell_key, read_params
+from fedsynth_lib.works import (
     apellaniz_study,
     ctgan_study,
     flaim_gans,
     flaim_study,
     martinez_study,
     membership_study,
-    methods,
-    names,
     sattarov_study,
     side_by_side,
     tuning,
 )
-from fedsynth_lib.interface import BadInput
-from fedsynth_lib.recompute import computed_by
-from fedsynth_lib.rows import cell_key, read_params
 
 RESULTS = Path(__file__).resolve().parents[1] / "data" / "results"
 COLUMNS = ["cell", "method", "version", "params", "metric"]
@@ -107,7 +107,7 @@ def test_a_measure_in_its_first_version_is_not_named(monkeypatch):
     monkeypatch.setitem(names.MEASURES, "risk", 3)
     monkeypatch.setitem(names.MEASURES, "fidelity", 2)
     assert names.version("", ["risk_low", "risk_high", "risk", "pcd", "fidelity"]) == "1, fidelity 2, risk 3"
-    with pytest.raises(BadInput, match=r"the measure 'beauty' is unknown: list it in fedsynth_lib/names\.py"):
+    with pytest.raises(BadInput, match=r"the measure 'beauty' is unknown: list it in fedsynth_lib/runs/names\.py"):
         names.version("aim", ["beauty"])
 
 

@@ -5,8 +5,17 @@ import re
 import pytest
 from tiny import write
 
-from fedsynth_lib import notebooks, rows, runner
-from fedsynth_lib.notebooks import BadInput, Parameter, declared, parameters_for, read_notebooks, read_value, select
+from fedsynth_lib.bundle import notebooks, runner
+from fedsynth_lib.bundle.notebooks import (
+    BadInput,
+    Parameter,
+    declared,
+    parameters_for,
+    read_notebooks,
+    read_value,
+    select,
+)
+from fedsynth_lib.runs import rows
 
 
 @pytest.fixture

@@ -62,7 +62,7 @@ def run(request, tmp_path_factory) -> tuple[str, Path, str]:
     env |= {"FEDSYNTH_HOME": str(home), "PYTHONPATH": str(ROOT), "NO_PROXY": ""}
     env |= dict.fromkeys(("HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy"), "http://127.0.0.1:9")  # nobody
     chosen = ["--only", NOTEBOOKS[profile]] if NOTEBOOKS[profile] else []
-    command = [sys.executable, "-P", "-m", "fedsynth_lib.runner", "--profile", profile, *chosen]
+    command = [sys.executable, "-P", "-m", "fedsynth_lib.bundle.runner", "--profile", profile, *chosen]
     done = subprocess.run(command, env=env, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=7200)
     return profile, home, done.stdout
 

@@ -5,14 +5,15 @@ import pandas as pd
 import pytest
 from scipy.stats import beta
 
-from fedsynth_lib import own, settings
-from fedsynth_lib.interface import BadInput, Privacy
-from fedsynth_lib.methods import independent
-from fedsynth_lib.partition import row_draws, split_clients
-from fedsynth_lib.privacy import epsilon_of
-from fedsynth_lib.schema import Column, Schema
-from fedsynth_lib.tables import Table, load_table
-from fedsynth_lib.tables import split as split_by_permutation
+from fedsynth_lib.core.accounting import epsilon_of
+from fedsynth_lib.core.contract import BadInput, Privacy
+from fedsynth_lib.federation import settings
+from fedsynth_lib.methods.marginals import independent
+from fedsynth_lib.tables.load import Table, load_table
+from fedsynth_lib.tables.load import split as split_by_permutation
+from fedsynth_lib.tables.partition import row_draws, split_clients
+from fedsynth_lib.tables.schema import Column, Schema
+from fedsynth_lib.teaching import your_table
 
 SCHEMA = Schema(
     (
@@ -21,7 +22,7 @@ SCHEMA = Schema(
         Column("ward", "categorical", categories=("a", "b", "c")),
     )
 )
-KEY = own.key_of(0, release=False)
+KEY = your_table.key_of(0, release=False)
 
 
 def people(num_rows, seed=0):
@@ -34,8 +35,8 @@ def people(num_rows, seed=0):
 
 def piles(table, key, num_clients=3):
     """The rows set aside and those of each client, each as a list in its order."""
-    train, aside = own.split(table, key=key)
-    parts = own.clients(train, num_clients, key=key)
+    train, aside = your_table.split(table, key=key)
+    parts = your_table.clients(train, num_clients, key=key)
     frames = [aside.frame, *(train.frame.iloc[part] for part in parts)]
     return [list(frame.itertuples(index=False, name=None)) for frame in frames]
 
@@ -64,14 +65,14 @@ def test_the_order_of_the_file_has_no_part_in_it():
 
 def test_keys_and_purposes_deal_anew():
     table = people(400)
-    assert own.key_of(0, release=False) == KEY != own.key_of(1, release=False)
-    secret = own.key_of(0, release=True)
-    assert secret != own.key_of(0, release=True) and len(secret) == 32
+    assert your_table.key_of(0, release=False) == KEY != your_table.key_of(1, release=False)
+    secret = your_table.key_of(0, release=True)
+    assert secret != your_table.key_of(0, release=True) and len(secret) == 32
     assert piles(table, secret) != piles(table, KEY)
     draws = [row_draws(table.frame, key=KEY, purpose=purpose) for purpose in ("split", "deal")]
     assert abs(np.corrcoef(*draws)[0, 1]) < 0.2
     with pytest.raises(BadInput, match="all rows fell on one side"):
-        own.split(people(1), key=KEY)
+        your_table.split(people(1), key=KEY)
 
 
 def test_shares_are_as_asked():
@@ -97,30 +98,30 @@ def test_minus_zero_is_zero():
 
 def test_declared_rows_are_taken_and_the_true_ones_are_not():
     parts = [np.arange(k) for k in (50, 70, 90)]
-    assert own.declared_sizes(parts, declared_rows=[1_000], epsilon=1.0, seed=0) == ([267] * 3, [])
-    sites = own.declared_sizes(parts, site="ward", declared_rows=[100, 200, 50], epsilon=1.0, seed=0)
+    assert your_table.declared_sizes(parts, declared_rows=[1_000], epsilon=1.0, seed=0) == ([267] * 3, [])
+    sites = your_table.declared_sizes(parts, site="ward", declared_rows=[100, 200, 50], epsilon=1.0, seed=0)
     assert sites == ([80, 160, 40], [])
     for wrong, site in (([100, 200], "ward"), ([100], "ward"), ([100, 200, 50], ""), ([-5], ""), ([9, 0, 5], "ward")):
         with pytest.raises(BadInput, match=r"give (those of each of the 3 sites|one number, of the whole file), or"):
-            own.declared_sizes(parts, site=site, declared_rows=wrong, epsilon=1.0, seed=0)
+            your_table.declared_sizes(parts, site=site, declared_rows=wrong, epsilon=1.0, seed=0)
 
 
 def test_rows_that_nobody_declares_are_counted_with_noise_that_is_paid_for():
     parts = [np.arange(1_000)] * 4
-    sizes, charges = own.declared_sizes(parts, epsilon=2.0, seed=None)
+    sizes, charges = your_table.declared_sizes(parts, epsilon=2.0, seed=None)
     assert len(set(sizes)) == 1 and epsilon_of(charges) == pytest.approx(0.02 * 2.0)
-    totals = [4 * own.declared_sizes(parts, epsilon=2.0, seed=seed)[0][0] for seed in range(300)]
+    totals = [4 * your_table.declared_sizes(parts, epsilon=2.0, seed=seed)[0][0] for seed in range(300)]
     assert np.mean(totals) == pytest.approx(4_000, abs=8) and 20 < np.std(totals) < 50  # scale 25: deviation 35
-    at_sites, charges = own.declared_sizes(parts, site="ward", epsilon=2.0, seed=1)
+    at_sites, charges = your_table.declared_sizes(parts, site="ward", epsilon=2.0, seed=1)
     assert len(set(at_sites)) > 1 and epsilon_of(charges) == pytest.approx(0.02 * 2.0)  # a row is at one site
-    assert min(own.declared_sizes([np.arange(1)] * 3, site="ward", epsilon=0.1, seed=2)[0]) >= 1
+    assert min(your_table.declared_sizes([np.arange(1)] * 3, site="ward", epsilon=0.1, seed=2)[0]) >= 1
 
 
 def test_the_budget_of_a_run_pays_for_the_count():
     table = people(500)
-    train, _ = own.split(table, key=KEY)
-    parts = own.clients(train, 2, key=KEY)
-    sizes, counted = own.declared_sizes(parts, epsilon=1.0, seed=0)
+    train, _ = your_table.split(table, key=KEY)
+    parts = your_table.clients(train, 2, key=KEY)
+    sizes, counted = your_table.declared_sizes(parts, epsilon=1.0, seed=0)
     run = settings.federated(independent, train, parts, privacy=Privacy(1.0), sizes=sizes, before=counted)
     assert run.statement["epsilon"] == pytest.approx(1.0) and len(run.synthetic) == sum(sizes)
     count, *others = run.statement["entries"]
@@ -168,9 +169,9 @@ def by_permutation(table):
 
 
 def by_key(table):
-    train, _ = own.split(table, key=KEY)  # known to the attacker, who learns nothing by it
-    parts = own.clients(train, 3, key=KEY)
-    sizes, counted = own.declared_sizes(parts, epsilon=1.0, seed=None)
+    train, _ = your_table.split(table, key=KEY)  # known to the attacker, who learns nothing by it
+    parts = your_table.clients(train, 3, key=KEY)
+    sizes, counted = your_table.declared_sizes(parts, epsilon=1.0, seed=None)
     return train, parts, {"sizes": sizes, "before": counted}
 
 

@@ -4,11 +4,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from fedsynth_lib import embedding, partition
-from fedsynth_lib.interface import BadInput, stream
-from fedsynth_lib.partition import PARTITIONS, heterogeneity, split_clients
-from fedsynth_lib.schema import Column, Schema
-from fedsynth_lib.tables import Table
+from fedsynth_lib.core.contract import BadInput, stream
+from fedsynth_lib.tables import embedding, partition
+from fedsynth_lib.tables.load import Table
+from fedsynth_lib.tables.partition import PARTITIONS, heterogeneity, split_clients
+from fedsynth_lib.tables.schema import Column, Schema
 
 REGIONS = ("north", "east", "south", "west", "centre")
 

@@ -8,13 +8,14 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from fedsynth_lib import playground, side_by_side
-from fedsynth_lib.experiment import run_grid
-from fedsynth_lib.interface import BadInput
-from fedsynth_lib.playground import Choice
-from fedsynth_lib.rows import complete, params_text, save_rows, to_frame
-from fedsynth_lib.side_by_side import DATASETS, ENTRANTS, KNOWN, Prepared
-from fedsynth_lib.tables import Table
+from fedsynth_lib.core.contract import BadInput
+from fedsynth_lib.runs.grid import run_grid
+from fedsynth_lib.runs.rows import complete, params_text, save_rows, to_frame
+from fedsynth_lib.tables.load import Table
+from fedsynth_lib.teaching import playground
+from fedsynth_lib.teaching.playground import Choice
+from fedsynth_lib.works import side_by_side
+from fedsynth_lib.works.side_by_side import DATASETS, ENTRANTS, YARDSTICKS, Prepared
 
 matplotlib.use("agg")
 AIM = Choice("adult", "iid", 3, "AIM", 1.0)
@@ -38,7 +39,7 @@ def today(method: str) -> str:
 
 def known(value: float = 0.5) -> list[dict]:
     none = {"partition": "none", "n_clients": None, "epsilon": float("nan"), "setting": "real"}
-    return [row for name in KNOWN for row in measured(AIM._replace(method=name), value, **none)]
+    return [row for name in YARDSTICKS for row in measured(AIM._replace(method=name), value, **none)]
 
 
 @pytest.fixture(autouse=True)
@@ -61,7 +62,7 @@ def write(name: str, *parts: list[dict]) -> pd.DataFrame:
 
 def values(rows: pd.DataFrame) -> dict[str, list[float]]:
     """Method -> its values, without those of known rows."""
-    others = rows[~rows["method"].isin(KNOWN)]
+    others = rows[~rows["method"].isin(YARDSTICKS)]
     return {method: sorted(set(own["value"])) for method, own in others.groupby("method")}
 
 
@@ -74,7 +75,7 @@ def test_a_choice_finds_its_own_rows_those_of_other_methods_and_the_known_ones()
     rows = playground.load("adult", "smoke")
     found = playground.at(rows, AIM)
     assert values(found) == {"AIM": [0.1], "FedBN": [0.2]}
-    assert set(found["method"]) == {"AIM", "FedBN", *KNOWN}
+    assert set(found["method"]) == {"AIM", "FedBN", *YARDSTICKS}
     for number, each in enumerate(elsewhere):
         assert values(playground.at(rows, each)) == {"AIM": [10.0 + number]}
     assert playground.at(rows, AIM._replace(partition="by_cluster")).empty  # known rows alone are no answer
@@ -94,7 +95,7 @@ def test_rows_of_three_files_are_taken_once_and_none_that_would_mislead():
     write("70_side_by_side", measured(AIM, 0.7, seed=2, params=published), known(0.8))
     rows = playground.load("adult", "smoke")
     assert values(rows) == {"AIM": [0.1, 0.3], "FedBN": [0.6]}
-    assert set(rows.loc[rows["method"].isin(KNOWN), "value"]) == {0.5}
+    assert set(rows.loc[rows["method"].isin(YARDSTICKS), "value"]) == {0.5}
     assert values(playground.load("bank", "smoke")) == {"AIM": [0.4]}
 
 

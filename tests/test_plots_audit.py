@@ -4,7 +4,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 
-from fedsynth_lib import plots_audit
+from fedsynth_lib.figures import plots_audit
 
 
 def test_bounds_are_drawn_as_shares_of_their_claims():

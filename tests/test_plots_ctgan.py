@@ -10,11 +10,17 @@ import pandas as pd
 import pytest
 from matplotlib.colors import to_hex
 
-from fedsynth_lib import plots, published
-from fedsynth_lib.figures import look, use_style
-from fedsynth_lib.interface import BadInput
-from fedsynth_lib.plots_ctgan import accuracy_boxes, association_panels, association_squares, beside_print
-from fedsynth_lib.rows import params_text, to_frame
+from fedsynth_lib.core.contract import BadInput
+from fedsynth_lib.figures import plots
+from fedsynth_lib.figures.plots_ctgan import (
+    accuracy_boxes,
+    association_panels,
+    association_squares,
+    beside_print,
+)
+from fedsynth_lib.figures.style import look, use_style
+from fedsynth_lib.printed import published
+from fedsynth_lib.runs.rows import params_text, to_frame
 
 METHODS = ["Real", "CTGAN", "DP-Fed-CTGAN"]
 CLASSIFIERS = ["knn", "mlp", "rf", "ada"]

@@ -9,11 +9,17 @@ import numpy as np
 import pytest
 from matplotlib.colors import to_hex
 
-from fedsynth_lib import published
-from fedsynth_lib.figures import BLUE, GREY, use_style
-from fedsynth_lib.interface import BadInput
-from fedsynth_lib.plots_martinez import ATTACKS, attack_panel, distance_panel, own_table, unprinted
-from fedsynth_lib.rows import to_frame
+from fedsynth_lib.core.contract import BadInput
+from fedsynth_lib.figures.plots_martinez import (
+    ATTACKS,
+    attack_panel,
+    distance_panel,
+    own_table,
+    unprinted,
+)
+from fedsynth_lib.figures.style import BLUE, GREY, use_style
+from fedsynth_lib.printed import published
+from fedsynth_lib.runs.rows import to_frame
 
 
 @pytest.fixture(autouse=True)

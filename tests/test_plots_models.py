@@ -5,9 +5,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from fedsynth_lib.figures import look
-from fedsynth_lib.interface import BadInput
-from fedsynth_lib.plots_models import side_by_side
+from fedsynth_lib.core.contract import BadInput
+from fedsynth_lib.figures.plots_models import side_by_side
+from fedsynth_lib.figures.style import look
 
 
 @pytest.fixture

@@ -10,9 +10,13 @@ import pandas as pd
 import pytest
 from matplotlib.colors import to_hex
 
-from fedsynth_lib.figures import BLACK, VERMILLION, use_style
-from fedsynth_lib.interface import BadInput
-from fedsynth_lib.plots_tuning import SHADES, parallel_coordinates, sensitivity_bars
+from fedsynth_lib.core.contract import BadInput
+from fedsynth_lib.figures.plots_tuning import (
+    SHADES,
+    parallel_coordinates,
+    sensitivity_bars,
+)
+from fedsynth_lib.figures.style import BLACK, VERMILLION, use_style
 
 GRID = {"width": [32, 64], "layers": ["[8]", "[8, 4]", "[4]"]}
 

@@ -9,9 +9,9 @@ from opacus.accountants import RDPAccountant
 from opacus.accountants.analysis.rdp import compute_rdp
 from scipy.stats import chisquare, kstest, laplace, norm
 
-from fedsynth_lib import privacy as p
-from fedsynth_lib.interface import BadInput, Charge, Privacy, stamp
-from fedsynth_lib.statement import statement, statement_table
+from fedsynth_lib.core import accounting as p
+from fedsynth_lib.core.contract import BadInput, Charge, Privacy, stamp
+from fedsynth_lib.core.statement import statement, statement_table
 
 
 def laplace_charge(epsilon, times=1, client=None):

@@ -7,10 +7,15 @@ import pytest
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.mixture import GaussianMixture
 
-from fedsynth_lib.interface import stream
-from fedsynth_lib.methods import private_mixture as module
-from fedsynth_lib.methods.law_vae import LIMIT
-from fedsynth_lib.methods.private_mixture import NARROWEST, SENSITIVITY, private_mixture, released
+from fedsynth_lib.core.contract import stream
+from fedsynth_lib.methods.vae_bgm import private_mixture as module
+from fedsynth_lib.methods.vae_bgm.law_vae import LIMIT
+from fedsynth_lib.methods.vae_bgm.private_mixture import (
+    NARROWEST,
+    SENSITIVITY,
+    private_mixture,
+    released,
+)
 
 OPTIONS = {"components": 3, "steps": 4, "radius": 5.0, "noise_multiplier": 1.0}
 

@@ -11,8 +11,8 @@ import nbformat
 import pytest
 from typed_numbers import typed_decimals
 
-from fedsynth_lib import facts
-from fedsynth_lib.rows import project_root
+from fedsynth_lib.bundle import facts
+from fedsynth_lib.core.store import project_root
 
 ROOT = project_root()
 LIST = tomllib.loads((ROOT / facts.FOLDER / "typed.toml").read_text(encoding="utf-8"))

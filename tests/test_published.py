@@ -4,9 +4,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from fedsynth_lib import published
-from fedsynth_lib.interface import BadInput
-from fedsynth_lib.published import (
+from fedsynth_lib.core.contract import BadInput
+from fedsynth_lib.core.store import project_root
+from fedsynth_lib.printed import published
+from fedsynth_lib.printed.published import (
     KEYS,
     VALUE_COLUMNS,
     aggregate,
@@ -19,7 +20,7 @@ from fedsynth_lib.published import (
     summary,
     t_test,
 )
-from fedsynth_lib.rows import project_root, to_frame
+from fedsynth_lib.runs.rows import to_frame
 
 ROWS = {"martinez2024": 3522, "leitner2023": 217, "maddock2024": 165, "sattarov2024": 63, "apellaniz2025": 273}
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from sklearn.preprocessing import QuantileTransformer
 
-from fedsynth_lib.methods import quantile_map
+from fedsynth_lib.methods.vae_bgm import quantile_map
 
 
 def test_quantiles_of_counted_values_are_those_of_all_values():

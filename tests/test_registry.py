@@ -7,11 +7,18 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from fedsynth_lib.encode import EqualWidthBins
-from fedsynth_lib.interface import BadInput
-from fedsynth_lib.registry import REGISTRY, SCHEMAS, View, declared_schema, entry_from_toml, view_bins
-from fedsynth_lib.schema import READ_FROM_ROWS, Column, Schema, schema_from
-from fedsynth_lib.tables import available, load_table
+from fedsynth_lib.core.contract import BadInput
+from fedsynth_lib.tables.encode import EqualWidthBins
+from fedsynth_lib.tables.load import available, load_table
+from fedsynth_lib.tables.registry import (
+    REGISTRY,
+    SCHEMAS,
+    View,
+    declared_schema,
+    entry_from_toml,
+    view_bins,
+)
+from fedsynth_lib.tables.schema import READ_FROM_ROWS, Column, Schema, schema_from
 
 TABLES = ["adult", "bank", "bank_additional", "brfss_diabetes", "brfss_heart", "cardio", "census_kdd", "covertype"]
 TABLES += ["covertype_class2", "credit_default", "credit_fraud", "diabetes", "intrusion", "magic", "obesity"]

@@ -17,10 +17,10 @@ from matplotlib import image
 from nbformat.v4 import new_markdown_cell, new_notebook
 from tiny import write
 
-from fedsynth_lib import report, runner
-from fedsynth_lib.evidence import OUTCOMES
-from fedsynth_lib.figures import save_table
-from fedsynth_lib.published import UNTESTED, WORKS, load_catalogue, load_claims
+from fedsynth_lib.bundle import report, runner
+from fedsynth_lib.figures.style import save_table
+from fedsynth_lib.printed.outcomes import OUTCOMES
+from fedsynth_lib.printed.published import UNTESTED, WORKS, load_catalogue, load_claims
 
 ROOT = Path(__file__).resolve().parents[1]
 NASTY = "<script>alert(1)</script> & \"quotes\" 'too' a < b"
@@ -101,7 +101,7 @@ def test_the_page_of_this_repository_is_whole(home):
             assert not re.match(r"[a-z]+:|/", target), target
             assert (home / "figures" / "report" / unquote(target)).is_file(), target
     for kind in ("css", "js"):
-        content = (ROOT / "fedsynth_lib" / f"report.{kind}").read_text(encoding="utf-8")
+        content = (ROOT / "fedsynth_lib" / "bundle" / f"report.{kind}").read_text(encoding="utf-8")
         assert content in text and not re.search(r"@import|url\(|https?:|</", content)
 
     shown = {each.get("id") for each in page.all("h3")}
@@ -293,7 +293,7 @@ def luminance(colour: str) -> float:
 
 
 def test_contrast_is_enough_by_day_and_by_night():
-    css = (ROOT / "fedsynth_lib" / "report.css").read_text(encoding="utf-8")
+    css = (ROOT / "fedsynth_lib" / "bundle" / "report.css").read_text(encoding="utf-8")
     light, dark = map(colours, re.findall(r":root \{(.*?)\}", css, re.DOTALL)[:2])
     assert light.keys() == dark.keys()
     for scheme in (light, dark):
@@ -305,4 +305,4 @@ def test_contrast_is_enough_by_day_and_by_night():
 
 def test_style_and_script_travel_with_the_package():
     settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["setuptools"]
-    assert {"report.css", "report.js"} <= set(settings["package-data"]["fedsynth_lib"])
+    assert {"report.css", "report.js"} <= set(settings["package-data"]["fedsynth_lib.bundle"])

@@ -10,8 +10,8 @@ from selenium.webdriver import Keys
 from selenium.webdriver.common.by import By
 from selenium.webdriver.support.ui import Select, WebDriverWait
 
-from fedsynth_lib import report
-from fedsynth_lib.published import load_catalogue
+from fedsynth_lib.bundle import report
+from fedsynth_lib.printed.published import load_catalogue
 
 pytestmark = pytest.mark.browser
 pytest_plugins = ["browser"]

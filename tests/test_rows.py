@@ -7,9 +7,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from fedsynth_lib import rows
-from fedsynth_lib.interface import BadInput
-from fedsynth_lib.rows import (
+from fedsynth_lib.core.contract import BadInput
+from fedsynth_lib.runs import rows
+from fedsynth_lib.runs.rows import (
     COLUMNS,
     cell_key,
     load_rows,
@@ -165,7 +165,7 @@ def test_names_are_known_in_the_numbered_grids_and_free_in_ones_own(column, what
     path = written("20_grid")
     edited(path, 5, column, what)
     assert refused(path) == (
-        f"FILE, line 5: the {column} {what!r} is unknown: correct it, or list it in fedsynth_lib/names.py."
+        f"FILE, line 5: the {column} {what!r} is unknown: correct it, or list it in fedsynth_lib/runs/names.py."
     )
     own = written("my_grid", to_frame(cell(1, **{column: what})))
     assert set(load_rows(own)[column]) == {what}

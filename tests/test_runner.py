@@ -15,8 +15,8 @@ import psutil
 import pytest
 from tiny import PARAMETERS, alive, wait_for, write
 
-from fedsynth_lib import reporting, runner
-from fedsynth_lib.notebooks import read_notebooks
+from fedsynth_lib.bundle import console, runner
+from fedsynth_lib.bundle.notebooks import read_notebooks
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -84,7 +84,7 @@ def test_a_run_with_a_notebook_that_fails(home, capsys, monkeypatch):
     assert "01_bad" in listed and "failed (smoke, " in listed and "never run" in listed
 
 
-GRID = """from fedsynth_lib.experiment import run_grid
+GRID = """from fedsynth_lib.runs.grid import run_grid
 run_grid(lambda seed: {"data": "none", "m": seed}, {"seed": [1, 2, 3]}, name='a_grid', profile=profile)"""
 
 
@@ -124,7 +124,7 @@ time.sleep(600)"""
 def test_a_stopped_run_leaves_no_process_behind(home, number, status):
     write(home, "00_busy", BUSY)
     write(home, "01_next", "x = 1")
-    command = [sys.executable, "-m", "fedsynth_lib.runner", "--jobs", "1"]
+    command = [sys.executable, "-m", "fedsynth_lib.bundle.runner", "--jobs", "1"]
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "TMPDIR": str(home)}
     run = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True)
     pids = home / "notebooks" / "pids"
@@ -147,8 +147,8 @@ def test_a_log_gets_one_line_a_minute_with_what_the_kernel_said_last(home, capsy
     write(home, "00_start")
     notebook = read_notebooks(home / "notebooks")[0]
     now = [0.0]
-    monkeypatch.setattr(reporting.time, "monotonic", lambda: now[0])
-    with reporting.Reporter(4) as reporter:
+    monkeypatch.setattr(console.time, "monotonic", lambda: now[0])
+    with console.Reporter(4) as reporter:
         line = reporter.start(notebook, 2.5)
         for second in range(180):
             now[0] = float(second)
@@ -167,13 +167,13 @@ def test_a_log_gets_one_line_a_minute_with_what_the_kernel_said_last(home, capsy
 def test_a_log_line_that_was_cut_off_by_a_kill_is_left_out(tmp_path):
     log = tmp_path / "log.jsonl"
     log.write_text('{"event": "grid", "name": "g", "computed": 2, "reused": 1}\n{"event": "grid", "na')
-    assert reporting.read_log(log) == {"computed": 2, "reused": 1, "figures": 0, "standin": False}
-    assert reporting.read_log(tmp_path / "none") == {}
+    assert console.read_log(log) == {"computed": 2, "reused": 1, "figures": 0, "standin": False}
+    assert console.read_log(tmp_path / "none") == {}
 
 
 TERMINAL = """import time
 from types import SimpleNamespace as Notebook
-from fedsynth_lib.reporting import Reporter
+from fedsynth_lib.bundle.console import Reporter
 first, second = Notebook(stem="00_first"), Notebook(stem="01_second")
 with Reporter(2) as reporter:
     reporter.start(first, 1).write("a grid: 1/3 cells\\r")

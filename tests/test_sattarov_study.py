@@ -7,12 +7,13 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from fedsynth_lib import names, sattarov_stated, sattarov_study
-from fedsynth_lib.interface import BadInput, stream
-from fedsynth_lib.methods import findiff
-from fedsynth_lib.rows import params_text, to_frame
-from fedsynth_lib.schema import Column, Schema
-from fedsynth_lib.table_lock import table_digest
+from fedsynth_lib.core.contract import BadInput, stream
+from fedsynth_lib.methods.diffusion import findiff
+from fedsynth_lib.runs import names
+from fedsynth_lib.runs.rows import params_text, to_frame
+from fedsynth_lib.tables.lock import table_digest
+from fedsynth_lib.tables.schema import Column, Schema
+from fedsynth_lib.works import sattarov_stated, sattarov_study
 
 TINY = {"training_rounds": 1, "hidden": [8], "steps": 6, "batch": 8}
 
@@ -188,7 +189,7 @@ def test_mixing_is_a_half_of_equal_tables_and_nothing_of_others(table):
 
 
 def test_mixing_against_all_distances(table):
-    from fedsynth_lib.encode import standardised
+    from fedsynth_lib.tables.encode import standardised
 
     one, other = table.take(np.arange(40)), table.take(np.arange(40, 80)).frame
     points = standardised(pd.concat([one.frame, other], ignore_index=True), table.schema)

@@ -6,10 +6,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from fedsynth_lib import metrics, scenarios, table_lock
-from fedsynth_lib.interface import BadInput, Privacy
-from fedsynth_lib.methods import independent
-from fedsynth_lib.tables import load_table
+from fedsynth_lib import metrics
+from fedsynth_lib.core.contract import BadInput, Privacy
+from fedsynth_lib.methods.marginals import independent
+from fedsynth_lib.tables import lock
+from fedsynth_lib.tables.load import load_table
+from fedsynth_lib.works import scenarios
 
 
 @pytest.fixture
@@ -22,7 +24,7 @@ def own(tmp_path, monkeypatch, table):
     def load(path, **options):
         return load_table(path, **{**options, "work": None, "schema": tmp_path / "toy.toml"})
 
-    for module in (scenarios, table_lock):
+    for module in (scenarios, lock):
         monkeypatch.setattr(module, "load_table", load)
     scenarios.tables.cache_clear()
     yield str(tmp_path / "toy.csv")

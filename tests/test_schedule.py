@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from tiny import wait_for, write
 
-from fedsynth_lib import estimate, runner, schedule
-from fedsynth_lib.notebooks import read_notebooks
-from fedsynth_lib.schedule import Schedule
+from fedsynth_lib.bundle import estimate, runner, schedule
+from fedsynth_lib.bundle.notebooks import read_notebooks
+from fedsynth_lib.bundle.schedule import Schedule
 
 ROOT = Path(__file__).resolve().parents[1]
 GRID = "run_grid(f, {}, name='%s')"
@@ -159,7 +159,7 @@ def test_the_warning_comes_before_anything_starts(home, two, capsys, monkeypatch
 
 def test_a_second_run_in_the_same_checkout_is_refused_and_list_and_check_are_not(home, capsys):
     write(home, "00_busy", "import time; open('begun', 'w'); time.sleep(600)")
-    command = [sys.executable, "-m", "fedsynth_lib.runner"]
+    command = [sys.executable, "-m", "fedsynth_lib.bundle.runner"]
     first = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
         wait_for((home / "notebooks" / "begun").exists, 60)
@@ -178,9 +178,9 @@ def test_a_second_run_in_the_same_checkout_is_refused_and_list_and_check_are_not
 def test_verify_is_handed_on_and_takes_no_choice_of_notebooks(home, capsys, monkeypatch):
     write(home, "00")
     asked = []
-    module = type(sys)("fedsynth_lib.verify")
+    module = type(sys)("fedsynth_lib.bundle.verify")
     module.verify = lambda minutes, *, root: asked.append((minutes, root)) or 3
-    monkeypatch.setitem(sys.modules, "fedsynth_lib.verify", module)
+    monkeypatch.setitem(sys.modules, "fedsynth_lib.bundle.verify", module)
     assert runner.main(["--verify", "5"]) == 3
     assert asked == [(5.0, home)]
     for options in (["--verify", "0"], ["--verify", "5", "--fresh"], ["--verify", "5", "--only", "0"]):

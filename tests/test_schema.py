@@ -6,10 +6,16 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from fedsynth_lib.interface import BadInput
-from fedsynth_lib.propose import propose_schema
-from fedsynth_lib.schema import READ_FROM_ROWS, Column, Schema, check_clients, validate
-from fedsynth_lib.tables import load_table
+from fedsynth_lib.core.contract import BadInput
+from fedsynth_lib.tables.draft import propose_schema
+from fedsynth_lib.tables.load import load_table
+from fedsynth_lib.tables.schema import (
+    READ_FROM_ROWS,
+    Column,
+    Schema,
+    check_clients,
+    validate,
+)
 
 AGE = Column("age", "numeric", low=0, high=120, integer=True, source="years")
 DOSE = Column("dose", "numeric", low=-1.5, high=1e6)

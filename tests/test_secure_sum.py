@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from scipy.stats import kstest
 
-from fedsynth_lib import secure_sum
-from fedsynth_lib.interface import Update
+from fedsynth_lib.core import secure_sum
+from fedsynth_lib.core.contract import Update
 
 
 @pytest.mark.parametrize("num_clients", [1, 2, 3, 7, 10, 100])

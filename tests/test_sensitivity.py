@@ -6,10 +6,15 @@ import pytest
 from scipy import stats
 from search_rows import GRID, draws, full_grid, search
 
-from fedsynth_lib.interface import BadInput
-from fedsynth_lib.published import aggregate
-from fedsynth_lib.rows import canonical
-from fedsynth_lib.sensitivity import configurations, correlation, importance, sensitivity
+from fedsynth_lib.core.contract import BadInput
+from fedsynth_lib.printed.published import aggregate
+from fedsynth_lib.runs.rows import canonical
+from fedsynth_lib.works.sensitivity import (
+    configurations,
+    correlation,
+    importance,
+    sensitivity,
+)
 
 
 def shares(rows, **options):

@@ -5,7 +5,7 @@ import pytest
 from flwr.app import Array, ArrayRecord
 from flwr.serverapp.strategy import FedAdam, FedAvg, FedYogi
 
-from fedsynth_lib.methods.server_steps import moved
+from fedsynth_lib.methods.diffusion.server_steps import moved
 
 SETTINGS = {"rate": 0.05, "first": 0.9, "second": 0.99, "tau": 1e-3}
 

@@ -7,13 +7,15 @@ import pandas as pd
 import pytest
 from sklearn.metrics import roc_auc_score
 
-from fedsynth_lib import names, plots_side, side_by_side
-from fedsynth_lib.details import with_detail
-from fedsynth_lib.interface import BadInput
-from fedsynth_lib.memory import peak_memory
+from fedsynth_lib.core.contract import BadInput
+from fedsynth_lib.figures import plots_side
 from fedsynth_lib.methods import METHODS
 from fedsynth_lib.metrics.membership import membership
-from fedsynth_lib.rows import complete, params_text, to_frame
+from fedsynth_lib.runs import names
+from fedsynth_lib.runs.details import with_detail
+from fedsynth_lib.runs.memory import peak_memory
+from fedsynth_lib.runs.rows import complete, params_text, to_frame
+from fedsynth_lib.works import side_by_side
 
 SMOKE = side_by_side.SIZES["smoke"]
 
@@ -34,7 +36,7 @@ def test_a_copy_gives_its_members_away_and_a_second_sample_nobody(table):
 
 def test_the_scores_are_distances_to_the_nearest_rows(table):
     """Against all pairwise distances on the same features."""
-    from fedsynth_lib.encode import standardised
+    from fedsynth_lib.tables.encode import standardised
 
     members, others, reference, made = (part.iloc[:60] for part in parts_of(table))
     found = membership(members, others, reference, made, table.schema, seed=0)
@@ -48,7 +50,7 @@ def test_the_scores_are_distances_to_the_nearest_rows(table):
 
 def test_a_record_in_a_dense_place_is_only_suspicious_without_calibration():
     """Members stand close together, others far apart; the synthetic rows know nobody."""
-    from fedsynth_lib.schema import Column, Schema
+    from fedsynth_lib.tables.schema import Column, Schema
 
     rng = np.random.default_rng(0)
     schema = Schema((Column("x", "numeric", low=-100, high=100), Column("y", "numeric", low=-100, high=100)), None)

@@ -5,9 +5,10 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from fedsynth_lib import published, significance
-from fedsynth_lib.interface import BadInput
-from fedsynth_lib.rows import to_frame
+from fedsynth_lib.core.contract import BadInput
+from fedsynth_lib.printed import published
+from fedsynth_lib.runs.rows import to_frame
+from fedsynth_lib.verdicts import significance
 
 FEDERATED, CENTRAL = [0.201, 0.193, 0.212], [0.181, 0.176, 0.189]  # means 0.202 and 0.182: rounding changes neither
 

@@ -5,11 +5,13 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from fedsynth_lib import skew
-from fedsynth_lib.interface import BadInput, stream
-from fedsynth_lib.published import load_values
-from fedsynth_lib.schema import Column, Schema
-from fedsynth_lib.tables import Table
+from fedsynth_lib.core.contract import BadInput, stream
+from fedsynth_lib.figures import plots_skew
+from fedsynth_lib.printed.published import load_values
+from fedsynth_lib.tables.load import Table
+from fedsynth_lib.tables.schema import Column, Schema
+from fedsynth_lib.verdicts import claims_skew
+from fedsynth_lib.works import skew
 
 
 @pytest.fixture(autouse=True)
@@ -110,7 +112,7 @@ def test_a_picture_keeps_shares_means_and_the_largest_client_of_each_square(tabl
     assert found["map_mean", "0 0 age"] == pytest.approx(train.frame["age"].iloc[:few].mean())
     assert found["map_mean", f"{last} smokes"] == pytest.approx(train.frame["smokes"].iloc[few:].cat.codes.mean())
 
-    fig = skew.maps(pd.DataFrame(rows), {"clients": ("", "tab20"), "age": ("age", "viridis")}, bars=["age"])
+    fig = plots_skew.maps(pd.DataFrame(rows), {"clients": ("", "tab20"), "age": ("age", "viridis")}, bars=["age"])
     clients, age = (ax.collections[0] for ax in fig.axes[:2])
     assert clients.get_offsets().tolist() == [[0, 0], [skew.SQUARES - 1] * 2] and clients.get_array().tolist() == [0, 1]
     assert age.get_array()[0] == found["map_mean", "0 0 age"]
@@ -141,7 +143,7 @@ def test_sample_sizes_of_maddock2024():
 
 def test_clouds_show_every_dot_where_it_is_and_no_group_last():
     points, values = stream(0).normal(size=(300, 2)), np.repeat([0, 1, 2], 100)
-    fig = skew.clouds({"a": (points, values, "viridis"), "b": (points, values, "tab20")}, bars=["a"])
+    fig = plots_skew.clouds({"a": (points, values, "viridis"), "b": (points, values, "tab20")}, bars=["a"])
     first, second, bar = fig.axes
     assert (first.get_title(), second.get_title()) == ("a", "b") and bar.get_label() == "<colorbar>"
     drawn, shades = first.collections[0].get_offsets(), first.collections[0].get_array()
@@ -149,13 +151,13 @@ def test_clouds_show_every_dot_where_it_is_and_no_group_last():
     assert len(drawn) == 300
     assert all(place[tuple(point)] == shade for point, shade in zip(drawn.data, shades, strict=True))
     assert (np.diff(shades) < 0).any()  # mixed
-    labelled = skew.clouds({"a": (points, values, "tab20")}, axes=("v1", "v2")).axes[0]
+    labelled = plots_skew.clouds({"a": (points, values, "tab20")}, axes=("v1", "v2")).axes[0]
     assert (labelled.get_xlabel(), labelled.get_ylabel(), labelled.axison, first.axison) == ("v1", "v2", True, False)
 
 
 def test_column_dots_put_each_value_on_its_line():
     frame = pd.DataFrame({"iid": [0.1, 0.2], "clustering": [0.3, 0.6]}, index=["sex", "age"])
-    (ax,) = skew.column_dots(frame).axes
+    (ax,) = plots_skew.column_dots(frame).axes
     assert [tick.get_text() for tick in ax.get_yticklabels()] == ["sex", "age"]
     assert [line.get_xdata().tolist() for line in ax.lines] == [[0.1, 0.2], [0.3, 0.6]]
     assert all(line.get_ydata().tolist() == [0, 1] for line in ax.lines)
@@ -178,26 +180,28 @@ def printed_means() -> dict:
 
 
 def test_the_claim_holds_on_the_printed_values():
-    outcome, evidence = skew.judge_partitions(rows_of(printed_means(), spread=0.01))
+    outcome, evidence = claims_skew.judge_partitions(rows_of(printed_means(), spread=0.01))
     assert outcome is True and "2.18 (adult)" in evidence and "1.47 (magic)" in evidence
 
 
 def test_the_claim_can_fail_in_each_of_its_statements():
     means = printed_means()
-    assert skew.judge_partitions(rows_of(means | {("magic", "iid", ""): 0.7}))[0] == pytest.approx(1 / 3)
+    assert claims_skew.judge_partitions(rows_of(means | {("magic", "iid", ""): 0.7}))[0] == pytest.approx(1 / 3)
     weak = means | {("adult", "label_skew", "beta=0.8"): 0.6}
-    outcome, evidence = skew.judge_partitions(rows_of(weak))
+    outcome, evidence = claims_skew.judge_partitions(rows_of(weak))
     assert outcome == pytest.approx(2 / 3) and "label skew falls with beta: no" in evidence
-    assert skew.judge_partitions(rows_of(means | {("adult", "cluster_skew", ""): 0.4}))[0] == pytest.approx(2 / 3)
-    assert skew.judge_partitions(rows_of({key: 0.5 for key in means}))[0] is False
+    assert claims_skew.judge_partitions(rows_of(means | {("adult", "cluster_skew", ""): 0.4}))[0] == pytest.approx(
+        2 / 3
+    )
+    assert claims_skew.judge_partitions(rows_of({key: 0.5 for key in means}))[0] is False
     del means["adult", "cluster_skew", ""]
-    assert skew.judge_partitions(rows_of(means))[0] is None
+    assert claims_skew.judge_partitions(rows_of(means))[0] is None
 
 
 def test_draws_show_ours_chance_and_print_on_the_line_of_their_division():
     means = printed_means()
     values = load_values("maddock2024", "tab5").set_index(skew.PLACE)["mean"]
-    fig = skew.draws(rows_of(means, spread=0.05), values)
+    fig = plots_skew.draws(rows_of(means, spread=0.05), values)
     adult, magic = fig.axes
     assert (adult.get_title(), magic.get_title()) == ("adult", "magic")
     ticks = [tick.get_text() for tick in adult.get_yticklabels()]

@@ -8,12 +8,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from fedsynth_lib import standins
-from fedsynth_lib.interface import BadInput
-from fedsynth_lib.registry import REGISTRY
-from fedsynth_lib.schema import Column, Schema
-from fedsynth_lib.standins import make_standin, short
-from fedsynth_lib.tables import load_table
+from fedsynth_lib.bundle import standins
+from fedsynth_lib.bundle.standins import make_standin, short
+from fedsynth_lib.core.contract import BadInput
+from fedsynth_lib.tables.load import load_table
+from fedsynth_lib.tables.registry import REGISTRY
+from fedsynth_lib.tables.schema import Column, Schema
 
 FOLDER = Path(__file__).resolve().parents[1] / "data" / "standin"
 KEYS = sorted(path.stem for path in FOLDER.glob("*.parquet"))

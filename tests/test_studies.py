@@ -9,9 +9,9 @@ from pathlib import Path
 import optuna
 import pytest
 
-from fedsynth_lib import studies
-from fedsynth_lib.interface import BadInput
-from fedsynth_lib.studies import Search
+from fedsynth_lib.core.contract import BadInput
+from fedsynth_lib.runs import search as studies
+from fedsynth_lib.runs.search import Search
 
 GRID = {"width": [32, 64, 128], "decay": [0.1, 0.001], "layers": ["[8]", "[8, 4]"]}
 CELLS = [dict(zip(GRID, values, strict=True)) for values in itertools.product(*GRID.values())]
@@ -109,5 +109,5 @@ def test_what_cannot_be_searched_is_refused():
 
 
 def test_the_library_loads_without_optuna():
-    code = "import sys, fedsynth_lib.studies; sys.exit('optuna' in sys.modules)"
+    code = "import sys, fedsynth_lib.runs.search; sys.exit('optuna' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], cwd=Path(__file__).parents[1]).returncode == 0

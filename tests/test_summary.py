@@ -7,10 +7,10 @@ from datetime import date
 
 import pytest
 
-from fedsynth_lib.interface import Charge, Privacy
-from fedsynth_lib.ledger import Total, digest
-from fedsynth_lib.statement import statement
-from fedsynth_lib.summary import Release, registry_entry, summary_page
+from fedsynth_lib.core.contract import Charge, Privacy
+from fedsynth_lib.core.ledger import Total, digest
+from fedsynth_lib.core.statement import statement
+from fedsynth_lib.core.summary import Release, registry_entry, summary_page
 
 ABOUT = Release("Ward 7 & 8", "500 synthetic rows", rehearsal=False, federated=True, when=date(2026, 3, 1))
 CHARGES = [Charge("number of rows", "laplace", 50.0), Charge("counts <of> pairs", "gaussian", 9.0, times=3)]

@@ -11,10 +11,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from fedsynth_lib.figures import look, save_figure, use_style
-from fedsynth_lib.interface import BadInput
-from fedsynth_lib.rows import COLUMNS, to_frame
-from fedsynth_lib.sweeps import ABLATION, BAND, Panel, repeats, sweep_panels
+from fedsynth_lib.core.contract import BadInput
+from fedsynth_lib.figures.style import look, save_figure, use_style
+from fedsynth_lib.figures.sweeps import ABLATION, BAND, Panel, repeats, sweep_panels
+from fedsynth_lib.runs.rows import COLUMNS, to_frame
 
 METHODS = ["AIM", "NaiveFLAIM", "AugFLAIM (Private)"]
 

@@ -9,22 +9,23 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from fedsynth_lib import experiment, fetch, table_lock, tables
-from fedsynth_lib.experiment import run_grid
-from fedsynth_lib.interface import BadInput
-from fedsynth_lib.registry import REGISTRY
-from fedsynth_lib.rows import load_rows, read_params
-from fedsynth_lib.table_lock import at_hand, reachable, table_digest, table_rows
-from fedsynth_lib.tables import available, load_table
+from fedsynth_lib.core.contract import BadInput
+from fedsynth_lib.runs import grid as experiment
+from fedsynth_lib.runs.grid import run_grid
+from fedsynth_lib.runs.rows import load_rows, read_params
+from fedsynth_lib.tables import fetch, load, lock
+from fedsynth_lib.tables.load import available, load_table
+from fedsynth_lib.tables.lock import at_hand, reachable, table_digest, table_rows
+from fedsynth_lib.tables.registry import REGISTRY
 
 ROOT = Path(__file__).resolve().parents[1]
 LOCK = json.loads((ROOT / "data" / "tables.lock.json").read_text())
 LOCKABLE = {  # name in the lock -> view
-    table_lock._name(key, work): (key, work) for key, entry in REGISTRY.items() for work in (None, *entry.works)
+    lock._name(key, work): (key, work) for key, entry in REGISTRY.items() for work in (None, *entry.works)
 }
 ADULT = LOCK["adult martinez2024"]["digest"]
 
-pytestmark = pytest.mark.filterwarnings("ignore::fedsynth_lib.tables.StandInWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::fedsynth_lib.tables.load.StandInWarning")
 
 
 def no_network(url, **_):
@@ -63,16 +64,16 @@ def change_lock(home, name, **changes):
     locked = json.loads(path.read_text())
     entry = locked.pop(name)
     path.write_text(json.dumps(locked | ({name: entry | changes} if changes else {})))
-    table_lock._read.cache_clear()  # two writes may fall into one tick of the file's clock
+    lock._read.cache_clear()  # two writes may fall into one tick of the file's clock
 
 
 # --------------------------------------------------------------------------------- the committed lock
 
 
 def test_what_is_locked_is_declared_so_now():
-    """Where this fails, a declaration has changed: run python -m fedsynth_lib.table_lock with the real tables."""
+    """Where this fails, a declaration has changed: run python -m fedsynth_lib.tables.lock with the real tables."""
     assert LOCK.keys() <= LOCKABLE.keys()
-    assert [name for name in LOCK if LOCK[name]["made_of"] != table_lock._made_of(*LOCKABLE[name])] == []
+    assert [name for name in LOCK if LOCK[name]["made_of"] != lock._made_of(*LOCKABLE[name])] == []
 
 
 def test_every_table_of_committed_rows_is_locked():
@@ -113,7 +114,7 @@ def test_views_that_are_locked_alike_have_one_stand_in(monkeypatch):
 
 
 def test_a_locked_table_is_known_without_loading_it(offline, monkeypatch):
-    monkeypatch.setattr(table_lock, "load_table", nothing_is_loaded)
+    monkeypatch.setattr(lock, "load_table", nothing_is_loaded)
     assert table_digest("adult", work="martinez2024") == ADULT
     assert table_rows("adult", work="maddock2024") == 48842
     assert reachable(["diabetes", "adult"], work="leitner2023") == ["diabetes", "adult"]
@@ -172,7 +173,7 @@ def with_files(entry, **changes):
 )
 def test_whatever_a_table_follows_from_is_part_of_what_it_is_made_of(monkeypatch, change):
     monkeypatch.setitem(REGISTRY, "adult", change(REGISTRY["adult"]))
-    assert table_lock._made_of("adult", "martinez2024") != LOCK["adult martinez2024"]["made_of"]
+    assert lock._made_of("adult", "martinez2024") != LOCK["adult martinez2024"]["made_of"]
 
 
 @pytest.mark.parametrize(
@@ -186,7 +187,7 @@ def test_whatever_a_table_follows_from_is_part_of_what_it_is_made_of(monkeypatch
 )
 def test_addresses_wording_and_other_works_are_not(monkeypatch, change):
     monkeypatch.setitem(REGISTRY, "adult", change(REGISTRY["adult"]))
-    assert table_lock._made_of("adult", "martinez2024") == LOCK["adult martinez2024"]["made_of"]
+    assert lock._made_of("adult", "martinez2024") == LOCK["adult martinez2024"]["made_of"]
 
 
 def test_tables_that_cannot_be_had_are_told_by_name(offline, capsys):
@@ -204,10 +205,10 @@ def test_tables_that_cannot_be_had_are_told_by_name(offline, capsys):
 def test_locking_keeps_what_is_not_at_hand(offline, monkeypatch, capsys):
     """adult has only a stand-in here, diabetes nothing; synthfs is made by code."""
     few = {key: REGISTRY[key] for key in ("adult", "diabetes", "synthfs")}
-    monkeypatch.setattr(table_lock, "REGISTRY", few)
+    monkeypatch.setattr(lock, "REGISTRY", few)
     change_lock(offline, "adult", digest="kept")
     change_lock(offline, "synthfs", digest="old")
-    table_lock.main()
+    lock.main()
     assert entry_of(offline, "adult")["digest"] == "kept"
     assert entry_of(offline, "synthfs") == LOCK["synthfs"]
     said = capsys.readouterr().out
@@ -250,8 +251,8 @@ def committed(offline, monkeypatch):
 
 
 def test_committed_rows_of_a_real_table_are_found_without_it(offline, committed, monkeypatch):
-    monkeypatch.setattr(tables, "load_table", nothing_is_loaded)
-    monkeypatch.setattr(table_lock, "load_table", nothing_is_loaded)
+    monkeypatch.setattr(load, "load_table", nothing_is_loaded)
+    monkeypatch.setattr(lock, "load_table", nothing_is_loaded)
     pd.testing.assert_frame_equal(run_grid(unneeded, grid([1, 2]), name="g"), committed)
     assert [path.parent.name for path in offline.glob("data/results/*/g.csv")] == ["quick"]
 

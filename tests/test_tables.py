@@ -9,11 +9,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from fedsynth_lib import fetch, synthfs, tables
-from fedsynth_lib.interface import BadInput
-from fedsynth_lib.registry import REGISTRY, View
-from fedsynth_lib.schema import Column, Schema
-from fedsynth_lib.tables import StandInWarning, Table, available, load_table, split
+from fedsynth_lib.core.contract import BadInput
+from fedsynth_lib.tables import fetch, load, synthfs
+from fedsynth_lib.tables.load import StandInWarning, Table, available, load_table, split
+from fedsynth_lib.tables.registry import REGISTRY, View
+from fedsynth_lib.tables.schema import Column, Schema
 
 ADULT = """\
 39, State-gov, 77516, Bachelors, 13, Never-married, Adm-clerical, Not-in-family, White, Male, 2174, 0, 40, Cuba, <=50K
@@ -42,11 +42,11 @@ def home(tmp_path, monkeypatch):
     monkeypatch.setenv("FEDSYNTH_HOME", str(tmp_path))
     monkeypatch.delenv("FEDSYNTH_MIRROR", raising=False)
     monkeypatch.delenv("FEDSYNTH_DATA", raising=False)
-    monkeypatch.setattr(tables, "_warned", set())
+    monkeypatch.setattr(load, "_warned", set())
     monkeypatch.setattr(fetch.requests, "get", no_network)
-    tables._read_registered.cache_clear()
+    load._read_registered.cache_clear()
     yield tmp_path
-    tables._read_registered.cache_clear()
+    load._read_registered.cache_clear()
 
 
 def no_network(url, **_):
@@ -214,7 +214,7 @@ def test_rows_is_a_random_subsample_without_replacement(home):
     whole = load_table("synthfs", seed=3)
     assert (len(table), len(whole)) == (1000, 50_000)
     assert table.frame.equals(load_table("synthfs", rows=1000, seed=3).frame)
-    positions = np.sort(tables.stream(3, "rows").choice(50_000, 1000, replace=False))
+    positions = np.sort(load.stream(3, "rows").choice(50_000, 1000, replace=False))
     assert table.frame.equals(whole.frame.iloc[positions].reset_index(drop=True))
     for rows in (0, 50_001):
         with pytest.raises(BadInput, match=f"rows={rows} cannot be drawn from a table of 50000 rows"):

@@ -12,20 +12,22 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from fedsynth_lib import plots, settings, teaching
-from fedsynth_lib.figures import Look, look
-from fedsynth_lib.flower_app import Job, public
-from fedsynth_lib.interface import Privacy
-from fedsynth_lib.methods import aim, distaim, flaim, independent
-from fedsynth_lib.methods import bayesian_network as bn
-from fedsynth_lib.methods.graphical_model import targets
-from fedsynth_lib.methods.marginal_state import model_of
-from fedsynth_lib.methods.model_answers import Answers
+from fedsynth_lib.core.accounting import calibrate
+from fedsynth_lib.core.contract import Privacy
+from fedsynth_lib.core.statement import statement
+from fedsynth_lib.federation import settings
+from fedsynth_lib.federation.flower import Job, public
+from fedsynth_lib.figures import plots
+from fedsynth_lib.figures.style import Look, look
+from fedsynth_lib.methods.bayes import bayesian_network as bn
+from fedsynth_lib.methods.marginals import aim, distaim, flaim, independent
+from fedsynth_lib.methods.marginals.graphical_model import targets
+from fedsynth_lib.methods.marginals.marginal_state import model_of
+from fedsynth_lib.methods.marginals.model_answers import Answers
 from fedsynth_lib.metrics import fidelity
 from fedsynth_lib.metrics.workload import marginal
-from fedsynth_lib.privacy import calibrate
-from fedsynth_lib.statement import statement
-from fedsynth_lib.tables import split
+from fedsynth_lib.tables.load import split
+from fedsynth_lib.teaching import lessons
 
 CONFIG = bn.Config(degree=1, population=12, selection=3, interval=5, generations=10)
 
@@ -43,7 +45,7 @@ def halves(table):
 
 
 def test_source_is_the_running_code():
-    shown = teaching.show_source(calibrate, bn._vote).data
+    shown = lessons.show_source(calibrate, bn._vote).data
     code = shown.removeprefix("```python\n").removesuffix("```")
     assert len(shown) == len(code) + 13  # both ends of the block were there
     assert [node.name for node in ast.parse(code).body] == ["calibrate", "_vote"]
@@ -63,7 +65,7 @@ def test_the_steps_of_a_run_are_the_run(halves, method, config):
     encoder = method.encoder(train.schema, config)
     multiplier = settings.noise_for(method, encoder.domain, list(map(len, parts)), config, privacy)
     rows = [encoder.transform(train.frame.iloc[part]) for part in parts]
-    steps = list(teaching.steps(Job(method, config, encoder.domain, multiplier, 4, len(parts)), rows))
+    steps = list(lessons.steps(Job(method, config, encoder.domain, multiplier, 4, len(parts)), rows))
     assert public(steps[-1].state).keys() == run.state.keys()
     assert all(np.array_equal(steps[-1].state[name], values) for name, values in run.state.items())
     charges = [charge for step in steps for charge in step.charges]
@@ -77,7 +79,7 @@ def test_a_fit_goes_from_nothing_to_what_was_measured():
     rows = np.array([[0, 0, 1]] * 3 + [[1, 1, 1]])
     exact = {(0, 1): [3, 0, 0, 1], (2,): [0, 4]}
     goals = targets((2, 2, 2), [(query, np.array(counts), 1.0) for query, counts in exact.items()], total=4)
-    path = teaching.fit_path((2, 2, 2), goals, rows, rows[:1], [(0, 1), (1,)], iterations=[0, 400])
+    path = lessons.fit_path((2, 2, 2), goals, rows, rows[:1], [(0, 1), (1,)], iterations=[0, 400])
     # Off by 1/2, 1/4, 1/4 and 0, and twice by 1/2; the squares weigh (4 / 1)^2, and there are 6 cells.
     assert path.loc[0, "loss"] == pytest.approx(16 * (0.25 + 2 / 16 + 0.5) / 6)
     assert path.loc[0, "error"] == pytest.approx((0.5 + 0.25 + 0.25 + 0.0 + 0.25 + 0.25) / 2)
@@ -88,7 +90,7 @@ def test_a_fit_goes_from_nothing_to_what_was_measured():
 def test_a_tree_of_cliques_has_the_tables_that_were_asked_for():
     """0-1-2 measured in pairs is a chain; 3, 4, 5 hang together by a cycle, and 6 by nothing."""
     queries = [(0, 1), (1, 2), (3, 4), (4, 5), (3, 5), (6,)]
-    graph = teaching.clique_graph((2,) * 7, "abcdefg", queries)
+    graph = lessons.clique_graph((2,) * 7, "abcdefg", queries)
     called = {frozenset(name.split("\n")) for name in graph}
     assert called == {frozenset("ab"), frozenset("bc"), frozenset("def")}
     ((parent, child),) = graph.edges
@@ -101,8 +103,8 @@ def test_the_rounds_of_aim_are_told_as_they_were(halves):
     encoder, budget = aim.encoder(train.schema, config), Privacy(4.0, 1e-5)
     rows, names, levels = encoder.transform(train.frame), encoder.domain.names, encoder.domain.levels
     sigma = settings.noise_for(aim, encoder.domain, [len(rows)], config, budget)
-    steps = list(teaching.steps(Job(aim, config, encoder.domain, sigma, 4, 1), [rows]))[len(levels) - 1 :]
-    told = teaching.rounds_of(steps, rows, names, budget.delta)
+    steps = list(lessons.steps(Job(aim, config, encoder.domain, sigma, 4, 1), [rows]))[len(levels) - 1 :]
+    told = lessons.rounds_of(steps, rows, names, budget.delta)
     assert len(told) == 3 and told["ε so far"].is_monotonic_increasing
     assert told["ε so far"].iloc[-1] == pytest.approx(4.0, rel=1e-6)
 
@@ -121,13 +123,13 @@ def test_the_rounds_of_aim_are_told_as_they_were(halves):
 
 def test_three_settings_are_the_runs_of_settings(halves):
     train, _, parts = halves
-    runs = teaching.three_settings(bn, train, parts, config=CONFIG, seed=4, privacy=Privacy(2.0))
+    runs = lessons.three_settings(bn, train, parts, config=CONFIG, seed=4, privacy=Privacy(2.0))
     assert [len(runs[name]) for name in ("central", "federated", "local")] == [1, 1, 3]
     assert all(len(run.synthetic) == len(train) for group in runs.values() for run in group)
     again = settings.federated(bn, train, parts, config=CONFIG, seed=4, privacy=Privacy(2.0))
     pd.testing.assert_frame_equal(runs["federated"][0].synthetic, again.synthetic)
 
-    table = teaching.settings_table(runs, train)
+    table = lessons.settings_table(runs, train)
     assert list(table.index) == ["central", "federated", "local"]
     alone = [fidelity.hellinger(train.frame, run.synthetic, train.schema) for run in runs["local"]]
     assert table.loc["local", "Hellinger"] == pytest.approx(np.mean(alone))
@@ -137,7 +139,7 @@ def test_three_settings_are_the_runs_of_settings(halves):
 def test_a_sweep_has_every_cell_once_and_its_values_are_those_of_one_run(halves):
     train, holdout, parts = halves
     variants = {"floor": (independent, None), "network": (bn, CONFIG)}
-    rows = teaching.sweep(variants, train, holdout, parts, epsilons=(0.5, None), seeds=iter([3, 5]), learn_from=300)
+    rows = lessons.sweep(variants, train, holdout, parts, epsilons=(0.5, None), seeds=iter([3, 5]), learn_from=300)
     assert len(rows) == 2 * 2 * 2 * 3 and not rows.duplicated(["variant", "ε", "seed", "measure"]).any()
     assert set(rows["ε"]) == {0.5, np.inf}
     run = settings.federated(bn, train, parts, config=CONFIG, privacy=Privacy(0.5), seed=5)
@@ -148,7 +150,7 @@ def test_a_sweep_has_every_cell_once_and_its_values_are_those_of_one_run(halves)
     assert near["network", np.inf] < near["floor", np.inf]  # independent columns keep no pair
     assert near["network", np.inf] < near["network", 0.5]
 
-    quick = teaching.sweep(variants, train, holdout, parts, epsilons=[None], seeds=[3], learn_from=0)
+    quick = lessons.sweep(variants, train, holdout, parts, epsilons=[None], seeds=[3], learn_from=0)
     assert set(quick["measure"]) == {"Hellinger", "PCD"}
 
 
@@ -156,8 +158,8 @@ def test_the_convention_of_a_budget_reaches_the_runs(halves):
     """Half the noise for the same number: a budget for replacing a record is twice as strict."""
     train, holdout, parts = halves
     variants, common = {"floor": (independent, None)}, {"seeds": [1], "learn_from": 0}
-    replaced = teaching.sweep(variants, train, holdout, parts, epsilons=[0.4], relation="replace_one", **common)
-    added = teaching.sweep(variants, train, holdout, parts, epsilons=[0.2], **common)
+    replaced = lessons.sweep(variants, train, holdout, parts, epsilons=[0.4], relation="replace_one", **common)
+    added = lessons.sweep(variants, train, holdout, parts, epsilons=[0.2], **common)
     assert replaced["value"].tolist() == added["value"].tolist()
 
 

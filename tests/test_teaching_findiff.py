@@ -12,13 +12,13 @@ from scipy.spatial.distance import cdist
 from scipy.stats import norm
 from sklearn.preprocessing import QuantileTransformer
 
-from fedsynth_lib import settings
-from fedsynth_lib import teaching_findiff as fd
-from fedsynth_lib.encode import UnitRange
-from fedsynth_lib.interface import BadInput, Charge, Privacy, stream
-from fedsynth_lib.methods import findiff
-from fedsynth_lib.privacy import exact_gaussian_epsilon
-from fedsynth_lib.registry import REGISTRY
+from fedsynth_lib.core.accounting import exact_gaussian_epsilon
+from fedsynth_lib.core.contract import BadInput, Charge, Privacy, stream
+from fedsynth_lib.federation import settings
+from fedsynth_lib.methods.diffusion import findiff
+from fedsynth_lib.tables.encode import UnitRange
+from fedsynth_lib.tables.registry import REGISTRY
+from fedsynth_lib.teaching import teaching_findiff as fd
 
 FAST = findiff.Config(training_rounds=1, local_updates=20, batch=60, hidden=(8,), inner=6, steps=12, encoding="pooled")
 

@@ -7,10 +7,10 @@ from scipy.integrate import quad
 from scipy.spatial.distance import cdist
 from scipy.stats import norm
 
-from fedsynth_lib import settings
-from fedsynth_lib import teaching_vae_bgm as bgm
-from fedsynth_lib.methods import vae_bgm
+from fedsynth_lib.federation import settings
+from fedsynth_lib.methods.vae_bgm import vae_bgm
 from fedsynth_lib.metrics.divergence import Sizes
+from fedsynth_lib.teaching import teaching_vae_bgm as bgm
 
 SMALL = {"training_rounds": 1, "local_epochs": 3, "networks": 1, "hidden": 16, "components": 3, "starts": 1}
 CONFIG = vae_bgm.Config(technique="fedavg", latent=2, **SMALL)

@@ -9,12 +9,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from fedsynth_lib import martinez_study, scenarios, tuning
-from fedsynth_lib.experiment import run_grid
-from fedsynth_lib.interface import BadInput
-from fedsynth_lib.rows import canonical, params_text, to_frame
-from fedsynth_lib.schema import Column, Schema
-from fedsynth_lib.tables import Table, load_table
+from fedsynth_lib.core.contract import BadInput
+from fedsynth_lib.runs.grid import run_grid
+from fedsynth_lib.runs.rows import canonical, params_text, to_frame
+from fedsynth_lib.tables.load import Table, load_table
+from fedsynth_lib.tables.schema import Column, Schema
+from fedsynth_lib.works import martinez_study, scenarios, tuning
 
 ROOT = Path(__file__).resolve().parents[1]
 BN = {"population_size": [100, 150, 200], "selection_pressure": [5, 10, 15], "aggregation_interval": [5, 10, 20, 25]}

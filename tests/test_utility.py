@@ -12,7 +12,7 @@ from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.preprocessing import LabelEncoder, StandardScaler
 
-from fedsynth_lib.interface import BadInput
+from fedsynth_lib.core.contract import BadInput
 from fedsynth_lib.metrics import utility
 
 CLASSIFIERS = ("rf", "nb", "knn")

@@ -5,9 +5,9 @@ import pytest
 import torch
 from torch.distributions import Normal, kl_divergence
 
-from fedsynth_lib.dp_sgd import Tape
-from fedsynth_lib.methods.gan import Layout
-from fedsynth_lib.methods.vae import NARROWEST, WIDEST, Vae
+from fedsynth_lib.core.dp_sgd import Tape
+from fedsynth_lib.methods.gan.gan import Layout
+from fedsynth_lib.methods.vae.vae import NARROWEST, WIDEST, Vae
 
 LAYOUT = Layout(modes=(3, 2), categories=(4, 2, 5))
 

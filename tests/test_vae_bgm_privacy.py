@@ -9,12 +9,18 @@ import torch
 from opacus.accountants.analysis import rdp
 from vae_bgm_toys import FAST, PRIVATE, TECHNIQUES, a_network, parts_of, rows_of
 
-from fedsynth_lib import settings
-from fedsynth_lib.interface import BadInput, Noise, Privacy, stream
-from fedsynth_lib.methods import dp_vae_bgm, private_mixture, vae_bgm, vae_bgm_training, weights
-from fedsynth_lib.methods.vae_bgm_plan import GIVEN, GRADIENTS, MIXTURE, MOMENTS
-from fedsynth_lib.methods.vae_bgm_training import train_all
-from fedsynth_lib.privacy import epsilon_of
+from fedsynth_lib.core.accounting import epsilon_of
+from fedsynth_lib.core.contract import BadInput, Noise, Privacy, stream
+from fedsynth_lib.federation import settings
+from fedsynth_lib.methods.gan import weights
+from fedsynth_lib.methods.vae_bgm import (
+    dp_vae_bgm,
+    private_mixture,
+    vae_bgm,
+    vae_bgm_training,
+)
+from fedsynth_lib.methods.vae_bgm.vae_bgm_plan import GIVEN, GRADIENTS, MIXTURE, MOMENTS
+from fedsynth_lib.methods.vae_bgm.vae_bgm_training import train_all
 
 
 @pytest.fixture

@@ -8,12 +8,17 @@ import torch
 from sklearn.model_selection import train_test_split
 from vae_bgm_toys import FAST, PRIVATE, a_network, parts_of, rows_of
 
-from fedsynth_lib import settings
-from fedsynth_lib.interface import BadInput, Noise, Privacy, stream
-from fedsynth_lib.methods import dp_vae_bgm, vae_bgm, vae_bgm_training
-from fedsynth_lib.methods.law_vae import LawVae
-from fedsynth_lib.methods.vae_bgm_plan import releases_of
-from fedsynth_lib.methods.vae_bgm_training import Latent, draw, latent_of, train_all
+from fedsynth_lib.core.contract import BadInput, Noise, Privacy, stream
+from fedsynth_lib.federation import settings
+from fedsynth_lib.methods.vae_bgm import dp_vae_bgm, vae_bgm, vae_bgm_training
+from fedsynth_lib.methods.vae_bgm.law_vae import LawVae
+from fedsynth_lib.methods.vae_bgm.vae_bgm_plan import releases_of
+from fedsynth_lib.methods.vae_bgm.vae_bgm_training import (
+    Latent,
+    draw,
+    latent_of,
+    train_all,
+)
 from fedsynth_lib.metrics import fidelity
 
 

@@ -3,15 +3,18 @@
 import pandas as pd
 import pytest
 
-from fedsynth_lib import judges, plots_verdict, verdict
-from fedsynth_lib.details import PRINTED, with_detail
-from fedsynth_lib.evidence import OUTCOMES, Evidence, outcome
-from fedsynth_lib.exhibits import COUNTED, STATES
-from fedsynth_lib.facts import put_between
-from fedsynth_lib.interface import BadInput
-from fedsynth_lib.notebooks import read_notebooks
-from fedsynth_lib.published import UNTESTED, WORKS, load_claims
-from fedsynth_lib.rows import FULLEST_FIRST, params_text, project_root, to_frame
+from fedsynth_lib.bundle import facts
+from fedsynth_lib.bundle.chapters import exhibit_map
+from fedsynth_lib.bundle.facts import put_between
+from fedsynth_lib.bundle.notebooks import read_notebooks
+from fedsynth_lib.core.contract import BadInput
+from fedsynth_lib.core.store import project_root
+from fedsynth_lib.figures import plots_verdict
+from fedsynth_lib.printed.outcomes import COUNTED, OUTCOMES, STATES, Evidence, outcome
+from fedsynth_lib.printed.published import UNTESTED, WORKS, load_claims
+from fedsynth_lib.runs.details import PRINTED, with_detail
+from fedsynth_lib.runs.rows import FULLEST_FIRST, params_text, to_frame
+from fedsynth_lib.verdicts import headline, judges
 
 NOTHING = {work: dict.fromkeys(FULLEST_FIRST, with_detail(to_frame([])).assign(grid="")) for work in WORKS}
 
@@ -19,10 +22,10 @@ NOTHING = {work: dict.fromkeys(FULLEST_FIRST, with_detail(to_frame([])).assign(g
 @pytest.fixture(scope="module")
 def committed():
     """Every claim at every profile, and the verdict, by the committed rows."""
-    rows = verdict.all_rows()
-    exhibits, cells = verdict.exhibits_and_cells(read_notebooks(project_root() / "notebooks"), rows)
-    told = verdict.by_profile(rows)
-    return told, verdict.Verdict(exhibits, cells, verdict.claims_judged(told))
+    rows = headline.all_rows()
+    exhibits, cells = headline.exhibits_and_cells(exhibit_map(read_notebooks(project_root() / "notebooks")), rows)
+    told = headline.by_profile(rows)
+    return told, headline.Verdict(exhibits, cells, headline.claims_judged(told))
 
 
 # -------------------------------------------------------------------------------------------------------------- claims
@@ -45,7 +48,7 @@ def skew_rows(profile, strong):
 
 def judged(**profiles):
     rows = NOTHING | {"maddock2024": {**NOTHING["maddock2024"], **profiles}}
-    table = verdict.claims_judged(verdict.by_profile(rows)).set_index("id")
+    table = headline.claims_judged(headline.by_profile(rows)).set_index("id")
     assert list(table.index) == list(load_claims()["id"])
     return table.loc["maddock2024/c21"]
 
@@ -127,7 +130,7 @@ def test_the_headline_adds_up():
     numbers = dict(zip([*COUNTED, "cells"], ([1, 2], [3, 4], [5, 6], [7, 8], [0, 1], [16, 21]), strict=True))
     cells = pd.DataFrame({"work": "maddock2024", "exhibit": ["a", "b"], **numbers})
     claims = pd.DataFrame({"work": "maddock2024", "outcome": ["holds", "holds", "mostly fails", "not tested"]})
-    counts = verdict.headline(verdict.Verdict(exhibits, cells, claims))
+    counts = headline.headline(headline.Verdict(exhibits, cells, claims))
     assert list(counts.index) == list(WORKS)
     own = counts.loc["maddock2024"]
     assert own["exhibits"].to_dict() == {"in full": 1, "in part": 1, "shrunk": 1, "of": 4}
@@ -150,21 +153,21 @@ def test_exhibits_and_cells_of_the_works_are_all_there(committed):
 
 
 def test_an_exhibit_that_no_notebook_makes_is_not_made():
-    exhibits, cells = verdict.exhibits_and_cells([], NOTHING)
+    exhibits, cells = headline.exhibits_and_cells(exhibit_map([]), NOTHING)
     assert set(exhibits["state"]) == {"not made"} and len(exhibits) == 89
     assert (cells["ours missing"] == cells["cells"]).all()
 
 
 def test_the_table_is_put_between_its_marks_and_nowhere_else():
-    text = f"before\n{verdict.BEGIN}\nold\n{verdict.END}\nafter\n"
-    new = put_between(text, verdict.BEGIN, verdict.END, "| new |")
-    assert new == f"before\n{verdict.BEGIN}\n| new |\n{verdict.END}\nafter\n"
-    assert put_between(new, verdict.BEGIN, verdict.END, "| new |") == new
+    text = f"before\n{facts.BEGIN}\nold\n{facts.END}\nafter\n"
+    new = put_between(text, facts.BEGIN, facts.END, "| new |")
+    assert new == f"before\n{facts.BEGIN}\n| new |\n{facts.END}\nafter\n"
+    assert put_between(new, facts.BEGIN, facts.END, "| new |") == new
     with pytest.raises(BadInput, match="has no lines"):
-        put_between("nothing here", verdict.BEGIN, verdict.END, "| new |")
+        put_between("nothing here", facts.BEGIN, facts.END, "| new |")
 
 
 def test_the_readme_says_what_the_committed_rows_say(committed):
-    """Run `python -m fedsynth_lib.verdict` after results have changed."""
+    """Run `python -m fedsynth_lib.bundle.facts` after results have changed."""
     said = (project_root() / "README.md").read_text(encoding="utf-8")
-    assert put_between(said, verdict.BEGIN, verdict.END, verdict.as_markdown(verdict.headline(committed[1]))) == said
+    assert put_between(said, facts.BEGIN, facts.END, headline.as_markdown(headline.headline(committed[1]))) == said

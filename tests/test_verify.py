@@ -12,16 +12,17 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from fedsynth_lib import recompute, rows, verify
-from fedsynth_lib.agreement import DIFFERENT, EXACT, ROUNDED, SPREAD
-from fedsynth_lib.experiment import remember, run_grid
-from fedsynth_lib.interface import BadInput
+from fedsynth_lib.bundle import recompute, verify
+from fedsynth_lib.bundle.agreement import DIFFERENT, EXACT, ROUNDED, SPREAD
+from fedsynth_lib.core.contract import BadInput
+from fedsynth_lib.runs import rows
+from fedsynth_lib.runs.grid import remember, run_grid
 
 ROOT = Path(__file__).resolve().parents[1]
 TOYS = """
 import time
 import pandas as pd
-from fedsynth_lib.experiment import remember
+from fedsynth_lib.runs.grid import remember
 
 def measure(seed, size=1, wait=0.0, fails=False, table=""):
     if fails:
@@ -110,7 +111,7 @@ def test_cells_whose_tables_are_not_at_hand_are_left_out_and_the_others_must_pas
     for name in ("tables.lock.json", "standin"):
         (home / "data" / name).symlink_to(ROOT / "data" / name)
     digest = json.loads((ROOT / "data" / "tables.lock.json").read_text())["obesity"]["digest"]
-    monkeypatch.setattr("fedsynth_lib.experiment.at_hand", lambda table: table)  # it was, where the rows were made
+    monkeypatch.setattr("fedsynth_lib.runs.grid.at_hand", lambda table: table)  # it was, where the rows were made
     commit("99_needs", [{"seed": seed, "table": digest} for seed in range(3)])
     monkeypatch.setenv("FEDSYNTH_DATA", "standin")
     assert verify.verify(1, root=home) == 1  # nothing could be recomputed
@@ -207,7 +208,7 @@ def test_ctrl_c_ends_with_the_table(home):
     frame = rows.load_rows(path)
     params = rows.params_text({**rows.read_params(frame["params"][0]), "wait": 500})
     frame.assign(params=params, cell=rows.cell_key(params, "1"), seconds=5.0).to_csv(path, index=False)
-    program = "from fedsynth_lib import recompute, verify; recompute.COMPUTED_BY['99'] = 'toys:measure'; "
+    program = "from fedsynth_lib.bundle import recompute, verify; recompute.COMPUTED_BY['99'] = 'toys:measure'; "
     program += "raise SystemExit(verify.main(['5']))"
     begun = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True, env=os.environ)
     time.sleep(25)

@@ -6,7 +6,7 @@ from math import prod
 import numpy as np
 import pytest
 
-from fedsynth_lib.interface import BadInput
+from fedsynth_lib.core.contract import BadInput
 from fedsynth_lib.metrics import workload as w
 
 LEVELS = (3, 2, 4, 2)

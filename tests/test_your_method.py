@@ -9,11 +9,12 @@ import numpy as np
 import promises
 import pytest
 
-from fedsynth_lib import settings
-from fedsynth_lib.interface import BadInput, Client, Domain, Privacy, stream
-from fedsynth_lib.methods import METHODS, OWN, from_file, independent, register
+from fedsynth_lib.core.contract import BadInput, Client, Domain, Privacy, stream
+from fedsynth_lib.federation import settings
+from fedsynth_lib.methods import METHODS, OWN, from_file, register
+from fedsynth_lib.methods.marginals import independent
 from fedsynth_lib.metrics import fidelity
-from fedsynth_lib.scenarios import method_key
+from fedsynth_lib.works.scenarios import method_key
 
 FILE = Path(__file__).parents[1] / "notebooks" / "your_method.py"
 

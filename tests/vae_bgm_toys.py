@@ -3,8 +3,8 @@
 import numpy as np
 import torch
 
-from fedsynth_lib.interface import stream
-from fedsynth_lib.methods import dp_vae_bgm, vae_bgm, vae_bgm_training
+from fedsynth_lib.core.contract import stream
+from fedsynth_lib.methods.vae_bgm import dp_vae_bgm, vae_bgm, vae_bgm_training
 
 LEVELS = np.array([0, 0, 2, 4, 2])  # age and weight, smokes, region, ill
 NUMBERS = LEVELS == 0

@@ -7,6 +7,6 @@ A bound above the claim is a proof that the claim is false. A bound below it pro
 could have noticed a fault tells the control, the same runs with too little noise.
 """
 
-from fedsynth_lib.audit.measured import Measured, measured
+from fedsynth_lib.core.measured import Measured, measured
 
 __all__ = ["Measured", "measured"]

@@ -12,7 +12,7 @@ import time
 import pandas as pd
 
 from fedsynth_lib.audit import neighbours, table
-from fedsynth_lib.interface import BadInput
+from fedsynth_lib.core.contract import BadInput
 
 HEADINGS = {
     "method": "method",

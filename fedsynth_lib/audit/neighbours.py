@@ -15,9 +15,11 @@ import numpy as np
 
 from fedsynth_lib.audit import scores
 from fedsynth_lib.audit.scenario import Case, Scenario, Seen, Sees
-from fedsynth_lib.interface import Arrays, BadInput, Domain, Privacy
-from fedsynth_lib.methods import METHODS, bayesian_network, gan_plan
-from fedsynth_lib.schema import Column, Schema, closest
+from fedsynth_lib.core.contract import Arrays, BadInput, Domain, Privacy
+from fedsynth_lib.methods import METHODS
+from fedsynth_lib.methods.bayes import bayesian_network
+from fedsynth_lib.methods.gan import gan_plan
+from fedsynth_lib.tables.schema import Column, Schema, closest
 
 SCHEMA = Schema(
     (

@@ -14,10 +14,11 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 
-from fedsynth_lib import flower_app, secure_sum, settings
-from fedsynth_lib.interface import Arrays, Charge, Privacy
-from fedsynth_lib.schema import Schema
-from fedsynth_lib.tables import Table
+from fedsynth_lib.core import secure_sum
+from fedsynth_lib.core.contract import Arrays, Charge, Privacy
+from fedsynth_lib.federation import flower, settings
+from fedsynth_lib.tables.load import Table
+from fedsynth_lib.tables.schema import Schema
 
 Sees = Literal["the model", "sums of all clients", "what each client sends"]
 RATE_OF_CONTROL = 0.3  # of the noise that the claim needs
@@ -80,7 +81,7 @@ class Scenario:
     case: Case
     clients: int = 1
     noise: float = 1.0
-    job_type: type[flower_app.Job] = flower_app.Job
+    job_type: type[flower.Job] = flower.Job
 
     @property
     def sizes(self) -> tuple[int, ...]:
@@ -88,7 +89,7 @@ class Scenario:
         return (len(self.case.others) + 1,) * self.clients
 
     @cached_property
-    def job(self) -> flower_app.Job:
+    def job(self) -> flower.Job:
         """The job that `settings.federated` would make, its multiplier scaled after it was calibrated to the claim."""
         case = self.case
         encoder = case.method.encoder(case.schema, case.config)
@@ -128,7 +129,7 @@ class Scenario:
         return self.case.method.sample(seen.state, num_rows, config=self.case.config, rng=np.random.default_rng())
 
 
-def run(job: flower_app.Job, rows: list[np.ndarray], sees: Sees) -> Seen:
+def run(job: flower.Job, rows: list[np.ndarray], sees: Sees) -> Seen:
     """One run in this process, with an ear at the server."""
     seen, method = Seen(), job.method
     broadcast = getattr(method, "broadcast", lambda state, config: state)
@@ -139,13 +140,13 @@ def run(job: flower_app.Job, rows: list[np.ndarray], sees: Sees) -> Seen:
 
     def noted(state, config):
         sent = broadcast(state, config=config)
-        seen.sent.append(flower_app.public(sent))
+        seen.sent.append(flower.public(sent))
         return sent
 
     tapped = replace(job, method=SimpleNamespace(**vars(method) | {"server_step": listened, "broadcast": noted}))
-    outcome = flower_app.Outcome()
-    server = flower_app.server_app(tapped, outcome)
-    flower_app.run_in_process(server, flower_app.client_app(tapped, lambda index: rows[index]), job.num_clients)
+    outcome = flower.Outcome()
+    server = flower.server_app(tapped, outcome)
+    flower.run_in_process(server, flower.client_app(tapped, lambda index: rows[index]), job.num_clients)
     seen.state, seen.charges, seen.traffic = outcome.state, outcome.charges, outcome.traffic
     return seen
 

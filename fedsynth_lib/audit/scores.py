@@ -10,8 +10,8 @@ import numpy as np
 from scipy.special import logsumexp
 
 from fedsynth_lib.audit.scenario import Scenario, Seen
-from fedsynth_lib.interface import Arrays
-from fedsynth_lib.methods import marginal_state
+from fedsynth_lib.core.contract import Arrays
+from fedsynth_lib.methods.marginals import marginal_state
 
 Score = Callable[[Seen], float]
 QUIET = 1e-3  # noise of shadow runs, as a share of the claim's

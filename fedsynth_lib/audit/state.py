@@ -13,12 +13,12 @@ from typing import Any
 
 import numpy as np
 
-from fedsynth_lib import flower_app
 from fedsynth_lib.audit.neighbours import case_of
 from fedsynth_lib.audit.scenario import Case, Scenario, Seen
-from fedsynth_lib.interface import stream
-from fedsynth_lib.schema import Column, Schema
-from fedsynth_lib.statement import statement
+from fedsynth_lib.core.contract import stream
+from fedsynth_lib.core.statement import statement
+from fedsynth_lib.federation import flower
+from fedsynth_lib.tables.schema import Column, Schema
 
 NOISES = range(6)  # of whole numbers two may agree by chance; six hardly do
 EPSILON = 0.5  # much noise, for the same reason
@@ -70,9 +70,9 @@ def without_numbers(case: Case) -> Case:
     )
 
 
-def numbered(number: int) -> type[flower_app.Job]:
+def numbered(number: int) -> type[flower.Job]:
     """A job whose noise and other draws of clients come from a number: equal in two runs that differ in their rows."""
-    return type("Numbered", (flower_app.Job,), {"stream": lambda job, *path: stream(number, *path)})
+    return type("Numbered", (flower.Job,), {"stream": lambda job, *path: stream(number, *path)})
 
 
 def items(seen: Seen, case: Case) -> dict[str, Any]:

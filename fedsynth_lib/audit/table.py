@@ -9,9 +9,9 @@ import pandas as pd
 
 from fedsynth_lib.audit import neighbours, scores
 from fedsynth_lib.audit.bounds import lower_bound
-from fedsynth_lib.audit.measured import BELOW, EXCEEDED, WEAK, path_of_lines
 from fedsynth_lib.audit.scenario import RATE_OF_CONTROL, Case, Scenario
-from fedsynth_lib.rows import write_atomically
+from fedsynth_lib.core.measured import BELOW, EXCEEDED, WEAK, path_of_lines
+from fedsynth_lib.core.store import write_atomically
 
 CLIENTS = (1, 3)
 RUNS = 160  # of a network with one client, with the record and as many without

@@ -7,28 +7,29 @@ import sys
 from pathlib import Path
 from types import ModuleType
 
-from fedsynth_lib.interface import BadInput
-from fedsynth_lib.methods import (
-    aim,
-    augflaim_oracle,
-    bayesian_network,
+from fedsynth_lib.core.contract import BadInput
+from fedsynth_lib.methods.bayes import bayesian_network
+from fedsynth_lib.methods.diffusion import findiff
+from fedsynth_lib.methods.gan import (
     ctgan,
-    distaim,
     dp_ctgan,
     dp_fed_ctgan,
-    dp_vae_bgm,
     fed_ctgan,
     fed_dp_ctgan,
-    fed_naive_bayes,
     fed_tgan,
-    fedvae,
-    findiff,
+)
+from fedsynth_lib.methods.marginals import (
+    aim,
+    augflaim_oracle,
+    distaim,
+    fed_naive_bayes,
     flaim,
     flaim_random,
     independent,
     naive_flaim,
-    vae_bgm,
 )
+from fedsynth_lib.methods.vae import fedvae
+from fedsynth_lib.methods.vae_bgm import dp_vae_bgm, vae_bgm
 
 METHODS = {
     "independent": independent,
@@ -81,13 +82,13 @@ def register(key: str, method: ModuleType, *, replace: bool = False) -> ModuleTy
 
 
 def _check(method: ModuleType) -> None:
-    """BadInput unless the module has all that `interface.py` asks for, its parameters by name."""
+    """BadInput unless the module has all that `core/contract.py` asks for, its parameters by name."""
     name = getattr(method, "__name__", repr(method))
     if not isinstance(getattr(method, "VERSION", None), int):
         raise BadInput(f"method {name}: there is no VERSION; write VERSION = 1, and raise it when its output changes.")
     for verb, parameters in VERBS.items():
         if not callable(getattr(method, verb, None)):
-            raise BadInput(f"method {name}: there is no {verb}({', '.join(parameters)}); see interface.py.")
+            raise BadInput(f"method {name}: there is no {verb}({', '.join(parameters)}); see core/contract.py.")
         found = tuple(inspect.signature(getattr(method, verb)).parameters)
         if found != parameters:
             raise BadInput(f"method {name}: {verb} takes ({', '.join(found)}); it must take ({', '.join(parameters)}).")

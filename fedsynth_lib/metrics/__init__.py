@@ -6,10 +6,10 @@ from typing import Literal, NamedTuple
 import numpy as np
 import pandas as pd
 
-from fedsynth_lib.interface import BadInput
+from fedsynth_lib.core.contract import BadInput
 from fedsynth_lib.metrics import attacks, fidelity, utility
 from fedsynth_lib.metrics.attacks import SCENARIOS, AttackScenario
-from fedsynth_lib.schema import Schema
+from fedsynth_lib.tables.schema import Schema
 
 __all__ = ["METRICS", "SCENARIOS", "VERSION", "AttackScenario", "Metric", "evaluate"]
 

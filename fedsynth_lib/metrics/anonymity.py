@@ -16,9 +16,9 @@ from typing import Literal, NamedTuple
 import numpy as np
 import pandas as pd
 
-from fedsynth_lib.encode import UnitRange
-from fedsynth_lib.interface import BadInput, stream
-from fedsynth_lib.schema import Schema
+from fedsynth_lib.core.contract import BadInput, stream
+from fedsynth_lib.tables.encode import UnitRange
+from fedsynth_lib.tables.schema import Schema
 
 Z = 1.959963984540054  # two-sided, 95 percent
 AT_ONCE = 64  # attacks whose distances to all rows are in memory together

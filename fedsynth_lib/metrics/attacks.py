@@ -13,10 +13,10 @@ from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import KNeighborsClassifier, NearestNeighbors
 from sklearn.svm import SVC
 
-from fedsynth_lib.interface import BadInput, stream
+from fedsynth_lib.core.contract import BadInput, stream
 from fedsynth_lib.metrics.coding import alphabetical_codes, inputs_and_labels, moments
 from fedsynth_lib.metrics.utility import fit_forest
-from fedsynth_lib.schema import Schema
+from fedsynth_lib.tables.schema import Schema
 
 NEIGHBOURS = 16  # of each synthetic row in the training rows; a quarter of these rows holds one of 16 with chance 0.99
 TIE = 1e-9  # distances closer than this are equal; they are sums of squares of z-scores

@@ -7,8 +7,8 @@ import joblib
 import numpy as np
 import pandas as pd
 
-from fedsynth_lib.encode import label_codes
-from fedsynth_lib.schema import Schema
+from fedsynth_lib.tables.encode import label_codes
+from fedsynth_lib.tables.schema import Schema
 
 InputsAndLabels = tuple[np.ndarray, np.ndarray]
 

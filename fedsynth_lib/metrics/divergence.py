@@ -20,7 +20,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from fedsynth_lib.interface import BadInput, stream
+from fedsynth_lib.core.contract import BadInput, stream
 from fedsynth_lib.metrics.divergence_layers import EPSILON, SLOPE, Narrow, Wide, product
 
 WIDTHS = (256, 64, 32)

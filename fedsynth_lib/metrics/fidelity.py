@@ -16,10 +16,10 @@ from sklearn.model_selection import StratifiedKFold, cross_val_predict
 from sklearn.tree import DecisionTreeClassifier
 from threadpoolctl import threadpool_limits
 
-from fedsynth_lib.encode import label_codes, standardised
-from fedsynth_lib.interface import BadInput, stream
+from fedsynth_lib.core.contract import BadInput, stream
 from fedsynth_lib.metrics.coding import alphabetical_codes
-from fedsynth_lib.schema import Column, Schema, bin_edges
+from fedsynth_lib.tables.encode import label_codes, standardised
+from fedsynth_lib.tables.schema import Column, Schema, bin_edges
 
 
 def hellinger(real: pd.DataFrame, synthetic: pd.DataFrame, schema: Schema, bins: int = 100) -> float:

@@ -9,9 +9,9 @@ import pandas as pd
 from scipy.special import rel_entr
 from scipy.stats import wasserstein_distance
 
-from fedsynth_lib.encode import label_codes
-from fedsynth_lib.interface import BadInput
-from fedsynth_lib.schema import Schema
+from fedsynth_lib.core.contract import BadInput
+from fedsynth_lib.tables.encode import label_codes
+from fedsynth_lib.tables.schema import Schema
 
 
 def jensen_shannon(real: pd.DataFrame, synthetic: pd.DataFrame, schema: Schema) -> float:

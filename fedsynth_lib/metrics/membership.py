@@ -14,10 +14,10 @@ import numpy as np
 import pandas as pd
 from sklearn.metrics import roc_auc_score, roc_curve
 
-from fedsynth_lib.encode import standardised
-from fedsynth_lib.interface import BadInput, stream
+from fedsynth_lib.core.contract import BadInput, stream
 from fedsynth_lib.metrics.attacks import nearest
-from fedsynth_lib.schema import Schema
+from fedsynth_lib.tables.encode import standardised
+from fedsynth_lib.tables.schema import Schema
 
 MOST_TARGETS = 1000  # of members, and of others
 LOW_RATE = 0.01  # of false accusations

@@ -6,9 +6,12 @@ import numpy as np
 import pandas as pd
 from scipy.special import entr
 
-from fedsynth_lib.encode import label_codes
-from fedsynth_lib.metrics.marginal_distances import jensen_shannon_by_column, wasserstein_by_column
-from fedsynth_lib.schema import Schema
+from fedsynth_lib.metrics.marginal_distances import (
+    jensen_shannon_by_column,
+    wasserstein_by_column,
+)
+from fedsynth_lib.tables.encode import label_codes
+from fedsynth_lib.tables.schema import Schema
 
 
 def fidelity(real: pd.DataFrame, synthetic: pd.DataFrame, schema: Schema) -> dict[str, float]:

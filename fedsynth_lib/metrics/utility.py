@@ -16,9 +16,15 @@ from sklearn.neural_network import MLPClassifier
 from sklearn.tree import DecisionTreeClassifier
 from threadpoolctl import threadpool_limits
 
-from fedsynth_lib.interface import BadInput
-from fedsynth_lib.metrics.coding import InputsAndLabels, alphabetical_codes, inputs_and_labels, moments, threads
-from fedsynth_lib.schema import Schema
+from fedsynth_lib.core.contract import BadInput
+from fedsynth_lib.metrics.coding import (
+    InputsAndLabels,
+    alphabetical_codes,
+    inputs_and_labels,
+    moments,
+    threads,
+)
+from fedsynth_lib.tables.schema import Schema
 
 FOUR = ("knn", "mlp", "rf", "ada")  # the classifiers of leitner2023
 FIVE = ("rf", "dt", "lr", "ada", "mlp")  # of sattarov2024

@@ -11,8 +11,8 @@ from math import prod
 
 import numpy as np
 
-from fedsynth_lib.interface import BadInput
-from fedsynth_lib.queries import Query, closure, random_workload, weights
+from fedsynth_lib.core.contract import BadInput
+from fedsynth_lib.core.queries import Query, closure, random_workload, weights
 
 __all__ = [
     "closure",

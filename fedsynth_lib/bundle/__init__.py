@@ -1,0 +1,1 @@
+"""The notebooks as one run: runner, kernels, report, and the commands around them."""

@@ -1,0 +1,51 @@
+"""Whether the running Python has what a lock file says; run_all.sh asks before it makes an environment.
+
+    python fedsynth_lib/bundle/environment.py requirements.lock      # exit status 0: everything is there
+
+Imports nothing that must be installed first, so that it can say what is missing.
+"""
+
+import sys
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+
+def pins(lock: str | Path) -> dict[str, str]:
+    """Package -> exact version, of the lines of a lock file that hold for this Python and system."""
+    from packaging.requirements import Requirement
+
+    lines = (line.partition("#")[0].strip() for line in Path(lock).read_text(encoding="utf-8").splitlines())
+    wanted = [Requirement(line) for line in lines if line]
+    return {
+        pin.name: str(pin.specifier).removeprefix("==") for pin in wanted if pin.marker is None or pin.marker.evaluate()
+    }
+
+
+def installed(name: str) -> str | None:
+    """The installed version of a package, or None."""
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return None
+
+
+def unmet(lock: str | Path) -> list[str]:
+    """One text for each package that is missing or has another version; a local build (2.13.0+cpu) counts as 2.13.0."""
+    found = {name: (installed(name), exact) for name, exact in pins(lock).items()}
+    return [
+        f"{name} is missing" if has is None else f"{name} is {has}, not {exact}"
+        for name, (has, exact) in found.items()
+        if has is None or has.partition("+")[0] != exact
+    ]
+
+
+def main(locks: list[str]) -> int:
+    """Exit status: 0 where every package of these lock files is installed, else 1."""
+    try:
+        return int(any(unmet(lock) for lock in locks))
+    except ImportError:  # without packaging, which the lock names, there is no such environment
+        return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,82 @@
+"""One notebook being executed: papermill in a thread, the files it leaves, and how it ended."""
+
+import queue
+import threading
+import time
+from collections.abc import Mapping
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from fedsynth_lib.bundle.console import Line, Outcome, explain, read_log, remember
+from fedsynth_lib.bundle.kernels import Kernels
+from fedsynth_lib.bundle.notebooks import Notebook
+
+
+class Execution(threading.Thread):
+    """Runs papermill, so that the main thread is free for the clock and for Ctrl-C; puts itself into `ended` then.
+
+    The executed copy lands in figures/executed/<profile>/, the run log in figures/runs/<profile>/. An error is kept.
+    """
+
+    def __init__(
+        self,
+        notebook: Notebook,
+        given: Mapping[str, Any],
+        outcome: Outcome,
+        *,
+        root: Path,
+        kernels: Kernels,
+        line: Line,
+        ended: "queue.SimpleQueue[Execution]",
+    ):
+        super().__init__(daemon=True)
+        self.notebook, self.given, self.outcome = notebook, dict(given), outcome
+        self.root, self.kernels, self.line, self.ended = root, kernels, line, ended
+        self.error: BaseException | None = None
+        self.finished = False
+        self.executed = root / "figures" / "executed" / outcome.profile / notebook.path.name
+        self.log = root / "figures" / "runs" / outcome.profile / f"{notebook.stem}.jsonl"
+        for path in (self.executed, self.log):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.unlink(missing_ok=True)
+        outcome.status = "stopped"  # unless it comes to its end
+        self.begin = time.monotonic()
+        self.start()
+
+    def run(self) -> None:
+        try:
+            import papermill
+
+            papermill.execute_notebook(
+                input_path=self.notebook.path,
+                output_path=self.executed,
+                parameters=self.given,
+                kernel_name=self.kernels.spec(self.notebook, {"FEDSYNTH_RUN_LOG": str(self.log)}),
+                language="python",
+                progress_bar=False,
+                stderr_file=self.line,
+                start_timeout=300,
+            )
+        except BaseException as error:
+            self.error = error
+        self.finished = True
+        self.ended.put(self)
+
+    def look(self) -> None:
+        """Keep the largest memory seen."""
+        self.outcome.memory_gib = max(self.outcome.memory_gib, self.kernels.memory_gib(self.notebook))
+
+    def close(self) -> str | None:
+        """End what is left of the kernel and fill in the outcome; what to tell about an error, if there was one."""
+        stopped = not self.finished  # looked at before its kernel is killed, which is an error too
+        self.kernels.end(self.notebook)
+        self.join(5)
+        if not stopped:
+            self.outcome.status = "ok" if self.error is None else "failed"
+        self.outcome.minutes = round((time.monotonic() - self.begin) / 60, 2)
+        self.outcome.finished = datetime.now().isoformat(" ", "minutes")
+        self.outcome.add(read_log(self.log))
+        remember(self.root, self.notebook.stem, self.outcome)
+        failed = self.outcome.status == "failed"
+        return explain(self.notebook, self.error, self.executed) if failed else None

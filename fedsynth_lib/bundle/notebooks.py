@@ -1,0 +1,265 @@
+"""The notebooks as the runner sees them: which there are, what they need, and which parameters they take.
+
+Reads the files as they are and imports nothing but the standard library, so that a mistyped option is
+noticed before an environment is made.
+"""
+
+import ast
+import difflib
+import io
+import json
+import operator
+import re
+import tokenize
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+try:
+    from fedsynth_lib.core.contract import BadInput
+except ModuleNotFoundError:  # before set-up there is no numpy; a bad option is refused all the same
+
+    class BadInput(ValueError):
+        """What the user handed in cannot work; the message is one sentence with the remedy."""
+
+
+BOUNDS = {"at least": operator.ge, "at most": operator.le, "above": operator.gt, "below": operator.lt}
+RUNNER_SETS = {"profile": "--profile", "jobs": "--jobs"}
+ANY = object()  # the default of a parameter that is computed
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """One line of a `parameters` cell: `epsilons = [1.0, 10.0]  # above 0`."""
+
+    name: str
+    default: Any
+    comment: str = ""
+
+    @property
+    def choices(self) -> list[str]:
+        """What a comment `one of: a, b` or `some of: a, b` lists; empty where it lists nothing."""
+        found = re.search(r"\b(?:one|some) of:\s*([^;]+)", self.comment)
+        words = re.split(r",|\bor\b", found[1]) if found else []
+        return [word.strip().strip("'\"") for word in words if word.strip()]
+
+    @property
+    def many(self) -> bool:
+        return isinstance(self.default, list | tuple) or "some of:" in self.comment
+
+
+@dataclass(frozen=True)
+class Notebook:
+    """A notebook and what its metadata["fedsynth"] says: exhibits, expected minutes, notebooks it needs."""
+
+    path: Path
+    title: str
+    parameters: Mapping[str, Parameter] = field(default_factory=dict)
+    exhibits: tuple[str, ...] = ()
+    minutes: Mapping[str, float] = field(default_factory=dict)  # to compute everything, by profile
+    regenerate: float | None = None  # minutes where the rows of its grids are there
+    needs: tuple[str, ...] = ()
+    gathers: bool = False  # it reads what earlier notebooks leave, whichever there are
+    grids: tuple[str, ...] = ()  # names under which its run_grid calls keep their cells
+    code: tuple[str, ...] = field(default=(), repr=False)  # its code cells
+
+    @property
+    def stem(self) -> str:
+        return self.path.stem
+
+
+def read_notebooks(folder: Path) -> list[Notebook]:
+    """The numbered notebooks of the folder in reading order."""
+    found = [read_notebook(path) for path in sorted(folder.glob("[0-9]*.ipynb"))]
+    if not found:
+        raise BadInput(f"there is no notebook in {folder}: fetch the project anew.")
+    return found
+
+
+def read_notebook(path: Path) -> Notebook:
+    """What the runner must know of one notebook; BadInput where the file is none."""
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+        cells = [(cell["cell_type"], "".join(cell["source"]), cell.get("metadata", {})) for cell in content["cells"]]
+        facts = content.get("metadata", {}).get("fedsynth", {})
+    except (ValueError, KeyError, TypeError) as error:
+        raise BadInput(f"{path} is not a notebook that can be read ({error!r}): fetch it anew.") from error
+    title = next(
+        (line[2:] for kind, text, _ in cells for line in text.splitlines() if line.startswith("# ")), path.stem
+    )
+    code = [text for kind, text, _ in cells if kind == "code"]
+    tagged = (text for kind, text, metadata in cells if kind == "code" and "parameters" in metadata.get("tags", []))
+    try:
+        parameters = declared(next(tagged, ""))
+    except (SyntaxError, tokenize.TokenError) as error:
+        raise BadInput(f"{path}: the `parameters` cell is not valid Python ({error}): correct it.") from error
+    return Notebook(
+        path,
+        title,
+        parameters,
+        exhibits=tuple(facts.get("exhibits", ())),
+        minutes=facts.get("minutes", {}),
+        regenerate=facts.get("regenerate"),
+        needs=tuple(facts.get("needs", ())),
+        gathers=bool(facts.get("gathers", False)),
+        grids=tuple(name for text in code if "run_grid" in text for name in _grid_names(text)),
+        code=tuple(code),
+    )
+
+
+def _grid_names(source: str) -> list[str]:
+    """The literal names that a cell gives to its grids; none in a cell that is not Python."""
+    try:
+        nodes = list(ast.walk(ast.parse(source)))
+    except SyntaxError:
+        return []
+    calls = [node for node in nodes if isinstance(node, ast.Call) and ast.unparse(node.func).endswith("run_grid")]
+    names = [word.value for call in calls for word in call.keywords if word.arg == "name"]
+    return [name.value for name in names if isinstance(name, ast.Constant)]
+
+
+def declared(source: str) -> dict[str, Parameter]:
+    """The parameters that a cell assigns, each with its default and its comment."""
+    tokens = tokenize.generate_tokens(io.StringIO(source).readline)
+    comments = {token.start[0]: token.string.lstrip("# ") for token in tokens if token.type == tokenize.COMMENT}
+    parameters = {}
+    for node in ast.parse(source).body:
+        match node:
+            case ast.Assign(targets=[ast.Name(id=name)], value=value):
+                pass
+            case ast.AnnAssign(target=ast.Name(id=name), value=ast.expr() as value):
+                pass
+            case _:
+                continue
+        default = _literal(value, otherwise=ANY)
+        comment = " ".join(comments[line] for line in range(node.lineno, node.end_lineno + 1) if line in comments)
+        parameters[name] = Parameter(name, default, comment)
+    return parameters
+
+
+# ------------------------------------------------------------------------------------- choosing
+
+
+def select(notebooks: list[Notebook], only: Iterable[str] = (), start: str | None = None) -> list[Notebook]:
+    """The notebooks that --only names (all where it names none), from --from on, in reading order."""
+    named = [notebook.stem for token in only for notebook in _matching(notebooks, token)]
+    chosen = [notebook for notebook in notebooks if not named or notebook.stem in named]
+    if start is not None:
+        first = _matching(notebooks, start)[0]
+        chosen = [notebook for notebook in chosen if notebook.stem >= first.stem]
+        if not chosen:
+            raise BadInput(f"--only names no notebook from {first.stem} on: leave out --only or --from.")
+    return chosen
+
+
+def _matching(notebooks: list[Notebook], token: str) -> list[Notebook]:
+    """The notebooks with this number, this name with or without the number, or else this part of a name."""
+    name = Path(token).name.removesuffix(".ipynb")
+    if name.isdigit():
+        exact = [each for each in notebooks if int(re.match(r"\d+", each.stem)[0]) == int(name)]
+    else:
+        exact = [each for each in notebooks if name in (each.stem, each.stem.lstrip("0123456789").lstrip("_"))]
+    if matching := exact or [each for each in notebooks if name and not name.isdigit() and name in each.stem]:
+        return matching
+    raise BadInput(f"there is no notebook {token!r}{_closest(name, [each.stem for each in notebooks])}: see --list.")
+
+
+def _closest(word: str, words: Iterable[str]) -> str:
+    near = difflib.get_close_matches(word, list(words), n=1, cutoff=0.5)
+    return f", the closest is {near[0]!r}" if near else ""
+
+
+# ------------------------------------------------------------------------------------ parameters
+
+
+def parameters_for(notebooks: list[Notebook], given: Iterable[str]) -> dict[str, dict[str, Any]]:
+    """Stem -> parameter -> value, from texts `name=value`; each goes to every notebook that has the parameter.
+
+    BadInput for a name that none of the notebooks has, or a value that one of them cannot take.
+    """
+    values: dict[str, dict[str, Any]] = {notebook.stem: {} for notebook in notebooks}
+    known = {name for notebook in notebooks for name in notebook.parameters}
+    for text in given:
+        name, equals, value = text.partition("=")
+        name = name.strip()
+        if not equals:
+            raise BadInput(f"-p {text!r} has no value: write -p name=value.")
+        if name in RUNNER_SETS:
+            raise BadInput(f"-p {text} is not how it is set: use {RUNNER_SETS[name]} {value}.")
+        if name not in known:
+            raise BadInput(f"none of the chosen notebooks has a parameter {name!r}{_closest(name, known)}.")
+        for notebook in notebooks:
+            if name in notebook.parameters:
+                values[notebook.stem][name] = read_value(value.strip(), notebook.parameters[name], notebook.stem)
+    return values
+
+
+def read_value(text: str, parameter: Parameter, where: str) -> Any:
+    """The value that a text stands for, checked against the parameter's default and comment."""
+    value = _literal(text)
+    if parameter.many and not isinstance(value, list | tuple):
+        value = (
+            [_literal(part.strip()) for part in text.strip("[]() ").split(",")] if isinstance(value, str) else [value]
+        )
+    elif isinstance(parameter.default, str) and not isinstance(value, str | list | tuple):
+        value = text  # a text such as 2024 needs no quotes
+    value = list(value) if isinstance(value, tuple) else value
+    if not _fits(value, parameter):
+        example = "" if parameter.default in (ANY, None) else f", for instance {parameter.default!r}"
+        raise BadInput(f"-p {parameter.name}={text}: {where} takes {_kind(parameter.default)}{example}.")
+    checked = [_checked(item, parameter, where) for item in (value if isinstance(value, list) else [value])]
+    return checked if isinstance(value, list) else checked[0]
+
+
+class _Infinity(ast.NodeTransformer):
+    """Lets `inf` and `float("inf")` pass as numbers; Python has no literal for them."""
+
+    def visit_Call(self, node: ast.Call) -> ast.expr:
+        return ast.Constant(float("inf")) if ast.unparse(node) == "float('inf')" else node
+
+    def visit_Name(self, node: ast.Name) -> ast.expr:
+        return ast.Constant(float("inf")) if node.id == "inf" else node
+
+
+def _literal(expression: str | ast.expr, otherwise: Any = None) -> Any:
+    """The value of a literal; a text that is none stands for itself."""
+    try:
+        node = ast.parse(expression, mode="eval") if isinstance(expression, str) else expression
+        return ast.literal_eval(_Infinity().visit(node))
+    except (ValueError, SyntaxError):
+        return expression if isinstance(expression, str) else otherwise
+
+
+def _fits(value: Any, parameter: Parameter) -> bool:
+    """Whether a value is of the default's type: a whole number may stand for a number, None only where it is said."""
+    default = parameter.default
+    if default is ANY or default is None or (value is None and "None" in parameter.comment):
+        return True
+    if isinstance(default, list | tuple):
+        items = [Parameter(parameter.name, item, parameter.comment) for item in default]
+        return isinstance(value, list) and all(not items or any(_fits(each, item) for item in items) for each in value)
+    if isinstance(default, float):
+        return isinstance(value, int | float) and not isinstance(value, bool)
+    return type(value) is type(default)
+
+
+def _kind(default: Any) -> str:
+    if isinstance(default, list | tuple):
+        return f"a list ({_kind(default[0])} each)" if default else "a list"
+    names = {bool: "True or False", int: "a whole number", float: "a number", str: "a text"}
+    return names.get(type(default), "another value")
+
+
+def _checked(value: Any, parameter: Parameter, where: str) -> Any:
+    """The value, or BadInput where the parameter's comment rules it out; a file's path is made absolute."""
+    choices = parameter.choices
+    if choices and value is not None and str(value) not in choices:
+        if "a path" in choices and Path(str(value)).is_file():
+            return str(Path(value).resolve())  # a notebook runs in a folder of its own
+        near = _closest(str(value), choices)
+        raise BadInput(f"-p {parameter.name}: {where} does not know {value!r}{near}; choose from {', '.join(choices)}.")
+    for words, bound in re.findall(rf"\b({'|'.join(BOUNDS)}) (-?\d+(?:\.\d+)?(?:e-?\d+)?)", parameter.comment):
+        if isinstance(value, int | float) and not BOUNDS[words](value, float(bound)):
+            raise BadInput(f"-p {parameter.name}: {where} cannot work with {value}; give a value {words} {bound}.")
+    return value

@@ -1,0 +1,130 @@
+"""Cells of committed grids computed again from their params: which function a grid's cells are made by, and a worker.
+
+    python -m fedsynth_lib.bundle.recompute     # a task a line of stdin (JSON), an answer a line of stdout
+
+The worker is a process of its own, so that a cell can be stopped, and so that its FEDSYNTH_HOME can be a folder that
+links the data and has an empty cache: nothing that an earlier run kept is found, and nothing of the user's is touched.
+"""
+
+import importlib
+import inspect
+import json
+import os
+import sys
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, TextIO
+
+from fedsynth_lib.core.contract import BadInput
+from fedsynth_lib.runs.grid import rows_of
+from fedsynth_lib.runs.rows import read_params
+
+COMPUTED_BY = {  # how the name of a grid begins -> what `run_grid` is given for it; the longest beginning counts
+    "01_martinez2024_tables": "fedsynth_lib.works.martinez_study:described",
+    "13_rounds": "fedsynth_lib.works.flaim_study:measure",
+    "2": "fedsynth_lib.works.martinez_study:measure",
+    "22_martinez2024_scales": "fedsynth_lib.works.martinez_study:scales",
+    "27_martinez2024_search": "fedsynth_lib.works.tuning:measure",
+    "27_martinez2024_chance": "",  # follows from rows of other grids, so there is nothing to compute anew
+    "3": "fedsynth_lib.works.ctgan_study:measure",
+    "30_leitner2023_tables": "fedsynth_lib.works.ctgan_study:sizes",
+    "30_leitner2023_rates": "fedsynth_lib.works.ctgan_facts:exposure",
+    "30_leitner2023_modes": "fedsynth_lib.works.ctgan_facts:mode_count",
+    "30_leitner2023_mixtures": "fedsynth_lib.works.ctgan_facts:central_mixture",
+    "30_leitner2023_exchange": "fedsynth_lib.works.ctgan_facts:agreed_mixture",
+    "31_leitner2023_yardsticks": "fedsynth_lib.works.ctgan_facts:yardsticks",
+    "33_leitner2023_classes": "fedsynth_lib.works.ctgan_study:positives",
+    "33_leitner2023_weights": "fedsynth_lib.works.ctgan_facts:weighting",
+    "4": "fedsynth_lib.works.flaim_study:measure",
+    "40_maddock2024_skew": "fedsynth_lib.works.skew:measure",
+    "40_maddock2024_sizes": "fedsynth_lib.works.skew:sizes",
+    "40_maddock2024_columns": "fedsynth_lib.works.skew:measure_columns",
+    "40_maddock2024_synthfs": "fedsynth_lib.works.skew:measure_made_up",
+    "40_maddock2024_map": "fedsynth_lib.works.skew:measure_map",
+    "42_maddock2024_ctgan": "fedsynth_lib.works.flaim_gans:measure",
+    "42_maddock2024_yardsticks": "fedsynth_lib.works.flaim_gans:yardsticks",
+    "5": "fedsynth_lib.works.sattarov_study:measure",
+    "50_sattarov2024_shares": "fedsynth_lib.works.sattarov_study:shares",
+    "51_sattarov2024_map": "fedsynth_lib.works.sattarov_study:placed",
+    "6": "fedsynth_lib.works.apellaniz_study:judge",
+    "60_apellaniz2025_tables": "fedsynth_lib.works.apellaniz_study:described",
+    "60_apellaniz2025_nodes": "fedsynth_lib.works.apellaniz_study:dealt",
+    "61_apellaniz2025_iid_training": "fedsynth_lib.works.apellaniz_study:train",
+    "62_apellaniz2025_skew_training": "fedsynth_lib.works.apellaniz_study:train",
+    "62_apellaniz2025_features": "fedsynth_lib.works.apellaniz_study:features",
+    "64_apellaniz2025_features": "fedsynth_lib.works.apellaniz_study:features",
+    "64_apellaniz2025_distances": "fedsynth_lib.works.apellaniz_study:distances",
+    "7": "fedsynth_lib.works.side_by_side:measure",
+    "70_membership": "fedsynth_lib.works.membership_study:measure",
+}
+
+
+def computed_by(grid: str) -> str:
+    """`module:function` that computes the cells of a grid, empty where they follow from rows of other grids.
+
+    Raises BadInput for a grid that COMPUTED_BY does not know.
+    """
+    known = [beginning for beginning in COMPUTED_BY if grid.startswith(beginning)]
+    if not known:
+        raise BadInput(f"nothing is known to compute the grid {grid!r}: add it to fedsynth_lib/bundle/recompute.py.")
+    return COMPUTED_BY[max(known, key=len)]
+
+
+def function_of(text: str) -> Callable:
+    """The function that `module:function` names."""
+    module, _, name = text.partition(":")
+    return getattr(importlib.import_module(module), name)
+
+
+def asked_for(function: Callable, params: str) -> dict[str, Any]:
+    """What a cell gave to its function: its params, less the defaults that were filled in."""
+    defaults = {p.name: p.default for p in inspect.signature(function).parameters.values()}
+    return {name: v for name, v in read_params(params).items() if name not in defaults or v != defaults[name]}
+
+
+def bare_home(home: Path, root: Path) -> Path:
+    """`home` as a project folder with the data of `root`, linked, but no results and an empty cache."""
+    source = root.resolve() / "data"
+    (home / "data").mkdir(parents=True)
+    (source / "raw").mkdir(parents=True, exist_ok=True)  # tables that are fetched stay
+    for entry in source.iterdir():
+        if entry.name not in ("cache", "results"):
+            (home / "data" / entry.name).symlink_to(entry)
+    return home
+
+
+def answer(task: Mapping[str, str]) -> dict[str, Any]:
+    """The answer to a task (grid, function, profile, cell, params, version).
+
+    `rows`, and the `seconds` that they took once all was imported; or `error`, a message; or `lacking`: the table that
+    the cell is of cannot be had here.
+    """
+    from fedsynth_lib.tables.lock import at_hand
+
+    table = read_params(task["params"]).get("table", "")
+    try:
+        if table and at_hand(table) != table:
+            return {"lacking": True}
+    except BadInput:
+        return {"lacking": True}
+    labels = {name: task[name] for name in ("profile", "params", "version", "cell")}
+    try:
+        function = function_of(task["function"])
+        begin = time.perf_counter()
+        rows = rows_of(function, asked_for(function, task["params"]), labels, name=task["grid"])
+    except Exception as error:  # whatever a cell raises is its answer
+        return {"error": str(error.__cause__ or error) or type(error).__name__}
+    return {"rows": rows, "seconds": time.perf_counter() - begin}
+
+
+def serve(tasks: TextIO, answers: TextIO) -> None:
+    """Answer task after task until there are no more."""
+    for line in tasks:
+        print(json.dumps(answer(json.loads(line))), file=answers, flush=True)
+
+
+if __name__ == "__main__":
+    own = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)  # what a method prints is no answer
+    serve(sys.stdin, own)

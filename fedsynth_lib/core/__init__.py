@@ -1,0 +1,1 @@
+"""What everything rests on: the contract of a method, noise and its accounting, statements, secure sums."""

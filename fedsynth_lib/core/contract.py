@@ -1,0 +1,253 @@
+"""The method contract, and the few types that pass through it.
+
+A method is a module with four verbs and one promise; there is no base class:
+
+    VERSION                                               int: raise it whenever the method's output changes
+    Config                                                frozen dataclass; the work's own values as defaults;
+                                                          `Config.rounds` (field or property) is the number of rounds
+    encoder(schema, config)                 -> Encoder    how the method sees a table, from the declared schema alone
+    plan(noise_multiplier, domain, num_rows, config) -> [Charge]
+                                                          promise: everything one record's owner will spend
+    start(domain, config, rng)              -> state      before any data is seen: dict of arrays
+    client_step(state, client, config, noise, rng) -> Update
+                                                          the ONLY function that sees rows
+    server_step(state, updates, config, noise, rng) -> (state, [Charge])
+                                                          sees updates, never rows
+    sample(state, num_rows, config, rng)    -> rows       post-processing, costs nothing
+
+and, where the defaults do not serve:
+
+    schedule(domain, config)  -> [(draw, share), ...]     one entry per round: every client takes part with probability
+                                                          `share`, and rounds of the same draw have the same clients.
+                                                          Default: all clients in each of Config.rounds rounds
+    broadcast(state, config)  -> dict of arrays           what clients are sent of the state. Default: all of it
+    OWN_NOISE = True                                      where all noise is a client's own: its multiplier is solved
+                                                          for its own rows, not for the client that pays most
+    TRUST = "local noise" | "secure sum" | "server"       who adds the noise: each client to what it sends; the clients
+                                                          together, to a sum that alone is seen; or a server that sees
+                                                          exact sums and must be trusted. Leave it out without noise
+
+A state whose array `finished` is true ends the run before the schedule does. Arrays whose names begin with `secret/`
+stay on the server: clients are not sent them, and `Run.state` does not have them.
+
+State, updates and a client's memory are dicts of numpy arrays, so they travel
+through Flower, hash and save as they are. A method with stages keeps the stage
+in its state. Every release of noisy or clean information about rows appends a
+Charge; epsilon is computed from all charges of all rounds in `core/accounting.py`, never
+per round. Noise is a multiple of the sensitivity, drawn from `noise.rng`, which
+is a stream apart from `rng` so that a release can use the system's entropy.
+
+Unit of privacy: one record. Adjacency: add or remove one record; it is gone from the table, no place is kept for it.
+How many rows a client has is declared before the run (`Client.size`) and public: rates, steps, weights and noise follow
+from that number alone, never from `len(client.rows)`. Each record belongs to exactly one client, hence clients compose
+in parallel.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from typing import Literal, Protocol
+
+import numpy as np
+import pandas as pd
+
+Arrays = dict[str, np.ndarray]
+Mechanism = Literal["laplace", "gaussian", "exponential", "public", "unprotected"]
+Relation = Literal["add_remove", "replace_one"]
+SECRET = "secret/"  # begins the names of arrays that never leave the server
+
+
+class BadInput(ValueError):
+    """What the user handed in cannot work; the message is one sentence with the remedy."""
+
+
+class BadRows(BadInput):
+    """Rows do not fit their schema. The message may show a value to their owner, who has to find it.
+
+    told: the same without a value and without a number of rows, which is all that a client may send to others.
+    """
+
+    def __init__(self, message: str, told: str = ""):
+        super().__init__(message)
+        self.told = told
+
+
+@dataclass(frozen=True)
+class Charge:
+    """One release, repeated `times`, with enough said about it to account for it.
+
+    noise: scale of the noise as a multiple of the sensitivity. Laplace: scale / L1
+        sensitivity, so one release costs 1 / noise. Gaussian: standard deviation / L2
+        sensitivity. Exponential mechanism: Gumbel scale / score sensitivity, so one
+        selection costs 2 / noise.
+    sensitivity: how far one added or removed record moves the release, in the norm above.
+    rate: Poisson sampling rate of records (Gaussian only).
+    `public` and `unprotected` releases carry no noise: the first rest on an assumption
+    that the statement names, the second are information about rows without any guarantee.
+    """
+
+    what: str
+    mechanism: Mechanism
+    noise: float = 0.0
+    sensitivity: float = 1.0
+    rate: float = 1.0
+    times: int = 1
+    round: int = 0
+    client: int | None = None  # None: a release about the records of all clients
+
+    @property
+    def protected(self) -> bool:
+        return self.mechanism in ("laplace", "gaussian", "exponential")
+
+
+@dataclass(frozen=True)
+class Noise:
+    """The noise multiplier of a run, and the stream that privacy noise is drawn from.
+
+    secret: the stream began from the operating system's entropy, not from a seed.
+    whole: Gaussian noise on counts is rounded to whole numbers (see `privacy.gaussian_counts`).
+    """
+
+    multiplier: float
+    rng: np.random.Generator
+    secret: bool = False
+    whole: bool = True
+
+
+@dataclass(frozen=True)
+class Privacy:
+    """What a run must guarantee; `epsilon=None` asks for no noise at all.
+
+    relation: the convention in which `epsilon` is meant. The bundle accounts in
+        add_remove; a work that bounds the replacement of a record (PrivBayes) says so here.
+    noise_seed: 'run' derives the noise from the run's seed: repeatable, and void for whoever
+        knows the seed. None draws it from the operating system: use that for releases.
+        A number takes its place for the noise alone: for two runs that differ in nothing but noise.
+    noise_multiplier: None has it calibrated to epsilon; a number is used as it is and refused
+        if it would spend more than epsilon.
+    curious: how many clients may pool what they know against another one. Noise that clients make together is made
+        by the others alone: each adds a share of 1 / (clients - curious).
+    reproduction: draw and account as the committed rows of the works do: Renyi accounting alone, shares of 1 / clients
+        (curious is 0), and Gaussian noise on counts that is not rounded. Never for a release.
+    large_delta: allow a delta above 1 / rows of the run, at which publishing whole records would be within the budget.
+    """
+
+    epsilon: float | None = None
+    delta: float = 0.0
+    relation: Relation = "add_remove"
+    noise_seed: Literal["run"] | int | None = "run"
+    noise_multiplier: float | None = None
+    curious: int = 1
+    reproduction: bool = False
+    large_delta: bool = False
+
+    def __post_init__(self):
+        if self.epsilon is not None and not 0 < self.epsilon < float("inf"):
+            raise BadInput(f"epsilon is {self.epsilon}: give a positive number, or None for a run without noise.")
+        if not 0 <= self.delta < 1:
+            raise BadInput(f"delta is {self.delta}: give a number from 0 up to (not including) 1.")
+        if self.curious < 0:
+            raise BadInput(f"curious is {self.curious}: give the number of clients that may collude, 0 or more.")
+        if self.reproduction and self.noise_seed is None:
+            raise BadInput(
+                "reproduction=True keeps draws that are not fit for release: leave it out, or keep the seed."
+            )
+
+    @property
+    def whole(self) -> bool:
+        """Whether Gaussian noise on counts is rounded."""
+        return not self.reproduction
+
+    @property
+    def clients_that_collude(self) -> int:
+        """`curious`, of which a reproduction assumes none."""
+        return 0 if self.reproduction else self.curious
+
+    def shares(self, num_clients: int) -> int:
+        """How many of the clients that make noise together are taken to be honest; 1 at least, which is each alone."""
+        return max(1, num_clients - self.clients_that_collude)
+
+
+@dataclass
+class Client:
+    """One data owner: its encoded rows, its place, and its private notebook between rounds.
+
+    size: the declared, public number of its rows, which the number that it has may differ from.
+    shares: among how many noise that is made together is divided: `num_clients` less the curious ones (see
+        `Privacy.curious`). A method that divides by `num_clients` instead makes too little where one is curious.
+    """
+
+    rows: np.ndarray  # (rows, columns), as the method's encoder made them
+    index: int
+    num_clients: int  # that take part in this round
+    memory: Arrays = field(default_factory=dict)  # never travels
+    size: int = -1  # as many as `rows` has, where nothing else is declared
+    shares: int = 0  # as many as `num_clients`, where nothing else is said
+
+    def __post_init__(self):
+        self.size = len(self.rows) if self.size < 0 else self.size
+        self.shares = self.shares or self.num_clients
+
+
+@dataclass(frozen=True)
+class Update:
+    """What a client sends.
+
+    arrays: seen by the server as they are.
+    summed: integer arrays of which the server learns only the sum over the round's clients
+        (the runtime masks them; see `core/secure_sum.py`).
+    groups: the clients that add to a summed array, where those are not all of the round; each must name the same.
+    spent: the charges of this step.
+    """
+
+    arrays: Arrays = field(default_factory=dict)
+    summed: Arrays = field(default_factory=dict)
+    groups: dict[str, tuple[int, ...]] = field(default_factory=dict)
+    num_rows: int = 0  # declared for the client; set by the runtime
+    spent: list[Charge] = field(default_factory=list)
+    client: int = -1  # who sent it; set by the runtime
+
+
+@dataclass(frozen=True)
+class Domain:
+    """Column names and the number of levels of each, as an encoder with discrete output sees them."""
+
+    names: tuple[str, ...]
+    levels: tuple[int, ...]
+
+
+class Encoder(Protocol):
+    """Turns a table into a method's rows and back; made from the schema, never from rows."""
+
+    domain: Domain
+
+    def transform(self, frame: pd.DataFrame) -> np.ndarray: ...
+
+    def inverse(self, rows: np.ndarray, rng: np.random.Generator) -> pd.DataFrame: ...
+
+
+@dataclass(frozen=True)
+class Run:
+    """What a finished run leaves behind: the model, its cost, and what it disclosed."""
+
+    state: Arrays
+    synthetic: pd.DataFrame
+    statement: dict  # see privacy.statement
+    seconds: float
+    bytes_up: int
+    bytes_down: int
+    traffic: list[dict]  # one line per round, client, direction and kind of content, with its bytes
+
+
+def stamp(charges: Iterable[Charge], *, round: int, client: int | None = None) -> list[Charge]:
+    """The charges with the round and the client that they belong to; a client that is already named stays."""
+    return [replace(c, round=round, client=client if c.client is None else c.client) for c in charges]
+
+
+def stream(seed: int, *path: int | str) -> np.random.Generator:
+    """A random generator of its own for every (seed, path), whatever was drawn elsewhere.
+
+    >>> float(stream(7, "client", 3).random()) == float(stream(7, "client", 3).random())
+    True
+    """
+    words = [int.from_bytes(part.encode(), "little") if isinstance(part, str) else part for part in path]
+    return np.random.default_rng(np.random.SeedSequence([seed, *words]))

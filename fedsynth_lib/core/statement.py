@@ -1,0 +1,284 @@
+"""The privacy statement of a run: what is guaranteed, to whom, on which assumptions, and every release.
+
+A dict that saves as JSON, and the same as a table to read.
+"""
+
+from collections.abc import Iterable
+
+import numpy as np
+import pandas as pd
+from pandas.io.formats.style import Styler
+
+from fedsynth_lib.core.accounting import (
+    accountant_of,
+    epsilon_of,
+    exceeds,
+    numerical_epsilon_of,
+)
+from fedsynth_lib.core.contract import Charge, Privacy
+from fedsynth_lib.core.measured import Measured
+
+ADVERSARY = (
+    "whoever sees the synthetic rows, and an honest-but-curious server that sees what crosses the wire; {others}; "
+    "secure summation is simulated in one process"
+)
+COUNTED = (
+    "the number of rows of each client, which was counted: what is compared are tables for which it is declared alike"
+)
+DECLARED = "the number of rows of each client as it was declared before the run; the true one has no part in it"
+TRUST = {  # by a method's TRUST (see `core/contract.py`)
+    "local noise": "nobody else: each client adds its noise before anything leaves it",
+    "secure sum": "the secure sum, of which the total alone is seen; the clients together make the noise in it",
+    "server": "the server, which learns exact sums and adds the noise",
+}
+BY_RENYI = "Renyi DP (Canonne-Kamath-Steinke conversion) and pure composition, the smaller"
+
+
+def statement(
+    charges: Iterable[Charge],
+    privacy: Privacy,
+    *,
+    public_inputs: Iterable[str] = (),
+    method: str = "",
+    adversary: str = "",
+    trust: str = "",
+    audit: Measured | None = None,
+    num_rows: int | None = None,
+    num_clients: int | None = None,
+) -> dict:
+    """The run's privacy statement: what is guaranteed, to whom, on which assumptions, and every release.
+
+    Equal releases of several clients or rounds share an entry; nothing is left out. `epsilon` is None
+    when anything was released unprotected: there is then no guarantee for the run as a whole, and
+    `epsilon_protected` speaks of the noisy releases alone, and so do `epsilon_rdp` and `epsilon_numerical`: what Renyi
+    DP says of them, and what composed losses say, None where those give no figure.
+    trust: the method's TRUST. audit: what was measured of the method. num_rows, num_clients: of the run, as declared;
+    where they are None, nothing is said about delta and shares.
+    """
+    charges = list(charges)
+    unprotected = sorted({charge.what for charge in charges if charge.mechanism == "unprotected"})
+    accountant = accountant_of(privacy)
+    spent = epsilon_of(charges, privacy.delta, accountant=accountant)
+    numerical = numerical_epsilon_of(charges, privacy.delta)
+    return {
+        "method": method,
+        "unit": "one record",
+        "relation": "add or remove one record",
+        "delta": privacy.delta,
+        "delta_exceeds": None if num_rows is None else exceeds(privacy.delta, num_rows),
+        "num_rows": num_rows,
+        "adversary": adversary or ADVERSARY.format(others=_others(privacy)),
+        "trust": TRUST.get(trust, "not stated"),
+        "public_inputs": [*public_inputs, *sorted({c.what for c in charges if c.mechanism == "public"})],
+        "sampler": "poisson" if any(charge.rate < 1 for charge in charges) else "all rows in every release",
+        "entries": _entries(charges),
+        "unprotected": unprotected,
+        "audit": None if audit is None else audit._asdict(),
+        "epsilon": None if unprotected else spent,
+        "epsilon_protected": spent,
+        "epsilon_rdp": epsilon_of(charges, privacy.delta, accountant="rdp"),
+        "epsilon_numerical": numerical,
+        "epsilon_replace_one": _replace_one(charges, privacy),
+        "budget": privacy.epsilon,
+        "budget_relation": privacy.relation,
+        "accountant": BY_RENYI if accountant == "rdp" else _smallest(numerical),
+        "curious": privacy.clients_that_collude,
+        "shares": None if num_clients is None else privacy.shares(num_clients),
+        "whole": privacy.whole,
+        "seed_policy": "noise derived from the run's seed: repeatable, and no guarantee towards whoever knows the seed "
+        "or sees another run with it"
+        if privacy.noise_seed is not None
+        else "noise from the operating system's entropy: not repeatable, fit for release",
+        "not_covered": f"choice of hyper-parameters; {_floats(privacy.whole)}; "
+        "whoever can predict pseudo-random numbers (PCG64, Mersenne Twister) from some of them",
+    }
+
+
+def audited(statement: dict) -> str:
+    """What the audit of the method says, for a reader."""
+    if not (found := statement.get("audit")):
+        return "no lower bound of epsilon was measured for this method"
+    return (
+        f"an audit of this method at epsilon {found['claimed']:g} proves {found['lower']:.3g} at least (95 percent, "
+        f"{found['runs']} runs on worst-case tables)"
+    )
+
+
+def _others(privacy: Privacy) -> str:
+    many = privacy.clients_that_collude
+    if not many:
+        return "clients do not collude, and use their own shares of the noise against nobody"
+    return f"at most {many} {'client pools' if many == 1 else 'clients pool'} with it what they know"
+
+
+def _smallest(numerical: float | None) -> str:
+    """What `accountant` says of the smallest valid figure."""
+    if numerical is None:
+        return f"{BY_RENYI}; privacy losses were not composed numerically, which gives no figure for these releases"
+    return (
+        "the smaller, for each client, of Renyi DP with pure composition and of privacy losses composed numerically, "
+        "rounded up (exact for Gaussian noise on all rows)"
+    )
+
+
+def _floats(whole: bool) -> str:
+    if whole:
+        return "floating-point attacks on Gaussian noise on gradients and the like (on counts it is rounded)"
+    return "floating-point attacks on Gaussian noise, which is not rounded on counts either (Laplace is integer)"
+
+
+def _entries(charges: list[Charge]) -> list[dict]:
+    """Charges grouped by everything but round and client, in order of first appearance."""
+    grouped: dict[tuple, dict] = {}
+    for charge in charges:
+        key = (charge.what, charge.mechanism, charge.noise, charge.sensitivity, charge.rate)
+        entry = grouped.setdefault(key, {"count": {}, "rounds": set(), "clients": set()})
+        entry["count"][charge.client] = entry["count"].get(charge.client, 0) + charge.times
+        entry["rounds"].add(charge.round)
+        entry["clients"].add(charge.client)
+    return [
+        {
+            "what": what,
+            "mechanism": mechanism,
+            "sensitivity": sensitivity,
+            "noise_multiplier": noise,
+            "scale": noise * sensitivity,
+            "rate": rate,
+            "count": max(entry["count"].values()),
+            "rounds": sorted(entry["rounds"]),
+            "clients": sorted(entry["clients"] - {None}) or "all",
+        }
+        for (what, mechanism, noise, sensitivity, rate), entry in grouped.items()
+    ]
+
+
+def _replace_one(charges: list[Charge], privacy: Privacy) -> float | None:
+    """Epsilon for replacing a record, for readers who compare with works that bound that; None if unknown."""
+    if any(charge.rate < 1 for charge in charges):
+        return None
+    return epsilon_of(charges, privacy.delta, "replace_one", accountant=accountant_of(privacy))
+
+
+def statement_table(statement: dict) -> Styler:
+    """The statement as a table to read, one line a release; unprotected releases stand in red."""
+    frame = pd.DataFrame(statement["entries"]).rename(columns={"what": "release"})
+    if frame.empty:
+        frame = pd.DataFrame([{"release": "nothing", "mechanism": "public"}])
+    for name in ("rounds", "clients"):
+        if name in frame:
+            frame[name] = [v if isinstance(v, str) else _ranges(v) for v in frame[name]]
+    noisy = frame["mechanism"].isin(["laplace", "gaussian", "exponential"])
+    numbers = frame.columns.intersection(["sensitivity", "noise_multiplier", "scale", "rate"])
+    frame[numbers] = frame[numbers].astype(float).where(noisy)  # a release without noise has none of them
+    epsilon = statement["epsilon"]
+    total = "none for the run as a whole" if epsilon is None else f"{epsilon:.4g}"
+    caption = (
+        f"epsilon {total} (noisy releases alone: {statement['epsilon_protected']:.4g}; {_figures(statement)}), "
+        f"delta {statement['delta']:g}{', which exceeds 1 / n' if statement['delta_exceeds'] else ''}, "
+        f"unit {statement['unit']}, {statement['relation']}"
+    )
+    style = frame.style.hide(axis="index").set_caption(caption).format("{:.4g}", subset=numbers, na_rep="–")
+    red = ["color: #b00020; font-weight: bold" if m == "unprotected" else "" for m in frame["mechanism"]]
+    return style.apply(lambda column: red, axis=0)
+
+
+def _figures(statement: dict) -> str:
+    """Both accountants' figures, whichever counts."""
+    numerical = statement["epsilon_numerical"]
+    other = "no numerical figure" if numerical is None else f"numerically {_number(numerical)}"
+    return f"by Rényi DP {_number(statement['epsilon_rdp'])}, {other}"
+
+
+def _ranges(numbers: list[int]) -> str:
+    """[0, 1, 2, 5] as '0-2, 5'."""
+    runs = np.split(np.array(numbers), np.flatnonzero(np.diff(numbers) != 1) + 1)
+    return ", ".join(str(run[0]) if len(run) == 1 else f"{run[0]}-{run[-1]}" for run in runs)
+
+
+def statement_text(statement: dict, title: str) -> str:
+    """The statement as Markdown for someone who must approve a release: the promise, then what it rests on."""
+    epsilon, delta = statement["epsilon"], statement["delta"]
+    if epsilon is None:
+        promise = (
+            "**There is no guarantee for the release as a whole**: something about the rows left without noise.\n\n"
+            + _list(statement["unprotected"])
+            + f"\n\nThe noisy releases alone would have epsilon = {statement['epsilon_protected']:.4g}."
+        )
+    else:
+        rest = f", except with probability {delta:g} (delta)" if delta else ""
+        promise = (
+            f"**epsilon = {epsilon:.4g}, delta = {delta:g}.** Adding or removing one record makes no outcome more than "
+            f"{np.exp(epsilon):.3g} times as likely or unlikely{rest}."
+        )
+    if COUNTED in statement["public_inputs"]:
+        promise += (
+            " The number of rows of each client is treated as public: what is compared are tables for which it is "
+            "declared alike."
+        )
+    if statement["delta_exceeds"]:
+        promise += (
+            f" **Delta exceeds 1 / n** for the {statement['num_rows']} rows of this run: it would allow that whole "
+            "records are published."
+        )
+    if "not repeatable" in statement["seed_policy"]:
+        secret = "The noise is secret: it came from the operating system, and nobody can draw it again."
+    else:
+        secret = (
+            "**The noise is not secret: it was derived from a seed. Whoever knows or guesses the seed, or sees two "
+            "runs with it, is bound by no guarantee, so this is a rehearsal and must not be released.** Draw it anew "
+            "with Privacy(noise_seed=None)."
+        )
+    facts = {
+        "Method": statement["method"],
+        "Unit": f"{statement['unit']}; a person with k records has k times the epsilon",
+        "Neighbouring tables": statement["relation"],
+        "Protected from": statement["adversary"],
+        "Who must be trusted": statement["trust"],
+        "Measured": audited(statement),
+        "Epsilon of replacing a record": _number(statement["epsilon_replace_one"]),
+        "Budget asked for": _number(statement["budget"]),
+        "Accountant": statement["accountant"],
+        "Its figures for the noisy releases": _figures(statement),
+        "Noise that clients make together": _shares(statement),
+        "Gaussian noise on counts": "rounded to whole numbers" if statement["whole"] else "not rounded",
+    }
+    lines = [
+        f"| {e['what']} | {e['mechanism']} | {_number(e['sensitivity'] if e['scale'] else None)} "
+        f"| {_number(e['scale'] or None)} | {e['count']} |"
+        for e in statement["entries"]
+    ]
+    parts = [
+        f"# Privacy statement: {title}",
+        promise,
+        secret,
+        "\n".join(["| | |", "|---|---|", *(f"| {name} | {text} |" for name, text in facts.items())]),
+        "## Treated as public\n\nThe guarantee says nothing about these; they must be known from elsewhere.",
+        _list(statement["public_inputs"]),
+        "## Every release\n\nSensitivity: how far one record can move it. Scale: of its noise. "
+        "Count: how often a record is in it.",
+        "\n".join(["| release | mechanism | sensitivity | scale | count |", "|---|---|---|---|---|", *lines]),
+        f"## Not covered\n\n{_list([*statement['not_covered'].split('; '), *BEYOND])}",
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+def _shares(statement: dict) -> str:
+    curious, shares = statement["curious"], statement["shares"]
+    if shares is None:
+        return "–"
+    return f"that of any {shares} of the clients is enough; {curious} may pool what they know against another one"
+
+
+BEYOND = (
+    "other releases about the same people: each run spends its epsilon anew, and they add up",
+    "measurements and pictures made with the real rows, which are not private",
+    "what is true of everybody: conclusions about a group hold for its members, in the table or not",
+)
+
+
+def _list(items: Iterable[str]) -> str:
+    return "\n".join(f"* {item}" for item in items)
+
+
+def _number(value: float | None) -> str:
+    return "–" if value is None else f"{value:.4g}"

@@ -1,0 +1,1 @@
+"""Diffusion models of tables (FinDiff)."""

@@ -1,0 +1,1 @@
+"""Conditional generative adversarial networks (CTGAN), central and federated."""

@@ -1,0 +1,1 @@
+"""Variational autoencoders with a Bayesian Gaussian mixture in latent space (VAE-BGM)."""

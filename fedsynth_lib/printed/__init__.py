@@ -1,0 +1,1 @@
+"""What the five works print: values, claims, catalogues, and ours beside them."""

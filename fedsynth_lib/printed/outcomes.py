@@ -1,0 +1,32 @@
+"""The words of a verdict on exhibits, printed cells and claims, and the text of what a claim rests on."""
+
+from collections.abc import Iterable
+
+from fedsynth_lib.printed.published import UNTESTED
+
+JUDGED = ("within", "ordering", "different")  # a printed cell beside ours
+NOT_JUDGED, MISSING = "not judged", "ours missing"  # a shrunk or a single run; no row of ours
+COUNTED = (*JUDGED, NOT_JUDGED, MISSING)
+IN_FULL, IN_PART, SHRUNK, NOT_MADE = STATES = ("in full", "in part", "shrunk", "not made")  # of an exhibit
+OUTCOMES = ("holds", "mostly holds", "mostly fails", "does not hold", "not tested")
+
+
+class Evidence(str):
+    """The texts of a claim's conditions, and in `fails` of those that do not hold, or not for all they are about."""
+
+    fails: str
+
+    @classmethod
+    def of(cls, conditions: Iterable[tuple[float, str]]) -> "Evidence":
+        """conditions: the share of each that holds, and its text."""
+        conditions = list(conditions)
+        found = cls("; ".join(text for _, text in conditions))
+        found.fails = "; ".join(text for share, text in conditions if share < 1)
+        return found
+
+
+def outcome(verdict: str, share: float) -> str:
+    """One of OUTCOMES, by a verdict of `published.judge_claims` and the share of the claim's conditions that hold."""
+    if verdict == UNTESTED:
+        return OUTCOMES[-1]
+    return verdict if share in (0, 1) else OUTCOMES[1 if share >= 0.5 else 2]

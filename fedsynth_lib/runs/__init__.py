@@ -1,0 +1,1 @@
+"""Grids of cells, the rows they leave, and the files these live in."""

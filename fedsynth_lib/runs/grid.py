@@ -1,0 +1,287 @@
+"""Runs: compute the cells of a grid that are missing, keep each finished one, return tidy rows.
+
+A *cell* is one setting of a grid (a dataset, a partition, an epsilon, a seed ...); `run_one`
+turns it into measurements. A finished cell is written at once to
+`data/cache/cells/<name>/<profile>/<key>.json`, its key being the hash of everything it was asked for
+and of the versions it rests on, so a killed run loses only the cells in flight and the next run resumes.
+Rows in `data/results/<profile>/<name>.csv` are committed and count as finished cells in every profile
+(a FEDSYNTH_FRESH run ignores them; its value is when it began, and older tables of `remember` are made anew).
+
+What a cell's result depends on must be part of its key: put `table`, the digest of its table (`table_digest`), sizes
+and rounds into the cell or `common`, and the VERSIONs of its method and measures into `version` (`names.version`).
+"""
+
+import hashlib
+import inspect
+import itertools
+import json
+import os
+import re
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import joblib
+import pandas as pd
+from joblib.externals.loky.process_executor import TerminatedWorkerError
+
+from fedsynth_lib.core.contract import BadInput
+from fedsynth_lib.core.store import log_event, project_root, write_atomically
+from fedsynth_lib.runs import rows
+from fedsynth_lib.runs.details import with_detail
+from fedsynth_lib.runs.progress import Progress
+from fedsynth_lib.runs.rows import (
+    COLUMNS,
+    DTYPES,
+    SORTED_BY,
+    Row,
+    canonical,
+    cell_key,
+    complete,
+    folder_name,
+    params_text,
+    save_rows,
+    to_frame,
+)
+from fedsynth_lib.tables.lock import at_hand
+
+__all__ = ["COLUMNS", "CellFailed", "load_rows", "project_root", "remember", "run_grid"]
+
+Cell = dict[str, Any]
+
+
+class CellFailed(RuntimeError):
+    """A cell raised; the message names the grid and the cell, the cause is chained."""
+
+
+def run_grid(
+    run_one: Callable[..., Mapping[str, Any] | Sequence[Row]],
+    grid: Mapping[str, Sequence] | Sequence[Cell],
+    *,
+    name: str,
+    common: Cell | None = None,
+    jobs: int = 1,
+    profile: str = "quick",
+    version: str | Callable[[Cell], str] = "1",
+    save: bool = True,
+) -> pd.DataFrame:
+    """Tidy rows (COLUMNS and `detail`) of every cell, in the order of the grid; computes only what is missing.
+
+    run_one: called with what it accepts of the cell and of `common`. Returns a dict metric ->
+        value, in which keys that are COLUMNS (data, epsilon_spent, bytes_up ...) are columns of
+        all its rows; or a list of row dicts. What a row lacks is filled from the cell and from
+        `common`. Every row must say `data`: real, standin, own, or none.
+    grid: a dict of lists (their product), or a list of cells. A cell's `table` is the digest of the table it is of.
+        Where cells of a table are missing and only its stand-in is at hand, all its cells are those of the stand-in.
+    common: settings shared by all cells; part of each key, as are the defaults of `run_one`.
+    jobs: cells computed at the same time, at most one per core; their threads share the cores.
+    version: of the method and the measures of a cell, or a function of the cell's settings that returns it; cells of
+        another version are computed anew.
+    save: write data/results/<profile>/<name>.csv.
+    Raises BadInput before any work for a grid that cannot run, CellFailed for a cell that does not.
+    """
+    common = dict(common or {})
+    cells = _cells(grid)
+    _check(run_one, cells, common, name=name, jobs=jobs, profile=profile)
+    asked = [Asked.of(run_one, {**common, **cell}, version) for cell in cells]
+    folder = project_root() / "data" / "cache" / "cells" / name / profile
+
+    committed = _committed(name, profile)
+    done = {key: [] for key in committed["cell"].unique()}
+    done |= _cached(folder, [each for each in asked if each.key not in done])
+    missing = {each.given.get("table") for each in asked if each.key not in done} - {None}
+    if instead := {table: now for table in sorted(missing) if (now := at_hand(table)) != table}:
+        asked = [each.on(run_one, instead, version) for each in asked]
+        done |= _cached(folder, [each for each in asked if each.key not in done])
+
+    asked = list({each.key: each for each in asked}.values())
+    tasks = [(run_one, each.given, each.labels(profile), folder, name) for each in asked if each.key not in done]
+    with Progress(name, total=len(tasks), reused=len(asked) - len(tasks)) as progress:
+        for key, rows in _compute_all(tasks, jobs):
+            done[key] = rows
+            progress.step()
+    log_event("grid", name=name, computed=len(tasks), reused=len(asked) - len(tasks))
+
+    # Rows of a cell come back sorted from a committed file, so they are sorted here whatever their way.
+    places = {each.key: number for number, each in enumerate(asked)}
+    fresh = to_frame(row for key in places for row in done[key])
+    kept = committed[committed["cell"].isin(places)]
+    frame = pd.concat([kept, fresh], ignore_index=True) if len(fresh) and len(kept) else kept if len(kept) else fresh
+    frame = frame.assign(place=frame["cell"].map(places))
+    frame = frame.sort_values(["place", *SORTED_BY], ignore_index=True)[COLUMNS]
+    if save and len(fresh):
+        save_rows(frame, name=name, profile=profile)
+    return with_detail(frame)
+
+
+def load_rows(path: Path | str) -> pd.DataFrame:
+    """The rows of a result file as `run_grid` returns them, with `detail`."""
+    return with_detail(rows.load_rows(path))
+
+
+def committed_rows(work: str, profile: str) -> pd.DataFrame:
+    """All saved rows of a work at a profile, from real tables, with `detail` and `grid`, the name of their file."""
+    folder = project_root() / "data" / "results" / profile
+    parts = [load_rows(path).assign(grid=path.stem) for path in sorted(folder.glob(f"*{work}*.csv"))]
+    return pd.concat(parts, ignore_index=True) if parts else with_detail(to_frame([])).assign(grid="")
+
+
+class Asked(NamedTuple):
+    """A cell as it is asked for: its settings, the same with the defaults of `run_one` as text, version and key."""
+
+    given: Cell
+    params: str
+    version: str
+    key: str
+
+    @classmethod
+    def of(cls, run_one: Callable, given: Cell, version: str | Callable[[Cell], str]) -> "Asked":
+        """The cell with these settings."""
+        takes = inspect.signature(run_one).parameters.values()
+        defaults = {p.name: p.default for p in takes if p.default is not p.empty}
+        settings = {**defaults, **given}
+        params, text = params_text(settings), version(settings) if callable(version) else str(version)
+        return cls(given, params, text, cell_key(params, text))
+
+    def on(self, run_one: Callable, instead: Mapping[str, str], version: str | Callable[[Cell], str]) -> "Asked":
+        """The same cell of another table, where `instead` (digest -> digest) has one for its own."""
+        table = self.given.get("table")
+        return self.of(run_one, {**self.given, "table": instead[table]}, version) if table in instead else self
+
+    def labels(self, profile: str) -> Row:
+        """What all rows of the cell say of it."""
+        return {"profile": profile, "params": self.params, "version": self.version, "cell": self.key}
+
+
+def remember(key: Mapping[str, Any], make: Callable[[], tuple[pd.DataFrame, dict]]) -> tuple[pd.DataFrame, dict]:
+    """A synthetic table and its facts (privacy statement, seconds, bytes): from the cache, or made now.
+
+    Several notebooks then share one training. `key` names all that the table depends on: method and
+    its VERSION, settings, seed, digest of the real table. The facts travel inside the parquet file, so
+    that table and statement cannot come from different runs.
+    """
+    path = project_root() / "data" / "cache" / "synthetic" / f"{_hash(key)}.parquet"
+    if not path.exists() or path.stat().st_mtime < _fresh_since():
+        frame, facts = make()
+        frame = frame.copy(deep=False)
+        frame.attrs = {"key": json.loads(canonical(key)), "facts": facts}
+        write_atomically(path, frame.to_parquet(index=False))
+    frame = pd.read_parquet(path)
+    facts = frame.attrs["facts"]
+    frame.attrs = {}
+    return frame, facts
+
+
+def _fresh_since() -> float:
+    """When the run that asked for everything anew began, in seconds of the epoch; 0 where none did."""
+    return float(os.environ.get("FEDSYNTH_FRESH") or 0)
+
+
+# ---------------------------------------------------------------------------------------- cells
+
+
+def _cells(grid: Mapping[str, Sequence] | Sequence[Cell]) -> list[Cell]:
+    """The grid's cells in order."""
+    if not isinstance(grid, Mapping):
+        return [dict(cell) for cell in grid]
+    for parameter, values in grid.items():
+        if isinstance(values, str) or not isinstance(values, Sequence):
+            raise BadInput(f"grid[{parameter!r}] is {values!r}: give a list of values.")
+    return [dict(zip(grid, values, strict=True)) for values in itertools.product(*grid.values())]
+
+
+def _check(run_one: Callable, cells: list[Cell], common: Cell, *, name: str, jobs: int, profile: str) -> None:
+    """Raise BadInput for a grid that cannot run, before anything runs."""
+    folder_name(profile, "real")
+    if not re.fullmatch(r"[\w.-]+", name):
+        raise BadInput(f"the grid's name {name!r} becomes a file name: use letters, digits, '_', '-' and '.'.")
+    if not cells:
+        raise BadInput(f"the grid {name!r} has no cells: give each parameter at least one value.")
+    if jobs < 1:
+        raise BadInput(f"jobs is {jobs}: give 1 or more.")
+    takes = inspect.signature(run_one).parameters.values()
+    open_ended = any(p.kind is p.VAR_KEYWORD for p in takes)
+    accepted = {p.name for p in takes}
+    needed = {p.name for p in takes if p.default is p.empty and p.kind not in (p.VAR_KEYWORD, p.VAR_POSITIONAL)}
+    for cell in cells:
+        if twice := cell.keys() & common.keys():
+            raise BadInput(f"{sorted(twice)} of grid {name!r} stand in the cell and in common: keep one of them.")
+        given = cell.keys() | common.keys()
+        if lacking := needed - given:
+            raise BadInput(f"run_one of grid {name!r} needs {sorted(lacking)}: add them to the grid or to common.")
+        if (unknown := given - accepted - DTYPES.keys()) and not open_ended:
+            raise BadInput(f"run_one of grid {name!r} does not take {sorted(unknown)}: correct the names.")
+
+
+def _hash(value: Any) -> str:
+    return hashlib.sha256(canonical(value).encode()).hexdigest()[:20]
+
+
+def _read_cell(path: Path) -> list[Row] | None:
+    """The rows of a finished cell; None where there are none, or where the disk lost part of the file."""
+    try:
+        return json.loads(path.read_bytes())["rows"]
+    except (FileNotFoundError, ValueError):
+        return None
+
+
+def _cached(folder: Path, asked: Sequence[Asked]) -> dict[str, list[Row]]:
+    """The rows of those cells that an earlier run finished, by key."""
+    found = {each.key: _read_cell(folder / f"{each.key}.json") for each in asked}
+    return {key: rows for key, rows in found.items() if rows is not None}
+
+
+def _committed(name: str, profile: str) -> pd.DataFrame:
+    """The rows of the committed result file, none where there is no file or everything is to be made anew."""
+    path = project_root() / "data" / "results" / profile / f"{name}.csv"
+    return rows.load_rows(path) if path.exists() and not _fresh_since() else to_frame([])
+
+
+# -------------------------------------------------------------------------------------- compute
+
+
+def _compute_all(tasks: list[tuple], jobs: int) -> Iterator[tuple[str, list[Row]]]:
+    """Compute the tasks, yielding (key, rows) as they finish."""
+    cores = joblib.cpu_count()
+    jobs = min(jobs, cores, len(tasks))
+    if jobs <= 1:
+        yield from itertools.starmap(_compute, tasks)
+        return
+    threads = min(max(1, cores // jobs), int(os.environ.get("OMP_NUM_THREADS") or cores))
+    with joblib.parallel_config(backend="loky", inner_max_num_threads=threads):
+        pool = joblib.Parallel(n_jobs=jobs, return_as="generator_unordered", batch_size=1, pre_dispatch=jobs)
+        try:
+            yield from pool(joblib.delayed(_compute)(*task) for task in tasks)
+        except TerminatedWorkerError as error:
+            raise CellFailed(
+                f"a worker of grid {tasks[0][-1]!r} was killed, often for want of memory: use fewer jobs."
+            ) from error
+
+
+def _compute(run_one: Callable, given: Cell, labels: Row, folder: Path, name: str) -> tuple[str, list[Row]]:
+    """Run one cell and write its rows; it runs in a worker process, so that a kill loses nothing finished."""
+    rows = rows_of(run_one, given, labels, name=name)
+    write_atomically(
+        folder / f"{labels['cell']}.json", json.dumps({"given": json.loads(canonical(given)), "rows": rows}).encode()
+    )
+    return labels["cell"], rows
+
+
+def rows_of(run_one: Callable, given: Cell, labels: Row, *, name: str) -> list[Row]:
+    """The rows of one cell, computed now and written nowhere. given: its settings; labels: see `Asked.labels`.
+
+    Raises CellFailed, or BadInput, that names the grid and the cell.
+    """
+    takes = inspect.signature(run_one).parameters.values()
+    open_ended = any(p.kind is p.VAR_KEYWORD for p in takes)
+    arguments = given if open_ended else {p.name: given[p.name] for p in takes if p.name in given}
+    begin = time.perf_counter()
+    try:
+        output = run_one(**arguments)
+        seconds = time.perf_counter() - begin
+        known = {key: value for key, value in given.items() if key in DTYPES}
+        return complete(output, {**known, **labels, "seconds": seconds})
+    except Exception as error:
+        kind = BadInput if isinstance(error, BadInput) else CellFailed
+        raise kind(f"grid {name!r}, cell {given}: {type(error).__name__}: {error}") from error

@@ -1,0 +1,315 @@
+"""Tables: the registered ones by key, or anyone's own CSV or parquet file by path.
+
+    table = load_table("adult", work="martinez2024")
+    table = load_table("my.csv", schema="my.toml")
+
+A registered table is looked for in data/raw, in FEDSYNTH_MIRROR, at the official address, and at last
+as a stand-in that this bundle made under differential privacy, which is said loudly.
+"""
+
+import hashlib
+import os
+import warnings
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from fedsynth_lib.core.contract import BadInput, stream
+from fedsynth_lib.core.store import project_root
+from fedsynth_lib.tables import fetch, synthfs
+from fedsynth_lib.tables.draft import propose_schema
+from fedsynth_lib.tables.files import (
+    guess_separator,
+    header,
+    one_column,
+    read_parquet,
+    read_text,
+    relabel,
+)
+from fedsynth_lib.tables.registry import (
+    REGISTRY,
+    Entry,
+    File,
+    Reader,
+    View,
+    entry,
+    from_toml,
+)
+from fedsynth_lib.tables.schema import (
+    Column,
+    Schema,
+    check_clients,
+    read_toml,
+    schema_from,
+    validate,
+)
+
+__all__ = [
+    "REGISTRY",
+    "Column",
+    "Schema",
+    "StandInWarning",
+    "Table",
+    "available",
+    "check_clients",
+    "load_table",
+    "propose_schema",
+    "split",
+    "validate",
+]
+
+Data = Literal["real", "standin", "own"]
+
+
+class StandInWarning(UserWarning):
+    """The rows are a synthetic stand-in, not the real table."""
+
+
+@dataclass(frozen=True, eq=False)
+class Table:
+    """Rows with their declared schema.
+
+    frame: numeric columns float64 (int64 where integer), categorical ones with exactly the declared
+        categories; columns in schema order; RangeIndex.
+    data: 'real', 'standin' (synthetic, made by this bundle), or 'own' (the user's file).
+    digest: hash of schema and content: tables with equal digests are equal.
+    origin: digest of the table as it was loaded, which its samples and parts share.
+    """
+
+    key: str
+    frame: pd.DataFrame
+    schema: Schema
+    data: Data
+    digest: str = ""
+    origin: str = ""
+
+    def __post_init__(self):
+        object.__setattr__(self, "digest", self.digest or _digest(self.frame, self.schema))
+        object.__setattr__(self, "origin", self.origin or self.digest)
+
+    def __len__(self) -> int:
+        return len(self.frame)
+
+    def take(self, positions: np.ndarray) -> "Table":
+        """The table with only these rows, in this order."""
+        rows = self.frame.iloc[positions].reset_index(drop=True)
+        return Table(self.key, rows, self.schema, self.data, origin=self.origin)
+
+    def expect(self, origin: str) -> None:
+        """Raise BadInput unless the table was loaded as, or taken from, the one with this digest ('' for any)."""
+        if origin not in ("", self.origin):
+            raise BadInput(f"{self.key}: the table is not the one that the grid was made for; build the grid anew.")
+
+
+def load_table(
+    key_or_path: str | Path,
+    *,
+    work: str | None = None,
+    schema: Schema | str | Path | None = None,
+    rows: int | None = None,
+    seed: int = 0,
+    part: Literal["train", "holdout"] = "train",
+) -> Table:
+    """The table of a registered key, or of a CSV or parquet file.
+
+    work: a work's key selects the columns and names that this work uses; 'all' every declared
+        column; None the table's default, without sampling weights.
+    schema: for a file: the declared schema or the path of its TOML file.
+    rows: a random subsample of so many rows, without replacement, drawn with `seed`.
+    part: 'holdout' gives the work's own test file where it has one.
+    Raises BadInput, in one sentence, for whatever cannot work.
+    """
+    if _is_path(key_or_path):
+        if work is not None:
+            raise BadInput(
+                f"{key_or_path}: work={work!r} selects columns of a registered table; leave it out for a file."
+            )
+        table = _own_table(Path(key_or_path), schema)
+    else:
+        if schema is not None:
+            raise BadInput(
+                f"{key_or_path}: the schema of a registered table is fixed; give schema only with a file's path."
+            )
+        table = _registered_table(entry(str(key_or_path)), work, part, seed)
+    return table if rows is None else _subsample(table, rows, seed)
+
+
+def split(table: Table, *, seed: int, test_share: float = 0.2) -> tuple[Table, Table]:
+    """(training table, hold-out table) by a random permutation; the hold-out has round(rows * test_share)."""
+    num_test = round(len(table) * test_share)
+    if not 0 < num_test < len(table):
+        raise BadInput(
+            f"{table.key}: test_share={test_share} of {len(table)} rows leaves one side empty; "
+            "give a share between 0 and 1 and enough rows."
+        )
+    order = stream(seed, "split").permutation(len(table))
+    return table.take(order[num_test:]), table.take(order[:num_test])
+
+
+class Available(NamedTuple):
+    """state: raw, mirror, official? (not tried), standin, missing, or generated; where: path or address."""
+
+    state: str
+    where: str
+
+
+def available(key: str) -> Available:
+    """Where load_table(key) would find the table. Downloads nothing and opens no connection."""
+    table = entry(key)
+    if table.generated:
+        return Available("generated", "fedsynth_lib/tables/synthfs.py")
+    for names in filter(None, (table.default.files, table.default.otherwise)):
+        found = [fetch.find_local(table.folder, table.files[name]) for name in names]
+        if all(found):
+            return Available(found[0][1], ", ".join(str(path) for path, _ in found))
+    if "://" in fetch.mirror():
+        return Available("mirror", f"{fetch.mirror()}/{table.folder} (not checked)")
+    for names in filter(None, (table.default.files, table.default.otherwise)):
+        if all(table.files[name].urls for name in names):
+            return Available("official?", ", ".join(table.files[name].urls[0] for name in names))
+    path = _standin_path(key)
+    return Available("standin", str(path)) if path.is_file() else Available("missing", table.page)
+
+
+# Registered tables
+
+
+def _registered_table(table: Entry, work: str | None, part: str, seed: int) -> Table:
+    view = table.view(work)
+    if table.generated:
+        return Table(table.key, validate(synthfs.generate(seed=seed), table.schema, table.key), table.schema, "real")
+    if part not in ("train", "holdout") or (part == "holdout" and not view.holdout):
+        raise BadInput(f"{table.key}: there is no part {part!r} for work={work!r}; use part='train' and split().")
+    names, otherwise = (view.holdout, ()) if part == "holdout" else (view.files, view.otherwise)
+    allowed = os.environ.get("FEDSYNTH_DATA", "")
+    if allowed not in ("", "real", "standin"):
+        raise BadInput(f"FEDSYNTH_DATA is {allowed!r}; set it to 'real' or 'standin', or unset it.")
+    paths, tried = ([], []) if allowed == "standin" else fetch.locate(table, names, otherwise)
+    if paths:
+        stamps = tuple((str(path), path.stat().st_mtime_ns, path.stat().st_size) for path in paths)
+        loaded = _read_registered(table.key, work, stamps)
+        return Table(loaded.key, loaded.frame.copy(), loaded.schema, "real", loaded.digest)
+    return _standin(table, view, part, tried)
+
+
+@lru_cache(maxsize=4)
+def _read_registered(key: str, work: str | None, stamps: tuple) -> Table:
+    """The parsed and checked table; `stamps` (path, time, size) make a changed file a new entry."""
+    table, view = REGISTRY[key], REGISTRY[key].view(work)
+    schema = view.schema(table.schema)
+    frames = []
+    for path in (Path(stamp[0]) for stamp in stamps):
+        file = next(file for file in table.files.values() if path.name in fetch.stored_names(file))
+        fetch.check(path, file)
+        raw = _merged(read_text(path, schema, table.reader, file, table.file_columns), view)
+        frames.append(validate(raw, schema, str(path), constant=view.constant))
+    frame = frames[0] if len(frames) == 1 else pd.concat(frames, ignore_index=True)
+    return _named(key, frame, schema, view, "real")
+
+
+def _named(key: str, frame: pd.DataFrame, schema: Schema, view: View, data: Data) -> Table:
+    return Table(key, frame.rename(columns=view.rename), schema.rename(view.rename), data)
+
+
+def _merged(frame: pd.DataFrame, view: View) -> pd.DataFrame:
+    for name in view.merge:
+        if name in frame:
+            new = view.new_labels(name)
+            frame[name] = relabel(frame[name].astype("category"), lambda label, new=new: new.get(label, label))
+    return frame
+
+
+def _standin_path(key: str) -> Path:
+    return project_root() / "data" / "standin" / f"{key}.parquet"
+
+
+_warned: set[str] = set()
+
+
+def _standin(table: Entry, view: View, part: str, tried: list[str]) -> Table:
+    path, key = _standin_path(table.key), table.key
+    names = ", ".join(view.holdout if part == "holdout" else view.files)
+    where = " (tried " + ", ".join(tried) + ")" if tried else ""
+    remedy = f"put {names} ({table.page}) into data/raw/{table.folder} or set FEDSYNTH_MIRROR"
+    if os.environ.get("FEDSYNTH_DATA") == "real":
+        raise BadInput(
+            f"{key}: the real table cannot be reached and FEDSYNTH_DATA=real forbids a stand-in{where}; {remedy}."
+        )
+    if part == "holdout":
+        raise BadInput(
+            f"{key}: the hold-out file cannot be reached and a stand-in has none{where}; {remedy}, or use split()."
+        )
+    if not path.is_file():
+        raise BadInput(f"{key}: the table cannot be reached and there is no stand-in {path}{where}; {remedy}.")
+    schema = view.schema(table.schema)
+    frame = read_parquet(path, table.schema, Reader())
+    lacking = [name for name in schema.names if name not in frame]
+    if lacking:
+        raise BadInput(f"{key}: the stand-in has no column {lacking[0]!r}; {remedy}.")
+    if key not in _warned:
+        _warned.add(key)
+        asked = os.environ.get("FEDSYNTH_DATA") == "standin"
+        why = "as FEDSYNTH_DATA=standin asks" if asked else f"because the table cannot be reached{where}"
+        message = f"{key}: NOT REAL DATA. A synthetic stand-in is used, {why}; for the real rows {remedy}."
+        warnings.warn(message, StandInWarning, stacklevel=4)
+    # Rare values may be absent from a synthetic table, so a constant column is no mistake here.
+    frame = validate(_merged(frame, view), schema, str(path), constant=schema.names)
+    return _named(key, frame, schema, view, "standin")
+
+
+# A user's own file
+
+
+def _is_path(key_or_path: str | Path) -> bool:
+    text = str(key_or_path)
+    suffixes = {".csv", ".tsv", ".txt", ".data", ".parquet", ".gz", ".xz", ".zip"}
+    return isinstance(key_or_path, Path) or "/" in text or os.sep in text or Path(text).suffix in suffixes
+
+
+def _own_table(path: Path, schema: Schema | str | Path | None) -> Table:
+    if not path.is_file():
+        raise BadInput(f"{path}: there is no such file; check the path.")
+    if schema is None:
+        raise BadInput(
+            f"{path}: a table of your own needs a declared schema (schema='my.toml'), so that nothing is read "
+            "from private rows; propose_schema(path, target=...) writes a draft to correct."
+        )
+    document = {} if isinstance(schema, Schema) else read_toml(schema)
+    if document:
+        schema = schema_from(document, str(schema))
+    file_columns = tuple(column["name"] for column in document.get("column", [])) or schema.names
+    options = dict(document.get("reader", {}))
+    if path.suffix == ".parquet":
+        frame = read_parquet(path, schema, from_toml(Reader, options, path))
+    else:
+        reader = from_toml(Reader, {"separator": guess_separator(path)} | options, path)
+        names = header(path, reader.separator) if reader.header else []
+        if len(names) == 1 and names[0] not in schema.names:
+            raise one_column(path, reader.separator, names[0])
+        frame = read_text(path, schema, reader, File(path.name), file_columns)
+    return Table(path.stem, validate(frame, schema, str(path)), schema, "own")
+
+
+def _subsample(table: Table, rows: int, seed: int) -> Table:
+    if not 1 <= rows <= len(table):
+        raise BadInput(
+            f"{table.key}: rows={rows} cannot be drawn from a table of {len(table)} rows; ask for 1 to {len(table)}."
+        )
+    sample = table.take(np.sort(stream(seed, "rows").choice(len(table), size=rows, replace=False)))
+    target = table.schema.target
+    if target in table.schema.categorical and rows > 1 and sample.frame[target].nunique() < 2:
+        raise BadInput(f"{table.key}: rows={rows} leaves one class of the target {target!r}; ask for more rows.")
+    return sample
+
+
+def _digest(frame: pd.DataFrame, schema: Schema) -> str:
+    facts = [replace(column, source="") for column in schema.columns]  # wording is no content
+    content = hashlib.blake2b(repr((facts, schema.target)).encode(), digest_size=16)
+    for name in schema.names:
+        values = frame[name].cat.codes if name in schema.categorical else frame[name]
+        content.update(np.ascontiguousarray(values.to_numpy()))
+    return content.hexdigest()

@@ -1,0 +1,1 @@
+"""What lesson notebooks call: methods step by step, one's own table, the playground."""

@@ -1,0 +1,1 @@
+"""What rows and print say about exhibits and claims."""

@@ -1,0 +1,139 @@
+"""Rows in the form of printed cells, where a printed number is more than a mean over seeds.
+
+A reading takes the rows of an exhibit's grids, of one profile, and its printed values, and returns rows that agree with
+the values in `published.KEYS`. A number that is made from the means of several runs (a rank, a choice) comes back once
+for each of these runs, so that it counts as resting on them all, without a spread of its own.
+"""
+
+from collections.abc import Callable
+
+import numpy as np
+import pandas as pd
+
+from fedsynth_lib.printed.published import aggregate
+from fedsynth_lib.runs.rows import COLUMNS, to_frame
+from fedsynth_lib.verdicts import apellaniz_tables, claims_flaim
+from fedsynth_lib.works import sattarov_stated, sattarov_study, sensitivity, tuning
+
+Reading = Callable[[pd.DataFrame, pd.DataFrame], pd.DataFrame]
+PAIR = "DistAIM vs AugFLAIM (Private)"  # the method of a printed ratio
+
+
+def as_they_are(rows: pd.DataFrame, values: pd.DataFrame) -> pd.DataFrame:
+    return rows
+
+
+def one_line_a_method(rows: pd.DataFrame, values: pd.DataFrame) -> pd.DataFrame:
+    """Rows with the printed `detail` of their method, where print has one for each method and ours say more."""
+    return rows.assign(detail=rows["method"].map(values.groupby("method")["detail"].first()))
+
+
+def overhead(rows: pd.DataFrame, values: pd.DataFrame, *, epsilon: float = 1.0, measured: bool = False) -> pd.DataFrame:
+    """Table 3 of maddock2024: DistAIM against AugFLAIM (Private), each at its best T, of each run.
+
+    measured: bytes as ours were sent; else DistAIM's as the work counts them (`claims_flaim.WORK_COUNTS` times ours).
+    """
+    best = claims_flaim.at_best_rounds(rows, epsilon)
+    index = ["dataset", "seed", "n_clients", "profile", "data"]
+    wide = best.pivot_table(index=index, columns=["metric", "method"], values="value")
+    rounds = best.pivot_table(index=index, columns="method", values="rounds")
+    distaim, flaim = claims_flaim.DISTAIM, claims_flaim.PRIVATE
+    ratio = wide.xs(distaim, axis=1, level="method") / wide.xs(flaim, axis=1, level="method")
+    times = 1 if measured else claims_flaim.WORK_COUNTS
+    found = {
+        (PAIR, "rounds_ratio"): rounds[distaim] / rounds[flaim],
+        (PAIR, "client_throughput_ratio"): times * ratio["client_throughput_mb"],
+        (distaim, "client_throughput_mb"): times * wide["client_throughput_mb", distaim],
+        (flaim, "client_throughput_mb"): wide["client_throughput_mb", flaim],
+        (PAIR, "workload_error_improvement_percent"): 100 * (1 - ratio["workload_error"]),
+        (PAIR, "nll_improvement_percent"): 100 * (1 - ratio["nll"]),
+    }
+    table = pd.DataFrame(found).rename_axis(columns=["method", "metric"]).stack([0, 1], future_stack=True)
+    place = {"paper": "maddock2024", "partition": "cluster_skew", "setting": "federated"}
+    place["detail"] = values["detail"].iloc[0]
+    return _tidy(table.rename("value").reset_index().assign(**place))
+
+
+def trainings(rows: pd.DataFrame, values: pd.DataFrame) -> pd.DataFrame:
+    """Tables of apellaniz2025 over trainings, each measured once."""
+    return apellaniz_tables.in_print(rows, "seed")
+
+
+def trainings_with_slopes_cut(rows: pd.DataFrame, values: pd.DataFrame) -> pd.DataFrame:
+    """As `trainings`, with the slopes of the encoder cut as in the published code."""
+    return apellaniz_tables.in_print(rows, "seed", variant=apellaniz_tables.CUT)
+
+
+def counted(rows: pd.DataFrame, values: pd.DataFrame) -> pd.DataFrame:
+    """Counts of a table, which no run makes; classes of its target as table 1 of apellaniz2025 names them."""
+    words = ("class " + rows["item"]).where(rows["metric"] == "class_proportion_percent", "")
+    return rows.assign(setting="", detail=words)
+
+
+def ranks(rows: pd.DataFrame, values: pd.DataFrame) -> pd.DataFrame:
+    """Table 6 of apellaniz2025: reciprocal ranks of the mean divergences."""
+    means = aggregate(trainings(rows, values), per_node=True).assign(n_clients=int(values["n_clients"].iloc[0]))
+    found = apellaniz_tables.reciprocal_ranks(means).assign(detail="")
+    return _of_all_runs(found, rows[rows["metric"] == apellaniz_tables.JS])
+
+
+def tuned(rows: pd.DataFrame, values: pd.DataFrame) -> pd.DataFrame:
+    """The hyper-parameters of the best configuration of each search that are numbers."""
+    lines = []
+    for model, dataset in values[["method", "dataset"]].drop_duplicates().to_numpy():
+        if not ((rows["method"] == model) & (rows["dataset"] == dataset)).any():
+            continue
+        found = tuning.configurations(rows, model, dataset)
+        best = found.loc[found["log_cluster"].idxmin()]
+        wanted = values.loc[(values["method"] == model) & (values["dataset"] == dataset), "metric"]
+        lines += [{"method": model, "dataset": dataset, "metric": name, "value": best[name]} for name in wanted]
+    table = pd.DataFrame(lines, columns=["method", "dataset", "metric", "value"])
+    return _of_all_runs(table.assign(value=pd.to_numeric(table["value"], errors="coerce")), rows)
+
+
+def importance(rows: pd.DataFrame, values: pd.DataFrame) -> pd.DataFrame:
+    """Ranks of the hyper-parameters by importance, 1 for the most important."""
+    found = sensitivity.importance(rows)
+    place = found.groupby(["method", "dataset"])["importance"].rank(ascending=False)
+    names = found["hyperparameter"].replace({"embedding_dimension": "embedding_dim"})
+    return _of_all_runs(found.assign(metric="importance_rank", value=place, detail=names), rows)
+
+
+def stated(rows: pd.DataFrame, values: pd.DataFrame) -> pd.DataFrame:
+    """Results that sattarov2024 states in its text; each row repeats its printed place."""
+    results = sattarov_stated.results(rows[rows["grid"] == "50_sattarov2024_updates"])
+    results |= sattarov_stated.relative_changes(_as_published(rows[rows["grid"] == "51_sattarov2024_budget"]))
+    names = [
+        f"{metric} {detail.rpartition(' ')[2]}" if metric == "training_hours" else metric
+        for metric, detail in values[["metric", "detail"]].to_numpy()
+    ]
+    places = values.drop(columns=["paper", "exhibit"]).assign(value=pd.Series(names, values.index).map(results))
+    return _of_all_runs(places[places["value"].notna()], rows)
+
+
+def _as_published(rows: pd.DataFrame) -> pd.DataFrame:
+    runs = sattarov_study.with_settings(rows)
+    return runs[(runs["method"] == sattarov_study.METHOD) & (runs["scheme"] == "")]
+
+
+def _of_all_runs(found: pd.DataFrame, rows: pd.DataFrame) -> pd.DataFrame:
+    """Numbers that were made from all runs together, as rows of each of these runs."""
+    shared = rows[["paper", "data", "profile"]].iloc[0].to_dict()
+    runs = pd.DataFrame({"seed": np.sort(rows["seed"].unique())})
+    kept = [name for name in (*COLUMNS, "detail") if name in found and name != "seed"]
+    return _tidy(found[kept].assign(**shared).merge(runs, how="cross"))
+
+
+def _tidy(table: pd.DataFrame) -> pd.DataFrame:
+    """A table as rows, with the printed words where it has them."""
+    rows = to_frame(table.to_dict("records"))
+    return rows.assign(detail=table["detail"].to_numpy()) if "detail" in table else rows
+
+
+READINGS: dict[str, Reading] = {
+    each.__name__: each
+    for each in (
+        *(as_they_are, one_line_a_method, overhead, trainings, trainings_with_slopes_cut, counted, ranks),
+        *(tuned, importance, stated),
+    )
+}

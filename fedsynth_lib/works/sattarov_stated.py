@@ -1,0 +1,147 @@
+"""What sattarov2024 states in prose (it prints no tables) beside ours: settings, sizes, and results where given."""
+
+from collections.abc import Callable, Mapping
+from importlib.metadata import version
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from fedsynth_lib.methods.diffusion import findiff
+from fedsynth_lib.metrics.utility import FIVE
+from fedsynth_lib.printed.published import load_values
+from fedsynth_lib.tables.registry import entry
+from fedsynth_lib.tables.schema import Schema
+from fedsynth_lib.works.sattarov_study import (
+    CLIENTS,
+    EPSILONS,
+    FEWER_LINKED,
+    LINKED,
+    LOCAL_UPDATES,
+    METHOD,
+    SIZES,
+    WORK,
+    configured,
+    with_settings,
+)
+
+RESULTS = (
+    *("privacy_change_percent", "utility_change_percent", "fidelity_change_percent", "best_local_updates"),
+    *("noniid_decline_threshold_local_updates", "privacy_risk_peak_local_updates", "training_hours"),
+)
+
+
+def stated(results: Mapping[str, float], *, settings: bool = True) -> pd.DataFrame:
+    """The stated numbers: table, method, what, printed, ours (text).
+
+    results: names of RESULTS, `training_hours` as `training_hours 100` and `training_hours 1000`, -> ours; those not
+    given are left out. settings: also what is not a result; ours are those of the profile `paper`, and of tables what
+    is declared.
+    """
+    lines = []
+    for row in load_values(WORK).itertuples():
+        name, where = row.metric, row.detail
+        if name in RESULTS:
+            name = f"{name} {where.rpartition(' ')[2]}" if name == "training_hours" else name
+            if name not in results:
+                continue
+            ours = results[name]
+        elif settings:
+            ours = _setting(name, row.dataset, row.printed)
+        else:
+            continue
+        lines.append([row.dataset, row.method, name.replace("_", " "), row.printed, _text(ours)])
+    return pd.DataFrame(lines, columns=["table", "method", "what", "printed", "ours"])
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else "–" if value is None else f"{value:g}"
+
+
+def _setting(name: str, dataset: str, printed: str) -> Any:
+    if name in _DECLARED:
+        return _DECLARED[name](dataset)
+    if name in _SWEPT:  # each value has a line
+        return next((value for value in _SWEPT[name] if value == float(printed)), "not run")
+    return _FIXED[name](dataset)
+
+
+def _schema(dataset: str) -> Schema:
+    """The columns that the work uses, as declared: `load_table` checks rows against them, so no table is read here."""
+    return entry(dataset).view(WORK).schema(entry(dataset).schema)
+
+
+def _attributes(dataset: str, kind: str) -> int:
+    """Columns of a kind but the table's target; philadelphia's is the work's own, and one of its ten."""
+    names = _schema(dataset).categorical if kind == "categorical" else _schema(dataset).numeric
+    return sum(name != entry(dataset).schema.target for name in names)
+
+
+_DEFAULT = findiff.Config()
+_DECLARED: dict[str, Callable[[str], int]] = {
+    "n_rows": lambda dataset: entry(dataset).view(WORK).rows,
+    "n_categorical": lambda dataset: _attributes(dataset, "categorical"),
+    "n_numerical": lambda dataset: _attributes(dataset, "numeric"),
+    "n_departments": lambda dataset: len(_schema(dataset)["dept"].categories),
+}
+_SWEPT = {"local_updates_swept": LOCAL_UPDATES, "n_clients_swept": CLIENTS, "epsilon_swept": EPSILONS}
+_FIXED: dict[str, Callable[[str], Any]] = {
+    "hidden_width": lambda dataset: configured(dataset, 100, "fedavg", "", {}).hidden[0],
+    "hidden_layers": lambda _: len(_DEFAULT.hidden),
+    "max_communication_rounds": lambda _: _DEFAULT.training_rounds,
+    "batch_size": lambda _: _DEFAULT.batch,
+    "adam_beta1": lambda _: 0.9,  # torch's defaults
+    "adam_beta2": lambda _: 0.999,
+    "diffusion_steps": lambda _: _DEFAULT.steps,
+    "diffusion_beta_start": lambda _: _DEFAULT.first_beta,
+    "diffusion_beta_end": lambda _: _DEFAULT.last_beta,
+    "categorical_embedding_dim": lambda _: _DEFAULT.embedding,
+    "fedadam_beta1": lambda _: _DEFAULT.server_first,
+    "fedadam_beta2": lambda _: _DEFAULT.server_second,
+    "fedadam_epsilon": lambda _: _DEFAULT.server_tau,
+    "fedyogi_beta1": lambda _: _DEFAULT.server_first,
+    "fedyogi_beta2": lambda _: _DEFAULT.server_second,
+    "fedyogi_epsilon": lambda _: _DEFAULT.server_tau,
+    "fedprox_mu": lambda _: _DEFAULT.proximal,
+    "delta": lambda _: "1/N",
+    "privacy_attacks_per_evaluator": lambda _: SIZES["paper"]["attacks"],
+    "linkability_attributes": lambda dataset: FEWER_LINKED.get(dataset, LINKED),
+    "singling_out_confidence_percent": lambda _: 95,
+    "n_utility_classifiers": lambda _: len(FIVE),
+    "pytorch_version": lambda _: version("torch"),
+    "flower_version": lambda _: version("flwr"),
+    "opacus_version": lambda _: version("opacus"),
+    "dython_version": lambda _: "own Theil's U",
+}
+
+
+def results(rows: pd.DataFrame) -> dict[str, float]:
+    """What the text states about local updates, of rows of the sweep over them, as names of `stated`.
+
+    The best number of updates is where risk, accuracy and fidelity, each scaled to [0, 1] within its division, add up
+    to most (risk to least); the threshold under uneven clients is where accuracy and fidelity add up to most.
+    """
+    runs = with_settings(rows[rows["method"] == METHOD])
+    means = runs[runs["metric"].isin(["risk", "accuracy", "fidelity"])]
+    means = means.groupby(["metric", "partition", "local_updates"])["value"].mean().unstack()
+    scaled = means.sub(means.min(axis=1), axis=0).div(np.ptp(means, axis=1), axis=0)
+    total = scaled.loc["accuracy"] + scaled.loc["fidelity"] + 1 - scaled.loc["risk"]
+    uneven = (means.loc["accuracy"] + means.loc["fidelity"]).loc["noniid"]
+    hours = runs[runs["metric"] == "fidelity"].groupby("local_updates")["seconds"].mean() / 3600
+    return {
+        "privacy_risk_peak_local_updates": means.loc["risk"].mean().idxmax(),
+        "best_local_updates": total.mean().idxmax(),
+        "noniid_decline_threshold_local_updates": uneven.idxmax(),
+        **{f"training_hours {updates}": hours[updates] for updates in (100, 1000) if updates in hours},
+    }
+
+
+def relative_changes(rows: pd.DataFrame) -> dict[str, float]:
+    """The three changes in percent from no privacy to epsilon 1, mean over tables; less risk is more privacy."""
+    means = rows.groupby(["metric", "dataset", "epsilon"])["value"].mean().unstack()
+    change = (100 * (means[1.0] / means[np.inf] - 1)).groupby("metric").mean()
+    return {
+        "privacy_change_percent": -change["risk"],
+        "utility_change_percent": change["accuracy"],
+        "fidelity_change_percent": change["fidelity"],
+    }

@@ -1,0 +1,324 @@
+"""One protocol for all methods: the same tables, splits, clients, budgets and measures, whatever work they come from.
+
+A table is divided into training rows, a second sample of the same size that nobody trains on, and test rows. Every
+method makes as many rows as it was trained on. Budgets are (epsilon, DELTA) of each record added or removed, for
+everything that a method releases; a run with releases outside of epsilon says so in the column `unprotected`, and no
+ranking compares it with others without a mark.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from functools import lru_cache
+from itertools import product
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from fedsynth_lib.core.contract import BadInput, Privacy, stream
+from fedsynth_lib.core.measured import measured
+from fedsynth_lib.federation import settings
+from fedsynth_lib.methods import METHODS
+from fedsynth_lib.metrics import (
+    divergence,
+    fidelity,
+    marginal_distances,
+    similarity,
+    utility,
+)
+from fedsynth_lib.metrics.attacks import SCENARIOS, attribute_disclosure, closest_records
+from fedsynth_lib.metrics.membership import membership
+from fedsynth_lib.metrics.workload import random_workload, workload_error
+from fedsynth_lib.runs import names
+from fedsynth_lib.runs.grid import remember
+from fedsynth_lib.runs.memory import peak_memory
+from fedsynth_lib.runs.names import YARDSTICKS
+from fedsynth_lib.runs.rows import Row
+from fedsynth_lib.tables.encode import EqualWidthBins, standardised
+from fedsynth_lib.tables.load import Table, load_table
+from fedsynth_lib.tables.lock import table_digest
+from fedsynth_lib.tables.partition import Parts, split_clients
+from fedsynth_lib.works.sattarov_study import RISKS, risks, shuffled
+
+DELTA = 1e-5
+EPSILONS = (0.2, 1.0, 3.0, 10.0, np.inf)
+PARTITIONS = ("iid", "label_skew", "quantity_skew", "by_cluster")
+CLIENTS = (3, 10, 100)
+BINS, TRIPLES = 16, 32
+
+
+class Entrant(NamedTuple):
+    """A method as it takes part. key: in METHODS. settings: beside its defaults, which are private end to end.
+
+    published: the settings that make the release of its work, for a second line with a mark. most_clients: for which
+    its training is not so long that nobody would wait.
+    """
+
+    key: str
+    settings: Mapping[str, Any] = {}
+    published: Mapping[str, Any] = {}
+    most_clients: int = 10
+
+
+ENTRANTS = {
+    "Independent": Entrant("independent", most_clients=100),
+    "FedBN": Entrant("fedbn", {"private_structure": True}, {"private_structure": False}, most_clients=100),
+    "FedVAE": Entrant("fedvae", {}, {"encoding": "pooled", "likeliest": True}),
+    "DP-Fed-CTGAN": Entrant("dpfedctgan", {}, METHODS["dpfedctgan"].AS_PUBLISHED),
+    "AIM": Entrant("aim", most_clients=100),
+    "NaiveFLAIM": Entrant("naiveflaim", {"participation": 1.0}, most_clients=100),
+    "AugFLAIM (Private)": Entrant("augflaim_private", {"participation": 1.0}, most_clients=100),
+    "FedNaiveBayes": Entrant("fednaivebayes", {"participation": 1.0}, most_clients=100),
+    "DP-Fed-FinDiff": Entrant("findiff", {}, METHODS["findiff"].AS_PUBLISHED),
+    "DP-VAE-BGM": Entrant("dpvaebgm"),
+}
+SIZES: dict[str, dict[str, Any]] = {  # every: which methods, budgets and partitions are taken, each or each third
+    "smoke": {
+        **{"rows": 240, "seeds": 1, "attacks": 20, "datasets": 1, "every": 3},
+        "judged": {"training": 120, "evaluation": 40, "epochs": 10, "patience": 10},
+        "training": {
+            "fedvae": {"training_rounds": 2, "local_epochs": 1, "hidden": [16], "embedding": 8},
+            "dpfedctgan": {"training_rounds": 2, "hidden": [16, 16], "batch": 20},
+            "findiff": {"training_rounds": 2, "local_updates": 2, "hidden": [16], "steps": 20},
+            "dpvaebgm": {"training_rounds": 2, "local_epochs": 2},
+            "fedbn": {"interval": 2, "generations": 4},
+        },
+    },
+    "quick": {
+        **{"rows": 2000, "seeds": 2, "attacks": 200, "datasets": 2, "every": 1},
+        "judged": {"training": 1400, "evaluation": 300, "epochs": 200, "patience": 100},
+        "training": {
+            "fedvae": {"training_rounds": 20, "local_epochs": 3},
+            "dpfedctgan": {"training_rounds": 15, "hidden": [128, 128], "batch": 50},
+            "findiff": {"training_rounds": 10, "local_updates": 40, "hidden": [128] * 3, "batch": 64}
+            | {"learning_rate": 1e-3},
+            "dpvaebgm": {"training_rounds": 3, "local_epochs": 10},
+        },
+    },
+    "paper": {
+        **{"rows": None, "seeds": 5, "attacks": 500, "datasets": 3, "every": 1, "judged": {}},
+        "training": {"findiff": {"training_rounds": 300}},
+    },
+}
+DATASETS = ("adult", "bank", "cardio")
+
+
+def audited(methods: Sequence[str]) -> pd.DataFrame:
+    """What the committed audit says of these entrants: the epsilon that was claimed, and what was proven of it."""
+    lines = {}
+    for name in methods:
+        module = METHODS[ENTRANTS[name].key]
+        if found := measured(ENTRANTS[name].key, module.VERSION):
+            told = f"≤ {found.claimed:g} (claimed), ≥ {found.lower:.2f} (measured)"
+            lines[name] = {"ε": told, "runs": found.runs, "who adds the noise": module.TRUST}
+    return pd.DataFrame.from_dict(lines, orient="index", columns=["ε", "runs", "who adds the noise"])
+
+
+class Prepared(NamedTuple):
+    train: Table
+    second: Table
+    test: Table
+
+
+@lru_cache(maxsize=4)
+def prepared(dataset: str, rows: int | None, seed: int) -> Prepared:
+    """Two disjoint samples of two fifths each, at most `rows`, and a fifth to test, at most half of `rows`."""
+    table = load_table(dataset)
+    order, fifth = stream(seed, "side by side").permutation(len(table)), len(table) // 5
+    parts = order[: 2 * fifth], order[2 * fifth : 4 * fifth], order[4 * fifth : 5 * fifth]
+    most = (rows, rows, rows // 2) if rows else (None,) * 3
+    return Prepared(*(table.take(part[:number]) for part, number in zip(parts, most, strict=True)))
+
+
+def divided(train: Table, partition: str, n_clients: int, seed: int) -> Parts:
+    """Clients of at least a fortieth of an equal share; `none` is one client."""
+    if partition == "none":
+        return [np.arange(len(train))]
+    if partition not in PARTITIONS:
+        raise BadInput(f"partition {partition!r} does not take part: choose none, {', '.join(PARTITIONS)}.")
+    least = {"min_rows": max(2, len(train) // (40 * n_clients))} if "skew" in partition else {}
+    return split_clients(train, partition, n_clients, seed=seed, **least)
+
+
+def synthetic(
+    dataset: str,
+    method: str,
+    seed: int,
+    *,
+    epsilon: float = 1.0,
+    partition: str = "iid",
+    n_clients: int = 3,
+    as_published: bool = False,
+    rows: int | None = None,
+    training: Mapping[str, Any] | None = None,
+) -> tuple[pd.DataFrame, dict]:
+    """The table of one run and its facts (statement, seconds, bytes, peak memory in GiB); made once and kept."""
+    train, second, _ = prepared(dataset, rows, seed)
+    if method in YARDSTICKS:
+        frames = dict(zip(YARDSTICKS, (train.frame, second.frame, shuffled(train.frame, seed)), strict=True))
+        return frames[method], {}
+    if method not in ENTRANTS:
+        raise BadInput(f"method {method!r} does not take part: choose one of {', '.join((*ENTRANTS, *YARDSTICKS))}.")
+    entrant = ENTRANTS[method]
+    module, own = METHODS[entrant.key], {**entrant.settings, **(entrant.published if as_published else {})}
+    own = {name: tuple(v) if isinstance(v, list) else v for name, v in {**own, **(training or {})}.items()}
+    config = module.Config(**own)
+    privacy = Privacy(epsilon, DELTA, reproduction=True) if np.isfinite(epsilon) else Privacy()
+    parts = divided(train, partition, n_clients, seed)
+    key = {"method": entrant.key, "version": module.VERSION, "config": asdict(config), "privacy": asdict(privacy)}
+    key |= {"train": train.digest, "partition": [partition, n_clients], "seed": seed, "side by side": 1}
+
+    def make() -> tuple[pd.DataFrame, dict]:
+        with peak_memory() as memory:
+            run = settings.federated(module, train, parts, config=config, privacy=privacy, seed=seed)
+        facts = {name: getattr(run, name) for name in ("statement", "seconds", "bytes_up", "bytes_down")}
+        return run.synthetic, facts | {"gib": memory.gib}
+
+    return remember(key, make)
+
+
+def measure(
+    dataset: str,
+    method: str,
+    seed: int,
+    attacks: int = 500,
+    judged: Mapping[str, int] | None = None,
+    table: str = "",
+    brief: bool = False,
+    **run: Any,
+) -> list[Row]:
+    """The measurements of one run as rows; run: as `synthetic` takes it. table: digest of the table meant.
+
+    brief: only what takes seconds, for grids of many runs.
+    """
+    train, second, test = prepared(dataset, run.get("rows"), seed)
+    train.expect(table)
+    frame, facts = synthetic(dataset, method, seed, **run)
+    values = measures(train, second, test, frame, seed=seed)
+    if not brief:
+        values |= more_measures(train, second, test, frame, seed=seed, attacks=attacks, judged=judged or {})
+    shared: Row = {"dataset": dataset, "method": method, "data": train.data, "seed": seed}
+    if method in YARDSTICKS:
+        shared |= {"setting": "real", "partition": "none"}
+    else:
+        statement, epsilon = facts["statement"], run.get("epsilon", 1.0)
+        shared |= {"setting": "federated", "epsilon": epsilon, "unprotected": len(statement["unprotected"])}
+        shared |= {"partition": run.get("partition", "iid"), "n_clients": run.get("n_clients", 3)}
+        shared |= {name: facts[name] for name in ("seconds", "bytes_up", "bytes_down")}
+        shared["epsilon_spent"] = statement["epsilon_protected"] if np.isfinite(epsilon) else None
+        values |= {"peak_gib": facts["gib"]}
+    return [{**shared, "metric": name, "value": value} for name, value in values.items()]
+
+
+def measures(train: Table, second: Table, test: Table, frame: pd.DataFrame, *, seed: int) -> dict[str, float]:
+    """Measures of a synthetic table that take seconds: distances of columns, pairs and triples, AUC, memberships."""
+    real, schema = train.frame, train.schema
+    values = {
+        "hellinger": fidelity.hellinger(real, frame, schema),
+        "pcd": fidelity.pairwise_correlation_difference(real, frame, schema),
+        "jsd": marginal_distances.jensen_shannon(real, frame, schema),
+        "wd": marginal_distances.wasserstein(real, frame, schema),
+        "workload_error": triples(train, frame),
+        "fidelity": similarity.fidelity(real, frame, schema)["fidelity"],
+    }
+    values |= utility.auc(frame, test.frame, schema, seed)
+    close = closest_records(real, test.frame, frame, schema, seed)
+    values |= {name: close[name] for name in ("dcr_min", "dcr_share")}
+    found = membership(real, test.frame, second.frame, frame, schema, seed=seed)
+    for name, attack in found.items():
+        values |= {f"mia_{name}{end}": value for end, value in zip(MIA_ENDS, attack, strict=True)}
+    return values
+
+
+def more_measures(
+    train: Table,
+    second: Table,
+    test: Table,
+    frame: pd.DataFrame,
+    *,
+    seed: int,
+    attacks: int,
+    judged: Mapping[str, int],
+) -> dict[str, float]:
+    """The measures of the works that take longer: classifiers, discriminators, clusters, attacks."""
+    real, schema = train.frame, train.schema
+    four = utility.four_classifiers(frame, test.frame, schema, seed=seed)
+    bins, target = EqualWidthBins(schema, BINS, {}), schema.names.index(schema.target)
+    codes = [bins.transform(rows) for rows in (frame, test.frame)]
+    scenario = SCENARIOS.get(train.key)  # table 5.7 of martinez2024
+    guessed = attribute_disclosure(real, frame, schema, scenario, seed) if scenario else {}
+    return {
+        **{name: guessed[name] for name in ("ad_rmean", "ad_dum") if guessed},
+        "auc_gbt": utility.gradient_boosting_auc(*codes, target, seed=seed),
+        "pmse": fidelity.propensity_mse(real, frame, schema, seed),
+        "log_cluster": fidelity.log_cluster(real, frame, schema, seed)["log_cluster"],
+        "js_divergence": told_apart(train, second, frame, seed=seed, judged=judged),
+        "auroc": four["auroc"],
+        "auprc": four["auprc"],
+        "accuracy": utility.five_classifiers(frame, test.frame, schema, seed=seed)["accuracy"],
+        **risks(train, test.frame, frame, seed=seed, attacks=attacks),
+    }
+
+
+MIA_ENDS = ("", "_low", "_high", "_advantage", "_caught")
+
+
+def triples(train: Table, frame: pd.DataFrame) -> float:
+    """Workload error (maddock2024) over 32 random triples of columns, numbers in 16 bins of their range."""
+    bins = EqualWidthBins(train.schema, BINS, {})
+    levels = bins.domain.levels
+    workload = random_workload(len(levels), size=TRIPLES)
+    return workload_error(bins.transform(train.frame), bins.transform(frame), levels, workload)
+
+
+def told_apart(train: Table, second: Table, frame: pd.DataFrame, *, seed: int, judged: Mapping[str, int]) -> float:
+    """Jensen-Shannon divergence (apellaniz2025) between the synthetic rows and real rows that nobody trained on."""
+    points = standardised(pd.concat([second.frame, frame], ignore_index=True), train.schema)
+    sizes = divergence.Sizes(**judged)
+    real, made = points[: len(second)], points[len(second) :]
+    return divergence.jensen_shannon(real, made, seed=seed, sizes=sizes).bits
+
+
+def cells(
+    size: Mapping[str, Any], datasets: Sequence[str], methods: Sequence[str], *, brief: bool = False, **lists: Any
+) -> list[dict]:
+    """Cells of a grid: every combination of tables, methods, seeds 0, 1, ... and of the values of `lists`.
+
+    size: of the profile, one of SIZES. lists: of `synthetic`; a single value stands for a list of one. Values that are
+    defaults are left out, so that the grids of several questions share their runs. What a method does not have makes
+    no cell: as published where that is its default, and more clients than it takes.
+    """
+    lists = {name: value if isinstance(value, list | tuple) else [value] for name, value in lists.items()}
+    found: dict[str, dict] = {}
+    for dataset, method, seed, *values in product(datasets, methods, range(size["seeds"]), *lists.values()):
+        chosen = dict(zip(lists, values, strict=True)) if method not in YARDSTICKS else {}
+        cell = {"dataset": dataset, "method": method, "seed": seed, "rows": size["rows"], "attacks": size["attacks"]}
+        cell |= {"judged": size["judged"], "table": table_digest(dataset)}
+        cell |= {"brief": True} if brief else {}
+        if method not in YARDSTICKS:
+            entrant = ENTRANTS[method]
+            if chosen.get("n_clients", 3) > entrant.most_clients or (
+                chosen.get("as_published") and not entrant.published
+            ):
+                continue
+            cell |= {"training": size["training"].get(entrant.key)}
+        cell |= {name: value for name, value in chosen.items() if value != DEFAULTS[name]}
+        found.setdefault(repr(cell), cell)
+    return list(found.values())
+
+
+DEFAULTS = {"epsilon": 1.0, "partition": "iid", "n_clients": 3, "as_published": False}
+
+
+BRIEF = [
+    *("hellinger", "pcd", "jsd", "wd", "workload_error", "fidelity", "dcr_min", "dcr_share"),
+    *(f"auc_{model}{end}" for model in ("rf", "nb", "knn") for end in ("", "_score")),
+    *("mia_closest", "mia_calibrated", "peak_gib"),
+]
+MORE = ["ad_rmean", "ad_dum", "auc_gbt", "pmse", "log_cluster", "js_divergence", "auroc", "auprc", "accuracy", *RISKS]
+
+
+def version(cell: Mapping[str, Any]) -> str:
+    """The versions that the rows of a cell rest on; where nothing is trained, those of its measures alone."""
+    entrant = ENTRANTS.get(cell["method"])
+    return names.version(entrant.key if entrant else "", BRIEF if cell.get("brief") else [*BRIEF, *MORE])

@@ -1,0 +1,289 @@
+"""The hyper-parameter search of martinez2024 (its section 5.5), kept in Optuna studies.
+
+    propose -> measure -> finish
+
+`propose` asks a study for configurations: the complete grid for FedBN, random draws for FedVAE. `measure` is the cell
+function of `run_grid`: it trains one configuration on one split and scores it. `finish` tells the study the scores.
+Studies lie in data/cache/studies and come back on the next call, so that Optuna's plots and its dashboard can read
+them; which configurations a seed proposes does not depend on how many were proposed before.
+"""
+
+import hashlib
+import json
+import math
+from collections.abc import Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from fedsynth_lib.core.contract import BadInput, stream
+from fedsynth_lib.federation import settings
+from fedsynth_lib.metrics import fidelity
+from fedsynth_lib.printed.published import load_values
+from fedsynth_lib.runs import names
+from fedsynth_lib.runs import search as studies
+from fedsynth_lib.runs.details import configuration, with_detail
+from fedsynth_lib.runs.rows import Row, folder_name
+from fedsynth_lib.runs.search import Parameters, Search
+from fedsynth_lib.tables.load import Table, load_table, split
+from fedsynth_lib.tables.lock import table_digest
+from fedsynth_lib.tables.partition import split_clients
+from fedsynth_lib.works import martinez_study, scenarios
+from fedsynth_lib.works.martinez_study import DATASETS, MEANT, MODELS, WORK
+from fedsynth_lib.works.scenarios import PARTITION_SEED, Scenario
+
+N_CLIENTS, PARTITION = 5, "label_skew"  # section 5.5
+EXHIBITS = {"fedbn": ("tab5.2",), "fedvae": ("tab5.3", "tab5.4")}  # the grids as printed
+DRAWS = {"fedbn": None, "fedvae": 30}  # None: the complete grid
+NAMES = {  # printed hyper-parameter -> field of the model's Config
+    "fedbn": {"population_size": "population", "selection_pressure": "selection", "aggregation_interval": "interval"},
+    "fedvae": martinez_study.VAE_NAMES,
+}
+# What a profile shrinks. divide: numbers of epochs are divided by these, and rounded up so that none becomes another.
+# starts: of k-means. shuffles: of `works/chance.py`. draws: how often one setting is scored again.
+SIZES: dict[str, dict[str, Any]] = {
+    "smoke": {
+        **{"rows": 500, "splits": 1, "min_rows": 10, "starts": 1, "shuffles": 2, "draws": 2},
+        **{"trials": {"fedbn": 4, "fedvae": 4}, "changes": {"fedbn": {"generations": 25}}},
+        "divide": {"global_epochs": 100, "local_epochs": 20},
+    },
+    "quick": {
+        **{"rows": 2000, "splits": 1, "min_rows": 20, "starts": 3, "shuffles": 20, "draws": 5, "trials": DRAWS},
+        **{"changes": {}, "divide": {"global_epochs": 10, "local_epochs": 4}},
+    },
+    "paper": {
+        **{"rows": None, "splits": 3, "min_rows": 200, "starts": 10, "shuffles": 100, "draws": 5, "trials": DRAWS},
+        **{"changes": {}, "divide": {}},
+    },
+}
+
+Grid = Mapping[str, Sequence]
+
+
+def grid_of(model: str, dataset: str) -> dict[str, list]:
+    """Printed hyper-parameter -> candidates (tables 5.2 to 5.4); Adult's for a table that the work does not use."""
+    _check_model(model)
+    printed = _candidates(model)
+    known = dataset if dataset in DATASETS else DATASETS[0]
+    printed = printed[[known in names.split(";") for names in printed["dataset"]]]
+    return {name: [_value(text) for text in texts] for name, texts in printed.groupby("metric", sort=False)["printed"]}
+
+
+@cache
+def _candidates(model: str) -> pd.DataFrame:
+    return pd.concat([load_values(WORK, exhibit) for exhibit in EXHIBITS[model]])
+
+
+def chosen(model: str, dataset: str) -> Parameters:
+    """The setting that the work chose (tables 5.5 and 5.6)."""
+    grid = grid_of(model, dataset)
+    if dataset not in DATASETS:
+        raise BadInput(f"the work chose no setting for {dataset!r}: give one of {', '.join(DATASETS)}.")
+    printed = load_values(WORK, {"fedbn": "tab5.5", "fedvae": "tab5.6"}[model])
+    printed = printed[printed["dataset"] == dataset].set_index("metric")["printed"]
+    return {name: _value(printed[name]) for name in grid}
+
+
+def _value(printed: str) -> int | float | str:
+    return printed if printed.startswith("[") else martinez_study.parsed(printed)
+
+
+# ------------------------------------------------------------------------------------- the study
+
+
+def search_of(
+    model: str,
+    dataset: str,
+    *,
+    seed: int,
+    grid: Grid | None = None,
+    schema: str | None = None,
+    profile: str = "quick",
+) -> Search:
+    """The search of this model for this table. Another grid, table or seed is another study, in the profile's journal.
+
+    grid: other candidates than the work's. schema: of a table of your own, whose path is the dataset.
+    """
+    grid = _checked(model, dataset, grid)
+    settled = hashlib.sha256(json.dumps([_digest(dataset, schema), list(grid.items())]).encode()).hexdigest()[:8]
+    name = f"{model} {Path(dataset).stem} {settled} seed {seed}"
+    journal = folder_name(profile, "own" if schema else "real")
+    return Search(journal, name, grid, seed, complete=DRAWS[model] is None)
+
+
+def propose(model: str, dataset: str, *, seed: int, trials: int | None = None, **options: Any) -> list[Parameters]:
+    """The first `trials` configurations of a search, asked for now or before; as many as the work tried if None.
+
+    options: grid, schema and profile, as for `search_of`.
+    """
+    search = search_of(model, dataset, seed=seed, **options)
+    return studies.ask(search, (DRAWS[model] or search.size) if trials is None else trials)
+
+
+def finish(model: str, dataset: str, rows: pd.DataFrame, *, seed: int, **options: Any) -> Parameters:
+    """Tell the study the mean log-cluster over splits of each configuration, and return its best one.
+
+    rows: of one profile, as `run_grid` returns them; those of other models and tables do not count.
+    options: grid and schema, as for `search_of`.
+    """
+    found = configurations(rows, model, Path(dataset).stem)
+    search = search_of(model, dataset, seed=seed, profile=rows["profile"].iloc[0], **options)
+    return studies.tell(search, zip(found[list(search.grid)].to_dict("records"), found["log_cluster"], strict=True))
+
+
+# ------------------------------------------------------------------------------------- the cells
+
+
+def cells(
+    model: str,
+    datasets: Sequence[str],
+    size: Mapping[str, Any],
+    *,
+    seed: int,
+    grid: Grid | None = None,
+    schema: str | None = None,
+    profile: str = "quick",
+) -> list[dict]:
+    """A cell for each table, split and proposed configuration. size: of the profile, one of SIZES."""
+    options = {"seed": seed, "grid": grid, "schema": schema, "profile": profile}
+    return [
+        {"dataset": dataset, "parameters": parameters, "seed": seed + repeat}
+        | {"table": _digest(dataset, schema)}
+        | ({"schema": schema} if schema else {})
+        for dataset in datasets
+        for proposed in [propose(model, dataset, trials=size["trials"][model], **options)]
+        for repeat in range(size["splits"])
+        for parameters in proposed
+    ]
+
+
+def common(model: str, size: Mapping[str, Any]) -> dict[str, Any]:
+    """What all cells of a model share, for `run_grid`."""
+    shared = {name: size[name] for name in ("rows", "min_rows", "starts")}
+    divide = {name: by for name, by in size["divide"].items() if name in NAMES[model]}
+    return {"model": model, "changes": size["changes"].get(model, {}), "divide": divide, **shared}
+
+
+def measure(
+    model: str,
+    dataset: str,
+    parameters: Parameters,
+    seed: int,
+    *,
+    rows: int | None = None,
+    min_rows: int = 200,
+    starts: int = 10,
+    table: str = "",
+    schema: str | None = None,
+    changes: Mapping[str, Any] | None = None,
+    divide: Mapping[str, int] | None = None,
+    draw: int | None = None,
+) -> list[Row]:
+    """Mean log-cluster over clients of one configuration on one split, and the seconds of its training.
+
+    Five clients with label skew and no noise. starts: of k-means. table, rows, min_rows: as in `Scenario`.
+    schema: of a table of your own. changes: of the model's Config. divide: printed name -> divisor of a number.
+    draw: scores the same synthetic table with other rows of it and another start of k-means.
+    """
+    config = martinez_study.tuned(model, dataset, **_fields(model, parameters, divide or {}), **(changes or {}))
+    scenario = Scenario(
+        *(dataset, "federated", PARTITION, N_CLIENTS, math.inf, seed),
+        work=WORK if dataset in DATASETS else None,
+        rows=rows,
+        min_rows=min_rows,
+        table=table,
+        **{name: value for name, value in MEANT[model].items() if value},
+    )
+    train, parts, synthetic, seconds = _trained(model, scenario, config, schema)
+    redrawn = seed if draw is None else int(stream(seed, "draw", draw).integers(2**31))
+    scores = client_scores(train, parts, synthetic, seed=redrawn, starts=starts)
+    shared = {
+        **{"paper": scenario.work, "dataset": train.key, "data": train.data, "method": model, "partition": PARTITION},
+        **{"n_clients": N_CLIENTS, "setting": "tuning", "epsilon": math.inf, "seed": seed},
+    }
+    values = {"log_cluster": float(scores.mean()), "seconds_training": seconds}
+    return [{**shared, "metric": name, "value": value} for name, value in values.items()]
+
+
+def client_scores(
+    train: Table, parts: Sequence[np.ndarray], synthetic: pd.DataFrame, *, seed: int, starts: int = 10
+) -> np.ndarray:
+    """Log-cluster of each client's own rows against as many of the synthetic ones, drawn at random; (clients,)."""
+    scores = []
+    for client, part in enumerate(parts):
+        drawn = stream(seed, "tuning", client).choice(len(synthetic), len(part), replace=False)
+        own, made = train.frame.iloc[part], synthetic.iloc[drawn]
+        scores.append(fidelity.log_cluster(own, made, train.schema, seed, starts=starts)["log_cluster"])
+    return np.array(scores)
+
+
+def configurations(rows: pd.DataFrame, model: str, dataset: str) -> pd.DataFrame:
+    """A line for each configuration in rows: its hyper-parameters, `log_cluster` (mean over splits, `std`, `splits`),
+    and `seconds` of training."""
+    found = rows[(rows["setting"] == "tuning") & (rows["method"] == model) & (rows["dataset"] == dataset)]
+    if found.empty or found["profile"].nunique() > 1:
+        what = "no search" if found.empty else "several profiles"
+        raise BadInput(f"rows hold {what} of {model} on {dataset}: give the rows of one.")
+    found = with_detail(found)  # of a search it is the configuration
+    scores = found[found["metric"] == "log_cluster"].groupby("detail", sort=False)["value"]
+    table = scores.agg(log_cluster="mean", std="std", splits="size")
+    table["seconds"] = found[found["metric"] == "seconds_training"].groupby("detail")["value"].mean()
+    parameters = pd.DataFrame([configuration(detail) for detail in table.index], table.index)
+    return pd.concat([parameters, table], axis=1).reset_index()
+
+
+def version(cell: Mapping[str, Any]) -> str:
+    """The versions that the rows of a cell rest on."""
+    return names.version(cell["model"], ("log_cluster", "seconds_training"))
+
+
+def _trained(
+    model: str, scenario: Scenario, config: Any, schema: str | None
+) -> tuple[Table, list[np.ndarray], pd.DataFrame, float]:
+    """Training rows, their division, a synthetic table and the seconds of its training (of the first, if cached)."""
+    if schema is None:
+        train, _, parts = scenarios.tables(scenario)
+        made = next(scenarios.synthesise(MODELS[model], scenario, config))
+        return train, parts, made.frame, made.facts["seconds"]
+    table = _load(scenario.dataset, schema, scenario.rows)  # a Scenario has no schema
+    table.expect(scenario.table)
+    train, _ = split(table, seed=scenario.seed)
+    skew = {"min_rows": scenario.min_rows, "balanced": True}
+    parts = split_clients(train, PARTITION, N_CLIENTS, seed=PARTITION_SEED, **skew)
+    run = settings.federated(MODELS[model], train, parts, config=config, privacy=scenario.privacy, seed=scenario.seed)
+    return train, parts, run.synthetic, run.seconds
+
+
+def _digest(dataset: str, schema: str | None) -> str:
+    return table_digest(dataset, work=WORK if dataset in DATASETS else None, schema=schema)
+
+
+def _load(dataset: str, schema: str | None, rows: int | None = None) -> Table:
+    work = WORK if dataset in DATASETS else None
+    return load_table(dataset, work=work, schema=schema, rows=rows, seed=PARTITION_SEED)
+
+
+def _fields(model: str, parameters: Parameters, divide: Mapping[str, int]) -> dict[str, Any]:
+    """The model's settings of a configuration, epochs divided."""
+    _checked(model, "", {name: [value] for name, value in parameters.items()})
+    values = {name: martinez_study.parsed(v) if isinstance(v, str) else v for name, v in parameters.items()}
+    values |= {name: math.ceil(values[name] / by) for name, by in divide.items() if name in values}
+    return {NAMES[model][name]: value for name, value in values.items()}
+
+
+def _checked(model: str, dataset: str, grid: Grid | None) -> dict[str, list]:
+    """The grid, the work's own where none is given."""
+    _check_model(model)
+    if grid is None:
+        return grid_of(model, dataset)
+    if unknown := [name for name in grid if name not in NAMES[model]]:
+        raise BadInput(f"{model} has no hyper-parameter {unknown[0]!r}: choose from {', '.join(NAMES[model])}.")
+    return {name: [str(list(v)) if isinstance(v, list | tuple) else v for v in grid[name]] for name in grid}
+
+
+def _check_model(model: str) -> None:
+    if model not in MODELS:
+        raise BadInput(f"model {model!r} is unknown: choose one of {', '.join(MODELS)}.")
