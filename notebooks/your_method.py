@@ -1,13 +1,12 @@
 """One root: noisy counts of every column paired with one of them, and no choice that looks at rows.
 
-What crosses the wire: one round of these counts, of which the server learns only the noisy sum over clients.
-Given the root, a sampled row's columns are independent of each other.
+What crosses the wire: one round of these counts, of which the server learns only the noisy sum over
+clients. Given the root, a sampled row's columns are independent of each other.
 """
 
 from dataclasses import dataclass
 
 import numpy as np
-
 from fedsynth_lib.core import secure_sum
 from fedsynth_lib.core.accounting import discrete_laplace_share
 from fedsynth_lib.core.contract import BadInput, Charge, Update
@@ -42,8 +41,10 @@ def start(domain, config, rng):
 
 
 def client_step(state, client, config, noise, rng):
-    """One more row raises one count of each pair by 1: the L1 sensitivity is the number of pairs."""
-    others, shape = state["others"], state["counts"].shape  # shape: (levels of the root, levels of all others)
+    """One more row raises one count of each pair by 1: the L1 sensitivity is the number of
+    pairs."""
+    # shape: (levels of the root, levels of all others)
+    others, shape = state["others"], state["counts"].shape
     places = np.delete(client.rows, state["root"], axis=1) + np.cumsum(others) - others
     cells = client.rows[:, state["root"]][:, None] * shape[1] + places  # (rows, pairs)
     counts = np.bincount(cells.ravel(), minlength=shape[0] * shape[1]).reshape(shape)
@@ -59,11 +60,13 @@ def server_step(state, updates, config, noise, rng):
 
 
 def sample(state, num_rows, config, rng):
-    """The root from the sums over all pairs, then every other column from its counts beside that root."""
+    """The root from the sums over all pairs, then every other column from its counts beside that
+    root."""
     counts, others = state["counts"], state["others"]
     root = rng.choice(len(counts), num_rows, p=shares(counts.sum(axis=1)))
     columns = []
-    for block in np.split(counts, np.cumsum(others)[:-1], axis=1):  # (levels of the root, levels of the column)
+    # (levels of the root, levels of the column)
+    for block in np.split(counts, np.cumsum(others)[:-1], axis=1):
         steps = np.cumsum(shares(block), axis=1)[root, :-1]
         columns.append((rng.random((num_rows, 1)) >= steps).sum(axis=1))
     columns.insert(int(state["root"]), root)
@@ -71,6 +74,7 @@ def sample(state, num_rows, config, rng):
 
 
 def shares(counts):
-    """Counts as shares along the last axis; negative ones are 0, and where nothing is left all levels are equal."""
+    """Counts as shares along the last axis; negative ones are 0, and where nothing is left all
+    levels are equal."""
     counts = np.maximum(counts, 0) + (np.maximum(counts, 0).sum(axis=-1, keepdims=True) == 0)
     return counts / counts.sum(axis=-1, keepdims=True)

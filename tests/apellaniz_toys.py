@@ -1,4 +1,5 @@
-"""A small table with the columns that apellaniz2025 deals out and draws, and one federation on it, for the tests."""
+"""A small table with the columns that apellaniz2025 deals out and draws, and one federation on it,
+for the tests."""
 
 import numpy as np
 import pandas as pd
@@ -15,26 +16,51 @@ RANGES = {
     "BMI": (12, 98),
     "Age": (1, 13),
 }
-NUMBERS = [Column(name, "numeric", low=low, high=high, integer=True) for name, (low, high) in RANGES.items()]
-PAIR, TARGET = (Column(name, "categorical", categories=kinds) for name, kinds in (("BP", "01"), ("Diabetes", "012")))
+NUMBERS = [
+    Column(name, "numeric", low=low, high=high, integer=True)
+    for name, (low, high) in RANGES.items()
+]
+PAIR, TARGET = (
+    Column(name, "categorical", categories=kinds)
+    for name, kinds in (("BP", "01"), ("Diabetes", "012"))
+)
 SCHEMA = Schema((PAIR, *NUMBERS[:3], TARGET, *NUMBERS[3:]), target="Diabetes")
 NAMES = SCHEMA.names
 SIZES = (60, 80, 100)
 JUDGED = {"training": 120, "evaluation": 40, "epochs": 3, "patience": 3}  # 200 rows
-CHANGES = {"training_rounds": 2, "local_epochs": 1, "networks": 2, "components": 2, "starts": 1, "patience": None}
+CHANGES = {
+    "training_rounds": 2,
+    "local_epochs": 1,
+    "networks": 2,
+    "components": 2,
+    "starts": 1,
+    "patience": None,
+}
 CHANGES |= {"hidden": 6, "latent": 2}
-CELL = {"dataset": "toy", "partition": "bmi_skew", "technique": "sds", "node_rows": list(SIZES), "seed": 3}
+CELL = {
+    "dataset": "toy",
+    "partition": "bmi_skew",
+    "technique": "sds",
+    "node_rows": list(SIZES),
+    "seed": 3,
+}
 CELL |= {"judged": JUDGED, "changes": CHANGES}
 
 
 def make_table(number=1500):
     rng = np.random.default_rng(0)
-    bmi = np.clip(20 + rng.gamma(2, 5, number), 12, 98).round().astype(int)  # many rows on the median itself
-    numbers = {name: rng.integers(low, high + 1, number) for name, (low, high) in RANGES.items()} | {"BMI": bmi}
-    sick = (rng.random(number) < 1 / (1 + np.exp((30 - bmi) / 3))) * rng.integers(1, 3, number)  # by BMI alone
+    # many rows on the median itself
+    bmi = np.clip(20 + rng.gamma(2, 5, number), 12, 98).round().astype(int)
+    numbers = {
+        name: rng.integers(low, high + 1, number) for name, (low, high) in RANGES.items()
+    } | {"BMI": bmi}
+    # by BMI alone
+    sick = (rng.random(number) < 1 / (1 + np.exp((30 - bmi) / 3))) * rng.integers(1, 3, number)
     kinds = {"BP": pd.Categorical.from_codes(rng.integers(2, size=number), categories=["0", "1"])}
     kinds["Diabetes"] = pd.Categorical.from_codes(sick, categories=["0", "1", "2"])
-    return Table("toy", pd.DataFrame(numbers | kinds)[list(NAMES)], SCHEMA, data="own", digest="toy")
+    return Table(
+        "toy", pd.DataFrame(numbers | kinds)[list(NAMES)], SCHEMA, data="own", digest="toy"
+    )
 
 
 TABLE = make_table()

@@ -1,4 +1,5 @@
-"""A headless Chromium for the tests that are marked `browser`: load it with `pytest_plugins = ["browser"]`."""
+"""A headless Chromium for the tests that are marked `browser`: load it with `pytest_plugins =
+["browser"]`."""
 
 import shutil
 from collections.abc import Iterator
@@ -6,15 +7,22 @@ from collections.abc import Iterator
 import pytest
 from selenium.webdriver import Chrome, ChromeOptions, ChromeService
 
-WHERE = {"chromium": ("chromium", "chromium-browser", "google-chrome"), "chromium-driver": ("chromedriver",)}
+WHERE = {
+    "chromium": ("chromium", "chromium-browser", "google-chrome"),
+    "chromium-driver": ("chromedriver",),
+}
 
 
 def programs() -> list[str]:
     """The paths of the browser and of its driver."""
-    found = {package: next(filter(None, map(shutil.which, names)), None) for package, names in WHERE.items()}
+    found = {
+        package: next(filter(None, map(shutil.which, names)), None)
+        for package, names in WHERE.items()
+    }
     if missing := [package for package, path in found.items() if path is None]:
         pytest.fail(
-            f"These tests drive a real browser: apt-get install -y {' '.join(missing)} (Debian).", pytrace=False
+            f"These tests drive a real browser: apt-get install -y {' '.join(missing)} (Debian).",
+            pytrace=False,
         )
     return list(found.values())
 
@@ -34,7 +42,8 @@ class Browser(Chrome):
 
 @pytest.fixture(scope="module")
 def browser(tmp_path_factory) -> Iterator[Browser]:
-    """One browser for each file of tests, which starts with an empty console; it reaches nothing but this machine."""
+    """One browser for each file of tests, which starts with an empty console; it reaches nothing
+    but this machine."""
     binary, driver = programs()
     options = ChromeOptions()
     options.binary_location = binary
@@ -49,6 +58,7 @@ def browser(tmp_path_factory) -> Iterator[Browser]:
     ):
         options.add_argument(argument)
     options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
-    browser = Browser(options=options, service=ChromeService(executable_path=driver))  # named, hence not fetched
+    # named, hence not fetched
+    browser = Browser(options=options, service=ChromeService(executable_path=driver))
     yield browser
     browser.quit()

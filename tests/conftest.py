@@ -35,7 +35,9 @@ def make_frame(num_rows: int, seed: int = 0) -> pd.DataFrame:
     codes = {"smokes": smokes, "region": rng.integers(0, 4, num_rows), "ill": ill}
     columns = {"age": age, "weight": weight}
     for name, code in codes.items():
-        columns[name] = pd.Categorical.from_codes(code.astype(int), categories=list(SCHEMA[name].categories))
+        columns[name] = pd.Categorical.from_codes(
+            code.astype(int), categories=list(SCHEMA[name].categories)
+        )
     return pd.DataFrame(columns)[list(SCHEMA.names)]
 
 
@@ -62,14 +64,21 @@ def home(tmp_path, monkeypatch):
 
 @pytest.fixture(scope="session", autouse=True)
 def gradients_that_fused_optimisers_can_read():
-    """They read a gradient's memory from front to back whatever its strides, and say nothing: all tests look out."""
+    """They read a gradient's memory from front to back whatever its strides, and say nothing: all
+    tests look out."""
 
     def strides_agree(optimiser, *_):
         for group in optimiser.param_groups:
-            for parameter in filter(lambda p: group.get("fused") and p.grad is not None, group["params"]):
+            for parameter in filter(
+                lambda p: group.get("fused") and p.grad is not None, group["params"]
+            ):
                 places = [place for place, size in enumerate(parameter.shape) if size > 1]
-                own, given = ([each.stride(place) for place in places] for each in (parameter, parameter.grad))
-                assert own == given, f"a gradient of shape {tuple(parameter.shape)} with strides {given}, not {own}"
+                own, given = (
+                    [each.stride(place) for place in places] for each in (parameter, parameter.grad)
+                )
+                assert own == given, (
+                    f"a gradient of shape {tuple(parameter.shape)} with strides {given}, not {own}"
+                )
 
     handle = register_optimizer_step_pre_hook(strides_agree)
     yield

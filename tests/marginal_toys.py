@@ -1,4 +1,5 @@
-"""A table small enough to count by hand and to hold in one dense joint table, for the tests of the marginal family."""
+"""A table small enough to count by hand and to hold in one dense joint table, for the tests of the
+marginal family."""
 
 from types import ModuleType, SimpleNamespace
 
@@ -16,7 +17,10 @@ DOMAIN = Domain(NAMES, LEVELS)
 DELTA = 1e-5
 BUDGET = Privacy(1.0, DELTA)
 SCHEMA = Schema(
-    tuple(Column(n, "categorical", categories=tuple("wxyz"[:level])) for n, level in zip(NAMES, LEVELS, strict=True)),
+    tuple(
+        Column(n, "categorical", categories=tuple("wxyz"[:level]))
+        for n, level in zip(NAMES, LEVELS, strict=True)
+    ),
     target="a",
 )
 
@@ -34,12 +38,17 @@ def make_codes(num_rows: int, seed: int = 0) -> np.ndarray:
 def make_table(num_rows: int = 240, seed: int = 0) -> Table:
     codes = make_codes(num_rows, seed)
     frame = pd.DataFrame(
-        {c.name: pd.Categorical.from_codes(codes[:, j], list(c.categories)) for j, c in enumerate(SCHEMA.columns)}
+        {
+            c.name: pd.Categorical.from_codes(codes[:, j], list(c.categories))
+            for j, c in enumerate(SCHEMA.columns)
+        }
     )
     return Table("marginals", frame, SCHEMA, data="own")
 
 
-def dense(codes: np.ndarray, query: tuple[int, ...], levels: tuple[int, ...] = LEVELS) -> np.ndarray:
+def dense(
+    codes: np.ndarray, query: tuple[int, ...], levels: tuple[int, ...] = LEVELS
+) -> np.ndarray:
     """Flat counts of a marginal, one row after the other."""
     counts = np.zeros([levels[c] for c in query], dtype=int)
     for row in codes:
@@ -61,7 +70,8 @@ def copy_of(method: ModuleType, **replaced) -> SimpleNamespace:
 
 
 def watched(method: ModuleType) -> tuple[SimpleNamespace, list]:
-    """A copy of the method and what passes: ('client', state, index, update) and ('server', before, after, charges)."""
+    """A copy of the method and what passes: ('client', state, index, update) and ('server', before,
+    after, charges)."""
     seen = []
 
     def client_step(state, client, config, noise, rng):

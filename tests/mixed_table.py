@@ -1,4 +1,5 @@
-"""A mixed table of ten columns with known dependence, outliers and an unused level, for the tests of the measures."""
+"""A mixed table of ten columns with known dependence, outliers and an unused level, for the tests
+of the measures."""
 
 import numpy as np
 import pandas as pd
@@ -31,7 +32,8 @@ SCHEMA = Schema(
 
 
 def mixed(num_rows: int, seed: int = 0) -> pd.DataFrame:
-    """Rows of SCHEMA: age drives job, income and target; income the grade; one row in a hundred has a large gain."""
+    """Rows of SCHEMA: age drives job, income and target; income the grade; one row in a hundred has
+    a large gain."""
     rng = np.random.default_rng(seed)
     age = rng.integers(18, 91, num_rows)
     job = np.clip(((age - 18) / 73 * 6 + rng.normal(0, 0.8, num_rows)).astype(int), 0, 5)
@@ -47,8 +49,16 @@ def mixed(num_rows: int, seed: int = 0) -> pd.DataFrame:
         "grade": np.digitize(income, [15_000, 40_000]),
         "target": rng.random(num_rows) < 1 / (1 + np.exp(-odds)),
     }
-    numbers = {"age": age, "income": income, "hours": np.clip(rng.normal(40, 12, num_rows), 0, 100), "gain": gain}
-    coded = {n: pd.Categorical.from_codes(c.astype(int), categories=list(CATEGORIES[n])) for n, c in codes.items()}
+    numbers = {
+        "age": age,
+        "income": income,
+        "hours": np.clip(rng.normal(40, 12, num_rows), 0, 100),
+        "gain": gain,
+    }
+    coded = {
+        n: pd.Categorical.from_codes(c.astype(int), categories=list(CATEGORIES[n]))
+        for n, c in codes.items()
+    }
     return pd.DataFrame(numbers | coded)[list(SCHEMA.names)]
 
 

@@ -1,5 +1,6 @@
-"""What every method must keep, as functions that raise AssertionError; `test_methods.py` turns them on
-all registered methods, and on methods broken on purpose, which they must catch. For a method of your own:
+"""What every method must keep, as functions that raise AssertionError; `test_methods.py` turns them
+on all registered methods, and on methods broken on purpose, which they must catch. For a method of
+your own:
 
     def test_mine_keeps_its_promises(table):
         assert promises.broken(from_file("notebooks/your_method.py"), table) == {}
@@ -26,18 +27,22 @@ SHORT = {
     "local_updates": 20,
     "steps": 20,
 }
-MIXED = {"hidden": 16, "shared_rows": 60, "components": 3, "starts": 2}  # VAE-BGM's one hidden layer, and its mixture
+# VAE-BGM's one hidden layer, and its mixture
+MIXED = {"hidden": 16, "shared_rows": 60, "components": 3, "starts": 2}
 
 
 def everyone(method):
-    """The method's defaults with all clients in every round, so that its worst-case plan is what is spent.
+    """The method's defaults with all clients in every round, so that its worst-case plan is what is
+    spent.
 
     Of networks a short training on small ones.
     """
     config = method.Config()
     if hasattr(config, "training_rounds"):
         short = SHORT | (MIXED if hasattr(config, "starts") else {})
-        config = replace(config, **{name: value for name, value in short.items() if hasattr(config, name)})
+        config = replace(
+            config, **{name: value for name, value in short.items() if hasattr(config, name)}
+        )
     return replace(config, participation=1.0) if hasattr(config, "participation") else config
 
 
@@ -50,7 +55,9 @@ def budget(method, epsilon=1.0, delta=1e-5, **options):
     if not adds_noise(method):
         return Privacy(**options)
     charges = method.plan(1.0, Domain(tuple("abcd"), (2, 3, 4, 5)), 400, method.Config())
-    return Privacy(epsilon, delta if any(c.mechanism == "gaussian" for c in charges) else 0.0, **options)
+    return Privacy(
+        epsilon, delta if any(c.mechanism == "gaussian" for c in charges) else 0.0, **options
+    )
 
 
 def federated(method, table, **options):
@@ -70,7 +77,9 @@ def keeps_columns(method, table):
 
 
 def repeats_with_its_seed(method, table):
-    one, same, other = (federated(method, table, privacy=budget(method), seed=s).synthetic for s in (1, 1, 2))
+    one, same, other = (
+        federated(method, table, privacy=budget(method), seed=s).synthetic for s in (1, 1, 2)
+    )
     assert one.equals(same) and not one.equals(other)
 
 
@@ -82,30 +91,40 @@ def one_client_is_central(method, table):
 
 
 def spends_what_it_planned(method, table, config=None):
-    """All rounds together: an accountant that is reset, or a release without a charge, shows here."""
+    """All rounds together: an accountant that is reset, or a release without a charge, shows
+    here."""
     config = everyone(method) if config is None else config
     asked = budget(method)
     run = federated(method, table, config=config, privacy=asked)
-    assert abs(run.statement["epsilon_protected"] - asked.epsilon) < 1e-6, run.statement["epsilon_protected"]
+    assert abs(run.statement["epsilon_protected"] - asked.epsilon) < 1e-6, run.statement[
+        "epsilon_protected"
+    ]
     domain = method.encoder(table.schema, config).domain
     noise = settings.noise_for(method, domain, [len(part) for part in thirds(table)], config, asked)
     assert (
-        abs(epsilon_of(method.plan(noise, domain, len(table.frame) // 3, config), asked.delta) - asked.epsilon) < 1e-6
+        abs(
+            epsilon_of(method.plan(noise, domain, len(table.frame) // 3, config), asked.delta)
+            - asked.epsilon
+        )
+        < 1e-6
     )
 
 
 def noise_reaches_the_state(method, table):
     """Two runs that differ in nothing but large noise must leave different states."""
     charges = method.plan(1.0, Domain(tuple("abcd"), (2, 3, 4, 5)), 10_000, method.Config())
-    sampled = any(charge.rate < 1 for charge in charges)  # its accountant ends at orders that prove no smaller epsilon
+    # its accountant ends at orders that prove no smaller epsilon
+    sampled = any(charge.rate < 1 for charge in charges)
     asked = (0.2, 1e-5) if sampled else (1e-3, 1e-9)
     loud = [budget(method, *asked, noise_seed=seed) for seed in (1, 2)]
     one, other = (federated(method, table, privacy=privacy).state for privacy in loud)
-    changed = [name for name in one if name not in other or not np.array_equal(one[name], other[name])]
+    changed = [
+        name for name in one if name not in other or not np.array_equal(one[name], other[name])
+    ]
     assert changed, "noise was drawn or charged, but the state is the same without it"
     clean = federated(method, table).state
-    # Adam makes steps of one size from any gradient, and a mixture falls back to its prior: test_fedvae.py,
-    # test_findiff.py and test_vae_bgm_privacy.py measure their noise.
+    # Adam makes steps of one size from any gradient, and a mixture falls back to its prior:
+    # test_fedvae.py, test_findiff.py and test_vae_bgm_privacy.py measure their noise.
     if any(name == "network" or name.endswith("/decoders") for name in changed):
         return
     compared = [name for name in changed if name in clean and one[name].shape == clean[name].shape]
@@ -114,7 +133,8 @@ def noise_reaches_the_state(method, table):
 
 
 def depends_on_declared_sizes_alone(method, table):
-    """A row less, really gone: rates, steps, noise and the number of synthetic rows follow from what is declared."""
+    """A row less, really gone: rates, steps, noise and the number of synthetic rows follow from
+    what is declared."""
     options = {
         "privacy": budget(method),
         "seed": 1,
@@ -128,16 +148,23 @@ def depends_on_declared_sizes_alone(method, table):
 
 
 def divides_noise_among_the_honest(method, table):
-    """Made together by three clients: one dose if all are honest, three if two may be curious and each adds a whole."""
+    """Made together by three clients: one dose if all are honest, three if two may be curious and
+    each adds a whole."""
     if getattr(method, "TRUST", "") != "secure sum":
         return
     clean, spread = federated(method, table).state, []
-    sums = [name for name in clean if name not in ("levels", "round") and clean[name].dtype == np.int64]
+    sums = [
+        name for name in clean if name not in ("levels", "round") and clean[name].dtype == np.int64
+    ]
     for curious in (0, 2):
         loud = [budget(method, 0.1, curious=curious, noise_seed=seed) for seed in range(8)]
         states = [federated(method, table, privacy=each).state for each in loud]
         spread.append(
-            np.std(np.concatenate([(state[name] - clean[name]).ravel() for state in states for name in sums]))
+            np.std(
+                np.concatenate(
+                    [(state[name] - clean[name]).ravel() for state in states for name in sums]
+                )
+            )
         )
     assert 0 < 1.5 * spread[0] < spread[1] < 2 * spread[0], spread
 
@@ -148,7 +175,9 @@ def encoder_ignores_rows(make_encoder, table):
     for column in table.schema.columns:
         extreme[column.name] = column.high if column.kind == "numeric" else column.categories[-1]
     few = table.frame[table.frame["age"] < 60].head(200)
-    encoders = [make_encoder(frame) for frame in (few, pd.concat([few, extreme], ignore_index=True))]
+    encoders = [
+        make_encoder(frame) for frame in (few, pd.concat([few, extreme], ignore_index=True))
+    ]
     first, second = (encoder.transform(few) for encoder in encoders)
     assert np.array_equal(first, second) and encoders[0].domain == encoders[1].domain
 

@@ -1,4 +1,5 @@
-"""The smaller of two valid figures of epsilon: against exact values, Opacus, and what must hold of any accountant."""
+"""The smaller of two valid figures of epsilon: against exact values, Opacus, and what must hold of
+any accountant."""
 
 import json
 import time
@@ -24,7 +25,8 @@ from fedsynth_lib.methods import METHODS
 DELTA = 1e-5
 DOMAIN = Domain(("a", "b", "c", "d"), (0, 0, 3, 5))
 
-# (rate, steps, noise, epsilon at delta 1e-5) by Google's dp-accounting 0.6.0, another implementation of this theory:
+# (rate, steps, noise, epsilon at delta 1e-5) by Google's dp-accounting 0.6.0, another
+# implementation of this theory:
 #   accountant = pld.PLDAccountant(value_discretization_interval=2e-5)
 #   step = PoissonSampledDpEvent(rate, GaussianDpEvent(noise))
 #   accountant.compose(SelfComposedDpEvent(step, steps)).get_epsilon(1e-5)
@@ -85,7 +87,9 @@ def test_sampled_gaussian_noise_is_between_the_bounds_of_opacus(rate, steps, noi
     assert lower < found < upper and found == pytest.approx(estimate, rel=2e-4)
 
 
-@pytest.mark.parametrize("noise, times, delta", [(4.0, 10, 1e-5), (0.7, 1, 1e-3), (60.0, 200, 1e-9)])
+@pytest.mark.parametrize(
+    "noise, times, delta", [(4.0, 10, 1e-5), (0.7, 1, 1e-3), (60.0, 200, 1e-9)]
+)
 def test_gaussian_noise_on_all_rows_is_exact(noise, times, delta):
     charges = [gaussian(noise, times)]
     exact = p.exact_gaussian_epsilon(charges, delta)
@@ -95,7 +99,8 @@ def test_gaussian_noise_on_all_rows_is_exact(noise, times, delta):
 
 @pytest.mark.parametrize("epsilon, times", [(0.1, 30), (0.01, 900), (0.5, 4)])
 def test_pure_releases_are_composed_as_well_as_they_can_be(epsilon, times):
-    """The hockey-stick divergence of randomised response, repeated (Kairouz, Oh and Viswanath 2015, theorem 3.3)."""
+    """The hockey-stick divergence of randomised response, repeated (Kairouz, Oh and Viswanath 2015,
+    theorem 3.3)."""
     ups = np.arange(times + 1)
     losses, chances = (2 * ups - times) * epsilon, binom.pmf(ups, times, 1 / (1 + np.exp(-epsilon)))
     found = p.epsilon_of([laplace(epsilon, times)], 1e-6)
@@ -105,9 +110,12 @@ def test_pure_releases_are_composed_as_well_as_they_can_be(epsilon, times):
     assert less > 1e-6
 
 
-@pytest.mark.parametrize("pure, noise, delta", [(0.4, 3.0, 1e-5), (1.5, 1.0, 1e-6), (0.05, 20.0, 1e-4)])
+@pytest.mark.parametrize(
+    "pure, noise, delta", [(0.4, 3.0, 1e-5), (1.5, 1.0, 1e-6), (0.05, 20.0, 1e-4)]
+)
 def test_a_mixture_of_laplace_and_gaussian_noise_is_exact(pure, noise, delta):
-    """Randomised response has two losses; given either, what is left is the Gaussian's delta (Balle and Wang 2018)."""
+    """Randomised response has two losses; given either, what is left is the Gaussian's delta (Balle
+    and Wang 2018)."""
 
     def gaussian_delta(epsilon, mu=1 / noise):
         return norm.cdf(mu / 2 - epsilon / mu) - np.exp(epsilon) * norm.cdf(-mu / 2 - epsilon / mu)
@@ -126,7 +134,9 @@ def test_both_directions_of_a_sampled_pair_are_bounded():
     epsilon = p.epsilon_of([sampled(rate, steps, noise)], delta)
     for having in (True, False):
         x = rng.normal(0, noise, (100_000, steps)) + having * (rng.random((100_000, steps)) < rate)
-        losses = np.log1p(rate * np.expm1((2 * x - 1) / (2 * noise**2))).sum(axis=1) * (1 if having else -1)
+        losses = np.log1p(rate * np.expm1((2 * x - 1) / (2 * noise**2))).sum(axis=1) * (
+            1 if having else -1
+        )
         found = np.maximum(0, -np.expm1(epsilon - losses))
         assert found.mean() < delta + 4 * found.std() / np.sqrt(len(found))
         if having:  # the worse of the two here, and tight
@@ -148,7 +158,11 @@ def test_a_mixture_costs_at_least_its_parts_and_at_most_their_sum():
 def test_more_noise_fewer_steps_and_lower_rates_never_cost_more():
     rng = np.random.default_rng(4)
     for _ in range(12):
-        rate, steps, noise = rng.uniform(0.005, 0.3), int(rng.integers(20, 900)), rng.uniform(0.8, 3)
+        rate, steps, noise = (
+            rng.uniform(0.005, 0.3),
+            int(rng.integers(20, 900)),
+            rng.uniform(0.8, 3),
+        )
         cost = p.epsilon_of([sampled(rate, steps, noise)], DELTA)
         assert p.epsilon_of([sampled(rate, steps, 1.001 * noise)], DELTA) < cost
         assert p.epsilon_of([sampled(rate, steps - 1, noise)], DELTA) < cost
@@ -156,7 +170,8 @@ def test_more_noise_fewer_steps_and_lower_rates_never_cost_more():
 
 
 def test_selections_are_not_composed_by_losses():
-    """Noise that depends on what was selected is not fixed beforehand; pure epsilons add up all the same."""
+    """Noise that depends on what was selected is not fixed beforehand; pure epsilons add up all the
+    same."""
     choice = Charge("choice", "exponential", noise=20.0, times=2)
     exact = p.exact_gaussian_epsilon([gaussian(5.0)], DELTA)
     assert p.numerical_epsilon_of([choice, gaussian(5.0)], DELTA) == pytest.approx(exact + 0.2)
@@ -164,7 +179,9 @@ def test_selections_are_not_composed_by_losses():
 
 
 @pytest.mark.parametrize(
-    "charges", [[sampled(0.01, 100, 0.05)], [gaussian(1.0), laplace(80.0)], [laplace(0.3, 3)]], ids=str
+    "charges",
+    [[sampled(0.01, 100, 0.05)], [gaussian(1.0), laplace(80.0)], [laplace(0.3, 3)]],
+    ids=str,
 )
 def test_where_losses_give_no_figure_renyi_counts(charges):
     delta = 0.0 if charges[0].mechanism == "laplace" else DELTA
@@ -186,7 +203,10 @@ PLANS = {
     "all rows": lambda noise: [gaussian(noise, 7)],
     "mixture": lambda noise: [laplace(0.2), sampled(0.1, 60, noise)],
     "pure": lambda noise: [Charge("x", "laplace", noise=7 * noise, times=7)],
-    "selections": lambda noise: [Charge("x", "exponential", noise=9 * noise, times=9), gaussian(9 * noise, 9)],
+    "selections": lambda noise: [
+        Charge("x", "exponential", noise=9 * noise, times=9),
+        gaussian(9 * noise, 9),
+    ],
 }
 
 
@@ -203,7 +223,9 @@ def test_calibrated_noise_is_within_the_budget_and_near_it(plan, epsilon):
 def test_less_noise_is_needed_than_by_renyi(rate, steps):
     """6.5 to 8 percent less at epsilon 1, over rates and numbers of steps."""
     needed = [
-        p.calibrate(lambda noise: [sampled(rate, steps, noise)], Privacy(1.0, DELTA, reproduction=only))
+        p.calibrate(
+            lambda noise: [sampled(rate, steps, noise)], Privacy(1.0, DELTA, reproduction=only)
+        )
         for only in (True, False)
     ]
     assert 0.06 < 1 - needed[1] / needed[0] < 0.085
@@ -213,7 +235,9 @@ def test_a_reproduction_has_the_noise_that_it_always_had():
     """Committed rows of the works rest on these digits."""
     fedvae = METHODS["fedvae"]
     rows = [
-        settings.noise_for(fedvae, DOMAIN, [900], fedvae.Config(), Privacy(e, DELTA, reproduction=True))
+        settings.noise_for(
+            fedvae, DOMAIN, [900], fedvae.Config(), Privacy(e, DELTA, reproduction=True)
+        )
         for e in (1.0, 3.0)
     ]
     np.testing.assert_allclose(rows, FROZEN, rtol=1e-9)
@@ -231,7 +255,9 @@ def test_a_run_calibrated_by_losses_is_let_through_to_its_last_round_and_no_furt
         for last in range(1, 5):
             p.check_budget(rounds[:last], asked, when="now", promised=known)
         with pytest.raises(p.BudgetExceeded, match=r"epsilon 1\.0"):
-            p.check_budget([*rounds, replace(rounds[0], times=10)], asked, when="now", promised=known)
+            p.check_budget(
+                [*rounds, replace(rounds[0], times=10)], asked, when="now", promised=known
+            )
     with pytest.raises(p.BudgetExceeded, match=r"epsilon 1\.0[89]"):
         p.check_budget(rounds, replace(asked, reproduction=True), when="now")
 
@@ -259,9 +285,14 @@ def test_delta_above_one_in_n_is_refused_before_a_row_is_seen(table, monkeypatch
     n = len(table.frame)
     encoder = method.encoder(table.schema, method.Config())
     monkeypatch.setattr(type(encoder), "transform", lambda *_: pytest.fail("a row was encoded"))
-    with pytest.raises(BadInput, match=rf"delta is 0\.01, above 1 / n for the {n} rows .*large_delta=True"):
+    with pytest.raises(
+        BadInput,
+        match=rf"delta is 0\.01, above 1 / n for the {n} rows "
+        r".*large_delta=True",
+    ):
         settings.federated(method, table, parts, privacy=Privacy(1.0, 0.01))
-    with pytest.raises(BadInput, match="above 1 / n for the 30 rows"):  # as declared, whatever there is
+    # as declared, whatever there is
+    with pytest.raises(BadInput, match="above 1 / n for the 30 rows"):
         settings.federated(method, table, parts, privacy=Privacy(1.0, 0.05), sizes=[10, 10, 10])
 
 
@@ -279,16 +310,22 @@ def test_delta_is_compared_with_all_rows_of_the_run():
 
 def said(privacy=None, charges=None, **options):
     charges = [sampled(0.05, 400, 6.0)] if charges is None else charges
-    return statement(charges, privacy or Privacy(2.0, DELTA), num_rows=1000, num_clients=4, **options)
+    return statement(
+        charges, privacy or Privacy(2.0, DELTA), num_rows=1000, num_clients=4, **options
+    )
 
 
 def test_both_figures_stand_whichever_counts():
     ours, theirs = said(), said(Privacy(2.0, DELTA, reproduction=True))
     assert ours["epsilon"] == ours["epsilon_numerical"] < ours["epsilon_rdp"]
     assert theirs["epsilon"] == theirs["epsilon_rdp"] == ours["epsilon_rdp"]
-    assert "composed numerically" in ours["accountant"] and "numerically" not in theirs["accountant"]
+    assert (
+        "composed numerically" in ours["accountant"] and "numerically" not in theirs["accountant"]
+    )
     for found in (ours, theirs):
-        words = f"by Rényi DP {found['epsilon_rdp']:.4g}, numerically {found['epsilon_numerical']:.4g}"
+        words = (
+            f"by Rényi DP {found['epsilon_rdp']:.4g}, numerically {found['epsilon_numerical']:.4g}"
+        )
         assert words in statement_text(found, "x") and words in statement_table(found).to_html()
     pure = said(Privacy(2.0), [laplace(0.5)])
     assert pure["epsilon_numerical"] is None and "no figure" in pure["accountant"]
@@ -303,7 +340,10 @@ def test_the_first_paragraph_says_what_is_compared():
 
 
 def test_a_large_delta_is_named():
-    assert said()["delta_exceeds"] is False and said(Privacy(2.0, 0.01, large_delta=True))["delta_exceeds"]
+    assert (
+        said()["delta_exceeds"] is False
+        and said(Privacy(2.0, 0.01, large_delta=True))["delta_exceeds"]
+    )
     first = statement_text(said(Privacy(2.0, 0.01, reproduction=True)), "x").split("\n\n")[1]
     assert "Delta exceeds 1 / n" in first and "1000 rows" in first
     assert "exceeds 1 / n" in statement_table(said(Privacy(2.0, 0.01, large_delta=True))).to_html()
@@ -313,13 +353,25 @@ def test_shares_of_noise_and_rounding_are_stated():
     ours, theirs = said(), said(Privacy(2.0, DELTA, reproduction=True))
     assert (ours["curious"], ours["shares"], ours["whole"]) == (1, 3, True)
     assert (theirs["curious"], theirs["shares"], theirs["whole"]) == (0, 4, False)
-    assert "at most 1 client pools with it" in ours["adversary"] and "clients do not collude" in theirs["adversary"]
-    assert "on counts it is rounded" in ours["not_covered"] and "not rounded on counts" in theirs["not_covered"]
+    assert (
+        "at most 1 client pools with it" in ours["adversary"]
+        and "clients do not collude" in theirs["adversary"]
+    )
+    assert (
+        "on counts it is rounded" in ours["not_covered"]
+        and "not rounded on counts" in theirs["not_covered"]
+    )
     text = statement_text(ours, "x")
-    assert "any 3 of the clients is enough; 1 may pool" in text and "| rounded to whole numbers |" in text
+    assert (
+        "any 3 of the clients is enough; 1 may pool" in text
+        and "| rounded to whole numbers |" in text
+    )
 
 
 def test_a_statement_can_be_kept_whatever_numbers_it_was_given():
     """A delta or a number of rows that numpy made: the statement goes into files as JSON."""
     said = statement([], Privacy(1.0, np.float64(1e-5)), num_rows=np.int64(10**6), num_clients=3)
-    assert said["delta_exceeds"] is True and json.loads(json.dumps(said, default=int))["num_rows"] == 10**6
+    assert (
+        said["delta_exceeds"] is True
+        and json.loads(json.dumps(said, default=int))["num_rows"] == 10**6
+    )

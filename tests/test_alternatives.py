@@ -1,4 +1,5 @@
-"""Readings of an exhibit: the nearest is marked, a scale shows in the distance and not in the order."""
+"""Readings of an exhibit: the nearest is marked, a scale shows in the distance and not in the
+order."""
 
 import numpy as np
 import pandas as pd
@@ -38,7 +39,9 @@ def test_the_nearest_reading_is_marked_and_order_ignores_scale(readings):
     assert table.loc[("pcd", "exact"), ["distance", "order", "nearest"]].tolist() == [0, 1, "yes"]
     printed = published.load_values("martinez2024", "tab6.1").query("metric == 'pcd'")["mean"]
     tenfold = table.loc[("pcd", "tenfold")]
-    assert tenfold["distance"] == pytest.approx(9 * printed.mean()) and tenfold["order"] == pytest.approx(1)
+    assert tenfold["distance"] == pytest.approx(9 * printed.mean()) and tenfold[
+        "order"
+    ] == pytest.approx(1)
     assert tenfold["nearest"] == "" and tenfold["ours"] == pytest.approx(10 * tenfold["printed"])
     assert table.loc[("log_cluster", "shifted"), "distance"] == pytest.approx(0.1)
 
@@ -46,7 +49,9 @@ def test_the_nearest_reading_is_marked_and_order_ignores_scale(readings):
 def test_lines_are_made_for_each_value_of_by(readings):
     table = nearest(readings, "martinez2024", ["tab6.1"], by=["setting"])
     found = table.groupby("setting")["reading"].apply(list).to_dict()
-    assert found == {name: ["exact", "tenfold", "shifted"] for name in ("central", "federated", "local")}
+    assert found == {
+        name: ["exact", "tenfold", "shifted"] for name in ("central", "federated", "local")
+    }
 
 
 def test_readings_without_a_cell_of_the_exhibit_are_refused(readings):
@@ -57,9 +62,16 @@ def test_readings_without_a_cell_of_the_exhibit_are_refused(readings):
 def test_real_rows_are_measured_on_each_scale():
     """As many training as hold-out rows, so that all are drawn: truth by scipy."""
     rng = np.random.default_rng(3)
-    schema = Schema((Column("x", "numeric", low=0, high=900), Column("c", "categorical", categories=("a", "b"))))
+    schema = Schema(
+        (Column("x", "numeric", low=0, high=900), Column("c", "categorical", categories=("a", "b")))
+    )
     frames = [
-        pd.DataFrame({"x": rng.uniform(0, 900, 40), "c": pd.Categorical(rng.choice(["a", "b"], 40), ["a", "b"])})
+        pd.DataFrame(
+            {
+                "x": rng.uniform(0, 900, 40),
+                "c": pd.Categorical(rng.choice(["a", "b"], 40), ["a", "b"]),
+            }
+        )
         for _ in range(2)
     ]
     train, holdout = (Table("toy", frame, schema, "own", "") for frame in frames)
@@ -67,8 +79,12 @@ def test_real_rows_are_measured_on_each_scale():
     codes = [np.column_stack([frame["x"], frame["c"].cat.codes]) for frame in frames]
     z = [(table - codes[0].mean(axis=0)) / codes[0].std(axis=0) for table in codes]
     unit = [(table - codes[0].min(axis=0)) / np.ptp(codes[0], axis=0) for table in codes]
-    works = [np.column_stack([scaled[:, 0], table[:, 1]]) for scaled, table in zip(unit, codes, strict=True)]
-    as_codes = [table - [codes[0][:, 0].min(), 0] for table in codes]  # the number, too, is as it is
+    works = [
+        np.column_stack([scaled[:, 0], table[:, 1]])
+        for scaled, table in zip(unit, codes, strict=True)
+    ]
+    # the number, too, is as it is
+    as_codes = [table - [codes[0][:, 0].min(), 0] for table in codes]
     read = {"z-scores": z, "[0, 1]": unit, "the work's": works, "the work's, x as codes": as_codes}
     assert list(found) == [*read, "farthest in [0, 1]"]
     for name, (near, far) in read.items():
@@ -79,13 +95,20 @@ def test_real_rows_are_measured_on_each_scale():
 def test_the_scale_nearest_to_print_is_named_by_ratio():
     measured = {"adult": (0.5, 0.1, 3.0), "cardio": (0.2, 0.4, 2.0)}
     scales = ("z-scores", "[0, 1]", "farthest in [0, 1]")
-    lines = [(name, *pair) for name, values in measured.items() for pair in zip(scales, values, strict=True)]
+    lines = [
+        (name, *pair)
+        for name, values in measured.items()
+        for pair in zip(scales, values, strict=True)
+    ]
     rows = pd.DataFrame(lines, columns=["dataset", "item", "value"])
     cells = pd.DataFrame(
         [("adult", np.inf, 0.2, 0.7), ("adult", 0.5, 4.0, 5.0), ("cardio", np.inf, np.nan, 1.0)],
         columns=["dataset", "epsilon", "published", "ours"],
     ).assign(metric="dcr_avg_train")
     table = scale_table(rows, cells)
-    assert table.loc["adult", "nearer"] == "[0, 1]"  # twice and half: 0.5 is 2.5 times as large, 0.1 half
-    assert table.loc["adult", ["printed, no noise", "printed, largest", "ours, no noise"]].tolist() == [0.2, 4.0, 0.7]
+    # twice and half: 0.5 is 2.5 times as large, 0.1 half
+    assert table.loc["adult", "nearer"] == "[0, 1]"
+    assert table.loc[
+        "adult", ["printed, no noise", "printed, largest", "ours, no noise"]
+    ].tolist() == [0.2, 4.0, 0.7]
     assert table.index.tolist() == ["adult", "cardio"] and pd.isna(table.loc["cardio", "nearer"])

@@ -1,4 +1,5 @@
-"""The three attacks: predicates and neighbours by brute force, rates by hand, and positive and negative controls."""
+"""The three attacks: predicates and neighbours by brute force, rates by hand, and positive and
+negative controls."""
 
 import numpy as np
 import pandas as pd
@@ -34,17 +35,26 @@ def people(number, seed):
     age = rng.integers(0, 101, number)
     income = np.clip(5 * age + rng.normal(200, 60, number), 0, 1000)
     frame = pd.DataFrame(
-        {"age": age, "income": income, "debt": np.clip(1000 - income + rng.normal(0, 30, number), 0, 1000)}
+        {
+            "age": age,
+            "income": income,
+            "debt": np.clip(1000 - income + rng.normal(0, 30, number), 0, 1000),
+        }
     )
     frame["job"] = pd.Categorical.from_codes(rng.integers(0, 6, number), categories=list("abcdef"))
-    frame["ill"] = pd.Categorical.from_codes((rng.random(number) < age / 100).astype(int), categories=["no", "yes"])
+    frame["ill"] = pd.Categorical.from_codes(
+        (rng.random(number) < age / 100).astype(int), categories=["no", "yes"]
+    )
     return frame
 
 
 REAL, OTHERS = people(600, 1), people(600, 2)
 INDEPENDENT = people(600, 3).apply(lambda column: column.sample(frac=1, random_state=4).to_numpy())
 INDEPENDENT = INDEPENDENT.assign(
-    **{name: pd.Categorical(INDEPENDENT[name], categories=list(SCHEMA[name].categories)) for name in ("job", "ill")}
+    **{
+        name: pd.Categorical(INDEPENDENT[name], categories=list(SCHEMA[name].categories))
+        for name in ("job", "ill")
+    }
 )
 HALVES = (["age", "income"], ["debt", "job"])
 
@@ -58,7 +68,8 @@ def test_intervals_are_wilsons(successes, attacks):
 
 
 def test_residual_risk_by_hand():
-    """(0.5 - 0.2) / 0.8 = 0.375; errors 0.04 / 0.8 = 0.05 and 0.5 / 0.64 * 0.032 = 0.025 give 0.0559 together."""
+    """(0.5 - 0.2) / 0.8 = 0.375; errors 0.04 / 0.8 = 0.05 and 0.5 / 0.64 * 0.032 = 0.025 give
+    0.0559 together."""
     risk = Risk(Rate(0.5, 0.04), Rate(0.1, 0.02), Rate(0.2, 0.032), attacks=500)
     assert risk.residual == pytest.approx(0.375) and risk.told
     assert risk.interval == pytest.approx((0.375 - 0.0559017, 0.375 + 0.0559017), abs=1e-6)
@@ -89,7 +100,8 @@ def test_independent_columns_give_nobody_away(name):
 
 @pytest.mark.parametrize("name", ["multivariate", "linkability", "ill"])
 def test_what_is_true_of_people_in_general_is_no_residual_risk(name):
-    """Other people of the same kind: attacks succeed now and then, and no more on those trained on than on others."""
+    """Other people of the same kind: attacks succeed now and then, and no more on those trained on
+    than on others."""
     risk = attack(name, people(600, 9))
     assert risk.interval[0] < 0.05
     if name == "ill":
@@ -126,7 +138,15 @@ def test_predicates_single_out_one_synthetic_row(mode):
     )
     assert len(found.columns) == 100 and (found.matches(rows) == 1).all()
     if mode == "univariate":
-        assert len({(*map(int, c), *map(float, v), *map(int, o)) for c, o, v in zip(*found, strict=True)}) == 100
+        assert (
+            len(
+                {
+                    (*map(int, c), *map(float, v), *map(int, o))
+                    for c, o, v in zip(*found, strict=True)
+                }
+            )
+            == 100
+        )
     else:
         assert all(len(set(line)) == 3 for line in found.columns)
 
@@ -143,7 +163,8 @@ def test_neighbours_by_brute_force():
     found = anonymity._nearest(rows[0][:, places], rows[1][:, places], SCHEMA, places, 3)
     for target, nearest in zip(rows[0], found, strict=True):
         apart = [
-            abs(target[0] - row[0]) / 100 + abs(target[1] - row[1]) / 1000 + (target[3] != row[3]) for row in rows[1]
+            abs(target[0] - row[0]) / 100 + abs(target[1] - row[1]) / 1000 + (target[3] != row[3])
+            for row in rows[1]
         ]
         assert list(nearest) == sorted(range(70), key=lambda k: (apart[k], k))[:3]
     single = anonymity._nearest(rows[0][:, places], rows[1][:, places], SCHEMA, places, 1)
@@ -151,22 +172,46 @@ def test_neighbours_by_brute_force():
 
 
 def test_common_neighbours_and_right_guesses_by_hand():
-    assert anonymity._common(np.array([[1, 2], [3, 4], [5, 6]]), np.array([[2, 9], [8, 7], [6, 5]])) == 2
-    assert anonymity._right(np.array([100.0, 100.0, 0.0]), np.array([104.0, 106.0, 0.0]), "numeric", 0.05) == 2
+    assert (
+        anonymity._common(np.array([[1, 2], [3, 4], [5, 6]]), np.array([[2, 9], [8, 7], [6, 5]]))
+        == 2
+    )
+    assert (
+        anonymity._right(
+            np.array([100.0, 100.0, 0.0]), np.array([104.0, 106.0, 0.0]), "numeric", 0.05
+        )
+        == 2
+    )
     assert anonymity._right(np.array([1.0, 2.0]), np.array([1.0, 3.0]), "categorical", 0.05) == 1
 
 
 def test_the_same_seed_repeats_an_attack():
-    assert attack("multivariate", OTHERS, 3) == attack("multivariate", OTHERS, 3) != attack("multivariate", OTHERS, 4)
+    assert (
+        attack("multivariate", OTHERS, 3)
+        == attack("multivariate", OTHERS, 3)
+        != attack("multivariate", OTHERS, 4)
+    )
 
 
 @pytest.mark.parametrize(
     ("call", "said"),
     [
-        (lambda: singling_out(REAL, OTHERS, REAL, SCHEMA, mode="both", seed=0), "mode 'both' is unknown"),
-        (lambda: inference(REAL, OTHERS, REAL, SCHEMA, secret="wage", seed=0), "'wage' is not in the table"),
-        (lambda: linkability(REAL, OTHERS, REAL, SCHEMA, known=(["age"], []), seed=0), "'no column' is not"),
-        (lambda: inference(REAL, OTHERS.head(0), REAL, SCHEMA, secret="job", seed=0), "no control rows"),
+        (
+            lambda: singling_out(REAL, OTHERS, REAL, SCHEMA, mode="both", seed=0),
+            "mode 'both' is unknown",
+        ),
+        (
+            lambda: inference(REAL, OTHERS, REAL, SCHEMA, secret="wage", seed=0),
+            "'wage' is not in the table",
+        ),
+        (
+            lambda: linkability(REAL, OTHERS, REAL, SCHEMA, known=(["age"], []), seed=0),
+            "'no column' is not",
+        ),
+        (
+            lambda: inference(REAL, OTHERS.head(0), REAL, SCHEMA, secret="job", seed=0),
+            "no control rows",
+        ),
     ],
 )
 def test_bad_input_is_refused(call, said):

@@ -1,4 +1,5 @@
-"""The answers are counted from rows; checked on the printed values, whose counts the claims file states."""
+"""The answers are counted from rows; checked on the printed values, whose counts the claims file
+states."""
 
 import numpy as np
 import pandas as pd
@@ -20,19 +21,22 @@ def test_printed_values_give_the_counts_that_the_claims_state(printed):
     table = answers(printed)
     assert list(table.index) == list(QUESTIONS)
     models = table.loc["1b: which model, which table", "ours"]
-    # c45, c46: associations 26 of 27 (all but one of bank's), log-cluster 27 of 27, pMSE 0 of 27; cardio's AUC 0 of 27
+    # c45, c46: associations 26 of 27 (all but one of bank's), log-cluster 27 of 27, pMSE 0 of 27;
+    #     cardio's AUC 0 of 27
     assert "adult: hellinger 4 of 9, pcd 9 of 9, pmse 0 of 9, log_cluster 9 of 9" in models
     assert "pcd 8 of 9" in models.split("bank:")[1].split("cardio")[0]
     assert "auc_rf 0 of 9, auc_nb 0 of 9, auc_knn 0 of 9" in models.split("cardio:")[1]
     division = table.loc["2b: clients and their division", "ours"]
     assert "fedbn: label skew has the worst association error in 8 of 9 places" in division  # c18
     baselines = table.loc["1a: against central and local data", "ours"]
-    assert "fedbn: at least as good as central" in baselines and "label_skew 86%" in baselines  # c02: 54 of 63
+    # c02: 54 of 63
+    assert "fedbn: at least as good as central" in baselines and "label_skew 86%" in baselines
     closeness = table.loc["3a: closeness to real records", "ours"]
     assert "fedbn: shares of 0.475 to 0.488" in closeness  # c47
     assert "copies in every split in 0 of 18" in closeness  # c28
     disclosure = table.loc["3b: disclosure of attributes", "ours"]
-    # c29 says 0.006; the real rows are the mean of both of their printings, 0.636 and 0.637, hence 0.0065
+    # c29 says 0.006; the real rows are the mean of both of their printings, 0.636 and 0.637, hence
+    # 0.0065
     assert "adult loses no noise 0.007" in disclosure.split("fedvae")[0]
 
 
@@ -40,13 +44,22 @@ def test_what_is_not_measured_is_said(printed):
     fidelity = printed[printed["metric"].isin(["pcd"]) & (printed["method"] == "fedbn")]
     table = answers(fidelity)["ours"]
     assert (
-        table["1b: which model, which table"] == table["3a: closeness to real records"] == "no rows for this question"
+        table["1b: which model, which table"]
+        == table["3a: closeness to real records"]
+        == "no rows for this question"
     )
     assert "fedbn" in table["2b: clients and their division"]
 
 
 def test_a_better_federated_score_counts_in_both_directions():
-    base = {"dataset": "a", "method": "fedbn", "epsilon": np.inf, "detail": "", "node": "", "data": "real"}
+    base = {
+        "dataset": "a",
+        "method": "fedbn",
+        "epsilon": np.inf,
+        "detail": "",
+        "node": "",
+        "data": "real",
+    }
     base |= {"paper": "martinez2024", "profile": "quick", "seed": 1}
     places = [("central", "none", pd.NA), ("federated", "iid", 3), ("local", "iid", 3)]
     lines = []

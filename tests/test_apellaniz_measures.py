@@ -1,4 +1,5 @@
-"""What the study of apellaniz2025 measures at a node, against brute force on rows of a made-up training."""
+"""What the study of apellaniz2025 measures at a node, against brute force on rows of a made-up
+training."""
 
 import numpy as np
 import pandas as pd
@@ -20,7 +21,9 @@ AGE, BMI = NAMES.index("Age"), NAMES.index("BMI")
 
 def coded(frame):
     """Numbers in their units, and codes, (rows, columns)."""
-    return np.stack([frame[n].cat.codes if n not in RANGES else frame[n] for n in NAMES], axis=1).astype(float)
+    return np.stack(
+        [frame[n].cat.codes if n not in RANGES else frame[n] for n in NAMES], axis=1
+    ).astype(float)
 
 
 UNITS = coded(TABLE.frame)
@@ -47,7 +50,8 @@ def training(monkeypatch, units):
 
 
 def drawn_rows():
-    """As networks draw them: neither whole nor, some of them, within the declared range; and what is made of them."""
+    """As networks draw them: neither whole nor, some of them, within the declared range; and what
+    is made of them."""
     rng = np.random.default_rng(1)
     whole = UNITS[rng.permutation(len(UNITS))[:200]]
     whole[:, TARGET] = rng.integers(3, size=200)  # a poor training
@@ -75,7 +79,10 @@ def test_a_node_is_judged_by_its_validation_rows_and_its_synthetic_ones(monkeypa
     training(monkeypatch, units)
     rows = study.judge(node=2, repeat=4, whole=whole, **CELL)
     found = {row["metric"]: row["value"] for row in rows}
-    real, made = (standardised(each).astype(np.float32) for each in (validation(), rounded if whole else units))
+    real, made = (
+        standardised(each).astype(np.float32)
+        for each in (validation(), rounded if whole else units)
+    )
     assert found.keys() == {"js_divergence", "js_epochs", "acc_synthetic_real", "acc_real_real"}
     bits, epochs = jensen_shannon(real, made, seed=4, sizes=Sizes(**JUDGED))
     assert found["js_divergence"] == pytest.approx(bits, abs=1e-3) and found["js_epochs"] == epochs
@@ -90,7 +97,9 @@ def test_whole_rows_are_cut_and_rounded_as_a_table_would_be(monkeypatch, whole):
     units, rounded = drawn_rows()
     training(monkeypatch, units)
     seen = []
-    monkeypatch.setattr(study, "jensen_shannon", lambda real, made, **_: seen.append((real, made)) or (0.0, 7))
+    monkeypatch.setattr(
+        study, "jensen_shannon", lambda real, made, **_: seen.append((real, made)) or (0.0, 7)
+    )
     study.judge(node=2, whole=whole, **CELL)
     ((real, made),) = seen
     np.testing.assert_allclose(real, standardised(validation()), atol=1e-5)
@@ -111,7 +120,10 @@ def test_distances_are_those_to_the_nearest_other_row(monkeypatch):
     real, made = standardised(validation()), standardised(units)
     among = cdist(real, real)
     np.fill_diagonal(among, np.inf)
-    for name, expected in (("real", among.min(axis=1)), ("synthetic", cdist(made, real).min(axis=1))):
+    for name, expected in (
+        ("real", among.min(axis=1)),
+        ("synthetic", cdist(made, real).min(axis=1)),
+    ):
         assert by_metric(rows, f"{name}_min")[""] == pytest.approx(expected.min(), abs=1e-6)
         assert by_metric(rows, f"{name}_mean")[""] == pytest.approx(expected.mean(), rel=1e-5)
         assert by_metric(rows, f"{name}_zero")[""] == np.mean(expected < 1e-6)
@@ -119,8 +131,11 @@ def test_distances_are_those_to_the_nearest_other_row(monkeypatch):
         assert len(shares) == 60 and sum(shares.values()) == pytest.approx(1)
         assert list(shares)[:2] == ["0.0", "0.1"] and list(shares)[-1] == "5.9"
         inner = np.array([shares[f"{edge / 10:.1f}"] for edge in range(59)])
-        counted = np.array([np.mean((expected >= edge / 10) & (expected < (edge + 1) / 10)) for edge in range(59)])
-        np.testing.assert_allclose(inner, counted, atol=0.006)  # a distance on an edge may fall on either side
+        counted = np.array(
+            [np.mean((expected >= edge / 10) & (expected < (edge + 1) / 10)) for edge in range(59)]
+        )
+        # a distance on an edge may fall on either side
+        np.testing.assert_allclose(inner, counted, atol=0.006)
         assert shares["5.9"] == pytest.approx(np.mean(expected >= 5.9), abs=0.006)
     assert by_metric(rows, "synthetic_zero")[""] >= 0.015
     apart, among = cdist(made, real).min(axis=1), among.min(axis=1)
@@ -135,7 +150,9 @@ def test_p_values_are_small_where_synthetic_rows_lie_farther_away(monkeypatch, f
     training(monkeypatch, units)
     rows = study.distances(node=2, **CELL)
     for name in ("p_wilcoxon", "p_kolmogorov_smirnov"):
-        assert (by_metric(rows, name)[""] < 1e-6) == small and (by_metric(rows, name)[""] > 0.9) != small
+        assert (by_metric(rows, name)[""] < 1e-6) == small and (
+            by_metric(rows, name)[""] > 0.9
+        ) != small
 
 
 def test_features_are_the_shares_of_whole_values(monkeypatch):
@@ -145,7 +162,11 @@ def test_features_are_the_shares_of_whole_values(monkeypatch):
     for name in study.FEATURES:
         place, counted = NAMES.index(name), {}
         for kind, values in (("real", real[:, place]), ("synthetic", rounded[:, place])):
-            shares = {d.split()[1]: v for d, v in by_metric(rows, f"{kind}_share").items() if d.split()[0] == name}
+            shares = {
+                d.split()[1]: v
+                for d, v in by_metric(rows, f"{kind}_share").items()
+                if d.split()[0] == name
+            }
             expected = pd.Series(values.astype(int)).value_counts(normalize=True)
             assert sum(shares.values()) == pytest.approx(1)
             assert shares == {str(value): pytest.approx(share) for value, share in expected.items()}
@@ -155,4 +176,7 @@ def test_features_are_the_shares_of_whole_values(monkeypatch):
         assert by_metric(rows, "js_column")[name] == pytest.approx(divergence, abs=1e-9)
     importance = by_metric(rows, "importance")
     assert list(importance) == [name for name in NAMES if name != "Diabetes"]
-    assert sum(importance.values()) == pytest.approx(1) and max(importance, key=importance.get) == "BMI"
+    assert (
+        sum(importance.values()) == pytest.approx(1)
+        and max(importance, key=importance.get) == "BMI"
+    )

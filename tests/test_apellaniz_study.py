@@ -1,4 +1,5 @@
-"""The protocol of apellaniz2025 on a small table: rows of nodes, settings, what is remembered and what is measured."""
+"""The protocol of apellaniz2025 on a small table: rows of nodes, settings, what is remembered and
+what is measured."""
 
 from inspect import signature
 from itertools import pairwise
@@ -30,20 +31,28 @@ def toy(tmp_path, monkeypatch):
 
 # --- nodes
 
-SHUFFLED = TABLE.frame.sample(frac=1, random_state=42).index.to_numpy()  # as the work's code shuffles
+# as the work's code shuffles
+SHUFFLED = TABLE.frame.sample(frac=1, random_state=42).index.to_numpy()
 BELOW = (TABLE.frame["BMI"] < TABLE.frame["BMI"].median()).to_numpy()
 
 
 def test_identically_distributed_nodes_hold_consecutive_slices_of_the_shuffled_table():
     found = nodes(TABLE, "iid", SIZES, 100)
-    assert [(len(n.training), len(n.validation)) for n in found] == [(60, 100), (80, 100), (100, 100)]
-    np.testing.assert_array_equal(np.concatenate([part for node in found for part in node]), SHUFFLED[:540])
+    assert [(len(n.training), len(n.validation)) for n in found] == [
+        (60, 100),
+        (80, 100),
+        (100, 100),
+    ]
+    np.testing.assert_array_equal(
+        np.concatenate([part for node in found for part in node]), SHUFFLED[:540]
+    )
 
 
 @pytest.mark.parametrize("partition", BELOW_MEDIAN)
 @pytest.mark.parametrize("disjoint", [False, True])
 def test_skewed_nodes_hold_their_shares_and_start_where_the_docstring_says(partition, disjoint):
-    """The published shares, written down again; the slices of each side of the median, one after the other."""
+    """The published shares, written down again; the slices of each side of the median, one after
+    the other."""
     shares = {"bmi_skew": (0.5, 0.1, 0.9), "bmi_skew_text": (0.9, 0.1, 0.5)}[partition]
     found = nodes(TABLE, partition, SIZES, 100, disjoint=disjoint)
     sides = [SHUFFLED[BELOW[SHUFFLED]], SHUFFLED[~BELOW[SHUFFLED]]]
@@ -51,7 +60,10 @@ def test_skewed_nodes_hold_their_shares_and_start_where_the_docstring_says(parti
     for node, size, share in zip(found, SIZES, shares, strict=True):
         counts = [(round(size * part), round(100 * part)) for part in (share, 1 - share)]
         assert len(node.training) == size and len(node.validation) == 100
-        assert BELOW[node.training].sum() == counts[0][0] and BELOW[node.validation].sum() == counts[0][1]
+        assert (
+            BELOW[node.training].sum() == counts[0][0]
+            and BELOW[node.validation].sum() == counts[0][1]
+        )
         for side, (own, judged) in enumerate(counts):
             end = starts[side] + own
             assert set(sides[side][starts[side] : end]) <= set(node.training)
@@ -69,18 +81,30 @@ def test_validation_rows_are_the_next_nodes_training_rows_unless_told_otherwise(
         assert len(set().union(*(training for training, _ in rows))) == sum(SIZES)
         shared = [len(rows[k][1] & rows[k + 1][0]) for k in (0, 1)]
         if disjoint or partition == "iid":
-            assert shared == [0, 0] and len(set().union(*map(set.union, *zip(*rows, strict=True)))) == 540
+            assert (
+                shared == [0, 0]
+                and len(set().union(*map(set.union, *zip(*rows, strict=True)))) == 540
+            )
         else:  # on each side of the median as many as both have
             shares = [[share, 1 - share] for share in BELOW_MEDIAN[partition]]
-            counts = [[(round(s * p), round(100 * p)) for p in part] for s, part in zip(SIZES, shares, strict=True)]
+            counts = [
+                [(round(s * p), round(100 * p)) for p in part]
+                for s, part in zip(SIZES, shares, strict=True)
+            ]
             both = [zip(one, other, strict=True) for one, other in pairwise(counts)]
-            assert shared == [sum(min(judged, own) for (_, judged), (own, _) in pair) for pair in both]
+            assert shared == [
+                sum(min(judged, own) for (_, judged), (own, _) in pair) for pair in both
+            ]
             assert min(shared) > 0
 
 
 def test_odd_sizes_are_dealt_out_whole():
     found = nodes(TABLE, "bmi_skew", (61, 83, 101), 101)
-    assert [(len(n.training), len(n.validation)) for n in found] == [(61, 101), (83, 101), (101, 101)]
+    assert [(len(n.training), len(n.validation)) for n in found] == [
+        (61, 101),
+        (83, 101),
+        (101, 101),
+    ]
 
 
 @pytest.mark.parametrize("partition", ["iid", *BELOW_MEDIAN])
@@ -103,7 +127,14 @@ def test_moments_are_those_of_the_whole_table():
 # --- settings
 
 PUBLISHED = {  # protocol_apellaniz2025.md, sections Model, Techniques and Metrics
-    **{"hidden": 256, "latent": 20, "dropout": 0.2, "learning_rate": 1e-3, "batch": 1024, "patience": 100},
+    **{
+        "hidden": 256,
+        "latent": 20,
+        "dropout": 0.2,
+        "learning_rate": 1e-3,
+        "batch": 1024,
+        "patience": 100,
+    },
     **{"components": 20, "starts": 10, "most_rows": 10_000, "shared_rows": 9500, "senders": "all"},
     **{"training_rounds": 5, "local_epochs": 200, "common_start": False, "clip": None},
 }
@@ -116,13 +147,20 @@ def test_settings_are_the_published_ones(technique):
     assert config.networks == (1 if technique == "fedavg" else 3)
     assert (config.rounds, config.epochs) == ((1, 1000) if technique == "isolated" else (5, 200))
     assert config.moments == moments_of(TABLE)
-    small = study.configured(technique, TABLE, study.COMBINATIONS[0], Sizes(training=60, evaluation=20), networks=2)
+    small = study.configured(
+        technique, TABLE, study.COMBINATIONS[0], Sizes(training=60, evaluation=20), networks=2
+    )
     assert (small.most_rows, small.shared_rows, small.networks) == (500, 100, 2)
 
 
 def test_other_published_numbers():
     assert study.NODE_ROWS == (100, 1000, 10_000) and Sizes() == Sizes(7500, 1000, 10_000, 1000)
-    assert study.COMBINATIONS == ((50, 100, 500), (50, 100, 1000), (50, 500, 1000), (100, 500, 1000))
+    assert study.COMBINATIONS == (
+        (50, 100, 500),
+        (50, 100, 1000),
+        (50, 500, 1000),
+        (100, 500, 1000),
+    )
     assert vae_bgm_training.BETAS == (0.9, 0.9)
     defaults = {name: p.default for name, p in signature(latent_mixture.fit).parameters.items()}
     assert (defaults["iterations"], defaults["ridge"]) == (5000, 1e-5)
@@ -148,14 +186,27 @@ def runs(monkeypatch):
 
 def test_a_training_is_made_once_for_all_that_measure_it(runs):
     frame, facts = study.trained(**CELL)
-    assert frame["node"].value_counts().to_dict() == {1: 200, 2: 200, 3: 200} and list(frame)[:-1] == list(NAMES)
+    assert frame["node"].value_counts().to_dict() == {1: 200, 2: 200, 3: 200} and list(frame)[
+        :-1
+    ] == list(NAMES)
     found = nodes(TABLE, "bmi_skew", SIZES, 200)
-    assert runs[0][2] == [sorted(node.training.tolist()) for node in found]  # validation rows stay out
+    # validation rows stay out
+    assert runs[0][2] == [sorted(node.training.tolist()) for node in found]
     again, same_facts = study.trained(**{**CELL, "judged": {**JUDGED, "epochs": 9}})
     pd.testing.assert_frame_equal(frame, again)
     (row,) = study.train(**CELL)
-    assert len(runs) == 1 and facts == same_facts and row["value"] == facts["seconds"] and row["unprotected"] == 2
-    for change in ({"seed": 4}, {"technique": "isolated"}, {"disjoint": True}, {"variant": {"senders": "largest"}}):
+    assert (
+        len(runs) == 1
+        and facts == same_facts
+        and row["value"] == facts["seconds"]
+        and row["unprotected"] == 2
+    )
+    for change in (
+        {"seed": 4},
+        {"technique": "isolated"},
+        {"disjoint": True},
+        {"variant": {"senders": "largest"}},
+    ):
         before = len(runs)
         other, _ = study.trained(**{**CELL, **change})
         assert len(runs) == before + 1 and not other[list(NAMES)].equals(frame[list(NAMES)])
@@ -164,27 +215,44 @@ def test_a_training_is_made_once_for_all_that_measure_it(runs):
         study.trained(**{**CELL, "table": "another"})
 
 
-def test_rows_of_nodes_that_found_their_own_moments_are_put_on_the_scale_of_the_real_ones(monkeypatch):
-    """A standardised zero is the mean of the moments that the node trained with, not that of the whole table."""
+def test_rows_of_nodes_that_found_their_own_moments_are_put_on_the_scale_of_the_real_ones(
+    monkeypatch,
+):
+    """A standardised zero is the mean of the moments that the node trained with, not that of the
+    whole table."""
     seen = []
-    monkeypatch.setattr(vae_bgm, "drawn", lambda state, node, *_: seen.append(state) or np.zeros((200, len(NAMES))))
+    monkeypatch.setattr(
+        vae_bgm, "drawn", lambda state, node, *_: seen.append(state) or np.zeros((200, len(NAMES)))
+    )
     frame, _ = study.trained(**{**CELL, "technique": "isolated", "variant": {"moments": None}})
     bmi = SCHEMA.numeric.index("BMI")
     for node in range(3):
-        mean, (whole, deviation) = seen[0][f"generator/{node}/moments"][bmi, 0], moments_of(TABLE)[bmi]
+        mean, (whole, deviation) = (
+            seen[0][f"generator/{node}/moments"][bmi, 0],
+            moments_of(TABLE)[bmi],
+        )
         expected = (mean - whole) / deviation
         assert node == 0 or abs(expected) > 0.1
-        np.testing.assert_allclose(frame.loc[frame["node"] == node + 1, "BMI"], expected, rtol=1e-3, atol=1e-4)
+        np.testing.assert_allclose(
+            frame.loc[frame["node"] == node + 1, "BMI"], expected, rtol=1e-3, atol=1e-4
+        )
 
 
 def test_a_grid_names_every_federation_and_measurement_once():
     size = {"fixed": {"changes": {"starts": 1}, "judged": JUDGED}, "repeats": 1}
     grid = study.cells(size, partitions=["iid"], node_rows=study.COMBINATIONS, seeds=[7, 8])
     assert len(grid) == 2 * 4 * 3 * 2 and len({str(cell) for cell in grid}) == len(grid)
-    expected = {"dataset": "brfss_heart", "partition": "iid", "technique": "sds", "node_rows": [100, 500, 1000]}
+    expected = {
+        "dataset": "brfss_heart",
+        "partition": "iid",
+        "technique": "sds",
+        "node_rows": [100, 500, 1000],
+    }
     assert grid[-1] == {**expected, "seed": 8, "table": "toy", **size["fixed"]}
     measured = study.judged(grid[:2], 3)
-    assert measured[:3] == [{**cell, "node": 1, "repeat": r} for cell, r in ((grid[0], 0), (grid[1], 0), (grid[0], 1))]
+    assert measured[:3] == [
+        {**cell, "node": 1, "repeat": r} for cell, r in ((grid[0], 0), (grid[1], 0), (grid[0], 1))
+    ]
     assert len(measured) == 2 * 9 and measured[-1] == {**grid[1], "node": 3, "repeat": 2}
     private = study.private(size, [1.0, 2.0], techniques=["fedavg"], seeds=[7])
     assert [cell["epsilon"] for cell in private] == [1.0] * 4 + [2.0] * 4
@@ -193,7 +261,12 @@ def test_a_grid_names_every_federation_and_measurement_once():
 
 def test_labels_say_whose_rows_they_are():
     plain = study.labels(**CELL)
-    assert (plain["method"], plain["setting"], plain["n_clients"], plain["data"]) == ("SDS", "federated", 3, "own")
+    assert (plain["method"], plain["setting"], plain["n_clients"], plain["data"]) == (
+        "SDS",
+        "federated",
+        3,
+        "own",
+    )
     assert study.labels(**{**CELL, "technique": "isolated"})["setting"] == "local"
     private = study.labels(**{**CELL, "variant": {"clip": 1.0}, "epsilon": 2.0})
     assert private["epsilon"] == 2.0 and private.keys() == plain.keys()
@@ -201,8 +274,11 @@ def test_labels_say_whose_rows_they_are():
 
 def test_a_version_is_that_of_the_cells_own_method_and_measures():
     plain, private = f"vaebgm {vae_bgm.VERSION}", f"dpvaebgm {dp_vae_bgm.VERSION}"
-    assert study.version({"technique": "sds", "node": 1}) == plain  # of features, distances and trainings
-    assert study.version({"technique": "sds", "node": 1, "repeat": 0}) == f"{plain}, js_divergence 2"
+    # of features, distances and trainings
+    assert study.version({"technique": "sds", "node": 1}) == plain
+    assert (
+        study.version({"technique": "sds", "node": 1, "repeat": 0}) == f"{plain}, js_divergence 2"
+    )
     clipped = {"technique": "sds", "variant": {"clip": 1.0}}
     assert study.version(clipped) == private
     assert study.version({**clipped, "repeat": 3}) == f"{private}, js_divergence 2"
@@ -210,22 +286,36 @@ def test_a_version_is_that_of_the_cells_own_method_and_measures():
 
 
 def test_a_judged_cell_that_names_no_repeat_is_of_the_first_and_has_the_version_of_its_measures():
-    judged, features = (Asked.of(run, {**CELL, "node": 1}, study.version) for run in (study.judge, study.features))
-    assert judged.version == f"{features.version}, js_divergence 2" and '"repeat":0' in judged.params
+    judged, features = (
+        Asked.of(run, {**CELL, "node": 1}, study.version) for run in (study.judge, study.features)
+    )
+    assert (
+        judged.version == f"{features.version}, js_divergence 2" and '"repeat":0' in judged.params
+    )
 
 
 # --- the tables and nodes themselves
 
 
 def test_a_table_is_described_by_its_rows_classes_and_what_it_shares_with_another(monkeypatch):
-    changed = TABLE.frame.assign(BMI=TABLE.frame["BMI"].where(np.arange(len(TABLE)) >= len(TABLE) // 4, -1))
+    changed = TABLE.frame.assign(
+        BMI=TABLE.frame["BMI"].where(np.arange(len(TABLE)) >= len(TABLE) // 4, -1)
+    )
     tables = {"one": TABLE, "other": Table("other", changed, SCHEMA, "real")}
     monkeypatch.setattr(study, "load_table", lambda name, work: tables[name])
-    found = {(row["metric"], row.get("item")): row["value"] for row in study.described("one", "other", TABLE.digest)}
+    found = {
+        (row["metric"], row.get("item")): row["value"]
+        for row in study.described("one", "other", TABLE.digest)
+    }
     assert found["n_samples", None] == len(TABLE) and found["n_features", None] == len(NAMES)
     share = (TABLE.frame[SCHEMA.target] == TABLE.frame[SCHEMA.target].iloc[0]).mean()
-    assert found["class_proportion_percent", str(TABLE.frame[SCHEMA.target].iloc[0])] == pytest.approx(100 * share)
-    assert found["same_value", "BMI"] == pytest.approx(0.75) and found["same_value", SCHEMA.target] == 1
+    assert found[
+        "class_proportion_percent", str(TABLE.frame[SCHEMA.target].iloc[0])
+    ] == pytest.approx(100 * share)
+    assert (
+        found["same_value", "BMI"] == pytest.approx(0.75)
+        and found["same_value", SCHEMA.target] == 1
+    )
 
 
 def test_nodes_are_described_by_their_own_rows():
@@ -238,8 +328,14 @@ def test_nodes_are_described_by_their_own_rows():
     for number, place in enumerate(places, start=1):
         own = bmi[place.training]
         assert found[str(number), "n_train", None] == len(own)
-        assert found[str(number), "below_median", None] == pytest.approx((own < np.median(bmi)).mean())
-        shares = {float(item): v for (n, m, item), v in found.items() if (n, m) == (str(number), "real_share")}
+        assert found[str(number), "below_median", None] == pytest.approx(
+            (own < np.median(bmi)).mean()
+        )
+        shares = {
+            float(item): v
+            for (n, m, item), v in found.items()
+            if (n, m) == (str(number), "real_share")
+        }
         assert sum(shares.values()) == pytest.approx(1) and set(shares) == set(own)
         later = {row for after in places[number:] for row in after.training}
         elsewhere = np.mean([row in later for row in place.validation])

@@ -1,4 +1,5 @@
-"""Tables of apellaniz2025: rows become printed cells, tests make the printed marks, ranks make table 6."""
+"""Tables of apellaniz2025: rows become printed cells, tests make the printed marks, ranks make
+table 6."""
 
 from itertools import product
 
@@ -30,7 +31,18 @@ from fedsynth_lib.works.apellaniz_nodes import nodes
 
 TABLES = ["tab2", "tab3", "tab4", "tab5", "tabA1", "tabA2"]
 MAIN = "train rows per node 100/1000/10000"
-KEYS = ["paper", "dataset", "method", "partition", "n_clients", "node", "setting", "epsilon", "metric", "detail"]
+KEYS = [
+    "paper",
+    "dataset",
+    "method",
+    "partition",
+    "n_clients",
+    "node",
+    "setting",
+    "epsilon",
+    "metric",
+    "detail",
+]
 
 
 def printed():
@@ -40,23 +52,33 @@ def printed():
 
 
 def as_rows(values, seed=0, shift=0.0, repeats=(0, 1, 2), **told):
-    """Rows as `judge` makes them, of three repeats with the printed mean and, with denominator n, deviation.
+    """Rows as `judge` makes them, of three repeats with the printed mean and, with denominator n,
+    deviation.
 
     told: further settings of the cells, such as `variant` and `disjoint`.
     """
     real = values["metric"] == REAL
     own = values["method"].map({"Isolated": "local", "FedAvg": "federated", "SDS": "federated"})
-    each = [values[real].assign(method=name, setting=own[values["method"] == name].iloc[0]) for name in METHODS]
-    runs = pd.concat([values[~real], *each])[[*KEYS, "mean", "std"]].assign(profile="paper", data="real", seed=seed)
+    each = [
+        values[real].assign(method=name, setting=own[values["method"] == name].iloc[0])
+        for name in METHODS
+    ]
+    runs = pd.concat([values[~real], *each])[[*KEYS, "mean", "std"]].assign(
+        profile="paper", data="real", seed=seed
+    )
     steps = pd.DataFrame({"repeat": [0, 1, 2], "step": [-1, 0, 1]}).loc[list(repeats)]
     runs = runs.merge(steps, how="cross")
     runs["value"] = runs["mean"] + runs["step"] * runs["std"] * np.sqrt(1.5) + shift
     sizes = runs["detail"].str.removeprefix("train rows per node ").str.split("/")
     runs["params"] = [
-        params_text({"node_rows": [int(rows) for rows in own], "repeat": repeat, "seed": seed, **told})
+        params_text(
+            {"node_rows": [int(rows) for rows in own], "repeat": repeat, "seed": seed, **told}
+        )
         for own, repeat in zip(sizes, runs["repeat"], strict=True)
     ]
-    return to_frame(runs.drop(columns=["mean", "std", "step", "repeat", "detail"]).to_dict("records"))
+    return to_frame(
+        runs.drop(columns=["mean", "std", "step", "repeat", "detail"]).to_dict("records")
+    )
 
 
 def cell(value, **wanted):
@@ -69,14 +91,29 @@ def cell(value, **wanted):
 def toy(**numbers):
     """Cells of one node: name_metric=(mean, std)."""
     rows = [
-        {**{"dataset": "d", "partition": "iid", "detail": MAIN, "node": "1", "epsilon": np.inf, "n_clients": 1}}
-        | {"method": key.split("_", 1)[0], "metric": key.split("_", 1)[1], "mean": mean, "std": std, "setting": "x"}
+        {
+            **{
+                "dataset": "d",
+                "partition": "iid",
+                "detail": MAIN,
+                "node": "1",
+                "epsilon": np.inf,
+                "n_clients": 1,
+            }
+        }
+        | {
+            "method": key.split("_", 1)[0],
+            "metric": key.split("_", 1)[1],
+            "mean": mean,
+            "std": std,
+            "setting": "x",
+        }
         for key, (mean, std) in numbers.items()
     ]
     return pd.DataFrame(rows)
 
 
-# ------------------------------------------------------------------------------------- in_print
+# --- in_print ------------------------------------------------------------------------------------
 
 
 def test_rows_with_the_printed_numbers_meet_every_printed_cell():
@@ -90,8 +127,17 @@ def test_rows_with_the_printed_numbers_meet_every_printed_cell():
 
 
 def test_repeats_are_measurements_of_the_first_training_or_the_trainings():
-    cells, place = printed().query("exhibit == 'tab2'"), {"method": "SDS", "metric": JS, "node": "1"}
-    rows = pd.concat([as_rows(cells, 5, shift=0.5), as_rows(cells, 3), as_rows(cells, 2).query("method == 'FedAvg'")])
+    cells, place = (
+        printed().query("exhibit == 'tab2'"),
+        {"method": "SDS", "metric": JS, "node": "1"},
+    )
+    rows = pd.concat(
+        [
+            as_rows(cells, 5, shift=0.5),
+            as_rows(cells, 3),
+            as_rows(cells, 2).query("method == 'FedAvg'"),
+        ]
+    )
     usual = in_print(rows)
     assert sorted(set(usual["seed"])) == [0, 1, 2] and set(usual["detail"]) == {MAIN}
     assert [cell(usual, seed=s, **place) for s in (0, 1, 2)] == pytest.approx(
@@ -121,12 +167,23 @@ def test_variants_and_rows_of_other_kinds_are_left_out_unless_asked_for():
     usual, three = as_rows(cells), as_rows(cells, variant={"networks": 3})
     whole = as_rows(cells, variant={"networks": 3}, whole=True)
     other = usual.head(3).assign(metric="synthetic_min")
-    rows = pd.concat([usual, three.assign(value=three["value"] + 1), whole.assign(value=whole["value"] + 2), other])
+    rows = pd.concat(
+        [
+            usual,
+            three.assign(value=three["value"] + 1),
+            whole.assign(value=whole["value"] + 2),
+            other,
+        ]
+    )
     pd.testing.assert_frame_equal(in_print(rows), in_print(usual))
     place = {"method": "SDS", "metric": JS, "node": "1", "seed": 1}
     assert cell(in_print(rows, variant="3 networks"), **place) == pytest.approx(1.411)
     assert cell(in_print(rows, variant="3 networks; whole"), **place) == pytest.approx(2.411)
-    with pytest.raises(BadInput, match=r"variant '2 networks': these rows are of 3 networks, 3 networks; whole\."):
+    with pytest.raises(
+        BadInput,
+        match=r"variant '2 networks': these rows are of 3 networks, 3 "
+        r"networks; whole\.",
+    ):
         in_print(rows, variant="2 networks")
     with pytest.raises(BadInput, match="variant 'disjoint': these rows are of none"):
         in_print(usual, variant="disjoint")
@@ -140,26 +197,37 @@ def test_variants_and_rows_of_other_kinds_are_left_out_unless_asked_for():
 def test_settings_are_those_that_a_grid_of_the_study_asks_for(tmp_path, monkeypatch):
     """Rows of `judge` as `run_grid` completes them."""
     monkeypatch.setattr("fedsynth_lib.runs.grid.project_root", lambda: tmp_path)
-    at = {"dataset": "brfss_diabetes", "partition": "iid", "technique": "fedavg", "node_rows": (50, 100, 500)}
+    at = {
+        "dataset": "brfss_diabetes",
+        "partition": "iid",
+        "technique": "fedavg",
+        "node_rows": (50, 100, 500),
+    }
     at |= {"seed": 0, "repeat": 12, "node": 1}
     varied = {"variant": {"networks": 3, "senders": "largest"}, "disjoint": True}
 
     def judge(node, repeat=0, whole=False, **cell):
         return [{**apellaniz_study.labels(**cell), "node": str(node), "metric": JS, "value": 1.0}]
 
-    rows = run_grid(judge, [at, {**at, **varied}], name="toy", version=apellaniz_study.version, save=False)
-    assert in_print(rows)[["detail", "seed"]].to_numpy().tolist() == [["train rows per node 50/100/500", 12]]
+    rows = run_grid(
+        judge, [at, {**at, **varied}], name="toy", version=apellaniz_study.version, save=False
+    )
+    assert in_print(rows)[["detail", "seed"]].to_numpy().tolist() == [
+        ["train rows per node 50/100/500", 12]
+    ]
     assert len(in_print(rows, variant="3 networks; senders largest; disjoint")) == 1
     assert apellaniz_tables.variants(rows).tolist() == ["", "3 networks; senders largest; disjoint"]
 
 
-# --------------------------------------------------------------------------------------- tested
+# --- tested --------------------------------------------------------------------------------------
 
 
 def welch(mean, std, other, other_std):
     """Welch's test on three numbers whose sample deviation is the printed one."""
     steps = np.array([-1, 0, 1])
-    return stats.ttest_ind(mean + std * steps, other + other_std * steps, equal_var=False, alternative="less").pvalue
+    return stats.ttest_ind(
+        mean + std * steps, other + other_std * steps, equal_var=False, alternative="less"
+    ).pvalue
 
 
 def test_p_values_are_those_of_welch_with_printed_deviations():
@@ -167,7 +235,9 @@ def test_p_values_are_those_of_welch_with_printed_deviations():
     assert len(table) == 72 + 108
     spread = table[(table["std"] > 0) & (table["std_other"] > 0)]
     for row in spread.iloc[::7].itertuples():
-        assert row.p == pytest.approx(welch(row.mean, row.std, row.mean_other, row.std_other), rel=1e-9)
+        assert row.p == pytest.approx(
+            welch(row.mean, row.std, row.mean_other, row.std_other), rel=1e-9
+        )
     ours = apellaniz_tables.tested(aggregate(in_print(as_rows(printed())), per_node=True))
     keys = ["dataset", "partition", "detail", "node", "method", "metric"]
     both = table.merge(ours, on=keys, suffixes=("", "_ours"))
@@ -179,9 +249,15 @@ def test_p_values_are_those_of_welch_with_printed_deviations():
 
 
 def test_other_numbers_of_repeats_are_taken_as_such():
-    cells = toy(Isolated_js_divergence=(0.6, 0.01 * np.sqrt(4 / 3)), SDS_js_divergence=(0.59, 0.02 * np.sqrt(4 / 3)))
+    cells = toy(
+        Isolated_js_divergence=(0.6, 0.01 * np.sqrt(4 / 3)),
+        SDS_js_divergence=(0.59, 0.02 * np.sqrt(4 / 3)),
+    )
     p = apellaniz_tables.tested(cells.assign(n=4))["p"].iloc[0]
-    sides = [mean + std * np.sqrt(3 / 4) * np.array([-1, -1, 1, 1]) for mean, std in ((0.59, 0.02), (0.6, 0.01))]
+    sides = [
+        mean + std * np.sqrt(3 / 4) * np.array([-1, -1, 1, 1])
+        for mean, std in ((0.59, 0.02), (0.6, 0.01))
+    ]
     assert [side.std(ddof=1) for side in sides] == pytest.approx([0.02, 0.01])
     assert p == pytest.approx(stats.ttest_ind(*sides, equal_var=False, alternative="less").pvalue)
 
@@ -197,29 +273,43 @@ def test_the_printed_marks_come_from_the_printed_figures_but_for_six_that_roundi
         *[("tabA1", "3", "Isolated"), ("tabA2", "2", "FedAvg"), ("tabA2", "3", "SDS")],
     ]
     for row in hidden.itertuples():
-        spreads = product(*[np.maximum(s + np.array([-5e-4, 5e-4]), 1e-6) for s in (row.std, row.std_other)])
-        ends = [welch(row.mean + e, s, row.mean_other - e, o) for (s, o), e in product(spreads, (-5e-4, 5e-4))]
+        spreads = product(
+            *[np.maximum(s + np.array([-5e-4, 5e-4]), 1e-6) for s in (row.std, row.std_other)]
+        )
+        ends = [
+            welch(row.mean + e, s, row.mean_other - e, o)
+            for (s, o), e in product(spreads, (-5e-4, 5e-4))
+        ]
         assert min(ends) < 0.01 < max(ends)
 
 
 def test_zero_spreads_single_repeats_and_missing_references_do_not_crash():
     def mark(mean, std, other, other_std, metric=JS, n=3):
-        reference = {"Isolated_js_divergence" if metric == JS else "real_acc_real_real": (other, other_std)}
-        found = apellaniz_tables.tested(toy(**{f"SDS_{metric}": (mean, std)}, **reference).assign(n=n)).query(
-            "method == 'SDS'"
-        )
+        reference = {
+            "Isolated_js_divergence" if metric == JS else "real_acc_real_real": (other, other_std)
+        }
+        found = apellaniz_tables.tested(
+            toy(**{f"SDS_{metric}": (mean, std)}, **reference).assign(n=n)
+        ).query("method == 'SDS'")
         return found["mark"].iloc[0]
 
     same = 0.1 + 0.2, 0.3  # apart in the last bit
-    assert [mark(a, 0, b, 0) for a, b in ((0.3, 0.4), (0.4, 0.3), same, same[::-1])] == ["*", "worse", "", ""]
+    assert [mark(a, 0, b, 0) for a, b in ((0.3, 0.4), (0.4, 0.3), same, same[::-1])] == [
+        "*",
+        "worse",
+        "",
+        "",
+    ]
     synthetic = [mark(a, 0, b, 0, "acc_synthetic_real") for a, b in ((0.8, 0.9), (0.9, 0.8), same)]
     assert synthetic == ["worse", "*", "*"]
     assert mark(0.3, np.nan, 0.4, 0.01, n=1) is None
-    table = apellaniz_tables.tested(toy(SDS_js_divergence=(0.3, 0.1), FedAvg_acc_synthetic_real=(0.8, 0.1)))
+    table = apellaniz_tables.tested(
+        toy(SDS_js_divergence=(0.3, 0.1), FedAvg_acc_synthetic_real=(0.8, 0.1))
+    )
     assert table["mark"].tolist() == [None, None] and table["p"].isna().all()
 
 
-# ----------------------------------------------------------------------------- ranks and people
+# --- ranks and people ----------------------------------------------------------------------------
 
 
 def test_ranks_of_the_printed_divergences_are_table_6_but_for_heart_iid():
@@ -235,11 +325,17 @@ def test_ranks_of_the_printed_divergences_are_table_6_but_for_heart_iid():
 
 
 def test_equal_ranks_are_shared_and_incomplete_blocks_have_none():
-    one = toy(Isolated_js_divergence=(0.414, 0), FedAvg_js_divergence=(0.406, 0), SDS_js_divergence=(0.5, 0))
+    one = toy(
+        Isolated_js_divergence=(0.414, 0),
+        FedAvg_js_divergence=(0.406, 0),
+        SDS_js_divergence=(0.5, 0),
+    )
     two = one.assign(node="2", mean=[0.3, 0.2, 0.1])
     cells = pd.concat([one, two]).assign(n_clients=2)
     ranks = reciprocal_ranks(cells).set_index("method")["value"]
-    assert ranks.to_dict() == pytest.approx({"Isolated": (1 + 1 / 3) / 2, "FedAvg": 0.75, "SDS": (1 / 2 + 1) / 2})
+    assert ranks.to_dict() == pytest.approx(
+        {"Isolated": (1 + 1 / 3) / 2, "FedAvg": 0.75, "SDS": (1 / 2 + 1) / 2}
+    )
     assert reciprocal_ranks(cells.iloc[:-1])["value"].isna().all()
     assert reciprocal_ranks(cells.assign(n_clients=3))["value"].isna().all()
 
@@ -250,7 +346,11 @@ def test_the_two_tables_hold_the_same_people_at_the_same_nodes():
     assert all(diabetes.frame[name].equals(heart.frame[name]) for name in heart.frame)
     for partition in ("iid", "bmi_skew"):
         dealt = [nodes(table, partition, (100, 1000, 4000), 500) for table in (diabetes, heart)]
-        assert all(np.array_equal(a, b) for pair in zip(*dealt, strict=True) for a, b in zip(*pair, strict=True))
+        assert all(
+            np.array_equal(a, b)
+            for pair in zip(*dealt, strict=True)
+            for a, b in zip(*pair, strict=True)
+        )
 
 
 def test_divergences_of_the_same_people_are_set_side_by_side():
@@ -264,7 +364,7 @@ def test_divergences_of_the_same_people_are_set_side_by_side():
     assert set(printed()["metric"]) == set(METRICS)
 
 
-# --------------------------------------------------------------------------- sets of rows together
+# --- sets of rows together -----------------------------------------------------------------------
 
 
 def test_sets_of_rows_stand_beside_each_other_by_node_and_measurements_are_averaged():
@@ -276,12 +376,18 @@ def test_sets_of_rows_stand_beside_each_other_by_node_and_measurements_are_avera
     assert list(wide.columns) == list(product([JS, SYNTHETIC], ["1", "2"]))
     for row in values[values["metric"].isin([JS, SYNTHETIC])].itertuples():
         assert wide.loc[(row.method, "as drawn"), (row.metric, row.node)] == pytest.approx(row.mean)
-        assert wide.loc[(row.method, "whole"), (row.metric, row.node)] == pytest.approx(row.mean + 0.25)
+        assert wide.loc[(row.method, "whole"), (row.metric, row.node)] == pytest.approx(
+            row.mean + 0.25
+        )
 
 
 def test_no_dot_of_the_spreads_lies_outside_its_panel():
-    index = pd.MultiIndex.from_product([["bmi_skew", "iid"], ["1", "2"]], names=["partition", "node"])
-    spreads = pd.DataFrame({"printed": [0.1, 0.2, 0.3, np.nan], "trainings": [0.1, 0.1, 0.9, 0.2]}, index=index)
+    index = pd.MultiIndex.from_product(
+        [["bmi_skew", "iid"], ["1", "2"]], names=["partition", "node"]
+    )
+    spreads = pd.DataFrame(
+        {"printed": [0.1, 0.2, 0.3, np.nan], "trainings": [0.1, 0.1, 0.9, 0.2]}, index=index
+    )
     fig = plots_apellaniz.spreads_panel(spreads)
     assert [ax.get_title() for ax in fig.axes] == ["i.i.d.", "BMI skew, as run"]
     for ax, count in zip(fig.axes, (3, 4), strict=True):
@@ -293,16 +399,27 @@ def test_no_dot_of_the_spreads_lies_outside_its_panel():
 def test_readings_stand_beside_the_printed_divergences():
     values = printed()
     values = values[values["exhibit"].isin(["tab2", "tab5"])]
-    rows, cut = as_rows(values), as_rows(values, variant=apellaniz_study.AS_RUN, shift=0.25, repeats=(1,))
+    rows, cut = (
+        as_rows(values),
+        as_rows(values, variant=apellaniz_study.AS_RUN, shift=0.25, repeats=(1,)),
+    )
     cut = cut[cut["dataset"] == "brfss_heart"]  # not all of it is there
     ours = {"text": in_print(rows), "code": in_print(cut, variant=apellaniz_tables.CUT)}
     table = apellaniz_tables.readings(values, ours)
     assert len(table) == 9 and set(table.index.get_level_values("partition")) == {"bmi_skew"}
     where_ = ("bmi_skew", "brfss_heart", "SDS", "1")
-    expected = values[(values["exhibit"] == "tab5") & (values["metric"] == JS)].set_index(["method", "node"])["mean"]
-    assert table.loc[where_].tolist() == pytest.approx(expected["SDS", "1"] + np.array([0, 0, 0.25]))
+    expected = values[(values["exhibit"] == "tab5") & (values["metric"] == JS)].set_index(
+        ["method", "node"]
+    )["mean"]
+    assert table.loc[where_].tolist() == pytest.approx(
+        expected["SDS", "1"] + np.array([0, 0, 0.25])
+    )
 
 
 def test_the_variant_of_rows_as_run_is_named_as_the_tables_look_for_it():
-    cell = apellaniz_study.cells(apellaniz_study.SIZES["smoke"], seeds=[0], variant=apellaniz_study.AS_RUN)[0]
-    assert apellaniz_tables.variants(to_frame([{"params": params_text(cell)}])).tolist() == [apellaniz_tables.CUT]
+    cell = apellaniz_study.cells(
+        apellaniz_study.SIZES["smoke"], seeds=[0], variant=apellaniz_study.AS_RUN
+    )[0]
+    assert apellaniz_tables.variants(to_frame([{"params": params_text(cell)}])).tolist() == [
+        apellaniz_tables.CUT
+    ]

@@ -1,4 +1,5 @@
-"""Rows become printed numbers: ratios at the best number of rounds, ranks, choices, and what each rests on."""
+"""Rows become printed numbers: ratios at the best number of rounds, ranks, choices, and what each
+rests on."""
 
 import pandas as pd
 import pytest
@@ -10,39 +11,71 @@ from fedsynth_lib.verdicts import as_printed
 
 
 def flaim(method, rounds, seed, error, traffic, nll):
-    shared = {"paper": "maddock2024", "dataset": "adult", "data": "real", "method": method, "n_clients": 100}
-    shared |= {"partition": "cluster_skew", "setting": "federated", "epsilon": 1.0, "seed": seed, "profile": "paper"}
+    shared = {
+        "paper": "maddock2024",
+        "dataset": "adult",
+        "data": "real",
+        "method": method,
+        "n_clients": 100,
+    }
+    shared |= {
+        "partition": "cluster_skew",
+        "setting": "federated",
+        "epsilon": 1.0,
+        "seed": seed,
+        "profile": "paper",
+    }
     shared |= {"params": params_text({"rounds": rounds, "participation": 0.1})}
     measured = {"workload_error": error, "client_throughput_mb": traffic, "nll": nll}
     return [{**shared, "metric": metric, "value": value} for metric, value in measured.items()]
 
 
 def overhead(**options):
-    rows = [row for seed in (0, 1) for row in flaim("DistAIM", 8, seed, 0.2 + 0.02 * seed, 3.0, 18.0)]
+    rows = [
+        row for seed in (0, 1) for row in flaim("DistAIM", 8, seed, 0.2 + 0.02 * seed, 3.0, 18.0)
+    ]
     rows += [row for seed in (0, 1) for row in flaim("DistAIM", 4, seed, 0.9, 1.0, 30.0)]
     rows += [row for seed in (0, 1) for row in flaim("AugFLAIM (Private)", 2, seed, 0.4, 1.5, 20.0)]
     found = as_printed.overhead(to_frame(rows), load_values("maddock2024", "tab3"), **options)
-    assert set(found["seed"]) == {0, 1} and set(found["detail"]) == set(load_values("maddock2024", "tab3")["detail"])
+    assert set(found["seed"]) == {0, 1} and set(found["detail"]) == set(
+        load_values("maddock2024", "tab3")["detail"]
+    )
     return found[found["seed"] == 0].set_index(["method", "metric"])["value"]
 
 
 def test_overhead_is_taken_at_the_best_rounds_of_each_method():
-    found = overhead(measured=True)  # DistAIM: 8 rounds, error 0.2, 3 MB; the other: 2 rounds, 0.4, 1.5 MB
+    # DistAIM: 8 rounds, error 0.2, 3 MB; the other: 2 rounds, 0.4, 1.5 MB
+    found = overhead(measured=True)
     ratio = found[as_printed.PAIR]
     assert ratio["rounds_ratio"] == 4 and ratio["client_throughput_ratio"] == 2
     assert ratio["workload_error_improvement_percent"] == pytest.approx(50)
     assert ratio["nll_improvement_percent"] == pytest.approx(10)
-    assert found["DistAIM", "client_throughput_mb"] == 3 and found["AugFLAIM (Private)", "client_throughput_mb"] == 1.5
+    assert (
+        found["DistAIM", "client_throughput_mb"] == 3
+        and found["AugFLAIM (Private)", "client_throughput_mb"] == 1.5
+    )
 
 
 def test_the_work_counts_twelve_of_its_bytes_for_one_of_ours():
     found = overhead()
-    assert found["DistAIM", "client_throughput_mb"] == 36 and found["AugFLAIM (Private)", "client_throughput_mb"] == 1.5
-    assert found[as_printed.PAIR, "client_throughput_ratio"] == 24 and found[as_printed.PAIR, "rounds_ratio"] == 4
+    assert (
+        found["DistAIM", "client_throughput_mb"] == 36
+        and found["AugFLAIM (Private)", "client_throughput_mb"] == 1.5
+    )
+    assert (
+        found[as_printed.PAIR, "client_throughput_ratio"] == 24
+        and found[as_printed.PAIR, "rounds_ratio"] == 4
+    )
 
 
 def test_a_rank_rests_on_all_trainings_and_has_no_spread():
-    shared = {"paper": "apellaniz2025", "dataset": "brfss_heart", "data": "real", "partition": "iid", "n_clients": 3}
+    shared = {
+        "paper": "apellaniz2025",
+        "dataset": "brfss_heart",
+        "data": "real",
+        "partition": "iid",
+        "n_clients": 3,
+    }
     shared |= {"metric": "js_divergence", "epsilon": float("inf"), "profile": "paper"}
     shared |= {"params": params_text({"node_rows": [100, 1000, 10_000], "repeat": 0})}
     js = {"Isolated": (0.9, 0.5, 0.3), "FedAvg": (0.8, 0.5, 0.4), "SDS": (0.7, 0.6, 0.2)}
@@ -57,17 +90,30 @@ def test_a_rank_rests_on_all_trainings_and_has_no_spread():
     by_method = found.groupby("method")["value"].agg(["mean", "std", "size"])
     assert (by_method["size"] == 3).all() and (by_method["std"] == 0).all()
     # ranks 3 1 2; 2 1 3; 1 2 1 (dense): (1/3 + 1 + 1/2) / 3, (1/2 + 1 + 1/3) / 3, (1 + 1/2 + 1) / 3
-    assert by_method["mean"].to_dict() == pytest.approx({"Isolated": 11 / 18, "FedAvg": 11 / 18, "SDS": 2.5 / 3})
+    assert by_method["mean"].to_dict() == pytest.approx(
+        {"Isolated": 11 / 18, "FedAvg": 11 / 18, "SDS": 2.5 / 3}
+    )
 
 
 def test_the_best_configuration_is_chosen_over_all_splits():
     def scored(size, *values):
         parameters = {"population_size": size, "selection_pressure": 5, "aggregation_interval": 10}
-        shared = {"paper": "martinez2024", "dataset": "adult", "method": "fedbn", "setting": "tuning", "data": "real"}
-        shared |= {"metric": "log_cluster", "params": params_text({"parameters": parameters}), "profile": "paper"}
+        shared = {
+            "paper": "martinez2024",
+            "dataset": "adult",
+            "method": "fedbn",
+            "setting": "tuning",
+            "data": "real",
+        }
+        shared |= {
+            "metric": "log_cluster",
+            "params": params_text({"parameters": parameters}),
+            "profile": "paper",
+        }
         return [{**shared, "seed": 7 + split, "value": value} for split, value in enumerate(values)]
 
-    rows = to_frame(scored(100, -9.0, -1.0) + scored(150, -6.0, -6.0))  # best in one split, best on average
+    # best in one split, best on average
+    rows = to_frame(scored(100, -9.0, -1.0) + scored(150, -6.0, -6.0))
     found = as_printed.tuned(rows, load_values("martinez2024", "tab5.5"))
     assert found.groupby("metric")["value"].agg(list).to_dict() == {
         "population_size": [150, 150],
@@ -90,4 +136,8 @@ def test_ranks_of_importance_name_all_of_the_printed_parameters():
 def test_print_has_one_line_a_method_where_ours_says_more():
     values = pd.DataFrame({"method": ["AIM", "FLAIM"], "detail": ["", "T=10; participation 0.1"]})
     rows = pd.DataFrame({"method": ["FLAIM", "AIM", "AIM"], "detail": ["T=10", "T=10", "T=20"]})
-    assert as_printed.one_line_a_method(rows, values)["detail"].tolist() == ["T=10; participation 0.1", "", ""]
+    assert as_printed.one_line_a_method(rows, values)["detail"].tolist() == [
+        "T=10; participation 0.1",
+        "",
+        "",
+    ]

@@ -1,4 +1,5 @@
-"""Privacy measures against double loops over tiny tables, scikit-learn row by row, and attacks of known success."""
+"""Privacy measures against double loops over tiny tables, scikit-learn row by row, and attacks of
+known success."""
 
 import csv
 from dataclasses import replace
@@ -22,7 +23,7 @@ from fedsynth_lib.metrics import SCENARIOS, AttackScenario, attacks
 ATTACKS = ("rf", "svm", "nb", "knn", "lr")
 
 
-# ----------------------------------------------------------------------- distance to closest record
+# --- distance to closest record ------------------------------------------------------------------
 
 
 def nearest_by_loop(queries, reference):
@@ -35,7 +36,10 @@ def z_scores_by_hand(train, *tables):
 
     def codes(frame):
         return np.column_stack(
-            [encoders[c].transform(frame[c].astype(str)) if c in encoders else frame[c] for c in SCHEMA.names]
+            [
+                encoders[c].transform(frame[c].astype(str)) if c in encoders else frame[c]
+                for c in SCHEMA.names
+            ]
         ).astype(float)
 
     scaler.fit(codes(train))
@@ -43,13 +47,19 @@ def z_scores_by_hand(train, *tables):
 
 
 def test_closest_records_loop():
-    """Hold-out and training parts of one size: every draw is all training rows, so a double loop gives the values."""
+    """Hold-out and training parts of one size: every draw is all training rows, so a double loop
+    gives the values."""
     train, holdout, synthetic = mixed(40, seed=1), mixed(40, seed=2), mixed(25, seed=3)
     synthetic = pd.concat([synthetic, train[:5], holdout[:3]], ignore_index=True)
     values = attacks.closest_records(train, holdout, synthetic, SCHEMA, seed=0, subsamples=3)
     a, b, s = z_scores_by_hand(train, train, holdout, synthetic)
     to_train, to_holdout = nearest_by_loop(s, a), nearest_by_loop(s, b)
-    share = np.mean([1.0 if t < h else 0.5 if t == h else 0.0 for t, h in zip(to_train, to_holdout, strict=True)])
+    share = np.mean(
+        [
+            1.0 if t < h else 0.5 if t == h else 0.0
+            for t, h in zip(to_train, to_holdout, strict=True)
+        ]
+    )
     assert values["dcr_min"] == 0
     assert values["dcr_share"] == pytest.approx(share)
     assert values["dcr_avg_train"] == pytest.approx(to_train.mean())
@@ -60,7 +70,8 @@ def test_closest_records_loop():
 @pytest.mark.parametrize("neighbours", [1, 3, 16, 500])
 def test_distances_to_a_subset_equal_a_direct_search(neighbours):
     rng = np.random.default_rng(0)
-    queries, reference = rng.normal(size=(300, 4)).round(1), rng.normal(size=(400, 4)).round(1)  # rounded: many ties
+    # rounded: many ties
+    queries, reference = rng.normal(size=(300, 4)).round(1), rng.normal(size=(400, 4)).round(1)
     distances, index = attacks.nearest(queries, reference, neighbours)
     assert distances.shape == (300, min(neighbours, 400))
     for share in (0.02, 0.25, 1.0):
@@ -83,9 +94,16 @@ def test_a_copy_has_distance_zero_exactly():
     distances, index = attacks.nearest(reference, reference, 1)
     assert (distances[:, 0] == np.linalg.norm(reference - reference[index[:, 0]], axis=1)).all()
     train = mixed(300, seed=1)
-    assert attacks.closest_records(train, mixed(300, seed=2), train[7:8], SCHEMA, seed=0)["dcr_min"] == 0
+    assert (
+        attacks.closest_records(train, mixed(300, seed=2), train[7:8], SCHEMA, seed=0)["dcr_min"]
+        == 0
+    )
     near = train[7:8].assign(income=train["income"][7] + 0.01)
-    assert 0 < attacks.closest_records(train, mixed(300, seed=2), near, SCHEMA, seed=0)["dcr_min"] < 1e-5
+    assert (
+        0
+        < attacks.closest_records(train, mixed(300, seed=2), near, SCHEMA, seed=0)["dcr_min"]
+        < 1e-5
+    )
 
 
 def test_ties_count_half():
@@ -107,20 +125,23 @@ def test_controls_of_closest_records():
     assert second["dcr_share"] == pytest.approx(0.5, abs=0.02)
     assert second["dcr_avg_train"] == pytest.approx(second["dcr_avg_holdout"], rel=0.02)
     assert second["dcr_avg_train_all"] < second["dcr_avg_train"]
-    # A draw with replacement of 1,000 out of 4,000 holds 4000 (1 - e^(-1/4)) = 885 rows: 885 / 1,885 = 0.469.
+    # A draw with replacement of 1,000 out of 4,000 holds 4000 (1 - e^(-1/4)) = 885 rows: 885 /
+    # 1,885 = 0.469.
     assert second["dcr_share_printed"] == pytest.approx(0.469, abs=0.02)
     assert second["dcr_avg_train_printed"] > second["dcr_avg_holdout"]
 
     copy = attacks.closest_records(train, holdout, train, SCHEMA, seed=0)
     assert copy["dcr_min"] == copy["dcr_avg_train_all"] == 0
-    # A quarter of the copies finds itself in a draw, the others are nearer to it by chance of a half.
+    # A quarter of the copies finds itself in a draw, the others are nearer to it by chance of a
+    # half.
     assert copy["dcr_share"] == pytest.approx(0.625, abs=0.02)
     equal = attacks.closest_records(train[:1000], holdout, train[:1000], SCHEMA, seed=0)
     assert equal["dcr_share"] == 1 and equal["dcr_avg_train"] == 0 < equal["dcr_avg_holdout"]
     assert attacks.closest_records(train, holdout, holdout, SCHEMA, seed=0)["dcr_share"] == 0
 
     apart = attacks.closest_records(train, holdout, independent_columns(train), SCHEMA, seed=0)
-    assert apart["dcr_share"] == pytest.approx(0.5, abs=0.035)  # standard deviation over hold-out parts: 0.011
+    # standard deviation over hold-out parts: 0.011
+    assert apart["dcr_share"] == pytest.approx(0.5, abs=0.035)
     assert apart["dcr_avg_train"] > 1.2 * second["dcr_avg_train"]
 
 
@@ -130,7 +151,8 @@ def test_a_holdout_larger_than_the_training_part_is_drawn_down():
     assert values["dcr_share"] == pytest.approx(0.5, abs=0.06)
 
 
-# ------------------------------------------------------------------------------ attribute disclosure
+# --- attribute -----------------------------------------------------------------------------------
+# disclosure
 
 SCENARIO = AttackScenario(("age", "sex", "owner"), 2, "job")
 
@@ -157,7 +179,9 @@ def scores_by_hand(real, synthetic, key, target, seed):
     guesses = {f"ad_{name}": model.fit(x, y).predict(attacked) for name, model in models.items()}
     votes = pd.DataFrame(guesses).mode(axis=1)[0]  # the first in the alphabet where several win
     majority = pd.Series(y).mode()[0]
-    return {n: np.mean(g == truth) for n, g in {**guesses, "ad_ens": votes, "ad_dum": majority}.items()}
+    return {
+        n: np.mean(g == truth) for n, g in {**guesses, "ad_ens": votes, "ad_dum": majority}.items()
+    }
 
 
 def test_attacks_equal_scikit_learn_row_by_row():
@@ -166,9 +190,12 @@ def test_attacks_equal_scikit_learn_row_by_row():
     assert list(by_key) == list(combinations(SCENARIO.quasi_identifiers, 2))
     for key, values in by_key.items():
         expected = scores_by_hand(real, synthetic, key, "job", 3)
-        assert values["ad_rmean"] == pytest.approx(np.mean([values[f"ad_{n}"] for n in (*ATTACKS, "ens")]))
+        assert values["ad_rmean"] == pytest.approx(
+            np.mean([values[f"ad_{n}"] for n in (*ATTACKS, "ens")])
+        )
         for name, score in expected.items():
-            # The last digits decide a guess between equals: in solvers on merged rows, among neighbours that tie.
+            # The last digits decide a guess between equals: in solvers on merged rows, among
+            # neighbours that tie.
             slack = 1e-12 if name in ("ad_rf", "ad_nb", "ad_dum") else 0.006
             assert values[name] == pytest.approx(score, abs=slack), (key, name)
     means = attacks.attribute_disclosure(real, synthetic, SCHEMA, SCENARIO, seed=3)
@@ -177,12 +204,19 @@ def test_attacks_equal_scikit_learn_row_by_row():
 
 def test_weighted_distinct_rows_give_the_same_svm_and_logistic_regression():
     rng = np.random.default_rng(0)
-    inputs = np.column_stack([rng.integers(0, 12, 3000) / 4, rng.integers(0, 3, 3000)]).astype(float)
+    inputs = np.column_stack([rng.integers(0, 12, 3000) / 4, rng.integers(0, 3, 3000)]).astype(
+        float
+    )
     labels = np.digitize(inputs[:, 0] + inputs[:, 1] + rng.normal(0, 1, 3000), [1.5, 3])
     grid = np.unique(inputs, axis=0)
-    assert len(attacks._distinct(inputs, labels)[2]) < 110 and attacks._distinct(inputs, labels)[2].sum() == 3000
+    assert (
+        len(attacks._distinct(inputs, labels)[2]) < 110
+        and attacks._distinct(inputs, labels)[2].sum() == 3000
+    )
     svm, plain_svm = attacks.fit_svm(inputs, labels, 10_000, rng), SVC().fit(inputs, labels)
-    np.testing.assert_allclose(svm.decision_function(grid), plain_svm.decision_function(grid), atol=0.02)
+    np.testing.assert_allclose(
+        svm.decision_function(grid), plain_svm.decision_function(grid), atol=0.02
+    )
     lr, plain_lr = attacks.fit_lr(inputs, labels), LogisticRegression().fit(inputs, labels)
     np.testing.assert_allclose(lr.predict_proba(grid), plain_lr.predict_proba(grid), atol=1e-3)
 
@@ -198,13 +232,15 @@ def test_svm_learns_from_a_sample_where_distinct_rows_are_many():
 
 def test_controls_of_attribute_disclosure():
     real = mixed(1500, seed=1)
-    # The key tells the target: every attack finds it out. The target is what `sex` says, in other words.
+    # The key tells the target: every attack finds it out. The target is what `sex` says, in other
+    # words.
     told = real.assign(owner=pd.Categorical.from_codes(real["sex"].cat.codes, ["no", "yes"]))
     scenario = AttackScenario(("sex", "city"), 2, "owner")
     found = attacks.attribute_disclosure(told, told, SCHEMA, scenario, seed=0)
     assert all(found[f"ad_{name}"] == 1 for name in (*ATTACKS, "ens", "rmean"))
     assert found["ad_dum"] == told["owner"].value_counts(normalize=True).max()
-    # Synthetic columns without dependence: no better than guessing, whichever real table is attacked.
+    # Synthetic columns without dependence: no better than guessing, whichever real table is
+    # attacked.
     apart = attacks.attribute_disclosure(told, independent_columns(told), SCHEMA, scenario, seed=0)
     assert apart["ad_rmean"] < 0.65
     # A second real sample tells as much as the rows themselves do, but for what a forest recalls.
@@ -217,7 +253,9 @@ def test_controls_of_attribute_disclosure():
 def test_rows_of_one_class_let_every_attack_guess_it():
     real = mixed(500, seed=1)
     only = real[real["owner"] == "yes"]
-    values = attacks.attribute_disclosure(real, only, SCHEMA, AttackScenario(("sex", "age"), 1, "owner"), seed=0)
+    values = attacks.attribute_disclosure(
+        real, only, SCHEMA, AttackScenario(("sex", "age"), 1, "owner"), seed=0
+    )
     assert set(values.values()) == {(real["owner"] == "yes").mean()}
 
 
@@ -230,7 +268,9 @@ def test_ties_of_the_vote_go_to_the_first_class():
 
 
 def test_scenarios_are_those_of_table_5_7():
-    path = Path(__file__).parents[1] / "data" / "published" / "values" / "martinez2024" / "tab5.7.csv"
+    path = (
+        Path(__file__).parents[1] / "data" / "published" / "values" / "martinez2024" / "tab5.7.csv"
+    )
     with path.open() as file:
         published = {(row["dataset"], row["metric"]): row["mean"] for row in csv.DictReader(file)}
     for name, scenario in SCENARIOS.items():
@@ -250,7 +290,11 @@ def test_bad_scenarios_are_refused():
         replace(SCENARIO, key_length=0),
         replace(SCENARIO, quasi_identifiers=("age", "job")),
     ):
-        with pytest.raises(BadInput, match="attack on 'job': give quasi-identifiers without it, and a key length"):
+        with pytest.raises(
+            BadInput, match="attack on 'job': give quasi-identifiers without it, and a key length"
+        ):
             attacks.attribute_disclosure(frame, frame, SCHEMA, scenario, seed=0)
     with pytest.raises(BadInput, match="attack on 'hours': the column is numeric"):
-        attacks.attribute_disclosure(frame, frame, SCHEMA, replace(SCENARIO, target="hours"), seed=0)
+        attacks.attribute_disclosure(
+            frame, frame, SCHEMA, replace(SCENARIO, target="hours"), seed=0
+        )

@@ -1,5 +1,5 @@
-"""The audit on the private methods: bounds stay below claims, too little noise is noticed, and each leak that an
-outside audit found is caught again where the old behaviour is brought back.
+"""The audit on the private methods: bounds stay below claims, too little noise is noticed, and each
+leak that an outside audit found is caught again where the old behaviour is brought back.
 
 Bounds are judged at the confidence of an alarm (99.9 percent), since many are tested.
 """
@@ -46,14 +46,20 @@ def test_bounds_of_counts_and_marginals(key, clients, runs, least):
     assert lower_bound(*pair, delta, **SURE) <= claim
     assert lower_bound(*pair, delta, gaussian=case.gaussian, **SURE) <= claim
     assert lower_bound(*pair, delta, gaussian=case.gaussian) >= least
-    control = Scenario(case, clients, table.RATE_OF_CONTROL).score_runs(1000 if key == "independent" else 250)
+    control = Scenario(case, clients, table.RATE_OF_CONTROL).score_runs(
+        1000 if key == "independent" else 250
+    )
     assert lower_bound(*control, delta, gaussian=case.gaussian) > claim
 
 
-@pytest.mark.parametrize(("key", "runs"), [("fedvae", 100), ("findiff", 120), ("dpctgan", 600), ("dpvaebgm", 100)])
+@pytest.mark.parametrize(
+    ("key", "runs"), [("fedvae", 100), ("findiff", 120), ("dpctgan", 600), ("dpvaebgm", 100)]
+)
 def test_bounds_of_networks(key, runs, monkeypatch):
     monkeypatch.setattr(scores, "SHADOWS", 40)
-    case = replace(neighbours.case_of(key, training_rounds=1), privacy=Privacy(4.0, 1e-5, noise_seed=None))
+    case = replace(
+        neighbours.case_of(key, training_rounds=1), privacy=Privacy(4.0, 1e-5, noise_seed=None)
+    )
     pair = Scenario(case).score_runs(100)
     assert lower_bound(*pair, 1e-5, gaussian=True, **SURE) <= 4
     control = Scenario(case, 1, table.RATE_OF_CONTROL).score_runs(runs)
@@ -66,32 +72,44 @@ def test_scores_are_the_front_doors(key="aim"):
     for present in (True, False):
         model = Scenario(case, 3).run(present=present).state
         front = handed_on(case, 3, present=present).state
-        assert set(model) == set(front) and all(np.array_equal(model[name], front[name]) for name in front)
+        assert set(model) == set(front) and all(
+            np.array_equal(model[name], front[name]) for name in front
+        )
 
 
 def test_the_record_is_really_gone():
     case = neighbours.case_of("independent")
     more, less = (table_of(case, 3, present=present) for present in (True, False))
-    assert len(more) == len(less) + 1 and [len(part) for part in parts_of(case, 3, present=True)] == [4, 3, 3]
+    assert len(more) == len(less) + 1 and [
+        len(part) for part in parts_of(case, 3, present=True)
+    ] == [4, 3, 3]
     assert Scenario(case, 3).sizes == (4, 4, 4)
     assert handed_on(case, 3, present=False).state["counts"].shape == (4,)
 
 
 @pytest.mark.parametrize("key", [key for key in METHODS if key not in neighbours.private_methods()])
 def test_a_method_without_noise_is_refused_by_name(key):
-    with pytest.raises(BadInput, match=f"method {key}: it (adds no noise|releases without noise).*no claim to audit"):
+    with pytest.raises(
+        BadInput,
+        match=f"method {key}: it (adds no noise|releases without noise).*no claim to audit",
+    ):
         neighbours.case_of(key)
 
 
 def test_every_method_that_makes_a_claim_has_a_case():
-    assert all("no worst-case" not in neighbours.refusal(key) for key in METHODS if key not in neighbours.SETTINGS)
+    assert all(
+        "no worst-case" not in neighbours.refusal(key)
+        for key in METHODS
+        if key not in neighbours.SETTINGS
+    )
 
 
 # --- what the outside audit found: each with the old behaviour as its control
 
 
 class KnownDraws(flower.Job):
-    """As it was: the noise is secret, but batches, latent vectors and dropout come from the run's seed, by position."""
+    """As it was: the noise is secret, but batches, latent vectors and dropout come from the run's
+    seed, by position."""
 
     def stream(self, *path):
         return np.random.default_rng() if path[0] == "noise" else stream(self.seed, *path)
@@ -107,9 +125,14 @@ DRAWS = {  # networks whose gradients depend much on latent noise, dropout or di
 
 
 def many_rows(key, number=400):
-    """The case of a network at epsilon 1, one step on so many different rows, which are one batch."""
+    """The case of a network at epsilon 1, one step on so many different rows, which are one
+    batch."""
     case = neighbours.case_of(key, training_rounds=1, batch=number + 1, **DRAWS[key])
-    case = replace(case, privacy=Privacy(1.0, 1e-5, noise_seed=None), others=(("no", "no"), ("yes", "no")) * 200)
+    case = replace(
+        case,
+        privacy=Privacy(1.0, 1e-5, noise_seed=None),
+        others=(("no", "no"), ("yes", "no")) * 200,
+    )
     if key == "findiff":
         case = replace(case, others=tuple((row / number,) for row in range(number)))
     if key == "dpvaebgm":
@@ -120,7 +143,8 @@ def many_rows(key, number=400):
 
 @pytest.mark.parametrize("key", DRAWS)
 def test_known_draws_by_position_break_the_claim(key, monkeypatch):
-    """One row less, and every later row meets another draw: the sum of gradients moves by many clips."""
+    """One row less, and every later row meets another draw: the sum of gradients moves by many
+    clips."""
     monkeypatch.setattr(scores, "SHADOWS", 10)
     case, bounds = many_rows(key), {}
     for job, runs in ((KnownDraws, 300 if key == "findiff" else 100), (flower.Job, 50)):
@@ -130,12 +154,16 @@ def test_known_draws_by_position_break_the_claim(key, monkeypatch):
 
 def keyed(name: str, share: float) -> bool:
     """Whether a row is on the first side, by its own name alone."""
-    return int.from_bytes(hashlib.sha256(f"a key {name}".encode()).digest()[:4], "little") < share * 2**32
+    return (
+        int.from_bytes(hashlib.sha256(f"a key {name}".encode()).digest()[:4], "little")
+        < share * 2**32
+    )
 
 
 @pytest.mark.parametrize("by_position", [True, False])
 def test_a_split_by_position_and_seed_breaks_the_claim(by_position):
-    """File, split into training rows and others, dealt to clients, `independent` with secret noise."""
+    """File, split into training rows and others, dealt to clients, `independent` with secret
+    noise."""
     case = replace(neighbours.case_of("independent"), privacy=Privacy(1.0, noise_seed=None))
     case = replace(case, others=(("no", "no"), ("yes", "no"), ("no", "yes"), ("yes", "yes")) * 100)
     scenario = Scenario(case, 2)
@@ -161,14 +189,22 @@ def test_a_split_by_position_and_seed_breaks_the_claim(by_position):
 @pytest.mark.parametrize("method", [fedvae, findiff])
 @pytest.mark.parametrize("whole", [False, True])
 def test_low_bits_of_noisy_counts_as_they_cross_the_wire(method, whole):
-    """Unrounded Gaussian noise on counts: 'certainly absent' is read off the bits at any epsilon."""
+    """Unrounded Gaussian noise on counts: 'certainly absent' is read off the bits at any
+    epsilon."""
     config = method.Config(training_rounds=1, batch=4, histogram_bins=400)
     state = {"levels": np.array([0]), "round": np.array(0)}
     noise = Noise(1.2, np.random.default_rng(), whole=whole)
     released = []
-    for rows in ([[0.0]], [[0.999]]):  # an empty cell and one with the record: many cells, one release each
+    # an empty cell and one with the record: many cells, one release each
+    for rows in ([[0.0]], [[0.999]]):
         parts = [
-            method.client_step(state, Client(np.array(rows * k), 0, 1, size=4), config=config, noise=noise, rng=None)
+            method.client_step(
+                state,
+                Client(np.array(rows * k), 0, 1, size=4),
+                config=config,
+                noise=noise,
+                rng=None,
+            )
             for k in [1] * 400
         ]
         released.append(np.stack([part.arrays["histograms"][0] for part in parts]))
@@ -183,7 +219,8 @@ def test_low_bits_of_noisy_counts_as_they_cross_the_wire(method, whole):
 
 @pytest.mark.parametrize(("curious", "loss"), [(0, 0.606), (1, 0.1)])
 def test_a_participant_that_subtracts_its_own_share(curious, loss):
-    """Two clients at 0.1 a count: with shares of 1 / 2 the other's half of the noise costs 0.606 (exact)."""
+    """Two clients at 0.1 a count: with shares of 1 / 2 the other's half of the noise costs 0.606
+    (exact)."""
     asked = Privacy(0.1, curious=curious).shares(2)
     found = shares.largest_loss(10.0, honest=1, shares=asked)
     assert found == pytest.approx(loss, abs=1e-3)
@@ -214,12 +251,15 @@ def test_a_round_that_is_asked_again_gets_no_answer():
 
 
 def test_the_committed_table_has_every_private_method_and_power():
-    """FedBN is tight; marginals show half of their claim by the fit, networks something; no line exceeds its claim."""
+    """FedBN is tight; marginals show half of their claim by the fit, networks something; no line
+    exceeds its claim."""
     kept = {(line.method, line.clients): line for line in table.load()}
     assert not any(line.verdict == table.EXCEEDED for line in kept.values())
     for key in neighbours.private_methods():
         line = kept[key, 1]
-        least = {"fedbn": 0.85, "independent": 0.85}.get(key, 0.5 if line.sees == "the model" else 0.0)
+        least = {"fedbn": 0.85, "independent": 0.85}.get(
+            key, 0.5 if line.sees == "the model" else 0.0
+        )
         assert line.verdict == table.BELOW and line.lower > least * line.epsilon, key
 
 
@@ -231,9 +271,13 @@ def test_lines_are_kept_and_found_again(tmp_path, monkeypatch, capsys):
     assert audit.measured("independent") is None
     assert main(["--methods", "independent", "--runs", "5"]) == 0
     first = table.load()
-    assert [(line.method, line.clients) for line in first] == [("independent", 1), ("independent", 3)]
+    assert [(line.method, line.clients) for line in first] == [
+        ("independent", 1),
+        ("independent", 3),
+    ]
     assert "independent" in capsys.readouterr().out
-    assert main(["--methods", "independent", "--runs", "5"]) == 0 and table.load() == first  # nothing ran again
+    # nothing ran again
+    assert main(["--methods", "independent", "--runs", "5"]) == 0 and table.load() == first
     kept = replace(first[0], verdict=table.BELOW)
     table.save(kept)
     assert audit.measured("independent") == (4.0, kept.lower, kept.runs)

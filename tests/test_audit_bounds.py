@@ -1,4 +1,5 @@
-"""Lower bounds on epsilon: exact limits, known answers, and brute force on mechanisms whose epsilon is known."""
+"""Lower bounds on epsilon: exact limits, known answers, and brute force on mechanisms whose epsilon
+is known."""
 
 import numpy as np
 import pytest
@@ -14,8 +15,12 @@ def test_limits_are_those_of_clopper_and_pearson():
     """Known: 0 of n has the upper limit 1 - tail^(1/n); the limits invert the binomial tails."""
     low, high = bounds.clopper_pearson(np.array([0, 7, 20]), 20, tail=0.025)
     assert (low[0], high[2]) == (0.0, 1.0)
-    assert high[0] == pytest.approx(1 - 0.025 ** (1 / 20)) and low[2] == pytest.approx(0.025 ** (1 / 20))
-    assert binom.sf(6, 20, low[1]) == pytest.approx(0.025) and binom.cdf(7, 20, high[1]) == pytest.approx(0.025)
+    assert high[0] == pytest.approx(1 - 0.025 ** (1 / 20)) and low[2] == pytest.approx(
+        0.025 ** (1 / 20)
+    )
+    assert binom.sf(6, 20, low[1]) == pytest.approx(0.025) and binom.cdf(
+        7, 20, high[1]
+    ) == pytest.approx(0.025)
 
 
 @pytest.mark.parametrize("mu", [0.1, 1.0, 4.0])
@@ -42,13 +47,16 @@ def test_bounds_on_randomised_response_hold_and_are_near(epsilon):
 
 
 @pytest.mark.parametrize(
-    ("epsilon", "gaussian", "near"), [(1, False, 0), (1, True, 0.2), (4, False, 0.1), (4, True, 0.7)]
+    ("epsilon", "gaussian", "near"),
+    [(1, False, 0), (1, True, 0.2), (4, False, 0.1), (4, True, 0.7)],
 )
 def test_bounds_on_a_gaussian_mechanism_hold_and_the_fit_is_near(epsilon, gaussian, near):
     delta, rng = 1e-5, stream(2, "normal")
     mu = brentq(lambda mu: bounds.gaussian_epsilon(mu, delta) - epsilon, 0.01, 9)
     found = [
-        bounds.lower_bound(rng.normal(mu, 1, 2000), rng.normal(0, 1, 2000), delta, gaussian=gaussian)
+        bounds.lower_bound(
+            rng.normal(mu, 1, 2000), rng.normal(0, 1, 2000), delta, gaussian=gaussian
+        )
         for _ in range(200)
     ]
     assert (np.array(found) > epsilon).mean() <= 0.05 + 3 * np.sqrt(0.05 * 0.95 / 200)
@@ -75,7 +83,9 @@ def test_the_correction_for_delta_is_the_theorem_by_enumeration():
     """2 m delta max_i P[v > W >= v - i] / i, each probability summed from the binomial's terms."""
     m, r, v, epsilon, delta = 50, 30, 24, 1.0, 1e-3
     chances = binom.pmf(np.arange(r + 1), r, np.exp(epsilon) / (1 + np.exp(epsilon)))
-    by_hand = chances[v:].sum() + 2 * m * delta * max(chances[v - i : v].sum() / i for i in range(1, v + 1))
+    by_hand = chances[v:].sum() + 2 * m * delta * max(
+        chances[v - i : v].sum() / i for i in range(1, v + 1)
+    )
     assert bounds.one_run_p_value(m, r, v, epsilon, delta) == pytest.approx(by_hand, rel=1e-12)
     values = [bounds.one_run_bound(m, r, 29, each) for each in (0.0, 1e-6, 1e-4, 1e-2)]
     assert values == sorted(values, reverse=True) and values[0] > values[2] > 0
@@ -92,7 +102,8 @@ def test_one_run_of_randomised_responses(epsilon):
 
 
 def test_one_run_of_a_gaussian_mechanism():
-    """m orthogonal canaries in one noisy sum, guesses about the surest ones: above 0, never above the claim."""
+    """m orthogonal canaries in one noisy sum, guesses about the surest ones: above 0, never above
+    the claim."""
     rng, m, mu, delta = stream(4, "one run"), 1000, 2.0, 1e-5
     found = []
     for _ in range(200):

@@ -1,4 +1,5 @@
-"""The state audit: nothing that a run shows may be an exact function of its rows; and what it must catch."""
+"""The state audit: nothing that a run shows may be an exact function of its rows; and what it must
+catch."""
 
 from dataclasses import replace
 from types import SimpleNamespace
@@ -17,7 +18,9 @@ def test_nothing_that_a_private_run_shows_is_exact(key):
     assert state.audit_method(key, clients=2) == []
 
 
-@pytest.mark.parametrize("key", [key for key in private_methods() if key not in ("fedvae", "findiff")])
+@pytest.mark.parametrize(
+    "key", [key for key in private_methods() if key not in ("fedvae", "findiff")]
+)
 def test_nor_on_a_table_without_numbers(key):
     assert state.audit(state.without_numbers(state.usual(case_of(key))), 1) == []
 
@@ -33,7 +36,9 @@ def test_exact_counts_that_stay_in_the_model_are_caught(key):
     """As DistAIM did: all candidates' exact counts in `Run.state`, at any epsilon."""
 
     def keeps(previous, updates, config, noise, rng):
-        following, charges = distaim.server_step(previous, updates, config=config, noise=noise, rng=rng)
+        following, charges = distaim.server_step(
+            previous, updates, config=config, noise=noise, rng=rng
+        )
         return {**following, "answers": distaim._together(following)}, charges
 
     found = state.audit(broken(key, server_step=keeps), clients=2)
@@ -50,8 +55,14 @@ def test_an_exact_number_on_the_wire_is_caught():
 
 def test_a_shape_or_a_name_that_the_record_decides_is_caught():
     def listed(previous, updates, config, noise, rng):
-        following, charges = independent.server_step(previous, updates, config=config, noise=noise, rng=rng)
-        return {**following, "seen": np.zeros(rows[0]), **({"outlier": np.array(1)} if rows[0] > 9 else {})}, charges
+        following, charges = independent.server_step(
+            previous, updates, config=config, noise=noise, rng=rng
+        )
+        return {
+            **following,
+            "seen": np.zeros(rows[0]),
+            **({"outlier": np.array(1)} if rows[0] > 9 else {}),
+        }, charges
 
     def counted(previous, client, config, noise, rng):
         rows[0] = len(client.rows)
@@ -60,11 +71,15 @@ def test_a_shape_or_a_name_that_the_record_decides_is_caught():
     rows = [0]
     found = state.audit(broken("independent", client_step=counted, server_step=listed), clients=1)
     assert "state/seen: its shape" in found and "names: state/outlier" in found
-    assert any(name.startswith("bytes/") for name in found) is False  # one round: nothing of it is sent again
+    # one round: nothing of it is sent again
+    assert any(name.startswith("bytes/") for name in found) is False
 
 
 def test_forgotten_noise_is_caught():
     def forgets(previous, client, config, noise, rng):
         return independent.client_step(previous, client, config=config, noise=None, rng=rng)
 
-    assert state.audit(broken("independent", client_step=forgets), clients=2) == ["state/counts", "wire/0/sum/counts"]
+    assert state.audit(broken("independent", client_step=forgets), clients=2) == [
+        "state/counts",
+        "wire/0/sum/counts",
+    ]

@@ -24,14 +24,22 @@ def state_with_network(rows, order=(1, 0, 3, 2), noise=None, clients=1):
     config = bn.Config(degree=2)
     state = bn.start(Domain(tuple("abcd"), tuple(LEVELS)), config, stream(0))
     candidates = np.array([[1, 3], [0, 3], [3, 1], [0, 1]])  # those of c: d and b; of d: a and b
-    state |= {"round": np.array(config.rounds - 1), "order": np.array(order), "candidates": candidates}
+    state |= {
+        "round": np.array(config.rounds - 1),
+        "order": np.array(order),
+        "candidates": candidates,
+    }
     updates = []
     for index, part in enumerate(np.array_split(rows, clients)):
         quiet = None if noise is None else Noise(noise, stream(5, index))
         update = bn.client_step(state, Client(part, index, clients), config, quiet, stream(1))
-        masked = secure_sum.mask(update.summed, client=index, clients=range(clients), round=0, seed=3)
+        masked = secure_sum.mask(
+            update.summed, client=index, clients=range(clients), round=0, seed=3
+        )
         updates.append(bn.Update(summed=masked))
-    return bn.server_step(state, updates, config, None if noise is None else Noise(noise, stream(6)), stream(2))
+    return bn.server_step(
+        state, updates, config, None if noise is None else Noise(noise, stream(6)), stream(2)
+    )
 
 
 def test_mutual_information_equals_scikit_learn():
@@ -61,7 +69,8 @@ def test_dependence_moves_by_less_than_two_for_any_neighbour():
 
 
 def test_rounded_scores_and_tables_move_by_no_more_than_charged():
-    """Brute force over added rows: the L1 norm of what is released, against the plan's sensitivity."""
+    """Brute force over added rows: the L1 norm of what is released, against the plan's
+    sensitivity."""
     config = bn.Config(degree=1, private_structure=True)
     domain = Domain(("a", "b", "c"), (2, 3, 2))
     tables, scores = bn.plan(1.0, domain, 10, config)
@@ -80,7 +89,8 @@ def test_rounded_scores_and_tables_move_by_no_more_than_charged():
         rows = rng.integers(0, [2, 3, 2], (rng.integers(0, 7), 3))
         more = np.vstack([rows, rng.integers(0, [2, 3, 2], (1, 3))])
         worst_scores = max(
-            worst_scores, np.abs(released(start, more)["scores"] - released(start, rows)["scores"]).sum()
+            worst_scores,
+            np.abs(released(start, more)["scores"] - released(start, rows)["scores"]).sum(),
         )
         one, other = released(counting, more), released(counting, rows)
         assert len(one) == tables.times
@@ -102,7 +112,9 @@ def test_conditionals_are_relative_frequencies():
     config = bn.Config(degree=2)
     state, _ = state_with_network(ROWS)
     found = {child: (parents, table) for child, parents, table in bn.conditionals(state, config)}
-    assert found[1][0] == () and found[1][1][0] == pytest.approx(np.bincount(ROWS[:, 1], minlength=4) / 400)
+    assert found[1][0] == () and found[1][1][0] == pytest.approx(
+        np.bincount(ROWS[:, 1], minlength=4) / 400
+    )
     parents, table = found[0]
     assert parents == (1,)
     assert table == pytest.approx(pd.crosstab(ROWS[:, 1], ROWS[:, 0], normalize="index").to_numpy())
@@ -112,7 +124,9 @@ def test_conditionals_are_relative_frequencies():
 
 
 def test_unseen_parents_give_a_uniform_conditional_and_negative_counts_vanish():
-    assert bn._normalise(np.array([[0, 0], [3, 1]])) == pytest.approx(np.array([[0.5, 0.5], [0.75, 0.25]]))
+    assert bn._normalise(np.array([[0, 0], [3, 1]])) == pytest.approx(
+        np.array([[0.5, 0.5], [0.75, 0.25]])
+    )
     state, _ = state_with_network(ROWS)
     state = state | {"table/2": state["table/2"] - 1000}
     table = dict((c, t) for c, _, t in bn.conditionals(state, bn.Config(degree=2)))[2]
@@ -137,9 +151,16 @@ def test_pgmpy_accepts_the_network_and_samples_the_same_distribution():
     network = bn.to_pgmpy(state, config, tuple("abcd"))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        theirs = network.simulate(60_000, seed=1, show_progress=False)[list("abcd")].astype(int).to_numpy()
+        theirs = (
+            network.simulate(60_000, seed=1, show_progress=False)[list("abcd")]
+            .astype(int)
+            .to_numpy()
+        )
     ours = bn.sample(state, 60_000, config, stream(4))
-    index = [np.bincount(bn._cell(rows, (0, 1, 2, 3), LEVELS), minlength=120) / 60_000 for rows in (ours, theirs)]
+    index = [
+        np.bincount(bn._cell(rows, (0, 1, 2, 3), LEVELS), minlength=120) / 60_000
+        for rows in (ours, theirs)
+    ]
     assert np.abs(index[0] - index[1]).sum() < 0.06
 
 
@@ -156,9 +177,12 @@ def test_noise_in_the_sum_has_one_dose_whatever_the_number_of_clients():
 
 
 def test_published_scale_is_two_d_minus_k_over_epsilon(table):
-    """Section 4.4: scale 2 (d - k) / epsilon on counts when epsilon bounds the replacement of a record."""
+    """Section 4.4: scale 2 (d - k) / epsilon on counts when epsilon bounds the replacement of a
+    record."""
     domain = bn.encoder(table.schema, bn.Config()).domain
-    multiplier = settings.noise_for(bn, domain, [100], bn.Config(), Privacy(0.5, relation="replace_one"))
+    multiplier = settings.noise_for(
+        bn, domain, [100], bn.Config(), Privacy(0.5, relation="replace_one")
+    )
     (charge,) = bn.plan(multiplier, domain, 100, bn.Config())
     assert charge.noise * charge.sensitivity == pytest.approx(2 * (5 - 2) / 0.5)
 
@@ -166,9 +190,13 @@ def test_published_scale_is_two_d_minus_k_over_epsilon(table):
 @pytest.mark.parametrize("private", [False, True])
 def test_federated_network_learns_the_dependence(table, private):
     parts = np.array_split(np.arange(1200), 3)
-    run = settings.federated(bn, table, parts, config=bn.Config(private_structure=private), seed=1, num_rows=4000)
+    run = settings.federated(
+        bn, table, parts, config=bn.Config(private_structure=private), seed=1, num_rows=4000
+    )
     real = table.frame.groupby("smokes", observed=True)["ill"].apply(lambda c: (c == "yes").mean())
-    fake = run.synthetic.groupby("smokes", observed=True)["ill"].apply(lambda c: (c == "yes").mean())
+    fake = run.synthetic.groupby("smokes", observed=True)["ill"].apply(
+        lambda c: (c == "yes").mean()
+    )
     assert np.abs(real - fake).max() < 0.06
     old = run.synthetic.loc[run.synthetic["age"] > 70, "ill"].eq("yes").mean()
     young = run.synthetic.loc[run.synthetic["age"] < 40, "ill"].eq("yes").mean()
@@ -178,7 +206,10 @@ def test_federated_network_learns_the_dependence(table, private):
 def test_structure_is_unprotected_as_published_and_the_whole_run_private_beyond(table):
     parts = np.array_split(np.arange(1200), 2)
     published = settings.federated(bn, table, parts, privacy=Privacy(2.0), seed=1).statement
-    assert published["unprotected"] == ["best network of the client's search", "fitness of networks"]
+    assert published["unprotected"] == [
+        "best network of the client's search",
+        "fitness of networks",
+    ]
     assert published["epsilon"] is None and published["epsilon_protected"] == pytest.approx(2.0)
     private = settings.federated(
         bn, table, parts, config=bn.Config(private_structure=True), privacy=Privacy(2.0), seed=1
@@ -192,8 +223,11 @@ def test_private_search_never_sees_rows_after_the_release(table):
     scores = bn._symmetric(np.arange(10.0), 5)
     one = bn._search_alone(scores, config, stream(1))
     other = bn._search_alone(scores.copy(), config, stream(1))
-    assert np.array_equal(one.orders, other.orders) and np.array_equal(one.candidates, other.candidates)
-    assert search.fitness(one, scores)[0] > 0.9 * 42  # by hand: seven edges, and 3 + 4 + ... + 9 = 42
+    assert np.array_equal(one.orders, other.orders) and np.array_equal(
+        one.candidates, other.candidates
+    )
+    # by hand: seven edges, and 3 + 4 + ... + 9 = 42
+    assert search.fitness(one, scores)[0] > 0.9 * 42
 
 
 def test_impossible_settings_are_refused(table):

@@ -100,7 +100,11 @@ def test_private_gradients_against_the_hooks_of_opacus(capsys):
     def network():
         torch.manual_seed(0)
         return nn.Sequential(
-            nn.Linear(241, 256), nn.LeakyReLU(0.2), nn.Linear(256, 256), nn.LeakyReLU(0.2), nn.Linear(256, 1)
+            nn.Linear(241, 256),
+            nn.LeakyReLU(0.2),
+            nn.Linear(256, 256),
+            nn.LeakyReLU(0.2),
+            nn.Linear(256, 1),
         )
 
     plain, hooked = network(), GradSampleModule(network(), loss_reduction="sum")
@@ -108,7 +112,9 @@ def test_private_gradients_against_the_hooks_of_opacus(capsys):
     def ours():
         with Tape(plain) as tape:
             losses = nn.functional.softplus(plain(rows)).squeeze(1)
-            tape.backward(losses, num_records=500, clip=1.0, noise_multiplier=1.0, expected_records=500)
+            tape.backward(
+                losses, num_records=500, clip=1.0, noise_multiplier=1.0, expected_records=500
+            )
 
     def theirs():
         hooked.zero_grad()
@@ -124,7 +130,8 @@ def test_private_gradients_against_the_hooks_of_opacus(capsys):
 
 
 def test_an_epoch_on_adult(adult, capsys):
-    """Processor seconds per epoch, to be held against its own: no peer can be a test dependency here (see speed.md)."""
+    """Processor seconds per epoch, to be held against its own: no peer can be a test dependency
+    here (see speed.md)."""
 
     def epochs(number):
         config = ctgan.Config(training_rounds=1, local_epochs=number)

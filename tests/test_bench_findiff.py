@@ -1,4 +1,5 @@
-"""FinDiff's speed as ratios in one run: the private step against the ordinary one, sampling against its floor."""
+"""FinDiff's speed as ratios in one run: the private step against the ordinary one, sampling against
+its floor."""
 
 import time
 
@@ -34,7 +35,8 @@ def seconds(step, repeats, clock=time.process_time):
 
 @pytest.mark.parametrize(("batch", "updates", "limit"), [(512, 5, 1.5), (16, 40, 2.0)])
 def test_a_private_step_against_an_ordinary_one(rows, batch, updates, limit):
-    """In wall time, one thread of PyTorch on two cores: at batch 16 half the work is noise, which is drawn beside it.
+    """In wall time, one thread of PyTorch on two cores: at batch 16 half the work is noise, which
+    is drawn beside it.
 
     Turn about, so that neither has the quieter machine.
     """
@@ -48,14 +50,20 @@ def test_a_private_step_against_an_ordinary_one(rows, batch, updates, limit):
         return lambda: findiff.client_step(state, client, config, noise, stream(1))
 
     both = [steps(None), steps(Noise(1.5, stream(2)))]
-    spent = np.min([[seconds(each, 1, time.perf_counter) for each in both] for _ in range(8)], axis=0)
+    spent = np.min(
+        [[seconds(each, 1, time.perf_counter) for each in both] for _ in range(8)], axis=0
+    )
     ratio = spent[1] / spent[0]
-    print(f"batch {batch}: {1e3 * spent[0] / updates:.1f} ms, private {1e3 * spent[1] / updates:.1f} ms, {ratio:.2f}")
+    print(
+        f"batch {batch}: {1e3 * spent[0] / updates:.1f} ms, private "
+        f"{1e3 * spent[1] / updates:.1f} ms, {ratio:.2f}"
+    )
     assert ratio < limit
 
 
 def test_sampling_against_bare_products_of_the_same_shapes():
-    """A few steps of walking back 10,000 rows, against the matrix products that the denoiser cannot do without."""
+    """A few steps of walking back 10,000 rows, against the matrix products that the denoiser cannot
+    do without."""
     number, width, steps = 10_000, 40, 4
     schedule, generator = Schedule(steps), torch.Generator().manual_seed(0)
     from fedsynth_lib.methods.diffusion.diffusion import Denoiser

@@ -1,7 +1,7 @@
 """Speed of the measures on real Adult rows, as ratios to the peer in one run: pytest -m bench.
 
-They need the real table (FEDSYNTH_MIRROR or data/raw) and, for the seconds to mean anything, a machine that does
-nothing else.
+They need the real table (FEDSYNTH_MIRROR or data/raw) and, for the seconds to mean anything, a
+machine that does nothing else.
 """
 
 import time
@@ -38,13 +38,20 @@ def test_associations_against_dython(adult, capsys):
     frame, schema = adult[0].frame, adult[0].schema
 
     def peer():
-        return dython_associations(frame, nominal_columns=list(schema.categorical), compute_only=True)["corr"]
+        return dython_associations(
+            frame, nominal_columns=list(schema.categorical), compute_only=True
+        )["corr"]
 
     ours = seconds(lambda: fidelity.associations(frame, schema), 7)
     theirs = seconds(peer, 5)
-    np.testing.assert_allclose(fidelity.associations(frame, schema), peer().to_numpy(float), atol=1e-8)
+    np.testing.assert_allclose(
+        fidelity.associations(frame, schema), peer().to_numpy(float), atol=1e-8
+    )
     with capsys.disabled():
-        print(f"\nassociations, {len(frame):,} rows: ours {ours:.4f} s, dython {theirs:.3f} s: {theirs / ours:.0f} x")
+        print(
+            f"\nassociations, {len(frame):,} rows: ours {ours:.4f} s, dython {theirs:.3f} s: "
+            f"{theirs / ours:.0f} x"
+        )
     assert theirs / ours > 5
 
 
@@ -52,8 +59,18 @@ def test_the_complete_set_takes_ten_seconds_on_two_cores(adult, capsys):
     train, holdout = adult
     synthetic = independent_columns(train.frame)
     begin, begin_cpu = time.perf_counter(), time.process_time()
-    metrics.evaluate(train.frame, holdout.frame, synthetic, train.schema, seed=0, scenario=metrics.SCENARIOS["adult"])
+    metrics.evaluate(
+        train.frame,
+        holdout.frame,
+        synthetic,
+        train.schema,
+        seed=0,
+        scenario=metrics.SCENARIOS["adult"],
+    )
     wall, cpu = time.perf_counter() - begin, time.process_time() - begin_cpu
     with capsys.disabled():
-        print(f"\ncomplete set, {len(train.frame):,} x {len(synthetic):,} rows: {wall:.1f} s ({cpu:.1f} s of cores)")
+        print(
+            f"\ncomplete set, {len(train.frame):,} x {len(synthetic):,} rows: {wall:.1f} s "
+            f"({cpu:.1f} s of cores)"
+        )
     assert cpu < 2 * 10  # processor time, so that other work on the machine does not count

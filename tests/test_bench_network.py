@@ -1,6 +1,7 @@
 """Speed against the peers that a user would pick, as ratios measured in one run: pytest -m bench.
 
-They need the real Adult table (FEDSYNTH_MIRROR or data/raw), and take some minutes because the peers do.
+They need the real Adult table (FEDSYNTH_MIRROR or data/raw), and take some minutes because the
+peers do.
 """
 
 import time
@@ -35,7 +36,8 @@ def seconds(work, repeats=3):
 
 
 def test_training_against_datasynthesizer(adult, tmp_path, capsys):
-    """The same table of 26,049 rows: theirs describes it centrally, ours trains over 5 clients and samples."""
+    """The same table of 26,049 rows: theirs describes it centrally, ours trains over 5 clients and
+    samples."""
     from DataSynthesizer.DataDescriber import DataDescriber
 
     csv = tmp_path / "adult.csv"
@@ -51,7 +53,10 @@ def test_training_against_datasynthesizer(adult, tmp_path, capsys):
     ours = seconds(lambda: settings.federated(bn, adult, parts, seed=1))
     peer = seconds(theirs, repeats=1)
     with capsys.disabled():
-        print(f"\nFedBN, 5 clients, train and sample: {ours:.2f} s; DataSynthesizer, central, train: {peer:.1f} s")
+        print(
+            f"\nFedBN, 5 clients, train and sample: {ours:.2f} s; DataSynthesizer, central, "
+            f"train: {peer:.1f} s"
+        )
     assert ours <= 3.0 and peer / ours >= 10
 
 
@@ -66,7 +71,8 @@ def test_sampling_against_pgmpy(adult, capsys):
 
 
 def test_in_process_federation_costs_little(adult, capsys):
-    """The grid, messages and bytes on top of the clients' and the server's own work, over a whole training."""
+    """The grid, messages and bytes on top of the clients' and the server's own work, over a whole
+    training."""
     config, encoder = bn.Config(), bn.encoder(adult.schema, bn.Config())
     parts = split_clients(adult, "iid", 5, seed=0)
     rows = [encoder.transform(adult.frame.iloc[part]) for part in parts]
@@ -79,7 +85,9 @@ def test_in_process_federation_costs_little(adult, capsys):
             for k, (own, memory) in enumerate(zip(rows, memories, strict=True)):
                 client = Client(own, k, 5, memory)
                 update = bn.client_step(state, client, config, None, stream(0, "client", k, number))
-                masked = secure_sum.mask(update.summed, client=k, clients=range(5), round=number, seed=0)
+                masked = secure_sum.mask(
+                    update.summed, client=k, clients=range(5), round=number, seed=0
+                )
                 updates.append(Update(update.arrays, masked, update.num_rows, update.spent))
             state, _ = bn.server_step(state, updates, config, None, stream(0, "server", number))
 
@@ -89,8 +97,12 @@ def test_in_process_federation_costs_little(adult, capsys):
         flower.run_in_process(flower.server_app(job, flower.Outcome()), client, 5)
 
     by_hand(), by_grid()
-    pairs = [(seconds(by_hand, 1), seconds(by_grid, 1)) for _ in range(9)]  # interleaved: drift hits both
+    # interleaved: drift hits both
+    pairs = [(seconds(by_hand, 1), seconds(by_grid, 1)) for _ in range(9)]
     plain, grid = np.median(pairs, axis=0)
     with capsys.disabled():
-        print(f"\nseven rounds of FedBN, 5 clients: plain loop {plain:.3f} s, in-process grid {grid:.3f} s")
+        print(
+            f"\nseven rounds of FedBN, 5 clients: plain loop {plain:.3f} s, in-process grid "
+            f"{grid:.3f} s"
+        )
     assert grid <= 1.05 * plain + 0.005

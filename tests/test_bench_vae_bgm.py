@@ -32,11 +32,15 @@ def seconds(work):
 def report(capsys, what, ours, theirs, peer):
     with capsys.disabled():
         threads = torch.get_num_threads()
-        print(f"\n{what}, {threads} threads: ours {ours:.2f} s, {peer} {theirs:.2f} s, ratio {theirs / ours:.1f}")
+        print(
+            f"\n{what}, {threads} threads: ours {ours:.2f} s, {peer} {theirs:.2f} s, ratio "
+            f"{theirs / ours:.1f}"
+        )
 
 
 def test_ten_starts_of_the_latent_mixture_against_scikit_learn(capsys):
-    """As many iterations of both, however near they are to their ends; starts by k-means are part of both."""
+    """As many iterations of both, however near they are to their ends; starts by k-means are part
+    of both."""
     rng = np.random.default_rng(0)
     centres, turns = rng.normal(size=(30, 20)) * 2, rng.normal(size=(30, 20, 20)) / 20**0.5
     group = rng.integers(30, size=8000)
@@ -44,11 +48,19 @@ def test_ten_starts_of_the_latent_mixture_against_scikit_learn(capsys):
     peer = BayesianGaussianMixture(
         n_components=20, reg_covar=1e-5, max_iter=ITERATIONS, tol=0.0, n_init=10, random_state=0
     )
-    own = seconds(lambda: fit(rows, components=20, starts=10, seed=0, iterations=ITERATIONS, tolerance=0.0))
+    own = seconds(
+        lambda: fit(rows, components=20, starts=10, seed=0, iterations=ITERATIONS, tolerance=0.0)
+    )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         theirs = seconds(lambda: peer.fit(rows))
-    report(capsys, f"{ITERATIONS} iterations of ten starts, 8,000 x 20 rows", own, theirs, "scikit-learn")
+    report(
+        capsys,
+        f"{ITERATIONS} iterations of ten starts, 8,000 x 20 rows",
+        own,
+        theirs,
+        "scikit-learn",
+    )
     assert peer.n_iter_ == ITERATIONS and theirs / own >= 2
 
 
@@ -56,7 +68,12 @@ def plain_network(features):
     """The study's discriminator of torch's own layers."""
     layers, inputs = [], features
     for width in divergence.WIDTHS:
-        layers += [nn.Linear(inputs, width), nn.BatchNorm1d(width), nn.Dropout(0.5), nn.LeakyReLU(0.2)]
+        layers += [
+            nn.Linear(inputs, width),
+            nn.BatchNorm1d(width),
+            nn.Dropout(0.5),
+            nn.LeakyReLU(0.2),
+        ]
         inputs = width
     return nn.Sequential(*layers, nn.Linear(inputs, 1))
 
@@ -64,7 +81,10 @@ def plain_network(features):
 def plain_epochs(network, rows, stopping):
     """Full batches, and after each of them the loss of the stopping rows, as the study trains."""
     optimiser = torch.optim.Adam(network.parameters(), lr=1e-3)
-    labels, others = (torch.repeat_interleave(torch.tensor([1.0, 0.0]), len(part) // 2) for part in (rows, stopping))
+    labels, others = (
+        torch.repeat_interleave(torch.tensor([1.0, 0.0]), len(part) // 2)
+        for part in (rows, stopping)
+    )
     for _ in range(EPOCHS):
         network.train()
         optimiser.zero_grad()
@@ -77,11 +97,18 @@ def plain_epochs(network, rows, stopping):
 
 def test_an_epoch_of_the_discriminator_against_torchs_layers(capsys):
     rng = np.random.default_rng(0)
-    rows, stopping = (torch.from_numpy(rng.normal(size=(number, 22)).astype(np.float32)) for number in (15_000, 2000))
+    rows, stopping = (
+        torch.from_numpy(rng.normal(size=(number, 22)).astype(np.float32))
+        for number in (15_000, 2000)
+    )
     own = Discriminator(rows, stream(0))
     plain = plain_network(22)
-    work = (lambda: own.train(stopping, Sizes(epochs=EPOCHS)), lambda: plain_epochs(plain, rows, stopping))
-    times = np.array([[seconds(each) for each in work] for _ in range(6)])[1:]  # turn about, the first not counted
+    work = (
+        lambda: own.train(stopping, Sizes(epochs=EPOCHS)),
+        lambda: plain_epochs(plain, rows, stopping),
+    )
+    # turn about, the first not counted
+    times = np.array([[seconds(each) for each in work] for _ in range(6)])[1:]
     ours, theirs = np.median(times, axis=0)
     report(capsys, f"{EPOCHS} epochs of 15,000 x 22 rows", ours, theirs, "torch's layers")
     assert theirs / ours >= 2

@@ -22,14 +22,21 @@ def scores_of(rows, metric="log_cluster"):
 
 
 def test_scores_are_dealt_anew_within_a_search_and_splits_stay_together():
-    one, other = (search("fedbn", name, full_grid(), score, lambda each: each["population_size"]) for name in "ab")
+    one, other = (
+        search("fedbn", name, full_grid(), score, lambda each: each["population_size"])
+        for name in "ab"
+    )
     kept = one.copy()
     rows = pd.concat([one, other])
     dealt = shuffled(rows, np.random.default_rng(0))
     for before in (one, other):
         after = dealt[dealt["dataset"] == before["dataset"].iloc[0]]
-        assert sorted(scores_of(after).values()) == sorted(scores_of(before).values())  # triples, one for each split
-        assert scores_of(after) != scores_of(before) and scores_of(after).keys() == scores_of(before).keys()
+        # triples, one for each split
+        assert sorted(scores_of(after).values()) == sorted(scores_of(before).values())
+        assert (
+            scores_of(after) != scores_of(before)
+            and scores_of(after).keys() == scores_of(before).keys()
+        )
         assert scores_of(after, "seconds_training") == scores_of(before, "seconds_training")
     again = search("fedbn", "a", [{**each, "draw": 1} for each in full_grid()], score)
     assert len(shuffled(pd.concat([one, again]), np.random.default_rng(0))) == len(one)
@@ -37,7 +44,9 @@ def test_scores_are_dealt_anew_within_a_search_and_splits_stay_together():
 
 
 def test_what_matters_lies_above_chance_and_what_does_not_below():
-    table = against_chance(search("fedbn", "adult", full_grid(), score), shuffles=8).set_index("hyperparameter")
+    table = against_chance(search("fedbn", "adult", full_grid(), score), shuffles=8).set_index(
+        "hyperparameter"
+    )
     above = table["importance"] > table["chance"]
     assert above["aggregation_interval"] and not above["population_size"] and not above["runtime"]
     leads = table["first_by_chance"]
@@ -56,7 +65,9 @@ def test_a_parameter_with_more_candidates_leads_by_chance_more_often():
 def test_intervals_of_correlation_are_fishers():
     inputs = pd.DataFrame(full_grid())
     values = [score(each) for each in full_grid()]
-    table = against_chance(search("fedbn", "adult", full_grid(), score), shuffles=1).set_index("hyperparameter")
+    table = against_chance(search("fedbn", "adult", full_grid(), score), shuffles=1).set_index(
+        "hyperparameter"
+    )
     for name in GRID:
         interval = stats.pearsonr(inputs[name], values).confidence_interval(0.95)
         assert table.loc[name, ["low", "high"]].tolist() == pytest.approx(list(interval), abs=1e-4)
@@ -72,7 +83,9 @@ def test_a_cell_holds_the_table_and_knows_the_scores_it_is_of():
     found = pd.DataFrame(Cell(rows)(scores=digest(rows), shuffles=3, seed=1))
     direct = against_chance(rows, shuffles=3, seed=1)
     back = table_of(found)[list(direct)]
-    pd.testing.assert_frame_equal(back, direct.sort_values("importance", ascending=False, ignore_index=True))
+    pd.testing.assert_frame_equal(
+        back, direct.sort_values("importance", ascending=False, ignore_index=True)
+    )
     other = rows.assign(value=rows["value"] + 1e-6)
     assert digest(other) != digest(rows) == digest(rows.sample(frac=1, random_state=0))
     with pytest.raises(BadInput, match="give digest"):

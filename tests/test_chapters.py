@@ -20,10 +20,17 @@ from fedsynth_lib.printed.published import WORKS, load_catalogue
 DATA = Notebook(
     Path("01_data.ipynb"),
     "Data",
-    exhibits=("martinez2024/tab5.1", "martinez2024/fig5.2", "martinez2024/fig5.1", "martinez2024/fig5.4"),
+    exhibits=(
+        "martinez2024/tab5.1",
+        "martinez2024/fig5.2",
+        "martinez2024/fig5.1",
+        "martinez2024/fig5.4",
+    ),
     minutes={"smoke": 0.5},
 )
-FIDELITY = Notebook(Path("20_fidelity.ipynb"), "Fidelity", exhibits=("martinez2024/tab6.1", "martinez2024/alg3.1"))
+FIDELITY = Notebook(
+    Path("20_fidelity.ipynb"), "Fidelity", exhibits=("martinez2024/tab6.1", "martinez2024/alg3.1")
+)
 BUDGET = Notebook(Path("02_budget.ipynb"), "Budget")
 
 
@@ -32,7 +39,8 @@ def test_every_exhibit_is_on_the_map_once_and_only_made_ones_are_here():
     assert list(table["work"] + "/" + table["exhibit"]) == list(catalogue["id"])
     here = table[table["status"] == "here"]
     assert set(here["work"] + "/" + here["exhibit"]) == {*DATA.exhibits, *FIDELITY.exhibits}
-    planned = (catalogue["regenerable"] == "yes").sum() - 5  # alg3.1 is made although it is no result
+    # alg3.1 is made although it is no result
+    planned = (catalogue["regenerable"] == "yes").sum() - 5
     assert (table["status"] == "planned").sum() == planned
     assert set(table.loc[table["status"] != "here", "notebook"]) == {""}
 
@@ -42,7 +50,9 @@ def test_chapters_follow_the_notebook_and_otherwise_the_work():
     assert table.loc[("martinez2024", "tab5.1"), "chapter"] == 0
     assert table.loc[("martinez2024", "tab6.1"), "chapter"] == 2
     assert table.loc[("apellaniz2025", "tab1"), "chapter"] == 6
-    assert all(work in CHAPTERS[chapter] for work, chapter in CHAPTER_OF.items()) and set(CHAPTER_OF) == set(WORKS)
+    assert all(work in CHAPTERS[chapter] for work, chapter in CHAPTER_OF.items()) and set(
+        CHAPTER_OF
+    ) == set(WORKS)
 
 
 def test_without_notebooks_nothing_is_here():

@@ -1,4 +1,5 @@
-"""Each check says of the printed values what the claims file says of them, and turns where the numbers do."""
+"""Each check says of the printed values what the claims file says of them, and turns where the
+numbers do."""
 
 import numpy as np
 import pandas as pd
@@ -23,8 +24,19 @@ EVIDENCE = {
     "c07": ["hellinger range up to 0.093", "pmse range up to 0.006"],
     "c08": ["equal v central in 31 of 36", "worse v central in 0 of 36"],
     "c09": ["hellinger below local in 8 of 9", "(label_skew 5, 10, epsilon inf) in 2 of 2"],
-    "c10": ["pcd +6/-0 v central", "log_cluster +6/-0 v central", "hellinger better than local", "in 8 of 8"],
-    "c11": ["hellinger +6/-0", "pcd +3/-0", "pmse +0/-8", "hellinger gap up to 0.001", "pmse gap up to 0.001"],
+    "c10": [
+        "pcd +6/-0 v central",
+        "log_cluster +6/-0 v central",
+        "hellinger better than local",
+        "in 8 of 8",
+    ],
+    "c11": [
+        "hellinger +6/-0",
+        "pcd +3/-0",
+        "pmse +0/-8",
+        "hellinger gap up to 0.001",
+        "pmse gap up to 0.001",
+    ],
     "c12": [f"local {metric} lower in 6 of 6" for metric in ("hellinger", "pcd", "pmse")],
     "c13": ["pcd +0/-3 v central"],
     "c14": ["(label_skew, epsilon inf) in 3 of 3", "(all, epsilon 0.5) in 5 of 9"],
@@ -35,8 +47,15 @@ EVIDENCE = {
         "(quantity_skew, epsilon inf) in 2",
         "in 0 of 3",
     ],
-    "c16": ["up to 0.063, <= 0.05 in 17 of 20", "pmse change up to 0.003, <= 0.005 in 20", "up to 11.587"],
-    "c17": ["pcd up from 3 to 10 clients in 8 of 9", "log_cluster up from 3 to 10 clients in 3 of 9"],
+    "c16": [
+        "up to 0.063, <= 0.05 in 17 of 20",
+        "pmse change up to 0.003, <= 0.005 in 20",
+        "up to 11.587",
+    ],
+    "c17": [
+        "pcd up from 3 to 10 clients in 8 of 9",
+        "log_cluster up from 3 to 10 clients in 3 of 9",
+    ],
     "c18": ["in 8 of 9"],
     "c19": ["in 81 of 81"],
     "c20": ["1.6 in 81 of 81", "non-DP in 78 of 81", "'adult': 14.9", "not small in 2 of 3"],
@@ -51,19 +70,37 @@ def printed():
 
 @pytest.fixture(scope="module")
 def rows(printed):
-    """Rows of three seeds, and of two clients each when local, with the printed means and spreads."""
-    keys = ["paper", "dataset", "method", "partition", "n_clients", "setting", "epsilon", "metric", "mean", "std"]
+    """Rows of three seeds, and of two clients each when local, with the printed means and
+    spreads."""
+    keys = [
+        "paper",
+        "dataset",
+        "method",
+        "partition",
+        "n_clients",
+        "setting",
+        "epsilon",
+        "metric",
+        "mean",
+        "std",
+    ]
     cells = printed[keys].assign(profile="paper", data="real")
     runs = cells.merge(pd.DataFrame({"seed": [0, 1, 2], "step": [-1, 0, 1]}), how="cross")
     runs["value"] = runs["mean"] + runs["step"] * runs["std"]
     local = runs[runs["setting"] == "local"]
-    clients = [local.assign(node=str(node), value=local["value"] + shift) for node, shift in enumerate((0.25, -0.25))]
+    clients = [
+        local.assign(node=str(node), value=local["value"] + shift)
+        for node, shift in enumerate((0.25, -0.25))
+    ]
     whole = runs[runs["setting"] != "local"].assign(node="")
-    return to_frame(pd.concat([whole, *clients]).drop(columns=["mean", "std", "step"]).to_dict("records"))
+    return to_frame(
+        pd.concat([whole, *clients]).drop(columns=["mean", "std", "step"]).to_dict("records")
+    )
 
 
 def changed(values, *edits):
-    """A copy in which each edit, (what, {column: value, ...}), replaces what it names (a number, or a function)."""
+    """A copy in which each edit, (what, {column: value, ...}), replaces what it names (a number, or
+    a function)."""
     values = values.copy()
     for new, where in edits:
         chosen = np.logical_and.reduce([values[column] == value for column, value in where.items()])
@@ -76,12 +113,16 @@ def place(partition, n_clients):
     return {"partition": partition, "n_clients": n_clients}
 
 
-# ------------------------------------------------------------------------- the printed values
+# --- the printed values --------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("claim", FEDBN_FIDELITY)
 def test_printed_values_give_the_published_outcome_and_numbers(printed, claim):
-    published = load_claims("martinez2024").set_index("id").loc[f"martinez2024/{claim}", "holds_on_published_values"]
+    published = (
+        load_claims("martinez2024")
+        .set_index("id")
+        .loc[f"martinez2024/{claim}", "holds_on_published_values"]
+    )
     outcome, evidence = judge(printed, claim)
     assert (outcome is True) if published == "yes" else (0 < outcome < 1)
     assert [part for part in EVIDENCE[claim] if part not in evidence] == []
@@ -91,7 +132,9 @@ def test_printed_values_give_the_published_outcome_and_numbers(printed, claim):
 def test_rows_with_the_printed_means_and_spreads_are_judged_alike(printed, rows):
     table = judge_claims("martinez2024", rows, FEDBN_FIDELITY).set_index("id")
     tested = table[table["verdict"] != "not tested at this scale"]
-    assert [name.partition("/")[2] for name in tested.index] == list(FEDBN_FIDELITY) == list(EVIDENCE)
+    assert (
+        [name.partition("/")[2] for name in tested.index] == list(FEDBN_FIDELITY) == list(EVIDENCE)
+    )
     assert tested["verdict"].tolist() == tested["published_holds"].map(VERDICT).tolist()
     assert tested["evidence"].tolist() == [judge(printed, claim)[1] for claim in FEDBN_FIDELITY]
 
@@ -103,7 +146,7 @@ def test_shares_are_means_over_the_conditions(printed):
     assert judge(printed, "c20")[0] == pytest.approx((1 + 78 / 81 + 1 + 2 / 3) / 4)
 
 
-# ----------------------------------------------------------------------------- missing cells
+# --- missing cells -------------------------------------------------------------------------------
 
 
 def judged(values):
@@ -118,14 +161,20 @@ def test_a_claim_is_judged_only_by_its_own_tables_and_levels(printed):
     assert judged(printed[np.isinf(epsilon)]) == {"c08", "c09", "c11", "c12", "c17", "c18"}
     assert judged(printed[epsilon == 1.6]) == {"c10", "c13"}
     assert judged(printed[printed["setting"] == "federated"]) == {"c07", "c17", "c18", "c19", "c20"}
-    assert judged(printed.assign(method="fedvae")) == judged(printed.assign(detail="private structure")) == set()
+    assert (
+        judged(printed.assign(method="fedvae"))
+        == judged(printed.assign(detail="private structure"))
+        == set()
+    )
     assert judge(printed[dataset != "adult"], "c07")[1] == (
         "27 of 81 federated cells of hellinger are missing, in adult at epsilon inf, 1.6, 0.5"
     )
 
 
 def test_one_missing_cell_is_enough(printed):
-    cell = printed.query("dataset == 'bank' and epsilon == 1.6 and metric == 'pcd' and setting == 'federated'").index[0]
+    cell = printed.query(
+        "dataset == 'bank' and epsilon == 1.6 and metric == 'pcd' and setting == 'federated'"
+    ).index[0]
     assert set(FEDBN_FIDELITY) - judged(printed.drop(cell)) == {"c13", "c20"}
 
 
@@ -144,11 +193,16 @@ def test_profiles_never_mix_and_other_works_do_not_count(rows):
     assert judge(rows.assign(paper=""), "c08")[0] is True
 
 
-# ------------------------------------------------------------------------------------- flips
+# --- flips ---------------------------------------------------------------------------------------
 
 ADULT, BANK, CARDIO = ({"dataset": name} for name in ("adult", "bank", "cardio"))
 HD, PCD, PMSE, LC = ({"metric": name} for name in ("hellinger", "pcd", "pmse", "log_cluster"))
-IID_3, IID_10, SKEW_5, SKEW_10 = place("iid", 3), place("iid", 10), place("label_skew", 5), place("label_skew", 10)
+IID_3, IID_10, SKEW_5, SKEW_10 = (
+    place("iid", 3),
+    place("iid", 10),
+    place("label_skew", 5),
+    place("label_skew", 10),
+)
 
 
 @pytest.mark.parametrize(
@@ -157,8 +211,10 @@ IID_3, IID_10, SKEW_5, SKEW_10 = place("iid", 3), place("iid", 10), place("label
         ("c07", True, [(0.2, FEDERATED)]),
         ("c07", True, [(0.2, FEDERATED), (0.205, FEDERATED | SKEW_5)]),  # 0.005 is still allowed
         ("c07", False, [(0.2, FEDERATED), (0.206, FEDERATED | SKEW_5)]),
-        ("c08", 1 / 2, [(9.0, ADULT | NON_DP | PCD | FEDERATED | IID_3)]),  # 30 of 36 equal, one worse
-        ("c08", True, [(-9.0, ADULT | PCD | FEDERATED), (-9.0, ADULT | PMSE | FEDERATED | {"n_clients": 3})]),  # 19
+        # 30 of 36 equal, one worse
+        ("c08", 1 / 2, [(9.0, ADULT | NON_DP | PCD | FEDERATED | IID_3)]),
+        # 19
+        ("c08", True, [(-9.0, ADULT | PCD | FEDERATED), (-9.0, ADULT | PMSE | FEDERATED | {"n_clients": 3})]),
         ("c08", 1 / 2, [(-9.0, ADULT | PCD | FEDERATED), (-9.0, ADULT | PMSE | FEDERATED | {"partition": "iid"}),
                         (-9.0, ADULT | PMSE | FEDERATED | SKEW_5)]),  # 18
         ("c08", False, [(9.0, ADULT | NON_DP | FEDERATED)]),
@@ -166,9 +222,11 @@ IID_3, IID_10, SKEW_5, SKEW_10 = place("iid", 3), place("iid", 10), place("label
         ("c09", 1 / 2, [(0.1, ADULT | NON_DP | HD | LOCAL | IID_10)]),  # 7 of 9
         ("c09", 3 / 4, [(-99.0, ADULT | NON_DP | LC | LOCAL | SKEW_10)]),
         ("c09", False, [(-99.0, ADULT | NON_DP | LOCAL)]),
-        ("c10", (0 + 1 + 1 + 7 / 8 + 1) / 5, [(9.0, ADULT | EPS_16 | PCD | FEDERATED | IID_10)]),  # +5/-1
+        # +5/-1
+        ("c10", (0 + 1 + 1 + 7 / 8 + 1) / 5, [(9.0, ADULT | EPS_16 | PCD | FEDERATED | IID_10)]),
         ("c11", 4 / 5, [(lambda mean: mean + 0.002, BANK | NON_DP | HD | FEDERATED)]),
-        ("c11", 3 / 5, [(lambda mean: mean - 0.01, BANK | NON_DP | HD | FEDERATED)]),  # the gap is no longer negligible
+        # the gap is no longer negligible
+        ("c11", 3 / 5, [(lambda mean: mean - 0.01, BANK | NON_DP | HD | FEDERATED)]),
         ("c12", 17 / 18, [(9.0, BANK | NON_DP | PCD | LOCAL | IID_3)]),
         ("c12", True, [(9.0, BANK | NON_DP | PCD | LOCAL | SKEW_5)]),  # label skew does not count
         ("c12", False, [(9.0, BANK | NON_DP | LOCAL)]),
@@ -191,7 +249,8 @@ IID_3, IID_10, SKEW_5, SKEW_10 = place("iid", 3), place("iid", 10), place("label
         ("c19", 80 / 81, [(0.2199, CARDIO | EPS_05 | PMSE | FEDERATED | IID_3)]),
         ("c19", False, [(0.1, PMSE)]),
         ("c20", True, [(20.0, CARDIO | EPS_05), (10.0, CARDIO | EPS_16), (0.0, CARDIO | NON_DP)]),
-        ("c20", 3 / 4, [(30.0, CARDIO | EPS_05), (20.0, CARDIO | EPS_16), (0.0, CARDIO | NON_DP)]),  # more than adult
+        # more than adult
+        ("c20", 3 / 4, [(30.0, CARDIO | EPS_05), (20.0, CARDIO | EPS_16), (0.0, CARDIO | NON_DP)]),
         ("c20", False, [(-10.0, EPS_05), (-9.0, EPS_16), (0.0, NON_DP), (1.0, ADULT | NON_DP)]),
     ],
 )  # fmt: skip
@@ -202,12 +261,24 @@ def test_the_answer_turns_with_the_numbers(printed, claim, expected, edits):
 
 
 def by_hand(*shifts):
-    """Bank, epsilon 1.6: pcd of 1.00 +/- 0.02 (central) and of 1.00 +/- 0.01 (federated), the first cells shifted."""
+    """Bank, epsilon 1.6: pcd of 1.00 +/- 0.02 (central) and of 1.00 +/- 0.01 (federated), the first
+    cells shifted."""
     steps, shifts = [-0.02, 0.0, 0.02], [*shifts, *[0.0] * (9 - len(shifts))]
-    shared = {"paper": "martinez2024", "dataset": "bank", "data": "real", "method": "fedbn", "epsilon": 1.6}
+    shared = {
+        "paper": "martinez2024",
+        "dataset": "bank",
+        "data": "real",
+        "method": "fedbn",
+        "epsilon": 1.6,
+    }
     shared |= {"metric": "pcd", "profile": "quick"}
-    places = [(partition, n) for partition in ("iid", "quantity_skew", "label_skew") for n in (3, 5, 10)]
-    rows = [{**shared, "setting": "central", "seed": s, "value": 1 + step} for s, step in enumerate(steps)]
+    places = [
+        (partition, n) for partition in ("iid", "quantity_skew", "label_skew") for n in (3, 5, 10)
+    ]
+    rows = [
+        {**shared, "setting": "central", "seed": s, "value": 1 + step}
+        for s, step in enumerate(steps)
+    ]
     for (partition, n), shift in zip(places, shifts, strict=True):
         cell = {**shared, "setting": "federated", "partition": partition, "n_clients": n}
         rows += [{**cell, "seed": s, "value": 1 + step / 2 + shift} for s, step in enumerate(steps)]
@@ -215,14 +286,17 @@ def by_hand(*shifts):
 
 
 def test_rows_made_by_hand_turn_with_the_count():
-    # t = shift / sqrt((0.02^2 + 0.01^2) / 3) = shift / 0.0129; significant from 2.776 on, a shift of 0.0358
+    # t = shift / sqrt((0.02^2 + 0.01^2) / 3) = shift / 0.0129; significant from 2.776 on, a shift
+    # of 0.0358
     assert judge(by_hand(0.04, 0.04, 0.04), "c13") == (True, "pcd +0/-3 v central")
     assert judge(by_hand(0.04, 0.04, 0.03), "c13") == (False, "pcd +0/-2 v central")
     assert judge(by_hand(0.04, 0.04, 0.04, 0.04), "c13") == (False, "pcd +0/-4 v central")
     assert judge(by_hand(0.04, 0.04, 0.04, -0.04), "c13") == (False, "pcd +1/-3 v central")
     rows = by_hand(0.04, 0.04, 0.04)
     assert judge(aggregate(rows), "c13")[0] is True
-    # two seeds: means 0.99 and 1.035, t = 0.045 / sqrt((0.0141^2 + 0.0071^2) / 2) = 4.02, and 4.303 is needed
+    # two seeds: means 0.99 and 1.035, t = 0.045 / sqrt((0.0141^2 + 0.0071^2) / 2) = 4.02, and 4.303
+    #     is needed
     assert judge(rows[rows["seed"] < 2], "c13") == (False, "pcd +0/-0 v central")
-    # a seed less in one cell: the fewest repeats serve for all, t = 0.04 / sqrt(5e-4 / 2) = 2.53 instead of 3.10
+    # a seed less in one cell: the fewest repeats serve for all, t = 0.04 / sqrt(5e-4 / 2) = 2.53
+    #     instead of 3.10
     assert judge(rows.drop(rows.index[-1]), "c13") == (False, "pcd +0/-0 v central")

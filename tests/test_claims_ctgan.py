@@ -1,4 +1,5 @@
-"""Each check of the claims of leitner2023 on the printed values, and on rows made by hand that turn its verdict."""
+"""Each check of the claims of leitner2023 on the printed values, and on rows made by hand that turn
+its verdict."""
 
 import numpy as np
 import pandas as pd
@@ -133,7 +134,8 @@ CASES = [
     ("c19", True, utility()),
     ("c19", True, utility([0.5] * 9 + [0.7] * 4)),  # from 2.15 to 3.16
     ("c19", 4 / 8, utility([0.5] * 7 + [0.7] * 6)),  # too early: above is no more than below
-    ("c19", (6 + 2 * 3 / 4) / 8, utility([0.5] * 8 + [0.72, 0.7, 0.5, 0.69, 0.7])),  # one budget above falls back
+    # one budget above falls back
+    ("c19", (6 + 2 * 3 / 4) / 8, utility([0.5] * 8 + [0.72, 0.7, 0.5, 0.69, 0.7])),
     ("c19", False, budgets("cardio", "auroc", FALLING) + budgets("cardio", "auprc", FALLING)),
     ("c19", None, budgets("adult", "auroc", 0.5, [0.1, 1, 5]) + budgets("adult", "auprc", 0.5, [0.1, 1, 5])),
     ("c20", True, fidelity()),
@@ -159,7 +161,8 @@ CASES = [
     ("c23", False, scores("auroc", dp=0.9)),
     ("c23", None, scores("auprc")),
     ("c24", True, FOUR_TABLES),
-    ("c24", True, scores("auroc", ctgan=[0.9, 0.9, 0.7, 0.7, 0.7, 0.7]) + FOUR_TABLES[30:]),  # four of six
+    # four of six
+    ("c24", True, scores("auroc", ctgan=[0.9, 0.9, 0.7, 0.7, 0.7, 0.7]) + FOUR_TABLES[30:]),
     ("c24", 3 / 4, scores("auroc", ctgan=[0.9, 0.9, 0.9, 0.7, 0.7, 0.7]) + FOUR_TABLES[30:]),
     ("c24", (3 + 5 / 6) / 4, FOUR_TABLES[:90] + scores("wd", ctgan=[0.01, 0.1, 0.1, 0.1, 0.1, 0.1])),
     ("c24", False, scores("auroc", fed=0) + scores("auprc", fed=0) + scores("jsd", fed=1) + scores("wd", fed=1)),
@@ -167,7 +170,9 @@ CASES = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("claim", "expected", "rows"), CASES, ids=[f"{c}-{n}" for n, (c, *_) in enumerate(CASES)])
+@pytest.mark.parametrize(
+    ("claim", "expected", "rows"), CASES, ids=[f"{c}-{n}" for n, (c, *_) in enumerate(CASES)]
+)
 def test_the_outcome_follows_the_numbers(claim, expected, rows):
     outcome, evidence = judge(claim, rows)
     assert outcome == (expected if expected is None else pytest.approx(expected)), evidence
@@ -181,8 +186,11 @@ def test_every_claim_has_a_case_of_each_kind():
     assert [each.partition("/")[2] for each in load_claims("leitner2023")["id"]] == list(CHECKS)
     for claim in CHECKS:
         found = [expected for name, expected, _ in CASES if name == claim]
-        assert {True, False, None} <= {each for each in found if each is None or isinstance(each, bool)}, claim
-        assert any(isinstance(each, float) for each in found) or claim in ("c09", "c23"), claim  # one condition
+        assert {True, False, None} <= {
+            each for each in found if each is None or isinstance(each, bool)
+        }, claim
+        # one condition
+        assert any(isinstance(each, float) for each in found) or claim in ("c09", "c23"), claim
 
 
 @pytest.fixture(scope="module")
@@ -206,14 +214,21 @@ def test_the_printed_tables_say_of_the_claims_what_the_catalogue_says(printed):
     assert "cardio 0.7584 v 0.7599" in evidence["c07"]  # CTGAN leads there, within the margin
     assert evidence["c09"] == "auroc of DP-CTGAN 0.4780, below 0.5 wanted"
     assert "Fed-TGAN below Fed-CTGAN on 4 of 6" in evidence["c11"]
-    assert "skewed wd 0.0125, IID 0.0253, skewed below wanted; skewed auroc 0.5322, IID 0.6983" in evidence["c18"]
+    assert (
+        "skewed wd 0.0125, IID 0.0253, skewed below wanted; skewed auroc 0.5322, IID 0.6983"
+        in evidence["c18"]
+    )
     assert evidence["c18"].endswith("skewed wd of Fed-TGAN 0.0067, DP-Fed-CTGAN below wanted")
     assert evidence["c24"].startswith("auroc of Fed-CTGAN better than CTGAN in 4 of 6")
 
 
 def test_the_stated_comparison_of_c18_is_what_fails_on_the_printed_values(printed):
     """With a WD of DP-Fed-CTGAN below 0.0067 the claim would hold."""
-    shown = (printed["partition"] == "label_skew") & (printed["method"] == "DP-Fed-CTGAN") & (printed["metric"] == "wd")
+    shown = (
+        (printed["partition"] == "label_skew")
+        & (printed["method"] == "DP-Fed-CTGAN")
+        & (printed["metric"] == "wd")
+    )
     assert shown.sum() == 1 and CHECKS["c18"](printed)[0] == 0.75
     assert CHECKS["c18"](printed.assign(value=printed["value"].mask(shown, 0.006)))[0] is True
 
@@ -221,41 +236,78 @@ def test_the_stated_comparison_of_c18_is_what_fails_on_the_printed_values(printe
 def test_evidence_names_what_was_not_run_and_what_is_missing():
     assert judge("c08", scores("auroc", ["bank", "adult"])) == (
         True,
-        "auroc of DP-CTGAN below DP-Fed-CTGAN, above on bank, in 2 of 2 (adult 0.6000 v 0.6300, bank 0.6000 v 0.5500)"
-        "; not run: covertype, cardio, diabetes, obesity",
+        "auroc of DP-CTGAN below DP-Fed-CTGAN, above on bank, in 2 of 2 (adult 0.6000 v 0.6300, "
+        "bank 0.6000 v 0.5500); not run: covertype, cardio, diabetes, obesity",
     )
-    assert judge("c19", [each for each in utility() if each["dataset"] == "adult"])[1].endswith("; not run: cardio")
+    assert judge("c19", [each for each in utility() if each["dataset"] == "adult"])[1].endswith(
+        "; not run: cardio"
+    )
     assert judge("c01", dropped(accuracy("adult", ADULT), method="Real"))[1] == (
-        "rows are missing: Real at accuracy_knn, accuracy_mlp, accuracy_rf, accuracy_ada (dataset adult)"
+        "rows are missing: Real at accuracy_knn, accuracy_mlp, accuracy_rf, accuracy_ada (dataset "
+        "adult)"
     )
-    assert judge("c07", [])[1].startswith("rows are missing: CTGAN, DP-CTGAN, Fed-TGAN, Fed-CTGAN, DP-Fed-CTGAN at any")
-    assert "turns the sign of 1 of 3 pairs, of real |r| <= 0.200" in judge("c16", heatmap("pearson"))[1]
-    assert "(auroc at Fed-TGAN 20, Fed-CTGAN 20, DP-Fed-CTGAN 10 clients)" in judge("c21", crowd())[1]
+    assert judge("c07", [])[1].startswith(
+        "rows are missing: CTGAN, DP-CTGAN, Fed-TGAN, Fed-CTGAN, DP-Fed-CTGAN at any"
+    )
+    assert (
+        "turns the sign of 1 of 3 pairs, of real |r| <= 0.200"
+        in judge("c16", heatmap("pearson"))[1]
+    )
+    assert (
+        "(auroc at Fed-TGAN 20, Fed-CTGAN 20, DP-Fed-CTGAN 10 clients)" in judge("c21", crowd())[1]
+    )
 
 
 def test_only_the_published_scheme_at_its_setting_counts():
-    base = [*FOUR_TABLES, *skewed(), *heatmap("cramers_v"), *heatmap("pearson"), *utility(), *crowd()]
-    other = [{"scheme": "private end to end"}, {"scheme": "private training"}, {"variant": "twice as long"}]
-    proven = [{**each, "params": params_text(settings), "value": 9.0} for settings in other for each in base]
+    base = [
+        *FOUR_TABLES,
+        *skewed(),
+        *heatmap("cramers_v"),
+        *heatmap("pearson"),
+        *utility(),
+        *crowd(),
+    ]
+    other = [
+        {"scheme": "private end to end"},
+        {"scheme": "private training"},
+        {"variant": "twice as long"},
+    ]
+    proven = [
+        {**each, "params": params_text(settings), "value": 9.0}
+        for settings in other
+        for each in base
+    ]
     others = [{**each, "paper": "maddock2024", "value": 9.0} for each in base]
     others += [{**each, "dataset": "magic", "value": 9.0} for each in FOUR_TABLES]
-    others += [{**each, "epsilon": 1.0, "value": 9.0} for each in scores("auroc") if each["epsilon"] == 3]
+    others += [
+        {**each, "epsilon": 1.0, "value": 9.0} for each in scores("auroc") if each["epsilon"] == 3
+    ]
     claims = ("c07", "c08", "c15", "c16", "c17", "c18", "c21", "c24")
     for claim in claims:
-        assert CHECKS[claim](to_frame(proven + others + base)) == CHECKS[claim](to_frame(base)), claim
+        assert CHECKS[claim](to_frame(proven + others + base)) == CHECKS[claim](to_frame(base)), (
+            claim
+        )
     assert CHECKS["c16"](to_frame(proven + others))[0] is None
     with pytest.raises(BadInput, match="one profile at a time"):
         CHECKS["c07"](to_frame([*base, {**base[0], "profile": "paper"}]))
 
 
 def test_a_missing_epsilon_is_no_privacy_and_central_methods_have_no_clients():
-    rows = [{**each, "epsilon": None if each["epsilon"] == np.inf else 3.0} for each in scores("auroc")]
-    rows = [{**each, "partition": "", "n_clients": 1} if each["partition"] == "none" else each for each in rows]
+    rows = [
+        {**each, "epsilon": None if each["epsilon"] == np.inf else 3.0} for each in scores("auroc")
+    ]
+    rows = [
+        {**each, "partition": "", "n_clients": 1} if each["partition"] == "none" else each
+        for each in rows
+    ]
     assert judge("c07", rows) == judge("c07", scores("auroc"))
 
 
 def test_tables_go_by_means_and_box_plots_by_medians_over_seeds():
-    uneven = [row("dp", value, seed, dataset="diabetes", metric="auroc") for seed, value in enumerate((0.3, 0.3, 0.99))]
+    uneven = [
+        row("dp", value, seed, dataset="diabetes", metric="auroc")
+        for seed, value in enumerate((0.3, 0.3, 0.99))
+    ]
     assert judge("c09", uneven)[0] is False  # mean 0.53, median 0.3
     once = uneven[:2] + [uneven[0]] * 5  # the same run in several grids counts once
     assert judge("c09", once)[1].startswith("auroc of DP-CTGAN 0.3000")

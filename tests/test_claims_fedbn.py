@@ -1,4 +1,5 @@
-"""The checks of c21-c31 say of the printed values what the claims file says, and turn where the numbers do."""
+"""The checks of c21-c31 say of the printed values what the claims file says, and turn where the
+numbers do."""
 
 import numpy as np
 import pandas as pd
@@ -19,8 +20,16 @@ from fedsynth_lib.core.contract import BadInput
 from fedsynth_lib.printed.published import aggregate, judge_claims
 from fedsynth_lib.verdicts.claims_fedbn import FEDBN, judge
 
-AUC, ATTACKS = ["auc_rf", "auc_nb", "auc_knn"], ["ad_rf", "ad_svm", "ad_nb", "ad_knn", "ad_lr", "ad_ens"]
-TWO, ALL, EPSILONS, DP = ["adult", "bank"], ["adult", "bank", "cardio"], [np.inf, 1.6, 0.5], [1.6, 0.5]
+AUC, ATTACKS = (
+    ["auc_rf", "auc_nb", "auc_knn"],
+    ["ad_rf", "ad_svm", "ad_nb", "ad_knn", "ad_lr", "ad_ens"],
+)
+TWO, ALL, EPSILONS, DP = (
+    ["adult", "bank"],
+    ["adult", "bank", "cardio"],
+    [np.inf, 1.6, 0.5],
+    [1.6, 0.5],
+)
 DUMMY = ["ad_rmean", "ad_dum"]
 
 # the numbers of `published_evidence`, as our evidence writes them
@@ -34,7 +43,13 @@ EVIDENCE = {
         "adult auc_rf -0.061 to -0.044",
         "adult auc_knn -0.046 to -0.028",
     ],
-    "c24": ["auc_rf <= 0.03 in 4 of 9", "to 0.088", "auc_knn <= 0.03 in 3 of 9", "to 0.070", "above real in 9 of 9"],
+    "c24": [
+        "auc_rf <= 0.03 in 4 of 9",
+        "to 0.088",
+        "auc_knn <= 0.03 in 3 of 9",
+        "to 0.070",
+        "above real in 9 of 9",
+    ],
     "c25": [
         "v central in 23 of 27 (+0/-4)",
         "v local in 27 of 27 (+0/-0)",
@@ -48,15 +63,26 @@ EVIDENCE = {
         "1.6: adult 2.931 to 3.598, bank 1.462 to 2.026",
         "0.5: adult 4.177 to 4.290, bank 2.072 to 2.206",
     ],
-    "c29": ["adult: ad_ens real 0.636", "(0.006 to 0.006)", "bank: ad_ens real 0.616", "(0.001 to 0.002)"],
-    "c30": ["21 of 24 (not bank ad_nb iid, bank ad_lr iid, bank ad_lr label_skew)", "12 of 12 (0.046 to 0.161)"],
+    "c29": [
+        "adult: ad_ens real 0.636",
+        "(0.006 to 0.006)",
+        "bank: ad_ens real 0.616",
+        "(0.001 to 0.002)",
+    ],
+    "c30": [
+        "21 of 24 (not bank ad_nb iid, bank ad_lr iid, bank ad_lr label_skew)",
+        "12 of 12 (0.046 to 0.161)",
+    ],
     "c31": ["ad_ens = ad_dum = 0.748 in 7 of 7", "(ad_rf 0.820)", "in 5 of 6"],
 }
 
 # the cells that each claim rests on
 NEEDED = {
     "c21": [cells(m, "adult", setting=s) for m in AUC for s in ("federated", "central", "local")],
-    "c22": [cells("auc_nb", "adult", 1.6), *[cells("auc_knn", "adult", 1.6, s) for s in ("federated", "local")]],
+    "c22": [
+        cells("auc_nb", "adult", 1.6),
+        *[cells("auc_knn", "adult", 1.6, s) for s in ("federated", "local")],
+    ],
     "c23": [cells(m, d) for m in AUC for d in ALL],
     "c24": [cells(m, "adult", setting=s) for m in AUC for s in ("federated", "real")],
     "c25": [cells(AUC, "bank", setting=s) for s in ("federated", "central", "local")]
@@ -64,10 +90,16 @@ NEEDED = {
     "c26": [cells(AUC, "cardio", e) for e in EPSILONS]
     + [cells(AUC, "cardio", e, "local") for e in DP]
     + [cells("pcd", "cardio", e) for e in DP],
-    "c27": [cells(f"dcr_{m}", d, e) for m in ("share", "avg_train", "avg_holdout") for d in TWO for e in EPSILONS],
+    "c27": [
+        cells(f"dcr_{m}", d, e)
+        for m in ("share", "avg_train", "avg_holdout")
+        for d in TWO
+        for e in EPSILONS
+    ],
     "c28": [cells(f"dcr_{m}", d, e) for m in ("min", "avg_train") for d in TWO for e in EPSILONS],
     "c29": [cells("ad_ens", d, setting=s) for d in TWO for s in ("federated", "real")],
-    "c30": [cells(m, TWO, EPSILONS) for m in [*ATTACKS, *DUMMY]] + [cells(ATTACKS, d, e) for d in TWO for e in DP],
+    "c30": [cells(m, TWO, EPSILONS) for m in [*ATTACKS, *DUMMY]]
+    + [cells(ATTACKS, d, e) for d in TWO for e in DP],
     "c31": [cells(m, "cardio", e) for m in ("ad_ens", "ad_dum") for e in EPSILONS]
     + [cells(m, "cardio", setting="real") for m in [*ATTACKS, "ad_dum"]],
 }
@@ -90,11 +122,17 @@ def test_printed_values_give_the_published_outcome_and_numbers(values, claim):
 
 def test_rows_with_the_printed_means_and_spreads_are_judged_alike(values, rows):
     means = aggregate(rows)
-    table = judge_claims("martinez2024", means, FEDBN).set_index("id").filter(regex="c2[1-9]|c3[01]", axis=0)
+    table = (
+        judge_claims("martinez2024", means, FEDBN)
+        .set_index("id")
+        .filter(regex="c2[1-9]|c3[01]", axis=0)
+    )
     assert list(FEDBN) == list(EVIDENCE) == list(NEEDED) == [name[-3:] for name in table.index]
     assert table["verdict"].tolist() == STATED[list(FEDBN)].map(VERDICTS).tolist()
     assert table["evidence"].tolist() == [judge(values, claim)[1] for claim in FEDBN]
-    assert [judge(rows, claim) for claim in ("c21", "c24")] == [judge(means, claim) for claim in ("c21", "c24")]
+    assert [judge(rows, claim) for claim in ("c21", "c24")] == [
+        judge(means, claim) for claim in ("c21", "c24")
+    ]
 
 
 @pytest.mark.parametrize("claim", NEEDED)
@@ -114,12 +152,21 @@ def test_the_other_model_another_detail_or_work_do_not_count(values, rows):
 
 def test_significance_needs_two_seeds_and_means_do_not(rows):
     single = aggregate(rows[rows["seed"] == 1])
-    assert {claim for claim in FEDBN if judge(single, claim)[0] is None} == {"c21", "c22", "c25", "c26"}
+    assert {claim for claim in FEDBN if judge(single, claim)[0] is None} == {
+        "c21",
+        "c22",
+        "c25",
+        "c26",
+    }
     assert "2 seeds or more: adult, epsilon inf" in judge(single, "c21")[1]
 
 
 IID_3, IID, LABEL_10 = place("iid", 3), {"partition": "iid"}, place("label_skew", 10)
-QUANTITY_3_5, QUANTITY, LABEL_5 = place("quantity_skew", 3, 5), {"partition": "quantity_skew"}, place("label_skew", 5)
+QUANTITY_3_5, QUANTITY, LABEL_5 = (
+    place("quantity_skew", 3, 5),
+    {"partition": "quantity_skew"},
+    place("label_skew", 5),
+)
 EVEN = (0.7, cells(AUC, ALL))
 TENS = (0.9, cells(AUC, ALL, n_clients=10))
 LABELS = [(0.3, cells(AUC, ALL, partition="label_skew")), (0.7, cells(AUC, ALL, **LABEL_10))]
@@ -143,7 +190,8 @@ LABELS = [(0.3, cells(AUC, ALL, partition="label_skew")), (0.7, cells(AUC, ALL, 
         ("c23", 2 / 3, [EVEN]),  # no more than the others
         ("c23", (26 / 27 + 26 / 27 + 0) / 3, [EVEN, (0.6, cells("auc_rf", "cardio", **IID_3))]),
         ("c23", False, [(0.5, cells(AUC, ALL)), TENS, *LABELS]),
-        ("c24", True, [(0.741, cells("auc_rf", "adult")), (0.719, cells("auc_knn", "adult"))]),  # real less 0.03
+        # real less 0.03
+        ("c24", True, [(0.741, cells("auc_rf", "adult")), (0.719, cells("auc_knn", "adult"))]),
         ("c24", (0 + 1 + 1) / 3, [(0.74, cells("auc_rf", "adult")), (0.719, cells("auc_knn", "adult"))]),
         ("c24", (4 / 9 + 3 / 9) / 3, [(0.64, cells("auc_nb", "adult"))]),  # equal to the real one
         ("c24", (4 / 9 + 3 / 9 + 1) / 3, [(0.5, cells("auc_nb", "adult", partition=["iid", "label_skew"]))]),
@@ -151,8 +199,10 @@ LABELS = [(0.3, cells(AUC, ALL, partition="label_skew")), (0.7, cells(AUC, ALL, 
         ("c24", False, [(0.1, cells(AUC, "adult"))]),
         ("c25", 2 / 3, [(0.1, cells("auc_nb", "bank", **IID_3))]),  # 22 of 27 v central
         ("c25", 2 / 3, [(0.1, cells("auc_nb", "bank", setting="local"))]),
-        ("c25", True, [(0.57, cells("auc_nb", "bank", 0.5, **w)) for w in (IID, QUANTITY_3_5)]),  # 44 of 54
-        ("c25", 2 / 3, [(0.57, cells("auc_nb", "bank", 0.5, **w)) for w in (IID, QUANTITY)]),  # 43 of 54
+        # 44 of 54
+        ("c25", True, [(0.57, cells("auc_nb", "bank", 0.5, **w)) for w in (IID, QUANTITY_3_5)]),
+        # 43 of 54
+        ("c25", 2 / 3, [(0.57, cells("auc_nb", "bank", 0.5, **w)) for w in (IID, QUANTITY)]),
         ("c25", False, [(0.9, cells(AUC, "bank", EPSILONS))]),
         ("c26", True, [(1.05, cells("pcd", "cardio", DP))]),
         ("c26", 2 / 3, [(1.051, cells("pcd", "cardio", DP))]),
@@ -172,7 +222,8 @@ LABELS = [(0.3, cells(AUC, ALL, partition="label_skew")), (0.7, cells(AUC, ALL, 
         ("c28", 1 / 2, [(1.0, cells("dcr_avg_train", TWO, [np.inf, 1.6]))]),
         ("c28", 1 / 2, [(1.0, cells("dcr_avg_train", TWO, DP))]),
         ("c28", False, [(0.0, cells(["dcr_min", "dcr_avg_train"], TWO, EPSILONS))]),
-        ("c29", True, [(0.626, cells("ad_ens", "adult")), (0.611, cells("ad_ens", "bank"))]),  # 0.010 and 0.005
+        # 0.010 and 0.005
+        ("c29", True, [(0.626, cells("ad_ens", "adult")), (0.611, cells("ad_ens", "bank"))]),
         ("c29", 1 / 2, [(0.625, cells("ad_ens", "adult"))]),
         ("c29", 3 / 4, [(0.61, cells("ad_ens", "bank", **IID))]),
         ("c29", True, [(0.1, cells("ad_ens", TWO, DP))]),
@@ -180,8 +231,10 @@ LABELS = [(0.3, cells(AUC, ALL, partition="label_skew")), (0.7, cells(AUC, ALL, 
         ("c30", True, [(0.58, cells(["ad_nb", "ad_lr"], "bank", 1.6))]),
         ("c30", (20 / 24 + 1) / 2, [(0.9, cells("ad_rf", "adult", 1.6, **IID))]),
         ("c30", (20 / 24 + 1) / 2, [(0.1, cells("ad_rf", "adult", **IID))]),
-        ("c30", (20 / 24 + 1) / 2, [(0.6, cells("ad_rf", "adult", [np.inf, 1.6], **IID))]),  # as accurate
-        ("c30", (21 / 24 + 11 / 12) / 2, [(0.498, cells("ad_rmean", "adult", 0.5, **IID))]),  # 0.04 above 0.458
+        # as accurate
+        ("c30", (20 / 24 + 1) / 2, [(0.6, cells("ad_rf", "adult", [np.inf, 1.6], **IID))]),
+        # 0.04 above 0.458
+        ("c30", (21 / 24 + 11 / 12) / 2, [(0.498, cells("ad_rmean", "adult", 0.5, **IID))]),
         ("c30", False, [(0.5, cells([*ATTACKS, *DUMMY], TWO, EPSILONS))]),
         ("c31", (6 / 7 + 5 / 6) / 2, [(0.747, cells("ad_ens", "cardio", **IID))]),
         ("c31", (6 / 7 + 5 / 6) / 2, [(0.749, cells("ad_dum", "cardio", 0.5, **IID))]),
@@ -198,8 +251,11 @@ def test_the_answer_turns_with_the_numbers(values, claim, expected, edits):
 
 
 def test_the_dummy_level_is_the_one_of_the_same_real_data(values):
-    shrunk = changed(values, (0.76, cells(["ad_ens", "ad_dum"], "cardio", EPSILONS, ["federated", "real"])))
+    shrunk = changed(
+        values, (0.76, cells(["ad_ens", "ad_dum"], "cardio", EPSILONS, ["federated", "real"]))
+    )
     assert judge(shrunk, "c31") == (
         pytest.approx((1 + 5 / 6) / 2),  # all but the random forest are within 0.02
-        "ad_ens = ad_dum = 0.760 in 7 of 7; real-data attacks (ad_rf 0.820) less ad_dum up to 0.060, <= 0.02 in 5 of 6",
+        "ad_ens = ad_dum = 0.760 in 7 of 7; real-data attacks (ad_rf 0.820) less ad_dum up to "
+        "0.060, <= 0.02 in 5 of 6",
     )

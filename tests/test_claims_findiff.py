@@ -1,4 +1,5 @@
-"""Claims of sattarov2024: rows in which all of them hold, and for each claim an edit that breaks it."""
+"""Claims of sattarov2024: rows in which all of them hold, and for each claim an edit that breaks
+it."""
 
 from itertools import product
 
@@ -25,11 +26,13 @@ ATTACKS = claims_findiff.ATTACKS
 UPDATES = {10: 0.00, 50: 0.01, 100: 0.02, 500: 0.05, 1000: 0.03}  # risk beyond its level
 IID = {10: 0.00, 50: 0.01, 100: 0.06, 500: 0.061, 1000: 0.062}
 NONIID = {10: 0.00, 50: 0.02, 100: 0.06, 500: 0.03, 1000: 0.01}
-BUDGET = {0.2: (0.8, 0.8), 1.0: (0.86, 0.85), 10.0: (0.95, 0.95), np.inf: (1.0, 1.0)}  # of fidelity, utility
+# of fidelity, utility
+BUDGET = {0.2: (0.8, 0.8), 1.0: (0.86, 0.85), 10.0: (0.95, 0.95), np.inf: (1.0, 1.0)}
 
 
 def settings():
-    """Every setting of the three questions, once: partition, clients, epsilon, updates, strategy."""
+    """Every setting of the three questions, once: partition, clients, epsilon, updates,
+    strategy."""
     found = {("noniid", 5, e, 100, "fedavg") for e in EPSILONS}
     found |= {(p, 5, 1.0, u, "fedavg") for p in ("iid", "noniid") for u in LOCAL_UPDATES}
     found |= {("noniid", n, 1.0, 100, "fedavg") for n in CLIENTS}
@@ -41,7 +44,9 @@ def values_of(dataset, partition, clients, epsilon, updates, strategy):
     gain = (IID if partition == "iid" else NONIID)[updates] - NONIID[100]
     few = {3: -0.02, 5: 0.0, 10: 0.01 if dataset != "bank" else -0.01}[clients]
     mark = list(STRATEGIES).index(strategy)
-    risk = {0.2: 0.05, 1.0: 0.066, 10.0: 0.09, np.inf: 0.1}[epsilon] + UPDATES[updates] - UPDATES[100]
+    risk = (
+        {0.2: 0.05, 1.0: 0.066, 10.0: 0.09, np.inf: 0.1}[epsilon] + UPDATES[updates] - UPDATES[100]
+    )
     risk += {3: 0.01, 5: 0.0, 10: -0.01}[clients]
     risk += (0.02 * ((mark + number) % 4) - 0.01) * (strategy != "fedavg")
     fidelity, utility = BUDGET[epsilon]
@@ -62,14 +67,32 @@ def rows():
     lines = []
     for dataset, place, seed in product(DATASETS, settings(), (0, 1)):
         partition, clients, epsilon, updates, strategy = place
-        shared = {"paper": "sattarov2024", "dataset": dataset, "method": METHOD, "data": "real", "seed": seed}
-        shared |= {"partition": partition, "n_clients": clients, "epsilon": epsilon, "profile": "paper"}
+        shared = {
+            "paper": "sattarov2024",
+            "dataset": dataset,
+            "method": METHOD,
+            "data": "real",
+            "seed": seed,
+        }
+        shared |= {
+            "partition": partition,
+            "n_clients": clients,
+            "epsilon": epsilon,
+            "profile": "paper",
+        }
         own = {"local_updates": updates, "strategy": strategy}
-        own = {name: value for name, value in own.items() if value not in (100, "fedavg")}  # defaults are left out
-        shared |= {"params": params_text(own), "setting": "federated", "seconds": 8.0 ** np.log10(updates)}
+        # defaults are left out
+        own = {name: value for name, value in own.items() if value not in (100, "fedavg")}
+        shared |= {
+            "params": params_text(own),
+            "setting": "federated",
+            "seconds": 8.0 ** np.log10(updates),
+        }
         for metric, value in values_of(dataset, *place).items():
             wobble = 0.0001 * (-1) ** seed  # gone in the mean
-            lines.append({**shared, "metric": metric, "value": value + wobble, "version": "1", "cell": "a"})
+            lines.append(
+                {**shared, "metric": metric, "value": value + wobble, "version": "1", "cell": "a"}
+            )
     return to_frame(lines)
 
 
@@ -133,7 +156,9 @@ def test_the_ratio_of_times_is_that_of_the_settings(rows):
 def test_one_strategy_that_is_best_in_all_breaks_the_last_claim(rows):
     mine = where(rows, strategy="FedAdam")
     better = rows["metric"].map({"risk": -1.0}).fillna(1.0)
-    assert verdict(rows.assign(value=rows["value"].mask(mine, rows["value"] + better)), "c19") is False
+    assert (
+        verdict(rows.assign(value=rows["value"].mask(mine, rows["value"] + better)), "c19") is False
+    )
 
 
 @pytest.mark.parametrize("claim", claims_findiff.FINDIFF)
@@ -151,7 +176,10 @@ def test_a_shrunk_run_shows_numbers_and_gets_no_verdict(rows):
 
 
 def test_other_schemes_and_known_rows_do_not_count(rows):
-    private = {t: params_text({**read_params(t), "scheme": "private end to end"}) for t in rows["params"].unique()}
+    private = {
+        t: params_text({**read_params(t), "scheme": "private end to end"})
+        for t in rows["params"].unique()
+    }
     other = rows.assign(params=rows["params"].map(private), value=99.0)
     known = rows.assign(method="Real", value=99.0)
     both = pd.concat([rows, other, known], ignore_index=True)
@@ -170,7 +198,9 @@ def test_figures_show_every_table_and_budget(rows):
     assert [ax.get_title() for ax in fig.axes] == ["singling out", "linkability", "inference"]
     assert [t.get_text() for t in fig.axes[0].get_xticklabels()] == ["0.2", "1", "10", "∞"]
     line = fig.axes[1].containers[0]
-    expected = [values_of("credit_default", "noniid", 5, e, 100, "fedavg")["linkability"] for e in EPSILONS]
+    expected = [
+        values_of("credit_default", "noniid", 5, e, 100, "fedavg")["linkability"] for e in EPSILONS
+    ]
     assert np.allclose(line.lines[0].get_ydata(), expected)
 
     five = with_settings(part[(part["n_clients"] == 5) & (part["epsilon"] == 1.0)])
@@ -193,7 +223,9 @@ def test_shares_of_clients_are_drawn_in_percent():
 
 def test_a_map_draws_each_square_by_its_share_and_real_rows_behind():
     row = {"setting": "federated", "epsilon": 1.0, "item": "3 4", "value": 0.5}
-    rows = pd.DataFrame([row, {**row, "setting": "real", "epsilon": float("nan"), "item": "10 0", "value": 0.25}])
+    rows = pd.DataFrame(
+        [row, {**row, "setting": "real", "epsilon": float("nan"), "item": "10 0", "value": 0.25}]
+    )
     fig = plots_findiff.maps(rows, {1.0: "ε = 1"}, {1.0: 0.25})
     real, both = ([dots.get_offsets().tolist() for dots in ax.collections] for ax in fig.axes)
     assert real == [[[10, 0]]] and both == [[[10, 0]], [[3, 4]]]

@@ -1,4 +1,5 @@
-"""Each check of FLAIM's claims on rows made by hand: where it holds, fails, holds partly, and cannot be told."""
+"""Each check of FLAIM's claims on rows made by hand: where it holds, fails, holds partly, and
+cannot be told."""
 
 from itertools import product
 
@@ -11,7 +12,12 @@ from fedsynth_lib.printed.published import judge_claims, load_values
 from fedsynth_lib.runs.rows import params_text, read_params, to_frame
 from fedsynth_lib.verdicts.claims_flaim import CHECKS, SEVEN, THREE, at_best_rounds
 
-NAMES = {"naive": "NaiveFLAIM", "oracle": "AugFLAIM (Oracle)", "private": "AugFLAIM (Private)", "dist": "DistAIM"}
+NAMES = {
+    "naive": "NaiveFLAIM",
+    "oracle": "AugFLAIM (Oracle)",
+    "private": "AugFLAIM (Private)",
+    "dist": "DistAIM",
+}
 NAMES |= {"aim": "AIM", "combined": "true skew, filter and combine", "penalty": "private skew only"}
 NAMES |= {"random": "FLAIM (Random)", "bayes": "FedNaiveBayes", "ctgan": "Fed DP-CTGAN"}
 NAIVE, _, PRIVATE, DISTAIM, AIM, _, _, RANDOM, _, CTGAN = NAMES.values()
@@ -30,8 +36,17 @@ def row(method, value, seed=0, metric="workload_error", dataset="adult", epsilon
     """A row as a run leaves it."""
     central, partition = method == AIM, setting.pop("partition", "cluster_skew")
     return {
-        **{"paper": "maddock2024", "profile": "quick", "data": "real", "dataset": dataset, "method": method},
-        **{"partition": "none" if central else partition, "setting": "central" if central else "federated"},
+        **{
+            "paper": "maddock2024",
+            "profile": "quick",
+            "data": "real",
+            "dataset": dataset,
+            "method": method,
+        },
+        **{
+            "partition": "none" if central else partition,
+            "setting": "central" if central else "federated",
+        },
         **{
             "n_clients": None if central else 100,
             "epsilon": epsilon,
@@ -42,11 +57,14 @@ def row(method, value, seed=0, metric="workload_error", dataset="adult", epsilon
 
 
 def curves(x, values, spread=0.0, at=None, **by_method):
-    """Rows of each method (as in NAMES) at each value of x, of two seeds, `spread` to either side of the number."""
+    """Rows of each method (as in NAMES) at each value of x, of two seeds, `spread` to either side
+    of the number."""
     rows, spread = [], np.broadcast_to(spread, len(values))
     for (name, numbers), (seed, side) in product(by_method.items(), enumerate((-1, 1))):
         places = zip(values, np.broadcast_to(numbers, len(values)) + side * spread, strict=True)
-        rows += [row(NAMES[name], number, seed, **{**(at or {}), x: value}) for value, number in places]
+        rows += [
+            row(NAMES[name], number, seed, **{**(at or {}), x: value}) for value, number in places
+        ]
     return rows
 
 
@@ -57,7 +75,9 @@ def tab1(values=THREE, **numbers):
 
 def ablation(dataset, spread=0.0, **numbers):
     base = {"naive": 0.8, "oracle": 0.6, "penalty": 0.7, "combined": 0.4, "private": 0.5}
-    return curves("rounds", [4, 10], spread, {"epsilon": 5.0, "dataset": dataset}, **{**base, **numbers})
+    return curves(
+        "rounds", [4, 10], spread, {"epsilon": 5.0, "dataset": dataset}, **{**base, **numbers}
+    )
 
 
 def budgets(**numbers):
@@ -66,7 +86,11 @@ def budgets(**numbers):
 
 
 def rounds(annealed=0.9, spread=(0.01, 0.01, 0.01, 0.1), **numbers):
-    base = {"dist": [0.6, 0.5, 0.4, 0.35], "naive": [0.8, 0.7, 0.75, 0.9], "oracle": [0.7, 0.6, 0.65, 0.8]}
+    base = {
+        "dist": [0.6, 0.5, 0.4, 0.35],
+        "naive": [0.8, 0.7, 0.75, 0.9],
+        "oracle": [0.7, 0.6, 0.65, 0.8],
+    }
     base |= {"private": [0.6, 0.45, 0.5, 0.8], **numbers}
     return curves("rounds", [4, 10, 64, 100], spread, **base) + curves(
         "rounds", ["annealed"], **dict.fromkeys(base, annealed)
@@ -75,29 +99,46 @@ def rounds(annealed=0.9, spread=(0.01, 0.01, 0.01, 0.1), **numbers):
 
 def participation(aim=0.4, **numbers):
     """Falls per doubling of p, four doublings from 0.05 on: Naive 0.01, others 0.05."""
-    base = {"naive": [0.84, 0.8], "oracle": [0.8, 0.6], "private": [0.6, 0.4], "dist": [0.6, 0.4], **numbers}
+    base = {
+        "naive": [0.84, 0.8],
+        "oracle": [0.8, 0.6],
+        "private": [0.6, 0.4],
+        "dist": [0.6, 0.4],
+        **numbers,
+    }
     return [*curves("participation", [0.05, 0.5], **base), row(AIM, aim)]
 
 
 def label_skew(**numbers):
-    base = {"naive": [0.9, 0.8, 0.7], "oracle": [0.8, 0.6, 0.6], "private": [0.7, 0.5, 0.5], "dist": [0.7, 0.5, 0.45]}
+    base = {
+        "naive": [0.9, 0.8, 0.7],
+        "oracle": [0.8, 0.6, 0.6],
+        "private": [0.7, 0.5, 0.5],
+        "dist": [0.7, 0.5, 0.45],
+    }
     return curves("beta", [0.01, 0.2, 0.9], at={"partition": "label_skew"}, **{**base, **numbers})
 
 
 def local(metric, four):
     """0.5 with one local step, `four` with four."""
-    one = curves("rounds", [1, 5, 20, 30], at={"metric": metric}, naive=0.5, oracle=0.5, private=0.5)
+    one = curves(
+        "rounds", [1, 5, 20, 30], at={"metric": metric}, naive=0.5, oracle=0.5, private=0.5
+    )
     return one + curves("rounds", [1, 5, 20, 30], at={"metric": metric, "local_steps": 4}, **four)
 
 
 def tab2(dataset_of=SEVEN, **numbers):
     base = {"aim": 0.1, "private": 0.3, "dist": 0.4, "oracle": 0.5, "naive": 0.7, **numbers}
-    both = [curves("dataset", dataset_of, at={"metric": metric}, **base) for metric in ("workload_error", "nll")]
+    both = [
+        curves("dataset", dataset_of, at={"metric": metric}, **base)
+        for metric in ("workload_error", "nll")
+    ]
     return both[0] + both[1]
 
 
 def tuned(dataset="adult", last=128, error=0.21, nll=17.8, mb=(120.0, 0.1)):
-    """DistAIM best at T=128 (or `last`), AugFLAIM (Private) at 64: twice the rounds, 1200 times the bytes."""
+    """DistAIM best at T=128 (or `last`), AugFLAIM (Private) at 64: twice the rounds, 1200 times the
+    bytes."""
     rows = []
     for metric, dist, private in (
         ("workload_error", [0.9, 0.8, error], [0.6, 0.5, 0.9]),
@@ -110,7 +151,12 @@ def tuned(dataset="adult", last=128, error=0.21, nll=17.8, mb=(120.0, 0.1)):
 
 
 def skewed(**numbers):
-    base = {"naive": [1.2, 0.9, 0.5], "private": [0.7, 0.5, 0.4], "dist": [0.6, 0.5, 0.4], **numbers}
+    base = {
+        "naive": [1.2, 0.9, 0.5],
+        "private": [0.7, 0.5, 0.4],
+        "dist": [0.6, 0.5, 0.4],
+        **numbers,
+    }
     return curves("beta", [1.0, 3.0, 5.0], at={"dataset": "synthfs", "partition": "owner"}, **base)
 
 
@@ -127,7 +173,9 @@ def judge(claim, rows):
 
 FOUR = {name: [0.5, 0.54, 0.7, 0.8] for name in ("naive", "oracle", "private")}
 AUC4 = {name: [0.8, 0.8, 0.7, 0.7] for name in ("naive", "oracle", "private")}
-AUC = local("auc_gbt", AUC4) + curves("rounds", [1, 5, 20, 30], at={"metric": "auc_gbt"}, dist=0.805)
+AUC = local("auc_gbt", AUC4) + curves(
+    "rounds", [1, 5, 20, 30], at={"metric": "auc_gbt"}, dist=0.805
+)
 HALF_NOISE = ablation("covertype", 0.01, oracle=0.9, penalty=0.9)
 BOTH_NOISE = ablation("adult", 0.01, oracle=0.9, penalty=0.9) + HALF_NOISE
 
@@ -148,8 +196,10 @@ CASES = [
     ("c05", None, ablation("adult")),
     ("c06", True, BOTH_NOISE),
     ("c06", 5 / 6, ablation("adult", 0.01, oracle=0.7, penalty=0.9) + HALF_NOISE),
-    ("c06", True, ablation("adult", 0.1, oracle=0.7, penalty=0.9) + HALF_NOISE),  # 0.1 less, errors of 0.14
-    ("c06", 3 / 5, ablation("adult", 0.01, oracle=0.7, penalty=0.7, weights=0.7)),  # the weights' gain, not its own
+    # 0.1 less, errors of 0.14
+    ("c06", True, ablation("adult", 0.1, oracle=0.7, penalty=0.9) + HALF_NOISE),
+    # the weights' gain, not its own
+    ("c06", 3 / 5, ablation("adult", 0.01, oracle=0.7, penalty=0.7, weights=0.7)),
     ("c06", 2 / 5, ablation("adult", 0.01, oracle=0.7, penalty=0.75, weights=0.75)),
     ("c06", 2 / 3, ablation("adult", 0.01, oracle=0.9, penalty=0.9, combined=0.95, private=0.95)),
     ("c06", False, ablation("covertype", 0.01, oracle=0.2, penalty=0.2)),
@@ -159,7 +209,8 @@ CASES = [
     ("c07", False, budgets(naive=0.1)),
     ("c07", None, dropped(budgets(), method=AIM)),
     ("c08", True, budgets()),
-    ("c08", 3 / 4, budgets(private=[0.5, 0.45, 0.2])),  # at 0.5 it may be far off, at 8 by 10 percent
+    # at 0.5 it may be far off, at 8 by 10 percent
+    ("c08", 3 / 4, budgets(private=[0.5, 0.45, 0.2])),
     ("c08", False, budgets(private=0.7)),
     ("c08", None, dropped(budgets(), epsilon=100.0)),
     ("c09", True, budgets()),
@@ -232,7 +283,9 @@ CASES = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("claim", "expected", "rows"), CASES, ids=[f"{c}-{n}" for n, (c, *_) in enumerate(CASES)])
+@pytest.mark.parametrize(
+    ("claim", "expected", "rows"), CASES, ids=[f"{c}-{n}" for n, (c, *_) in enumerate(CASES)]
+)
 def test_the_outcome_follows_the_numbers(claim, expected, rows):
     outcome, evidence = judge(claim, rows)
     assert outcome == (expected if expected is None else pytest.approx(expected)), evidence
@@ -246,7 +299,9 @@ def test_every_claim_has_a_case_of_each_kind():
     assert list(CHECKS) == claims
     for claim in claims:
         found = [expected for name, expected, _ in CASES if name == claim]
-        assert {True, False, None} <= {each for each in found if each is None or isinstance(each, bool)}, claim
+        assert {True, False, None} <= {
+            each for each in found if each is None or isinstance(each, bool)
+        }, claim
         assert any(isinstance(each, float) for each in found), claim
 
 
@@ -265,7 +320,9 @@ def test_evidence_holds_the_numbers_and_names_what_was_not_run():
         "error gain 58 percent, 58 wanted; NLL gain 11 percent, 11 wanted"
     )
     missing = judge("c03", dropped(tab1(), method=NAIVE, dataset="covertype"))[1]
-    assert missing.startswith("rows are missing: NaiveFLAIM at dataset covertype (metric nll, epsilon 5")
+    assert missing.startswith(
+        "rows are missing: NaiveFLAIM at dataset covertype (metric nll, epsilon 5"
+    )
 
 
 def test_only_rows_of_the_published_estimator_and_of_this_work_count():
@@ -283,9 +340,17 @@ def test_only_rows_of_the_published_estimator_and_of_this_work_count():
 
 
 def test_a_run_that_several_grids_share_counts_once():
-    others, naive = dropped(budgets(), method=NAIVE), [each for each in budgets() if each["method"] == NAIVE]
-    uneven = [{**each, "value": 0.9 if each["seed"] else 0.1} for each in naive]  # 0.5 is below the oracle's 0.6
-    assert judge("c07", others + uneven)[0] is judge("c07", others + uneven + 2 * uneven[1::2])[0] is False
+    others, naive = (
+        dropped(budgets(), method=NAIVE),
+        [each for each in budgets() if each["method"] == NAIVE],
+    )
+    # 0.5 is below the oracle's 0.6
+    uneven = [{**each, "value": 0.9 if each["seed"] else 0.1} for each in naive]
+    assert (
+        judge("c07", others + uneven)[0]
+        is judge("c07", others + uneven + 2 * uneven[1::2])[0]
+        is False
+    )
 
 
 def test_the_best_rounds_are_those_of_the_mean_error():
@@ -294,12 +359,17 @@ def test_the_best_rounds_are_those_of_the_mean_error():
     assert found.loc[("adult", DISTAIM)].tolist() == [{128}, {128}]
     assert found.loc[("adult", PRIVATE)].tolist() == [{64}, {128}]
     assert found.loc[("magic", DISTAIM)].tolist() == [{160}, {160}]
-    assert set(best["metric"]) == {"workload_error", "nll", "client_throughput_mb"} and len(best) == 2 * 2 * 3 * 2
+    assert (
+        set(best["metric"]) == {"workload_error", "nll", "client_throughput_mb"}
+        and len(best) == 2 * 2 * 3 * 2
+    )
     assert at_best_rounds(to_frame(budgets()), epsilon=3.0).empty
 
 
 def test_the_printed_tables_bear_out_the_claims_about_them():
-    tables = pd.concat([load_values("maddock2024", name) for name in ("tab1", "tab2")]).dropna(subset="mean")
+    tables = pd.concat([load_values("maddock2024", name) for name in ("tab1", "tab2")]).dropna(
+        subset="mean"
+    )
     central = tables["setting"] == "central"
     tables = tables.assign(value=tables["mean"], seed=0, profile="paper", data="real")
     tables["partition"] = tables["partition"].mask(central, "none")
@@ -308,5 +378,8 @@ def test_the_printed_tables_bear_out_the_claims_about_them():
     judged = judge_claims("maddock2024", printed, CHECKS).set_index("id")
     judged.index = judged.index.str.removeprefix("maddock2024/")
     assert (judged.loc[["c02", "c03", "c16", "c17", "c18"], "verdict"] == "holds").all()
-    assert "best in both on 4 of 7 (covertype, magic, census_kdd, bank_additional)" in judged.loc["c16", "evidence"]
+    assert (
+        "best in both on 4 of 7 (covertype, magic, census_kdd, bank_additional)"
+        in judged.loc["c16", "evidence"]
+    )
     assert (judged["verdict"] == "holds").sum() == 5  # the sweeps are not printed in numbers

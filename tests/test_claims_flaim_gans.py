@@ -1,4 +1,5 @@
-"""The claims about DP-CTGAN on rows made by hand: where they hold, fail, hold partly, and cannot be told."""
+"""The claims about DP-CTGAN on rows made by hand: where they hold, fail, hold partly, and cannot be
+told."""
 
 from itertools import product
 
@@ -23,12 +24,23 @@ def params_of(**setting):
 def row(method, value, dataset="adult", seed=0, rounds=500, epsilon=5.0, **changes):
     central = method in (AIM, CENTRAL)
     if method in flaim_gans.NAMES:
-        params = params_text({"training_rounds": None if method == CENTRAL or rounds == 500 else rounds})
+        params = params_text(
+            {"training_rounds": None if method == CENTRAL or rounds == 500 else rounds}
+        )
     else:
         params = params_of()
     return {
-        **{"paper": "maddock2024", "profile": "quick", "data": "real", "dataset": dataset, "method": method},
-        **{"partition": "none" if central else "cluster_skew", "setting": "central" if central else "federated"},
+        **{
+            "paper": "maddock2024",
+            "profile": "quick",
+            "data": "real",
+            "dataset": dataset,
+            "method": method,
+        },
+        **{
+            "partition": "none" if central else "cluster_skew",
+            "setting": "central" if central else "federated",
+        },
         **{"n_clients": None if central else 100, "epsilon": epsilon, "params": params},
         **{"metric": "nll", "value": value, "seed": seed, **changes},
     }
@@ -41,16 +53,26 @@ def table(datasets=THREE, rounds=500, **numbers):
         row(method, value + side, dataset, seed, rounds=rounds)
         for method, given in numbers.items()
         for (dataset, value), (seed, side) in product(
-            zip(datasets, np.broadcast_to(given, len(datasets)), strict=True), enumerate((-0.5, 0.5))
+            zip(datasets, np.broadcast_to(given, len(datasets)), strict=True),
+            enumerate((-0.5, 0.5)),
         )
     ]
 
 
-KEYS = {AIM: "aim", BAYES: "bayes", NAIVE: "naive", PRIVATE: "private", CENTRAL: "central", CTGAN: "ctgan"}
+KEYS = {
+    AIM: "aim",
+    BAYES: "bayes",
+    NAIVE: "naive",
+    PRIVATE: "private",
+    CENTRAL: "central",
+    CTGAN: "ctgan",
+}
 
 
 def without(rows, method, dataset=None):
-    return [each for each in rows if each["method"] != method or dataset not in (None, each["dataset"])]
+    return [
+        each for each in rows if each["method"] != method or dataset not in (None, each["dataset"])
+    ]
 
 
 CASES = [
@@ -74,7 +96,9 @@ CASES = [
 ]
 
 
-@pytest.mark.parametrize(("claim", "expected", "rows"), CASES, ids=[f"{c}-{n}" for n, (c, *_) in enumerate(CASES)])
+@pytest.mark.parametrize(
+    ("claim", "expected", "rows"), CASES, ids=[f"{c}-{n}" for n, (c, *_) in enumerate(CASES)]
+)
 def test_the_outcome_follows_the_numbers(claim, expected, rows):
     outcome, evidence = CHECKS[claim](to_frame(rows))
     assert outcome == (expected if expected is None else pytest.approx(expected)), evidence
@@ -86,7 +110,9 @@ def test_evidence_holds_the_numbers_and_names_what_was_not_run():
     assert CHECKS["c01"](to_frame(table(["adult", "covertype"])))[1] == (
         "AIM < DP-CTGAN in 2 of 2 (adult: 19 v 28, covertype: 19 v 28); not run: credit_fraud"
     )
-    assert CHECKS["c04"](to_frame(table(rounds=25)))[1].endswith("covertype: 25 v 40), 25 rounds of Fed DP-CTGAN")
+    assert CHECKS["c04"](to_frame(table(rounds=25)))[1].endswith(
+        "covertype: 25 v 40), 25 rounds of Fed DP-CTGAN"
+    )
     assert CHECKS["c23"](to_frame(table()))[1].endswith("covertype: 20 v 40), 10 rounds v 500")
     assert CHECKS["c23"](to_frame(table(rounds=100)))[1] == (
         "rows are missing: Fed DP-CTGAN after 500 rounds; it was run for 100"
@@ -113,6 +139,9 @@ def test_only_rows_of_table_1_count():
 
 def test_printed_values_as_rows_of_our_own_confirm_all_three():
     printed = load_values("maddock2024", "tab1")
-    rows = [row(method, mean, dataset) for method, mean, dataset in printed[["method", "mean", "dataset"]].to_numpy()]
+    rows = [
+        row(method, mean, dataset)
+        for method, mean, dataset in printed[["method", "mean", "dataset"]].to_numpy()
+    ]
     judged = judge_claims("maddock2024", to_frame(rows), CHECKS).set_index("id")
     assert set(judged.loc[[f"maddock2024/{claim}" for claim in CHECKS], "verdict"]) == {"holds"}

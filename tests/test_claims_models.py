@@ -1,4 +1,5 @@
-"""The checks of c01, c02 and c44-c49 say of the printed values what the claims file says, and turn with the numbers."""
+"""The checks of c01, c02 and c44-c49 say of the printed values what the claims file says, and turn
+with the numbers."""
 
 import numpy as np
 import pandas as pd
@@ -28,15 +29,40 @@ BN, VAE = {"method": "fedbn"}, {"method": "fedvae"}
 
 # the numbers of `published_evidence`, as our evidence writes them
 EVIDENCE = {
-    "c01": ["fedbn not significant v central in 157 of 189 (+14/-18)", "fedvae", "in 137 of 189 (+8/-44)"],
-    "c02": [
-        "fedbn better than local in 108 of 189, half wanted (iid 31, label_skew 54, quantity_skew 23 of 63 each)",
-        "fedvae better than local in 96 of 189, half wanted (iid 25, label_skew 34, quantity_skew 37 of 63 each)",
+    "c01": [
+        "fedbn not significant v central in 157 of 189 (+14/-18)",
+        "fedvae",
+        "in 137 of 189 (+8/-44)",
     ],
-    "c45": ["pcd lower with fedbn in 26 of 27", "log_cluster lower with fedbn in 27 of 27", "in 27 of 27", "in 9 of 9"],
-    "c46": ["adult: auc higher with fedbn in 22", "bank: auc higher with fedbn in 21", "with fedvae in 27 of 27"],
-    "c47": ["in 12 of 12", "(0.475 to 0.488)", "(0.452 to 0.491)", "in 0 of 18 (fedbn) and 10 of 18 (fedvae)"],
-    "c48": ["adult: auc higher with fedbn in 46", "bank: auc higher with fedbn in 40", "fedbn in 54 of 54", "pmse 1"],
+    "c02": [
+        "fedbn better than local in 108 of 189, half wanted (iid 31, label_skew 54, quantity_skew "
+        "23 of 63 each)",
+        "fedvae better than local in 96 of 189, half wanted (iid 25, label_skew 34, quantity_skew "
+        "37 of 63 each)",
+    ],
+    "c45": [
+        "pcd lower with fedbn in 26 of 27",
+        "log_cluster lower with fedbn in 27 of 27",
+        "in 27 of 27",
+        "in 9 of 9",
+    ],
+    "c46": [
+        "adult: auc higher with fedbn in 22",
+        "bank: auc higher with fedbn in 21",
+        "with fedvae in 27 of 27",
+    ],
+    "c47": [
+        "in 12 of 12",
+        "(0.475 to 0.488)",
+        "(0.452 to 0.491)",
+        "in 0 of 18 (fedbn) and 10 of 18 (fedvae)",
+    ],
+    "c48": [
+        "adult: auc higher with fedbn in 46",
+        "bank: auc higher with fedbn in 40",
+        "fedbn in 54 of 54",
+        "pmse 1",
+    ],
     "c49": ["better with fedbn in 109 of 189"],
 }
 
@@ -65,16 +91,30 @@ def test_printed_values_give_the_published_outcome_and_numbers(values, claim):
 
 
 def test_rows_with_the_printed_means_and_spreads_are_judged_alike(values):
-    used = where(values, metric=[*SEVEN, "ad_rmean", "dcr_share", "dcr_min"], setting=["federated", "central", "local"])
-    rows = as_rows(values[used])  # the real data are printed under both models, and no claim here speaks of them
+    used = where(
+        values,
+        metric=[*SEVEN, "ad_rmean", "dcr_share", "dcr_min"],
+        setting=["federated", "central", "local"],
+    )
+    # the real data are printed under both models, and no claim here speaks of them
+    rows = as_rows(values[used])
     means = aggregate(rows)
-    table = judge_claims("martinez2024", means, MODELS).set_index("id").filter(regex="c0[12]|c4[4-9]", axis=0)
+    table = (
+        judge_claims("martinez2024", means, MODELS)
+        .set_index("id")
+        .filter(regex="c0[12]|c4[4-9]", axis=0)
+    )
     assert list(MODELS) == [name[-3:] for name in table.index] == sorted([*EVIDENCE, "c44"])
     assert table["verdict"].tolist() == STATED[list(MODELS)].map(VERDICTS).tolist()
     assert table["evidence"].tolist() == [judge(values, claim)[1] for claim in MODELS]
     assert judge(rows, "c49") == judge(means, "c49")
     single = aggregate(rows[rows["seed"] == 1])
-    assert [judge(single, claim)[0] is None for claim in ("c01", "c02", "c49")] == [True, False, False]  # by t-tests
+    # by t-tests
+    assert [judge(single, claim)[0] is None for claim in ("c01", "c02", "c49")] == [
+        True,
+        False,
+        False,
+    ]
 
 
 @pytest.mark.parametrize("claim", NEEDED)
@@ -85,11 +125,13 @@ def test_a_claim_rests_on_its_own_cells_and_misses_each_of_them(values, claim):
 def test_a_missing_model_is_named(values):
     assert judge(values[values["method"] == "fedvae"], "c49") == (
         None,
-        "fedbn: 27 of 27 federated cells of hellinger are missing, in adult, bank, cardio at epsilon inf",
+        "fedbn: 27 of 27 federated cells of hellinger are missing, in adult, bank, cardio at "
+        "epsilon inf",
     )
 
 
-# --------------------------------------------------------------------------- stated numbers of cells
+# --- stated numbers of ---------------------------------------------------------------------------
+# cells
 
 PLACED = [(d, *p) for d in ALL for p in PLACES]
 
@@ -190,7 +232,7 @@ def test_with_dp_more_than_half_of_54_cells_are_needed(values, number, outcome):
     assert judge(changed(level(values), *edits), "c48")[0] == outcome
 
 
-# ------------------------------------------------------------------------------------------ c44
+# --- c44 -----------------------------------------------------------------------------------------
 
 
 def column_rows(**edits):
@@ -203,10 +245,23 @@ def column_rows(**edits):
         ("association_error", "categorical"): (0.05, 0.2),
         ("association_error", "numeric"): (0.2, 0.1),
     }
-    shared = {"paper": "martinez2024", "dataset": "adult", "data": "real", "partition": "label_skew", "n_clients": 10}
+    shared = {
+        "paper": "martinez2024",
+        "dataset": "adult",
+        "data": "real",
+        "partition": "label_skew",
+        "n_clients": 10,
+    }
     shared |= {"setting": "federated", "epsilon": np.inf, "profile": "quick"}
     rows = [
-        {**shared, "metric": m, "item": item, "method": method, "seed": seed, "value": edits.get(key, pair[i])}
+        {
+            **shared,
+            "metric": m,
+            "item": item,
+            "method": method,
+            "seed": seed,
+            "value": edits.get(key, pair[i]),
+        }
         for (m, item), pair in numbers.items()
         for i, method in enumerate(("fedbn", "fedvae"))
         for key in [f"{m}_{item}_{method}".replace("-", "_")]
@@ -243,7 +298,12 @@ def test_classes_must_be_single_in_every_split_and_rows_of_another_place_do_not_
     assert judge(rows.assign(value=rows["value"].mask(split, 2)), "c44")[0] == pytest.approx(5 / 6)
     other = rows.assign(partition="iid", value=9.0)
     assert judge(pd.concat([rows, other]), "c44") == judge(rows, "c44")
-    outcome, evidence = judge(rows[~where(rows, metric="association_error", item="numeric", method="fedbn")], "c44")
+    outcome, evidence = judge(
+        rows[~where(rows, metric="association_error", item="numeric", method="fedbn")], "c44"
+    )
     assert outcome is None
-    assert evidence == "rows of adult are missing (label_skew, 10 clients): association_error numeric fedbn"
+    assert (
+        evidence
+        == "rows of adult are missing (label_skew, 10 clients): association_error numeric fedbn"
+    )
     assert judge(other, "c44")[0] is None

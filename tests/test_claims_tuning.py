@@ -24,11 +24,17 @@ def _small_forests(monkeypatch):
 
 
 def scored(model, dataset, off=0.0, start=None, step=None):
-    """Rows whose best configuration, at `start`, misses the stated score by `off`; the others are worse by steps."""
+    """Rows whose best configuration, at `start`, misses the stated score by `off`; the others are
+    worse by steps."""
     configurations = CONFIGURATIONS[model]
-    start, step = ALL.index(dataset) if start is None else start, STEPS[dataset] if step is None else step
+    start, step = (
+        ALL.index(dataset) if start is None else start,
+        STEPS[dataset] if step is None else step,
+    )
     ranks = {str(each): (i - start) % len(configurations) for i, each in enumerate(configurations)}
-    return search(model, dataset, configurations, lambda c: BEST[model][dataset] + off + step * ranks[str(c)])
+    return search(
+        model, dataset, configurations, lambda c: BEST[model][dataset] + off + step * ranks[str(c)]
+    )
 
 
 def searches(**edits):
@@ -57,14 +63,20 @@ def test_best_scores_and_settings_turn_c04(expected, edits):
 
 def test_the_evidence_of_c04_names_what_was_found():
     evidence = judge(searches(fedbn_bank={"off": 1.0}), "c04")[1]
-    assert "fedbn: best within 3 of the stated (adult -19.000 v -19, bank -20.680 v -21.68," in evidence
+    assert (
+        "fedbn: best within 3 of the stated (adult -19.000 v -19, bank -20.680 v -21.68,"
+        in evidence
+    )
     assert "splits: 3) in 3 of 3; fedbn: 3 different best settings, 3 wanted" in evidence
     # the median of 36 configurations is 17.5 steps from the best
-    assert "median less best adult 7.000, bank 5.250, cardio 0.875, least on cardio wanted" in evidence
+    assert (
+        "median less best adult 7.000, bank 5.250, cardio 0.875, least on cardio wanted" in evidence
+    )
 
 
 def ranked(decay=None, factor=None):
-    """FedVAE searches: the weights of weight decay (in steps of ten) and loss factor in the score, by dataset."""
+    """FedVAE searches: the weights of weight decay (in steps of ten) and loss factor in the score,
+    by dataset."""
     decay = {"adult": 1.0, "bank": 1.0, "cardio": 1.0} | (decay or {})
     factor = {"adult": 0.0, "bank": 0.2, "cardio": 0.2} | (factor or {})
     return pd.concat(
@@ -78,8 +90,10 @@ def ranked(decay=None, factor=None):
     ("expected", "rows"),
     [
         (True, lambda: ranked()),
-        (3 / 4, lambda: ranked(factor={"bank": -0.2, "cardio": -0.2})),  # second, with the other sign
-        ((2 / 3 + 1 + 1 + 1 / 2) / 4, lambda: ranked(factor={"bank": 0.98})),  # bank: loss factor first
+        # second, with the other sign
+        (3 / 4, lambda: ranked(factor={"bank": -0.2, "cardio": -0.2})),
+        # bank: loss factor first
+        ((2 / 3 + 1 + 1 + 1 / 2) / 4, lambda: ranked(factor={"bank": 0.98})),
         ((1 + 2 / 3 + 1 + 1) / 4, lambda: ranked(decay={"adult": -1.0})),
         (False, lambda: ranked({d: -0.1 for d in ALL}, {d: -2.0 for d in ALL})),
     ],
@@ -87,15 +101,21 @@ def ranked(decay=None, factor=None):
 def test_weight_decay_and_loss_factor_turn_c05(expected, rows):
     outcome, evidence = judge(rows(), "c05")
     assert outcome == pytest.approx(expected), evidence
-    assert "weight_decay of rank 1" in evidence and "correlation of loss_factor > 0 (bank" in evidence
+    assert (
+        "weight_decay of rank 1" in evidence and "correlation of loss_factor > 0 (bank" in evidence
+    )
 
 
 def grids(**slopes):
-    """FedBN searches: the slopes of aggregation interval and of population size (per 50), by dataset."""
+    """FedBN searches: the slopes of aggregation interval and of population size (per 50), by
+    dataset."""
     slopes = {"adult": (0.01, 0.5), "bank": (1.0, 0.5), "cardio": (-1.0, 0.5)} | slopes
     return pd.concat(
         search(
-            "fedbn", d, full_grid(), lambda c, a=a, b=b: a * c["aggregation_interval"] + b * c["population_size"] / 50
+            "fedbn",
+            d,
+            full_grid(),
+            lambda c, a=a, b=b: a * c["aggregation_interval"] + b * c["population_size"] / 50,
         )
         for d, (a, b) in slopes.items()
     )
@@ -134,7 +154,9 @@ def test_an_incomplete_search_is_named():
     assert judge(rows[rows["method"] == "fedbn"], "c04")[1].startswith("fedvae: 30 configurations")
     timeless = rows[rows["metric"] != "seconds_training"]
     assert judge(timeless, "c04")[0] is True
-    assert judge(timeless, "c05")[1].startswith("fedvae: 30 configurations with log_cluster and seconds_training are")
+    assert judge(timeless, "c05")[1].startswith(
+        "fedvae: 30 configurations with log_cluster and seconds_training are"
+    )
     assert judge(rows[rows["method"] == "fedvae"], "c06")[0] is None
     other = rows.assign(n_clients=10)
     assert {judge(other, claim)[0] for claim in TUNING} == {None}
@@ -145,15 +167,21 @@ def test_what_the_search_never_varies_cannot_matter():
     rows = pd.concat(search("fedbn", d, fixed, lambda c: c["rest"]) for d in ALL)
     outcome, evidence = judge(rows, "c06")
     assert outcome is None
-    assert evidence.startswith("fedbn: the searches do not vary aggregation_interval on adult, aggregation_interval on")
+    assert evidence.startswith(
+        "fedbn: the searches do not vary aggregation_interval on adult, aggregation_interval on"
+    )
 
 
 def test_rows_aggregates_and_the_other_models_rows_make_no_difference():
     rows = searches()
     own = search("fedbn", "own", full_grid()[:2], lambda c: -99.0)
-    assert judge(pd.concat([rows, own]), "c04") == judge(aggregate(rows), "c04") == judge(rows, "c04")
+    assert (
+        judge(pd.concat([rows, own]), "c04") == judge(aggregate(rows), "c04") == judge(rows, "c04")
+    )
     assert judge(pd.concat([grids(), own]), "c06") == judge(grids(), "c06")
-    table = judge_claims("martinez2024", pd.concat([rows, rows.assign(setting="federated")]), TUNING)
+    table = judge_claims(
+        "martinez2024", pd.concat([rows, rows.assign(setting="federated")]), TUNING
+    )
     assert table.set_index("id").loc["martinez2024/c04", "verdict"] == "holds"
     with pytest.raises(BadInput, match="one profile at a time"):
         judge(pd.concat([rows, rows.assign(profile="quick")]), "c04")

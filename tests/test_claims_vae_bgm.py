@@ -1,4 +1,5 @@
-"""The checks of apellaniz2025 say of the printed values what the claims file says, and turn with the numbers."""
+"""The checks of apellaniz2025 say of the printed values what the claims file says, and turn with
+the numbers."""
 
 import numpy as np
 import pandas as pd
@@ -21,7 +22,8 @@ BOTH, TWO = ["iid", "bmi_skew"], ["brfss_diabetes", "brfss_heart"]
 SIZES = ["50/100/500", "50/100/1000", "50/500/1000", "100/500/1000"]
 JS, ACCURACY, REAL = "js_divergence", "acc_synthetic_real", "acc_real_real"
 
-# printed figures whose marks rounding hides: means and deviations that round to them and have the printed marks
+# printed figures whose marks rounding hides: means and deviations that round to them and have the
+# printed marks
 HIDDEN = {
     ("tab2", "2", "SDS", "100/1000/10000"): (0.8406, 0.0016),
     ("tab3", "1", "FedAvg", "100/1000/10000"): (0.9036, 0.0008),
@@ -34,8 +36,16 @@ HIDDEN = {
 
 def at(table, node, method=METHODS, metric=JS, sizes=None):
     """Printed cells: the numbers of nodes are digits, such as 12."""
-    details = [f"train rows per node {s}" for s in np.atleast_1d(sizes or ["100/1000/10000", *SIZES])]
-    return {"exhibit": table, "node": list(str(node)), "method": method, "metric": metric, "detail": details}
+    details = [
+        f"train rows per node {s}" for s in np.atleast_1d(sizes or ["100/1000/10000", *SIZES])
+    ]
+    return {
+        "exhibit": table,
+        "node": list(str(node)),
+        "method": method,
+        "metric": metric,
+        "detail": details,
+    }
 
 
 def acc(table, node, method=METHODS, sizes=None):
@@ -76,21 +86,51 @@ TESTED = ["c05", "c06", "c08", "c09", "c11", "c12", "c13", "c14", "c22"]
 EVIDENCE = {
     "c01": ["0.823 to 0.715 by 13.1 percent", "0.803 to 0.586 by 27.0 percent"],
     "c02": ["0.823 to 0.381 by 53.7 percent", "0.803 to 0.361 by 55.0 percent"],
-    "c03": ["in 2 of 2", "node 1 SDS 0.411, FedAvg 0.637, Isolated 0.718", "SDS 0.412, FedAvg 0.444, Isolated 0.583"],
+    "c03": [
+        "in 2 of 2",
+        "node 1 SDS 0.411, FedAvg 0.637, Isolated 0.718",
+        "SDS 0.412, FedAvg 0.444, Isolated 0.583",
+    ],
     "c04": ["range of js_divergence 0.052", "Isolated 0.080, FedAvg 0.042, SDS 0.094"],
-    "c05": ["(at most 0.007) in 9 of 9", "FedAvg significantly below Real in 1 of 1 (node 2 0.840 v 0.846, p 0.0009)"],
-    "c06": ["SDS < FedAvg < Isolated in 3 of 3", "Isolated in 3 of 3 (node 1 0.431 v 0.772, p 0.0003", "p 0.0011"],
+    "c05": [
+        "(at most 0.007) in 9 of 9",
+        "FedAvg significantly below Real in 1 of 1 (node 2 0.840 v 0.846, p 0.0009)",
+    ],
+    "c06": [
+        "SDS < FedAvg < Isolated in 3 of 3",
+        "Isolated in 3 of 3 (node 1 0.431 v 0.772, p 0.0003",
+        "p 0.0011",
+    ],
     "c07": ["Real 0.908 < SDS 0.912: yes", "Isolated 0.909 < ", "FedAvg 0.910 < "],
     "c08": ["0.896 v 0.907, p 0.0014", "0.904 v 0.907, p ", "0.905 v 0.907, p 0.0371"],
-    "c09": ["SDS in 3 of 3", "0.381 v 0.823, p 0.0001; node 2 0.376 v 0.542, p 0.0016; node 3 0.349 v 0.489, p 0.0095"],
-    "c10": ["Isolated 0.815 < FedAvg 0.826: yes; FedAvg 0.826 < SDS 0.837: yes; SDS 0.837 < Real 0.846: yes"],
-    "c11": ["0.361 v 0.803", "SDS 0.359 < Isolated 0.479: yes", "not significantly below", "0.280 v 0.336, p 0.1840"],
+    "c09": [
+        "SDS in 3 of 3",
+        "0.381 v 0.823, p 0.0001; node 2 0.376 v 0.542, p 0.0016; node 3 0.349 v 0.489, p 0.0095",
+    ],
+    "c10": [
+        "Isolated 0.815 < FedAvg 0.826: yes; FedAvg 0.826 < SDS 0.837: yes; SDS 0.837 < Real "
+        "0.846: yes"
+    ],
+    "c11": [
+        "0.361 v 0.803",
+        "SDS 0.359 < Isolated 0.479: yes",
+        "not significantly below",
+        "0.280 v 0.336, p 0.1840",
+    ],
     "c12": ["above Isolated in 1 of 1 (node 3 0.476 v 0.336, p 0.0009)"],
     "c13": ["in 2 of 2 (node 1 0.915 v 0.919, p 0.0000; node 2 0.894 v 0.899, p 0.0065)"],
     "c14": ["in 1 of 1 (node 1 0.586 v 0.803, p 0.0001)"],
     **{"c16": ["SDS 1 in 2 of 2"], "c20": ["in 8 of 8"]},
-    "c15": ["in 4 of 4", "iid 0.389, 0.667, 0.778", "iid 0.333, 0.500, 1.000", "bmi_skew 0.389, 0.444, 1.000"],
-    "c21": ["in 6 of 8 (not at iid 50/500/1000 node 2", "bmi_skew 100/500/1000 node 2 Isolated 0.575"],
+    "c15": [
+        "in 4 of 4",
+        "iid 0.389, 0.667, 0.778",
+        "iid 0.333, 0.500, 1.000",
+        "bmi_skew 0.389, 0.444, 1.000",
+    ],
+    "c21": [
+        "in 6 of 8 (not at iid 50/500/1000 node 2",
+        "bmi_skew 100/500/1000 node 2 Isolated 0.575",
+    ],
     "c22": ["in 7 of 8 (not at bmi_skew 100/500/1000 node 3 0.478 v 0.561, p 0.0002)", "in 8 of 8"],
     "c23": ["in 14 of 24 (3 ties)"],
     "c24": ["(at most 0.045) in 72 of 72"],
@@ -136,12 +176,20 @@ def test_rows_and_their_aggregate_are_judged_alike(values):
     rows = as_rows(values)
     cells = aggregate(in_print(rows), per_node=True)
     table = judge_claims("apellaniz2025", cells, VAE_BGM)
-    verdicts = {"yes": "holds", "partly": "holds partly", "not testable from tables": "not tested at this scale"}
+    verdicts = {
+        "yes": "holds",
+        "partly": "holds partly",
+        "not testable from tables": "not tested at this scale",
+    }
     assert table["verdict"].tolist() == STATED.map(verdicts).tolist()
-    assert table["published_holds"].tolist() == STATED.tolist() and list(VAE_BGM) == list(STATED.index)
+    assert table["published_holds"].tolist() == STATED.tolist() and list(VAE_BGM) == list(
+        STATED.index
+    )
     evidence = table["evidence"].set_axis(VAE_BGM)
     for claim in ("c08", "c15", "c22"):
-        assert judge(rows, claim) == judge(values, claim) and judge(rows, claim)[1] == evidence[claim]
+        assert (
+            judge(rows, claim) == judge(values, claim) and judge(rows, claim)[1] == evidence[claim]
+        )
     with pytest.raises(BadInput, match="one profile at a time"):
         judge(pd.concat([rows, rows.assign(profile="quick")]), "c01")
 
@@ -154,7 +202,9 @@ def test_private_rows_and_variants_count_only_where_asked_for(values):
     assert judge(both, "c14") == judge(rows, "c14")
     assert judge(both, "c14", variant="disjoint")[0] is False
     assert judge(pd.concat(others), "c14")[0] is None
-    trainings = pd.concat([as_rows(cells, seed, shift=s, repeats=[0]) for seed, s in enumerate((-0.1, 0, 0.1))])
+    trainings = pd.concat(
+        [as_rows(cells, seed, shift=s, repeats=[0]) for seed, s in enumerate((-0.1, 0, 0.1))]
+    )
     evidence = VAE_BGM["c14"](trainings)[1]
     assert evidence.startswith("js_divergence of FedAvg significantly below Isolated in 0")
     assert judge(trainings, "c14") == (None, "a test of js_divergence needs 2 repeats or more")
@@ -177,7 +227,11 @@ def test_what_is_missing_is_named_and_a_single_repeat_is_no_test(values):
 
 
 S50, S51, S55, S105 = SIZES
-ALL_OF_C11 = [(0.80, at("tab5", 1, "SDS")), (0.48, at("tab5", 2, "SDS")), (0.9, at("tab5", 3, "Isolated"))]
+ALL_OF_C11 = [
+    (0.80, at("tab5", 1, "SDS")),
+    (0.48, at("tab5", 2, "SDS")),
+    (0.9, at("tab5", 3, "Isolated")),
+]
 
 
 @pytest.mark.parametrize(
@@ -226,26 +280,54 @@ def test_the_answer_turns_with_the_numbers(values, claim, expected, edits):
     assert isinstance(outcome, bool) == isinstance(expected, bool)
 
 
-# ----------------------------------------------------------------------- figures A2 to A4
+# --- figures A2 to A4 ----------------------------------------------------------------------------
 
 
 def figure_rows(edits=()):
-    """Rows of `distances` and `features` of two trainings, which fit the claims; edits replace values."""
+    """Rows of `distances` and `features` of two trainings, which fit the claims; edits replace
+    values."""
     rows = []
 
     def add(partition, dataset, node, method, metric, item, value, **params):
-        place = {"partition": partition, "dataset": dataset, "node": node, "n_clients": 3, "epsilon": np.inf}
-        told = {"method": method, "metric": metric, "item": item, "value": value, "params": params_text(params)}
-        rows.extend({**place, **told, "paper": "apellaniz2025", "profile": "quick", "seed": seed} for seed in (0, 1))
+        place = {
+            "partition": partition,
+            "dataset": dataset,
+            "node": node,
+            "n_clients": 3,
+            "epsilon": np.inf,
+        }
+        told = {
+            "method": method,
+            "metric": metric,
+            "item": item,
+            "value": value,
+            "params": params_text(params),
+        }
+        rows.extend(
+            {**place, **told, "paper": "apellaniz2025", "profile": "quick", "seed": seed}
+            for seed in (0, 1)
+        )
 
     for partition in BOTH:
         for dataset in TWO:
-            for metric, value in (("synthetic_min", 0.1), ("p_wilcoxon", 1e-9), ("p_kolmogorov_smirnov", 1e-9)):
+            for metric, value in (
+                ("synthetic_min", 0.1),
+                ("p_wilcoxon", 1e-9),
+                ("p_kolmogorov_smirnov", 1e-9),
+            ):
                 add(partition, dataset, "3", "SDS", metric, "", value)
             add(partition, dataset, "3", "SDS", "synthetic_min", "", 0.0, whole=True)
         for method, js, share in (("FedAvg", 0.2, 0.6), ("SDS", 0.1, 0.45)):
             for column in ("Age", "BMI", "Education", "Income"):
-                add(partition, TWO[0], "1", method, "js_column", column, js if column != "Income" else 0.3 - js)
+                add(
+                    partition,
+                    TWO[0],
+                    "1",
+                    method,
+                    "js_column",
+                    column,
+                    js if column != "Income" else 0.3 - js,
+                )
             for level, real_share in ((6, 0.4), (5, 0.3), (4, 0.3)):
                 add(partition, TWO[0], "1", method, "real_share", f"Education {level}", real_share)
             add(partition, TWO[0], "1", method, "synthetic_share", "Education 6", share)
@@ -265,8 +347,16 @@ MODAL = {"metric": "synthetic_share", "item": "Education 6"}
     ("claim", "expected", "edits"),
     [
         *[(claim, True, []) for claim in FIGURES],
-        ("c17", 3 / 4, [(0.0, {"metric": "synthetic_min", "partition": "iid", "dataset": TWO[1], "seed": 1})]),
-        ("c18", 7 / 8, [(0.001, {"metric": "p_wilcoxon", "partition": "iid", "dataset": TWO[0], "seed": 0})]),
+        (
+            "c17",
+            3 / 4,
+            [(0.0, {"metric": "synthetic_min", "partition": "iid", "dataset": TWO[1], "seed": 1})],
+        ),
+        (
+            "c18",
+            7 / 8,
+            [(0.001, {"metric": "p_wilcoxon", "partition": "iid", "dataset": TWO[0], "seed": 0})],
+        ),
         ("c18", 1 / 2, [(0.5, {"metric": "p_kolmogorov_smirnov"})]),
         ("c19", 7 / 8, [(0.2, {"metric": "js_column", "item": "BMI", "partition": "iid", **SDS})]),
         ("c19", 3 / 4, [(0.4, {**MODAL, **FEDAVG})]),
@@ -286,8 +376,16 @@ def test_rows_of_the_figures_turn_the_answer(claim, expected, edits):
             {"metric": "synthetic_min", "partition": "iid", "dataset": TWO[1]},
             "1 of 4 values of synthetic_min at",
         ),
-        ("c18", {"metric": "p_wilcoxon", "dataset": TWO[0]}, "2 of 4 values of p_wilcoxon at node 3 are missing"),
-        ("c19", {"metric": "js_column", "item": "Age", **SDS}, "first at brfss_diabetes, bmi_skew, SDS, Age"),
+        (
+            "c18",
+            {"metric": "p_wilcoxon", "dataset": TWO[0]},
+            "2 of 4 values of p_wilcoxon at node 3 are missing",
+        ),
+        (
+            "c19",
+            {"metric": "js_column", "item": "Age", **SDS},
+            "first at brfss_diabetes, bmi_skew, SDS, Age",
+        ),
         ("c19", {"metric": "synthetic_share", **FEDAVG}, "missing: iid synthetic_share of FedAvg"),
     ],
 )
@@ -301,7 +399,9 @@ def test_missing_rows_of_the_figures_are_named(claim, wanted, text):
 
 def as_trainings(rows):
     """Each repeat made a training of its own."""
-    first = {text: params_text({**read_params(text), "repeat": 0}) for text in rows["params"].unique()}
+    first = {
+        text: params_text({**read_params(text), "repeat": 0}) for text in rows["params"].unique()
+    }
     seeds = with_params(rows, repeat=0)["repeat"].astype(int)
     return rows.assign(seed=seeds, params=rows["params"].map(first))
 
@@ -315,4 +415,8 @@ def test_claims_are_judged_over_trainings_or_on_repeats_with_cut_slopes():
         assert VAE_BGM[claim](trained) == VAE_BGM[claim](pd.concat([trained, cut])) == expected
         assert VAE_BGM[claim](cut) != expected
     for claim in ("c20", "c22"):
-        assert OF_SIZES[claim](trained_cut) == OF_SIZES[claim](pd.concat([trained_cut, usual])) == judge(usual, claim)
+        assert (
+            OF_SIZES[claim](trained_cut)
+            == OF_SIZES[claim](pd.concat([trained_cut, usual]))
+            == judge(usual, claim)
+        )

@@ -1,4 +1,5 @@
-"""Composition theorems against numbers worked out by hand, and affordable steps against a search and Opacus."""
+"""Composition theorems against numbers worked out by hand, and affordable steps against a search
+and Opacus."""
 
 import numpy as np
 import pandas as pd
@@ -14,7 +15,9 @@ from fedsynth_lib.core.contract import BadInput, Charge
 
 
 def spent(steps, noise, rate, delta, others=()):
-    return epsilon_of([Charge("x", "gaussian", noise, rate=rate, times=steps), *others], delta, accountant="rdp")
+    return epsilon_of(
+        [Charge("x", "gaussian", noise, rate=rate, times=steps), *others], delta, accountant="rdp"
+    )
 
 
 # --- affordable steps ---
@@ -25,7 +28,13 @@ CASES = {
     "all rows in every batch": (4.0, 1.0, 2.0, 1e-6, ()),
     "one step": (2.0, 1.0, 2.0, 1e-3, ()),
     "other charges": (1.5, 0.1, 3.0, 1e-5, PAID),
-    "a charge of one client": (3.0, 1.0, 2.5, 1e-4, (Charge("own", "gaussian", noise=2.0, client=1),)),
+    "a charge of one client": (
+        3.0,
+        1.0,
+        2.5,
+        1e-4,
+        (Charge("own", "gaussian", noise=2.0, client=1),),
+    ),
     "none": (0.5, 0.5, 0.5, 1e-5, ()),
     "the others take it all": (2.0, 0.1, 1.0, 1e-5, (Charge("counts", "laplace", noise=0.5),)),
 }
@@ -47,7 +56,9 @@ def test_the_linear_search_meets_zero_one_and_many():
     assert found["other charges"] < c.affordable_steps(1.5, 0.1, 3.0, 1e-5)
 
 
-@pytest.mark.parametrize("noise, rows, delta", [(2.0, 32561, 1e-5), (2.0, 10853, 1e-5), (1.0, 464809, 1e-6)])
+@pytest.mark.parametrize(
+    "noise, rows, delta", [(2.0, 32561, 1e-5), (2.0, 10853, 1e-5), (1.0, 464809, 1e-6)]
+)
 def test_steps_agree_with_opacus(noise, rows, delta):
     """Opacus tries fewer orders, so that it may find a little more epsilon, and never less."""
     rate = 500 / rows
@@ -57,7 +68,9 @@ def test_steps_agree_with_opacus(noise, rows, delta):
     assert 3.0 - 1e-3 < accountant.get_epsilon(delta) < 3.0 * 1.002
     accountant.history = [(noise, rate, int(1.005 * steps) + 1)]
     assert accountant.get_epsilon(delta) > 3.0
-    needed = get_noise_multiplier(target_epsilon=3.0, target_delta=delta, sample_rate=rate, steps=steps)
+    needed = get_noise_multiplier(
+        target_epsilon=3.0, target_delta=delta, sample_rate=rate, steps=steps
+    )
     assert needed == pytest.approx(noise, rel=0.01)  # Opacus stops within 0.01 of the target
 
 
@@ -85,11 +98,18 @@ def test_no_noise_and_no_delta_allow_no_step():
 
 
 def test_a_budget_that_is_looked_at_once_an_epoch_overshoots():
-    """204 rows make one batch and one step an epoch: rho is 1/8 a step, and epsilon 3 at 1e-3 allows three."""
+    """204 rows make one batch and one step an epoch: rho is 1/8 a step, and epsilon 3 at 1e-3
+    allows three."""
     facts = c.training_budget(204, 500, noise_multiplier=2.0, epsilon=3.0, delta=1e-3)
-    assert (facts["rate"], facts["steps per epoch"], facts["steps"], facts["epochs"]) == (1.0, 1, 3, 3.0)
+    assert (facts["rate"], facts["steps per epoch"], facts["steps"], facts["epochs"]) == (
+        1.0,
+        1,
+        3,
+        3.0,
+    )
     assert facts["late epochs"] == 4
-    order = np.linspace(1.001, 60, 200_000)  # rho = 4 / 8, by the conversion of Canonne, Kamath and Steinke
+    # rho = 4 / 8, by the conversion of Canonne, Kamath and Steinke
+    order = np.linspace(1.001, 60, 200_000)
     by_hand = order / 2 + np.log1p(-1 / order) - np.log(1e-3 * order) / (order - 1)
     assert facts["late epsilon"] == pytest.approx(by_hand.min(), rel=1e-4)
     assert facts["late epsilon"] > 3.0
@@ -108,11 +128,16 @@ def test_epochs_follow_from_steps():
 
 def test_many_budgets_are_those_of_each():
     settings = pd.DataFrame(
-        {"rows": [204, 1688], "noise_multiplier": [2.0, 3.0], "delta": [1e-3, 1e-4], "more": "-"}, index=["a", "b"]
+        {"rows": [204, 1688], "noise_multiplier": [2.0, 3.0], "delta": [1e-3, 1e-4], "more": "-"},
+        index=["a", "b"],
     )
     together = c.training_budgets(settings, 500, epsilon=3.0)
-    assert together.loc["a"].to_dict() == c.training_budget(204, 500, noise_multiplier=2, epsilon=3, delta=1e-3)
-    assert together.loc["b"].to_dict() == c.training_budget(1688, 500, noise_multiplier=3, epsilon=3, delta=1e-4)
+    assert together.loc["a"].to_dict() == c.training_budget(
+        204, 500, noise_multiplier=2, epsilon=3, delta=1e-3
+    )
+    assert together.loc["b"].to_dict() == c.training_budget(
+        1688, 500, noise_multiplier=3, epsilon=3, delta=1e-4
+    )
     assert together["steps"].dtype == int
 
 
@@ -120,27 +145,39 @@ def test_many_budgets_are_those_of_each():
 
 
 def test_the_chance_of_a_row_to_be_in_a_batch_by_hand_and_by_drawing():
-    """Column a has x three times and y once: log 4 to log 2, so that y, the last row, has a third of its draws."""
+    """Column a has x three times and y once: log 4 to log 2, so that y, the last row, has a third
+    of its draws."""
     frame = pd.DataFrame({"a": list("xxxy"), "b": list("pqpq")})
     chance = c.chance_in_batch(frame, 1)
-    assert chance == pytest.approx([17 / 72, 17 / 72, 17 / 72, 7 / 24])  # (2/9 + 1/4) / 2 and (1/3 + 1/4) / 2
+    # (2/9 + 1/4) / 2 and (1/3 + 1/4) / 2
+    assert chance == pytest.approx([17 / 72, 17 / 72, 17 / 72, 7 / 24])
     rng, hits, batches = np.random.default_rng(0), np.zeros(4), 20_000
     weights = {"a": {"x": np.log(4), "y": np.log(2)}, "b": {"p": np.log(3), "q": np.log(3)}}
-    rows = {(name, level): np.flatnonzero(frame[name] == level) for name in weights for level in weights[name]}
+    rows = {
+        (name, level): np.flatnonzero(frame[name] == level)
+        for name in weights
+        for level in weights[name]
+    }
     kinds = list(rows)
-    odds = np.array([weights[name][level] / sum(weights[name].values()) / 2 for name, level in kinds])
+    odds = np.array(
+        [weights[name][level] / sum(weights[name].values()) / 2 for name, level in kinds]
+    )
     for _ in range(batches):
         drawn = [rng.choice(rows[kinds[k]]) for k in rng.choice(len(kinds), 3, p=odds)]
         hits[np.unique(drawn)] += 1
-    assert c.chance_in_batch(frame, 3) == pytest.approx(hits / batches, abs=0.015)  # four standard errors
-    assert c.chance_in_batch(frame.astype("category"), 3) == pytest.approx(c.chance_in_batch(frame, 3))
+    # four standard errors
+    assert c.chance_in_batch(frame, 3) == pytest.approx(hits / batches, abs=0.015)
+    assert c.chance_in_batch(frame.astype("category"), 3) == pytest.approx(
+        c.chance_in_batch(frame, 3)
+    )
 
 
 # --- theorems ---
 
 
 def test_the_classic_gaussian_bound():
-    assert c.gaussian_epsilon(100, 1e-6) == pytest.approx(0.0529881, rel=1e-5)  # sqrt(2 log 1250000) / 100
+    # sqrt(2 log 1250000) / 100
+    assert c.gaussian_epsilon(100, 1e-6) == pytest.approx(0.0529881, rel=1e-5)
     with pytest.raises(BadInput, match="below 1 only"):
         c.gaussian_epsilon(4, 1e-6)
 
@@ -175,11 +212,14 @@ def test_the_best_order_is_that_of_a_search(times):
 
 def test_the_renyi_divergence_is_that_of_opacus():
     divergence = float(compute_rdp(q=1.0, noise_multiplier=100, steps=1000, orders=[20])[0])
-    assert c.renyi_composition(100, 1e-6, 1000, order=20) == pytest.approx(divergence + np.log(1e6) / 19)
+    assert c.renyi_composition(100, 1e-6, 1000, order=20) == pytest.approx(
+        divergence + np.log(1e6) / 19
+    )
 
 
 def test_no_theorem_is_below_the_exact_value():
-    """Exact: the delta of k releases at the epsilon in the column is 1e-6 (Balle and Wang 2018, theorem 8)."""
+    """Exact: the delta of k releases at the epsilon in the column is 1e-6 (Balle and Wang 2018,
+    theorem 8)."""
     table = c.accumulated(np.array([1, 10, 35, 1000]), noise_multiplier=100, delta=1e-6, order=20)
     assert list(table.index) == [1, 10, 35, 1000]
     assert (table["exact"] < table["Rényi, best order"]).all()
@@ -188,5 +228,7 @@ def test_no_theorem_is_below_the_exact_value():
         mu = np.sqrt(times) / 100
         delta = norm.cdf(mu / 2 - epsilon / mu) - np.exp(epsilon) * norm.cdf(-mu / 2 - epsilon / mu)
         assert delta == pytest.approx(1e-6, rel=1e-6)
-    assert (table["basic"] < table["advanced"]).tolist() == [True, True, False, False]  # equal at 30.9
-    assert (table["basic"] < table["Rényi, order 20"]).tolist() == [True, True, False, False]  # equal at 14.0
+    # equal at 30.9
+    assert (table["basic"] < table["advanced"]).tolist() == [True, True, False, False]
+    # equal at 14.0
+    assert (table["basic"] < table["Rényi, order 20"]).tolist() == [True, True, False, False]

@@ -23,15 +23,24 @@ def small(method, **changes):
 
 
 def run(method, table, **options):
-    changes = {name: options.pop(name) for name in list(options) if name in gan_plan.Settings.__dataclass_fields__}
+    changes = {
+        name: options.pop(name)
+        for name in list(options)
+        if name in gan_plan.Settings.__dataclass_fields__
+    }
     parts = options.pop("parts", promises.thirds(table))
-    return settings.federated(method, table, parts, config=small(method, **changes), **{"seed": 1, **options})
+    return settings.federated(
+        method, table, parts, config=small(method, **changes), **{"seed": 1, **options}
+    )
 
 
 @pytest.mark.parametrize("key", ["ctgan", "fedctgan", "fedtgan"])
 def test_methods_without_noise_say_so_and_refuse_a_budget(key, table):
     statement = run(METHODS[key], table).statement
-    assert statement["epsilon"] is None and "parameters of networks trained without noise" in statement["unprotected"]
+    assert (
+        statement["epsilon"] is None
+        and "parameters of networks trained without noise" in statement["unprotected"]
+    )
     with pytest.raises(BadInput, match="adds no noise"):
         run(METHODS[key], table, privacy=Privacy(1.0, 1e-5))
 
@@ -40,7 +49,10 @@ def test_methods_without_noise_say_so_and_refuse_a_budget(key, table):
 def test_by_default_epsilon_covers_everything(key, table):
     statement = run(PRIVATE[key], table, privacy=Privacy(2.0, 1e-5)).statement
     assert not statement["unprotected"] and statement["epsilon"] == pytest.approx(2.0, abs=1e-6)
-    assert {entry["what"] for entry in statement["entries"]} == {gan_plan.HISTOGRAMS, gan_plan.GRADIENTS}
+    assert {entry["what"] for entry in statement["entries"]} == {
+        gan_plan.HISTOGRAMS,
+        gan_plan.GRADIENTS,
+    }
     assert statement["sampler"] == "poisson"
 
 
@@ -48,7 +60,9 @@ def test_by_default_epsilon_covers_everything(key, table):
 def test_as_published_the_statement_lists_what_is_unprotected(key, table):
     method = PRIVATE[key]
     statement = run(method, table, privacy=Privacy(2.0, 1e-5), **method.AS_PUBLISHED).statement
-    assert statement["epsilon"] is None and statement["epsilon_protected"] == pytest.approx(2.0, abs=1e-6)
+    assert statement["epsilon"] is None and statement["epsilon_protected"] == pytest.approx(
+        2.0, abs=1e-6
+    )
     assert set(statement["unprotected"]) == {
         "Gaussian mixtures of numeric columns",
         "categories that occur",
@@ -59,17 +73,29 @@ def test_as_published_the_statement_lists_what_is_unprotected(key, table):
 
 def test_rounds_account_like_one_run_of_all_their_steps(table):
     """An accountant that starts anew in every round would report the epsilon of one round."""
-    rounds = run(dp_fed_ctgan, table, training_rounds=5, privacy=Privacy(9.0, 1e-5, noise_multiplier=2.0))
-    gradients = [entry for entry in rounds.statement["entries"] if entry["what"] == gan_plan.GRADIENTS]
-    assert [(entry["count"], entry["rounds"]) for entry in gradients] == [(5 * 2 * 8, [1, 2, 3, 4, 5])]
+    rounds = run(
+        dp_fed_ctgan, table, training_rounds=5, privacy=Privacy(9.0, 1e-5, noise_multiplier=2.0)
+    )
+    gradients = [
+        entry for entry in rounds.statement["entries"] if entry["what"] == gan_plan.GRADIENTS
+    ]
+    assert [(entry["count"], entry["rounds"]) for entry in gradients] == [
+        (5 * 2 * 8, [1, 2, 3, 4, 5])
+    ]
     from opacus.accountants import RDPAccountant
 
     opacus = RDPAccountant()
     opacus.history = [(2.0, 50 / 400, 80)]
-    histograms = [entry for entry in rounds.statement["entries"] if entry["what"] == gan_plan.HISTOGRAMS]
+    histograms = [
+        entry for entry in rounds.statement["entries"] if entry["what"] == gan_plan.HISTOGRAMS
+    ]
     opacus.history.append((histograms[0]["noise_multiplier"], 1.0, 1))
     assert rounds.statement["epsilon_rdp"] == pytest.approx(opacus.get_epsilon(1e-5), rel=0.01)
-    assert rounds.statement["epsilon"] < rounds.statement["epsilon_rdp"] <= opacus.get_epsilon(1e-5) * (1 + 1e-6)
+    assert (
+        rounds.statement["epsilon"]
+        < rounds.statement["epsilon_rdp"]
+        <= opacus.get_epsilon(1e-5) * (1 + 1e-6)
+    )
 
 
 @pytest.mark.parametrize("published", [False, True])
@@ -77,18 +103,31 @@ def test_with_a_given_noise_training_stops_before_the_budget_would_be_passed(tab
     changes = dp_fed_ctgan.AS_PUBLISHED if published else {}
     stop = {"stop_epsilon": 1.5, "stop_delta": 1e-5, "training_rounds": 200, **changes}
     found = run(dp_fed_ctgan, table, privacy=Privacy(1.5, 1e-5, noise_multiplier=2.0), **stop)
-    done = next(entry for entry in found.statement["entries"] if entry["what"] == gan_plan.GRADIENTS)["count"]
+    done = next(
+        entry for entry in found.statement["entries"] if entry["what"] == gan_plan.GRADIENTS
+    )["count"]
     spent = found.statement["epsilon_rdp"]  # the budget to stop at is counted so
-    charges = gan_plan.plan(2.0, Domain(tuple("abcde"), (0, 0, 2, 4, 2)), 400, small(dp_fed_ctgan, **stop))
+    charges = gan_plan.plan(
+        2.0, Domain(tuple("abcde"), (0, 0, 2, 4, 2)), 400, small(dp_fed_ctgan, **stop)
+    )
     assert spent <= 1.5 and epsilon_of(charges, 1e-5, accountant="rdp") == pytest.approx(spent)
-    more = [replace(charge, times=done + 1) if charge.what == gan_plan.GRADIENTS else charge for charge in charges]
+    more = [
+        replace(charge, times=done + 1) if charge.what == gan_plan.GRADIENTS else charge
+        for charge in charges
+    ]
     assert epsilon_of(more, 1e-5, accountant="rdp") > (1.5 if published else 1.45)
     assert int(found.state["round"]) < 200 and bool(found.state["finished"])
 
 
 def test_a_budget_that_pays_for_no_step_is_refused_before_any_row(table):
     with pytest.raises(BadInput, match="does not pay for one step"):
-        run(dp_fed_ctgan, table, stop_epsilon=0.05, stop_delta=1e-5, privacy=Privacy(0.05, 1e-5, noise_multiplier=0.5))
+        run(
+            dp_fed_ctgan,
+            table,
+            stop_epsilon=0.05,
+            stop_delta=1e-5,
+            privacy=Privacy(0.05, 1e-5, noise_multiplier=0.5),
+        )
 
 
 @pytest.mark.parametrize(
@@ -96,7 +135,11 @@ def test_a_budget_that_pays_for_no_step_is_refused_before_any_row(table):
     [
         (ctgan, {"batch": 55}, "batch 55 is not a multiple of pac 10"),
         (dp_fed_ctgan, {"pac": 5}, "private training needs pac 1"),
-        (dp_fed_ctgan, {"loss": "wasserstein"}, "private training needs pac 1 and loss 'cross_entropy'"),
+        (
+            dp_fed_ctgan,
+            {"loss": "wasserstein"},
+            "private training needs pac 1 and loss 'cross_entropy'",
+        ),
         (fed_ctgan, {"sampling": "poisson"}, "are for private training"),
         (fed_ctgan, {"encoding": "private"}, "are for private training"),
         (dp_fed_ctgan, {"weighting": "similarity"}, "raw frequencies"),
@@ -132,7 +175,11 @@ def test_a_client_with_a_single_class_and_fewer_rows_than_a_batch(key, table):
     found = run(METHODS[key], table, parts=[ill, *others], privacy=privacy)
     assert set(found.synthetic["ill"]) == {"no", "yes"}
     if privacy:
-        rates = {entry["rate"] for entry in found.statement["entries"] if entry["what"] == gan_plan.GRADIENTS}
+        rates = {
+            entry["rate"]
+            for entry in found.statement["entries"]
+            if entry["what"] == gan_plan.GRADIENTS
+        }
         assert 1.0 in rates and found.statement["epsilon"] <= 5.0
 
 
@@ -146,40 +193,53 @@ def test_a_category_that_no_client_has_is_never_made(table):
 def test_a_client_that_has_spent_its_rounds_stays_out(table):
     method = METHODS["feddpctgan"]
     config = small(method, training_rounds=12, participation=0.5, most_rounds=2)
-    found = settings.federated(method, table, promises.thirds(table), config=config, privacy=Privacy(2.0, 1e-5), seed=1)
-    gradients = [entry for entry in found.statement["entries"] if entry["what"] == gan_plan.GRADIENTS]
+    found = settings.federated(
+        method, table, promises.thirds(table), config=config, privacy=Privacy(2.0, 1e-5), seed=1
+    )
+    gradients = [
+        entry for entry in found.statement["entries"] if entry["what"] == gan_plan.GRADIENTS
+    ]
     assert max(entry["count"] for entry in gradients) == 2 and found.statement["epsilon"] <= 2.0
 
 
 def dependences(frame):
-    """How much likelier smokers are ill, how many years older the ill are, and how many there are."""
+    """How much likelier smokers are ill, how many years older the ill are, and how many there
+    are."""
     ill, smokes = frame["ill"] == "yes", frame["smokes"] == "yes"
     older = frame.loc[ill, "age"].mean() - frame.loc[~ill, "age"].mean()
     return np.array([ill[smokes].mean() - ill[~smokes].mean(), older, ill.mean()])
 
 
 def test_central_training_learns_dependences(table):
-    """A generator that ignores its noise or condition shows none. Means of three trainings, which scatter."""
+    """A generator that ignores its noise or condition shows none. Means of three trainings, which
+    scatter."""
     rates = {"generator_rate": 1e-3, "discriminator_rate": 1e-3}
     config = replace(ctgan.Config(), training_rounds=40, batch=100, hidden=(64, 64), **rates)
-    runs = [settings.central(ctgan, table, config=config, seed=seed, num_rows=4000) for seed in range(3)]
+    runs = [
+        settings.central(ctgan, table, config=config, seed=seed, num_rows=4000) for seed in range(3)
+    ]
     smoking, older, share = np.mean([dependences(run.synthetic) for run in runs], axis=0)
     assert (dependences(table.frame)[:2] > [0.2, 10]).all()
     assert smoking > 0.1 and older > 3 and abs(share - dependences(table.frame)[2]) < 0.15
 
 
 def test_noise_reaches_the_parameters(table):
-    """Two runs that differ in their noise alone; the published scheme has no other noise that could tell them."""
+    """Two runs that differ in their noise alone; the published scheme has no other noise that could
+    tell them."""
     for seeds, same in (((1, 2), False), ((1, 1), True)):
         asked = [Privacy(2.0, 1e-5, noise_seed=seed) for seed in seeds]
-        runs = [run(dp_fed_ctgan, table, privacy=each, **dp_fed_ctgan.AS_PUBLISHED).state for each in asked]
+        runs = [
+            run(dp_fed_ctgan, table, privacy=each, **dp_fed_ctgan.AS_PUBLISHED).state
+            for each in asked
+        ]
         assert np.array_equal(runs[0]["means"], runs[1]["means"])
         for network in ("generator", "discriminator"):
             assert np.array_equal(runs[0][network], runs[1][network]) == same
 
 
 def test_the_step_a_client_makes_is_what_it_is_charged_for(table):
-    """The batch of a private step is every row by its own coin: mean and variance over many steps."""
+    """The batch of a private step is every row by its own coin: mean and variance over many
+    steps."""
     import torch
 
     from fedsynth_lib.methods.gan.gan import Layout
@@ -188,13 +248,17 @@ def test_the_step_a_client_makes_is_what_it_is_charged_for(table):
 
     layout, device = Layout((), (2,)), torch.device("cpu")
     codes = np.zeros((300, 1), np.int64)
-    local = LocalRows.of(layout, np.zeros((300, 0), np.int64), np.zeros((300, 0), np.float32), codes, device)
+    local = LocalRows.of(
+        layout, np.zeros((300, 0), np.int64), np.zeros((300, 0), np.float32), codes, device
+    )
     config = small(dp_fed_ctgan, hidden=(4,))
     conditions = Conditions.of(layout, np.array([5.0, 5.0]), logarithm=True, device=device)
     noise = Noise(1.0, stream(0, "noise"))
     sizes = [
         len(real[0])
-        for real, _ in poisson_pairs(Pair(layout, config, device), local, conditions, 0.2, 60.0, 2000, noise)
+        for real, _ in poisson_pairs(
+            Pair(layout, config, device), local, conditions, 0.2, 60.0, 2000, noise
+        )
     ]
     assert np.mean(sizes) == pytest.approx(60, abs=4 * np.sqrt(48 / 2000))
     assert np.var(sizes) == pytest.approx(48, rel=0.15)

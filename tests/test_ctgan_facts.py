@@ -32,7 +32,13 @@ def test_a_guess_is_right_as_often_as_the_frequent_class_occurs():
     most = train.frame[target].value_counts().idxmax()
     assert found["accuracy_guess"] == (test.frame[target].astype(str) == most).mean()
     assert (found["n_train"], found["n_test"], found["data"]) == (400, 100, "standin")
-    assert set(rows_of(found)["metric"]) == {"n_train", "n_test", "accuracy_guess", "jsd_held_out", "wd_held_out"}
+    assert set(rows_of(found)["metric"]) == {
+        "n_train",
+        "n_test",
+        "accuracy_guess",
+        "jsd_held_out",
+        "wd_held_out",
+    }
 
 
 def test_another_table_than_the_cell_names_is_refused():
@@ -41,16 +47,20 @@ def test_another_table_than_the_cell_names_is_refused():
 
 
 def test_most_rows_are_drawn_about_as_often_as_assumed_and_the_most_exposed_more_often():
-    found = rows_of(ctgan_facts.exposure("adult", 2, 50, rows=1000)).set_index(["metric", "item"])["value"]
+    found = rows_of(ctgan_facts.exposure("adult", 2, 50, rows=1000)).set_index(["metric", "item"])[
+        "value"
+    ]
     assert found["n_train", ""] == 500 and found["chance_in_batch", "assumed"] == 0.1
     assert found["chance_in_batch", "most exposed row"] > 2 * found["chance_in_batch", "median row"]
 
 
 def test_distances_of_clients_by_hand():
-    """Two columns, a number and a category; client 1 holds one half of the table, client 2 the other."""
+    """Two columns, a number and a category; client 1 holds one half of the table, client 2 the
+    other."""
     encoded = np.array([[0.0, 0], [0.0, 0], [1.0, 1], [1.0, 1]])
     found = ctgan_facts.client_distances(encoded, [encoded[:2], encoded[2:]], np.array([0, 2]))
-    # all zeros against half zeros, half ones: half a unit to move; the distance of (1, 0) from (1/2, 1/2), in nats
+    # all zeros against half zeros, half ones: half a unit to move; the distance of (1, 0) from
+    #     (1/2, 1/2), in nats
     half = np.sqrt((np.log(1 / 0.75) + 0.5 * np.log(0.5 / 0.75) + 0.5 * np.log(0.5 / 0.25)) / 2)
     assert found == pytest.approx(np.array([[0.5, 0.5], [half, half]]))
 
@@ -71,8 +81,13 @@ def test_a_mixture_comes_back_from_its_rows():
     found = ctgan_facts.mixture(rows.sample(frac=1, random_state=0))
     for name in ("weights", "means", "deviations"):
         assert getattr(found, name) == pytest.approx(getattr(direct, name), rel=1e-9)
-    agreed = ctgan_facts.mixture(rows_of(ctgan_facts.agreed_mixture("adult", "age", 0, 2, rows=500)))
-    assert agreed.weights.sum() == pytest.approx(1) and abs(agreed.weights @ agreed.means - ages.mean()) < 3
+    agreed = ctgan_facts.mixture(
+        rows_of(ctgan_facts.agreed_mixture("adult", "age", 0, 2, rows=500))
+    )
+    assert (
+        agreed.weights.sum() == pytest.approx(1)
+        and abs(agreed.weights @ agreed.means - ages.mean()) < 3
+    )
 
 
 def test_one_client_alone_sends_its_own_fit():
@@ -83,4 +98,6 @@ def test_one_client_alone_sends_its_own_fit():
 
 def test_modes_are_counted_for_each_limit():
     found = pd.DataFrame(ctgan_facts.mode_count("adult", "age", 100, seed=1, rows=500))
-    assert found["item"].tolist() == list(ctgan_facts.LIMITS) and found["value"].between(1, 10).all()
+    assert (
+        found["item"].tolist() == list(ctgan_facts.LIMITS) and found["value"].between(1, 10).all()
+    )

@@ -1,4 +1,5 @@
-"""Positive controls for the CTGAN family: mistakes of published code, made here on purpose, must be caught."""
+"""Positive controls for the CTGAN family: mistakes of published code, made here on purpose, must be
+caught."""
 
 from dataclasses import replace
 from types import SimpleNamespace
@@ -55,10 +56,13 @@ def clips_the_mean(self, real, fake, *, noise, expected, coins):
 
 
 def clips_rows(self, real, fake, *, noise, expected, coins):
-    """Each row is cut on its own, so that a record, which has two of them, weighs up to twice the norm."""
+    """Each row is cut on its own, so that a record, which has two of them, weighs up to twice the
+    norm."""
     with Tape(self.discriminator) as tape:
         rows = {"num_records": 2 * len(real[0]), "expected_records": expected}
-        tape.backward(losses_of(self, real, fake), clip=self.config.clip, noise_multiplier=0.0, **rows)
+        tape.backward(
+            losses_of(self, real, fake), clip=self.config.clip, noise_multiplier=0.0, **rows
+        )
     self.optimisers["discriminator"].step()
 
 
@@ -66,7 +70,8 @@ def clips_rows(self, real, fake, *, noise, expected, coins):
 
 
 def noise_reaches_the_training(table):
-    """The same rows, the same start and the same batches, namely all rows; nothing differs but the noise."""
+    """The same rows, the same start and the same batches, namely all rows; nothing differs but the
+    noise."""
     config = replace(promises.everyone(dp_fed_ctgan), batch=len(table.frame))
     rows = dp_fed_ctgan.encoder(table.schema, config).transform(table.frame)
     domain = dp_fed_ctgan.encoder(table.schema, config).domain
@@ -74,7 +79,11 @@ def noise_reaches_the_training(table):
     ends = []
     for number in (1, 2):
         noise = Noise(2.0, stream(number, "noise"))
-        ends.append(dp_fed_ctgan.client_step(state, Client(rows, 0, 1), config, noise, stream(5, "training")).arrays)
+        ends.append(
+            dp_fed_ctgan.client_step(
+                state, Client(rows, 0, 1), config, noise, stream(5, "training")
+            ).arrays
+        )
     same = [name for name in NETWORKS if np.array_equal(ends[0][name], ends[1][name])]
     assert not same, f"whatever the noise, the same {' and '.join(same)}"
 
@@ -84,7 +93,8 @@ def test_noise_reaches_the_training(table):
 
 
 def test_noise_that_is_thrown_away_is_caught(table, monkeypatch):
-    """End to end the histograms' noise makes states differ all the same, which is why training is looked at alone."""
+    """End to end the histograms' noise makes states differ all the same, which is why training is
+    looked at alone."""
     monkeypatch.setattr(Pair, "private_step", noise_before_zero_grad)
     with pytest.raises(AssertionError, match="the same generator and discriminator"):
         noise_reaches_the_training(table)
@@ -96,19 +106,24 @@ def test_noise_that_is_thrown_away_is_caught(table, monkeypatch):
 
 
 def moved_by_one_record(step, clip=CLIP):
-    """How far the discriminator's gradient moves when a record leaves that it gets as wrong as can be."""
+    """How far the discriminator's gradient moves when a record leaves that it gets as wrong as can
+    be."""
     config = replace(dp_fed_ctgan.Config(), clip=clip, hidden=(8,), noise_width=4)
     furthest = 0.0
     for sign in (1e4, -1e4):  # one of them is taken for imagined, whatever the network
         torch.manual_seed(0)
         pair = Pair(LAYOUT, config, torch.device("cpu"))
         pair.discriminator.eval()  # no dropout: all else stays as it is
-        real, fake = ((torch.randn(RECORDS, LAYOUT.width), torch.arange(RECORDS) % 2) for _ in range(2))
+        real, fake = (
+            (torch.randn(RECORDS, LAYOUT.width), torch.arange(RECORDS) % 2) for _ in range(2)
+        )
         real[0][0], fake[0][0] = sign, -sign
         start, ends = pair.parameters(), []
         for kept in (slice(None), slice(1, None)):
             pair.load(start)
-            pair.optimisers["discriminator"] = torch.optim.SGD(pair.discriminator.parameters(), lr=1.0)
+            pair.optimisers["discriminator"] = torch.optim.SGD(
+                pair.discriminator.parameters(), lr=1.0
+            )
             parts = [tuple(part[kept] for part in side) for side in (real, fake)]
             step(pair, *parts, noise=None, expected=EXPECTED, coins=torch.Generator())
             ends.append(pair.parameters()["discriminator"])
@@ -118,8 +133,11 @@ def moved_by_one_record(step, clip=CLIP):
 
 def test_a_record_moves_a_private_step_by_the_clip_at_most():
     moved = moved_by_one_record(Pair.private_step)
-    assert moved == pytest.approx(CLIP / EXPECTED, rel=1e-2) and moved <= CLIP / EXPECTED * (1 + 1e-3)
-    assert moved_by_one_record(Pair.private_step, clip=1e9) > 100 * CLIP / EXPECTED  # it is a huge one
+    assert moved == pytest.approx(CLIP / EXPECTED, rel=1e-2) and moved <= CLIP / EXPECTED * (
+        1 + 1e-3
+    )
+    # it is a huge one
+    assert moved_by_one_record(Pair.private_step, clip=1e9) > 100 * CLIP / EXPECTED
 
 
 @pytest.mark.parametrize("mistake, times", [(clips_the_mean, EXPECTED / 2), (clips_rows, 1.3)])

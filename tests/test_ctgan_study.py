@@ -1,4 +1,5 @@
-"""The study of leitner2023: versions, what a cell measures, shares of positives, and rows that are counted unloaded."""
+"""The study of leitner2023: versions, what a cell measures, shares of positives, and rows that are
+counted unloaded."""
 
 import pandas as pd
 import pytest
@@ -76,10 +77,18 @@ def test_positives_are_the_share_of_ones_and_a_weighting_is_measured_too(monkeyp
     def measure(**cell):
         return [{"metric": "accuracy", "value": cell["changes"]["weighting"]}]
 
-    monkeypatch.setattr(ctgan_study, "prepared", lambda dataset, rows: ctgan_study.Prepared(table, table))
+    monkeypatch.setattr(
+        ctgan_study, "prepared", lambda dataset, rows: ctgan_study.Prepared(table, table)
+    )
     monkeypatch.setattr(ctgan_study, "synthetic", synthetic)
     monkeypatch.setattr(ctgan_study, "measure", measure)
-    cell = {"dataset": "cardio", "method": "Fed-CTGAN", "seed": 2, "changes": {"batch": 50}, "table": "toy"}
+    cell = {
+        "dataset": "cardio",
+        "method": "Fed-CTGAN",
+        "seed": 2,
+        "changes": {"batch": 50},
+        "table": "toy",
+    }
     (share,) = ctgan_study.positives(**cell)
     assert (share["metric"], share["value"], share["data"]) == ("positives", 0.25, "own")
     assert asked == [{"dataset": "cardio", "method": "Fed-CTGAN", "seed": 2, "batch": 50}]
@@ -95,15 +104,22 @@ def test_training_rows_are_counted_as_they_are_prepared(dataset, rows, monkeypat
     ctgan_study.prepared.cache_clear()
     if load_table(dataset, work="leitner2023").data != "real":
         monkeypatch.setenv("FEDSYNTH_DATA", "standin")
-    assert ctgan_study.training_rows(dataset, rows) == len(ctgan_study.prepared(dataset, rows).train)
+    assert ctgan_study.training_rows(dataset, rows) == len(
+        ctgan_study.prepared(dataset, rows).train
+    )
     ctgan_study.prepared.cache_clear()
 
 
 def test_training_rows_of_locked_tables_are_those_that_the_work_states(monkeypatch):
-    """Table 5.1 of the work; a fifth of all rows is held out, of adult its own test file. Covertype is a sample."""
+    """Table 5.1 of the work; a fifth of all rows is held out, of adult its own test file. Covertype
+    is a sample."""
     monkeypatch.delenv("FEDSYNTH_DATA", raising=False)
     monkeypatch.setattr(lock, "load_table", lambda *_, **__: pytest.fail("a table was loaded"))
-    printed = load_values("leitner2023", "tab5.1").query("metric == 'n_train'").set_index("dataset")["mean"]
+    printed = (
+        load_values("leitner2023", "tab5.1")
+        .query("metric == 'n_train'")
+        .set_index("dataset")["mean"]
+    )
     found = {dataset: ctgan_study.training_rows(dataset, None) for dataset in printed.index}
     assert found == {**printed, "covertype": 40_000}
     assert ctgan_study.training_rows("adult", 300) == 300

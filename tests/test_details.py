@@ -1,4 +1,5 @@
-"""The words of `detail`, worked out by hand for each branch, and the same as in print where print has them."""
+"""The words of `detail`, worked out by hand for each branch, and the same as in print where print
+has them."""
 
 import numpy as np
 import pandas as pd
@@ -20,8 +21,20 @@ def flaim(method, params, setting="federated"):
     return said("maddock2024", params, method=method, setting=setting)
 
 
-ANNEALED = {"rounds": "annealed", "participation": 0.5, "beta": 0.01, "local_steps": 4, "measure_share": 0.5}
-PUBLISHED = {"rounds": 10, "participation": 0.1, "local_steps": 1, "measure_share": 0.9, "estimator": "published"}
+ANNEALED = {
+    "rounds": "annealed",
+    "participation": 0.5,
+    "beta": 0.01,
+    "local_steps": 4,
+    "measure_share": 0.5,
+}
+PUBLISHED = {
+    "rounds": 10,
+    "participation": 0.1,
+    "local_steps": 1,
+    "measure_share": 0.9,
+    "estimator": "published",
+}
 
 
 @pytest.mark.parametrize(
@@ -37,7 +50,8 @@ PUBLISHED = {"rounds": 10, "participation": 0.1, "local_steps": 1, "measure_shar
         ("DP-CTGAN", "central", {}, ""),
         ("DP-CTGAN", "central", {"training_rounds": 4}, "4 epochs"),
         ("Fed DP-CTGAN", "federated", {}, "50 epochs (500 rounds); participation 0.1"),
-        ("Fed DP-CTGAN", "federated", {"training_rounds": 25}, "2.5 epochs (25 rounds); participation 0.1"),
+        ("Fed DP-CTGAN", "federated", {"training_rounds": 25}, "2.5 epochs (25 rounds); "
+                                                               "participation 0.1"),
     ],
 )  # fmt: skip
 def test_words_of_maddock2024(method, setting, params, words):
@@ -54,8 +68,16 @@ def test_words_of_maddock2024(method, setting, params, words):
             "client 1 holds all negatives; clients 2 and 3 share the positives",
         ),
         ({"partition": "label_skew", "item": "age x sex", "setting": "federated"}, {}, "age x sex"),
-        ({"partition": "none", "item": "age x sex", "setting": "real"}, {"pairs": True}, "age x sex"),
-        ({"partition": "iid", "setting": "federated"}, {"scheme": "private training"}, "private training"),
+        (
+            {"partition": "none", "item": "age x sex", "setting": "real"},
+            {"pairs": True},
+            "age x sex",
+        ),
+        (
+            {"partition": "iid", "setting": "federated"},
+            {"scheme": "private training"},
+            "private training",
+        ),
         ({"partition": "iid", "setting": "federated"}, {"scheme": "s", "variant": "v"}, "s; v"),
     ],
 )
@@ -88,8 +110,10 @@ NODES = {"node_rows": [100, 1000, 10000]}
         ({**NODES, "repeat": 0}, "", f"{SIZES}; repeat 0"),
         ({**NODES, "variant": {"networks": 1}, "repeat": 2}, "", f"{SIZES}; 1 networks; repeat 2"),
         ({**NODES, "variant": {"steepest": 1000.0}}, "", f"{SIZES}; slopes to 1000"),
-        ({**NODES, "variant": {"senders": "one", "common_start": True}}, "", f"{SIZES}; senders one; common start"),
-        ({**NODES, "variant": {"training_rounds": 3, "most_rows": 500}}, "", f"{SIZES}; 3 rounds; up to 500 rows"),
+        ({**NODES, "variant": {"senders": "one", "common_start": True}}, "", f"{SIZES}; senders "
+                                                                             "one; common start"),
+        ({**NODES, "variant": {"training_rounds": 3, "most_rows": 500}}, "", f"{SIZES}; 3 rounds; "
+                                                                             "up to 500 rows"),
         ({**NODES, "variant": {"clip": 1.0, "networks": 1}}, "", f"{SIZES}; private"),
         ({**NODES, "disjoint": True, "whole": True}, "", f"{SIZES}; disjoint; whole"),
         ({}, "", ""),
@@ -148,6 +172,11 @@ def test_printed_values_and_frames_without_rows_have_details_too():
 
 
 def test_equal_rows_have_equal_details_whatever_their_index():
-    rows = to_frame([{"paper": "apellaniz2025", "item": item, "value": value} for value, item in enumerate("aba")])
+    rows = to_frame(
+        [
+            {"paper": "apellaniz2025", "item": item, "value": value}
+            for value, item in enumerate("aba")
+        ]
+    )
     found = with_detail(rows.set_index(pd.Index([7, 7, 3])))
     assert found["detail"].tolist() == ["a", "b", "a"] and found.index.tolist() == [7, 7, 3]

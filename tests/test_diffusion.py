@@ -1,4 +1,5 @@
-"""The diffusion: its schedule against step by step noise, its walk back against a distribution known in closed form."""
+"""The diffusion: its schedule against step by step noise, its walk back against a distribution
+known in closed form."""
 
 import math
 
@@ -33,13 +34,16 @@ def test_noise_in_one_go_is_noise_step_by_step():
         mean, variance = math.sqrt(1 - beta) * mean, (1 - beta) * variance + beta
     rows, times = torch.full((1, 1), 3.0), torch.tensor([25])
     assert schedule.noised(rows, times, torch.zeros(1, 1)).item() == pytest.approx(mean, rel=1e-5)
-    moved = schedule.noised(rows, times, torch.ones(1, 1)) - schedule.noised(rows, times, torch.zeros(1, 1))
+    moved = schedule.noised(rows, times, torch.ones(1, 1)) - schedule.noised(
+        rows, times, torch.zeros(1, 1)
+    )
     assert moved.item() == pytest.approx(math.sqrt(variance), rel=1e-5)
 
 
 @pytest.mark.parametrize(("taken", "tolerance"), [(None, 0.04), (100, 0.06)])
 def test_the_walk_back_ends_in_the_distribution_that_the_noise_was_learned_on(taken, tolerance):
-    """For rows that are normal around m with deviation s the best prediction of the noise is known."""
+    """For rows that are normal around m with deviation s the best prediction of the noise is
+    known."""
     schedule = Schedule()
     middle, spread = torch.tensor([2.0, -1.0]), torch.tensor([0.5, 1.5])
 
@@ -66,11 +70,15 @@ def test_waves_are_sines_and_cosines_of_the_step():
 def test_private_gradients_of_a_denoiser_are_those_of_single_rows():
     torch.manual_seed(1)
     network = Denoiser(3, hidden=(8, 5), inner=6)
-    assert all(isinstance(m, nn.Linear) for m in network.modules() if list(m.parameters(recurse=False)))
+    assert all(
+        isinstance(m, nn.Linear) for m in network.modules() if list(m.parameters(recurse=False))
+    )
     rows, times, wanted = torch.randn(4, 3), torch.tensor([1, 5, 9, 2]), torch.randn(4, 3)
     with Tape(network) as tape:
         losses = (wanted - network(rows, times)).square().mean(dim=1)
-        norms = tape.backward(losses, num_records=4, clip=0.3, noise_multiplier=0.0, expected_records=4.0)
+        norms = tape.backward(
+            losses, num_records=4, clip=0.3, noise_multiplier=0.0, expected_records=4.0
+        )
     sums = [torch.zeros_like(p) for p in network.parameters()]
     for k in range(4):
         loss = (wanted[k] - network(rows[k : k + 1], times[k : k + 1])[0]).square().mean()

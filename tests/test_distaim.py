@@ -1,4 +1,5 @@
-"""DistAIM and AIM: against a slow AIM over one dense joint table, what crosses the wire, and what it costs."""
+"""DistAIM and AIM: against a slow AIM over one dense joint table, what crosses the wire, and what
+it costs."""
 
 from itertools import combinations, product
 
@@ -34,9 +35,13 @@ FAST = {"iterations": 5, "final_iterations": 5}
 
 
 def fitted(codes, queries):
-    """The distribution of largest entropy with these marginals of `codes`: iterative proportional fitting."""
+    """The distribution of largest entropy with these marginals of `codes`: iterative proportional
+    fitting."""
     joint = np.full(LEVELS, 1 / np.prod(LEVELS))
-    goals = {query: dense(codes, query).reshape([LEVELS[c] for c in query]) / len(codes) for query in queries}
+    goals = {
+        query: dense(codes, query).reshape([LEVELS[c] for c in query]) / len(codes)
+        for query in queries
+    }
     for _ in range(200):
         for query, goal in goals.items():
             others = tuple(c for c in range(4) if c not in query)
@@ -47,8 +52,13 @@ def fitted(codes, queries):
 
 
 def greedy(codes, candidates, weights, rounds):
-    """AIM without noise, every step on the dense joint table: the choices, how clear each was, the last fit."""
-    chosen, gaps, real = [(c,) for c in range(4)], [], {query: dense(codes, query) / len(codes) for query in candidates}
+    """AIM without noise, every step on the dense joint table: the choices, how clear each was, the
+    last fit."""
+    chosen, gaps, real = (
+        [(c,) for c in range(4)],
+        [],
+        {query: dense(codes, query) / len(codes) for query in candidates},
+    )
     for _ in range(rounds):
         joint = fitted(codes, chosen)
         scores = []
@@ -61,15 +71,24 @@ def greedy(codes, candidates, weights, rounds):
     return chosen[4:], gaps, fitted(codes, chosen)
 
 
-@pytest.mark.parametrize("workload", [(("a", "b"), ("b", "d"), ("c", "d")), None], ids=["pairs", "triples"])
+@pytest.mark.parametrize(
+    "workload", [(("a", "b"), ("b", "d"), ("c", "d")), None], ids=["pairs", "triples"]
+)
 def test_without_noise_aim_is_the_greedy_algorithm(workload):
-    config = aim.Config(workload=workload, rounds=3, iterations=400, final_iterations=2000, to_noise=False)
+    config = aim.Config(
+        workload=workload, rounds=3, iterations=400, final_iterations=2000, to_noise=False
+    )
     table = make_table(400, seed=8)
     codes = aim.encoder(table.schema, config).transform(table.frame)
     method, choices = with_choices(aim)
     run = settings.central(method, table, config=config, seed=1)
     pairs = [(0, 1), (1, 3), (2, 3)] if workload else list(combinations(range(4), 3))
-    candidates = [q for k in (1, 2, 3) for q in combinations(range(4), k) if any(set(q) <= set(p) for p in pairs)]
+    candidates = [
+        q
+        for k in (1, 2, 3)
+        for q in combinations(range(4), k)
+        if any(set(q) <= set(p) for p in pairs)
+    ]
     weights = [sum(len(set(q) & set(p)) for p in pairs) for q in candidates]
     expected, gaps, joint = greedy(codes, candidates, weights, 3)
     assert min(gaps) > 1e-3, "a tie would make the comparison void"
@@ -109,7 +128,9 @@ def test_measurements_are_counts_plus_the_noise_of_their_round():
     for column in range(4):
         noise = stream(seed, "noise", "server", column).normal(0, sigma, LEVELS[column]).round()
         if choices != [(column,)]:
-            assert run.state[f"shares {column}"] == pytest.approx((dense(codes, (column,)) + noise) / 90)
+            assert run.state[f"shares {column}"] == pytest.approx(
+                (dense(codes, (column,)) + noise) / 90
+            )
     (query,) = choices
     rng = stream(seed, "noise", "server", 4)
     rng.gumbel(0, 1, len(ASKED.queries))  # the choice comes first
@@ -133,23 +154,37 @@ def test_one_record_moves_a_score_by_its_weight_over_the_size(monkeypatch):
     largest, levels = 0, np.array(LEVELS)
     for seed in range(3):
         rng, rows = np.random.default_rng(seed), make_codes(size, seed)
-        state = distaim.start(DOMAIN, distaim.Config(), rng) | {"round": np.array(5), "seen": np.array(size)}
-        state |= {"potential 0,1": rng.normal(size=(2, 3)), "potential 1,3": rng.normal(size=(3, 4))}
+        state = distaim.start(DOMAIN, distaim.Config(), rng) | {
+            "round": np.array(5),
+            "seen": np.array(size),
+        }
+        state |= {
+            "potential 0,1": rng.normal(size=(2, 3)),
+            "potential 1,3": rng.normal(size=(3, 4)),
+        }
 
         def scores(table, state=state):
             known = {**state, "secret/to0": ASKED.counts(table, levels).astype(np.uint32)}
-            distaim._choose_and_measure(known, distaim.doses(4, distaim.Config()), distaim.Config(), None)
+            distaim._choose_and_measure(
+                known, distaim.doses(4, distaim.Config()), distaim.Config(), None
+            )
             return caught.pop()
 
         before, sensitivity = scores(rows)
         assert sensitivity == ASKED.weights.max() / size
         others = [np.delete(rows, k, axis=0) for k in range(size)]
         others += [np.concatenate([rows, [record]]) for record in product(*map(range, LEVELS))]
-        largest = np.maximum(largest, np.max([np.abs(scores(other)[0] - before) for other in others], axis=0))
+        largest = np.maximum(
+            largest, np.max([np.abs(scores(other)[0] - before) for other in others], axis=0)
+        )
         for other in others:
-            moved = np.split(ASKED.counts(other, levels) - ASKED.counts(rows, levels), ASKED.starts[1:])
+            moved = np.split(
+                ASKED.counts(other, levels) - ASKED.counts(rows, levels), ASKED.starts[1:]
+            )
             assert {int(np.square(piece).sum()) for piece in moved} == {1}
-    assert (largest <= ASKED.weights / size * (1 + 1e-9)).all() and largest == pytest.approx(ASKED.weights / size)
+    assert (largest <= ASKED.weights / size * (1 + 1e-9)).all() and largest == pytest.approx(
+        ASKED.weights / size
+    )
 
 
 # --- one curator or many clients ---
@@ -158,11 +193,18 @@ def test_one_record_moves_a_score_by_its_weight_over_the_size(monkeypatch):
 def test_with_everyone_in_every_round_it_is_central_aim():
     table, rounds = make_table(), {"rounds": 3, **FAST}
     central = settings.central(aim, table, config=aim.Config(**rounds), privacy=BUDGET, seed=5)
-    for method, config in ((aim, aim.Config(**rounds)), (distaim, distaim.Config(participation=1.0, **rounds))):
+    for method, config in (
+        (aim, aim.Config(**rounds)),
+        (distaim, distaim.Config(participation=1.0, **rounds)),
+    ):
         for clients in (2, 7):
-            run = settings.federated(method, table, shards(240, clients), config=config, privacy=BUDGET, seed=5)
+            run = settings.federated(
+                method, table, shards(240, clients), config=config, privacy=BUDGET, seed=5
+            )
             assert run.synthetic.equals(central.synthetic)
-            assert all(np.array_equal(run.state[name], value) for name, value in central.state.items())
+            assert all(
+                np.array_equal(run.state[name], value) for name, value in central.state.items()
+            )
             assert run.statement["epsilon"] == central.statement["epsilon"]
 
 
@@ -180,13 +222,19 @@ def test_every_client_sends_its_answers_once_and_the_servers_hold_their_sum():
     rows = np.concatenate([parts[index] for index in sent])
     held = [entry[2] for entry in seen if entry[0] == "server"][-1]
     together = sum(held[f"secret/to{server}"] for server in range(3)).view(np.int32)
-    assert together.tolist() == np.concatenate([dense(codes[rows], q) for q in ASKED.queries]).tolist()
-    assert run.state["seen"] == len(rows) and not any(name.startswith("secret/") for name in run.state)
+    assert (
+        together.tolist() == np.concatenate([dense(codes[rows], q) for q in ASKED.queries]).tolist()
+    )
+    assert run.state["seen"] == len(rows) and not any(
+        name.startswith("secret/") for name in run.state
+    )
 
 
 def test_traffic_is_four_bytes_a_cell_once_and_eight_a_one_way_count():
     config = distaim.Config(rounds=3, participation=1.0, **FAST)
-    run = settings.federated(distaim, make_table(), shards(240, 5), config=config, privacy=BUDGET, seed=2)
+    run = settings.federated(
+        distaim, make_table(), shards(240, 5), config=config, privacy=BUDGET, seed=2
+    )
     up = [line for line in run.traffic if line["direction"] == "up"]
     one_way = [line["bytes"] for line in up if line["round"] < 4]
     assert one_way == [8 * level + len("counts") for level in LEVELS for _ in range(5)]
@@ -207,7 +255,11 @@ def test_clients_are_sent_nothing_of_the_model():
 
 
 def shares_of(rows, seed):
-    state = {"round": np.array(4), "levels": np.array(LEVELS), "workload": marginal_state.workload_of(DOMAIN, CONFIG)}
+    state = {
+        "round": np.array(4),
+        "levels": np.array(LEVELS),
+        "workload": marginal_state.workload_of(DOMAIN, CONFIG),
+    }
     update = distaim.client_step(state, client_of(rows), CONFIG, None, np.random.default_rng(seed))
     return [secure_sum.opened(update.arrays[name], (CELLS,)) for name in distaim.SHARES]
 
@@ -237,20 +289,31 @@ def test_annealed_runs_spend_exactly_the_budget_and_end_early(method):
     config = method.Config(annealed=True, participation=0.7, **FAST)
     for epsilon in (0.5, 20.0):
         table, budget = make_table(), Privacy(epsilon, DELTA)
-        run = settings.federated(method, table, shards(240, 6), config=config, privacy=budget, seed=1)
+        run = settings.federated(
+            method, table, shards(240, 6), config=config, privacy=budget, seed=1
+        )
         assert epsilon * (1 - 1e-6) < run.statement["epsilon"] <= epsilon * (1 + 1e-9)
         assert run.state["finished"] and 6 <= run.state["round"] < 4 + 8 * 4
-        noises = [e["noise_multiplier"] for e in run.statement["entries"] if e["mechanism"] == "exponential"]
+        noises = [
+            e["noise_multiplier"]
+            for e in run.statement["entries"]
+            if e["mechanism"] == "exponential"
+        ]
         assert noises[0] / 2 == pytest.approx(noises[1]) and noises[-1] < noises[-2]
         initial = next(e for e in run.statement["entries"] if e["what"] == "one-way marginals")
         rho = accounting.epsilon_to_zcdp(epsilon, DELTA)
-        assert initial["noise_multiplier"] == pytest.approx(np.sqrt(8 * 4 / (2 * 0.9 * rho)), rel=2e-3)
+        assert initial["noise_multiplier"] == pytest.approx(
+            np.sqrt(8 * 4 / (2 * 0.9 * rho)), rel=2e-3
+        )
 
 
 def test_whoever_comes_late_is_charged_as_the_first():
-    """The running total holds a record from its client's first draw on; the statement counts the worst case."""
+    """The running total holds a record from its client's first draw on; the statement counts the
+    worst case."""
     config = distaim.Config(rounds=4, participation=0.2, **FAST)
-    run = settings.federated(distaim, make_table(), shards(240, 10), config=config, privacy=BUDGET, seed=1)
+    run = settings.federated(
+        distaim, make_table(), shards(240, 10), config=config, privacy=BUDGET, seed=1
+    )
     assert run.statement["epsilon"] == pytest.approx(1.0, abs=1e-6)
     assert {entry["clients"] for entry in run.statement["entries"]} == {"all"}
     counts = {entry["what"]: entry["count"] for entry in run.statement["entries"]}

@@ -1,4 +1,5 @@
-"""The divergence estimate: its network against torch's own layers, and the estimate against known divergences."""
+"""The divergence estimate: its network against torch's own layers, and the estimate against known
+divergences."""
 
 import numpy as np
 import pytest
@@ -50,10 +51,14 @@ def a_network(seed=3):
 
 
 def twins(monkeypatch):
-    """Our network, its rows, torch's of the same parameters, and the dropout that both have in every epoch."""
+    """Our network, its rows, torch's of the same parameters, and the dropout that both have in
+    every epoch."""
     monkeypatch.setattr(divergence_layers, "BLOCK", 128)  # 300 rows: two whole blocks, and a rest
     network, rows = a_network()
-    masks = [torch.from_numpy(np.random.default_rng(w).integers(0, 2, (300, w), np.uint8)) for w in divergence.WIDTHS]
+    masks = [
+        torch.from_numpy(np.random.default_rng(w).integers(0, 2, (300, w), np.uint8))
+        for w in divergence.WIDTHS
+    ]
     words = [np.packbits(mask, axis=1, bitorder="little").view(np.uint32) for mask in masks]
     chosen = dict(zip(divergence.WIDTHS, words, strict=True))
     monkeypatch.setattr(network, "_kept", lambda width: chosen[width])
@@ -66,21 +71,35 @@ def test_gradients_by_hand_equal_automatic_ones(monkeypatch, tolerance=2e-5):
     loss.backward()
     gradients = network.gradients()
     linear, norm = model[0::2], model[1::2]
-    expected = [*(each.weight.grad for each in linear), *(n.weight.grad for n in norm), *(n.bias.grad for n in norm)]
+    expected = [
+        *(each.weight.grad for each in linear),
+        *(n.weight.grad for n in norm),
+        *(n.bias.grad for n in norm),
+    ]
     for own, theirs in zip(gradients, [*expected, model[-1].bias.grad], strict=True):
         assert own.shape == theirs.shape
-        assert torch.linalg.norm(own - theirs) <= tolerance * max(float(torch.linalg.norm(theirs)), 1e-3)
+        assert torch.linalg.norm(own - theirs) <= tolerance * max(
+            float(torch.linalg.norm(theirs)), 1e-3
+        )
     for own, theirs in zip(
-        network.means + network.variances, [n.running_mean for n in norm] + [n.running_var for n in norm], strict=True
+        network.means + network.variances,
+        [n.running_mean for n in norm] + [n.running_var for n in norm],
+        strict=True,
     ):
         assert torch.allclose(own, theirs, rtol=10 * tolerance, atol=tolerance)
 
 
 def test_training_is_that_of_torch_step_by_step(monkeypatch, tolerance=2e-3):
-    """Ten steps of Adam from the same start with the same dropout; every parameter must have gone the same way."""
+    """Ten steps of Adam from the same start with the same dropout; every parameter must have gone
+    the same way."""
     network, rows, model, masks = twins(monkeypatch)
     linear, norm = model[0::2], model[1::2]
-    theirs = [*(each.weight for each in linear), *(n.weight for n in norm), *(n.bias for n in norm), model[-1].bias]
+    theirs = [
+        *(each.weight for each in linear),
+        *(n.weight for n in norm),
+        *(n.bias for n in norm),
+        model[-1].bias,
+    ]
     started = [each.detach().clone() for each in theirs]
     optimiser = torch.optim.Adam(theirs, lr=1e-3)
     for _ in range(10):
@@ -114,12 +133,15 @@ def test_dropout_keeps_half_and_differs_from_epoch_to_epoch():
 
 
 def test_known_divergences_are_found():
-    """Exact by integration: of N(0, 1) against N(2, 1) 0.4857 bits; of disjoint ones 1; of equal ones 0."""
+    """Exact by integration: of N(0, 1) against N(2, 1) 0.4857 bits; of disjoint ones 1; of equal
+    ones 0."""
     rng = np.random.default_rng(5)
     left = rng.normal(size=(3000, 2))
     assert abs(jensen_shannon(left, rng.normal(size=(3000, 2)), seed=1, sizes=SMALL).bits) < 0.02
     shifted = rng.normal([2, 0], size=(3000, 2))
-    assert abs(jensen_shannon(left, shifted, seed=1, sizes=SMALL).bits - exact_of_normals(2.0)) < 0.04
+    assert (
+        abs(jensen_shannon(left, shifted, seed=1, sizes=SMALL).bits - exact_of_normals(2.0)) < 0.04
+    )
     far = jensen_shannon(left, left + 50, seed=1, sizes=SMALL).bits
     assert 0.97 < far <= 1
 
@@ -129,7 +151,9 @@ def exact_of_normals(shift):
     p, q = (np.exp(-0.5 * (x - m) ** 2) / np.sqrt(2 * np.pi) for m in (0, shift))
     middle = (p + q) / 2
     with np.errstate(divide="ignore", invalid="ignore"):
-        both = np.where(p > 0, p * np.log2(p / middle), 0) + np.where(q > 0, q * np.log2(q / middle), 0)
+        both = np.where(p > 0, p * np.log2(p / middle), 0) + np.where(
+            q > 0, q * np.log2(q / middle), 0
+        )
     return both.sum() * (x[1] - x[0]) / 2
 
 

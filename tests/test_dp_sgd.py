@@ -1,4 +1,5 @@
-"""Private gradients against one record at a time, against Opacus, and against what the accountant is told."""
+"""Private gradients against one record at a time, against Opacus, and against what the accountant
+is told."""
 
 import warnings
 
@@ -17,7 +18,11 @@ RECORDS, WIDTH = 6, 5
 def network():
     torch.manual_seed(0)
     return nn.Sequential(
-        nn.Linear(WIDTH, 7), nn.LeakyReLU(0.2), nn.Linear(7, 4, bias=False), nn.Tanh(), nn.Linear(4, 1)
+        nn.Linear(WIDTH, 7),
+        nn.LeakyReLU(0.2),
+        nn.Linear(7, 4, bias=False),
+        nn.Tanh(),
+        nn.Linear(4, 1),
     )
 
 
@@ -49,7 +54,12 @@ def flat(network):
 
 
 def private(network, real, fake, **options):
-    settings = {"num_records": len(real), "clip": 1.0, "noise_multiplier": 0.0, "expected_records": 10.0} | options
+    settings = {
+        "num_records": len(real),
+        "clip": 1.0,
+        "noise_multiplier": 0.0,
+        "expected_records": 10.0,
+    } | options
     with Tape(network) as tape:
         return tape.backward(pair_losses(network, real, fake), **settings)
 
@@ -78,14 +88,20 @@ def test_it_agrees_with_the_hooks_of_opacus(network, batch):
     warnings.filterwarnings("ignore", "Full backward hook is firing", UserWarning)
     wrapped = GradSampleModule(network, loss_reduction="sum")
     scores = wrapped(batch[0]).squeeze(1)
-    nn.functional.binary_cross_entropy_with_logits(scores, torch.ones(RECORDS), reduction="sum").backward()
+    nn.functional.binary_cross_entropy_with_logits(
+        scores, torch.ones(RECORDS), reduction="sum"
+    ).backward()
     samples = torch.cat([p.grad_sample.flatten(1) for p in network.parameters()], dim=1)
     expected = (samples * (clip / samples.norm(dim=1)).clamp_max(1)[:, None]).sum(dim=0)
     wrapped.remove_hooks()
     with Tape(network) as tape:
         scores = network(batch[0]).squeeze(1)
-        losses = nn.functional.binary_cross_entropy_with_logits(scores, torch.ones(RECORDS), reduction="none")
-        tape.backward(losses, num_records=RECORDS, clip=clip, noise_multiplier=0.0, expected_records=1.0)
+        losses = nn.functional.binary_cross_entropy_with_logits(
+            scores, torch.ones(RECORDS), reduction="none"
+        )
+        tape.backward(
+            losses, num_records=RECORDS, clip=clip, noise_multiplier=0.0, expected_records=1.0
+        )
     assert torch.allclose(flat(network), expected, atol=1e-6)
 
 
@@ -103,17 +119,28 @@ def test_noise_has_the_claimed_spread_whatever_the_batch(network, batch):
     empty = torch.empty(0, WIDTH)
     draws = []
     for seed in range(300):
-        private(network, empty, empty, clip=0.5, noise_multiplier=4.0, generator=torch.Generator().manual_seed(seed))
+        private(
+            network,
+            empty,
+            empty,
+            clip=0.5,
+            noise_multiplier=4.0,
+            generator=torch.Generator().manual_seed(seed),
+        )
         draws.append(flat(network))
     draws = torch.stack(draws)
     assert draws.std() == pytest.approx(4.0 * 0.5 / 10, rel=0.02)
     assert abs(float(draws.mean())) < 0.01
-    quiet, loud = (private(network, *batch, noise_multiplier=m) is not None and flat(network) for m in (0.0, 1e3))
+    quiet, loud = (
+        private(network, *batch, noise_multiplier=m) is not None and flat(network)
+        for m in (0.0, 1e3)
+    )
     assert (loud - quiet).std() == pytest.approx(1e3 / 10, rel=0.3)
 
 
 def test_noise_drawn_ahead_is_the_same_noise(network, batch, monkeypatch):
-    """Bit for bit over four steps, parameters moved in between, and no step's noise is that of another."""
+    """Bit for bit over four steps, parameters moved in between, and no step's noise is that of
+    another."""
     monkeypatch.setattr("os.cpu_count", lambda: torch.get_num_threads() + 1)
     begin, runs = [p.detach().clone() for p in network.parameters()], []
     for ahead in (False, True):
@@ -125,7 +152,12 @@ def test_noise_drawn_ahead_is_the_same_noise(network, batch, monkeypatch):
             assert bool(tape._thread) == ahead
             for _ in range(4):
                 losses = pair_losses(network, *batch)
-                options = {"clip": 0.1, "noise_multiplier": 3.0, "expected_records": RECORDS, "generator": generator}
+                options = {
+                    "clip": 0.1,
+                    "noise_multiplier": 3.0,
+                    "expected_records": RECORDS,
+                    "generator": generator,
+                }
                 tape.backward(losses, num_records=RECORDS, **options)
                 found.append(flat(network).clone())
                 optimiser.step()
@@ -164,8 +196,11 @@ def test_secret_noise_does_not_hang_on_the_32_bits_that_torch_keeps_of_a_seed():
     twister = np.random.RandomState()
     twister.set_state(("MT19937", words, 624))
     generator = noise_generator(Noise(1.0, Seeds(5, 3), True))
-    low = torch.empty(2000, dtype=torch.int64).random_(0, 2**31, generator=generator)  # of every second word
-    np.testing.assert_array_equal(low, twister.randint(0, 2**32, 4000, dtype=np.uint32)[1::2] & (2**31 - 1))
+    # of every second word
+    low = torch.empty(2000, dtype=torch.int64).random_(0, 2**31, generator=generator)
+    np.testing.assert_array_equal(
+        low, twister.randint(0, 2**32, 4000, dtype=np.uint32)[1::2] & (2**31 - 1)
+    )
 
 
 def test_the_divisor_is_the_expected_number_of_records(network, batch):
@@ -178,7 +213,9 @@ def test_the_divisor_is_the_expected_number_of_records(network, batch):
 def test_a_layer_that_is_used_twice_counts_twice(network, batch):
     with Tape(network) as tape:
         losses = torch.cat([network(part).squeeze(1) ** 2 for part in batch])
-        norms = tape.backward(losses, num_records=RECORDS, clip=1e9, noise_multiplier=0.0, expected_records=1.0)
+        norms = tape.backward(
+            losses, num_records=RECORDS, clip=1e9, noise_multiplier=0.0, expected_records=1.0
+        )
     ours = flat(network)
     network.zero_grad()
     torch.cat([network(part).squeeze(1) ** 2 for part in batch]).sum().backward()
@@ -198,7 +235,8 @@ def test_poisson_batches_take_every_record_by_its_own_coin():
     assert len(batches) == steps and (sizes == 0).any()
     error = np.sqrt(records * rate * (1 - rate) / steps)
     assert abs(sizes.mean() - records * rate) < 4 * error
-    assert sizes.var() == pytest.approx(records * rate * (1 - rate), rel=0.1)  # a fixed batch size has none
+    # a fixed batch size has none
+    assert sizes.var() == pytest.approx(records * rate * (1 - rate), rel=0.1)
     taken = np.bincount(np.concatenate(batches), minlength=records) / steps
     assert np.abs(taken - rate).max() < 5 * np.sqrt(rate * (1 - rate) / steps)
 

@@ -1,4 +1,5 @@
-"""The clustered split of maddock2024: the real UMAP on small tables, its cache, and a thousand clients."""
+"""The clustered split of maddock2024: the real UMAP on small tables, its cache, and a thousand
+clients."""
 
 import subprocess
 import sys
@@ -63,12 +64,16 @@ def test_umap_draws_rows_in_the_plane_and_keeps_groups_apart(three_groups, pictu
 
 
 def test_umap_keeps_neighbours(three_groups, picture):
-    """Inside a group too: a row's nearest in the picture are nearer in the table than its group is on average."""
+    """Inside a group too: a row's nearest in the picture are nearer in the table than its group is
+    on average."""
     for g in range(3):
         codes, points = three_groups[g == GROUPS].astype(float), picture[g == GROUPS]
         apart = np.linalg.norm(codes[:, None] - codes[None], axis=2)
         nearest = np.argsort(np.linalg.norm(points[:, None] - points[None], axis=2), axis=1)[:, 1:6]
-        assert np.take_along_axis(apart, nearest, axis=1).mean() < 0.8 * apart[~np.eye(100, dtype=bool)].mean()
+        assert (
+            np.take_along_axis(apart, nearest, axis=1).mean()
+            < 0.8 * apart[~np.eye(100, dtype=bool)].mean()
+        )
 
 
 def test_umap_is_silent_and_its_seed_decides(three_groups, picture):
@@ -80,7 +85,9 @@ def test_umap_is_silent_and_its_seed_decides(three_groups, picture):
 
 def test_a_kept_split_is_the_fresh_one_byte_for_byte(three_groups, home):
     fresh = embedding.clusters(three_groups, 6, seed=1)
-    files = {path.name: path.read_bytes() for path in (home / "data" / "cache" / "clusters").iterdir()}
+    files = {
+        path.name: path.read_bytes() for path in (home / "data" / "cache" / "clusters").iterdir()
+    }
     assert sorted(name.partition("_")[0] for name in files) == ["owners", "points"]
     kept = embedding.clusters(three_groups, 6, seed=1)
     for name in files:
@@ -88,7 +95,9 @@ def test_a_kept_split_is_the_fresh_one_byte_for_byte(three_groups, home):
     anew = embedding.clusters(three_groups, 6, seed=1)
     assert fresh.dtype == kept.dtype == anew.dtype == np.int32
     assert fresh.tobytes() == kept.tobytes() == anew.tobytes()
-    assert files == {path.name: path.read_bytes() for path in (home / "data" / "cache" / "clusters").iterdir()}
+    assert files == {
+        path.name: path.read_bytes() for path in (home / "data" / "cache" / "clusters").iterdir()
+    }
 
 
 def test_clusters_are_pure_groups(three_groups):
@@ -106,7 +115,9 @@ def test_by_cluster_finds_separate_groups_and_uses_the_embedding_given():
     features = np.column_stack([10.0 * left_right, 3.0 * up_down]) + rng.normal(0, 0.1, (600, 2))
 
     def agrees(parts, groups):
-        return {tuple(part) for part in parts} == {tuple(np.flatnonzero(groups == g)) for g in np.unique(groups)}
+        return {tuple(part) for part in parts} == {
+            tuple(np.flatnonzero(groups == g)) for g in np.unique(groups)
+        }
 
     assert agrees(by_cluster(features, 2, rng=rng), left_right)
     assert agrees(by_cluster(features, 2, rng=rng, embed=lambda x: x[:, 1:]), up_down)
@@ -128,7 +139,8 @@ def test_every_fact_of_a_split_is_in_its_key(scattered, three_groups, monkeypatc
     for codes, num_clients, seed in asked:
         embedding.clusters(codes, num_clients, seed=seed)
     assert scattered["umap"] == len(asked)
-    embedding.clusters(three_groups.astype(np.int16), 5, seed=1)  # equal codes are equal, whatever their type
+    # equal codes are equal, whatever their type
+    embedding.clusters(three_groups.astype(np.int16), 5, seed=1)
     assert scattered["umap"] == len(asked)
     monkeypatch.setattr(embedding, "VERSION", embedding.VERSION + 1)
     embedding.clusters(three_groups, 5, seed=1)
@@ -141,7 +153,11 @@ def test_half_a_file_is_made_anew(scattered, three_groups, home):
         for content in (b"", path.read_bytes()[:50], path.read_bytes()[:-8]):
             path.write_bytes(content)
             assert embedding.clusters(three_groups, 5, seed=1).tobytes() == fresh.tobytes()
-    assert not [path for path in (home / "data" / "cache" / "clusters").iterdir() if path.name.startswith(".")]
+    assert not [
+        path
+        for path in (home / "data" / "cache" / "clusters").iterdir()
+        if path.name.startswith(".")
+    ]
 
 
 def test_a_thousand_clients_all_hold_rows(scattered):
@@ -151,7 +167,10 @@ def test_a_thousand_clients_all_hold_rows(scattered):
     assert np.sort(np.concatenate(parts)).tolist() == list(range(3_000))
     labels = np.arange(6_000) % 2
     parts = label_skew(labels, 1_000, rng=stream(0), alpha=0.1, min_rows=0, min_per_class=1)
-    assert len(parts) == 1_000 and min(np.bincount(labels[part], minlength=2).min() for part in parts) >= 1
+    assert (
+        len(parts) == 1_000
+        and min(np.bincount(labels[part], minlength=2).min() for part in parts) >= 1
+    )
 
 
 def test_tables_are_coded_as_the_work_codes_them_and_others_in_32_bins():
@@ -160,11 +179,17 @@ def test_tables_are_coded_as_the_work_codes_them_and_others_in_32_bins():
         Column("ill", "categorical", categories=("no", "yes")),
     )
     frame = pd.DataFrame(
-        {"age": np.arange(17, 91), "ill": pd.Categorical(["no", "yes"] * 37, categories=["no", "yes"])}
+        {
+            "age": np.arange(17, 91),
+            "ill": pd.Categorical(["no", "yes"] * 37, categories=["no", "yes"]),
+        }
     )
     schema = Schema(columns, "ill")
-    own = embedding.coded(Table("adult", frame, schema, "own"))  # only the name is that of a registered table
-    assert own[:, 0].tolist() == [(age - 17) * 32 // 73 if age < 90 else 31 for age in range(17, 91)]
+    # only the name is that of a registered table
+    own = embedding.coded(Table("adult", frame, schema, "own"))
+    assert own[:, 0].tolist() == [
+        (age - 17) * 32 // 73 if age < 90 else 31 for age in range(17, 91)
+    ]
     assert own[:, 1].tolist() == [0, 1] * 37
     registered = embedding.coded(Table("adult", frame, schema, "real"))
     assert registered[:, 0].max() == 84 and len(np.unique(registered[:, 0])) == 74

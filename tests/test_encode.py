@@ -35,7 +35,9 @@ def table_of(num_rows: int, seed: int = 0) -> pd.DataFrame:
             "age": rng.integers(17, 91, num_rows),
             "grade": rng.integers(1, 17, num_rows),
             "weight": rng.uniform(-3.5, 210.25, num_rows),
-            "job": pd.Categorical.from_codes(rng.integers(0, 3, num_rows), categories=["none", "clerk", "smith"]),
+            "job": pd.Categorical.from_codes(
+                rng.integers(0, 3, num_rows), categories=["none", "clerk", "smith"]
+            ),
         }
     )
 
@@ -46,7 +48,9 @@ def slow_bin(value: float, low: float, high: float, bins: int) -> int:
 
 
 def test_domain_is_bins_and_categories():
-    assert EqualWidthBins(SCHEMA).domain == Domain(("age", "grade", "weight", "job"), (20, 20, 20, 3))
+    assert EqualWidthBins(SCHEMA).domain == Domain(
+        ("age", "grade", "weight", "job"), (20, 20, 20, 3)
+    )
     assert EqualWidthBins(SCHEMA, bins=7).domain.levels == (7, 7, 7, 3)
 
 
@@ -70,7 +74,9 @@ def test_a_bin_holds_its_lower_edge_and_the_last_one_the_upper_edge_too():
 
 @pytest.mark.parametrize("high", [3, 16, 99, 157, 321, 4356, 10_000_019])
 def test_whole_number_edges_come_out_exactly(high):
-    edges = EqualWidthBins(Schema((Column("x", "numeric", low=-7, high=high, integer=True),))).edges["x"]
+    edges = EqualWidthBins(
+        Schema((Column("x", "numeric", low=-7, high=high, integer=True),))
+    ).edges["x"]
     exact = [b for b in range(21) if (high + 7) * b % 20 == 0]
     assert edges[exact].tolist() == [-7 + (high + 7) * b // 20 for b in exact]
     assert edges[0] == -7 and edges[-1] == high
@@ -79,7 +85,9 @@ def test_whole_number_edges_come_out_exactly(high):
 def test_round_trip_of_every_code_that_a_value_can_have():
     encoder, rng = EqualWidthBins(SCHEMA), stream(1)
     codes = rng.integers(0, encoder.domain.levels, size=(20_000, 4))
-    grades = [b for b in range(20) if any(slow_bin(value, 1, 16, 20) == b for value in range(1, 17))]
+    grades = [
+        b for b in range(20) if any(slow_bin(value, 1, 16, 20) == b for value in range(1, 17))
+    ]
     codes[:, 1] = rng.choice(grades, size=len(codes))
     assert len(grades) == 16
     assert (encoder.transform(encoder.inverse(codes, rng)) == codes).all()
@@ -93,7 +101,8 @@ def test_round_trip_of_integers_whose_bin_edges_are_whole():
 
 
 def test_uniform_draws_reach_no_neighbouring_bin_even_where_floats_are_coarse():
-    column = Column("x", "numeric", low=1e15, high=1e15 + 20)  # spacing of floats 0.125, bins 1 wide
+    # spacing of floats 0.125, bins 1 wide
+    column = Column("x", "numeric", low=1e15, high=1e15 + 20)
     encoder = EqualWidthBins(Schema((column,)))
     codes = np.repeat(np.arange(20), 5_000)[:, None]
     assert (encoder.transform(encoder.inverse(codes, stream(2))) == codes).all()
@@ -122,7 +131,9 @@ def test_inverse_draws_uniformly_inside_the_bin():
 def test_a_bin_without_an_integer_gives_the_nearest_one():
     encoder = EqualWidthBins(SCHEMA)
     edges = encoder.edges["grade"]  # 0.75 wide: 4 of 20 bins hold no integer
-    empty = [b for b in range(20) if not any(slow_bin(value, 1, 16, 20) == b for value in range(1, 17))]
+    empty = [
+        b for b in range(20) if not any(slow_bin(value, 1, 16, 20) == b for value in range(1, 17))
+    ]
     drawn = encoder.inverse(np.array([[0, b, 0, 0] for b in empty]), stream(5))["grade"]
     assert len(empty) == 4
     for b, value in zip(empty, drawn, strict=True):
@@ -135,7 +146,9 @@ def test_a_bin_without_an_integer_gives_the_nearest_one():
 def test_inverse_is_repeatable_and_refuses_codes_outside_the_domain():
     encoder = EqualWidthBins(SCHEMA)
     codes = encoder.transform(table_of(20))
-    pd.testing.assert_frame_equal(encoder.inverse(codes, stream(6)), encoder.inverse(codes, stream(6)))
+    pd.testing.assert_frame_equal(
+        encoder.inverse(codes, stream(6)), encoder.inverse(codes, stream(6))
+    )
     for wrong in (-1, 20):
         with pytest.raises(ValueError, match="domain"):
             encoder.inverse(np.where(codes == codes[0, 0], wrong, codes), stream(6))
@@ -144,16 +157,23 @@ def test_inverse_is_repeatable_and_refuses_codes_outside_the_domain():
 
 
 def blind_to_rows(make_encoder) -> bool:
-    """Whether two tables that differ in one outlying row lead to the same encoder, byte for byte."""
+    """Whether two tables that differ in one outlying row lead to the same encoder, byte for
+    byte."""
     frame = table_of(400)
     frame = frame[(frame["weight"] < 150) & (frame["age"] < 80)].reset_index(drop=True)
-    outlier = pd.DataFrame({"age": [90], "grade": [16], "weight": [210.25], "job": ["none"]}).astype(frame.dtypes)
+    outlier = pd.DataFrame(
+        {"age": [90], "grade": [16], "weight": [210.25], "job": ["none"]}
+    ).astype(frame.dtypes)
     states = []
     for rows in (frame, pd.concat([frame, outlier], ignore_index=True)):
         encoder = make_encoder(rows)
         encoder.transform(rows)  # nothing may be remembered from rows seen later, either
         states.append(
-            (pickle.dumps(encoder.edges), encoder.domain, encoder.inverse(encoder.transform(rows[:9]), stream(0)))
+            (
+                pickle.dumps(encoder.edges),
+                encoder.domain,
+                encoder.inverse(encoder.transform(rows[:9]), stream(0)),
+            )
         )
     return states[0][:2] == states[1][:2] and states[0][2].equals(states[1][2])
 
@@ -175,10 +195,15 @@ def test_bins_from_rows_span_the_rows():
 
 
 def test_one_hot_and_label_codes_on_a_table_worked_out_by_hand():
-    frame = pd.DataFrame({"age": [20, 30], "grade": [1, 16], "weight": [0.5, 1.5], "job": ["smith", "none"]})
+    frame = pd.DataFrame(
+        {"age": [20, 30], "grade": [1, 16], "weight": [0.5, 1.5], "job": ["smith", "none"]}
+    )
     assert one_hot(frame, SCHEMA).tolist() == [[20, 1, 0.5, 0, 0, 1], [30, 16, 1.5, 1, 0, 0]]
     assert label_codes(frame, SCHEMA).tolist() == [[20, 1, 0.5, 2], [30, 16, 1.5, 0]]
-    assert one_hot(frame, SCHEMA).dtype == np.float32 and label_codes(frame, SCHEMA).dtype == np.float64
+    assert (
+        one_hot(frame, SCHEMA).dtype == np.float32
+        and label_codes(frame, SCHEMA).dtype == np.float64
+    )
     assert standardised(frame, SCHEMA).tolist() == [[-1, -1, -1, 0, 0, 1], [1, 1, 1, 1, 0, 0]]
 
 
@@ -186,12 +211,16 @@ def test_one_hot_of_many_categories_equals_pandas():
     names = [f"c{i}" for i in range(300)]  # pandas counts the codes of up to 127 categories in int8
     schema = Schema(
         tuple(
-            Column(name, "categorical", categories=tuple(names[:n])) for name, n in (("a", 100), ("b", 100), ("c", 300))
+            Column(name, "categorical", categories=tuple(names[:n]))
+            for name, n in (("a", 100), ("b", 100), ("c", 300))
         )
     )
     rng = stream(7)
     frame = pd.DataFrame(
-        {c.name: pd.Categorical(rng.choice(c.categories, 500), categories=list(c.categories)) for c in schema.columns}
+        {
+            c.name: pd.Categorical(rng.choice(c.categories, 500), categories=list(c.categories))
+            for c in schema.columns
+        }
     )
     assert (one_hot(frame, schema) == pd.get_dummies(frame).to_numpy()).all()
 
@@ -200,7 +229,8 @@ def test_codes_follow_the_value_not_the_order_a_frame_happens_to_have():
     frame = table_of(30)
     other = frame.assign(job=frame["job"].cat.reorder_categories(["smith", "none", "clerk"]))
     assert (
-        EqualWidthBins(SCHEMA).transform(frame) == EqualWidthBins(SCHEMA).transform(other[other.columns[::-1]])
+        EqualWidthBins(SCHEMA).transform(frame)
+        == EqualWidthBins(SCHEMA).transform(other[other.columns[::-1]])
     ).all()
 
 
@@ -232,7 +262,9 @@ def test_numbers_outside_their_range_are_moved_to_its_ends():
     assert moved["age"].tolist()[:3] == [17, 17, 90] and moved["age"].dtype == frame["age"].dtype
     pd.testing.assert_frame_equal(moved.iloc[3:], frame.iloc[3:])
     with pytest.raises(BadRows, match="'weight' holds 1 values outside"):
-        EqualWidthBins(SCHEMA).transform(clamped(frame.assign(weight=[np.nan, 50, 50, 50, 50]), SCHEMA))
+        EqualWidthBins(SCHEMA).transform(
+            clamped(frame.assign(weight=[np.nan, 50, 50, 50, 50]), SCHEMA)
+        )
 
 
 def test_a_missing_column_and_impossible_bins_are_named():
@@ -257,25 +289,34 @@ def test_single_columns_have_bins_of_their_own():
 
 def test_encoders_with_equal_bins_are_equal_hashable_and_survive_pickling():
     as_mapping, as_pairs = (
-        EqualWidthBins(SCHEMA, 9, given) for given in ({"weight": 7, "age": 5}, (("age", 5), ("weight", 7)))
+        EqualWidthBins(SCHEMA, 9, given)
+        for given in ({"weight": 7, "age": 5}, (("age", 5), ("weight", 7)))
     )
-    assert as_mapping == as_pairs == pickle.loads(pickle.dumps(as_mapping)) and hash(as_mapping) == hash(as_pairs)
+    assert as_mapping == as_pairs == pickle.loads(pickle.dumps(as_mapping)) and hash(
+        as_mapping
+    ) == hash(as_pairs)
     assert as_mapping != EqualWidthBins(SCHEMA, 9) and EqualWidthBins(SCHEMA).by_column == ()
 
 
 @pytest.mark.parametrize(("low", "high"), [(0, 1), (17, 90), (-173, 601), (0, 99_999), (0.5, 6.5)])
 def test_without_bins_an_integer_column_keeps_its_whole_numbers(low, high):
-    encoder = EqualWidthBins(Schema((Column("x", "numeric", low=low, high=high, integer=True),)), bins=None)
+    encoder = EqualWidthBins(
+        Schema((Column("x", "numeric", low=low, high=high, integer=True),)), bins=None
+    )
     values = np.arange(np.ceil(low), np.floor(high) + 1)
     codes = encoder.transform(pd.DataFrame({"x": values}))
-    assert codes[:, 0].tolist() == list(range(len(values))) and encoder.domain.levels == (len(values),)
+    assert codes[:, 0].tolist() == list(range(len(values))) and encoder.domain.levels == (
+        len(values),
+    )
     assert encoder.inverse(codes, stream(0))["x"].tolist() == values.tolist()
 
 
 def test_as_many_bins_as_whole_numbers_or_more_keep_them_apart():
     schema = Schema((Column("x", "numeric", low=17, high=90, integer=True),))
     frame = pd.DataFrame({"x": np.arange(17, 91)})
-    assert EqualWidthBins(schema, None, {"x": 74}).transform(frame)[:, 0].tolist() == list(range(74))
+    assert EqualWidthBins(schema, None, {"x": 74}).transform(frame)[:, 0].tolist() == list(
+        range(74)
+    )
     spread = EqualWidthBins(schema, None, {"x": 85})
     codes = spread.transform(frame)
     assert spread.domain.levels == (85,) and len(np.unique(codes)) == 74 and codes.max() == 84

@@ -1,4 +1,5 @@
-"""The environment: locks that are exact, complete and in step; a set-up that survives being killed; the doctor."""
+"""The environment: locks that are exact, complete and in step; a set-up that survives being killed;
+the doctor."""
 
 import os
 import re
@@ -26,7 +27,11 @@ PYTHONS = ["3.11", "3.12", "3.13"]
 def lines(name: str) -> list[str]:
     """The requirement lines of a file, without comments."""
     text = (ROOT / name).read_text(encoding="utf-8")
-    return [line.partition("#")[0].strip() for line in text.splitlines() if line.partition("#")[0].strip()]
+    return [
+        line.partition("#")[0].strip()
+        for line in text.splitlines()
+        if line.partition("#")[0].strip()
+    ]
 
 
 def locked(name: str, python: str) -> dict[str, Version]:
@@ -45,7 +50,7 @@ def locked(name: str, python: str) -> dict[str, Version]:
     }
 
 
-# -------------------------------------------------------------------------------------------- files
+# --- files ---------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", ["requirements.lock", "requirements-tests.lock"])
@@ -65,10 +70,18 @@ def test_the_locks_hold_what_the_in_files_ask_for_once(python):
 
 
 def test_the_locks_are_complete():
-    """Whatever a locked package needs here is locked too, except the CUDA packages of a torch build."""
+    """Whatever a locked package needs here is locked too, except the CUDA packages of a torch
+    build."""
     python = ".".join(map(str, sys.version_info[:2]))
-    known = locked("requirements.lock", python).keys() | locked("requirements-tests.lock", python).keys()
-    waiting = [Requirement(line) for name in ("requirements.in", "requirements-tests.in") for line in lines(name)]
+    known = (
+        locked("requirements.lock", python).keys()
+        | locked("requirements-tests.lock", python).keys()
+    )
+    waiting = [
+        Requirement(line)
+        for name in ("requirements.in", "requirements-tests.in")
+        for line in lines(name)
+    ]
     seen = set()
     while waiting:
         each = waiting.pop()
@@ -93,7 +106,8 @@ def test_environment_yml_names_the_same_packages_as_the_lock():
     lock = locked("requirements.lock", python)
     asked = [Requirement(line) for line in lines("requirements.in")]
     wanted = [
-        f"{each.name}{'[' + ','.join(each.extras) + ']' if each.extras else ''}=={lock[each.name]}" for each in asked
+        f"{each.name}{'[' + ','.join(each.extras) + ']' if each.extras else ''}=={lock[each.name]}"
+        for each in asked
     ]
     assert pip["pip"][1:-1] == wanted
 
@@ -106,23 +120,37 @@ def test_all_files_mean_the_same_pythons():
     assert dynamic["optional-dependencies"]["tests"] == {"file": ["requirements-tests.in"]}
     ci = yaml.safe_load((ROOT / ".github" / "workflows" / "ci.yml").read_text(encoding="utf-8"))
     assert ci["jobs"]["run"]["strategy"]["matrix"]["python"] == PYTHONS
-    assert "(3, 11) <= sys.version_info[:2] <= (3, 13)" in (ROOT / "run_all.sh").read_text(encoding="utf-8")
+    assert "(3, 11) <= sys.version_info[:2] <= (3, 13)" in (ROOT / "run_all.sh").read_text(
+        encoding="utf-8"
+    )
 
 
 def test_no_file_of_the_set_up_names_where_packages_come_from():
-    names = ["run_all.sh", "environment.yml", "pyproject.toml", ".ci/run", ".ci/lock", ".github/workflows/ci.yml"]
+    names = [
+        "run_all.sh",
+        "environment.yml",
+        "pyproject.toml",
+        ".ci/run",
+        ".ci/lock",
+        ".github/workflows/ci.yml",
+    ]
     names += [path.name for path in ROOT.glob("requirements*")]
     for name in names:
-        assert not re.search("index-url|find-links|://|pypi", (ROOT / name).read_text(encoding="utf-8")), name
+        assert not re.search(
+            "index-url|find-links|://|pypi", (ROOT / name).read_text(encoding="utf-8")
+        ), name
 
 
 def test_ruff_has_nothing_to_say():
     for command in (["check"], ["format", "--check"]):
-        found = subprocess.run([sys.executable, "-m", "ruff", *command, str(ROOT)], capture_output=True, text=True)
+        found = subprocess.run(
+            [sys.executable, "-m", "ruff", *command, str(ROOT)], capture_output=True, text=True
+        )
         assert found.returncode == 0, found.stdout + found.stderr
 
 
-# --------------------------------------------------------------------------------------- this Python
+# --- this ----------------------------------------------------------------------------------------
+# Python
 
 
 def test_this_environment_is_the_locked_one():
@@ -136,7 +164,10 @@ def test_unmet_tells_what_is_missing_and_what_differs(tmp_path):
         f"# a comment\ntorch=={public}\nno-such-package==1.0\nnumpy==0.1\n"
         "never-asked-for==1 ; python_full_version < '3.0'\n"
     )
-    assert environment.unmet(lock) == ["no-such-package is missing", f"numpy is {version('numpy')}, not 0.1"]
+    assert environment.unmet(lock) == [
+        "no-such-package is missing",
+        f"numpy is {version('numpy')}, not 0.1",
+    ]
     assert environment.main([str(lock)]) == 1
     lock.write_text(f"torch=={public}\n")
     assert environment.main([str(lock)]) == 0
@@ -150,16 +181,22 @@ def test_the_doctor_reports_and_does_not_break(capsys, monkeypatch):
     assert re.search(r"synthfs +generated", out) and "NOT A" not in out
     monkeypatch.setenv("FEDSYNTH_MIRROR", "/no/such/folder")
     doctor.main()
-    assert "NOT AVAILABLE: BadInput: FEDSYNTH_MIRROR is '/no/such/folder'" in capsys.readouterr().out
+    assert (
+        "NOT AVAILABLE: BadInput: FEDSYNTH_MIRROR is '/no/such/folder'" in capsys.readouterr().out
+    )
 
 
-# ---------------------------------------------------------------------------------------- run_all.sh
+# --- run_all.sh ----------------------------------------------------------------------------------
 
 
 def run_all(project: Path, *options: str, **env: str) -> subprocess.CompletedProcess:
     """Run a project's run_all.sh with this Python first on PATH."""
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.defpath}"
-    clean = {name: value for name, value in os.environ.items() if name not in ("FEDSYNTH_HOME", "PYTHONPATH")}
+    clean = {
+        name: value
+        for name, value in os.environ.items()
+        if name not in ("FEDSYNTH_HOME", "PYTHONPATH")
+    }
     return subprocess.run(
         [shutil.which("bash"), str(project / "run_all.sh"), *options],
         env={**clean, "PATH": path, **env},
@@ -174,7 +211,8 @@ def project(tmp_path) -> Path:
     """A copy of what sets up, with one small package in its lock that no environment has yet."""
     project = tmp_path / "a project"
     (project / "fedsynth_lib" / "bundle").mkdir(parents=True)
-    needed = ("__init__", "console", "environment", "estimate", "notebooks", "runner")  # before there are any packages
+    # before there are any packages
+    needed = ("__init__", "console", "environment", "estimate", "notebooks", "runner")
     files = ("__init__.py", *(f"bundle/{module}.py" for module in needed))
     for name in ("run_all.sh", *(f"fedsynth_lib/{file}" for file in files)):
         shutil.copy(ROOT / name, project / name)
@@ -191,8 +229,12 @@ def wheel(folder: Path, name: str, number: str) -> None:
     info = f"{name}-{number}.dist-info"
     with zipfile.ZipFile(folder / f"{name}-{number}-py3-none-any.whl", "w") as archive:
         archive.writestr(f"{name}.py", f"number = '{number}'\n")
-        archive.writestr(f"{info}/METADATA", f"Metadata-Version: 2.1\nName: {name}\nVersion: {number}\n")
-        archive.writestr(f"{info}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
+        archive.writestr(
+            f"{info}/METADATA", f"Metadata-Version: 2.1\nName: {name}\nVersion: {number}\n"
+        )
+        archive.writestr(
+            f"{info}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
+        )
         archive.writestr(f"{info}/RECORD", "")
 
 
@@ -207,7 +249,8 @@ def test_set_up_is_made_once_repaired_after_a_kill_and_renewed_with_the_lock(pro
     made = run_all(project, "--check", **offline)
     assert made.returncode == 0, made.stderr
     assert "setting up" in made.stdout
-    assert number() == f"1.0 {project}/fedsynth_lib/__init__.py"  # the library is found from anywhere
+    # the library is found from anywhere
+    assert number() == f"1.0 {project}/fedsynth_lib/__init__.py"
     assert run_all(project, "--check", PIP_NO_INDEX="1").stdout == ""  # and nothing is done twice
 
     (project / ".venv" / "complete").unlink()  # as a kill leaves it: half a package, no marker
@@ -227,7 +270,10 @@ def test_a_mistyped_option_is_told_before_the_set_up(project):
     result = run_all(project, "-p", "sed=3")
     assert result.returncode == 2 and result.stderr.count("\n") == 1 and "'sed'" in result.stderr
     assert not (project / ".venv").exists()
-    assert run_all(project, "--list").stdout.startswith("notebook") and not (project / ".venv").exists()
+    assert (
+        run_all(project, "--list").stdout.startswith("notebook")
+        and not (project / ".venv").exists()
+    )
 
 
 def test_an_environment_that_satisfies_the_lock_is_used_as_it_is(project):

@@ -28,7 +28,13 @@ def frame(rows, grid="grid"):
 
 
 def run(seed=0, profile="paper", **labels):
-    shared = {"paper": "maddock2024", "data": "real", "partition": "none", "setting": "central", "value": 1.0}
+    shared = {
+        "paper": "maddock2024",
+        "data": "real",
+        "partition": "none",
+        "setting": "central",
+        "value": 1.0,
+    }
     return {**shared, "metric": "nll", "seed": seed, "profile": profile, **labels}
 
 
@@ -36,7 +42,7 @@ def given(paper=(), quick=(), grid="grid"):
     return {"paper": frame(paper, grid), "quick": frame(quick, grid)}
 
 
-# -------------------------------------------------------------------------------------------------- no number drops out
+# --- no number drops out -------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
@@ -46,7 +52,10 @@ def known():
 
 def test_every_exhibit_that_a_run_can_make_and_every_file_of_values_has_an_entry(known):
     catalogue = load_catalogue()
-    files = {f"{path.parent.name}/{path.stem}" for path in (project_root() / "data/published/values").glob("*/*.csv")}
+    files = {
+        f"{path.parent.name}/{path.stem}"
+        for path in (project_root() / "data/published/values").glob("*/*.csv")
+    }
     assert set(known) == set(catalogue.loc[catalogue["regenerable"] == "yes", "id"]) | files
 
 
@@ -71,10 +80,12 @@ def test_cells_of_tables_that_were_not_run_are_missing_and_not_left_out(name, to
     cells = exhibits.printed_cells(exhibit, rows)
     counted = exhibits.counts(exhibit, cells)
     assert counted["cells"] == sum(counted[verdict] for verdict in exhibits.COUNTED) == total
-    assert set(cells.loc[cells["dataset"] == "credit_fraud", "verdict"]) == {MISSING}  # cannot be had
+    # cannot be had
+    assert set(cells.loc[cells["dataset"] == "credit_fraud", "verdict"]) == {MISSING}
 
 
-# ------------------------------------------------------------------------------------------- what is judged of a cell
+# --- what ----------------------------------------------------------------------------------------
+# is judged of a cell
 
 
 NLL = {"method": "AIM", "epsilon": 5.0}  # table 1 prints 19.2, 15.57 and 40.92, and no T for AIM
@@ -82,7 +93,9 @@ TABLE = Exhibit("maddock2024", "tab1", grids=["grid"])
 
 
 def aim(dataset, *values, profile="paper"):
-    return [run(seed, profile, dataset=dataset, value=value, **NLL) for seed, value in enumerate(values)]
+    return [
+        run(seed, profile, dataset=dataset, value=value, **NLL) for seed, value in enumerate(values)
+    ]
 
 
 def verdicts(rows):
@@ -92,7 +105,10 @@ def verdicts(rows):
 
 def test_only_two_runs_or_more_of_paper_are_judged():
     # 19.20 as printed in two runs; 15.57 in a single one; 40.92 in a shrunk one
-    rows = given(aim("adult", 19.2, 19.2) + aim("credit_fraud", 15.57), aim("covertype", 40.92, 40.92, profile="quick"))
+    rows = given(
+        aim("adult", 19.2, 19.2) + aim("credit_fraud", 15.57),
+        aim("covertype", 40.92, 40.92, profile="quick"),
+    )
     judged, profiles = verdicts(rows)
     assert judged == {"adult": "within", "credit_fraud": NOT_JUDGED, "covertype": NOT_JUDGED}
     assert profiles == {"adult": "paper", "credit_fraud": "paper", "covertype": "quick"}
@@ -100,13 +116,28 @@ def test_only_two_runs_or_more_of_paper_are_judged():
 
 
 def test_a_single_run_stands_on_no_side_of_an_order():
-    """7 AIM, 8 the naive: above AIM as printed, but the order is nobody's while one of the two ran once."""
-    naive = {"method": "NaiveFLAIM", "epsilon": 5.0, "dataset": "adult", "partition": "cluster_skew", "n_clients": 100}
+    """7 AIM, 8 the naive: above AIM as printed, but the order is nobody's while one of the two ran
+    once."""
+    naive = {
+        "method": "NaiveFLAIM",
+        "epsilon": 5.0,
+        "dataset": "adult",
+        "partition": "cluster_skew",
+        "n_clients": 100,
+    }
     naive |= {"setting": "federated", "detail": "T=10; participation 0.1"}
     rows = [run(seed, value=8.0, **naive) for seed in (0, 1)]
-    both = exhibits.printed_cells(TABLE, given(rows + aim("adult", 7.0, 7.0))).set_index(["method", "dataset"])
-    assert both.loc[("AIM", "adult"), "verdict"] == both.loc[("NaiveFLAIM", "adult"), "verdict"] == "ordering"
-    alone = exhibits.printed_cells(TABLE, given(rows + aim("adult", 7.0))).set_index(["method", "dataset"])
+    both = exhibits.printed_cells(TABLE, given(rows + aim("adult", 7.0, 7.0))).set_index(
+        ["method", "dataset"]
+    )
+    assert (
+        both.loc[("AIM", "adult"), "verdict"]
+        == both.loc[("NaiveFLAIM", "adult"), "verdict"]
+        == "ordering"
+    )
+    alone = exhibits.printed_cells(TABLE, given(rows + aim("adult", 7.0))).set_index(
+        ["method", "dataset"]
+    )
     assert alone.loc[("NaiveFLAIM", "adult"), "verdict"] == "different"
     assert alone.loc[("AIM", "adult"), "verdict"] == NOT_JUDGED
 
@@ -115,10 +146,12 @@ def test_rows_of_other_grids_and_readings_do_not_count():
     rows = given(aim("adult", 19.2, 19.2), grid="another")
     assert set(verdicts(rows)[0].values()) == {MISSING}
     chosen = TABLE._replace(where={"data": ["standin"]})
-    assert set(exhibits.printed_cells(chosen, given(aim("adult", 19.2, 19.2)))["verdict"]) == {MISSING}
+    assert set(exhibits.printed_cells(chosen, given(aim("adult", 19.2, 19.2)))["verdict"]) == {
+        MISSING
+    }
 
 
-# ---------------------------------------------------------------------------------------------- curves and their state
+# --- curves and their state ----------------------------------------------------------------------
 
 SWEEP = Exhibit(
     "maddock2024",
@@ -129,18 +162,25 @@ SWEEP = Exhibit(
 
 
 def curve(method, rounds, seeds=2, profile="paper"):
-    return [run(seed, profile, method=method, detail=f"T={t}") for t in rounds for seed in range(seeds)]
+    return [
+        run(seed, profile, method=method, detail=f"T={t}") for t in rounds for seed in range(seeds)
+    ]
 
 
 def state(paper=(), quick=()):
-    return exhibits.state_of(SWEEP, pd.DataFrame(), exhibits.drawn_points(SWEEP, given(paper, quick)))
+    return exhibits.state_of(
+        SWEEP, pd.DataFrame(), exhibits.drawn_points(SWEEP, given(paper, quick))
+    )
 
 
 def test_a_figure_is_in_full_with_all_its_points_and_two_runs_of_each():
     whole = curve("AIM", [2, 4, 8]) + curve("DistAIM", [2, 4, 8])
     assert state(whole) == (IN_FULL, "")
     assert state(whole[:-1]) == (IN_PART, "1 of 6 have fewer than 2 runs")
-    assert state([], curve("AIM", [2], profile="quick")) == (SHRUNK, "profile paper has not been run")
+    assert state([], curve("AIM", [2], profile="quick")) == (
+        SHRUNK,
+        "profile paper has not been run",
+    )
     assert state() == (NOT_MADE, "no rows")
 
 
@@ -155,7 +195,9 @@ def test_as_many_curves_as_the_work_draws_are_needed():
     three = SWEEP._replace(points=[{"method": ["AIM"], "metric": ["nll"], "curves": 3}])
 
     def state(rounds):
-        return exhibits.state_of(three, pd.DataFrame(), exhibits.drawn_points(three, given(curve("AIM", rounds))))[0]
+        return exhibits.state_of(
+            three, pd.DataFrame(), exhibits.drawn_points(three, given(curve("AIM", rounds)))
+        )[0]
 
     assert state([2, 4]) == NOT_MADE and state([2, 4, 8]) == IN_FULL
 
@@ -163,16 +205,19 @@ def test_as_many_curves_as_the_work_draws_are_needed():
 def test_the_states_of_flaim_are_those_of_an_independent_reading(known):
     rows = {profile: committed_rows("maddock2024", profile) for profile in ("paper", "quick")}
     found = {
-        name: exhibits.state_of(each, exhibits.printed_cells(each, rows), exhibits.drawn_points(each, rows))
+        name: exhibits.state_of(
+            each, exhibits.printed_cells(each, rows), exhibits.drawn_points(each, rows)
+        )
         for (work, _, name), each in ((id_.partition("/"), each) for id_, each in known.items())
         if work == "maddock2024"
     }
     full = {name for name, (state, _) in found.items() if state == IN_FULL}
     assert {"fig1", "fig3", "fig4", "fig5", "tab4", "tab5"} <= full
-    assert "credit_fraud" in found["fig2"][1] and "credit_fraud" in found["tab1"][1]  # cannot be had
+    # cannot be had
+    assert "credit_fraud" in found["fig2"][1] and "credit_fraud" in found["tab1"][1]
 
 
-# ------------------------------------------------------------------------------------------------------------ bad input
+# --- bad input -----------------------------------------------------------------------------------
 
 GOOD = (project_root() / "data/published/exhibits.toml").read_text(encoding="utf-8")
 
@@ -180,17 +225,37 @@ GOOD = (project_root() / "data/published/exhibits.toml").read_text(encoding="utf
 @pytest.mark.parametrize(
     ("old", "new", "said"),
     [
-        ("45_maddock2024_all_tables", "45_no_such_grid", "maddock2024/tab2 names the grid '45_no_such_grid'"),
+        (
+            "45_maddock2024_all_tables",
+            "45_no_such_grid",
+            "maddock2024/tab2 names the grid '45_no_such_grid'",
+        ),
         ("[maddock2024.fig4]", "[maddock2024.fig99]", "maddock2024/fig99 is in no catalogue"),
-        ('[maddock2024.fig4]\nlive = "a made-up table, drawn in notebook 40"\n', "", "no entry for maddock2024/fig4"),
-        ('reading = "overhead"', 'reading = "guess"', "names the reading 'guess': choose from as_they_are"),
+        (
+            '[maddock2024.fig4]\nlive = "a made-up table, drawn in notebook 40"\n',
+            "",
+            "no entry for maddock2024/fig4",
+        ),
+        (
+            'reading = "overhead"',
+            'reading = "guess"',
+            "names the reading 'guess': choose from as_they_are",
+        ),
         ("rounds = [10]\nbeta", "round = [10]\nrounds = [10]\nbeta", "'round' is neither a column"),
-        ("rounds = [10]\nbeta = [1", "beta = [1", "the pattern of detail has 'rounds', of which no values"),
+        (
+            "rounds = [10]\nbeta = [1",
+            "beta = [1",
+            "the pattern of detail has 'rounds', of which no values",
+        ),
         ("curves = 36", "curves = ", "exhibits.toml is no TOML: "),
         ("curves = 36", "curve = [36]", "'curve' is neither a column"),
         ("where = { detail", "where = { scheme", "asks for the column 'scheme'"),
         ('live = "the columns of Adult', 'drawn = "the columns of Adult', "has the field 'drawn'"),
-        ('without = "settings', 'grids = []\nwithout = "settings', "needs one of grids, live and without"),
+        (
+            'without = "settings',
+            'grids = []\nwithout = "settings',
+            "needs one of grids, live and without",
+        ),
         ('method = ["fedbn", "fedvae"]', 'method = "fedbn"', "give method as a list"),
     ],
 )

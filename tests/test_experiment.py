@@ -1,4 +1,5 @@
-"""The run cache: nothing finished is lost or computed twice, and rows are the same whatever their way."""
+"""The run cache: nothing finished is lost or computed twice, and rows are the same whatever their
+way."""
 
 import hashlib
 import json
@@ -32,7 +33,12 @@ def home(tmp_path, monkeypatch):
 
 def run_one(epsilon, seed, offset=0.0):
     rng = np.random.default_rng(seed)
-    return {"data": "real", "hellinger": rng.random() / epsilon + offset, "pcd": rng.random(), "unprotected": 2}
+    return {
+        "data": "real",
+        "hellinger": rng.random() / epsilon + offset,
+        "pcd": rng.random(),
+        "unprotected": 2,
+    }
 
 
 def counting():
@@ -49,23 +55,33 @@ def counting():
 def test_rows_have_the_declared_columns_in_the_order_of_the_grid():
     frame = run_grid(run_one, GRID, name="g", common={"paper": "w", "offset": 1.0}, version="bn-1")
     assert list(frame.columns) == [*COLUMNS, "detail"]
-    assert [tuple(row) for row in frame.loc[frame["metric"] == "pcd", ["epsilon", "seed"]].to_numpy()] == [
-        (epsilon, seed) for epsilon in (np.inf, 0.5) for seed in (3, 1, 2)
-    ]
+    assert [
+        tuple(row) for row in frame.loc[frame["metric"] == "pcd", ["epsilon", "seed"]].to_numpy()
+    ] == [(epsilon, seed) for epsilon in (np.inf, 0.5) for seed in (3, 1, 2)]
     expected = np.random.default_rng(3).random() / 0.5 + 1
-    row = frame[(frame["epsilon"] == 0.5) & (frame["seed"] == 3) & (frame["metric"] == "hellinger")].iloc[0]
+    row = frame[
+        (frame["epsilon"] == 0.5) & (frame["seed"] == 3) & (frame["metric"] == "hellinger")
+    ].iloc[0]
     assert row["value"] == pytest.approx(expected, rel=1e-9)
-    assert (row["paper"], row["version"], row["unprotected"], row["data"]) == ("w", "bn-1", 2, "real")
+    assert (row["paper"], row["version"], row["unprotected"], row["data"]) == (
+        "w",
+        "bn-1",
+        2,
+        "real",
+    )
     assert row["node"] == "" and pd.isna(row["n_clients"]) and pd.isna(row["bytes_up"])
 
 
 def test_a_list_of_rows_and_a_list_of_cells():
     def per_client(seed, n_clients):
         return [
-            {"data": "none", "metric": "m", "value": 10 * n, "node": n, "seconds": 123.456} for n in range(n_clients)
+            {"data": "none", "metric": "m", "value": 10 * n, "node": n, "seconds": 123.456}
+            for n in range(n_clients)
         ]
 
-    frame = run_grid(per_client, [{"seed": 1, "n_clients": 2}, {"seed": 1, "n_clients": 1}], name="g")
+    frame = run_grid(
+        per_client, [{"seed": 1, "n_clients": 2}, {"seed": 1, "n_clients": 1}], name="g"
+    )
     assert frame[["n_clients", "node", "value", "seconds"]].to_numpy().tolist() == [
         [2, "0", 0.0, 120.0],
         [2, "1", 10.0, 120.0],
@@ -89,7 +105,8 @@ def test_second_run_computes_nothing_and_a_larger_grid_only_what_is_new():
 
 
 @pytest.mark.parametrize(
-    "change", [{"version": 2}, {"name": "h"}, {"common": {"dataset": "adult"}}, {"profile": "smoke"}]
+    "change",
+    [{"version": 2}, {"name": "h"}, {"common": {"dataset": "adult"}}, {"profile": "smoke"}],
 )
 def test_whatever_a_cell_depends_on_is_part_of_its_key(change):
     counted, calls = counting()
@@ -114,7 +131,11 @@ def test_two_jobs_give_the_rows_of_one(home, monkeypatch):
 
 def test_workers_share_the_cores(monkeypatch):
     def threads(seed):
-        return {"data": "none", "threads": int(os.environ["OMP_NUM_THREADS"]), "worker": os.getpid()}
+        return {
+            "data": "none",
+            "threads": int(os.environ["OMP_NUM_THREADS"]),
+            "worker": os.getpid(),
+        }
 
     monkeypatch.setattr(experiment.joblib, "cpu_count", lambda: 4)
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
@@ -144,7 +165,9 @@ def test_kill_9_loses_only_the_cells_in_flight(home, jobs):
     command = [sys.executable, "script.py", str(jobs)]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     cells = home / "data" / "cache" / "cells" / "killed" / "quick"
-    process = subprocess.Popen(command, cwd=home, env=environment, stderr=subprocess.DEVNULL, start_new_session=True)
+    process = subprocess.Popen(
+        command, cwd=home, env=environment, stderr=subprocess.DEVNULL, start_new_session=True
+    )
     deadline = time.monotonic() + 15
     while len(list(cells.glob("*.json"))) < 2:
         assert time.monotonic() < deadline and process.poll() is None
@@ -155,7 +178,9 @@ def test_kill_9_loses_only_the_cells_in_flight(home, jobs):
     finished = {json.loads(path.read_text())["given"]["seed"] for path in cells.glob("*.json")}
     assert 2 <= len(finished) < 7
     (home / "calls.txt").unlink()
-    resumed = subprocess.run(command, cwd=home, env=environment, capture_output=True, text=True, check=True)
+    resumed = subprocess.run(
+        command, cwd=home, env=environment, capture_output=True, text=True, check=True
+    )
     calls = sorted(map(int, (home / "calls.txt").read_text().split()))
     assert calls == sorted(set(range(7)) - finished)
     assert resumed.stdout.strip() == "0,1,4,9,16,25,36"
@@ -173,9 +198,16 @@ def test_a_failing_cell_is_named_and_the_others_are_kept(home, jobs):
             raise ZeroDivisionError("no rows left")
         return {"data": "none", "m": seed}
 
-    with pytest.raises(CellFailed, match=r"grid 'g', cell .*'seed': 5.*ZeroDivisionError: no rows left"):
+    with pytest.raises(
+        CellFailed,
+        match=r"grid 'g', cell .*'seed': 5.*ZeroDivisionError: no rows "
+        r"left",
+    ):
         run_grid(fragile, {"seed": [1, 2, 5]}, name="g", jobs=jobs)
-    kept = [json.loads(path.read_text())["given"]["seed"] for path in home.glob("data/cache/cells/g/*/*.json")]
+    kept = [
+        json.loads(path.read_text())["given"]["seed"]
+        for path in home.glob("data/cache/cells/g/*/*.json")
+    ]
     assert set(kept) & {1, 2} and 5 not in kept
     assert not (home / "data" / "results").exists()
 
@@ -189,7 +221,8 @@ def test_a_damaged_cell_file_is_computed_again(home):
     pd.testing.assert_frame_equal(frame.drop(columns="seconds"), again.drop(columns="seconds"))
 
 
-# ----------------------------------------------------------------------------------------- result files
+# --- result --------------------------------------------------------------------------------------
+# files
 
 
 def test_result_file_reads_back_exactly_and_does_not_depend_on_the_order(home):
@@ -198,7 +231,8 @@ def test_result_file_reads_back_exactly_and_does_not_depend_on_the_order(home):
     written = path.read_bytes()
     key = ["cell", "metric"]
     pd.testing.assert_frame_equal(
-        load_rows(path).sort_values(key, ignore_index=True), frame.sort_values(key, ignore_index=True)
+        load_rows(path).sort_values(key, ignore_index=True),
+        frame.sort_values(key, ignore_index=True),
     )
     run_grid(run_one, {"seed": [2, 1, 3], "epsilon": [0.5, np.inf]}, name="g")
     assert path.read_bytes() == written
@@ -211,7 +245,9 @@ def forget(home):
 
 
 @pytest.mark.parametrize("profile", ["quick", "paper"])
-def test_committed_rows_count_as_finished_and_other_versions_and_profiles_do_not(home, monkeypatch, profile):
+def test_committed_rows_count_as_finished_and_other_versions_and_profiles_do_not(
+    home, monkeypatch, profile
+):
     counted, calls = counting()
     options = {"name": "g", "profile": profile}
     first = run_grid(counted, GRID, **options, version=1)
@@ -219,7 +255,8 @@ def test_committed_rows_count_as_finished_and_other_versions_and_profiles_do_not
     written = (home / f"data/results/{profile}/g.csv").stat().st_mtime_ns
     pd.testing.assert_frame_equal(run_grid(counted, GRID, **options, version=1), first)
     assert len(calls) == 6
-    assert (home / f"data/results/{profile}/g.csv").stat().st_mtime_ns == written  # nothing was computed
+    # nothing was computed
+    assert (home / f"data/results/{profile}/g.csv").stat().st_mtime_ns == written
     run_grid(counted, GRID, **{**options, "profile": "smoke"}, version=1)
     assert len(calls) == 12
     run_grid(counted, GRID, **options, version=2)
@@ -271,7 +308,9 @@ def test_rows_come_back_in_one_order_whether_computed_cached_or_committed(home):
     cached = run_grid(per_bin, {"seed": [2, 1]}, name="g")
     forget(home)
     committed = run_grid(per_bin, {"seed": [2, 1]}, name="g")
-    assert list(zip(computed["seed"], computed["item"], strict=True)) == [(s, i) for s in (2, 1) for i in "abc"]
+    assert list(zip(computed["seed"], computed["item"], strict=True)) == [
+        (s, i) for s in (2, 1) for i in "abc"
+    ]
     pd.testing.assert_frame_equal(computed, cached)
     pd.testing.assert_frame_equal(computed, committed)
 
@@ -299,14 +338,20 @@ def test_rows_of_cells_that_were_not_asked_for_stay_unless_their_method_has_anot
     assert left() == [("a", 3, "2"), ("b", 1, "1"), ("b", 2, "1")]
 
 
-@pytest.mark.parametrize(("data", "folder"), [("standin", "quick-standin"), ("own", "quick-own"), ("none", "quick")])
+@pytest.mark.parametrize(
+    ("data", "folder"), [("standin", "quick-standin"), ("own", "quick-own"), ("none", "quick")]
+)
 def test_rows_not_made_from_the_real_tables_have_a_folder_of_their_own(home, data, folder):
     run_grid(lambda seed: {"data": data if seed else "none", "m": 1}, {"seed": [0, 1]}, name="g")
     assert [path.parent.name for path in home.glob("data/results/*/g.csv")] == [folder]
 
 
 def test_a_row_must_say_what_data_it_rests_on():
-    with pytest.raises(BadInput, match=r"cell \{'seed': 1\}.*data is '': say what the result rests on"):
+    with pytest.raises(
+        BadInput,
+        match=r"cell \{'seed': 1\}.*data is '': say what the result "
+        r"rests on",
+    ):
         run_grid(lambda seed: {"m": 1}, {"seed": [1]}, name="g")
     with pytest.raises(BadInput, match="columns \\['colour'\\]"):
         run_grid(lambda seed: [{"data": "none", "colour": 1}], {"seed": [1]}, name="g")
@@ -334,7 +379,8 @@ def test_a_grid_that_cannot_run_is_refused_before_any_work(home, grid, options, 
     assert calls == [] and not any(home.iterdir())
 
 
-# ------------------------------------------------------------------------------- tables, progress, log
+# --- tables, progress, ---------------------------------------------------------------------------
+# log
 
 
 def test_a_fresh_run_makes_older_tables_anew_and_its_own_once(monkeypatch):
@@ -359,7 +405,10 @@ def test_remember_makes_a_table_once_and_keeps_types_and_facts():
         made.append(1)
         frame = pd.DataFrame({"age": [1, 2], "x": [0.1, np.nan]})
         frame["work"] = pd.Categorical(["b", "b"], categories=["c", "b", "a"])
-        return frame, {"statement": {"epsilon": np.inf, "releases": [{"what": "counts"}]}, "seconds": 1.0}
+        return frame, {
+            "statement": {"epsilon": np.inf, "releases": [{"what": "counts"}]},
+            "seconds": 1.0,
+        }
 
     frame, facts = remember({"method": "fedbn", "seed": 1}, make)
     again, facts_again = remember({"seed": 1, "method": "fedbn"}, make)
@@ -373,7 +422,8 @@ def test_remember_makes_a_table_once_and_keeps_types_and_facts():
 
 def test_progress_in_a_log_is_plain_lines_with_the_time_left(capfd, monkeypatch):
     clock = iter([0.0, 10.0, 40.0, 50.0, 80.0])
-    own = SimpleNamespace(monotonic=lambda: next(clock))  # other threads, such as tqdm's, go on reading the real one
+    # other threads, such as tqdm's, go on reading the real one
+    own = SimpleNamespace(monotonic=lambda: next(clock))
     monkeypatch.setattr("fedsynth_lib.runs.progress.time", own)
     with Progress("fedbn", total=4, reused=2) as progress:
         for _ in range(4):

@@ -1,4 +1,5 @@
-"""Numbers of ours in prose come from rows: the mechanism, and that today's prose says what today's rows say."""
+"""Numbers of ours in prose come from rows: the mechanism, and that today's prose says what today's
+rows say."""
 
 import json
 import shutil
@@ -23,7 +24,8 @@ ROWS = pd.DataFrame(
 
 @pytest.fixture
 def home(tmp_path):
-    """A small bundle: one table of rows, one README, one notebook; `home.state(...)` writes the facts."""
+    """A small bundle: one table of rows, one README, one notebook; `home.state(...)` writes the
+    facts."""
 
     def write(name, text):
         path = tmp_path / name
@@ -36,13 +38,17 @@ def home(tmp_path):
 
     def state(name="aim", **entries):
         entries = {"from": "figures/paper/tab.csv", "format": ".2f"} | entries
-        lines = "\n".join(f"{key} = {json.dumps(entry)}" for key, entry in entries.items() if entry is not None)
+        lines = "\n".join(
+            f"{key} = {json.dumps(entry)}" for key, entry in entries.items() if entry is not None
+        )
         return write(f"data/published/facts/{name}.toml", f"[{name}]\n{lines}\n")
 
     rows(ROWS)
     write("README.md", "Error <!--=aim-->?<!--/--> here.\n")
     tmp_path.mkdir(exist_ok=True)
-    facts_home = type("Home", (), {"path": tmp_path, "write": staticmethod(write), "rows": staticmethod(rows)})
+    facts_home = type(
+        "Home", (), {"path": tmp_path, "write": staticmethod(write), "rows": staticmethod(rows)}
+    )
     facts_home.state = staticmethod(state)
     return facts_home
 
@@ -56,18 +62,53 @@ def value(home, name="aim"):
     [
         ({"where": "dataset == 'adult' and method == 'AIM'", "column": "value 1"}, "0.25"),
         ({"where": "`value 1` < 0.3", "column": "value 1", "format": ".0%"}, "25%"),
-        ({"where": "method == 'AIM' and dataset == 'adult'", "column": "error", "take": "ours"}, "0.62"),
-        ({"where": "method == 'AIM' and dataset == 'adult'", "column": "error", "take": "spread"}, "0.04"),
-        ({"where": "method == 'AIM' and dataset == 'adult'", "column": "error", "take": "printed"}, "0.61"),
-        ({"where": "method == 'AIM' and dataset == 'adult'", "column": "error", "take": "printed spread"}, "0.02"),
+        (
+            {"where": "method == 'AIM' and dataset == 'adult'", "column": "error", "take": "ours"},
+            "0.62",
+        ),
+        (
+            {
+                "where": "method == 'AIM' and dataset == 'adult'",
+                "column": "error",
+                "take": "spread",
+            },
+            "0.04",
+        ),
+        (
+            {
+                "where": "method == 'AIM' and dataset == 'adult'",
+                "column": "error",
+                "take": "printed",
+            },
+            "0.61",
+        ),
+        (
+            {
+                "where": "method == 'AIM' and dataset == 'adult'",
+                "column": "error",
+                "take": "printed spread",
+            },
+            "0.02",
+        ),
         ({"where": "method == 'AugFLAIM'", "column": "error", "take": "printed"}, "0.43"),
-        ({"where": "dataset == 'adult'", "column": "error", "take": "ours", "reduce": "mean"}, "0.53"),
+        (
+            {"where": "dataset == 'adult'", "column": "error", "take": "ours", "reduce": "mean"},
+            "0.53",
+        ),
         ({"column": "value 1", "reduce": "max", "format": "g"}, "3"),
         ({"column": "abs(`value 1` - 1)", "reduce": "max", "format": "g"}, "2"),
         ({"column": "value 1", "reduce": "median"}, "0.50"),
         ({"reduce": "count", "format": "d"}, "3"),
         ({"reduce": "count", "that": "dataset == 'adult'", "format": "d"}, "2"),
-        ({"where": "dataset == 'adult'", "reduce": "share", "that": "`value 1` > 0.3", "format": ".0%"}, "50%"),
+        (
+            {
+                "where": "dataset == 'adult'",
+                "reduce": "share",
+                "that": "`value 1` > 0.3",
+                "format": ".0%",
+            },
+            "50%",
+        ),
         ({"from": None, "value": 6, "why": "a stopwatch", "format": "d"}, "6"),
     ],
 )
@@ -90,7 +131,10 @@ def test_a_fact_can_be_computed_from_others_before_they_are_rounded(home):
         ({"where": "dataset == 'adult'", "column": "value 1"}, "selects 2 rows"),
         ({"where": "method == 'AugFLAIM'", "column": "valeu"}, "no column 'valeu'"),
         ({"where": "dataste == 'adult'", "column": "value 1"}, "cannot be asked"),
-        ({"where": "dataset == 'bank'", "column": "error", "take": "ours"}, "no number that is ours"),
+        (
+            {"where": "dataset == 'bank'", "column": "error", "take": "ours"},
+            "no number that is ours",
+        ),
         ({"where": "method == 'AugFLAIM'", "column": "error"}, "cannot be written"),
         ({"from": "figures/paper/none.csv", "column": "value 1"}, "is not there"),
         ({"from": "figures/quick-standin/tab.csv", "column": "value 1"}, "is no CSV"),
@@ -129,7 +173,9 @@ def test_an_unknown_name_a_doubled_one_and_an_open_marker_are_refused(home):
 
 def test_a_text_is_filled_once_and_then_stays(home):
     home.state(where="method == 'AugFLAIM'", column="value 1")
-    cell = nbformat.v4.new_markdown_cell('A "quote", <!--=aim-->?<!--/--> and **<!--=aim-->0.9<!--/-->**', id="c1")
+    cell = nbformat.v4.new_markdown_cell(
+        'A "quote", <!--=aim-->?<!--/--> and **<!--=aim-->0.9<!--/-->**', id="c1"
+    )
     path = home.path / "notebooks" / "20_a.ipynb"
     path.parent.mkdir()
     nbformat.write(nbformat.v4.new_notebook(cells=[cell]), path)
@@ -188,12 +234,20 @@ def test_every_fact_is_told_somewhere():
 
 
 def test_a_changed_row_of_ours_is_seen_in_the_text_that_tells_it(tmp_path):
-    """The same on the bundle itself: a fact of README.md, with the row it comes from changed in a copy."""
+    """The same on the bundle itself: a fact of README.md, with the row it comes from changed in a
+    copy."""
     known, root = facts.load_facts(), project_root()
-    told = [marker["name"] for marker in facts.MARKER.finditer((root / "README.md").read_text(encoding="utf-8"))]
+    told = [
+        marker["name"]
+        for marker in facts.MARKER.finditer((root / "README.md").read_text(encoding="utf-8"))
+    ]
     fact = next(known[name] for name in told if known[name].source and not known[name].reduce)
     for folder in ("figures", "data/results", "data/published"):
-        shutil.copytree(root / folder, tmp_path / folder, ignore=shutil.ignore_patterns("*.png", "*.tex", "*.pdf"))
+        shutil.copytree(
+            root / folder,
+            tmp_path / folder,
+            ignore=shutil.ignore_patterns("*.png", "*.tex", "*.pdf"),
+        )
     shutil.copy(root / "README.md", tmp_path)
     assert facts.refresh(tmp_path, write=False) == []
     table = pd.read_csv(tmp_path / fact.source)

@@ -1,4 +1,5 @@
-"""FedVAE: what is spent and said, how its mixtures come about, its noise, its averages, and that it learns."""
+"""FedVAE: what is spent and said, how its mixtures come about, its noise, its averages, and that it
+learns."""
 
 from dataclasses import replace
 
@@ -34,7 +35,9 @@ def parts_of(table, sizes=(700, 300, 200)):
 
 
 def test_a_private_run_spends_its_budget_and_leaves_nothing_unprotected(table):
-    run = settings.federated(fedvae, table, parts_of(table), config=FAST, privacy=Privacy(1.0, 1e-5), seed=1)
+    run = settings.federated(
+        fedvae, table, parts_of(table), config=FAST, privacy=Privacy(1.0, 1e-5), seed=1
+    )
     assert run.statement["unprotected"] == []
     assert 0.999 < run.statement["epsilon_protected"] <= 1.0
 
@@ -47,9 +50,12 @@ def test_five_rounds_cost_what_one_run_of_all_steps_costs():
 
 
 def test_the_plan_is_what_a_client_is_charged(table):
-    """The promise, and the charges of all rounds of the client that pays most, in one accountant."""
+    """The promise, and the charges of all rounds of the client that pays most, in one
+    accountant."""
     sizes = (700, 300, 200)
-    run = settings.federated(fedvae, table, parts_of(table, sizes), config=FAST, privacy=Privacy(1.0, 1e-5), seed=1)
+    run = settings.federated(
+        fedvae, table, parts_of(table, sizes), config=FAST, privacy=Privacy(1.0, 1e-5), seed=1
+    )
     noise = settings.noise_for(fedvae, FAST_DOMAIN, sizes, FAST, Privacy(1.0, 1e-5))
     promised = max(epsilon_of(fedvae.plan(noise, FAST_DOMAIN, size, FAST), 1e-5) for size in sizes)
     assert run.statement["epsilon_protected"] == pytest.approx(promised, rel=1e-9)
@@ -60,12 +66,19 @@ FAST_DOMAIN = Domain(("age", "weight", "smokes", "region", "ill"), (0, 0, 2, 4, 
 
 @pytest.mark.parametrize(
     "changes, said",
-    [(fedvae.AS_PUBLISHED, "numeric columns, value by value"), ({"encoding": "federated"}, "Gaussian mixtures")],
+    [
+        (fedvae.AS_PUBLISHED, "numeric columns, value by value"),
+        ({"encoding": "federated"}, "Gaussian mixtures"),
+    ],
 )
 def test_the_published_encoding_is_named_as_unprotected(table, changes, said):
     config = replace(FAST, **changes)
-    run = settings.federated(fedvae, table, parts_of(table), config=config, privacy=Privacy(1.0, 1e-5), seed=1)
-    assert [what for what in run.statement["unprotected"] if said in what] and len(run.statement["unprotected"]) == 1
+    run = settings.federated(
+        fedvae, table, parts_of(table), config=config, privacy=Privacy(1.0, 1e-5), seed=1
+    )
+    assert [what for what in run.statement["unprotected"] if said in what] and len(
+        run.statement["unprotected"]
+    ) == 1
     assert run.statement["epsilon_protected"] <= 1.0
 
 
@@ -92,7 +105,9 @@ def test_pooled_mixtures_are_those_of_all_values_in_one_place(table):
     rng = stream(2, 0)
     for column in range(2):
         seed = int(rng.integers(2**31))
-        expected = modes.fit_variational(numbers[:, column], modes=10, least_weight=0.005, floor=1e-12, seed=seed)
+        expected = modes.fit_variational(
+            numbers[:, column], modes=10, least_weight=0.005, floor=1e-12, seed=seed
+        )
         kept = state["weights"][column] > 0
         np.testing.assert_allclose(state["means"][column, kept], expected.means, rtol=1e-9)
         np.testing.assert_allclose(state["weights"][column, kept], expected.weights, rtol=1e-9)
@@ -114,13 +129,18 @@ def test_one_row_moves_the_histograms_by_their_sensitivity(table):
         for part in (numbers, numbers[:-1])
     ]
     noisy = client_encoding(numbers, 50, state, FAST, Noise(1.0, stream(1)), stream(0), steps=3)
-    assert np.linalg.norm(counts[0] - counts[1]) == pytest.approx(noisy.spent[0].sensitivity) == pytest.approx(2**0.5)
+    assert (
+        np.linalg.norm(counts[0] - counts[1])
+        == pytest.approx(noisy.spent[0].sensitivity)
+        == pytest.approx(2**0.5)
+    )
     drawn = (noisy.arrays["histograms"] - counts[0]).std()
     assert drawn == pytest.approx(noisy.spent[0].noise * noisy.spent[0].sensitivity, rel=0.15)
 
 
 def test_noise_reaches_the_parameters_with_the_claimed_variance(monkeypatch):
-    """Two steps of plain descent that differ in nothing but the noise; its deviation is multiplier * clip / batch."""
+    """Two steps of plain descent that differ in nothing but the noise; its deviation is multiplier
+    * clip / batch."""
     monkeypatch.setattr(fedvae, "poisson_batches", lambda *_, **__: [np.arange(40)])
     torch.manual_seed(0)
     layout = Layout((3,), (4, 5))
@@ -131,7 +151,9 @@ def test_noise_reaches_the_parameters_with_the_claimed_variance(monkeypatch):
         torch.manual_seed(1)
         plain = torch.optim.SGD(network.parameters(), lr=1.0)
         config = replace(FAST, batch=50, clip=0.7)
-        fedvae._train_privately(network, plain, rows, len(rows), config, Noise(multiplier, stream(4)), 1)
+        fedvae._train_privately(
+            network, plain, rows, len(rows), config, Noise(multiplier, stream(4)), 1
+        )
         moved.append(weights.flat(network) - before)
     noise = (moved[1] - moved[0])[:-1]  # the last is the spread, which is moved back to its range
     assert len(noise) > 5000 and noise.std() == pytest.approx(5.0 * 0.7 / 50, rel=0.03)
@@ -154,14 +176,20 @@ def test_adam_remembers_across_rounds(table):
     rows = fedvae.encoder(table.schema, FAST).transform(table.frame)[:250]
     client = Client(rows, 0, 1)
     for turn in (1, 2):
-        state["network"] = fedvae.client_step(state, client, FAST, None, stream(9, turn)).arrays["network"]
+        state["network"] = fedvae.client_step(state, client, FAST, None, stream(9, turn)).arrays[
+            "network"
+        ]
         assert client.memory["network.step"] == 3 * turn  # batches of 100, 100 and 50
 
 
 def test_it_learns_how_columns_hang_together(table):
     config = replace(FAST, training_rounds=3, local_epochs=40, batch=50, hidden=(64,), embedding=8)
-    run = settings.federated(fedvae, table, parts_of(table, (500, 400, 300)), config=config, seed=1, num_rows=4000)
-    real, made = (fidelity.associations(frame, table.schema) for frame in (table.frame, run.synthetic))
+    run = settings.federated(
+        fedvae, table, parts_of(table, (500, 400, 300)), config=config, seed=1, num_rows=4000
+    )
+    real, made = (
+        fidelity.associations(frame, table.schema) for frame in (table.frame, run.synthetic)
+    )
     age, weight, ill = 0, 1, 4
     assert made[age, weight] == pytest.approx(real[age, weight], abs=0.15)
     assert made[age, ill] == pytest.approx(real[age, ill], abs=0.15)
@@ -170,7 +198,8 @@ def test_it_learns_how_columns_hang_together(table):
 
 def test_the_likeliest_category_hides_rare_ones(table):
     rare = table.frame.copy()
-    rare["smokes"] = np.where(np.arange(len(rare)) < 60, "yes", "no")  # one row in twenty, and nothing tells which
+    # one row in twenty, and nothing tells which
+    rare["smokes"] = np.where(np.arange(len(rare)) < 60, "yes", "no")
     rare["smokes"] = rare["smokes"].astype(table.frame["smokes"].dtype)
     changed = replace(table, frame=rare.sample(frac=1, random_state=0, ignore_index=True))
     shares = {}
@@ -183,7 +212,14 @@ def test_the_likeliest_category_hides_rare_ones(table):
 
 @pytest.mark.parametrize(
     "changes",
-    [{"batch": 0}, {"hidden": ()}, {"clip": 0.0}, {"histogram_share": 1.0}, {"embedding": 0}, {"local_epochs": 0}],
+    [
+        {"batch": 0},
+        {"hidden": ()},
+        {"clip": 0.0},
+        {"histogram_share": 1.0},
+        {"embedding": 0},
+        {"local_epochs": 0},
+    ],
 )
 def test_settings_that_cannot_work_are_named(changes):
     with pytest.raises(BadInput, match=next(iter(changes))):

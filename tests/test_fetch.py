@@ -23,7 +23,8 @@ FILE = File("big.csv", sha256=hashlib.sha256(CONTENT).hexdigest(), stored="big.c
 
 
 class Server:
-    """Serves `files` (path -> bytes); `cut` ends each answer after so many bytes, as a broken line does."""
+    """Serves `files` (path -> bytes); `cut` ends each answer after so many bytes, as a broken line
+    does."""
 
     def __init__(self):
         self.files, self.ranges, self.cut, self.honours_range = {}, [], None, True
@@ -36,21 +37,27 @@ class Server:
                 outer.ranges.append(wanted)
                 if body is None:
                     return self.send_error(404)
-                start = int(wanted.split("=")[1].rstrip("-")) if wanted and outer.honours_range else 0
+                start = (
+                    int(wanted.split("=")[1].rstrip("-")) if wanted and outer.honours_range else 0
+                )
                 if start >= len(body):
                     return self.send_error(416)
                 self.send_response(206 if start else 200)
                 self.send_header("Content-Length", str(len(body) - start))
                 self.end_headers()
                 with contextlib.suppress(BrokenPipeError, ConnectionResetError):
-                    self.wfile.write(body[start:] if outer.cut is None else body[start : start + outer.cut])
+                    self.wfile.write(
+                        body[start:] if outer.cut is None else body[start : start + outer.cut]
+                    )
 
             def log_message(self, *_):
                 pass
 
         self.http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self.url = f"http://127.0.0.1:{self.http.server_port}"
-        threading.Thread(target=self.http.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
+        threading.Thread(
+            target=self.http.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True
+        ).start()
 
 
 @pytest.fixture
@@ -107,7 +114,9 @@ def test_a_server_that_cannot_resume_sends_it_all_again(server, tmp_path):
     assert fetch.download(f"{server.url}/big.csv", tmp_path / "t", FILE).read_bytes() == CONTENT
 
 
-@pytest.mark.parametrize("beginning", [b"of another version", CONTENT + b"too long"], ids=["other", "longer"])
+@pytest.mark.parametrize(
+    "beginning", [b"of another version", CONTENT + b"too long"], ids=["other", "longer"]
+)
 def test_a_part_of_another_version_is_thrown_away(server, tmp_path, beginning):
     server.files["/big.csv"] = CONTENT
     (tmp_path / "t").mkdir()
@@ -149,7 +158,8 @@ def test_the_member_of_a_zip_is_taken_out(server, tmp_path):
 
 def test_a_mirror_address_goes_before_the_official_one(server, tmp_path, monkeypatch):
     official = replace(FILE, urls=(f"{server.url}/official/17",))
-    server.files["/official/17"] = gzip.compress(CONTENT)  # an address that does not end in the file's name
+    # an address that does not end in the file's name
+    server.files["/official/17"] = gzip.compress(CONTENT)
     tried = []
     path = fetch.fetch("t", official, tried)
     assert (path.name, gzip.decompress(path.read_bytes()), tried) == ("big.csv.gz", CONTENT, [])
@@ -167,7 +177,9 @@ def test_a_host_that_does_not_answer_is_asked_once(server, tmp_path, monkeypatch
     file, tried = replace(FILE, urls=(f"{url}/a", f"{url}/b")), []
     asked = []
     get = fetch.requests.get
-    monkeypatch.setattr(fetch.requests, "get", lambda url, **options: (asked.append(url), get(url, **options))[1])
+    monkeypatch.setattr(
+        fetch.requests, "get", lambda url, **options: (asked.append(url), get(url, **options))[1]
+    )
     assert fetch.fetch("t", file, tried) is None
     assert fetch.fetch("t", file, tried) is None
     assert asked == [f"{url}/a"]
@@ -182,7 +194,10 @@ def test_downloads_at_once_give_one_file(server, tmp_path):
     for folder in (tmp_path / str(turn) for turn in range(20)):
         server.ranges.clear()
         with ThreadPoolExecutor(8) as pool:
-            tasks = [pool.submit(fetch.download, f"{server.url}/big.csv", folder, FILE) for _ in range(16)]
+            tasks = [
+                pool.submit(fetch.download, f"{server.url}/big.csv", folder, FILE)
+                for _ in range(16)
+            ]
         assert {task.result().read_bytes() == CONTENT for task in tasks} == {True}
         assert server.ranges == [None]
         assert left_in(folder) == ["big.csv"]
@@ -207,7 +222,9 @@ def test_the_checksum_is_that_of_the_content_or_of_the_stored_file(tmp_path):
     stored = gzip.compress(CONTENT, 1)
     (tmp_path / "big.csv.gz").write_bytes(stored)
     fetch.check(tmp_path / "big.csv.gz", FILE)  # compressed by somebody else: the content counts
-    fetch.check(tmp_path / "big.csv.gz", File("big.csv", sha256_stored=hashlib.sha256(stored).hexdigest()))
+    fetch.check(
+        tmp_path / "big.csv.gz", File("big.csv", sha256_stored=hashlib.sha256(stored).hexdigest())
+    )
     (tmp_path / "big.csv.gz").write_bytes(stored[:-20])
     with pytest.raises(BadInput, match=r"big\.csv\.gz is not the expected big\.csv: its SHA-256"):
         fetch.check(tmp_path / "big.csv.gz", FILE)

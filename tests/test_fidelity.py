@@ -19,13 +19,18 @@ from fedsynth_lib.metrics import fidelity
 from fedsynth_lib.tables.schema import Column, Schema, bin_edges
 
 TINY = Schema(
-    (Column("x", "numeric", low=-100.0, high=100.0), Column("c", "categorical", categories=("a", "b", "unused")))
+    (
+        Column("x", "numeric", low=-100.0, high=100.0),
+        Column("c", "categorical", categories=("a", "b", "unused")),
+    )
 )
 
 
 def tiny(x, c):
     categories = list(TINY["c"].categories)
-    return pd.DataFrame({"x": np.asarray(x, float), "c": pd.Categorical(list(c), categories=categories)})
+    return pd.DataFrame(
+        {"x": np.asarray(x, float), "c": pd.Categorical(list(c), categories=categories)}
+    )
 
 
 @pytest.fixture(scope="module")
@@ -43,14 +48,18 @@ def shuffled(real):
     return independent_columns(real)
 
 
-# ------------------------------------------------------------------------------------ Hellinger
+# --- Hellinger -----------------------------------------------------------------------------------
 
 
 def test_hellinger_by_hand():
     # x: bins [0, 5), [5, 10]; real (2, 2) of 4, synthetic (1, 3). c: real (4, 0), synthetic (1, 3).
-    distances = fidelity.hellinger_by_column(tiny([0, 1, 9, 10], "aaaa"), tiny([2, 6, 7, 8], "abbb"), TINY, bins=2)
+    distances = fidelity.hellinger_by_column(
+        tiny([0, 1, 9, 10], "aaaa"), tiny([2, 6, 7, 8], "abbb"), TINY, bins=2
+    )
     assert distances["x"] == pytest.approx(
-        math.sqrt(((math.sqrt(0.5) - math.sqrt(0.25)) ** 2 + (math.sqrt(0.5) - math.sqrt(0.75)) ** 2) / 2)
+        math.sqrt(
+            ((math.sqrt(0.5) - math.sqrt(0.25)) ** 2 + (math.sqrt(0.5) - math.sqrt(0.75)) ** 2) / 2
+        )
     )
     assert distances["c"] == pytest.approx(math.sqrt(((1 - 0.5) ** 2 + 0.75) / 2))
 
@@ -70,30 +79,40 @@ def test_hellinger_of_constant_and_of_disjoint_columns():
 
 
 def test_hellinger_loop(real, shuffled):
-    changed = real.assign(age=np.minimum(real["age"] + 7, 90), job=real["job"].array[np.r_[1:4000, 0]])
+    changed = real.assign(
+        age=np.minimum(real["age"] + 7, 90), job=real["job"].array[np.r_[1:4000, 0]]
+    )
     changed["job"] = changed["job"].where(changed["age"] > 40, "none")
     distances = fidelity.hellinger_by_column(real, changed, SCHEMA, bins=13)
     low, width = real["age"].min(), (real["age"].max() - real["age"].min()) / 13
     squares = 0.0
     for b in range(13):
-        p, q = (sum(min(int((v - low) / width), 12) == b for v in f["age"]) / len(f) for f in (real, changed))
+        p, q = (
+            sum(min(int((v - low) / width), 12) == b for v in f["age"]) / len(f)
+            for f in (real, changed)
+        )
         squares += (math.sqrt(p) - math.sqrt(q)) ** 2
     assert distances["age"] == pytest.approx(math.sqrt(squares / 2))
     bhattacharyya = sum(
-        math.sqrt((real["job"] == c).mean() * (changed["job"] == c).mean()) for c in SCHEMA["job"].categories
+        math.sqrt((real["job"] == c).mean() * (changed["job"] == c).mean())
+        for c in SCHEMA["job"].categories
     )
     assert distances["job"] == pytest.approx(math.sqrt(1 - bhattacharyya))
     assert distances["job"] > 0.1 and distances["city"] == 0
-    assert fidelity.hellinger(real, changed, SCHEMA, bins=13) == pytest.approx(np.mean(list(distances.values())))
+    assert fidelity.hellinger(real, changed, SCHEMA, bins=13) == pytest.approx(
+        np.mean(list(distances.values()))
+    )
 
 
-# --------------------------------------------------------------------------------- associations
+# --- associations --------------------------------------------------------------------------------
 
 
 def dython_matrix(frame, schema):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        result = dython_associations(frame.copy(), nominal_columns=list(schema.categorical), compute_only=True)
+        result = dython_associations(
+            frame.copy(), nominal_columns=list(schema.categorical), compute_only=True
+        )
     return result["corr"].to_numpy(float)
 
 
@@ -108,7 +127,9 @@ def test_associations_equal_dython(rows):
 
 def test_associations_of_constant_columns_are_zero_as_in_dython(real):
     # 0.1 is no binary fraction: its mean over the rows is not exactly 0.1.
-    frame = real.assign(hours=0.1, city=pd.Categorical(["east"] * len(real), list(SCHEMA["city"].categories)))
+    frame = real.assign(
+        hours=0.1, city=pd.Categorical(["east"] * len(real), list(SCHEMA["city"].categories))
+    )
     ours = fidelity.associations(frame, SCHEMA)
     constant = [SCHEMA.names.index(name) for name in ("hours", "city")]
     assert not ours[constant].any() and not ours[:, constant].any()
@@ -119,11 +140,18 @@ def test_associations_of_constant_columns_are_zero_as_in_dython(real):
 def test_associations_of_one_kind_of_columns(real, kind):
     schema = SCHEMA.drop(SCHEMA.categorical if kind == "numeric" else SCHEMA.numeric)
     frame = real[list(schema.names)]
-    np.testing.assert_allclose(fidelity.associations(frame, schema), dython_matrix(frame, schema), atol=1e-8)
+    np.testing.assert_allclose(
+        fidelity.associations(frame, schema), dython_matrix(frame, schema), atol=1e-8
+    )
 
 
 def test_associations_of_copies_are_perfect():
-    schema = Schema((Column("a", "categorical", categories=("x", "y", "z")), Column("b", "numeric", low=0, high=9)))
+    schema = Schema(
+        (
+            Column("a", "categorical", categories=("x", "y", "z")),
+            Column("b", "numeric", low=0, high=9),
+        )
+    )
     codes = np.repeat([0, 1, 2], 20)
     frame = pd.DataFrame({"a": pd.Categorical.from_codes(codes, ["x", "y", "z"]), "b": codes * 2.0})
     np.testing.assert_allclose(fidelity.associations(frame, schema), np.ones((2, 2)))
@@ -136,16 +164,20 @@ def test_associations_need_two_rows():
 
 def test_pcd_is_the_norm_of_the_difference(real, shuffled):
     expected = np.linalg.norm(dython_matrix(real, SCHEMA) - dython_matrix(shuffled, SCHEMA))
-    assert fidelity.pairwise_correlation_difference(real, shuffled, SCHEMA) == pytest.approx(expected, abs=1e-8)
+    assert fidelity.pairwise_correlation_difference(real, shuffled, SCHEMA) == pytest.approx(
+        expected, abs=1e-8
+    )
 
 
-# ----------------------------------------------------------------------------------- propensity
+# --- propensity ----------------------------------------------------------------------------------
 
 
 def test_propensity_loop(real, shuffled):
     synthetic = shuffled[:2500]
     merged = pd.concat([real, synthetic])
-    merged[list(SCHEMA.categorical)] = OrdinalEncoder().fit_transform(merged[list(SCHEMA.categorical)].astype(str))
+    merged[list(SCHEMA.categorical)] = OrdinalEncoder().fit_transform(
+        merged[list(SCHEMA.categorical)].astype(str)
+    )
     x, y = merged.to_numpy(float), np.repeat([0, 1], [len(real), len(synthetic)])
     total = 0.0
     for fit, score in StratifiedKFold(4, shuffle=True, random_state=3).split(x, y):
@@ -164,11 +196,13 @@ def test_propensity_of_rows_that_differ_in_every_row(real):
 
 
 def test_propensity_of_few_rows_is_refused(real):
-    with pytest.raises(BadInput, match="folds is 5; give a number from 2 to the rows of the smaller table"):
+    with pytest.raises(
+        BadInput, match="folds is 5; give a number from 2 to the rows of the smaller table"
+    ):
         fidelity.propensity_mse(real, real[:4], SCHEMA, 0)
 
 
-# ---------------------------------------------------------------------------------- log-cluster
+# --- log-cluster ---------------------------------------------------------------------------------
 
 
 def projected(real, synthetic):
@@ -176,7 +210,9 @@ def projected(real, synthetic):
     merged = pd.concat([real, synthetic], ignore_index=True)
     numbers = StandardScaler().fit_transform(merged[list(SCHEMA.numeric)])
     categories = [merged[c] == level for c in SCHEMA.categorical for level in SCHEMA[c].categories]
-    return PCA(0.85, svd_solver="full").fit_transform(np.column_stack([numbers, *categories]).astype(float))
+    return PCA(0.85, svd_solver="full").fit_transform(
+        np.column_stack([numbers, *categories]).astype(float)
+    )
 
 
 def test_log_cluster_loop():
@@ -202,14 +238,16 @@ def test_log_cluster_of_a_copy_is_the_floor_and_its_printed_form_undefined(real)
 
 
 def test_log_cluster_of_fewer_distinct_rows_than_clusters():
-    # Four distinct rows, of which 3/4 are real where x is 0 and 1/4 where it is 1, however they are clustered.
+    # Four distinct rows, of which 3/4 are real where x is 0 and 1/4 where it is 1, however they are
+    # clustered.
     real, synthetic = tiny([0] * 6 + [1] * 2, "aaabbbab"), tiny([1] * 6 + [0] * 2, "aaabbbab")
     values = fidelity.log_cluster(real, synthetic, TINY, 0, max_clusters=12)
     assert values["log_cluster"] == pytest.approx(math.log(1 / 16))
 
 
 def test_log_cluster_floor_is_reached_by_two_clusters_that_miss_by_half_a_row():
-    # 1,200 rows in all. Two clusters of 601 and 599 rows hold 301 and 299 real ones; 18 are small and evenly shared.
+    # 1,200 rows in all. Two clusters of 601 and 599 rows hold 301 and 299 real ones; 18 are small
+    # and evenly shared.
     squares = [(301 / 601 - 0.5) ** 2, (299 / 599 - 0.5) ** 2] + [0] * 18
     assert np.mean(squares) == pytest.approx(2 / (20 * 1200**2), rel=1e-4)
 
@@ -228,7 +266,8 @@ def test_clustering_through_the_coreset_is_as_good_as_ten_full_starts():
 
 def test_coreset_weights_estimate_sums_over_all_points():
     rng = np.random.default_rng(0)
-    points = np.vstack([rng.normal(size=(30_000, 3)), rng.normal(200, 1, size=(12, 3))])  # a dozen far outliers
+    # a dozen far outliers
+    points = np.vstack([rng.normal(size=(30_000, 3)), rng.normal(200, 1, size=(12, 3))])
     totals, costs, outliers = [], [], []
     for _ in range(40):
         sample, weights = fidelity.lightweight_coreset(points, 1_000, rng)
@@ -244,7 +283,7 @@ def test_coreset_weights_estimate_sums_over_all_points():
     np.testing.assert_array_equal(ones, 1)
 
 
-# ----------------------------------------------------------------------------- positive controls
+# --- positive controls ---------------------------------------------------------------------------
 
 
 def test_a_copy_scores_best(real):
@@ -257,12 +296,19 @@ def test_a_second_sample_scores_near_the_best(real, again, shuffled):
     assert fidelity.hellinger(real, again, SCHEMA) < 0.05
     second = fidelity.pairwise_correlation_difference(real, again, SCHEMA)
     assert second < 0.3 < 1 < fidelity.pairwise_correlation_difference(real, shuffled, SCHEMA)
-    # The spread of the propensity score under the hypothesis of no difference, from pairs of fresh samples.
-    null = [fidelity.propensity_mse(mixed(4000, seed=10 + k), mixed(4000, seed=50 + k), SCHEMA, k) for k in range(8)]
+    # The spread of the propensity score under the hypothesis of no difference, from pairs of fresh
+    # samples.
+    null = [
+        fidelity.propensity_mse(mixed(4000, seed=10 + k), mixed(4000, seed=50 + k), SCHEMA, k)
+        for k in range(8)
+    ]
     ours = fidelity.propensity_mse(real, again, SCHEMA, 0)
     assert abs(ours - np.mean(null)) < 4 * np.std(null, ddof=1)
-    assert np.mean(null) < 4 * 0.25 / 100  # leaves of 100 rows: 0.25 / 100, and the choice of splits on top
-    assert fidelity.propensity_mse(real, shuffled, SCHEMA, 0) > np.mean(null) + 20 * np.std(null, ddof=1)
+    # leaves of 100 rows: 0.25 / 100, and the choice of splits on top
+    assert np.mean(null) < 4 * 0.25 / 100
+    assert fidelity.propensity_mse(real, shuffled, SCHEMA, 0) > np.mean(null) + 20 * np.std(
+        null, ddof=1
+    )
 
 
 def test_independent_columns_keep_the_marginals_and_lose_the_pairs(real, shuffled):
@@ -275,20 +321,31 @@ def test_independent_columns_keep_the_marginals_and_lose_the_pairs(real, shuffle
 
 def test_log_cluster_ranks_the_controls(real, again):
     wrong = real.assign(age=18, income=real["income"] / 10)
-    values = [fidelity.log_cluster(real, other, SCHEMA, 0, max_clusters=8)["log_cluster"] for other in (again, wrong)]
+    values = [
+        fidelity.log_cluster(real, other, SCHEMA, 0, max_clusters=8)["log_cluster"]
+        for other in (again, wrong)
+    ]
     assert values[0] < -9 < -6 < values[1]
 
 
 def test_the_same_seed_gives_the_same_values(real, again):
-    first, second = (fidelity.log_cluster(real, again, SCHEMA, 4, max_clusters=5, coreset=1_000) for _ in range(2))
+    first, second = (
+        fidelity.log_cluster(real, again, SCHEMA, 4, max_clusters=5, coreset=1_000)
+        for _ in range(2)
+    )
     assert first == second
     assert first != fidelity.log_cluster(real, again, SCHEMA, 5, max_clusters=5, coreset=1_000)
 
 
 def test_shares_are_counted_in_bins_of_the_declared_range_and_in_declared_categories():
     whole = Column("x", "numeric", low=0, high=59, integer=True)
-    assert bin_edges(whole).tolist() == [2 * number - 0.5 for number in range(31)]  # two whole numbers a bin
+    # two whole numbers a bin
+    assert bin_edges(whole).tolist() == [2 * number - 0.5 for number in range(31)]
     found = fidelity.shares(pd.Series([0, 1, 2, 59]), whole)
     assert found[found > 0].to_dict() == {"0": 0.5, "1": 0.25, "29": 0.25}
     letters = Column("c", "categorical", categories=("a", "b", "c"))
-    assert fidelity.shares(pd.Series(["b", "a", "b", "b"]), letters).to_dict() == {"a": 0.25, "b": 0.75, "c": 0}
+    assert fidelity.shares(pd.Series(["b", "a", "b", "b"]), letters).to_dict() == {
+        "a": 0.25,
+        "b": 0.75,
+        "c": 0,
+    }

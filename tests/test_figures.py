@@ -1,4 +1,5 @@
-"""Saved files say what they were made from, repeat byte for byte, and show the numbers they are given."""
+"""Saved files say what they were made from, repeat byte for byte, and show the numbers they are
+given."""
 
 import io
 import itertools
@@ -43,7 +44,7 @@ def footer(fig):
     return next(text for text in fig.texts if text.get_gid() == "footer")
 
 
-# ------------------------------------------------------------------------------------------ save
+# --- save ----------------------------------------------------------------------------------------
 
 
 def test_saving_the_same_figure_twice_gives_the_same_bytes(home):
@@ -51,9 +52,13 @@ def test_saving_the_same_figure_twice_gives_the_same_bytes(home):
     before = first.png.read_bytes(), first.pdf.read_bytes()
     fig = small_figure()
     save_figure(fig, "w_fig1.2", profile="quick", data="real")
-    again = save_figure(fig, "w_fig1.2", profile="quick", data="real")  # even the same object: one footer
+    # even the same object: one footer
+    again = save_figure(fig, "w_fig1.2", profile="quick", data="real")
     assert (again.png.read_bytes(), again.pdf.read_bytes()) == before
-    assert sorted(path.name for path in (home / "figures/quick").iterdir()) == ["w_fig1.2.pdf", "w_fig1.2.png"]
+    assert sorted(path.name for path in (home / "figures/quick").iterdir()) == [
+        "w_fig1.2.pdf",
+        "w_fig1.2.png",
+    ]
     assert before[0].startswith(b"\x89PNG") and before[1].startswith(b"%PDF")
     assert b"CreationDate" not in before[1] and b"Software" not in before[0]
 
@@ -69,7 +74,8 @@ def test_a_picture_of_very_many_colours_is_cut_to_256_and_looks_the_same():
         saved[name] = picture.mode, np.asarray(picture.convert("RGB"), float), buffer
     assert saved["few"][0] == "RGBA" and saved["many"][0] == "P"
     original = np.asarray(Image.open(saved["many"][2]).convert("RGB"), float)
-    middle = (slice(400, 600), slice(400, 600))  # below that lies the footer, which moves the axes a little
+    # below that lies the footer, which moves the axes a little
+    middle = (slice(400, 600), slice(400, 600))
     assert abs(saved["many"][1][middle].mean() - original[middle].mean()) < 3
 
 
@@ -118,9 +124,15 @@ def test_bad_names_are_refused_before_drawing(home):
 
 @pytest.fixture
 def awkward():
-    columns = pd.MultiIndex.from_tuples([("ε = 0.5", "pcd"), ("ε = 0.5", "log_cluster"), ("no DP", "pcd")])
-    index = pd.MultiIndex.from_tuples([("iid", 3), ("label|skew", 5)], names=["partition", "clients"])
-    return pd.DataFrame([[0.12345, "0.1 ± 0.2", np.nan], [np.inf, "50% & more_", 2.0]], index=index, columns=columns)
+    columns = pd.MultiIndex.from_tuples(
+        [("ε = 0.5", "pcd"), ("ε = 0.5", "log_cluster"), ("no DP", "pcd")]
+    )
+    index = pd.MultiIndex.from_tuples(
+        [("iid", 3), ("label|skew", 5)], names=["partition", "clients"]
+    )
+    return pd.DataFrame(
+        [[0.12345, "0.1 ± 0.2", np.nan], [np.inf, "50% & more_", 2.0]], index=index, columns=columns
+    )
 
 
 def test_tables_are_saved_in_three_forms_that_parse(awkward):
@@ -128,15 +140,29 @@ def test_tables_are_saved_in_three_forms_that_parse(awkward):
     line = f"profile quick · STAND-IN DATA · fedsynth {__version__}"
 
     csv = pd.read_csv(saved.csv)
-    assert list(csv.columns[:5]) == ["partition", "clients", "ε = 0.5 pcd", "ε = 0.5 log_cluster", "no DP pcd"]
+    assert list(csv.columns[:5]) == [
+        "partition",
+        "clients",
+        "ε = 0.5 pcd",
+        "ε = 0.5 log_cluster",
+        "no DP pcd",
+    ]
     assert csv["ε = 0.5 pcd"].tolist() == [0.12345, np.inf] and np.isnan(csv.loc[0, "no DP pcd"])
-    assert set(csv["data"]) == {"standin"} and set(csv["profile"]) == {"quick"} and set(csv["version"]) == {__version__}
+    assert (
+        set(csv["data"]) == {"standin"}
+        and set(csv["profile"]) == {"quick"}
+        and set(csv["version"]) == {__version__}
+    )
 
     markdown = saved.md.read_text()
-    cells = [re.split(r"(?<!\\)\|", row)[1:-1] for row in markdown.splitlines() if row.startswith("|")]
+    cells = [
+        re.split(r"(?<!\\)\|", row)[1:-1] for row in markdown.splitlines() if row.startswith("|")
+    ]
     assert [len(row) for row in cells] == [5] * 4
     assert [entry.strip() for entry in cells[2]] == ["iid", "3", "0.123", "0.1 ± 0.2", "–"]
-    assert cells[3][0].strip() == r"label\|skew" and line in markdown and "Ours & theirs" in markdown
+    assert (
+        cells[3][0].strip() == r"label\|skew" and line in markdown and "Ours & theirs" in markdown
+    )
 
     latex = saved.tex.read_text()
     assert re.search(r"\\begin{tabular}{(\w+)}", latex)[1] == "llrrr"
@@ -152,14 +178,23 @@ def test_tables_are_saved_in_three_forms_that_parse(awkward):
 @pytest.mark.parametrize("named", [False, True])
 def test_row_numbers_that_a_selection_left_are_no_column_but_named_ones_are(named):
     frame = pd.DataFrame({"value": [0.1, 0.2, 0.3]}).rename_axis("node" if named else None)
-    saved = figures.save_table(frame[frame["value"] > 0.15], "w_t", profile="smoke", data="real", caption="c")
-    assert list(pd.read_csv(saved.csv).columns) == ["node"] * named + ["value", "profile", "data", "version"]
+    saved = figures.save_table(
+        frame[frame["value"] > 0.15], "w_t", profile="smoke", data="real", caption="c"
+    )
+    assert list(pd.read_csv(saved.csv).columns) == ["node"] * named + [
+        "value",
+        "profile",
+        "data",
+        "version",
+    ]
     assert saved.md.read_text().count("| 2 |") == named
 
 
 def test_a_csv_has_ten_significant_digits_and_leaves_counts_alone():
     counts = pd.array([3, None], dtype="Int64")
-    frame = pd.DataFrame({"x": [1 / 3, 12345.678901234], "mixed": ["a", 0.1 + 0.2], "count": counts})
+    frame = pd.DataFrame(
+        {"x": [1 / 3, 12345.678901234], "mixed": ["a", 0.1 + 0.2], "count": counts}
+    )
     saved = save_table(frame, "digits", profile="quick", data="none", caption="digits")
     lines = saved.csv.read_text().splitlines()[1:]
     assert [line.rsplit(",", 3)[0] for line in lines] == ["0.3333333333,a,3", "12345.6789,0.3,"]
@@ -173,7 +208,7 @@ def test_saving_the_same_table_twice_gives_the_same_bytes(awkward):
     assert written() == written()
 
 
-# ------------------------------------------------------------------------------------------ look
+# --- look ----------------------------------------------------------------------------------------
 
 
 def test_every_published_method_has_a_look_of_its_own_within_its_work(monkeypatch):
@@ -182,7 +217,8 @@ def test_every_published_method_has_a_look_of_its_own_within_its_work(monkeypatc
         methods = {m for m in published.load_values(work)["method"] if m and " vs " not in m}
         looks = {method: look(method) for method in methods}
         for one, other in itertools.combinations(looks, 2):
-            assert looks[one].marker != looks[other].marker, (work, one, other)  # told apart in greyscale
+            # told apart in greyscale
+            assert looks[one].marker != looks[other].marker, (work, one, other)
             assert looks[one].colour != looks[other].colour, (work, one, other)
     assert look("AugFLAIM (Private)") == look("augflaim_private")
     with pytest.raises(BadInput, match="no colour is set for 'magic'"):
@@ -205,11 +241,14 @@ def test_no_text_is_smaller_than_seven_points():
     assert min(size for size in sizes if isinstance(size, float)) >= 7
 
 
-# ----------------------------------------------------------------------------------------- plots
+# --- plots ---------------------------------------------------------------------------------------
 
 
 def test_partition_bars_show_every_row_once(table):
-    parts = {"iid": np.array_split(np.arange(600), 3), "label_skew": [np.arange(500), np.arange(500, 600)]}
+    parts = {
+        "iid": np.array_split(np.arange(600), 3),
+        "label_skew": [np.arange(500), np.arange(500, 600)],
+    }
     labels = table.frame["ill"].iloc[:600].reset_index(drop=True)
     fig = plots.partition_bars(labels, parts)
     for ax, clients in zip(fig.axes, (3, 2), strict=True):
@@ -230,7 +269,9 @@ def test_distributions_show_shares_of_all_rows(table):
         assert real.sum() == pytest.approx(100) and one.sum() == pytest.approx(100)
         assert other.tolist() == real.tolist()
     widths = [bar.get_width() for bar in panels["region"].patches]
-    assert widths == pytest.approx((100 * frame["region"].value_counts(normalize=True, sort=False)).tolist())
+    assert widths == pytest.approx(
+        (100 * frame["region"].value_counts(normalize=True, sort=False)).tolist()
+    )
     assert panels["region"].lines[0].get_color() == look("fedbn").colour
 
 
@@ -269,8 +310,15 @@ def test_comparison_table_has_the_layout_of_the_thesis(comparison):
     table = plots.comparison_table(comparison)
     assert table.shape == (1 + 9 * 2, 3 * 4)
     assert table.index.names == ["partition", "clients", "setting"]
-    assert table.index[0] == ("", "", "central") and table.index[-1] == ("label skew", "10", "local")
-    assert table.columns[0] == ("no DP", "hellinger") and table.columns[-1] == ("ε = 1.6", "log_cluster")
+    assert table.index[0] == ("", "", "central") and table.index[-1] == (
+        "label skew",
+        "10",
+        "local",
+    )
+    assert table.columns[0] == ("no DP", "hellinger") and table.columns[-1] == (
+        "ε = 1.6",
+        "log_cluster",
+    )
     assert table.loc[("", "", "central"), ("no DP", "hellinger")] == "0.196 (0.186) ="
     assert (table != "").all(axis=None)
     wide = plots.comparison_table(comparison.head(12), spread=True)

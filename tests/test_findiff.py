@@ -1,4 +1,5 @@
-"""FinDiff: what is spent and said, its noise, its steps, its space of embeddings, and that it learns."""
+"""FinDiff: what is spent and said, its noise, its steps, its space of embeddings, and that it
+learns."""
 
 from dataclasses import replace
 
@@ -32,7 +33,8 @@ def parts_of(table):
 
 
 def test_every_client_spends_its_own_budget(table):
-    """Each at the noise solved for its own rows: charges of all its rounds in one accountant, and the promise."""
+    """Each at the noise solved for its own rows: charges of all its rounds in one accountant, and
+    the promise."""
     asked = Privacy(1.0, 1e-5)
     run = settings.federated(findiff, table, parts_of(table), config=FAST, privacy=asked, seed=1)
     gradients = [e for e in run.statement["entries"] if e["what"] == findiff.GRADIENTS]
@@ -42,7 +44,10 @@ def test_every_client_spends_its_own_budget(table):
         assert used[client] == settings.noise_for(findiff, DOMAIN, [size], FAST, asked)
         spent = epsilon_of(findiff.plan(used[client], DOMAIN, size, FAST), 1e-5)
         assert 0.999 < spent <= 1.0
-    assert run.statement["epsilon"] == pytest.approx(1.0, abs=1e-6) and run.statement["unprotected"] == []
+    assert (
+        run.statement["epsilon"] == pytest.approx(1.0, abs=1e-6)
+        and run.statement["unprotected"] == []
+    )
 
 
 def test_rounds_and_updates_cost_what_their_product_costs():
@@ -60,7 +65,9 @@ def test_rounds_and_updates_cost_what_their_product_costs():
 )
 def test_a_private_run_names_what_its_encoding_leaves_open(table, encoding, said):
     config = replace(FAST, encoding=encoding)
-    run = settings.federated(findiff, table, parts_of(table), config=config, privacy=Privacy(1.0, 1e-5), seed=1)
+    run = settings.federated(
+        findiff, table, parts_of(table), config=config, privacy=Privacy(1.0, 1e-5), seed=1
+    )
     assert run.statement["unprotected"] == said and run.statement["epsilon_protected"] <= 1.0
 
 
@@ -71,7 +78,10 @@ def encoded(table, config):
     state = findiff.start(encoder.domain, config, stream(0))
     for _ in range(config.encoding_rounds):
         clients = [Client(own, k, 3) for k, own in enumerate(rows)]
-        updates = [replace(findiff.client_step(state, c, config, None, stream(1)), client=c.index) for c in clients]
+        updates = [
+            replace(findiff.client_step(state, c, config, None, stream(1)), client=c.index)
+            for c in clients
+        ]
         state, _ = findiff.server_step(state, updates, config, None, stream(2))
     return state, rows
 
@@ -79,7 +89,9 @@ def encoded(table, config):
 def test_pooled_maps_are_the_quantiles_of_all_rows(table):
     state, rows = encoded(table, replace(FAST, encoding="pooled"))
     together = np.concatenate(rows)[:, :2]
-    assert np.allclose(state["quantiles"], np.quantile(together, np.linspace(0, 1, findiff.LEVELS), axis=0).T)
+    assert np.allclose(
+        state["quantiles"], np.quantile(together, np.linspace(0, 1, findiff.LEVELS), axis=0).T
+    )
 
 
 def test_maps_of_histograms_are_near_them_and_declared_ones_look_at_no_row(table):
@@ -108,16 +120,22 @@ def test_a_category_is_decoded_to_itself(table):
     codes = torch.from_numpy(rows[0][:, 2:].astype(np.int64))
     vectors = network.vectors(torch.zeros(len(codes), 2), codes)
     assert vectors.shape == (700, 2 + 3 * FAST.embedding)
-    noise = 1e-3 * torch.randn(len(codes), 3 * FAST.embedding, generator=torch.Generator().manual_seed(0))
+    noise = 1e-3 * torch.randn(
+        len(codes), 3 * FAST.embedding, generator=torch.Generator().manual_seed(0)
+    )
     assert torch.equal(network.nearest(vectors[:, 2:] + noise), codes)
 
 
 def test_a_private_step_without_noise_and_clip_is_the_ordinary_one(table):
     """All rows in every batch, so that both see the same; the same stream moves rows and steps."""
-    config = replace(FAST, batch=10_000, local_updates=4, encoding="declared", learning_rate=0.01, clip=1e9)
+    config = replace(
+        FAST, batch=10_000, local_updates=4, encoding="declared", learning_rate=0.01, clip=1e9
+    )
     state, rows = encoded(table, config)
     plain, private = (
-        findiff.client_step(state, Client(rows[1], 1, 3), config, noise, stream(6)).arrays["network"]
+        findiff.client_step(state, Client(rows[1], 1, 3), config, noise, stream(6)).arrays[
+            "network"
+        ]
         for noise in (None, Noise(1e-30, stream(7)))
     )
     start = state["network"]
@@ -127,23 +145,37 @@ def test_a_private_step_without_noise_and_clip_is_the_ordinary_one(table):
 
 
 def test_the_noise_of_a_step_has_the_claimed_size(table, monkeypatch):
-    """With gradients clipped to next to nothing, what is left is noise of multiplier * clip / expected rows."""
+    """With gradients clipped to next to nothing, what is left is noise of multiplier * clip /
+    expected rows."""
     config = replace(FAST, local_updates=1, clip=1e-6, encoding="declared", hidden=(64, 64))
     state, rows = encoded(table, config)
     seen, step = [], torch.optim.Adam.step
 
     def watched(self, *args, **kwargs):
-        seen.append(torch.cat([p.grad.flatten() for group in self.param_groups for p in group["params"]]).numpy())
+        seen.append(
+            torch.cat(
+                [p.grad.flatten() for group in self.param_groups for p in group["params"]]
+            ).numpy()
+        )
         return step(self, *args, **kwargs)
 
     monkeypatch.setattr(torch.optim.Adam, "step", watched)
     findiff.client_step(state, Client(rows[0], 0, 3), config, Noise(500.0, stream(8)), stream(9))
     expected = 500.0 * 1e-6 / 60
-    assert seen[0].std() == pytest.approx(expected, rel=0.05) and abs(seen[0].mean()) < 0.1 * expected
+    assert (
+        seen[0].std() == pytest.approx(expected, rel=0.05) and abs(seen[0].mean()) < 0.1 * expected
+    )
 
 
 def test_the_proximal_pull_is_added_after_noise_and_towards_the_start(table, monkeypatch):
-    config = replace(FAST, strategy="fedprox", proximal=0.7, local_updates=3, encoding="declared", learning_rate=0.05)
+    config = replace(
+        FAST,
+        strategy="fedprox",
+        proximal=0.7,
+        local_updates=3,
+        encoding="declared",
+        learning_rate=0.05,
+    )
     state, rows = encoded(table, config)
     gradients, backward = [], findiff._backward
 
@@ -165,7 +197,9 @@ def test_the_proximal_pull_is_added_after_noise_and_towards_the_start(table, mon
     for own, taken in zip(gradients, used, strict=True):
         for (gradient, now), final, begin in zip(own, taken, anchor, strict=True):
             assert torch.allclose(final, gradient + 0.7 * (now - begin), atol=1e-6)
-    assert any(not torch.equal(now, begin) for (_, now), begin in zip(gradients[-1], anchor, strict=True))
+    assert any(
+        not torch.equal(now, begin) for (_, now), begin in zip(gradients[-1], anchor, strict=True)
+    )
 
 
 def test_the_server_averages_by_rows_and_keeps_its_moments_to_itself():
@@ -177,24 +211,36 @@ def test_the_server_averages_by_rows_and_keeps_its_moments_to_itself():
     assert np.allclose(after["network"], 2.0)
     adaptive = replace(config, strategy="fedadam")
     after, _ = findiff.server_step(state, updates, adaptive, None, stream(1))
-    assert "server_mean" in after and not any(n.startswith("server_") for n in findiff.broadcast(after, adaptive))
+    assert "server_mean" in after and not any(
+        n.startswith("server_") for n in findiff.broadcast(after, adaptive)
+    )
 
 
 def test_a_row_of_infinite_loss_counts_nothing(table):
     config = replace(FAST, batch=10_000, local_updates=1, encoding="declared")
     state, rows = encoded(table, config)
     state = {**state, "quantiles": np.array([[0.0] * 999 + [1e-300], [0.0] * 999 + [1.0]])}
-    update = findiff.client_step(state, Client(rows[0], 0, 3), config, Noise(1.0, stream(8)), stream(9))
+    update = findiff.client_step(
+        state, Client(rows[0], 0, 3), config, Noise(1.0, stream(8)), stream(9)
+    )
     assert np.isfinite(update.arrays["network"]).all()
 
 
 def test_it_learns_a_dependence(table):
     config = findiff.Config(
-        **{"training_rounds": 12, "local_updates": 60, "batch": 128, "hidden": (96, 96), "steps": 60},
+        **{
+            "training_rounds": 12,
+            "local_updates": 60,
+            "batch": 128,
+            "hidden": (96, 96),
+            "steps": 60,
+        },
         **{"learning_rate": 2e-3, "encoding": "pooled"},
     )
     run = settings.central(findiff, table, config=config, seed=1, num_rows=3000)
-    real, made = (fidelity.associations(frame, table.schema) for frame in (table.frame, run.synthetic))
+    real, made = (
+        fidelity.associations(frame, table.schema) for frame in (table.frame, run.synthetic)
+    )
     names = list(table.schema.names)
     pair = names.index("age"), names.index("ill")
     assert made[pair] > 0.6 * real[pair] > 0.2
@@ -209,16 +255,26 @@ def test_fewer_sampling_steps_give_rows_of_the_schema(table):
 
 def test_bfloat16_draws_rows_that_are_as_near_to_the_real_ones(table):
     config = findiff.Config(
-        **{"training_rounds": 6, "local_updates": 60, "batch": 128, "hidden": (96, 96), "steps": 60},
+        **{
+            "training_rounds": 6,
+            "local_updates": 60,
+            "batch": 128,
+            "hidden": (96, 96),
+            "steps": 60,
+        },
         **{"learning_rate": 2e-3, "encoding": "pooled"},
     )
     run = settings.central(findiff, table, config=config, seed=1, num_rows=10)
     encoder, far = findiff.encoder(table.schema, config), {}
     for precision in ("float32", "bfloat16"):
-        rows = findiff.sample(run.state, 3000, replace(config, sampling_precision=precision), stream(5))
+        rows = findiff.sample(
+            run.state, 3000, replace(config, sampling_precision=precision), stream(5)
+        )
         frame = encoder.inverse(rows, rng=stream(6))
         far[precision] = fidelity.hellinger(table.frame, frame, table.schema, bins=20)
-        far[precision, "pairs"] = fidelity.pairwise_correlation_difference(table.frame, frame, table.schema)
+        far[precision, "pairs"] = fidelity.pairwise_correlation_difference(
+            table.frame, frame, table.schema
+        )
     assert far["bfloat16"] == pytest.approx(far["float32"], abs=0.02)
     assert far["bfloat16", "pairs"] == pytest.approx(far["float32", "pairs"], abs=0.1)
 
@@ -228,7 +284,9 @@ def test_tables_of_one_kind(table, kind):
     names = [column.name for column in table.schema.columns if column.kind != kind]
     schema = replace(table.schema.drop([n for n in names]), target=None)
     part = replace(table, frame=table.frame[list(schema.names)], schema=schema)
-    run = settings.central(findiff, part, config=FAST, privacy=Privacy(2.0, 1e-5), seed=1, num_rows=20)
+    run = settings.central(
+        findiff, part, config=FAST, privacy=Privacy(2.0, 1e-5), seed=1, num_rows=20
+    )
     assert list(run.synthetic.columns) == list(schema.names)
 
 
@@ -237,7 +295,9 @@ def test_moments_stay_with_the_client(table):
     client = Client(rows[0], 0, 3)
     update = findiff.client_step(state, client, FAST, None, stream(4))
     assert client.memory["network.step"] == FAST.local_updates and set(update.arrays) == {"network"}
-    assert update.arrays["network"].shape == weights.flat(findiff.trained(state, FAST).denoiser).shape
+    assert (
+        update.arrays["network"].shape == weights.flat(findiff.trained(state, FAST).denoiser).shape
+    )
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,5 @@
-"""The list of findings: how it is read, and that the one that is there is complete and leads somewhere."""
+"""The list of findings: how it is read, and that the one that is there is complete and leads
+somewhere."""
 
 import re
 
@@ -58,7 +59,13 @@ def written(tmp_path):
 def test_findings_and_deviations_are_read_as_plain_text(written):
     path = written(TEXT)
     assert findings.findings(path).to_numpy().tolist() == [
-        ["one2020", "It leaks by 0.5", "Two lines of text.", "a table, notebook 1", "yes, the guarantee"],
+        [
+            "one2020",
+            "It leaks by 0.5",
+            "Two lines of text.",
+            "a table, notebook 1",
+            "yes, the guarantee",
+        ],
         ["one2020", "It does not", "Text.", "none", "no"],
     ]
     assert findings.deviations(path).to_numpy().tolist() == [
@@ -94,11 +101,18 @@ def test_the_list_has_all_works_and_no_finding_twice():
 
 
 @pytest.mark.parametrize(
-    "name", ["README.md", "CONTRIBUTING.md", "data/published/findings.md", "data/published/speed.md"]
+    "name",
+    ["README.md", "CONTRIBUTING.md", "data/published/findings.md", "data/published/speed.md"],
 )
 def test_every_link_leads_to_a_file(name):
     path = project_root() / name
     text = re.sub(r"(?s)```.*?```|`[^`]*`", "", path.read_text(encoding="utf-8"))
-    targets = [target.partition("#") for target in re.findall(r"\]\(([^)]+)\)", text) if "://" not in target]
-    assert [target for target, _, _ in targets if target and not (path.parent / target).exists()] == []
+    targets = [
+        target.partition("#")
+        for target in re.findall(r"\]\(([^)]+)\)", text)
+        if "://" not in target
+    ]
+    assert [
+        target for target, _, _ in targets if target and not (path.parent / target).exists()
+    ] == []
     assert path.name == "CONTRIBUTING.md" or targets

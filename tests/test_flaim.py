@@ -1,10 +1,21 @@
-"""FLAIM and its variants: who adds to which sum, what the server makes of it, and what is dropped, sent and said."""
+"""FLAIM and its variants: who adds to which sum, what the server makes of it, and what is dropped,
+sent and said."""
 
 from collections import Counter
 
 import numpy as np
 import pytest
-from marginal_toys import BUDGET, DOMAIN, LEVELS, dense, kind_of, make_codes, make_table, shards, watched
+from marginal_toys import (
+    BUDGET,
+    DOMAIN,
+    LEVELS,
+    dense,
+    kind_of,
+    make_codes,
+    make_table,
+    shards,
+    watched,
+)
 
 from fedsynth_lib.core.contract import Noise, Privacy, Update, stream
 from fedsynth_lib.federation import flower, settings
@@ -71,15 +82,19 @@ def test_without_noise_the_server_learns_the_exact_shares_of_those_who_sent():
 
 @pytest.mark.parametrize("public", [True, False])
 def test_one_clients_measurements_are_its_counts_plus_the_noise_of_the_round(public):
-    """With the stream of noise known, the state holds (counts + noise) / n, and weighs it by (n / sigma)^2."""
+    """With the stream of noise known, the state holds (counts + noise) / n, and weighs it by (n /
+    sigma)^2."""
     seed = 6
     config = flaim.Config(rounds=1, public_sizes=public, **FAST)
     run = settings.central(flaim, TABLE, config=config, privacy=BUDGET, seed=seed)
     sigma = settings.noise_for(flaim, DOMAIN, [240], config, BUDGET)
     chosen = tuple(ASKED.queries[int(run.state["chosen"][0, 0])])
-    for number, query in [*enumerate([(0,), (1,), (2,), (3,)]), (5, chosen)]:  # round 4 is the choice
+    # round 4 is the choice
+    for number, query in [*enumerate([(0,), (1,), (2,), (3,)]), (5, chosen)]:
         counts = dense(CODES, query)
-        noisy = counts + np.rint(stream(seed, "noise", "server", number).normal(0, sigma, len(counts)))
+        noisy = counts + np.rint(
+            stream(seed, "noise", "server", number).normal(0, sigma, len(counts))
+        )
         behind = 240 if public else noisy.sum()
         assert run.state[name_of(query)].ravel() == pytest.approx(noisy / behind)
         weight = run.state[name_of(query).replace("shares", "weight")]
@@ -93,14 +108,21 @@ def test_one_clients_measurements_are_its_counts_plus_the_noise_of_the_round(pub
 def test_filtering_never_chooses_a_single_column(filtered):
     copy, seen = watched(flaim)
     config = flaim.Config(rounds=4, filter_one_way=filtered, **FAST)
-    settings.federated(copy, TABLE, shards(240, 20), config=config, privacy=Privacy(1.0, 1e-5), seed=1)
-    chosen = [u.arrays["chosen"].tolist() for kind, *_, u in seen if kind == "client" and "chosen" in u.arrays]
+    settings.federated(
+        copy, TABLE, shards(240, 20), config=config, privacy=Privacy(1.0, 1e-5), seed=1
+    )
+    chosen = [
+        u.arrays["chosen"].tolist()
+        for kind, *_, u in seen
+        if kind == "client" and "chosen" in u.arrays
+    ]
     widths = Counter(len(ASKED.queries[number]) for each in chosen for number in each)
     assert (widths[1] == 0) == filtered and sum(widths.values()) > 4
 
 
 def test_without_noise_a_client_chooses_what_it_fits_worst():
-    """Weight times the distance of its own shares to the model, less the proxy of its skew, by dense tables."""
+    """Weight times the distance of its own shares to the model, less the proxy of its skew, by
+    dense tables."""
     copy, seen = watched(flaim)
     config = flaim.Config(rounds=2, participation=1.0, iterations=30, final_iterations=5)
     parts = shards(240, 4)
@@ -113,7 +135,11 @@ def test_without_noise_a_client_chooses_what_it_fits_worst():
         model = np.split(marginal_state.answers_of(state, ASKED.queries), ASKED.starts[1:])
         skew = [np.abs(dense(rows, (c,)) / len(rows) - proxy[c]).sum() for c in range(4)]
         scores = [
-            weight * (np.abs(dense(rows, query) / len(rows) - answer).sum() - np.mean([skew[c] for c in query]))
+            weight
+            * (
+                np.abs(dense(rows, query) / len(rows) - answer).sum()
+                - np.mean([skew[c] for c in query])
+            )
             for query, weight, answer in zip(ASKED.queries, ASKED.weights, model, strict=True)
         ]
         scores[:4] = [-np.inf] * 4  # filtered
@@ -123,7 +149,8 @@ def test_without_noise_a_client_chooses_what_it_fits_worst():
 
 
 def test_later_local_steps_choose_after_measuring_alone(monkeypatch):
-    """Between its choices a client measures the last one with noise, and fits a model of its own."""
+    """Between its choices a client measures the last one with noise, and fits a model of its
+    own."""
     alone, fits = [], marginal_state.refit
 
     def spy(state, config, *, last, to_noise):
@@ -138,7 +165,10 @@ def test_later_local_steps_choose_after_measuring_alone(monkeypatch):
     assert len(set(chosen.tolist())) == 3 and len(alone) == 2
     names = ["weight " + ",".join(map(str, ASKED.queries[number])) for number in chosen]
     assert [set(weights) - set(state) for weights in alone] == [{names[0]}, {names[0], names[1]}]
-    assert [(charge.mechanism, charge.times) for charge in spent] == [("exponential", 3), ("gaussian", 2)]
+    assert [(charge.mechanism, charge.times) for charge in spent] == [
+        ("exponential", 3),
+        ("gaussian", 2),
+    ]
 
 
 def prepared_for_choice(config, megabytes=80.0):
@@ -149,13 +179,25 @@ def prepared_for_choice(config, megabytes=80.0):
         state = marginal_state.remember(state, (column,), counts, 2.0, 240, config)
     state = marginal_state.refit(state, config, last=False, to_noise=False)
     proxy = np.concatenate([state[f"shares {column}"] for column in ALONE])
-    ahead = {"round": np.array(4), "limit": np.array(megabytes), "proxy": proxy, "proxy_rounds": np.array(1)}
+    ahead = {
+        "round": np.array(4),
+        "limit": np.array(megabytes),
+        "proxy": proxy,
+        "proxy_rounds": np.array(1),
+    }
     allowed = marginal_state.fits(state, ASKED.queries, megabytes)
-    return {**state, **ahead, "allowed": allowed, "choice_noise": np.array(8.0), "typical": np.array(240.0)}
+    return {
+        **state,
+        **ahead,
+        "allowed": allowed,
+        "choice_noise": np.array(8.0),
+        "typical": np.array(240.0),
+    }
 
 
 def test_choices_that_do_not_fit_together_are_dropped_before_any_release():
-    """Votes decide; a dropped choice is neither asked for, nor sent, nor measured, nor charged; the choice is."""
+    """Votes decide; a dropped choice is neither asked for, nor sent, nor measured, nor charged; the
+    choice is."""
     config = flaim.Config(**FAST, combine_one_way=False, penalty="none")
     one, other, inside = (0, 1, 3), (1, 2, 3), (1, 3)
     limit = model_bytes(LEVELS, [(0,), (1,), (2,), (3,), one]) / 2**20
@@ -163,18 +205,29 @@ def test_choices_that_do_not_fit_together_are_dropped_before_any_release():
     assert state["allowed"][number(one)] and state["allowed"][number(other)]
     votes = {0: one, 1: other, 2: one, 3: inside}
     updates = [
-        Update({"chosen": np.array([number(query)], np.int16)}, num_rows=60, client=k) for k, query in votes.items()
+        Update({"chosen": np.array([number(query)], np.int16)}, num_rows=60, client=k)
+        for k, query in votes.items()
     ]
     noted, charges = flaim.server_step(state, updates, config, None, np.random.default_rng(0))
-    assert noted["chosen"].ravel().tolist() == [number(one), -1, number(one), number(inside)] and charges == []
+    assert (
+        noted["chosen"].ravel().tolist() == [number(one), -1, number(one), number(inside)]
+        and charges == []
+    )
     parts, noise = shards(240, 4), Noise(2.0, np.random.default_rng(1))
     sent = flaim.broadcast(noted, config)
-    collected = [flaim.client_step(sent, flower.Client(CODES[parts[k]], k, 4), config, None, None) for k in votes]
+    collected = [
+        flaim.client_step(sent, flower.Client(CODES[parts[k]], k, 4), config, None, None)
+        for k in votes
+    ]
     assert [sorted(update.summed) for update in collected] == [
         [str(number(query))] if query != other else [] for query in votes.values()
     ]
     replies = [
-        Update(summed={name: counts.astype(np.uint64) for name, counts in u.summed.items()}, num_rows=60, client=k)
+        Update(
+            summed={name: counts.astype(np.uint64) for name, counts in u.summed.items()},
+            num_rows=60,
+            client=k,
+        )
         for k, u in enumerate(collected)
     ]
     after, charges = flaim.server_step(noted, replies, config, noise, np.random.default_rng(0))
@@ -201,17 +254,23 @@ def test_all_columns_are_measured_again_in_every_round_but_the_last():
 
 @pytest.mark.parametrize("combine", [True, False])
 def test_the_proxy_is_the_running_mean_of_all_estimates(combine):
-    """By hand from the clients drawn, without noise: the first estimate counts as much as a later one."""
+    """By hand from the clients drawn, without noise: the first estimate counts as much as a later
+    one."""
     copy, seen = watched(flaim)
     config = flaim.Config(rounds=3, participation=0.5, combine_one_way=combine, **FAST)
     parts = shards(240, 6)
     run = settings.federated(copy, TABLE, parts, config=config, seed=3)
     job = flower.Job(flaim, config, DOMAIN, None, 3, 6)
-    draws = [np.concatenate([parts[k] for k in job.participants(*entry)]) for entry in job.schedule()]
+    draws = [
+        np.concatenate([parts[k] for k in job.participants(*entry)]) for entry in job.schedule()
+    ]
     estimates = [np.concatenate([dense(CODES[draws[c]], (c,)) / len(draws[c]) for c in range(4)])]
     for rows in (draws[4], draws[6]):  # not in the last round
         estimates.append(np.concatenate([dense(CODES[rows], (c,)) / len(rows) for c in range(4)]))
-    assert run.state["proxy"] == pytest.approx(np.mean(estimates, axis=0)) and run.state["proxy_rounds"] == 3
+    assert (
+        run.state["proxy"] == pytest.approx(np.mean(estimates, axis=0))
+        and run.state["proxy_rounds"] == 3
+    )
     of_column = [draws[1], draws[4], draws[6]] if combine else [draws[1]]
     weights = np.array([len(rows) for rows in of_column]) ** 2.0  # (rows / sigma)^2, sigma the same
     means = [dense(CODES[rows], (1,)) / len(rows) for rows in of_column]

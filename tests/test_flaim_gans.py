@@ -1,4 +1,5 @@
-"""The DP-CTGANs of maddock2024: the kernel likelihood, settings and noise, cells, and the measurements of a run."""
+"""The DP-CTGANs of maddock2024: the kernel likelihood, settings and noise, cells, and the
+measurements of a run."""
 
 from collections import Counter
 from itertools import combinations
@@ -20,7 +21,8 @@ from fedsynth_lib.works.flaim_gans import CENTRAL, FEDERATED, kernel_nll
 
 @pytest.fixture
 def toy(monkeypatch):
-    """A table of 130 rows under a name that is not registered: few enough to be in every batch, which plans quickly."""
+    """A table of 130 rows under a name that is not registered: few enough to be in every batch,
+    which plans quickly."""
 
     def load_table(key, work=None, rows=None, seed=0, schema=None):
         assert key == "toy" and work is None
@@ -36,23 +38,31 @@ def toy(monkeypatch):
 def codes_of(num_rows, seed):
     rng = np.random.default_rng(seed)
     first = rng.integers(0, 6, num_rows)
-    return np.stack([first, first // 2 + rng.integers(0, 3, num_rows), rng.integers(0, 2, num_rows)], axis=1)
+    return np.stack(
+        [first, first // 2 + rng.integers(0, 3, num_rows), rng.integers(0, 2, num_rows)], axis=1
+    )
 
 
 # --- likelihood ---
 
 
 def test_two_kernels_by_hand():
-    """Rows 0 and 2, test row 1: both kernels have variance 2 * 2^(-2/5) (Scott's rule) and lie at distance 1."""
+    """Rows 0 and 2, test row 1: both kernels have variance 2 * 2^(-2/5) (Scott's rule) and lie at
+    distance 1."""
     variance = 2 * 2 ** (-2 / 5)
     value, dropped = kernel_nll(np.array([[0], [2]]), np.array([[1]]))
-    assert value == pytest.approx(0.5 / variance + 0.5 * np.log(2 * np.pi * variance)) and dropped == 0
+    assert (
+        value == pytest.approx(0.5 / variance + 0.5 * np.log(2 * np.pi * variance)) and dropped == 0
+    )
 
 
 def test_the_density_is_a_mixture_of_normals_around_the_synthetic_rows():
     synthetic, test = codes_of(60, 0), codes_of(9, 1)
     covariance = np.cov(synthetic.T) * 60 ** (-2 / (3 + 4))
-    densities = [np.mean([multivariate_normal.pdf(row, each, covariance) for each in synthetic]) for row in test]
+    densities = [
+        np.mean([multivariate_normal.pdf(row, each, covariance) for each in synthetic])
+        for row in test
+    ]
     assert kernel_nll(synthetic, test) == (pytest.approx(-np.mean(np.log(densities))), 0)
 
 
@@ -64,7 +74,9 @@ def test_a_narrow_density_has_a_negative_likelihood():
 
 def test_constant_columns_are_dropped_from_both_tables():
     synthetic, test = codes_of(60, 0), codes_of(9, 1)
-    wide, seen = (np.insert(codes, 1, value, axis=1) for codes, value in ((synthetic, 7), (test, 3)))
+    wide, seen = (
+        np.insert(codes, 1, value, axis=1) for codes, value in ((synthetic, 7), (test, 3))
+    )
     assert kernel_nll(wide, seen) == (pytest.approx(kernel_nll(synthetic, test)[0]), 1)
     assert kernel_nll(np.full((5, 2), 4), np.full((3, 2), 4)) == (np.inf, 2)
 
@@ -92,7 +104,12 @@ def test_scales_apart_by_a_thousand_are_no_dependence():
 @pytest.mark.parametrize(
     "synthetic, test, message",
     [
-        (np.zeros((4, 2)), np.zeros((4, 3)), r"shapes \(4, 2\) and \(4, 3\): give two tables with the same columns"),
+        (
+            np.zeros((4, 2)),
+            np.zeros((4, 3)),
+            r"shapes \(4, 2\) and \(4, 3\): give two tables with "
+            r"the same columns",
+        ),
         (np.zeros(4), np.zeros((4, 1)), "give two tables"),
         (np.zeros((1, 2)), np.zeros((4, 2)), "there are 1 synthetic and 4 test rows"),
         (np.zeros((4, 2)), np.zeros((0, 2)), "there are 4 synthetic and 0 test rows"),
@@ -108,21 +125,40 @@ def test_tables_without_a_density_are_refused(synthetic, test, message):
 
 def test_settings_are_the_works():
     """Protocol, "Baselines"; its learning rates are those of both methods."""
-    central, federated = (flaim_gans.configured(name, {"x": 4}, None) for name in (CENTRAL, FEDERATED))
+    central, federated = (
+        flaim_gans.configured(name, {"x": 4}, None) for name in (CENTRAL, FEDERATED)
+    )
     for config in (central, federated):
-        assert (config.discriminator_rate, config.generator_rate, config.batch, config.pac) == (1e-3, 1e-5, 128, 1)
+        assert (config.discriminator_rate, config.generator_rate, config.batch, config.pac) == (
+            1e-3,
+            1e-5,
+            128,
+            1,
+        )
         assert (config.hidden, config.clip, config.sampling) == ((256, 256), 1.0, "poisson")
-        assert config.bins is None and config.by_column == (("x", 4),) and config.encoding == "private"
+        assert (
+            config.bins is None and config.by_column == (("x", 4),) and config.encoding == "private"
+        )
         assert config.condition_weight == 0 and not getattr(config, "start_from_marginals", False)
-    assert (central.training_rounds, central.local_epochs, central.generator_at) == (20, 1, "client")
-    assert (federated.training_rounds, federated.participation, federated.generator_at) == (500, 0.1, "server")
+    assert (central.training_rounds, central.local_epochs, central.generator_at) == (
+        20,
+        1,
+        "client",
+    )
+    assert (federated.training_rounds, federated.participation, federated.generator_at) == (
+        500,
+        0.1,
+        "server",
+    )
     assert federated.most_rounds == flaim_gans.configured(FEDERATED, {}, 500).most_rounds == 51
     assert flaim_gans.configured(FEDERATED, {}, 20).most_rounds == 3
     assert flaim_gans.configured(CENTRAL, {}, 3).training_rounds == 3
 
 
 def test_bad_settings_are_refused():
-    with pytest.raises(BadInput, match="method 'CTGAN' is unknown: choose one of DP-CTGAN, Fed DP-CTGAN"):
+    with pytest.raises(
+        BadInput, match="method 'CTGAN' is unknown: choose one of DP-CTGAN, Fed DP-CTGAN"
+    ):
         flaim_gans.measure("toy", "CTGAN", 1.0, 0)
     with pytest.raises(BadInput, match="training_rounds"):
         flaim_gans.configured(CENTRAL, {}, 0)
@@ -138,10 +174,13 @@ def test_the_smallest_client_sets_the_noise_and_pays_all_of_the_budget():
 
 @pytest.mark.parametrize("rows", [203, 314])
 def test_noise_is_sought_where_the_accountants_series_holds(monkeypatch, rows):
-    """Calibration begins at a noise of 1e9, and there Opacus' series breaks down for these rates."""
+    """Calibration begins at a noise of 1e9, and there Opacus' series breaks down for these
+    rates."""
     module, domain = METHODS["feddpctgan"], Domain(("a", "b"), (3, 4))
     config = flaim_gans.configured(FEDERATED, {}, 500)
-    monkeypatch.setattr(flaim_gans, "calibrate", lambda plan, privacy: epsilon_of(plan(1e9), privacy.delta))
+    monkeypatch.setattr(
+        flaim_gans, "calibrate", lambda plan, privacy: epsilon_of(plan(1e9), privacy.delta)
+    )
     assert flaim_gans.noise_of(module, domain, [rows], config, Privacy(5.0, 1e-5)) < 0.1
 
 
@@ -149,7 +188,9 @@ def test_noise_is_sought_where_the_accountants_series_holds(monkeypatch, rows):
 
 
 def test_cells_leave_defaults_out_and_the_central_method_has_no_clients(toy):
-    grid = flaim_gans.cells(["toy"], 2, epsilon=5.0, rows=100, n_clients=8, training_rounds={FEDERATED: 30})
+    grid = flaim_gans.cells(
+        ["toy"], 2, epsilon=5.0, rows=100, n_clients=8, training_rounds={FEDERATED: 30}
+    )
     shared = {"epsilon": 5.0, "rows": 100, "table": make_table(130).digest}
     assert grid == [
         {"dataset": "toy", "method": method, **shared, **own, "seed": seed}
@@ -177,7 +218,9 @@ def test_a_version_is_that_of_the_cells_own_method_and_of_its_measures(monkeypat
 
 def test_yardsticks_are_kernels_around_real_rows_and_around_any(toy):
     rows = flaim_gans.yardsticks("toy")
-    assert {(row["metric"], row["data"], row["setting"]) for row in rows} == {("nll", "own", "real")}
+    assert {(row["metric"], row["data"], row["setting"]) for row in rows} == {
+        ("nll", "own", "real")
+    }
     found = {row["item"]: row["value"] for row in rows}
     assert list(found) == ["training rows", "codes at random"]
     train, test = (part.frame.apply(lambda column: column.cat.codes).to_numpy() for part in toy)
@@ -187,10 +230,15 @@ def test_yardsticks_are_kernels_around_real_rows_and_around_any(toy):
 
 @pytest.mark.parametrize("method, clients", [(CENTRAL, 1), (FEDERATED, 10)])
 def test_measurements_equal_brute_force(toy, monkeypatch, method, clients):
-    """Errors by counting cells, likelihood by adding up normal densities, from a second run of the same seed."""
+    """Errors by counting cells, likelihood by adding up normal densities, from a second run of the
+    same seed."""
     small = {name: (key, {**own, "hidden": (16,)}) for name, (key, own) in flaim_gans.NAMES.items()}
     monkeypatch.setattr(flaim_gans, "NAMES", small)
-    monkeypatch.setattr(flaim_study, "split_clients", lambda train, *_, **__: np.array_split(np.arange(len(train)), 10))
+    monkeypatch.setattr(
+        flaim_study,
+        "split_clients",
+        lambda train, *_, **__: np.array_split(np.arange(len(train)), 10),
+    )
     rows = flaim_gans.measure("toy", method, 2.0, 3, n_clients=10, training_rounds=3)
     found = {row["metric"]: row["value"] for row in rows}
     assert list(found) == ["workload_error", "nll", "nll_columns_dropped"]
@@ -198,22 +246,44 @@ def test_measurements_equal_brute_force(toy, monkeypatch, method, clients):
     train, test, parts, _ = flaim_study.prepared("toy", partition, clients, None, None)
     module, config = METHODS[small[method][0]], flaim_gans.configured(method, {}, 3)
     noise = flaim_gans.noise_of(
-        module, module.encoder(train.schema, config).domain, [len(part) for part in parts], config, Privacy(2.0, 1e-5)
+        module,
+        module.encoder(train.schema, config).domain,
+        [len(part) for part in parts],
+        config,
+        Privacy(2.0, 1e-5),
     )
     privacy = Privacy(2.0, 1e-5, noise_multiplier=noise)
-    run = settings.federated(module, train, parts, config=config, privacy=privacy, seed=3, num_rows=1)
+    run = settings.federated(
+        module, train, parts, config=config, privacy=privacy, seed=3, num_rows=1
+    )
     encoder = module.encoder(train.schema, config)
     real, held_out = encoder.transform(train.frame), encoder.transform(test.frame)
     codes = module.sample(run.state, len(train), config=config, rng=stream(3, "sample"))
-    shares = [(dense(real, q) / len(real), dense(codes, q) / len(codes)) for q in combinations(range(4), 3)]
-    assert found["workload_error"] == pytest.approx(np.mean([np.abs(one - other).sum() for one, other in shares]))
+    shares = [
+        (dense(real, q) / len(real), dense(codes, q) / len(codes))
+        for q in combinations(range(4), 3)
+    ]
+    assert found["workload_error"] == pytest.approx(
+        np.mean([np.abs(one - other).sum() for one, other in shares])
+    )
     many = module.sample(run.state, 10 * len(test), config=config, rng=stream(3, "kernel"))
     kept = np.ptp(many, axis=0) > 0
     covariance = np.cov(many[:, kept].T) * len(many) ** (-2 / (kept.sum() + 4))
-    densities = [multivariate_normal.pdf(many[:, kept], row[kept], covariance).mean() for row in held_out]
+    densities = [
+        multivariate_normal.pdf(many[:, kept], row[kept], covariance).mean() for row in held_out
+    ]
     assert found["nll"] == pytest.approx(-np.mean(np.log(densities)))
     assert found["nll_columns_dropped"] == (~kept).sum() and len(held_out) == 13
-    (about,) = {(r["method"], r["setting"], r["partition"], r["n_clients"], r["unprotected"]) for r in rows}
-    assert about == (method, *(("central", "none", None) if method == CENTRAL else ("federated", partition, 10)), 0)
-    assert rows[0]["epsilon_spent"] <= 2.0 * (1 + 1e-6) and Counter(row["data"] for row in rows) == {"own": 3}
-    assert rows[0]["epsilon_spent"] > (1.9 if method == CENTRAL else 0.5)  # of a client drawn as often as it may be
+    (about,) = {
+        (r["method"], r["setting"], r["partition"], r["n_clients"], r["unprotected"]) for r in rows
+    }
+    assert about == (
+        method,
+        *(("central", "none", None) if method == CENTRAL else ("federated", partition, 10)),
+        0,
+    )
+    assert rows[0]["epsilon_spent"] <= 2.0 * (1 + 1e-6) and Counter(
+        row["data"] for row in rows
+    ) == {"own": 3}
+    # of a client drawn as often as it may be
+    assert rows[0]["epsilon_spent"] > (1.9 if method == CENTRAL else 0.5)

@@ -2,7 +2,17 @@
 
 import numpy as np
 import pytest
-from marginal_toys import BUDGET, DOMAIN, NAMES, dense, kind_of, make_codes, make_table, shards, watched
+from marginal_toys import (
+    BUDGET,
+    DOMAIN,
+    NAMES,
+    dense,
+    kind_of,
+    make_codes,
+    make_table,
+    shards,
+    watched,
+)
 
 from fedsynth_lib.core.contract import Update
 from fedsynth_lib.federation import settings
@@ -45,11 +55,17 @@ def test_a_random_choice_is_the_same_for_all_clients_and_needs_no_charge():
     copy, seen = watched(flaim_random)
     config = flaim_random.Config(rounds=40, participation=1.0, iterations=0, final_iterations=0)
     settings.federated(copy, make_table(30), shards(30, 2), config=config, privacy=BUDGET, seed=1)
-    sent = [(int(s["round"]), tuple(u.summed)) for kind, s, _, u in seen if kind == "client" and s["round"] >= 4]
+    sent = [
+        (int(s["round"]), tuple(u.summed))
+        for kind, s, _, u in seen
+        if kind == "client" and s["round"] >= 4
+    ]
     by_round = {number: {names for other, names in sent if other == number} for number, _ in sent}
     assert len(by_round) == 40 and all(len(names) == 1 for names in by_round.values())
     assert len(set().union(*by_round.values())) > 8  # of 14
-    assert {c.mechanism for kind, *_, charges in seen if kind == "server" for c in charges} == {"gaussian"}
+    assert {c.mechanism for kind, *_, charges in seen if kind == "server" for c in charges} == {
+        "gaussian"
+    }
 
 
 # --- the variants ---
@@ -69,18 +85,28 @@ def test_variants_have_the_published_switches(key, switches):
     config = METHODS[key].Config()
     names = ("selection", "penalty", "filter_one_way", "combine_one_way", "weighted")
     assert tuple(getattr(config, name) for name in names) == switches
-    assert (config.rounds, config.participation, config.measure_share, config.local_steps) == (10, 0.1, 0.9, 1)
+    assert (config.rounds, config.participation, config.measure_share, config.local_steps) == (
+        10,
+        0.1,
+        0.9,
+        1,
+    )
     assert "server is trusted to add the noise" in METHODS[key].ADVERSARY
 
 
 def test_the_oracles_statement_has_no_epsilon():
     config = augflaim_oracle.Config(rounds=1, participation=0.5, **FAST)
-    run = settings.federated(augflaim_oracle, TABLE, shards(240, 4), config=config, privacy=BUDGET, seed=1)
+    run = settings.federated(
+        augflaim_oracle, TABLE, shards(240, 4), config=config, privacy=BUDGET, seed=1
+    )
     assert run.statement["epsilon"] is None and 0 < run.statement["epsilon_protected"] <= 1
     assert run.statement["unprotected"] == ["all rows of every client, for the true heterogeneity"]
     entry = next(e for e in run.statement["entries"] if e["mechanism"] == "unprotected")
     assert entry["clients"] == [0, 1, 2, 3] and entry["rounds"] == [0]
-    assert "server is trusted" in run.statement["adversary"] and "simulated" in run.statement["adversary"]
+    assert (
+        "server is trusted" in run.statement["adversary"]
+        and "simulated" in run.statement["adversary"]
+    )
 
 
 def test_the_true_heterogeneity_is_the_distance_to_everyone():
@@ -88,18 +114,25 @@ def test_the_true_heterogeneity_is_the_distance_to_everyone():
     updates = [Update({"rows": CODES[part]}, num_rows=80, client=k) for k, part in enumerate(parts)]
     found = flaim_client.true_heterogeneity(marginal_state.start(DOMAIN, flaim.Config()), updates)
     expected = [
-        [np.abs(dense(CODES[part], query) / 80 - dense(CODES, query) / 240).sum() for query in ASKED.queries]
+        [
+            np.abs(dense(CODES[part], query) / 80 - dense(CODES, query) / 240).sum()
+            for query in ASKED.queries
+        ]
         for part in parts
     ]
     assert found == pytest.approx(np.array(expected))
 
 
 def test_naive_bayes_has_no_dependence():
-    run = settings.central(fed_naive_bayes, TABLE, config=fed_naive_bayes.Config(), seed=1, num_rows=4000)
+    run = settings.central(
+        fed_naive_bayes, TABLE, config=fed_naive_bayes.Config(), seed=1, num_rows=4000
+    )
     model = marginal_state.model_of(run.state)
     assert sorted(model.potentials) == [(0,), (1,), (2,), (3,)]
     alone = [marginal_state.answers_of(run.state, ((c,),)) for c in range(4)]
-    assert marginal_state.answers_of(run.state, ((0, 1),)) == pytest.approx(np.outer(alone[0], alone[1]).ravel())
+    assert marginal_state.answers_of(run.state, ((0, 1),)) == pytest.approx(
+        np.outer(alone[0], alone[1]).ravel()
+    )
     assert alone[1] == pytest.approx(dense(CODES, (1,)) / 240, abs=1e-3)
 
 
@@ -109,13 +142,24 @@ def test_clients_are_sent_what_their_step_needs():
     choosing = shared | model | {"sigma", "choice_noise", "last", "allowed", "proxy"}
     for method, steps, choice in (
         (flaim, 1, choosing),
-        (flaim, 2, choosing | {"limit", "typical"} | {f"{k} {c}" for k in ("shares", "weight") for c in range(4)}),
+        (
+            flaim,
+            2,
+            choosing
+            | {"limit", "typical"}
+            | {f"{k} {c}" for k in ("shares", "weight") for c in range(4)},
+        ),
         (augflaim_oracle, 1, choosing | {"heterogeneity"}),
     ):
         copy, seen = watched(method)
         config = method.Config(rounds=1, local_steps=steps, **FAST)
         settings.central(copy, make_table(60), config=config, privacy=BUDGET, seed=1)
-        expected = {"oracle": shared, "column": shared, "choose": choice, "collect": shared | {"members", "chosen"}}
+        expected = {
+            "oracle": shared,
+            "column": shared,
+            "choose": choice,
+            "collect": shared | {"members", "chosen"},
+        }
         for _, state, _, _ in (entry for entry in seen if entry[0] == "client"):
             assert set(state) == expected[kind_of(state, config)]
 
@@ -128,11 +172,17 @@ def test_messages_go_to_participants_only_and_draws_repeat(clients, participatio
     table = make_table(1200)
     config = flaim.Config(rounds=2, participation=participation, **FAST)
     runs = [
-        settings.federated(flaim, table, shards(1200, clients), config=config, privacy=BUDGET, seed=s, num_rows=50)
+        settings.federated(
+            flaim, table, shards(1200, clients), config=config, privacy=BUDGET, seed=s, num_rows=50
+        )
         for s in (1, 1, 2)
     ]
     asked = [
-        {number: sorted(t["client"] for t in run.traffic if (t["round"], t["direction"]) == (number, "down"))}
+        {
+            number: sorted(
+                t["client"] for t in run.traffic if (t["round"], t["direction"]) == (number, "down")
+            )
+        }
         for run in runs
         for number in range(8)
     ]

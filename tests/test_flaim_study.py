@@ -1,4 +1,5 @@
-"""The protocol of maddock2024: cells of a grid, what is prepared once, and the measurements of a run by brute force."""
+"""The protocol of maddock2024: cells of a grid, what is prepared once, and the measurements of a
+run by brute force."""
 
 from collections import Counter
 from itertools import combinations
@@ -24,7 +25,8 @@ ALL_FIVE = ["AIM", "DistAIM", "NaiveFLAIM", "AugFLAIM (Oracle)", "AugFLAIM (Priv
 
 @pytest.fixture
 def toy(monkeypatch):
-    """A table of 400 rows under a name that is not registered; asked for with any number of rows."""
+    """A table of 400 rows under a name that is not registered; asked for with any number of
+    rows."""
     asked = []
 
     def load_table(key, work=None, rows=None, seed=0, schema=None):
@@ -50,8 +52,10 @@ def test_a_table_is_split_once_and_divided_among_clients(toy):
     train, test, parts, bins = flaim_study.prepared("toy", "iid", 6, 250, None)
     assert (len(train), len(test), bins) == (225, 25, {}) and len(parts) == 6
     assert sorted(np.concatenate(parts).tolist()) == list(range(225))
-    assert flaim_study.prepared("toy", "iid", 6, 250, None).parts is parts  # the same clients in every run
-    assert toy == [(None, 0), (250, flaim_study.PARTITION_SEED)]  # the subsample's seed is the work's
+    # the same clients in every run
+    assert flaim_study.prepared("toy", "iid", 6, 250, None).parts is parts
+    # the subsample's seed is the work's
+    assert toy == [(None, 0), (250, flaim_study.PARTITION_SEED)]
     (everything,) = flaim_study.prepared("toy", "none", 1, 250, None).parts
     assert everything.tolist() == list(range(225))
     skewed = flaim_study.prepared("toy", "label_skew", 4, None, 0.05)
@@ -67,7 +71,8 @@ def test_a_misspelled_table_is_no_table_out_of_reach():
 
 
 def test_a_synthfs_client_owns_its_block_of_rows():
-    """Owners are found again after the split: each client's training rows are its own, and a tenth is held out."""
+    """Owners are found again after the split: each client's training rows are its own, and a tenth
+    is held out."""
     flaim_study.prepared.cache_clear()
     made = flaim_study.prepared("synthfs", "owner", 100, None, 5.0)
     frame = synthfs.generate(seed=flaim_study.PARTITION_SEED, beta=5.0)
@@ -89,11 +94,19 @@ def test_published_and_own_settings_are_as_documented():
         ours = flaim_study.configured(name, {"x": 4}, "ours", {"rounds": 3})
         published = flaim_study.configured(name, {"x": 4}, "published", {"rounds": 3})
         assert (ours.momentum, ours.to_noise, ours.public_sizes) == (True, True, True)
-        assert (published.momentum, published.to_noise, published.public_sizes) == (False, False, False)
+        assert (published.momentum, published.to_noise, published.public_sizes) == (
+            False,
+            False,
+            False,
+        )
         weighted = own.get("weighted", default.weighted)
         assert published.weighted == (weighted and name != "DistAIM") and ours.weighted == weighted
         for config in (ours, published):
-            assert config.by_column == (("x", 4),) and config.rounds == 3 and isinstance(config, METHODS[key].Config)
+            assert (
+                config.by_column == (("x", 4),)
+                and config.rounds == 3
+                and isinstance(config, METHODS[key].Config)
+            )
             assert all(getattr(config, switch) == value for switch, value in own.items())
 
 
@@ -101,7 +114,12 @@ def test_the_ablation_crosses_weights_penalty_and_filtering():
     switches = {}
     for name in ("weights only", *sweeps.ABLATION):
         config = flaim_study.configured(name, {}, "published", {})
-        switches[name] = (config.weighted, config.penalty, config.filter_one_way, config.combine_one_way)
+        switches[name] = (
+            config.weighted,
+            config.penalty,
+            config.filter_one_way,
+            config.combine_one_way,
+        )
     assert switches == {
         "NaiveFLAIM": (False, "none", False, False),
         "weights only": (True, "none", False, False),
@@ -113,13 +131,21 @@ def test_the_ablation_crosses_weights_penalty_and_filtering():
 
 
 def test_an_unknown_method_is_refused():
-    with pytest.raises(BadInput, match="method 'FLAIM' is unknown: choose one of AIM, DistAIM, NaiveFLAIM"):
+    with pytest.raises(
+        BadInput, match="method 'FLAIM' is unknown: choose one of AIM, DistAIM, NaiveFLAIM"
+    ):
         flaim_study.configured("FLAIM", {}, "published", {})
 
 
 def test_a_version_is_that_of_the_cells_own_module_and_of_its_measures(monkeypatch):
-    assert flaim_study.version({"method": "AIM", "dataset": "adult"}) == f"aim {METHODS['aim'].VERSION}"
-    both = {flaim_study.version({"method": name}) for name in ("AugFLAIM (Private)", "private skew only")}
+    assert (
+        flaim_study.version({"method": "AIM", "dataset": "adult"})
+        == f"aim {METHODS['aim'].VERSION}"
+    )
+    both = {
+        flaim_study.version({"method": name})
+        for name in ("AugFLAIM (Private)", "private skew only")
+    }
     assert both == {f"augflaim_private {METHODS['augflaim_private'].VERSION}"}
     for measure, later in (("nll", ", nll 2"), ("auc_gbt", ", auc_gbt 2"), ("jsd", "")):
         with monkeypatch.context() as patch:
@@ -132,29 +158,45 @@ def test_a_version_is_that_of_the_cells_own_module_and_of_its_measures(monkeypat
 
 def swept(*cells):
     """The rows of these cells (method, setting, params) as `unpacked` gives them."""
-    rows = [{"method": m, "setting": place, "params": params_text(params)} for m, place, params in cells]
+    rows = [
+        {"method": m, "setting": place, "params": params_text(params)} for m, place, params in cells
+    ]
     return flaim_study.unpacked(pd.DataFrame(rows))
 
 
 @pytest.mark.parametrize("estimator", ["published", "ours"])
 @pytest.mark.parametrize("beta", [None, 0.025, 0.99])
-@pytest.mark.parametrize("rounds, steps, share", [(10, 1, 0.9), (192, 4, 0.5), ("annealed", 1, 0.9), (1, 2, 0.25)])
+@pytest.mark.parametrize(
+    "rounds, steps, share", [(10, 1, 0.9), (192, 4, 0.5), ("annealed", 1, 0.9), (1, 2, 0.25)]
+)
 def test_settings_are_columns_of_numbers(estimator, beta, rounds, steps, share):
     given = {"rounds": rounds, "participation": 0.15, "beta": beta, "local_steps": steps}
     given |= {"measure_share": share, "estimator": estimator}
     table = swept(("NaiveFLAIM", "federated", given), ("NaiveFLAIM", "federated", {"rounds": 2}))
     read = table.iloc[0]
-    assert (read["annealed"], read["participation"], read["local_rounds"]) == (rounds == "annealed", 0.15, steps)
+    assert (read["annealed"], read["participation"], read["local_rounds"]) == (
+        rounds == "annealed",
+        0.15,
+        steps,
+    )
     assert (read["measure_share"], read["estimator"]) == (share, estimator)
     assert read["rounds"] == rounds or (rounds == "annealed" and np.isnan(read["rounds"]))
     assert read["beta"] == beta or (beta is None and np.isnan(read["beta"]))
-    assert table.loc[1, ["rounds", "participation", "local_rounds", "measure_share"]].tolist() == [2, 0.1, 1, 0.9]
-    assert all(pd.api.types.is_numeric_dtype(table[name]) for name in ("rounds", "participation", "beta"))
+    assert table.loc[1, ["rounds", "participation", "local_rounds", "measure_share"]].tolist() == [
+        2,
+        0.1,
+        1,
+        0.9,
+    ]
+    assert all(
+        pd.api.types.is_numeric_dtype(table[name]) for name in ("rounds", "participation", "beta")
+    )
 
 
 def test_settings_that_a_method_does_not_have_are_missing():
     read = swept(
-        ("AIM", "central", {"rounds": 10, "participation": 0.2}), ("FedNaiveBayes", "federated", {"rounds": 4})
+        ("AIM", "central", {"rounds": 10, "participation": 0.2}),
+        ("FedNaiveBayes", "federated", {"rounds": 4}),
     )
     assert np.isnan(read["participation"][0]) and read["rounds"][0] == 10
     assert np.isnan(read["rounds"][1]) and read["participation"][1] == 0.1
@@ -179,9 +221,17 @@ def test_rows_may_be_unpacked_twice():
 
 def test_cells_leave_defaults_out_and_central_aim_has_no_clients(toy):
     found = flaim_study.cells(
-        ["toy"], ["AIM", "DistAIM"], 2, epsilon=1, participation=[0.1, 0.2], rounds=[10, 4], n_clients=[5, 100]
+        ["toy"],
+        ["AIM", "DistAIM"],
+        2,
+        epsilon=1,
+        participation=[0.1, 0.2],
+        rounds=[10, 4],
+        n_clients=[5, 100],
     )
-    aim = [{k: v for k, v in cell.items() if k != "table"} for cell in found if cell["method"] == "AIM"]
+    aim = [
+        {k: v for k, v in cell.items() if k != "table"} for cell in found if cell["method"] == "AIM"
+    ]
     assert aim == [
         {"dataset": "toy", "method": "AIM", "epsilon": 1, **rounds, "seed": seed}
         for rounds in ({}, {"rounds": 4})
@@ -193,21 +243,52 @@ def test_cells_leave_defaults_out_and_central_aim_has_no_clients(toy):
         **dict.fromkeys(("dataset", "method", "epsilon", "seed", "table"), 16),
         **dict.fromkeys(("participation", "rounds", "n_clients"), 8),
     }
-    assert {cell["table"] for cell in found} == {make_table(400).digest}  # of the whole table, whatever is drawn
+    # of the whole table, whatever is drawn
+    assert {cell["table"] for cell in found} == {make_table(400).digest}
 
 
 def test_sweeps_share_their_common_cells(toy):
     grid = flaim_study.parameter_study("toy", seeds=1, step=2, longest=32, n_clients=20)
     digest = {cell["table"] for cell in grid}.pop()
-    for method, shared in (("AIM", 2), ("DistAIM", 3), ("NaiveFLAIM", 3)):  # of budgets, of rounds, of participation
-        usual = {"dataset": "toy", "method": method, "epsilon": 1.0, "n_clients": 20, "seed": 0, "table": digest}
-        usual = {name: value for name, value in usual.items() if method != "AIM" or name != "n_clients"}
+    # of budgets, of rounds, of participation
+    for method, shared in (("AIM", 2), ("DistAIM", 3), ("NaiveFLAIM", 3)):
+        usual = {
+            "dataset": "toy",
+            "method": method,
+            "epsilon": 1.0,
+            "n_clients": 20,
+            "seed": 0,
+            "table": digest,
+        }
+        usual = {
+            name: value for name, value in usual.items() if method != "AIM" or name != "n_clients"
+        }
         assert grid.count(usual) == shared
     assert {cell["method"] for cell in grid} == set(ALL_FIVE)
-    assert {cell.get("rounds", 10) for cell in grid} <= {1, 2, 4, 5, 8, 10, 16, 20, 30, 32, "annealed"}
+    assert {cell.get("rounds", 10) for cell in grid} <= {
+        1,
+        2,
+        4,
+        5,
+        8,
+        10,
+        16,
+        20,
+        30,
+        32,
+        "annealed",
+    }
     assert min(cell.get("participation", 0.1) for cell in grid) * 20 >= 1
-    assert all(cell["beta"] in flaim_study.LABEL_SKEWS for cell in grid if cell.get("partition") == "label_skew")
-    assert not any({"participation", "n_clients", "partition"} & set(cell) for cell in grid if cell["method"] == "AIM")
+    assert all(
+        cell["beta"] in flaim_study.LABEL_SKEWS
+        for cell in grid
+        if cell.get("partition") == "label_skew"
+    )
+    assert not any(
+        {"participation", "n_clients", "partition"} & set(cell)
+        for cell in grid
+        if cell["method"] == "AIM"
+    )
     assert {cell["method"] for cell in grid if cell.get("local_steps", 1) > 1} == set(ALL_FIVE[2:])
     assert {cell["epsilon"] for cell in grid} == set(flaim_study.EPSILONS[::2]) | {1.0}
 
@@ -229,29 +310,55 @@ def log_joint(state):
     return joint - np.log(np.exp(joint).sum())
 
 
-@pytest.mark.parametrize("method, estimator", [("AIM", "published"), ("AugFLAIM (Private)", "ours")])
+@pytest.mark.parametrize(
+    "method, estimator", [("AIM", "published"), ("AugFLAIM (Private)", "ours")]
+)
 def test_measurements_equal_brute_force(toy, method, estimator):
-    """Errors against the training rows by counting, likelihood of the rows held out from a dense joint table."""
+    """Errors against the training rows by counting, likelihood of the rows held out from a dense
+    joint table."""
     central, clients = method == "AIM", 1 if method == "AIM" else 5
-    options = {"partition": "iid", "n_clients": 5, "rounds": 2, "participation": 0.6, "estimator": estimator}
+    options = {
+        "partition": "iid",
+        "n_clients": 5,
+        "rounds": 2,
+        "participation": 0.6,
+        "estimator": estimator,
+    }
     rows = flaim_study.measure("toy", method, 2.0, 3, **options, auc=True)
     found = values_of(rows)
-    assert list(found) == ["workload_error", "workload_error_closure", "nll", "client_throughput_mb", "auc_gbt"]
-    train, test, parts, _ = flaim_study.prepared("toy", "none" if central else "iid", clients, None, None)
+    assert list(found) == [
+        "workload_error",
+        "workload_error_closure",
+        "nll",
+        "client_throughput_mb",
+        "auc_gbt",
+    ]
+    train, test, parts, _ = flaim_study.prepared(
+        "toy", "none" if central else "iid", clients, None, None
+    )
     changes = {"rounds": 2} | ({} if central else {"participation": 0.6})
-    module, config = METHODS[flaim_study.NAMES[method][0]], flaim_study.configured(method, {}, estimator, changes)
-    run = settings.federated(module, train, parts, config=config, privacy=Privacy(2.0, 1e-5, reproduction=True), seed=3)
+    module, config = (
+        METHODS[flaim_study.NAMES[method][0]],
+        flaim_study.configured(method, {}, estimator, changes),
+    )
+    run = settings.federated(
+        module, train, parts, config=config, privacy=Privacy(2.0, 1e-5, reproduction=True), seed=3
+    )
     encoder = module.encoder(train.schema, config)
     real, held_out = encoder.transform(train.frame), encoder.transform(test.frame)
     codes = module.sample(run.state, len(train), config=config, rng=stream(3, "sample"))
     every = [query for width in (1, 2, 3) for query in combinations(range(4), width)]
-    errors = {q: np.abs(dense(real, q) / len(real) - dense(codes, q) / len(codes)).sum() for q in every}
+    errors = {
+        q: np.abs(dense(real, q) / len(real) - dense(codes, q) / len(codes)).sum() for q in every
+    }
     assert found["workload_error"] == pytest.approx(np.mean([errors[q] for q in TRIPLES]))
     assert found["workload_error_closure"] == pytest.approx(np.mean(list(errors.values())))
     assert 0 < found["workload_error_closure"] < found["workload_error"] < 0.7
     likelihood = [log_joint(run.state)[tuple(row)] for row in held_out]
     assert found["nll"] == pytest.approx(-np.mean(likelihood)) and len(held_out) == 40
-    assert found["client_throughput_mb"] == pytest.approx((run.bytes_up + run.bytes_down) / clients / 1e6)
+    assert found["client_throughput_mb"] == pytest.approx(
+        (run.bytes_up + run.bytes_down) / clients / 1e6
+    )
     assert 0.5 < found["auc_gbt"] <= 1
 
 
@@ -266,7 +373,10 @@ def test_every_method_of_the_work_gives_rows(toy, method):
         "client_throughput_mb",
     ]
     assert all(np.isfinite(row["value"]) for row in rows)
-    (about,) = {(r["paper"], r["method"], r["data"], r["setting"], r["partition"], r["n_clients"]) for r in rows}
+    (about,) = {
+        (r["paper"], r["method"], r["data"], r["setting"], r["partition"], r["n_clients"])
+        for r in rows
+    }
     assert about == ("maddock2024", method, "own", "federated", "iid", 10)
     oracle = method in ("AugFLAIM (Oracle)", "true skew, filter and combine")
     assert {row["unprotected"] for row in rows} == {int(oracle)}
@@ -285,7 +395,13 @@ def test_central_aim_says_that_it_has_no_clients(toy):
 
 def test_registered_tables_have_the_works_bins():
     """Protocol, "Datasets": domain sizes of adult, 32 bins in magic, 41 levels in SynthFS."""
-    adult = {"age": 85, "fnlwgt": 100, "education-num": 16, "capital-gain": 100, "capital-loss": 100}
+    adult = {
+        "age": 85,
+        "fnlwgt": 100,
+        "education-num": 16,
+        "capital-gain": 100,
+        "capital-loss": 100,
+    }
     assert view_bins("adult", "maddock2024") == {**adult, "hours-per-week": 99}
     assert set(view_bins("magic", "maddock2024").values()) == {32}
     assert set(view_bins("synthfs", "maddock2024").values()) == {41}

@@ -1,4 +1,5 @@
-"""The apps in process and under Ray: same rows, bytes counted, nothing dropped, only those drawn are asked."""
+"""The apps in process and under Ray: same rows, bytes counted, nothing dropped, only those drawn
+are asked."""
 
 import numpy as np
 import pytest
@@ -12,8 +13,13 @@ from fedsynth_lib.methods.marginals import flaim, independent
 
 
 def test_ray_gives_the_same_rows_as_in_process(table):
-    """Every client takes part from the first message on, and neither order nor process changes a draw."""
-    options = {"privacy": Privacy(2.0), "seed": 4, "config": bayesian_network.Config(generations=40)}
+    """Every client takes part from the first message on, and neither order nor process changes a
+    draw."""
+    options = {
+        "privacy": Privacy(2.0),
+        "seed": 4,
+        "config": bayesian_network.Config(generations=40),
+    }
     here = settings.federated(bayesian_network, table, thirds(table), **options)
     ray = settings.federated(bayesian_network, table, thirds(table), runtime="ray", **options)
     assert ray.synthetic.equals(here.synthetic)
@@ -22,7 +28,11 @@ def test_ray_gives_the_same_rows_as_in_process(table):
 
 
 def test_arrays_survive_the_wire():
-    sent = {"a": np.arange(6).reshape(2, 3), "scalar": np.array(3), "empty": np.zeros((0, 4), np.int16)}
+    sent = {
+        "a": np.arange(6).reshape(2, 3),
+        "scalar": np.array(3),
+        "empty": np.zeros((0, 4), np.int16),
+    }
     received = flower.unpack(flower.pack(sent))
     assert received.keys() == sent.keys()
     for name, array in sent.items():
@@ -33,22 +43,29 @@ def test_bytes_are_counted_by_kind_round_and_client(table):
     run = settings.federated(independent, table, thirds(table), seed=1)
     up = [line for line in run.traffic if line["direction"] == "up"]
     levels = sum(independent.encoder(table.schema, independent.Config()).domain.levels)
-    assert [(line["round"], line["client"], line["kind"]) for line in up] == [(0, k, "summed") for k in range(3)]
+    assert [(line["round"], line["client"], line["kind"]) for line in up] == [
+        (0, k, "summed") for k in range(3)
+    ]
     # one int64 for each level, and the array's name
     assert all(line["bytes"] == 8 * levels + len("counts") for line in up)
     assert run.bytes_up == sum(line["bytes"] for line in up)
-    assert run.bytes_down == sum(line["bytes"] for line in run.traffic if line["direction"] == "down")
+    assert run.bytes_down == sum(
+        line["bytes"] for line in run.traffic if line["direction"] == "down"
+    )
 
 
 def test_the_server_sees_no_single_clients_counts(table):
-    """What arrives under `summed` is masked: far from any count, and different from client to client."""
+    """What arrives under `summed` is masked: far from any count, and different from client to
+    client."""
     seen = []
 
     def watching(state, updates, config, noise, rng):
         seen.extend(update.summed["counts"].copy() for update in updates)
         return independent.server_step(state, updates, config, noise, rng)
 
-    run = settings.federated(broken(independent, server_step=watching), table, thirds(table), seed=1)
+    run = settings.federated(
+        broken(independent, server_step=watching), table, thirds(table), seed=1
+    )
     assert run.state["counts"][-2:].sum() == 1200  # the sum is exact: `ill` has 1,200 rows in all
     assert all(np.median(array) > 2**50 for array in seen)
 
@@ -61,7 +78,9 @@ def test_clients_cannot_change_the_servers_state(table):
         return update
 
     clean = settings.federated(independent, table, thirds(table), seed=1)
-    attacked = settings.federated(broken(independent, client_step=vandal), table, thirds(table), seed=1)
+    attacked = settings.federated(
+        broken(independent, client_step=vandal), table, thirds(table), seed=1
+    )
     assert attacked.synthetic.equals(clean.synthetic)
 
 
@@ -74,9 +93,14 @@ def test_memory_lasts_between_rounds_and_never_travels(table):
         return independent.client_step(state, client, config, noise, rng)
 
     method = broken(independent, client_step=remembering)
-    run = settings.federated(method, table, thirds(table), config=independent.Config(rounds=3), seed=1)
+    run = settings.federated(
+        method, table, thirds(table), config=independent.Config(rounds=3), seed=1
+    )
     assert sorted(calls) == [(k, visit) for k in range(3) for visit in range(3)]
-    assert "visits" not in run.state and {line["kind"] for line in run.traffic} == {"state", "summed"}
+    assert "visits" not in run.state and {line["kind"] for line in run.traffic} == {
+        "state",
+        "summed",
+    }
 
 
 def test_a_clients_error_surfaces_as_it_is(table):
@@ -84,10 +108,16 @@ def test_a_clients_error_surfaces_as_it_is(table):
         raise ZeroDivisionError("client 1 fell over") if client.index == 1 else KeyError("unused")
 
     def second_only(state, client, config, noise, rng):
-        return failing(state, client, config, noise, rng) if client.index == 1 else Update({"a": np.zeros(1)})
+        return (
+            failing(state, client, config, noise, rng)
+            if client.index == 1
+            else Update({"a": np.zeros(1)})
+        )
 
     with pytest.raises(ZeroDivisionError, match="fell over"):
-        settings.federated(broken(independent, client_step=second_only), table, thirds(table), seed=1)
+        settings.federated(
+            broken(independent, client_step=second_only), table, thirds(table), seed=1
+        )
 
 
 def test_a_missing_client_stops_the_run(table):
@@ -125,11 +155,17 @@ def scheduled(draws, **replaced):
 
 
 def job_of(method, num_clients, seed=1):
-    return flower.Job(method, independent.Config(rounds=3), Domain(("x",), (2,)), None, seed, num_clients)
+    return flower.Job(
+        method, independent.Config(rounds=3), Domain(("x",), (2,)), None, seed, num_clients
+    )
 
 
 def asked(run, number, direction="down"):
-    return [line["client"] for line in run.traffic if (line["round"], line["direction"]) == (number, direction)]
+    return [
+        line["client"]
+        for line in run.traffic
+        if (line["round"], line["direction"]) == (number, direction)
+    ]
 
 
 def sixths(table):
@@ -143,7 +179,8 @@ def test_without_a_schedule_everyone_is_in_every_round(table):
 
 
 def test_those_drawn_are_asked_and_nobody_else(table):
-    """Traffic, masks and rows: the state holds the rows of the participants of each round, once each."""
+    """Traffic, masks and rows: the state holds the rows of the participants of each round, once
+    each."""
     seen = []
 
     def noting(state, client, config, noise, rng):
@@ -153,18 +190,26 @@ def test_those_drawn_are_asked_and_nobody_else(table):
     run = settings.federated(scheduled(DRAWS, client_step=noting), table, sixths(table), seed=1)
     job = job_of(scheduled(DRAWS), 6)
     expected = [job.participants(*entry) for entry in DRAWS]
-    assert [asked(run, number) for number in range(5)] == [asked(run, number, "up") for number in range(5)] == expected
+    assert (
+        [asked(run, number) for number in range(5)]
+        == [asked(run, number, "up") for number in range(5)]
+        == expected
+    )
     assert seen == [(client, len(members)) for members in expected for client in members]
-    assert expected[0] == expected[1] and expected[3] == list(range(6)) and len(set(map(str, expected))) == 4
+    assert (
+        expected[0] == expected[1]
+        and expected[3] == list(range(6))
+        and len(set(map(str, expected))) == 4
+    )
     assert run.state["counts"][-2:].sum() == sum(200 * len(members) for members in expected)
 
 
 def test_draws_depend_on_the_seed_and_on_their_number():
     job, other = job_of(independent, 50), job_of(independent, 50, seed=2)
     assert job.participants(3, 0.5) == job.participants(3, 0.5)
-    assert job.participants(3, 0.5) != job.participants(4, 0.5) and job.participants(3, 0.5) != other.participants(
+    assert job.participants(3, 0.5) != job.participants(4, 0.5) and job.participants(
         3, 0.5
-    )
+    ) != other.participants(3, 0.5)
     shares = [len(job.participants(draw, 0.3)) / 50 for draw in range(400)]
     assert np.mean(shares) == pytest.approx(0.3, abs=0.01)
 
@@ -205,7 +250,9 @@ def test_a_method_decides_what_its_clients_are_sent(table):
         received.append(state)
         return independent.client_step(state, client, config, noise, rng)
 
-    method = broken(independent, client_step=noting, broadcast=lambda state, config: {"levels": state["levels"]})
+    method = broken(
+        independent, client_step=noting, broadcast=lambda state, config: {"levels": state["levels"]}
+    )
     less, all_of_it = (
         settings.federated(each, table, thirds(table), config=independent.Config(rounds=2), seed=1)
         for each in (method, independent)
@@ -215,7 +262,8 @@ def test_a_method_decides_what_its_clients_are_sent(table):
 
 
 def test_sums_over_groups_cross_the_wire_exactly(table):
-    """Even clients add to one sum, odd ones to the other; the server gets neither from anyone alone."""
+    """Even clients add to one sum, odd ones to the other; the server gets neither from anyone
+    alone."""
     seen = []
 
     def halves(state, client, config, noise, rng):
@@ -227,7 +275,9 @@ def test_sums_over_groups_cross_the_wire_exactly(table):
         seen.extend(array for update in updates for array in update.summed.values())
         return {**state, **flower.secure_sum.total(updates)}, []
 
-    run = settings.federated(broken(independent, client_step=halves, server_step=noting), table, sixths(table), seed=1)
+    run = settings.federated(
+        broken(independent, client_step=halves, server_step=noting), table, sixths(table), seed=1
+    )
     assert run.state["even"].tolist() == [10101] * 3 and run.state["odd"].tolist() == [101010] * 3
     assert all(np.median(array) > 2**50 for array in seen)
 
@@ -250,12 +300,18 @@ class Shuffled(flower.LocalGrid):
 
 
 def shuffled(server, client, num_clients):
-    server(Shuffled(client, num_clients), next(iter(Shuffled(client, num_clients)._contexts.values())))
+    server(
+        Shuffled(client, num_clients), next(iter(Shuffled(client, num_clients)._contexts.values()))
+    )
 
 
 @pytest.mark.parametrize("method", [scheduled(DRAWS), flaim], ids=["drawn", "flaim"])
 def test_some_of_the_clients_are_asked_whatever_their_nodes_are_called(table, monkeypatch, method):
-    config = flaim.Config(rounds=2, participation=0.5, iterations=5, final_iterations=5) if method is flaim else None
+    config = (
+        flaim.Config(rounds=2, participation=0.5, iterations=5, final_iterations=5)
+        if method is flaim
+        else None
+    )
     privacy = Privacy(2.0, 1e-5) if config else None
     options = {"config": config, "privacy": privacy, "seed": 1, "num_rows": 50}
     here = settings.federated(method, table, sixths(table), **options)
@@ -279,6 +335,7 @@ def test_flaim_with_some_of_its_clients_is_the_same_under_ray(table):
     config = flaim.Config(rounds=1, participation=0.5, iterations=5, final_iterations=5)
     options = {"config": config, "privacy": Privacy(2.0, 1e-5), "seed": 1, "num_rows": 50}
     here, ray = (
-        settings.federated(flaim, table, sixths(table), runtime=runtime, **options) for runtime in ("in_process", "ray")
+        settings.federated(flaim, table, sixths(table), runtime=runtime, **options)
+        for runtime in ("in_process", "ray")
     )
     assert ray.synthetic.equals(here.synthetic) and ray.statement == here.statement

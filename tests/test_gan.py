@@ -13,7 +13,12 @@ LAYOUT = gan.Layout(modes=(3, 1), categories=(2, 4, 5))
 
 
 def test_layout_lines_up_all_parts():
-    assert (LAYOUT.numbers, LAYOUT.width, LAYOUT.condition_width, LAYOUT.first_category) == (2, 17, 11, 6)
+    assert (LAYOUT.numbers, LAYOUT.width, LAYOUT.condition_width, LAYOUT.first_category) == (
+        2,
+        17,
+        11,
+        6,
+    )
     assert [row.unique().tolist() for row in LAYOUT.padded] == [
         [0, 1, 2],
         [3],
@@ -22,7 +27,9 @@ def test_layout_lines_up_all_parts():
         [10, 11, 12, 13, 14],
     ]
     assert LAYOUT.owner.tolist() == [0] * 3 + [1] + [2] * 2 + [3] * 4 + [4] * 5
-    assert (LAYOUT.members.argmax(dim=1) == LAYOUT.owner).all() and (LAYOUT.members.sum(dim=1) == 1).all()
+    assert (LAYOUT.members.argmax(dim=1) == LAYOUT.owner).all() and (
+        LAYOUT.members.sum(dim=1) == 1
+    ).all()
 
 
 def test_squashing_is_a_softmax_of_every_block():
@@ -49,7 +56,9 @@ def test_gumbel_choices_follow_the_logits():
 def test_gradients_of_squashing_are_those_of_finite_differences():
     layout = gan.Layout(LAYOUT.modes, LAYOUT.categories)
     vars(layout)["members"] = LAYOUT.members.double()
-    entries = torch.randn(5, 15, generator=torch.Generator().manual_seed(0), dtype=torch.float64, requires_grad=True)
+    entries = torch.randn(
+        5, 15, generator=torch.Generator().manual_seed(0), dtype=torch.float64, requires_grad=True
+    )
     assert gradcheck(lambda each: gan.BlockSoftmax.apply(each, layout), entries)
 
 
@@ -62,12 +71,16 @@ def test_a_block_far_below_the_others_is_still_a_softmax():
 
 @pytest.mark.parametrize(("condition", "hidden"), [(11, (8, 6)), (11, (8,)), (0, (8, 6, 4))])
 def test_the_generator_is_the_published_chain_of_layers(condition, hidden):
-    """Each hidden layer's output is put in front of what it was given (Xu et al. 2019, section 4.4)."""
+    """Each hidden layer's output is put in front of what it was given (Xu et al. 2019, section
+    4.4)."""
     torch.manual_seed(0)
     net, noise = gan.generator(4, condition, 17, hidden=hidden), torch.randn(16, 4)
     asked = torch.randint(condition, (16,)) if condition else torch.zeros(16, dtype=torch.long)
     slopes = torch.randn(16, 17)
-    rows = torch.cat([noise, nn.functional.one_hot(asked, condition).float() if condition else noise[:, :0]], dim=1)
+    rows = torch.cat(
+        [noise, nn.functional.one_hot(asked, condition).float() if condition else noise[:, :0]],
+        dim=1,
+    )
     for layer in net[:-1]:
         rows = torch.cat([torch.relu(layer.norm(layer.linear(rows))), rows], dim=1)
     plain, ours = net[-1](rows), net(noise, asked)
@@ -92,9 +105,12 @@ def test_the_discriminator_can_be_trained_privately(pac):
 
 @pytest.mark.parametrize("hidden", [(9,), (9, 7), (9, 7, 5)])
 def test_gradients_of_the_critic_are_those_of_autograd(hidden):
-    """Of the loss with gradient penalty as Xu et al. and Gulrajani et al. state it, the same units dropped in both."""
+    """Of the loss with gradient penalty as Xu et al. and Gulrajani et al. state it, the same units
+    dropped in both."""
     net, pairs, penalty = gan.discriminator(12, hidden=hidden).double(), 6, 10.0
-    rows = torch.randn(2 * pairs, 12, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    rows = torch.randn(
+        2 * pairs, 12, generator=torch.Generator().manual_seed(0), dtype=torch.float64
+    )
     torch.manual_seed(5)
     ours = gan.critic_gradients(net, rows, penalty)
     torch.manual_seed(5)
@@ -104,5 +120,7 @@ def test_gradients_of_the_critic_are_those_of_autograd(hidden):
     slopes = torch.autograd.grad(net(between).sum(), between, create_graph=True)[0]
     loss = imagined.mean() - real.mean() + penalty * ((slopes.norm(dim=1) - 1) ** 2).mean()
     theirs = torch.autograd.grad(loss, list(net.parameters()))
-    assert len(ours) == len(theirs) and all(torch.allclose(*each) for each in zip(ours, theirs, strict=True))
+    assert len(ours) == len(theirs) and all(
+        torch.allclose(*each) for each in zip(ours, theirs, strict=True)
+    )
     assert all((each != 0).any() for each in theirs[:-1])

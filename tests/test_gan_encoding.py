@@ -1,4 +1,5 @@
-"""How the CTGAN family encodes: mixtures over clients, noisy histograms, categories, and Fed-TGAN's weights."""
+"""How the CTGAN family encodes: mixtures over clients, noisy histograms, categories, and Fed-TGAN's
+weights."""
 
 from dataclasses import replace
 from itertools import pairwise
@@ -33,9 +34,12 @@ def make_rows(number, seed=0):
 
 
 def state_of(config):
-    return {"levels": LEVELS, "stage": np.array(0), "round": np.array(0), "finished": np.array(False)} | (
-        {"present": np.ones(5, bool)} if config.encoding == "private" else {}
-    )
+    return {
+        "levels": LEVELS,
+        "stage": np.array(0),
+        "round": np.array(0),
+        "finished": np.array(False),
+    } | ({"present": np.ones(5, bool)} if config.encoding == "private" else {})
 
 
 def sent_by(rows, state, config, noise=None, rng=None, index=0):
@@ -50,7 +54,8 @@ def encoded(config, parts, noise=None, seed=0):
     state, sent = state_of(config), []
     for number in range(config.encoding_rounds):
         updates = [
-            sent_by(rows, state, config, noise, stream(seed, "client", k, number)) for k, rows in enumerate(parts)
+            sent_by(rows, state, config, noise, stream(seed, "client", k, number))
+            for k, rows in enumerate(parts)
         ]
         state = gan_encoding.server_encoding(state, updates, config, stream(seed, "server", number))
         sent.append(updates)
@@ -62,7 +67,9 @@ def distance(mixture, values):
     from scipy.stats import norm
 
     place = np.sort(values)
-    fitted = (mixture.weights * norm.cdf(place[:, None], mixture.means, mixture.deviations)).sum(axis=1)
+    fitted = (mixture.weights * norm.cdf(place[:, None], mixture.means, mixture.deviations)).sum(
+        axis=1
+    )
     return np.abs(fitted - (np.arange(len(place)) + 0.5) / len(place)).max()
 
 
@@ -75,7 +82,10 @@ def test_every_way_of_agreeing_describes_all_rows(method):
     everything = np.concatenate(parts)
     for column, mixture in zip((0, 2), gan_encoding.unstacked(state), strict=True):
         assert distance(mixture, everything[:, column]) < 0.03
-        assert mixture.weights.sum() == pytest.approx(1) and mixture.weights.min() > gan_encoding.LEAST_WEIGHT
+        assert (
+            mixture.weights.sum() == pytest.approx(1)
+            and mixture.weights.min() > gan_encoding.LEAST_WEIGHT
+        )
 
 
 def test_one_client_keeps_its_own_variational_fit():
@@ -88,7 +98,9 @@ def test_one_client_keeps_its_own_variational_fit():
 def test_the_server_averages_sorted_mixtures_between_rounds():
     config = fed_ctgan.Config()
     parts, state = np.array_split(make_rows(900), 3), state_of(config)
-    updates = [sent_by(rows, state, config, None, stream(0, "client", k)) for k, rows in enumerate(parts)]
+    updates = [
+        sent_by(rows, state, config, None, stream(0, "client", k)) for k, rows in enumerate(parts)
+    ]
     after = gan_encoding.server_encoding(state, updates, config, stream(0, "server"))
     clients = [gan_encoding.unstacked(update.arrays)[0] for update in updates]
     assert all((np.diff(mixture.means) >= 0).all() for mixture in clients)
@@ -107,7 +119,9 @@ def test_the_union_of_categories_and_codes_there_and_back():
     assert layout.categories == (2, 2)
     codes = gan_encoding.codes_of(np.concatenate([one, other]), LEVELS)
     compact = gan_encoding.compact(codes, state)
-    assert set(compact[:, 0]) == {0, 1} and np.array_equal(gan_encoding.declared(compact, state), codes)
+    assert set(compact[:, 0]) == {0, 1} and np.array_equal(
+        gan_encoding.declared(compact, state), codes
+    )
 
 
 def test_numbers_there_and_back():
@@ -120,7 +134,8 @@ def test_numbers_there_and_back():
 
 
 def test_fed_tgan_weights_by_its_steps():
-    """The rule written out: distances, divided by column, summed, taken from 1, times the share of rows, softmax."""
+    """The rule written out: distances, divided by column, summed, taken from 1, times the share of
+    rows, softmax."""
     rng = np.random.default_rng(0)
     sizes = np.array([100, 300, 600])
     counts = [
@@ -132,7 +147,9 @@ def test_fed_tgan_weights_by_its_steps():
     table = np.zeros((3, 3))
     for j, cut in enumerate((slice(0, 3), slice(3, 5))):
         whole = sum(own[cut] for own in counts)
-        table[:, j] = [jensenshannon(own[cut] / own[cut].sum(), whole / whole.sum()) for own in counts]
+        table[:, j] = [
+            jensenshannon(own[cut] / own[cut].sum(), whole / whole.sum()) for own in counts
+        ]
     together = np.concatenate(draws[0])
     scaled = [(own - together.min()) / np.ptp(together) for own in (*draws[0], together)]
     table[:, 2] = [wasserstein_distance(own, scaled[-1]) for own in scaled[:-1]]
@@ -165,11 +182,17 @@ def test_one_record_moves_the_histograms_by_the_root_of_their_columns(encoding, 
 
     def counts(kept):
         arrays = sent_by(kept, state_of(config), config).arrays
-        return np.concatenate([arrays["counts"], arrays.get("histograms", np.zeros((0, 1))).ravel()])
+        return np.concatenate(
+            [arrays["counts"], arrays.get("histograms", np.zeros((0, 1))).ravel()]
+        )
 
     whole = counts(rows)
-    moved = [np.linalg.norm(whole - counts(np.delete(rows, out, axis=0))) for out in range(len(rows))]
-    assert max(moved) == pytest.approx(np.sqrt(columns)) and min(moved) == pytest.approx(np.sqrt(columns))
+    moved = [
+        np.linalg.norm(whole - counts(np.delete(rows, out, axis=0))) for out in range(len(rows))
+    ]
+    assert max(moved) == pytest.approx(np.sqrt(columns)) and min(moved) == pytest.approx(
+        np.sqrt(columns)
+    )
     charge = gan_plan.histogram_charges(1.0, tuple(LEVELS), 40, config, 10)[0]
     assert charge.sensitivity == pytest.approx(np.sqrt(columns))
 
@@ -177,10 +200,14 @@ def test_one_record_moves_the_histograms_by_the_root_of_their_columns(encoding, 
 def test_histograms_carry_the_noise_they_are_charged_for():
     rows, config = make_rows(2000), dp_fed_ctgan.Config()
     clean, _ = released(rows)
-    noisy = [released(rows, Noise(2.0, np.random.default_rng(seed)))[0] - clean for seed in range(20)]
+    noisy = [
+        released(rows, Noise(2.0, np.random.default_rng(seed)))[0] - clean for seed in range(20)
+    ]
     charge = released(rows, Noise(2.0, np.random.default_rng(0)))[1].spent[0]
     assert np.all(noisy == np.rint(noisy))  # which adds 1/12 to the variance
-    assert np.std(noisy) == pytest.approx(np.sqrt((charge.noise * charge.sensitivity) ** 2 + 1 / 12), rel=0.03)
+    assert np.std(noisy) == pytest.approx(
+        np.sqrt((charge.noise * charge.sensitivity) ** 2 + 1 / 12), rel=0.03
+    )
     steps = gan_plan.total_steps(2.0, tuple(LEVELS), 2000, config)
     assert charge.noise == pytest.approx(gan_plan.histogram_noise(2.0, 2000, config, steps))
 
@@ -222,19 +249,34 @@ def test_consistent_counts_are_the_nearest_that_add_up():
         assert own.sum() == pytest.approx(30) and own.min() >= 0
         sums = {"type": "eq", "fun": lambda c: c.sum() - 30}
         start, bounds = np.full(len(before), 30 / len(before)), [(0, None)] * len(before)
-        nearest = minimize(lambda c, b=before: ((c - b) ** 2).sum(), start, bounds=bounds, constraints=sums).x
+        nearest = minimize(
+            lambda c, b=before: ((c - b) ** 2).sum(), start, bounds=bounds, constraints=sums
+        ).x
         assert own == pytest.approx(nearest, abs=1e-3)
-    assert np.array_equal(gan_encoding.consistent(np.array([3.0, 7, 0, 0, 4, 4, 2]), levels, 10), [3, 7, 0, 0, 4, 4, 2])
+    assert np.array_equal(
+        gan_encoding.consistent(np.array([3.0, 7, 0, 0, 4, 4, 2]), levels, 10),
+        [3, 7, 0, 0, 4, 4, 2],
+    )
 
 
 def test_stacking_there_and_back():
-    mixtures = [Mixture(np.array([0.3, 0.7]), np.array([0.0, 1.0]), np.array([1.0, 2.0])), Mixture(*(np.ones(1),) * 3)]
-    for one, same in zip(mixtures, gan_encoding.unstacked(gan_encoding.stacked(mixtures, 5)), strict=True):
-        assert all(np.array_equal(a, b) for a, b in zip(vars(one).values(), vars(same).values(), strict=True))
+    mixtures = [
+        Mixture(np.array([0.3, 0.7]), np.array([0.0, 1.0]), np.array([1.0, 2.0])),
+        Mixture(*(np.ones(1),) * 3),
+    ]
+    for one, same in zip(
+        mixtures, gan_encoding.unstacked(gan_encoding.stacked(mixtures, 5)), strict=True
+    ):
+        assert all(
+            np.array_equal(a, b)
+            for a, b in zip(vars(one).values(), vars(same).values(), strict=True)
+        )
 
 
 def test_padding_keeps_the_density():
-    mixture = modes.padded(Mixture(np.array([0.3, 0.7]), np.array([0.0, 5.0]), np.array([1.0, 2.0])), 6)
+    mixture = modes.padded(
+        Mixture(np.array([0.3, 0.7]), np.array([0.0, 5.0]), np.array([1.0, 2.0])), 6
+    )
     place = np.linspace(-3, 12, 50)
     short = Mixture(np.array([0.3, 0.7]), np.array([0.0, 5.0]), np.array([1.0, 2.0]))
     assert len(mixture.weights) == 6 and mixture.weights.sum() == pytest.approx(1)

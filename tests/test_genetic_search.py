@@ -16,7 +16,9 @@ def symmetric(d, seed):
 
 
 def slow_fitness(order, candidates, scores):
-    return sum(scores[c, p] for c, parents in enumerate(search.decode(order, candidates)) for p in parents)
+    return sum(
+        scores[c, p] for c, parents in enumerate(search.decode(order, candidates)) for p in parents
+    )
 
 
 @pytest.mark.parametrize("d, k", [(3, 1), (5, 2), (9, 3)])
@@ -28,7 +30,8 @@ def test_fitness_sums_the_scores_of_the_decoded_edges(d, k):
 
 
 def test_decoding_by_hand():
-    # ordering d a c b with k = 1: d is the root, a takes d, then a candidate counts only if it stands before
+    # ordering d a c b with k = 1: d is the root, a takes d, then a candidate counts only if it
+    # stands before
     order, candidates = np.array([3, 0, 2, 1]), np.array([[2], [0], [1], [0]])
     assert search.decode(order, candidates) == [(3,), (0,), (), ()]
 
@@ -61,7 +64,10 @@ def test_children_are_repaired():
     for order, candidates in zip(*children, strict=True):
         for place, child in enumerate(order):
             if place >= k:
-                assert set(candidates[child]) <= set(order[:place]) and len(set(candidates[child])) == k
+                assert (
+                    set(candidates[child]) <= set(order[:place])
+                    and len(set(candidates[child])) == k
+                )
 
 
 def test_order_flip_changes_each_place_about_once_in_d():
@@ -76,7 +82,8 @@ def test_order_flip_changes_each_place_about_once_in_d():
 def test_search_finds_the_optimum_of_a_small_problem():
     d, k = 5, 1
     scores = symmetric(d, 7)
-    optimum = max(  # degree 1: the best tree, found by trying all orderings with the best earlier parent
+    # degree 1: the best tree, found by trying all orderings with the best earlier parent
+    optimum = max(
         sum(max(scores[order[i], order[j]] for j in range(i)) for i in range(1, d))
         for order in itertools.permutations(range(d))
     )
@@ -90,7 +97,10 @@ def test_immigrants_join_the_parents():
     d, k, rng = 6, 2, np.random.default_rng(9)
     scores = symmetric(d, 10)
     star = search.best(
-        search.generations(search.random_population(80, d, k, rng=rng), scores, count=50, selection=8, rng=rng), scores
+        search.generations(
+            search.random_population(80, d, k, rng=rng), scores, count=50, selection=8, rng=rng
+        ),
+        scores,
     )
     weak = search.random_population(20, d, k, rng=rng)
     after = search.generations(weak, scores, count=1, selection=3, rng=rng, immigrants=star)

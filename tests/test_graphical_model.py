@@ -1,4 +1,5 @@
-"""Graphical models: propagation against enumeration of the joint table, and what measurements say together."""
+"""Graphical models: propagation against enumeration of the joint table, and what measurements say
+together."""
 
 import warnings
 
@@ -20,7 +21,7 @@ def run(model):
     return Propagation(model.levels, model.potentials).run(model.potentials)
 
 
-# --- propagation ----------------------------------------------------------------------------------------------
+# --- propagation ---------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("seed", range(40))
@@ -97,15 +98,18 @@ def test_expand_and_project_turn_axes():
     np.testing.assert_array_equal(wide[1, 2, 3, 0], table[0, 1, 3])
 
 
-# --- targets --------------------------------------------------------------------------------------------------
+# --- targets -------------------------------------------------------------------------------------
 
 
 def test_repeats_become_their_weighted_mean_and_lose_a_constant_only():
-    """Half of sum |n p - counts|^2 / sigma^2 over all measurements, less half of weight |p - shares|^2, whatever p."""
+    """Half of sum |n p - counts|^2 / sigma^2 over all measurements, less half of weight |p -
+    shares|^2, whatever p."""
     rng = np.random.default_rng(0)
     measured = [((0, 1), rng.normal(50, 20, 6), sigma) for sigma in (3.0, 10.0, 0.5)]
     (target,) = targets((2, 3), measured, 300.0).values()
-    assert target.weight == pytest.approx(sum((300 / sigma) ** 2 for _, _, sigma in measured), rel=1e-12)
+    assert target.weight == pytest.approx(
+        sum((300 / sigma) ** 2 for _, _, sigma in measured), rel=1e-12
+    )
     differences = []
     for _ in range(5):
         p = rng.dirichlet(np.ones(6))

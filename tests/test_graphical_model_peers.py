@@ -1,6 +1,8 @@
-"""The graphical model against mbi 2.0 (McKenna): the same marginals from the same potentials, and no worse a fit.
+"""The graphical model against mbi 2.0 (McKenna): the same marginals from the same potentials, and
+no worse a fit.
 
-mbi compiles for every set of cliques and every estimator, which is most of this file's time: hence two models only.
+mbi compiles for every set of cliques and every estimator, which is most of this file's time: hence
+two models only.
 """
 
 import warnings
@@ -25,8 +27,9 @@ MODELS = {
         [30.0] * 6,
     ),
 }
-# Each model with the peer's mirror descent, and with the estimator that ends lowest among its others: LBFGS reaches the
-# optimum of the small model; on the larger one InteriorGradient comes closest, and still is behind mirror descent.
+# Each model with the peer's mirror descent, and with the estimator that ends lowest among its
+# others: LBFGS reaches the optimum of the small model; on the larger one InteriorGradient comes
+# closest, and still is behind mirror descent.
 FITS = [
     ("small", "MirrorDescent", 5000),
     ("small", "LBFGS", 500),
@@ -37,7 +40,8 @@ FITS = [
 
 @pytest.fixture(scope="module")
 def mbi():
-    """The library in double precision; it warns of single precision before one can ask for double."""
+    """The library in double precision; it warns of single precision before one can ask for
+    double."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         import jax
@@ -53,18 +57,23 @@ def measured(name):
     levels, queries, sigmas = MODELS[name]
     rng = np.random.default_rng(0)
     kind = 1 + rng.integers(0, 4, int(ROWS))
-    rows = np.stack([np.clip(rng.poisson(level / 6 * kind), 0, level - 1) for level in levels], axis=1)
+    rows = np.stack(
+        [np.clip(rng.poisson(level / 6 * kind), 0, level - 1) for level in levels], axis=1
+    )
     measurements = []
     for query, sigma in zip(queries, sigmas, strict=True):
         shape = [levels[c] for c in query]
-        counts = np.bincount(np.ravel_multi_index(tuple(rows[:, query].T), shape), minlength=np.prod(shape))
+        counts = np.bincount(
+            np.ravel_multi_index(tuple(rows[:, query].T), shape), minlength=np.prod(shape)
+        )
         measurements.append((query, counts + rng.normal(0, sigma, counts.size), sigma))
     return levels, measurements
 
 
 @pytest.mark.parametrize(("name", "estimator", "iterations"), FITS, ids=lambda value: str(value))
 def test_against_mbi(mbi, name, estimator, iterations):
-    """The peer's potentials give its marginals, to 1e-5 in shares; our loss is at most a thousandth above its own."""
+    """The peer's potentials give its marginals, to 1e-5 in shares; our loss is at most a thousandth
+    above its own."""
     levels, measurements = measured(name)
     wanted = targets(levels, measurements, ROWS)
     theirs = fit(mbi, levels, measurements, estimator, iterations)
@@ -81,19 +90,31 @@ def fit(mbi, levels, measurements, estimator, iterations):
     """The peer's potentials and marginals (in shares) by query."""
     columns = sorted({c for query, _, _ in measurements for c in query})
     domain = mbi.Domain([str(c) for c in columns], [levels[c] for c in columns])
-    known = [mbi.LinearMeasurement(counts, tuple(map(str, query)), sigma) for query, counts, sigma in measurements]
+    known = [
+        mbi.LinearMeasurement(counts, tuple(map(str, query)), sigma)
+        for query, counts, sigma in measurements
+    ]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        found = getattr(mbi.estimation, estimator)().estimate(domain, known, known_total=ROWS, iters=iterations)
+        found = getattr(mbi.estimation, estimator)().estimate(
+            domain, known, known_total=ROWS, iters=iterations
+        )
     tables = lambda vector: {  # noqa: E731
-        tuple(map(int, clique)): np.asarray(factor.values) for clique, factor in vector.tables.items()
+        tuple(map(int, clique)): np.asarray(factor.values)
+        for clique, factor in vector.tables.items()
     }
     marginals = {query: table / ROWS for query, table in tables(found.marginals).items()}
     return SimpleNamespace(potentials=tables(found.potentials), marginals=marginals)
 
 
 def loss_of(model, wanted):
-    """Half the sum of weight |marginal - shares|^2; the model may hold a query as part of a larger one."""
+    """Half the sum of weight |marginal - shares|^2; the model may hold a query as part of a larger
+    one."""
     queries = {query: np.zeros(target.shares.shape) for query, target in wanted.items()}
-    marginals, _ = Propagation(model.levels, {**queries, **model.potentials}).run({**queries, **model.potentials})
-    return sum(t.weight * ((marginals[query] - t.shares) ** 2).sum() for query, t in wanted.items()) / 2
+    marginals, _ = Propagation(model.levels, {**queries, **model.potentials}).run(
+        {**queries, **model.potentials}
+    )
+    return (
+        sum(t.weight * ((marginals[query] - t.shares) ** 2).sum() for query, t in wanted.items())
+        / 2
+    )

@@ -1,4 +1,5 @@
-"""No grid of a notebook loads a table whose digest is locked: `cells` of every study, where loading fails."""
+"""No grid of a notebook loads a table whose digest is locked: `cells` of every study, where loading
+fails."""
 
 import pytest
 
@@ -16,7 +17,14 @@ from fedsynth_lib.works import (
     tuning,
 )
 
-STUDIES = (apellaniz_study, ctgan_study, flaim_study, martinez_study, membership_study, sattarov_study)
+STUDIES = (
+    apellaniz_study,
+    ctgan_study,
+    flaim_study,
+    martinez_study,
+    membership_study,
+    sattarov_study,
+)
 STUDIES += (side_by_side, lock, tuning)
 LEITNER = ["adult", "bank", "cardio", "covertype", "diabetes", "obesity"]
 MADDOCK = ["adult", "magic", "covertype", "census_kdd", "intrusion", "bank_additional"]
@@ -28,7 +36,9 @@ def no_tables(monkeypatch):
     monkeypatch.delenv("FEDSYNTH_DATA", raising=False)
     for module in (*STUDIES, load):
         if hasattr(module, "load_table"):
-            monkeypatch.setattr(module, "load_table", lambda key, **_: pytest.fail(f"{key} was loaded"))
+            monkeypatch.setattr(
+                module, "load_table", lambda key, **_: pytest.fail(f"{key} was loaded")
+            )
         if hasattr(module, "prepared"):
             module.prepared.cache_clear()
 
@@ -36,21 +46,33 @@ def no_tables(monkeypatch):
 def martinez(profile):
     size, datasets = martinez_study.SIZES[profile], ["adult", "bank", "cardio"]
     lists = {"n_clients": [3, 5, 10], "epsilons": [0.5, 1.6, float("inf")], "seed": 7}
-    return [cell for model in martinez_study.MODELS for cell in martinez_study.cells(model, datasets, size, **lists)]
+    return [
+        cell
+        for model in martinez_study.MODELS
+        for cell in martinez_study.cells(model, datasets, size, **lists)
+    ]
 
 
 def leitner(profile):
     size, methods = ctgan_study.SIZES[profile], ["Real", *ctgan_study.NAMES]
     usual = ctgan_study.cells(LEITNER, methods, size, scheme=["", *ctgan_study.SCHEMES])
-    lists = {"epsilon": list(ctgan_study.EPSILONS), "partition": ["iid", "label_skew"], "n_clients": [3, 10]}
+    lists = {
+        "epsilon": list(ctgan_study.EPSILONS),
+        "partition": ["iid", "label_skew"],
+        "n_clients": [3, 10],
+    }
     return usual + ctgan_study.cells(["adult", "cardio"], methods, size, **lists)
 
 
 def maddock(profile):
     methods = list(flaim_study.NAMES)
-    usual = flaim_study.cells(MADDOCK, methods, 2, epsilon=1.0, estimator=["published", "ours"], rows=None)
+    usual = flaim_study.cells(
+        MADDOCK, methods, 2, epsilon=1.0, estimator=["published", "ours"], rows=None
+    )
     swept = flaim_study.parameter_study("adult", seeds=1, step=2, longest=32, n_clients=20)
-    owned = flaim_study.cells(["synthfs"], methods[:3], 1, epsilon=1.0, partition="owner", beta=[1.0, 5.0])
+    owned = flaim_study.cells(
+        ["synthfs"], methods[:3], 1, epsilon=1.0, partition="owner", beta=[1.0, 5.0]
+    )
     return usual + swept + owned + flaim_gans.cells(["adult", "covertype"], 1, epsilon=5.0)
 
 
@@ -64,12 +86,16 @@ def sattarov(profile):
 def apellaniz(profile):
     size = apellaniz_study.SIZES[profile]
     federations = apellaniz_study.cells(size, node_rows=apellaniz_study.COMBINATIONS, seeds=[0])
-    return apellaniz_study.judged(federations, 1) + apellaniz_study.private(size, [1.0], techniques=["sds"], seeds=[0])
+    return apellaniz_study.judged(federations, 1) + apellaniz_study.private(
+        size, [1.0], techniques=["sds"], seeds=[0]
+    )
 
 
 def common(profile):
     size, methods = side_by_side.SIZES[profile], [*side_by_side.ENTRANTS, *YARDSTICKS]
-    return side_by_side.cells(size, side_by_side.DATASETS, methods, epsilon=list(side_by_side.EPSILONS))
+    return side_by_side.cells(
+        size, side_by_side.DATASETS, methods, epsilon=list(side_by_side.EPSILONS)
+    )
 
 
 def attacked(profile):
@@ -78,11 +104,17 @@ def attacked(profile):
 
 def searches(profile):
     size, datasets = tuning.SIZES[profile], ["adult", "bank", "cardio"]
-    return [c for m in martinez_study.MODELS for c in tuning.cells(m, datasets, size, seed=7, profile=profile)]
+    return [
+        c
+        for m in martinez_study.MODELS
+        for c in tuning.cells(m, datasets, size, seed=7, profile=profile)
+    ]
 
 
 @pytest.mark.parametrize("profile", ["quick", "paper"])
-@pytest.mark.parametrize("grid", [martinez, leitner, maddock, sattarov, apellaniz, common, attacked, searches])
+@pytest.mark.parametrize(
+    "grid", [martinez, leitner, maddock, sattarov, apellaniz, common, attacked, searches]
+)
 def test_cells_name_their_tables_unloaded(grid, profile):
     cells = grid(profile)
     locked = {entry["digest"] for entry in lock._locked().values()}

@@ -1,4 +1,5 @@
-"""Junction trees: the defining properties, checked by brute force, and their size, against other triangulations."""
+"""Junction trees: the defining properties, checked by brute force, and their size, against other
+triangulations."""
 
 import time
 import warnings
@@ -52,13 +53,16 @@ def test_every_query_lies_in_a_clique_and_no_clique_in_another(seed):
     levels, queries = random_set(seed)
     cliques = [set(node.columns) for node in junction_tree(levels, queries)]
     assert all(any(set(query) <= clique for clique in cliques) for query in queries)
-    assert not any(a < b or (a == b and i != j) for i, a in enumerate(cliques) for j, b in enumerate(cliques))
+    assert not any(
+        a < b or (a == b and i != j) for i, a in enumerate(cliques) for j, b in enumerate(cliques)
+    )
     assert set().union(*cliques) == set().union(*queries)
 
 
 @RANDOM
 def test_running_intersection(seed):
-    """What two cliques share, every clique between them holds; cliques of different trees share nothing."""
+    """What two cliques share, every clique between them holds; cliques of different trees share
+    nothing."""
     levels, queries = random_set(seed)
     tree = junction_tree(levels, queries)
     links = nx.Graph((node.parent, i) for i, node in enumerate(tree) if node.parent is not None)
@@ -76,9 +80,15 @@ def test_parents_come_first_and_separators_are_what_both_hold(seed):
     levels, queries = random_set(seed)
     tree = junction_tree(levels, queries)
     for number, node in enumerate(tree):
-        shared = set() if node.parent is None else set(node.columns) & set(tree[node.parent].columns)
+        shared = (
+            set() if node.parent is None else set(node.columns) & set(tree[node.parent].columns)
+        )
         rest = set(node.columns) - shared
-        assert node.separator == tuple(sorted(shared)) and node.columns == (*sorted(shared), *sorted(rest)) and rest
+        assert (
+            node.separator == tuple(sorted(shared))
+            and node.columns == (*sorted(shared), *sorted(rest))
+            and rest
+        )
         assert node.children == tuple(i for i, other in enumerate(tree) if other.parent == number)
         assert node.parent is None or (shared and node.parent < number)
         assert node.shape(levels) == tuple(levels[c] for c in sorted(shared))
@@ -96,7 +106,9 @@ def test_one_tree_for_each_connected_part_rooted_at_its_largest_clique(seed):
     for part in nx.connected_components(graph):
         inside = [node for node in tree if set(node.columns) <= part]
         assert inside[0].parent is None
-        assert cells(levels, [inside[0].columns]) == max(cells(levels, [node.columns]) for node in inside)
+        assert cells(levels, [inside[0].columns]) == max(
+            cells(levels, [node.columns]) for node in inside
+        )
 
 
 @RANDOM
@@ -111,7 +123,8 @@ def test_cliques_are_those_of_a_chordal_graph_and_bytes_are_their_cells(seed):
 
 @pytest.mark.parametrize("seed", range(20))
 def test_a_chordal_graph_gets_no_further_edges(seed):
-    """k-trees with edges of their own cliques as queries: the least model is the cliques themselves."""
+    """k-trees with edges of their own cliques as queries: the least model is the cliques
+    themselves."""
     rng = np.random.default_rng(seed)
     cliques = [(0, 1, 2)]
     for column in range(3, 10):
@@ -119,14 +132,17 @@ def test_a_chordal_graph_gets_no_further_edges(seed):
         kept = rng.choice(base, rng.integers(1, 3), replace=False)
         cliques.append((*sorted(int(c) for c in kept), column))
     levels = tuple(int(level) for level in rng.integers(3, 9, 10))
-    maximal = [clique for clique in cliques if not any(set(clique) < set(other) for other in cliques)]
+    maximal = [
+        clique for clique in cliques if not any(set(clique) < set(other) for other in cliques)
+    ]
     edges = [edge for clique in cliques for edge in combinations(clique, 2)]
     assert model_bytes(levels, edges) == 8 * cells(levels, maximal)
 
 
 @pytest.mark.parametrize("highest", [7, 40])
 def test_size_is_the_least_of_all_elimination_orders_of_six_columns(highest):
-    """Greedy rules may miss it on larger graphs; on 60 of up to six columns, all 720 orders do no better."""
+    """Greedy rules may miss it on larger graphs; on 60 of up to six columns, all 720 orders do no
+    better."""
     for seed in range(60):
         levels, queries = random_set(seed, most=6, width=2, lowest=2, highest=highest)
         graph = graph_of(queries)
@@ -135,7 +151,8 @@ def test_size_is_the_least_of_all_elimination_orders_of_six_columns(highest):
 
 
 def test_size_against_that_of_mbi():
-    """Sets of 5 to 24 candidates of the workload on binned Adult: never larger, on average 0.63 of it."""
+    """Sets of 5 to 24 candidates of the workload on binned Adult: never larger, on average 0.63 of
+    it."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         from mbi import Domain
@@ -144,10 +161,14 @@ def test_size_against_that_of_mbi():
     candidates, ratios = closure(random_workload(14)), []
     for seed in range(60):
         rng = np.random.default_rng(seed)
-        queries = [candidates[i] for i in rng.choice(len(candidates), rng.integers(5, 25), replace=False)]
+        queries = [
+            candidates[i] for i in rng.choice(len(candidates), rng.integers(5, 25), replace=False)
+        ]
         columns = sorted(set().union(*queries))
         domain = Domain([str(c) for c in columns], [levels[c] for c in columns])
-        theirs = hypothetical_model_size(domain, [tuple(map(str, query)) for query in queries]) * 2**20
+        theirs = (
+            hypothetical_model_size(domain, [tuple(map(str, query)) for query in queries]) * 2**20
+        )
         ratios.append(model_bytes(levels, queries) / theirs)
     assert max(ratios) <= 1 + 1e-12 and np.exp(np.mean(np.log(ratios))) < 0.63
 
@@ -191,7 +212,8 @@ def test_without_queries_there_is_no_model():
 
 
 def test_cycle_is_filled_where_it_is_cheap():
-    """A square 0-1-2-3 needs one diagonal; that between the small columns makes the lesser cliques."""
+    """A square 0-1-2-3 needs one diagonal; that between the small columns makes the lesser
+    cliques."""
     levels, square = (2, 50, 3, 60), ((0, 1), (1, 2), (2, 3), (0, 3))
     assert {frozenset(node.columns) for node in junction_tree(levels, square)} == {
         frozenset({0, 1, 2}),
@@ -207,7 +229,9 @@ def test_size_depends_on_neither_order_nor_repeats_nor_inner_queries(seed):
     inner = closure(queries)
     assert model_bytes(levels, queries) == model_bytes(levels, [queries[i] for i in shuffled] * 2)
     assert model_bytes(levels, queries) == model_bytes(levels, inner)
-    assert {n.columns for n in junction_tree(levels, queries)} == {n.columns for n in junction_tree(levels, inner)}
+    assert {n.columns for n in junction_tree(levels, queries)} == {
+        n.columns for n in junction_tree(levels, inner)
+    }
 
 
 def test_astronomic_sizes_are_exact():
@@ -217,7 +241,8 @@ def test_astronomic_sizes_are_exact():
 
 
 def test_fifty_five_columns_and_all_triples_of_a_workload():
-    """Covertype's columns with its 64 triples in one model: the largest graph the works' settings can ask for."""
+    """Covertype's columns with its 64 triples in one model: the largest graph the works' settings
+    can ask for."""
     levels = (32,) * 10 + (2,) * 44 + (7,)
     triples = random_workload(55, size=64, width=3, seed=123)
     begin = time.perf_counter()
@@ -227,7 +252,8 @@ def test_fifty_five_columns_and_all_triples_of_a_workload():
     assert all(any(set(triple) <= set(node.columns) for node in tree) for triple in triples)
     for column in range(55):
         held = [node for node in tree if column in node.columns]
-        assert len(held) - sum(column in node.separator for node in held) == bool(held)  # one subtree
+        # one subtree
+        assert len(held) - sum(column in node.separator for node in held) == bool(held)
 
 
 @RANDOM
@@ -237,4 +263,6 @@ def test_one_query_more_fits_where_the_model_of_all_together_does(seed):
     for measured in (queries[::2], []):
         sizes = [model_bytes(levels, [*measured, query]) for query in others]
         for most in (0.0, *sizes, *(size - 0.5 for size in sizes), np.inf):
-            assert list(grown_fits(levels, measured, others, most)) == [size <= most for size in sizes]
+            assert list(grown_fits(levels, measured, others, most)) == [
+                size <= most for size in sizes
+            ]

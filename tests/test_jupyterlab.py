@@ -1,4 +1,5 @@
-"""JupyterLab as a person uses it: a real server, a real browser, a teaching notebook run by the menu, live controls."""
+"""JupyterLab as a person uses it: a real server, a real browser, a teaching notebook run by the
+menu, live controls."""
 
 import os
 import secrets
@@ -26,17 +27,21 @@ pytest_plugins = ["browser"]
 
 ROOT = Path(__file__).resolve().parents[1]
 TEACHING, PLAYGROUND = "11_vae.ipynb", "80_playground.ipynb"
-ANSWER = 3  # seconds within which a control must have changed the page; on a quiet machine it takes one
+# seconds within which a control must have changed the page; on a quiet machine it takes one
+ANSWER = 3
 
 
 @pytest.fixture(scope="module")
 def home(tmp_path_factory) -> Path:
-    """A project of its own: two notebooks at profile smoke, and rows of two budgets for the playground."""
+    """A project of its own: two notebooks at profile smoke, and rows of two budgets for the
+    playground."""
     home = tmp_path_factory.mktemp("project")
     (home / "notebooks").mkdir()
     for name in (TEACHING, PLAYGROUND):
         notebook = nbformat.read(ROOT / "notebooks" / name, as_version=4)
-        cell = next(cell for cell in notebook.cells if "parameters" in cell.metadata.get("tags", []))
+        cell = next(
+            cell for cell in notebook.cells if "parameters" in cell.metadata.get("tags", [])
+        )
         cell.source = cell.source.replace('profile = "quick"', 'profile = "smoke"')
         nbformat.write(notebook, home / "notebooks" / name)
     (home / "data").mkdir()
@@ -55,12 +60,18 @@ def home(tmp_path_factory) -> Path:
 
 @pytest.fixture(scope="module")
 def lab(home) -> Iterator[str]:
-    """The address of a JupyterLab server on a free port; it ends with all its kernels, whatever happens."""
+    """The address of a JupyterLab server on a free port; it ends with all its kernels, whatever
+    happens."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     token, log = secrets.token_hex(16), home / "server.log"
-    env = {**os.environ, "FEDSYNTH_HOME": str(home), "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
+    env = {
+        **os.environ,
+        "FEDSYNTH_HOME": str(home),
+        "PYTHONPATH": str(ROOT),
+        "OMP_NUM_THREADS": "1",
+    }
     for name in ("JUPYTER_CONFIG_DIR", "JUPYTER_DATA_DIR", "JUPYTER_RUNTIME_DIR", "IPYTHONDIR"):
         env[name] = str(home / "jupyter" / name)  # nothing of the user's, and nothing left there
     if (ROOT / "data" / "raw").is_dir():
@@ -73,7 +84,11 @@ def lab(home) -> Iterator[str]:
         "--allow-root",
         "--LabApp.expose_app_in_browser=True",
     ]
-    command += [f"--ServerApp.port={port}", "--ServerApp.port_retries=0", f"--ServerApp.root_dir={home / 'notebooks'}"]
+    command += [
+        f"--ServerApp.port={port}",
+        "--ServerApp.port_retries=0",
+        f"--ServerApp.root_dir={home / 'notebooks'}",
+    ]
     command += [f"--IdentityProvider.token={token}", "--LabApp.extension_manager=readonly"]
     command += [f"--LabApp.{name}_dir={home / name}" for name in ("user_settings", "workspaces")]
     with log.open("w") as output:
@@ -97,11 +112,14 @@ def lab(home) -> Iterator[str]:
 
 
 def run_all(browser, address: str) -> list[dict]:
-    """Open the notebook, restart its kernel and run all cells by the menu; the code cells when the last is done."""
+    """Open the notebook, restart its kernel and run all cells by the menu; the code cells when the
+    last is done."""
     browser.resize(1400, 1000)
     browser.get(address)
     wait = WebDriverWait(browser, 90, poll_frequency=0.2)
-    panel = "[...(window.jupyterapp?.shell.widgets('main') ?? [])].find((each) => each.sessionContext)"
+    panel = (
+        "[...(window.jupyterapp?.shell.widgets('main') ?? [])].find((each) => each.sessionContext)"
+    )
     ready = f"return {panel}?.context.isReady && {panel}.sessionContext.session?.kernel?.status === 'idle'"
     wait.until(lambda page: page.execute_script(ready))
     browser.find_element(By.CSS_SELECTOR, ".jp-Notebook .jp-Cell").click()
@@ -113,7 +131,9 @@ def run_all(browser, address: str) -> list[dict]:
 
     def ended(page) -> bool:
         cells = page.execute_script(read)
-        return errors(cells) != [] or [each["count"] for each in cells] == list(range(1, len(cells) + 1))
+        return errors(cells) != [] or [each["count"] for each in cells] == list(
+            range(1, len(cells) + 1)
+        )
 
     wait.until(ended)
     return browser.execute_script(read)
@@ -123,7 +143,9 @@ def press(browser, selector: str, text: str) -> None:
     """Click the visible element that has this text, as soon as there is one."""
 
     def found(page) -> bool:
-        labels = [each for each in page.find_elements(By.CSS_SELECTOR, selector) if each.text == text]
+        labels = [
+            each for each in page.find_elements(By.CSS_SELECTOR, selector) if each.text == text
+        ]
         for each in labels[:1]:
             each.click()
         return bool(labels)
@@ -140,7 +162,9 @@ def test_a_teaching_notebook_runs_from_top_to_bottom(browser, lab, home):
     cells = run_all(browser, lab.format(TEACHING))
     assert errors(cells) == []
     assert len(cells) > 10
-    shown = [kind for cell in cells for output in cell["outputs"] for kind in output.get("data", {})]
+    shown = [
+        kind for cell in cells for output in cell["outputs"] for kind in output.get("data", {})
+    ]
     assert "image/png" in shown
     assert list((home / "figures").glob("smoke*/*.png"))  # and not in the repository
 
@@ -159,11 +183,15 @@ def test_the_controls_of_the_playground_answer_at_once(browser, lab):
         return tuple(browser.execute_script(script))
 
     wait.until(lambda _: "ε = 1 was spent" in shown()[0] and len(shown()[1]) == 2)
-    assert len(browser.find_elements(By.CSS_SELECTOR, ".jp-OutputArea .widget-dropdown select")) == 4
+    assert (
+        len(browser.find_elements(By.CSS_SELECTOR, ".jp-OutputArea .widget-dropdown select")) == 4
+    )
     before = shown()
     assert " 0.250" in before[0]
     begin = time.monotonic()
-    browser.find_element(By.CSS_SELECTOR, ".jp-OutputArea .widget-slider .noUi-handle").send_keys(Keys.ARROW_RIGHT)
+    browser.find_element(By.CSS_SELECTOR, ".jp-OutputArea .widget-slider .noUi-handle").send_keys(
+        Keys.ARROW_RIGHT
+    )
     wait.until(lambda _: "ε = 3 was spent" in shown()[0] and shown()[1] and shown()[1] != before[1])
     seconds = time.monotonic() - begin
     assert " 0.750" in shown()[0]

@@ -1,4 +1,5 @@
-"""Kernels, forked from the warm process or cold: as clean as a fresh one, alike in results, and gone at the end."""
+"""Kernels, forked from the warm process or cold: as clean as a fresh one, alike in results, and
+gone at the end."""
 
 import json
 import os
@@ -62,7 +63,10 @@ def test_each_notebook_has_a_clean_kernel_of_its_own(home, way):
     for stem in ("00_a", "01_b"):
         write(home, stem, IMPORTS, FACTS)
     assert runner.main(["--jobs", "1"]) == 0
-    first, second = (json.loads((home / "notebooks" / f"{stem}.jsonl.facts").read_text()) for stem in ("00_a", "01_b"))
+    first, second = (
+        json.loads((home / "notebooks" / f"{stem}.jsonl.facts").read_text())
+        for stem in ("00_a", "01_b")
+    )
     for facts in (first, second):
         assert facts["folder"] == str(home / "notebooks") and facts["main"] == "__main__"
         assert facts["left"] is None and not facts["started"] and facts["leader"]
@@ -73,7 +77,9 @@ def test_each_notebook_has_a_clean_kernel_of_its_own(home, way):
 
 
 @ON_LINUX
-def test_a_forked_kernel_computes_as_a_cold_one_does_with_threads_and_worker_processes(home, monkeypatch):
+def test_a_forked_kernel_computes_as_a_cold_one_does_with_threads_and_worker_processes(
+    home, monkeypatch
+):
     monkeypatch.setenv("OMP_NUM_THREADS", "2")
     made = []
     for way in ("warm", "cold"):
@@ -89,20 +95,33 @@ def test_a_forked_kernel_computes_as_a_cold_one_does_with_threads_and_worker_pro
 
 @ON_LINUX
 def test_kernels_are_forked_only_from_a_process_that_works_without_threads():
-    """Threads do not survive a fork: a library that starts one at import must be left out of LIBRARIES."""
+    """Threads do not survive a fork: a library that starts one at import must be left out of
+    LIBRARIES."""
     root = Path(__file__).resolve().parents[1]
-    modules = warm.imported(text for notebook in read_notebooks(root / "notebooks") for text in notebook.code)
+    modules = warm.imported(
+        text for notebook in read_notebooks(root / "notebooks") for text in notebook.code
+    )
     assert {"torch", "pandas", "fedsynth_lib.runs.grid"} <= set(modules)
     look = "from fedsynth_lib.bundle import warm; import os, sys; warm.warm_up(sys.argv[1:])\n"
     look += (
-        "print([open(f'/proc/self/task/{each}/comm').read().strip() for each in os.listdir('/proc/self/task')][1:])\n"
+        "print([open(f'/proc/self/task/{each}/comm').read().strip() for each in "
+        "os.listdir('/proc/self/task')][1:])\n"
     )
     look += "print('matplotlib_inline.backend_inline' in sys.modules)"
-    env = {**os.environ, "PYTHONPATH": str(root), "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
-    said = subprocess.run([sys.executable, "-c", look, *modules], env=env, capture_output=True, text=True, check=True)
+    env = {
+        **os.environ,
+        "PYTHONPATH": str(root),
+        "OMP_NUM_THREADS": "1",
+        "OPENBLAS_NUM_THREADS": "1",
+    }
+    said = subprocess.run(
+        [sys.executable, "-c", look, *modules], env=env, capture_output=True, text=True, check=True
+    )
     threads, chosen = said.stdout.splitlines()[-2:]
-    assert set(json.loads(threads.replace("'", '"'))) <= {"jemalloc_bg_thd"}  # Arrow's; it starts anew after a fork
-    assert chosen == "False"  # the backend is chosen in the kernel, which has the notebook's display
+    # Arrow's; it starts anew after a fork
+    assert set(json.loads(threads.replace("'", '"'))) <= {"jemalloc_bg_thd"}
+    # the backend is chosen in the kernel, which has the notebook's display
+    assert chosen == "False"
 
 
 DIES = """import os, signal
@@ -118,7 +137,9 @@ if os.fork() == 0:
     os._exit(0)"""
 
 
-def test_a_kernel_that_dies_is_noticed_and_what_a_notebook_leaves_behind_is_ended_with_it(home, way, capsys):
+def test_a_kernel_that_dies_is_noticed_and_what_a_notebook_leaves_behind_is_ended_with_it(
+    home, way, capsys
+):
     write(home, "00_dies", DIES)
     write(home, "01_leaves", LEAVES)
     write(home, "02_looks", "import time; time.sleep(1)")

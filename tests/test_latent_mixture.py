@@ -1,4 +1,5 @@
-"""The latent mixture against scikit-learn's BayesianGaussianMixture from the same starts, and its draws."""
+"""The latent mixture against scikit-learn's BayesianGaussianMixture from the same starts, and its
+draws."""
 
 import warnings
 
@@ -24,13 +25,26 @@ LIMITS = {"tolerance": 1e-3, "iterations": 5000, "ridge": 1e-5}
 def groups(number, columns, seed=0, *, many=3, apart=3.0, centre=0.0):
     """Rows of a made-up mixture of correlated normal laws that overlap."""
     rng = np.random.default_rng(seed)
-    centres, turns = rng.normal(size=(many, columns)) * apart, rng.normal(size=(many, columns, columns)) / columns**0.5
+    centres, turns = (
+        rng.normal(size=(many, columns)) * apart,
+        rng.normal(size=(many, columns, columns)) / columns**0.5,
+    )
     group = rng.integers(many, size=number)
-    return centre + centres[group] + np.einsum("nij,nj->ni", turns[group], rng.normal(size=(number, columns)))
+    return (
+        centre
+        + centres[group]
+        + np.einsum("nij,nj->ni", turns[group], rng.normal(size=(number, columns)))
+    )
 
 
 def peer(rows, components, seed, *, tolerance=1e-3, iterations=5000, ridge=1e-5):
-    options = {"max_iter": iterations, "tol": tolerance, "reg_covar": ridge, "n_init": 1, "random_state": seed}
+    options = {
+        "max_iter": iterations,
+        "tol": tolerance,
+        "reg_covar": ridge,
+        "n_init": 1,
+        "random_state": seed,
+    }
     model = BayesianGaussianMixture(
         n_components=components,
         covariance_type="full",
@@ -87,7 +101,9 @@ def test_one_start_is_that_of_scikit_learn(case, steps):
     model = peer(rows, components, 7, **options)
     same(fit(rows, components=components, starts=1, seed=7, **options), model)
     assert steps == [1] * model.n_iter_  # and it stops at the same iteration
-    _, bound = converged(rows, labels_of(rows, components, 7)[None], components, **{**LIMITS, **options})
+    _, bound = converged(
+        rows, labels_of(rows, components, 7)[None], components, **{**LIMITS, **options}
+    )
     assert bound == pytest.approx(model.lower_bound_, rel=1e-10)
 
 
@@ -109,7 +125,8 @@ def test_defaults_are_the_published_ones():
 
 @pytest.mark.parametrize("iterations", [3, 5000])
 def test_the_start_with_the_highest_bound_is_taken(iterations):
-    """Among ended and unfinished starts; the one that wins is the first in one case, and another in others."""
+    """Among ended and unfinished starts; the one that wins is the first in one case, and another in
+    others."""
     winners = set()
     for seed in (0, 20, 40):
         rows = groups(150, 2, seed=seed, many=6)
@@ -145,7 +162,9 @@ def test_a_start_is_not_changed_by_those_that_go_on_beside_it(steps):
     """Each start next to each other one: the better of the two comes out as it does alone."""
     single = alone(steps)
     lengths = [length for *_, length in single]
-    pairs = [(one, other) for one in range(len(STARTS)) for other in range(len(STARTS)) if one != other]
+    pairs = [
+        (one, other) for one in range(len(STARTS)) for other in range(len(STARTS)) if one != other
+    ]
     assert {0, 1} < {abs(lengths[one] - lengths[other]) for one, other in pairs}
     for one, other in pairs:
         steps.clear()
@@ -209,19 +228,32 @@ def test_the_same_seed_gives_the_same_mixture_and_another_one_other_starts():
 
 
 def test_weights_are_the_expected_parts_of_a_broken_stick():
-    """Three components by hand: expected beta lengths, each of what the ones before leave, made to add up to 1."""
+    """Three components by hand: expected beta lengths, each of what the ones before leave, made to
+    add up to 1."""
     rows = groups(90, 2)
     posterior, _ = converged(rows, np.arange(90)[None] % 3, 3, **{**LIMITS, "iterations": 1})
-    lengths = [stats.beta(a, b).mean() for a, b in zip(posterior.first, posterior.second, strict=True)]
-    parts = [lengths[0], (1 - lengths[0]) * lengths[1], (1 - lengths[0]) * (1 - lengths[1]) * lengths[2]]
-    np.testing.assert_allclose(mixture_of(posterior).weights, np.array(parts) / sum(parts), rtol=1e-12)
+    lengths = [
+        stats.beta(a, b).mean() for a, b in zip(posterior.first, posterior.second, strict=True)
+    ]
+    parts = [
+        lengths[0],
+        (1 - lengths[0]) * lengths[1],
+        (1 - lengths[0]) * (1 - lengths[1]) * lengths[2],
+    ]
+    np.testing.assert_allclose(
+        mixture_of(posterior).weights, np.array(parts) / sum(parts), rtol=1e-12
+    )
 
 
 # --- draws
 
-FACTORS = np.array([[[1.0, 0, 0], [0.8, 0.6, 0], [-0.5, 0.2, 0.3]], [[0.1, 0, 0], [0, 2.0, 0], [1.0, 1.0, 1.0]]])
+FACTORS = np.array(
+    [[[1.0, 0, 0], [0.8, 0.6, 0], [-0.5, 0.2, 0.3]], [[0.1, 0, 0], [0, 2.0, 0], [1.0, 1.0, 1.0]]]
+)
 KNOWN = Mixture(
-    np.array([0.3, 0.7]), np.array([[0.0, 40.0, 1.0], [5.0, -40.0, 2.0]]), FACTORS @ FACTORS.transpose(0, 2, 1)
+    np.array([0.3, 0.7]),
+    np.array([[0.0, 40.0, 1.0], [5.0, -40.0, 2.0]]),
+    FACTORS @ FACTORS.transpose(0, 2, 1),
 )
 
 

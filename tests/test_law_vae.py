@@ -1,4 +1,5 @@
-"""VAE-BGM's autoencoder: losses against torch's distributions, draws against the laws, limits, private gradients."""
+"""VAE-BGM's autoencoder: losses against torch's distributions, draws against the laws, limits,
+private gradients."""
 
 import numpy as np
 import pytest
@@ -31,13 +32,19 @@ def rows_of(levels, number, dtype=torch.float64, seed=0):
 
 
 def a_mask(number, dtype=torch.float64):
-    return torch.from_numpy(np.random.default_rng(9).choice([0.0, 1.25], size=(number, HIDDEN), p=[0.2, 0.8])).to(dtype)
+    return torch.from_numpy(
+        np.random.default_rng(9).choice([0.0, 1.25], size=(number, HIDDEN), p=[0.2, 0.8])
+    ).to(dtype)
 
 
 def laws(levels, raw):
-    """The distribution of each column of one row, None of a constant one, from the raw parameters as published."""
+    """The distribution of each column of one row, None of a constant one, from the raw parameters
+    as published."""
     numbers, pairs = (sum(level == kind for level in levels) for kind in (0, 2))
-    means, widths = 5 * torch.tanh(raw[:numbers]), 1e-5 + (0.1 - 1e-5) * torch.sigmoid(raw[numbers : 2 * numbers])
+    means, widths = (
+        5 * torch.tanh(raw[:numbers]),
+        1e-5 + (0.1 - 1e-5) * torch.sigmoid(raw[numbers : 2 * numbers]),
+    )
     raw, found = raw[2 * numbers :], {}
     seen = {0: 0, 2: 0}
     start = pairs
@@ -68,7 +75,10 @@ def loss_by_hand(network, levels, row, noise, kept):
 @pytest.mark.parametrize("levels", TABLES)
 def test_losses_are_the_negative_evidence_bound_of_each_row(levels, masked):
     network, rows = a_network(levels).eval(), rows_of(levels, 11)
-    noise, kept = torch.from_numpy(np.random.default_rng(2).normal(size=(11, LATENT))), a_mask(11) if masked else None
+    noise, kept = (
+        torch.from_numpy(np.random.default_rng(2).normal(size=(11, LATENT))),
+        a_mask(11) if masked else None,
+    )
     with torch.no_grad():
         found = network.losses(rows, noise, kept)
         expected = [
@@ -89,7 +99,8 @@ def test_training_in_single_precision_sees_the_same_losses():
 
 
 def told(levels, bias):
-    """A network that encodes every row as the latent prior and decodes every vector to the same raw parameters."""
+    """A network that encodes every row as the latent prior and decodes every vector to the same raw
+    parameters."""
     network = a_network(levels).eval()
     with torch.no_grad():
         for parameter in network.parameters():
@@ -110,7 +121,8 @@ ROOT = (2 * np.pi) ** 0.5
     ("levels", "bias", "value", "expected"),
     [
         ((0,), (FAR, -FAR), 5.0, np.log(1e-5 * ROOT)),  # the farthest mean and the narrowest law
-        ((0,), (-FAR, FAR), -4.9, 0.5 + np.log(0.1 * ROOT)),  # the other end, and the widest: one deviation off
+        # the other end, and the widest: one deviation off
+        ((0,), (-FAR, FAR), -4.9, 0.5 + np.log(0.1 * ROOT)),
         ((2,), (FAR,), 1, -np.log(0.999)),
         ((2,), (FAR,), 0, -np.log(0.001)),
         ((2,), (-FAR,), 1, -np.log(0.001)),
@@ -132,7 +144,24 @@ def test_latent_means_and_log_variances_end_at_ten():
 
 
 def test_draws_follow_the_decoded_laws_column_by_column():
-    bias = [0.1, -0.2, 0.05, -1.0, 0.0, 2.0, 0.4, -1.5, 0.0, 0.03, -0.05, 0.1, 0.05, -0.1, 0.0, 0.02]
+    bias = [
+        0.1,
+        -0.2,
+        0.05,
+        -1.0,
+        0.0,
+        2.0,
+        0.4,
+        -1.5,
+        0.0,
+        0.03,
+        -0.05,
+        0.1,
+        0.05,
+        -0.1,
+        0.0,
+        0.02,
+    ]
     network, number = told(MIXED, bias).float(), 20_000
     torch.manual_seed(3)
     rows = network.draw(torch.randn(number, LATENT)).double()
@@ -143,25 +172,30 @@ def test_draws_follow_the_decoded_laws_column_by_column():
         if isinstance(law, Normal):
             p = stats.kstest(values, stats.norm(law.mean.item(), law.stddev.item()).cdf).pvalue
         else:
-            chances = torch.stack([1 - law.probs, law.probs]) if isinstance(law, Bernoulli) else law.probs
+            chances = (
+                torch.stack([1 - law.probs, law.probs]) if isinstance(law, Bernoulli) else law.probs
+            )
             counts = torch.bincount(values.long(), minlength=len(chances))
             assert (values == values.long()).all() and len(counts) == len(chances)
             p = stats.chisquare(counts, chances * number).pvalue
         assert p > 1e-6, column
     assert len(found) == 7
-    correlations = np.corrcoef(rows[:, list(found)].T)  # one vector, yet columns are drawn apart from each other
+    # one vector, yet columns are drawn apart from each other
+    correlations = np.corrcoef(rows[:, list(found)].T)
     assert np.abs(correlations - np.eye(7)).max() < 6 / number**0.5
 
 
 @pytest.mark.parametrize("levels", TABLES)
 def test_each_drawn_row_comes_from_its_own_vector(levels):
-    """Rows of two kinds of vectors, in turn: with sure laws each row must be what its vector says."""
+    """Rows of two kinds of vectors, in turn: with sure laws each row must be what its vector
+    says."""
     network = told(levels, np.zeros(len(a_network(levels).outer.bias))).float()
     with torch.no_grad():
         network.inner.weight[0, 0] = 1.0  # the first hidden unit is on for positive vectors alone
         network.outer.weight[:, 0] = FAR
         network.outer.bias.fill_(-FAR)
-        for column in range(len(network.blocks)):  # others: the last category where on, the first where off
+        # others: the last category where on, the first where off
+        for column in range(len(network.blocks)):
             start = 2 * network.numbers + network.pairs + sum(network.blocks[:column])
             end = start + network.blocks[column]
             network.outer.weight[start : end - 1, 0] = 0
@@ -176,7 +210,8 @@ def test_each_drawn_row_comes_from_its_own_vector(levels):
         if level == 0:
             assert np.abs(values - np.where(on, 5, -5)).max() < 0.7
         else:
-            assert (values == np.where(on, level - 1, 0)).mean() > 0.95  # a pair errs once in a thousand
+            # a pair errs once in a thousand
+            assert (values == np.where(on, level - 1, 0)).mean() > 0.95
 
 
 def test_dropout_is_for_training_alone_and_keeps_the_mean():
@@ -190,7 +225,9 @@ def test_dropout_is_for_training_alone_and_keeps_the_mean():
         dropped = network.train().decode(vectors)[:, 0]
         assert set((dropped / 1.25).round(decimals=6).tolist()) <= set(range(HIDDEN + 1))
         assert dropped.mean().item() == pytest.approx(HIDDEN, abs=0.15)
-        assert ((dropped / 1.25 - 0.8 * HIDDEN) ** 2).mean().item() == pytest.approx(HIDDEN * 0.16, rel=0.2)
+        assert ((dropped / 1.25 - 0.8 * HIDDEN) ** 2).mean().item() == pytest.approx(
+            HIDDEN * 0.16, rel=0.2
+        )
         assert (network.decode(vectors, kept=torch.full((4000, HIDDEN), 0.5)) == HIDDEN / 2).all()
 
 
@@ -202,7 +239,11 @@ def gradients_one_by_one(network, levels, rows, noise, kept):
     found = []
     for each in zip(rows, noise, kept, strict=True):
         loss = loss_by_hand(network, levels, *each)
-        found.append(torch.autograd.grad(loss, list(network.parameters()), materialize_grads=True, allow_unused=True))
+        found.append(
+            torch.autograd.grad(
+                loss, list(network.parameters()), materialize_grads=True, allow_unused=True
+            )
+        )
     return torch.stack([torch.cat([part.flatten() for part in parts]) for parts in found])
 
 
@@ -216,17 +257,22 @@ def test_the_gradient_of_a_weighted_loss_is_the_automatic_one(levels, size):
     network, rows, kept = a_network(levels).train(), rows_of(levels, 7), a_mask(7)
     with torch.no_grad():
         network.outer.weight.mul_(size)
-    noise, weights = (torch.from_numpy(np.random.default_rng(k).normal(size=(7, LATENT))) for k in (2, 3))
+    noise, weights = (
+        torch.from_numpy(np.random.default_rng(k).normal(size=(7, LATENT))) for k in (2, 3)
+    )
     single = gradients_one_by_one(network, levels, rows, noise, kept)
     (network.losses(rows, noise, kept) * weights[:, 0]).sum().backward()
     expected = weights[:, 0] @ single
-    torch.testing.assert_close(flat_gradient(network), expected, rtol=1e-7, atol=1e-9 * expected.abs().max().item())
+    torch.testing.assert_close(
+        flat_gradient(network), expected, rtol=1e-7, atol=1e-9 * expected.abs().max().item()
+    )
 
 
 @pytest.mark.parametrize("levels", TABLES)
 @pytest.mark.parametrize("steepest", [None, 0.02])
 def test_the_gradients_by_hand_are_the_automatic_ones(levels, steepest):
-    """In memory that batches of several sizes share, the same noise drawn; bounds by torch's own hooks."""
+    """In memory that batches of several sizes share, the same noise drawn; bounds by torch's own
+    hooks."""
     network, cut = a_network(levels).train(), []
     network.steepest = steepest
 
@@ -278,12 +324,16 @@ def test_private_gradients_are_those_of_rows_one_by_one_each_clipped(levels, cli
     single = gradients_one_by_one(network, levels, rows, noise, kept)
     with Tape(network) as tape:
         losses = network.losses(rows, noise, kept)
-        norms = tape.backward(losses, num_records=9, clip=clip, noise_multiplier=0.0, expected_records=4.0)
+        norms = tape.backward(
+            losses, num_records=9, clip=clip, noise_multiplier=0.0, expected_records=4.0
+        )
     torch.testing.assert_close(norms, single.norm(dim=1), rtol=1e-8, atol=1e-8)
     factors = (clip / single.norm(dim=1)).clamp_max(1.0)
     assert clip > 1 or (factors < 1).any()
     found = flat_gradient(network)
-    torch.testing.assert_close(found, (factors[:, None] * single).sum(dim=0) / 4.0, rtol=1e-8, atol=1e-8)
+    torch.testing.assert_close(
+        found, (factors[:, None] * single).sum(dim=0) / 4.0, rtol=1e-8, atol=1e-8
+    )
 
 
 def test_an_empty_batch_gives_noise_alone():

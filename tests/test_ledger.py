@@ -1,4 +1,5 @@
-"""The ledger at the data owner: it only grows, adds up, blocks what overdraws, and outlives the process."""
+"""The ledger at the data owner: it only grows, adds up, blocks what overdraws, and outlives the
+process."""
 
 import json
 import subprocess
@@ -21,7 +22,7 @@ def said(epsilon, delta=0.0, method="aim"):
     return {"method": method, "epsilon": epsilon, "delta": delta, "entries": []}
 
 
-# --- the owner's ledger -------------------------------------------------------------------------------------
+# --- the owner's ledger --------------------------------------------------------------------------
 
 
 def test_releases_add_up_and_survive_a_restart(tmp_path):
@@ -35,7 +36,11 @@ def test_releases_add_up_and_survive_a_restart(tmp_path):
     first = again.releases()[0]
     assert (first["population"], first["method"], first["rows"]) == ("ward", "aim", 500)
     assert first["statement"] == ledger.digest(said(1.0, 1e-6)) and first["when"].startswith("20")
-    with pytest.raises(Refused, match=r"'ward': 2 releases have spent epsilon 2\.5, and 1 more would exceed 3; ask"):
+    with pytest.raises(
+        Refused,
+        match=r"'ward': 2 releases have spent epsilon 2\.5, and 1 more "
+        r"would exceed 3; ask",
+    ):
         again.admit(1.0, 0.0)
     again.admit(0.5, 0.0)
     with pytest.raises(Refused, match="spent delta 1e-06, and 1e-05 more would exceed 1e-05"):
@@ -57,9 +62,8 @@ def test_two_who_hold_the_same_file_see_each_other(tmp_path):
 def test_processes_do_not_overdraw_together(tmp_path):
     """Eight at once, and the policy has room for three."""
     code = (
-        "import sys; from fedsynth_lib.core.ledger import Ledger, Refused\n"
-        "try: Ledger(sys.argv[1], most_epsilon=3.0).add(dict(method='m', epsilon=1.0, delta=0.0, entries=[]), rows=1)\n"
-        "except Refused: sys.exit(3)"
+        "import sys; from fedsynth_lib.core.ledger import Ledger, Refused\ntry: "
+        "Ledger(sys.argv[1], most_epsilon=3.0).add(dict(method='m', epsilon=1.0, delta=0.0, entries=[]), rows=1)\nexcept Refused: sys.exit(3)"
     )
     command = [sys.executable, "-c", code, str(tmp_path / "ward.jsonl")]
     codes = sorted(process.wait() for process in [subprocess.Popen(command) for _ in range(8)])
@@ -72,7 +76,9 @@ def test_a_damaged_file_stops_everything(tmp_path):
     with open(book.journal.path, "a") as file:
         file.write('{"epsilon": 1.0, "del')
     for reader in (book, Ledger(book.journal.path)):
-        with pytest.raises(BadInput, match="a line is incomplete, so the releases cannot be counted; restore"):
+        with pytest.raises(
+            BadInput, match="a line is incomplete, so the releases cannot be counted; restore"
+        ):
             reader.total()
 
 
@@ -82,8 +88,18 @@ def test_the_command_tells_releases_and_totals(home, capsys, monkeypatch):
     ledger.open_ledger("bank").add(said(0.5), rows=9)
     assert ledger.path_of("ward").parent == home / "data" / "ledger"
     for arguments, lines in (
-        ([], ["bank: 1 releases, epsilon 0.5, delta 0", "ward: 2 releases, epsilon 3, delta 1e-06"]),
-        (["ward"], ["epsilon 1  delta 1e-06  500 rows", "epsilon 2", "ward: 2 releases, epsilon 3, delta 1e-06"]),
+        (
+            [],
+            ["bank: 1 releases, epsilon 0.5, delta 0", "ward: 2 releases, epsilon 3, delta 1e-06"],
+        ),
+        (
+            ["ward"],
+            [
+                "epsilon 1  delta 1e-06  500 rows",
+                "epsilon 2",
+                "ward: 2 releases, epsilon 3, delta 1e-06",
+            ],
+        ),
         (["nobody"], ["nobody: 0 releases, epsilon 0, delta 0"]),
     ):
         monkeypatch.setattr(sys, "argv", ["ledger", *arguments])
@@ -95,7 +111,7 @@ def test_the_command_tells_releases_and_totals(home, capsys, monkeypatch):
         ledger.path_of("../x")
 
 
-# --- a client and its server --------------------------------------------------------------------------------
+# --- a client and its server ---------------------------------------------------------------------
 
 CONFIG = independent.Config(rounds=3)
 BUDGET = Privacy(1.0, noise_seed=None)
@@ -113,13 +129,18 @@ def client(table):
 
 
 def server_of(job, load_rows, book=None):
-    """Asks client 0 for a round, with these clients; a new one is what the server meets after a restart."""
+    """Asks client 0 for a round, with these clients; a new one is what the server meets after a
+    restart."""
     grid = flower.LocalGrid(flower.client_app(job, load_rows, book), 3)
-    state = flower.pack(job.method.start(job.domain, config=job.config, rng=np.random.default_rng(0)))
+    state = flower.pack(
+        job.method.start(job.domain, config=job.config, rng=np.random.default_rng(0))
+    )
 
     def ask(number, clients=(0, 1, 2)):
         content = {"state": state, "job": ConfigRecord({"round": number, "clients": list(clients)})}
-        (reply,) = grid.send_and_receive([Message(RecordDict(content), message_type=flower.STEP, dst_node_id=1)])
+        (reply,) = grid.send_and_receive(
+            [Message(RecordDict(content), message_type=flower.STEP, dst_node_id=1)]
+        )
         return json.loads(reply.content["about"]["spent"])
 
     return ask
@@ -144,7 +165,8 @@ def test_nothing_beyond_the_plan_is_answered(client):
     ask = server_of(*client)
     assert answers(ask, range(10)) == [True] * 3 + [False] * 7
     assert answers(ask, [2, 1, 0, -1]) == [False] * 4
-    assert answers(server_of(*client), [0], clients=[0]) == [False]  # the mask of a sum of one is none
+    # the mask of a sum of one is none
+    assert answers(server_of(*client), [0], clients=[0]) == [False]
     assert answers(server_of(*client), [0], clients=[0, 1, 2, 3]) == [False]
     assert answers(server_of(*client), [0], clients=[1, 2]) == [False]
 
@@ -153,25 +175,30 @@ def test_a_client_remembers_over_a_restart(client, tmp_path):
     path = tmp_path / "client0.jsonl"
     before = server_of(*client, ClientLedger(path))
     assert answers(before, [0, 1]) == [True, True]
-    assert answers(server_of(*client), [0]) == [True]  # without a ledger a new process knows nothing
+    # without a ledger a new process knows nothing
+    assert answers(server_of(*client), [0]) == [True]
     after = server_of(*client, ClientLedger(path))
     assert answers(after, [0, 1, 2, 2]) == [False, False, True, False]
     book = ClientLedger(path)
-    assert book.total().epsilon == pytest.approx(1.0) and book.total().releases == 1  # one run, three rounds
+    # one run, three rounds
+    assert book.total().epsilon == pytest.approx(1.0) and book.total().releases == 1
     assert [line["round"] for line in book.journal.lines() if "round" in line] == [0, 1, 2]
 
 
 def test_a_client_refuses_a_run_that_would_overdraw(client, tmp_path):
     path = tmp_path / "client0.jsonl"
     Ledger(path).add(said(1.5), rows=1)  # an earlier release about the same people
-    assert answers(server_of(*client, ClientLedger(path, most_epsilon=2.0)), range(3)) == [False] * 3
+    assert (
+        answers(server_of(*client, ClientLedger(path, most_epsilon=2.0)), range(3)) == [False] * 3
+    )
     assert Ledger(path).total() == Total(1, 1.5, 0)
     assert answers(server_of(*client, ClientLedger(path, most_epsilon=2.5)), range(3)) == [True] * 3
     assert Ledger(path).total().epsilon == pytest.approx(2.5)
 
 
 def test_a_client_does_not_send_more_than_its_budget(client, tmp_path):
-    """Methods that release more than their plan says: without noise, and with less noise than planned."""
+    """Methods that release more than their plan says: without noise, and with less noise than
+    planned."""
     job, load_rows = client
 
     def without_noise(state, client, config, noise, rng):
@@ -195,18 +222,25 @@ def test_a_client_does_not_send_more_than_its_budget(client, tmp_path):
 
 def test_a_client_with_a_ledger_wants_noise_and_declared_rows(client, tmp_path):
     job, load_rows = client
-    for change, words in (({"noise_multiplier": None}, "without noise"), ({"sizes": None}, "declared numbers of rows")):
+    for change, words in (
+        ({"noise_multiplier": None}, "without noise"),
+        ({"sizes": None}, "declared numbers of rows"),
+    ):
         with pytest.raises(Refused, match=words):
-            server_of(flower.Job(**vars(job) | change), load_rows, ClientLedger(tmp_path / "c.jsonl"))(0)
+            server_of(
+                flower.Job(**vars(job) | change), load_rows, ClientLedger(tmp_path / "c.jsonl")
+            )(0)
 
 
-# --- what crosses the wire of an error ----------------------------------------------------------------------
+# --- what crosses the wire of an error -----------------------------------------------------------
 
 
 def wire(app, job):
     """What Flower would send of client 0's error: the text of the exception that leaves the app."""
     context = flower.LocalGrid(app, 3)._contexts[1]
-    state = flower.pack(job.method.start(job.domain, config=job.config, rng=np.random.default_rng(0)))
+    state = flower.pack(
+        job.method.start(job.domain, config=job.config, rng=np.random.default_rng(0))
+    )
     content = {"state": state, "job": ConfigRecord({"round": 0, "clients": [0, 1, 2]})}
     with pytest.raises(Refused) as error:
         app(Message(RecordDict(content), message_type=flower.STEP, dst_node_id=1), context)
@@ -222,7 +256,8 @@ def test_an_error_at_a_client_leaves_without_a_value(client, table):
 
     error = wire(flower.client_app(job, odd), job)
     told = "BadRows: column 'age' holds a value outside its declared range 18 to 90; correct the rows, or widen"
-    assert str(error).startswith(told) and "5 values" in str(error.__cause__)  # the cause stays with the owner
+    # the cause stays with the owner
+    assert str(error).startswith(told) and "5 values" in str(error.__cause__)
 
     def broken_rows(index):
         raise KeyError("Mrs Smith, 123456")

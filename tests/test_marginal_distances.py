@@ -1,4 +1,5 @@
-"""Jensen-Shannon and Wasserstein-1 distances of columns against scipy, sorted values, and numbers worked by hand."""
+"""Jensen-Shannon and Wasserstein-1 distances of columns against scipy, sorted values, and numbers
+worked by hand."""
 
 import numpy as np
 import pandas as pd
@@ -17,24 +18,40 @@ from fedsynth_lib.metrics.marginal_distances import (
 )
 from fedsynth_lib.tables.schema import Column, Schema
 
-SMALL = Schema((Column("x", "numeric", low=-10, high=10), Column("c", "categorical", categories=("a", "b", "z"))), "c")
+SMALL = Schema(
+    (
+        Column("x", "numeric", low=-10, high=10),
+        Column("c", "categorical", categories=("a", "b", "z")),
+    ),
+    "c",
+)
 
 
 def table(numbers, labels):
-    return pd.DataFrame({"x": np.asarray(numbers, float), "c": pd.Categorical(list(labels), ["a", "b", "z"])})
+    return pd.DataFrame(
+        {"x": np.asarray(numbers, float), "c": pd.Categorical(list(labels), ["a", "b", "z"])}
+    )
 
 
 def test_jensen_shannon_by_hand():
     """Shares (1, 0) and (1/2, 1/2), mean (3/4, 1/4): the divergence is 3/2 - (3/4) log2(3)."""
     halves = 0.5 * np.log2(4 / 3) + 0.5 * (0.5 * np.log2(2 / 3) + 0.5 * np.log2(2))
     assert halves == pytest.approx(1.5 - 0.75 * np.log2(3))
-    assert jensen_shannon(table([0] * 3, "aaa"), table([0] * 4, "abab"), SMALL) == pytest.approx(np.sqrt(halves))
+    assert jensen_shannon(table([0] * 3, "aaa"), table([0] * 4, "abab"), SMALL) == pytest.approx(
+        np.sqrt(halves)
+    )
 
 
-@pytest.mark.parametrize(("labels", "others", "distance"), [("aa", "a", 0), ("aab", "abaaba", 0), ("aab", "zzz", 1)])
+@pytest.mark.parametrize(
+    ("labels", "others", "distance"), [("aa", "a", 0), ("aab", "abaaba", 0), ("aab", "zzz", 1)]
+)
 def test_jensen_shannon_bounds(labels, others, distance):
-    """The same shares of tables of different length score 0, no category in common 1, constant columns included."""
-    assert jensen_shannon(table([0] * len(labels), labels), table([0] * len(others), others), SMALL) == distance
+    """The same shares of tables of different length score 0, no category in common 1, constant
+    columns included."""
+    assert (
+        jensen_shannon(table([0] * len(labels), labels), table([0] * len(others), others), SMALL)
+        == distance
+    )
 
 
 def test_jensen_shannon_equals_scipy():
@@ -42,9 +59,14 @@ def test_jensen_shannon_equals_scipy():
     distances = jensen_shannon_by_column(real, synthetic, SCHEMA)
     assert list(distances) == list(SCHEMA.categorical)
     for name, distance in distances.items():
-        p, q = (f[name].value_counts().reindex(SCHEMA[name].categories, fill_value=0) for f in (real, synthetic))
+        p, q = (
+            f[name].value_counts().reindex(SCHEMA[name].categories, fill_value=0)
+            for f in (real, synthetic)
+        )
         assert distance == pytest.approx(jensenshannon(p, q, base=2), abs=1e-12)
-    assert jensen_shannon(real, synthetic, SCHEMA) == pytest.approx(np.mean(list(distances.values())))
+    assert jensen_shannon(real, synthetic, SCHEMA) == pytest.approx(
+        np.mean(list(distances.values()))
+    )
 
 
 def test_shares_that_differ_in_the_last_bit_are_no_trouble():
@@ -56,7 +78,8 @@ def test_shares_that_differ_in_the_last_bit_are_no_trouble():
 
 
 def test_wasserstein_by_hand():
-    """Range 4: (0, 4) to (1, 9) moves mass by 1 and by 5, on average 3, so 3/4; beyond the range nothing is clipped."""
+    """Range 4: (0, 4) to (1, 9) moves mass by 1 and by 5, on average 3, so 3/4; beyond the range
+    nothing is clipped."""
     assert wasserstein(table([0, 4], "ab"), table([1, 9], "ab"), SMALL) == pytest.approx(0.75)
     assert wasserstein(table([0, 4], "ab"), table([4] * 5, "aaaaa"), SMALL) == pytest.approx(0.5)
     assert wasserstein(table([0, 4], "ab"), table([40], "a"), SMALL) == pytest.approx(9.5)
@@ -65,7 +88,8 @@ def test_wasserstein_by_hand():
 def test_a_constant_real_column_is_measured_in_its_own_units():
     assert wasserstein(table([3, 3], "ab"), table([3], "a"), SMALL) == 0
     assert wasserstein(table([3, 3], "ab"), table([5, 8], "ab"), SMALL) == pytest.approx(3.5)
-    assert wasserstein(table([1, 2], "ab"), table([2, 2], "ab"), SMALL) == pytest.approx(0.5)  # synthetic constant
+    # synthetic constant
+    assert wasserstein(table([1, 2], "ab"), table([2, 2], "ab"), SMALL) == pytest.approx(0.5)
 
 
 def test_wasserstein_equals_scaling_first_and_sorted_values():
@@ -77,7 +101,9 @@ def test_wasserstein_equals_scaling_first_and_sorted_values():
         a, b = (scaler.transform(f[[name]])[:, 0] for f in (real, synthetic))
         assert distance == pytest.approx(np.abs(np.sort(a) - np.sort(b)).mean())
     assert wasserstein(real, synthetic, SCHEMA) == pytest.approx(np.mean(list(distances.values())))
-    assert wasserstein(real, real.sample(frac=1, random_state=0), SCHEMA) == pytest.approx(0, abs=1e-12)
+    assert wasserstein(real, real.sample(frac=1, random_state=0), SCHEMA) == pytest.approx(
+        0, abs=1e-12
+    )
 
 
 def test_wasserstein_of_tables_of_different_length_equals_scipy():
@@ -88,7 +114,9 @@ def test_wasserstein_of_tables_of_different_length_equals_scipy():
     assert found == pytest.approx(wasserstein_distance(a, b))
     levels = (np.arange(500 * 77) + 0.5) / (500 * 77)  # where neither quantile function jumps
     assert found == pytest.approx(
-        np.abs(np.sort(a)[(levels * 500).astype(int)] - np.sort(b)[(levels * 77).astype(int)]).mean()
+        np.abs(
+            np.sort(a)[(levels * 500).astype(int)] - np.sort(b)[(levels * 77).astype(int)]
+        ).mean()
     )
 
 
@@ -110,7 +138,11 @@ def test_bad_input():
         wasserstein(frame, frame.iloc[:0], SMALL)
     with pytest.raises(BadInput, match="the real table has no rows"):
         jensen_shannon(frame.iloc[:0], frame, SMALL)
-    with pytest.raises(BadInput, match="the synthetic table has missing or infinite values in column 'x'"):
+    with pytest.raises(
+        BadInput, match="the synthetic table has missing or infinite values in column 'x'"
+    ):
         wasserstein(frame, frame.assign(x=[0, np.inf]), SMALL)
-    with pytest.raises(BadInput, match="column 'c' holds 2 values that are not among its declared categories"):
+    with pytest.raises(
+        BadInput, match="column 'c' holds 2 values that are not among its declared categories"
+    ):
         jensen_shannon(frame, frame.assign(c="q"), SMALL)

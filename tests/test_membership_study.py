@@ -1,4 +1,5 @@
-"""Shadow-run attacks: statistics by brute force, toys whose truth is known, tables that must be caught or must not."""
+"""Shadow-run attacks: statistics by brute force, toys whose truth is known, tables that must be
+caught or must not."""
 
 from itertools import product
 
@@ -27,7 +28,7 @@ def toy(table, home, monkeypatch):
     membership_study.sampled.cache_clear()
 
 
-# ---------------------------------------------------------------------------------- statistics
+# --- statistics ----------------------------------------------------------------------------------
 
 
 def test_density_and_its_width_by_brute_force():
@@ -43,8 +44,15 @@ def test_density_and_its_width_by_brute_force():
 
 def test_counts_by_brute_force_and_as_independent_columns_expect_them():
     rng = np.random.default_rng(1)
-    points, rows, queries = rng.integers(0, 2, (5, 4)), rng.integers(0, 2, (30, 4)), [(0, 1, 2), (1, 2, 3)]
-    by_hand = [np.mean([np.log1p(sum(all(p[c] == r[c] for c in q) for r in rows)) for q in queries]) for p in points]
+    points, rows, queries = (
+        rng.integers(0, 2, (5, 4)),
+        rng.integers(0, 2, (30, 4)),
+        [(0, 1, 2), (1, 2, 3)],
+    )
+    by_hand = [
+        np.mean([np.log1p(sum(all(p[c] == r[c] for c in q) for r in rows)) for q in queries])
+        for p in points
+    ]
     assert shadow.counts(points, rows, queries) == pytest.approx(by_hand)
     chances = np.array([0.5, 0.2, 0.1])  # of a 1 in each column, columns being independent
     drawn = (rng.random((200_000, 3)) < chances).astype(int)
@@ -70,7 +78,7 @@ def test_numbers_are_scaled_by_the_reference_alone(table):
     assert (found[:3] == shadow.features(frame.iloc[:3], reference, table.schema)).all()
 
 
-# -------------------------------------------------------------------------- likelihood, bounds
+# --- likelihood, bounds --------------------------------------------------------------------------
 
 
 def test_likelihood_ratios_leave_the_scored_run_out():
@@ -81,8 +89,12 @@ def test_likelihood_ratios_leave_the_scored_run_out():
     found = shadow.likelihood_ratios(inside, values)
     for run, record in product(range(9), range(3)):
         rest = [r for r in range(9) if r != run]
-        sides = [[values[r, record] for r in rest if inside[r, record] == side] for side in (True, False)]
-        spread = np.sqrt(sum(((np.array(s) - np.mean(s)) ** 2).sum() for s in sides) / (8 - 2)) + 1e-6
+        sides = [
+            [values[r, record] for r in rest if inside[r, record] == side] for side in (True, False)
+        ]
+        spread = (
+            np.sqrt(sum(((np.array(s) - np.mean(s)) ** 2).sum() for s in sides) / (8 - 2)) + 1e-6
+        )
         logs = [norm.logpdf(values[run, record], np.mean(s), spread) for s in sides]
         assert found[run, record] == pytest.approx(logs[0] - logs[1])
     lonely = np.zeros((6, 1), bool)
@@ -93,25 +105,35 @@ def test_likelihood_ratios_leave_the_scored_run_out():
 def seen_with(inside, values):
     """What is seen where the count is all that a run says of a record."""
     nothing = np.ones(inside.shape)
-    return shadow.Seen(inside, nothing, nothing, values, np.ones(inside.shape[1]), np.ones(inside.shape[1]))
+    return shadow.Seen(
+        inside, nothing, nothing, values, np.ones(inside.shape[1]), np.ones(inside.shape[1])
+    )
 
 
 def gaussian_epsilon(sigma, delta):
     """Of one Gaussian release of sensitivity 1 (Balle and Wang 2018, theorem 8), by a search."""
     grid = np.linspace(0, 20, 20_001)
-    slack = norm.cdf(0.5 / sigma - grid * sigma) - np.exp(grid) * norm.cdf(-0.5 / sigma - grid * sigma)
+    slack = norm.cdf(0.5 / sigma - grid * sigma) - np.exp(grid) * norm.cdf(
+        -0.5 / sigma - grid * sigma
+    )
     return grid[np.argmax(slack <= delta)]
 
 
 @pytest.mark.parametrize("sigma", [0.4, 1.0, 3.0])
 def test_a_release_with_known_noise_is_judged_as_theory_says(sigma):
-    """Each run says of each record whether it is inside, plus Gaussian noise: all that is measured has a formula."""
+    """Each run says of each record whether it is inside, plus Gaussian noise: all that is measured
+    has a formula."""
     rng = np.random.default_rng(3)
     inside = rng.random((400, 20)) < 0.5
-    found = shadow.judge(seen_with(inside, inside + rng.normal(0, sigma, inside.shape)), 1e-5)["lira_counts"]
+    found = shadow.judge(seen_with(inside, inside + rng.normal(0, sigma, inside.shape)), 1e-5)[
+        "lira_counts"
+    ]
     assert found.auc == pytest.approx(norm.cdf(1 / (sigma * np.sqrt(2))), abs=0.02)
     expected = norm.cdf(1 / sigma - norm.ppf(0.99))
-    assert found.tpr1 == pytest.approx(expected, abs=0.05) and found.tpr1_low < found.tpr1 < found.tpr1_high
+    assert (
+        found.tpr1 == pytest.approx(expected, abs=0.05)
+        and found.tpr1_low < found.tpr1 < found.tpr1_high
+    )
     true = gaussian_epsilon(sigma, 1e-5)
     assert 0.15 * true < found.bound < true
 
@@ -129,7 +151,10 @@ def test_the_bound_holds_in_nineteen_of_twenty_audits_even_where_records_share_a
     above = []
     for _ in range(60):
         inside = rng.random((40, 10)) < 0.5
-        told = np.where(rng.random(inside.shape) < keep, inside, ~inside) + 2 * rng.random((40, 1)).round()
+        told = (
+            np.where(rng.random(inside.shape) < keep, inside, ~inside)
+            + 2 * rng.random((40, 1)).round()
+        )
         plan = shadow.best_plan(inside[:20], told[:20], 0.0)[1]
         above.append(shadow.plan_bound(inside[20:], told[20:], plan, 0.0) > 1)
     assert sum(above) <= 6
@@ -144,7 +169,7 @@ def test_too_few_trials_do_not_pretend_to_one_false_alarm_in_a_thousand():
         shadow.judge(seen_with(np.ones((3, 2), bool), np.ones((3, 2))), 0.0)
 
 
-# ---------------------------------------------------------------------------------------- runs
+# --- runs ----------------------------------------------------------------------------------------
 
 
 def test_a_coin_moves_nobody_else(toy):
@@ -207,14 +232,18 @@ def test_unknown_methods_and_short_tables_are_refused(toy):
         membership_study.sampled("toy", 300, 10, 0)
 
 
-# ---------------------------------------------------------------------------------------- rows
+# --- rows ----------------------------------------------------------------------------------------
 
 
 def test_a_method_has_a_cell_for_each_budget_and_known_rows_have_one():
-    cells = membership_study.cells("quick", ["adult"], [*side_by_side.ENTRANTS, *side_by_side.YARDSTICKS])
+    cells = membership_study.cells(
+        "quick", ["adult"], [*side_by_side.ENTRANTS, *side_by_side.YARDSTICKS]
+    )
     assert len(cells) == 2 * len(side_by_side.ENTRANTS) + len(side_by_side.YARDSTICKS)
     assert {c["epsilon"] for c in cells if c["method"] == "AIM"} == {1.0, 10.0}
-    assert {c["runs"] for c in cells if c["method"] == "FedVAE"} == {membership_study.SIZES["quick"]["network_runs"]}
+    assert {c["runs"] for c in cells if c["method"] == "FedVAE"} == {
+        membership_study.SIZES["quick"]["network_runs"]
+    }
     assert membership_study.version({"method": "A copy"}) == "1"
     assert membership_study.version({"method": "AIM"}).startswith("aim ")
 
@@ -226,11 +255,21 @@ def rows_of(method, **cell):
 
 
 def test_rows_figure_and_table(toy):
-    frame = pd.concat([rows_of("A copy"), rows_of("Independent", epsilon=1.0), rows_of("Independent", epsilon=np.inf)])
+    frame = pd.concat(
+        [
+            rows_of("A copy"),
+            rows_of("Independent", epsilon=1.0),
+            rows_of("Independent", epsilon=np.inf),
+        ]
+    )
     assert all(names.is_metric(name) for name in frame["metric"]) and (frame["data"] == "own").all()
     table = plots_membership.summary(frame)
-    assert table.index.names == ["method", "claimed ε"] and table["attack"].isin(shadow.ATTACKS).all()
-    assert table.loc[("A copy", "none"), "ε at least"] > table.loc[("Independent", "1"), "ε at least"]
+    assert (
+        table.index.names == ["method", "claimed ε"] and table["attack"].isin(shadow.ATTACKS).all()
+    )
+    assert (
+        table.loc[("A copy", "none"), "ε at least"] > table.loc[("Independent", "1"), "ε at least"]
+    )
     fig = plots_membership.bounds(frame)
     assert [t.get_text() for t in fig.axes[0].get_yticklabels()] == ["Independent", "A copy"]
     assert all(ax.get_xlabel() for ax in fig.axes)

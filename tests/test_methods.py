@@ -23,8 +23,19 @@ private_methods = pytest.mark.parametrize("method", PRIVATE.values(), ids=PRIVAT
 
 def broken(method, **replaced):
     """A copy of the method with some verbs exchanged."""
-    verbs = ("VERSION", "Config", "encoder", "plan", "start", "client_step", "server_step", "sample")
-    return SimpleNamespace(__name__="broken", **{**{verb: getattr(method, verb) for verb in verbs}, **replaced})
+    verbs = (
+        "VERSION",
+        "Config",
+        "encoder",
+        "plan",
+        "start",
+        "client_step",
+        "server_step",
+        "sample",
+    )
+    return SimpleNamespace(
+        __name__="broken", **{**{verb: getattr(method, verb) for verb in verbs}, **replaced}
+    )
 
 
 @methods
@@ -58,11 +69,15 @@ def test_all_but_the_networks_without_noise_are_private():
 
 @methods
 def test_encoders_ignore_rows(method, table):
-    promises.encoder_ignores_rows(lambda frame: method.encoder(table.schema, method.Config()), table)
+    promises.encoder_ignores_rows(
+        lambda frame: method.encoder(table.schema, method.Config()), table
+    )
 
 
 def test_private_structure_spends_what_it_planned(table):
-    promises.spends_what_it_planned(bayesian_network, table, bayesian_network.Config(private_structure=True))
+    promises.spends_what_it_planned(
+        bayesian_network, table, bayesian_network.Config(private_structure=True)
+    )
 
 
 # --- positive controls: each classic mistake must be caught ---
@@ -70,7 +85,8 @@ def test_private_structure_spends_what_it_planned(table):
 
 def test_noise_left_out_is_caught(table):
     def silent(state, client, config, noise, rng):
-        return independent.client_step(state, client, config, None, rng)  # charged by the server all the same
+        # charged by the server all the same
+        return independent.client_step(state, client, config, None, rng)
 
     with pytest.raises(AssertionError, match="noise"):
         promises.noise_reaches_the_state(broken(independent, client_step=silent), table)
@@ -108,7 +124,9 @@ def test_spending_more_than_planned_stops_the_run(table):
         state, charges = independent.server_step(state, updates, config, noise, rng)
         return state, charges * 2
 
-    with pytest.raises(BudgetExceeded, match=r"by round 0 epsilon 2 would be spent of a budget of 1"):
+    with pytest.raises(
+        BudgetExceeded, match=r"by round 0 epsilon 2 would be spent of a budget of 1"
+    ):
         settings.central(broken(independent, server_step=greedy), table, privacy=Privacy(1.0))
 
 
@@ -123,7 +141,9 @@ def test_overspending_is_refused_before_rows_are_touched(table):
         def __getattr__(self, name):
             raise AssertionError(f"rows were touched: {name}")
 
-    guarded = SimpleNamespace(key="toy", frame=Untouchable(table.frame), schema=table.schema, data="own")
+    guarded = SimpleNamespace(
+        key="toy", frame=Untouchable(table.frame), schema=table.schema, data="own"
+    )
     with pytest.raises(BudgetExceeded, match="before the first round"):
         settings.central(independent, guarded, privacy=Privacy(1.0, noise_multiplier=0.5))
     run = settings.central(independent, table, privacy=Privacy(1.0, noise_multiplier=2.0))
@@ -162,9 +182,14 @@ def test_bad_partitions_are_refused(table, parts, message):
 
 
 def test_noise_serves_the_client_that_pays_most():
-    """Clients of unlike size pay unlike amounts at one noise; all must stay within, and one must reach it."""
+    """Clients of unlike size pay unlike amounts at one noise; all must stay within, and one must
+    reach it."""
     config = promises.everyone(METHODS["dpfedctgan"])
-    domain, asked, rows = Domain(("a", "b"), (3, 2)), Privacy(1.0, 1e-5), [60, 75, 80, 130, 400, 999]
+    domain, asked, rows = (
+        Domain(("a", "b"), (3, 2)),
+        Privacy(1.0, 1e-5),
+        [60, 75, 80, 130, 400, 999],
+    )
     method = METHODS["dpfedctgan"]
     noise = settings.noise_for(method, domain, rows, config, asked)
     spent = [epsilon_of(method.plan(noise, domain, size, config), 1e-5) for size in rows]
@@ -172,27 +197,36 @@ def test_noise_serves_the_client_that_pays_most():
 
 
 def test_a_release_can_use_fresh_noise(table):
-    said = [settings.central(independent, table, privacy=Privacy(1.0, noise_seed=None), seed=1) for _ in range(2)]
+    said = [
+        settings.central(independent, table, privacy=Privacy(1.0, noise_seed=None), seed=1)
+        for _ in range(2)
+    ]
     assert not said[0].synthetic.equals(said[1].synthetic)
     assert "not repeatable" in said[0].statement["seed_policy"]
 
 
 @methods
 def test_version_pins_the_output(method, table):
-    """Committed rows, which are reproductions, rest on VERSION: if this digest changes, raise it and note the new."""
+    """Committed rows, which are reproductions, rest on VERSION: if this digest changes, raise it
+    and note the new."""
     config, asked = promises.everyone(method), promises.budget(method, 2.0, reproduction=True)
     encoder = method.encoder(table.schema, config)
-    if asked.epsilon and hasattr(config, "training_rounds"):  # training amplifies the last bits of a calibrated noise
+    # training amplifies the last bits of a calibrated noise
+    if asked.epsilon and hasattr(config, "training_rounds"):
         calibrated = settings.noise_for(method, encoder.domain, [400] * 3, config, asked)
         asked = replace(asked, noise_multiplier=float(np.ceil(100 * calibrated) / 100))
     run = promises.federated(method, table, privacy=asked, seed=11)
     rows = encoder.transform(run.synthetic)
     measured = sorted(name for name in run.state if name.startswith("shares "))
-    # What is fitted by iteration depends on the processor in its last bits: there pin the choices, and the means.
+    # What is fitted by iteration depends on the processor in its last bits: there pin the choices,
+    # and the means.
     chosen = f"{measured} {np.round(rows.mean(axis=0), 1)}".encode()
     content = chosen if measured else rows.tobytes()
-    if "generator" in run.state:  # so is a training: there pin what was counted, and how large parameters are
-        spreads = [round(float(run.state[name].std()), 3) for name in ("generator", "discriminator")]
+    # so is a training: there pin what was counted, and how large parameters are
+    if "generator" in run.state:
+        spreads = [
+            round(float(run.state[name].std()), 3) for name in ("generator", "discriminator")
+        ]
         content = f"{np.rint(run.state['counts'])} {spreads}".encode()
     if "network" in run.state:
         content = f"{np.round(rows.mean(axis=0), 1)} {round(float(run.state['network'].std()), 3)}".encode()
@@ -230,7 +264,8 @@ def test_plans_scale_inversely_with_the_multiplier():
 
 @private_methods
 def test_who_adds_the_noise_is_who_the_method_says(method, table):
-    """By whose stream moves on: a trusted server's, or the clients', in what they send or add to sums."""
+    """By whose stream moves on: a trusted server's, or the clients', in what they send or add to
+    sums."""
     drew = set()
 
     def watched(step, who):
@@ -243,7 +278,12 @@ def test_who_adds_the_noise_is_who_the_method_says(method, table):
 
         return watching
 
-    steps = {"client_step": watched(method.client_step, "sent"), "server_step": watched(method.server_step, "server")}
-    promises.federated(SimpleNamespace(**{**vars(method), **steps}), table, privacy=promises.budget(method))
+    steps = {
+        "client_step": watched(method.client_step, "sent"),
+        "server_step": watched(method.server_step, "server"),
+    }
+    promises.federated(
+        SimpleNamespace(**{**vars(method), **steps}), table, privacy=promises.budget(method)
+    )
     assert {"local noise": {"sent"}, "secure sum": {"summed"}}.get(method.TRUST, drew) == drew
     assert ("server" in drew) == (method.TRUST == "server")

@@ -47,10 +47,22 @@ def test_attacks_on_attributes_need_a_scenario(tables):
     ("change", "message"),
     [
         (lambda f: f.drop(columns="age"), "synthetic rows: column 'age' is missing"),
-        (lambda f: f.assign(income=np.nan), "synthetic rows: column 'income' has missing or infinite values"),
-        (lambda f: f.assign(income=np.inf), "synthetic rows: column 'income' has missing or infinite values"),
-        (lambda f: f.assign(city="west"), "synthetic rows: column 'city' has missing or undeclared categories"),
-        (lambda f: f.assign(city=None), "synthetic rows: column 'city' has missing or undeclared categories"),
+        (
+            lambda f: f.assign(income=np.nan),
+            "synthetic rows: column 'income' has missing or infinite values",
+        ),
+        (
+            lambda f: f.assign(income=np.inf),
+            "synthetic rows: column 'income' has missing or infinite values",
+        ),
+        (
+            lambda f: f.assign(city="west"),
+            "synthetic rows: column 'city' has missing or undeclared categories",
+        ),
+        (
+            lambda f: f.assign(city=None),
+            "synthetic rows: column 'city' has missing or undeclared categories",
+        ),
         (lambda f: f[:1], "synthetic rows: there are 1; at least two"),
     ],
 )

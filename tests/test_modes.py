@@ -24,7 +24,9 @@ def test_variational_fit_is_that_of_scikit_learn(values):
         def _initialize_parameters(self, rows, *_, **__):
             self._initialize(rows, np.eye(10)[owner])
 
-    theirs = Given(n_components=10, weight_concentration_prior=0.001, max_iter=100, random_state=0).fit(values[:, None])
+    theirs = Given(
+        n_components=10, weight_concentration_prior=0.001, max_iter=100, random_state=0
+    ).fit(values[:, None])
     assert np.allclose(ours.weights, theirs.weights_, atol=1e-8)
     assert np.allclose(ours.means, theirs.means_[:, 0], rtol=1e-8)
     assert np.allclose(ours.deviations**2, theirs.covariances_[:, 0, 0], rtol=1e-8)
@@ -49,7 +51,9 @@ def test_three_clear_modes_are_found(values):
     nearest = np.abs(mixture.means[:, None] - [20, 50, 80]).argmin(axis=1)
     share = np.bincount(nearest, mixture.weights)
     assert np.allclose(share, [500 / 1600, 900 / 1600, 200 / 1600], atol=0.02)
-    assert np.allclose(np.bincount(nearest, mixture.weights * mixture.means) / share, [20, 50, 80], atol=0.7)
+    assert np.allclose(
+        np.bincount(nearest, mixture.weights * mixture.means) / share, [20, 50, 80], atol=0.7
+    )
     assert mixture.weights.sum() == pytest.approx(1) and (mixture.weights > 0.01).all()
 
 

@@ -19,15 +19,21 @@ every_notebook = pytest.mark.parametrize("path", PATHS, ids=[path.stem for path 
 
 def code(path: Path) -> list[str]:
     """The sources of the code cells."""
-    return [cell.source for cell in nbformat.read(path, as_version=4).cells if cell.cell_type == "code"]
+    return [
+        cell.source for cell in nbformat.read(path, as_version=4).cells if cell.cell_type == "code"
+    ]
 
 
 def code_lines(source: str) -> int:
     """Lines of code, less blank ones, comments and the list of imports."""
-    imports = (each for each in ast.parse(source).body if isinstance(each, ast.Import | ast.ImportFrom))
+    imports = (
+        each for each in ast.parse(source).body if isinstance(each, ast.Import | ast.ImportFrom)
+    )
     listed = {number for each in imports for number in range(each.lineno, each.end_lineno + 1)}
     lines = enumerate(source.splitlines(), start=1)
-    return sum(bool(re.match(r"\s*[^#\s]", line)) and number not in listed for number, line in lines)
+    return sum(
+        bool(re.match(r"\s*[^#\s]", line)) and number not in listed for number, line in lines
+    )
 
 
 def test_the_way_in_is_there_and_numbers_are_unique():
@@ -51,14 +57,18 @@ def test_it_opens_with_a_title_and_has_one_parameters_cell(path):
     cells = nbformat.read(path, as_version=4).cells
     assert cells[0].cell_type == "markdown" and cells[0].source.startswith("# ")
     tagged = [cell for cell in cells if "parameters" in cell.metadata.get("tags", [])]
-    assert len(tagged) == 1 and tagged[0] is next(cell for cell in cells if cell.cell_type == "code")
+    assert len(tagged) == 1 and tagged[0] is next(
+        cell for cell in cells if cell.cell_type == "code"
+    )
     assert tagged[0].source.startswith('profile = "quick"')  # the runner's default too
 
 
 @every_notebook
 def test_its_parameters_are_literals_that_fit_their_own_comments(path):
     for parameter in read_notebook(path).parameters.values():
-        assert parameter.default is not ANY, f"{parameter.name} is computed: do that in a later cell"
+        assert parameter.default is not ANY, (
+            f"{parameter.name} is computed: do that in a later cell"
+        )
         assert read_value(repr(parameter.default), parameter, path.stem) == parameter.default
     assert read_notebook(path).parameters["profile"].choices == list(PROFILES)
 
@@ -66,8 +76,11 @@ def test_its_parameters_are_literals_that_fit_their_own_comments(path):
 @every_notebook
 def test_its_metadata_tell_minutes_exhibits_and_needs(path):
     notebook = read_notebook(path)
-    assert set(notebook.minutes) == set(PROFILES) and all(minutes > 0 for minutes in notebook.minutes.values())
-    assert (notebook.regenerate is not None) == bool(notebook.grids)  # without grids there is nothing to start from
+    assert set(notebook.minutes) == set(PROFILES) and all(
+        minutes > 0 for minutes in notebook.minutes.values()
+    )
+    # without grids there is nothing to start from
+    assert (notebook.regenerate is not None) == bool(notebook.grids)
     assert notebook.regenerate is None or 0 < notebook.regenerate <= notebook.minutes["quick"]
     assert all(re.fullmatch(r"\w+/\S+", exhibit) for exhibit in notebook.exhibits)
     earlier = [other.stem for other in PATHS if other < path]
@@ -90,7 +103,12 @@ def test_it_tells_a_story_and_leaves_the_work_to_the_library(path):
 @every_notebook
 def test_it_installs_nothing_and_names_no_place_of_one_machine(path):
     for source in code(path):
-        assert not re.search(r"^\s*!|\b(pip|conda|mamba) install\b|%pip|%conda|get_ipython", source, re.MULTILINE)
+        assert not re.search(
+            r"^\s*!|\b(pip|conda|mamba) "
+            r"install\b|%pip|%conda|get_ipython",
+            source,
+            re.MULTILINE,
+        )
         assert not re.search(r"\bsys\.path\b|%autoreload|\bglobals\(\)", source)
         assert not re.search(r"""["'](/home|/root|/tmp|/work|/Users|[A-Z]:\\)""", source)
 
@@ -99,6 +117,11 @@ def test_it_installs_nothing_and_names_no_place_of_one_machine(path):
 def test_its_grids_can_be_forgotten_and_heed_jobs(path):
     """`./run_all.sh --fresh` reads the grids' names off the calls."""
     notebook = read_notebook(path)
-    calls = [node for source in code(path) for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Call)]
+    calls = [
+        node
+        for source in code(path)
+        for node in ast.walk(ast.parse(source))
+        if isinstance(node, ast.Call)
+    ]
     assert len(notebook.grids) == sum(ast.unparse(call.func).endswith("run_grid") for call in calls)
     assert "jobs" in notebook.parameters or not notebook.grids

@@ -1,4 +1,5 @@
-"""What the runner is asked for: notebooks by number or name, and parameters checked before anything runs."""
+"""What the runner is asked for: notebooks by number or name, and parameters checked before anything
+runs."""
 
 import re
 
@@ -38,7 +39,11 @@ def four(home):
         ((), None, ["00_start", "01_data", "10_network", "20_question"]),
         (("10", "0"), None, ["00_start", "10_network"]),  # numbers, in reading order
         (("1",), None, ["01_data"]),  # not 10
-        (("question", "01_data", "notebooks/00_start.ipynb"), None, ["00_start", "01_data", "20_question"]),
+        (
+            ("question", "01_data", "notebooks/00_start.ipynb"),
+            None,
+            ["00_start", "01_data", "20_question"],
+        ),
         (("net",), None, ["10_network"]),  # part of a name
         ((), "data", ["01_data", "10_network", "20_question"]),
         (("0", "20"), "10", ["20_question"]),
@@ -101,7 +106,11 @@ def test_values_that_fit(line, text, value):
         ("p = 'a'", "[1]", "a text"),
         ("p = [1]", "a,b", "a list"),
         ("p = True", "1", "True or False"),
-        ("p = 'a'  # one of: adult, bank", "adlt", "the closest is 'adult'; choose from adult, bank"),
+        (
+            "p = 'a'  # one of: adult, bank",
+            "adlt",
+            "the closest is 'adult'; choose from adult, bank",
+        ),
         ("p = ['a']  # some of: adult, bank", "adult,nothing", "does not know 'nothing'"),
         ("p = [2]  # at least 2; clients", "3,1", "cannot work with 1; give a value at least 2"),
         ("p = 1.0  # above 0, at most 10", "0", "above 0"),
@@ -148,7 +157,9 @@ def test_a_parameter_goes_to_every_notebook_that_has_it(home):
         (["-p", "profile=smoke"], "use --profile smoke"),
     ],
 )
-def test_what_cannot_be_is_refused_in_one_sentence_before_anything_runs(four, home, capsys, options, told):
+def test_what_cannot_be_is_refused_in_one_sentence_before_anything_runs(
+    four, home, capsys, options, told
+):
     assert runner.main(options) == 2
     error = capsys.readouterr().err
     assert error.count("\n") == 1 and error.startswith("run_all.sh: ")

@@ -1,4 +1,5 @@
-"""One row less in the file: it moves itself and nobody else, and an audit of the whole way finds what is claimed."""
+"""One row less in the file: it moves itself and nobody else, and an audit of the whole way finds
+what is claimed."""
 
 import numpy as np
 import pandas as pd
@@ -28,8 +29,12 @@ KEY = your_table.key_of(0, release=False)
 def people(num_rows, seed=0):
     """A third of the rows have an equal one."""
     rng = np.random.default_rng(seed)
-    frame = pd.DataFrame({"age": rng.integers(0, 10, num_rows), "dose": rng.integers(-4, 5, num_rows) / 4})
-    frame["ward"] = pd.Categorical.from_codes(rng.integers(0, 3, num_rows), categories=["a", "b", "c"])
+    frame = pd.DataFrame(
+        {"age": rng.integers(0, 10, num_rows), "dose": rng.integers(-4, 5, num_rows) / 4}
+    )
+    frame["ward"] = pd.Categorical.from_codes(
+        rng.integers(0, 3, num_rows), categories=["a", "b", "c"]
+    )
     return Table("people", frame, SCHEMA, "own")
 
 
@@ -53,7 +58,11 @@ def test_one_row_less_is_one_row_less_in_one_pile():
         row, less = tuple(table.frame.iloc[position]), piles(without(table, position), KEY)
         (changed,) = [number for number in range(4) if less[number] != whole[number]]
         where = whole[changed].index(row)
-        alike = [whole[changed][:k] + whole[changed][k + 1 :] for k, each in enumerate(whole[changed]) if each == row]
+        alike = [
+            whole[changed][:k] + whole[changed][k + 1 :]
+            for k, each in enumerate(whole[changed])
+            if each == row
+        ]
         assert less[changed] in alike, f"row {where} is not all that went"
 
 
@@ -90,19 +99,36 @@ def test_shares_are_as_asked():
 def test_minus_zero_is_zero():
     frame = people(10).frame
     two = [frame.assign(dose=zero) for zero in (0.0, -0.0)]
-    assert (row_draws(two[0], key=KEY, purpose="x") == row_draws(two[1], key=KEY, purpose="x")).all()
+    assert (
+        row_draws(two[0], key=KEY, purpose="x") == row_draws(two[1], key=KEY, purpose="x")
+    ).all()
 
 
-# --- how many rows there are --------------------------------------------------------------------------------
+# --- how many rows there are ---------------------------------------------------------------------
 
 
 def test_declared_rows_are_taken_and_the_true_ones_are_not():
     parts = [np.arange(k) for k in (50, 70, 90)]
-    assert your_table.declared_sizes(parts, declared_rows=[1_000], epsilon=1.0, seed=0) == ([267] * 3, [])
-    sites = your_table.declared_sizes(parts, site="ward", declared_rows=[100, 200, 50], epsilon=1.0, seed=0)
+    assert your_table.declared_sizes(parts, declared_rows=[1_000], epsilon=1.0, seed=0) == (
+        [267] * 3,
+        [],
+    )
+    sites = your_table.declared_sizes(
+        parts, site="ward", declared_rows=[100, 200, 50], epsilon=1.0, seed=0
+    )
     assert sites == ([80, 160, 40], [])
-    for wrong, site in (([100, 200], "ward"), ([100], "ward"), ([100, 200, 50], ""), ([-5], ""), ([9, 0, 5], "ward")):
-        with pytest.raises(BadInput, match=r"give (those of each of the 3 sites|one number, of the whole file), or"):
+    for wrong, site in (
+        ([100, 200], "ward"),
+        ([100], "ward"),
+        ([100, 200, 50], ""),
+        ([-5], ""),
+        ([9, 0, 5], "ward"),
+    ):
+        with pytest.raises(
+            BadInput,
+            match=r"give (those of each of the 3 sites|one number, of "
+            r"the whole file), or",
+        ):
             your_table.declared_sizes(parts, site=site, declared_rows=wrong, epsilon=1.0, seed=0)
 
 
@@ -110,11 +136,17 @@ def test_rows_that_nobody_declares_are_counted_with_noise_that_is_paid_for():
     parts = [np.arange(1_000)] * 4
     sizes, charges = your_table.declared_sizes(parts, epsilon=2.0, seed=None)
     assert len(set(sizes)) == 1 and epsilon_of(charges) == pytest.approx(0.02 * 2.0)
-    totals = [4 * your_table.declared_sizes(parts, epsilon=2.0, seed=seed)[0][0] for seed in range(300)]
-    assert np.mean(totals) == pytest.approx(4_000, abs=8) and 20 < np.std(totals) < 50  # scale 25: deviation 35
+    totals = [
+        4 * your_table.declared_sizes(parts, epsilon=2.0, seed=seed)[0][0] for seed in range(300)
+    ]
+    # scale 25: deviation 35
+    assert np.mean(totals) == pytest.approx(4_000, abs=8) and 20 < np.std(totals) < 50
     at_sites, charges = your_table.declared_sizes(parts, site="ward", epsilon=2.0, seed=1)
-    assert len(set(at_sites)) > 1 and epsilon_of(charges) == pytest.approx(0.02 * 2.0)  # a row is at one site
-    assert min(your_table.declared_sizes([np.arange(1)] * 3, site="ward", epsilon=0.1, seed=2)[0]) >= 1
+    # a row is at one site
+    assert len(set(at_sites)) > 1 and epsilon_of(charges) == pytest.approx(0.02 * 2.0)
+    assert (
+        min(your_table.declared_sizes([np.arange(1)] * 3, site="ward", epsilon=0.1, seed=2)[0]) >= 1
+    )
 
 
 def test_the_budget_of_a_run_pays_for_the_count():
@@ -122,22 +154,29 @@ def test_the_budget_of_a_run_pays_for_the_count():
     train, _ = your_table.split(table, key=KEY)
     parts = your_table.clients(train, 2, key=KEY)
     sizes, counted = your_table.declared_sizes(parts, epsilon=1.0, seed=0)
-    run = settings.federated(independent, train, parts, privacy=Privacy(1.0), sizes=sizes, before=counted)
+    run = settings.federated(
+        independent, train, parts, privacy=Privacy(1.0), sizes=sizes, before=counted
+    )
     assert run.statement["epsilon"] == pytest.approx(1.0) and len(run.synthetic) == sum(sizes)
     count, *others = run.statement["entries"]
-    assert count["what"] == "number of rows" and 1 / count["noise_multiplier"] == pytest.approx(0.02)
+    assert count["what"] == "number of rows" and 1 / count["noise_multiplier"] == pytest.approx(
+        0.02
+    )
     assert all(1 / other["noise_multiplier"] < 0.98 for other in others)
 
 
-# --- the audit ----------------------------------------------------------------------------------------------
+# --- the audit -----------------------------------------------------------------------------------
 
 
 def bound(present, absent, confidence=0.95):
-    """A lower bound of epsilon from scores of runs with and without the row (Clopper-Pearson, each side at half).
+    """A lower bound of epsilon from scores of runs with and without the row (Clopper-Pearson, each
+    side at half).
 
     The threshold is chosen on one half of the runs and judged on the other.
     """
-    (p, p_judged), (a, a_judged) = (np.array_split(np.asarray(scores), 2) for scores in (present, absent))
+    (p, p_judged), (a, a_judged) = (
+        np.array_split(np.asarray(scores), 2) for scores in (present, absent)
+    )
     slack, best = (1 - confidence) / 2, (-np.inf, 0.0)
 
     def certain(yes, no, of):
@@ -146,16 +185,20 @@ def bound(present, absent, confidence=0.95):
         return np.log(low / high) if low > 0 else 0.0
 
     for threshold in np.unique(np.concatenate([p, a])):
-        best = max(best, (certain((p >= threshold).sum(), (a >= threshold).sum(), len(p)), threshold))
+        best = max(
+            best, (certain((p >= threshold).sum(), (a >= threshold).sum(), len(p)), threshold)
+        )
     return certain((p_judged >= best[1]).sum(), (a_judged >= best[1]).sum(), len(p_judged))
 
 
 @pytest.fixture(scope="module")
 def file(tmp_path_factory):
-    """1,500 rows in a file, and the same file without one of them, which the key sends to the rows to learn from."""
+    """1,500 rows in a file, and the same file without one of them, which the key sends to the rows
+    to learn from."""
     folder = tmp_path_factory.mktemp("audit")
     whole = people(1_500).frame
-    last = ~whole.duplicated(keep="last")  # whichever of equal rows goes, it is the draw of the last that is gone
+    # whichever of equal rows goes, it is the draw of the last that is gone
+    last = ~whole.duplicated(keep="last")
     one = int(np.argmax(np.where(last, row_draws(whole, key=KEY, purpose="split"), 0)))
     whole.to_csv(folder / "with.csv", index=False)
     whole.drop(index=one).to_csv(folder / "without.csv", index=False)
@@ -176,7 +219,8 @@ def by_key(table):
 
 
 def audit(file, prepare, runs):
-    """An attack on the counts that `independent` releases: the likelihood ratio of two tables, both of them known."""
+    """An attack on the counts that `independent` releases: the likelihood ratio of two tables, both
+    of them known."""
     tables = [load_table(file / name, schema=SCHEMA) for name in ("with.csv", "without.csv")]
     encoder = independent.encoder(SCHEMA, independent.Config())
     levels = encoder.domain.levels
@@ -184,14 +228,18 @@ def audit(file, prepare, runs):
     def counts(table):
         train, parts, _ = prepare(table)
         codes = encoder.transform(train.frame.iloc[np.concatenate(parts)])
-        return np.concatenate([np.bincount(column, minlength=n) for column, n in zip(codes.T, levels, strict=True)])
+        return np.concatenate(
+            [np.bincount(column, minlength=n) for column, n in zip(codes.T, levels, strict=True)]
+        )
 
     present, absent = map(counts, tables)
 
     def score(table):
         train, parts, options = prepare(table)
         privacy = Privacy(1.0, noise_seed=None)
-        seen = settings.federated(independent, train, parts, privacy=privacy, **options).state["counts"]
+        seen = settings.federated(independent, train, parts, privacy=privacy, **options).state[
+            "counts"
+        ]
         return np.abs(seen - absent).sum() - np.abs(seen - present).sum()
 
     return [[score(table) for _ in range(runs)] for table in tables], np.abs(present - absent).sum()
@@ -199,7 +247,9 @@ def audit(file, prepare, runs):
 
 def test_the_audit_finds_no_more_than_is_claimed_and_sees_through_a_permutation(file):
     scores, moved = audit(file, by_permutation, 120)
-    assert moved > 20 and bound(*scores) > 2.5, "the control must be caught: rows moved by the dozen"
+    assert moved > 20 and bound(*scores) > 2.5, (
+        "the control must be caught: rows moved by the dozen"
+    )
     scores, moved = audit(file, by_key, 300)
     assert moved == 3  # one row, in each of three columns
     assert bound(*scores) <= 1.0

@@ -17,7 +17,11 @@ REGIONS = ("north", "east", "south", "west", "centre")
 def no_umap(monkeypatch, tmp_path):
     """Seconds saved: tests/test_embedding.py has the real picture."""
     monkeypatch.setenv("FEDSYNTH_HOME", str(tmp_path))
-    monkeypatch.setattr(embedding, "umap_embedding", lambda codes, seed: codes[:, [0, -1]] @ [[1.0, seed], [9.0, 0.0]])
+    monkeypatch.setattr(
+        embedding,
+        "umap_embedding",
+        lambda codes, seed: codes[:, [0, -1]] @ [[1.0, seed], [9.0, 0.0]],
+    )
 
 
 @pytest.fixture(scope="module")
@@ -28,8 +32,12 @@ def table() -> Table:
         {
             "age": age,
             "gain": np.where(rng.random(num_rows) < 0.9, 0.0, rng.uniform(1, 1e4, num_rows)),
-            "region": pd.Categorical(rng.choice(REGIONS, num_rows, p=[0.4, 0.3, 0.15, 0.1, 0.05]), categories=REGIONS),
-            "rich": pd.Categorical(np.where(rng.random(num_rows) * 120 < age, "no", "yes"), categories=["no", "yes"]),
+            "region": pd.Categorical(
+                rng.choice(REGIONS, num_rows, p=[0.4, 0.3, 0.15, 0.1, 0.05]), categories=REGIONS
+            ),
+            "rich": pd.Categorical(
+                np.where(rng.random(num_rows) * 120 < age, "no", "yes"), categories=["no", "yes"]
+            ),
         }
     )
     columns = (
@@ -50,7 +58,14 @@ CASES = [
     ("by_cluster", {}),
     ("cluster_skew", {}),
     ("by_strata", {"column": "age"}),
-    ("by_strata", {"column": "gain", "edges": [1.0], "proportions": [[1, 0], [0.5, 0.5], [0.9, 0.1], [0.2, 0.8]]}),
+    (
+        "by_strata",
+        {
+            "column": "gain",
+            "edges": [1.0],
+            "proportions": [[1, 0], [0.5, 0.5], [0.9, 0.1], [0.2, 0.8]],
+        },
+    ),
 ]
 
 
@@ -75,7 +90,9 @@ def test_one_client_gets_everything(table, name, options):
 def test_the_seed_decides(table, name, options):
     def owners(seed):
         parts = split_clients(table, name, 4, seed=seed, **options)
-        return np.concatenate([np.full(len(p), i) for i, p in enumerate(parts)])[np.argsort(np.concatenate(parts))]
+        return np.concatenate([np.full(len(p), i) for i, p in enumerate(parts)])[
+            np.argsort(np.concatenate(parts))
+        ]
 
     assert (owners(5) == owners(5)).all()
     chance = name in ("iid", "quantity_skew", "label_skew") or "proportions" in options
@@ -85,7 +102,8 @@ def test_the_seed_decides(table, name, options):
 def test_iid_parts_are_equal_and_uniform():
     assert sorted(len(part) for part in partition.iid(11, 3, rng=stream(0))) == [3, 4, 4]
     rng = stream(1)
-    together = np.zeros((12, 12))  # how often two rows share a client; expected 3 / 11 off the diagonal
+    # how often two rows share a client; expected 3 / 11 off the diagonal
+    together = np.zeros((12, 12))
     for _ in range(2_000):
         for part in partition.iid(12, 3, rng=rng):
             together[np.ix_(part, part)] += 1 / 2_000
@@ -101,7 +119,8 @@ def test_quantity_skew_has_the_dirichlets_moments_and_random_rows():
         shares.append([len(part) / 10_000 for part in parts])
         balance += [labels[part].mean() for part in parts if len(part) > 1_000]
     shares = np.array(shares)
-    variance = (1 / clients) * (1 - 1 / clients) / (clients * alpha + 1)  # of Dirichlet(alpha, ..., alpha)
+    # of Dirichlet(alpha, ..., alpha)
+    variance = (1 / clients) * (1 - 1 / clients) / (clients * alpha + 1)
     assert np.allclose(shares.mean(axis=0), 1 / clients, atol=0.015)
     assert np.allclose(shares.var(axis=0), variance, rtol=0.1)
     assert abs(np.mean(balance) - 0.5) < 0.002 and np.std(balance) < 0.5 / np.sqrt(1_000)
@@ -142,7 +161,9 @@ def test_minimum_sizes_hold_and_single_class_clients_do_occur(table):
 @pytest.mark.parametrize("alpha", [0.01, 0.99])
 def test_min_per_class_leaves_no_client_without_a_class(table, alpha):
     labels = table.frame["region"]
-    parts = partition.label_skew(labels, 20, rng=stream(0), alpha=alpha, min_rows=0, min_per_class=2)
+    parts = partition.label_skew(
+        labels, 20, rng=stream(0), alpha=alpha, min_rows=0, min_per_class=2
+    )
     assert min(labels.iloc[part].value_counts().min() for part in parts) >= 2
 
 
@@ -152,7 +173,9 @@ def test_balanced_label_skew_gives_full_clients_nothing_more():
     def broken_rule(balanced):
         broken = 0
         for seed in range(40):
-            parts = partition.label_skew(labels, 5, rng=stream(seed), min_rows=20, balanced=balanced)
+            parts = partition.label_skew(
+                labels, 5, rng=stream(seed), min_rows=20, balanced=balanced
+            )
             held = np.array([np.bincount(labels[part], minlength=3) for part in parts])
             broken += ((held.cumsum(axis=1)[:, :-1] >= 6_000 / 5) & (held[:, 1:] > 0)).sum()
         return broken
@@ -162,9 +185,12 @@ def test_balanced_label_skew_gives_full_clients_nothing_more():
 
 @pytest.mark.filterwarnings("error")  # shares of 0 / 0 would only warn
 def test_tiny_alpha_still_deals_every_row():
-    labels = np.arange(3_000) % 3  # shares underflow to 1, 0, 0: what is left for a class may be nothing but zeros
+    # shares underflow to 1, 0, 0: what is left for a class may be nothing but zeros
+    labels = np.arange(3_000) % 3
     for seed in range(10):
-        parts = partition.label_skew(labels, 3, rng=stream(seed), alpha=1e-4, min_rows=0, balanced=True)
+        parts = partition.label_skew(
+            labels, 3, rng=stream(seed), alpha=1e-4, min_rows=0, balanced=True
+        )
         assert sum(map(len, parts)) == 3_000
         parts = partition.label_skew(labels, 2, rng=stream(seed), alpha=1e-4, min_rows=0)
         assert sorted(map(len, parts)) == [1_000, 2_000]
@@ -172,7 +198,9 @@ def test_tiny_alpha_still_deals_every_row():
 
 def test_by_column_with_a_client_per_category_keeps_declared_order(table):
     parts = split_clients(table, "by_column", 5, seed=0, column="region")
-    assert [table.frame["region"].iloc[part].unique().tolist() for part in parts] == [[region] for region in REGIONS]
+    assert [table.frame["region"].iloc[part].unique().tolist() for part in parts] == [
+        [region] for region in REGIONS
+    ]
 
 
 def test_by_column_equals_a_slow_greedy_loop():
@@ -183,11 +211,15 @@ def test_by_column_equals_a_slow_greedy_loop():
         loads[loads.index(min(loads))] += size
     parts = partition.by_column(values, 6, rng=rng)
     assert [len(part) for part in parts] == loads
-    assert sum(len(np.unique(values[part])) for part in parts) == len(np.unique(values))  # whole categories
+    # whole categories
+    assert sum(len(np.unique(values[part])) for part in parts) == len(np.unique(values))
 
 
 def test_by_column_breaks_ties_at_random():
-    first = {tuple(partition.by_column(np.repeat(range(6), 10), 2, rng=stream(seed))[0]) for seed in range(20)}
+    first = {
+        tuple(partition.by_column(np.repeat(range(6), 10), 2, rng=stream(seed))[0])
+        for seed in range(20)
+    }
     assert len(first) > 5
 
 
@@ -201,14 +233,21 @@ def test_by_strata_gives_exact_sizes_and_mixes(table):
 
 
 def test_by_strata_without_sizes_deals_every_row_in_the_given_mix():
-    mix = [[0.5, 0.5], [0.1, 0.9], [0.9, 0.1]]  # equal strata and equal column sums: mixes are exact
+    # equal strata and equal column sums: mixes are exact
+    mix = [[0.5, 0.5], [0.1, 0.9], [0.9, 0.1]]
     parts = partition.by_strata(np.arange(3_000), 3, rng=stream(0), proportions=mix)
-    assert [((part < 1_500).sum(), (part >= 1_500).sum()) for part in parts] == [(500, 500), (100, 900), (900, 100)]
+    assert [((part < 1_500).sum(), (part >= 1_500).sum()) for part in parts] == [
+        (500, 500),
+        (100, 900),
+        (900, 100),
+    ]
 
 
 def test_by_strata_default_is_one_quantile_range_each():
     parts = partition.by_strata(np.arange(99, -1, -1), 4, rng=stream(0))
-    assert [part.tolist() for part in parts] == [list(range(100 - 25 * i - 25, 100 - 25 * i)) for i in range(4)]
+    assert [part.tolist() for part in parts] == [
+        list(range(100 - 25 * i - 25, 100 - 25 * i)) for i in range(4)
+    ]
 
 
 def test_a_value_on_an_edge_belongs_to_the_upper_stratum():
@@ -218,7 +257,9 @@ def test_a_value_on_an_edge_belongs_to_the_upper_stratum():
 
 def test_by_strata_of_the_target_is_the_skew_of_leitner2023(table):
     mix = [[1, 0], [0, 1], [0, 1]]
-    first, second, third = split_clients(table, "by_strata", 3, seed=0, column="rich", proportions=mix)
+    first, second, third = split_clients(
+        table, "by_strata", 3, seed=0, column="rich", proportions=mix
+    )
     rich = (table.frame["rich"] == "yes").to_numpy()
     assert first.tolist() == np.flatnonzero(~rich).tolist()
     assert abs(len(second) - len(third)) <= 1 and rich[second].all() and rich[third].all()
@@ -232,7 +273,9 @@ def test_heterogeneity_equals_a_slow_count(table):
         pooled = frame[name].value_counts(normalize=True)
         for part in parts:
             own = frame[name].iloc[part].value_counts(normalize=True)
-            expected.append(sum(abs(own.get(value, 0) - pooled[value]) for value in pooled.index) / 2)
+            expected.append(
+                sum(abs(own.get(value, 0) - pooled[value]) for value in pooled.index) / 2
+            )
     assert heterogeneity(frame, parts) == pytest.approx(np.mean(expected))
 
 
@@ -241,17 +284,24 @@ def test_heterogeneity_worked_out_by_hand():
     zero, rest = np.arange(18), np.arange(18, 20)
     # The deciles are 0 (and 0.7 between 0 and 7): cells "at 0" and "above". TV 0.1 and 0.9.
     assert heterogeneity(frame, [zero, rest]) == pytest.approx(0.5)
-    assert heterogeneity(frame, [np.arange(0, 20, 2), np.arange(1, 20, 2)]) == pytest.approx(0, abs=1e-12)
-    mostly_high = pd.DataFrame({"x": [9.0] * 38 + [7.0, 0.0]})  # every decile is 9: cells "below" and "at 9"
+    assert heterogeneity(frame, [np.arange(0, 20, 2), np.arange(1, 20, 2)]) == pytest.approx(
+        0, abs=1e-12
+    )
+    # every decile is 9: cells "below" and "at 9"
+    mostly_high = pd.DataFrame({"x": [9.0] * 38 + [7.0, 0.0]})
     assert heterogeneity(mostly_high, [np.arange(38), np.arange(38, 40)]) == pytest.approx(0.5)
     categories = pd.DataFrame({"c": list("aabbbbbb")})
-    assert heterogeneity(categories, [np.arange(2), np.arange(2, 8)]) == pytest.approx((0.75 + 0.25) / 2)
+    assert heterogeneity(categories, [np.arange(2), np.arange(2, 8)]) == pytest.approx(
+        (0.75 + 0.25) / 2
+    )
 
 
 def test_each_skew_is_more_heterogeneous_than_iid(table):
     floor = heterogeneity(table.frame, split_clients(table, "iid", 4, seed=0))
     for name, options in CASES[2:]:
-        assert heterogeneity(table.frame, split_clients(table, name, 4, seed=0, **options)) > 2 * floor
+        assert (
+            heterogeneity(table.frame, split_clients(table, name, 4, seed=0, **options)) > 2 * floor
+        )
 
 
 @pytest.mark.parametrize(
@@ -271,10 +321,25 @@ def test_each_skew_is_more_heterogeneous_than_iid(table):
         ("by_column", 3, {"column": "regoin"}, "'regoin'.*'region'"),
         ("by_column", 6, {"column": "region"}, "'region'.*5 categories.*fewer clients"),
         ("by_strata", 3, {"column": "gain"}, "'gain'.*stratum 1.*edges"),
-        ("by_strata", 2, {"column": "age", "proportions": [[0.5, 0.4], [0.5, 0.5]]}, "proportions.*sum to 1"),
-        ("by_strata", 2, {"column": "age", "proportions": [[1, 0], [1, 0]]}, "stratum goes to no client"),
+        (
+            "by_strata",
+            2,
+            {"column": "age", "proportions": [[0.5, 0.4], [0.5, 0.5]]},
+            "proportions.*sum to 1",
+        ),
+        (
+            "by_strata",
+            2,
+            {"column": "age", "proportions": [[1, 0], [1, 0]]},
+            "stratum goes to no client",
+        ),
         ("by_strata", 2, {"column": "rich", "proportions": [[1], [1]]}, "'rich'.*2 strata"),
-        ("by_strata", 2, {"column": "age", "sizes": [3_000, 10]}, "'age'.*stratum 1.*smaller sizes"),
+        (
+            "by_strata",
+            2,
+            {"column": "age", "sizes": [3_000, 10]},
+            "'age'.*stratum 1.*smaller sizes",
+        ),
         ("by_strata", 2, {"column": "age", "sizes": [3]}, "sizes must be 2"),
     ],
 )

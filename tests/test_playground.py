@@ -1,4 +1,5 @@
-"""The playground: which rows a choice has, what is said where there are none, and its pictures; no widgets needed."""
+"""The playground: which rows a choice has, what is said where there are none, and its pictures; no
+widgets needed."""
 
 import re
 import sys
@@ -23,10 +24,17 @@ AIM = Choice("adult", "iid", 3, "AIM", 1.0)
 
 def measured(choice: Choice, value: float, seed: int = 0, **more) -> list[dict]:
     """A row for each measure that is shown, all of this value."""
-    shared = choice._asdict() | {"data": "real", "seed": seed, "setting": "federated", "unprotected": 0}
+    shared = choice._asdict() | {
+        "data": "real",
+        "seed": seed,
+        "setting": "federated",
+        "unprotected": 0,
+    }
     shared |= {"epsilon_spent": choice.epsilon if np.isfinite(choice.epsilon) else None, "cell": ""}
     shared |= {"profile": "smoke", "version": today(choice.method), "params": of_table("toy")}
-    return complete([{**shared, **more, "metric": name, "value": value} for name in playground.SHOWN], {})
+    return complete(
+        [{**shared, **more, "metric": name, "value": value} for name in playground.SHOWN], {}
+    )
 
 
 def of_table(digest: str, **more) -> str:
@@ -39,7 +47,9 @@ def today(method: str) -> str:
 
 def known(value: float = 0.5) -> list[dict]:
     none = {"partition": "none", "n_clients": None, "epsilon": float("nan"), "setting": "real"}
-    return [row for name in YARDSTICKS for row in measured(AIM._replace(method=name), value, **none)]
+    return [
+        row for name in YARDSTICKS for row in measured(AIM._replace(method=name), value, **none)
+    ]
 
 
 @pytest.fixture(autouse=True)
@@ -47,7 +57,9 @@ def home(tmp_path, monkeypatch, table):
     """A project without results, in which every dataset is the small table."""
     monkeypatch.setenv("FEDSYNTH_HOME", str(tmp_path))
     small = Table("adult", table.frame.head(240), table.schema, data="real", digest="toy")
-    monkeypatch.setattr(side_by_side, "prepared", lambda dataset, rows, seed: Prepared(small, small, small))
+    monkeypatch.setattr(
+        side_by_side, "prepared", lambda dataset, rows, seed: Prepared(small, small, small)
+    )
     for module in (playground, side_by_side):
         monkeypatch.setattr(module, "table_digest", lambda dataset: "toy")
     monkeypatch.setattr(playground, "at_hand", lambda digest: f"{digest} standin")
@@ -68,7 +80,11 @@ def values(rows: pd.DataFrame) -> dict[str, list[float]]:
 
 def test_a_choice_finds_its_own_rows_those_of_other_methods_and_the_known_ones():
     other = AIM._replace(method="FedBN")
-    elsewhere = [AIM._replace(epsilon=3.0), AIM._replace(n_clients=10), AIM._replace(partition="label_skew")]
+    elsewhere = [
+        AIM._replace(epsilon=3.0),
+        AIM._replace(n_clients=10),
+        AIM._replace(partition="label_skew"),
+    ]
     elsewhere += [AIM._replace(epsilon=np.inf)]
     wrong = [row for number, each in enumerate(elsewhere) for row in measured(each, 10.0 + number)]
     write("71_privacy_utility_frontier", measured(AIM, 0.1), measured(other, 0.2), wrong, known())
@@ -78,7 +94,8 @@ def test_a_choice_finds_its_own_rows_those_of_other_methods_and_the_known_ones()
     assert set(found["method"]) == {"AIM", "FedBN", *YARDSTICKS}
     for number, each in enumerate(elsewhere):
         assert values(playground.at(rows, each)) == {"AIM": [10.0 + number]}
-    assert playground.at(rows, AIM._replace(partition="by_cluster")).empty  # known rows alone are no answer
+    # known rows alone are no answer
+    assert playground.at(rows, AIM._replace(partition="by_cluster")).empty
 
 
 def test_rows_of_three_files_are_taken_once_and_none_that_would_mislead():
@@ -110,32 +127,49 @@ def test_rows_of_the_real_table_come_before_those_of_its_stand_in_and_of_no_othe
 
 
 def test_what_is_trained_on_a_stand_in_leaves_rows_of_the_real_table_out():
-    real, made = (to_frame(measured(AIM, value, data=data)) for value, data in ((0.1, "real"), (0.2, "standin")))
+    real, made = (
+        to_frame(measured(AIM, value, data=data))
+        for value, data in ((0.1, "real"), (0.2, "standin"))
+    )
     assert values(playground.joined(real, made)) == {"AIM": [0.2]}
     assert values(playground.joined(real, real.assign(seed=1, value=0.3))) == {"AIM": [0.1, 0.3]}
 
 
 def test_words_state_the_promise_and_the_means():
     more = {"epsilon_spent": 0.98, "unprotected": 0}
-    rows = write("71_privacy_utility_frontier", measured(AIM, 0.1, **more), measured(AIM, 0.3, seed=1, **more))
+    rows = write(
+        "71_privacy_utility_frontier",
+        measured(AIM, 0.1, **more),
+        measured(AIM, 0.3, seed=1, **more),
+    )
     promise, told = playground.words(rows, AIM, "smoke").splitlines()
-    assert promise.startswith("AIM on adult, 3 clients, i.i.d., ε = 1: ε = 0.98 was spent, δ = 1e-05, for each record")
-    assert re.findall(r"\d\.\d{3}", told) == ["0.200"] * len(playground.SHOWN) and told.endswith("(seeds: 2).")
+    assert promise.startswith(
+        "AIM on adult, 3 clients, i.i.d., ε = 1: ε = 0.98 was spent, δ = 1e-05, for each record"
+    )
+    assert re.findall(r"\d\.\d{3}", told) == ["0.200"] * len(playground.SHOWN) and told.endswith(
+        "(seeds: 2)."
+    )
 
 
 def test_words_promise_nothing_where_nothing_is():
     free = AIM._replace(epsilon=np.inf)
-    rows = write("71_privacy_utility_frontier", measured(AIM, 0.1, unprotected=2), measured(free, 0.3))
+    rows = write(
+        "71_privacy_utility_frontier", measured(AIM, 0.1, unprotected=2), measured(free, 0.3)
+    )
     assert "no guarantee" in playground.words(rows, AIM, "smoke").splitlines()[0]
     assert playground.words(rows, AIM, "smoke").splitlines()[0].endswith(": 2.")
-    assert "no noise: no noise was added, and nothing is promised." in playground.words(rows, free, "smoke")
+    assert "no noise: no noise was added, and nothing is promised." in playground.words(
+        rows, free, "smoke"
+    )
 
 
 def test_a_setting_without_rows_gets_one_sentence_with_a_command_that_works():
     rows = write("71_privacy_utility_frontier", measured(AIM._replace(method="FedBN"), 0.1))
     for each in (rows, to_frame([])):
         told = playground.words(each, AIM, "smoke")
-        assert told.startswith("No rows of AIM on adult, 3 clients, i.i.d., ε = 1 yet: press Train, or run ")
+        assert told.startswith(
+            "No rows of AIM on adult, 3 clients, i.i.d., ε = 1 yet: press Train, or run "
+        )
         assert told.endswith("./run_all.sh --profile smoke --only 70,71,72.") and "\n" not in told
     numbers = {name[:2] for name in playground.SOURCES}
     assert numbers == {"70", "71", "72"}
@@ -151,8 +185,16 @@ def test_what_can_be_chosen_is_what_takes_part():
 @pytest.mark.parametrize(
     ("change", "profile", "said"),
     [
-        ({"dataset": "bank"}, "smoke", "dataset is 'bank': with profile smoke choose one of adult."),
-        ({"epsilon": 2.0}, "quick", "epsilon is 2.0: with profile quick choose one of 0.2, 1, 3, 10, no noise."),
+        (
+            {"dataset": "bank"},
+            "smoke",
+            "dataset is 'bank': with profile smoke choose one of adult.",
+        ),
+        (
+            {"epsilon": 2.0},
+            "quick",
+            "epsilon is 2.0: with profile quick choose one of 0.2, 1, 3, 10, no noise.",
+        ),
         ({"method": "aim"}, "quick", "method is 'aim'"),
         ({"n_clients": 4}, "quick", "choose one of 3, 10, 100."),
         (
@@ -174,20 +216,31 @@ def test_the_picture_of_measures_puts_the_chosen_method_in_front_of_a_band():
     rows = write("71_privacy_utility_frontier", measured(AIM, 0.1), measured(other, 0.2), known())
     fig = playground.measures_picture(rows, other)
     first = fig.axes[0]
-    bold = [label.get_text() for label in first.get_yticklabels() if label.get_fontweight() == "bold"]
+    bold = [
+        label.get_text() for label in first.get_yticklabels() if label.get_fontweight() == "bold"
+    ]
     assert bold == ["FedBN"] and len(fig.axes) == len(playground.SHOWN)
-    place = dict(zip([label.get_text() for label in first.get_yticklabels()], first.get_yticks(), strict=True))
+    place = dict(
+        zip(
+            [label.get_text() for label in first.get_yticklabels()], first.get_yticks(), strict=True
+        )
+    )
     for ax in fig.axes:
         (band,) = ax.patches
         assert (band.get_y(), band.get_height()) == (place["FedBN"] - 0.5, 1)
-    drawn = {round(float(line.get_xdata()[0]), 6) for line in first.lines if len(line.get_xdata()) == 1}
+    drawn = {
+        round(float(line.get_xdata()[0]), 6) for line in first.lines if len(line.get_xdata()) == 1
+    }
     assert drawn >= {0.1, 0.2}
 
 
 def test_training_makes_the_rows_and_the_columns_that_the_grids_make(home):
-    """One run of the grid, then the playground: same values, same synthetic table, nothing trained twice."""
+    """One run of the grid, then the playground: same values, same synthetic table, nothing trained
+    twice."""
     choice = AIM._replace(method="Independent", n_clients=10)
-    cells = side_by_side.cells(side_by_side.SIZES["smoke"], ["adult"], ["Independent"], n_clients=10, brief=True)
+    cells = side_by_side.cells(
+        side_by_side.SIZES["smoke"], ["adult"], ["Independent"], n_clients=10, brief=True
+    )
     options = {"name": "72_heterogeneity", "profile": "smoke", "version": side_by_side.version}
     made = run_grid(side_by_side.measure, cells, **options)
     kept = list((home / "data" / "cache" / "synthetic").iterdir())
@@ -210,8 +263,17 @@ def test_training_makes_the_rows_and_the_columns_that_the_grids_make(home):
     assert sorted(dots) == pytest.approx(sorted(expected.reindex(["no", "yes"]).fillna(0)))
     assert list((home / "data" / "cache" / "synthetic").iterdir()) == kept
 
-    (home / "data" / "cache" / "cells" / "72_heterogeneity" / "smoke" / f"{made['cell'].iloc[0]}.json").unlink()
-    assert not playground.kept(rows, choice)  # rows that came with the project, without their tables
+    (
+        home
+        / "data"
+        / "cache"
+        / "cells"
+        / "72_heterogeneity"
+        / "smoke"
+        / f"{made['cell'].iloc[0]}.json"
+    ).unlink()
+    # rows that came with the project, without their tables
+    assert not playground.kept(rows, choice)
 
 
 def test_without_ipywidgets_there_is_a_sentence(monkeypatch):
@@ -221,7 +283,12 @@ def test_without_ipywidgets_there_is_a_sentence(monkeypatch):
 
 def test_the_controls_show_what_is_chosen_and_train_what_is_not_there():
     start = AIM._replace(method="Independent")
-    write("71_privacy_utility_frontier", measured(start, 0.1), measured(start._replace(epsilon=10.0), 0.2), known())
+    write(
+        "71_privacy_utility_frontier",
+        measured(start, 0.1),
+        measured(start._replace(epsilon=10.0), 0.2),
+        known(),
+    )
     page = playground.controls(start, "smoke")
     _, partition, clients, method, epsilon, button, said, errors, measures, columns = page.children
     assert list(method.options) == [(name, name) for name in ENTRANTS]
@@ -235,9 +302,16 @@ def test_the_controls_show_what_is_chosen_and_train_what_is_not_there():
     assert "Press Train" in columns.value  # rows that came with the project, without their tables
 
     partition.value = "label_skew"
-    assert "No rows of Independent on adult, 3 clients, label skew, ε = 10 yet" in said.value and not measures.value
+    assert (
+        "No rows of Independent on adult, 3 clients, label skew, ε = 10 yet" in said.value
+        and not measures.value
+    )
     button.click()
-    assert "ε = 10 was spent" in said.value and measures.value.startswith("<img") and columns.value.startswith("<img")
+    assert (
+        "ε = 10 was spent" in said.value
+        and measures.value.startswith("<img")
+        and columns.value.startswith("<img")
+    )
 
     method.value, clients.value = "FedVAE", 100
     assert said.value == "<p>FedVAE trains too long with 100 clients: choose at most 10.</p>"

@@ -9,7 +9,12 @@ from fedsynth_lib.figures import plots_audit
 
 def test_bounds_are_drawn_as_shares_of_their_claims():
     lines = pd.DataFrame(
-        {"method": ["fedbn", "aim"], "epsilon": [1.0, 4.0], "lower": [0.9, 2.0], "control": [3.0, 8.0]}
+        {
+            "method": ["fedbn", "aim"],
+            "epsilon": [1.0, 4.0],
+            "lower": [0.9, 2.0],
+            "control": [3.0, 8.0],
+        }
     )
     (ax,) = plots_audit.bounds(lines).axes
     assert [label.get_text() for label in ax.get_yticklabels()] == ["fedbn, ε = 1", "aim, ε = 4"]

@@ -1,4 +1,5 @@
-"""The privacy figures of martinez2024: values at their place, ours filled, printed hollow; the table of ours alone."""
+"""The privacy figures of martinez2024: values at their place, ours filled, printed hollow; the
+table of ours alone."""
 
 import matplotlib
 
@@ -46,7 +47,8 @@ def marks(ax):
     lines = [bars.lines[0] for bars in ax.containers]
     shown = [(line, x, y) for line in lines for x, y in zip(*line.get_data(), strict=True)]
     return sorted(
-        (x, y, to_hex(line.get_color()).upper(), line.get_markerfacecolor() != "white") for line, x, y in shown
+        (x, y, to_hex(line.get_color()).upper(), line.get_markerfacecolor() != "white")
+        for line, x, y in shown
     )
 
 
@@ -57,13 +59,18 @@ def test_distances_stand_at_their_clients_and_budget():
     assert [ax.get_title() for ax in panels[0]] == ["i.i.d.", "quantity skew", "label skew"]
     found = marks(panels[2, 1])  # mean distance to training rows, quantity skew
     assert len(found) == 3 * 3 * 2
-    own = cells.query("metric == 'dcr_avg_train' and partition == 'quantity_skew' and epsilon == 1.6")
+    own = cells.query(
+        "metric == 'dcr_avg_train' and partition == 'quantity_skew' and epsilon == 1.6"
+    )
     blue = [(round(x), y, filled) for x, y, colour, filled in found if colour == BLUE]
     assert [y for _, y, filled in blue if filled] == pytest.approx(own["published"] + 0.01)
     assert [y for _, y, filled in blue if not filled] == pytest.approx(own["published"])
     assert [spot for spot, _, filled in blue if filled] == [0, 1, 2]
-    assert [line.get_ydata()[0] for line in panels[1, 0].lines if line.get_linestyle() == "--"] == [0.5]
-    assert panels[0, 0].get_ylim()[0] < 0 < panels[3, 0].get_ylim()[0]  # a copy, at 0, is to be seen
+    assert [line.get_ydata()[0] for line in panels[1, 0].lines if line.get_linestyle() == "--"] == [
+        0.5
+    ]
+    # a copy, at 0, is to be seen
+    assert panels[0, 0].get_ylim()[0] < 0 < panels[3, 0].get_ylim()[0]
 
 
 def test_attacks_stand_at_their_place_with_real_rows_in_every_panel():
@@ -72,10 +79,18 @@ def test_attacks_stand_at_their_place_with_real_rows_in_every_panel():
     assert [ax.get_ylabel().split("\n")[0] for ax in panels[:, 0]] == ["adult", "bank", "cardio"]
     for ax in panels[0]:
         grey = [(round(x), y) for x, y, colour, filled in marks(ax) if colour == GREY and filled]
-        real = cells.query("dataset == 'adult' and setting == 'real'").set_index("metric")["published"]
+        real = cells.query("dataset == 'adult' and setting == 'real'").set_index("metric")[
+            "published"
+        ]
         assert [y for _, y in grey] == pytest.approx([real[metric] + 0.01 for metric in ATTACKS])
-    chosen = cells.query("dataset == 'bank' and partition == 'label_skew' and epsilon == 1.6").set_index("metric")
-    blue = [(round(x), y) for x, y, colour, filled in marks(panels[1, 1]) if colour == BLUE and not filled]
+    chosen = cells.query(
+        "dataset == 'bank' and partition == 'label_skew' and epsilon == 1.6"
+    ).set_index("metric")
+    blue = [
+        (round(x), y)
+        for x, y, colour, filled in marks(panels[1, 1])
+        if colour == BLUE and not filled
+    ]
     assert blue == [(spot, pytest.approx(chosen["published"][m])) for spot, m in enumerate(ATTACKS)]
 
 

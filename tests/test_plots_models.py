@@ -13,7 +13,11 @@ from fedsynth_lib.figures.style import look
 @pytest.fixture
 def cells():
     places = [
-        (d, m, e, k) for d in ("adult", "bank") for m in ("fedbn", "fedvae") for e in (np.inf, 1.6) for k in (3, 5)
+        (d, m, e, k)
+        for d in ("adult", "bank")
+        for m in ("fedbn", "fedvae")
+        for e in (np.inf, 1.6)
+        for k in (3, 5)
     ]
     frame = pd.DataFrame(places, columns=["dataset", "method", "epsilon", "n_clients"])
     return frame.assign(metric="pcd", ours=np.arange(16.0), published=np.arange(16.0) + 100)

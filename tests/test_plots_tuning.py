@@ -1,4 +1,5 @@
-"""What the figures of a search show: every configuration through its own values, the best one, bars and intervals."""
+"""What the figures of a search show: every configuration through its own values, the best one, bars
+and intervals."""
 
 import matplotlib
 
@@ -43,7 +44,13 @@ def lines(ax, colour=None):
     drawn = [line for line in ax.lines if len(line.get_xdata()) == 3]
     marked = [to_hex(VERMILLION), to_hex(BLACK)]
     return [
-        x for x in drawn if (to_hex(x.get_color()) == to_hex(colour) if colour else to_hex(x.get_color()) not in marked)
+        x
+        for x in drawn
+        if (
+            to_hex(x.get_color()) == to_hex(colour)
+            if colour
+            else to_hex(x.get_color()) not in marked
+        )
     ]
 
 
@@ -53,11 +60,14 @@ def test_every_configuration_crosses_its_own_values_and_ends_at_its_score():
     assert len(found) == 4
     scores = [-1.0, -2.0, -3.0, -5.0]  # the worst is drawn first, the best on top of all
     low, high = -5.0 - 0.24, -1.0 + 0.24  # a margin of 6 %
-    assert [line.get_ydata()[2] for line in found] == pytest.approx([(s - low) / (high - low) for s in scores])
+    assert [line.get_ydata()[2] for line in found] == pytest.approx(
+        [(s - low) / (high - low) for s in scores]
+    )
     width, layers = ([line.get_ydata()[axis] for line in found] for axis in (0, 1))
     assert [int(2 * y) for y in width] == [0, 0, 1, 1]  # halves of the axis: 32 below, 64 above
     assert [int(3 * y) for y in layers] == [0, 2, 0, 1]  # thirds, in the order of the grid
-    assert width[0] > width[1] and layers[0] > layers[2]  # one value, two lines: the better one lies lower
+    # one value, two lines: the better one lies lower
+    assert width[0] > width[1] and layers[0] > layers[2]
     assert (width[0] + width[1]) / 2 == pytest.approx(0.25)
 
 
@@ -69,9 +79,12 @@ def test_dark_lines_are_good_ones_and_the_best_is_marked_with_its_error():
     assert to_hex(lines(ax)[-1].get_color()) == to_hex(SHADES(0.0))
     (best,) = lines(ax, VERMILLION)
     assert list(best.get_ydata()) == list(lines(ax)[-1].get_ydata())
-    (error,) = [line for line in ax.lines if list(line.get_xdata()) == [2, 2] and line.get_linewidth() == 3]
+    (error,) = [
+        line for line in ax.lines if list(line.get_xdata()) == [2, 2] and line.get_linewidth() == 3
+    ]
     low, high = -5.0 - 0.24, -1.0 + 0.24
-    assert list(error.get_ydata()) == pytest.approx([0, (-4.5 - low) / (high - low)])  # -5.5 lies below the axis
+    # -5.5 lies below the axis
+    assert list(error.get_ydata()) == pytest.approx([0, (-4.5 - low) / (high - low)])
     assert ax.get_title(loc="left") == "adult: 4 configurations, best -5.00"
 
 
@@ -81,9 +94,15 @@ def test_the_printed_setting_is_marked_where_it_was_tried():
     figure = parallel_coordinates(tables, grids, printed)
     adult, bank = figure.axes
     (dashed,) = lines(adult, BLACK)
-    assert list(dashed.get_ydata()) == list(lines(adult)[2].get_ydata()) and dashed.get_linestyle() == "--"
+    assert (
+        list(dashed.get_ydata()) == list(lines(adult)[2].get_ydata())
+        and dashed.get_linestyle() == "--"
+    )
     assert not lines(bank, BLACK)
-    assert [text.get_text() for text in figure.legends[0].get_texts()] == ["best of ours", "chosen in the work"]
+    assert [text.get_text() for text in figure.legends[0].get_texts()] == [
+        "best of ours",
+        "chosen in the work",
+    ]
     alone = parallel_coordinates({"bank": table()}, grids, printed)
     assert [text.get_text() for text in alone.legends[0].get_texts()] == ["best of ours"]
 
@@ -96,7 +115,11 @@ def test_candidates_stand_on_their_axes_and_the_scale_reads_scores():
     assert texts == [("32", 0.25), ("64", 0.75), ("[8]", 0.167), ("[8, 4]", 0.5), ("[4]", 0.833)]
     (scale,) = ax.child_axes
     assert scale.get_ylim() == pytest.approx((-5.24, -0.76))
-    assert [tick.get_text() for tick in ax.get_xticklabels()] == ["width", "layers", "log-\ncluster"]
+    assert [tick.get_text() for tick in ax.get_xticklabels()] == [
+        "width",
+        "layers",
+        "log-\ncluster",
+    ]
 
 
 def test_equal_scores_and_a_single_configuration_can_be_drawn():
@@ -115,7 +138,7 @@ def test_tables_that_do_not_fit_their_grid_are_refused():
         parallel_coordinates({"adult": table().head(0)}, {"adult": GRID})
 
 
-# ------------------------------------------------------------------------------------------------- bars
+# --- bars ----------------------------------------------------------------------------------------
 
 
 def shares(**columns):
@@ -130,25 +153,52 @@ def bars(ax):
 def test_the_most_important_stands_on_top_with_its_correlation_beside_it():
     figure = sensitivity_bars({"adult": shares(), "bank": shares(importance=[0.6, 0.3, 0.1])})
     left, right, below, _ = figure.axes
-    assert [tick.get_text() for tick in left.get_yticklabels()] == ["layers", "batch size", "weight decay"]
+    assert [tick.get_text() for tick in left.get_yticklabels()] == [
+        "layers",
+        "batch size",
+        "weight decay",
+    ]
     assert bars(left) == {0: 0.1, 1: 0.2, 2: 0.7}
-    assert {spot: width for spot, width in bars(right).items() if width == width} == {1: 0.5, 2: -0.25}
+    assert {spot: width for spot, width in bars(right).items() if width == width} == {
+        1: 0.5,
+        2: -0.25,
+    }
     assert left.get_ylim() == right.get_ylim()
-    assert [tick.get_text() for tick in below.get_yticklabels()] == ["layers", "weight decay", "batch size"]
-    colours = {bar.get_width() > 0: (to_hex(bar.get_facecolor()), bar.get_hatch()) for bar in right.patches}
+    assert [tick.get_text() for tick in below.get_yticklabels()] == [
+        "layers",
+        "weight decay",
+        "batch size",
+    ]
+    colours = {
+        bar.get_width() > 0: (to_hex(bar.get_facecolor()), bar.get_hatch()) for bar in right.patches
+    }
     assert colours[True] != colours[False]  # hatched too, for greyscale
     assert (left.get_title(loc="left"), below.get_title(loc="left")) == ("adult", "bank")
 
 
 def test_chance_intervals_and_printed_places_are_shown_where_there_are_any():
     known = shares(chance=[0.3, 0.4, 0.9], low=[0.1, -0.5, np.nan], high=[0.8, 0.1, np.nan])
-    left, right = sensitivity_bars({"adult": known}, {"adult": {"weight_decay": 1, "batch_size": 3}}).axes
+    left, right = sensitivity_bars(
+        {"adult": known}, {"adult": {"weight_decay": 1, "batch_size": 3}}
+    ).axes
     (marks,) = left.lines
-    assert list(zip(marks.get_ydata(), marks.get_xdata(), strict=True)) == [(0, 0.9), (1, 0.3), (2, 0.4)]
+    assert list(zip(marks.get_ydata(), marks.get_xdata(), strict=True)) == [
+        (0, 0.9),
+        (1, 0.3),
+        (2, 0.4),
+    ]
     assert left.get_xlim()[1] == pytest.approx(1.05 * 0.9)
-    segments = [s for lines in right.collections for s in lines.get_segments() if len(s) and not np.isnan(s).any()]
+    segments = [
+        s
+        for lines in right.collections
+        for s in lines.get_segments()
+        if len(s) and not np.isnan(s).any()
+    ]
     assert [(tuple(s[:, 0]), s[0, 1]) for s in segments] == [((0.1, 0.8), 1), ((-0.5, 0.1), 2)]
-    assert [(text.get_text(), text.get_position()[1]) for text in left.texts] == [("(3)", 1), ("(1)", 2)]
+    assert [(text.get_text(), text.get_position()[1]) for text in left.texts] == [
+        ("(3)", 1),
+        ("(1)", 2),
+    ]
 
 
 def test_bars_without_numbers_are_refused():

@@ -28,7 +28,8 @@ def gaussian_charge(sigma, times=1, client=None, rate=1.0):
 @pytest.mark.parametrize("scale, shares", [(0.5, 1), (3.0, 4), (20.0, 10)])
 def test_shares_add_up_to_discrete_laplace(scale, shares):
     draws = sum(
-        p.discrete_laplace_share(scale, shares, (100_000,), rng=np.random.default_rng(k)) for k in range(shares)
+        p.discrete_laplace_share(scale, shares, (100_000,), rng=np.random.default_rng(k))
+        for k in range(shares)
     )
     edge = int(4 * scale) + 1
     values = np.arange(-edge, edge + 1)
@@ -42,29 +43,42 @@ def test_shares_add_up_to_discrete_laplace(scale, shares):
 def test_published_squares_are_laplace_only_with_variance_half_the_scale():
     draws = p.laplace_by_squares(4.0, 5, (50_000,), rng=np.random.default_rng(1))
     assert kstest(draws, laplace(scale=4.0).cdf).pvalue > 1e-3
-    rng = np.random.default_rng(1)  # the other reading of Gauss(0, s / 2): s / 2 as the standard deviation
+    # the other reading of Gauss(0, s / 2): s / 2 as the standard deviation
+    rng = np.random.default_rng(1)
     misread = rng.normal(0, 2.0, (4, 50_000)) ** 2
-    assert kstest(misread[0] + misread[1] - misread[2] - misread[3], laplace(scale=4.0).cdf).pvalue < 1e-6
+    assert (
+        kstest(misread[0] + misread[1] - misread[2] - misread[3], laplace(scale=4.0).cdf).pvalue
+        < 1e-6
+    )
 
 
 def test_gaussian_has_the_stated_deviation():
-    noisy = p.gaussian(np.zeros(100_000), noise_multiplier=3, l2_sensitivity=2, rng=np.random.default_rng(2))
+    noisy = p.gaussian(
+        np.zeros(100_000), noise_multiplier=3, l2_sensitivity=2, rng=np.random.default_rng(2)
+    )
     assert kstest(noisy, norm(scale=6).cdf).pvalue > 1e-3
 
 
 def test_exponential_selects_with_the_stated_odds():
     scores, noise, sensitivity = np.array([0.0, 1.0, 3.0]), 2.0, 0.5
     rng = np.random.default_rng(3)
-    chosen = [p.exponential(scores, noise_multiplier=noise, sensitivity=sensitivity, rng=rng) for _ in range(20_000)]
+    chosen = [
+        p.exponential(scores, noise_multiplier=noise, sensitivity=sensitivity, rng=rng)
+        for _ in range(20_000)
+    ]
     odds = np.exp(scores / (noise * sensitivity))
-    assert chisquare(np.bincount(chosen, minlength=3), odds / odds.sum() * len(chosen)).pvalue > 1e-3
+    assert (
+        chisquare(np.bincount(chosen, minlength=3), odds / odds.sum() * len(chosen)).pvalue > 1e-3
+    )
 
 
 # --- accounting ---
 
 
 def test_pure_epsilons_add_up_exactly():
-    assert p.epsilon_of([laplace_charge(0.1, times=11), laplace_charge(0.5)]) == pytest.approx(1.6, rel=1e-12)
+    assert p.epsilon_of([laplace_charge(0.1, times=11), laplace_charge(0.5)]) == pytest.approx(
+        1.6, rel=1e-12
+    )
     assert p.epsilon_of([Charge("x", "exponential", noise=4.0, times=3)]) == pytest.approx(1.5)
 
 
@@ -72,14 +86,17 @@ def test_many_small_pure_releases_cost_less_at_a_delta():
     many = [laplace_charge(0.01, times=10_000)]
     assert p.epsilon_of(many) == pytest.approx(100)
     # zCDP by hand: 10,000 releases of epsilon^2 / 2
-    assert p.epsilon_of(many, 1e-6, accountant="rdp") == pytest.approx(p.zcdp_to_epsilon(0.5, 1e-6), rel=1e-3)
+    assert p.epsilon_of(many, 1e-6, accountant="rdp") == pytest.approx(
+        p.zcdp_to_epsilon(0.5, 1e-6), rel=1e-3
+    )
     # so many small losses are as good as Gaussian, of which the figure is known
     gaussian = p.exact_gaussian_epsilon([gaussian_charge(1.0)], 1e-6)
     assert p.epsilon_of(many, 1e-6) == pytest.approx(gaussian, rel=2e-3)
 
 
 def test_laplace_bound_covers_discrete_noise():
-    """The Renyi divergence of discrete Laplace noise moved by its sensitivity, summed term by term."""
+    """The Renyi divergence of discrete Laplace noise moved by its sensitivity, summed term by
+    term."""
     scale, order = 2.0, 8.0
     x = np.arange(-400, 401)
     log_mass = -np.abs(x) / scale + np.log(np.tanh(1 / (2 * scale)))
@@ -87,7 +104,8 @@ def test_laplace_bound_covers_discrete_noise():
     exact = np.log(np.exp(order * log_mass + (1 - order) * moved).sum()) / (order - 1)
     bound = p.rdp(Charge("x", "laplace", noise=scale), np.array([order]))[0]
     continuous = np.log(
-        order / (2 * order - 1) * np.exp((order - 1) / scale) + (order - 1) / (2 * order - 1) * np.exp(-order / scale)
+        order / (2 * order - 1) * np.exp((order - 1) / scale)
+        + (order - 1) / (2 * order - 1) * np.exp(-order / scale)
     ) / (order - 1)
     assert exact == pytest.approx(bound, rel=1e-9)
     assert continuous < exact  # the textbook curve for continuous noise would have been too small
@@ -116,26 +134,48 @@ def test_zcdp_conversion_inverts():
 
 
 def test_sampled_gaussian_agrees_with_opacus_and_rounds_compose_to_one_run():
-    rounds = [c for r in range(5) for c in stamp([gaussian_charge(1.0, 50, rate=0.1)], round=r, client=0)]
+    rounds = [
+        c for r in range(5) for c in stamp([gaussian_charge(1.0, 50, rate=0.1)], round=r, client=0)
+    ]
     accountant = RDPAccountant()
     accountant.history = [(1.0, 0.1, 250)]
-    assert p.epsilon_of(rounds, 1e-5, accountant="rdp") == pytest.approx(accountant.get_epsilon(1e-5), rel=0.01)
+    assert p.epsilon_of(rounds, 1e-5, accountant="rdp") == pytest.approx(
+        accountant.get_epsilon(1e-5), rel=0.01
+    )
     assert p.epsilon_of(rounds, 1e-5) == pytest.approx(
         p.epsilon_of([gaussian_charge(1.0, 250, rate=0.1)], 1e-5), rel=1e-9
     )
-    assert p.epsilon_of(rounds[:1], 1e-5) < 0.7 * p.epsilon_of(rounds, 1e-5)  # what a reset accountant reports
+    # what a reset accountant reports
+    assert p.epsilon_of(rounds[:1], 1e-5) < 0.7 * p.epsilon_of(rounds, 1e-5)
 
 
 @pytest.mark.parametrize(
     "rate, noise, order",
-    [(0.3, 1e6, 1.34), (0.01, 1.0, 9.6), (0.05, 0.1, 1.3), (0.9, 1e3, 1.12), (1e-4, 0.6, 7.0), (0.2, 2.0, 100.0)],
+    [
+        (0.3, 1e6, 1.34),
+        (0.01, 1.0, 9.6),
+        (0.05, 0.1, 1.3),
+        (0.9, 1e3, 1.12),
+        (1e-4, 0.6, 7.0),
+        (0.2, 2.0, 100.0),
+    ],
 )
 def test_the_divergence_of_a_sampled_step_is_the_exact_integral(rate, noise, order):
-    """Forty digits of numerical integration; whole and other orders, from hardly any noise to hardly any loss."""
+    """Forty digits of numerical integration; whole and other orders, from hardly any noise to
+    hardly any loss."""
     mp.dps = 40
     q, s, a = mpf(rate), mpf(noise), mpf(order)
-    places = sorted({*(k * s for k in (-14, -3, 0, 3)), *(a * k / 8 for k in range(1, 9)), a + 6 * s, a + 14 * s})
-    moment = quad(lambda x: (1 - q + q * exp((2 * x - 1) / (2 * s**2))) ** a * npdf(x, 0, s), places)
+    places = sorted(
+        {
+            *(k * s for k in (-14, -3, 0, 3)),
+            *(a * k / 8 for k in range(1, 9)),
+            a + 6 * s,
+            a + 14 * s,
+        }
+    )
+    moment = quad(
+        lambda x: (1 - q + q * exp((2 * x - 1) / (2 * s**2))) ** a * npdf(x, 0, s), places
+    )
     found = p.rdp(gaussian_charge(noise, 1, rate=rate), np.array([order]))[0]
     assert found == pytest.approx(float(log(moment) / (a - 1)), rel=1e-8)
 
@@ -144,7 +184,9 @@ def test_the_divergence_of_a_sampled_step_is_the_exact_integral(rate, noise, ord
 def test_the_divergence_of_a_sampled_step_is_that_of_opacus(rate, noise):
     orders = np.array([1.5, 2, 3.7, 8, 11.9, 40, 256])
     expected = compute_rdp(q=rate, noise_multiplier=noise, steps=10, orders=orders)
-    np.testing.assert_allclose(p.rdp(gaussian_charge(noise, 10, rate=rate), orders), expected, rtol=1e-6)
+    np.testing.assert_allclose(
+        p.rdp(gaussian_charge(noise, 10, rate=rate), orders), expected, rtol=1e-6
+    )
 
 
 def test_disjoint_clients_cost_the_largest_and_shared_releases_add():
@@ -156,18 +198,24 @@ def test_disjoint_clients_cost_the_largest_and_shared_releases_add():
 def test_clients_are_accounted_one_by_one(seed):
     """Random releases of random clients against composing each client's own, charge by charge."""
     rng = np.random.default_rng(seed)
-    kinds = [("laplace", 1.0), ("exponential", 1.0), ("gaussian", 1.0), ("gaussian", 0.01)][: 2 + seed % 3]
+    kinds = [("laplace", 1.0), ("exponential", 1.0), ("gaussian", 1.0), ("gaussian", 0.01)][
+        : 2 + seed % 3
+    ]
     charges = []
     for number in range(60):
         mechanism, rate = kinds[rng.integers(len(kinds))]
         client = None if rng.random() < 0.2 else int(rng.integers(7))
         noise, times = float(rng.choice([3.0, 8.0, 21.5])), int(rng.integers(1, 4))
-        charges.append(Charge("x", mechanism, noise, rate=rate, times=times, round=number, client=client))
+        charges.append(
+            Charge("x", mechanism, noise, rate=rate, times=times, round=number, client=client)
+        )
     charges.append(Charge("clear", "unprotected", client=3))
     orders, delta = p.ORDERS, 1e-5
 
     def converted(curve):
-        return (curve + np.log1p(-1 / orders) - (np.log(delta) + np.log(orders)) / (orders - 1)).min()
+        return (
+            curve + np.log1p(-1 / orders) - (np.log(delta) + np.log(orders)) / (orders - 1)
+        ).min()
 
     spent = []
     for client in range(7):
@@ -186,8 +234,12 @@ def test_clients_are_accounted_one_by_one(seed):
 def test_releases_about_everyone_count_without_any_client_and_no_release_costs_nothing():
     assert p.epsilon_of([laplace_charge(0.2), laplace_charge(0.1, times=2)]) == pytest.approx(0.4)
     assert p.epsilon_of([]) == p.epsilon_of([Charge("x", "unprotected", client=1)], 1e-5) == 0
-    exact = p.exact_gaussian_epsilon([gaussian_charge(3.0, client=0), gaussian_charge(4.0, 2)], 1e-5)
-    assert exact == pytest.approx(p.exact_gaussian_epsilon([gaussian_charge((1 / 9 + 2 / 16) ** -0.5)], 1e-5))
+    exact = p.exact_gaussian_epsilon(
+        [gaussian_charge(3.0, client=0), gaussian_charge(4.0, 2)], 1e-5
+    )
+    assert exact == pytest.approx(
+        p.exact_gaussian_epsilon([gaussian_charge((1 / 9 + 2 / 16) ** -0.5)], 1e-5)
+    )
 
 
 def test_a_charge_that_names_its_client_keeps_it():
@@ -214,14 +266,17 @@ def test_noise_left_out_costs_everything():
 
 @pytest.mark.parametrize("scale", [1.0, 2.5])
 def test_discrete_laplace_loss_on_neighbouring_counts(scale):
-    """The largest log ratio of output probabilities over all neighbours of a two-cell count is the claim."""
+    """The largest log ratio of output probabilities over all neighbours of a two-cell count is the
+    claim."""
     x = np.arange(-200, 201)
 
     def log_mass(count):
         return -np.abs(x - count) / scale
 
     losses = [
-        np.abs(log_mass(a) - log_mass(b)).max() for a, b in itertools.product(range(4), repeat=2) if abs(a - b) == 1
+        np.abs(log_mass(a) - log_mass(b)).max()
+        for a, b in itertools.product(range(4), repeat=2)
+        if abs(a - b) == 1
     ]
     assert max(losses) == pytest.approx(p.pure_epsilon(Charge("x", "laplace", noise=scale)))
 
@@ -229,10 +284,14 @@ def test_discrete_laplace_loss_on_neighbouring_counts(scale):
 # --- calibration and budget ---
 
 
-@pytest.mark.parametrize("budget", [Privacy(0.5), Privacy(1.6, relation="replace_one"), Privacy(3.0, 1e-5)])
+@pytest.mark.parametrize(
+    "budget", [Privacy(0.5), Privacy(1.6, relation="replace_one"), Privacy(3.0, 1e-5)]
+)
 def test_calibration_meets_the_budget_from_below(budget):
     multiplier = p.calibrate(lambda m: [Charge("x", "laplace", noise=7 * m, times=7)], budget)
-    spent = p.epsilon_of([Charge("x", "laplace", noise=7 * multiplier, times=7)], budget.delta, budget.relation)
+    spent = p.epsilon_of(
+        [Charge("x", "laplace", noise=7 * multiplier, times=7)], budget.delta, budget.relation
+    )
     assert 0.999 * budget.epsilon < spent <= budget.epsilon
 
 
@@ -251,7 +310,10 @@ def test_impossible_budgets_are_refused(epsilon):
 
 
 def test_statement_never_hides_an_unprotected_release():
-    charges = [laplace_charge(1.0), *stamp([Charge("best network", "unprotected")], round=3, client=2)]
+    charges = [
+        laplace_charge(1.0),
+        *stamp([Charge("best network", "unprotected")], round=3, client=2),
+    ]
     said = statement(charges, Privacy(1.0))
     assert said["epsilon"] is None and said["epsilon_protected"] == pytest.approx(1.0)
     assert said["unprotected"] == ["best network"]
@@ -261,20 +323,36 @@ def test_statement_never_hides_an_unprotected_release():
 
 
 def test_statement_counts_every_release_once_per_record():
-    charges = [c for r in range(4) for k in range(3) for c in stamp([laplace_charge(0.1)], round=r, client=k)]
+    charges = [
+        c
+        for r in range(4)
+        for k in range(3)
+        for c in stamp([laplace_charge(0.1)], round=r, client=k)
+    ]
     said = statement(charges, Privacy(0.4))
     (entry,) = said["entries"]
     assert (entry["count"], entry["rounds"], entry["clients"]) == (4, [0, 1, 2, 3], [0, 1, 2])
-    assert said["epsilon"] == pytest.approx(0.4) and said["epsilon_replace_one"] == pytest.approx(0.8)
+    assert said["epsilon"] == pytest.approx(0.4) and said["epsilon_replace_one"] == pytest.approx(
+        0.8
+    )
 
 
 def test_statement_names_whom_the_guarantee_is_against():
-    assert "honest-but-curious server" in statement([laplace_charge(0.1)], Privacy(0.4))["adversary"]
-    assert statement([laplace_charge(0.1)], Privacy(0.4), adversary="only readers")["adversary"] == "only readers"
+    assert (
+        "honest-but-curious server" in statement([laplace_charge(0.1)], Privacy(0.4))["adversary"]
+    )
+    assert (
+        statement([laplace_charge(0.1)], Privacy(0.4), adversary="only readers")["adversary"]
+        == "only readers"
+    )
 
 
 def test_statement_counts_the_busiest_client():
-    charges = [c for k, r in ((0, 0), (1, 0), (1, 3)) for c in stamp([gaussian_charge(9.0)], round=r, client=k)]
+    charges = [
+        c
+        for k, r in ((0, 0), (1, 0), (1, 3))
+        for c in stamp([gaussian_charge(9.0)], round=r, client=k)
+    ]
     (entry,) = statement(charges, Privacy(0.4, 1e-5))["entries"]
     assert (entry["count"], entry["rounds"], entry["clients"]) == (2, [0, 3], [0, 1])
 

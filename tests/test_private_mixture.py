@@ -1,4 +1,5 @@
-"""The private mixture: sensitivity by brute force, the noise of its releases, and what it finds with little noise."""
+"""The private mixture: sensitivity by brute force, the noise of its releases, and what it finds
+with little noise."""
 
 import warnings
 
@@ -22,7 +23,11 @@ OPTIONS = {"components": 3, "steps": 4, "radius": 5.0, "noise_multiplier": 1.0}
 
 def fitted(means, log_variances, seed=0, **options):
     return private_mixture(
-        means, log_variances, **{**OPTIONS, **options}, noise=stream(seed, "noise"), rng=stream(seed, "rng")
+        means,
+        log_variances,
+        **{**OPTIONS, **options},
+        noise=stream(seed, "noise"),
+        rng=stream(seed, "rng"),
     )
 
 
@@ -32,7 +37,9 @@ def releases(monkeypatch):
     seen, gaussian = [], module.gaussian
 
     def recorded(clean, *, noise_multiplier, l2_sensitivity, rng):
-        noisy = gaussian(clean, noise_multiplier=noise_multiplier, l2_sensitivity=l2_sensitivity, rng=rng)
+        noisy = gaussian(
+            clean, noise_multiplier=noise_multiplier, l2_sensitivity=l2_sensitivity, rng=rng
+        )
         seen.append((clean, noisy, noise_multiplier, l2_sensitivity))
         return noisy
 
@@ -42,7 +49,8 @@ def releases(monkeypatch):
 
 @pytest.fixture
 def scripted(monkeypatch):
-    """The clean sums of a run whose noisy ones are always the same, whatever the rows: what a neighbour must match."""
+    """The clean sums of a run whose noisy ones are always the same, whatever the rows: what a
+    neighbour must match."""
     seen = []
 
     def told(clean, **_):
@@ -60,7 +68,12 @@ def rows_of(number, latent, rng, spread=3.0):
 
 def extremes(latent, rng):
     """Single rows at the limits of what an encoder can give, and some within."""
-    corners = [np.eye(latent)[0] * LIMIT, -np.eye(latent)[-1] * LIMIT, np.full(latent, LIMIT), np.zeros(latent)]
+    corners = [
+        np.eye(latent)[0] * LIMIT,
+        -np.eye(latent)[-1] * LIMIT,
+        np.full(latent, LIMIT),
+        np.zeros(latent),
+    ]
     corners += [*rng.choice([-LIMIT, LIMIT], size=(4, latent)), *rng.normal(size=(4, latent)) * 2]
     signs = [
         np.full(latent, LIMIT),
@@ -80,13 +93,17 @@ def test_one_row_more_moves_every_release_by_its_sensitivity_at_most(scripted, l
         without = scripted[-OPTIONS["steps"] :]
         for mean, log_variance in extremes(latent, rng):
             fitted(np.vstack([means, mean]), np.vstack([log_variances, log_variance]))
-            moved += [np.linalg.norm(a - b) for a, b in zip(scripted[-OPTIONS["steps"] :], without, strict=True)]
+            moved += [
+                np.linalg.norm(a - b)
+                for a, b in zip(scripted[-OPTIONS["steps"] :], without, strict=True)
+            ]
     assert len(moved) == 3 * 48 * OPTIONS["steps"]
     assert 1.5 < max(moved) <= SENSITIVITY + 1e-9
 
 
 def test_the_sensitivity_is_reached_and_each_block_has_its_part_of_it():
-    """One sure component, a vector of length 1 along an axis, all log-variances at the limit: 1 + 1 + 1 + 1."""
+    """One sure component, a vector of length 1 along an axis, all log-variances at the limit: 1 + 1
+    + 1 + 1."""
     nothing = released(np.empty((0, 3)), np.empty((0, 20)), np.empty((0, 20)))
     one = released(np.array([[0.0, 1, 0]]), np.eye(20)[:1], np.full((1, 20), -LIMIT))
     assert nothing.shape == one.shape == (3 + 2 * 3 * 20 + 20,)
@@ -96,7 +113,8 @@ def test_the_sensitivity_is_reached_and_each_block_has_its_part_of_it():
 
 
 def test_nothing_but_the_releases_reaches_the_result(scripted):
-    """With the same noisy sums, rows of another number and of other values give the very same mixture."""
+    """With the same noisy sums, rows of another number and of other values give the very same
+    mixture."""
     rng, results = np.random.default_rng(0), []
     for size in (40, 3, 0):
         mixture, average = fitted(*rows_of(size, 4, rng))
@@ -114,7 +132,9 @@ def test_each_release_has_the_claimed_noise(releases, multiplier):
     noise = np.stack([noisy - clean for clean, noisy, *_ in releases])
     for block in np.split(noise, [3, 63, 123], axis=1):
         assert block.std() == pytest.approx(2 * multiplier, rel=5 / (2 * block.size) ** 0.5)
-    assert np.abs(np.corrcoef(noise[:-1].ravel(), noise[1:].ravel())[0, 1]) < 5 / noise[1:].size ** 0.5
+    assert (
+        np.abs(np.corrcoef(noise[:-1].ravel(), noise[1:].ravel())[0, 1]) < 5 / noise[1:].size ** 0.5
+    )
 
 
 @pytest.mark.parametrize("steps", [1, 6])
@@ -125,7 +145,8 @@ def test_there_are_as_many_releases_as_steps_and_noise_has_a_stream_of_its_own(r
     options = {**OPTIONS, "steps": steps}
     private_mixture(means, log_variances, **options, noise=stream(1, "noise"), rng=stream(0, "rng"))
     again = releases[steps:]
-    np.testing.assert_array_equal(releases[0][0], again[0][0])  # the same start, and other noise upon it
+    # the same start, and other noise upon it
+    np.testing.assert_array_equal(releases[0][0], again[0][0])
     assert np.abs(releases[0][1] - again[0][1]).min() > 0
 
 
@@ -166,15 +187,20 @@ def test_without_noise_to_speak_of_it_is_expectation_maximisation(radius, steps)
     shortened = [row * min(1, radius / np.linalg.norm(row)) for row in rows]
     model = peer(np.stack(shortened), stream(2, "rng").normal(size=(3, 3)), steps)
     assert model.covariances_.min() > NARROWEST
-    mixture, average = fitted(rows, log_variances, seed=2, radius=radius, steps=steps, noise_multiplier=1e-8)
+    mixture, average = fitted(
+        rows, log_variances, seed=2, radius=radius, steps=steps, noise_multiplier=1e-8
+    )
     np.testing.assert_allclose(mixture.weights, model.weights_, rtol=1e-5)
     np.testing.assert_allclose(mixture.means, model.means_, atol=1e-5)
-    np.testing.assert_allclose(mixture.covariances, [np.diag(c) for c in model.covariances_], atol=1e-5)
+    np.testing.assert_allclose(
+        mixture.covariances, [np.diag(c) for c in model.covariances_], atol=1e-5
+    )
     np.testing.assert_allclose(average, log_variances.mean(axis=0), atol=1e-5)
 
 
 def test_with_many_rows_it_recovers_a_mixture_under_noise():
-    """From most starts; some end where two components share a group, as expectation maximisation does."""
+    """From most starts; some end where two components share a group, as expectation maximisation
+    does."""
     rows, recovered = known(20_000, np.random.default_rng(6)), 0
     for seed in range(9):
         mixture, average = fitted(
@@ -183,8 +209,13 @@ def test_with_many_rows_it_recovers_a_mixture_under_noise():
         np.testing.assert_allclose(average, -4.0, atol=0.05)
         order = [int(np.linalg.norm(mixture.means - mean, axis=1).argmin()) for mean in MEANS]
         deviations = np.sqrt(np.diagonal(mixture.covariances[order], axis1=1, axis2=2))
-        pairs = ((mixture.weights[order], [0.5, 0.3, 0.2], 0.02), (mixture.means[order], MEANS, 0.15))
-        recovered += all(np.allclose(*pair[:2], atol=pair[2]) for pair in (*pairs, (deviations, WIDTHS, 0.25)))
+        pairs = (
+            (mixture.weights[order], [0.5, 0.3, 0.2], 0.02),
+            (mixture.means[order], MEANS, 0.15),
+        )
+        recovered += all(
+            np.allclose(*pair[:2], atol=pair[2]) for pair in (*pairs, (deviations, WIDTHS, 0.25))
+        )
     assert recovered >= 5
 
 
@@ -199,13 +230,18 @@ def test_under_large_noise_it_is_still_a_mixture(number, multiplier):
         assert (mixture.weights > 0).all() and mixture.weights.sum() == pytest.approx(1)
         variances = np.diagonal(mixture.covariances, axis1=1, axis2=2)
         assert (variances >= NARROWEST).all() and (variances <= OPTIONS["radius"] ** 2).all()
-        assert np.isfinite(mixture.means).all() and average.shape == (20,) and (np.abs(average) <= LIMIT).all()
+        assert (
+            np.isfinite(mixture.means).all()
+            and average.shape == (20,)
+            and (np.abs(average) <= LIMIT).all()
+        )
         assert np.isfinite(mixture.sample(20, rng)).all()
 
 
 @pytest.mark.parametrize("latent", [4, 20])
 def test_components_that_hold_less_than_the_noise_are_drawn_back_to_the_prior(latent):
-    """Rows of the prior itself, fewer than the noise of a count: draws must look like it, not like the noise."""
+    """Rows of the prior itself, fewer than the noise of a count: draws must look like it, not like
+    the noise."""
     rng, centres, variances = np.random.default_rng(1), [], []
     for seed in range(40):
         rows = rng.normal(size=(30, latent)), np.full((30, latent), -3.0)
@@ -213,4 +249,6 @@ def test_components_that_hold_less_than_the_noise_are_drawn_back_to_the_prior(la
         centres.append(mixture.means)
         variances.append(np.diagonal(mixture.covariances, axis1=1, axis2=2))
     centre, width = np.mean(np.square(centres)) ** 0.5, np.median(variances)
-    assert centre < 1.3 and 0.4 < width < 2.5, f"deviation of centres {centre:.2f}, median variance {width:.2f}"
+    assert centre < 1.3 and 0.4 < width < 2.5, (
+        f"deviation of centres {centre:.2f}, median variance {width:.2f}"
+    )

@@ -1,4 +1,5 @@
-"""Decimals in prose: each is a fact from rows, an address, a setting, what a work prints, or listed with its reason.
+"""Decimals in prose: each is a fact from rows, an address, a setting, what a work prints, or listed
+with its reason.
 
 The rule stands in CONTRIBUTING.md, "Numbers in prose"; the list is data/published/facts/typed.toml.
 """
@@ -17,7 +18,9 @@ from fedsynth_lib.core.store import project_root
 ROOT = project_root()
 LIST = tomllib.loads((ROOT / facts.FOLDER / "typed.toml").read_text(encoding="utf-8"))
 UNCONVERTED = LIST.pop("unconverted")["files"]
-NOTEBOOKS = [path for path in sorted((ROOT / "notebooks").glob("*.ipynb")) if re.match("[2-7]", path.name)]
+NOTEBOOKS = [
+    path for path in sorted((ROOT / "notebooks").glob("*.ipynb")) if re.match("[2-7]", path.name)
+]
 FILES = {path.relative_to(ROOT).as_posix(): path for path in [ROOT / "README.md", *NOTEBOOKS]}
 
 
@@ -32,7 +35,9 @@ def prose(path: Path) -> str:
 @pytest.mark.parametrize("name", [name for name in FILES if name not in UNCONVERTED])
 def test_no_number_of_ours_is_typed(name):
     """Make it a fact (CONTRIBUTING.md), or list it in typed.toml with its reason."""
-    assert [number for number in typed_decimals(prose(FILES[name])) if number not in LIST.get(name, {})] == []
+    assert [
+        number for number in typed_decimals(prose(FILES[name])) if number not in LIST.get(name, {})
+    ] == []
 
 
 @pytest.mark.parametrize("name", UNCONVERTED)

@@ -22,10 +22,16 @@ from fedsynth_lib.printed.published import (
 )
 from fedsynth_lib.runs.rows import to_frame
 
-ROWS = {"martinez2024": 3522, "leitner2023": 217, "maddock2024": 165, "sattarov2024": 63, "apellaniz2025": 273}
+ROWS = {
+    "martinez2024": 3522,
+    "leitner2023": 217,
+    "maddock2024": 165,
+    "sattarov2024": 63,
+    "apellaniz2025": 273,
+}
 
 
-# ----------------------------------------------------------------------------------------- load
+# --- load ----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("work", published.WORKS)
@@ -48,9 +54,15 @@ def test_cells_of_martinez_add_up_as_its_tables_say():
     results = sizes[[name for name in sizes.index if name.startswith(("tab6", "tabA"))]]
     assert results.sum() == 3376
     fidelity, utility, distance = (1 + 9 * 2) * 12, (1 + 1 + 9 * 2) * 9, 9 * 12
-    assert all(results[f"tab{name}"] == fidelity for name in ("6.1", "6.2", "6.3", "6.8", "6.9", "A.4"))
-    assert all(results[f"tab{name}"] == utility for name in ("6.4", "6.5", "A.1", "6.10", "6.11", "A.5"))
-    assert all(results[f"tab{name}"] == distance for name in ("6.6", "A.2", "A.3", "6.12", "A.6", "A.7"))
+    assert all(
+        results[f"tab{name}"] == fidelity for name in ("6.1", "6.2", "6.3", "6.8", "6.9", "A.4")
+    )
+    assert all(
+        results[f"tab{name}"] == utility for name in ("6.4", "6.5", "A.1", "6.10", "6.11", "A.5")
+    )
+    assert all(
+        results[f"tab{name}"] == distance for name in ("6.6", "A.2", "A.3", "6.12", "A.6", "A.7")
+    )
     assert results["tab6.7"] == 3 * 7 * 8 and results["tab6.13"] == 2 * 7 * 8
     described = [sizes[f"tab5.{number}"] for number in range(1, 8)] + [sizes["fig6.2"]]
     assert described == [3 * 6, 10, 30, 29, 9, 21, 3 * 3, 20]
@@ -58,14 +70,18 @@ def test_cells_of_martinez_add_up_as_its_tables_say():
 
 def test_values_are_the_printed_ones():
     frame = load_values("martinez2024", "tab6.1")
-    cell = frame.query("partition == 'label_skew' and n_clients == 10 and setting == 'local' and epsilon == 0.5")
+    cell = frame.query(
+        "partition == 'label_skew' and n_clients == 10 and setting == 'local' and epsilon == 0.5"
+    )
     assert cell.set_index("metric").loc["hellinger", ["mean", "std"]].tolist() == [0.469, 0.009]
     assert np.isinf(frame.loc[0, "epsilon"]) and frame.loc[0, "decimals"] == 3
     settings = load_values("martinez2024", "tab5.6").set_index(["dataset", "metric"])
     assert settings.loc[("bank", "compress_dimension"), "printed"] == "[128]"
     assert np.isnan(settings.loc[("bank", "compress_dimension"), "mean"])
     assert "300 global epochs" in settings.loc[("bank", "global_epochs"), "note"]
-    order = load_values("martinez2024", "fig6.2").query("dataset == 'bank'").set_index("detail")["mean"]
+    order = (
+        load_values("martinez2024", "fig6.2").query("dataset == 'bank'").set_index("detail")["mean"]
+    )
     assert order["weight_decay"] == 1 and order["batch_size"] == 7
     assert load_values("leitner2023", "tab5.2")["decimals"].max() == 6  # 1e-6
 
@@ -84,7 +100,9 @@ def test_catalogue_and_claims_are_complete():
     named = {name for name in catalogue["values_file"] if name}
     folder = project_root() / "data/published"
     assert all((folder / name).exists() for name in named)
-    assert len(claims.columns) == 8 and set(claims["id"].str.partition("/")[0]) == set(published.WORKS)
+    assert len(claims.columns) == 8 and set(claims["id"].str.partition("/")[0]) == set(
+        published.WORKS
+    )
 
 
 def test_unknown_works_and_exhibits_are_named():
@@ -94,7 +112,7 @@ def test_unknown_works_and_exhibits_are_named():
         load_values("martinez2024", "tab9.9")
 
 
-# -------------------------------------------------------------------------------------- compare
+# --- compare -------------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -105,8 +123,12 @@ def exhibit(tmp_path, monkeypatch):
     folder.mkdir(parents=True)
 
     def write(*cells):
-        frame = pd.DataFrame([{"metric": "hellinger", "method": "fedbn", "epsilon": "inf", **cell} for cell in cells])
-        frame = frame.assign(paper="martinez2024", exhibit="tab1", dataset="adult").reindex(columns=VALUE_COLUMNS)
+        frame = pd.DataFrame(
+            [{"metric": "hellinger", "method": "fedbn", "epsilon": "inf", **cell} for cell in cells]
+        )
+        frame = frame.assign(paper="martinez2024", exhibit="tab1", dataset="adult").reindex(
+            columns=VALUE_COLUMNS
+        )
         frame.to_csv(folder / "tab1.csv", index=False)
 
     return write
@@ -115,16 +137,36 @@ def exhibit(tmp_path, monkeypatch):
 def cell(setting, mean, std="0.010", partition="iid", n_clients="3", **more):
     if setting in ("central", "real"):
         partition, n_clients = "none", ""
-    return {"setting": setting, "mean": mean, "std": std, "partition": partition, "n_clients": n_clients, **more}
+    return {
+        "setting": setting,
+        "mean": mean,
+        "std": std,
+        "partition": partition,
+        "n_clients": n_clients,
+        **more,
+    }
 
 
 def ours(setting, values, partition="iid", n_clients=3, profile="paper", **more):
     """Rows of seeds 0, 1, ...; central rows carry no partition."""
     if setting in ("central", "real"):
         partition, n_clients = "", None
-    shared = {"paper": "martinez2024", "dataset": "adult", "method": "fedbn", "epsilon": np.inf, "data": "real"}
-    shared |= {"setting": setting, "partition": partition, "n_clients": n_clients, "metric": "hellinger"}
-    return [{**shared, "seed": s, "value": v, "profile": profile, **more} for s, v in enumerate(values)]
+    shared = {
+        "paper": "martinez2024",
+        "dataset": "adult",
+        "method": "fedbn",
+        "epsilon": np.inf,
+        "data": "real",
+    }
+    shared |= {
+        "setting": setting,
+        "partition": partition,
+        "n_clients": n_clients,
+        "metric": "hellinger",
+    }
+    return [
+        {**shared, "seed": s, "value": v, "profile": profile, **more} for s, v in enumerate(values)
+    ]
 
 
 def verdicts(table):
@@ -133,13 +175,18 @@ def verdicts(table):
 
 def test_within_is_two_standard_errors_of_the_difference(exhibit):
     exhibit(cell("central", "0.200"), cell("federated", "0.200"))
-    rows = to_frame(ours("central", [0.205, 0.210, 0.215]) + ours("federated", [0.208, 0.213, 0.218]))
+    rows = to_frame(
+        ours("central", [0.205, 0.210, 0.215]) + ours("federated", [0.208, 0.213, 0.218])
+    )
     table = compare(rows, "martinez2024", "tab1")
-    # published std 0.010, ours 0.005, three repeats each: 2 sqrt(0.010^2 / 3 + 0.005^2 / 3) = 0.01291
+    # published std 0.010, ours 0.005, three repeats each: 2 sqrt(0.010^2 / 3 + 0.005^2 / 3) =
+    # 0.01291
     assert table["tolerance"].to_numpy() == pytest.approx([0.0129099, 0.0129099], abs=1e-6)
     assert table["difference"].to_numpy() == pytest.approx([0.010, 0.013])
     assert verdicts(table) == ["within", "different"]
-    assert table["n"].tolist() == [3, 3] and table["ours_std"].to_numpy() == pytest.approx([0.005, 0.005])
+    assert table["n"].tolist() == [3, 3] and table["ours_std"].to_numpy() == pytest.approx(
+        [0.005, 0.005]
+    )
 
 
 def test_a_single_seed_is_taken_to_spread_like_the_published_ones(exhibit):
@@ -153,9 +200,13 @@ def test_a_single_seed_is_taken_to_spread_like_the_published_ones(exhibit):
 
 def test_equal_when_rounded_as_printed(exhibit):
     exhibit(cell("central", "0.186", std="0.000"), cell("federated", "0.19", std=""))
-    table = compare(to_frame(ours("central", [0.1864]) + ours("federated", [0.1949])), "martinez2024", "tab1")
+    table = compare(
+        to_frame(ours("central", [0.1864]) + ours("federated", [0.1949])), "martinez2024", "tab1"
+    )
     assert verdicts(table) == ["within", "within"]
-    table = compare(to_frame(ours("central", [0.1866]) + ours("federated", [0.1951])), "martinez2024", "tab1")
+    table = compare(
+        to_frame(ours("central", [0.1866]) + ours("federated", [0.1951])), "martinez2024", "tab1"
+    )
     assert verdicts(table) == ["ordering", "ordering"]  # 0.1951 > 0.1866 as 0.19 > 0.186
 
 
@@ -179,7 +230,14 @@ def test_ordering_is_kept_by_more_than_half_of_the_relations(exhibit):
         "martinez2024",
         "tab1",
     )
-    assert verdicts(table) == ["within", "different", "different", "ordering", "ordering", "ours missing"]
+    assert verdicts(table) == [
+        "within",
+        "different",
+        "different",
+        "ordering",
+        "ordering",
+        "ours missing",
+    ]
     assert table["order"].tolist() == ["4/4", "1/2", "1/2", "2/2", "2/2", ""]
     counts = summary(table).set_index("setting")
     assert counts.loc["federated", published.VERDICTS].tolist() == [0, 1, 1, 1]
@@ -202,7 +260,12 @@ def test_relations_stay_within_one_epsilon_and_metric(exhibit):
 
 def test_an_exhibit_of_several_methods_is_ordered_by_method(exhibit):
     methods = {"AIM": "1.0", "FLAIM": "3.0", "DistAIM": "2.0"}
-    exhibit(*[cell("federated", mean, std="", method=method, epsilon="1") for method, mean in methods.items()])
+    exhibit(
+        *[
+            cell("federated", mean, std="", method=method, epsilon="1")
+            for method, mean in methods.items()
+        ]
+    )
     values = {"AIM": 5.0, "FLAIM": 9.0, "DistAIM": 9.5}
     rows = [row for m, v in values.items() for row in ours("federated", [v], method=m, epsilon=1.0)]
     table = compare(to_frame(rows), "martinez2024", "tab1")
@@ -213,7 +276,9 @@ def test_an_exhibit_of_several_methods_is_ordered_by_method(exhibit):
 def test_real_rows_and_rows_of_single_clients_find_their_printed_cell(exhibit):
     exhibit(*[cell("real", "0.700", epsilon=e) for e in ("inf", "0.5")], cell("local", "0.400"))
     rows = ours("real", [0.70, 0.71], method="real")
-    rows += [row for node in (0, 1) for row in ours("local", [0.3 + 0.2 * node] * 2, node=str(node))]
+    rows += [
+        row for node in (0, 1) for row in ours("local", [0.3 + 0.2 * node] * 2, node=str(node))
+    ]
     table = compare(to_frame(rows), "martinez2024", "tab1")
     assert table["ours"].to_numpy() == pytest.approx([0.705, 0.705, 0.4])
     assert table["n"].tolist() == [2, 2, 2] and table["ours_std"].iloc[2] == 0
@@ -223,11 +288,17 @@ def test_shrunk_runs_and_stand_ins_are_said_and_profiles_never_mix(exhibit):
     exhibit(cell("central", "0.200", note="DOUBT: odd"), cell("federated", "0.200"))
     quick = ours("central", [0.2], profile="quick", data="standin")
     table = compare(to_frame(quick), "martinez2024", "tab1")
-    assert table.loc[0, "note"] == "shrunk run: levels are not comparable; made from a stand-in table; DOUBT: odd"
+    assert (
+        table.loc[0, "note"]
+        == "shrunk run: levels are not comparable; made from a stand-in table; DOUBT: odd"
+    )
     assert table["doubt"].tolist() == [True, False] and set(table["profile"]) == {"quick"}
     with pytest.raises(BadInput, match="profiles paper, quick are mixed"):
         compare(to_frame(quick + ours("central", [0.2])), "martinez2024", "tab1")
-    assert compare(to_frame(ours("central", [0.2])), "martinez2024", "tab1")["note"].tolist() == ["DOUBT: odd", ""]
+    assert compare(to_frame(ours("central", [0.2])), "martinez2024", "tab1")["note"].tolist() == [
+        "DOUBT: odd",
+        "",
+    ]
 
 
 def test_rows_equal_to_the_published_means_are_within_everywhere():
@@ -239,11 +310,13 @@ def test_rows_equal_to_the_published_means_are_within_everywhere():
     ]
     table = compare(to_frame(rows), "martinez2024", "tab6.4")
     assert len(table) == 180 and set(table["verdict"]) == {"within"}
-    far = compare(to_frame([{**row, "value": row["value"] - 1} for row in rows]), "martinez2024", "tab6.4")
+    far = compare(
+        to_frame([{**row, "value": row["value"] - 1} for row in rows]), "martinez2024", "tab6.4"
+    )
     assert set(far["verdict"]) == {"ordering"}  # a common shift keeps every relation
 
 
-# ------------------------------------------------------------------------------ tests and claims
+# --- tests and claims ----------------------------------------------------------------------------
 
 
 def counts(values, epsilon, against, metric=None, **where):

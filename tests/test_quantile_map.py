@@ -1,4 +1,5 @@
-"""Quantile maps against NumPy and scikit-learn, and what noise in their histograms can do to them."""
+"""Quantile maps against NumPy and scikit-learn, and what noise in their histograms can do to
+them."""
 
 import numpy as np
 import pytest
@@ -13,19 +14,28 @@ def test_quantiles_of_counted_values_are_those_of_all_values():
     expected = np.quantile(np.repeat(values, counts), np.linspace(0, 1, 101))
     assert np.allclose(quantile_map.of_values(values, counts, 101), expected)
     drawn = rng.random(357)
-    assert np.allclose(quantile_map.of_values(drawn, np.ones(357, int), 50), np.quantile(drawn, np.linspace(0, 1, 50)))
+    assert np.allclose(
+        quantile_map.of_values(drawn, np.ones(357, int), 50),
+        np.quantile(drawn, np.linspace(0, 1, 50)),
+    )
 
 
 def test_scores_are_those_of_scikit_learn_with_ties_too():
     rng = np.random.default_rng(1)
     column = np.concatenate([np.zeros(400), rng.random(500), np.full(100, 0.5)])
     rows = np.stack([column, rng.permutation(column) ** 2], axis=1)
-    theirs = QuantileTransformer(n_quantiles=1000, output_distribution="normal", subsample=None).fit(rows)
-    grid = np.stack([quantile_map.of_values(*np.unique(c, return_counts=True), 1000) for c in rows.T])
+    theirs = QuantileTransformer(
+        n_quantiles=1000, output_distribution="normal", subsample=None
+    ).fit(rows)
+    grid = np.stack(
+        [quantile_map.of_values(*np.unique(c, return_counts=True), 1000) for c in rows.T]
+    )
     assert np.allclose(grid, theirs.quantiles_.T)
     assert np.allclose(quantile_map.scores(rows, grid), theirs.transform(rows), atol=1e-6)
     scores = rng.normal(size=(300, 2))
-    assert np.allclose(quantile_map.numbers(scores, grid), theirs.inverse_transform(scores), atol=1e-9)
+    assert np.allclose(
+        quantile_map.numbers(scores, grid), theirs.inverse_transform(scores), atol=1e-9
+    )
 
 
 def test_there_and_back():
@@ -35,7 +45,9 @@ def test_there_and_back():
         quantile_map.declared(3, 200),
         np.stack([quantile_map.of_values(c, np.ones(500, int), 1000) for c in rows.T]),
     ):
-        assert np.allclose(quantile_map.numbers(quantile_map.scores(rows, grid), grid), rows, atol=1e-6)
+        assert np.allclose(
+            quantile_map.numbers(quantile_map.scores(rows, grid), grid), rows, atol=1e-6
+        )
 
 
 def test_the_declared_map_makes_even_places_normal():

@@ -20,11 +20,29 @@ from fedsynth_lib.tables.registry import (
 )
 from fedsynth_lib.tables.schema import READ_FROM_ROWS, Column, Schema, schema_from
 
-TABLES = ["adult", "bank", "bank_additional", "brfss_diabetes", "brfss_heart", "cardio", "census_kdd", "covertype"]
-TABLES += ["covertype_class2", "credit_default", "credit_fraud", "diabetes", "intrusion", "magic", "obesity"]
+TABLES = [
+    "adult",
+    "bank",
+    "bank_additional",
+    "brfss_diabetes",
+    "brfss_heart",
+    "cardio",
+    "census_kdd",
+    "covertype",
+]
+TABLES += [
+    "covertype_class2",
+    "credit_default",
+    "credit_fraud",
+    "diabetes",
+    "intrusion",
+    "magic",
+    "obesity",
+]
 TABLES += ["philadelphia", "synthfs"]
 
-# (table, work) -> (numeric, categorical, target), from the protocols; the target counts as a column.
+# (table, work) -> (numeric, categorical, target), from the protocols; the target counts as a
+# column.
 PRINTED = {
     ("adult", "martinez2024"): (5, 8, "income"),
     ("bank", "martinez2024"): (7, 10, "subscribed"),
@@ -64,7 +82,9 @@ def test_every_table_is_registered():
     for key, entry in REGISTRY.items():
         assert entry.key == key
         assert entry.title
-        assert entry.generated or (entry.page.startswith("https://") and entry.licence and entry.files)
+        assert entry.generated or (
+            entry.page.startswith("https://") and entry.licence and entry.files
+        )
 
 
 @pytest.mark.parametrize("key", TABLES)
@@ -97,7 +117,9 @@ def test_maddock2024_views_have_the_printed_columns_and_classes(key, columns, cl
 
 def test_maddock2024_levels_are_those_of_the_work():
     def levels(key):
-        encoder = EqualWidthBins(view_schema(key, "maddock2024"), None, view_bins(key, "maddock2024"))
+        encoder = EqualWidthBins(
+            view_schema(key, "maddock2024"), None, view_bins(key, "maddock2024")
+        )
         return dict(zip(encoder.domain.names, encoder.domain.levels, strict=True))
 
     assert list(levels("adult").values()) == [85, 9, 100, 16, 7, 15, 6, 5, 2, 100, 100, 99, 42, 2]
@@ -107,11 +129,24 @@ def test_maddock2024_levels_are_those_of_the_work():
     bank = levels("bank_additional")
     assert (bank["age"], bank["campaign"], bank["previous"]) == (98, 56, 8)
     assert {name for name, bins in bank.items() if bins == 32} == {
-        *("duration", "pdays", "emp.var.rate", "cons.price.idx", "cons.conf.idx", "euribor3m", "nr.employed")
+        *(
+            "duration",
+            "pdays",
+            "emp.var.rate",
+            "cons.price.idx",
+            "cons.conf.idx",
+            "euribor3m",
+            "nr.employed",
+        )
     }
 
 
-WHOLE = [("adult", "age"), ("adult", "education-num"), ("adult", "hours-per-week"), ("synthfs", "v7")]
+WHOLE = [
+    ("adult", "age"),
+    ("adult", "education-num"),
+    ("adult", "hours-per-week"),
+    ("synthfs", "v7"),
+]
 WHOLE += [("bank_additional", name) for name in ("age", "campaign", "previous")]
 WHOLE += [("covertype", f"Hillshade_{time}") for time in ("9am", "Noon", "3pm")]
 
@@ -164,8 +199,18 @@ def test_registry_files_are_schema_files_for_own_tables(key):
 
 
 def test_the_real_small_tables_hold_what_is_declared():
-    """Where the tables are on this machine: loading validates every row against the declared schema."""
-    for key in ("adult", "bank", "cardio", "diabetes", "obesity", "magic", "bank_additional", "credit_default"):
+    """Where the tables are on this machine: loading validates every row against the declared
+    schema."""
+    for key in (
+        "adult",
+        "bank",
+        "cardio",
+        "diabetes",
+        "obesity",
+        "magic",
+        "bank_additional",
+        "credit_default",
+    ):
         if available(key).state in ("raw", "mirror") and "not checked" not in available(key).where:
             for work, view in REGISTRY[key].works.items():
                 table = load_table(key, work=work)
@@ -186,12 +231,20 @@ def test_the_declared_schema_is_in_the_names_of_its_view(monkeypatch):
         declared_schema("adult", "martinez2024")
 
 
-SAYS_SO = ("summary of", "column summar", "counts: published", "in the file", "in the published file", "the file ends")
+SAYS_SO = (
+    "summary of",
+    "column summar",
+    "counts: published",
+    "in the file",
+    "in the published file",
+    "the file ends",
+)
 
 
 @pytest.mark.parametrize("key", TABLES)
 def test_what_was_read_from_a_published_file_is_marked(key):
-    """A guard for whoever adds a column: such words in a source call for from_rows, at least on numbers."""
+    """A guard for whoever adds a column: such words in a source call for from_rows, at least on
+    numbers."""
     schema = REGISTRY[key].schema
     for column in schema.columns:
         told = any(words in column.source for words in SAYS_SO)
@@ -199,10 +252,14 @@ def test_what_was_read_from_a_published_file_is_marked(key):
 
 
 def test_the_mark_is_data_and_no_content():
-    """It survives a file and a view, and digests of tables do not see it: they were made before it was there."""
+    """It survives a file and a view, and digests of tables do not see it: they were made before it
+    was there."""
     schema = REGISTRY["adult"].schema
     assert schema.from_rows == ("fnlwgt", "capital-loss")
-    assert REGISTRY["brfss_heart"].schema.from_rows == ("BMI",) and REGISTRY["synthfs"].schema.from_rows == ()
+    assert (
+        REGISTRY["brfss_heart"].schema.from_rows == ("BMI",)
+        and REGISTRY["synthfs"].schema.from_rows == ()
+    )
     column = schema["fnlwgt"]
     assert repr(column) == repr(replace(column, from_rows=False))
     assert schema_from(tomllib.loads(schema.to_toml()), "again").from_rows == schema.from_rows

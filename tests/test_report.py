@@ -94,7 +94,9 @@ def test_the_page_of_this_repository_is_whole(home):
 
     ids = [attributes["id"] for _, attributes in page.elements if "id" in attributes]
     assert max(Counter(ids).values()) == 1
-    for target in (each[name] for _, each in page.elements for name in ("href", "src") if name in each):
+    for target in (
+        each[name] for _, each in page.elements for name in ("href", "src") if name in each
+    ):
         if target.startswith("#"):
             assert unquote(target[1:]) in ids, target
         elif target != "data:,":
@@ -112,10 +114,18 @@ def test_the_page_of_this_repository_is_whole(home):
     for each in catalogue.itertuples():
         assert f"<td>{each.id.partition('/')[0]}</td><td>{report.join([each.title])}</td>" in table
     names = tuple(catalogue.loc[catalogue["id"].isin(shown), "id"].str.replace("/", "_"))
-    drawn = {path for folder in ("paper", "quick") for path in (ROOT / "figures" / folder).glob("*.png")}
-    drawn = {path for path in drawn if path.stem in names or path.name.startswith(tuple(f"{name}_" for name in names))}
+    drawn = {
+        path for folder in ("paper", "quick") for path in (ROOT / "figures" / folder).glob("*.png")
+    }
+    drawn = {
+        path
+        for path in drawn
+        if path.stem in names or path.name.startswith(tuple(f"{name}_" for name in names))
+    }
     pictures = {each["src"]: each["alt"] for each in page.all("img")}
-    assert pictures.keys() >= {f"../{path.parent.name}/{path.name}" for path in drawn} and all(pictures.values())
+    assert pictures.keys() >= {f"../{path.parent.name}/{path.name}" for path in drawn} and all(
+        pictures.values()
+    )
 
 
 def test_those_who_listen_to_it_find_their_way(home):
@@ -128,8 +138,13 @@ def test_those_who_listen_to_it_find_their_way(home):
     assert page.all("a")[0]["href"] == "#main" == f"#{page.all('main')[0]['id']}"
     assert len(page.all("table")) == len(re.findall("<caption><span>[^<]+</span></caption>", text))
     assert {each["scope"] for each in page.all("th")} == {"col", "row"}
-    heads = re.findall(r'<th scope="col" aria-sort="none"><button type="button">([^<]+)</button></th>', text)
-    assert heads == ["exhibit", "work", "title", "notebook", "status", "made"]  # the map's, and no other table's
+    heads = re.findall(
+        r'<th scope="col" aria-sort="none"><button '
+        r'type="button">([^<]+)</button></th>',
+        text,
+    )
+    # the map's, and no other table's
+    assert heads == ["exhibit", "work", "title", "notebook", "status", "made"]
     assert sum("aria-sort" in each for each in page.all("th")) == 6
     fields = len(page.all("input")) + len(page.all("select"))
     assert fields == len(re.findall("<label>[A-Z][a-z ]+<(?:input|select) ", text)) == 2
@@ -146,15 +161,24 @@ def test_the_best_profile_stands_first_and_stand_ins_are_named_in_words(home):
     assert re.findall(r'<img src="([^"]+)"', part) == [
         f"../{folder}/maddock2024_fig3.png" for folder in ("quick", "smoke", "paper-standin")
     ] + ["../smoke/maddock2024_fig3_more.png"]
-    before, _, folded = part.partition("<details><summary>The same in other profiles: smoke, paper-standin</summary>")
+    before, _, folded = part.partition(
+        "<details><summary>The same in other profiles: smoke, paper-standin</summary>"
+    )
     assert "profile quick" in before and "stand-in" not in before
     assert "profile paper<strong> on stand-in tables, not the real ones</strong>" in folded
     assert 'width="1" height="1"' in before and 'alt="Figure 3 of maddock2024: ' in before
     table = between(text, '<table id="exhibits">', "</table>")
     assert re.search(r'href="#maddock2024/fig3".*?<td>here</td><td>quick</td></tr>', table)
-    assert re.search(r'href="#martinez2024/tab5.1".*?<td>here</td><td>smoke, stand-in</td></tr>', table)
+    assert re.search(
+        r'href="#martinez2024/tab5.1".*?<td>here</td><td>smoke, '
+        r"stand-in</td></tr>",
+        table,
+    )
     assert "fig30" not in text
-    assert "2 have been made" in text and "Nothing has been made yet: ./run_all.sh --only 01_data" in text
+    assert (
+        "2 have been made" in text
+        and "Nothing has been made yet: ./run_all.sh --only 01_data" in text
+    )
     assert "No notebook makes it yet." in between(text, 'id="sattarov2024/fig3"', "<h3")
 
 
@@ -164,7 +188,9 @@ def test_tables_come_as_saved_beside_the_printed_values(home):
     bare = home / "figures" / "quick" / "maddock2024_tab2.csv"  # without its Markdown
     bare.write_text("method,nll,profile,data,version\nAIM,19.25,quick,real,0.1.0\n")
     _, text = build(home)
-    assert '<th scope="row">AIM</th><td>19.25</td></tr></tbody>' in between(text, 'id="maddock2024/tab2"', "<summary>")
+    assert '<th scope="row">AIM</th><td>19.25</td></tr></tbody>' in between(
+        text, 'id="maddock2024/tab2"', "<summary>"
+    )
     part = between(text, 'id="maddock2024/tab1"', "<h3")
     assert "<script>alert" not in text
     ours, printed = part.split("<summary>Printed values</summary>")
@@ -175,7 +201,8 @@ def test_tables_come_as_saved_beside_the_printed_values(home):
     assert re.findall(r'href="(\.\./quick[^"]+)"', ours) == [
         f"../quick/maddock2024_tab1.{kind}" for kind in ("csv", "md", "tex")
     ]
-    assert part.count('href="#01_data"') == part.count('href="#42_tables"') == 1  # both notebooks make it
+    # both notebooks make it
+    assert part.count('href="#01_data"') == part.count('href="#42_tables"') == 1
     values = pd.read_csv(ROOT / "data/published/values/maddock2024/tab1.csv", dtype=str)
     assert all(f"<td>{each}</td>" in printed for each in values["mean"])
     assert "<td>32561</td>" in between(text, "Stated in the text", "</section>")  # of sattarov2024
@@ -185,11 +212,22 @@ def test_the_verdict_counts_what_the_claim_files_say(home):
     first, second, third, fourth = load_claims("leitner2023")["id"].head(4)
     other = load_claims("apellaniz2025")["id"].iat[0]
     judge(home, "smoke/b", (first, "holds", "of smoke"), (other, UNTESTED, "too small"))
-    judge(home, "quick/a", (first, "does not hold", f"of quick {NASTY}"), (second, UNTESTED, "of quick"))
+    judge(
+        home,
+        "quick/a",
+        (first, "does not hold", f"of quick {NASTY}"),
+        (second, UNTESTED, "of quick"),
+    )
     judge(home, "paper/a", (first, UNTESTED, "of paper"), (third, "holds partly", "of paper"))
-    judge(home, "smoke-standin/a", (first, "holds", "of a stand-in"), (second, "holds", "of a stand-in"))
+    judge(
+        home,
+        "smoke-standin/a",
+        (first, "holds", "of a stand-in"),
+        (second, "holds", "of a stand-in"),
+    )
     draw(home, "paper/90_verdict")
-    judge(home, "paper/90_other", (fourth, "holds", "gathered"))  # the verdict's own table counts nothing twice
+    # the verdict's own table counts nothing twice
+    judge(home, "paper/90_other", (fourth, "holds", "gathered"))
     _, text = build(home)
 
     rows = re.findall(r"<tr>(.*?)</tr>", between(text, '<table class="counts">', "</table>"))
@@ -197,11 +235,14 @@ def test_the_verdict_counts_what_the_claim_files_say(home):
     assert cells[0] == ["work", "claims", *OUTCOMES, "not judged yet"]
     sizes = {work: len(load_claims(work)) for work in WORKS}
     expected = {work: [0, 0, 0, 0, 0, size] for work, size in sizes.items()}
-    expected["leitner2023"] = [0, 1, 0, 1, 1, sizes["leitner2023"] - 3]  # third, first, second: stand-ins tell nothing
+    # third, first, second: stand-ins tell nothing
+    expected["leitner2023"] = [0, 1, 0, 1, 1, sizes["leitner2023"] - 3]
     expected["apellaniz2025"] = [0, 0, 0, 0, 1, sizes["apellaniz2025"] - 1]
     expected["all"] = [sum(column) for column in zip(*expected.values(), strict=True)]
     sizes["all"] = sum(sizes.values())
-    assert cells[1:] == [[work, *map(str, [sizes[work], *counts])] for work, counts in expected.items()]
+    assert cells[1:] == [
+        [work, *map(str, [sizes[work], *counts])] for work, counts in expected.items()
+    ]
 
     claims = between(text, "Claims of leitner2023, judged", "</table>")
     assert str(report.join([NASTY])) in claims and "<script>" not in claims
@@ -210,7 +251,9 @@ def test_the_verdict_counts_what_the_claim_files_say(home):
     assert '<td class="fails">does not hold</td>' in shown and "of quick" in shown
     assert re.search("in other profiles: 3.*of paper.*of smoke.*of a stand-in", others)
     part = between(text, 'id="verdict"', "</section>")
-    assert part.index('src="../paper/90_verdict.png"') < part.index('href="../paper/90_other_claims.csv"')
+    assert part.index('src="../paper/90_verdict.png"') < part.index(
+        'href="../paper/90_other_claims.csv"'
+    )
 
 
 def test_a_broken_file_is_named_in_one_line_and_the_old_page_stays(home):
@@ -218,7 +261,8 @@ def test_a_broken_file_is_named_in_one_line_and_the_old_page_stays(home):
     for name, content, said in (
         ("x_claims.csv", b"", "x_claims.csv cannot be read"),
         ("x_claims.csv", b"id,claim\na,b\n", "x_claims.csv lacks id, verdict, share, evidence"),
-        ("x.csv", b"id,verdict,evidence\na,holds,b\n", "x.csv lacks id, verdict, share, evidence"),  # by its columns
+        # by its columns
+        ("x.csv", b"id,verdict,evidence\na,holds,b\n", "x.csv lacks id, verdict, share, evidence"),
         (
             "x_claims.csv",
             b"id,verdict,share,evidence\na,maybe,1,b\n",
@@ -231,7 +275,9 @@ def test_a_broken_file_is_named_in_one_line_and_the_old_page_stays(home):
         path.parent.mkdir(exist_ok=True)
         path.write_bytes(content)
         line = report.refresh()
-        assert line.startswith("The report could not be built: ") and said in line and "\n" not in line
+        assert (
+            line.startswith("The report could not be built: ") and said in line and "\n" not in line
+        )
         assert (home / "figures" / "report" / "index.html").read_text(encoding="utf-8") == before
         path.unlink()
 
@@ -248,13 +294,21 @@ def test_executed_notebooks_are_readable_pages_and_made_anew_only_where_they_cha
     executed = home / "figures" / "executed"
     for folder, text in (("smoke", "small"), ("quick", "larger")):
         (executed / folder).mkdir(parents=True)
-        nbformat.write(new_notebook(cells=[new_markdown_cell(text)]), executed / folder / "42_tables.ipynb")
-    (executed / "smoke" / "01_data.ipynb").write_text('{"cells": [', encoding="utf-8")  # being written
+        nbformat.write(
+            new_notebook(cells=[new_markdown_cell(text)]), executed / folder / "42_tables.ipynb"
+        )
+    # being written
+    (executed / "smoke" / "01_data.ipynb").write_text('{"cells": [', encoding="utf-8")
     _, text = build(home)
     row = between(text, '<span id="42_tables">', "</tr>")
-    links = ["notebooks/42_tables.html", "../executed/quick/42_tables.ipynb", "../executed/smoke/42_tables.ipynb"]
+    links = [
+        "notebooks/42_tables.html",
+        "../executed/quick/42_tables.ipynb",
+        "../executed/smoke/42_tables.ipynb",
+    ]
     assert re.findall(r'href="([^"]+)"', row) == ["../../notebooks/42_tables.ipynb", *links]
-    assert "<td>read (smoke) · <a " in between(text, '<span id="01_data">', "</tr>")  # not a link to nothing
+    # not a link to nothing
+    assert "<td>read (smoke) · <a " in between(text, '<span id="01_data">', "</tr>")
     made = home / "figures" / "report" / "notebooks" / "42_tables.html"
     content = made.read_text(encoding="utf-8")
     assert "larger" in content and not re.search(r'(src|href)="(https?:)?//', content)
@@ -275,7 +329,11 @@ def test_a_run_with_a_failure_ends_with_the_page_and_then_the_table(home, capsys
     write(home, "42_tables", "raise KeyError('x')", exhibits=["maddock2024/tab1"])
     assert runner.main(["--profile", "smoke", "--only", "42"]) == 1
     lines = capsys.readouterr().out.splitlines()
-    assert lines[-4:-1] == [f"The report: {home / 'figures' / 'report' / 'index.html'}", "", lines[-2]]
+    assert lines[-4:-1] == [
+        f"The report: {home / 'figures' / 'report' / 'index.html'}",
+        "",
+        lines[-2],
+    ]
     assert lines[-2].startswith("notebook") and lines[-1].split()[:2] == ["42_tables", "failed"]
     text = (home / "figures" / "report" / "index.html").read_text(encoding="utf-8")
     assert "failed smoke" in between(text, '<span id="42_tables">', "</tr>")
@@ -288,7 +346,9 @@ def colours(block: str) -> dict[str, str]:
 def luminance(colour: str) -> float:
     """WCAG 2, relative luminance of `rrggbb`."""
     parts = [int(colour[at : at + 2], 16) / 255 for at in (0, 2, 4)]
-    red, green, blue = (part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts)
+    red, green, blue = (
+        part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts
+    )
     return 0.2126 * red + 0.7152 * green + 0.0722 * blue
 
 
@@ -304,5 +364,7 @@ def test_contrast_is_enough_by_day_and_by_night():
 
 
 def test_style_and_script_travel_with_the_package():
-    settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["setuptools"]
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"][
+        "setuptools"
+    ]
     assert {"report.css", "report.js"} <= set(settings["package-data"]["fedsynth_lib.bundle"])

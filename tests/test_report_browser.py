@@ -1,4 +1,5 @@
-"""The report of this repository in a real browser: it loads, fits, sorts, filters, and can be used by keyboard."""
+"""The report of this repository in a real browser: it loads, fits, sorts, filters, and can be used
+by keyboard."""
 
 import re
 from itertools import pairwise
@@ -62,7 +63,10 @@ def heads(page) -> list:
 
 
 def directions(page) -> list[str]:
-    return [each.get_attribute("aria-sort") for each in page.find_elements(By.CSS_SELECTOR, "#exhibits thead th")]
+    return [
+        each.get_attribute("aria-sort")
+        for each in page.find_elements(By.CSS_SELECTOR, "#exhibits thead th")
+    ]
 
 
 def exhibits(work: str) -> list[str]:
@@ -83,7 +87,11 @@ def test_every_link_leads_to_a_file_and_every_picture_loads_and_has_a_text(page)
     unfold(page)
     page.execute_script("for (const each of document.images) each.loading = 'eager'")
     wait = WebDriverWait(page, 60)
-    wait.until(lambda page: page.execute_script("return [...document.images].every((each) => each.complete)"))
+    wait.until(
+        lambda page: page.execute_script(
+            "return [...document.images].every((each) => each.complete)"
+        )
+    )
     pictures = page.execute_script(
         "return [...document.images].map((e) => [e.src, e.naturalWidth, e.alt, e.width / e.height])"
     )
@@ -116,9 +124,7 @@ def test_nothing_is_wider_than_the_screen(page, width):
 def test_on_a_phone_claims_need_no_scrolling_sideways_and_stay_a_table(page):
     page.resize(375)
     unfold(page)
-    frames = (
-        """return [...document.querySelectorAll(".scroll:has(.claims)")].map((e) => [e.scrollWidth, e.clientWidth])"""
-    )
+    frames = """return [...document.querySelectorAll(".scroll:has(.claims)")].map((e) => [e.scrollWidth, e.clientWidth])"""
     assert page.execute_script(frames)
     assert all(inner <= outer for inner, outer in page.execute_script(frames))
     roles = "return [...document.querySelector('.claims tbody tr').cells].map((each) => each.role)"
@@ -155,7 +161,8 @@ def test_the_keyboard_sorts(page, key):
 
 def test_filters_by_words_and_by_work_and_both_can_be_taken_back(page):
     rows = page.execute_script(
-        "return [...document.querySelectorAll('#exhibits tbody tr')].map((e) => e.textContent.toLowerCase())"
+        "return [...document.querySelectorAll('#exhibits tbody tr')].map((e) => "
+        "e.textContent.toLowerCase())"
     )
     words, work = page.find_element(By.ID, "words"), Select(page.find_element(By.ID, "work"))
     words.send_keys("Table ADULT")
@@ -168,7 +175,10 @@ def test_filters_by_words_and_by_work_and_both_can_be_taken_back(page):
     words.clear()
     words.send_keys(" ", Keys.ENTER)  # Enter loads no other page
     assert sorted(column(page, 0)) == sorted(exhibits("maddock2024"))
-    assert page.find_element(By.TAG_NAME, "output").text == f"{len(exhibits('maddock2024'))} of {len(rows)} shown"
+    assert (
+        page.find_element(By.TAG_NAME, "output").text
+        == f"{len(exhibits('maddock2024'))} of {len(rows)} shown"
+    )
     words.send_keys("no such thing")
     assert column(page, 0) == []
     words.clear()
@@ -197,13 +207,16 @@ def test_night_is_dark_and_paper_has_everything_unfolded(page):
     ground = "return getComputedStyle(document.body).backgroundColor.match(/\\d+/g).map(Number)"
     assert min(page.execute_script(ground)) > 230
     page.execute_cdp_cmd(
-        "Emulation.setEmulatedMedia", {"features": [{"name": "prefers-color-scheme", "value": "dark"}]}
+        "Emulation.setEmulatedMedia",
+        {"features": [{"name": "prefers-color-scheme", "value": "dark"}]},
     )
     assert max(page.execute_script(ground)) < 50
     page.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print", "features": []})
     assert min(page.execute_script(ground)) > 230
     page.execute_script("dispatchEvent(new Event('beforeprint'))")
-    assert page.execute_script("return document.querySelectorAll('details:not([open])').length") == 0
+    assert (
+        page.execute_script("return document.querySelectorAll('details:not([open])').length") == 0
+    )
     page.execute_script("dispatchEvent(new Event('afterprint'))")
     assert page.execute_script("return document.querySelectorAll('details[open]').length") == 0
     page.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "", "features": []})

@@ -21,7 +21,9 @@ def imports(path: Path) -> set[str]:
         elif isinstance(node, ast.Import):
             modules |= {alias.name for alias in node.names}
     parts = [module.split(".") for module in modules]
-    return {part[1] for part in parts if part[0] == LIBRARY.name and len(part) > 1 and part[1] in FLOORS}
+    return {
+        part[1] for part in parts if part[0] == LIBRARY.name and len(part) > 1 and part[1] in FLOORS
+    }
 
 
 def room_of(path: Path) -> str:

@@ -1,4 +1,5 @@
-"""Rows: what a cell was asked for as one text, its key, and result files that cannot be read by mistake."""
+"""Rows: what a cell was asked for as one text, its key, and result files that cannot be read by
+mistake."""
 
 import math
 from pathlib import Path
@@ -29,7 +30,7 @@ def home(tmp_path, monkeypatch):
     return tmp_path
 
 
-# --------------------------------------------------------------------------------------- params
+# --- params --------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -41,7 +42,10 @@ def home(tmp_path, monkeypatch):
         ({"epsilon": math.inf}, '{"epsilon":"inf"}'),
         ({"n": np.int64(3), "x": np.float64(0.5), "y": np.float32(2.0)}, '{"n":3,"x":0.5,"y":2}'),
         ({"on": True, "off": np.bool_(False)}, '{"on":true}'),
-        ({"changes": {"hidden": (128, 64.0), "clip": None}}, '{"changes":{"clip":null,"hidden":[128,64]}}'),
+        (
+            {"changes": {"hidden": (128, 64.0), "clip": None}},
+            '{"changes":{"clip":null,"hidden":[128,64]}}',
+        ),
         ({"name": "Málaga"}, '{"name":"Málaga"}'),
         ({}, "{}"),
     ],
@@ -61,7 +65,13 @@ def test_settings_that_are_no_plain_values_are_refused():
 def test_params_are_read_back_as_typed_columns():
     assert read_params('{"epsilon":"inf","rounds":10}') == {"epsilon": math.inf, "rounds": 10}
     assert read_params("") == {}
-    frame = to_frame([{"params": '{"beta":0.1,"rounds":10}'}, {"params": '{"rounds":"annealed"}'}, {"params": ""}])
+    frame = to_frame(
+        [
+            {"params": '{"beta":0.1,"rounds":10}'},
+            {"params": '{"rounds":"annealed"}'},
+            {"params": ""},
+        ]
+    )
     found = with_params(frame, rounds=0, beta=None, scheme="")
     assert found["rounds"].tolist() == [10, "annealed", 0]
     assert found["beta"].iloc[0] == 0.1 and found["beta"].iloc[1:].isna().all()
@@ -74,7 +84,7 @@ def test_a_key_is_the_start_of_sha_256_of_version_and_params():
     assert cell_key('{"dataset":"adult","seed":7}', "fedbn 2") != "cfb441feb6d84024bc6e"
 
 
-# -------------------------------------------------------------------------------- committed files
+# --- committed files -----------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -87,25 +97,42 @@ def test_committed_files_load_and_are_as_a_run_would_write_them(path):
     frame = load_rows(path)
     assert len(frame) and set(frame["profile"]) == {path.parent.name}
     assert (frame["cell"] != "").all() and set(frame["data"]) <= {"real", "none"}
-    content = frame.sort_values(rows.SORTED_BY, kind="stable").to_csv(index=False, lineterminator="\n")
+    content = frame.sort_values(rows.SORTED_BY, kind="stable").to_csv(
+        index=False, lineterminator="\n"
+    )
     assert content == path.read_text(encoding="utf-8")
 
 
-# ------------------------------------------------------------------------------------- bad input
+# --- bad input -----------------------------------------------------------------------------------
 
 
 def cell(seed, method="fedbn", **others):
     params = params_text({"seed": seed})
-    shared = {"data": "none", "profile": "quick", "method": method, "params": params, "version": "fedbn 1"}
+    shared = {
+        "data": "none",
+        "profile": "quick",
+        "method": method,
+        "params": params,
+        "version": "fedbn 1",
+    }
     return [
-        {**shared, "cell": cell_key(params, "fedbn 1"), "metric": metric, "seed": seed, "value": 0.5, **others}
+        {
+            **shared,
+            "cell": cell_key(params, "fedbn 1"),
+            "metric": metric,
+            "seed": seed,
+            "value": 0.5,
+            **others,
+        }
         for metric in ("hellinger", "pcd")
     ]
 
 
 def written(name, frame=None):
     """A result file of two cells, four lines under its head."""
-    return save_rows(to_frame([*cell(1), *cell(2)]) if frame is None else frame, name=name, profile="quick")
+    return save_rows(
+        to_frame([*cell(1), *cell(2)]) if frame is None else frame, name=name, profile="quick"
+    )
 
 
 def edited(path, line, column, text):
@@ -144,7 +171,14 @@ def test_a_line_with_too_few_or_too_many_fields_is_named(line, damage):
 
 @pytest.mark.parametrize(
     ("column", "text"),
-    [("value", "high"), ("seed", "one"), ("seed", "1.5"), ("n_clients", "inf"), ("metric", ""), ("cell", "abc")],
+    [
+        ("value", "high"),
+        ("seed", "one"),
+        ("seed", "1.5"),
+        ("n_clients", "inf"),
+        ("metric", ""),
+        ("cell", "abc"),
+    ],
 )
 def test_a_field_of_the_wrong_kind_is_named_by_its_line(column, text):
     path = written("20_grid")
@@ -157,7 +191,10 @@ def test_files_that_are_none_of_ours_are_refused(home):
     path.write_text("")
     assert refused(path) == f"FILE, line 1 {DAMAGED}"
     path.write_text("a,b\n1,2\n")
-    assert refused(path) == "FILE has other columns than a result file: remove it, the next run writes it anew."
+    assert (
+        refused(path)
+        == "FILE has other columns than a result file: remove it, the next run writes it anew."
+    )
 
 
 @pytest.mark.parametrize(("column", "what"), [("method", "fedbnn"), ("metric", "hellinge")])
@@ -165,14 +202,16 @@ def test_names_are_known_in_the_numbered_grids_and_free_in_ones_own(column, what
     path = written("20_grid")
     edited(path, 5, column, what)
     assert refused(path) == (
-        f"FILE, line 5: the {column} {what!r} is unknown: correct it, or list it in fedsynth_lib/runs/names.py."
+        f"FILE, line 5: the {column} {what!r} is unknown: correct it, or list it in "
+        "fedsynth_lib/runs/names.py."
     )
     own = written("my_grid", to_frame(cell(1, **{column: what})))
     assert set(load_rows(own)[column]) == {what}
 
 
 @pytest.mark.parametrize(
-    ("column", "text"), [("params", '{"seed":3}'), ("version", "fedbn 2"), ("cell", "0" * 20), ("params", "{")]
+    ("column", "text"),
+    [("params", '{"seed":3}'), ("version", "fedbn 2"), ("cell", "0" * 20), ("params", "{")],
 )
 @pytest.mark.parametrize("name", ["20_grid", "my_grid"])
 def test_a_cell_that_is_not_the_hash_of_its_params_is_named(name, column, text):
@@ -180,13 +219,23 @@ def test_a_cell_that_is_not_the_hash_of_its_params_is_named(name, column, text):
     edited(path, 4, column, text)
     key = "0" * 20 if column == "cell" else cell_key('{"seed":2}', "fedbn 1")
     assert refused(path) == (
-        f"FILE, line 4: the cell {key} is not that of its params and version: restore the line (git checkout), "
-        "or delete it and run its notebook again."
+        f"FILE, line 4: the cell {key} is not that of its params and version: restore the line "
+        "(git checkout), or delete it and run its notebook again."
     )
 
 
 def test_rows_without_a_cell_and_columns_of_todays_types_are_read():
-    frame = to_frame([{"data": "none", "profile": "quick", "metric": "hellinger", "value": 1.0, "item": 'a "b", c'}])
+    frame = to_frame(
+        [
+            {
+                "data": "none",
+                "profile": "quick",
+                "metric": "hellinger",
+                "value": 1.0,
+                "item": 'a "b", c',
+            }
+        ]
+    )
     found = load_rows(written("20_grid", frame))
     pd.testing.assert_frame_equal(found, frame)
     assert list(found) == COLUMNS

@@ -52,7 +52,9 @@ def test_a_run_with_a_notebook_that_fails(home, capsys, monkeypatch):
     assert runner.main(["--profile", "smoke", "--jobs", "1", "-p", "seed=3"]) == 1
 
     facts = json.loads((home / "notebooks" / "facts.json").read_text())
-    assert Path(facts["python"]) == Path(sys.executable) and Path(facts["cwd"]) == home / "notebooks"
+    assert (
+        Path(facts["python"]) == Path(sys.executable) and Path(facts["cwd"]) == home / "notebooks"
+    )
     assert (facts["profile"], facts["seed"], facts["jobs"]) == ("smoke", 3, 1)
     assert facts["threads"] == str(joblib.cpu_count())  # one job has all cores
     assert facts["telemetry"] == ["0", "0"] and not facts["rogue"]
@@ -74,10 +76,13 @@ def test_a_run_with_a_notebook_that_fails(home, capsys, monkeypatch):
         "04_dies": "failed",
         "05_good": "ok",
     }
-    executed = nbformat.read(home / "figures" / "executed" / "smoke" / "00_good.ipynb", as_version=4)
+    executed = nbformat.read(
+        home / "figures" / "executed" / "smoke" / "00_good.ipynb", as_version=4
+    )
     assert any("seed = 3" in cell.source for cell in executed.cells)
     source = nbformat.read(home / "notebooks" / "00_good.ipynb", as_version=4)
-    assert not any(cell.get("outputs") for cell in source.cells)  # the notebook itself is left alone
+    # the notebook itself is left alone
+    assert not any(cell.get("outputs") for cell in source.cells)
 
     assert runner.main(["--list"]) == 0
     listed = capsys.readouterr().out
@@ -107,7 +112,16 @@ def test_list_shows_what_the_metadata_say(home, capsys):
     write(home, "20_q", exhibits=["w/tab6.1", "w/fig2", "v/tab1"], minutes=minutes, regenerate=0.2)
     assert runner.main(["--list"]) == 0
     line = capsys.readouterr().out.splitlines()[1]
-    expected = ["20_q", "Title of 20_q", "w tab6.1 fig2, v tab1", "0.2", "0.5", "3", "90", "never run"]
+    expected = [
+        "20_q",
+        "Title of 20_q",
+        "w tab6.1 fig2, v tab1",
+        "0.2",
+        "0.5",
+        "3",
+        "90",
+        "never run",
+    ]
     assert re.split(r"\s{2,}", line) == expected
     assert not (home / "figures").exists()
 
@@ -120,7 +134,9 @@ os.replace("pids.tmp", "pids")
 time.sleep(600)"""
 
 
-@pytest.mark.parametrize("number, status", [(signal.SIGINT, 130), (signal.SIGTERM, 130), (signal.SIGKILL, -9)])
+@pytest.mark.parametrize(
+    "number, status", [(signal.SIGINT, 130), (signal.SIGTERM, 130), (signal.SIGKILL, -9)]
+)
 def test_a_stopped_run_leaves_no_process_behind(home, number, status):
     write(home, "00_busy", BUSY)
     write(home, "01_next", "x = 1")
@@ -140,7 +156,7 @@ def test_a_stopped_run_leaves_no_process_behind(home, number, status):
         assert lines[-2:] == [["00_busy", "stopped"], ["01_next", "not"]]
 
 
-# ---------------------------------------------------------------------------------------- reporting
+# --- reporting -----------------------------------------------------------------------------------
 
 
 def test_a_log_gets_one_line_a_minute_with_what_the_kernel_said_last(home, capsys, monkeypatch):
@@ -166,7 +182,9 @@ def test_a_log_gets_one_line_a_minute_with_what_the_kernel_said_last(home, capsy
 
 def test_a_log_line_that_was_cut_off_by_a_kill_is_left_out(tmp_path):
     log = tmp_path / "log.jsonl"
-    log.write_text('{"event": "grid", "name": "g", "computed": 2, "reused": 1}\n{"event": "grid", "na')
+    log.write_text(
+        '{"event": "grid", "name": "g", "computed": 2, "reused": 1}\n{"event": "grid", "na'
+    )
     assert console.read_log(log) == {"computed": 2, "reused": 1, "figures": 0, "standin": False}
     assert console.read_log(tmp_path / "none") == {}
 
@@ -189,10 +207,16 @@ def test_a_terminal_has_a_bar_and_a_line_for_each_running_notebook():
     ours, theirs = pty.openpty()
     termios.tcsetwinsize(theirs, (24, 60))
     env = {**os.environ, "PYTHONPATH": str(ROOT)}
-    subprocess.run([sys.executable, "-c", TERMINAL], stdout=theirs, stderr=theirs, env=env, check=True)
+    subprocess.run(
+        [sys.executable, "-c", TERMINAL], stdout=theirs, stderr=theirs, env=env, check=True
+    )
     os.close(theirs)
     text = os.read(ours, 10**5).decode()
     drawn = [part.strip() for part in re.split(r"[\r\n]|\x1b\[A", text) if part.strip()]
     assert "00_first: 0 min, a grid: 1/3 cells" in drawn and max(map(len, drawn)) <= 60
     assert any(part.startswith("01_second: 0 min, another: xxx") for part in drawn)
-    assert "[1/2] 00_first: ok" in drawn and "[2/2] 01_second: ok" in drawn and drawn[-1].startswith("2/2 |")
+    assert (
+        "[1/2] 00_first: ok" in drawn
+        and "[2/2] 01_second: ok" in drawn
+        and drawn[-1].startswith("2/2 |")
+    )

@@ -1,4 +1,5 @@
-"""The study of sattarov2024: who gets which rows, what a cell measures, and what the rows say of themselves."""
+"""The study of sattarov2024: who gets which rows, what a cell measures, and what the rows say of
+themselves."""
 
 from dataclasses import replace
 from itertools import pairwise
@@ -30,7 +31,9 @@ def toy(table, monkeypatch):
     def load(label, **counts):
         made = {name: column(name, own) for name, own in counts.items()}
         schema = Schema(tuple(each for each, _ in made.values()), label)
-        frame = pd.DataFrame({n: pd.Categorical(values, each.categories) for n, (each, values) in made.items()})
+        frame = pd.DataFrame(
+            {n: pd.Categorical(values, each.categories) for n, (each, values) in made.items()}
+        )
         own = replace(table, frame=frame, schema=schema)
         monkeypatch.setattr(sattarov_study, "load_table", lambda key, work: own)
         sattarov_study.split_column.cache_clear()
@@ -75,20 +78,31 @@ def test_clients_hold_neighbouring_categories_whole(toy, n_clients):
 def test_shares_of_clients_are_those_of_the_whole_table(toy):
     toy(None, place=[10, 20, 30, 5, 5, 5, 5, 5, 5, 10])
     rows = sattarov_study.shares("toy")
-    held = {count: [row["value"] for row in rows if row["n_clients"] == count] for count in (3, 5, 10)}
-    assert held[3] == pytest.approx([0.65, 0.15, 0.2])  # blocks of 4, 3 and 3 categories of 100 rows
+    held = {
+        count: [row["value"] for row in rows if row["n_clients"] == count] for count in (3, 5, 10)
+    }
+    # blocks of 4, 3 and 3 categories of 100 rows
+    assert held[3] == pytest.approx([0.65, 0.15, 0.2])
     assert held[10] == pytest.approx([0.1, 0.2, 0.3, *[0.05] * 6, 0.1])
-    assert {row["item"] for row in rows} == {"place"} and [row["node"] for row in rows][:3] == ["1", "2", "3"]
+    assert {row["item"] for row in rows} == {"place"} and [row["node"] for row in rows][:3] == [
+        "1",
+        "2",
+        "3",
+    ]
 
 
 def test_a_map_holds_the_shares_of_real_and_synthetic_rows_in_its_squares(toy, monkeypatch):
-    """Points in place of t-SNE: real rows at the corners of the plane, synthetic ones in its middle."""
+    """Points in place of t-SNE: real rows at the corners of the plane, synthetic ones in its
+    middle."""
     own = toy(None, place=[20] * 10)
     monkeypatch.setattr(sattarov_study, "synthetic", lambda *_, **__: (own.frame, {}))
     corners = np.array([[0.0, 0.0], [8.0, 4.0]])
 
     def middle(parts, seed):
-        return [np.resize(corners, (len(parts[0]), 2)), *(np.full((len(part), 2), [4.0, 2.0]) for part in parts[1:])]
+        return [
+            np.resize(corners, (len(parts[0]), 2)),
+            *(np.full((len(part), 2), [4.0, 2.0]) for part in parts[1:]),
+        ]
 
     monkeypatch.setattr(sattarov_study, "joint_map", middle)
     rows = sattarov_study.placed("toy", 0, [1.0, np.inf], most=50)
@@ -109,7 +123,9 @@ def test_cells_leave_defaults_out_so_that_questions_share_them():
     size = {"rows": 60, "seeds": 2, "attacks": 5, "changes": TINY}
     by_budget = sattarov_study.cells(size, ["adult"], epsilon=[0.2, 1.0])
     by_clients = sattarov_study.cells(size, ["adult"], n_clients=[3, 5])
-    assert [c for c in by_budget if "epsilon" not in c] == [c for c in by_clients if "n_clients" not in c]
+    assert [c for c in by_budget if "epsilon" not in c] == [
+        c for c in by_clients if "n_clients" not in c
+    ]
     assert {c["seed"] for c in by_budget} == {0, 1} and len(by_budget) == len(by_clients) == 4
     assert {c["table"] for c in by_budget} == {table_digest("adult", work="sattarov2024")}
     known = sattarov_study.cells(size, ["adult"], method=[sattarov_study.REAL])
@@ -119,17 +135,35 @@ def test_cells_leave_defaults_out_so_that_questions_share_them():
 def test_a_cell_says_what_was_run_and_what_it_spent():
     rows = {}
     for scheme in sattarov_study.SCHEMES:
-        asked = {"epsilon": 2.0, "scheme": scheme, "n_clients": 3, "local_updates": 2, "changes": TINY}
+        asked = {
+            "epsilon": 2.0,
+            "scheme": scheme,
+            "n_clients": 3,
+            "local_updates": 2,
+            "changes": TINY,
+        }
         found = sattarov_study.measure("adult", 1, rows=60, attacks=5, **asked)
-        rows[scheme] = to_frame([{**row, "profile": "smoke", "params": params_text(asked)} for row in found])
+        rows[scheme] = to_frame(
+            [{**row, "profile": "smoke", "params": params_text(asked)} for row in found]
+        )
     for scheme, frame in rows.items():
         assert frame["value"].notna().all() and (frame["seed"] == 1).all()
-        assert (frame["epsilon_spent"] <= 2.0 * (1 + 1e-6)).all() and (frame["epsilon_spent"] > 1.9).all()
+        assert (frame["epsilon_spent"] <= 2.0 * (1 + 1e-6)).all() and (
+            frame["epsilon_spent"] > 1.9
+        ).all()
         assert (frame["unprotected"] == 0).all() == (scheme == "private end to end")
         told = sattarov_study.with_settings(frame).iloc[0]
         assert told[["local_updates", "strategy", "scheme"]].tolist() == [2, "FedAvg", scheme]
     named = set(rows[""]["metric"])
-    assert {"fidelity", "accuracy", "risk", "risk_success", "mixing", "linkability_low", "inference_high"} <= named
+    assert {
+        "fidelity",
+        "accuracy",
+        "risk",
+        "risk_success",
+        "mixing",
+        "linkability_low",
+        "inference_high",
+    } <= named
     _, facts = sattarov_study.synthetic(
         "adult", 1, rows=60, epsilon=2.0, n_clients=3, local_updates=2, changes=TINY
     )  # remembered
@@ -142,7 +176,9 @@ def test_settings_are_read_with_the_words_of_print_and_real_rows_have_none():
         ("federated", {"local_updates": 500, "strategy": "fedyogi", "scheme": "s"}),
         ("real", {}),
     ]
-    rows = pd.DataFrame([{"setting": setting, "params": params_text(given)} for setting, given in asked])
+    rows = pd.DataFrame(
+        [{"setting": setting, "params": params_text(given)} for setting, given in asked]
+    )
     told = sattarov_study.with_settings(rows)[["local_updates", "strategy", "scheme"]]
     assert told[:2].to_numpy().tolist() == [[100, "FedAvg", ""], [500, "FedYogi", "s"]]
     assert told.loc[2].isna().tolist() == [True, True, False] and told.loc[2, "scheme"] == ""
@@ -183,7 +219,8 @@ def test_risks_of_a_copy_are_high_and_of_noise_low(table):
 def test_mixing_is_a_half_of_equal_tables_and_nothing_of_others(table):
     one, other = table.take(np.arange(300)), table.take(np.arange(300, 600)).frame
     assert sattarov_study.mixing(one, other, seed=0) == pytest.approx(0.5, abs=0.04)
-    assert sattarov_study.mixing(one, one.frame, seed=0) == pytest.approx(0.5, abs=0.06)  # each row has its copy
+    # each row has its copy
+    assert sattarov_study.mixing(one, one.frame, seed=0) == pytest.approx(0.5, abs=0.06)
     far = other.assign(age=other["age"] + 1e6)
     assert sattarov_study.mixing(one, far, seed=0) == 0
 
@@ -210,7 +247,9 @@ def test_shuffling_keeps_columns_and_breaks_rows(table):
 
 def test_settings_are_the_published_ones_unless_changed():
     config = sattarov_study.configured("philadelphia", 500, "fedyogi", "", {})
-    assert config == findiff.Config(local_updates=500, strategy="fedyogi", hidden=(2048,) * 3, encoding="pooled")
+    assert config == findiff.Config(
+        local_updates=500, strategy="fedyogi", hidden=(2048,) * 3, encoding="pooled"
+    )
     assert sattarov_study.configured("adult", 10, "fedavg", "", {"hidden": [4]}).hidden == (4,)
     with pytest.raises(BadInput, match="scheme 'secret'"):
         sattarov_study.configured("adult", 10, "fedavg", "secret", {})
@@ -220,7 +259,10 @@ def test_stated_numbers_stand_beside_ours(monkeypatch):
     results = {"best_local_updates": 500.0, "training_hours 100": 0.25}
     table = sattarov_stated.stated(results, settings=False).set_index("what")
     assert table.loc["best local updates", ["printed", "ours"]].tolist() == ["100", "500"]
-    assert table.loc["training hours 100", ["printed", "ours"]].tolist() == ["3.5", "0.25"] and len(table) == 2
+    assert (
+        table.loc["training hours 100", ["printed", "ours"]].tolist() == ["3.5", "0.25"]
+        and len(table) == 2
+    )
     table = sattarov_stated.stated({}, settings=True)
     widths = table[table["what"] == "hidden width"]
     assert widths["ours"].tolist() == widths["printed"].tolist() == ["1024", "1024", "1024", "2048"]

@@ -65,7 +65,12 @@ def test_a_synthetic_table_is_made_once(own, monkeypatch):
 
 def test_a_grid_holds_central_once_and_every_divided_place(own):
     cells = scenarios.grid(
-        [own], partitions=["iid", "label_skew"], n_clients=[2, 3], epsilons=[float("inf"), 1.0], seeds=[0], min_rows=9
+        [own],
+        partitions=["iid", "label_skew"],
+        n_clients=[2, 3],
+        epsilons=[float("inf"), 1.0],
+        seeds=[0],
+        min_rows=9,
     )
     assert len(cells) == 2 * (1 + 2 * 4)
     assert [c["setting"] for c in cells[:3]] == ["central", "central", "federated"]

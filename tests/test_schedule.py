@@ -1,4 +1,5 @@
-"""Which notebook starts beside which, and what a person is told of a run that will compute for long."""
+"""Which notebook starts beside which, and what a person is told of a run that will compute for
+long."""
 
 import json
 import subprocess
@@ -89,9 +90,18 @@ while not pathlib.Path("{other}").exists():
     time.sleep(0.05)"""
 
 
-def test_two_notebooks_run_at_the_same_time_and_the_table_keeps_the_reading_order(home, capsys, monkeypatch):
+def test_two_notebooks_run_at_the_same_time_and_the_table_keeps_the_reading_order(
+    home, capsys, monkeypatch
+):
     monkeypatch.setattr("joblib.cpu_count", lambda: 2)
-    write(home, "00_a", MEET.format(mine="a", other="b"), "time.sleep(1)", "print(jobs)", parameters="jobs = 7")
+    write(
+        home,
+        "00_a",
+        MEET.format(mine="a", other="b"),
+        "time.sleep(1)",
+        "print(jobs)",
+        parameters="jobs = 7",
+    )
     write(home, "01_b", MEET.format(mine="b", other="a"), parameters="jobs = 7")
     assert runner.main(["--jobs", "2"]) == 0
     lines = capsys.readouterr().out.splitlines()
@@ -101,13 +111,15 @@ def test_two_notebooks_run_at_the_same_time_and_the_table_keeps_the_reading_orde
     assert executed["cells"][-1]["outputs"][0]["text"] == ["1\n"]  # of the two jobs one each
 
 
-# ----------------------------------------------------------------------------------- what it takes
+# --- what it takes -------------------------------------------------------------------------------
 
 
 @pytest.fixture
 def two(home):
     minutes = {"smoke": 2, "quick": 20, "paper": 600}
-    write(home, "20_q", GRID % "20_first", GRID % "20_of_paper_alone", minutes=minutes, regenerate=0.5)
+    write(
+        home, "20_q", GRID % "20_first", GRID % "20_of_paper_alone", minutes=minutes, regenerate=0.5
+    )
     write(home, "30_r", GRID % "20_first", GRID % "30_third", minutes=minutes, regenerate=0.5)
     return read_notebooks(home / "notebooks")
 
@@ -132,15 +144,22 @@ def test_a_notebook_computes_unless_rows_of_its_own_are_there(home, two):
 def test_a_long_run_says_so_first_and_how_to_avoid_it(home, two):
     told = estimate.warning(two, "paper", home)
     assert "about 20 hours on 2 cores: 2 notebooks have no committed rows in this profile." in told
-    assert "finished cells are kept" in told and told.endswith("--profile smoke takes about 2 minutes.")
+    assert "finished cells are kept" in told and told.endswith(
+        "--profile smoke takes about 2 minutes."
+    )
     commit(home, "quick", "20_first", "30_third")
     assert estimate.warning(two, "paper", home).endswith("--profile quick takes about 1 minute.")
     commit(home, "paper", "20_first")
     told = estimate.warning(two, "paper", home)
-    assert "about 10 hours" in told and "--only 20 takes about 1 minute, from committed rows; --profile quick" in told
+    assert (
+        "about 10 hours" in told
+        and "--only 20 takes about 1 minute, from committed rows; --profile quick" in told
+    )
     assert estimate.warning(two, "quick", home) is None
     told = estimate.warning(two, "quick", home, fresh=True)
-    assert "about 40 minutes" in told and told.endswith("Without --fresh it takes about 1 minute, from committed rows.")
+    assert "about 40 minutes" in told and told.endswith(
+        "Without --fresh it takes about 1 minute, from committed rows."
+    )
     assert estimate.warning(two[:1], "quick", home, fresh=True) is None
     assert estimate.warning(two, "smoke", home) is None
 
@@ -154,13 +173,15 @@ def test_the_warning_comes_before_anything_starts(home, two, capsys, monkeypatch
     assert runner.main(["--profile", "paper"]) == 0
 
 
-# ------------------------------------------------------------------------------ one run at a time
+# --- one run at a time ---------------------------------------------------------------------------
 
 
 def test_a_second_run_in_the_same_checkout_is_refused_and_list_and_check_are_not(home, capsys):
     write(home, "00_busy", "import time; open('begun', 'w'); time.sleep(600)")
     command = [sys.executable, "-m", "fedsynth_lib.bundle.runner"]
-    first = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    first = subprocess.Popen(
+        command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
     try:
         wait_for((home / "notebooks" / "begun").exists, 60)
         assert runner.main([]) == 2
@@ -183,7 +204,11 @@ def test_verify_is_handed_on_and_takes_no_choice_of_notebooks(home, capsys, monk
     monkeypatch.setitem(sys.modules, "fedsynth_lib.bundle.verify", module)
     assert runner.main(["--verify", "5"]) == 3
     assert asked == [(5.0, home)]
-    for options in (["--verify", "0"], ["--verify", "5", "--fresh"], ["--verify", "5", "--only", "0"]):
+    for options in (
+        ["--verify", "0"],
+        ["--verify", "5", "--fresh"],
+        ["--verify", "5", "--only", "0"],
+    ):
         assert runner.main(options) == 2
     assert runner.main(["--verify", "5", "--check"]) == 0 and len(asked) == 1
     assert "leave out --fresh" in capsys.readouterr().err

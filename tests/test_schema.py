@@ -25,7 +25,12 @@ SCHEMA = Schema((AGE, DOSE, SEX, ILL), target="ill")
 
 
 def frame(**columns):
-    good = {"age": [30, 40, 50], "dose": [0.5, -1.5, 1e6], "sex": ["male", "female", 1.0], "ill": ["yes", "no", "no"]}
+    good = {
+        "age": [30, 40, 50],
+        "dose": [0.5, -1.5, 1e6],
+        "sex": ["male", "female", 1.0],
+        "ill": ["yes", "no", "no"],
+    }
     return pd.DataFrame(good | columns)
 
 
@@ -41,7 +46,11 @@ def test_drop_and_rename_keep_the_target_right():
     assert SCHEMA.drop(["dose"]) == Schema((AGE, SEX, ILL), "ill")
     assert SCHEMA.drop(["ill"]).target is None
     renamed = SCHEMA.rename({"ill": "disease"})
-    assert (renamed.names[-1], renamed.target, renamed["disease"].categories) == ("disease", "disease", ("no", "yes"))
+    assert (renamed.names[-1], renamed.target, renamed["disease"].categories) == (
+        "disease",
+        "disease",
+        ("no", "yes"),
+    )
     with pytest.raises(BadInput, match="no column 'nothing'"):
         SCHEMA.drop(["nothing"])
 
@@ -52,7 +61,10 @@ def test_drop_and_rename_keep_the_target_right():
         (lambda: Column("a", "number", low=0, high=1), "'numeric' or 'categorical'"),
         (lambda: Column("a", "numeric", low=1, high=1), "low < high"),
         (lambda: Column("a", "numeric", low=1), "low < high"),
-        (lambda: Column("a", "numeric", low=0, high=1, categories=("x",)), "numeric and has categories"),
+        (
+            lambda: Column("a", "numeric", low=0, high=1, categories=("x",)),
+            "numeric and has categories",
+        ),
         (lambda: Column("a", "categorical"), "different categories"),
         (lambda: Column("a", "categorical", categories=("x", "x")), "different categories"),
         (lambda: Column("a", "categorical", categories=("x", 1)), "not text"),
@@ -66,7 +78,12 @@ def test_impossible_declarations_are_refused(wrong, message):
 
 
 def test_toml_round_trip(tmp_path):
-    odd = Column('a "quoted" \\ name', "categorical", categories=("tab\t", "é", "'", '"'), source="line\nbreak")
+    odd = Column(
+        'a "quoted" \\ name',
+        "categorical",
+        categories=("tab\t", "é", "'", '"'),
+        source="line\nbreak",
+    )
     schema = Schema((*SCHEMA.columns, odd), "ill")
     (tmp_path / "s.toml").write_text(schema.to_toml(), encoding="utf-8")
     assert Schema.from_toml(tmp_path / "s.toml") == schema
@@ -90,7 +107,11 @@ def test_broken_schema_files_are_named(tmp_path, text, message):
 
 
 def test_validate_gives_the_declared_types_in_order():
-    got = validate(frame(extra=1)[["extra", "ill", "sex", "dose", "age"]].set_index("age", drop=False), SCHEMA, "t")
+    got = validate(
+        frame(extra=1)[["extra", "ill", "sex", "dose", "age"]].set_index("age", drop=False),
+        SCHEMA,
+        "t",
+    )
     assert list(got.columns) == list(SCHEMA.names)
     assert isinstance(got.index, pd.RangeIndex)
     assert (got["age"].dtype, got["dose"].dtype) == (np.int64, np.float64)
@@ -103,13 +124,19 @@ def test_validate_gives_the_declared_types_in_order():
 
 @pytest.mark.parametrize("dtype", ["int8", "float32", "Int64", "object", "string", "category"])
 def test_numbers_may_be_stored_in_any_way(dtype):
-    assert validate(frame(age=pd.array([30, 40, 50]).astype(dtype)), SCHEMA, "t")["age"].tolist() == [30, 40, 50]
+    assert validate(frame(age=pd.array([30, 40, 50]).astype(dtype)), SCHEMA, "t")[
+        "age"
+    ].tolist() == [30, 40, 50]
 
 
 @pytest.mark.parametrize(
     ("columns", "message"),
     [
-        ({"age": [30, 40, 121]}, r"t\.csv: column 'age' holds 121, outside the declared range 0 to 120"),
+        (
+            {"age": [30, 40, 121]},
+            r"t\.csv: column 'age' holds 121, outside the declared range 0 "
+            r"to 120",
+        ),
         ({"dose": [0, 1, -1.6]}, r"'dose' holds -1\.6, outside"),
         ({"dose": [0, 1, np.inf]}, "'dose' holds inf, outside"),
         ({"age": [30, 40, 50.5]}, r"'age' holds 50\.5 and is declared integer"),
@@ -119,7 +146,11 @@ def test_numbers_may_be_stored_in_any_way(dtype):
         ({"age": [None, None, None]}, "'age' is empty"),
         ({"sex": [None, None, None]}, "'sex' is empty"),
         ({"sex": ["male", None, "female"]}, "'sex' has 1 missing values"),
-        ({"sex": ["male", "femal", "female"]}, r"'sex' holds 'femal', .* \(did you mean 'female'\?\)"),
+        (
+            {"sex": ["male", "femal", "female"]},
+            r"'sex' holds 'femal', .* \(did you mean "
+            r"'female'\?\)",
+        ),
         ({"sex": ["male", "male", "male"]}, "'sex' is constant"),
         ({"dose": [2, 2, 2]}, "'dose' is constant"),
         ({"ill": ["no", "no", "no"]}, "'ill' is the target and has one class"),
@@ -150,7 +181,9 @@ def test_clients_need_rows():
 @pytest.fixture
 def own(tmp_path):
     """A semicolon file as a spreadsheet writes it."""
-    lines = [f"{20 + row};{row / 4};{'no' if row % 3 else 'yes'};{row % 2 + 1}" for row in range(40)]
+    lines = [
+        f"{20 + row};{row / 4};{'no' if row % 3 else 'yes'};{row % 2 + 1}" for row in range(40)
+    ]
     path = tmp_path / "own.csv"
     path.write_text("age;dose;ill;group\n" + "\n".join(lines) + "\n")
     return path
@@ -162,7 +195,9 @@ def test_a_proposed_schema_loads_and_says_what_it_discloses(own):
     assert re.search(r"DRAFT.*\n.*information about the people", text)
     schema = Schema.from_toml(draft)
     assert schema.target == "ill"
-    assert schema["age"] == Column("age", "numeric", low=20, high=59, integer=True, source=READ_FROM_ROWS)
+    assert schema["age"] == Column(
+        "age", "numeric", low=20, high=59, integer=True, source=READ_FROM_ROWS
+    )
     assert schema["dose"] == Column("dose", "numeric", low=0.0, high=9.75, source=READ_FROM_ROWS)
     assert schema["group"].categories == ("1", "2")
     table = load_table(own, schema=draft)

@@ -15,9 +15,14 @@ from fedsynth_lib.core.contract import Update
 @pytest.mark.parametrize("num_clients", [1, 2, 3, 7, 10, 100])
 def test_masks_cancel_exactly_in_the_sum(num_clients):
     rng = np.random.default_rng(0)
-    secret = [{"a": rng.integers(-(2**40), 2**40, (5, 3)), "b": rng.integers(-9, 9, 4)} for _ in range(num_clients)]
+    secret = [
+        {"a": rng.integers(-(2**40), 2**40, (5, 3)), "b": rng.integers(-9, 9, 4)}
+        for _ in range(num_clients)
+    ]
     masked = [
-        Update(summed=secure_sum.mask(arrays, client=k, clients=range(num_clients), round=2, seed=1))
+        Update(
+            summed=secure_sum.mask(arrays, client=k, clients=range(num_clients), round=2, seed=1)
+        )
         for k, arrays in enumerate(secret)
     ]
     for name, total in secure_sum.total(masked).items():
@@ -25,19 +30,28 @@ def test_masks_cancel_exactly_in_the_sum(num_clients):
 
 
 def test_one_masked_message_is_uniform_and_hides_a_constant():
-    hidden = secure_sum.mask({"a": np.zeros(50_000, int)}, client=0, clients=range(2), round=0, seed=1)["a"]
+    hidden = secure_sum.mask(
+        {"a": np.zeros(50_000, int)}, client=0, clients=range(2), round=0, seed=1
+    )["a"]
     assert kstest(hidden / 2**64, "uniform").pvalue > 1e-3
 
 
 def test_masks_differ_between_rounds_and_arrays_and_a_missing_client_spoils_the_sum():
     first, second = (
-        secure_sum.mask({"a": np.zeros(8, int)}, client=0, clients=range(3), round=r, seed=1)["a"] for r in (0, 1)
+        secure_sum.mask({"a": np.zeros(8, int)}, client=0, clients=range(3), round=r, seed=1)["a"]
+        for r in (0, 1)
     )
     assert not np.any(first == second)
-    both = secure_sum.mask({"a": np.zeros(8, int), "b": np.zeros(8, int)}, client=0, clients=range(3), round=0, seed=1)
+    both = secure_sum.mask(
+        {"a": np.zeros(8, int), "b": np.zeros(8, int)}, client=0, clients=range(3), round=0, seed=1
+    )
     assert not np.any(both["a"] == both["b"])  # one pad for two arrays would show their difference
     partial = [
-        Update(summed=secure_sum.mask({"a": np.ones(8, int)}, client=k, clients=range(3), round=0, seed=1))
+        Update(
+            summed=secure_sum.mask(
+                {"a": np.ones(8, int)}, client=k, clients=range(3), round=0, seed=1
+            )
+        )
         for k in range(2)
     ]
     assert np.all(np.abs(secure_sum.total(partial)["a"]) > 2**40)
@@ -59,8 +73,12 @@ def test_neighbours_are_a_connected_ring_of_some_log_n(clients):
     near = {client: secure_sum.neighbours(client, clients) for client in clients}
     graph = nx.Graph([(client, other) for client in clients for other in near[client]])
     graph.add_nodes_from(clients)
-    assert all(client in near[other] for client in clients for other in near[client])  # else masks would not cancel
-    assert all(client not in near[client] and near[client] == sorted(set(near[client])) for client in clients)
+    # else masks would not cancel
+    assert all(client in near[other] for client in clients for other in near[client])
+    assert all(
+        client not in near[client] and near[client] == sorted(set(near[client]))
+        for client in clients
+    )
     assert nx.is_connected(graph) and set(graph) == set(clients)
     wanted = 2 * ceil(log2(max(2, len(clients))))
     assert {len(others) for others in near.values()} == {min(wanted, len(clients) - 1)}
@@ -68,8 +86,12 @@ def test_neighbours_are_a_connected_ring_of_some_log_n(clients):
 
 def test_the_ring_depends_on_the_order_of_indices_only():
     ring = {client: secure_sum.neighbours(client, range(64)) for client in range(64)}
-    spread = {client: secure_sum.neighbours(client, range(0, 640, 10)) for client in range(0, 640, 10)}
-    assert spread == {10 * client: [10 * other for other in others] for client, others in ring.items()}
+    spread = {
+        client: secure_sum.neighbours(client, range(0, 640, 10)) for client in range(0, 640, 10)
+    }
+    assert spread == {
+        10 * client: [10 * other for other in others] for client, others in ring.items()
+    }
 
 
 # --- sums over some of the clients ---
@@ -77,24 +99,34 @@ def test_the_ring_depends_on_the_order_of_indices_only():
 
 @pytest.mark.parametrize("num_clients", [2, 3, 10, 100])
 def test_masks_cancel_within_every_group(num_clients):
-    """Clients that are not 0 to n - 1, each in some sums: what the server adds up is exact for every group."""
+    """Clients that are not 0 to n - 1, each in some sums: what the server adds up is exact for
+    every group."""
     rng = np.random.default_rng(num_clients)
     clients = sorted(rng.choice(1000, num_clients, replace=False).tolist())
     groups = {"all": clients, "pair": clients[:2], "one": clients[-1:], "odd": clients[1::2]}
-    secret = {(client, name): rng.integers(-(2**40), 2**40, 4) for name, group in groups.items() for client in group}
+    secret = {
+        (client, name): rng.integers(-(2**40), 2**40, 4)
+        for name, group in groups.items()
+        for client in group
+    }
     updates = []
     for client in clients:
         own = {name: secret[client, name] for name, group in groups.items() if client in group}
         known = {name: groups[name] for name in own if name != "all"}
         updates.append(
-            Update(summed=secure_sum.mask(own, client=client, clients=clients, round=0, seed=1, groups=known))
+            Update(
+                summed=secure_sum.mask(
+                    own, client=client, clients=clients, round=0, seed=1, groups=known
+                )
+            )
         )
     for name, total in secure_sum.total(updates).items():
         assert total.tolist() == sum(secret[client, name] for client in groups[name]).tolist()
 
 
 def test_a_group_of_one_is_not_hidden_and_larger_ones_are():
-    """Whoever chose a marginal alone shows its counts to the server: secure summation cannot hide a sum of one."""
+    """Whoever chose a marginal alone shows its counts to the server: secure summation cannot hide a
+    sum of one."""
     options = {"client": 3, "clients": range(10), "round": 0, "seed": 1}
     alone = secure_sum.mask({"a": np.arange(4)}, groups={"a": (3,)}, **options)["a"]
     assert alone.tolist() == [0, 1, 2, 3]
@@ -107,10 +139,13 @@ def test_every_clients_message_is_uniform_and_so_are_sums_of_some(num_clients):
     clients, messages = range(num_clients), []
     for client in list(clients)[:10]:
         secret = {"a": np.full(4000, client)}
-        messages.append(secure_sum.mask(secret, client=client, clients=clients, round=0, seed=2)["a"])
+        messages.append(
+            secure_sum.mask(secret, client=client, clients=clients, round=0, seed=2)["a"]
+        )
     assert all(kstest(message / 2**64, "uniform").pvalue > 1e-4 for message in messages)
     assert num_clients == 2 or all(
-        kstest((one + two) / 2**64, "uniform").pvalue > 1e-4 for one, two in combinations(messages[:5], 2)
+        kstest((one + two) / 2**64, "uniform").pvalue > 1e-4
+        for one, two in combinations(messages[:5], 2)
     )
 
 

@@ -31,11 +31,18 @@ def hashed(each):
 
 
 def test_importance_is_the_share_of_variance_in_a_balanced_grid():
-    # additive score on a full grid: trees split off each part's variance, 4 * var(interval) and var(population)
+    # additive score on a full grid: trees split off each part's variance, 4 * var(interval) and
+    #     var(population)
     rows = search(
-        "fedbn", "adult", full_grid(), lambda c: 0.2 * c["aggregation_interval"] - 0.02 * c["population_size"]
+        "fedbn",
+        "adult",
+        full_grid(),
+        lambda c: 0.2 * c["aggregation_interval"] - 0.02 * c["population_size"],
     )
-    parts = [np.var(0.2 * np.array(GRID["aggregation_interval"])), np.var(0.02 * np.array(GRID["population_size"]))]
+    parts = [
+        np.var(0.2 * np.array(GRID["aggregation_interval"])),
+        np.var(0.02 * np.array(GRID["population_size"])),
+    ]
     found = shares(rows)
     assert found["aggregation_interval"] == pytest.approx(parts[0] / sum(parts), abs=0.05)
     assert found["population_size"] == pytest.approx(parts[1] / sum(parts), abs=0.05)
@@ -58,7 +65,9 @@ def test_importance_sees_what_correlation_does_not():
 
 
 def test_correlation_is_pearsons_over_configurations():
-    rows = search("fedbn", "adult", full_grid(), lambda c: c["aggregation_interval"] ** 2 + hashed(c), hashed)
+    rows = search(
+        "fedbn", "adult", full_grid(), lambda c: c["aggregation_interval"] ** 2 + hashed(c), hashed
+    )
     inputs = pd.DataFrame(full_grid())
     score = inputs["aggregation_interval"] ** 2 + [hashed(each) for each in full_grid()]
     found = correlations(rows)
@@ -91,7 +100,15 @@ def test_searches_are_kept_apart_and_other_rows_left_out():
     up = search("fedbn", "adult", full_grid(), lambda c: c["aggregation_interval"])
     down = search("fedbn", "cardio", full_grid(), lambda c: -c["aggregation_interval"])
     vae = search("fedvae", "adult", draws(), lambda c: c["loss_factor"])
-    rows = pd.concat([up, down, vae, up.assign(setting="federated", value=9.0), up.assign(metric="pcd", value=9.0)])
+    rows = pd.concat(
+        [
+            up,
+            down,
+            vae,
+            up.assign(setting="federated", value=9.0),
+            up.assign(metric="pcd", value=9.0),
+        ]
+    )
     table = sensitivity(rows)
     assert list(table) == ["method", "dataset", "hyperparameter", "importance", "correlation"]
     found = table.set_index(["method", "dataset", "hyperparameter"])["correlation"]
@@ -115,7 +132,8 @@ def test_a_configuration_is_one_observation_by_its_mean_over_splits():
     ("rows", "match"),
     [
         (search("fedbn", "adult", full_grid(), hashed, setting="federated"), "no rows of a search"),
-        (search("fedbn", "adult", full_grid()[:2], hashed), "fedbn on adult: 2 configurations tell nothing"),
+        (search("fedbn", "adult", full_grid()[:2], hashed), "fedbn on adult: 2 configurations "
+                                                            "tell nothing"),
         (search("fedbn", "adult", full_grid(), hashed).query("metric == 'log_cluster'"), "lacks.*'seconds_training'"),
         (search("fedbn", "adult", [*full_grid()[:4], {"batch_size": 5}], hashed), "differ in the names"),
         (search("fedbn", "adult", [{"kind": k} for k in "abc"], lambda c: 1.0), "kind has values that are no numbers"),

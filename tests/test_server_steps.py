@@ -16,7 +16,9 @@ def test_moments_and_steps_are_flowers(name, flower, monkeypatch):
     averages = [rng.normal(size=6) for _ in range(5)]
     seen = iter(averages)
     monkeypatch.setattr(
-        FedAvg, "aggregate_train", lambda self, number, replies: (ArrayRecord({"w": Array(next(seen))}), None)
+        FedAvg,
+        "aggregate_train",
+        lambda self, number, replies: (ArrayRecord({"w": Array(next(seen))}), None),
     )
     theirs = flower(eta=0.05, beta_1=0.9, beta_2=0.99, tau=1e-3)
     current = other = rng.normal(size=6)
@@ -37,5 +39,7 @@ def test_averaging_strategies_take_the_average(name):
 
 
 def test_parameters_keep_their_type():
-    new, _ = moved(np.ones(3, np.float32), np.zeros(3, np.float32), {}, strategy="fedyogi", **SETTINGS)
+    new, _ = moved(
+        np.ones(3, np.float32), np.zeros(3, np.float32), {}, strategy="fedyogi", **SETTINGS
+    )
     assert new.dtype == np.float32

@@ -1,4 +1,5 @@
-"""One protocol for all methods: which rows meet, which runs are made, and what is measured of tables that are known."""
+"""One protocol for all methods: which rows meet, which runs are made, and what is measured of
+tables that are known."""
 
 from dataclasses import replace
 
@@ -40,12 +41,19 @@ def test_the_scores_are_distances_to_the_nearest_rows(table):
 
     members, others, reference, made = (part.iloc[:60] for part in parts_of(table))
     found = membership(members, others, reference, made, table.schema, seed=0)
-    points = standardised(pd.concat([members, others, reference, made], ignore_index=True), table.schema)
+    points = standardised(
+        pd.concat([members, others, reference, made], ignore_index=True), table.schema
+    )
     people, known, rows = np.split(points.astype(float), [120, 180])
-    near = [np.sqrt(((people[:, None] - each[None]) ** 2).sum(axis=2)).min(axis=1) for each in (rows, known)]
+    near = [
+        np.sqrt(((people[:, None] - each[None]) ** 2).sum(axis=2)).min(axis=1)
+        for each in (rows, known)
+    ]
     truth = np.arange(120) < 60
     assert found["closest"].auc == pytest.approx(roc_auc_score(truth, -near[0]), abs=2e-3)
-    assert found["calibrated"].auc == pytest.approx(roc_auc_score(truth, np.log(near[1] / near[0])), abs=5e-3)
+    assert found["calibrated"].auc == pytest.approx(
+        roc_auc_score(truth, np.log(near[1] / near[0])), abs=5e-3
+    )
 
 
 def test_a_record_in_a_dense_place_is_only_suspicious_without_calibration():
@@ -53,10 +61,15 @@ def test_a_record_in_a_dense_place_is_only_suspicious_without_calibration():
     from fedsynth_lib.tables.schema import Column, Schema
 
     rng = np.random.default_rng(0)
-    schema = Schema((Column("x", "numeric", low=-100, high=100), Column("y", "numeric", low=-100, high=100)), None)
+    schema = Schema(
+        (Column("x", "numeric", low=-100, high=100), Column("y", "numeric", low=-100, high=100)),
+        None,
+    )
 
     def rows(*spreads, size=200):
-        return pd.DataFrame(np.concatenate([rng.normal(0, s, (size, 2)) for s in spreads]), columns=["x", "y"])
+        return pd.DataFrame(
+            np.concatenate([rng.normal(0, s, (size, 2)) for s in spreads]), columns=["x", "y"]
+        )
 
     found = membership(rows(1), rows(20), rows(1, 20), rows(1, 20), schema, seed=0)
     assert found["closest"].auc > 0.8 and abs(found["calibrated"].auc - 0.5) < 0.08
@@ -69,11 +82,19 @@ def test_an_empty_table_is_named(table):
 
 
 def test_samples_are_disjoint_and_equally_large(table, monkeypatch):
-    numbered = replace(table, frame=table.frame.assign(weight=np.arange(len(table.frame)) / 10.0 + 40))
+    numbered = replace(
+        table, frame=table.frame.assign(weight=np.arange(len(table.frame)) / 10.0 + 40)
+    )
     monkeypatch.setattr(side_by_side, "load_table", lambda key: numbered)
     side_by_side.prepared.cache_clear()
-    train, second, test = (set(part.frame["weight"]) for part in side_by_side.prepared("toy", None, 0))
-    assert len(train) == len(second) == 480 and len(test) == 240 and not (train & second | train & test | second & test)
+    train, second, test = (
+        set(part.frame["weight"]) for part in side_by_side.prepared("toy", None, 0)
+    )
+    assert (
+        len(train) == len(second) == 480
+        and len(test) == 240
+        and not (train & second | train & test | second & test)
+    )
     small = side_by_side.prepared("toy", 50, 0)
     assert [len(part) for part in small] == [50, 50, 25]
     side_by_side.prepared.cache_clear()
@@ -81,11 +102,22 @@ def test_samples_are_disjoint_and_equally_large(table, monkeypatch):
 
 def test_cells_leave_out_what_a_method_does_not_have():
     names = ["AIM", "FedVAE", "A copy"]
-    cells = side_by_side.cells(SMOKE, ["adult"], names, n_clients=[3, 100], as_published=[False, True])
+    cells = side_by_side.cells(
+        SMOKE, ["adult"], names, n_clients=[3, 100], as_published=[False, True]
+    )
     told = {(c["method"], c.get("n_clients", 3), c.get("as_published", False)) for c in cells}
-    expected = {("AIM", 3, False), ("AIM", 100, False), ("FedVAE", 3, False), ("FedVAE", 3, True), ("A copy", 3, False)}
+    expected = {
+        ("AIM", 3, False),
+        ("AIM", 100, False),
+        ("FedVAE", 3, False),
+        ("FedVAE", 3, True),
+        ("A copy", 3, False),
+    }
     assert told == expected and len(cells) == len(expected)
-    shared = side_by_side.cells(SMOKE, ["adult"], ["AIM"], epsilon=[1.0]), side_by_side.cells(SMOKE, ["adult"], ["AIM"])
+    shared = (
+        side_by_side.cells(SMOKE, ["adult"], ["AIM"], epsilon=[1.0]),
+        side_by_side.cells(SMOKE, ["adult"], ["AIM"]),
+    )
     assert shared[0] == shared[1]
 
 
@@ -101,11 +133,23 @@ def test_a_version_is_that_of_the_cells_own_method_and_of_its_measures():
 def test_every_release_of_an_entrant_is_inside_its_budget(method):
     key = side_by_side.ENTRANTS[method].key
     rows = side_by_side.measure(
-        "adult", method, 0, epsilon=2.0, rows=SMOKE["rows"], training=SMOKE["training"].get(key), brief=True
+        "adult",
+        method,
+        0,
+        epsilon=2.0,
+        rows=SMOKE["rows"],
+        training=SMOKE["training"].get(key),
+        brief=True,
     )
     assert all(row["unprotected"] == 0 and row["epsilon_spent"] <= 2.0 * (1 + 1e-9) for row in rows)
     values = {row["metric"]: row["value"] for row in rows}
-    assert {"hellinger", "workload_error", "auc_rf_score", "mia_calibrated_caught", "peak_gib"} <= values.keys()
+    assert {
+        "hellinger",
+        "workload_error",
+        "auc_rf_score",
+        "mia_calibrated_caught",
+        "peak_gib",
+    } <= values.keys()
     assert {names.base(name) for name in values} == set(side_by_side.BRIEF)
 
 
@@ -113,7 +157,9 @@ def test_the_settings_of_a_work_are_an_entry_of_their_own_with_a_mark():
     entrants = {name: each for name, each in side_by_side.ENTRANTS.items() if each.published}
     for each in entrants.values():
         module = METHODS[each.key]
-        assert module.Config(**each.settings) != module.Config(**{**each.settings, **each.published})
+        assert module.Config(**each.settings) != module.Config(
+            **{**each.settings, **each.published}
+        )
     options = {"rows": SMOKE["rows"], "training": SMOKE["training"]["findiff"], "brief": True}
     rows = side_by_side.measure("adult", "DP-Fed-FinDiff", 0, as_published=True, **options)
     assert all(row["unprotected"] == 1 for row in rows)
@@ -126,7 +172,9 @@ def test_measures_know_a_copy_and_a_second_sample():
     sizes = {"attacks": 20, "judged": SMOKE["judged"], "rows": SMOKE["rows"]}
     found = {}
     for method in ("A copy", "Second sample"):
-        found[method] = {r["metric"]: r["value"] for r in side_by_side.measure("adult", method, 0, **sizes)}
+        found[method] = {
+            r["metric"]: r["value"] for r in side_by_side.measure("adult", method, 0, **sizes)
+        }
     copy, second = found["A copy"], found["Second sample"]
     assert set(plots_side.MEASURES) <= copy.keys()
     counted = {*side_by_side.BRIEF, *side_by_side.MORE}  # in the version; nothing was trained
@@ -163,7 +211,12 @@ def board_rows():
         ("Shuffled columns", None, 0.0, 0.5),
     ):
         for seed in (0, 1):
-            shared = {"method": method, "unprotected": unprotected, "seed": seed, "epsilon_spent": 1.0}
+            shared = {
+                "method": method,
+                "unprotected": unprotected,
+                "seed": seed,
+                "epsilon_spent": 1.0,
+            }
             shared |= {"epsilon": None if unprotected is None else 1.0, "partition": "iid"}
             shared["detail"] = "as published" if unprotected else ""
             for metric, value in (("hellinger", hellinger), ("auc_rf_score", auc)):
@@ -173,7 +226,15 @@ def board_rows():
 
 def test_what_leaves_releases_outside_of_epsilon_is_marked_and_not_ranked():
     board = plots_side.leaderboard(board_rows(), ["hellinger", "auc_rf_score"])
-    assert list(board.index) == ["AIM", "FedBN", "FedVAE", "FedVAE †", "A copy", "Shuffled columns", "Second sample"]
+    assert list(board.index) == [
+        "AIM",
+        "FedBN",
+        "FedVAE",
+        "FedVAE †",
+        "A copy",
+        "Shuffled columns",
+        "Second sample",
+    ]
     assert board["rank"].tolist()[:3] == [1.0, 2.5, 2.5] and board["rank"].iloc[3:].isna().all()
     assert board.loc["FedVAE †", "hellinger"] == pytest.approx(0.0105)
 
@@ -181,9 +242,16 @@ def test_what_leaves_releases_outside_of_epsilon_is_marked_and_not_ranked():
 def test_figures_of_the_protocol():
     rows = board_rows()
     fig = plots_side.dots(rows, ["hellinger", "auc_rf_score"])
-    assert [t.get_text() for t in fig.axes[0].get_yticklabels()] == ["AIM", "FedBN", "FedVAE", "FedVAE †"]
+    assert [t.get_text() for t in fig.axes[0].get_yticklabels()] == [
+        "AIM",
+        "FedBN",
+        "FedVAE",
+        "FedVAE †",
+    ]
     assert len(fig.axes[0].containers) == 4 and len(fig.axes[0].lines) >= 3
-    several = pd.concat([rows.assign(epsilon_spent=e, epsilon=rows["epsilon"] * e) for e in (0.2, 1.0)])
+    several = pd.concat(
+        [rows.assign(epsilon_spent=e, epsilon=rows["epsilon"] * e) for e in (0.2, 1.0)]
+    )
     fig = plots_side.frontier(several, ["hellinger"])
     assert "none" in [t.get_text() for t in fig.axes[0].get_xticklabels()]
     drawn = rows[rows["unprotected"] == 0]

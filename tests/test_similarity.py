@@ -1,4 +1,5 @@
-"""Scores of columns and pairs against dython-like formulas written out, known answers, and their ends."""
+"""Scores of columns and pairs against dython-like formulas written out, known answers, and their
+ends."""
 
 import numpy as np
 import pandas as pd
@@ -21,14 +22,19 @@ def test_theils_u_by_conditional_entropy():
     rng = np.random.default_rng(0)
     codes = np.stack([rng.integers(0, 4, 800), rng.integers(0, 3, 800)], axis=1)
     codes = np.column_stack(
-        [codes, np.where(rng.random(800) < 0.7, codes[:, 0] // 2, codes[:, 1] % 2), np.zeros(800, int)]
+        [
+            codes,
+            np.where(rng.random(800) < 0.7, codes[:, 0] // 2, codes[:, 1] % 2),
+            np.zeros(800, int),
+        ]
     )
     found = uncertainty(codes)
     for i in range(4):
         for j in range(4):
             alone = entropy(np.bincount(codes[:, i]))
             parts = [
-                (codes[:, j] == v).mean() * entropy(np.bincount(codes[codes[:, j] == v, i])) for v in set(codes[:, j])
+                (codes[:, j] == v).mean() * entropy(np.bincount(codes[codes[:, j] == v, i]))
+                for v in set(codes[:, j])
             ]
             expected = 1.0 if alone == 0 else (alone - sum(parts)) / alone
             assert found[i, j] == pytest.approx(expected, abs=1e-12)
@@ -36,7 +42,9 @@ def test_theils_u_by_conditional_entropy():
 
 
 def test_correlations_are_numpys():
-    rows = np.random.default_rng(1).normal(size=(200, 3)) @ np.array([[1, 0.5, 0], [0, 1, 0.2], [0, 0, 1]])
+    rows = np.random.default_rng(1).normal(size=(200, 3)) @ np.array(
+        [[1, 0.5, 0], [0, 1, 0.2], [0, 0, 1]]
+    )
     assert np.allclose(correlations(rows), np.corrcoef(rows.T))
     assert np.array_equal(correlations(np.ones((5, 2))), np.zeros((2, 2)))
 
@@ -51,7 +59,9 @@ def test_scores_by_hand():
     other["sex"] = pd.Categorical(["male"] * 4, categories=["female", "male"])
     found = fidelity(real, other, schema)
     assert found["fidelity_columns"] == pytest.approx((0.9 + 1 + 0) / 3)
-    assert found["fidelity_pairs"] == pytest.approx(1) and found["fidelity"] == pytest.approx((1.9 / 3 + 1) / 2)
+    assert found["fidelity_pairs"] == pytest.approx(1) and found["fidelity"] == pytest.approx(
+        (1.9 / 3 + 1) / 2
+    )
     turned = real.assign(hours=[100.0, 0.0, 100.0, 0.0])
     difference = 2 * np.corrcoef(real["age"], real["hours"])[0, 1]
     assert fidelity(real, turned, schema)["fidelity_pairs"] == pytest.approx(1 - difference)
@@ -59,7 +69,9 @@ def test_scores_by_hand():
 
 def test_shuffled_columns_lose_pairs_alone():
     frame = mixed(2000)
-    apart = pd.DataFrame({n: frame[n].sample(frac=1, random_state=k).to_numpy() for k, n in enumerate(frame)})
+    apart = pd.DataFrame(
+        {n: frame[n].sample(frac=1, random_state=k).to_numpy() for k, n in enumerate(frame)}
+    )
     found = fidelity(frame, apart.astype(frame.dtypes), SCHEMA)
     assert found["fidelity_columns"] == pytest.approx(1) and found["fidelity_pairs"] < 0.98
 
@@ -74,7 +86,9 @@ def test_five_classifiers_learn_from_like_rows_and_not_from_shuffled_ones():
     train, test = mixed(900), mixed(600, 1)
     good = utility.five_classifiers(train, test, SCHEMA, seed=0)
     assert set(good) == {f"accuracy_{name}" for name in utility.FIVE} | {"accuracy"}
-    assert good["accuracy"] == pytest.approx(np.mean([good[f"accuracy_{name}"] for name in utility.FIVE]))
+    assert good["accuracy"] == pytest.approx(
+        np.mean([good[f"accuracy_{name}"] for name in utility.FIVE])
+    )
     share = test["target"].value_counts(normalize=True).max()
     bad = train.assign(target=train["target"].sample(frac=1, random_state=1).to_numpy())
     assert good["accuracy"] > utility.five_classifiers(bad, test, SCHEMA, seed=0)["accuracy"] + 0.05

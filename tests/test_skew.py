@@ -1,4 +1,5 @@
-"""How unlike clients are: numbers by hand, pictures that show what they are given, and the claim's three statements."""
+"""How unlike clients are: numbers by hand, pictures that show what they are given, and the claim's
+three statements."""
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -24,9 +25,14 @@ def test_skew_in_content_is_told_from_skew_in_size():
     codes = np.repeat([[0, 0], [1, 1]], 50, axis=0)
     halves = [np.arange(50), np.arange(50, 100)]
     values = skew.measured(codes, halves, [2, 2], rng=stream(0))
-    assert values["mean_heterogeneity"] == pytest.approx(0.5)  # each holds one of two values, in every marginal
+    # each holds one of two values, in every marginal
+    assert values["mean_heterogeneity"] == pytest.approx(0.5)
     assert values["by_chance"] < 0.2
-    assert [values[f"{which}_client"] for which in ("smallest", "median", "largest")] == [50, 50, 50]
+    assert [values[f"{which}_client"] for which in ("smallest", "median", "largest")] == [
+        50,
+        50,
+        50,
+    ]
 
 
 def test_without_skew_in_content_all_is_chance():
@@ -35,17 +41,25 @@ def test_without_skew_in_content_all_is_chance():
     values = skew.measured(codes, parts, [10] * 3, rng=stream(2))
     assert values["mean_heterogeneity"] == pytest.approx(values["by_chance"], abs=0.03)
     assert values["mean_heterogeneity"] > 0.4  # five rows cannot look like the whole
-    assert [values[f"{which}_client"] for which in ("smallest", "median", "largest")] == [5, 15, 380]
+    assert [values[f"{which}_client"] for which in ("smallest", "median", "largest")] == [
+        5,
+        15,
+        380,
+    ]
 
 
 @pytest.fixture
 def stripes(monkeypatch):
-    """100 rows under the name of adult, half of them `no` and `a`, half `yes` and `b`, and one number for each half."""
+    """100 rows under the name of adult, half of them `no` and `a`, half `yes` and `b`, and one
+    number for each half."""
     columns = [
-        Column(name, "categorical", categories=levels) for name, levels in (("y", ("0", "1")), ("x", ("a", "b")))
+        Column(name, "categorical", categories=levels)
+        for name, levels in (("y", ("0", "1")), ("x", ("a", "b")))
     ]
     schema = Schema((*columns, Column("age", "numeric", low=0, high=85)), target="y")
-    frame = pd.DataFrame({c.name: pd.Categorical(np.repeat(list(c.categories), 50), c.categories) for c in columns})
+    frame = pd.DataFrame(
+        {c.name: pd.Categorical(np.repeat(list(c.categories), 50), c.categories) for c in columns}
+    )
     table = Table("adult", frame.assign(age=np.repeat([0.0, 80.0], 50)), schema, data="own")
     monkeypatch.setattr(skew, "load_table", lambda key, work, rows, seed: table)
     monkeypatch.setattr(skew, "view_bins", lambda key, work: {"age": 4})
@@ -53,16 +67,29 @@ def stripes(monkeypatch):
 
 
 def test_a_draw_measures_the_training_rows_of_the_work(stripes):
-    """Where the label says it all, clients with 44 of 45 rows of a label are 44/45 - 1/2 apart in every marginal."""
+    """Where the label says it all, clients with 44 of 45 rows of a label are 44/45 - 1/2 apart in
+    every marginal."""
     row = skew.measure("adult", "iid", 3, seed=0, table=stripes.digest)
     assert (row["paper"], row["exhibit"], row["data"]) == ("maddock2024", "tab5", "own")
-    assert [row[f"{which}_client"] for which in ("smallest", "median", "largest")] == [30, 30, 30]  # of 90 rows
+    # of 90 rows
+    assert [row[f"{which}_client"] for which in ("smallest", "median", "largest")] == [30, 30, 30]
     assert row["mean_heterogeneity"] < 0.2 and row == skew.measure("adult", "iid", 3, seed=0)
-    assert len({skew.measure("adult", "iid", 3, seed=seed)["mean_heterogeneity"] for seed in range(5)}) > 1
-    apart, alike = (skew.measure("adult", "label_skew", 2, seed=1, beta=beta) for beta in (0.01, 1000.0))
-    assert (apart["smallest_client"], apart["largest_client"]) == (45, 45)  # no label is without a row anywhere
-    assert apart["mean_heterogeneity"] == pytest.approx(44 / 45 - 1 / 2) and alike["mean_heterogeneity"] < 0.1
-    with pytest.raises(BadInput, match="adult: the table is not the one that the grid was made for"):
+    assert (
+        len({skew.measure("adult", "iid", 3, seed=seed)["mean_heterogeneity"] for seed in range(5)})
+        > 1
+    )
+    apart, alike = (
+        skew.measure("adult", "label_skew", 2, seed=1, beta=beta) for beta in (0.01, 1000.0)
+    )
+    # no label is without a row anywhere
+    assert (apart["smallest_client"], apart["largest_client"]) == (45, 45)
+    assert (
+        apart["mean_heterogeneity"] == pytest.approx(44 / 45 - 1 / 2)
+        and alike["mean_heterogeneity"] < 0.1
+    )
+    with pytest.raises(
+        BadInput, match="adult: the table is not the one that the grid was made for"
+    ):
         skew.measure("adult", "iid", 3, seed=0, table="another")
 
 
@@ -70,21 +97,28 @@ def test_variance_between_clients_worked_out_by_hand():
     owner = np.array([0, 0, 1, 1])
     assert skew.variance_between([1, 1, 5, 5], owner) == pytest.approx(1)
     assert skew.variance_between([1, 5, 1, 5], owner) == pytest.approx(0)
-    assert skew.variance_between([0, 2, 4, 6], owner) == pytest.approx(4 / 5)  # 16 / 20 of the sum of squares
+    # 16 / 20 of the sum of squares
+    assert skew.variance_between([0, 2, 4, 6], owner) == pytest.approx(4 / 5)
     shuffled = pd.Series([0, 2, 4, 6], index=[9, 8, 7, 6])  # positions count, not labels
     assert skew.variance_between(shuffled, owner) == pytest.approx(4 / 5)
 
 
 def test_columns_are_measured_alone_and_variance_only_where_it_means_something(table, monkeypatch):
-    """By the definitions, of the same division made again: total variation between each client's shares and all."""
+    """By the definitions, of the same division made again: total variation between each client's
+    shares and all."""
     monkeypatch.setattr(skew, "load_table", lambda *_, **__: table)
     rows = skew.measure_columns("adult", "iid", 5, table=table.digest)
     train, _ = skew.split(table, seed=skew.SPLIT_SEED, test_share=0.1)
     parts = skew.split_clients(train, "iid", 5, seed=skew.PARTITION_SEED)
     found = {(row["item"], row["metric"]): row["value"] for row in rows}
     smokes = train.frame["smokes"]
-    apart = [smokes.iloc[part].value_counts(normalize=True) - smokes.value_counts(normalize=True) for part in parts]
-    assert found["smokes", "mean_heterogeneity"] == pytest.approx(np.mean([each.abs().sum() / 2 for each in apart]))
+    apart = [
+        smokes.iloc[part].value_counts(normalize=True) - smokes.value_counts(normalize=True)
+        for part in parts
+    ]
+    assert found["smokes", "mean_heterogeneity"] == pytest.approx(
+        np.mean([each.abs().sum() / 2 for each in apart])
+    )
     groups = train.frame["age"].groupby(skew.owners(parts))
     between = sum(len(own) * (own.mean() - train.frame["age"].mean()) ** 2 for _, own in groups)
     total = ((train.frame["age"] - train.frame["age"].mean()) ** 2).sum()
@@ -96,7 +130,8 @@ def test_columns_are_measured_alone_and_variance_only_where_it_means_something(t
 
 
 def test_a_picture_keeps_shares_means_and_the_largest_client_of_each_square(table, monkeypatch):
-    """Points in place of UMAP: the first tenth of the rows in one corner of the plane, all others in the other."""
+    """Points in place of UMAP: the first tenth of the rows in one corner of the plane, all others
+    in the other."""
     monkeypatch.setattr(skew, "load_table", lambda *_, **__: table)
     train, _ = skew.split(table, seed=skew.SPLIT_SEED, test_share=0.1)
     few = len(train) // 10
@@ -110,11 +145,18 @@ def test_a_picture_keeps_shares_means_and_the_largest_client_of_each_square(tabl
     assert len(found) == 8 and found["map_share", "0 0"] == few / len(train)
     assert (found["map_client", "0 0"], found["map_client", last]) == (0, 1)
     assert found["map_mean", "0 0 age"] == pytest.approx(train.frame["age"].iloc[:few].mean())
-    assert found["map_mean", f"{last} smokes"] == pytest.approx(train.frame["smokes"].iloc[few:].cat.codes.mean())
+    assert found["map_mean", f"{last} smokes"] == pytest.approx(
+        train.frame["smokes"].iloc[few:].cat.codes.mean()
+    )
 
-    fig = plots_skew.maps(pd.DataFrame(rows), {"clients": ("", "tab20"), "age": ("age", "viridis")}, bars=["age"])
+    fig = plots_skew.maps(
+        pd.DataFrame(rows), {"clients": ("", "tab20"), "age": ("age", "viridis")}, bars=["age"]
+    )
     clients, age = (ax.collections[0] for ax in fig.axes[:2])
-    assert clients.get_offsets().tolist() == [[0, 0], [skew.SQUARES - 1] * 2] and clients.get_array().tolist() == [0, 1]
+    assert clients.get_offsets().tolist() == [
+        [0, 0],
+        [skew.SQUARES - 1] * 2,
+    ] and clients.get_array().tolist() == [0, 1]
     assert age.get_array()[0] == found["map_mean", "0 0 age"]
 
 
@@ -131,7 +173,10 @@ def test_owners_invert_a_division():
 
 def test_sample_sizes_of_maddock2024():
     table = skew.sample_sizes(
-        "maddock2024", ["adult", "census_kdd", "magic", "synthfs"], all_rows={"census_kdd": 1_001}, taken={"magic": 0.5}
+        "maddock2024",
+        ["adult", "census_kdd", "magic", "synthfs"],
+        all_rows={"census_kdd": 1_001},
+        taken={"magic": 0.5},
     )
     stages = table[["all rows", "rows taken", "90 percent of these"]]
     assert stages.loc["adult"].tolist() == [48_842, 48_842, 43_958]
@@ -143,16 +188,25 @@ def test_sample_sizes_of_maddock2024():
 
 def test_clouds_show_every_dot_where_it_is_and_no_group_last():
     points, values = stream(0).normal(size=(300, 2)), np.repeat([0, 1, 2], 100)
-    fig = plots_skew.clouds({"a": (points, values, "viridis"), "b": (points, values, "tab20")}, bars=["a"])
+    fig = plots_skew.clouds(
+        {"a": (points, values, "viridis"), "b": (points, values, "tab20")}, bars=["a"]
+    )
     first, second, bar = fig.axes
     assert (first.get_title(), second.get_title()) == ("a", "b") and bar.get_label() == "<colorbar>"
     drawn, shades = first.collections[0].get_offsets(), first.collections[0].get_array()
     place = {tuple(point): value for point, value in zip(points, values, strict=True)}
     assert len(drawn) == 300
-    assert all(place[tuple(point)] == shade for point, shade in zip(drawn.data, shades, strict=True))
+    assert all(
+        place[tuple(point)] == shade for point, shade in zip(drawn.data, shades, strict=True)
+    )
     assert (np.diff(shades) < 0).any()  # mixed
     labelled = plots_skew.clouds({"a": (points, values, "tab20")}, axes=("v1", "v2")).axes[0]
-    assert (labelled.get_xlabel(), labelled.get_ylabel(), labelled.axison, first.axison) == ("v1", "v2", True, False)
+    assert (labelled.get_xlabel(), labelled.get_ylabel(), labelled.axison, first.axison) == (
+        "v1",
+        "v2",
+        True,
+        False,
+    )
 
 
 def test_column_dots_put_each_value_on_its_line():
@@ -164,7 +218,8 @@ def test_column_dots_put_each_value_on_its_line():
 
 
 def rows_of(means: dict, spread: float = 0.0) -> pd.DataFrame:
-    """Two draws of each division of each dataset around its mean, as tidy rows, and chance below each."""
+    """Two draws of each division of each dataset around its mean, as tidy rows, and chance below
+    each."""
     rows = []
     for (dataset, partition, detail), mean in means.items():
         for seed, sign in enumerate((-1, 1)):
@@ -176,7 +231,9 @@ def rows_of(means: dict, spread: float = 0.0) -> pd.DataFrame:
 
 def printed_means() -> dict:
     values = load_values("maddock2024", "tab5")
-    return dict(zip(zip(*(values[name] for name in skew.PLACE), strict=True), values["mean"], strict=True))
+    return dict(
+        zip(zip(*(values[name] for name in skew.PLACE), strict=True), values["mean"], strict=True)
+    )
 
 
 def test_the_claim_holds_on_the_printed_values():
@@ -186,13 +243,15 @@ def test_the_claim_holds_on_the_printed_values():
 
 def test_the_claim_can_fail_in_each_of_its_statements():
     means = printed_means()
-    assert claims_skew.judge_partitions(rows_of(means | {("magic", "iid", ""): 0.7}))[0] == pytest.approx(1 / 3)
+    assert claims_skew.judge_partitions(rows_of(means | {("magic", "iid", ""): 0.7}))[
+        0
+    ] == pytest.approx(1 / 3)
     weak = means | {("adult", "label_skew", "beta=0.8"): 0.6}
     outcome, evidence = claims_skew.judge_partitions(rows_of(weak))
     assert outcome == pytest.approx(2 / 3) and "label skew falls with beta: no" in evidence
-    assert claims_skew.judge_partitions(rows_of(means | {("adult", "cluster_skew", ""): 0.4}))[0] == pytest.approx(
-        2 / 3
-    )
+    assert claims_skew.judge_partitions(rows_of(means | {("adult", "cluster_skew", ""): 0.4}))[
+        0
+    ] == pytest.approx(2 / 3)
     assert claims_skew.judge_partitions(rows_of({key: 0.5 for key in means}))[0] is False
     del means["adult", "cluster_skew", ""]
     assert claims_skew.judge_partitions(rows_of(means))[0] is None

@@ -1,4 +1,5 @@
-"""The stand-ins that the bundle carries: small, private by their own record, and loadable for every work."""
+"""The stand-ins that the bundle carries: small, private by their own record, and loadable for every
+work."""
 
 import json
 import subprocess
@@ -20,14 +21,18 @@ KEYS = sorted(path.stem for path in FOLDER.glob("*.parquet"))
 
 
 def test_the_tables_of_the_marginal_family_have_one():
-    assert {"adult", "magic", "bank_additional", "covertype", "census_kdd", "intrusion"} <= set(KEYS)
+    assert {"adult", "magic", "bank_additional", "covertype", "census_kdd", "intrusion"} <= set(
+        KEYS
+    )
 
 
 @pytest.mark.parametrize("key", KEYS)
 def test_a_standin_is_small_and_its_record_states_a_guarantee(key):
     record = json.loads((FOLDER / f"{key}.json").read_text())
     assert (FOLDER / f"{key}.parquet").stat().st_size < 1.05e6
-    assert record["table"] == key and record["rows"] == len(pd.read_parquet(FOLDER / f"{key}.parquet"))
+    assert record["table"] == key and record["rows"] == len(
+        pd.read_parquet(FOLDER / f"{key}.parquet")
+    )
     statement = record["statement"]
     assert statement["unprotected"] == [] and 0 < statement["epsilon"] <= statement["budget"] == 3
     assert statement["seed_policy"].startswith("noise from the operating system")
@@ -40,15 +45,24 @@ def test_a_standin_serves_every_work_that_uses_the_table(key, monkeypatch):
     for work in REGISTRY[key].works:
         table = load_table(key, work=work)
         assert table.data == "standin"
-        assert table.frame[table.schema.target].nunique() == len(table.schema[table.schema.target].categories)
+        assert table.frame[table.schema.target].nunique() == len(
+            table.schema[table.schema.target].categories
+        )
 
 
 def test_rounding_keeps_a_thousand_steps_and_the_declared_range():
-    columns = [("rate", 0.0, 1.0), ("length", 4.2835, 334.177), ("price", 92.201, 94.767), ("bytes", 0.0, 7e8)]
+    columns = [
+        ("rate", 0.0, 1.0),
+        ("length", 4.2835, 334.177),
+        ("price", 92.201, 94.767),
+        ("bytes", 0.0, 7e8),
+    ]
     numeric = [Column(name, "numeric", low=low, high=high) for name, low, high in columns]
     schema = Schema((*numeric, Column("age", "numeric", low=17, high=90, integer=True)))
     rng = np.random.default_rng(0)
-    frame = pd.DataFrame({name: np.append(rng.uniform(low, high, 5_000), [low, high]) for name, low, high in columns})
+    frame = pd.DataFrame(
+        {name: np.append(rng.uniform(low, high, 5_000), [low, high]) for name, low, high in columns}
+    )
     frame["age"] = rng.integers(17, 91, 5_002)
     rounded = short(frame, schema)
     for name, low, high in columns:
@@ -69,11 +83,15 @@ def test_every_standin_belongs_to_one_population_and_is_a_release_of_it():
     assert sorted(each["table"] for each in current) == sorted(set(KEYS) - copies)
     for each in current:
         statement = json.loads((FOLDER / f"{each['table']}.json").read_text())["statement"]
-        assert statement["epsilon"] == pytest.approx(each["epsilon"]) and statement["delta"] == each["delta"]
+        assert (
+            statement["epsilon"] == pytest.approx(each["epsilon"])
+            and statement["delta"] == each["delta"]
+        )
 
 
 def test_totals_are_those_of_the_files_and_of_the_history():
-    """adult, bank and cardio were released twice; a person may have two rows in census_kdd, and one in adult."""
+    """adult, bank and cardio were released twice; a person may have two rows in census_kdd, and one
+    in adult."""
     expected = {"cps": 3 + 3 + 2 * 3, "bank": 3 + 3 + 3, "cardio": 3 + 3, "brfss": 3}
     for people in standins.populations():
         spent = standins.total(people)
@@ -89,7 +107,9 @@ def test_the_replaced_files_are_in_the_history():
         pytest.skip("no history here")
     for key in KEYS:
         command = ["git", "log", "--format=%h", "--", f"data/standin/{key}.parquet"]
-        versions = subprocess.run(command, cwd=FOLDER.parents[1], capture_output=True, text=True).stdout.split()
+        versions = subprocess.run(
+            command, cwd=FOLDER.parents[1], capture_output=True, text=True
+        ).stdout.split()
         made = [each for each in standins.releases() if each["table"] == key]
         assert len(versions) <= max(len(made), 1), f"{key} changed more often than the ledger says"
 
@@ -109,8 +129,11 @@ def test_a_standin_of_no_rows_is_refused_before_any_work():
 
 
 def test_tables_of_the_same_people_share_one_release():
-    """brfss_heart holds the rows of brfss_diabetes: a second sample would cost these people a second budget."""
-    one, other = (pd.read_parquet(FOLDER / f"{key}.parquet") for key in ("brfss_diabetes", "brfss_heart"))
+    """brfss_heart holds the rows of brfss_diabetes: a second sample would cost these people a
+    second budget."""
+    one, other = (
+        pd.read_parquet(FOLDER / f"{key}.parquet") for key in ("brfss_diabetes", "brfss_heart")
+    )
     renamed = one.rename(columns={"Diabetes_012": "Diabetes"})
     pd.testing.assert_frame_equal(renamed[other.columns], other)
     assert json.loads((FOLDER / "brfss_heart.json").read_text())["rows_of"] == "brfss_diabetes"

@@ -68,7 +68,9 @@ def test_the_study_holds_the_scores_and_tells_the_best():
     assert best == min(asked[:7], key=score)
     study = optuna.load_study(
         study_name="toy",
-        storage=optuna.storages.JournalStorage(optuna.storages.journal.JournalFileBackend(str(mine.path))),
+        storage=optuna.storages.JournalStorage(
+            optuna.storages.journal.JournalFileBackend(str(mine.path))
+        ),
     )
     assert [trial.value for trial in study.trials] == [score(p) for p in asked[:7]] + [None] * 5
     best = studies.tell(mine, [(parameters, score(parameters)) for parameters in asked])
@@ -82,14 +84,19 @@ def test_other_scores_begin_the_study_again_with_the_same_trials():
     studies.tell(mine, [(parameters, 1.0) for parameters in asked])
     again = [(parameters, score(parameters)) for parameters in asked]
     assert studies.tell(mine, again) == min(asked, key=score)
-    assert [trial.value for trial in studies.open_study(mine).trials] == [value for _, value in again]
+    assert [trial.value for trial in studies.open_study(mine).trials] == [
+        value for _, value in again
+    ]
     assert studies.ask(mine, 6) == asked
 
 
 def test_studies_of_one_journal_do_not_mix_and_nothing_is_printed(capfd):
     studies.ask(search(), 2)
     studies.ask(search(name="other"), 4)
-    assert [len(studies.open_study(search(name=name)).trials) for name in ("toy", "other")] == [2, 4]
+    assert [len(studies.open_study(search(name=name)).trials) for name in ("toy", "other")] == [
+        2,
+        4,
+    ]
     assert capfd.readouterr() == ("", "")
 
 
@@ -110,4 +117,6 @@ def test_what_cannot_be_searched_is_refused():
 
 def test_the_library_loads_without_optuna():
     code = "import sys, fedsynth_lib.runs.search; sys.exit('optuna' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", code], cwd=Path(__file__).parents[1]).returncode == 0
+    assert (
+        subprocess.run([sys.executable, "-c", code], cwd=Path(__file__).parents[1]).returncode == 0
+    )

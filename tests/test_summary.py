@@ -1,4 +1,5 @@
-"""The page for a data protection officer and the entry for the registry say what the statement says."""
+"""The page for a data protection officer and the entry for the registry say what the statement
+says."""
 
 import json
 import re
@@ -12,8 +13,13 @@ from fedsynth_lib.core.ledger import Total, digest
 from fedsynth_lib.core.statement import statement
 from fedsynth_lib.core.summary import Release, registry_entry, summary_page
 
-ABOUT = Release("Ward 7 & 8", "500 synthetic rows", rehearsal=False, federated=True, when=date(2026, 3, 1))
-CHARGES = [Charge("number of rows", "laplace", 50.0), Charge("counts <of> pairs", "gaussian", 9.0, times=3)]
+ABOUT = Release(
+    "Ward 7 & 8", "500 synthetic rows", rehearsal=False, federated=True, when=date(2026, 3, 1)
+)
+CHARGES = [
+    Charge("number of rows", "laplace", 50.0),
+    Charge("counts <of> pairs", "gaussian", 9.0, times=3),
+]
 
 
 def said(*more, seed=None, delta=1e-6):
@@ -29,7 +35,9 @@ def test_the_page_tells_the_promise_and_what_it_rests_on():
     told = said()
     page = summary_page(told, ABOUT, Total(2, 1.75, 2e-6))
     text = words(page)
-    assert f"&epsilon; = {told['epsilon']:.4g}, &delta; = 1e-06." in text and "times as likely" in text
+    assert (
+        f"&epsilon; = {told['epsilon']:.4g}, &delta; = 1e-06." in text and "times as likely" in text
+    )
     for part in (
         "Privacy summary: Ward 7 &amp; 8 2026-03-01",
         "500 synthetic rows",
@@ -56,10 +64,17 @@ def test_the_page_needs_nothing_from_elsewhere():
 
 
 def test_what_must_not_be_handed_on_says_so_first():
-    assert "Rehearsal: do not hand on. The noise is not secret." in words(summary_page(said(seed="run"), ABOUT))
-    assert "Rehearsal: do not hand on." in words(summary_page(said(), replace(ABOUT, rehearsal=True)))
+    assert "Rehearsal: do not hand on. The noise is not secret." in words(
+        summary_page(said(seed="run"), ABOUT)
+    )
+    assert "Rehearsal: do not hand on." in words(
+        summary_page(said(), replace(ABOUT, rehearsal=True))
+    )
     bare = words(summary_page(said(Charge("ranges", "unprotected")), ABOUT))
-    assert "No guarantee. This left without noise: ranges. Do not hand on." in bare and "&epsilon; =" not in bare
+    assert (
+        "No guarantee. This left without noise: ranges. Do not hand on." in bare
+        and "&epsilon; =" not in bare
+    )
 
 
 def test_long_lists_end_with_their_number():
@@ -68,11 +83,23 @@ def test_long_lists_end_with_their_number():
 
 
 # As the registry's schema stands: required fields, and the words that it takes.
-BASIC = {"name", "data_curators", "intended_use", "data_product_type", "data_product_region", "description"}
+BASIC = {
+    "name",
+    "data_curators",
+    "intended_use",
+    "data_product_type",
+    "data_product_region",
+    "description",
+}
 KNOWN = {
     "basic": BASIC | {"publication_date", "data_product_sector"},
     "dp_variant": {"variant_name", "data_domain", "unprotected_quantities"},
-    "privacy_loss": {"privacy_unit", "privacy_unit_details", "privacy_parameters", "privacy_parameters_details"},
+    "privacy_loss": {
+        "privacy_unit",
+        "privacy_unit_details",
+        "privacy_parameters",
+        "privacy_parameters_details",
+    },
     "deployment_model": {
         *("model_name", "model_name_details", "actors", "release_type", "release_type_details"),
         *("data_source_type", "data_source_type_details", "access_type", "access_type_details"),
@@ -86,26 +113,43 @@ KNOWN = {
 @pytest.mark.parametrize("delta", [0.0, 1e-6])
 def test_the_entry_has_the_fields_of_the_registry(delta):
     charges = [] if delta else [Charge("counts", "laplace", 2.0)]
-    told = said(delta=delta) if delta else statement(charges, Privacy(1.0, noise_seed=None), method="fedbn")
-    entry = json.loads(registry_entry(told, replace(ABOUT, curator="Clinic", federated=bool(delta))))
+    told = (
+        said(delta=delta)
+        if delta
+        else statement(charges, Privacy(1.0, noise_seed=None), method="fedbn")
+    )
+    entry = json.loads(
+        registry_entry(told, replace(ABOUT, curator="Clinic", federated=bool(delta)))
+    )
     assert set(entry) == {"url_slug", "status", "tier", "deployment"}
     assert (entry["url_slug"], entry["status"], entry["tier"]) == ("ward-7-8", "Draft", 3)
     deployment = entry["deployment"]
-    assert set(deployment) == set(KNOWN) and all(set(deployment[part]) <= KNOWN[part] for part in KNOWN)
+    assert set(deployment) == set(KNOWN) and all(
+        set(deployment[part]) <= KNOWN[part] for part in KNOWN
+    )
     assert BASIC | {"publication_date"} <= set(deployment["basic"])
     assert (
-        deployment["basic"]["data_curators"] == ["Clinic"] and deployment["basic"]["publication_date"] == "2026-03-01"
+        deployment["basic"]["data_curators"] == ["Clinic"]
+        and deployment["basic"]["publication_date"] == "2026-03-01"
     )
     assert deployment["dp_variant"]["variant_name"] == ("Approximate DP" if delta else "Pure DP")
     assert deployment["deployment_model"]["model_name"] == ("Federated" if delta else "Central")
-    assert deployment["privacy_loss"]["privacy_parameters"] == {"epsilon": told["epsilon"], "delta": delta}
-    texts = [text for part in deployment.values() for text in part.values() if isinstance(text, str)]
+    assert deployment["privacy_loss"]["privacy_parameters"] == {
+        "epsilon": told["epsilon"],
+        "delta": delta,
+    }
+    texts = [
+        text for part in deployment.values() for text in part.values() if isinstance(text, str)
+    ]
     assert all(texts)
 
 
 def test_an_entry_without_a_guarantee_has_no_epsilon():
     rehearsed = json.loads(registry_entry(said(seed="run"), ABOUT))["deployment"]
-    assert rehearsed["privacy_loss"]["privacy_parameters"] == {} and "rehearsal" in rehearsed["basic"]["name"]
+    assert (
+        rehearsed["privacy_loss"]["privacy_parameters"] == {}
+        and "rehearsal" in rehearsed["basic"]["name"]
+    )
     entry = json.loads(registry_entry(said(Charge("ranges", "unprotected")), ABOUT))["deployment"]
     assert entry["privacy_loss"]["privacy_parameters"] == {}
     assert entry["dp_variant"]["unprotected_quantities"].startswith("- ranges\n")

@@ -1,4 +1,5 @@
-"""What sweep panels draw: every mean where it belongs, bands of two standard errors, and a legend that tells all."""
+"""What sweep panels draw: every mean where it belongs, bands of two standard errors, and a legend
+that tells all."""
 
 from itertools import pairwise
 
@@ -29,7 +30,13 @@ def style():
 def made_up(method, swept, values, **settings):
     """Tidy rows; values[i] are those of the seeds at swept[i]."""
     rows = [
-        {"paper": "maddock2024", "dataset": "adult", "data": "real", "method": method, "profile": "quick"}
+        {
+            "paper": "maddock2024",
+            "dataset": "adult",
+            "data": "real",
+            "method": method,
+            "profile": "quick",
+        }
         | {"metric": "workload_error", "epsilon": 1.0, "seed": seed, "value": value}
         | {key: entry for key, entry in settings.items() if key in COLUMNS}
         for point in values
@@ -89,7 +96,8 @@ def test_methods_keep_their_look_and_the_axes_say_what_they_show(rows):
     assert [tick.get_text() for tick in ax.get_xticklabels()] == ["2", "10", "100"]
     assert legend(fig) == METHODS
     fig.canvas.draw()
-    assert fig.legends[0].get_window_extent().y0 >= ax.title.get_window_extent().y1 - 1  # outside the panels
+    # outside the panels
+    assert fig.legends[0].get_window_extent().y0 >= ax.title.get_window_extent().y1 - 1
     assert fig.get_figwidth() == 3.4
 
 
@@ -103,7 +111,8 @@ def test_rows_without_x_are_horizontal_dashed_lines_with_the_method_s_marker(row
     (bars,) = ax.containers
     marker, (_, _), (stem,) = bars.lines
     assert marker.get_marker() == look("AIM").marker and marker.get_markerfacecolor() == "white"
-    assert np.array(stem.get_segments())[0][:, 1] == pytest.approx([0.6, 1.0])  # 0.8 and two standard errors of 0.1
+    # 0.8 and two standard errors of 0.1
+    assert np.array(stem.get_segments())[0][:, 1] == pytest.approx([0.6, 1.0])
     assert marker.get_xdata()[0] > 1  # in axes coordinates: beside the panel, over no curve
     fig.canvas.draw()
     low, high = ax.get_xlim()
@@ -124,24 +133,36 @@ def test_a_panel_shows_the_rows_it_asks_for(rows):
     fig = sweep_panels(wide, panels, looks=METHODS, columns=3)
     adult, magic, auc, again, *empty = fig.axes
     assert len(curves(adult)) == len(curves(again)) == 4
-    assert curves(magic)["NaiveFLAIM"].get_ydata().tolist() == [0.3, 0.2] and len(curves(magic)) == 1
+    assert (
+        curves(magic)["NaiveFLAIM"].get_ydata().tolist() == [0.3, 0.2] and len(curves(magic)) == 1
+    )
     assert curves(auc)["NaiveFLAIM"].get_ydata().tolist() == [0.8, 0.9]
     labels = [ax.get_ylabel().replace("\n", " ") for ax in (adult, magic, auc, again)]
     error = "workload error (L1, 0 to 2)"
     assert auc.get_ylabel() == "AUC,\ngradient boosting"
-    assert labels == [error, "", "AUC, gradient boosting", error]  # once in a row, and where it changes
+    # once in a row, and where it changes
+    assert labels == [error, "", "AUC, gradient boosting", error]
     assert auc.get_xlabel() == "T" and len(empty) == 2 and not any(ax.axison for ax in empty)
     assert fig.get_figwidth() == 7.0
 
 
 def test_local_rounds_are_told_by_shade_and_by_filling(rows):
-    more = [made_up("NaiveFLAIM", [2, 10], [(0.9,), (0.8,)], dataset="magic", local_rounds=s) for s in (4.0, 1.0, 2.0)]
+    more = [
+        made_up("NaiveFLAIM", [2, 10], [(0.9,), (0.8,)], dataset="magic", local_rounds=s)
+        for s in (4.0, 1.0, 2.0)
+    ]
     central = made_up("AIM", [2, 10], [(0.3,), (0.2,)], dataset="magic", local_rounds=np.nan)
     fig = sweep_panels(
-        pd.concat([*more, central]), [Panel("magic", "rounds")], looks=["AIM", "NaiveFLAIM"], shade="local_rounds"
+        pd.concat([*more, central]),
+        [Panel("magic", "rounds")],
+        looks=["AIM", "NaiveFLAIM"],
+        shade="local_rounds",
     )
     drawn = curves(fig.axes[0])
-    assert list(drawn) == ["AIM, local_rounds=1", *(f"NaiveFLAIM, local_rounds={s}" for s in (1, 2, 4))]
+    assert list(drawn) == [
+        "AIM, local_rounds=1",
+        *(f"NaiveFLAIM, local_rounds={s}" for s in (1, 2, 4)),
+    ]
     one, two, four = (drawn[f"NaiveFLAIM, local_rounds={s}"] for s in (1, 2, 4))
     assert one.get_color() == matplotlib.colors.to_rgb(look("NaiveFLAIM").colour)
     grey = [np.dot(line.get_color(), (0.299, 0.587, 0.114)) for line in (one, two, four)]
@@ -162,7 +183,9 @@ def test_ticks_keep_a_distance_and_both_ends():
     fig.canvas.draw()
     boxes = [tick.get_window_extent() for tick in fig.axes[0].get_xticklabels()]
     assert len(boxes) > 3 and all(one.x1 + 2 < other.x0 for one, other in pairwise(boxes))
-    fig = sweep_panels(made_up("AIM", [7], [(0.1,)]), [Panel("a", "rounds", log=True)], looks=["AIM"])
+    fig = sweep_panels(
+        made_up("AIM", [7], [(0.1,)]), [Panel("a", "rounds", log=True)], looks=["AIM"]
+    )
     assert fig.axes[0].get_xticks().tolist() == [7]
 
 
@@ -181,11 +204,15 @@ def test_long_legends_stay_inside_and_leave_the_panels_their_height(copies, tmp_
     rows = pd.concat([made_up(name, [2, 10], [(k,), (k + 1,)]) for k, name in enumerate(ABLATION)])
     panel = Panel("adult", "rounds", flat="a long name of what the horizontal lines are")
     fig = sweep_panels(rows, [panel] * copies, looks=ABLATION)
-    save_figure(fig, "w_fig2", profile="quick", data="real", note=f"100 clients, p = 0.1, epsilon 5. {BAND}")
+    save_figure(
+        fig, "w_fig2", profile="quick", data="real", note=f"100 clients, p = 0.1, epsilon 5. {BAND}"
+    )
     box = fig.legends[0].get_window_extent()
     assert box.x0 >= -1 and box.x1 <= fig.bbox.width + 1 and box.y1 <= fig.bbox.height + 1
     heights = [ax.get_window_extent().height / fig.dpi for ax in fig.axes if ax.axison]
-    assert min(heights) > 0.85 and max(ax.title.get_window_extent().y1 for ax in fig.axes) < box.y0 + 1
+    assert (
+        min(heights) > 0.85 and max(ax.title.get_window_extent().y1 for ax in fig.axes) < box.y0 + 1
+    )
 
 
 def test_counts_with_gaps_are_numbers_too():
@@ -217,12 +244,32 @@ def test_bad_input(rows):
     text = rows.assign(detail="T=10")
     cases = [
         (rows, [Panel("a", "T")], METHODS, "panel 'a' needs the column 'T'"),
-        (rows, [Panel("a", "rounds", {"dataset": "magic"})], METHODS, "panel 'a' has no rows with .*'magic'"),
+        (
+            rows,
+            [Panel("a", "rounds", {"dataset": "magic"})],
+            METHODS,
+            "panel 'a' has no rows with .*'magic'",
+        ),
         (rows, [Panel("a", "rounds")], ["magic"], "no colour is set for 'magic'"),
-        (rows, [Panel("a", "rounds")], [*METHODS, "DistAIM"], "no panel has rows of 'DistAIM' in column 'method'"),
-        (mixed, [Panel("a", "rounds")], METHODS, "panel 'a' mixes settings: several rows agree in method, rounds"),
+        (
+            rows,
+            [Panel("a", "rounds")],
+            [*METHODS, "DistAIM"],
+            "no panel has rows of 'DistAIM' in column 'method'",
+        ),
+        (
+            mixed,
+            [Panel("a", "rounds")],
+            METHODS,
+            "panel 'a' mixes settings: several rows agree in method, rounds",
+        ),
         (rows.assign(rounds=np.inf), [Panel("a", "rounds")], METHODS, "rounds must be finite"),
-        (rows.assign(rounds=0), [Panel("a", "rounds", log=True)], METHODS, "rounds must be positive and finite"),
+        (
+            rows.assign(rounds=0),
+            [Panel("a", "rounds", log=True)],
+            METHODS,
+            "rounds must be positive and finite",
+        ),
         (text, [Panel("a", "detail")], METHODS, "column 'detail' is no numeric column"),
         (rows, [], METHODS, "panels is empty"),
     ]

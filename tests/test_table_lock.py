@@ -1,4 +1,5 @@
-"""The lock of real tables: committed rows are found without them, and rows of stand-ins are never taken for theirs."""
+"""The lock of real tables: committed rows are found without them, and rows of stand-ins are never
+taken for theirs."""
 
 import json
 import os
@@ -21,7 +22,9 @@ from fedsynth_lib.tables.registry import REGISTRY
 ROOT = Path(__file__).resolve().parents[1]
 LOCK = json.loads((ROOT / "data" / "tables.lock.json").read_text())
 LOCKABLE = {  # name in the lock -> view
-    lock._name(key, work): (key, work) for key, entry in REGISTRY.items() for work in (None, *entry.works)
+    lock._name(key, work): (key, work)
+    for key, entry in REGISTRY.items()
+    for work in (None, *entry.works)
 }
 ADULT = LOCK["adult martinez2024"]["digest"]
 
@@ -34,7 +37,8 @@ def no_network(url, **_):
 
 @pytest.fixture
 def offline(tmp_path, monkeypatch):
-    """A project that has the lock and the stand-ins of adult and bank, no real table and no network."""
+    """A project that has the lock and the stand-ins of adult and bank, no real table and no
+    network."""
     for name in ("FEDSYNTH_MIRROR", "FEDSYNTH_DATA", "FEDSYNTH_FRESH", "FEDSYNTH_RUN_LOG"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("FEDSYNTH_HOME", str(tmp_path))
@@ -67,21 +71,28 @@ def change_lock(home, name, **changes):
     lock._read.cache_clear()  # two writes may fall into one tick of the file's clock
 
 
-# --------------------------------------------------------------------------------- the committed lock
+# --- the committed -------------------------------------------------------------------------------
+# lock
 
 
 def test_what_is_locked_is_declared_so_now():
-    """Where this fails, a declaration has changed: run python -m fedsynth_lib.tables.lock with the real tables."""
+    """Where this fails, a declaration has changed: run python -m fedsynth_lib.tables.lock with the
+    real tables."""
     assert LOCK.keys() <= LOCKABLE.keys()
     assert [name for name in LOCK if LOCK[name]["made_of"] != lock._made_of(*LOCKABLE[name])] == []
 
 
 def test_every_table_of_committed_rows_is_locked():
     digests = {locked["digest"] for locked in LOCK.values()}
-    committed = [path for profile in ("paper", "quick") for path in (ROOT / "data" / "results" / profile).glob("*.csv")]
+    committed = [
+        path
+        for profile in ("paper", "quick")
+        for path in (ROOT / "data" / "results" / profile).glob("*.csv")
+    ]
     for path in sorted(committed):
         params = pd.read_csv(path, usecols=["params"], dtype=str)["params"].unique()
-        lost = {read_params(text).get("table") for text in params} - digests - {None}  # what is declared has no table
+        # what is declared has no table
+        lost = {read_params(text).get("table") for text in params} - digests - {None}
         assert lost == set(), path
 
 
@@ -90,7 +101,8 @@ def test_locked_digests_are_those_of_the_real_tables_at_hand(monkeypatch):
     monkeypatch.delenv("FEDSYNTH_DATA", raising=False)
     monkeypatch.delenv("FEDSYNTH_HOME", raising=False)
     there = {key for key in REGISTRY if available(key).state in ("generated", "raw", "mirror")}
-    there -= {key for key in there if "not checked" in available(key).where}  # a mirror that is not on this machine
+    # a mirror that is not on this machine
+    there -= {key for key in there if "not checked" in available(key).where}
     assert "synthfs" in there
     for name, locked in LOCK.items():
         key, work = LOCKABLE[name]
@@ -101,7 +113,8 @@ def test_locked_digests_are_those_of_the_real_tables_at_hand(monkeypatch):
 
 
 def test_views_that_are_locked_alike_have_one_stand_in(monkeypatch):
-    """`at_hand` finds a view by its digest, so that views of one digest must have stand-ins of one digest too."""
+    """`at_hand` finds a view by its digest, so that views of one digest must have stand-ins of one
+    digest too."""
     monkeypatch.setenv("FEDSYNTH_DATA", "standin")
     alike = Counter(locked["digest"] for locked in LOCK.values())
     for name, locked in LOCK.items():
@@ -110,7 +123,7 @@ def test_views_that_are_locked_alike_have_one_stand_in(monkeypatch):
             assert at_hand(locked["digest"]) == load_table(key, work=work).digest, name
 
 
-# ------------------------------------------------------------------------------------------- digests
+# --- digests -------------------------------------------------------------------------------------
 
 
 def test_a_locked_table_is_known_without_loading_it(offline, monkeypatch):
@@ -153,11 +166,15 @@ def with_view(entry, **changes):
 
 def with_column(entry, **changes):
     first, *others = entry.schema.columns
-    return replace(entry, schema=replace(entry.schema, columns=(replace(first, **changes), *others)))
+    return replace(
+        entry, schema=replace(entry.schema, columns=(replace(first, **changes), *others))
+    )
 
 
 def with_files(entry, **changes):
-    return replace(entry, files={name: replace(file, **changes) for name, file in entry.files.items()})
+    return replace(
+        entry, files={name: replace(file, **changes) for name, file in entry.files.items()}
+    )
 
 
 @pytest.mark.parametrize(
@@ -182,7 +199,9 @@ def test_whatever_a_table_follows_from_is_part_of_what_it_is_made_of(monkeypatch
         lambda entry: with_files(entry, urls=()),
         lambda entry: with_column(entry, source="told otherwise"),
         lambda entry: with_view(entry, notes="more"),
-        lambda entry: replace(entry, works={**entry.works, "another2027": entry.default}, title="Census"),
+        lambda entry: replace(
+            entry, works={**entry.works, "another2027": entry.default}, title="Census"
+        ),
     ],
 )
 def test_addresses_wording_and_other_works_are_not(monkeypatch, change):
@@ -191,7 +210,9 @@ def test_addresses_wording_and_other_works_are_not(monkeypatch, change):
 
 
 def test_tables_that_cannot_be_had_are_told_by_name(offline, capsys):
-    with pytest.raises(BadInput, match="diabetes: the table cannot be reached and there is no stand-in"):
+    with pytest.raises(
+        BadInput, match="diabetes: the table cannot be reached and there is no stand-in"
+    ):
         at_hand(LOCK["diabetes leitner2023"]["digest"])
     assert at_hand("a table of one's own") == "a table of one's own"
     change_lock(offline, "diabetes leitner2023")
@@ -216,7 +237,8 @@ def test_locking_keeps_what_is_not_at_hand(offline, monkeypatch, capsys):
     assert f"tables.lock.json: {len(LOCK)} views of tables" in said
 
 
-# ----------------------------------------------------------------------------------- rows of a real table
+# --- rows of a real ------------------------------------------------------------------------------
+# table
 
 
 def measured(dataset, seed, table):
@@ -236,7 +258,9 @@ def unneeded(dataset, seed, table):
 
 def grid(seeds, datasets=("adult", "bank")):
     digests = {dataset: table_digest(dataset, work="martinez2024") for dataset in datasets}
-    return [{"dataset": d, "seed": s, "table": digest} for d, digest in digests.items() for s in seeds]
+    return [
+        {"dataset": d, "seed": s, "table": digest} for d, digest in digests.items() for s in seeds
+    ]
 
 
 @pytest.fixture
@@ -262,7 +286,10 @@ def test_where_one_cell_of_a_table_is_missing_all_of_them_are_of_its_stand_in(of
     before = file.read_bytes()
     asked = grid([1, 2, 3], ["adult"]) + grid([1, 2], ["bank"])
     frame = run_grid(measured, asked, name="g")
-    assert frame.groupby("dataset")["data"].agg(list).to_dict() == {"adult": ["standin"] * 3, "bank": ["real"] * 2}
+    assert frame.groupby("dataset")["data"].agg(list).to_dict() == {
+        "adult": ["standin"] * 3,
+        "bank": ["real"] * 2,
+    }
     adults = frame[frame["dataset"] == "adult"]
     assert adults["seed"].tolist() == [1, 2, 3]
     assert not set(adults["cell"]) & set(committed["cell"])

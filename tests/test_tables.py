@@ -96,7 +96,8 @@ def test_views_choose_files_columns_and_kinds(mirror):
     assert list(load_table("adult", work="all").frame) == COLUMNS
     both = load_table("adult", work="maddock2024")
     assert (len(both), "education" in both.frame) == (6, False)
-    assert both.frame["income"].tolist() == ["<=50K", ">50K", "<=50K"] * 2  # without the full stop of adult.test
+    # without the full stop of adult.test
+    assert both.frame["income"].tolist() == ["<=50K", ">50K", "<=50K"] * 2
     assert both.frame["income"].cat.categories.tolist() == ["<=50K", ">50K"]
     ages = load_table("adult", work="sattarov2024").frame["age"]
     assert ages.tolist() == ["39", "17", "90"]
@@ -119,7 +120,12 @@ def test_rename_and_merge(mirror, monkeypatch):
     monkeypatch.setitem(REGISTRY, "adult", replace(REGISTRY["adult"], works={"w": view}))
     table = load_table("adult", work="w")
     assert (table.schema.target, table.frame.columns[-1]) == ("rich", "rich")
-    assert table.schema["race"].categories == ("any", "Asian-Pac-Islander", "Amer-Indian-Eskimo", "Other")
+    assert table.schema["race"].categories == (
+        "any",
+        "Asian-Pac-Islander",
+        "Amer-Indian-Eskimo",
+        "Other",
+    )
     assert table.frame["race"].tolist() == ["any", "any", "Other"]
 
 
@@ -132,19 +138,29 @@ def test_raw_goes_before_the_mirror_and_the_mirror_before_a_standin(home, mirror
     assert available("adult") == ("raw", str(path))
     assert load_table("adult").data == "real"
     path.write_bytes(b"x" * 10)  # a changed file is read anew
-    with pytest.raises(BadInput, match=r"raw.adult.adult\.data\.gz is not the expected adult\.data: its SHA-256"):
+    with pytest.raises(
+        BadInput,
+        match=r"raw.adult.adult\.data\.gz is not the expected "
+        r"adult\.data: its SHA-256",
+    ):
         load_table("adult")
 
 
 def test_a_standin_is_said_loudly_and_once(home):
-    with pytest.raises(BadInput, match=r"no stand-in .*put adult\.data \(https.*\) into data/raw/adult or set FED"):
+    with pytest.raises(
+        BadInput,
+        match=r"no stand-in .*put adult\.data \(https.*\) into "
+        r"data/raw/adult or set FED",
+    ):
         load_table("adult")
     put_standin(home)
     with pytest.warns(StandInWarning, match=r"adult: NOT REAL DATA.*put adult\.data") as caught:
         table = load_table("adult", work="martinez2024")
     assert caught[0].filename == __file__
     assert (table.data, len(table), available("adult").state) == ("standin", 3, "standin")
-    assert table.frame["race"].cat.categories.tolist() == list(REGISTRY["adult"].schema["race"].categories)
+    assert table.frame["race"].cat.categories.tolist() == list(
+        REGISTRY["adult"].schema["race"].categories
+    )
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert split(load_table("adult"), seed=0, test_share=0.4)[0].data == "standin"
@@ -180,14 +196,20 @@ def test_the_official_address_comes_before_a_standin(home, monkeypatch):
     assert load_table("adult").data == "real"
 
 
-def test_other_files_are_taken_and_said_where_the_wanted_ones_are_missing(home, mirror, monkeypatch):
+def test_other_files_are_taken_and_said_where_the_wanted_ones_are_missing(
+    home, mirror, monkeypatch
+):
     view = View(files=("adult.data",), otherwise=("adult.test",), drop=("fnlwgt",))
     monkeypatch.setitem(REGISTRY, "adult", replace(REGISTRY["adult"], works={"w": view}))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         load_table("adult", work="w")
     (mirror / "adult.data.gz").unlink()
-    with pytest.warns(UserWarning, match=r"adult: adult\.test is read in place of adult\.data; put") as caught:
+    with pytest.warns(
+        UserWarning,
+        match=r"adult: adult\.test is read in place of adult\.data; "
+        r"put",
+    ) as caught:
         load_table("adult", work="w")
     assert caught[0].filename == __file__
 
@@ -217,7 +239,9 @@ def test_rows_is_a_random_subsample_without_replacement(home):
     positions = np.sort(load.stream(3, "rows").choice(50_000, 1000, replace=False))
     assert table.frame.equals(whole.frame.iloc[positions].reset_index(drop=True))
     for rows in (0, 50_001):
-        with pytest.raises(BadInput, match=f"rows={rows} cannot be drawn from a table of 50000 rows"):
+        with pytest.raises(
+            BadInput, match=f"rows={rows} cannot be drawn from a table of 50000 rows"
+        ):
             load_table("synthfs", rows=rows)
 
 
@@ -232,9 +256,12 @@ def test_split_loses_and_doubles_nothing():
     table = Table("t", pd.DataFrame({"x": np.arange(32561)}), schema, "own")
     train, holdout = split(table, seed=1)
     assert (len(train), len(holdout)) == (26_049, 6_512)
-    assert np.array_equal(np.sort(np.concatenate([train.frame["x"], holdout.frame["x"]])), np.arange(32561))
+    assert np.array_equal(
+        np.sort(np.concatenate([train.frame["x"], holdout.frame["x"]])), np.arange(32561)
+    )
     assert train.digest == split(table, seed=1)[0].digest != split(table, seed=2)[0].digest
-    assert abs(holdout.frame["x"].mean() - 16280) < 4 * 9400 / np.sqrt(6512)  # a random, not a consecutive part
+    # a random, not a consecutive part
+    assert abs(holdout.frame["x"].mean() - 16280) < 4 * 9400 / np.sqrt(6512)
     for share in (0, 1, 0.00001):
         with pytest.raises(BadInput, match=f"test_share={share}"):
             split(table, seed=1, test_share=share)
@@ -258,8 +285,16 @@ def test_own_files_as_csv_and_parquet(tmp_path):
     assert loaded[0].frame["y"].tolist() == ["a", "none", "b"]
     assert len({table.digest for table in loaded}) == 1
     given = Schema.from_toml(tmp_path / "s.toml").drop(["y"])
-    assert load_table(str(tmp_path / "own.csv"), schema=given).frame["x"].tolist() == [0.5, 1.5, 2.5]
-    with pytest.raises(BadInput, match=r"own\.csv: a table of your own needs a declared schema.*propose_schema"):
+    assert load_table(str(tmp_path / "own.csv"), schema=given).frame["x"].tolist() == [
+        0.5,
+        1.5,
+        2.5,
+    ]
+    with pytest.raises(
+        BadInput,
+        match=r"own\.csv: a table of your own needs a declared "
+        r"schema.*propose_schema",
+    ):
         load_table(tmp_path / "own.csv")
 
 
@@ -277,7 +312,9 @@ def test_own_files_as_csv_and_parquet(tmp_path):
 )
 def test_unreadable_files_are_named(tmp_path, content, message):
     (tmp_path / "own.csv").write_bytes(content)
-    schema = Schema((Column("x", "numeric", low=0, high=3), Column("y", "categorical", categories=("a", "b"))))
+    schema = Schema(
+        (Column("x", "numeric", low=0, high=3), Column("y", "categorical", categories=("a", "b")))
+    )
     with pytest.raises(BadInput, match=r"own\.csv: .*" + message):
         load_table(tmp_path / "own.csv", schema=schema)
     for name in ("own.csv.gz", "own.parquet"):
@@ -309,5 +346,7 @@ def test_parts_of_a_table_know_what_they_were_taken_from(mirror):
         assert taken.origin == whole.digest != taken.digest
         taken.expect(whole.digest)
         taken.expect("")
-    with pytest.raises(BadInput, match="adult: the table is not the one that the grid was made for; build the grid"):
+    with pytest.raises(
+        BadInput, match="adult: the table is not the one that the grid was made for; build the grid"
+    ):
         train.expect(train.digest)

@@ -1,4 +1,5 @@
-"""What teaching notebooks share: source, settings and budgets compared, and the figures that show it."""
+"""What teaching notebooks share: source, settings and budgets compared, and the figures that show
+it."""
 
 import ast
 
@@ -51,11 +52,19 @@ def test_source_is_the_running_code():
     assert [node.name for node in ast.parse(code).body] == ["calibrate", "_vote"]
 
 
-SMALL = {"rounds": 2, "participation": 0.5, "num_queries": 4, "iterations": 5, "final_iterations": 5, "bins": 4}
+SMALL = {
+    "rounds": 2,
+    "participation": 0.5,
+    "num_queries": 4,
+    "iterations": 5,
+    "final_iterations": 5,
+    "bins": 4,
+}
 
 
 @pytest.mark.parametrize(
-    "method, config", [(bn, CONFIG), (distaim, distaim.Config(**SMALL)), (flaim, flaim.Config(**SMALL))]
+    "method, config",
+    [(bn, CONFIG), (distaim, distaim.Config(**SMALL)), (flaim, flaim.Config(**SMALL))],
 )
 def test_the_steps_of_a_run_are_the_run(halves, method, config):
     """Clients that come and go, memory between rounds (DistAIM), sums over some clients (FLAIM)."""
@@ -65,22 +74,32 @@ def test_the_steps_of_a_run_are_the_run(halves, method, config):
     encoder = method.encoder(train.schema, config)
     multiplier = settings.noise_for(method, encoder.domain, list(map(len, parts)), config, privacy)
     rows = [encoder.transform(train.frame.iloc[part]) for part in parts]
-    steps = list(lessons.steps(Job(method, config, encoder.domain, multiplier, 4, len(parts)), rows))
+    steps = list(
+        lessons.steps(Job(method, config, encoder.domain, multiplier, 4, len(parts)), rows)
+    )
     assert public(steps[-1].state).keys() == run.state.keys()
     assert all(np.array_equal(steps[-1].state[name], values) for name, values in run.state.items())
     charges = [charge for step in steps for charge in step.charges]
     assert statement(charges, privacy)["entries"] == run.statement["entries"]
-    answered = {(number, update.client) for number, step in enumerate(steps) for update in step.updates}
-    assert answered == {(line["round"], line["client"]) for line in run.traffic if line["direction"] == "down"}
+    answered = {
+        (number, update.client) for number, step in enumerate(steps) for update in step.updates
+    }
+    assert answered == {
+        (line["round"], line["client"]) for line in run.traffic if line["direction"] == "down"
+    }
 
 
 def test_a_fit_goes_from_nothing_to_what_was_measured():
-    """A uniform model of three binary columns; then exact tables of columns 0 and 1, and of 2, kept as they are."""
+    """A uniform model of three binary columns; then exact tables of columns 0 and 1, and of 2, kept
+    as they are."""
     rows = np.array([[0, 0, 1]] * 3 + [[1, 1, 1]])
     exact = {(0, 1): [3, 0, 0, 1], (2,): [0, 4]}
-    goals = targets((2, 2, 2), [(query, np.array(counts), 1.0) for query, counts in exact.items()], total=4)
+    goals = targets(
+        (2, 2, 2), [(query, np.array(counts), 1.0) for query, counts in exact.items()], total=4
+    )
     path = lessons.fit_path((2, 2, 2), goals, rows, rows[:1], [(0, 1), (1,)], iterations=[0, 400])
-    # Off by 1/2, 1/4, 1/4 and 0, and twice by 1/2; the squares weigh (4 / 1)^2, and there are 6 cells.
+    # Off by 1/2, 1/4, 1/4 and 0, and twice by 1/2; the squares weigh (4 / 1)^2, and there are 6
+    # cells.
     assert path.loc[0, "loss"] == pytest.approx(16 * (0.25 + 2 / 16 + 0.5) / 6)
     assert path.loc[0, "error"] == pytest.approx((0.5 + 0.25 + 0.25 + 0.0 + 0.25 + 0.25) / 2)
     assert path.loc[0, "NLL"] == pytest.approx(np.log(8))
@@ -101,20 +120,35 @@ def test_the_rounds_of_aim_are_told_as_they_were(halves):
     train = halves[0]
     config = aim.Config(rounds=3, num_queries=4, bins=4)
     encoder, budget = aim.encoder(train.schema, config), Privacy(4.0, 1e-5)
-    rows, names, levels = encoder.transform(train.frame), encoder.domain.names, encoder.domain.levels
+    rows, names, levels = (
+        encoder.transform(train.frame),
+        encoder.domain.names,
+        encoder.domain.levels,
+    )
     sigma = settings.noise_for(aim, encoder.domain, [len(rows)], config, budget)
-    steps = list(lessons.steps(Job(aim, config, encoder.domain, sigma, 4, 1), [rows]))[len(levels) - 1 :]
+    steps = list(lessons.steps(Job(aim, config, encoder.domain, sigma, 4, 1), [rows]))[
+        len(levels) - 1 :
+    ]
     told = lessons.rounds_of(steps, rows, names, budget.delta)
     assert len(told) == 3 and told["ε so far"].is_monotonic_increasing
     assert told["ε so far"].iloc[-1] == pytest.approx(4.0, rel=1e-6)
 
-    known = [tuple(map(int, name.removeprefix("shares ").split(","))) for name in steps[-1].state if "shares" in name]
+    known = [
+        tuple(map(int, name.removeprefix("shares ").split(",")))
+        for name in steps[-1].state
+        if "shares" in name
+    ]
     alone = set(names) if all((c,) in known for c in range(len(names))) else set()
-    assert alone and {", ".join(names[c] for c in query) for query in known} - alone <= set(told.index)
+    assert alone and {", ".join(names[c] for c in query) for query in known} - alone <= set(
+        told.index
+    )
     model = Answers(model_of(steps[-1].state))
     triples = steps[-1].state["workload"].tolist()
     true = [marginal(rows, levels, tuple(query)) / len(rows) for query in triples]
-    away = [np.abs(model(tuple(query)).ravel() - shares).sum() for query, shares in zip(triples, true, strict=True)]
+    away = [
+        np.abs(model(tuple(query)).ravel() - shares).sum()
+        for query, shares in zip(triples, true, strict=True)
+    ]
     assert told["workload error"].iloc[-1] == pytest.approx(np.mean(away))
     last = tuple(names.index(name) for name in told.index[-1].split(", "))
     after = np.abs(model(last).ravel() - marginal(rows, levels, last) / len(rows)).sum()
@@ -139,12 +173,21 @@ def test_three_settings_are_the_runs_of_settings(halves):
 def test_a_sweep_has_every_cell_once_and_its_values_are_those_of_one_run(halves):
     train, holdout, parts = halves
     variants = {"floor": (independent, None), "network": (bn, CONFIG)}
-    rows = lessons.sweep(variants, train, holdout, parts, epsilons=(0.5, None), seeds=iter([3, 5]), learn_from=300)
-    assert len(rows) == 2 * 2 * 2 * 3 and not rows.duplicated(["variant", "ε", "seed", "measure"]).any()
+    rows = lessons.sweep(
+        variants, train, holdout, parts, epsilons=(0.5, None), seeds=iter([3, 5]), learn_from=300
+    )
+    assert (
+        len(rows) == 2 * 2 * 2 * 3
+        and not rows.duplicated(["variant", "ε", "seed", "measure"]).any()
+    )
     assert set(rows["ε"]) == {0.5, np.inf}
     run = settings.federated(bn, train, parts, config=CONFIG, privacy=Privacy(0.5), seed=5)
-    cell = rows.query("variant == 'network' and ε == 0.5 and seed == 5").set_index("measure")["value"]
-    assert cell["PCD"] == fidelity.pairwise_correlation_difference(train.frame, run.synthetic, train.schema)
+    cell = rows.query("variant == 'network' and ε == 0.5 and seed == 5").set_index("measure")[
+        "value"
+    ]
+    assert cell["PCD"] == fidelity.pairwise_correlation_difference(
+        train.frame, run.synthetic, train.schema
+    )
     assert rows.loc[rows["measure"] == "AUC", "value"].between(0, 1).all()
     near = rows.query("measure == 'PCD'").groupby(["variant", "ε"])["value"].mean()
     assert near["network", np.inf] < near["floor", np.inf]  # independent columns keep no pair
@@ -158,7 +201,9 @@ def test_the_convention_of_a_budget_reaches_the_runs(halves):
     """Half the noise for the same number: a budget for replacing a record is twice as strict."""
     train, holdout, parts = halves
     variants, common = {"floor": (independent, None)}, {"seeds": [1], "learn_from": 0}
-    replaced = lessons.sweep(variants, train, holdout, parts, epsilons=[0.4], relation="replace_one", **common)
+    replaced = lessons.sweep(
+        variants, train, holdout, parts, epsilons=[0.4], relation="replace_one", **common
+    )
     added = lessons.sweep(variants, train, holdout, parts, epsilons=[0.2], **common)
     assert replaced["value"].tolist() == added["value"].tolist()
 
@@ -192,7 +237,12 @@ def tidy(xs):
 def test_few_values_stand_evenly_with_error_bars_and_infinity_is_no_noise():
     rows = tidy([1.0, 4.0]).assign(x=lambda frame: frame["x"].replace(4.0, np.inf))
     fig = plots.spread_lines(
-        rows, "x", "y", line="line", panel="panel", looks={"fedbn": look("fedbn"), "mine": Look("red", "s")}
+        rows,
+        "x",
+        "y",
+        line="line",
+        panel="panel",
+        looks={"fedbn": look("fedbn"), "mine": Look("red", "s")},
     )
     assert [ax.get_title() for ax in fig.axes] == ["i.i.d.", "b"]
     assert [tick.get_text() for tick in fig.axes[0].get_xticklabels()] == ["1", "none"]
@@ -205,7 +255,13 @@ def test_few_values_stand_evenly_with_error_bars_and_infinity_is_no_noise():
 
 def test_many_values_lie_on_a_scale_with_bands():
     fig = plots.spread_lines(
-        tidy(range(20)), "x", "y", line="line", panel="panel", looks={"fedbn": look("fedbn")}, share_y=True
+        tidy(range(20)),
+        "x",
+        "y",
+        line="line",
+        panel="panel",
+        looks={"fedbn": look("fedbn")},
+        share_y=True,
     )
     ax = fig.axes[0]
     assert len(ax.lines) == 1 and ax.lines[0].get_xdata().tolist() == list(range(20))

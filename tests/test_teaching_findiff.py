@@ -1,4 +1,5 @@
-"""What the teaching notebook of FinDiff takes from `teaching_findiff`: tables, the space of the diffusion, walks."""
+"""What the teaching notebook of FinDiff takes from `teaching_findiff`: tables, the space of the
+diffusion, walks."""
 
 from dataclasses import replace
 
@@ -20,7 +21,9 @@ from fedsynth_lib.tables.encode import UnitRange
 from fedsynth_lib.tables.registry import REGISTRY
 from fedsynth_lib.teaching import teaching_findiff as fd
 
-FAST = findiff.Config(training_rounds=1, local_updates=20, batch=60, hidden=(8,), inner=6, steps=12, encoding="pooled")
+FAST = findiff.Config(
+    training_rounds=1, local_updates=20, batch=60, hidden=(8,), inner=6, steps=12, encoding="pooled"
+)
 
 
 @pytest.fixture(scope="module")
@@ -37,24 +40,44 @@ def own_file(table, tmp_path):
 
 def test_a_file_gives_its_rows_in_random_order_and_the_columns_asked_for(table, own_file):
     found = fd.few_columns(own_file, ["region", "age"], 10_000, seed=1)
-    assert list(found.frame) == ["age", "region"] and found.schema.target is None and found.data == "own"
+    assert (
+        list(found.frame) == ["age", "region"]
+        and found.schema.target is None
+        and found.data == "own"
+    )
     order = found.frame["age"].sort_values().index
     assert not found.frame["age"].equals(table.frame["age"]) and len(order) == len(table.frame)
     expected = table.frame[["age", "region"]].value_counts()
     assert found.frame.value_counts().to_dict() == expected.to_dict()
     assert len(fd.few_columns(own_file, [], 30, seed=1).frame) == 30
-    pd.testing.assert_frame_equal(fd.few_columns(own_file, ["region", "age"], 30, seed=1).frame, found.frame.head(30))
+    pd.testing.assert_frame_equal(
+        fd.few_columns(own_file, ["region", "age"], 30, seed=1).frame, found.frame.head(30)
+    )
 
 
 def test_columns_are_chosen_by_the_schema_where_none_are_named(own_file):
-    assert fd.few_columns(own_file, [], 50, seed=0).schema.names == ("age", "weight", "smokes", "region", "ill")
+    assert fd.few_columns(own_file, [], 50, seed=0).schema.names == (
+        "age",
+        "weight",
+        "smokes",
+        "region",
+        "ill",
+    )
     for key in fd.FEW:
         assert set(fd.FEW[key]) <= set(REGISTRY[key].schema.names)
-    assert fd._first(REGISTRY["bank"].schema) == ["age", "balance", "job", "marital", "education", "y"]
+    assert fd._first(REGISTRY["bank"].schema) == [
+        "age",
+        "balance",
+        "job",
+        "marital",
+        "education",
+        "y",
+    ]
 
 
 @pytest.mark.parametrize(
-    ("columns", "said"), [(["age"], "one numeric and one categorical"), (["agee"], "did you mean 'age'")]
+    ("columns", "said"),
+    [(["age"], "one numeric and one categorical"), (["agee"], "did you mean 'age'")],
 )
 def test_columns_that_cannot_work_are_refused(own_file, columns, said):
     with pytest.raises(BadInput, match=said):
@@ -74,7 +97,9 @@ def test_points_are_normal_scores_and_embeddings(run, table):
     points, names = fd.points(run.state, table, FAST).numpy(), fd.coordinates(table.schema, FAST)
     assert points.shape == (len(table.frame), 2 + 3 * 2) == (len(table.frame), len(names))
     assert names[:3] == ["age (normal score)", "weight (normal score)", "smokes (point, 1)"]
-    peer = QuantileTransformer(n_quantiles=findiff.LEVELS, output_distribution="normal", subsample=None)
+    peer = QuantileTransformer(
+        n_quantiles=findiff.LEVELS, output_distribution="normal", subsample=None
+    )
     assert np.allclose(points[:, :2], peer.fit_transform(table.frame[["age", "weight"]]), atol=1e-4)
     region = findiff.trained(run.state, FAST).embeddings[1].weight.detach().numpy().T
     assert np.array_equal(points[:, 4:6], region[table.frame["region"].cat.codes])
@@ -98,15 +123,19 @@ def test_every_place_of_the_plane_belongs_to_the_nearest_point():
 def test_a_walk_ends_in_the_rows_that_the_method_samples(run, table):
     seen = fd.walk(run.state, 40, FAST, at=[12, 5], rng=stream(3, "sample"))
     assert list(seen) == [12, 5, 0]
-    assert fd.rows_at(seen[0], run.state, table.schema, FAST).equals(run.synthetic)  # drawn with the same stream
+    # drawn with the same stream
+    assert fd.rows_at(seen[0], run.state, table.schema, FAST).equals(run.synthetic)
     assert abs(fd.walk(run.state, 4000, FAST, at=[12], rng=stream(1))[12].std() - 1) < 0.02
 
 
 def test_the_last_step_of_a_walk_is_equation_2(run):
-    """Step 0 adds no noise: (x - (1 - alpha) / sqrt(1 - kept) noise) / sqrt(alpha), where kept is alpha."""
+    """Step 0 adds no noise: (x - (1 - alpha) / sqrt(1 - kept) noise) / sqrt(alpha), where kept is
+    alpha."""
     seen, beta = fd.walk(run.state, 9, FAST, at=[1], rng=stream(2)), float(FAST.schedule.betas[0])
     with torch.no_grad():
-        guessed = findiff.trained(run.state, FAST).denoiser(seen[1], torch.zeros(9, dtype=torch.long))
+        guessed = findiff.trained(run.state, FAST).denoiser(
+            seen[1], torch.zeros(9, dtype=torch.long)
+        )
     expected = (seen[1] - beta / beta**0.5 * guessed) / (1 - beta) ** 0.5
     assert torch.allclose(seen[0], expected, atol=1e-5)
 
@@ -117,7 +146,8 @@ def test_the_error_of_a_guess_is_that_of_the_noise(run, table):
     torch.nn.init.constant_(network.denoiser.head.bias, 0.5)
     found = fd.errors_by_step(network, points, FAST.schedule, at=[0, 11], seed=0)
     assert list(found) == [0, 11]
-    assert list(found.values()) == pytest.approx([1.25, 1.25], abs=0.06)  # 1 for the noise, a quarter for the guess
+    # 1 for the noise, a quarter for the guess
+    assert list(found.values()) == pytest.approx([1.25, 1.25], abs=0.06)
 
 
 def test_lengths_of_gradients_are_those_of_one_row_at_a_time(run, table):
@@ -127,14 +157,21 @@ def test_lengths_of_gradients_are_those_of_one_row_at_a_time(run, table):
     losses = network.losses(points, FAST.schedule)
     for length, loss in zip(lengths, losses, strict=True):
         parts = torch.autograd.grad(loss, list(network.denoiser.parameters()), retain_graph=True)
-        assert float(length) == pytest.approx(float(torch.cat([part.flatten() for part in parts]).norm()), rel=1e-4)
+        assert float(length) == pytest.approx(
+            float(torch.cat([part.flatten() for part in parts]).norm()), rel=1e-4
+        )
 
 
 @pytest.mark.filterwarnings("ignore:Optimal order")
 @pytest.mark.parametrize(("epsilon", "updates"), [(1.0, 30_000), (10.0, 300_000)])
 def test_multipliers_agree_with_opacus(epsilon, updates):
     found = fd.multiplier(5_210, updates, 16, Privacy(epsilon, 1e-5, reproduction=True))
-    settings_of_both = {"sample_rate": 16 / 5_210, "steps": updates, "accountant": "rdp", "epsilon_tolerance": 0.002}
+    settings_of_both = {
+        "sample_rate": 16 / 5_210,
+        "steps": updates,
+        "accountant": "rdp",
+        "epsilon_tolerance": 0.002,
+    }
     theirs = get_noise_multiplier(target_epsilon=epsilon, target_delta=1e-5, **settings_of_both)
     assert found == pytest.approx(theirs, rel=0.02)
 
@@ -152,9 +189,14 @@ def test_bills_of_clients_that_take_all_their_rows():
     assert bills["σ"][0] == bills["σ"][1] > bills["σ"][2]
     assert exact(30, bills["σ"][0]) == pytest.approx(2.0, rel=1e-5)
     by_the_largest = exact(30, bills["σ"][2])
-    assert bills["ε with the largest's σ"].tolist() == pytest.approx([by_the_largest, by_the_largest, 2.0], rel=1e-3)
+    assert bills["ε with the largest's σ"].tolist() == pytest.approx(
+        [by_the_largest, by_the_largest, 2.0], rel=1e-3
+    )
     longer = exact(300, bills["σ"][0])
-    assert bills["ε with 10 × updates"][0] == pytest.approx(longer, rel=1e-3) and bills.iloc[2, -1] > 2.0
+    assert (
+        bills["ε with 10 × updates"][0] == pytest.approx(longer, rel=1e-3)
+        and bills.iloc[2, -1] > 2.0
+    )
 
 
 def test_the_pictures_hold_the_rows(run, table):
@@ -166,7 +208,10 @@ def test_the_pictures_hold_the_rows(run, table):
     upwards = fd.widest(table.schema, points, FAST)
     assert upwards in (2, 3) and points[:, upwards].std() == points[:, 2:4].std(dim=0).max()
     fig = fd.draw_walk(
-        {"one": points[:50], "two": points[50:100]}, table.frame["smokes"][:50], "abcdefgh", upwards=upwards
+        {"one": points[:50], "two": points[50:100]},
+        table.frame["smokes"][:50],
+        "abcdefgh",
+        upwards=upwards,
     )
     assert [ax.get_title() for ax in fig.axes] == ["one", "two"] and fig.axes[1].get_xlabel() == "a"
     assert sum(len(line.get_xdata()) for line in fig.axes[1].lines) == 50
@@ -177,22 +222,34 @@ def test_the_pictures_hold_the_rows(run, table):
 
 
 def test_normal_draws_go_back_through_the_map(run, table):
-    """The line over the column has its quartiles: that of normal draws is the normal distribution's."""
+    """The line over the column has its quartiles: that of normal draws is the normal
+    distribution's."""
     grid = run.state["quantiles"][:1]
     back = fd.quantile_map.numbers(norm.ppf([[0.25], [0.5], [0.75]]), grid)[:, 0]
     low, high = table.schema["age"].low, table.schema["age"].high
-    assert np.allclose(low + (high - low) * back, table.frame["age"].quantile([0.25, 0.5, 0.75]), atol=0.5)
+    assert np.allclose(
+        low + (high - low) * back, table.frame["age"].quantile([0.25, 0.5, 0.75]), atol=0.5
+    )
 
 
 def test_a_first_look_ranks_what_is_known(table):
     order = stream(0, "look").permutation(len(table.frame))
-    train, control, others = table.take(order[:300]), table.take(order[300:600]), table.take(order[600:900])
+    train, control, others = (
+        table.take(order[:300]),
+        table.take(order[300:600]),
+        table.take(order[600:900]),
+    )
     made = {"themselves": train.frame, "others": others.frame}
     found = fd.first_look(train, control, made, attacks=60, seed=0)
     assert list(found.index) == ["themselves", "others"] and "singling out" in found
-    assert found.loc["themselves", "fidelity"] == pytest.approx(1.0) and found.loc["others", "fidelity"] < 1
+    assert (
+        found.loc["themselves", "fidelity"] == pytest.approx(1.0)
+        and found.loc["others", "fidelity"] < 1
+    )
     assert found.loc["themselves", "singling out"] > 0.7 > 0.3 > found.loc["others", "singling out"]
     parts = found[["singling out", "linkability", "inference"]].mean(axis=1)
     assert np.allclose(found["risk"], parts) and found["accuracy"].between(0.4, 1).all()
     no_target = replace(train, schema=replace(train.schema, target=None))
-    assert "accuracy" not in fd.first_look(no_target, control, {"others": others.frame}, attacks=5, seed=0)
+    assert "accuracy" not in fd.first_look(
+        no_target, control, {"others": others.frame}, attacks=5, seed=0
+    )

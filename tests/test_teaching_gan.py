@@ -1,4 +1,5 @@
-"""What the teaching notebook of the CTGAN family takes from `teaching`: rows as networks see them, rounds, the bill."""
+"""What the teaching notebook of the CTGAN family takes from `teaching`: rows as networks see them,
+rounds, the bill."""
 
 import numpy as np
 import pandas as pd
@@ -38,16 +39,25 @@ def test_a_vector_has_one_entry_in_each_block_and_leads_back_to_its_row(central)
     state = steps[0].state
     layout, local = lessons.gan_encoded(state, rows, stream(0, "encode"))
     vectors = local.encoded.numpy()
-    assert vectors.shape == (len(rows), layout.width) and np.abs(vectors[:, : layout.numbers]).max() <= 1
+    assert (
+        vectors.shape == (len(rows), layout.width)
+        and np.abs(vectors[:, : layout.numbers]).max() <= 1
+    )
     starts = layout.numbers + np.cumsum(layout.blocks) - layout.blocks
-    assert (np.add.reduceat(vectors[:, layout.numbers :], starts - layout.numbers, axis=1) == 1).all()
+    assert (
+        np.add.reduceat(vectors[:, layout.numbers :], starts - layout.numbers, axis=1) == 1
+    ).all()
     smokes = vectors[:, starts[-3] : starts[-2]]  # the discrete columns are the last three blocks
-    assert np.array_equal(smokes.argmax(axis=1), rows[:, list(encoder.domain.names).index("smokes")])
+    assert np.array_equal(
+        smokes.argmax(axis=1), rows[:, list(encoder.domain.names).index("smokes")]
+    )
 
     back = lessons.gan_decoded(state, local.encoded)
-    assert np.isclose(back, rows, atol=1e-5).all(axis=1).mean() > 0.99  # a few lie beyond four deviations
+    # a few lie beyond four deviations
+    assert np.isclose(back, rows, atol=1e-5).all(axis=1).mean() > 0.99
     assert np.array_equal(back[:, 2:], rows[:, 2:])
-    soft = local.encoded * 0.6 + 0.4 * local.encoded.roll(1, dims=0)  # as a generator's: the largest entry counts
+    # as a generator's: the largest entry counts
+    soft = local.encoded * 0.6 + 0.4 * local.encoded.roll(1, dims=0)
     soft[:, : layout.numbers] = local.encoded[:, : layout.numbers]
     assert np.array_equal(lessons.gan_decoded(state, soft), back)
 
@@ -81,8 +91,12 @@ def test_rounds_of_training_are_counted_after_those_of_the_encoding(table):
 
 def test_scores_of_a_copy_and_of_shuffled_columns():
     toy = lessons.birds(2_000, 0)
-    shuffled = toy.frame.assign(weight=toy.frame["weight"].sample(frac=1, random_state=0).to_numpy())
-    scores = lessons.gan_scores(toy, {"shuffled": shuffled, "hens": toy.frame.query("kind == 'hen'")})
+    shuffled = toy.frame.assign(
+        weight=toy.frame["weight"].sample(frac=1, random_state=0).to_numpy()
+    )
+    scores = lessons.gan_scores(
+        toy, {"shuffled": shuffled, "hens": toy.frame.query("kind == 'hen'")}
+    )
     assert list(scores.index) == ["shuffled", "hens", "real"]
     assert scores.loc[["shuffled", "real"], ["JSD", "WD"]].to_numpy() == pytest.approx(0, abs=1e-9)
     groups = toy.frame.groupby("kind", observed=True)["weight"]
@@ -95,7 +109,10 @@ def test_scores_of_a_copy_and_of_shuffled_columns():
 
 def test_the_bill_adds_up_all_rounds(table):
     parts, config = promises.thirds(table), dp_fed_ctgan.Config(**SMALL)
-    encoder, privacy = dp_fed_ctgan.encoder(table.schema, config), Privacy(9.0, 1e-5, noise_multiplier=2.0)
+    encoder, privacy = (
+        dp_fed_ctgan.encoder(table.schema, config),
+        Privacy(9.0, 1e-5, noise_multiplier=2.0),
+    )
     job, rows = Job(dp_fed_ctgan, config, encoder.domain, 2.0, 1, 3), encoder.transform(table.frame)
     bill = lessons.epsilons(list(lessons.steps(job, [rows[part] for part in parts])), privacy.delta)
     run = settings.federated(dp_fed_ctgan, table, parts, config=config, privacy=privacy, seed=1)
@@ -105,5 +122,7 @@ def test_the_bill_adds_up_all_rounds(table):
 
     opacus = PRVAccountant()
     opacus.history = [(2.0, 50 / 400, 8)]  # 400 rows, batches of 50: eight steps a round
-    assert bill["round alone"].iloc[1:].to_numpy() == pytest.approx(opacus.get_epsilon(1e-5), abs=0.011)
+    assert bill["round alone"].iloc[1:].to_numpy() == pytest.approx(
+        opacus.get_epsilon(1e-5), abs=0.011
+    )
     assert bill["round alone"].iloc[0] == bill["all rounds so far"].iloc[0]

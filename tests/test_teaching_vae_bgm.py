@@ -1,4 +1,5 @@
-"""What the teaching notebook of VAE-BGM takes from `teaching_vae_bgm`: patients, one node's rows, measures of them."""
+"""What the teaching notebook of VAE-BGM takes from `teaching_vae_bgm`: patients, one node's rows,
+measures of them."""
 
 import numpy as np
 import pandas as pd
@@ -12,7 +13,14 @@ from fedsynth_lib.methods.vae_bgm import vae_bgm
 from fedsynth_lib.metrics.divergence import Sizes
 from fedsynth_lib.teaching import teaching_vae_bgm as bgm
 
-SMALL = {"training_rounds": 1, "local_epochs": 3, "networks": 1, "hidden": 16, "components": 3, "starts": 1}
+SMALL = {
+    "training_rounds": 1,
+    "local_epochs": 3,
+    "networks": 1,
+    "hidden": 16,
+    "components": 3,
+    "starts": 1,
+}
 CONFIG = vae_bgm.Config(technique="fedavg", latent=2, **SMALL)
 
 
@@ -23,7 +31,9 @@ def table():
 
 @pytest.fixture(scope="module")
 def run(table):
-    return settings.federated(vae_bgm, table, [np.arange(100), np.arange(100, 300)], config=CONFIG, seed=3, num_rows=1)
+    return settings.federated(
+        vae_bgm, table, [np.arange(100), np.arange(100, 300)], config=CONFIG, seed=3, num_rows=1
+    )
 
 
 def test_patients_are_as_they_are_told():
@@ -31,7 +41,9 @@ def test_patients_are_as_they_are_told():
     shares = made.frame["diabetes"].value_counts(normalize=True).to_dict()
     assert shares == pytest.approx({"none": 0.62, "type 1": 0.08, "type 2": 0.30}, abs=0.012)
     means = made.frame.groupby("diabetes", observed=True)[["age", "BMI"]].mean()
-    assert np.allclose(means.loc[["none", "type 1", "type 2"]], [[44, 25], [26, 20], [70, 36]], atol=0.3)
+    assert np.allclose(
+        means.loc[["none", "type 1", "type 2"]], [[44, 25], [26, 20], [70, 36]], atol=0.3
+    )
     assert all(dtype == np.int64 for dtype in made.frame[list(made.schema.numeric)].dtypes)
     fewer = bgm.patients(20_000, 3, without=("pressure", "health"))
     pd.testing.assert_frame_equal(fewer.frame, made.frame.drop(columns=["pressure", "health"]))
@@ -43,15 +55,23 @@ def test_points_of_the_prior_and_of_the_mixture_have_their_moments(run, table):
     network, latent = bgm.trained(run.state, CONFIG)
     assert not network.training and latent.means.shape[1] == network.latent == 2
     points, frame = bgm.decoded(network, None, 20_000, table, seed=5)
-    assert np.allclose(points.mean(axis=0), 0, atol=0.03) and np.allclose(np.cov(points.T), np.eye(2), atol=0.03)
+    assert np.allclose(points.mean(axis=0), 0, atol=0.03) and np.allclose(
+        np.cov(points.T), np.eye(2), atol=0.03
+    )
     assert list(frame) == list(table.frame) and frame.dtypes.equals(table.frame.dtypes)
     points, _ = bgm.decoded(network, latent, 20_000, table, seed=5)
     centre = latent.weights @ latent.means
-    inner = np.einsum("k,kij->ij", latent.weights, latent.covariances) + np.diag(np.exp(latent.log_variances))
-    spread = inner + np.einsum("k,ki,kj->ij", latent.weights, latent.means - centre, latent.means - centre)
+    inner = np.einsum("k,kij->ij", latent.weights, latent.covariances) + np.diag(
+        np.exp(latent.log_variances)
+    )
+    spread = inner + np.einsum(
+        "k,ki,kj->ij", latent.weights, latent.means - centre, latent.means - centre
+    )
     width = np.sqrt(np.diag(spread))
     assert np.allclose((points.mean(axis=0) - centre) / width, 0, atol=0.03)
-    assert np.allclose(np.cov(points.T) / np.outer(width, width), spread / np.outer(width, width), atol=0.04)
+    assert np.allclose(
+        np.cov(points.T) / np.outer(width, width), spread / np.outer(width, width), atol=0.04
+    )
 
 
 def test_the_same_seed_decodes_the_same_rows(run, table):
@@ -81,7 +101,9 @@ def test_a_node_draws_places_in_the_declared_ranges(run, table):
 def test_standard_is_minus_mean_over_deviation(table):
     numbers = table.frame[["age", "BMI", "pressure"]].to_numpy(float)
     rows = bgm.standard(table.frame, table)
-    assert np.allclose(rows[:, :3], (numbers - numbers.mean(axis=0)) / numbers.std(axis=0), atol=1e-5)
+    assert np.allclose(
+        rows[:, :3], (numbers - numbers.mean(axis=0)) / numbers.std(axis=0), atol=1e-5
+    )
     assert np.array_equal(rows[:, 4], table.frame["diabetes"].cat.codes)
     places = vae_bgm.encoder(table.schema, CONFIG).transform(table.frame)
     assert np.array_equal(bgm.standard(places, table), rows)
@@ -110,7 +132,8 @@ def test_the_exact_divergence_of_moved_columns_is_that_of_one_column(shift):
 
 
 def test_the_exact_divergence_of_correlated_columns_agrees_with_a_large_sample():
-    """By Monte Carlo: the mean of log2 of twice the share of a row's own density, over rows of both laws."""
+    """By Monte Carlo: the mean of log2 of twice the share of a row's own density, over rows of both
+    laws."""
     rng, r = np.random.default_rng(1), 0.8
     one = rng.normal(size=(400_000, 2))
     other = rng.multivariate_normal([0, 0], [[1, r], [r, 1]], size=400_000)
@@ -127,7 +150,9 @@ def test_the_exact_divergence_of_correlated_columns_agrees_with_a_large_sample()
 def test_the_estimate_comes_close(run):
     sizes = Sizes(training=800, evaluation=400, epochs=120, patience=40)
     assert bgm.normal_divergence(2.0, 0.0, sizes=sizes, seed=1) == pytest.approx(0.486, abs=0.06)
-    one, same, other = (bgm.normal_divergence(1.0, 0.0, sizes=Sizes(60, 20, 5, 5), seed=s) for s in (1, 1, 2))
+    one, same, other = (
+        bgm.normal_divergence(1.0, 0.0, sizes=Sizes(60, 20, 5, 5), seed=s) for s in (1, 1, 2)
+    )
     assert one == same != other
 
 

@@ -1,4 +1,5 @@
-"""The search of martinez2024: printed grids, scores against a client's own rows, the way from cells to the best one."""
+"""The search of martinez2024: printed grids, scores against a client's own rows, the way from cells
+to the best one."""
 
 import itertools
 import math
@@ -17,7 +18,11 @@ from fedsynth_lib.tables.schema import Column, Schema
 from fedsynth_lib.works import martinez_study, scenarios, tuning
 
 ROOT = Path(__file__).resolve().parents[1]
-BN = {"population_size": [100, 150, 200], "selection_pressure": [5, 10, 15], "aggregation_interval": [5, 10, 20, 25]}
+BN = {
+    "population_size": [100, 150, 200],
+    "selection_pressure": [5, 10, 15],
+    "aggregation_interval": [5, 10, 20, 25],
+}
 VAE = {
     "loss_factor": [2, 4, 6, 8],
     "local_epochs": [1, 5, 10, 20],
@@ -33,13 +38,23 @@ CARDIO = VAE | {
     "embedding_dimension": [5, 10, 20, 25, 30],
     "compress_dimension": ["[32]", "[56]", "[64]", "[64, 32]", "[64, 56]"],
 }
-SMALL = {"rows": None, "min_rows": 20, "starts": 1, "splits": 1, "trials": {"fedbn": 3, "fedvae": 2}}
-SMALL |= {"changes": {"fedbn": {"generations": 25}}, "divide": {"global_epochs": 300, "local_epochs": 20}}
+SMALL = {
+    "rows": None,
+    "min_rows": 20,
+    "starts": 1,
+    "splits": 1,
+    "trials": {"fedbn": 3, "fedvae": 2},
+}
+SMALL |= {
+    "changes": {"fedbn": {"generations": 25}},
+    "divide": {"global_epochs": 300, "local_epochs": 20},
+}
 
 
 @pytest.fixture
 def own(tmp_path, monkeypatch, table):
-    """The toy table as a CSV and its schema, in a project of its own that has the published values."""
+    """The toy table as a CSV and its schema, in a project of its own that has the published
+    values."""
     monkeypatch.setenv("FEDSYNTH_HOME", str(tmp_path))
     (tmp_path / "data").mkdir()
     os.symlink(ROOT / "data" / "published", tmp_path / "data" / "published")
@@ -48,13 +63,19 @@ def own(tmp_path, monkeypatch, table):
     return str(tmp_path / "toy.csv"), str(tmp_path / "toy.toml")
 
 
-# ------------------------------------------------------------------------------------------- the grids
+# --- the -----------------------------------------------------------------------------------------
+# grids
 
 
 @pytest.mark.parametrize(
     ("model", "dataset", "printed"),
     [("fedbn", name, BN) for name in ("adult", "bank", "cardio", "my.csv")]
-    + [("fedvae", "adult", VAE), ("fedvae", "bank", VAE), ("fedvae", "cardio", CARDIO), ("fedvae", "my.csv", VAE)],
+    + [
+        ("fedvae", "adult", VAE),
+        ("fedvae", "bank", VAE),
+        ("fedvae", "cardio", CARDIO),
+        ("fedvae", "my.csv", VAE),
+    ],
 )
 def test_grids_are_those_of_tables_5_2_to_5_4(model, dataset, printed):
     assert tuning.grid_of(model, dataset) == printed
@@ -78,19 +99,23 @@ def test_shrunk_epochs_stay_apart_in_quick_and_are_never_none(profile):
             assert min(numbers) >= 1
             if profile == "quick":
                 assert len(set(numbers)) == len(values)
-    assert tuning._fields("fedvae", {"global_epochs": 80, "batch_size": 50}, {"global_epochs": 10}) == {
+    assert tuning._fields(
+        "fedvae", {"global_epochs": 80, "batch_size": 50}, {"global_epochs": 10}
+    ) == {
         "training_rounds": 8,
         "batch": 50,
     }
 
 
-# --------------------------------------------------------------------------------------- proposals
+# --- proposals -----------------------------------------------------------------------------------
 
 
 def test_fedbn_tries_the_complete_grid_and_fedvae_thirty_draws(own):
     path, schema = own
     found = tuning.propose("fedbn", path, seed=1, schema=schema)
-    assert {tuple(each.values()) for each in found} == set(itertools.product(*BN.values())) and len(found) == 36
+    assert {tuple(each.values()) for each in found} == set(itertools.product(*BN.values())) and len(
+        found
+    ) == 36
     drawn = tuning.propose("fedvae", path, seed=1, schema=schema)
     assert len(drawn) == 30 and all(each[name] in VAE[name] for each in drawn for name in VAE)
     assert tuning.propose("fedvae", path, seed=1, schema=schema, trials=4) == drawn[:4]
@@ -102,23 +127,29 @@ def test_another_grid_table_or_profile_is_another_study(own, table):
     base = tuning.search_of("fedbn", path, seed=1, schema=schema)
     assert base.journal == "quick-own" and base.complete
     assert tuning.search_of("fedbn", path, seed=1, schema=schema, grid=BN) == base
-    assert tuning.search_of("fedbn", path, seed=1, schema=schema, grid={"population_size": [50]}).name != base.name
+    assert (
+        tuning.search_of("fedbn", path, seed=1, schema=schema, grid={"population_size": [50]}).name
+        != base.name
+    )
     assert tuning.search_of("fedbn", path, seed=1, schema=schema, profile="paper").path != base.path
     table.frame.iloc[1:].to_csv(path, index=False)
     assert tuning.search_of("fedbn", path, seed=1, schema=schema).name != base.name
 
 
-# ------------------------------------------------------------------------------------------ scores
+# --- scores --------------------------------------------------------------------------------------
 
 
 def test_log_cluster_is_against_a_clients_own_rows_and_as_many_synthetic_ones():
     """Rows are A or B, so that clusters are pure. Synthetic: 30 times A.
 
-    Client 0 has 10 A and 10 B. Cluster A: 10 of 30 are real; B: all. Mean squared distance from 1/2: (1/36 + 1/4) / 2.
-    Client 1 has 10 B. Cluster A: none real; B: all: 1/4.
+    Client 0 has 10 A and 10 B. Cluster A: 10 of 30 are real; B: all. Mean squared distance from
+    1/2: (1/36 + 1/4) / 2. Client 1 has 10 B. Cluster A: none real; B: all: 1/4.
     """
     schema = Schema(
-        (Column("letter", "categorical", categories=("A", "B")), Column("other", "categorical", categories=("A", "B"))),
+        (
+            Column("letter", "categorical", categories=("A", "B")),
+            Column("other", "categorical", categories=("A", "B")),
+        ),
         target="letter",
     )
 
@@ -140,12 +171,20 @@ def test_rows_of_a_cell_are_well_formed_and_their_score_is_the_mean_over_clients
     rows = tuning.measure(**cell, **shared)
     frame = to_frame(rows)
     assert list(frame["metric"]) == ["log_cluster", "seconds_training"]
-    fixed = {"dataset": "toy", "data": "own", "method": "fedbn", "partition": "label_skew", "n_clients": 5}
+    fixed = {
+        "dataset": "toy",
+        "data": "own",
+        "method": "fedbn",
+        "partition": "label_skew",
+        "n_clients": 5,
+    }
     fixed |= {"setting": "tuning", "epsilon": math.inf, "seed": 5}
     assert all(set(frame[name]) == {value} for name, value in fixed.items())
     assert rows[1]["value"] > 0
 
-    config = martinez_study.tuned("fedbn", "toy", **tuning._fields("fedbn", cell["parameters"], {}), generations=25)
+    config = martinez_study.tuned(
+        "fedbn", "toy", **tuning._fields("fedbn", cell["parameters"], {}), generations=25
+    )
     scenario = scenarios.Scenario(path, "federated", "label_skew", 5, math.inf, 5, min_rows=20)
     train, parts, made, _ = tuning._trained("fedbn", scenario, config, schema)
     assert len(made) == len(train) == 960 and len(parts) == 5
@@ -162,7 +201,9 @@ def test_a_table_of_ones_own_is_treated_as_a_registered_one(own, model, monkeypa
     shared = tuning.common(model, SMALL)
     mine = tuning.measure(**cell, **shared)[0]
     load = scenarios.load_table
-    monkeypatch.setattr(scenarios, "load_table", lambda name, **options: load(name, **{**options, "schema": schema}))
+    monkeypatch.setattr(
+        scenarios, "load_table", lambda name, **options: load(name, **{**options, "schema": schema})
+    )
     scenarios.tables.cache_clear()
     theirs = tuning.measure(**{**cell, "schema": None}, **shared)[0]
     scenarios.tables.cache_clear()
@@ -171,7 +212,8 @@ def test_a_table_of_ones_own_is_treated_as_a_registered_one(own, model, monkeypa
         tuning.measure(**{**cell, "table": "another"}, **shared)
 
 
-# --------------------------------------------------------------------------------- from cells to the best
+# --- from cells to -------------------------------------------------------------------------------
+# the best
 
 
 def configured(**parameters):
@@ -181,9 +223,21 @@ def configured(**parameters):
 
 def tidy(scores, dataset="toy", method="fedbn", **labels):
     """Rows of a search over selection pressure, one per (pressure, seed)."""
-    fixed = {"dataset": dataset, "data": "own", "method": method, "setting": "tuning", "profile": "quick"} | labels
+    fixed = {
+        "dataset": dataset,
+        "data": "own",
+        "method": method,
+        "setting": "tuning",
+        "profile": "quick",
+    } | labels
     return to_frame(
-        {**fixed, "params": configured(selection_pressure=pressure), "metric": metric, "seed": seed, "value": value}
+        {
+            **fixed,
+            "params": configured(selection_pressure=pressure),
+            "metric": metric,
+            "seed": seed,
+            "value": value,
+        }
         for (pressure, seed), score in scores.items()
         for metric, value in (("log_cluster", score), ("seconds_training", 2.0 + seed))
     )
@@ -193,12 +247,23 @@ def test_configurations_are_means_over_splits():
     scores = {(5, 0): -4.0, (5, 1): -6.0, (10, 0): -7.0, (10, 1): -1.0}
     rows = pd.concat([tidy(scores), tidy(scores, dataset="adult"), tidy(scores, method="fedvae")])
     found = tuning.configurations(rows, "fedbn", "toy")
-    assert found["selection_pressure"].tolist() == [5, 10] and found["log_cluster"].tolist() == [-5.0, -4.0]
-    assert found["std"].tolist() == pytest.approx([2**0.5, 18**0.5]) and found["splits"].tolist() == [2, 2]
+    assert found["selection_pressure"].tolist() == [5, 10] and found["log_cluster"].tolist() == [
+        -5.0,
+        -4.0,
+    ]
+    assert found["std"].tolist() == pytest.approx([2**0.5, 18**0.5]) and found[
+        "splits"
+    ].tolist() == [2, 2]
     assert found["seconds"].tolist() == [2.5, 2.5]
     params = configured(compress_dimension="[64, 64]", weight_decay=1e-5, loss_factor=2)
-    (line,) = tuning.configurations(tidy(scores).assign(params=params), "fedbn", "toy").to_dict("records")
-    assert (line["compress_dimension"], line["weight_decay"], line["loss_factor"]) == ("[64, 64]", 1e-5, 2)
+    (line,) = tuning.configurations(tidy(scores).assign(params=params), "fedbn", "toy").to_dict(
+        "records"
+    )
+    assert (line["compress_dimension"], line["weight_decay"], line["loss_factor"]) == (
+        "[64, 64]",
+        1e-5,
+        2,
+    )
 
 
 def test_the_best_mean_over_splits_wins_and_the_study_knows_it(own):
@@ -206,10 +271,16 @@ def test_the_best_mean_over_splits_wins_and_the_study_knows_it(own):
     grid = {"selection_pressure": [5, 10, 15]}
     options = {"seed": 3, "schema": schema, "grid": grid}
     tuning.propose("fedbn", path, **options)
-    rows = tidy({(5, 3): -4.0, (5, 4): -6.0, (10, 3): -7.0, (10, 4): -1.0, (15, 3): -2.0, (15, 4): -2.0})
+    rows = tidy(
+        {(5, 3): -4.0, (5, 4): -6.0, (10, 3): -7.0, (10, 4): -1.0, (15, 3): -2.0, (15, 4): -2.0}
+    )
     assert tuning.finish("fedbn", path, rows, **options) == {"selection_pressure": 5}
     study = tuning.studies.open_study(tuning.search_of("fedbn", path, **options))
-    assert {trial.params["selection_pressure"]: trial.value for trial in study.trials} == {5: -5.0, 10: -4.0, 15: -2.0}
+    assert {trial.params["selection_pressure"]: trial.value for trial in study.trials} == {
+        5: -5.0,
+        10: -4.0,
+        15: -2.0,
+    }
 
 
 def test_a_table_of_ones_own_is_searched_from_cells_to_the_best_setting(own):
@@ -225,7 +296,8 @@ def test_a_table_of_ones_own_is_searched_from_cells_to_the_best_setting(own):
     assert set(rows["data"]) == {"own"}
 
 
-# -------------------------------------------------------------------------------------- what is refused
+# --- what is -------------------------------------------------------------------------------------
+# refused
 
 
 def test_bad_names_get_one_clear_sentence(own):
@@ -252,4 +324,6 @@ def test_bad_names_get_one_clear_sentence(own):
     with pytest.raises(BadInput, match="several profiles of fedbn on toy"):
         tuning.configurations(pd.concat([rows, rows.assign(profile="paper")]), "fedbn", "toy")
     with pytest.raises(BadInput, match="did not ask for"):
-        tuning.finish("fedbn", path, rows, seed=1, schema=schema, grid={"selection_pressure": [5, 10]})
+        tuning.finish(
+            "fedbn", path, rows, seed=1, schema=schema, grid={"selection_pressure": [5, 10]}
+        )

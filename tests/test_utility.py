@@ -29,7 +29,8 @@ def holdout():
 
 
 def by_hand(train, holdout, target="target"):
-    """Inputs and labels as a user would make them with scikit-learn; classes in alphabetical order."""
+    """Inputs and labels as a user would make them with scikit-learn; classes in alphabetical
+    order."""
     features = [name for name in SCHEMA.names if name != target]
     columns = []
     for name in features:
@@ -54,7 +55,9 @@ def test_two_classes_equal_scikit_learn(train, holdout):
     assert set(values) == {f"auc_{name}{form}" for name in models for form in ("", "_score")}
     for name, model in models.items():
         model.fit(x, y)
-        assert values[f"auc_{name}"] == pytest.approx(balanced_accuracy_score(y_test, model.predict(x_test)))
+        assert values[f"auc_{name}"] == pytest.approx(
+            balanced_accuracy_score(y_test, model.predict(x_test))
+        )
         assert values[f"auc_{name}_score"] == pytest.approx(
             roc_auc_score(y_test == "yes", model.predict_proba(x_test)[:, 1])
         )
@@ -68,7 +71,8 @@ def area(positive, scores):
 
 def test_many_classes_are_the_mean_of_one_against_the_rest(train, holdout):
     schema = replace(SCHEMA, target="job")
-    train, holdout = train[train["job"] != "farmer"], holdout[holdout["job"] != "artist"]  # pilots are in neither
+    # pilots are in neither
+    train, holdout = train[train["job"] != "farmer"], holdout[holdout["job"] != "artist"]
     values = utility.auc(train, holdout, schema, seed=0)
     (x, x_test), (y, y_test) = by_hand(train, holdout, "job")
     for name, model in (("nb", GaussianNB()), ("knn", KNeighborsClassifier())):
@@ -89,9 +93,9 @@ def test_rows_of_one_class_score_a_half(train, holdout):
 
 def test_the_declared_order_of_categories_does_not_matter(train, holdout):
     columns = (replace(c, categories=c.categories[::-1]) for c in SCHEMA.columns)
-    assert utility.auc(train, holdout, replace(SCHEMA, columns=tuple(columns)), seed=1) == utility.auc(
-        train, holdout, SCHEMA, seed=1
-    )
+    assert utility.auc(
+        train, holdout, replace(SCHEMA, columns=tuple(columns)), seed=1
+    ) == utility.auc(train, holdout, SCHEMA, seed=1)
 
 
 def test_the_number_of_threads_does_not_matter(train, holdout, monkeypatch):
@@ -103,7 +107,8 @@ def test_the_number_of_threads_does_not_matter(train, holdout, monkeypatch):
 
 
 def test_controls(train, holdout):
-    """Real rows reach the level of a second real sample; columns without dependence teach nothing."""
+    """Real rows reach the level of a second real sample; columns without dependence teach
+    nothing."""
     real = utility.auc(train, holdout, SCHEMA, seed=0)
     second = utility.auc(mixed(3000, seed=3), holdout, SCHEMA, seed=0)
     nothing = utility.auc(independent_columns(train), holdout, SCHEMA, seed=0)
@@ -111,7 +116,8 @@ def test_controls(train, holdout):
         for form in (f"auc_{name}", f"auc_{name}_score"):
             assert second[form] == pytest.approx(real[form], abs=0.04)
             assert real[form] > 0.7
-            assert abs(nothing[form] - 0.5) < 0.13  # guesses tilt with the one shuffled table, by chance
+            # guesses tilt with the one shuffled table, by chance
+            assert abs(nothing[form] - 0.5) < 0.13
     copy = utility.auc(holdout, holdout, SCHEMA, seed=0)
     assert copy["auc_rf"] == 1  # the forest recalls the rows it was fitted on
 
@@ -125,7 +131,7 @@ def test_bad_input(train, holdout):
         utility.auc(train, holdout[holdout["target"] == "no"], SCHEMA, seed=0)
 
 
-# ----------------------------------------------------------------------------- gradient boosting
+# --- gradient boosting ---------------------------------------------------------------------------
 
 
 def coded(labels, inputs):
@@ -135,14 +141,19 @@ def coded(labels, inputs):
 
 def test_boosting_of_a_copied_column_is_perfect_and_of_its_opposite_always_wrong():
     label = np.arange(60) % 2
-    copied, opposite, nothing = coded(label, label), coded(label, 1 - label), coded(label, label * 0)
+    copied, opposite, nothing = (
+        coded(label, label),
+        coded(label, 1 - label),
+        coded(label, label * 0),
+    )
     assert utility.gradient_boosting_auc(copied, copied, 0, seed=0) == 1
     assert utility.gradient_boosting_auc(opposite, copied, 0, seed=0) == 0
     assert utility.gradient_boosting_auc(nothing, nothing, 0, seed=0) == 0.5
 
 
 def test_boosting_counts_ties_half():
-    """An input of 0 or 1 that is right for 3 of 4 rows of either class: 9 pairs of 16 in order, 6 tied."""
+    """An input of 0 or 1 that is right for 3 of 4 rows of either class: 9 pairs of 16 in order, 6
+    tied."""
     codes = coded([0, 0, 0, 0, 1, 1, 1, 1], [0, 0, 0, 1, 1, 1, 1, 0])
     assert utility.gradient_boosting_auc(codes, codes, 0, seed=0) == (9 + 6 / 2) / 16
 
@@ -183,7 +194,11 @@ def test_bad_input_to_boosting(many_classes):
     train, test = many_classes
     for arguments, message in (
         ((train, test, 4), "target is 4: give a column position from 0 to 3"),
-        ((train[:, :3], test, 0), r"training codes have shape \(600, 3\): give rows of the same columns"),
+        (
+            (train[:, :3], test, 0),
+            r"training codes have shape \(600, 3\): give rows of the same "
+            r"columns",
+        ),
         ((train[:0], test, 0), r"training codes have shape \(0, 4\)"),
         ((train, test[test[:, 2] == 1], 2), "target 2 has one class only in the hold-out rows"),
     ):

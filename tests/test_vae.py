@@ -1,4 +1,5 @@
-"""The autoencoder: its loss against torch's own densities row by row, its private gradients, and its decoding."""
+"""The autoencoder: its loss against torch's own densities row by row, its private gradients, and
+its decoding."""
 
 import numpy as np
 import pytest
@@ -30,43 +31,62 @@ def network():
 
 
 def loss_by_hand(network, row, latent_noise, loss_factor):
-    """The negative evidence bound of one row from torch.distributions, without constants of the normal density."""
+    """The negative evidence bound of one row from torch.distributions, without constants of the
+    normal density."""
     mean, log_variance = network.encoder(row).chunk(2)
     posterior = Normal(mean, torch.exp(0.5 * log_variance))
     raw = network.decoder(mean + posterior.stddev * latent_noise)
     numbers, likelihood = LAYOUT.numbers, 0.0
     for column in range(numbers):
         spread = network.spread.weight[column, 0]
-        likelihood = likelihood + Normal(raw[column].tanh(), spread).log_prob(row[column]) + 0.5 * np.log(2 * np.pi)
+        likelihood = (
+            likelihood
+            + Normal(raw[column].tanh(), spread).log_prob(row[column])
+            + 0.5 * np.log(2 * np.pi)
+        )
     start = numbers
     for width in LAYOUT.blocks:
         block = raw[start : start + width].log_softmax(dim=0)
         likelihood = likelihood + block[row[start : start + width].argmax()]
         start += width
-    return -loss_factor * likelihood + kl_divergence(posterior, Normal(torch.zeros(3), torch.ones(3))).sum()
+    return (
+        -loss_factor * likelihood
+        + kl_divergence(posterior, Normal(torch.zeros(3), torch.ones(3))).sum()
+    )
 
 
 def test_losses_are_the_evidence_bound_of_each_row(network):
     rows = rows_of(LAYOUT, 5)
     with torch.no_grad():
-        network.decoder[-1].bias[2:5] = torch.tensor([200.0, 0.0, -200.0])  # far apart: sums must not overflow
+        # far apart: sums must not overflow
+        network.decoder[-1].bias[2:5] = torch.tensor([200.0, 0.0, -200.0])
         noise = torch.randn(5, 3)
         found = network.losses(rows, 4.0, noise)
-        expected = torch.stack([loss_by_hand(network, row, own, 4.0) for row, own in zip(rows, noise, strict=True)])
+        expected = torch.stack(
+            [loss_by_hand(network, row, own, 4.0) for row, own in zip(rows, noise, strict=True)]
+        )
     torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-4)
 
 
-NOISE = torch.randn(9, 3, generator=torch.Generator().manual_seed(3))  # of latent vectors, the same in all sums
+# of latent vectors, the same in all sums
+NOISE = torch.randn(9, 3, generator=torch.Generator().manual_seed(3))
 
 
 def gradients_one_by_one(network, rows):
     losses = network.losses(rows, 2.0, NOISE[: len(rows)])
-    parts = [torch.autograd.grad(loss, list(network.parameters()), retain_graph=True) for loss in losses]
+    parts = [
+        torch.autograd.grad(loss, list(network.parameters()), retain_graph=True) for loss in losses
+    ]
     return torch.stack([torch.cat([p.flatten() for p in part]) for part in parts])
 
 
 def private_gradient(network, rows, **options):
-    settings = {"num_records": len(rows), "clip": 1.0, "noise_multiplier": 0.0, "expected_records": 8.0} | options
+    settings = {
+        "num_records": len(rows),
+        "clip": 1.0,
+        "noise_multiplier": 0.0,
+        "expected_records": 8.0,
+    } | options
     with Tape(network) as tape:
         norms = tape.backward(network.losses(rows, 2.0, NOISE[: len(rows)]), **settings)
     return torch.cat([p.grad.flatten() for p in network.parameters()]), norms
@@ -80,12 +100,15 @@ def test_every_row_is_clipped_over_all_parameters_the_decoded_spread_included(ne
     found, norms = private_gradient(network, rows, clip=clip)
     torch.testing.assert_close(norms, single.norm(dim=1), rtol=1e-4, atol=1e-4)
     factors = (clip / single.norm(dim=1)).clamp_max(1.0)
-    torch.testing.assert_close(found, (factors[:, None] * single).sum(dim=0) / 8.0, rtol=1e-4, atol=1e-4)
+    torch.testing.assert_close(
+        found, (factors[:, None] * single).sum(dim=0) / 8.0, rtol=1e-4, atol=1e-4
+    )
 
 
 @pytest.mark.parametrize("wrong_by", [30.0, 1e4])
 def test_one_row_more_moves_the_sum_by_the_clip_at_most(network, wrong_by):
-    """Far out the loss overflows; its gradient then counts nothing, and must not spoil the other rows'."""
+    """Far out the loss overflows; its gradient then counts nothing, and must not spoil the other
+    rows'."""
     rows = rows_of(LAYOUT, 6)
     own = gradients_one_by_one(network, rows)
     clipped = own * (1.0 / own.norm(dim=1)).clamp_max(1.0)[:, None]
@@ -101,7 +124,9 @@ def test_without_clip_and_noise_the_private_gradient_is_the_ordinary_one(network
     found, _ = private_gradient(network, rows, clip=float("inf"))
     network.zero_grad()
     network.losses(rows, 2.0, NOISE[:8]).mean().backward()
-    torch.testing.assert_close(found, torch.cat([p.grad.flatten() for p in network.parameters()]), rtol=1e-4, atol=1e-6)
+    torch.testing.assert_close(
+        found, torch.cat([p.grad.flatten() for p in network.parameters()]), rtol=1e-4, atol=1e-6
+    )
 
 
 def test_an_empty_batch_gives_noise_alone(network):

@@ -1,4 +1,5 @@
-"""VAE-BGM: what crosses the wire in each technique, its moments, its statement, and the tables that it must bear."""
+"""VAE-BGM: what crosses the wire in each technique, its moments, its statement, and the tables that
+it must bear."""
 
 from collections import Counter
 from dataclasses import replace
@@ -25,7 +26,8 @@ GENERATOR_PARTS = {"moments", "decoders", *LATENT}
 
 
 class Round(NamedTuple):
-    """down: what every node is sent; updates; trained: (rows, own, networks before, networks after) of each node."""
+    """down: what every node is sent; updates; trained: (rows, own, networks before, networks after)
+    of each node."""
 
     down: dict
     updates: list
@@ -41,7 +43,9 @@ def run(monkeypatch):
     def recorded(networks, rows, own, *rest, **named):
         before = {name: values.copy() for name, values in flat(networks).items()}
         fitted = train_all(networks, rows, own, *rest, **named)
-        watched.append((rows.copy(), own, before, {name: v.copy() for name, v in flat(networks).items()}))
+        watched.append(
+            (rows.copy(), own, before, {name: v.copy() for name, v in flat(networks).items()})
+        )
         return fitted
 
     monkeypatch.setattr(vae_bgm, "train_all", recorded)
@@ -56,7 +60,9 @@ def run(monkeypatch):
                 client = Client(own, k, len(rows), memories[k])
                 update = vae_bgm.client_step(down, client, config, noise, stream(seed, k, number))
                 updates.append(replace(update, client=k, num_rows=len(own)))
-            state, charges = vae_bgm.server_step(state, updates, config, noise, stream(seed, number))
+            state, charges = vae_bgm.server_step(
+                state, updates, config, noise, stream(seed, number)
+            )
             assert charges == []
             found.append(Round(down, updates, list(watched), state))
         return found
@@ -77,38 +83,61 @@ def generators(state):
 
 def test_an_isolated_node_trains_once_for_all_epochs_and_hears_of_nobody(table, run):
     config = replace(FAST, technique="isolated")
-    assert (config.rounds, config.epochs) == (1, 3) and replace(FAST, technique="fedavg").epochs == 1
+    assert (config.rounds, config.epochs) == (1, 3) and replace(
+        FAST, technique="fedavg"
+    ).epochs == 1
     rows = encoded(table)
     (only,) = run(rows, config)
     assert only.down.keys() == {"levels", "round"}
     assert [update.arrays.keys() for update in only.updates] == [GENERATOR_PARTS] * 3
     assert [len(seen) for seen, *_ in only.trained] == [120, 40, 80]
     (other,) = run([rows[0], rows[1][:30], rows[2][::-1]], config)
-    first, second = ({n: v for n, v in generators(each.after).items() if "/0/" in n} for each in (only, other))
+    first, second = (
+        {n: v for n, v in generators(each.after).items() if "/0/" in n} for each in (only, other)
+    )
     assert len(first) == 6 and all(np.array_equal(first[name], second[name]) for name in first)
 
 
-@pytest.mark.parametrize(("senders", "most"), [("all", 10_000), ("all", 100), ("largest", 10_000), ("largest", 90)])
+@pytest.mark.parametrize(
+    ("senders", "most"), [("all", 10_000), ("all", 100), ("largest", 10_000), ("largest", 90)]
+)
 def test_sharing_nodes_get_rows_of_the_others_behind_their_own(table, run, senders, most):
     rows, config = encoded(table), replace(FAST, senders=senders, most_rows=most)
     found = run(rows, config)
-    assert len(found) == 4 and [update.arrays.keys() for update in found[0].updates] == [{"sums"}] * 3
-    assert all(set(name for name in u.arrays) == {"rows"} for each in found[1:-1] for u in each.updates)
+    assert (
+        len(found) == 4 and [update.arrays.keys() for update in found[0].updates] == [{"sums"}] * 3
+    )
+    assert all(
+        set(name for name in u.arrays) == {"rows"} for each in found[1:-1] for u in each.updates
+    )
     assert [update.arrays.keys() for update in found[-1].updates] == [GENERATOR_PARTS] * 3
     moments = found[0].after["moments"]
     for number, each in enumerate(found[1:], start=1):
-        shared = {k: update.arrays.get("rows") for k, update in enumerate(found[number - 1].updates)}
+        shared = {
+            k: update.arrays.get("rows") for k, update in enumerate(found[number - 1].updates)
+        }
         sending = [] if number == 1 else [0] if senders == "largest" else [0, 1, 2]
         assert {n for n in each.down if n.startswith("rows/")} == {f"rows/{k}" for k in sending}
         for k, (seen, own, *_) in enumerate(each.trained):
             offered = [shared[s] for s in sending if s != k]
             assert own == len(rows[k])
-            np.testing.assert_array_equal(seen[:own], vae_bgm.standardised(rows[k], LEVELS, moments))
-            received, pool = as_set(seen[own:]), as_set(np.concatenate([np.empty((0, 5)), *offered]))
-            assert sum(received.values()) == max(0, min(most - own, sum(map(len, offered)))) and received <= pool
-            if len(offered) == 2 and len(seen) - own == 60:  # senders mixed, not one after the other
+            np.testing.assert_array_equal(
+                seen[:own], vae_bgm.standardised(rows[k], LEVELS, moments)
+            )
+            received, pool = (
+                as_set(seen[own:]),
+                as_set(np.concatenate([np.empty((0, 5)), *offered])),
+            )
+            assert (
+                sum(received.values()) == max(0, min(most - own, sum(map(len, offered))))
+                and received <= pool
+            )
+            # senders mixed, not one after the other
+            if len(offered) == 2 and len(seen) - own == 60:
                 assert 5 < sum((as_set(seen[own : own + 30]) & as_set(offered[0])).values()) < 25
-    assert all(update.arrays["rows"].shape == (60, 5) for each in found[1:-1] for update in each.updates)
+    assert all(
+        update.arrays["rows"].shape == (60, 5) for each in found[1:-1] for update in each.updates
+    )
     assert not [name for name in found[-1].after if name.startswith("rows/")]
 
 
@@ -116,7 +145,9 @@ def test_networks_go_on_where_they_were_unless_they_are_averaged(table, run):
     found = run(encoded(table), FAST)
     for before, after in pairwise(found[1:]):
         for (*_, ended), (*_, began, _) in zip(before.trained, after.trained, strict=True):
-            assert all(np.array_equal(ended[name], began[name]) for name in ("network/0", "network/1"))
+            assert all(
+                np.array_equal(ended[name], began[name]) for name in ("network/0", "network/1")
+            )
             assert not np.array_equal(began["network/0"], began["network/1"])
 
 
@@ -131,11 +162,17 @@ def test_weights_are_averaged_by_rows_and_start_as_asked(table, run, common):
     for each, following in zip(found[1:], [*found[2:], None], strict=True):
         for name in names:
             sent = [update.arrays[name] for update in each.updates]
-            assert all(np.array_equal(s, ended[name]) for s, (*_, ended) in zip(sent, each.trained, strict=True))
+            assert all(
+                np.array_equal(s, ended[name])
+                for s, (*_, ended) in zip(sent, each.trained, strict=True)
+            )
             mean = np.average(np.array(sent, float), axis=0, weights=[120, 40, 80])
             np.testing.assert_allclose(each.after[name], mean, rtol=1e-6, atol=1e-7)
             if following:
-                assert all(np.array_equal(each.after[name], began[name]) for *_, began, _ in following.trained)
+                assert all(
+                    np.array_equal(each.after[name], began[name])
+                    for *_, began, _ in following.trained
+                )
         assert all(len(seen) == own for seen, own, *_ in each.trained)
     last = {"network/0", "network/1"}
     assert [u.arrays.keys() for u in found[-1].updates] == [GENERATOR_PARTS | last] * 3
@@ -179,7 +216,9 @@ def test_moments_held_to_be_public_are_not_asked_for(table, run, technique):
     assert len(found) == (1 if technique == "isolated" else 3)
     expected = rows[0][:, NUMBERS] / [0.5, 0.25] - [0.4, 2.8]
     np.testing.assert_allclose(found[0].trained[0][0][:, NUMBERS], expected, rtol=1e-5, atol=1e-5)
-    assert vae_bgm_plan.MOMENTS not in [charge.what for each in found for u in each.updates for charge in u.spent]
+    assert vae_bgm_plan.MOMENTS not in [
+        charge.what for each in found for u in each.updates for charge in u.spent
+    ]
 
 
 def test_as_many_moments_as_numeric_columns_are_needed(table):
@@ -200,8 +239,12 @@ def test_one_row_more_moves_the_sums_by_their_sensitivity_at_most(table):
         moved.append(np.linalg.norm(more - sums_of(rows).arrays["sums"]))
     assert max(moved) == pytest.approx(claimed.sensitivity) == pytest.approx(5**0.5)
     noise = Noise(1.0, stream(2))
-    drawn = np.stack([sums_of(rows, noise).arrays["sums"] - sums_of(rows).arrays["sums"] for _ in range(1000)])
-    assert drawn.std() == pytest.approx(claimed.noise * claimed.sensitivity, rel=5 / (2 * drawn.size) ** 0.5)
+    drawn = np.stack(
+        [sums_of(rows, noise).arrays["sums"] - sums_of(rows).arrays["sums"] for _ in range(1000)]
+    )
+    assert drawn.std() == pytest.approx(
+        claimed.noise * claimed.sensitivity, rel=5 / (2 * drawn.size) ** 0.5
+    )
     assert (np.abs(np.corrcoef(drawn.T) - np.eye(5)) < 0.2).all()
 
 
@@ -209,10 +252,16 @@ def test_one_row_more_moves_the_sums_by_their_sensitivity_at_most(table):
 def test_moments_are_never_degenerate(rows):
     for noise in (None, *(Noise(3.0, stream(seed)) for seed in range(20))):
         state, _ = vae_bgm.server_step(
-            {"levels": LEVELS, "round": np.array(0)}, [sums_of(rows, noise)], PRIVATE, noise, stream(0)
+            {"levels": LEVELS, "round": np.array(0)},
+            [sums_of(rows, noise)],
+            PRIVATE,
+            noise,
+            stream(0),
         )
         assert (np.abs(state["moments"][:, 0] - 0.5) <= 0.5).all()
-        assert (state["moments"][:, 1] >= 0.01 - 1e-12).all() and (state["moments"][:, 1] <= 1).all()
+        assert (state["moments"][:, 1] >= 0.01 - 1e-12).all() and (
+            state["moments"][:, 1] <= 1
+        ).all()
 
 
 def test_standardising_is_undone_and_cut_to_the_range(table):
@@ -229,8 +278,11 @@ def test_standardising_is_undone_and_cut_to_the_range(table):
 # --- rows
 
 
-def test_rows_come_from_all_nodes_in_proportion_and_from_a_nodes_networks_in_equal_parts(table, run):
-    """Generators made to tell: each node puts both numbers at a place of its own, each network a pair of its own."""
+def test_rows_come_from_all_nodes_in_proportion_and_from_a_nodes_networks_in_equal_parts(
+    table, run
+):
+    """Generators made to tell: each node puts both numbers at a place of its own, each network a
+    pair of its own."""
     config = replace(FAST, networks=3, training_rounds=1)
     state = run(encoded(table, (300, 100)), config)[-1].after
     told = vae_bgm_training.untrained(LEVELS, config)
@@ -242,10 +294,13 @@ def test_rows_come_from_all_nodes_in_proportion_and_from_a_nodes_networks_in_equ
         state[f"generator/{node}/decoders"] = decoders(told)
     rows = vae_bgm.sample(state, 2000, config, stream(5))
     assert rows.shape == (2000, 5) and set(rows[:, :2].ravel().round(3)) == {0.25, 0.75}
-    assert (rows[:, 0] < 0.5).sum() == pytest.approx(1500, abs=5 * 20) and (rows[:, 0] < 0.5)[:100].std() > 0.2
+    assert (rows[:, 0] < 0.5).sum() == pytest.approx(1500, abs=5 * 20) and (rows[:, 0] < 0.5)[
+        :100
+    ].std() > 0.2
     drawn = vae_bgm.drawn(state, 1, 3001, config, stream(5))
     assert drawn.shape == (3001, 5) and np.abs(drawn[:, 0]).max() < 6  # standardised still
-    assert drawn[:, 2].sum() == pytest.approx(1000, abs=8) and drawn[:1000, 2].std() > 0.4  # a pair errs rarely
+    # a pair errs rarely
+    assert drawn[:, 2].sum() == pytest.approx(1000, abs=8) and drawn[:1000, 2].std() > 0.4
     np.testing.assert_array_equal(drawn, vae_bgm.drawn(state, 1, 3001, config, stream(5)))
     assert not np.array_equal(drawn, vae_bgm.drawn(state, 1, 3001, config, stream(6)))
 
@@ -258,9 +313,14 @@ ONLY = {"numbers": ["age", "weight"], "categories": ["smokes", "region", "ill"]}
 @pytest.mark.parametrize("privacy", [None, Privacy(2.0, 1e-5)])
 def test_tables_of_one_kind_of_column(table, technique, kept, privacy):
     schema = table.schema.drop([name for name in table.schema.names if name not in ONLY[kept]])
-    own, method = replace(table, frame=table.frame[ONLY[kept]], schema=schema), dp_vae_bgm if privacy else vae_bgm
+    own, method = (
+        replace(table, frame=table.frame[ONLY[kept]], schema=schema),
+        dp_vae_bgm if privacy else vae_bgm,
+    )
     config = replace(PRIVATE if privacy else FAST, technique=technique, training_rounds=2)
-    found = settings.federated(method, own, parts_of(table), config=config, privacy=privacy, seed=1, num_rows=50)
+    found = settings.federated(
+        method, own, parts_of(table), config=config, privacy=privacy, seed=1, num_rows=50
+    )
     assert found.synthetic.shape == (50, len(ONLY[kept]))
     assert (found.synthetic.dtypes == own.frame.dtypes).all()
     assert privacy is None or found.statement["unprotected"] == []
@@ -269,11 +329,35 @@ def test_tables_of_one_kind_of_column(table, technique, kept, privacy):
 @pytest.mark.parametrize(
     "changes",
     [
-        *({name: 0} for name in ("training_rounds", "local_epochs", "networks", "batch", "hidden", "latent")),
-        *({name: 0} for name in ("most_rows", "shared_rows", "components", "starts", "mixture_steps", "patience")),
+        *(
+            {name: 0}
+            for name in ("training_rounds", "local_epochs", "networks", "batch", "hidden", "latent")
+        ),
+        *(
+            {name: 0}
+            for name in (
+                "most_rows",
+                "shared_rows",
+                "components",
+                "starts",
+                "mixture_steps",
+                "patience",
+            )
+        ),
         *({"dropout": share} for share in (1.0, -0.1)),
-        *({"technique": "central"}, {"senders": "smallest"}, {"clip": 0.0}, {"clip": float("nan")}, {"radius": 0.0}),
-        *({"mixture_share": 0.0}, {"moments_share": 1.0}, {"mixture_share": 0.99}, {"learning_rate": 0.0}),
+        *(
+            {"technique": "central"},
+            {"senders": "smallest"},
+            {"clip": 0.0},
+            {"clip": float("nan")},
+            {"radius": 0.0},
+        ),
+        *(
+            {"mixture_share": 0.0},
+            {"moments_share": 1.0},
+            {"mixture_share": 0.99},
+            {"learning_rate": 0.0},
+        ),
         *({"steepest": bound, "clip": None} for bound in (0.0, float("nan"))),
         {"steepest": 1000.0},  # and clip
     ],

@@ -1,4 +1,5 @@
-"""VAE-BGM's training in a node: when it stops, its batches, its mixtures and draws, and that it learns."""
+"""VAE-BGM's training in a node: when it stops, its batches, its mixtures and draws, and that it
+learns."""
 
 from dataclasses import replace
 
@@ -23,7 +24,8 @@ from fedsynth_lib.metrics import fidelity
 
 
 class Scripted(torch.nn.Module):
-    """A network whose losses on the stopping rows are told beforehand, epoch by epoch; it remembers its batches."""
+    """A network whose losses on the stopping rows are told beforehand, epoch by epoch; it remembers
+    its batches."""
 
     def __init__(self, told):
         super().__init__()
@@ -53,7 +55,9 @@ def test_training_stops_after_epochs_without_a_better_loss(patience, told, epoch
     config = replace(FAST, technique="fedavg", patience=patience, local_epochs=10, batch=100)
     training = train_all([network], rows, 30, config, None, stream(0))
     assert len(network.batches) == epochs
-    np.testing.assert_array_equal(training, train_test_split(rows, test_size=0.2, random_state=0)[0])
+    np.testing.assert_array_equal(
+        training, train_test_split(rows, test_size=0.2, random_state=0)[0]
+    )
 
 
 def test_batches_come_in_order_and_each_of_them_is_judged():
@@ -63,7 +67,9 @@ def test_batches_come_in_order_and_each_of_them_is_judged():
     training = train_all([network], rows, 30, config, None, stream(0))
     assert [len(batch) for batch in network.batches] == [10, 10, 4] * 3
     for epoch in range(3):
-        np.testing.assert_array_equal(torch.cat(network.batches[3 * epoch : 3 * epoch + 3]), training)
+        np.testing.assert_array_equal(
+            torch.cat(network.batches[3 * epoch : 3 * epoch + 3]), training
+        )
 
 
 def test_without_patience_all_rows_train_for_all_epochs():
@@ -76,10 +82,16 @@ def test_without_patience_all_rows_train_for_all_epochs():
 def test_every_round_has_a_new_optimiser_with_the_published_settings(table, monkeypatch):
     seen, adam = [], torch.optim.Adam
     monkeypatch.setattr(
-        torch.optim, "Adam", lambda parameters, **options: seen.append(options) or adam(parameters, **options)
+        torch.optim,
+        "Adam",
+        lambda parameters, **options: seen.append(options) or adam(parameters, **options),
     )
-    settings.federated(vae_bgm, table, parts_of(table), config=replace(FAST, networks=2), seed=1, num_rows=10)
-    assert len(seen) == 2 * 2 * 3 and {(each["lr"], each["betas"]) for each in seen} == {(1e-3, (0.9, 0.9))}
+    settings.federated(
+        vae_bgm, table, parts_of(table), config=replace(FAST, networks=2), seed=1, num_rows=10
+    )
+    assert len(seen) == 2 * 2 * 3 and {(each["lr"], each["betas"]) for each in seen} == {
+        (1e-3, (0.9, 0.9))
+    }
 
 
 def test_dropout_has_its_share_and_keeps_the_mean():
@@ -88,7 +100,9 @@ def test_dropout_has_its_share_and_keeps_the_mean():
     assert kept.shape == (2000, 256) and kept.unique().tolist() == [0, pytest.approx(1.25)]
     assert (kept == 0).float().mean().item() == pytest.approx(0.2, abs=5 * 0.4 / 512_000**0.5)
     assert abs(np.corrcoef(kept[:-1].ravel(), kept[1:].ravel())[0, 1]) < 0.01
-    assert vae_bgm_training._kept(3, replace(config, dropout=0.0), stream(0)).unique().tolist() == [1]
+    assert vae_bgm_training._kept(3, replace(config, dropout=0.0), stream(0)).unique().tolist() == [
+        1
+    ]
 
 
 # --- mixtures and draws
@@ -123,7 +137,9 @@ def test_draws_decode_a_mean_of_the_mixture_with_noise_of_the_common_variance(mo
 @pytest.mark.parametrize("number", [1, 2, 3])
 @pytest.mark.parametrize("method", [vae_bgm, dp_vae_bgm])
 def test_a_node_with_hardly_a_row_works_or_is_told_its_number_of_rows(table, method, number):
-    config, privacy = (PRIVATE, Privacy(1.0, 1e-5)) if method is dp_vae_bgm else (replace(FAST, patience=9), None)
+    config, privacy = (
+        (PRIVATE, Privacy(1.0, 1e-5)) if method is dp_vae_bgm else (replace(FAST, patience=9), None)
+    )
     parts = [np.arange(number), np.arange(100, 200)]
     try:
         found = settings.federated(method, table, parts, config=config, privacy=privacy, seed=1)
@@ -134,10 +150,16 @@ def test_a_node_with_hardly_a_row_works_or_is_told_its_number_of_rows(table, met
 
 
 def test_it_learns_how_columns_hang_together(table):
-    config = vae_bgm.Config("isolated", training_rounds=1, local_epochs=80, networks=1, batch=100, hidden=32, latent=4)
+    config = vae_bgm.Config(
+        "isolated", training_rounds=1, local_epochs=80, networks=1, batch=100, hidden=32, latent=4
+    )
     config = replace(config, components=5, starts=1, learning_rate=5e-3, patience=None)
-    found = settings.federated(vae_bgm, table, [np.arange(700)], config=config, seed=1, num_rows=3000)
-    real, made = (fidelity.associations(frame, table.schema) for frame in (table.frame, found.synthetic))
+    found = settings.federated(
+        vae_bgm, table, [np.arange(700)], config=config, seed=1, num_rows=3000
+    )
+    real, made = (
+        fidelity.associations(frame, table.schema) for frame in (table.frame, found.synthetic)
+    )
     age, weight, ill = 0, 1, 4
     assert made[age, weight] == pytest.approx(real[age, weight], abs=0.15)
     assert made[age, ill] == pytest.approx(real[age, ill], abs=0.15)

@@ -1,4 +1,5 @@
-"""The verdict: what is counted from which rows, and that README.md says what the committed rows say."""
+"""The verdict: what is counted from which rows, and that README.md says what the committed rows
+say."""
 
 import pandas as pd
 import pytest
@@ -16,29 +17,44 @@ from fedsynth_lib.runs.details import PRINTED, with_detail
 from fedsynth_lib.runs.rows import FULLEST_FIRST, params_text, to_frame
 from fedsynth_lib.verdicts import headline, judges
 
-NOTHING = {work: dict.fromkeys(FULLEST_FIRST, with_detail(to_frame([])).assign(grid="")) for work in WORKS}
+NOTHING = {
+    work: dict.fromkeys(FULLEST_FIRST, with_detail(to_frame([])).assign(grid="")) for work in WORKS
+}
 
 
 @pytest.fixture(scope="module")
 def committed():
     """Every claim at every profile, and the verdict, by the committed rows."""
     rows = headline.all_rows()
-    exhibits, cells = headline.exhibits_and_cells(exhibit_map(read_notebooks(project_root() / "notebooks")), rows)
+    exhibits, cells = headline.exhibits_and_cells(
+        exhibit_map(read_notebooks(project_root() / "notebooks")), rows
+    )
     told = headline.by_profile(rows)
     return told, headline.Verdict(exhibits, cells, headline.claims_judged(told))
 
 
-# -------------------------------------------------------------------------------------------------------------- claims
+# --- claims --------------------------------------------------------------------------------------
 
 
 def skew_rows(profile, strong):
-    """Two tables divided as in table 5 of maddock2024: clustering at the printed ratios, label skew as given."""
+    """Two tables divided as in table 5 of maddock2024: clustering at the printed ratios, label skew
+    as given."""
     kinds = {("iid", ""): 1.0, ("cluster_skew", ""): None, ("label_skew", "beta=0.1"): strong}
     kinds[("label_skew", "beta=0.8")] = 1.5
-    shared = {"paper": "maddock2024", "data": "real", "metric": "mean_heterogeneity", "n_clients": 100}
+    shared = {
+        "paper": "maddock2024",
+        "data": "real",
+        "metric": "mean_heterogeneity",
+        "n_clients": 100,
+    }
     shared |= {"profile": profile, "seed": 0}
     rows = [
-        {**shared, "dataset": dataset, "partition": partition, "params": params_text(PRINTED.get(detail, {}))}
+        {
+            **shared,
+            "dataset": dataset,
+            "partition": partition,
+            "params": params_text(PRINTED.get(detail, {})),
+        }
         | {"value": value or ratio}
         for dataset, ratio in (("adult", 2.2), ("magic", 1.5))
         for (partition, detail), value in kinds.items()
@@ -59,16 +75,33 @@ def test_a_claim_counts_at_the_fullest_profile_that_could_test_it():
     quick = judged(quick=skew_rows("quick", 2.0))
     assert quick[["outcome", "profile", "other", "share"]].tolist() == ["holds", "quick", "", 1.0]
     both = judged(paper=skew_rows("paper", 1.2), quick=skew_rows("quick", 2.0))
-    assert both[["outcome", "profile", "other"]].tolist() == ["mostly holds", "paper", "quick: holds"]
-    assert both["share"] == pytest.approx(2 / 3) and both["fails"] == "label skew falls with beta: no"
+    assert both[["outcome", "profile", "other"]].tolist() == [
+        "mostly holds",
+        "paper",
+        "quick: holds",
+    ]
+    assert (
+        both["share"] == pytest.approx(2 / 3) and both["fails"] == "label skew falls with beta: no"
+    )
     lacking = skew_rows("paper", 2.0).query("dataset == 'adult' and partition == 'iid'")
     assert judged(paper=lacking, quick=skew_rows("quick", 2.0))["profile"] == "quick"
 
 
 def test_outcomes_in_words():
     words = [outcome("holds", 1.0), outcome("holds partly", 0.9), outcome("holds partly", 0.5)]
-    words += [outcome("holds partly", 0.49), outcome("does not hold", 0.0), outcome(UNTESTED, float("nan"))]
-    assert words == ["holds", "mostly holds", "mostly holds", "mostly fails", "does not hold", "not tested"]
+    words += [
+        outcome("holds partly", 0.49),
+        outcome("does not hold", 0.0),
+        outcome(UNTESTED, float("nan")),
+    ]
+    assert words == [
+        "holds",
+        "mostly holds",
+        "mostly holds",
+        "mostly fails",
+        "does not hold",
+        "not tested",
+    ]
     told = Evidence.of([(1.0, "a in 3 of 3"), (0.5, "b in 1 of 2"), (False, "c: no")])
     assert told == "a in 3 of 3; b in 1 of 2; c: no" and told.fails == "b in 1 of 2; c: no"
 
@@ -89,10 +122,21 @@ def test_every_claim_of_a_work_has_one_judge():
 
 
 def test_budgets_that_pay_for_no_epoch_take_the_rows_of_one():
-    """A sweep whose first epoch costs 0.3: budgets of 0.1 to 0.215 stand for one epoch, 0.316 for itself."""
-    shared = {"paper": "leitner2023", "dataset": "adult", "method": "DP-Fed-CTGAN", "metric": "auroc", "data": "real"}
-    rows = to_frame([{**shared, "epsilon": e, "value": v} for e, v in ((0.215, 9.0), (0.3, 1.0), (0.316, 2.0))])
-    rows = pd.concat([rows, to_frame([{**shared, "method": "Real", "epsilon": float("inf"), "value": 5.0}])])
+    """A sweep whose first epoch costs 0.3: budgets of 0.1 to 0.215 stand for one epoch, 0.316 for
+    itself."""
+    shared = {
+        "paper": "leitner2023",
+        "dataset": "adult",
+        "method": "DP-Fed-CTGAN",
+        "metric": "auroc",
+        "data": "real",
+    }
+    rows = to_frame(
+        [{**shared, "epsilon": e, "value": v} for e, v in ((0.215, 9.0), (0.3, 1.0), (0.316, 2.0))]
+    )
+    rows = pd.concat(
+        [rows, to_frame([{**shared, "method": "Real", "epsilon": float("inf"), "value": 5.0}])]
+    )
     found = judges.at_nominal_budgets(rows.reset_index(drop=True)).set_index("epsilon")["value"]
     assert found.to_dict() == {0.1: 1.0, 0.147: 1.0, 0.215: 1.0, 0.316: 2.0}
 
@@ -102,11 +146,14 @@ def test_what_print_says_of_its_own_claims():
     assert said["maddock2024/c01"] == "yes"  # table 1: 19.2 v 28.6, 15.57 v 27.6, 40.92 v 45.9
     assert said["maddock2024/c07"] == "not testable from tables"  # a figure
     assert judges.on_print("martinez2024")["martinez2024/c07"] == "partly"  # as its file says
-    assert all(words in ("yes", "partly", "no", "not testable from tables") for words in said.values())
+    assert all(
+        words in ("yes", "partly", "no", "not testable from tables") for words in said.values()
+    )
 
 
 def test_every_claim_that_a_notebook_saved_is_counted_with_its_outcome(committed):
-    """By its id, whatever the file is called: a file of claims is one with the columns id and verdict."""
+    """By its id, whatever the file is called: a file of claims is one with the columns id and
+    verdict."""
     told, (_, _, claims) = committed
     counted, seen, own = claims.set_index("id"), set(), told.set_index(["profile", "id"])
     for profile in FULLEST_FIRST:
@@ -122,14 +169,20 @@ def test_every_claim_that_a_notebook_saved_is_counted_with_its_outcome(committed
     assert "maddock2024/c21" in seen and len(seen) > 100
 
 
-# ------------------------------------------------------------------------------------------- the table and its picture
+# --- the table and its picture -------------------------------------------------------------------
 
 
 def test_the_headline_adds_up():
-    exhibits = pd.DataFrame({"work": ["maddock2024"] * 4, "state": ["in full", "in part", "shrunk", "not made"]})
-    numbers = dict(zip([*COUNTED, "cells"], ([1, 2], [3, 4], [5, 6], [7, 8], [0, 1], [16, 21]), strict=True))
+    exhibits = pd.DataFrame(
+        {"work": ["maddock2024"] * 4, "state": ["in full", "in part", "shrunk", "not made"]}
+    )
+    numbers = dict(
+        zip([*COUNTED, "cells"], ([1, 2], [3, 4], [5, 6], [7, 8], [0, 1], [16, 21]), strict=True)
+    )
     cells = pd.DataFrame({"work": "maddock2024", "exhibit": ["a", "b"], **numbers})
-    claims = pd.DataFrame({"work": "maddock2024", "outcome": ["holds", "holds", "mostly fails", "not tested"]})
+    claims = pd.DataFrame(
+        {"work": "maddock2024", "outcome": ["holds", "holds", "mostly fails", "not tested"]}
+    )
     counts = headline.headline(headline.Verdict(exhibits, cells, claims))
     assert list(counts.index) == list(WORKS)
     own = counts.loc["maddock2024"]
@@ -144,7 +197,11 @@ def test_the_headline_adds_up():
 
 def test_exhibits_and_cells_of_the_works_are_all_there(committed):
     _, (exhibits, cells, claims) = committed
-    assert len(exhibits) == 89 and set(exhibits["state"]) <= set(STATES) and len(claims) == len(load_claims())
+    assert (
+        len(exhibits) == 89
+        and set(exhibits["state"]) <= set(STATES)
+        and len(claims) == len(load_claims())
+    )
     assert (cells[list(COUNTED)].sum(axis=1) == cells["cells"]).all()
     part = exhibits["state"] == "in part"
     assert (exhibits.loc[part, "missing"] != "").all() and (
@@ -170,4 +227,9 @@ def test_the_table_is_put_between_its_marks_and_nowhere_else():
 def test_the_readme_says_what_the_committed_rows_say(committed):
     """Run `python -m fedsynth_lib.bundle.facts` after results have changed."""
     said = (project_root() / "README.md").read_text(encoding="utf-8")
-    assert put_between(said, facts.BEGIN, facts.END, headline.as_markdown(headline.headline(committed[1]))) == said
+    assert (
+        put_between(
+            said, facts.BEGIN, facts.END, headline.as_markdown(headline.headline(committed[1]))
+        )
+        == said
+    )

@@ -1,4 +1,5 @@
-"""Verification by recomputing: toy grids in a project of their own, and the registry against the notebooks."""
+"""Verification by recomputing: toy grids in a project of their own, and the registry against the
+notebooks."""
 
 import ast
 import json
@@ -40,23 +41,29 @@ def home(tmp_path, monkeypatch):
     (tmp_path / "toys" / "toys.py").write_text(TOYS)
     (tmp_path / "data").mkdir()
     monkeypatch.setenv("FEDSYNTH_HOME", str(tmp_path))
-    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path / "toys"), os.environ.get("PYTHONPATH", "")]))
+    monkeypatch.setenv(
+        "PYTHONPATH", os.pathsep.join([str(tmp_path / "toys"), os.environ.get("PYTHONPATH", "")])
+    )
     monkeypatch.syspath_prepend(str(tmp_path / "toys"))
     monkeypatch.setitem(recompute.COMPUTED_BY, "99", "toys:measure")
     return tmp_path
 
 
 def commit(name: str, cells: list[dict], profile: str = "quick", **values: float) -> Path:
-    """Commit the rows of a toy grid; values: of `hellinger`, in place of what came out, by seed (s0, s1 ...)."""
+    """Commit the rows of a toy grid; values: of `hellinger`, in place of what came out, by seed
+    (s0, s1 ...)."""
     import toys
 
     frame = run_grid(toys.measure, cells, name=name, profile=profile, save=False)
     for seed, value in values.items():
-        frame.loc[(frame["seed"] == int(seed[1:])) & (frame["metric"] == "hellinger"), "value"] = value
+        frame.loc[(frame["seed"] == int(seed[1:])) & (frame["metric"] == "hellinger"), "value"] = (
+            value
+        )
     return rows.save_rows(frame[rows.COLUMNS], name=name, profile=profile)
 
 
-SEEDS = [{"seed": seed} for seed in range(4)]  # 0.1, 0.2, 0.3, 0.4: their standard deviation is 0.13
+# 0.1, 0.2, 0.3, 0.4: their standard deviation is 0.13
+SEEDS = [{"seed": seed} for seed in range(4)]
 
 
 def test_each_kind_of_agreement_is_counted_and_kept(home, capsys):
@@ -66,7 +73,9 @@ def test_each_kind_of_agreement_is_counted_and_kept(home, capsys):
     commit("99_wrong", SEEDS, s1=9.0, s2=9.001, s0=9.002, s3=9.003)
     assert verify.verify(1, root=home, seed="x", save=True) == 1
     out = capsys.readouterr().out
-    table = {line.split()[0]: line.split()[1:] for line in out.splitlines() if line[:3] in ("99_", "tot")}
+    table = {
+        line.split()[0]: line.split()[1:] for line in out.splitlines() if line[:3] in ("99_", "tot")
+    }
     assert table == {
         "99_exact": ["quick", "4", "4", "4", "0", "0", "0"],
         "99_round": ["quick", "4", "4", "3", "1", "0", "0"],
@@ -77,7 +86,12 @@ def test_each_kind_of_agreement_is_counted_and_kept(home, capsys):
     assert 'seed "x"' in out and "hellinger: committed 0.25, recomputed 0.2" in out
 
     kept = pd.read_csv(home / "data" / "results" / "verified.csv")
-    assert kept["agreement"].value_counts().to_dict() == {EXACT: 10, DIFFERENT: 4, ROUNDED: 1, SPREAD: 1}
+    assert kept["agreement"].value_counts().to_dict() == {
+        EXACT: 10,
+        DIFFERENT: 4,
+        ROUNDED: 1,
+        SPREAD: 1,
+    }
     spread = kept[kept["agreement"] == SPREAD].iloc[0]
     assert (spread["grid"], json.loads(spread["params"])["seed"]) == ("99_spread", 1)
     assert (spread["metric"], spread["committed"], spread["recomputed"]) == ("hellinger", 0.25, 0.2)
@@ -91,7 +105,11 @@ def test_nothing_that_was_kept_counts_and_nothing_of_the_user_is_touched(home, c
     before = {path: path.read_bytes() for path in sorted(home.rglob("*")) if path.is_file()}
     assert verify.verify(1, root=home) == 1
     assert "committed 5, recomputed 0.2" in capsys.readouterr().out
-    after = {path: path.read_bytes() for path in sorted(home.rglob("*")) if path.is_file() and "raw" not in path.parts}
+    after = {
+        path: path.read_bytes()
+        for path in sorted(home.rglob("*"))
+        if path.is_file() and "raw" not in path.parts
+    }
     assert {p: b for p, b in before.items() if "__pycache__" not in p.parts} == {
         p: b for p, b in after.items() if "__pycache__" not in p.parts
     }
@@ -107,15 +125,20 @@ def test_a_cell_that_fails_is_different(home, capsys):
     assert "it failed: it cannot be done" in capsys.readouterr().out
 
 
-def test_cells_whose_tables_are_not_at_hand_are_left_out_and_the_others_must_pass(home, capsys, monkeypatch):
+def test_cells_whose_tables_are_not_at_hand_are_left_out_and_the_others_must_pass(
+    home, capsys, monkeypatch
+):
     for name in ("tables.lock.json", "standin"):
         (home / "data" / name).symlink_to(ROOT / "data" / name)
     digest = json.loads((ROOT / "data" / "tables.lock.json").read_text())["obesity"]["digest"]
-    monkeypatch.setattr("fedsynth_lib.runs.grid.at_hand", lambda table: table)  # it was, where the rows were made
+    # it was, where the rows were made
+    monkeypatch.setattr("fedsynth_lib.runs.grid.at_hand", lambda table: table)
     commit("99_needs", [{"seed": seed, "table": digest} for seed in range(3)])
     monkeypatch.setenv("FEDSYNTH_DATA", "standin")
     assert verify.verify(1, root=home) == 1  # nothing could be recomputed
-    assert "3 cells were left out, because the real tables are not at hand" in capsys.readouterr().out
+    assert (
+        "3 cells were left out, because the real tables are not at hand" in capsys.readouterr().out
+    )
     commit("99_free", [{"seed": 0}])
     assert verify.verify(1, root=home) == 0
     out = capsys.readouterr().out
@@ -131,7 +154,9 @@ def test_it_keeps_to_its_time(home, capsys, monkeypatch):
     path = commit("99_slow", [{"seed": 0}])
     frame = rows.load_rows(path)
     params = rows.params_text({**rows.read_params(frame["params"][0]), "wait": 600})
-    frame.assign(params=params, cell=rows.cell_key(params, "1"), seconds=0.1).to_csv(path, index=False)
+    frame.assign(params=params, cell=rows.cell_key(params, "1"), seconds=0.1).to_csv(
+        path, index=False
+    )
     long = commit("99_long", [{"seed": 0}])
     rows.load_rows(long).assign(seconds=1e6).to_csv(long, index=False)
     begin = time.monotonic()
@@ -147,7 +172,10 @@ def cell(grid: str, number: int, seconds: float, profile: str = "quick") -> veri
 
 
 def test_the_order_is_one_of_each_stratum_by_cost_and_then_round_by_round():
-    strata = {("b", "quick"): [cell("b", n, 1) for n in range(2)], ("a", "paper"): [cell("a", 0, 5, "paper")]}
+    strata = {
+        ("b", "quick"): [cell("b", n, 1) for n in range(2)],
+        ("a", "paper"): [cell("a", 0, 5, "paper")],
+    }
     strata[("a", "quick")] = [cell("a", n, 3) for n in range(3)]
     plan = verify.Plan(strata, 1000)
     drawn = [(each.grid, each.profile) for each in iter(lambda: plan.draw(1000), None)]
@@ -161,7 +189,8 @@ def test_no_cell_is_begun_that_does_not_fit_by_what_this_machine_took():
     first = plan.draw(15.1)
     plan.learn(first, 30.0)  # three times as slow
     assert plan.draw(29.9) is None and plan.draw(30.1) is not None
-    assert verify.Plan({("a", "quick"): [cell("a", 0, 8)]}, 149).draw(149) is None  # more than a tenth of all
+    # more than a tenth of all
+    assert verify.Plan({("a", "quick"): [cell("a", 0, 8)]}, 149).draw(149) is None
 
 
 def test_the_first_cell_that_clusters_a_table_is_foreseen_to_take_longer():
@@ -175,7 +204,11 @@ def test_the_first_cell_that_clusters_a_table_is_foreseen_to_take_longer():
 
 def test_equal_seeds_draw_equal_cells():
     cells = [cell("a", number, 1) for number in range(50)]
-    assert verify.shuffled(cells, "one") == verify.shuffled(cells, "one") != verify.shuffled(cells, "two")
+    assert (
+        verify.shuffled(cells, "one")
+        == verify.shuffled(cells, "one")
+        != verify.shuffled(cells, "two")
+    )
     assert sorted(verify.shuffled(cells, "one")) == sorted(cells)
 
 
@@ -183,7 +216,14 @@ def test_cells_that_share_a_training_are_foreseen_to_take_it(home):
     params = [rows.params_text({"seed": 0, "node": node}) for node in (1, 2)]
     labels = {"profile": "quick", "version": "1", "data": "none"}
     made = [
-        {**labels, "params": p, "cell": rows.cell_key(p, "1"), "metric": "pcd", "value": 1.0, "seconds": s}
+        {
+            **labels,
+            "params": p,
+            "cell": rows.cell_key(p, "1"),
+            "metric": "pcd",
+            "value": 1.0,
+            "seconds": s,
+        }
         for p, s in zip(params, (100.0, 2.0), strict=True)
     ]
     path = home / "data" / "results" / "quick" / "99_toy.csv"
@@ -207,10 +247,14 @@ def test_ctrl_c_ends_with_the_table(home):
     path = commit("99_slow", [{"seed": 0}])
     frame = rows.load_rows(path)
     params = rows.params_text({**rows.read_params(frame["params"][0]), "wait": 500})
-    frame.assign(params=params, cell=rows.cell_key(params, "1"), seconds=5.0).to_csv(path, index=False)
+    frame.assign(params=params, cell=rows.cell_key(params, "1"), seconds=5.0).to_csv(
+        path, index=False
+    )
     program = "from fedsynth_lib.bundle import recompute, verify; recompute.COMPUTED_BY['99'] = 'toys:measure'; "
     program += "raise SystemExit(verify.main(['5']))"
-    begun = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True, env=os.environ)
+    begun = subprocess.Popen(
+        [sys.executable, "-c", program], stdout=subprocess.PIPE, text=True, env=os.environ
+    )
     time.sleep(25)
     begun.send_signal(signal.SIGINT)
     out, _ = begun.communicate(timeout=60)
@@ -241,11 +285,22 @@ def grids(tree: ast.AST) -> list[tuple[str, list[str]]]:
     known = {}
     for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom) and node.module:
-            known |= {alias.asname or alias.name: f"{node.module}.{alias.name}" for alias in node.names}
+            known |= {
+                alias.asname or alias.name: f"{node.module}.{alias.name}" for alias in node.names
+            }
         elif isinstance(node, ast.Assign) and isinstance(node.value, ast.Tuple | ast.Attribute):
-            targets, values = ([e.elts if isinstance(e, ast.Tuple) else [e]] for e in (node.targets[0], node.value))
-            known |= {ast.unparse(one): ast.unparse(other) for one, other in zip(*targets, *values, strict=False)}
-    calls = [each for each in ast.walk(tree) if isinstance(each, ast.Call) and ast.unparse(each.func) == "run_grid"]
+            targets, values = (
+                [e.elts if isinstance(e, ast.Tuple) else [e]] for e in (node.targets[0], node.value)
+            )
+            known |= {
+                ast.unparse(one): ast.unparse(other)
+                for one, other in zip(*targets, *values, strict=False)
+            }
+    calls = [
+        each
+        for each in ast.walk(tree)
+        if isinstance(each, ast.Call) and ast.unparse(each.func) == "run_grid"
+    ]
     named = []
     for call in calls:
         name = next((each.value for each in call.keywords if each.arg == "name"), None)

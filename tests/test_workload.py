@@ -1,4 +1,5 @@
-"""Marginals, workload error and heterogeneity against dense tables counted with numpy and by hand."""
+"""Marginals, workload error and heterogeneity against dense tables counted with numpy and by
+hand."""
 
 from itertools import combinations
 from math import prod
@@ -33,7 +34,7 @@ def every_subset(num_columns, width=3):
     return [q for k in range(1, width + 1) for q in combinations(range(num_columns), k)]
 
 
-# -------------------------------------------------------------------------------------- workload
+# --- workload ------------------------------------------------------------------------------------
 
 
 def test_the_default_workload_is_64_distinct_ascending_triples():
@@ -45,7 +46,8 @@ def test_the_default_workload_is_64_distinct_ascending_triples():
 
 
 def test_the_default_workload_is_the_published_draw():
-    """Positions that numpy's default generator with seed 123 draws from the 364 triples of 14 columns."""
+    """Positions that numpy's default generator with seed 123 draws from the 364 triples of 14
+    columns."""
     triples = list(combinations(range(14), 3))
     positions = np.random.default_rng(123).choice(364, 64, replace=False)
     assert set(w.random_workload(14)) == {triples[k] for k in positions}
@@ -77,10 +79,12 @@ def test_weights_count_shared_columns():
     assert w.weights([(0,), (2,), (0, 1), (1, 2, 3), (5,)], triples).tolist() == [1, 3, 3, 7, 0]
     drawn = w.random_workload(9, size=20)
     candidates = w.closure(drawn)
-    assert w.weights(candidates, drawn).tolist() == [sum(len({*q} & {*r}) for r in drawn) for q in candidates]
+    assert w.weights(candidates, drawn).tolist() == [
+        sum(len({*q} & {*r}) for r in drawn) for q in candidates
+    ]
 
 
-# ------------------------------------------------------------------------------------- marginals
+# --- marginals -----------------------------------------------------------------------------------
 
 
 def test_marginals_equal_dense_histograms():
@@ -103,7 +107,7 @@ def test_no_rows_have_zero_counts():
     assert w.marginal(np.empty((0, 4), np.int64), LEVELS, (0, 1)).tolist() == [0] * 6
 
 
-# ---------------------------------------------------------------------------------------- errors
+# --- errors --------------------------------------------------------------------------------------
 
 
 def test_errors_equal_dense_distances_on_small_and_on_large_domains():
@@ -113,7 +117,9 @@ def test_errors_equal_dense_distances_on_small_and_on_large_domains():
         queries = every_subset(4)
         expected = [l1(real, synthetic, levels, query) for query in queries]
         assert w.workload_errors(real, synthetic, levels, queries) == pytest.approx(expected)
-        assert w.workload_error(real, synthetic, levels, queries) == pytest.approx(np.mean(expected))
+        assert w.workload_error(real, synthetic, levels, queries) == pytest.approx(
+            np.mean(expected)
+        )
 
 
 def test_hand_made_errors():
@@ -124,7 +130,9 @@ def test_hand_made_errors():
     assert w.workload_errors(real, copies, (2, 2), queries).tolist() == [0, 0, 0]
     assert w.workload_errors(real, diagonal, (2, 2), queries).tolist() == [0, 0, 1]
     assert w.workload_error(real, diagonal, (2, 2), queries) == 1 / 3
-    assert w.workload_errors(np.zeros((5, 2), int), np.ones((3, 2), int), (2, 2), queries).tolist() == [2, 2, 2]
+    assert w.workload_errors(
+        np.zeros((5, 2), int), np.ones((3, 2), int), (2, 2), queries
+    ).tolist() == [2, 2, 2]
 
 
 def test_a_domain_too_large_for_a_dense_table():
@@ -134,16 +142,20 @@ def test_a_domain_too_large_for_a_dense_table():
     assert w.mean_heterogeneity(real, [[0], [1]], levels) == 0.5
 
 
-# --------------------------------------------------------------------------------- heterogeneity
+# --- heterogeneity -------------------------------------------------------------------------------
 
 
 def test_heterogeneity_equals_dense_total_variation():
     for levels in (LEVELS, (30, 20, 25, 2)):
         codes = random_codes(200, 4, levels)
         parts = np.split(np.random.default_rng(5).permutation(200), [10, 60, 100])
-        expected = [l1(codes[part], codes, levels, q) / 2 for part in parts for q in every_subset(4)]
+        expected = [
+            l1(codes[part], codes, levels, q) / 2 for part in parts for q in every_subset(4)
+        ]
         assert w.mean_heterogeneity(codes, parts, levels) == pytest.approx(np.mean(expected))
-        pairs = [l1(codes[part], codes, levels, q) / 2 for part in parts for q in every_subset(4, 2)]
+        pairs = [
+            l1(codes[part], codes, levels, q) / 2 for part in parts for q in every_subset(4, 2)
+        ]
         assert w.mean_heterogeneity(codes, parts, levels, width=2) == pytest.approx(np.mean(pairs))
 
 
@@ -153,9 +165,12 @@ def test_pooled_are_the_rows_of_the_clients_only():
 
 
 def test_hand_made_heterogeneity():
-    """Client a always has (0, x), client b (1, x): half a unit of variation wherever the first column takes part."""
+    """Client a always has (0, x), client b (1, x): half a unit of variation wherever the first
+    column takes part."""
     codes = np.array([[0, 0], [0, 1], [1, 0], [1, 1]])
-    assert w.mean_heterogeneity(codes, [[0, 1], [2, 3]], (2, 2)) == pytest.approx((0.5 + 0 + 0.5) / 3)
+    assert w.mean_heterogeneity(codes, [[0, 1], [2, 3]], (2, 2)) == pytest.approx(
+        (0.5 + 0 + 0.5) / 3
+    )
     assert w.mean_heterogeneity(codes, [[0, 3], [3, 0]], (2, 2)) == 0
     apart = np.repeat(np.arange(4), 3)[:, None]
     assert w.mean_heterogeneity(apart, np.arange(12).reshape(4, 3), (4,)) == pytest.approx(0.75)
@@ -166,7 +181,7 @@ def test_unequal_clients_count_equally():
     assert w.mean_heterogeneity(codes, [[0, 1, 2], [3]], (2,)) == pytest.approx((0.25 + 0.75) / 2)
 
 
-# ------------------------------------------------------------------------------------- bad input
+# --- bad input -----------------------------------------------------------------------------------
 
 
 def test_bad_input():
@@ -174,21 +189,43 @@ def test_bad_input():
     cases = [
         (lambda: w.random_workload(2), "width is 3 with 2 columns"),
         (lambda: w.random_workload(5, size=0), "size is 0"),
-        (lambda: w.marginal(codes, LEVELS, (0, 4)), r"query \(0, 4\) must name ascending column positions from 0 to 3"),
+        (
+            lambda: w.marginal(codes, LEVELS, (0, 4)),
+            r"query \(0, 4\) must name ascending column "
+            r"positions from 0 to 3",
+        ),
         (lambda: w.marginal(codes, LEVELS, (-1,)), r"query \(-1,\) must name"),
         (lambda: w.marginal(codes, LEVELS, (2, 1)), r"query \(2, 1\) must name"),
         (lambda: w.marginal(codes, LEVELS, ()), r"query \(\) must name"),
         (lambda: w.workload_error(codes, codes, LEVELS, []), "queries is empty"),
-        (lambda: w.marginal(codes, (3, 2, 2, 2), (0,)), "the table has codes outside 0 to 1 in column 2"),
-        (lambda: w.marginal(codes - 1, LEVELS, (0,)), "the table has codes outside 0 to 2 in column 0"),
-        (lambda: w.marginal(codes.astype(float), LEVELS, (0,)), "the table holds float64: give integer codes"),
+        (
+            lambda: w.marginal(codes, (3, 2, 2, 2), (0,)),
+            "the table has codes outside 0 to 1 in column 2",
+        ),
+        (
+            lambda: w.marginal(codes - 1, LEVELS, (0,)),
+            "the table has codes outside 0 to 2 in column 0",
+        ),
+        (
+            lambda: w.marginal(codes.astype(float), LEVELS, (0,)),
+            "the table holds float64: give integer codes",
+        ),
         (
             lambda: w.workload_error(codes, codes[:, :3], LEVELS, [(0,)]),
             r"the synthetic table has shape \(20, 3\): give \(rows, 4\)",
         ),
-        (lambda: w.workload_error(codes, codes + 2, LEVELS, [(0,)]), "the synthetic table has codes outside 0 to 2"),
-        (lambda: w.workload_error(codes, codes[:0], LEVELS, [(0,)]), "the synthetic table has no rows"),
-        (lambda: w.mean_heterogeneity(codes, [[0, 1], []], LEVELS), "at least one client, and none that is empty"),
+        (
+            lambda: w.workload_error(codes, codes + 2, LEVELS, [(0,)]),
+            "the synthetic table has codes outside 0 to 2",
+        ),
+        (
+            lambda: w.workload_error(codes, codes[:0], LEVELS, [(0,)]),
+            "the synthetic table has no rows",
+        ),
+        (
+            lambda: w.mean_heterogeneity(codes, [[0, 1], []], LEVELS),
+            "at least one client, and none that is empty",
+        ),
         (lambda: w.mean_heterogeneity(codes, [], LEVELS), "at least one client"),
     ]
     for call, message in cases:

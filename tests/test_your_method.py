@@ -1,4 +1,5 @@
-"""A method of someone's own: the example beside notebook 82, registering it, and what its promises catch."""
+"""A method of someone's own: the example beside notebook 82, registering it, and what its promises
+catch."""
 
 from dataclasses import replace
 from itertools import product
@@ -34,8 +35,12 @@ def registry():
 
 def changed(method, **replaced):
     """A copy of a method with parts exchanged, or left out where None."""
-    parts = {name: value for name, value in vars(method).items() if not name.startswith("__")} | replaced
-    return SimpleNamespace(__name__="mine", **{name: value for name, value in parts.items() if value is not None})
+    parts = {
+        name: value for name, value in vars(method).items() if not name.startswith("__")
+    } | replaced
+    return SimpleNamespace(
+        __name__="mine", **{name: value for name, value in parts.items() if value is not None}
+    )
 
 
 def test_it_keeps_every_promise(star, table):
@@ -47,7 +52,9 @@ def test_broken_promises_are_named(star, table):
         return star.client_step(state, client, config, None, rng)
 
     def trusting(state, client, config, noise, rng):
-        return star.client_step(state, replace(client, shares=client.num_clients), config, noise, rng)
+        return star.client_step(
+            state, replace(client, shares=client.num_clients), config, noise, rng
+        )
 
     def thrifty(state, updates, config, noise, rng):
         return star.server_step(state, updates, config, noise, rng)[0], []
@@ -56,9 +63,12 @@ def test_broken_promises_are_named(star, table):
     assert promises.broken(changed(star), table).keys() == no_source
     no_noise = {"noise_reaches_the_state", "divides_noise_among_the_honest"}
     assert promises.broken(changed(star, client_step=silent), table).keys() == no_source | no_noise
-    assert promises.broken(changed(star, server_step=thrifty), table).keys() == no_source | {"spends_what_it_planned"}
+    assert promises.broken(changed(star, server_step=thrifty), table).keys() == no_source | {
+        "spends_what_it_planned"
+    }
     shares = promises.broken(changed(star, client_step=trusting), table).keys()
-    assert shares == no_source | {"divides_noise_among_the_honest"}  # one curious client could take off its own
+    # one curious client could take off its own
+    assert shares == no_source | {"divides_noise_among_the_honest"}
 
 
 def test_one_record_moves_the_counts_by_the_stated_sensitivity(star):
@@ -78,8 +88,12 @@ def test_one_record_moves_the_counts_by_the_stated_sensitivity(star):
 
 
 def test_without_noise_it_has_the_pairs_with_the_root_and_no_others(star, table):
-    run = settings.central(star, table, config=star.Config(root="ill", bins=40), seed=1, num_rows=50_000)
-    real, made = (fidelity.associations(frame, table.schema) for frame in (table.frame, run.synthetic))
+    run = settings.central(
+        star, table, config=star.Config(root="ill", bins=40), seed=1, num_rows=50_000
+    )
+    real, made = (
+        fidelity.associations(frame, table.schema) for frame in (table.frame, run.synthetic)
+    )
     names = list(table.schema.names)
     ill, age, weight = (names.index(name) for name in ("ill", "age", "weight"))
     assert np.abs(real[ill] - made[ill]).max() < 0.06  # 1200 rows
@@ -93,7 +107,9 @@ def test_levels_without_counts_are_drawn_evenly(star):
 
 
 def test_an_unknown_root_is_named(star, table):
-    with pytest.raises(BadInput, match="root 'sick' must be one of two or more columns: age, weight"):
+    with pytest.raises(
+        BadInput, match="root 'sick' must be one of two or more columns: age, weight"
+    ):
         settings.central(star, table, config=star.Config(root="sick"), privacy=Privacy(1.0))
 
 
@@ -101,7 +117,9 @@ def test_a_registered_method_is_one_of_the_methods(star, registry):
     assert register("star", star) is star is METHODS["star"]
     assert method_key(star) == "star"
     again = from_file(FILE)
-    with pytest.raises(BadInput, match="'star' is registered already; give another key, or replace=True"):
+    with pytest.raises(
+        BadInput, match="'star' is registered already; give another key, or replace=True"
+    ):
         register("star", again)
     assert register("star", again, replace=True) is METHODS["star"] is not star
 
@@ -113,10 +131,25 @@ def test_a_registered_method_is_one_of_the_methods(star, registry):
         ("My Method", {}, "key 'My Method' stands in result rows"),
         ("mine", {"VERSION": None}, "mine: there is no VERSION; write VERSION = 1"),
         ("mine", {"sample": None}, r"there is no sample\(state, num_rows, config, rng\)"),
-        ("mine", {"plan": lambda noise, domain, config: []}, r"plan takes \(noise, domain, config\); it must take \(n"),
+        (
+            "mine",
+            {"plan": lambda noise, domain, config: []},
+            r"plan takes \(noise, domain, "
+            r"config\); it must take \(n",
+        ),
         ("mine", {"Config": None}, "there is no Config"),
-        ("mine", {"Config": SimpleNamespace}, r"Config\(\)\.rounds is missing \(.*no attribute 'rounds'"),
-        ("mine", {"Config": lambda rounds: None}, r"Config\(\)\.rounds is missing .*required positional argument"),
+        (
+            "mine",
+            {"Config": SimpleNamespace},
+            r"Config\(\)\.rounds is missing \(.*no attribute "
+            r"'rounds'",
+        ),
+        (
+            "mine",
+            {"Config": lambda rounds: None},
+            r"Config\(\)\.rounds is missing .*required "
+            r"positional argument",
+        ),
         ("mine", {"Config": lambda: SimpleNamespace(rounds=0)}, r"Config\(\)\.rounds is 0"),
     ],
 )
@@ -134,12 +167,15 @@ def test_every_method_of_the_bundle_could_be_registered(registry):
 def test_a_file_is_read_anew_and_its_mistakes_are_named(tmp_path):
     mine = tmp_path / "mine_alone.py"
     for number in (1, 2):
-        mine.write_text(f"VERSION = {number}  # {'x' * number}\n")  # another size: Python compares time and size
+        # another size: Python compares time and size
+        mine.write_text(f"VERSION = {number}  # {'x' * number}\n")
         found = from_file(mine)
         assert found.VERSION - number == 0
     mine.write_text("VERSION = 1 / 0\n")
     with pytest.raises(
-        BadInput, match=r"mine_alone\.py: the file does not run \(ZeroDivisionError: division by zero\)"
+        BadInput,
+        match=r"mine_alone\.py: the file does not run \(ZeroDivisionError: division by "
+        r"zero\)",
     ):
         from_file(mine)
     with pytest.raises(BadInput, match=r"gone\.py: there is no such Python file"):

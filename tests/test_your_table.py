@@ -1,4 +1,5 @@
-"""A table of someone's own: the mistakes of its file, and the way from the file to what is handed on."""
+"""A table of someone's own: the mistakes of its file, and the way from the file to what is handed
+on."""
 
 import json
 import re
@@ -42,26 +43,66 @@ def alternate(*values):
     return np.resize(np.array(values, dtype=object), ROWS)
 
 
-# --- mistakes -----------------------------------------------------------------------------------------------
+# --- mistakes ------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
     ("columns", "message"),
     [
-        ({"day": DAYS.strftime("%Y-%m-%d")}, r"'day' has 300 different values, all of them dates: write numbers"),
+        (
+            {"day": DAYS.strftime("%Y-%m-%d")},
+            r"'day' has 300 different values, all of them dates: "
+            r"write numbers",
+        ),
         ({"day": DAYS.strftime("%d.%m.%Y")}, r"'day' has 300 different values, all of them dates"),
-        ({"id": [f"P{row}" for row in range(ROWS)]}, r"'id' has 300 .*identifier.*leave out with ignore=\['id'\]"),
-        ({"weight": [f"{row},5" for row in range(ROWS)]}, r"'weight' holds '0,5': write a decimal point"),
+        (
+            {"id": [f"P{row}" for row in range(ROWS)]},
+            r"'id' has 300 .*identifier.*leave out with "
+            r"ignore=\['id'\]",
+        ),
+        (
+            {"weight": [f"{row},5" for row in range(ROWS)]},
+            r"'weight' holds '0,5': write a decimal "
+            r"point",
+        ),
         ({"weight": alternate("0,5", "1,5", "2")}, r"'weight' holds '0,5': write a decimal point"),
-        ({"cost": [f"{row},000" for row in range(ROWS)]}, r"'cost' holds '0,000': .*no mark between thousands"),
-        ({"size": [*range(ROWS - 1), "unknown"]}, r"'size' holds 'unknown' among numbers: put a number there"),
-        ({"size": [*range(ROWS - 1), np.inf]}, r"'size' holds 'inf', which has no place in a range"),
-        ({"ward": "A"}, r"'ward' holds nothing but 'A'; correct this, or leave out with ignore=\['ward'\]"),
+        (
+            {"cost": [f"{row},000" for row in range(ROWS)]},
+            r"'cost' holds '0,000': .*no mark "
+            r"between thousands",
+        ),
+        (
+            {"size": [*range(ROWS - 1), "unknown"]},
+            r"'size' holds 'unknown' among numbers: put a "
+            r"number there",
+        ),
+        (
+            {"size": [*range(ROWS - 1), np.inf]},
+            r"'size' holds 'inf', which has no place in a "
+            r"range",
+        ),
+        (
+            {"ward": "A"},
+            r"'ward' holds nothing but 'A'; correct this, or leave out with "
+            r"ignore=\['ward'\]",
+        ),
         ({"note": ""}, r"'note' is empty"),
         ({"lab": alternate(7, "NA")}, r"'lab' holds the one number '7', and cells without any"),
-        ({"ward": "A", "note": ""}, r"'ward' holds .*; column 'note' is empty; .* ignore=\['ward', 'note'\]"),
-        ({"ill": "no"}, r"'ill' is the target and holds nothing but 'no': give rows of at least two classes"),
-        ({"ill": np.arange(ROWS) / 7}, r"'ill' is the target and has 300 different values.*: cut it into classes"),
+        (
+            {"ward": "A", "note": ""},
+            r"'ward' holds .*; column 'note' is empty; .* "
+            r"ignore=\['ward', 'note'\]",
+        ),
+        (
+            {"ill": "no"},
+            r"'ill' is the target and holds nothing but 'no': give rows of at least "
+            r"two classes",
+        ),
+        (
+            {"ill": np.arange(ROWS) / 7},
+            r"'ill' is the target and has 300 different values.*: cut "
+            r"it into classes",
+        ),
     ],
 )
 def test_a_column_that_fits_no_schema_is_named_with_the_remedy(tmp_path, columns, message):
@@ -81,10 +122,20 @@ def test_a_column_that_fits_no_schema_is_named_with_the_remedy(tmp_path, columns
             b"age:dose:sex:ill\n1:2:f:no\n2:2:m:no\n",
             r"cut at ',' it has the one column 'age:dose:sex:ill'; write comma",
         ),
-        ("age,town,ill\n30,Köln,no\n31,Ulm,yes\n".encode("latin-1"), "it is not UTF-8 text; save it as UTF-8"),
-        ("age,town,ill\n30,Köln,no\n31,Ulm,yes\n".encode("utf-16"), "it is not UTF-8 text; save it as UTF-8"),
+        (
+            "age,town,ill\n30,Köln,no\n31,Ulm,yes\n".encode("latin-1"),
+            "it is not UTF-8 text; save it as UTF-8",
+        ),
+        (
+            "age,town,ill\n30,Köln,no\n31,Ulm,yes\n".encode("utf-16"),
+            "it is not UTF-8 text; save it as UTF-8",
+        ),
         (b"age,age,ill\n30,3,no\n31,3,yes\n", "two columns are called 'age'; rename one of them"),
-        (b"age,ill\n30,no\n31,yes,maybe\n", r"cannot be read \(.*line 3, saw 3\); check that it is whole"),
+        (
+            b"age,ill\n30,no\n31,yes,maybe\n",
+            r"cannot be read \(.*line 3, saw 3\); check that it "
+            r"is whole",
+        ),
         (b"age,ill\n1,30,no\n2,31,yes\n", "rows have more fields than there are columns"),
     ],
 )
@@ -109,17 +160,22 @@ def test_a_target_or_an_ignored_column_must_be_there(tmp_path):
     patients().to_csv(tmp_path / "own.csv", index=False)
     with pytest.raises(BadInput, match=r"target 'sick' is no column of the file\."):
         propose_schema(tmp_path / "own.csv", target="sick")
-    with pytest.raises(BadInput, match=r"ignored 'aeg' is no column of the file \(did you mean 'age'\?\)"):
+    with pytest.raises(
+        BadInput,
+        match=r"ignored 'aeg' is no column of the file \(did you mean "
+        r"'age'\?\)",
+    ):
         propose_schema(tmp_path / "own.csv", ignore=["aeg"])
 
 
-# --- drafts that load ---------------------------------------------------------------------------------------
+# --- drafts that load ----------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
     ("values", "categories"),
     [
-        (["None", "Mild", "Severe"], ("Mild", "None", "Severe")),  # a word that pandas takes for a missing value
+        # a word that pandas takes for a missing value
+        (["None", "Mild", "Severe"], ("Mild", "None", "Severe")),
         (["TRUE", "FALSE"], ("FALSE", "TRUE")),
         (["true", "false"], ("false", "true")),
         (["007", "012"], ("007", "012")),
@@ -154,13 +210,23 @@ def test_an_identifier_is_asked_about_or_left_out(tmp_path):
     assert re.findall(r'name = "(\w+)"\n# No two rows have the same value', text) == ["id"]
     assert Schema.from_toml(draft).names == ("age", "dose", "sex", "ill", "id")
     draft.write_text(re.sub(r"# No two .*add: (.*)\n", r"\1\n", text))  # what the question asks for
-    assert list(load_table(tmp_path / "own.csv", schema=draft).frame) == ["age", "dose", "sex", "ill"]
+    assert list(load_table(tmp_path / "own.csv", schema=draft).frame) == [
+        "age",
+        "dose",
+        "sex",
+        "ill",
+    ]
 
 
 def test_the_separator_is_the_one_that_cuts_every_line_alike(tmp_path):
     frame = patients().rename(columns={"dose": "dose, in mg"})
     frame.to_csv(tmp_path / "own.csv", index=False, sep=";", encoding="utf-8-sig", quoting=3)
-    assert Schema.from_toml(propose_schema(tmp_path / "own.csv")).names == ("age", "dose, in mg", "sex", "ill")
+    assert Schema.from_toml(propose_schema(tmp_path / "own.csv")).names == (
+        "age",
+        "dose, in mg",
+        "sex",
+        "ill",
+    )
 
 
 def test_dates_of_a_parquet_file_are_labels_that_load(tmp_path):
@@ -170,7 +236,7 @@ def test_dates_of_a_parquet_file_are_labels_that_load(tmp_path):
     assert your_table.left_out(tmp_path / "own.parquet", SCHEMA) == ["month"]
 
 
-# --- from the file to what is handed on ---------------------------------------------------------------------
+# --- from the file to what is handed on ----------------------------------------------------------
 
 
 @pytest.fixture
@@ -184,12 +250,16 @@ def file(home):
     path = home / "ward.csv"
     site = alternate("A", "A", "B", "C")
     patients(site=site, id=np.arange(ROWS)).to_csv(path, index=False)
-    declared = Schema((*SCHEMA.columns, Column("site", "categorical", categories=("A", "B", "C"))), "ill")
+    declared = Schema(
+        (*SCHEMA.columns, Column("site", "categorical", categories=("A", "B", "C"))), "ill"
+    )
     path.with_suffix(".toml").write_text(declared.to_toml())
     return path
 
 
-ABOUT = Release("Ward 7", "synthetic patients", rehearsal=False, federated=True, curator="Clinic <A>")
+ABOUT = Release(
+    "Ward 7", "synthetic patients", rehearsal=False, federated=True, curator="Clinic <A>"
+)
 
 
 def test_a_file_becomes_rows_to_hand_on_and_a_statement(file, home):
@@ -198,12 +268,23 @@ def test_a_file_becomes_rows_to_hand_on_and_a_statement(file, home):
     key = your_table.key_of(0, release=True)
     train, holdout = your_table.split(table, key=key)
     parts = your_table.clients(train, 5, site="site", key=key)
-    assert len(train) + len(holdout) == ROWS and [len(part) for part in parts] == pytest.approx([120, 60, 60], abs=25)
-    assert [tuple(train.frame["site"].iloc[part].unique()) for part in parts] == [("A",), ("B",), ("C",)]
+    assert len(train) + len(holdout) == ROWS and [len(part) for part in parts] == pytest.approx(
+        [120, 60, 60], abs=25
+    )
+    assert [tuple(train.frame["site"].iloc[part].unique()) for part in parts] == [
+        ("A",),
+        ("B",),
+        ("C",),
+    ]
     sizes, counted = your_table.declared_sizes(parts, site="site", epsilon=2.0, seed=None)
     method = your_table.method_of("aim")
     privacy = Privacy(2.0, 1e-6, noise_seed=None)
-    options = {"config": your_table.private_config(method), "privacy": privacy, "sizes": sizes, "before": counted}
+    options = {
+        "config": your_table.private_config(method),
+        "privacy": privacy,
+        "sizes": sizes,
+        "before": counted,
+    }
     run = settings.federated(method, train, parts, **options)
     assert run.statement["epsilon"] == pytest.approx(2.0) and run.statement["unprotected"] == []
     assert run.statement["entries"][0]["what"] == "number of rows"
@@ -216,19 +297,34 @@ def test_a_file_becomes_rows_to_hand_on_and_a_statement(file, home):
     assert len(again) == sum(sizes) and again.schema == table.schema
     assert f"# Privacy statement: {sum(sizes)} synthetic rows in ward_release1.csv" in text
     assert "**epsilon = 2, delta = 1e-06.**" in text and "7.39 times as likely" in text  # e^2
-    assert "The noise is secret" in text and "* the number of rows of each client as it was counted with noise" in text
-    assert "Clinic &lt;A&gt;" in paths["page"].read_text() and json.loads(paths["record"].read_text())["tier"] == 3
+    assert (
+        "The noise is secret" in text
+        and "* the number of rows of each client as it was counted with noise" in text
+    )
+    assert (
+        "Clinic &lt;A&gt;" in paths["page"].read_text()
+        and json.loads(paths["record"].read_text())["tier"] == 3
+    )
     assert book.total() == ledger.Total(1, run.statement["epsilon"], 1e-6)
-    assert your_table.places(table, "smoke", release=True)["rows"].name == "ward_release2.csv"  # never in its place
+    # never in its place
+    assert your_table.places(table, "smoke", release=True)["rows"].name == "ward_release2.csv"
     assert your_table.places(table, "smoke", release=False)["rows"].name == "ward_rehearsal.csv"
-    with pytest.raises(BadInput, match=r"'ward': 1 releases have spent epsilon 2, and 2 more would exceed 3"):
+    with pytest.raises(
+        BadInput,
+        match=r"'ward': 1 releases have spent epsilon 2, and 2 more "
+        r"would exceed 3",
+    ):
         your_table.hand_on(run, your_table.places(table, "smoke", release=True), ABOUT, book)
     assert not your_table.places(table, "smoke", release=True)["rows"].exists()
 
 
 def test_without_a_schema_the_draft_is_pointed_at(file):
     file.with_suffix(".toml").unlink()
-    with pytest.raises(BadInput, match=r"ward\.csv: there is no ward\.toml; correct .*ward\.draft\.toml, save it as"):
+    with pytest.raises(
+        BadInput,
+        match=r"ward\.csv: there is no ward\.toml; correct "
+        r".*ward\.draft\.toml, save it as",
+    ):
         your_table.load(file, file.with_suffix(".toml"), file.with_suffix(".draft.toml"))
 
 
@@ -237,12 +333,17 @@ def test_a_draft_as_schema_takes_the_guarantee_away(file, home):
     text = draft.read_text()
     ages = 'low = 20\nhigh = 89\ninteger = true\nsource = "'
     assert ages + READ_FROM_ROWS in text
-    draft.write_text(text.replace(ages + READ_FROM_ROWS, ages + "code book"))  # one of five is declared
+    # one of five is declared
+    draft.write_text(text.replace(ages + READ_FROM_ROWS, ages + "code book"))
     table = load_table(file, schema=draft)
     assert table.schema.from_rows == ("dose", "sex", "ill", "site")
-    with pytest.raises(BadInput, match="dose, sex, ill, site are read from the rows; declare them, or set release"):
+    with pytest.raises(
+        BadInput, match="dose, sex, ill, site are read from the rows; declare them, or set release"
+    ):
         your_table.places(table, "smoke", release=True)
-    with pytest.raises(BadInput, match="dose, sex, ill, site are read from the rows; declare them, or rehearse"):
+    with pytest.raises(
+        BadInput, match="dose, sex, ill, site are read from the rows; declare them, or rehearse"
+    ):
         settings.central(METHODS["independent"], table, privacy=Privacy(1.0, noise_seed=None))
     told = settings.central(METHODS["independent"], table, privacy=Privacy(1.0)).statement
     assert told["epsilon"] is None and told["epsilon_protected"] == pytest.approx(1.0)
@@ -256,14 +357,24 @@ def test_a_draft_as_schema_takes_the_guarantee_away(file, home):
 def test_sites_and_methods_are_checked(file):
     table = load_table(file, schema=file.with_suffix(".toml"))
     key = your_table.key_of(0, release=False)
-    assert [len(part) for part in your_table.clients(table, 4, key=key)] == pytest.approx([75] * 4, abs=30)
+    assert [len(part) for part in your_table.clients(table, 4, key=key)] == pytest.approx(
+        [75] * 4, abs=30
+    )
     with pytest.raises(BadInput, match=r"no column 'sight' .*did you mean 'site'"):
         your_table.clients(table, 2, site="sight", key=key)
     with pytest.raises(BadInput, match="site column 'age' is declared numeric"):
         your_table.clients(table, 2, site="age", key=key)
-    wider = Schema((*table.schema.columns[:-1], Column("site", "categorical", categories=("A", "B", "C", "D"))), "ill")
+    wider = Schema(
+        (
+            *table.schema.columns[:-1],
+            Column("site", "categorical", categories=("A", "B", "C", "D")),
+        ),
+        "ill",
+    )
     wide = load_table(file, schema=wider)
-    with pytest.raises(BadInput, match="site 'D' has no rows; declare the sites of 'site' that take part"):
+    with pytest.raises(
+        BadInput, match="site 'D' has no rows; declare the sites of 'site' that take part"
+    ):
         your_table.clients(wide, 4, site="site", key=key)
     with pytest.raises(BadInput, match="300 rows cannot be shared among 301 clients"):
         your_table.clients(table, 301, key=key)
@@ -274,7 +385,8 @@ def test_sites_and_methods_are_checked(file):
 
 
 def test_scores_know_copies_and_constants(file):
-    """Rows that were copied are at distance 0 and nearer to themselves; a single class teaches nothing."""
+    """Rows that were copied are at distance 0 and nearer to themselves; a single class teaches
+    nothing."""
     table = load_table(file, schema=file.with_suffix(".toml"))
     train, holdout = table.take(np.arange(150)), table.take(np.arange(150, 300))
     copied = your_table.scores(train, holdout, train.frame, seed=0)["synthetic"]
@@ -282,7 +394,10 @@ def test_scores_know_copies_and_constants(file):
     one_class = train.frame.assign(ill=train.frame["ill"].where(train.frame["ill"] == "no", "no"))
     assert your_table.scores(train, holdout, one_class, seed=0)["synthetic"].iloc[2] == 0.5
     blind = your_table.scores(
-        *(part.__class__(part.key, part.frame, Schema(part.schema.columns), "own") for part in (train, holdout)),
+        *(
+            part.__class__(part.key, part.frame, Schema(part.schema.columns), "own")
+            for part in (train, holdout)
+        ),
         train.frame,
         seed=0,
     )

@@ -1,4 +1,5 @@
-"""Which decimals of a text are typed: neither a fact, nor an address, a setting, or what a work prints."""
+"""Which decimals of a text are typed: neither a fact, nor an address, a setting, or what a work
+prints."""
 
 import re
 
@@ -28,7 +29,8 @@ ALLOWED = [
 
 
 def typed_decimals(text: str) -> list[str]:
-    """Decimals in the prose of a Markdown text that need a fact or a line in typed.toml, in their order."""
+    """Decimals in the prose of a Markdown text that need a fact or a line in typed.toml, in their
+    order."""
     for pattern in NOT_PROSE:
         text = re.sub(pattern, " ", text)
     text = re.sub(r"\s+", " ", text)

@@ -1,4 +1,5 @@
-"""Small nodes, rows and networks for the tests of VAE-BGM; the columns are those of the table in conftest."""
+"""Small nodes, rows and networks for the tests of VAE-BGM; the columns are those of the table in
+conftest."""
 
 import numpy as np
 import torch
@@ -9,14 +10,24 @@ from fedsynth_lib.methods.vae_bgm import dp_vae_bgm, vae_bgm, vae_bgm_training
 LEVELS = np.array([0, 0, 2, 4, 2])  # age and weight, smokes, region, ill
 NUMBERS = LEVELS == 0
 TECHNIQUES = ("isolated", "fedavg", "sds")
-SMALL = {"training_rounds": 2, "batch": 40, "hidden": 6, "latent": 2, "shared_rows": 30, "starts": 1, "components": 2}
+SMALL = {
+    "training_rounds": 2,
+    "batch": 40,
+    "hidden": 6,
+    "latent": 2,
+    "shared_rows": 30,
+    "starts": 1,
+    "components": 2,
+}
 FAST = vae_bgm.Config(**SMALL, local_epochs=2, networks=1, dropout=0.0)
 PRIVATE = dp_vae_bgm.Config(**SMALL, local_epochs=2, mixture_steps=3)
 
 
 def parts_of(table, sizes=(120, 40, 80)):
     """Row positions of nodes with so many rows, in random order."""
-    return np.split(stream(3, "parts").permutation(len(table.frame))[: sum(sizes)], np.cumsum(sizes)[:-1])
+    return np.split(
+        stream(3, "parts").permutation(len(table.frame))[: sum(sizes)], np.cumsum(sizes)[:-1]
+    )
 
 
 def encoded(table, sizes=(120, 40, 80)):

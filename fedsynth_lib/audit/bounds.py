@@ -1,7 +1,9 @@
-"""What a privacy audit proves: lower bounds on epsilon from runs on two neighbouring tables, or from one run.
+"""What a privacy audit proves: lower bounds on epsilon from runs on two neighbouring tables, or
+from one run.
 
-Scores are numbers that an attacker gives to runs; a high one says "the record is there". A bound holds with the stated
-confidence whatever the scores are; good scores only make it larger. Nothing here proves that a method is private.
+Scores are numbers that an attacker gives to runs; a high one says "the record is there". A bound
+holds with the stated confidence whatever the scores are; good scores only make it larger. Nothing
+here proves that a method is private.
 """
 
 from collections.abc import Sequence
@@ -24,28 +26,38 @@ class Rule(NamedTuple):
 
 
 def clopper_pearson(hits: np.ndarray, trials: int, *, tail: float) -> tuple[np.ndarray, np.ndarray]:
-    """Exact lower and upper limits of a binomial share, each wrong with probability `tail` (Clopper, Pearson 1934)."""
+    """Exact lower and upper limits of a binomial share, each wrong with probability `tail`
+    (Clopper, Pearson 1934)."""
     hits = np.asarray(hits, float)
-    low = np.where(hits > 0, betaincinv(np.maximum(hits, 1), trials - np.maximum(hits, 1) + 1, tail), 0.0)
+    low = np.where(
+        hits > 0, betaincinv(np.maximum(hits, 1), trials - np.maximum(hits, 1) + 1, tail), 0.0
+    )
     fewer = np.minimum(hits, trials - 1)
     high = np.where(hits < trials, betaincinv(fewer + 1, trials - fewer, 1 - tail), 1.0)
     return low, high
 
 
 def pure(hit_rate: np.ndarray, false_rate: np.ndarray, delta: float) -> np.ndarray:
-    """The smallest epsilon that allows a test these two rates: P[yes | there] <= e^epsilon P[yes | absent] + delta."""
+    """The smallest epsilon that allows a test these two rates: P[yes | there] <= e^epsilon P[yes |
+    absent] + delta."""
     with np.errstate(divide="ignore", invalid="ignore"):
-        return np.maximum(0.0, np.nan_to_num(np.log(np.maximum(hit_rate - delta, 0) / false_rate), nan=0.0))
+        return np.maximum(
+            0.0, np.nan_to_num(np.log(np.maximum(hit_rate - delta, 0) / false_rate), nan=0.0)
+        )
 
 
 def gaussian_shift(hit_rate: np.ndarray, false_rate: np.ndarray) -> np.ndarray:
-    """The smallest mu with which mu-Gaussian DP allows a test these two rates (Dong, Roth and Su 2022, section 2.2)."""
+    """The smallest mu with which mu-Gaussian DP allows a test these two rates (Dong, Roth and Su
+    2022, section 2.2)."""
     with np.errstate(invalid="ignore"):
-        return np.maximum(0.0, np.nan_to_num(norm.ppf(hit_rate) + norm.ppf(1 - false_rate), nan=0.0))
+        return np.maximum(
+            0.0, np.nan_to_num(norm.ppf(hit_rate) + norm.ppf(1 - false_rate), nan=0.0)
+        )
 
 
 def gaussian_epsilon(mu: float, delta: float) -> float:
-    """Epsilon at `delta` of mu-Gaussian DP (Balle and Wang 2018, theorem 8; Dong, Roth and Su 2022, corollary 2.13)."""
+    """Epsilon at `delta` of mu-Gaussian DP (Balle and Wang 2018, theorem 8; Dong, Roth and Su 2022,
+    corollary 2.13)."""
     if mu <= 0:
         return 0.0
 
@@ -61,9 +73,16 @@ def _limits(there: np.ndarray, absent: np.ndarray, rules: Sequence[Rule], tail: 
     found = []
     for sign in (1, -1):
         cuts = np.array([rule.threshold for rule in rules if rule.sign == sign])
-        yes, no = (np.sort(sign * each) for each in ((there, absent) if sign > 0 else (absent, there)))
+        yes, no = (
+            np.sort(sign * each) for each in ((there, absent) if sign > 0 else (absent, there))
+        )
         hits, false = (len(each) - np.searchsorted(each, cuts, side="left") for each in (yes, no))
-        found.append((clopper_pearson(hits, len(yes), tail=tail)[0], clopper_pearson(false, len(no), tail=tail)[1]))
+        found.append(
+            (
+                clopper_pearson(hits, len(yes), tail=tail)[0],
+                clopper_pearson(false, len(no), tail=tail)[1],
+            )
+        )
     return tuple(np.concatenate(each) for each in zip(*found, strict=True))
 
 
@@ -77,12 +96,14 @@ def lower_bound(
 ) -> float:
     """A lower bound on epsilon at `delta`, too high with probability 1 - confidence at most.
 
-    there, absent: scores of independent runs with and without the record. The test (threshold and direction) is chosen
-    on the first half of the runs and judged on the second by Clopper-Pearson limits, half of the error for each rate.
-    'yes' to large scores tests for the record, 'yes' to small ones for its absence: the definition bounds both.
+    there, absent: scores of independent runs with and without the record. The test (threshold and
+    direction) is chosen on the first half of the runs and judged on the second by Clopper-Pearson
+    limits, half of the error for each rate. 'yes' to large scores tests for the record, 'yes' to
+    small ones for its absence: the definition bounds both.
 
-    gaussian: how large mu must be for these rates if the mechanism is mu-Gaussian DP, as epsilon (Nasr et al. 2023,
-    "Tight auditing", section 4.2). It needs far fewer runs, and says nothing about any other mechanism.
+    gaussian: how large mu must be for these rates if the mechanism is mu-Gaussian DP, as epsilon
+    (Nasr et al. 2023, "Tight auditing", section 4.2). It needs far fewer runs, and says nothing
+    about any other mechanism.
     """
     there, absent = np.asarray(there, float), np.asarray(absent, float)
     tail = (1 - confidence) / 2
@@ -100,13 +121,15 @@ def lower_bound(
     return gaussian_epsilon(judged, delta) if gaussian else judged
 
 
-# --- one run
+# --- one run -------------------------------------------------------------------------------------
 
 
 def one_run_p_value(canaries: int, guesses: int, right: int, epsilon: float, delta: float) -> float:
-    """How probable so many right guesses are at most, of an (epsilon, delta)-DP run (Steinke et al. 2023, theorem 5.2).
+    """How probable so many right guesses are at most, of an (epsilon, delta)-DP run (Steinke et al.
+    2023, theorem 5.2).
 
-    canaries: records that were put in or left out by fair coins, m. guesses: of them that the auditor guessed, r.
+    canaries: records that were put in or left out by fair coins, m. guesses: of them that the
+        auditor guessed, r.
     right: guesses that are right, v. With W binomial(r, e^epsilon / (1 + e^epsilon)):
     P[W >= v] + 2 m delta max over i of P[v > W >= v - i] / i.
     """
@@ -123,7 +146,8 @@ def one_run_p_value(canaries: int, guesses: int, right: int, epsilon: float, del
 def one_run_bound(
     canaries: int, guesses: int, right: int, delta: float = 0.0, *, confidence: float = CONFIDENCE
 ) -> float:
-    """The largest epsilon that so many right guesses refute at this confidence; 0 where they refute none."""
+    """The largest epsilon that so many right guesses refute at this confidence; 0 where they refute
+    none."""
 
     def excess(epsilon: float) -> float:
         return one_run_p_value(canaries, guesses, right, epsilon, delta) - (1 - confidence)

@@ -1,10 +1,11 @@
 """The worst tables and settings known for each private method, the cases of the audit.
 
-Two columns of two categories. All other rows are alike, and the record stands alone in its cell of every table that a
-method counts. Networks are tiny and their clip is small, so that Adam's steps show the gradients; all rows are in every
-batch. FinDiff gets one number and hardly any diffusion, so that its secret draws blur the gradient least; the CTGAN
-family judges without a hidden layer, hence without dropout, for the same reason. These are settings like any other: the
-code that clips, adds noise and accounts is the method's own.
+Two columns of two categories. All other rows are alike, and the record stands alone in its cell of
+every table that a method counts. Networks are tiny and their clip is small, so that Adam's steps
+show the gradients; all rows are in every batch. FinDiff gets one number and hardly any diffusion,
+so that its secret draws blur the gradient least; the CTGAN family judges without a hidden layer,
+hence without dropout, for the same reason. These are settings like any other: the code that clips,
+adds noise and accounts is the method's own.
 """
 
 from collections.abc import Mapping
@@ -28,13 +29,16 @@ SCHEMA = Schema(
     ),
     target="second",
 )
-OTHERS = (("no", "no"),) * 3  # with one more, the score of the pair moves by 2, which is its sensitivity
+# with one more, the score of the pair moves by 2, which is its sensitivity
+OTHERS = (("no", "no"),) * 3
 TARGET = ("yes", "yes")
-PLACE = Schema((Column("place", "numeric", low=0.0, high=1.0),))  # for FinDiff: its ends lie farthest apart
+# for FinDiff: its ends lie farthest apart
+PLACE = Schema((Column("place", "numeric", low=0.0, high=1.0),))
 DELTA = 1e-5
 
 MARGINALS = {"rounds": 3, "participation": 1.0, "iterations": 2, "final_iterations": 20}
-TINY_CLIP, RATE = 1e-10, 1.0  # gradients far below Adam's 1e-8, and steps that still show in single precision
+# gradients far below Adam's 1e-8, and steps that still show in single precision
+TINY_CLIP, RATE = 1e-10, 1.0
 STEPS = {"training_rounds": 3, "batch": 2, "clip": TINY_CLIP}
 GAN = STEPS | {"local_epochs": 1, "hidden": (), "noise_width": 2, "discriminator_rate": RATE}
 GAN |= {"discriminator_decay": 0.0}
@@ -42,16 +46,40 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "independent": {},
     "fedbn": {"private_structure": True, "degree": 1}
     | {"population": 2, "selection": 1, "interval": 1, "generations": 1},
-    **dict.fromkeys(("aim", "distaim", "naiveflaim", "augflaim_private", "flaim_random", "fednaivebayes"), MARGINALS),
+    **dict.fromkeys(
+        ("aim", "distaim", "naiveflaim", "augflaim_private", "flaim_random", "fednaivebayes"),
+        MARGINALS,
+    ),
     "fedvae": STEPS
-    | {"local_epochs": 1, "hidden": (4,), "embedding": 2, "weight_decay": 0.0, "learning_rate": RATE, "device": "cpu"},
+    | {
+        "local_epochs": 1,
+        "hidden": (4,),
+        "embedding": 2,
+        "weight_decay": 0.0,
+        "learning_rate": RATE,
+        "device": "cpu",
+    },
     "findiff": STEPS
-    | {"local_updates": 1, "hidden": (4,), "inner": 4, "learning_rate": RATE, "device": "cpu", "encoding": "declared"}
+    | {
+        "local_updates": 1,
+        "hidden": (4,),
+        "inner": 4,
+        "learning_rate": RATE,
+        "device": "cpu",
+        "encoding": "declared",
+    }
     | {"steps": 2, "first_beta": 1e-6, "last_beta": 1e-6, "rescaled": False},
     **dict.fromkeys(("dpctgan", "dpfedctgan"), GAN | {"device": "cpu"}),
     "feddpctgan": GAN | {"participation": 1.0, "device": "cpu"},
     "dpvaebgm": STEPS
-    | {"technique": "fedavg", "local_epochs": 1, "networks": 1, "hidden": 4, "latent": 2, "dropout": 0.0}
+    | {
+        "technique": "fedavg",
+        "local_epochs": 1,
+        "networks": 1,
+        "hidden": 4,
+        "latent": 2,
+        "dropout": 0.0,
+    }
     | {"components": 1, "mixture_steps": 1, "moments": (), "learning_rate": RATE},
 }
 
@@ -61,18 +89,25 @@ def independent_scales(scenario: Scenario) -> Arrays:
 
 
 def network_releases(seen: Seen) -> Arrays:
-    """FedBN's pair scores and its one table, from which the record stands out in the last cell either way around."""
+    """FedBN's pair scores and its one table, from which the record stands out in the last cell
+    either way around."""
     (table,) = (values for name, values in seen.state.items() if name.startswith("table/"))
     return scores.summed(["scores"])(seen) | {"last cell": table[-1:]}
 
 
 def network_scales(scenario: Scenario) -> Arrays:
-    tables, pairs = bayesian_network.plan(scenario.job.noise_multiplier, scenario.job.domain, 0, scenario.case.config)
-    return {"scores": np.array(pairs.noise * pairs.sensitivity), "last cell": np.array(tables.noise)}
+    tables, pairs = bayesian_network.plan(
+        scenario.job.noise_multiplier, scenario.job.domain, 0, scenario.case.config
+    )
+    return {
+        "scores": np.array(pairs.noise * pairs.sensitivity),
+        "last cell": np.array(tables.noise),
+    }
 
 
 def histograms(scenario: Scenario, seen: Seen) -> np.ndarray:
-    """The noisy category counts that client 0 of the CTGAN family sends, in deviations of their noise."""
+    """The noisy category counts that client 0 of the CTGAN family sends, in deviations of their
+    noise."""
     job, config, size = scenario.job, scenario.case.config, scenario.sizes[0]
     claimed, levels = job.noise_multiplier / scenario.noise, job.domain.levels
     steps = gan_plan.total_steps(claimed, levels, size, config)
@@ -111,12 +146,16 @@ def epsilon_of_family(key: str) -> float:
 
 
 def case_of(key: str, epsilon: float | None = None, **options: Any) -> Case:
-    """The case of a private method. Raises BadInput for a method without noise, or one without a case.
+    """The case of a private method. Raises BadInput for a method without noise, or one without a
+    case.
 
     options: settings beside those of the audit.
     """
     if key not in METHODS:
-        raise BadInput(f"method {key!r} is unknown{closest(key, METHODS)}; choose one of {', '.join(SETTINGS)}.")
+        raise BadInput(
+            f"method {key!r} is unknown{closest(key, METHODS)}; choose one of "
+            f"{', '.join(SETTINGS)}."
+        )
     method = METHODS[key]
     if key not in SETTINGS:
         reason = refusal(key)
@@ -138,7 +177,11 @@ def refusal(key: str) -> str:
     except BadInput:
         return "it adds no noise"
     bare = sorted({charge.what for charge in charges if charge.mechanism == "unprotected"})
-    return f"it releases without noise: {', '.join(bare)}" if bare else "no worst-case table is known for it"
+    return (
+        f"it releases without noise: {', '.join(bare)}"
+        if bare
+        else "no worst-case table is known for it"
+    )
 
 
 def private_methods() -> tuple[str, ...]:

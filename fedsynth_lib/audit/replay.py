@@ -1,4 +1,5 @@
-"""The same round asked of a client again and again: what a server that does not keep to the protocol can do."""
+"""The same round asked of a client again and again: what a server that does not keep to the
+protocol can do."""
 
 import numpy as np
 from flwr.app import ConfigRecord, Message, RecordDict
@@ -8,7 +9,8 @@ from fedsynth_lib.federation import flower
 
 
 def answers(job: flower.Job, rows: np.ndarray, times: int) -> list[Arrays]:
-    """What client 0, alone in round 0, answers to the first message, sent so many times; ends where it refuses."""
+    """What client 0, alone in round 0, answers to the first message, sent so many times; ends where
+    it refuses."""
     grid = flower.LocalGrid(flower.client_app(job, lambda index: rows), 1)
     (node,) = grid.get_node_ids()
     state = job.method.start(job.domain, config=job.config, rng=stream(job.seed, "start"))
@@ -18,9 +20,13 @@ def answers(job: flower.Job, rows: np.ndarray, times: int) -> list[Arrays]:
     for _ in range(times):
         asked = RecordDict({"state": packed, "job": ConfigRecord({"round": 0, "clients": [0]})})
         try:
-            (reply,) = grid.send_and_receive([Message(asked, message_type=flower.STEP, dst_node_id=node)])
+            (reply,) = grid.send_and_receive(
+                [Message(asked, message_type=flower.STEP, dst_node_id=node)]
+            )
         except flower.Refused:
             break
-        sums = {name: v.view(np.int64) for name, v in flower.unpack(reply.content["summed"]).items()}
+        sums = {
+            name: v.view(np.int64) for name, v in flower.unpack(reply.content["summed"]).items()
+        }
         found.append(flower.unpack(reply.content["arrays"]) | sums)
     return found

@@ -1,8 +1,10 @@
-"""Two neighbouring tables, from the rows to what an adversary sees: runs of a method with and without one record.
+"""Two neighbouring tables, from the rows to what an adversary sees: runs of a method with and
+without one record.
 
-The record is gone from the table, not merely made to count nothing. Everybody's number of rows is declared, the same
-for both tables; all that touches rows is drawn from the system's entropy; start and server draw from a seed that
-everybody knows. The adversary knows the method, its settings, and all other rows.
+The record is gone from the table, not merely made to count nothing. Everybody's number of rows is
+declared, the same for both tables; all that touches rows is drawn from the system's entropy; start
+and server draw from a seed that everybody knows. The adversary knows the method, its settings, and
+all other rows.
 """
 
 from collections.abc import Callable
@@ -28,9 +30,11 @@ RATE_OF_CONTROL = 0.3  # of the noise that the claim needs
 class Case:
     """A method as it is audited, and the worst table for it that is known.
 
-    others: rows that every client holds; the adversary knows them. target: the record, the first row of client 0.
+    others: rows that every client holds; the adversary knows them. target: the record, the first
+        row of client 0.
     sees: by the method's trust model; the model is what a run leaves behind (`Run.state`).
-    gaussian: whether what the score reads is one Gaussian release, or several, so that the fit of mu applies.
+    gaussian: whether what the score reads is one Gaussian release, or several, so that the fit of
+        mu applies.
     score: of one run; made from a `Scenario`, which it may ask for runs of its own.
     """
 
@@ -48,7 +52,8 @@ class Case:
 
 @dataclass
 class Seen:
-    """What one run shows. wire: one entry a round, as far as the method's trust model lets the adversary see it."""
+    """What one run shows. wire: one entry a round, as far as the method's trust model lets the
+    adversary see it."""
 
     state: Arrays = field(default_factory=dict)
     sent: list[Arrays] = field(default_factory=list)  # to the clients
@@ -60,12 +65,17 @@ class Seen:
 def table_of(case: Case, clients: int, *, present: bool) -> Table:
     """The rows of all clients, one client after the other; the record at their head, or gone.
 
-    Held, not read from a file: `load_table` refuses a file in which a column is constant, which the record can decide.
+    Held, not read from a file: `load_table` refuses a file in which a column is constant, which the
+    record can decide.
     """
-    rows = pd.DataFrame([case.target] * present + list(case.others) * clients, columns=case.schema.names)
+    rows = pd.DataFrame(
+        [case.target] * present + list(case.others) * clients, columns=case.schema.names
+    )
     for column in case.schema.columns:
         if column.kind == "categorical":
-            rows[column.name] = pd.Categorical(rows[column.name], categories=list(column.categories))
+            rows[column.name] = pd.Categorical(
+                rows[column.name], categories=list(column.categories)
+            )
     return Table("audit", rows, case.schema, "own")
 
 
@@ -76,7 +86,8 @@ def parts_of(case: Case, clients: int, *, present: bool) -> list[np.ndarray]:
 
 @dataclass(frozen=True)
 class Scenario:
-    """Runs of a case with so many clients. noise: as a share of what the claim needs; 1 but for controls."""
+    """Runs of a case with so many clients. noise: as a share of what the claim needs; 1 but for
+    controls."""
 
     case: Case
     clients: int = 1
@@ -90,12 +101,23 @@ class Scenario:
 
     @cached_property
     def job(self) -> flower.Job:
-        """The job that `settings.federated` would make, its multiplier scaled after it was calibrated to the claim."""
+        """The job that `settings.federated` would make, its multiplier scaled after it was
+        calibrated to the claim."""
         case = self.case
         encoder = case.method.encoder(case.schema, case.config)
-        whole = settings.noise_for(case.method, encoder.domain, self.sizes, case.config, case.privacy)
+        whole = settings.noise_for(
+            case.method, encoder.domain, self.sizes, case.config, case.privacy
+        )
         return self.job_type(
-            *(case.method, case.config, encoder.domain, self.noise * whole, 0, self.clients, case.privacy),
+            *(
+                case.method,
+                case.config,
+                encoder.domain,
+                self.noise * whole,
+                0,
+                self.clients,
+                case.privacy,
+            ),
             *(self.sizes, 1),
         )
 
@@ -106,7 +128,9 @@ class Scenario:
         found = {}
         for present in (False, True):
             encoded = encoder.transform(table_of(self.case, self.clients, present=present).frame)
-            found[present] = [encoded[part] for part in parts_of(self.case, self.clients, present=present)]
+            found[present] = [
+                encoded[part] for part in parts_of(self.case, self.clients, present=present)
+            ]
         return found
 
     @cached_property
@@ -122,11 +146,16 @@ class Scenario:
     def score_runs(self, number: int) -> tuple[np.ndarray, np.ndarray]:
         """Scores of so many runs with the record, and of as many without."""
         score = self.case.score(self)
-        return tuple(np.array([score(self.run(present=present)) for _ in range(number)]) for present in (True, False))
+        return tuple(
+            np.array([score(self.run(present=present)) for _ in range(number)])
+            for present in (True, False)
+        )
 
     def sample(self, seen: Seen, num_rows: int) -> np.ndarray:
         """Synthetic rows of a run."""
-        return self.case.method.sample(seen.state, num_rows, config=self.case.config, rng=np.random.default_rng())
+        return self.case.method.sample(
+            seen.state, num_rows, config=self.case.config, rng=np.random.default_rng()
+        )
 
 
 def run(job: flower.Job, rows: list[np.ndarray], sees: Sees) -> Seen:
@@ -143,10 +172,14 @@ def run(job: flower.Job, rows: list[np.ndarray], sees: Sees) -> Seen:
         seen.sent.append(flower.public(sent))
         return sent
 
-    tapped = replace(job, method=SimpleNamespace(**vars(method) | {"server_step": listened, "broadcast": noted}))
+    tapped = replace(
+        job, method=SimpleNamespace(**vars(method) | {"server_step": listened, "broadcast": noted})
+    )
     outcome = flower.Outcome()
     server = flower.server_app(tapped, outcome)
-    flower.run_in_process(server, flower.client_app(tapped, lambda index: rows[index]), job.num_clients)
+    flower.run_in_process(
+        server, flower.client_app(tapped, lambda index: rows[index]), job.num_clients
+    )
     seen.state, seen.charges, seen.traffic = outcome.state, outcome.charges, outcome.traffic
     return seen
 
@@ -158,7 +191,9 @@ def overheard(updates, sees: Sees) -> Arrays:
     sums = {f"sum/{name}": values for name, values in secure_sum.total(updates).items()}
     if sees == "sums of all clients":
         return sums
-    return sums | {f"{u.client}/{name}": values for u in updates for name, values in u.arrays.items()}
+    return sums | {
+        f"{u.client}/{name}": values for u in updates for name, values in u.arrays.items()
+    }
 
 
 def handed_on(case: Case, clients: int, *, present: bool, seed: int = 0):

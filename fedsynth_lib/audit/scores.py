@@ -1,7 +1,9 @@
-"""How an adversary who knows all other rows tells a run with the record from one without it: a score for each run.
+"""How an adversary who knows all other rows tells a run with the record from one without it: a
+score for each run.
 
-Each is the likelihood ratio of what the adversary sees, or its linear part: by the lemma of Neyman and Pearson no other
-test of the same release is better. The scales of noise are known, since the method and its budget are public.
+Each is the likelihood ratio of what the adversary sees, or its linear part: by the lemma of Neyman
+and Pearson no other test of the same release is better. The scales of noise are known, since the
+method and its budget are public.
 """
 
 from collections.abc import Callable, Sequence
@@ -19,20 +21,27 @@ SHADOWS = 60  # runs of either kind
 TINY = 1e-8  # Adam's own
 
 
-def counts(releases: Callable[[Seen], Arrays], scales: Callable[[Scenario], Arrays]) -> Callable[[Scenario], Score]:
-    """Whole numbers with discrete Laplace noise: sum of (|x - without| - |x - with|) / scale over all of them.
+def counts(
+    releases: Callable[[Seen], Arrays], scales: Callable[[Scenario], Arrays]
+) -> Callable[[Scenario], Score]:
+    """Whole numbers with discrete Laplace noise: sum of (|x - without| - |x - with|) / scale over
+    all of them.
 
-    releases: the noisy numbers that a run shows. scales: of the noise, under the same names. What the numbers are
-    without noise the adversary finds out by runs of its own.
+    releases: the noisy numbers that a run shows. scales: of the noise, under the same names. What
+    the numbers are without noise the adversary finds out by runs of its own.
     """
 
     def make(scenario: Scenario) -> Score:
         scale = scales(scenario)
-        clean = [releases(scenario.run(present=present, multiplier=None)) for present in (False, True)]
+        clean = [
+            releases(scenario.run(present=present, multiplier=None)) for present in (False, True)
+        ]
 
         def score(seen: Seen) -> float:
             noisy = releases(seen)
-            without, there = ({name: np.abs(noisy[name] - own[name]) for name in noisy} for own in clean)
+            without, there = (
+                {name: np.abs(noisy[name] - own[name]) for name in noisy} for own in clean
+            )
             return float(sum(np.sum(without[name] - there[name]) / scale[name] for name in noisy))
 
         return score
@@ -41,17 +50,25 @@ def counts(releases: Callable[[Seen], Arrays], scales: Callable[[Scenario], Arra
 
 
 def marginals(scenario: Scenario) -> Score:
-    """Marginals with Gaussian noise, read off a model's state: in each, the record stands alone in its cell.
+    """Marginals with Gaussian noise, read off a model's state: in each, the record stands alone in
+    its cell.
 
-    A measurement is kept as shares of n records with weight (n / sigma)^2, its repeats averaged and their weights
-    added: n * share is the mean noisy count of the cell, and weight / n^2 the inverse of its variance.
+    A measurement is kept as shares of n records with weight (n / sigma)^2, its repeats averaged and
+    their weights added: n * share is the mean noisy count of the cell, and weight / n^2 the inverse
+    of its variance.
     """
     target, rows = tuple(int(code) for code in scenario.target), sum(scenario.sizes)
 
     def score(seen: Seen) -> float:
-        shares, weights = (marginal_state.tables_of(seen.state, kind) for kind in ("shares", "weight"))
-        cells = {query: rows * table[tuple(target[c] for c in query)] for query, table in shares.items()}
-        return float(sum(float(weights[query]) / rows**2 * (count - 0.5) for query, count in cells.items()))
+        shares, weights = (
+            marginal_state.tables_of(seen.state, kind) for kind in ("shares", "weight")
+        )
+        cells = {
+            query: rows * table[tuple(target[c] for c in query)] for query, table in shares.items()
+        }
+        return float(
+            sum(float(weights[query]) / rows**2 * (count - 0.5) for query, count in cells.items())
+        )
 
     return score
 
@@ -59,26 +76,32 @@ def marginals(scenario: Scenario) -> Score:
 def steps(
     name: str, *, momentum: float, others: Callable[[Scenario, Seen], np.ndarray] | None = None
 ) -> Callable[[Scenario], Score]:
-    """Private gradients: the likelihood ratios of all steps, multiplied (the white box of Nasr et al. 2021 and 2023).
+    """Private gradients: the likelihood ratios of all steps, multiplied (the white box of Nasr et
+    al. 2021 and 2023).
 
-    The sum of clipped gradients depends on secret draws (latent vectors, dropout), with the record and without it;
-    hence either likelihood is a mixture of normal densities around what shadow runs with next to no noise give, which
-    the adversary makes itself. name: of the parameters that client 0 sends. momentum: first decay of Adam, whose
-    gradients can be read off its steps where they are far below its 1e-8: the settings of the case see to that with a
-    small clip. others: a further release, in deviations of its noise.
+    The sum of clipped gradients depends on secret draws (latent vectors, dropout), with the record
+    and without it; hence either likelihood is a mixture of normal densities around what shadow runs
+    with next to no noise give, which the adversary makes itself. name: of the parameters that
+    client 0 sends. momentum: first decay of Adam, whose gradients can be read off its steps where
+    they are far below its 1e-8: the settings of the case see to that with a small clip. others: a
+    further release, in deviations of its noise.
     """
 
     def make(scenario: Scenario) -> Score:
         config, claimed = scenario.case.config, scenario.job.noise_multiplier / scenario.noise
         rate = getattr(config, "learning_rate", None) or config.discriminator_rate
-        deviation = claimed * config.clip / scenario.sizes[0]  # of a step's noise; all rows are in a batch
+        # of a step's noise; all rows are in a batch
+        deviation = claimed * config.clip / scenario.sizes[0]
 
         def released(seen: Seen) -> list[np.ndarray]:
             found = gradients(moved(seen, name), momentum, rate) / deviation
             return [*found, *([] if others is None else [others(scenario, seen)])]
 
         def cloud(present: bool) -> list[np.ndarray]:
-            shadows = [released(scenario.run(present=present, multiplier=QUIET * claimed)) for _ in range(SHADOWS)]
+            shadows = [
+                released(scenario.run(present=present, multiplier=QUIET * claimed))
+                for _ in range(SHADOWS)
+            ]
             return [np.array(each) for each in zip(*shadows, strict=True)]
 
         absent, there = cloud(False), cloud(True)
@@ -111,7 +134,8 @@ def moved(seen: Seen, name: str) -> np.ndarray:
 
 
 def gradients(moves: np.ndarray, momentum: float, rate: float) -> np.ndarray:
-    """The gradients behind Adam's moves, one a round: move = -rate * mean / (root + 1e-8), the root next to nothing."""
+    """The gradients behind Adam's moves, one a round: move = -rate * mean / (root + 1e-8), the root
+    next to nothing."""
     rounds = np.arange(1, len(moves) + 1)[:, None]
     means = -moves * TINY / rate * (1 - momentum**rounds)
     before = np.vstack([np.zeros_like(means[:1]), means[:-1]])
@@ -120,7 +144,9 @@ def gradients(moves: np.ndarray, momentum: float, rate: float) -> np.ndarray:
 
 def synthetic(scenario: Scenario, num_rows: int) -> Score:
     """Black box: how many synthetic rows equal the record."""
-    return lambda seen: float((scenario.sample(seen, num_rows) == scenario.target).all(axis=1).mean())
+    return lambda seen: float(
+        (scenario.sample(seen, num_rows) == scenario.target).all(axis=1).mean()
+    )
 
 
 def summed(names: Sequence[str]) -> Callable[[Seen], Arrays]:

@@ -1,21 +1,26 @@
-"""Membership inference with shadow runs: scores of records in many tables of the same method, and what they prove.
+"""Membership inference with shadow runs: scores of records in many tables of the same method, and
+what they prove.
 
-Threat model: the attacker knows the method with all its settings, holds the complete records of some people, sees the
-synthetic table and nothing else, and can run the method on other rows of the same population as often as it likes.
-Each targeted record is in a run or not by a coin of its own, so that a run with it and one without it are neighbours.
+Threat model: the attacker knows the method with all its settings, holds the complete records of
+some people, sees the synthetic table and nothing else, and can run the method on other rows of the
+same population as often as it likes. Each targeted record is in a run or not by a coin of its own,
+so that a run with it and one without it are neighbours.
 
 A *statistic* says how much of a synthetic table lies at a record:
 
     density   logarithm of a Gaussian kernel density on standardised numbers and one-hot categories
-    counts    mean over random triples of columns of log(1 + rows that agree with the record in all three), numbers
-              binned: the random queries of Houssiau et al. 2022 (TAPAS) that marginal-based methods answer
+    counts    mean over random triples of columns of log(1 + rows that agree with the record in all
+    three), numbers
+              binned: the random queries of Houssiau et al. 2022 (TAPAS) that marginal-based methods
+                  answer
 
 and a *score* rises with suspicion:
 
     closest     nearness of the nearest synthetic row (Hayes et al. 2019; Hilprecht et al. 2019)
-    calibrated  the same over the nearness of the nearest reference row
-    domias      log density of the synthetic rows less that of the reference rows (van Breugel et al. 2023, DOMIAS)
-    lira_*      log-likelihood ratio of the statistic under two normal distributions, fitted for each record to shadow
+    calibrated  the same over the nearness of the nearest reference row domias      log density of
+    the synthetic rows less that of the reference rows (van Breugel et al. 2023, DOMIAS) lira_*
+    log-likelihood ratio of the statistic under two normal distributions, fitted for each record to
+    shadow
                 runs with it and without it (Carlini et al. 2022, algorithm 1, the online attack)
 """
 
@@ -39,39 +44,49 @@ from fedsynth_lib.tables.schema import Schema
 NEIGHBOURS = 10  # whose mean distance says how far out a record lies
 
 
-# ------------------------------------------------------------------------------------- records
+# --- records -------------------------------------------------------------------------------------
 
 
 def features(frame: pd.DataFrame, reference: pd.DataFrame, schema: Schema) -> np.ndarray:
-    """Float64 (rows, width): numbers standardised by the reference rows, which no run sees, and one-hot categories."""
-    numbers, known = (rows[list(schema.numeric)].to_numpy(np.float64) for rows in (frame, reference))
+    """Float64 (rows, width): numbers standardised by the reference rows, which no run sees, and
+    one-hot categories."""
+    numbers, known = (
+        rows[list(schema.numeric)].to_numpy(np.float64) for rows in (frame, reference)
+    )
     spread = known.std(axis=0)
     z_scores = (numbers - known.mean(axis=0)) / np.where(spread > 0, spread, 1)
     return np.hstack([z_scores, one_hot(frame, schema.drop(schema.numeric))])
 
 
 def farthest(points: np.ndarray, neighbours: int = NEIGHBOURS) -> np.ndarray:
-    """Positions of all rows, those first whose mean distance to their nearest other rows is largest."""
-    return np.argsort(-nearest(points, points, neighbours + 1)[0][:, 1:].mean(axis=1), kind="stable")
+    """Positions of all rows, those first whose mean distance to their nearest other rows is
+    largest."""
+    return np.argsort(
+        -nearest(points, points, neighbours + 1)[0][:, 1:].mean(axis=1), kind="stable"
+    )
 
 
 def rarest(codes: np.ndarray, queries: Sequence[Query]) -> np.ndarray:
-    """Positions of all rows, those first whose values occur in the fewest rows, as `counts` has it."""
+    """Positions of all rows, those first whose values occur in the fewest rows, as `counts` has
+    it."""
     return np.argsort(counts(codes, codes, queries), kind="stable")
 
 
-def worst_cases(points: np.ndarray, codes: np.ndarray, queries: Sequence[Query], number: int) -> np.ndarray:
+def worst_cases(
+    points: np.ndarray, codes: np.ndarray, queries: Sequence[Query], number: int
+) -> np.ndarray:
     """Positions of the farthest rows, half of `number`, and of the rarest among all others."""
     far = farthest(points)[: number // 2]
     rare = rarest(codes, queries)
     return np.concatenate([far, rare[~np.isin(rare, far)][: number - len(far)]])
 
 
-# ---------------------------------------------------------------------------------- statistics
+# --- statistics ----------------------------------------------------------------------------------
 
 
 def density(points: np.ndarray, rows: np.ndarray, width: float) -> np.ndarray:
-    """Log of the mean over `rows` of a Gaussian kernel of this width at each point, without its constant."""
+    """Log of the mean over `rows` of a Gaussian kernel of this width at each point, without its
+    constant."""
     squares = ((points[:, None, :] - rows[None, :, :]) ** 2).sum(axis=2)
     return logsumexp(-squares / (2 * width**2), axis=1) - np.log(len(rows))
 
@@ -79,14 +94,17 @@ def density(points: np.ndarray, rows: np.ndarray, width: float) -> np.ndarray:
 def kernel_width(reference: np.ndarray) -> float:
     """The median distance of a reference row to the nearest other one that differs from it."""
     squares = (reference**2).sum(axis=1)
-    apart = np.sqrt(np.maximum(squares[:, None] + squares[None, :] - 2 * reference @ reference.T, 0))
+    apart = np.sqrt(
+        np.maximum(squares[:, None] + squares[None, :] - 2 * reference @ reference.T, 0)
+    )
     apart[apart < 1e-6] = np.inf
     near = apart.min(axis=1)
     return float(np.median(near[np.isfinite(near)])) if np.isfinite(near).any() else 1.0
 
 
 def counts(points: np.ndarray, rows: np.ndarray, queries: Sequence[Query]) -> np.ndarray:
-    """Mean over queries of log(1 + number of rows that agree with the point in all columns of the query)."""
+    """Mean over queries of log(1 + number of rows that agree with the point in all columns of the
+    query)."""
     found = np.zeros(len(points))
     for query in queries:
         columns = list(query)
@@ -95,13 +113,14 @@ def counts(points: np.ndarray, rows: np.ndarray, queries: Sequence[Query]) -> np
     return found / len(queries)
 
 
-# -------------------------------------------------------------------------------------- scores
+# --- scores --------------------------------------------------------------------------------------
 
 
 class Seen(NamedTuple):
     """What the attacker knows of targeted records after many runs.
 
-    inside: bool (runs, records), the coins. nearest, density, counts: (runs, records), of the synthetic tables.
+    inside: bool (runs, records), the coins. nearest, density, counts: (runs, records), of the
+        synthetic tables.
     known_nearest, known_density: (records,), of the reference rows.
     """
 
@@ -123,7 +142,8 @@ ATTACKS = ("closest", "calibrated", "domias", "lira_density", "lira_counts")
 def scores(seen: Seen, shadow: Seen | None = None) -> dict[str, np.ndarray]:
     """Attack -> (runs, records), larger where a record is rather inside.
 
-    shadow: the runs whose coins the likelihood ratios are fitted to; None: all of `seen` but the run that is scored.
+    shadow: the runs whose coins the likelihood ratios are fitted to; None: all of `seen` but the
+        run that is scored.
     """
     tiny = np.finfo(np.float32).tiny
     return {
@@ -132,7 +152,9 @@ def scores(seen: Seen, shadow: Seen | None = None) -> dict[str, np.ndarray]:
         "domias": seen.density - seen.known_density,
         **{
             f"lira_{name}": likelihood_ratios(
-                seen.inside, getattr(seen, name), None if shadow is None else (shadow.inside, getattr(shadow, name))
+                seen.inside,
+                getattr(seen, name),
+                None if shadow is None else (shadow.inside, getattr(shadow, name)),
             )
             for name in ("density", "counts")
         },
@@ -142,36 +164,44 @@ def scores(seen: Seen, shadow: Seen | None = None) -> dict[str, np.ndarray]:
 def likelihood_ratios(
     inside: np.ndarray, values: np.ndarray, shadow: tuple[np.ndarray, np.ndarray] | None = None
 ) -> np.ndarray:
-    """Log-likelihood ratio in over out of each value (runs, records), by normal distributions fitted to shadow runs.
+    """Log-likelihood ratio in over out of each value (runs, records), by normal distributions
+    fitted to shadow runs.
 
-    Means are a record's own with it and without it; the variance is a record's own and common to both, as runs are too
-    few for two (Carlini et al. 2022 share the variance there, too). 0 where a record has fewer than two runs on either
-    side. shadow: (inside, values) of other runs; None: of all of these runs but the one that is scored.
+    Means are a record's own with it and without it; the variance is a record's own and common to
+    both, as runs are too few for two (Carlini et al. 2022 share the variance there, too). 0 where a
+    record has fewer than two runs on either side. shadow: (inside, values) of other runs; None: of
+    all of these runs but the one that is scored.
     """
     if shadow is not None:
         return _ratio(values, *shadow)
     others = ~np.eye(len(values), dtype=bool)
-    return np.stack([_ratio(values[run], inside[rest], values[rest]) for run, rest in enumerate(others)])
+    return np.stack(
+        [_ratio(values[run], inside[rest], values[rest]) for run, rest in enumerate(others)]
+    )
 
 
 def _ratio(values: np.ndarray, inside: np.ndarray, known: np.ndarray) -> np.ndarray:
     number = np.stack([inside.sum(axis=0), (~inside).sum(axis=0)])
-    means = np.stack([np.where(side, known, 0).sum(axis=0) for side in (inside, ~inside)]) / np.maximum(number, 1)
+    means = np.stack(
+        [np.where(side, known, 0).sum(axis=0) for side in (inside, ~inside)]
+    ) / np.maximum(number, 1)
     residuals = known - np.where(inside, means[0], means[1])
     spread = np.sqrt((residuals**2).sum(axis=0) / np.maximum(number.sum(axis=0) - 2, 1)) + 1e-6
     ratio = norm.logpdf(values, means[0], spread) - norm.logpdf(values, means[1], spread)
     return np.where(number.min(axis=0) >= 2, ratio, 0.0)
 
 
-# --------------------------------------------------------------------------------------- proof
+# --- proof ---------------------------------------------------------------------------------------
 
 
 class Found(NamedTuple):
-    """What an attack finds. tpr1, tpr01: caught at 1 and 0.1 percent false alarms, each with its 95 percent interval.
+    """What an attack finds. tpr1, tpr01: caught at 1 and 0.1 percent false alarms, each with its 95
+    percent interval.
 
-    tpr01 is missing (nan) where there are fewer than 1,000 trials without the record: they cannot show one false alarm
-    in 1,000. bound: epsilon is at least this, with 95 percent confidence. first_half: what the same attack seems to
-    show on the first half of the runs, where its plan is chosen; by this, and by no other, an attack may be chosen.
+    tpr01 is missing (nan) where there are fewer than 1,000 trials without the record: they cannot
+    show one false alarm in 1,000. bound: epsilon is at least this, with 95 percent confidence.
+    first_half: what the same attack seems to show on the first half of the runs, where its plan is
+    chosen; by this, and by no other, an attack may be chosen.
     """
 
     auc: float
@@ -188,8 +218,8 @@ class Found(NamedTuple):
 def judge(seen: Seen, delta: float) -> dict[str, Found]:
     """What every attack finds.
 
-    Rates and AUC are over all runs, leave-one-run-out. For the bound, likelihood ratios and the number of guesses are
-    chosen on the first half of the runs and judged on the second.
+    Rates and AUC are over all runs, leave-one-run-out. For the bound, likelihood ratios and the
+    number of guesses are chosen on the first half of the runs and judged on the second.
     """
     if len(seen.inside) < 4 or not 0 < seen.inside.mean() < 1:
         raise BadInput("shadow runs: give at least four, with and without the records.")
@@ -205,10 +235,12 @@ def judge(seen: Seen, delta: float) -> dict[str, Found]:
 
 
 def rates(inside: np.ndarray, score: np.ndarray) -> tuple[float, ...]:
-    """AUC; then true positive rate, low and high at 1 and at 0.1 percent false positives: the first seven of Found.
+    """AUC; then true positive rate, low and high at 1 and at 0.1 percent false positives: the first
+    seven of Found.
 
-    The threshold is the lowest that accuses no more than this share of the records that are outside. Records of the
-    same run share a table, which the intervals (Clopper-Pearson) do not know of.
+    The threshold is the lowest that accuses no more than this share of the records that are
+    outside. Records of the same run share a table, which the intervals (Clopper-Pearson) do not
+    know of.
     """
     within, without = score[inside], np.sort(score[~inside])[::-1]
     values = [float(roc_auc_score(inside.ravel(), score.ravel()))]
@@ -222,17 +254,23 @@ def rates(inside: np.ndarray, score: np.ndarray) -> tuple[float, ...]:
     return tuple(values)
 
 
-SHARES = (0.0, 0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5)  # of all trials, that are said to be in, and to be out
+# of all trials, that are said to be in, and to be out
+SHARES = (0.0, 0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5)
 PLANS = [plan for plan in product(SHARES, SHARES) if sum(plan)]
 
 
-def best_plan(inside: np.ndarray, score: np.ndarray, delta: float) -> tuple[float, tuple[float, float]]:
+def best_plan(
+    inside: np.ndarray, score: np.ndarray, delta: float
+) -> tuple[float, tuple[float, float]]:
     """The largest bound and its plan: which share of trials to call inside, and which outside."""
     return max((plan_bound(inside, score, plan, delta), plan) for plan in PLANS)
 
 
-def plan_bound(inside: np.ndarray, score: np.ndarray, plan: tuple[float, float], delta: float) -> float:
-    """The bound from guessing the coins of the highest and of the lowest scores, and of no other."""
+def plan_bound(
+    inside: np.ndarray, score: np.ndarray, plan: tuple[float, float], delta: float
+) -> float:
+    """The bound from guessing the coins of the highest and of the lowest scores, and of no
+    other."""
     truth = inside.ravel()[np.argsort(score.ravel(), kind="stable")]
     top, bottom = (int(share * len(truth)) for share in plan)
     correct = int(truth[len(truth) - top :].sum() + (~truth[:bottom]).sum())

@@ -1,7 +1,9 @@
-"""What a participant learns who subtracts its own share of noise that clients made together: exact, by densities.
+"""What a participant learns who subtracts its own share of noise that clients made together: exact,
+by densities.
 
-A share is the difference of two negative binomial variables of size 1 / shares; all honest ones together are one of
-size honest / shares. Of size 1 that is discrete Laplace noise; of a smaller size it is more pointed, and costs more.
+A share is the difference of two negative binomial variables of size 1 / shares; all honest ones
+together are one of size honest / shares. Of size 1 that is discrete Laplace noise; of a smaller
+size it is more pointed, and costs more.
 """
 
 import numpy as np
@@ -12,9 +14,11 @@ LEAST = 1e-9  # densities below are left out: a convolution has errors of that s
 
 
 def largest_loss(scale: float, *, honest: int, shares: int) -> float:
-    """The largest log ratio of the noise at neighbouring whole numbers: the pure epsilon of a count, exactly.
+    """The largest log ratio of the noise at neighbouring whole numbers: the pure epsilon of a
+    count, exactly.
 
-    scale: of the discrete Laplace noise that `shares` shares make. honest: shares that the observer does not know.
+    scale: of the discrete Laplace noise that `shares` shares make. honest: shares that the observer
+        does not know.
     """
     stop = -np.expm1(-1 / scale)
     reach = int(60 * scale) + 60

@@ -1,9 +1,9 @@
 """Is anything that a run shows an exact function of the rows?
 
-The same two tables, with the record and without it, and a few noises each, repeated from numbers. A number that no
-noise moves, but the record does, was released exactly: whoever sees it knows whether the record is there.
-Looked at: the state that a run leaves, what clients are sent, what the trust model shows of their messages, the privacy
-statement, and the bytes of every message.
+The same two tables, with the record and without it, and a few noises each, repeated from numbers. A
+number that no noise moves, but the record does, was released exactly: whoever sees it knows whether
+the record is there. Looked at: the state that a run leaves, what clients are sent, what the trust
+model shows of their messages, the privacy statement, and the bytes of every message.
 """
 
 import json
@@ -34,15 +34,37 @@ SCHEMA = Schema(
 OTHERS = tuple((20 + 2 * k, 60.0 + 5 * (k % 4), ("north", "east")[k % 2], "no") for k in range(9))
 TARGET = (97, 190.0, "south", "yes")
 SMALL: dict[str, Any] = {
-    **{"training_rounds": 2, "local_epochs": 2, "batch": 5, "hidden": (8,), "noise_width": 4, "embedding": 4},
-    **{"local_updates": 2, "steps": 8, "inner": 8, "rounds": 3, "iterations": 3, "final_iterations": 5},
+    **{
+        "training_rounds": 2,
+        "local_epochs": 2,
+        "batch": 5,
+        "hidden": (8,),
+        "noise_width": 4,
+        "embedding": 4,
+    },
+    **{
+        "local_updates": 2,
+        "steps": 8,
+        "inner": 8,
+        "rounds": 3,
+        "iterations": 3,
+        "final_iterations": 5,
+    },
     **{"participation": 1.0, "most_rows": 40, "shared_rows": 6},
 }
-NETWORK = {"private_structure": True, "degree": 2, "population": 6, "selection": 2, "interval": 2, "generations": 2}
+NETWORK = {
+    "private_structure": True,
+    "degree": 2,
+    "population": 6,
+    "selection": 2,
+    "interval": 2,
+    "generations": 2,
+}
 
 
 def usual(case: Case) -> Case:
-    """The case with a small table of numbers and categories, and the method's ordinary settings, shortened."""
+    """The case with a small table of numbers and categories, and the method's ordinary settings,
+    shortened."""
     plain = case.method.Config()
     options = {name: value for name, value in SMALL.items() if name in vars(plain)}
     if isinstance(getattr(plain, "hidden", None), int):
@@ -53,7 +75,9 @@ def usual(case: Case) -> Case:
         options |= NETWORK
     privacy = replace(case.privacy, epsilon=EPSILON)
     config = replace(plain, **options)
-    return replace(case, config=config, privacy=privacy, schema=SCHEMA, others=OTHERS, target=TARGET)
+    return replace(
+        case, config=config, privacy=privacy, schema=SCHEMA, others=OTHERS, target=TARGET
+    )
 
 
 def without_numbers(case: Case) -> Case:
@@ -71,7 +95,8 @@ def without_numbers(case: Case) -> Case:
 
 
 def numbered(number: int) -> type[flower.Job]:
-    """A job whose noise and other draws of clients come from a number: equal in two runs that differ in their rows."""
+    """A job whose noise and other draws of clients come from a number: equal in two runs that
+    differ in their rows."""
     return type("Numbered", (flower.Job,), {"stream": lambda job, *path: stream(number, *path)})
 
 
@@ -79,22 +104,34 @@ def items(seen: Seen, case: Case) -> dict[str, Any]:
     """All that a run shows, under names; arrays, and the rest as text."""
     found: dict[str, Any] = {f"state/{name}": values for name, values in seen.state.items()}
     for kind, rounds in (("sent", seen.sent), ("wire", seen.wire)):
-        found |= {f"{kind}/{number}/{name}": v for number, each in enumerate(rounds) for name, v in each.items()}
+        found |= {
+            f"{kind}/{number}/{name}": v
+            for number, each in enumerate(rounds)
+            for name, v in each.items()
+        }
     said = statement(seen.charges, case.privacy, method=case.key)
     found |= {f"statement/{name}": json.dumps(value) for name, value in said.items()}
-    sizes = [f"{line['round']}/{line['client']}/{line['direction']}/{line['kind']}" for line in seen.traffic]
-    return found | {f"bytes/{name}": str(line["bytes"]) for name, line in zip(sizes, seen.traffic, strict=True)}
+    sizes = [
+        f"{line['round']}/{line['client']}/{line['direction']}/{line['kind']}"
+        for line in seen.traffic
+    ]
+    return found | {
+        f"bytes/{name}": str(line["bytes"]) for name, line in zip(sizes, seen.traffic, strict=True)
+    }
 
 
 def exact(without: Sequence[Mapping[str, Any]], there: Sequence[Mapping[str, Any]]) -> list[str]:
-    """What tells the two tables apart whatever the noise: names, keys, shapes, texts and elements of arrays.
+    """What tells the two tables apart whatever the noise: names, keys, shapes, texts and elements
+    of arrays.
 
     without, there: what runs with several noises showed, of either table.
     """
     return sorted(set(_differences(without, there)))
 
 
-def _differences(without: Sequence[Mapping[str, Any]], there: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+def _differences(
+    without: Sequence[Mapping[str, Any]], there: Sequence[Mapping[str, Any]]
+) -> Iterator[str]:
     keys = [{frozenset(each) for each in runs} for runs in (without, there)]
     if len(keys[0]) == len(keys[1]) == 1 and keys[0] != keys[1]:
         yield f"names: {', '.join(sorted(set(*keys[0]) ^ set(*keys[1])))}"

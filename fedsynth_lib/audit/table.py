@@ -1,4 +1,5 @@
-"""The audit's table: one line for each method and number of clients, and the file that keeps finished lines."""
+"""The audit's table: one line for each method and number of clients, and the file that keeps
+finished lines."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -24,9 +25,10 @@ ROWS = 20  # synthetic rows of a run
 class Line:
     """What an audit found. Bounds are 95 percent lower bounds on epsilon at `delta`.
 
-    lower: from what the adversary sees (`sees`), by the Gaussian fit where the release is Gaussian (`by`); plain: of
-    the same scores without that assumption; synthetic: from synthetic rows alone. runs: with the record, and as many
-    without. control: as `lower`, of runs with 0.3 times the noise that the claim needs.
+    lower: from what the adversary sees (`sees`), by the Gaussian fit where the release is Gaussian
+    (`by`); plain: of the same scores without that assumption; synthetic: from synthetic rows alone.
+    runs: with the record, and as many without. control: as `lower`, of runs with 0.3 times the
+    noise that the claim needs.
     """
 
     method: str
@@ -48,12 +50,19 @@ class Line:
 
 def runs_of(case: Case, clients: int, runs: int) -> int:
     """Fewer where a run has more clients, more where it is fast."""
-    family = "counts" if case.key in neighbours.COUNTS else "marginals" if case.sees == "the model" else "networks"
+    family = (
+        "counts"
+        if case.key in neighbours.COUNTS
+        else "marginals"
+        if case.sees == "the model"
+        else "networks"
+    )
     return max(40, FASTER[family] * runs // (1 if clients == 1 else 2))
 
 
 def scored(scenario: Scenario, number: int) -> tuple[np.ndarray, np.ndarray]:
-    """Scores of so many runs with and without the record, (2, runs): of all that is seen, and of synthetic rows."""
+    """Scores of so many runs with and without the record, (2, runs): of all that is seen, and of
+    synthetic rows."""
     white, black = scenario.case.score(scenario), scores.synthetic(scenario, ROWS)
     found = np.empty((2, 2, number))
     for run in range(number):
@@ -64,14 +73,19 @@ def scored(scenario: Scenario, number: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def measure(case: Case, clients: int, runs: int) -> Line:
-    """One line. The control is measured first, with as many runs; it must exceed the claim to count as caught."""
+    """One line. The control is measured first, with as many runs; it must exceed the claim to count
+    as caught."""
     begin, claim, delta = time.monotonic(), case.privacy.epsilon, case.privacy.delta
     number = runs_of(case, clients, runs)
-    control = lower_bound(*Scenario(case, clients, RATE_OF_CONTROL).score_runs(number), delta, gaussian=case.gaussian)
+    control = lower_bound(
+        *Scenario(case, clients, RATE_OF_CONTROL).score_runs(number), delta, gaussian=case.gaussian
+    )
     white, black = scored(Scenario(case, clients), number)
     kinds = {"lower": (white, case.gaussian), "plain": (white, False), "synthetic": (black, False)}
     found = {name: lower_bound(*pair, delta, gaussian=fit) for name, (pair, fit) in kinds.items()}
-    surely = [lower_bound(*pair, delta, gaussian=fit, confidence=ALARM) for pair, fit in kinds.values()]
+    surely = [
+        lower_bound(*pair, delta, gaussian=fit, confidence=ALARM) for pair, fit in kinds.values()
+    ]
     verdict = EXCEEDED if max(surely) > claim else BELOW if control > claim else WEAK
     rounded = {name: round(value, 4) for name, value in found.items()}
     return Line(
@@ -86,9 +100,11 @@ def measure(case: Case, clients: int, runs: int) -> Line:
     )
 
 
-def lines(keys: tuple[str, ...], runs: int, *, until: float, again: bool, say: Callable[[str], None]) -> Iterator[Line]:
-    """A line for each method and number of clients, finished ones from the file unless `again`; none begins after
-    `until` (monotonic time).
+def lines(
+    keys: tuple[str, ...], runs: int, *, until: float, again: bool, say: Callable[[str], None]
+) -> Iterator[Line]:
+    """A line for each method and number of clients, finished ones from the file unless `again`;
+    none begins after `until` (monotonic time).
 
     One client first for all methods, so that a short audit sees each of them.
     """
@@ -96,13 +112,20 @@ def lines(keys: tuple[str, ...], runs: int, *, until: float, again: bool, say: C
     for clients in CLIENTS:
         for key in keys:
             case, old = neighbours.case_of(key), kept.get((key, clients))
-            if old and old.version == case.method.VERSION and old.runs >= runs_of(case, clients, runs):
+            if (
+                old
+                and old.version == case.method.VERSION
+                and old.runs >= runs_of(case, clients, runs)
+            ):
                 yield old
                 continue
             if time.monotonic() > until:
                 say(f"no time left for {key} with {clients} clients")
                 continue
-            say(f"{key}, {clients} clients: {runs_of(case, clients, runs)} runs with the record and as many without")
+            say(
+                f"{key}, {clients} clients: {runs_of(case, clients, runs)} runs with the record "
+                "and as many without"
+            )
             found = measure(case, clients, runs)
             save(found)
             yield found
@@ -118,6 +141,10 @@ def save(line: Line) -> None:
     """Add a line to the file, in place of an older one about the same."""
     order = {key: place for place, key in enumerate(neighbours.SETTINGS)}
     kept = [old for old in load() if (old.method, old.clients) != (line.method, line.clients)]
-    rows = sorted([*kept, line], key=lambda each: (order.get(each.method, len(order)), each.clients))
-    frame = pd.DataFrame([asdict(row) for row in rows], columns=[each.name for each in fields(Line)])
+    rows = sorted(
+        [*kept, line], key=lambda each: (order.get(each.method, len(order)), each.clients)
+    )
+    frame = pd.DataFrame(
+        [asdict(row) for row in rows], columns=[each.name for each in fields(Line)]
+    )
     write_atomically(path_of_lines(), frame.to_csv(index=False).encode())

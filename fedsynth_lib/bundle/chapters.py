@@ -30,12 +30,18 @@ STATUSES = ("here", "planned", "illustrative")
 
 
 def contents(notebooks: Sequence[Notebook]) -> pd.DataFrame:
-    """One row per notebook, in reading order: chapter, notebook, title, exhibits, and minutes per profile.
+    """One row per notebook, in reading order: chapter, notebook, title, exhibits, and minutes per
+    profile.
 
     A chapter that has no notebook yet keeps one row with an empty `notebook`.
     """
     made = [
-        {"chapter": _chapter(each.stem), "notebook": each.stem, "title": each.title, "exhibits": len(each.exhibits)}
+        {
+            "chapter": _chapter(each.stem),
+            "notebook": each.stem,
+            "title": each.title,
+            "exhibits": len(each.exhibits),
+        }
         | {profile: each.minutes.get(profile, np.nan) for profile in ("smoke", "quick", "paper")}
         for each in notebooks
     ]
@@ -45,36 +51,47 @@ def contents(notebooks: Sequence[Notebook]) -> pd.DataFrame:
         if chapter not in {row["chapter"] for row in made}
     ]
     columns = ["chapter", "notebook", "title", "exhibits", "smoke", "quick", "paper"]
-    table = pd.DataFrame(made + empty, columns=columns).sort_values(["chapter", "notebook"], ignore_index=True)
-    return table.assign(chapter=[f"{number} {CHAPTERS.get(number, '')}".strip() for number in table["chapter"]])
+    table = pd.DataFrame(made + empty, columns=columns).sort_values(
+        ["chapter", "notebook"], ignore_index=True
+    )
+    return table.assign(
+        chapter=[f"{number} {CHAPTERS.get(number, '')}".strip() for number in table["chapter"]]
+    )
 
 
 def exhibit_map(notebooks: Sequence[Notebook]) -> pd.DataFrame:
-    """Every numbered exhibit of the five works, in their order, with the notebook that regenerates it.
+    """Every numbered exhibit of the five works, in their order, with the notebook that regenerates
+    it.
 
     Columns: work, section, exhibit, kind, title, chapter (of the notebooks), notebook, status.
     status: `here` where one of `notebooks` regenerates the exhibit, `planned` where a later one
-    could, `illustrative` where there is nothing to compute (drawings, pseudo-code). An exhibit of two
-    notebooks has two rows. Raises BadInput for an exhibit that is in no catalogue.
+    could, `illustrative` where there is nothing to compute (drawings, pseudo-code). An exhibit of
+    two notebooks has two rows. Raises BadInput for an exhibit that is in no catalogue.
     """
     pairs = [(exhibit, each.stem) for each in notebooks for exhibit in each.exhibits]
     made = pd.DataFrame(pairs, columns=["id", "notebook"], dtype=object)
     table = load_catalogue()
     if unknown := sorted(set(made["id"]) - set(table["id"])):
         where = made.loc[made["id"] == unknown[0], "notebook"].iloc[0]
-        raise BadInput(f"{where}: no catalogue in data/published has {unknown[0]!r}; correct the notebook's metadata.")
+        raise BadInput(
+            f"{where}: no catalogue in data/published has {unknown[0]!r}; correct the notebook's "
+            "metadata."
+        )
     table = table.merge(made, how="left", on="id").fillna({"notebook": ""})
     table[["work", "exhibit"]] = table["id"].str.split("/", expand=True)
     table["chapter"] = [
         _chapter(stem) if stem else CHAPTER_OF[work]
         for stem, work in zip(table["notebook"], table["work"], strict=True)
     ]
-    table["status"] = np.select([table["notebook"] != "", table["regenerable"] == "yes"], STATUSES[:2], STATUSES[2])
+    table["status"] = np.select(
+        [table["notebook"] != "", table["regenerable"] == "yes"], STATUSES[:2], STATUSES[2]
+    )
     return table[["work", "section", "exhibit", "kind", "title", "chapter", "notebook", "status"]]
 
 
 def overview(exhibits: pd.DataFrame) -> pd.DataFrame:
-    """The map in few lines: exhibits of one part of a work that share notebook and status stand together.
+    """The map in few lines: exhibits of one part of a work that share notebook and status stand
+    together.
 
     exhibits: what `exhibit_map` returns; illustrative ones are left out.
     """
@@ -96,11 +113,16 @@ def _chapter(stem: str) -> int:
 
 def _ranges(labels: pd.Series) -> str:
     """tab5.1, fig5.2, fig5.1 as 'fig5.1–5.2, tab5.1'."""
-    split = labels.str.extract(r"^([a-z]+)(.*?)(\d+)$")  # kind, what stands before the last number, that number
+    # kind, what stands before the last number, that number
+    split = labels.str.extract(r"^([a-z]+)(.*?)(\d+)$")
     split = split.assign(last=split[2].astype(int)).sort_values([0, 1, "last"], ignore_index=True)
-    starts = (split[[0, 1]] != split[[0, 1]].shift()).any(axis=1) | (split["last"] != split["last"].shift() + 1)
+    starts = (split[[0, 1]] != split[[0, 1]].shift()).any(axis=1) | (
+        split["last"] != split["last"].shift() + 1
+    )
     texts = []
     for _, run in split.groupby(starts.cumsum()):
         first, last = run.iloc[0], run.iloc[-1]
-        texts.append(f"{first[0]}{first[1]}{first[2]}" + (f"–{last[1]}{last[2]}" if len(run) > 1 else ""))
+        texts.append(
+            f"{first[0]}{first[1]}{first[2]}" + (f"–{last[1]}{last[2]}" if len(run) > 1 else "")
+        )
     return ", ".join(texts)

@@ -1,4 +1,5 @@
-"""What a person sees of a run: the bar or the log lines, the error with its cell, the table, the last status."""
+"""What a person sees of a run: the bar or the log lines, the error with its cell, the table, the
+last status."""
 
 import contextlib
 import itertools
@@ -40,7 +41,8 @@ class Outcome:
 
 
 class Line:
-    """What is shown of one running notebook; also the file that papermill writes its kernel's stderr to.
+    """What is shown of one running notebook; also the file that papermill writes its kernel's
+    stderr to.
 
     The last line of that, say a grid's progress, stands beside the name.
     """
@@ -72,7 +74,11 @@ class Reporter:
     def __init__(self, total: int, *, every: float = 60.0):
         self.total, self.every, self.started, self.done = total, every, 0, 0
         self.lines: dict[str, Line] = {}  # of the notebooks that run
-        self.bar = self._bar("{n_fmt}/{total_fmt} |{bar:20}| {elapsed}", position=0) if sys.stderr.isatty() else None
+        self.bar = (
+            self._bar("{n_fmt}/{total_fmt} |{bar:20}| {elapsed}", position=0)
+            if sys.stderr.isatty()
+            else None
+        )
 
     def __enter__(self) -> "Reporter":
         return self
@@ -105,7 +111,9 @@ class Reporter:
         line = self.lines[notebook.stem] = Line(notebook.stem, self.started)
         if self.bar is not None:
             taken = {each.bar.pos for each in self.lines.values() if each.bar is not None}
-            line.bar = self._bar("  {desc}", position=next(n for n in itertools.count(1) if -n not in taken))
+            line.bar = self._bar(
+                "  {desc}", position=next(n for n in itertools.count(1) if -n not in taken)
+            )
             line.bar.set_description_str(str(line))
         else:
             expected = f", about {minutes:g} min" if minutes is not None else ""
@@ -136,7 +144,11 @@ class Reporter:
 
 def explain(notebook: Notebook, error: BaseException, executed: Path) -> str:
     """What went wrong: the number and source of the cell, and the last line of the traceback."""
-    last = f"{error.ename}: {error.evalue}" if hasattr(error, "ename") else f"{type(error).__name__}: {error}"
+    last = (
+        f"{error.ename}: {error.evalue}"
+        if hasattr(error, "ename")
+        else f"{type(error).__name__}: {error}"
+    )
     if type(error).__name__ == "DeadKernelError":
         last = "the kernel died, often for want of memory: try --jobs 1."
     try:
@@ -145,18 +157,32 @@ def explain(notebook: Notebook, error: BaseException, executed: Path) -> str:
         return f"{notebook.stem} failed: {last}"
     added = {"injected-parameters", "papermill-error-cell-tag"}  # cells that are not the author's
     cells = [cell for cell in cells if not added & set(cell["metadata"].get("tags", []))]
-    states = [cell["metadata"].get("papermill", {}) if cell["cell_type"] == "code" else {} for cell in cells]
+    states = [
+        cell["metadata"].get("papermill", {}) if cell["cell_type"] == "code" else {}
+        for cell in cells
+    ]
     begun = [index for index, state in enumerate(states) if state.get("start_time")]
-    failed = next((index for index in begun if states[index].get("exception")), begun[-1] if begun else 0)
+    failed = next(
+        (index for index in begun if states[index].get("exception")), begun[-1] if begun else 0
+    )
     source = "".join(cells[failed]["source"]).rstrip().splitlines()
-    lines = [f"{notebook.stem} failed in cell {failed + 1}:", *(f"    | {line}" for line in source), last]
+    lines = [
+        f"{notebook.stem} failed in cell {failed + 1}:",
+        *(f"    | {line}" for line in source),
+        last,
+    ]
     return "\n".join([*lines, f"The executed copy: {executed}"])
 
 
 def read_log(path: Path) -> dict[str, Any]:
-    """Cells computed and reused, figures written, and whether a stand-in was behind one, from a notebook's run log."""
+    """Cells computed and reused, figures written, and whether a stand-in was behind one, from a
+    notebook's run log."""
     with contextlib.suppress(FileNotFoundError):
-        events = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines() if line.endswith("}")]
+        events = [
+            json.loads(line)
+            for line in path.read_text(encoding="utf-8").splitlines()
+            if line.endswith("}")
+        ]
         figures = {event["path"] for event in events if event["event"] == "figure"}
         grids = [event for event in events if event["event"] == "grid"]
         return {
@@ -168,20 +194,28 @@ def read_log(path: Path) -> dict[str, Any]:
     return {}
 
 
-# --------------------------------------------------------------------------------------- tables
+# --- tables --------------------------------------------------------------------------------------
 
 
 def summary(outcomes: Mapping[str, Outcome]) -> str:
     """The table at the end of a run, and where its figures rest on stand-ins."""
     head = ("notebook", "status", "minutes", "computed", "reused", "figures", "GiB")
     rows = [
-        (stem, each.status, f"{each.minutes:.1f}", each.computed, each.reused, each.figures, f"{each.memory_gib:.1f}")
+        (
+            stem,
+            each.status,
+            f"{each.minutes:.1f}",
+            each.computed,
+            each.reused,
+            each.figures,
+            f"{each.memory_gib:.1f}",
+        )
         for stem, each in outcomes.items()
     ]
     standins = [stem for stem, each in outcomes.items() if each.standin]
     note = (
-        f"\nOn synthetic stand-ins, the real tables being out of reach: {', '.join(standins)}; their figures are in "
-        f"figures/{outcomes[standins[0]].profile}-standin/."
+        f"\nOn synthetic stand-ins, the real tables being out of reach: {', '.join(standins)}; "
+        f"their figures are in figures/{outcomes[standins[0]].profile}-standin/."
         if standins
         else ""
     )
@@ -189,14 +223,17 @@ def summary(outcomes: Mapping[str, Outcome]) -> str:
 
 
 def listing(notebooks: Sequence[Notebook], last: Mapping[str, dict[str, Any]]) -> str:
-    """Number, title, exhibits, expected minutes (from rows, or to compute by profile), and how the last run ended."""
+    """Number, title, exhibits, expected minutes (from rows, or to compute by profile), and how the
+    last run ended."""
     head = ("notebook", "title", "exhibits", "from rows", "smoke", "quick", "paper", "last status")
     rows = []
     for each in notebooks:
         known = (each.regenerate, *(each.minutes.get(name) for name in ("smoke", "quick", "paper")))
         minutes = ("" if number is None else f"{number:g}" for number in known)
         ended = last.get(each.stem)
-        status = f"{ended['status']} ({ended['profile']}, {ended['finished']})" if ended else "never run"
+        status = (
+            f"{ended['status']} ({ended['profile']}, {ended['finished']})" if ended else "never run"
+        )
         rows.append((each.stem, each.title, short(each.exhibits), *minutes, status))
     return aligned(head, rows) + (
         "\n(minutes on 2 cores: to regenerate from rows that are there, and to compute by profile)"
@@ -221,13 +258,16 @@ def aligned(head: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
 
     def text(line: Sequence[str]) -> str:
         cells = zip(line, widths, number, strict=True)
-        return "  ".join(entry.rjust(width) if right else entry.ljust(width) for entry, width, right in cells).rstrip()
+        return "  ".join(
+            entry.rjust(width) if right else entry.ljust(width) for entry, width, right in cells
+        ).rstrip()
 
     return "\n".join(map(text, lines))
 
 
 def remember(root: Path, stem: str, outcome: Outcome) -> None:
-    """Put the outcome into figures/runs/last.json, in one step so that a kill leaves no half file."""
+    """Put the outcome into figures/runs/last.json, in one step so that a kill leaves no half
+    file."""
     path = root / "figures" / "runs" / "last.json"
     known = {**read_last(root), stem: asdict(outcome)}
     temporary = path.with_name(f".last.{os.getpid()}.tmp")

@@ -1,7 +1,8 @@
 """What this machine has and what a run would use: python -m fedsynth_lib.bundle.doctor
 
-Prints versions (those that differ from requirements.lock are marked), cores, memory, GPU, disk space, and
-from where each table would come. Downloads no table. Exit status 1 where a package differs.
+Prints versions (those that differ from requirements.lock are marked), cores, memory, GPU, disk
+space, and from where each table would come. Downloads no table. Exit status 1 where a package
+differs.
 """
 
 import os
@@ -32,7 +33,10 @@ def versions() -> list[str]:
         differing = ["packaging is missing"]
     lines = [f"python {platform.python_version()} ({sys.executable})"]
     lines += [f"{name} {installed(name) or 'missing'}" for name in direct_packages()]
-    lines += [f"NOT AS LOCKED: {text}; run ./run_all.sh, or install requirements.lock" for text in differing]
+    lines += [
+        f"NOT AS LOCKED: {text}; run ./run_all.sh, or install requirements.lock"
+        for text in differing
+    ]
     return lines
 
 
@@ -45,7 +49,8 @@ def machine() -> list[str]:
     free = shutil.disk_usage(ROOT).free / 2**30
     return [
         f"system: {platform.platform()}",
-        f"cores: {joblib.cpu_count()}, OMP_NUM_THREADS: {os.environ.get('OMP_NUM_THREADS', 'not set')}",
+        f"cores: {joblib.cpu_count()}, OMP_NUM_THREADS: "
+        f"{os.environ.get('OMP_NUM_THREADS', 'not set')}",
         f"memory: {memory.available / 2**30:.1f} of {memory.total / 2**30:.1f} GiB free",
         f"GPU: {gpu()}",
         f"disk: {free:.1f} GiB free at {ROOT}" + ("" if free > 2 else "; give it at least 2 GiB"),
@@ -63,11 +68,16 @@ def gpu() -> str:
 
 
 def tables() -> list[str]:
-    """Each registered table and where load_table would take it from; each official host is asked once."""
+    """Each registered table and where load_table would take it from; each official host is asked
+    once."""
     from fedsynth_lib.tables.load import REGISTRY, available
 
     found = {key: available(key) for key in REGISTRY}
-    hosts = {urlsplit(at.where).netloc: at.where.split(", ")[0] for at in found.values() if at.state == "official?"}
+    hosts = {
+        urlsplit(at.where).netloc: at.where.split(", ")[0]
+        for at in found.values()
+        if at.state == "official?"
+    }
     with ThreadPoolExecutor(8) as pool:
         answers = dict(zip(hosts, pool.map(answering, hosts.values()), strict=True))
     lines = [f"FEDSYNTH_MIRROR: {os.environ.get('FEDSYNTH_MIRROR', 'not set')}"]

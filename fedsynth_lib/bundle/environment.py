@@ -1,6 +1,8 @@
-"""Whether the running Python has what a lock file says; run_all.sh asks before it makes an environment.
+"""Whether the running Python has what a lock file says; run_all.sh asks before it makes an
+environment.
 
-    python fedsynth_lib/bundle/environment.py requirements.lock      # exit status 0: everything is there
+    python fedsynth_lib/bundle/environment.py requirements.lock      # exit status 0: everything is
+    there
 
 Imports nothing that must be installed first, so that it can say what is missing.
 """
@@ -11,13 +13,19 @@ from pathlib import Path
 
 
 def pins(lock: str | Path) -> dict[str, str]:
-    """Package -> exact version, of the lines of a lock file that hold for this Python and system."""
+    """Package -> exact version, of the lines of a lock file that hold for this Python and
+    system."""
     from packaging.requirements import Requirement
 
-    lines = (line.partition("#")[0].strip() for line in Path(lock).read_text(encoding="utf-8").splitlines())
+    lines = (
+        line.partition("#")[0].strip()
+        for line in Path(lock).read_text(encoding="utf-8").splitlines()
+    )
     wanted = [Requirement(line) for line in lines if line]
     return {
-        pin.name: str(pin.specifier).removeprefix("==") for pin in wanted if pin.marker is None or pin.marker.evaluate()
+        pin.name: str(pin.specifier).removeprefix("==")
+        for pin in wanted
+        if pin.marker is None or pin.marker.evaluate()
     }
 
 
@@ -30,7 +38,8 @@ def installed(name: str) -> str | None:
 
 
 def unmet(lock: str | Path) -> list[str]:
-    """One text for each package that is missing or has another version; a local build (2.13.0+cpu) counts as 2.13.0."""
+    """One text for each package that is missing or has another version; a local build (2.13.0+cpu)
+    counts as 2.13.0."""
     found = {name: (installed(name), exact) for name, exact in pins(lock).items()}
     return [
         f"{name} is missing" if has is None else f"{name} is {has}, not {exact}"

@@ -6,29 +6,36 @@ from pathlib import Path
 from fedsynth_lib.bundle.notebooks import Notebook
 
 PROFILES = ("smoke", "quick", "paper")
-ALONE = 5.0  # minutes; a notebook that takes longer runs alone on all cores, shorter ones side by side
+# minutes; a notebook that takes longer runs alone on all cores, shorter ones side by side
+ALONE = 5.0
 LONG = 30.0  # minutes of a run about which one is told beforehand
 
 
 def has_rows(notebook: Notebook, profile: str, root: Path) -> bool:
     """Whether its rows are there, so that it need not compute them.
 
-    A grid bears the number of the notebook that runs it first, and counts there. Where several do, one that is there
-    will do: a profile need not run all.
+    A grid bears the number of the notebook that runs it first, and counts there. Where several do,
+    one that is there will do: a profile need not run all.
     """
     own = [grid for grid in notebook.grids if grid[:2] == notebook.stem[:2]] or notebook.grids
     return any((root / "data" / "results" / profile / f"{grid}.csv").is_file() for grid in own)
 
 
-def minutes_of(notebook: Notebook, profile: str, root: Path, *, fresh: bool = False) -> float | None:
-    """Minutes that a notebook takes on 2 cores: from its rows, or to compute; None where it does not say."""
+def minutes_of(
+    notebook: Notebook, profile: str, root: Path, *, fresh: bool = False
+) -> float | None:
+    """Minutes that a notebook takes on 2 cores: from its rows, or to compute; None where it does
+    not say."""
     if notebook.regenerate is not None and not fresh and has_rows(notebook, profile, root):
         return notebook.regenerate
     return notebook.minutes.get(profile)
 
 
-def warning(chosen: Sequence[Notebook], profile: str, root: Path, *, fresh: bool = False) -> str | None:
-    """What to know before a run that computes for long: how long, and how to avoid it. None for a short one."""
+def warning(
+    chosen: Sequence[Notebook], profile: str, root: Path, *, fresh: bool = False
+) -> str | None:
+    """What to know before a run that computes for long: how long, and how to avoid it. None for a
+    short one."""
     with_rows = [each for each in chosen if not fresh and has_rows(each, profile, root)]
     computing = [each for each in chosen if each not in with_rows]
     total = _total(computing, profile, root, fresh=fresh)
@@ -44,14 +51,22 @@ def warning(chosen: Sequence[Notebook], profile: str, root: Path, *, fresh: bool
 
 
 def _way_out(
-    chosen: Sequence[Notebook], with_rows: Sequence[Notebook], profile: str, root: Path, *, fresh: bool
+    chosen: Sequence[Notebook],
+    with_rows: Sequence[Notebook],
+    profile: str,
+    root: Path,
+    *,
+    fresh: bool,
 ) -> str:
     """One sentence about the nearest to what was asked for that takes minutes."""
     if fresh and (minutes := _total(chosen, profile, root)) <= LONG:
         return f"Without --fresh it takes about {_duration(minutes)}, from committed rows."
     ways = []
     if with_rows:
-        minutes, numbers = _total(with_rows, profile, root), ",".join(each.stem[:2] for each in with_rows)
+        minutes, numbers = (
+            _total(with_rows, profile, root),
+            ",".join(each.stem[:2] for each in with_rows),
+        )
         ways.append(f"--only {numbers} takes about {_duration(minutes)}, from committed rows")
     for smaller in reversed(PROFILES[: PROFILES.index(profile)]):
         if (minutes := _total(chosen, smaller, root)) <= LONG:
@@ -60,7 +75,9 @@ def _way_out(
     return "; ".join(ways or ["--only runs a part of the notebooks (see --list)"]) + "."
 
 
-def _total(notebooks: Sequence[Notebook], profile: str, root: Path, *, fresh: bool = False) -> float:
+def _total(
+    notebooks: Sequence[Notebook], profile: str, root: Path, *, fresh: bool = False
+) -> float:
     """Minutes for all on 2 cores, of which a short notebook takes one."""
     each = [minutes_of(notebook, profile, root, fresh=fresh) or 0.0 for notebook in notebooks]
     return sum(minutes if minutes > ALONE else minutes / 2 for minutes in each)

@@ -14,9 +14,11 @@ from fedsynth_lib.bundle.notebooks import Notebook
 
 
 class Execution(threading.Thread):
-    """Runs papermill, so that the main thread is free for the clock and for Ctrl-C; puts itself into `ended` then.
+    """Runs papermill, so that the main thread is free for the clock and for Ctrl-C; puts itself
+    into `ended` then.
 
-    The executed copy lands in figures/executed/<profile>/, the run log in figures/runs/<profile>/. An error is kept.
+    The executed copy lands in figures/executed/<profile>/, the run log in figures/runs/<profile>/.
+    An error is kept.
     """
 
     def __init__(
@@ -65,10 +67,13 @@ class Execution(threading.Thread):
 
     def look(self) -> None:
         """Keep the largest memory seen."""
-        self.outcome.memory_gib = max(self.outcome.memory_gib, self.kernels.memory_gib(self.notebook))
+        self.outcome.memory_gib = max(
+            self.outcome.memory_gib, self.kernels.memory_gib(self.notebook)
+        )
 
     def close(self) -> str | None:
-        """End what is left of the kernel and fill in the outcome; what to tell about an error, if there was one."""
+        """End what is left of the kernel and fill in the outcome; what to tell about an error, if
+        there was one."""
         stopped = not self.finished  # looked at before its kernel is killed, which is an error too
         self.kernels.end(self.notebook)
         self.join(5)

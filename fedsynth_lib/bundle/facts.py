@@ -1,11 +1,12 @@
 """Numbers of ours in prose, and the headline table of README.md, put there from rows.
 
-    python -m fedsynth_lib.bundle.facts           # writes every number and the table anew
-    python -m fedsynth_lib.bundle.facts --check   # writes nothing, fails where a text and the rows differ
+    python -m fedsynth_lib.bundle.facts           # writes every number and the table anew python -m
+    fedsynth_lib.bundle.facts --check   # writes nothing, fails where a text and the rows differ
 
-A fact is data, in `data/published/facts/<work>.toml`: a name, the file of rows it comes from, which rows, which column.
-Prose holds its name and its value, `<!--=name-->0.82<!--/-->`, and a reader sees 0.82 alone. README.md, the Markdown
-of `data/published/` and the notebooks are read; a value may stand in any number of places.
+A fact is data, in `data/published/facts/<work>.toml`: a name, the file of rows it comes from, which
+rows, which column. Prose holds its name and its value, `<!--=name-->0.82<!--/-->`, and a reader
+sees 0.82 alone. README.md, the Markdown of `data/published/` and the notebooks are read; a value
+may stand in any number of places.
 """
 
 import argparse
@@ -27,10 +28,14 @@ import pandas as pd
 from fedsynth_lib.core.contract import BadInput
 from fedsynth_lib.core.store import project_root, write_atomically
 
-BEGIN, END = "<!-- verdict: made from committed rows -->", "<!-- end of verdict -->"  # the headline table of README
+# the headline table of README
+BEGIN, END = "<!-- verdict: made from committed rows -->", "<!-- end of verdict -->"
 FOLDER = "data/published/facts"
-NOT_FACTS = ("typed.toml",)  # decimals that may stand in prose without a fact, and why: tests/test_prose.py
-SOURCES = re.compile(r"(figures|data/results)/(paper|quick)/[^/]+\.csv|data/published/values/\w+/[^/]+\.csv")
+# decimals that may stand in prose without a fact, and why: tests/test_prose.py
+NOT_FACTS = ("typed.toml",)
+SOURCES = re.compile(
+    r"(figures|data/results)/(paper|quick)/[^/]+\.csv|data/published/values/\w+/[^/]+\.csv"
+)
 MARKER = re.compile(r"<!--=(?P<name>[^\n]*?)-->(?P<said>[^\n]*?)<!--/-->")
 NAME = re.compile(r"[a-z][a-z0-9_]*")
 NUMBER = r"[-+]?\d+(?:\.\d+)?(?:e[-+]?\d+)?"
@@ -41,17 +46,26 @@ TAKEN = {  # the numbers of an entry such as `0.62 ± 0.04 (0.61 ± 0.02) =`
     "printed spread": re.compile(rf"\({NUMBER} ± ({NUMBER})"),
 }
 REDUCTIONS: dict[str, Callable[[pd.Series], Any]] = {
-    **{name: operator.methodcaller(name) for name in ("mean", "median", "min", "max", "sum", "std", "nunique")},
+    **{
+        name: operator.methodcaller(name)
+        for name in ("mean", "median", "min", "max", "sum", "std", "nunique")
+    },
     "count": len,
     "share": len,  # see _of_rows
 }
-OPERATORS = {ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: operator.truediv}
+OPERATORS = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Div: operator.truediv,
+}
 FUNCTIONS = {"min": min, "max": max, "abs": abs, "mean": lambda *values: float(np.mean(values))}
 
 
 @dataclass(frozen=True)
 class Fact:
-    """One number of ours: read from rows (`source`), computed from other facts (`compute`), or measured (`value`)."""
+    """One number of ours: read from rows (`source`), computed from other facts (`compute`), or
+    measured (`value`)."""
 
     name: str
     file: str  # that states it
@@ -80,7 +94,8 @@ class Outdated(NamedTuple):
 
 
 def load_facts(root: Path | None = None) -> dict[str, Fact]:
-    """All facts by name, from the files of FOLDER. Raises BadInput for a name or an entry that cannot be."""
+    """All facts by name, from the files of FOLDER. Raises BadInput for a name or an entry that
+    cannot be."""
     facts: dict[str, Fact] = {}
     known = {field.name for field in fields_of(Fact)} - {"name", "file", "source"} | {"from"}
     for path in sorted(((root or project_root()) / FOLDER).glob("*.toml")):
@@ -92,11 +107,20 @@ def load_facts(root: Path | None = None) -> dict[str, Fact]:
             raise BadInput(f"{path.name} is no TOML: {error}.") from None
         for name, entries in stated.items():
             if not NAME.fullmatch(name) or not isinstance(entries, dict):
-                raise BadInput(f"{path.name}: {name!r} is no fact; write [name] in small letters, digits and '_'.")
+                raise BadInput(
+                    f"{path.name}: {name!r} is no fact; write [name] in small letters, "
+                    "digits and '_'."
+                )
             if unknown := sorted(set(entries) - known):
-                raise BadInput(f"{path.name}: fact {name} has {unknown[0]!r}; it may have {', '.join(sorted(known))}.")
+                raise BadInput(
+                    f"{path.name}: fact {name} has {unknown[0]!r}; it may have "
+                    f"{', '.join(sorted(known))}."
+                )
             if name in facts:
-                raise BadInput(f"{path.name}: fact {name} stands in {facts[name].file} already; give it another name.")
+                raise BadInput(
+                    f"{path.name}: fact {name} stands in {facts[name].file} already; "
+                    "give it another name."
+                )
             entries = {{"from": "source"}.get(key, key): entry for key, entry in entries.items()}
             facts[name] = Fact(name, path.name, **entries)
             _check_kind(facts[name])
@@ -104,7 +128,8 @@ def load_facts(root: Path | None = None) -> dict[str, Fact]:
 
 
 class Values(Mapping):
-    """The text of each fact by its name, found when it is first asked for; `number(name)` is the unrounded value."""
+    """The text of each fact by its name, found when it is first asked for; `number(name)` is the
+    unrounded value."""
 
     def __init__(self, facts: Mapping[str, Fact], root: Path | None = None):
         self.facts = facts
@@ -119,7 +144,9 @@ class Values(Mapping):
         try:
             return format(value, fact.format)
         except ValueError:
-            raise _bad(fact, f"{value!r} cannot be written with the format {fact.format!r}") from None
+            raise _bad(
+                fact, f"{value!r} cannot be written with the format {fact.format!r}"
+            ) from None
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.facts)
@@ -128,9 +155,12 @@ class Values(Mapping):
         return len(self.facts)
 
     def number(self, name: str) -> Any:
-        """The value before it is rounded. Raises BadInput where the fact selects no single value."""
+        """The value before it is rounded. Raises BadInput where the fact selects no single
+        value."""
         if name not in self.facts:
-            raise BadInput(f"there is no fact {name!r} in {FOLDER}: correct the name, or state the fact.")
+            raise BadInput(
+                f"there is no fact {name!r} in {FOLDER}: correct the name, or state the fact."
+            )
         if name in self._open:
             raise _bad(self.facts[name], "is computed from itself")
         if name not in self._found:
@@ -172,7 +202,9 @@ class Values(Mapping):
                     return OPERATORS[type(op)](of(left), of(right))
                 case ast.Call(func=ast.Name(id=name), args=args, keywords=[]) if name in FUNCTIONS:
                     return FUNCTIONS[name](*map(of, args))
-            raise _bad(fact, f"{fact.compute!r} is more than + - * / and {', '.join(FUNCTIONS)} over facts")
+            raise _bad(
+                fact, f"{fact.compute!r} is more than + - * / and {', '.join(FUNCTIONS)} over facts"
+            )
 
         try:
             return of(ast.parse(fact.compute, mode="eval"))
@@ -182,8 +214,11 @@ class Values(Mapping):
             raise _bad(fact, f"{fact.compute!r} cannot be computed ({error})") from None
 
 
-def put_facts(text: str, values: Mapping[str, str], name: str, *, in_json: bool = False) -> tuple[str, list[Outdated]]:
-    """The text with the value of today in every marker, and what changed. name: of the file, for messages.
+def put_facts(
+    text: str, values: Mapping[str, str], name: str, *, in_json: bool = False
+) -> tuple[str, list[Outdated]]:
+    """The text with the value of today in every marker, and what changed. name: of the file, for
+    messages.
 
     in_json: the text is a notebook's file, where what is put in must be escaped.
     """
@@ -205,24 +240,35 @@ def put_facts(text: str, values: Mapping[str, str], name: str, *, in_json: bool 
 
 
 def put_between(text: str, begin: str, end: str, block: str, name: str = "README.md") -> str:
-    """A text with the block between the lines `begin` and `end`. Raises BadInput where these are missing."""
+    """A text with the block between the lines `begin` and `end`. Raises BadInput where these are
+    missing."""
     before, found, rest = text.partition(begin)
     _, closed, after = rest.partition(end)
     if not (found and closed):
-        raise BadInput(f"{name} has no lines {begin!r} and {end!r}: put them where the table belongs.")
+        raise BadInput(
+            f"{name} has no lines {begin!r} and {end!r}: put them where the table belongs."
+        )
     return f"{before}{begin}\n{block}\n{end}{after}"
 
 
 def texts(root: Path | None = None) -> list[Path]:
     """The files whose markers are filled."""
     root = root or project_root()
-    found = [root / "README.md", *(root / "data/published").glob("*.md"), *(root / "notebooks").glob("*.ipynb")]
+    found = [
+        root / "README.md",
+        *(root / "data/published").glob("*.md"),
+        *(root / "notebooks").glob("*.ipynb"),
+    ]
     return sorted(path for path in found if path.is_file())
 
 
 def names_used(root: Path | None = None) -> set[str]:
     """Facts that prose names, and those that they are computed from."""
-    found = {marker["name"] for path in texts(root) for marker in MARKER.finditer(path.read_text(encoding="utf-8"))}
+    found = {
+        marker["name"]
+        for path in texts(root)
+        for marker in MARKER.finditer(path.read_text(encoding="utf-8"))
+    }
     facts, todo = load_facts(root), list(found)
     while todo:
         fact = facts.get(todo.pop())
@@ -252,7 +298,9 @@ def headline_table() -> str:
     from fedsynth_lib.bundle.notebooks import read_notebooks
     from fedsynth_lib.verdicts.headline import as_markdown, gathered, headline
 
-    return as_markdown(headline(gathered(exhibit_map(read_notebooks(project_root() / "notebooks")))))
+    return as_markdown(
+        headline(gathered(exhibit_map(read_notebooks(project_root() / "notebooks"))))
+    )
 
 
 def refresh_headline(*, write: bool = True) -> list[str]:
@@ -281,7 +329,11 @@ def _of_rows(fact: Fact, table: pd.DataFrame) -> Any:
     if fact.reduce:
         return _plain(REDUCTIONS[fact.reduce](column))
     if len(column) > 1:
-        raise _bad(fact, f"{fact.where!r} selects {len(rows)} rows of {fact.source}; narrow it, or say how to reduce")
+        raise _bad(
+            fact,
+            f"{fact.where!r} selects {len(rows)} rows of {fact.source}; narrow it, "
+            "or say how to reduce",
+        )
     return _plain(column.iloc[0])
 
 
@@ -322,12 +374,17 @@ def _check_kind(fact: Fact) -> None:
     if sum(ways) != 1:
         raise _bad(fact, "needs exactly one of `from`, `compute` and `value`")
     if fact.source and not SOURCES.fullmatch(fact.source):
-        raise _bad(fact, f"{fact.source!r} is no CSV of figures/ or data/results/ at profile paper or quick")
+        raise _bad(
+            fact,
+            f"{fact.source!r} is no CSV of figures/ or data/results/ at profile paper or quick",
+        )
     if fact.take and fact.take not in TAKEN:
         raise _bad(fact, f"{fact.take!r} cannot be taken; choose {', '.join(TAKEN)}")
     if fact.reduce and fact.reduce not in REDUCTIONS:
         raise _bad(fact, f"{fact.reduce!r} is no reduction; choose {', '.join(REDUCTIONS)}")
-    if (fact.that and fact.reduce not in ("count", "share")) or (fact.reduce == "share" and not fact.that):
+    if (fact.that and fact.reduce not in ("count", "share")) or (
+        fact.reduce == "share" and not fact.that
+    ):
         raise _bad(fact, "`that` goes with count or share, and share needs it")
     if fact.value is not None and not fact.why:
         raise _bad(fact, "a measured value needs `why`: what was measured, and on what machine")
@@ -338,11 +395,14 @@ def _bad(fact: Fact, trouble: str) -> BadInput:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """The command line: 0 if all is well or was written, 1 if --check finds a difference or a fact is bad."""
+    """The command line: 0 if all is well or was written, 1 if --check finds a difference or a fact
+    is bad."""
     parser = argparse.ArgumentParser(
         prog="python -m fedsynth_lib.bundle.facts", description="Put numbers from rows in prose."
     )
-    parser.add_argument("--check", action="store_true", help="write nothing; fail where a text and the rows differ")
+    parser.add_argument(
+        "--check", action="store_true", help="write nothing; fail where a text and the rows differ"
+    )
     check = parser.parse_args(arguments).check
     try:
         changes = [*refresh(write=not check), *refresh_headline(write=not check)]

@@ -1,8 +1,8 @@
 """The list of findings and deviations, `data/published/findings.md`, as tables.
 
-A work is a heading (`##`), a finding a heading below it (`####`): one line that says what was found, a few sentences,
-and two items, `- Evidence:` and `- Changes a conclusion:` (yes, no or open, with which). Deviations are tables: what,
-why, where.
+A work is a heading (`##`), a finding a heading below it (`####`): one line that says what was
+found, a few sentences, and two items, `- Evidence:` and `- Changes a conclusion:` (yes, no or open,
+with which). Deviations are tables: what, why, where.
 """
 
 import re
@@ -23,14 +23,18 @@ ITEMS = {"- Evidence:": "evidence", "- Changes a conclusion:": "changes a conclu
 
 
 def findings(path: Path | None = None) -> pd.DataFrame:
-    """The findings, in order: COLUMNS, as text without links and markers. Raises BadInput for an incomplete one."""
+    """The findings, in order: COLUMNS, as text without links and markers. Raises BadInput for an
+    incomplete one."""
     found: list[dict[str, str]] = []
     for work, _, lines in _sections(path):
         current: dict[str, str] | None = None
         part = "text"
         for line in lines:
             if line.startswith("#### "):
-                current, part = {"work": work, "headline": line[5:].strip()} | dict.fromkeys(COLUMNS[2:], ""), "text"
+                current, part = (
+                    {"work": work, "headline": line[5:].strip()} | dict.fromkeys(COLUMNS[2:], ""),
+                    "text",
+                )
                 found.append(current)
             elif current is not None:
                 start = next((start for start in ITEMS if line.startswith(start)), "")
@@ -44,20 +48,26 @@ def findings(path: Path | None = None) -> pd.DataFrame:
 
 
 def deviations(path: Path | None = None) -> pd.DataFrame:
-    """What this bundle does otherwise than a work: DEVIATION_COLUMNS; kind is the heading above the table."""
+    """What this bundle does otherwise than a work: DEVIATION_COLUMNS; kind is the heading above the
+    table."""
     found = []
     for work, kind, lines in _sections(path):
-        rows = [line for line in lines if line.startswith("|") and not re.fullmatch(r"[|\s:-]+", line)]
+        rows = [
+            line for line in lines if line.startswith("|") and not re.fullmatch(r"[|\s:-]+", line)
+        ]
         for row in rows[1:]:  # the first is the head
             entries = [plain(entry.strip()) for entry in re.split(r"(?<!\\)\|", row)[1:-1]]
             if len(entries) != 3:
-                raise BadInput(f"findings.md, {work}: {entries[0]!r} needs three entries: what, why, where.")
+                raise BadInput(
+                    f"findings.md, {work}: {entries[0]!r} needs three entries: what, why, where."
+                )
             found.append([work, kind, *entries])
     return pd.DataFrame(found, columns=DEVIATION_COLUMNS)
 
 
 def plain(text: str) -> str:
-    """Markdown as a reader sees it: the values of facts without markers, the words of links without addresses."""
+    """Markdown as a reader sees it: the values of facts without markers, the words of links without
+    addresses."""
     text = MARKER.sub(lambda marker: marker["said"], text)
     return re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", text)
 
@@ -83,7 +93,8 @@ def _check(line: dict[str, str]) -> None:
         raise BadInput(f"{where} has no {empty[0]}.")
     if len(line["headline"]) > LONGEST_HEADLINE or len(line["text"]) > LONGEST_TEXT:
         raise BadInput(
-            f"{where} is too long: {LONGEST_HEADLINE} characters for the headline, {LONGEST_TEXT} for the text."
+            f"{where} is too long: {LONGEST_HEADLINE} characters for the headline, {LONGEST_TEXT} "
+            "for the text."
         )
     if re.split(r"\W", line["changes a conclusion"])[0] not in ANSWERS:
         raise BadInput(f"{where} changes a conclusion: start with {', '.join(ANSWERS)}.")

@@ -1,8 +1,10 @@
-"""Nothing that a run started outlives it: not its kernels, nor their workers (loky, Ray), even after kill -9.
+"""Nothing that a run started outlives it: not its kernels, nor their workers (loky, Ray), even
+after kill -9.
 
-Kernels carry the run's mark in their environment and hand it on to every process they start. A small
-process of its own waits until the runner closes its pipe, as the system does for a runner that was
-killed, and ends whatever still carries the mark. Loky's workers would otherwise stay forever.
+Kernels carry the run's mark in their environment and hand it on to every process they start. A
+small process of its own waits until the runner closes its pipe, as the system does for a runner
+that was killed, and ends whatever still carries the mark. Loky's workers would otherwise stay
+forever.
 """
 
 import contextlib
@@ -22,7 +24,8 @@ MARK = "FEDSYNTH_RUN_MARK"
 
 @dataclass(frozen=True)
 class Guard:
-    """The run's scratch folder, whose path is also the mark; the mark of one kernel is a name in that folder."""
+    """The run's scratch folder, whose path is also the mark; the mark of one kernel is a name in
+    that folder."""
 
     scratch: Path
 
@@ -37,7 +40,8 @@ class Guard:
                 process.kill()
 
     def end(self, kernel: str, pid: int | None) -> None:
-        """Kill what one kernel started, and itself: it leads a session, and a forked one has no mark of its own."""
+        """Kill what one kernel started, and itself: it leads a session, and a forked one has no
+        mark of its own."""
         for process, mark in self._marked():
             with contextlib.suppress(psutil.Error, OSError):
                 if mark == self.scratch / kernel or os.getsid(process.pid) == pid:
@@ -55,7 +59,9 @@ class Guard:
 def guarded() -> Iterator[Guard]:
     """A Guard whose processes and folder are gone at the end, however the end comes."""
     guard = Guard(Path(tempfile.mkdtemp(prefix="fedsynth-")))
-    here = os.pathsep.join(filter(None, (str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH"))))
+    here = os.pathsep.join(
+        filter(None, (str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH")))
+    )
     watcher = subprocess.Popen(
         [sys.executable, "-P", "-m", "fedsynth_lib.bundle.guard", str(guard.scratch)],
         stdin=subprocess.PIPE,
@@ -70,7 +76,8 @@ def guarded() -> Iterator[Guard]:
 
 
 def memory_gib(pid: int | None) -> float:
-    """Memory of a process and all below it; what they share counts for each. 0 while there is none."""
+    """Memory of a process and all below it; what they share counts for each. 0 while there is
+    none."""
     total = 0
     with contextlib.suppress(psutil.Error):
         if pid is None:

@@ -1,4 +1,5 @@
-"""The kernels of a run: each notebook in a process of its own, with this interpreter and an environment of its own.
+"""The kernels of a run: each notebook in a process of its own, with this interpreter and an
+environment of its own.
 
 Whatever kernels, profiles and start-up files the user has, none of them is used.
 """
@@ -21,21 +22,29 @@ HERE = Path(__file__).resolve().parents[2]
 
 
 class Kernels:
-    """Kernel specs for the notebooks of a run, and the warm process that forks the kernels, where that is possible."""
+    """Kernel specs for the notebooks of a run, and the warm process that forks the kernels, where
+    that is possible."""
 
     def __init__(self, notebooks: Iterable[Notebook], guard: Guard, env: Mapping[str, str]):
         path = os.pathsep.join(filter(None, (str(HERE), os.environ.get("PYTHONPATH"))))
         self.guard = guard
         self.env = {**env, "PYTHONPATH": path, "IPYTHONDIR": str(guard.scratch / "ipython")}
         self.address = guard.scratch / "warm"
-        self.before = {name: os.environ.get(name) for name in ("JUPYTER_PATH", "JUPYTER_RUNTIME_DIR")}
+        self.before = {
+            name: os.environ.get(name) for name in ("JUPYTER_PATH", "JUPYTER_RUNTIME_DIR")
+        }
         notebooks = list(notebooks)
-        if len(notebooks) > 1 and sys.platform == "linux":  # one kernel alone would only wait for imports it needs not
-            with contextlib.suppress(OSError):  # such as a path that is too long for a socket: kernels start cold
+        # one kernel alone would only wait for imports it needs not
+        if len(notebooks) > 1 and sys.platform == "linux":
+            # such as a path that is too long for a socket: kernels start cold
+            with contextlib.suppress(OSError):
                 self._warm_up(imported(text for notebook in notebooks for text in notebook.code))
 
     def __enter__(self) -> "Kernels":
-        os.environ.update(JUPYTER_PATH=str(self.guard.scratch), JUPYTER_RUNTIME_DIR=str(self.guard.scratch / "runtime"))
+        os.environ.update(
+            JUPYTER_PATH=str(self.guard.scratch),
+            JUPYTER_RUNTIME_DIR=str(self.guard.scratch / "runtime"),
+        )
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -43,25 +52,38 @@ class Kernels:
             os.environ.pop(name) if value is None else os.environ.update({name: value})
 
     def _warm_up(self, modules: Iterable[str]) -> None:
-        with socket.socket(socket.AF_UNIX) as listener:  # open here, so that a kernel can ask before it is warm
+        # open here, so that a kernel can ask before it is warm
+        with socket.socket(socket.AF_UNIX) as listener:
             listener.bind(str(self.address))
             listener.listen(64)
             subprocess.Popen(
-                [sys.executable, "-m", "fedsynth_lib.bundle.warm", str(listener.fileno()), *modules],
+                [
+                    sys.executable,
+                    "-m",
+                    "fedsynth_lib.bundle.warm",
+                    str(listener.fileno()),
+                    *modules,
+                ],
                 pass_fds=[listener.fileno()],
                 env={**os.environ, **self.env, **self.guard.env()},
                 cwd=self.guard.scratch,
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,  # what importing says; a kernel that fails to import says it again
+                # what importing says; a kernel that fails to import says it again
+                stderr=subprocess.DEVNULL,
                 start_new_session=True,  # a Ctrl-C in the terminal is the runner's to pass on
             )
 
     def spec(self, notebook: Notebook, env: Mapping[str, str]) -> str:
-        """The name of a kernel spec that runs in the notebook's folder, in an environment of its own."""
+        """The name of a kernel spec that runs in the notebook's folder, in an environment of its
+        own."""
         name = _name(notebook)
         launch = [sys.executable, "-P", "-m", "fedsynth_lib.bundle.launch"]
-        place = [str(self.address), str(self._pid_file(notebook)), str(notebook.path.resolve().parent)]
+        place = [
+            str(self.address),
+            str(self._pid_file(notebook)),
+            str(notebook.path.resolve().parent),
+        ]
         spec = {
             "argv": [*launch, *place, "-f", "{connection_file}", "--log-level=CRITICAL"],
             "display_name": "Python 3",

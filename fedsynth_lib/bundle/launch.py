@@ -2,9 +2,10 @@
 
     python -P -m fedsynth_lib.bundle.launch SOCKET PID_FILE FOLDER -f CONNECTION_FILE ...
 
-The warm process behind SOCKET (bundle/warm.py) forks the kernel; this process stands in for it towards Jupyter: it
-passes signals on and ends with the kernel's status. Where nobody answers, it becomes a cold kernel itself. Only the
-standard library is imported, so that it costs next to nothing.
+The warm process behind SOCKET (bundle/warm.py) forks the kernel; this process stands in for it
+towards Jupyter: it passes signals on and ends with the kernel's status. Where nobody answers, it
+becomes a cold kernel itself. Only the standard library is imported, so that it costs next to
+nothing.
 """
 
 import json
@@ -20,21 +21,24 @@ PASSED_ON = (signal.SIGINT, signal.SIGTERM)
 
 
 def main(address: str, pid_file: str, folder: str, *arguments: str) -> int:
-    """Run a kernel to its end; its exit status, or 128 and the number of the signal that ended it."""
+    """Run a kernel to its end; its exit status, or 128 and the number of the signal that ended
+    it."""
     os.chdir(folder)
     if answers := ask(address, arguments):
         pid = int(answers.readline())
         Path(pid_file).write_text(str(pid), encoding="utf-8")
         for number in PASSED_ON:
             signal.signal(number, lambda number, _: os.killpg(pid, number))
-        status = int(answers.readline() or -signal.SIGKILL)  # no answer: the warm process is gone, and so is the kernel
+        # no answer: the warm process is gone, and so is the kernel
+        status = int(answers.readline() or -signal.SIGKILL)
         return status if status >= 0 else 128 - status
     Path(pid_file).write_text(str(os.getpid()), encoding="utf-8")
     os.execv(sys.executable, [sys.executable, "-m", "ipykernel_launcher", *arguments])
 
 
 def ask(address: str, arguments: Sequence[str]) -> BinaryIO | None:
-    """Ask the warm process for a kernel; its answers, a line each (pid, then status), or None where it is not there."""
+    """Ask the warm process for a kernel; its answers, a line each (pid, then status), or None where
+    it is not there."""
     request = {"arguments": arguments, "folder": os.getcwd(), "env": dict(os.environ)}
     with socket.socket(socket.AF_UNIX) as channel:
         try:

@@ -1,7 +1,8 @@
-"""The notebooks as the runner sees them: which there are, what they need, and which parameters they take.
+"""The notebooks as the runner sees them: which there are, what they need, and which parameters they
+take.
 
-Reads the files as they are and imports nothing but the standard library, so that a mistyped option is
-noticed before an environment is made.
+Reads the files as they are and imports nothing but the standard library, so that a mistyped option
+is noticed before an environment is made.
 """
 
 import ast
@@ -24,7 +25,12 @@ except ModuleNotFoundError:  # before set-up there is no numpy; a bad option is 
         """What the user handed in cannot work; the message is one sentence with the remedy."""
 
 
-BOUNDS = {"at least": operator.ge, "at most": operator.le, "above": operator.gt, "below": operator.lt}
+BOUNDS = {
+    "at least": operator.ge,
+    "at most": operator.le,
+    "above": operator.gt,
+    "below": operator.lt,
+}
 RUNNER_SETS = {"profile": "--profile", "jobs": "--jobs"}
 ANY = object()  # the default of a parameter that is computed
 
@@ -51,7 +57,8 @@ class Parameter:
 
 @dataclass(frozen=True)
 class Notebook:
-    """A notebook and what its metadata["fedsynth"] says: exhibits, expected minutes, notebooks it needs."""
+    """A notebook and what its metadata["fedsynth"] says: exhibits, expected minutes, notebooks it
+    needs."""
 
     path: Path
     title: str
@@ -81,19 +88,36 @@ def read_notebook(path: Path) -> Notebook:
     """What the runner must know of one notebook; BadInput where the file is none."""
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
-        cells = [(cell["cell_type"], "".join(cell["source"]), cell.get("metadata", {})) for cell in content["cells"]]
+        cells = [
+            (cell["cell_type"], "".join(cell["source"]), cell.get("metadata", {}))
+            for cell in content["cells"]
+        ]
         facts = content.get("metadata", {}).get("fedsynth", {})
     except (ValueError, KeyError, TypeError) as error:
-        raise BadInput(f"{path} is not a notebook that can be read ({error!r}): fetch it anew.") from error
+        raise BadInput(
+            f"{path} is not a notebook that can be read ({error!r}): fetch it anew."
+        ) from error
     title = next(
-        (line[2:] for kind, text, _ in cells for line in text.splitlines() if line.startswith("# ")), path.stem
+        (
+            line[2:]
+            for kind, text, _ in cells
+            for line in text.splitlines()
+            if line.startswith("# ")
+        ),
+        path.stem,
     )
     code = [text for kind, text, _ in cells if kind == "code"]
-    tagged = (text for kind, text, metadata in cells if kind == "code" and "parameters" in metadata.get("tags", []))
+    tagged = (
+        text
+        for kind, text, metadata in cells
+        if kind == "code" and "parameters" in metadata.get("tags", [])
+    )
     try:
         parameters = declared(next(tagged, ""))
     except (SyntaxError, tokenize.TokenError) as error:
-        raise BadInput(f"{path}: the `parameters` cell is not valid Python ({error}): correct it.") from error
+        raise BadInput(
+            f"{path}: the `parameters` cell is not valid Python ({error}): correct it."
+        ) from error
     return Notebook(
         path,
         title,
@@ -114,7 +138,11 @@ def _grid_names(source: str) -> list[str]:
         nodes = list(ast.walk(ast.parse(source)))
     except SyntaxError:
         return []
-    calls = [node for node in nodes if isinstance(node, ast.Call) and ast.unparse(node.func).endswith("run_grid")]
+    calls = [
+        node
+        for node in nodes
+        if isinstance(node, ast.Call) and ast.unparse(node.func).endswith("run_grid")
+    ]
     names = [word.value for call in calls for word in call.keywords if word.arg == "name"]
     return [name.value for name in names if isinstance(name, ast.Constant)]
 
@@ -122,7 +150,11 @@ def _grid_names(source: str) -> list[str]:
 def declared(source: str) -> dict[str, Parameter]:
     """The parameters that a cell assigns, each with its default and its comment."""
     tokens = tokenize.generate_tokens(io.StringIO(source).readline)
-    comments = {token.start[0]: token.string.lstrip("# ") for token in tokens if token.type == tokenize.COMMENT}
+    comments = {
+        token.start[0]: token.string.lstrip("# ")
+        for token in tokens
+        if token.type == tokenize.COMMENT
+    }
     parameters = {}
     for node in ast.parse(source).body:
         match node:
@@ -133,36 +165,53 @@ def declared(source: str) -> dict[str, Parameter]:
             case _:
                 continue
         default = _literal(value, otherwise=ANY)
-        comment = " ".join(comments[line] for line in range(node.lineno, node.end_lineno + 1) if line in comments)
+        comment = " ".join(
+            comments[line] for line in range(node.lineno, node.end_lineno + 1) if line in comments
+        )
         parameters[name] = Parameter(name, default, comment)
     return parameters
 
 
-# ------------------------------------------------------------------------------------- choosing
+# --- choosing ------------------------------------------------------------------------------------
 
 
-def select(notebooks: list[Notebook], only: Iterable[str] = (), start: str | None = None) -> list[Notebook]:
-    """The notebooks that --only names (all where it names none), from --from on, in reading order."""
+def select(
+    notebooks: list[Notebook], only: Iterable[str] = (), start: str | None = None
+) -> list[Notebook]:
+    """The notebooks that --only names (all where it names none), from --from on, in reading
+    order."""
     named = [notebook.stem for token in only for notebook in _matching(notebooks, token)]
     chosen = [notebook for notebook in notebooks if not named or notebook.stem in named]
     if start is not None:
         first = _matching(notebooks, start)[0]
         chosen = [notebook for notebook in chosen if notebook.stem >= first.stem]
         if not chosen:
-            raise BadInput(f"--only names no notebook from {first.stem} on: leave out --only or --from.")
+            raise BadInput(
+                f"--only names no notebook from {first.stem} on: leave out --only or --from."
+            )
     return chosen
 
 
 def _matching(notebooks: list[Notebook], token: str) -> list[Notebook]:
-    """The notebooks with this number, this name with or without the number, or else this part of a name."""
+    """The notebooks with this number, this name with or without the number, or else this part of a
+    name."""
     name = Path(token).name.removesuffix(".ipynb")
     if name.isdigit():
         exact = [each for each in notebooks if int(re.match(r"\d+", each.stem)[0]) == int(name)]
     else:
-        exact = [each for each in notebooks if name in (each.stem, each.stem.lstrip("0123456789").lstrip("_"))]
-    if matching := exact or [each for each in notebooks if name and not name.isdigit() and name in each.stem]:
+        exact = [
+            each
+            for each in notebooks
+            if name in (each.stem, each.stem.lstrip("0123456789").lstrip("_"))
+        ]
+    if matching := exact or [
+        each for each in notebooks if name and not name.isdigit() and name in each.stem
+    ]:
         return matching
-    raise BadInput(f"there is no notebook {token!r}{_closest(name, [each.stem for each in notebooks])}: see --list.")
+    raise BadInput(
+        "there is no notebook "
+        f"{token!r}{_closest(name, [each.stem for each in notebooks])}: see --list."
+    )
 
 
 def _closest(word: str, words: Iterable[str]) -> str:
@@ -170,11 +219,12 @@ def _closest(word: str, words: Iterable[str]) -> str:
     return f", the closest is {near[0]!r}" if near else ""
 
 
-# ------------------------------------------------------------------------------------ parameters
+# --- parameters ----------------------------------------------------------------------------------
 
 
 def parameters_for(notebooks: list[Notebook], given: Iterable[str]) -> dict[str, dict[str, Any]]:
-    """Stem -> parameter -> value, from texts `name=value`; each goes to every notebook that has the parameter.
+    """Stem -> parameter -> value, from texts `name=value`; each goes to every notebook that has the
+    parameter.
 
     BadInput for a name that none of the notebooks has, or a value that one of them cannot take.
     """
@@ -188,10 +238,14 @@ def parameters_for(notebooks: list[Notebook], given: Iterable[str]) -> dict[str,
         if name in RUNNER_SETS:
             raise BadInput(f"-p {text} is not how it is set: use {RUNNER_SETS[name]} {value}.")
         if name not in known:
-            raise BadInput(f"none of the chosen notebooks has a parameter {name!r}{_closest(name, known)}.")
+            raise BadInput(
+                f"none of the chosen notebooks has a parameter {name!r}{_closest(name, known)}."
+            )
         for notebook in notebooks:
             if name in notebook.parameters:
-                values[notebook.stem][name] = read_value(value.strip(), notebook.parameters[name], notebook.stem)
+                values[notebook.stem][name] = read_value(
+                    value.strip(), notebook.parameters[name], notebook.stem
+                )
     return values
 
 
@@ -200,15 +254,23 @@ def read_value(text: str, parameter: Parameter, where: str) -> Any:
     value = _literal(text)
     if parameter.many and not isinstance(value, list | tuple):
         value = (
-            [_literal(part.strip()) for part in text.strip("[]() ").split(",")] if isinstance(value, str) else [value]
+            [_literal(part.strip()) for part in text.strip("[]() ").split(",")]
+            if isinstance(value, str)
+            else [value]
         )
     elif isinstance(parameter.default, str) and not isinstance(value, str | list | tuple):
         value = text  # a text such as 2024 needs no quotes
     value = list(value) if isinstance(value, tuple) else value
     if not _fits(value, parameter):
-        example = "" if parameter.default in (ANY, None) else f", for instance {parameter.default!r}"
-        raise BadInput(f"-p {parameter.name}={text}: {where} takes {_kind(parameter.default)}{example}.")
-    checked = [_checked(item, parameter, where) for item in (value if isinstance(value, list) else [value])]
+        example = (
+            "" if parameter.default in (ANY, None) else f", for instance {parameter.default!r}"
+        )
+        raise BadInput(
+            f"-p {parameter.name}={text}: {where} takes {_kind(parameter.default)}{example}."
+        )
+    checked = [
+        _checked(item, parameter, where) for item in (value if isinstance(value, list) else [value])
+    ]
     return checked if isinstance(value, list) else checked[0]
 
 
@@ -232,13 +294,16 @@ def _literal(expression: str | ast.expr, otherwise: Any = None) -> Any:
 
 
 def _fits(value: Any, parameter: Parameter) -> bool:
-    """Whether a value is of the default's type: a whole number may stand for a number, None only where it is said."""
+    """Whether a value is of the default's type: a whole number may stand for a number, None only
+    where it is said."""
     default = parameter.default
     if default is ANY or default is None or (value is None and "None" in parameter.comment):
         return True
     if isinstance(default, list | tuple):
         items = [Parameter(parameter.name, item, parameter.comment) for item in default]
-        return isinstance(value, list) and all(not items or any(_fits(each, item) for item in items) for each in value)
+        return isinstance(value, list) and all(
+            not items or any(_fits(each, item) for item in items) for each in value
+        )
     if isinstance(default, float):
         return isinstance(value, int | float) and not isinstance(value, bool)
     return type(value) is type(default)
@@ -252,14 +317,25 @@ def _kind(default: Any) -> str:
 
 
 def _checked(value: Any, parameter: Parameter, where: str) -> Any:
-    """The value, or BadInput where the parameter's comment rules it out; a file's path is made absolute."""
+    """The value, or BadInput where the parameter's comment rules it out; a file's path is made
+    absolute."""
     choices = parameter.choices
     if choices and value is not None and str(value) not in choices:
         if "a path" in choices and Path(str(value)).is_file():
             return str(Path(value).resolve())  # a notebook runs in a folder of its own
         near = _closest(str(value), choices)
-        raise BadInput(f"-p {parameter.name}: {where} does not know {value!r}{near}; choose from {', '.join(choices)}.")
-    for words, bound in re.findall(rf"\b({'|'.join(BOUNDS)}) (-?\d+(?:\.\d+)?(?:e-?\d+)?)", parameter.comment):
+        raise BadInput(
+            f"-p {parameter.name}: {where} does not know {value!r}{near}; choose from "
+            f"{', '.join(choices)}."
+        )
+    for words, bound in re.findall(
+        rf"\b({'|'.join(BOUNDS)}) "
+        r"(-?\d+(?:\.\d+)?(?:e-?\d+)?)",
+        parameter.comment,
+    ):
         if isinstance(value, int | float) and not BOUNDS[words](value, float(bound)):
-            raise BadInput(f"-p {parameter.name}: {where} cannot work with {value}; give a value {words} {bound}.")
+            raise BadInput(
+                f"-p {parameter.name}: {where} cannot work with {value}; give a value "
+                f"{words} {bound}."
+            )
     return value

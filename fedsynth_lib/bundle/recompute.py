@@ -1,9 +1,12 @@
-"""Cells of committed grids computed again from their params: which function a grid's cells are made by, and a worker.
+"""Cells of committed grids computed again from their params: which function a grid's cells are made
+by, and a worker.
 
-    python -m fedsynth_lib.bundle.recompute     # a task a line of stdin (JSON), an answer a line of stdout
+    python -m fedsynth_lib.bundle.recompute     # a task a line of stdin (JSON), an answer a line of
+    stdout
 
-The worker is a process of its own, so that a cell can be stopped, and so that its FEDSYNTH_HOME can be a folder that
-links the data and has an empty cache: nothing that an earlier run kept is found, and nothing of the user's is touched.
+The worker is a process of its own, so that a cell can be stopped, and so that its FEDSYNTH_HOME can
+be a folder that links the data and has an empty cache: nothing that an earlier run kept is found,
+and nothing of the user's is touched.
 """
 
 import importlib
@@ -20,13 +23,15 @@ from fedsynth_lib.core.contract import BadInput
 from fedsynth_lib.runs.grid import rows_of
 from fedsynth_lib.runs.rows import read_params
 
-COMPUTED_BY = {  # how the name of a grid begins -> what `run_grid` is given for it; the longest beginning counts
+# how the name of a grid begins -> what `run_grid` is given for it; the longest beginning counts
+COMPUTED_BY = {
     "01_martinez2024_tables": "fedsynth_lib.works.martinez_study:described",
     "13_rounds": "fedsynth_lib.works.flaim_study:measure",
     "2": "fedsynth_lib.works.martinez_study:measure",
     "22_martinez2024_scales": "fedsynth_lib.works.martinez_study:scales",
     "27_martinez2024_search": "fedsynth_lib.works.tuning:measure",
-    "27_martinez2024_chance": "",  # follows from rows of other grids, so there is nothing to compute anew
+    # follows from rows of other grids, so there is nothing to compute anew
+    "27_martinez2024_chance": "",
     "3": "fedsynth_lib.works.ctgan_study:measure",
     "30_leitner2023_tables": "fedsynth_lib.works.ctgan_study:sizes",
     "30_leitner2023_rates": "fedsynth_lib.works.ctgan_facts:exposure",
@@ -61,13 +66,17 @@ COMPUTED_BY = {  # how the name of a grid begins -> what `run_grid` is given for
 
 
 def computed_by(grid: str) -> str:
-    """`module:function` that computes the cells of a grid, empty where they follow from rows of other grids.
+    """`module:function` that computes the cells of a grid, empty where they follow from rows of
+    other grids.
 
     Raises BadInput for a grid that COMPUTED_BY does not know.
     """
     known = [beginning for beginning in COMPUTED_BY if grid.startswith(beginning)]
     if not known:
-        raise BadInput(f"nothing is known to compute the grid {grid!r}: add it to fedsynth_lib/bundle/recompute.py.")
+        raise BadInput(
+            f"nothing is known to compute the grid {grid!r}: add it to "
+            "fedsynth_lib/bundle/recompute.py."
+        )
     return COMPUTED_BY[max(known, key=len)]
 
 
@@ -80,11 +89,16 @@ def function_of(text: str) -> Callable:
 def asked_for(function: Callable, params: str) -> dict[str, Any]:
     """What a cell gave to its function: its params, less the defaults that were filled in."""
     defaults = {p.name: p.default for p in inspect.signature(function).parameters.values()}
-    return {name: v for name, v in read_params(params).items() if name not in defaults or v != defaults[name]}
+    return {
+        name: v
+        for name, v in read_params(params).items()
+        if name not in defaults or v != defaults[name]
+    }
 
 
 def bare_home(home: Path, root: Path) -> Path:
-    """`home` as a project folder with the data of `root`, linked, but no results and an empty cache."""
+    """`home` as a project folder with the data of `root`, linked, but no results and an empty
+    cache."""
     source = root.resolve() / "data"
     (home / "data").mkdir(parents=True)
     (source / "raw").mkdir(parents=True, exist_ok=True)  # tables that are fetched stay
@@ -97,8 +111,8 @@ def bare_home(home: Path, root: Path) -> Path:
 def answer(task: Mapping[str, str]) -> dict[str, Any]:
     """The answer to a task (grid, function, profile, cell, params, version).
 
-    `rows`, and the `seconds` that they took once all was imported; or `error`, a message; or `lacking`: the table that
-    the cell is of cannot be had here.
+    `rows`, and the `seconds` that they took once all was imported; or `error`, a message; or
+    `lacking`: the table that the cell is of cannot be had here.
     """
     from fedsynth_lib.tables.lock import at_hand
 

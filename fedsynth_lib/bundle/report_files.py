@@ -11,18 +11,22 @@ from fedsynth_lib.printed.published import UNTESTED, WORKS
 from fedsynth_lib.runs.rows import FULLEST_FIRST, PROFILES
 
 BEST_FIRST = PROFILES[::-1]
-FOLDERS = (*BEST_FIRST, *(f"{profile}-standin" for profile in BEST_FIRST))  # real tables before stand-ins
+# real tables before stand-ins
+FOLDERS = (*BEST_FIRST, *(f"{profile}-standin" for profile in BEST_FIRST))
 KINDS = {".png": "PNG", ".pdf": "PDF", ".csv": "CSV", ".md": "Markdown", ".tex": "LaTeX"}
 VERDICTS = {"holds", "holds partly", "does not hold", UNTESTED}  # of `published.judge_claims`
 SAID = ["id", "verdict", "share", "evidence"]
-Found = dict[str, dict[str, dict[str, Path]]]  # name of a result -> folder, best first -> suffix -> file
+# name of a result -> folder, best first -> suffix -> file
+Found = dict[str, dict[str, dict[str, Path]]]
 
 
 def read_csv(path: Path) -> pd.DataFrame:
     try:
         return pd.read_csv(path, dtype=str, keep_default_na=False)
     except ValueError as error:
-        raise BadInput(f"{path} cannot be read as a table ({error}): run its notebook again.") from error
+        raise BadInput(
+            f"{path} cannot be read as a table ({error}): run its notebook again."
+        ) from error
 
 
 def find_results() -> Found:
@@ -31,26 +35,38 @@ def find_results() -> Found:
     for folder in FOLDERS:
         for path in sorted((project_root() / "figures" / folder).glob("[!.]*")):
             if path.suffix in (".png", ".csv"):
-                files = {kind: each for kind in KINDS if (each := path.with_name(path.stem + kind)).is_file()}
+                files = {
+                    kind: each
+                    for kind in KINDS
+                    if (each := path.with_name(path.stem + kind)).is_file()
+                }
                 found.setdefault(path.stem, {})[folder] = files
     return found
 
 
 def find_claims() -> pd.DataFrame:
-    """id, outcome, evidence, folder of every table that judges claims; the first of an id is the one that counts.
+    """id, outcome, evidence, folder of every table that judges claims; the first of an id is the
+    one that counts.
 
     A table judges claims if it has the columns `id` and `verdict`, whatever its name is.
     """
     frames = [pd.DataFrame(columns=["id", "outcome", "evidence", "folder"])]
     for folder in FOLDERS:
         for path in sorted((project_root() / "figures" / folder).glob("[!.]*.csv")):
-            table = None if path.name.startswith("90_") else read_csv(path)  # the verdict gathers what the others say
-            if table is None or not (path.stem.endswith("_claims") or {"id", "verdict"} <= set(table)):
+            # the verdict gathers what the others say
+            table = None if path.name.startswith("90_") else read_csv(path)
+            if table is None or not (
+                path.stem.endswith("_claims") or {"id", "verdict"} <= set(table)
+            ):
                 continue
             if set(SAID) - set(table) or set(table["verdict"]) - VERDICTS:
-                raise BadInput(f"{path} lacks {', '.join(SAID)}, or has an unknown verdict: make it anew.")
+                raise BadInput(
+                    f"{path} lacks {', '.join(SAID)}, or has an unknown verdict: make it anew."
+                )
             shares = pd.to_numeric(table["share"])
-            table["outcome"] = [outcome(*pair) for pair in zip(table["verdict"], shares, strict=True)]
+            table["outcome"] = [
+                outcome(*pair) for pair in zip(table["verdict"], shares, strict=True)
+            ]
             frames.append(table.assign(folder=folder))
     judged = pd.concat(frames, ignore_index=True)[list(frames[0])]
     rank = 2 * ~judged["folder"].isin(FULLEST_FIRST) + (judged["outcome"] == OUTCOMES[-1])
@@ -58,7 +74,8 @@ def find_claims() -> pd.DataFrame:
 
 
 def find_verdict(found: Found) -> dict[str, dict[str, str]]:
-    """Claim id -> its line in the tables of notebook 90, which judges on committed rows; empty where it was not run."""
+    """Claim id -> its line in the tables of notebook 90, which judges on committed rows; empty
+    where it was not run."""
     lines = {}
     for work in WORKS:
         for files in list(found.get(f"90_claims_{work}", {}).values())[:1]:

@@ -1,9 +1,11 @@
-"""Runs the notebooks, each in a kernel of its own, several at a time; run_all.sh sets up and then calls this.
+"""Runs the notebooks, each in a kernel of its own, several at a time; run_all.sh sets up and then
+calls this.
 
     python -m fedsynth_lib.bundle.runner --profile smoke --only 1,10 -p seed=3
 
 What a notebook computed lies in the run cache (runs/grid.py), so a run that was stopped is simply
-started again. Options and parameters are checked before anything starts; heavy imports come after that.
+started again. Options and parameters are checked before anything starts; heavy imports come after
+that.
 """
 
 import argparse
@@ -44,16 +46,50 @@ class Parser(argparse.ArgumentParser):
 
 def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     """The options; BadInput for one that there is not."""
-    parser = Parser(prog="./run_all.sh", description="Make all tables and figures.", allow_abbrev=False)
+    parser = Parser(
+        prog="./run_all.sh", description="Make all tables and figures.", allow_abbrev=False
+    )
     add = parser.add_argument
-    add("--profile", choices=PROFILES, default="quick", help="scale of the experiments (default: quick)")
-    add("--only", action="append", default=[], metavar="N,N", help="these notebooks: numbers, names or parts of names")
+    add(
+        "--profile",
+        choices=PROFILES,
+        default="quick",
+        help="scale of the experiments (default: quick)",
+    )
+    add(
+        "--only",
+        action="append",
+        default=[],
+        metavar="N,N",
+        help="these notebooks: numbers, names or parts of names",
+    )
     add("--from", dest="start", metavar="N", help="this notebook and all after it")
-    add("-p", dest="given", action="append", default=[], metavar="NAME=VALUE", help="for each notebook that has it")
-    add("--jobs", type=int, metavar="N", help=f"cells at a time (default: one per core, {MOST_JOBS} at most)")
+    add(
+        "-p",
+        dest="given",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="for each notebook that has it",
+    )
+    add(
+        "--jobs",
+        type=int,
+        metavar="N",
+        help=f"cells at a time (default: one per core, {MOST_JOBS} at most)",
+    )
     add("--fresh", action="store_true", help="forget the cached cells of the chosen notebooks")
-    add("--list", action="store_true", help="show the notebooks, their exhibits, minutes and last status")
-    add("--verify", type=float, metavar="MINUTES", help="compute as many committed rows anew as fit, and compare")
+    add(
+        "--list",
+        action="store_true",
+        help="show the notebooks, their exhibits, minutes and last status",
+    )
+    add(
+        "--verify",
+        type=float,
+        metavar="MINUTES",
+        help="compute as many committed rows anew as fit, and compare",
+    )
     add("--check", action="store_true", help="check options and parameters, run nothing")
     add("--tests", action="store_true", help="run the tests instead; further options go to pytest")
     arguments = parser.parse_args(argv)
@@ -63,19 +99,27 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
         raise BadInput(f"--jobs is {arguments.jobs}: give 1 or more.")
     if arguments.verify is not None:
         if arguments.verify <= 0:
-            raise BadInput(f"--verify is {arguments.verify:g}: give the minutes that it may take, above 0.")
+            raise BadInput(
+                f"--verify is {arguments.verify:g}: give the minutes that it may take, above 0."
+            )
         if arguments.fresh or arguments.only or arguments.start or arguments.given:
-            raise BadInput("--verify chooses among all rows by itself: leave out --fresh, --only, --from and -p.")
+            raise BadInput(
+                "--verify chooses among all rows by itself: leave out --fresh, --only, --from and "
+                "-p."
+            )
     return arguments
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Exit status: 0 all well, 1 a notebook failed, 2 asked for what cannot be, 130 stopped by Ctrl-C."""
+    """Exit status: 0 all well, 1 a notebook failed, 2 asked for what cannot be, 130 stopped by
+    Ctrl-C."""
     root = Path(os.environ.get("FEDSYNTH_HOME") or Path(__file__).resolve().parents[2]).resolve()
     try:
         asked = parse(argv)
         chosen = select(
-            read_notebooks(root / "notebooks"), ",".join(asked.only).split(",") if asked.only else (), asked.start
+            read_notebooks(root / "notebooks"),
+            ",".join(asked.only).split(",") if asked.only else (),
+            asked.start,
         )
         values = parameters_for(chosen, asked.given)
         if asked.list:
@@ -91,7 +135,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 130
 
 
-def carry_out(asked: argparse.Namespace, chosen: Sequence[Notebook], values: dict[str, dict], root: Path) -> int:
+def carry_out(
+    asked: argparse.Namespace, chosen: Sequence[Notebook], values: dict[str, dict], root: Path
+) -> int:
     """Run or verify what was asked for; the exit status."""
     if asked.verify is not None:
         from fedsynth_lib.bundle.verify import verify
@@ -99,13 +145,16 @@ def carry_out(asked: argparse.Namespace, chosen: Sequence[Notebook], values: dic
         return verify(asked.verify, root=root)
     if said := warning(chosen, asked.profile, root, fresh=asked.fresh):
         print(said, flush=True)
-    outcomes = run(chosen, values, root=root, profile=asked.profile, jobs=asked.jobs, fresh=asked.fresh)
+    outcomes = run(
+        chosen, values, root=root, profile=asked.profile, jobs=asked.jobs, fresh=asked.fresh
+    )
     return int(any(outcome.status != "ok" for outcome in outcomes.values()))
 
 
 @contextlib.contextmanager
 def only_run(root: Path) -> Iterator[None]:
-    """Refuse a second run in this checkout while this one lasts; the system lifts the lock however it ends."""
+    """Refuse a second run in this checkout while this one lasts; the system lifts the lock however
+    it ends."""
     import fcntl
 
     path = root / "data" / "cache" / "run.lock"
@@ -115,7 +164,8 @@ def only_run(root: Path) -> Iterator[None]:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise BadInput(
-                f"another run is at work in {root}: wait for its end, or stop it with Ctrl-C where it was started."
+                f"another run is at work in {root}: wait for its end, or stop it with Ctrl-C "
+                "where it was started."
             ) from None
         yield
 
@@ -131,9 +181,10 @@ def run(
 ) -> dict[str, Outcome]:
     """Execute the notebooks, print the table, and return stem -> Outcome, in the order of `chosen`.
 
-    One that needs a notebook which failed in this run is not run. Figures land in figures/<profile>/,
-    executed copies in figures/executed/<profile>/, the table in figures/runs/last.json; the report,
-    figures/report/index.html, is made anew from all that there is, also where notebooks failed.
+    One that needs a notebook which failed in this run is not run. Figures land in
+    figures/<profile>/, executed copies in figures/executed/<profile>/, the table in
+    figures/runs/last.json; the report, figures/report/index.html, is made anew from all that there
+    is, also where notebooks failed.
     """
     import joblib
 
@@ -144,16 +195,28 @@ def run(
     cores = joblib.cpu_count()
     jobs = min(jobs or MOST_JOBS, cores)
     threads = os.environ.get("OMP_NUM_THREADS") or str(max(1, cores // jobs))
-    env = {**QUIET, **dict.fromkeys(THREADS, threads), **({"FEDSYNTH_FRESH": f"{time.time():.0f}"} if fresh else {})}
-    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell switches it off for background jobs
+    env = {
+        **QUIET,
+        **dict.fromkeys(THREADS, threads),
+        **({"FEDSYNTH_FRESH": f"{time.time():.0f}"} if fresh else {}),
+    }
+    # a shell switches it off for background jobs
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     outcomes = {notebook.stem: Outcome("not run", profile) for notebook in chosen}
-    expected = {notebook.stem: minutes_of(notebook, profile, root, fresh=fresh) for notebook in chosen}
+    expected = {
+        notebook.stem: minutes_of(notebook, profile, root, fresh=fresh) for notebook in chosen
+    }
     schedule = Schedule(list(chosen), expected, jobs)
     try:
-        with guarded() as guard, Kernels(chosen, guard, env) as kernels, Reporter(len(chosen)) as reporter:
+        with (
+            guarded() as guard,
+            Kernels(chosen, guard, env) as kernels,
+            Reporter(len(chosen)) as reporter,
+        ):
             reporter.say(
-                f"profile {profile}, notebooks: {len(chosen)}, cells at a time: {jobs}, threads each: {threads}"
+                f"profile {profile}, notebooks: {len(chosen)}, cells at a time: {jobs}, threads "
+                f"each: {threads}"
             )
             for notebook in chosen if fresh else ():
                 forget(notebook, root)
@@ -181,7 +244,8 @@ def execute_all(
     kernels: "Kernels",
     reporter: Reporter,
 ) -> None:
-    """Execute notebooks as the schedule lets them start, and fill in their outcomes; errors are shown, not raised."""
+    """Execute notebooks as the schedule lets them start, and fill in their outcomes; errors are
+    shown, not raised."""
     from fedsynth_lib.bundle.execution import Execution
 
     running: list[Execution] = []
@@ -197,10 +261,20 @@ def execute_all(
         while schedule.waiting or running:
             while notebook := schedule.start([each.notebook for each in running]):
                 outcome = outcomes[notebook.stem]
-                given = {"profile": outcome.profile, "jobs": schedule.share(notebook), **values[notebook.stem]}
-                given = {name: value for name, value in given.items() if name in notebook.parameters}
+                given = {
+                    "profile": outcome.profile,
+                    "jobs": schedule.share(notebook),
+                    **values[notebook.stem],
+                }
+                given = {
+                    name: value for name, value in given.items() if name in notebook.parameters
+                }
                 line = reporter.start(notebook, schedule.minutes[notebook.stem])
-                running.append(Execution(notebook, given, outcome, root=root, kernels=kernels, line=line, ended=ended))
+                running.append(
+                    Execution(
+                        notebook, given, outcome, root=root, kernels=kernels, line=line, ended=ended
+                    )
+                )
             with contextlib.suppress(queue.Empty):
                 close(ended.get(timeout=0.5))
             for execution in running:

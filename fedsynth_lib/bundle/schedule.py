@@ -1,8 +1,10 @@
-"""Which notebook starts when: in reading order, after those it needs, as many at a time as there are jobs.
+"""Which notebook starts when: in reading order, after those it needs, as many at a time as there
+are jobs.
 
-A notebook that is soon done takes one job, so that as many run side by side as there are jobs: much of such a notebook
-(reading rows, tables, figures) uses one core. One that computes for long takes all jobs and runs alone: its cells
-share the cores better than two notebooks could, and the memory holds one grid's tables and models instead of several.
+A notebook that is soon done takes one job, so that as many run side by side as there are jobs: much
+of such a notebook (reading rows, tables, figures) uses one core. One that computes for long takes
+all jobs and runs alone: its cells share the cores better than two notebooks could, and the memory
+holds one grid's tables and models instead of several.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -18,7 +20,8 @@ SPARE = 2 * 2**30  # bytes of free memory below which no further notebook starts
 
 @dataclass
 class Schedule:
-    """The notebooks that have not started yet; minutes: stem -> how long a notebook is expected to take."""
+    """The notebooks that have not started yet; minutes: stem -> how long a notebook is expected to
+    take."""
 
     waiting: list[Notebook]
     minutes: Mapping[str, float | None]
@@ -33,7 +36,8 @@ class Schedule:
         return self.jobs if alone else 1
 
     def start(self, running: Sequence[Notebook]) -> Notebook | None:
-        """Take the next notebook that may start beside those that run; None where it is time to wait."""
+        """Take the next notebook that may start beside those that run; None where it is time to
+        wait."""
         if running and psutil.virtual_memory().available < SPARE:
             return None
         free = self.jobs - sum(map(self.share, running))
@@ -45,13 +49,19 @@ class Schedule:
         return None
 
     def before(self, notebook: Notebook) -> set[str]:
-        """Notebooks that must have ended: those it needs, and earlier ones whose grids or results it reads as well."""
+        """Notebooks that must have ended: those it needs, and earlier ones whose grids or results
+        it reads as well."""
         earlier = self.order[: self.order.index(notebook)]
-        shared = {each.stem for each in earlier if notebook.gathers or set(each.grids) & set(notebook.grids)}
+        shared = {
+            each.stem
+            for each in earlier
+            if notebook.gathers or set(each.grids) & set(notebook.grids)
+        }
         return shared | set(notebook.needs)
 
     def drop(self, ended: Collection[str]) -> list[tuple[Notebook, list[str]]]:
-        """Take out what waits for a notebook that did not end well (`ended`: their stems); each with what it lacks."""
+        """Take out what waits for a notebook that did not end well (`ended`: their stems); each
+        with what it lacks."""
         out = []
         bad = set(ended)
         for notebook in tuple(self.waiting):

@@ -2,11 +2,12 @@
 
     python -m fedsynth_lib.bundle.standins adult bank cardio --epsilon 3
 
-Each is a sample of a Bayesian network learned from the real table with a private structure, so
-that the file as a whole satisfies epsilon-differential privacy for adding or removing one record. The noise comes
-from the operating system: running this again gives another table, and nobody can subtract the noise.
-Beside data/standin/<key>.parquet lies <key>.json with the method, its settings and the privacy statement, and
-data/standin/ledger.toml counts all releases about the same people, those that were replaced included: epsilons add up.
+Each is a sample of a Bayesian network learned from the real table with a private structure, so that
+the file as a whole satisfies epsilon-differential privacy for adding or removing one record. The
+noise comes from the operating system: running this again gives another table, and nobody can
+subtract the noise. Beside data/standin/<key>.parquet lies <key>.json with the method, its settings
+and the privacy statement, and data/standin/ledger.toml counts all releases about the same people,
+those that were replaced included: epsilons add up.
 """
 
 import argparse
@@ -29,29 +30,41 @@ from fedsynth_lib.tables.registry import entry
 from fedsynth_lib.tables.schema import Schema, read_toml
 
 MAX_ROWS = 50_000  # keeps each file near a megabyte
-SAME_PEOPLE = {"brfss_heart": ("brfss_diabetes", {"Diabetes_012": "Diabetes"})}  # one budget must serve for both
+# one budget must serve for both
+SAME_PEOPLE = {"brfss_heart": ("brfss_diabetes", {"Diabetes_012": "Diabetes"})}
 
 
-def make_standin(key: str, *, epsilon: float, rows: int = MAX_ROWS, folder: Path | None = None) -> Path:
+def make_standin(
+    key: str, *, epsilon: float, rows: int = MAX_ROWS, folder: Path | None = None
+) -> Path:
     """Write the stand-in of a registered table and its record; returns the parquet file's path.
 
     The stand-in has every declared column, as many rows as the table up to `rows`, and the declared
     ranges and categories. Raises BadInput if the real table cannot be reached.
     """
     if rows < 1:
-        raise BadInput(f"rows is {rows}: give the most rows that the stand-in of {key} may have, at least 1.")
+        raise BadInput(
+            f"rows is {rows}: give the most rows that the stand-in of {key} may have, at least 1."
+        )
     people, folder = population_of(key), folder or _folder()
     if key in SAME_PEOPLE:
         return _renamed(key, *SAME_PEOPLE[key], folder)
     table = load_table(key, work="all")
     if table.data != "real":
-        raise BadInput(f"{key}: a stand-in is made from the real table, which cannot be reached here.")
-    config = bayesian_network.Config(degree=1, private_structure=True)  # at this budget fewer cells beat more parents
+        raise BadInput(
+            f"{key}: a stand-in is made from the real table, which cannot be reached here."
+        )
+    # at this budget fewer cells beat more parents
+    config = bayesian_network.Config(degree=1, private_structure=True)
     privacy = Privacy(epsilon, noise_seed=None)
     num_rows = min(len(table.frame), rows)
-    run = settings.central(bayesian_network, table, config=config, privacy=privacy, num_rows=num_rows)
+    run = settings.central(
+        bayesian_network, table, config=config, privacy=privacy, num_rows=num_rows
+    )
     if run.statement["epsilon"] is None:
-        raise RuntimeError(f"{key}: something was released without protection; no stand-in is written")
+        raise RuntimeError(
+            f"{key}: something was released without protection; no stand-in is written"
+        )
     write_down(key, run.statement["epsilon"], run.statement["delta"], folder)
     record = {
         "table": key,
@@ -65,27 +78,35 @@ def make_standin(key: str, *, epsilon: float, rows: int = MAX_ROWS, folder: Path
     write_atomically(folder / f"{key}.json", (json.dumps(record, indent=1) + "\n").encode())
     note_totals(folder)
     path = folder / f"{key}.parquet"
-    write_atomically(path, short(run.synthetic, table.schema).to_parquet(index=False, compression="zstd"))
+    write_atomically(
+        path, short(run.synthetic, table.schema).to_parquet(index=False, compression="zstd")
+    )
     return path
 
 
 def _renamed(key: str, source: str, names: dict[str, str], folder: Path) -> Path:
-    """The stand-in of a table whose rows are those of another one, from that one's: a second sample would cost anew."""
+    """The stand-in of a table whose rows are those of another one, from that one's: a second sample
+    would cost anew."""
     if not (folder / f"{source}.parquet").is_file():
-        raise BadInput(f"{key}: its rows are those of {source}; make the stand-in of {source} first.")
+        raise BadInput(
+            f"{key}: its rows are those of {source}; make the stand-in of {source} first."
+        )
     record = json.loads((folder / f"{source}.json").read_text()) | {"table": key, "rows_of": source}
     write_atomically(folder / f"{key}.json", (json.dumps(record, indent=1) + "\n").encode())
-    frame = pd.read_parquet(folder / f"{source}.parquet").rename(columns=names)[list(entry(key).schema.names)]
+    frame = pd.read_parquet(folder / f"{source}.parquet").rename(columns=names)[
+        list(entry(key).schema.names)
+    ]
     write_atomically(folder / f"{key}.parquet", frame.to_parquet(index=False, compression="zstd"))
     return folder / f"{key}.parquet"
 
 
-# --- who has paid for them ---
+# --- who has paid for them -----------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class Population:
-    """People (or things) that several tables may have rows of. rows: of one person in a table, where it is not one."""
+    """People (or things) that several tables may have rows of. rows: of one person in a table,
+    where it is not one."""
 
     name: str
     tables: tuple[str, ...]
@@ -96,7 +117,10 @@ class Population:
 def populations() -> list[Population]:
     """Those that data/standin/ledger.toml knows, in its order."""
     found = read_toml(_folder() / "ledger.toml")["population"]
-    return [Population(name, **facts | {"tables": tuple(facts["tables"])}) for name, facts in found.items()]
+    return [
+        Population(name, **facts | {"tables": tuple(facts["tables"])})
+        for name, facts in found.items()
+    ]
 
 
 def population_of(key: str) -> Population:
@@ -104,7 +128,10 @@ def population_of(key: str) -> Population:
     for each in populations():
         if key in each.tables:
             return each
-    raise BadInput(f"{key}: data/standin/ledger.toml does not say whose rows these are; add it to a [population].")
+    raise BadInput(
+        f"{key}: data/standin/ledger.toml does not say whose rows these are; add it to "
+        "a [population]."
+    )
 
 
 def releases(folder: Path | None = None) -> list[dict]:
@@ -114,12 +141,19 @@ def releases(folder: Path | None = None) -> list[dict]:
 
 
 def total(people: Population, folder: Path | None = None) -> dict:
-    """What the releases cost one person at most: a row in each table, or as many as `Population.rows` says."""
+    """What the releases cost one person at most: a row in each table, or as many as
+    `Population.rows` says."""
     made = [each for each in releases(folder) if each["table"] in people.tables]
     epsilon, delta = (
-        math.fsum(each[name] * people.rows.get(each["table"], 1) for each in made) for name in ("epsilon", "delta")
+        math.fsum(each[name] * people.rows.get(each["table"], 1) for each in made)
+        for name in ("epsilon", "delta")
     )
-    return {"name": people.name, "releases": len(made), "total_epsilon": epsilon, "total_delta": delta}
+    return {
+        "name": people.name,
+        "releases": len(made),
+        "total_epsilon": epsilon,
+        "total_delta": delta,
+    }
 
 
 def write_down(key: str, epsilon: float, delta: float, folder: Path) -> None:
@@ -127,12 +161,16 @@ def write_down(key: str, epsilon: float, delta: float, folder: Path) -> None:
     path = folder / "ledger.toml"
     before = path.read_text() if path.is_file() else ""
     today = datetime.now(UTC).date()
-    entry = f'\n[[release]]\ntable = "{key}"\ndate = {today}\nepsilon = {epsilon!r}\ndelta = {delta!r}\n'
+    entry = (
+        f'\n[[release]]\ntable = "{key}"\ndate = {today}\nepsilon = {epsilon!r}\ndelta '
+        f"= {delta!r}\n"
+    )
     write_atomically(path, (before + entry).encode())
 
 
 def note_totals(folder: Path | None = None) -> None:
-    """Writes the total of its population into the record of every stand-in, and all of them into the README."""
+    """Writes the total of its population into the record of every stand-in, and all of them into
+    the README."""
     folder = folder or _folder()
     for people in populations():
         for path in (folder / f"{key}.json" for key in people.tables):
@@ -147,22 +185,30 @@ def readme(folder: Path | None = None) -> str:
     lines = ["| rows of | tables | releases | epsilon in total | why |", "|---|---|---:|---:|---|"]
     for people in populations():
         spent = total(people, folder)
-        cells = people.name, ", ".join(people.tables), spent["releases"], f"{spent['total_epsilon']:g}", people.why
+        cells = (
+            people.name,
+            ", ".join(people.tables),
+            spent["releases"],
+            f"{spent['total_epsilon']:g}",
+            people.why,
+        )
         lines.append("| " + " | ".join(map(str, cells)) + " |")
     return README.format(table="\n".join(lines))
 
 
 README = """# Stand-ins
 
-Small synthetic tables, for machines that cannot reach the real ones. Each was made under differential privacy from the
-real rows; its `.json` has the privacy statement of that one release. Releases about the same people add up, also those
-that were replaced, which are in the history of this repository. Somebody with a row in each table has paid, at most:
+Small synthetic tables, for machines that cannot reach the real ones. Each was made under
+differential privacy from the real rows; its `.json` has the privacy statement of that one release.
+Releases about the same people add up, also those that were replaced, which are in the history of
+this repository. Somebody with a row in each table has paid, at most:
 
 {table}
 
-Epsilon is for adding or removing a row; delta is 0 in all of them. Where one person is known to have two rows in a
-table, that table counts twice. Ranges that a schema marks `from_rows` were read from the published rows, not declared,
-and no epsilon covers them. `ledger.toml` has every release; this page is made by
+Epsilon is for adding or removing a row; delta is 0 in all of them. Where one person is known to
+have two rows in a table, that table counts twice. Ranges that a schema marks `from_rows` were read
+from the published rows, not declared, and no epsilon covers them. `ledger.toml` has every release;
+this page is made by
 `python -m fedsynth_lib.bundle.standins --totals`.
 """
 
@@ -172,7 +218,8 @@ def _folder() -> Path:
 
 
 def short(frame: pd.DataFrame, schema: Schema) -> pd.DataFrame:
-    """The frame with continuous values rounded to at least a thousand steps of their declared range.
+    """The frame with continuous values rounded to at least a thousand steps of their declared
+    range.
 
     A bin's digits are drawn at random: those beyond carry nothing, and no file can compress them.
     """
@@ -188,7 +235,9 @@ def main() -> None:
     parser.add_argument("keys", nargs="*", help="tables of the registry")
     parser.add_argument("--epsilon", type=float, default=3.0, help="budget of each table")
     parser.add_argument("--rows", type=int, default=MAX_ROWS, help="the most rows of each table")
-    parser.add_argument("--totals", action="store_true", help="only write the totals of the ledger anew")
+    parser.add_argument(
+        "--totals", action="store_true", help="only write the totals of the ledger anew"
+    )
     arguments = parser.parse_args()
     if bool(arguments.keys) == arguments.totals:
         parser.error("name the tables, or give --totals alone")

@@ -1,13 +1,15 @@
-"""Recomputes a random sample of the committed cells, and says how many agree: `./run_all.sh --verify MINUTES`.
+"""Recomputes a random sample of the committed cells, and says how many agree: `./run_all.sh
+--verify MINUTES`.
 
     python -m fedsynth_lib.bundle.verify 15 --only maddock --seed "a text" --save
 
-The sample is drawn from a seed, today's date unless a text is given, and stratified: a stratum is a grid in a profile.
-Of each stratum one cell comes first, the cheapest stratum leading, then a second one of each, until the time is over.
-A cell is begun only where it fits: into the time that is left, and into a tenth of all the time, so that no cell takes
-the turns of many. What a cell takes is foreseen from the seconds that its committed rows (and those that share its
-training) say, and how this machine did so far. Cells whose tables are not at hand are left out, and counted.
-Nothing is read from or written to the user's cache or results. How it decides: see `agreement`.
+The sample is drawn from a seed, today's date unless a text is given, and stratified: a stratum is a
+grid in a profile. Of each stratum one cell comes first, the cheapest stratum leading, then a second
+one of each, until the time is over. A cell is begun only where it fits: into the time that is left,
+and into a tenth of all the time, so that no cell takes the turns of many. What a cell takes is
+foreseen from the seconds that its committed rows (and those that share its training) say, and how
+this machine did so far. Cells whose tables are not at hand are left out, and counted. Nothing is
+read from or written to the user's cache or results. How it decides: see `agreement`.
 """
 
 import argparse
@@ -45,19 +47,24 @@ from fedsynth_lib.runs import rows
 from fedsynth_lib.runs.progress import duration, watched
 
 SHARE = 0.1  # of all the time: the most that one cell may take
-FIRST_GUESS = 1.5  # how much slower than the committed seconds this machine is taken to be before it has shown it
+# how much slower than the committed seconds this machine is taken to be before it has shown it
+FIRST_GUESS = 1.5
 OVERHEAD = 2.0  # seconds: loading the table and measuring, which the committed seconds may lack
-CLUSTERING = 60.0  # seconds: what clustering the rows of a table takes, which its first cell of `cluster_skew` does
+# seconds: what clustering the rows of a table takes, which its first cell of `cluster_skew` does
+CLUSTERING = 60.0
 STARTING = 60.0  # seconds: a worker that has nothing imported yet is given so many
-ONE_TRAINING = ("node", "repeat", "whole")  # settings that say what is measured of a training, not how it is made
-TRAINED_BY = {"33_leitner2023_classes": "33_leitner2023_label_skew"}  # whose seconds lack the training, and where it is
+# settings that say what is measured of a training, not how it is made
+ONE_TRAINING = ("node", "repeat", "whole")
+# whose seconds lack the training, and where it is
+TRAINED_BY = {"33_leitner2023_classes": "33_leitner2023_label_skew"}
 TRAININGS = ("seconds", "seconds_training")  # metrics: what a training took
 PACKAGES = ("numpy", "scipy", "pandas", "scikit-learn", "torch")
 DECISION = (
-    "exactly: equal as written (10 digits); within rounding: numbers differ by 1e-6 of themselves at most; within the\n"
-    "spread: by no more than runs with two seeds do, as committed rows of the same settings show (pooled over similar\n"
-    "cells of the grid where a cell has fewer than 3 seeds), with 95 percent for all numbers of a cell together;\n"
-    "different: else. Seconds and memory are not compared. In full: fedsynth_lib/bundle/agreement.py."
+    "exactly: equal as written (10 digits); within rounding: numbers differ by 1e-6 of themselves "
+    "at most; within the\nspread: by no more than runs with two seeds do, as committed rows of "
+    "the same settings show (pooled over similar\ncells of the grid where a cell has fewer than 3 "
+    "seeds), with 95 percent for all numbers of a cell together;\ndifferent: else. Seconds and "
+    "memory are not compared. In full: fedsynth_lib/bundle/agreement.py."
 )
 
 
@@ -84,7 +91,11 @@ class Cell(NamedTuple):
     def clustered(self) -> tuple[Any, ...]:
         """The rows whose clusters its clients hold; empty where they hold none."""
         settings = rows.read_params(self.params)
-        return (self.table, settings.get("rows")) if settings.get("partition") == "cluster_skew" else ()
+        return (
+            (self.table, settings.get("rows"))
+            if settings.get("partition") == "cluster_skew"
+            else ()
+        )
 
 
 @dataclass
@@ -115,11 +126,16 @@ class Verification:
         return 130 if self.interrupted else int(not self.verdicts)
 
 
-def verify(minutes: float, *, root: Path, seed: str = "", only: str = "", save: bool = False) -> int:
-    """Recompute committed cells of the project `root` for so many minutes, print the table, and return the exit status.
+def verify(
+    minutes: float, *, root: Path, seed: str = "", only: str = "", save: bool = False
+) -> int:
+    """Recompute committed cells of the project `root` for so many minutes, print the table, and
+    return the exit status.
 
-    seed: any text; today's date where it is empty. only: a part of the names of the grids to draw from.
-    save: write data/results/verified.csv and verified.md. Raises BadInput where there is nothing to draw from.
+    seed: any text; today's date where it is empty. only: a part of the names of the grids to draw
+        from.
+    save: write data/results/verified.csv and verified.md. Raises BadInput where there is nothing to
+        draw from.
     """
     if not minutes > 0:
         raise BadInput(f"the minutes to verify are {minutes:g}: give more than 0.")
@@ -135,18 +151,32 @@ def sample(limit: float, *, root: Path, seed: str, only: str = "") -> Verificati
     """The verification within `limit` seconds. Ctrl-C ends it early, with what was done."""
     begin = time.monotonic()
     files = committed_files(root)
-    strata, spreads = committed_cells({key: path for key, path in files.items() if only in key[0]}), {}
+    strata, spreads = (
+        committed_cells({key: path for key, path in files.items() if only in key[0]}),
+        {},
+    )
     if not strata:
-        raise BadInput(f"no committed grid has {only!r} in its name: give a part of one of data/results/*/*.csv.")
-    result = Verification(seed, limit, Counter({stratum: len(cells) for stratum, cells in strata.items()}))
+        raise BadInput(
+            f"no committed grid has {only!r} in its name: give a part of one of "
+            "data/results/*/*.csv."
+        )
+    result = Verification(
+        seed, limit, Counter({stratum: len(cells) for stratum, cells in strata.items()})
+    )
     plan = Plan({s: shuffled(cells, f"{seed} {s}") for s, cells in strata.items()}, limit)
-    print(f'verify: seed "{seed}", {duration(limit)}; {sum(result.committed.values())} committed cells', flush=True)
+    print(
+        f'verify: seed "{seed}", {duration(limit)}; {sum(result.committed.values())} committed '
+        "cells",
+        flush=True,
+    )
     with contextlib.suppress(KeyboardInterrupt), Shown(limit) as shown, recomputing(root) as worker:
         result.interrupted = True  # unless it comes to its end
         while cell := plan.draw(limit - (time.monotonic() - begin)):
             shown.begin(cell, len(result.verdicts))
             left = limit - (time.monotonic() - begin)
-            answer = worker.ask(task_of(cell), min(left, plan.longest), lambda: shown.tick(time.monotonic() - begin))
+            answer = worker.ask(
+                task_of(cell), min(left, plan.longest), lambda: shown.tick(time.monotonic() - begin)
+            )
             if answer is None:
                 result.stopped.append(cell)
                 plan.learn(cell, plan.longest)  # at least
@@ -158,7 +188,9 @@ def sample(limit: float, *, root: Path, seed: str, only: str = "") -> Verificati
                 own = rows.load_rows(files[cell.stratum])
                 if cell.stratum not in spreads:
                     spreads[cell.stratum] = Spread(own, lambda cell=cell: of_work(files, cell.grid))
-                result.verdicts[cell] = judged(answer, own[own["cell"] == cell.key], spreads[cell.stratum])
+                result.verdicts[cell] = judged(
+                    answer, own[own["cell"] == cell.key], spreads[cell.stratum]
+                )
         result.interrupted = False
     result.seconds = time.monotonic() - begin
     return result
@@ -171,19 +203,27 @@ def judged(answer: Mapping[str, Any], committed: pd.DataFrame, spread: Spread) -
     return agreement.compare(committed, rows.to_frame(answer["rows"]), spread)
 
 
-# -------------------------------------------------------------------------------------- the plan
+# --- the plan ------------------------------------------------------------------------------------
 
 
 def committed_files(root: Path) -> dict[tuple[str, str], Path]:
     """(grid, profile) -> its file of results on the real tables."""
     folders = [root / "data" / "results" / profile for profile in rows.PROFILES]
-    files = {(path.stem, path.parent.name): path for folder in folders for path in sorted(folder.glob("*.csv"))}
-    # A user's own grids are in the same folders; those of the bundle begin with a notebook's number.
-    return {key: path for key, path in files.items() if key[0][:2].isdigit() and computed_by(key[0])}
+    files = {
+        (path.stem, path.parent.name): path
+        for folder in folders
+        for path in sorted(folder.glob("*.csv"))
+    }
+    # A user's own grids are in the same folders; those of the bundle begin with a notebook's
+    # number.
+    return {
+        key: path for key, path in files.items() if key[0][:2].isdigit() and computed_by(key[0])
+    }
 
 
 def of_work(files: Mapping[tuple[str, str], Path], grid: str) -> pd.DataFrame:
-    """The committed rows of all grids, in all profiles, that belong to the work of this one; 7x is one work, too."""
+    """The committed rows of all grids, in all profiles, that belong to the work of this one; 7x is
+    one work, too."""
     paths = [path for (name, _), path in files.items() if name[0] == grid[0]]
     return pd.concat([rows.load_rows(path) for path in paths], ignore_index=True)
 
@@ -195,11 +235,16 @@ def committed_cells(files: Mapping[tuple[str, str], Path]) -> dict[tuple[str, st
         frame = rows.load_rows(path)
         training = frame["value"].where(frame["metric"].isin(TRAININGS), 0.0)
         frame["seconds"] = frame["seconds"].combine(training, max).fillna(0.0)
-        first = frame.groupby("cell", sort=False).agg({"params": "first", "version": "first", "seconds": "max"})
+        first = frame.groupby("cell", sort=False).agg(
+            {"params": "first", "version": "first", "seconds": "max"}
+        )
         found[grid, profile] = [Cell(grid, profile, *each) for each in first.itertuples()]
         for cell in found[grid, profile]:
             longest[training_of(cell)] = max(longest[training_of(cell)], cell.seconds)
-    least = {key: max((c.seconds for c in found.get((TRAINED_BY.get(key[0]), key[1]), [])), default=0) for key in found}
+    least = {
+        key: max((c.seconds for c in found.get((TRAINED_BY.get(key[0]), key[1]), [])), default=0)
+        for key in found
+    }
     return {
         key: [cell._replace(seconds=max(longest[training_of(cell)], least[key])) for cell in cells]
         for key, cells in found.items()
@@ -207,9 +252,12 @@ def committed_cells(files: Mapping[tuple[str, str], Path]) -> dict[tuple[str, st
 
 
 def training_of(cell: Cell) -> tuple[str, str]:
-    """What cells that share a training have in common: the first of them to be computed takes its time."""
+    """What cells that share a training have in common: the first of them to be computed takes its
+    time."""
     settings = rows.read_params(cell.params)
-    return cell.profile, rows.canonical({name: v for name, v in settings.items() if name not in ONE_TRAINING})
+    return cell.profile, rows.canonical(
+        {name: v for name, v in settings.items() if name not in ONE_TRAINING}
+    )
 
 
 def shuffled(cells: Sequence[Cell], seed: str) -> list[Cell]:
@@ -223,9 +271,11 @@ class Plan:
     def __init__(self, strata: Mapping[tuple[str, str], Sequence[Cell]], limit: float):
         self.left = {stratum: list(cells) for stratum, cells in strata.items()}
         self.most = SHARE * limit  # that a cell may be expected to take
-        self.longest = max(3 * self.most, STARTING)  # that it may take: the first of a table also divides its rows
+        # that it may take: the first of a table also divides its rows
+        self.longest = max(3 * self.most, STARTING)
         self.round: set[tuple[str, str]] = set()  # whose turn is still to come
-        self.ratios: dict[str, list[float]] = defaultdict(list)  # grid -> seconds here over those of the rows
+        # grid -> seconds here over those of the rows
+        self.ratios: dict[str, list[float]] = defaultdict(list)
         self.clustered: set[tuple[Any, ...]] = {()}
 
     def foreseen(self, cell: Cell) -> float:
@@ -244,13 +294,16 @@ class Plan:
         return cell.seconds + OVERHEAD + (0 if cell.clustered in self.clustered else CLUSTERING)
 
     def draw(self, seconds: float) -> Cell | None:
-        """The next cell that fits into the seconds left, taken out of the plan; None where none does."""
+        """The next cell that fits into the seconds left, taken out of the plan; None where none
+        does."""
         for again in (False, True):
             if again:
                 self.round = {stratum for stratum, cells in self.left.items() if cells}
             fitting = {s: self._fits(s, min(seconds, self.most)) for s in self.round}
             if fitting := {s: cell for s, cell in fitting.items() if cell}:
-                stratum, cell = min(fitting.items(), key=lambda each: (self.foreseen(each[1]), each[0]))
+                stratum, cell = min(
+                    fitting.items(), key=lambda each: (self.foreseen(each[1]), each[0])
+                )
                 self.round.discard(stratum)
                 self.left[stratum].remove(cell)
                 return cell
@@ -259,25 +312,32 @@ class Plan:
     def drop(self, table: str) -> list[Cell]:
         """Take all cells of a table, a digest, out of the plan."""
         dropped = [cell for cells in self.left.values() for cell in cells if cell.table == table]
-        self.left = {stratum: [cell for cell in cells if cell.table != table] for stratum, cells in self.left.items()}
+        self.left = {
+            stratum: [cell for cell in cells if cell.table != table]
+            for stratum, cells in self.left.items()
+        }
         return dropped
 
     def _fits(self, stratum: tuple[str, str], seconds: float) -> Cell | None:
         return next((cell for cell in self.left[stratum] if self.foreseen(cell) <= seconds), None)
 
 
-# ------------------------------------------------------------------------------------ the worker
+# --- the worker ----------------------------------------------------------------------------------
 
 
 class Worker:
-    """A process that recomputes one cell at a time; it is begun again where it died or was stopped."""
+    """A process that recomputes one cell at a time; it is begun again where it died or was
+    stopped."""
 
     def __init__(self, home: Path):
         self.home = home
         self.process: subprocess.Popen | None = None
 
-    def ask(self, task: Mapping[str, str], seconds: float, tick: Callable[[], None]) -> dict[str, Any] | None:
-        """The answer to a task (see `recompute.answer`), None where it did not come in time; `tick` twice a second."""
+    def ask(
+        self, task: Mapping[str, str], seconds: float, tick: Callable[[], None]
+    ) -> dict[str, Any] | None:
+        """The answer to a task (see `recompute.answer`), None where it did not come in time; `tick`
+        twice a second."""
         until = time.monotonic() + seconds
         if self.process is None:
             self._begin()
@@ -290,13 +350,22 @@ class Worker:
                     return json.loads(line)
                 status = self.process.wait()
                 self.end()
-                return {"error": f"its process ended with status {status}, often for want of memory"}
+                return {
+                    "error": f"its process ended with status {status}, often for want of memory"
+                }
         self.end()
         return None
 
     def _begin(self) -> None:
-        env = {**os.environ, "FEDSYNTH_HOME": str(self.home), "FEDSYNTH_FRESH": "", "FEDSYNTH_RUN_LOG": ""}
-        env["PYTHONPATH"] = os.pathsep.join(filter(None, (str(PACKAGE), os.environ.get("PYTHONPATH"))))
+        env = {
+            **os.environ,
+            "FEDSYNTH_HOME": str(self.home),
+            "FEDSYNTH_FRESH": "",
+            "FEDSYNTH_RUN_LOG": "",
+        }
+        env["PYTHONPATH"] = os.pathsep.join(
+            filter(None, (str(PACKAGE), os.environ.get("PYTHONPATH")))
+        )
         self.process = subprocess.Popen(
             [sys.executable, "-P", "-m", "fedsynth_lib.bundle.recompute"],
             env={**dict.fromkeys(THREADS, "1"), **env},
@@ -307,7 +376,9 @@ class Worker:
             start_new_session=True,  # a Ctrl-C in the terminal is not meant for it
         )
         self.answers: queue.Queue[str] = queue.Queue()
-        threading.Thread(target=_read, args=(self.process.stdout, self.answers), daemon=True).start()
+        threading.Thread(
+            target=_read, args=(self.process.stdout, self.answers), daemon=True
+        ).start()
 
     def end(self) -> None:
         """End the process and all that it started."""
@@ -347,12 +418,17 @@ def task_of(cell: Cell) -> dict[str, str]:
 
 
 class Shown:
-    """The clock of a verification: a bar where someone watches, elsewhere a line in `every` seconds."""
+    """The clock of a verification: a bar where someone watches, elsewhere a line in `every`
+    seconds."""
 
     def __init__(self, limit: float, *, every: float = 30.0):
         self.limit, self.every, self.last, self.text = limit, every, 0.0, ""
         form = "{desc} |{bar:20}| {elapsed} {postfix}"
-        self.bar = tqdm(total=limit, desc="verify", file=sys.stderr, bar_format=form) if watched() else None
+        self.bar = (
+            tqdm(total=limit, desc="verify", file=sys.stderr, bar_format=form)
+            if watched()
+            else None
+        )
 
     def begin(self, cell: Cell, done: int) -> None:
         """A cell is begun after so many others."""
@@ -365,7 +441,11 @@ class Shown:
             self.bar.set_postfix_str(self.text)  # draws it, too
         elif spent - self.last >= self.every:
             self.last = spent
-            print(f"verify: {duration(spent)} of {duration(self.limit)}, {self.text}", file=sys.stderr, flush=True)
+            print(
+                f"verify: {duration(spent)} of {duration(self.limit)}, {self.text}",
+                file=sys.stderr,
+                flush=True,
+            )
 
     def __enter__(self) -> "Shown":
         return self
@@ -375,7 +455,7 @@ class Shown:
             self.bar.close()
 
 
-# ------------------------------------------------------------------------------------ the report
+# --- the report ----------------------------------------------------------------------------------
 
 
 def report(found: Verification) -> str:
@@ -385,10 +465,19 @@ def report(found: Verification) -> str:
     notes = {
         f"{found.lacking.total()} cells were left out, because {where}.": found.lacking,
         f"{len(found.stopped)} cells were begun and not done in time.": found.stopped,
-        f"{total - reached} of {total} strata (a grid in a profile) were not reached.": reached < total,
+        f"{total - reached} of {total} strata (a grid in a profile) were not reached.": reached
+        < total,
         "It was stopped before its time.": found.interrupted,
     }
-    return "\n".join([table(found), *inexact(found), "", *(note for note, holds in notes.items() if holds), DECISION])
+    return "\n".join(
+        [
+            table(found),
+            *inexact(found),
+            "",
+            *(note for note, holds in notes.items() if holds),
+            DECISION,
+        ]
+    )
 
 
 def table(found: Verification) -> str:
@@ -417,23 +506,37 @@ def number_of(verdict: Agreement) -> str:
     """The measure with the committed and the recomputed number, or what was the matter."""
     if verdict.committed != verdict.committed and verdict.recomputed != verdict.recomputed:
         return verdict.what
-    return f"{verdict.what}: committed {verdict.committed:.10g}, recomputed {verdict.recomputed:.10g}"
+    return (
+        f"{verdict.what}: committed {verdict.committed:.10g}, recomputed {verdict.recomputed:.10g}"
+    )
 
 
 def keep(found: Verification, folder: Path) -> None:
-    """Write verified.csv, a line for every recomputed cell, and verified.md, the table with its circumstances."""
+    """Write verified.csv, a line for every recomputed cell, and verified.md, the table with its
+    circumstances."""
     lines = [
         (*cell[:4], verdict.kind, verdict.what, verdict.committed, verdict.recomputed)
         for cell, verdict in sorted(found.verdicts.items())
     ]
-    columns = ["grid", "profile", "cell", "params", "agreement", "metric", "committed", "recomputed"]
-    content = pd.DataFrame(lines, columns=columns).to_csv(index=False, lineterminator="\n", float_format="%.10g")
+    columns = [
+        "grid",
+        "profile",
+        "cell",
+        "params",
+        "agreement",
+        "metric",
+        "committed",
+        "recomputed",
+    ]
+    content = pd.DataFrame(lines, columns=columns).to_csv(
+        index=False, lineterminator="\n", float_format="%.10g"
+    )
     rows.write_atomically(folder / "verified.csv", content.encode())
     packages = ", ".join(f"{name} {importlib.metadata.version(name)}" for name in PACKAGES)
     text = f"""# Committed cells, computed again
 
-Made by `./run_all.sh --verify {found.limit / 60:g}` on {date.today()} with the seed `{found.seed}`, in \
-{duration(found.seconds)}.
+Made by `./run_all.sh --verify {found.limit / 60:g}` on {date.today()} with the seed \
+`{found.seed}`, in {duration(found.seconds)}.
 fedsynth {__version__}, Python {platform.python_version()}, {packages}; {processor()}, one thread.
 Every cell that was recomputed is in verified.csv.
 
@@ -455,16 +558,34 @@ def processor() -> str:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """The command line; exit status as `Verification.status`, 2 for what cannot be asked."""
-    parser = argparse.ArgumentParser(prog="python -m fedsynth_lib.bundle.verify", description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(
+        prog="python -m fedsynth_lib.bundle.verify", description=__doc__.splitlines()[0]
+    )
     parser.add_argument("minutes", type=float, help="how long it may take")
-    parser.add_argument("--seed", default="", metavar="TEXT", help="what the sample is drawn from (default: the date)")
-    parser.add_argument("--only", default="", metavar="GRID-PART", help="grids with this in their names")
-    parser.add_argument("--save", action="store_true", help="write data/results/verified.csv and verified.md")
+    parser.add_argument(
+        "--seed",
+        default="",
+        metavar="TEXT",
+        help="what the sample is drawn from (default: the date)",
+    )
+    parser.add_argument(
+        "--only", default="", metavar="GRID-PART", help="grids with this in their names"
+    )
+    parser.add_argument(
+        "--save", action="store_true", help="write data/results/verified.csv and verified.md"
+    )
     asked = parser.parse_args(argv)
-    for number in (signal.SIGINT, signal.SIGTERM):  # a shell switches the first off for background jobs
+    # a shell switches the first off for background jobs
+    for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.default_int_handler)
     try:
-        return verify(asked.minutes, root=rows.project_root(), seed=asked.seed, only=asked.only, save=asked.save)
+        return verify(
+            asked.minutes,
+            root=rows.project_root(),
+            seed=asked.seed,
+            only=asked.only,
+            save=asked.save,
+        )
     except BadInput as error:
         print(f"verify: {error}", file=sys.stderr)
         return 2

@@ -1,12 +1,14 @@
 """The warm process: imports what the notebooks import once, then forks a kernel for each of them.
 
-A kernel spends four seconds on imports, most of what a notebook takes whose rows are there. A forked one has them
-at once, and shares their memory. It is as clean as a cold one: nothing ran before the fork but imports, and its
-environment, folder, arguments, streams and random state are its own.
+A kernel spends four seconds on imports, most of what a notebook takes whose rows are there. A
+forked one has them at once, and shares their memory. It is as clean as a cold one: nothing ran
+before the fork but imports, and its environment, folder, arguments, streams and random state are
+its own.
 
-Only threads would not survive a fork, so none may work before it: imports start no parallel region of OpenMP, and
-the numbers of threads are fixed by the environment, which is the same for all kernels of a run. Linux only, since
-elsewhere system libraries do not survive a fork. bundle/launch.py is the other side, bundle/kernels.py starts both.
+Only threads would not survive a fork, so none may work before it: imports start no parallel region
+of OpenMP, and the numbers of threads are fixed by the environment, which is the same for all
+kernels of a run. Linux only, since elsewhere system libraries do not survive a fork.
+bundle/launch.py is the other side, bundle/kernels.py starts both.
 """
 
 import ast
@@ -23,13 +25,25 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-LIBRARIES = ("fedsynth_lib", "flwr", "IPython", "matplotlib", "numpy", "pandas", "scipy", "sklearn", "torch")
-INLINE = "module://matplotlib_inline.backend_inline"  # what ipykernel sets where the user sets nothing
+LIBRARIES = (
+    "fedsynth_lib",
+    "flwr",
+    "IPython",
+    "matplotlib",
+    "numpy",
+    "pandas",
+    "scipy",
+    "sklearn",
+    "torch",
+)
+# what ipykernel sets where the user sets nothing
+INLINE = "module://matplotlib_inline.backend_inline"
 
 
 @dataclass(frozen=True)
 class Request:
-    """What a kernel is started with: command line, folder, environment, and stdin, stdout and stderr."""
+    """What a kernel is started with: command line, folder, environment, and stdin, stdout and
+    stderr."""
 
     arguments: list[str]
     folder: str
@@ -38,20 +52,25 @@ class Request:
 
 
 def imported(sources: Iterable[str]) -> list[str]:
-    """Names of the modules of LIBRARIES that these cells import, and of what they take from packages, if modules."""
+    """Names of the modules of LIBRARIES that these cells import, and of what they take from
+    packages, if modules."""
     names = {}
     for source in sources:
-        with contextlib.suppress(SyntaxError):  # a cell with magics; the kernel imports for itself then
+        # a cell with magics; the kernel imports for itself then
+        with contextlib.suppress(SyntaxError):
             for node in ast.parse(source).body:
                 if isinstance(node, ast.Import):
                     names |= dict.fromkeys(alias.name for alias in node.names)
                 elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
-                    names |= dict.fromkeys([node.module, *(f"{node.module}.{alias.name}" for alias in node.names)])
+                    names |= dict.fromkeys(
+                        [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
+                    )
     return [name for name in names if name.partition(".")[0] in LIBRARIES]
 
 
 def warm_up(modules: Iterable[str]) -> None:
-    """Import the modules and what every kernel needs; what cannot be imported is the notebook's to tell."""
+    """Import the modules and what every kernel needs; what cannot be imported is the notebook's to
+    tell."""
     os.environ.setdefault("MPLBACKEND", INLINE)  # matplotlib reads it when it is imported
     for name in ("ipykernel.kernelapp", "ipykernel.ipkernel", *modules):
         with contextlib.suppress(Exception):
@@ -61,7 +80,8 @@ def warm_up(modules: Iterable[str]) -> None:
 
 
 def serve(listener: socket.socket) -> Request:
-    """Fork a kernel for each request, and tell who asked its process id and its status. Returns in the kernels only."""
+    """Fork a kernel for each request, and tell who asked its process id and its status. Returns in
+    the kernels only."""
     wakeup, wake = socket.socketpair()
     for end in (wakeup, wake):
         end.setblocking(False)
@@ -78,7 +98,8 @@ def serve(listener: socket.socket) -> Request:
                     bury(clients)
                     continue
                 client, _ = listener.accept()
-                with contextlib.suppress(OSError, ValueError):  # of a client that is gone, and only its own matter
+                # of a client that is gone, and only its own matter
+                with contextlib.suppress(OSError, ValueError):
                     request = read(client)
                     if pid := os.fork():
                         clients[pid] = client

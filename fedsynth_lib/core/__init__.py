@@ -1,1 +1,2 @@
-"""What everything rests on: the contract of a method, noise and its accounting, statements, secure sums."""
+"""What everything rests on: the contract of a method, noise and its accounting, statements, secure
+sums."""

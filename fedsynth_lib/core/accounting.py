@@ -1,10 +1,11 @@
 """From what was released to epsilon: mechanisms, accounting, calibration.
 
-Everything is said about one record, added or removed. Two accountants give valid figures. The first is
-Renyi DP (Mironov 2017) with the conversion of Canonne, Kamath and Steinke (2020, proposition 12), which
-for Gaussian noise alone is the tight conversion of zCDP; releases with pure epsilon are also added up as
-such, and the smaller total counts. The second composes privacy losses numerically (`core/privacy_loss.py`), and
-is exact for Gaussian noise on all rows. The smaller figure counts, unless Renyi DP is asked for by name.
+Everything is said about one record, added or removed. Two accountants give valid figures. The first
+is Renyi DP (Mironov 2017) with the conversion of Canonne, Kamath and Steinke (2020, proposition
+12), which for Gaussian noise alone is the tight conversion of zCDP; releases with pure epsilon are
+also added up as such, and the smaller total counts. The second composes privacy losses numerically
+(`core/privacy_loss.py`), and is exact for Gaussian noise on all rows. The smaller figure counts,
+unless Renyi DP is asked for by name.
 """
 
 from collections import Counter
@@ -39,7 +40,7 @@ class BudgetExceeded(BadInput):
     """A run would spend, or has spent, more than it was allowed."""
 
 
-# --- mechanisms -----------------------------------------------------------------------------------------------
+# --- mechanisms ----------------------------------------------------------------------------------
 
 
 def discrete_laplace_share(
@@ -61,7 +62,8 @@ def discrete_laplace_share(
 def laplace_by_squares(
     scale: float, num_shares: int, shape: tuple[int, ...], *, rng: np.random.Generator
 ) -> np.ndarray:
-    """Laplace noise of `scale` as the published protocol makes it (DLPA): N1^2 + N2^2 - N3^2 - N4^2.
+    """Laplace noise of `scale` as the published protocol makes it (DLPA): N1^2 + N2^2 - N3^2 -
+    N4^2.
 
     Every client contributes to each N_i a normal part of VARIANCE scale / (2 num_shares); the parts
     are added before squaring. Kept to teach and to test; runs use `discrete_laplace_share`.
@@ -71,23 +73,31 @@ def laplace_by_squares(
     return first + second - third - fourth
 
 
-def gaussian(values: np.ndarray, *, noise_multiplier: float, l2_sensitivity: float, rng: np.random.Generator):
+def gaussian(
+    values: np.ndarray, *, noise_multiplier: float, l2_sensitivity: float, rng: np.random.Generator
+):
     """`values` plus normal noise of standard deviation noise_multiplier * l2_sensitivity."""
     return values + rng.normal(0, noise_multiplier * l2_sensitivity, np.shape(values))
 
 
-def gaussian_counts(counts: np.ndarray, noise_multiplier: float, *, l2_sensitivity: float, noise: Noise) -> np.ndarray:
-    """Whole numbers plus normal noise of this deviation, rounded unless `noise.whole` is false; of the shape of counts.
+def gaussian_counts(
+    counts: np.ndarray, noise_multiplier: float, *, l2_sensitivity: float, noise: Noise
+) -> np.ndarray:
+    """Whole numbers plus normal noise of this deviation, rounded unless `noise.whole` is false; of
+    the shape of counts.
 
-    Since the counts are whole, rounding the noise and rounding the noisy counts are the same: post-processing, which
-    costs nothing, and adds at most 1/12 to the variance. Left unrounded, the low bits of the floating-point sum betray
-    which count was there (Mironov 2012): they are a function of the count and of noise that has a grid of its own.
+    Since the counts are whole, rounding the noise and rounding the noisy counts are the same:
+    post-processing, which costs nothing, and adds at most 1/12 to the variance. Left unrounded, the
+    low bits of the floating-point sum betray which count was there (Mironov 2012): they are a
+    function of the count and of noise that has a grid of its own.
     """
     drawn = noise.rng.normal(0, noise_multiplier * l2_sensitivity, np.shape(counts))
     return counts + (np.rint(drawn) if noise.whole else drawn)
 
 
-def exponential(scores: np.ndarray, *, noise_multiplier: float, sensitivity: float, rng: np.random.Generator) -> int:
+def exponential(
+    scores: np.ndarray, *, noise_multiplier: float, sensitivity: float, rng: np.random.Generator
+) -> int:
     """The index chosen with P proportional to exp(scores / (noise_multiplier * sensitivity)).
 
     The Gumbel form of the exponential mechanism; it costs epsilon = 2 / noise_multiplier, where
@@ -96,7 +106,7 @@ def exponential(scores: np.ndarray, *, noise_multiplier: float, sensitivity: flo
     return int(np.argmax(scores + rng.gumbel(0, noise_multiplier * sensitivity, len(scores))))
 
 
-# --- accounting -----------------------------------------------------------------------------------------------
+# --- accounting ----------------------------------------------------------------------------------
 
 
 def pure_epsilon(charge: Charge) -> float:
@@ -116,21 +126,27 @@ def rdp(charge: Charge, orders: np.ndarray = ORDERS) -> np.ndarray:
         return charge.times * orders / (2 * charge.noise**2)
     epsilon = pure_epsilon(charge)
     # Randomised response is the worst pure-epsilon mechanism, and discrete Laplace noise at
-    # sensitivity 1 attains it, so Mironov's smaller curve for continuous Laplace must not be used here.
+    # sensitivity 1 attains it, so Mironov's smaller curve for continuous Laplace must not be used
+    # here.
     log_p, log_q = -np.logaddexp(0, -epsilon), -np.logaddexp(0, epsilon)
-    worst = np.logaddexp(orders * log_p + (1 - orders) * log_q, orders * log_q + (1 - orders) * log_p) / (orders - 1)
-    if charge.mechanism == "exponential":  # bounded range: epsilon^2 / 8 zCDP (Cesar and Rogers 2021)
+    worst = np.logaddexp(
+        orders * log_p + (1 - orders) * log_q, orders * log_q + (1 - orders) * log_p
+    ) / (orders - 1)
+    # bounded range: epsilon^2 / 8 zCDP (Cesar and Rogers 2021)
+    if charge.mechanism == "exponential":
         worst = np.minimum(worst, orders * epsilon**2 / 8)
     return charge.times * worst
 
 
 @lru_cache(maxsize=256)
 def _sampled_gaussian(rate: float, noise: float, orders: tuple[float, ...]) -> np.ndarray:
-    """One Poisson-sampled Gaussian step (Mironov, Talwar and Zhang 2019), at whole orders to 256 and others below 12.
+    """One Poisson-sampled Gaussian step (Mironov, Talwar and Zhang 2019), at whole orders to 256
+    and others below 12.
 
-    log E[(1 - q + q exp((2x - 1) / 2s^2))^a] / (a - 1) for x normal with deviation s: the sum of section 3.3 at whole
-    orders, at others the trapezoid rule, whose error is below rounding for so smooth an integrand. Tested equal to
-    Opacus, whose series take up to a thousand times as long. Orders left out prove nothing: infinity.
+    log E[(1 - q + q exp((2x - 1) / 2s^2))^a] / (a - 1) for x normal with deviation s: the sum of
+    section 3.3 at whole orders, at others the trapezoid rule, whose error is below rounding for so
+    smooth an integrand. Tested equal to Opacus, whose series take up to a thousand times as long.
+    Orders left out prove nothing: infinity.
     """
     grid = np.array(orders)
     whole = grid == np.round(grid)
@@ -162,9 +178,11 @@ def _at_any_orders(rate: float, noise: float, orders: np.ndarray) -> np.ndarray:
 
 
 def _log_mean_exp(log_weights: np.ndarray, values: np.ndarray) -> np.ndarray:
-    """log of sum(weights exp(values)) along the last axis, weights adding up to 1; exact near a mean of 1 as well."""
+    """log of sum(weights exp(values)) along the last axis, weights adding up to 1; exact near a
+    mean of 1 as well."""
     total = logsumexp(log_weights + values, axis=-1)
-    with np.errstate(over="ignore", invalid="ignore"):  # where the total is large, which takes the other branch
+    # where the total is large, which takes the other branch
+    with np.errstate(over="ignore", invalid="ignore"):
         growth = np.exp(log_weights) * np.expm1(np.minimum(values, 1))
         growth = np.where(values < 1, growth, np.exp(log_weights + values) - np.exp(log_weights))
         near_one = np.log1p(growth.sum(axis=-1))
@@ -172,7 +190,8 @@ def _log_mean_exp(log_weights: np.ndarray, values: np.ndarray) -> np.ndarray:
 
 
 def rdp_to_epsilon(curve: np.ndarray, delta: float, orders: np.ndarray = ORDERS) -> float:
-    """The smallest epsilon that the curve proves at `delta` (Canonne, Kamath, Steinke 2020, prop. 12)."""
+    """The smallest epsilon that the curve proves at `delta` (Canonne, Kamath, Steinke 2020, prop.
+    12)."""
     if delta <= 0:
         return np.inf
     curve = np.where(np.isnan(curve), np.inf, curve)
@@ -181,13 +200,17 @@ def rdp_to_epsilon(curve: np.ndarray, delta: float, orders: np.ndarray = ORDERS)
 
 
 def zcdp_to_epsilon(rho: float, delta: float) -> float:
-    """Tight epsilon of rho-zCDP at `delta`: the same conversion, minimised over every real order."""
+    """Tight epsilon of rho-zCDP at `delta`: the same conversion, minimised over every real
+    order."""
 
     def epsilon(log_excess: float) -> float:
         order = 1 + np.exp(log_excess)
         return rho * order + np.log1p(-1 / order) - (np.log(delta) + np.log(order)) / (order - 1)
 
-    return max(0.0, minimize_scalar(epsilon, bounds=(-12, 20), method="bounded", options={"xatol": 1e-10}).fun)
+    return max(
+        0.0,
+        minimize_scalar(epsilon, bounds=(-12, 20), method="bounded", options={"xatol": 1e-10}).fun,
+    )
 
 
 def epsilon_to_zcdp(epsilon: float, delta: float) -> float:
@@ -201,7 +224,8 @@ def epsilon_to_zcdp(epsilon: float, delta: float) -> float:
 
 @lru_cache(maxsize=4096)
 def _renyi(profile: Profile, delta: float) -> float:
-    """Epsilon at `delta` of charges about the same record by Renyi DP, pure ones added up if that is less."""
+    """Epsilon at `delta` of charges about the same record by Renyi DP, pure ones added up if that
+    is less."""
     if not profile:
         return 0.0
     total = rdp_to_epsilon(sum(rdp(charge) for charge in profile), delta)
@@ -219,11 +243,13 @@ def _added_up(pure: Iterable[Charge]) -> float:
 
 @lru_cache(maxsize=4096)
 def _numerical(profile: Profile, delta: float) -> float:
-    """Epsilon at `delta` of charges about the same record by their composed losses; infinite where there is no figure.
+    """Epsilon at `delta` of charges about the same record by their composed losses; infinite where
+    there is no figure.
 
-    A method that selects also chooses later noise by what it saw. Composed losses need a noise that was fixed
-    beforehand; pure epsilons add up without, and so do the 1 / noise^2 of Gaussian releases of all rows (Smith and
-    Thakurta 2022). Hence with selections all that is pure is added to the exact figure of those.
+    A method that selects also chooses later noise by what it saw. Composed losses need a noise that
+    was fixed beforehand; pure epsilons add up without, and so do the 1 / noise^2 of Gaussian
+    releases of all rows (Smith and Thakurta 2022). Hence with selections all that is pure is added
+    to the exact figure of those.
     """
     if delta <= 0 or any(charge.noise <= 0 for charge in profile):
         return np.inf
@@ -238,7 +264,11 @@ def _numerical(profile: Profile, delta: float) -> float:
         return _added_up(pure) + _exact(mu, delta)
     together = [*pure, *sampled, *([Charge("", "gaussian", 1 / mu)] if rest else [])]
     figure = numerical_epsilon(together, delta, _renyi(profile, delta))
-    return _added_up(pure) + _numerical(tuple(sampled + rest), delta) if pure and np.isinf(figure) else figure
+    return (
+        _added_up(pure) + _numerical(tuple(sampled + rest), delta)
+        if pure and np.isinf(figure)
+        else figure
+    )
 
 
 def as_relation(charges: Iterable[Charge], relation: Relation) -> list[Charge]:
@@ -251,7 +281,9 @@ def as_relation(charges: Iterable[Charge], relation: Relation) -> list[Charge]:
     if relation == "add_remove":
         return charges
     if any(charge.rate < 1 for charge in charges):
-        raise BadInput("relation 'replace_one' has no accounting under Poisson sampling: use 'add_remove'.")
+        raise BadInput(
+            "relation 'replace_one' has no accounting under Poisson sampling: use 'add_remove'."
+        )
     return [Charge(**{**asdict(charge), "noise": charge.noise / 2}) for charge in charges]
 
 
@@ -267,26 +299,35 @@ def epsilon_of(
     A record belongs to one client, so clients compose in parallel: the largest client counts,
     not the sum. Charges without a client concern every record. Unprotected releases have no
     epsilon; they do not enter here and are listed by `statement`.
-    accountant: 'smallest' takes the smaller of the valid figures for each client, 'rdp' that of Renyi DP.
+    accountant: 'smallest' takes the smaller of the valid figures for each client, 'rdp' that of
+        Renyi DP.
     """
     profiles = noisy_profiles(charges, relation)
     if accountant == "rdp":
         return max(_renyi(profile, delta) for profile in profiles)
-    return _largest(profiles, delta, lambda profile: min(_renyi(profile, delta), _numerical(profile, delta)))
+    return _largest(
+        profiles, delta, lambda profile: min(_renyi(profile, delta), _numerical(profile, delta))
+    )
 
 
 def numerical_epsilon_of(
     charges: Iterable[Charge], delta: float = 0.0, relation: Relation = "add_remove"
 ) -> float | None:
-    """As `epsilon_of`, by composed losses alone; None where they give no figure (see `core/privacy_loss.py`).
+    """As `epsilon_of`, by composed losses alone; None where they give no figure (see
+    `core/privacy_loss.py`).
 
-    Of clients whose figure by Renyi DP is above it: no loss is composed of those that pay less anyway.
+    Of clients whose figure by Renyi DP is above it: no loss is composed of those that pay less
+    anyway.
     """
-    epsilon = _largest(noisy_profiles(charges, relation), delta, lambda profile: _numerical(profile, delta))
+    epsilon = _largest(
+        noisy_profiles(charges, relation), delta, lambda profile: _numerical(profile, delta)
+    )
     return epsilon if np.isfinite(epsilon) else None
 
 
-def _largest(profiles: Iterable[Profile], delta: float, figure: Callable[[Profile], float]) -> float:
+def _largest(
+    profiles: Iterable[Profile], delta: float, figure: Callable[[Profile], float]
+) -> float:
     """The largest figure; those are left out of which Renyi DP shows that they are no larger."""
     most = 0.0
     for profile in sorted(profiles, key=lambda profile: _renyi(profile, delta), reverse=True):
@@ -302,25 +343,33 @@ def noisy_profiles(charges: Iterable[Charge], relation: Relation = "add_remove")
 
 
 def _profiles(charges: Iterable[Charge]) -> list[Profile]:
-    """What each client's records pay, equal releases counted together; clients who pay the same are one profile."""
+    """What each client's records pay, equal releases counted together; clients who pay the same are
+    one profile."""
     tallies: dict[int | None, Counter] = {None: Counter()}
     for c in charges:
         tallies.setdefault(c.client, Counter())[(c.mechanism, c.noise, c.rate)] += c.times
     shared = tallies.pop(None)
-    profiles = {frozenset((tally + shared).items()) for tally in tallies.values()} or {frozenset(shared.items())}
+    profiles = {frozenset((tally + shared).items()) for tally in tallies.values()} or {
+        frozenset(shared.items())
+    }
     return [
-        tuple(Charge("", mechanism, noise, rate=rate, times=times) for (mechanism, noise, rate), times in kinds)
+        tuple(
+            Charge("", mechanism, noise, rate=rate, times=times)
+            for (mechanism, noise, rate), times in kinds
+        )
         for kinds in map(sorted, profiles)
     ]
 
 
 def accountant_of(privacy: Privacy) -> Accountant:
-    """Committed rows of the works were accounted by Renyi DP; all else takes the smallest valid figure."""
+    """Committed rows of the works were accounted by Renyi DP; all else takes the smallest valid
+    figure."""
     return "rdp" if privacy.reproduction else "smallest"
 
 
 def calibrate(plan: Callable[[float], list[Charge]], privacy: Privacy) -> float:
-    """The smallest noise multiplier whose plan stays within the budget: never above it, at most 1e-6 short of it.
+    """The smallest noise multiplier whose plan stays within the budget: never above it, at most
+    1e-6 short of it.
 
     Raises BadInput when no multiplier up to 1e9 does, for instance Gaussian noise with delta 0.
     """
@@ -328,9 +377,14 @@ def calibrate(plan: Callable[[float], list[Charge]], privacy: Privacy) -> float:
     return enough if privacy.reproduction else _refine(plan, privacy, enough)
 
 
-def _excess(plan: Callable[[float], list[Charge]], privacy: Privacy, accountant: Accountant, exponent: float) -> float:
-    """By how much the logarithm of what is spent exceeds that of the budget, cut to where a root finder works."""
-    spent = epsilon_of(plan(float(np.exp(exponent))), privacy.delta, privacy.relation, accountant=accountant)
+def _excess(
+    plan: Callable[[float], list[Charge]], privacy: Privacy, accountant: Accountant, exponent: float
+) -> float:
+    """By how much the logarithm of what is spent exceeds that of the budget, cut to where a root
+    finder works."""
+    spent = epsilon_of(
+        plan(float(np.exp(exponent))), privacy.delta, privacy.relation, accountant=accountant
+    )
     return float(np.log(np.clip(spent / privacy.epsilon, 1e-9, 1e9)))
 
 
@@ -356,7 +410,8 @@ def _calibrate_by_renyi(plan: Callable[[float], list[Charge]], privacy: Privacy)
 
 
 def _refine(plan: Callable[[float], list[Charge]], privacy: Privacy, enough: float) -> float:
-    """The smallest multiplier below `enough`, which is within the budget, by the smaller figure of both accountants."""
+    """The smallest multiplier below `enough`, which is within the budget, by the smaller figure of
+    both accountants."""
     excess = lru_cache(maxsize=None)(partial(_excess, plan, privacy, "smallest"))
     top, least = float(np.log(enough)), float(np.log(1e-6))
     if excess(top) >= 0 or top <= least:
@@ -374,12 +429,16 @@ def _refine(plan: Callable[[float], list[Charge]], privacy: Privacy, enough: flo
 
 
 def within_budget(
-    charges: Iterable[Charge], privacy: Privacy, *, slack: float = 0.0, promised: Iterable[Profile] = ()
+    charges: Iterable[Charge],
+    privacy: Privacy,
+    *,
+    slack: float = 0.0,
+    promised: Iterable[Profile] = (),
 ) -> bool:
     """Whether the noisy releases cost no more than the budget.
 
-    promised: what is known to be within it, and all that is a part of it. Losses are composed only where neither that
-    nor Renyi DP, which takes no time, has the answer.
+    promised: what is known to be within it, and all that is a part of it. Losses are composed only
+    where neither that nor Renyi DP, which takes no time, has the answer.
     """
     allowed, promised = privacy.epsilon * (1 + slack), list(promised)
     return all(
@@ -396,30 +455,41 @@ def _is_part(profile: Profile, whole: Profile) -> bool:
     return all(charge.times <= times.get(replace(charge, times=1), 0) for charge in profile)
 
 
-def check_budget(charges: Iterable[Charge], privacy: Privacy, *, when: str, promised: Iterable[Profile] = ()) -> None:
-    """Raise BudgetExceeded if the noisy releases cost more than the budget; `promised` as in `within_budget`."""
+def check_budget(
+    charges: Iterable[Charge], privacy: Privacy, *, when: str, promised: Iterable[Profile] = ()
+) -> None:
+    """Raise BudgetExceeded if the noisy releases cost more than the budget; `promised` as in
+    `within_budget`."""
     charges = list(charges)
     if privacy.epsilon is None or within_budget(charges, privacy, slack=1e-6, promised=promised):
         return
     spent = epsilon_of(charges, privacy.delta, privacy.relation, accountant=accountant_of(privacy))
     raise BudgetExceeded(
-        f"{when} epsilon {spent:.4g} would be spent of a budget of {privacy.epsilon:g} (delta {privacy.delta:g}): "
-        "raise noise_multiplier or epsilon, or leave noise_multiplier out to have it calibrated."
+        f"{when} epsilon {spent:.4g} would be spent of a budget of {privacy.epsilon:g} (delta "
+        f"{privacy.delta:g}): raise noise_multiplier or epsilon, or leave noise_multiplier out to "
+        "have it calibrated."
     )
 
 
 def check_delta(privacy: Privacy, num_rows: int) -> None:
     """Raise BadInput if delta is above 1 / num_rows, unless the run asks for that by name.
 
-    Publishing each record with probability delta has epsilon 0 at that delta, and from delta = 1 / n on some record
-    is expected to be published (Dwork and Roth 2014, section 2.3). n counts the rows of all clients of the run: the
-    harm is done to whichever record it is, so a large run must not take the delta of its smallest client.
+    Publishing each record with probability delta has epsilon 0 at that delta, and from delta = 1 /
+    n on some record is expected to be published (Dwork and Roth 2014, section 2.3). n counts the
+    rows of all clients of the run: the harm is done to whichever record it is, so a large run must
+    not take the delta of its smallest client.
     """
-    if privacy.epsilon is None or privacy.large_delta or privacy.reproduction or not exceeds(privacy.delta, num_rows):
+    if (
+        privacy.epsilon is None
+        or privacy.large_delta
+        or privacy.reproduction
+        or not exceeds(privacy.delta, num_rows)
+    ):
         return
     raise BadInput(
-        f"delta is {privacy.delta:g}, above 1 / n for the {num_rows} rows of this run, which allows that whole records "
-        f"are published: give at most 1 / {num_rows}, or ask for it by name with Privacy(large_delta=True)."
+        f"delta is {privacy.delta:g}, above 1 / n for the {num_rows} rows of this run, which "
+        f"allows that whole records are published: give at most 1 / {num_rows}, or ask for it by "
+        "name with Privacy(large_delta=True)."
     )
 
 
@@ -429,18 +499,27 @@ def exceeds(delta: float, num_rows: int) -> bool:
 
 
 def exact_gaussian_epsilon(charges: Iterable[Charge], delta: float) -> float | None:
-    """Exact epsilon when every noisy release is unsampled Gaussian (Balle and Wang 2018), else None.
+    """Exact epsilon when every noisy release is unsampled Gaussian (Balle and Wang 2018), else
+    None.
 
     Gaussian releases compose to one Gaussian release with mu^2 the sum of 1 / noise^2.
     """
     noisy = [charge for charge in charges if charge.protected]
-    if not noisy or delta <= 0 or any(c.mechanism != "gaussian" or c.rate < 1 or c.noise <= 0 for c in noisy):
+    if (
+        not noisy
+        or delta <= 0
+        or any(c.mechanism != "gaussian" or c.rate < 1 or c.noise <= 0 for c in noisy)
+    ):
         return None
-    return _exact(max(np.sqrt(sum(c.times / c.noise**2 for c in profile)) for profile in _profiles(noisy)), delta)
+    return _exact(
+        max(np.sqrt(sum(c.times / c.noise**2 for c in profile)) for profile in _profiles(noisy)),
+        delta,
+    )
 
 
 def _exact(mu: float, delta: float) -> float:
-    """Epsilon at `delta` of one Gaussian release of deviation 1 / mu (Balle and Wang 2018, theorem 8); not below it."""
+    """Epsilon at `delta` of one Gaussian release of deviation 1 / mu (Balle and Wang 2018, theorem
+    8); not below it."""
 
     def excess(epsilon: float) -> float:
         tail = np.exp(epsilon + norm.logcdf(-mu / 2 - epsilon / mu))

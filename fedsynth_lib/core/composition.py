@@ -1,7 +1,8 @@
 """What repeated releases cost under the composition theorems, and how many of them a budget allows.
 
-Runs are accounted for in `core/accounting.py`. This file holds the theorems beside each other (leitner2023, section
-2.2.1.2), and answers the question that training under a fixed noise asks: when is the budget used up?
+Runs are accounted for in `core/accounting.py`. This file holds the theorems beside each other
+(leitner2023, section 2.2.1.2), and answers the question that training under a fixed noise asks:
+when is the budget used up?
 """
 
 from collections.abc import Sequence
@@ -16,30 +17,41 @@ from fedsynth_lib.core.contract import BadInput, Charge
 MOST_STEPS = 2**53  # beyond it one step more is no longer a different float
 
 
-# --- what a budget allows -------------------------------------------------------------------------------------
+# --- what a budget allows ------------------------------------------------------------------------
 
 
 def affordable_steps(
-    noise_multiplier: float, rate: float, epsilon: float, delta: float, others: Sequence[Charge] = ()
+    noise_multiplier: float,
+    rate: float,
+    epsilon: float,
+    delta: float,
+    others: Sequence[Charge] = (),
 ) -> int:
     """How many Poisson-sampled Gaussian steps (DP-SGD) `epsilon` at `delta` allows, by Renyi DP.
 
-    That accountant alone: committed rows rest on it. Composed losses would allow some more.
-    Exact: that many steps cost at most epsilon, one more costs more; 0 where not even one is allowed.
+    That accountant alone: committed rows rest on it. Composed losses would allow some more. Exact:
+    that many steps cost at most epsilon, one more costs more; 0 where not even one is allowed.
     rate: the probability that a record is in a batch, batch size / rows. others: further charges
     that the same budget pays. Relation: add or remove one record.
     """
     if not 0 < rate <= 1:
         raise BadInput(f"rate is {rate}: give the share of rows in a batch, above 0 and at most 1.")
     if not 0 < epsilon < float("inf"):
-        raise BadInput(f"epsilon is {epsilon}: give a positive number; without a budget nothing limits the steps.")
+        raise BadInput(
+            f"epsilon is {epsilon}: give a positive number; without a budget nothing "
+            "limits the steps."
+        )
     if not 0 <= noise_multiplier < float("inf"):
         raise BadInput(f"noise_multiplier is {noise_multiplier}: give a finite number, 0 or above.")
-    return _affordable(float(noise_multiplier), float(rate), float(epsilon), float(delta), tuple(others))
+    return _affordable(
+        float(noise_multiplier), float(rate), float(epsilon), float(delta), tuple(others)
+    )
 
 
 @lru_cache(maxsize=256)
-def _affordable(noise: float, rate: float, epsilon: float, delta: float, others: tuple[Charge, ...]) -> int:
+def _affordable(
+    noise: float, rate: float, epsilon: float, delta: float, others: tuple[Charge, ...]
+) -> int:
     def allowed(steps: int) -> bool:
         charges = [Charge("steps", "gaussian", noise, rate=rate, times=steps), *others]
         return epsilon_of(charges, delta, accountant="rdp") <= epsilon
@@ -51,7 +63,8 @@ def _affordable(noise: float, rate: float, epsilon: float, delta: float, others:
         low, high = high, 2 * high
         if high > MOST_STEPS:
             raise BadInput(
-                f"noise_multiplier {noise:g} at rate {rate:g} never spends epsilon {epsilon:g}: lower noise_multiplier."
+                f"noise_multiplier {noise:g} at rate {rate:g} never spends epsilon {epsilon:g}: "
+                "lower noise_multiplier."
             )
     while high - low > 1:
         middle = (low + high) // 2
@@ -62,17 +75,25 @@ def _affordable(noise: float, rate: float, epsilon: float, delta: float, others:
 def training_budget(
     num_rows: int, batch_size: int, *, noise_multiplier: float, epsilon: float, delta: float
 ) -> dict[str, float]:
-    """How long one owner of `num_rows` rows may train, and how long algorithm 4.2 of leitner2023 does.
+    """How long one owner of `num_rows` rows may train, and how long algorithm 4.2 of leitner2023
+    does.
 
-    rate: batch / rows, a batch holding all rows at most. steps: as `affordable_steps`. epochs: steps / steps per
-    epoch, where an epoch has max(1, rows // batch) steps. late_epochs, late_epsilon: what is run, and spent, where
-    the budget is looked at before each epoch only and training goes on unless it is already overdrawn (lines 3 to 5).
+    rate: batch / rows, a batch holding all rows at most. steps: as `affordable_steps`. epochs:
+    steps / steps per epoch, where an epoch has max(1, rows // batch) steps. late_epochs,
+    late_epsilon: what is run, and spent, where the budget is looked at before each epoch only and
+    training goes on unless it is already overdrawn (lines 3 to 5).
     """
     batch = min(batch_size, num_rows)
     steps_per_epoch = max(1, num_rows // batch)
     steps = affordable_steps(noise_multiplier, batch / num_rows, epsilon, delta)
     late_epochs = steps // steps_per_epoch + 1
-    run = Charge("steps", "gaussian", noise_multiplier, rate=batch / num_rows, times=late_epochs * steps_per_epoch)
+    run = Charge(
+        "steps",
+        "gaussian",
+        noise_multiplier,
+        rate=batch / num_rows,
+        times=late_epochs * steps_per_epoch,
+    )
     return {
         "rate": batch / num_rows,
         "steps per epoch": steps_per_epoch,
@@ -84,57 +105,71 @@ def training_budget(
 
 
 def training_budgets(settings: pd.DataFrame, batch_size: int, *, epsilon: float) -> pd.DataFrame:
-    """`training_budget` of each line of `settings` (columns rows, noise_multiplier, delta); its index."""
+    """`training_budget` of each line of `settings` (columns rows, noise_multiplier, delta); its
+    index."""
     facts = [
         training_budget(int(rows), batch_size, noise_multiplier=noise, epsilon=epsilon, delta=delta)
-        for rows, noise, delta in settings[["rows", "noise_multiplier", "delta"]].itertuples(index=False)
+        for rows, noise, delta in settings[["rows", "noise_multiplier", "delta"]].itertuples(
+            index=False
+        )
     ]
     return pd.DataFrame(facts, index=settings.index)
 
 
 def chance_in_batch(categories: pd.DataFrame, batch_size: int) -> np.ndarray:
-    """Probability of each row to be in a batch of training by sampling (leitner2023, section 4.2.2); (rows,).
+    """Probability of each row to be in a batch of training by sampling (leitner2023, section
+    4.2.2); (rows,).
 
-    categories: the discrete columns of the rows. A draw takes a column evenly, one of its categories by log(1 + count),
-    and a row of that category evenly; a batch is so many draws with replacement. That is no Poisson sampling, so
-    `affordable_steps` does not hold for it at any rate.
+    categories: the discrete columns of the rows. A draw takes a column evenly, one of its
+    categories by log(1 + count), and a row of that category evenly; a batch is so many draws with
+    replacement. That is no Poisson sampling, so `affordable_steps` does not hold for it at any
+    rate.
     """
     one_draw = np.zeros(len(categories))
     for name in categories:
         counts = categories[name].value_counts()
         shares = np.log1p(counts) / np.log1p(counts).sum()
-        one_draw += categories[name].map((shares / counts).to_dict()).to_numpy(float) / categories.shape[1]
+        one_draw += (
+            categories[name].map((shares / counts).to_dict()).to_numpy(float) / categories.shape[1]
+        )
     return -np.expm1(batch_size * np.log1p(-one_draw))
 
 
-# --- composition theorems -------------------------------------------------------------------------------------
+# --- composition theorems ------------------------------------------------------------------------
 
 
 def gaussian_epsilon(noise_multiplier: float, delta: float) -> float:
-    """Epsilon of one Gaussian release at `delta` by the classic bound (Dwork and Roth 2014, theorem A.1).
+    """Epsilon of one Gaussian release at `delta` by the classic bound (Dwork and Roth 2014, theorem
+    A.1).
 
     noise_multiplier: standard deviation / L2 sensitivity. The bound holds below epsilon 1 only.
     """
     epsilon = float(np.sqrt(2 * np.log(1.25 / delta)) / noise_multiplier)
     if epsilon >= 1:
         raise BadInput(
-            f"noise_multiplier {noise_multiplier:g} gives epsilon {epsilon:.3g} at delta {delta:g}, and the classic "
-            "bound holds below 1 only: raise noise_multiplier, or use privacy.exact_gaussian_epsilon."
+            f"noise_multiplier {noise_multiplier:g} gives epsilon {epsilon:.3g} at delta "
+            f"{delta:g}, and the classic bound holds below 1 only: raise noise_multiplier, or use "
+            "privacy.exact_gaussian_epsilon."
         )
     return epsilon
 
 
-def basic_composition(epsilon: float, delta: float, times: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """(epsilon, delta) of `times` releases: both add up (basic composition, Dwork and Roth 2014, theorem 3.16)."""
+def basic_composition(
+    epsilon: float, delta: float, times: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """(epsilon, delta) of `times` releases: both add up (basic composition, Dwork and Roth 2014,
+    theorem 3.16)."""
     return times * epsilon, times * delta
 
 
 def advanced_composition(
     epsilon: float, delta: float, times: np.ndarray, *, slack: float
 ) -> tuple[np.ndarray, np.ndarray]:
-    """(epsilon, delta) of `times` releases by advanced composition (Dwork, Rothblum and Vadhan 2010, theorem III.3).
+    """(epsilon, delta) of `times` releases by advanced composition (Dwork, Rothblum and Vadhan
+    2010, theorem III.3).
 
-    slack: the further delta that buys growth with sqrt(times); leitner2023, theorem 2.9, calls it delta tilde.
+    slack: the further delta that buys growth with sqrt(times); leitner2023, theorem 2.9, calls it
+        delta tilde.
     """
     total = epsilon * np.sqrt(2 * times * np.log(1 / slack)) + times * epsilon * np.expm1(epsilon)
     return total, times * delta + slack
@@ -143,11 +178,12 @@ def advanced_composition(
 def renyi_composition(
     noise_multiplier: float, delta: float, times: np.ndarray, *, order: float | None = None
 ) -> np.ndarray:
-    """Epsilon of `times` Gaussian releases by Renyi composition (Mironov 2017, propositions 1 and 3, corollary 3).
+    """Epsilon of `times` Gaussian releases by Renyi composition (Mironov 2017, propositions 1 and
+    3, corollary 3).
 
-    The total delta is `delta`, however many releases there are. order: of the divergence, above 1; None takes for
-    each number of releases the one that gives the smallest epsilon, which here is 1 + sqrt(log(1 / delta) / rho)
-    with rho = times / (2 noise_multiplier^2).
+    The total delta is `delta`, however many releases there are. order: of the divergence, above 1;
+    None takes for each number of releases the one that gives the smallest epsilon, which here is 1
+    + sqrt(log(1 / delta) / rho) with rho = times / (2 noise_multiplier^2).
     """
     if order is not None and order <= 1:
         raise BadInput(f"order is {order}: a Renyi order is above 1.")
@@ -157,16 +193,20 @@ def renyi_composition(
     return order * rho + np.log(1 / delta) / (order - 1)
 
 
-def accumulated(times: np.ndarray, *, noise_multiplier: float, delta: float, order: float) -> pd.DataFrame:
-    """Epsilon of so many Gaussian releases under each theorem; index `times`, one column per theorem.
+def accumulated(
+    times: np.ndarray, *, noise_multiplier: float, delta: float, order: float
+) -> pd.DataFrame:
+    """Epsilon of so many Gaussian releases under each theorem; index `times`, one column per
+    theorem.
 
-    Basic and advanced composition give `delta` to every release, and the latter as much again as its slack, so that
-    their total delta grows with `times` (leitner2023, figure 2.1). The others end at `delta`; the last is no bound
-    but the exact value (Balle and Wang 2018).
+    Basic and advanced composition give `delta` to every release, and the latter as much again as
+    its slack, so that their total delta grows with `times` (leitner2023, figure 2.1). The others
+    end at `delta`; the last is no bound but the exact value (Balle and Wang 2018).
     """
     one = gaussian_epsilon(noise_multiplier, delta)
     exact = [
-        exact_gaussian_epsilon([Charge("x", "gaussian", noise_multiplier, times=int(many))], delta) for many in times
+        exact_gaussian_epsilon([Charge("x", "gaussian", noise_multiplier, times=int(many))], delta)
+        for many in times
     ]
     columns = {
         "basic": basic_composition(one, delta, times)[0],

@@ -2,12 +2,15 @@
 
 A method is a module with four verbs and one promise; there is no base class:
 
-    VERSION                                               int: raise it whenever the method's output changes
-    Config                                                frozen dataclass; the work's own values as defaults;
-                                                          `Config.rounds` (field or property) is the number of rounds
-    encoder(schema, config)                 -> Encoder    how the method sees a table, from the declared schema alone
-    plan(noise_multiplier, domain, num_rows, config) -> [Charge]
-                                                          promise: everything one record's owner will spend
+    VERSION                                               int: raise it whenever the method's output
+    changes Config                                                frozen dataclass; the work's own
+    values as defaults;
+                                                          `Config.rounds` (field or property) is the
+                                                          number of rounds
+    encoder(schema, config)                 -> Encoder    how the method sees a table, from the
+    declared schema alone plan(noise_multiplier, domain, num_rows, config) -> [Charge]
+                                                          promise: everything one record's owner
+                                                              will spend
     start(domain, config, rng)              -> state      before any data is seen: dict of arrays
     client_step(state, client, config, noise, rng) -> Update
                                                           the ONLY function that sees rows
@@ -17,18 +20,25 @@ A method is a module with four verbs and one promise; there is no base class:
 
 and, where the defaults do not serve:
 
-    schedule(domain, config)  -> [(draw, share), ...]     one entry per round: every client takes part with probability
-                                                          `share`, and rounds of the same draw have the same clients.
-                                                          Default: all clients in each of Config.rounds rounds
-    broadcast(state, config)  -> dict of arrays           what clients are sent of the state. Default: all of it
-    OWN_NOISE = True                                      where all noise is a client's own: its multiplier is solved
-                                                          for its own rows, not for the client that pays most
-    TRUST = "local noise" | "secure sum" | "server"       who adds the noise: each client to what it sends; the clients
-                                                          together, to a sum that alone is seen; or a server that sees
-                                                          exact sums and must be trusted. Leave it out without noise
+    schedule(domain, config)  -> [(draw, share), ...]     one entry per round: every client takes
+    part with probability
+                                                          `share`, and rounds of the same draw have
+                                                          the same clients. Default: all clients in
+                                                          each of Config.rounds rounds
+    broadcast(state, config)  -> dict of arrays           what clients are sent of the state.
+    Default: all of it OWN_NOISE = True                                      where all noise is a
+    client's own: its multiplier is solved
+                                                          for its own rows, not for the client that
+                                                          pays most
+    TRUST = "local noise" | "secure sum" | "server"       who adds the noise: each client to what it
+    sends; the clients
+                                                          together, to a sum that alone is seen; or
+                                                          a server that sees exact sums and must be
+                                                          trusted. Leave it out without noise
 
-A state whose array `finished` is true ends the run before the schedule does. Arrays whose names begin with `secret/`
-stay on the server: clients are not sent them, and `Run.state` does not have them.
+A state whose array `finished` is true ends the run before the schedule does. Arrays whose names
+begin with `secret/` stay on the server: clients are not sent them, and `Run.state` does not have
+them.
 
 State, updates and a client's memory are dicts of numpy arrays, so they travel
 through Flower, hash and save as they are. A method with stages keeps the stage
@@ -37,10 +47,10 @@ Charge; epsilon is computed from all charges of all rounds in `core/accounting.p
 per round. Noise is a multiple of the sensitivity, drawn from `noise.rng`, which
 is a stream apart from `rng` so that a release can use the system's entropy.
 
-Unit of privacy: one record. Adjacency: add or remove one record; it is gone from the table, no place is kept for it.
-How many rows a client has is declared before the run (`Client.size`) and public: rates, steps, weights and noise follow
-from that number alone, never from `len(client.rows)`. Each record belongs to exactly one client, hence clients compose
-in parallel.
+Unit of privacy: one record. Adjacency: add or remove one record; it is gone from the table, no
+place is kept for it. How many rows a client has is declared before the run (`Client.size`) and
+public: rates, steps, weights and noise follow from that number alone, never from
+`len(client.rows)`. Each record belongs to exactly one client, hence clients compose in parallel.
 """
 
 from collections.abc import Iterable
@@ -61,9 +71,11 @@ class BadInput(ValueError):
 
 
 class BadRows(BadInput):
-    """Rows do not fit their schema. The message may show a value to their owner, who has to find it.
+    """Rows do not fit their schema. The message may show a value to their owner, who has to find
+    it.
 
-    told: the same without a value and without a number of rows, which is all that a client may send to others.
+    told: the same without a value and without a number of rows, which is all that a client may send
+        to others.
     """
 
     def __init__(self, message: str, told: str = ""):
@@ -124,11 +136,13 @@ class Privacy:
         A number takes its place for the noise alone: for two runs that differ in nothing but noise.
     noise_multiplier: None has it calibrated to epsilon; a number is used as it is and refused
         if it would spend more than epsilon.
-    curious: how many clients may pool what they know against another one. Noise that clients make together is made
-        by the others alone: each adds a share of 1 / (clients - curious).
-    reproduction: draw and account as the committed rows of the works do: Renyi accounting alone, shares of 1 / clients
-        (curious is 0), and Gaussian noise on counts that is not rounded. Never for a release.
-    large_delta: allow a delta above 1 / rows of the run, at which publishing whole records would be within the budget.
+    curious: how many clients may pool what they know against another one. Noise that clients make
+        together is made by the others alone: each adds a share of 1 / (clients - curious).
+    reproduction: draw and account as the committed rows of the works do: Renyi accounting alone,
+        shares of 1 / clients (curious is 0), and Gaussian noise on counts that is not rounded.
+        Never for a release.
+    large_delta: allow a delta above 1 / rows of the run, at which publishing whole records would be
+        within the budget.
     """
 
     epsilon: float | None = None
@@ -142,14 +156,21 @@ class Privacy:
 
     def __post_init__(self):
         if self.epsilon is not None and not 0 < self.epsilon < float("inf"):
-            raise BadInput(f"epsilon is {self.epsilon}: give a positive number, or None for a run without noise.")
+            raise BadInput(
+                f"epsilon is {self.epsilon}: give a positive number, or None for a run "
+                "without noise."
+            )
         if not 0 <= self.delta < 1:
             raise BadInput(f"delta is {self.delta}: give a number from 0 up to (not including) 1.")
         if self.curious < 0:
-            raise BadInput(f"curious is {self.curious}: give the number of clients that may collude, 0 or more.")
+            raise BadInput(
+                f"curious is {self.curious}: give the number of clients that may "
+                "collude, 0 or more."
+            )
         if self.reproduction and self.noise_seed is None:
             raise BadInput(
-                "reproduction=True keeps draws that are not fit for release: leave it out, or keep the seed."
+                "reproduction=True keeps draws that are not fit for release: leave it out, or "
+                "keep the seed."
             )
 
     @property
@@ -163,7 +184,8 @@ class Privacy:
         return 0 if self.reproduction else self.curious
 
     def shares(self, num_clients: int) -> int:
-        """How many of the clients that make noise together are taken to be honest; 1 at least, which is each alone."""
+        """How many of the clients that make noise together are taken to be honest; 1 at least,
+        which is each alone."""
         return max(1, num_clients - self.clients_that_collude)
 
 
@@ -172,8 +194,9 @@ class Client:
     """One data owner: its encoded rows, its place, and its private notebook between rounds.
 
     size: the declared, public number of its rows, which the number that it has may differ from.
-    shares: among how many noise that is made together is divided: `num_clients` less the curious ones (see
-        `Privacy.curious`). A method that divides by `num_clients` instead makes too little where one is curious.
+    shares: among how many noise that is made together is divided: `num_clients` less the curious
+        ones (see `Privacy.curious`). A method that divides by `num_clients` instead makes too
+        little where one is curious.
     """
 
     rows: np.ndarray  # (rows, columns), as the method's encoder made them
@@ -195,7 +218,8 @@ class Update:
     arrays: seen by the server as they are.
     summed: integer arrays of which the server learns only the sum over the round's clients
         (the runtime masks them; see `core/secure_sum.py`).
-    groups: the clients that add to a summed array, where those are not all of the round; each must name the same.
+    groups: the clients that add to a summed array, where those are not all of the round; each must
+        name the same.
     spent: the charges of this step.
     """
 
@@ -209,7 +233,8 @@ class Update:
 
 @dataclass(frozen=True)
 class Domain:
-    """Column names and the number of levels of each, as an encoder with discrete output sees them."""
+    """Column names and the number of levels of each, as an encoder with discrete output sees
+    them."""
 
     names: tuple[str, ...]
     levels: tuple[int, ...]
@@ -239,8 +264,11 @@ class Run:
 
 
 def stamp(charges: Iterable[Charge], *, round: int, client: int | None = None) -> list[Charge]:
-    """The charges with the round and the client that they belong to; a client that is already named stays."""
-    return [replace(c, round=round, client=client if c.client is None else c.client) for c in charges]
+    """The charges with the round and the client that they belong to; a client that is already named
+    stays."""
+    return [
+        replace(c, round=round, client=client if c.client is None else c.client) for c in charges
+    ]
 
 
 def stream(seed: int, *path: int | str) -> np.random.Generator:
@@ -249,5 +277,7 @@ def stream(seed: int, *path: int | str) -> np.random.Generator:
     >>> float(stream(7, "client", 3).random()) == float(stream(7, "client", 3).random())
     True
     """
-    words = [int.from_bytes(part.encode(), "little") if isinstance(part, str) else part for part in path]
+    words = [
+        int.from_bytes(part.encode(), "little") if isinstance(part, str) else part for part in path
+    ]
     return np.random.default_rng(np.random.SeedSequence([seed, *words]))

@@ -1,11 +1,13 @@
-"""Private gradients (DP-SGD, Abadi et al. 2016) for networks whose parameters all sit in linear layers.
+"""Private gradients (DP-SGD, Abadi et al. 2016) for networks whose parameters all sit in linear
+layers.
 
-A record's gradient in a linear layer is the sum over its rows of (slope of the output) x (input), so its norm follows
-from inner products of slopes and of inputs, and the clipped sum is one product of matrices: no gradient of a single
-record is ever stored (Li et al. 2022; Bu et al. 2022). Tested equal to Opacus's hooks, which take 40 times as long.
+A record's gradient in a linear layer is the sum over its rows of (slope of the output) x (input),
+so its norm follows from inner products of slopes and of inputs, and the clipped sum is one product
+of matrices: no gradient of a single record is ever stored (Li et al. 2022; Bu et al. 2022). Tested
+equal to Opacus's hooks, which take 40 times as long.
 
-Sampling is Poisson: `poisson_batches` draws every batch by independent coins, which is what the accountant assumes
-(`Charge.rate`); a shuffled loader would not be.
+Sampling is Poisson: `poisson_batches` draws every batch by independent coins, which is what the
+accountant assumes (`Charge.rate`); a shuffled loader would not be.
 """
 
 import os
@@ -18,20 +20,25 @@ from torch import Tensor, nn
 
 from fedsynth_lib.core.contract import BadInput, Noise
 
-STATE = slice(3, 3 + 624)  # of torch's generator on the CPU in words of 8 bytes: the Mersenne Twister's own words
+# of torch's generator on the CPU in words of 8 bytes: the Mersenne Twister's own words
+STATE = slice(3, 3 + 624)
 
 
 class Tape:
-    """Records the inputs and output slopes of a network's linear layers between forward and backward.
+    """Records the inputs and output slopes of a network's linear layers between forward and
+    backward.
 
     with Tape(network) as tape:                        # for one step or many
-        losses = ...                                   # of rows; record i owns rows i, i + B, i + 2B, ...
-        tape.backward(losses, num_records=B, clip=1.0, noise_multiplier=2.0, expected_records=100, generator=g)
-        optimiser.step()                               # gradients are the private ones
+        losses = ...                                   # of rows; record i owns rows i, i + B, i +
+        2B, ... tape.backward(losses, num_records=B, clip=1.0, noise_multiplier=2.0,
+        expected_records=100, generator=g) optimiser.step()                               #
+        gradients are the private ones
 
-    ahead: where PyTorch leaves a core free, draw the noise of the next step beside a step, which halves its time where
-        batches are small. The same numbers are drawn; the generator must serve this tape alone.
-    Raises BadInput for a network with parameters outside of linear layers: their gradients would not be clipped.
+    ahead: where PyTorch leaves a core free, draw the noise of the next step beside a step, which
+        halves its time where batches are small. The same numbers are drawn; the generator must
+        serve this tape alone.
+    Raises BadInput for a network with parameters outside of linear layers: their gradients would
+    not be clipped.
     """
 
     def __init__(self, network: nn.Module, *, ahead: bool = False):
@@ -39,12 +46,26 @@ class Tape:
         covered = {id(p) for layer in self.layers for p in layer.parameters(recurse=False)}
         for name, parameter in network.named_parameters():
             if parameter.requires_grad and id(parameter) not in covered:
-                raise BadInput(f"parameter {name!r} is not in a linear layer: private training covers those only.")
-        self._seen: dict[nn.Linear, list[tuple[Tensor, Tensor]]] = {}  # inputs and outputs of every pass
-        parameters = [p for layer in self.layers for p in (layer.weight, layer.bias) if p is not None]
-        ahead = ahead and torch.get_num_threads() < (os.cpu_count() or 1) and parameters[0].device.type == "cpu"
-        # Buffers for all steps, since fresh memory costs as much as noise: one set, and one that is filled ahead.
-        self._buffers = [{p: torch.empty_like(p, requires_grad=False) for p in parameters} for _ in range(1 + ahead)]
+                raise BadInput(
+                    f"parameter {name!r} is not in a linear layer: private training "
+                    "covers those only."
+                )
+        # inputs and outputs of every pass
+        self._seen: dict[nn.Linear, list[tuple[Tensor, Tensor]]] = {}
+        parameters = [
+            p for layer in self.layers for p in (layer.weight, layer.bias) if p is not None
+        ]
+        ahead = (
+            ahead
+            and torch.get_num_threads() < (os.cpu_count() or 1)
+            and parameters[0].device.type == "cpu"
+        )
+        # Buffers for all steps, since fresh memory costs as much as noise: one set, and one that is
+        # filled ahead.
+        self._buffers = [
+            {p: torch.empty_like(p, requires_grad=False) for p in parameters}
+            for _ in range(1 + ahead)
+        ]
         self._thread = ThreadPoolExecutor(1) if ahead else None
         self._following: Future | None = None
 
@@ -72,15 +93,21 @@ class Tape:
         expected_records: float,
         generator: torch.Generator | None = None,
     ) -> Tensor:
-        """Set each parameter's gradient to (sum of clipped gradients + noise) / expected_records; returns the norms.
+        """Set each parameter's gradient to (sum of clipped gradients + noise) / expected_records;
+        returns the norms.
 
-        losses: (rows,), one for each row of the batch; rows of a record, `num_records` apart, are clipped together, so
-            one record added or removed moves the sum by at most `clip`. Hence noise of standard deviation
-            noise_multiplier * clip. noise_multiplier 0 and clip infinite give the ordinary gradient.
+        losses: (rows,), one for each row of the batch; rows of a record, `num_records` apart, are
+            clipped together, so one record added or removed moves the sum by at most `clip`. Hence
+            noise of standard deviation noise_multiplier * clip. noise_multiplier 0 and clip
+            infinite give the ordinary gradient.
         expected_records: rate * records, a constant; the true batch size must not enter.
         """
         outputs = [output for layer in self.layers for _, output in self._seen.get(layer, [])]
-        slopes = torch.autograd.grad(losses.sum(), outputs) if len(losses) else [torch.zeros_like(o) for o in outputs]
+        slopes = (
+            torch.autograd.grad(losses.sum(), outputs)
+            if len(losses)
+            else [torch.zeros_like(o) for o in outputs]
+        )
         slope_of = {id(output): slope for output, slope in zip(outputs, slopes, strict=True)}
         pieces = {layer: self._rows(layer, num_records, slope_of) for layer in self.layers}
         self._seen.clear()
@@ -88,22 +115,28 @@ class Tape:
         for layer, (inputs, slopes) in pieces.items():
             constant = 0 if layer.bias is None else 1
             if slopes.shape[1] == 1:  # records of one row
-                squares += slopes.square().sum(dim=(1, 2)) * (inputs.square().sum(dim=(1, 2)) + constant)
+                squares += slopes.square().sum(dim=(1, 2)) * (
+                    inputs.square().sum(dim=(1, 2)) + constant
+                )
             else:
                 squares += ((slopes @ slopes.mT) * (inputs @ inputs.mT + constant)).sum(dim=(1, 2))
         norms = squares.sqrt()
         factors = (clip / norms.clamp_min(1e-12)).clamp_max(1.0)
-        broken = ~norms.isfinite()  # overflow: such a record counts nothing, else it could turn all parameters into NaN
+        # overflow: such a record counts nothing, else it could turn all parameters into NaN
+        broken = ~norms.isfinite()
         any_broken, share = bool(broken.any()), 1 / expected_records
         spread = noise_multiplier * clip * share if noise_multiplier else 0.0
         noise = self._normals(generator)
         for layer, (inputs, slopes) in pieces.items():
             scaled = slopes * factors[:, None, None]
             if any_broken:
-                scaled, inputs = (part.masked_fill(broken[:, None, None], 0.0) for part in (scaled, inputs))
+                scaled, inputs = (
+                    part.masked_fill(broken[:, None, None], 0.0) for part in (scaled, inputs)
+                )
             scaled = scaled.flatten(0, 1)
             weight, bias = layer.weight, layer.bias
-            noise[weight].addmm_(scaled.T, inputs.flatten(0, 1), beta=spread, alpha=share)  # all in one pass over it
+            # all in one pass over it
+            noise[weight].addmm_(scaled.T, inputs.flatten(0, 1), beta=spread, alpha=share)
             weight.grad = noise[weight]
             if bias is not None:
                 bias.grad = noise[bias].mul_(spread).add_(scaled.sum(dim=0), alpha=share)
@@ -123,27 +156,37 @@ class Tape:
             self._following = self._thread.submit(draw, self._buffers[-1])
         return drawn
 
-    def _rows(self, layer: nn.Linear, num_records: int, slope_of: dict[int, Tensor]) -> tuple[Tensor, Tensor]:
+    def _rows(
+        self, layer: nn.Linear, num_records: int, slope_of: dict[int, Tensor]
+    ) -> tuple[Tensor, Tensor]:
         """Inputs and slopes of a layer as (records, rows of a record, features)."""
         passes = [(inputs, slope_of[id(output)]) for inputs, output in self._seen.get(layer, [])]
         if not passes:
-            raise BadInput("a linear layer took no part in the loss: leave it out of the private network.")
-        inputs, slopes = (torch.cat(each) if len(each) > 1 else each[0] for each in zip(*passes, strict=True))
+            raise BadInput(
+                "a linear layer took no part in the loss: leave it out of the private network."
+            )
+        inputs, slopes = (
+            torch.cat(each) if len(each) > 1 else each[0] for each in zip(*passes, strict=True)
+        )
         lined_up = (len(inputs) // max(num_records, 1), num_records)
-        return tuple(part.reshape(*lined_up, part.shape[-1]).transpose(0, 1) for part in (inputs, slopes))
+        return tuple(
+            part.reshape(*lined_up, part.shape[-1]).transpose(0, 1) for part in (inputs, slopes)
+        )
 
 
 def noise_generator(noise: Noise, device: torch.device | str = "cpu") -> torch.Generator:
     """Torch's generator of a run's noise, begun from `noise.rng`.
 
-    On the CPU torch keeps 32 bits of a seed. Noise that a known seed repeats needs no more; secret noise of so few
-    could be found by trying them all, so there every word of the state is drawn. A GPU takes all 63 bits of the seed.
+    On the CPU torch keeps 32 bits of a seed. Noise that a known seed repeats needs no more; secret
+    noise of so few could be found by trying them all, so there every word of the state is drawn. A
+    GPU takes all 63 bits of the seed.
     """
     return begun(torch.Generator(device), noise.rng, secret=noise.secret)
 
 
 def begun(generator: torch.Generator, rng: np.random.Generator, *, secret: bool) -> torch.Generator:
-    """The generator itself, begun from `rng`; where it is to be secret, from as many bits as it has room for."""
+    """The generator itself, begun from `rng`; where it is to be secret, from as many bits as it has
+    room for."""
     generator.manual_seed(int(rng.integers(2**63)))
     if secret and generator.device.type == "cpu":
         state = generator.get_state()
@@ -152,9 +195,15 @@ def begun(generator: torch.Generator, rng: np.random.Generator, *, secret: bool)
     return generator
 
 
-def poisson_batches(num_records: int, rate: float, steps: int, *, rng: np.random.Generator) -> Iterator[np.ndarray]:
-    """`steps` batches of record positions, each record in each batch by a coin of probability `rate`; may be empty."""
+def poisson_batches(
+    num_records: int, rate: float, steps: int, *, rng: np.random.Generator
+) -> Iterator[np.ndarray]:
+    """`steps` batches of record positions, each record in each batch by a coin of probability
+    `rate`; may be empty."""
     if not 0 < rate <= 1:
-        raise BadInput(f"the sampling rate is {rate:g}: take batches of at least 1 and at most {num_records} records.")
+        raise BadInput(
+            f"the sampling rate is {rate:g}: take batches of at least 1 and at most "
+            f"{num_records} records."
+        )
     for _ in range(steps):
         yield np.flatnonzero(rng.random(num_records) < rate)

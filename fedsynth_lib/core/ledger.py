@@ -1,11 +1,13 @@
-"""What has been released about which people: a file at the data owner that only grows, and refuses what is too much.
+"""What has been released about which people: a file at the data owner that only grows, and refuses
+what is too much.
 
     python -m fedsynth_lib.core.ledger              # the populations and their totals
     python -m fedsynth_lib.core.ledger patients     # every release about `patients`
 
-Each release about the same people adds its epsilon and its delta, whoever asks for it and however the two are related.
-A population is a name that the owner gives to these people; its file is data/ledger/<population>.jsonl, a line of JSON
-for each release, never committed. A client of a federation keeps the rounds that it has answered in the same file.
+Each release about the same people adds its epsilon and its delta, whoever asks for it and however
+the two are related. A population is a name that the owner gives to these people; its file is
+data/ledger/<population>.jsonl, a line of JSON for each release, never committed. A client of a
+federation keeps the rounds that it has answered in the same file.
 """
 
 import argparse
@@ -29,7 +31,8 @@ SLACK = 1 + 1e-6  # calibration ends within rounding of a budget
 
 
 class Refused(BadInput):
-    """What a data owner does not give out. The message holds nothing about rows: a client may send it as it is."""
+    """What a data owner does not give out. The message holds nothing about rows: a client may send
+    it as it is."""
 
 
 @dataclass(frozen=True)
@@ -40,18 +43,21 @@ class Total:
 
 
 class Journal:
-    """A file of JSON lines that only grows. Whoever reads in order to append holds the lock in between."""
+    """A file of JSON lines that only grows. Whoever reads in order to append holds the lock in
+    between."""
 
     def __init__(self, path: Path):
         self.path = Path(path)
         self._lines: list[dict] = []
-        self._read = 0  # bytes of the file that `_lines` holds; the rest was added since, maybe by another process
+        # bytes of the file that `_lines` holds; the rest was added since, maybe by another process
+        self._read = 0
 
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:
         self.path.parent.mkdir(parents=True, exist_ok=True)
         with open(self.path.with_suffix(".lock"), "a") as lock:
-            with contextlib.suppress(ImportError):  # Windows has no fcntl: there one process at a time
+            # Windows has no fcntl: there one process at a time
+            with contextlib.suppress(ImportError):
                 import fcntl
 
                 fcntl.flock(lock, fcntl.LOCK_EX)
@@ -69,7 +75,8 @@ class Journal:
             self._lines += [json.loads(line) for line in added.splitlines()]
         except ValueError:
             raise BadInput(
-                f"{self.path}: a line is incomplete, so the releases cannot be counted; restore the file from a copy."
+                f"{self.path}: a line is incomplete, so the releases cannot be counted; restore "
+                "the file from a copy."
             ) from None
         self._read += len(added)
         return self._lines
@@ -102,9 +109,12 @@ class Ledger:
         return [line for line in self.journal.lines() if "epsilon" in line]
 
     def total(self) -> Total:
-        """Sums. They hold for any releases; to prove less one would have to know who was which client in each."""
+        """Sums. They hold for any releases; to prove less one would have to know who was which
+        client in each."""
         releases = self.releases()
-        epsilon, delta = (math.fsum(line[name] for line in releases) for name in ("epsilon", "delta"))
+        epsilon, delta = (
+            math.fsum(line[name] for line in releases) for name in ("epsilon", "delta")
+        )
         return Total(len(releases), epsilon, delta)
 
     def admit(self, epsilon: float, delta: float) -> None:
@@ -116,15 +126,20 @@ class Ledger:
         ):
             if before + asked > most * SLACK:
                 raise Refused(
-                    f"population {self.population!r}: {spent.releases} releases have spent {name} {before:.4g}, and "
-                    f"{asked:.4g} more would exceed {most:g}; ask for less, or raise most_{name} if its owner agrees."
+                    f"population {self.population!r}: {spent.releases} releases have spent {name} "
+                    f"{before:.4g}, and {asked:.4g} more would exceed {most:g}; ask for less, or "
+                    f"raise most_{name} if its owner agrees."
                 )
 
     def add(self, statement: dict, *, rows: int) -> None:
-        """Writes down a finished run by its privacy statement, before its rows leave; Refused where it overdraws."""
+        """Writes down a finished run by its privacy statement, before its rows leave; Refused where
+        it overdraws."""
         epsilon = statement["epsilon"]
         if epsilon is None:
-            raise Refused(f"population {self.population!r}: a run that released something without noise is no release.")
+            raise Refused(
+                f"population {self.population!r}: a run that released something without noise "
+                "is no release."
+            )
         with self.journal.locked():
             self.admit(epsilon, statement["delta"])
             self.journal.append(
@@ -134,47 +149,70 @@ class Ledger:
 
 
 class ClientLedger(Ledger):
-    """What one client of a federation has answered and spent. It outlives the process, and asks no server."""
+    """What one client of a federation has answered and spent. It outlives the process, and asks no
+    server."""
 
     def begin(self, job: Any, index: int, *, run: int, number: int) -> None:
-        """Notes that the round is answered now; with the first round of a run, all that the run will cost.
+        """Notes that the round is answered now; with the first round of a run, all that the run
+        will cost.
 
-        job: a flower_app.Job. Raises Refused for a round that was answered before, and for a run that would overdraw.
+        job: a flower_app.Job. Raises Refused for a round that was answered before, and for a run
+            that would overdraw.
         """
         with self.journal.locked():
             of_run = [line for line in self.journal.lines() if line.get("run") == run]
             if not of_run:
                 self._reserve(job, index, run)
             elif number <= max((line["round"] for line in of_run if "round" in line), default=-1):
-                raise Refused(f"client {index}: round {number} was answered before, and is answered once.")
+                raise Refused(
+                    f"client {index}: round {number} was answered before, and is answered once."
+                )
             self.journal.append({"run": run, "round": number})
 
     def spend(self, charges: Iterable[Charge], privacy: Privacy, *, run: int) -> None:
-        """Notes what an answer releases, before it leaves; Refused where the run has cost more than its budget.
+        """Notes what an answer releases, before it leaves; Refused where the run has cost more than
+        its budget.
 
-        What a server releases of a sum is not among these charges; the plan that `begin` has noted covers it.
+        What a server releases of a sum is not among these charges; the plan that `begin` has noted
+        covers it.
         """
         with self.journal.locked():
-            earlier = [line["spent"] for line in self.journal.lines() if line.get("run") == run and "spent" in line]
+            earlier = [
+                line["spent"]
+                for line in self.journal.lines()
+                if line.get("run") == run and "spent" in line
+            ]
             spent = [*(Charge(**charge) for answer in earlier for charge in answer), *charges]
             bare = sorted({charge.what for charge in spent if charge.mechanism == "unprotected"})
             if bare or epsilon_of(spent, privacy.delta, privacy.relation) > privacy.epsilon * SLACK:
-                why = f"release {', '.join(bare)} without noise" if bare else f"cost more than {privacy.epsilon:g}"
-                raise Refused(f"population {self.population!r}: the answer would {why}; it is not sent.")
+                why = (
+                    f"release {', '.join(bare)} without noise"
+                    if bare
+                    else f"cost more than {privacy.epsilon:g}"
+                )
+                raise Refused(
+                    f"population {self.population!r}: the answer would {why}; it is not sent."
+                )
             self.journal.append({"run": run, "spent": [asdict(charge) for charge in charges]})
 
     def _reserve(self, job: Any, index: int, run: int) -> None:
         privacy, multiplier = job.privacy, job.noise_multiplier
         if privacy.epsilon is None or multiplier is None:
-            raise Refused(f"population {self.population!r}: a run without noise is not answered; give epsilon.")
+            raise Refused(
+                f"population {self.population!r}: a run without noise is not answered; "
+                "give epsilon."
+            )
         if job.sizes is None:
-            raise Refused(f"population {self.population!r}: a run needs declared numbers of rows; give sizes.")
+            raise Refused(
+                f"population {self.population!r}: a run needs declared numbers of rows; give sizes."
+            )
         own = multiplier[index] if isinstance(multiplier, tuple) else multiplier
         charges = list(job.method.plan(own, job.domain, job.sizes[index], job.config))
         epsilon = epsilon_of(charges, privacy.delta, privacy.relation)
         if epsilon > privacy.epsilon * SLACK:
             raise Refused(
-                f"population {self.population!r}: the plan costs {epsilon:.4g}, more than {privacy.epsilon:g}."
+                f"population {self.population!r}: the plan costs {epsilon:.4g}, more than "
+                f"{privacy.epsilon:g}."
             )
         self.admit(epsilon, privacy.delta)
         name = job.method.__name__.rpartition(".")[2]
@@ -183,12 +221,20 @@ class ClientLedger(Ledger):
 
 def _release(population: str, method: str, epsilon: float, delta: float) -> dict[str, Any]:
     when = datetime.now(UTC).isoformat(timespec="seconds")
-    return {"when": when, "population": population, "method": method, "epsilon": epsilon, "delta": delta}
+    return {
+        "when": when,
+        "population": population,
+        "method": method,
+        "epsilon": epsilon,
+        "delta": delta,
+    }
 
 
 def digest(statement: dict) -> str:
     """A fingerprint of a privacy statement: whoever has the statement can find its release."""
-    return hashlib.blake2b(json.dumps(statement, sort_keys=True).encode(), digest_size=16).hexdigest()
+    return hashlib.blake2b(
+        json.dumps(statement, sort_keys=True).encode(), digest_size=16
+    ).hexdigest()
 
 
 def folder() -> Path:
@@ -198,7 +244,9 @@ def folder() -> Path:
 def path_of(population: str) -> Path:
     """The file of a population. Raises BadInput for a name that is no file name."""
     if not re.fullmatch(r"[\w][\w.-]*", population):
-        raise BadInput(f"population is {population!r}: give a name of letters, digits, '_', '.' and '-'.")
+        raise BadInput(
+            f"population is {population!r}: give a name of letters, digits, '_', '.' and '-'."
+        )
     return folder() / f"{population}.jsonl"
 
 
@@ -212,25 +260,36 @@ def as_text(population: str) -> str:
     ledger = open_ledger(population)
     total = ledger.total()
     lines = [
-        f"{line['when']}  {line['method']}  epsilon {line['epsilon']:.4g}  delta {line['delta']:g}  "
-        + (f"{line['rows']} rows" if "rows" in line else "as a client")
+        f"{line['when']}  {line['method']}  epsilon {line['epsilon']:.4g}  delta "
+        f"{line['delta']:g}  " + (f"{line['rows']} rows" if "rows" in line else "as a client")
         for line in ledger.releases()
     ]
     return "\n".join(
-        [*lines, f"{population}: {total.releases} releases, epsilon {total.epsilon:.4g}, delta {total.delta:g}"]
+        [
+            *lines,
+            f"{population}: {total.releases} releases, epsilon {total.epsilon:.4g}, delta "
+            f"{total.delta:g}",
+        ]
     )
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
-    parser.add_argument("population", nargs="?", help="all of its releases; without it the totals of every population")
+    parser.add_argument(
+        "population",
+        nargs="?",
+        help="all of its releases; without it the totals of every population",
+    )
     population = parser.parse_args().population
     names = [population] if population else sorted(path.stem for path in folder().glob("*.jsonl"))
     try:
         texts = [as_text(name) for name in names]
     except BadInput as error:
         parser.error(str(error))
-    print("\n".join(texts if population else [text.splitlines()[-1] for text in texts]) or "nothing was released yet")
+    print(
+        "\n".join(texts if population else [text.splitlines()[-1] for text in texts])
+        or "nothing was released yet"
+    )
 
 
 if __name__ == "__main__":

@@ -1,4 +1,5 @@
-"""What the committed audit says of a method; apart from the audit itself, so that a statement can tell it."""
+"""What the committed audit says of a method; apart from the audit itself, so that a statement can
+tell it."""
 
 from pathlib import Path
 from typing import NamedTuple
@@ -11,7 +12,8 @@ EXCEEDED, BELOW, WEAK = "claim exceeded", "below the claim", "too weak to tell"
 
 
 class Measured(NamedTuple):
-    """claimed: epsilon of the audited runs. lower: what was measured of it, 95 percent. runs: of either kind."""
+    """claimed: epsilon of the audited runs. lower: what was measured of it, 95 percent. runs: of
+    either kind."""
 
     claimed: float
     lower: float
@@ -23,7 +25,8 @@ def path_of_lines() -> Path:
 
 
 def measured(key: str, version: int | None = None) -> Measured | None:
-    """Of a method in METHODS, with one client; None where no line of this version is there, or its control was missed.
+    """Of a method in METHODS, with one client; None where no line of this version is there, or its
+    control was missed.
 
     version: None takes any.
     """

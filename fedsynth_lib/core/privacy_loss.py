@@ -1,16 +1,20 @@
-"""Epsilon by composing privacy losses numerically: tighter than Renyi DP, and a proven bound all the same.
+"""Epsilon by composing privacy losses numerically: tighter than Renyi DP, and a proven bound all
+the same.
 
-A release is described by its worst pair of output distributions, and the pair by the distribution of its privacy loss
-log(p / q) under p. Losses of independent releases add up, so their distributions are convolved, by Fourier transform
-(Koskela, Jaelkoe and Honkela 2020; Gopi, Lee and Wutschitz 2021).
+A release is described by its worst pair of output distributions, and the pair by the distribution
+of its privacy loss log(p / q) under p. Losses of independent releases add up, so their
+distributions are convolved, by Fourier transform (Koskela, Jaelkoe and Honkela 2020; Gopi, Lee and
+Wutschitz 2021).
 
-Losses are put on a grid such that nothing becomes smaller: what falls between two points is divided among them so that
-both probabilities, p and q, are kept ("connect the dots", Doroshenko, Ghazi, Kamath, Kumar and Manurangsi 2022).
-What is cut off at the ends, wrapped around by the transform, or lost to rounding is added to delta. Hence there is
-no error parameter to state, and no figure here is below the true one.
+Losses are put on a grid such that nothing becomes smaller: what falls between two points is divided
+among them so that both probabilities, p and q, are kept ("connect the dots", Doroshenko, Ghazi,
+Kamath, Kumar and Manurangsi 2022). What is cut off at the ends, wrapped around by the transform, or
+lost to rounding is added to delta. Hence there is no error parameter to state, and no figure here
+is below the true one.
 
-With sampled rows, adding a record and removing one are different pairs; under composition neither need be the worse
-(Lebeda, Regehr, Kamath and Steinke 2024), so both are computed. Opacus's accountant has the removal only.
+With sampled rows, adding a record and removing one are different pairs; under composition neither
+need be the worse (Lebeda, Regehr, Kamath and Steinke 2024), so both are computed. Opacus's
+accountant has the removal only.
 """
 
 from collections.abc import Sequence
@@ -23,7 +27,9 @@ from scipy.special import ndtr, ndtri
 
 from fedsynth_lib.core.contract import Charge
 
-FINENESS = 0.01  # of the grid, as a share of epsilon / sqrt(releases): figures are then within 0.1 % of the true ones
+# of the grid, as a share of epsilon / sqrt(releases): figures are then within 0.1 % of the true
+# ones
+FINENESS = 0.01
 CUT = 1e-6  # the share of delta that each of the two ways of cutting off may cost
 MOST_POINTS = 2**22  # of a grid: some seconds
 MOST_KINDS = 64  # of releases, each of which needs a transform
@@ -32,7 +38,8 @@ MOST_EPSILON = 50.0  # above it exponentials of losses lose their digits
 
 @dataclass(frozen=True)
 class Losses:
-    """The loss of one release: `masses` at first * width, (first + 1) * width, ...; `lost` is taken to be infinite."""
+    """The loss of one release: `masses` at first * width, (first + 1) * width, ...; `lost` is taken
+    to be infinite."""
 
     first: int
     masses: np.ndarray
@@ -40,28 +47,36 @@ class Losses:
 
 
 def numerical_epsilon(charges: Sequence[Charge], delta: float, rough: float) -> float:
-    """Epsilon at `delta` of Gaussian and Laplace charges about the same record, whose noise was fixed beforehand.
+    """Epsilon at `delta` of Gaussian and Laplace charges about the same record, whose noise was
+    fixed beforehand.
 
-    rough: an epsilon of about the same size, such as that of Renyi DP; it sets the width of the grid. Infinite where
-    numbers would not be exact enough or take too long: there is then no figure.
+    rough: an epsilon of about the same size, such as that of Renyi DP; it sets the width of the
+    grid. Infinite where numbers would not be exact enough or take too long: there is then no
+    figure.
     """
     releases = sum(charge.times for charge in charges)
     if len(charges) > MOST_KINDS or not 0 < rough <= MOST_EPSILON or delta <= 0:
         return np.inf
-    # A power of two: nearby plans have the same grid, on which more noise or fewer releases never cost more.
+    # A power of two: nearby plans have the same grid, on which more noise or fewer releases never
+    # cost more.
     width = 2.0 ** np.floor(np.log2(FINENESS * rough / np.sqrt(releases)))
     sampled = any(charge.rate < 1 for charge in charges)
     return max(
-        _epsilon(charges, delta, rough, width, adding=adding) for adding in ((False, True) if sampled else (False,))
+        _epsilon(charges, delta, rough, width, adding=adding)
+        for adding in ((False, True) if sampled else (False,))
     )
 
 
-def _epsilon(charges: Sequence[Charge], delta: float, rough: float, width: float, *, adding: bool) -> float:
+def _epsilon(
+    charges: Sequence[Charge], delta: float, rough: float, width: float, *, adding: bool
+) -> float:
     releases = sum(charge.times for charge in charges)
     steps = []
     for charge in charges:
         if charge.mechanism == "gaussian":
-            losses = _gaussian(charge.noise, charge.rate, width, CUT * delta / releases, adding=adding)
+            losses = _gaussian(
+                charge.noise, charge.rate, width, CUT * delta / releases, adding=adding
+            )
         else:
             losses = _pure(1 / charge.noise, width)
         if losses is None:
@@ -73,14 +88,20 @@ def _epsilon(charges: Sequence[Charge], delta: float, rough: float, width: float
         return np.inf
     start = int(np.floor(low / width))
     masses = _sum_of(steps, start, size)
-    # Rounding of the transforms, relative to the root of the sum of squares (Higham 2002, theorem 24.2), and of powers.
-    rounding = 4 * np.finfo(float).eps * np.log2(size) * releases * np.sqrt(size) * np.linalg.norm(masses)
+    # Rounding of the transforms, relative to the root of the sum of squares (Higham 2002, theorem
+    # 24.2), and of powers.
+    rounding = (
+        4 * np.finfo(float).eps * np.log2(size) * releases * np.sqrt(size) * np.linalg.norm(masses)
+    )
     target = delta - CUT * delta - sum(times * losses.lost for times, losses in steps) - rounding
     return _epsilon_at((start + np.arange(size)) * width, np.maximum(masses, 0), target)
 
 
-def _gaussian(noise: float, rate: float, width: float, tail: float, *, adding: bool) -> Losses | None:
-    """The loss of a sampled Gaussian release: p has the record with probability `rate`, q has not; or p and q swapped.
+def _gaussian(
+    noise: float, rate: float, width: float, tail: float, *, adding: bool
+) -> Losses | None:
+    """The loss of a sampled Gaussian release: p has the record with probability `rate`, q has not;
+    or p and q swapped.
 
     None: more points than allowed.
     """
@@ -97,8 +118,11 @@ def _gaussian(noise: float, rate: float, width: float, tail: float, *, adding: b
 
 
 @lru_cache(maxsize=4)  # both directions need it
-def _cells(noise: float, rate: float, width: float, tail: float) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
-    """A grid of losses, and the probabilities below it, between its points and above it, with the record and without.
+def _cells(
+    noise: float, rate: float, width: float, tail: float
+) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
+    """A grid of losses, and the probabilities below it, between its points and above it, with the
+    record and without.
 
     The loss at x is log(1 - rate + rate exp((2x - 1) / 2s^2)), which grows with x.
     """
@@ -112,7 +136,8 @@ def _cells(noise: float, rate: float, width: float, tail: float) -> tuple[np.nda
     grid = width * np.arange(first, last + 1)
     with np.errstate(divide="ignore", invalid="ignore"):
         x = noise**2 * np.log1p(np.expm1(grid) / rate) + 0.5
-    x = np.concatenate([[-np.inf], np.where(np.isnan(x), -np.inf, x), [np.inf]])  # nan: below all losses there are
+    # nan: below all losses there are
+    x = np.concatenate([[-np.inf], np.where(np.isnan(x), -np.inf, x), [np.inf]])
     without, having = _between(x / noise), _between((x - 1) / noise)
     return grid, rate * having + (1 - rate) * without, without
 
@@ -124,13 +149,15 @@ def _between(x: np.ndarray) -> np.ndarray:
 
 
 def _on_grid(p: np.ndarray, q: np.ndarray, left: np.ndarray, width: float) -> np.ndarray:
-    """Masses at the points left[0], ..., left[-1] + width, of cells that begin at `left` and have p and q in them."""
+    """Masses at the points left[0], ..., left[-1] + width, of cells that begin at `left` and have p
+    and q in them."""
     upper = np.clip((p - q * np.exp(left)) / -np.expm1(-width), 0, p)
     return np.append(p - upper, 0) + np.insert(upper, 0, 0)
 
 
 def _pure(epsilon: float, width: float) -> Losses:
-    """The loss of randomised response, the worst pure release (Kairouz, Oh and Viswanath 2015, theorem 3.4)."""
+    """The loss of randomised response, the worst pure release (Kairouz, Oh and Viswanath 2015,
+    theorem 3.4)."""
     last = int(np.ceil(epsilon / width))
     masses = np.zeros(2 * last + 2)
     for loss in (-epsilon, epsilon):
@@ -141,8 +168,11 @@ def _pure(epsilon: float, width: float) -> Losses:
     return Losses(-last, masses)
 
 
-def _range(steps: list[tuple[int, Losses]], width: float, tail: float, rough: float) -> tuple[float, float]:
-    """Between which losses the sum is, but for a probability of `tail` on either side (Chernoff)."""
+def _range(
+    steps: list[tuple[int, Losses]], width: float, tail: float, rough: float
+) -> tuple[float, float]:
+    """Between which losses the sum is, but for a probability of `tail` on either side
+    (Chernoff)."""
     slopes = np.geomspace(2, 200, 10) / rough
 
     def bound(sign: int) -> float:
@@ -160,7 +190,8 @@ def _range(steps: list[tuple[int, Losses]], width: float, tail: float, rough: fl
 
 
 def _sum_of(steps: list[tuple[int, Losses]], start: int, size: int) -> np.ndarray:
-    """Masses of the sum of all losses at start, start + 1, ..., modulo `size`: what wraps is in the tails."""
+    """Masses of the sum of all losses at start, start + 1, ..., modulo `size`: what wraps is in the
+    tails."""
     spectrum = np.ones(size // 2 + 1, complex)
     for times, losses in steps:
         places = (losses.first + np.arange(len(losses.masses))) % size
@@ -169,14 +200,16 @@ def _sum_of(steps: list[tuple[int, Losses]], start: int, size: int) -> np.ndarra
 
 
 def _epsilon_at(losses: np.ndarray, masses: np.ndarray, delta: float) -> float:
-    """The smallest epsilon at which the sum of masses (1 - exp(epsilon - loss)) over larger losses is within delta."""
+    """The smallest epsilon at which the sum of masses (1 - exp(epsilon - loss)) over larger losses
+    is within delta."""
     if delta <= 0:
         return np.inf
     losses, masses = losses[losses > 0], masses[losses > 0]
     if not len(losses):
         return 0.0
     above, scaled = (np.cumsum(values[::-1])[::-1] for values in (masses, masses * np.exp(-losses)))
-    index = int(np.argmax(above - np.exp(losses) * scaled <= delta))  # the last point is, for nothing is above it
+    # the last point is, for nothing is above it
+    index = int(np.argmax(above - np.exp(losses) * scaled <= delta))
     if above[index] <= delta:
         return float(losses[index - 1]) if index else 0.0
     return float(max(0.0, np.log((above[index] - delta) / scaled[index])))

@@ -1,10 +1,12 @@
-"""Secure summation, simulated: integer masks that cancel exactly in the sum, and shares that hide one number.
+"""Secure summation, simulated: integer masks that cancel exactly in the sum, and shares that hide
+one number.
 
-As in Bonawitz et al. 2017 without the key exchange and without drop-out recovery: pairs of clients share a mask
-stream, the lower index adds it and the higher subtracts it, modulo 2^64. One masked array alone is uniform; the
-sum of all is exact. Not every pair is needed: where there are many clients each has masks with some
-2 log2(n) others, in a ring, as in Bell et al. 2020, whose cost grows with n and not with its square. It is a simulation
-because here the streams derive from the run's seed, which a real deployment would agree on in secret.
+As in Bonawitz et al. 2017 without the key exchange and without drop-out recovery: pairs of clients
+share a mask stream, the lower index adds it and the higher subtracts it, modulo 2^64. One masked
+array alone is uniform; the sum of all is exact. Not every pair is needed: where there are many
+clients each has masks with some 2 log2(n) others, in a ring, as in Bell et al. 2020, whose cost
+grows with n and not with its square. It is a simulation because here the streams derive from the
+run's seed, which a real deployment would agree on in secret.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -24,9 +26,11 @@ def mask(
     seed: int,
     groups: Mapping[str, Sequence[int]] | None = None,
 ) -> Arrays:
-    """The client's int64 arrays as uint64 arrays that hide them from whoever lacks the other clients'.
+    """The client's int64 arrays as uint64 arrays that hide them from whoever lacks the other
+    clients'.
 
-    `clients` are the indices of all who take part in this round; all must answer, or the sum is noise.
+    `clients` are the indices of all who take part in this round; all must answer, or the sum is
+    noise.
     groups: array name -> those of them who add to it, where that is not all.
     Raises TypeError if an array is not of integers: sums of rounded numbers would not be exact.
     """
@@ -34,22 +38,29 @@ def mask(
     for name, values in arrays.items():
         if not np.issubdtype(values.dtype, np.integer):
             raise TypeError(f"secure summation needs integers, array '{name}' has {values.dtype}")
-        hidden[name] = np.ascontiguousarray(values, dtype=np.int64).view(np.uint64).copy()  # two's complement
-        for other in neighbours(client, sorted(groups[name]) if groups and name in groups else clients):
-            pad = _uniform(values.shape, seed, "mask", round, min(client, other), max(client, other), name)
+        # two's complement
+        hidden[name] = np.ascontiguousarray(values, dtype=np.int64).view(np.uint64).copy()
+        for other in neighbours(
+            client, sorted(groups[name]) if groups and name in groups else clients
+        ):
+            pad = _uniform(
+                values.shape, seed, "mask", round, min(client, other), max(client, other), name
+            )
             hidden[name] += pad if client < other else -pad
     return hidden
 
 
 def neighbours(client: int, clients: Sequence[int]) -> list[int]:
-    """Whom a client shares masks with: the nearest ceil(log2 n) on either side of the ring of ascending `clients`."""
+    """Whom a client shares masks with: the nearest ceil(log2 n) on either side of the ring of
+    ascending `clients`."""
     reach, place = ceil(log2(max(2, len(clients)))), clients.index(client)
     near = {clients[(place + distance) % len(clients)] for distance in range(-reach, reach + 1)}
     return sorted(near - {client})
 
 
 def total(updates: Iterable[Update]) -> Arrays:
-    """The sums of the masked arrays over the clients that sent them, int64; exact while |sum| < 2^63."""
+    """The sums of the masked arrays over the clients that sent them, int64; exact while |sum| <
+    2^63."""
     sums: Arrays = {}
     for update in updates:
         for name, values in update.summed.items():
@@ -58,11 +69,13 @@ def total(updates: Iterable[Update]) -> Arrays:
 
 
 def shares(counts: np.ndarray, *, rng: np.random.Generator) -> list[np.ndarray]:
-    """Counts below 2^31 as three additive shares modulo 2^32, one for each compute server; see `opened`.
+    """Counts below 2^31 as three additive shares modulo 2^32, one for each compute server; see
+    `opened`.
 
-    Any two together are uniform, whatever the counts are: only all three add up to them. The first two are sent as keys
-    of 8 bytes (1,) that they are made from; the third is uint32 of the counts' shape. Three servers compute on such
-    shares without learning more (Araki et al. 2016, who give each server two shares, for two that may collude less).
+    Any two together are uniform, whatever the counts are: only all three add up to them. The first
+    two are sent as keys of 8 bytes (1,) that they are made from; the third is uint32 of the counts'
+    shape. Three servers compute on such shares without learning more (Araki et al. 2016, who give
+    each server two shares, for two that may collude less).
     """
     keys = rng.integers(0, 2**62, (2, 1))
     hidden = counts.astype(np.uint32)
@@ -73,11 +86,18 @@ def shares(counts: np.ndarray, *, rng: np.random.Generator) -> list[np.ndarray]:
 
 def opened(share: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
     """A share as its server adds it up: uint32 of this shape."""
-    return share if share.dtype == np.uint32 else _uniform(shape, int(share[0]), "share", dtype=np.uint32)
+    return (
+        share
+        if share.dtype == np.uint32
+        else _uniform(shape, int(share[0]), "share", dtype=np.uint32)
+    )
 
 
-def _uniform(shape: tuple[int, ...], seed: int, *path: int | str, dtype: type = np.uint64) -> np.ndarray:
-    """Uniform numbers over the whole range of `dtype`, from a stream of their own (SFC64, the fastest of NumPy's)."""
+def _uniform(
+    shape: tuple[int, ...], seed: int, *path: int | str, dtype: type = np.uint64
+) -> np.ndarray:
+    """Uniform numbers over the whole range of `dtype`, from a stream of their own (SFC64, the
+    fastest of NumPy's)."""
     source = np.random.Generator(np.random.SFC64(stream(seed, *path).bit_generator.seed_seq))
     size, words = prod(shape), 8 // np.dtype(dtype).itemsize
     whole = source.integers(0, 2**64 - 1, -(-size // words), dtype=np.uint64, endpoint=True)

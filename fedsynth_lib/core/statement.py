@@ -1,4 +1,5 @@
-"""The privacy statement of a run: what is guaranteed, to whom, on which assumptions, and every release.
+"""The privacy statement of a run: what is guaranteed, to whom, on which assumptions, and every
+release.
 
 A dict that saves as JSON, and the same as a table to read.
 """
@@ -19,16 +20,21 @@ from fedsynth_lib.core.contract import Charge, Privacy
 from fedsynth_lib.core.measured import Measured
 
 ADVERSARY = (
-    "whoever sees the synthetic rows, and an honest-but-curious server that sees what crosses the wire; {others}; "
-    "secure summation is simulated in one process"
+    "whoever sees the synthetic rows, and an honest-but-curious server that sees what crosses the "
+    "wire; {others}; secure summation is simulated in one process"
 )
 COUNTED = (
-    "the number of rows of each client, which was counted: what is compared are tables for which it is declared alike"
+    "the number of rows of each client, which was counted: what is compared are tables for which "
+    "it is declared alike"
 )
-DECLARED = "the number of rows of each client as it was declared before the run; the true one has no part in it"
+DECLARED = (
+    "the number of rows of each client as it was declared before the run; the true one has "
+    "no part in it"
+)
 TRUST = {  # by a method's TRUST (see `core/contract.py`)
     "local noise": "nobody else: each client adds its noise before anything leaves it",
-    "secure sum": "the secure sum, of which the total alone is seen; the clients together make the noise in it",
+    "secure sum": "the secure sum, of which the total alone is seen; the clients together make "
+    "the noise in it",
     "server": "the server, which learns exact sums and adds the noise",
 }
 BY_RENYI = "Renyi DP (Canonne-Kamath-Steinke conversion) and pure composition, the smaller"
@@ -46,14 +52,16 @@ def statement(
     num_rows: int | None = None,
     num_clients: int | None = None,
 ) -> dict:
-    """The run's privacy statement: what is guaranteed, to whom, on which assumptions, and every release.
+    """The run's privacy statement: what is guaranteed, to whom, on which assumptions, and every
+    release.
 
-    Equal releases of several clients or rounds share an entry; nothing is left out. `epsilon` is None
-    when anything was released unprotected: there is then no guarantee for the run as a whole, and
-    `epsilon_protected` speaks of the noisy releases alone, and so do `epsilon_rdp` and `epsilon_numerical`: what Renyi
-    DP says of them, and what composed losses say, None where those give no figure.
-    trust: the method's TRUST. audit: what was measured of the method. num_rows, num_clients: of the run, as declared;
-    where they are None, nothing is said about delta and shares.
+    Equal releases of several clients or rounds share an entry; nothing is left out. `epsilon` is
+    None when anything was released unprotected: there is then no guarantee for the run as a whole,
+    and `epsilon_protected` speaks of the noisy releases alone, and so do `epsilon_rdp` and
+    `epsilon_numerical`: what Renyi DP says of them, and what composed losses say, None where those
+    give no figure.
+    trust: the method's TRUST. audit: what was measured of the method. num_rows, num_clients: of the
+    run, as declared; where they are None, nothing is said about delta and shares.
     """
     charges = list(charges)
     unprotected = sorted({charge.what for charge in charges if charge.mechanism == "unprotected"})
@@ -69,8 +77,13 @@ def statement(
         "num_rows": num_rows,
         "adversary": adversary or ADVERSARY.format(others=_others(privacy)),
         "trust": TRUST.get(trust, "not stated"),
-        "public_inputs": [*public_inputs, *sorted({c.what for c in charges if c.mechanism == "public"})],
-        "sampler": "poisson" if any(charge.rate < 1 for charge in charges) else "all rows in every release",
+        "public_inputs": [
+            *public_inputs,
+            *sorted({c.what for c in charges if c.mechanism == "public"}),
+        ],
+        "sampler": "poisson"
+        if any(charge.rate < 1 for charge in charges)
+        else "all rows in every release",
         "entries": _entries(charges),
         "unprotected": unprotected,
         "audit": None if audit is None else audit._asdict(),
@@ -85,8 +98,8 @@ def statement(
         "curious": privacy.clients_that_collude,
         "shares": None if num_clients is None else privacy.shares(num_clients),
         "whole": privacy.whole,
-        "seed_policy": "noise derived from the run's seed: repeatable, and no guarantee towards whoever knows the seed "
-        "or sees another run with it"
+        "seed_policy": "noise derived from the run's seed: repeatable, and no guarantee towards "
+        "whoever knows the seed or sees another run with it"
         if privacy.noise_seed is not None
         else "noise from the operating system's entropy: not repeatable, fit for release",
         "not_covered": f"choice of hyper-parameters; {_floats(privacy.whole)}; "
@@ -99,8 +112,8 @@ def audited(statement: dict) -> str:
     if not (found := statement.get("audit")):
         return "no lower bound of epsilon was measured for this method"
     return (
-        f"an audit of this method at epsilon {found['claimed']:g} proves {found['lower']:.3g} at least (95 percent, "
-        f"{found['runs']} runs on worst-case tables)"
+        f"an audit of this method at epsilon {found['claimed']:g} proves {found['lower']:.3g} at "
+        f"least (95 percent, {found['runs']} runs on worst-case tables)"
     )
 
 
@@ -108,23 +121,34 @@ def _others(privacy: Privacy) -> str:
     many = privacy.clients_that_collude
     if not many:
         return "clients do not collude, and use their own shares of the noise against nobody"
-    return f"at most {many} {'client pools' if many == 1 else 'clients pool'} with it what they know"
+    return (
+        f"at most {many} {'client pools' if many == 1 else 'clients pool'} with it what they know"
+    )
 
 
 def _smallest(numerical: float | None) -> str:
     """What `accountant` says of the smallest valid figure."""
     if numerical is None:
-        return f"{BY_RENYI}; privacy losses were not composed numerically, which gives no figure for these releases"
+        return (
+            f"{BY_RENYI}; privacy losses were not composed numerically, which gives no figure for "
+            "these releases"
+        )
     return (
-        "the smaller, for each client, of Renyi DP with pure composition and of privacy losses composed numerically, "
-        "rounded up (exact for Gaussian noise on all rows)"
+        "the smaller, for each client, of Renyi DP with pure composition and of privacy losses "
+        "composed numerically, rounded up (exact for Gaussian noise on all rows)"
     )
 
 
 def _floats(whole: bool) -> str:
     if whole:
-        return "floating-point attacks on Gaussian noise on gradients and the like (on counts it is rounded)"
-    return "floating-point attacks on Gaussian noise, which is not rounded on counts either (Laplace is integer)"
+        return (
+            "floating-point attacks on Gaussian noise on gradients and the like (on counts "
+            "it is rounded)"
+        )
+    return (
+        "floating-point attacks on Gaussian noise, which is not rounded on counts either "
+        "(Laplace is integer)"
+    )
 
 
 def _entries(charges: list[Charge]) -> list[dict]:
@@ -153,7 +177,8 @@ def _entries(charges: list[Charge]) -> list[dict]:
 
 
 def _replace_one(charges: list[Charge], privacy: Privacy) -> float | None:
-    """Epsilon for replacing a record, for readers who compare with works that bound that; None if unknown."""
+    """Epsilon for replacing a record, for readers who compare with works that bound that; None if
+    unknown."""
     if any(charge.rate < 1 for charge in charges):
         return None
     return epsilon_of(charges, privacy.delta, "replace_one", accountant=accountant_of(privacy))
@@ -169,16 +194,25 @@ def statement_table(statement: dict) -> Styler:
             frame[name] = [v if isinstance(v, str) else _ranges(v) for v in frame[name]]
     noisy = frame["mechanism"].isin(["laplace", "gaussian", "exponential"])
     numbers = frame.columns.intersection(["sensitivity", "noise_multiplier", "scale", "rate"])
-    frame[numbers] = frame[numbers].astype(float).where(noisy)  # a release without noise has none of them
+    # a release without noise has none of them
+    frame[numbers] = frame[numbers].astype(float).where(noisy)
     epsilon = statement["epsilon"]
     total = "none for the run as a whole" if epsilon is None else f"{epsilon:.4g}"
     caption = (
-        f"epsilon {total} (noisy releases alone: {statement['epsilon_protected']:.4g}; {_figures(statement)}), "
-        f"delta {statement['delta']:g}{', which exceeds 1 / n' if statement['delta_exceeds'] else ''}, "
+        f"epsilon {total} (noisy releases alone: {statement['epsilon_protected']:.4g}; "
+        f"{_figures(statement)}), delta "
+        f"{statement['delta']:g}{', which exceeds 1 / n' if statement['delta_exceeds'] else ''}, "
         f"unit {statement['unit']}, {statement['relation']}"
     )
-    style = frame.style.hide(axis="index").set_caption(caption).format("{:.4g}", subset=numbers, na_rep="–")
-    red = ["color: #b00020; font-weight: bold" if m == "unprotected" else "" for m in frame["mechanism"]]
+    style = (
+        frame.style.hide(axis="index")
+        .set_caption(caption)
+        .format("{:.4g}", subset=numbers, na_rep="–")
+    )
+    red = [
+        "color: #b00020; font-weight: bold" if m == "unprotected" else ""
+        for m in frame["mechanism"]
+    ]
     return style.apply(lambda column: red, axis=0)
 
 
@@ -196,37 +230,42 @@ def _ranges(numbers: list[int]) -> str:
 
 
 def statement_text(statement: dict, title: str) -> str:
-    """The statement as Markdown for someone who must approve a release: the promise, then what it rests on."""
+    """The statement as Markdown for someone who must approve a release: the promise, then what it
+    rests on."""
     epsilon, delta = statement["epsilon"], statement["delta"]
     if epsilon is None:
         promise = (
-            "**There is no guarantee for the release as a whole**: something about the rows left without noise.\n\n"
+            "**There is no guarantee for the release as a whole**: something about the rows left "
+            "without noise.\n\n"
             + _list(statement["unprotected"])
-            + f"\n\nThe noisy releases alone would have epsilon = {statement['epsilon_protected']:.4g}."
+            + "\n\nThe noisy releases alone would have epsilon = "
+            f"{statement['epsilon_protected']:.4g}."
         )
     else:
         rest = f", except with probability {delta:g} (delta)" if delta else ""
         promise = (
-            f"**epsilon = {epsilon:.4g}, delta = {delta:g}.** Adding or removing one record makes no outcome more than "
-            f"{np.exp(epsilon):.3g} times as likely or unlikely{rest}."
+            f"**epsilon = {epsilon:.4g}, delta = {delta:g}.** Adding or removing one record makes "
+            f"no outcome more than {np.exp(epsilon):.3g} times as likely or unlikely{rest}."
         )
     if COUNTED in statement["public_inputs"]:
         promise += (
-            " The number of rows of each client is treated as public: what is compared are tables for which it is "
-            "declared alike."
+            " The number of rows of each client is treated as public: what is compared are tables "
+            "for which it is declared alike."
         )
     if statement["delta_exceeds"]:
         promise += (
-            f" **Delta exceeds 1 / n** for the {statement['num_rows']} rows of this run: it would allow that whole "
-            "records are published."
+            f" **Delta exceeds 1 / n** for the {statement['num_rows']} rows of this run: it would "
+            "allow that whole records are published."
         )
     if "not repeatable" in statement["seed_policy"]:
-        secret = "The noise is secret: it came from the operating system, and nobody can draw it again."
+        secret = (
+            "The noise is secret: it came from the operating system, and nobody can draw it again."
+        )
     else:
         secret = (
-            "**The noise is not secret: it was derived from a seed. Whoever knows or guesses the seed, or sees two "
-            "runs with it, is bound by no guarantee, so this is a rehearsal and must not be released.** Draw it anew "
-            "with Privacy(noise_seed=None)."
+            "**The noise is not secret: it was derived from a seed. Whoever knows or guesses the "
+            "seed, or sees two runs with it, is bound by no guarantee, so this is a rehearsal and "
+            "must not be released.** Draw it anew with Privacy(noise_seed=None)."
         )
     facts = {
         "Method": statement["method"],
@@ -240,7 +279,9 @@ def statement_text(statement: dict, title: str) -> str:
         "Accountant": statement["accountant"],
         "Its figures for the noisy releases": _figures(statement),
         "Noise that clients make together": _shares(statement),
-        "Gaussian noise on counts": "rounded to whole numbers" if statement["whole"] else "not rounded",
+        "Gaussian noise on counts": "rounded to whole numbers"
+        if statement["whole"]
+        else "not rounded",
     }
     lines = [
         f"| {e['what']} | {e['mechanism']} | {_number(e['sensitivity'] if e['scale'] else None)} "
@@ -251,12 +292,21 @@ def statement_text(statement: dict, title: str) -> str:
         f"# Privacy statement: {title}",
         promise,
         secret,
-        "\n".join(["| | |", "|---|---|", *(f"| {name} | {text} |" for name, text in facts.items())]),
-        "## Treated as public\n\nThe guarantee says nothing about these; they must be known from elsewhere.",
+        "\n".join(
+            ["| | |", "|---|---|", *(f"| {name} | {text} |" for name, text in facts.items())]
+        ),
+        "## Treated as public\n\nThe guarantee says nothing about these; they must be known from "
+        "elsewhere.",
         _list(statement["public_inputs"]),
         "## Every release\n\nSensitivity: how far one record can move it. Scale: of its noise. "
         "Count: how often a record is in it.",
-        "\n".join(["| release | mechanism | sensitivity | scale | count |", "|---|---|---|---|---|", *lines]),
+        "\n".join(
+            [
+                "| release | mechanism | sensitivity | scale | count |",
+                "|---|---|---|---|---|",
+                *lines,
+            ]
+        ),
         f"## Not covered\n\n{_list([*statement['not_covered'].split('; '), *BEYOND])}",
     ]
     return "\n\n".join(parts) + "\n"
@@ -266,13 +316,17 @@ def _shares(statement: dict) -> str:
     curious, shares = statement["curious"], statement["shares"]
     if shares is None:
         return "–"
-    return f"that of any {shares} of the clients is enough; {curious} may pool what they know against another one"
+    return (
+        f"that of any {shares} of the clients is enough; {curious} may pool what they know "
+        "against another one"
+    )
 
 
 BEYOND = (
     "other releases about the same people: each run spends its epsilon anew, and they add up",
     "measurements and pictures made with the real rows, which are not private",
-    "what is true of everybody: conclusions about a group hold for its members, in the table or not",
+    "what is true of everybody: conclusions about a group hold for its members, in the table or "
+    "not",
 )
 
 

@@ -1,8 +1,10 @@
-"""A privacy statement for those who do not compute: one printed page, and an entry for the public registry.
+"""A privacy statement for those who do not compute: one printed page, and an entry for the public
+registry.
 
-The page is for a data protection officer: A4, no script, nothing from elsewhere. The entry has the fields of the
-Differential Privacy Deployments Registry (registry.opendp.org), as `schemas/deployments-schema.yaml` in
-github.com/opendp/deployments-registry-data stood at commit 3e9c812 (July 2026); as JSON, which is YAML too.
+The page is for a data protection officer: A4, no script, nothing from elsewhere. The entry has the
+fields of the Differential Privacy Deployments Registry (registry.opendp.org), as
+`schemas/deployments-schema.yaml` in github.com/opendp/deployments-registry-data stood at commit
+3e9c812 (July 2026); as JSON, which is YAML too.
 """
 
 import json
@@ -17,13 +19,15 @@ from fedsynth_lib.core.ledger import Total, digest
 from fedsynth_lib.core.statement import BEYOND, audited
 
 UNSAID = "not stated"
-SECRET_NOISE = "not repeatable"  # what the seed policy of a statement says of noise that is fit for release
+# what the seed policy of a statement says of noise that is fit for release
+SECRET_NOISE = "not repeatable"
 MOST_RELEASES = 6  # lines of the page; a longer list is in the statement
 
 
 @dataclass(frozen=True)
 class Release:
-    """What a statement does not know: whose table it is, what leaves the house, for whom and for what."""
+    """What a statement does not know: whose table it is, what leaves the house, for whom and for
+    what."""
 
     name: str
     product: str
@@ -36,14 +40,16 @@ class Release:
 
 
 def summary_page(statement: dict, about: Release, total: Total | None = None) -> str:
-    """The statement on one page of HTML. total: of all releases about these people, this one included."""
+    """The statement on one page of HTML. total: of all releases about these people, this one
+    included."""
     facts = {
         "Released": about.product,
         "By": about.curator or UNSAID,
         "To": about.recipients or UNSAID,
         "For": about.purpose or UNSAID,
         "Method": f"{statement['method']}, fedsynth {__version__}",
-        "Protected": f"{statement['unit']}, added or removed; a person with k records has k times the epsilon",
+        "Protected": f"{statement['unit']}, added or removed; a person with k records has k times "
+        "the epsilon",
         "Protected from": statement["adversary"],
         "Who must be trusted": statement["trust"],
         "Measured": audited(statement),
@@ -52,7 +58,9 @@ def summary_page(statement: dict, about: Release, total: Total | None = None) ->
         "Full statement": f"fingerprint {digest(statement)}",
     }
     title = f"Privacy summary: {escape(about.name)}"
-    table = "".join(f"<tr><th>{escape(name)}</th><td>{escape(text)}</td></tr>" for name, text in facts.items())
+    table = "".join(
+        f"<tr><th>{escape(name)}</th><td>{escape(text)}</td></tr>" for name, text in facts.items()
+    )
     columns = (
         ("Released about the records", _releases(statement["entries"])),
         ("Treated as public, not protected", statement["public_inputs"]),
@@ -60,9 +68,9 @@ def summary_page(statement: dict, about: Release, total: Total | None = None) ->
     )
     lists = "".join(f"<section><h2>{name}</h2>{_list(items)}</section>" for name, items in columns)
     signed = "<footer><span>Approved by</span><span>Date</span><span>Signature</span></footer>"
-    return PAGE.format(title=title, day=about.when.isoformat(), promise=_promise(statement, about), table=table) + (
-        f'<div class="lists">{lists}</div>{signed}</body></html>\n'
-    )
+    return PAGE.format(
+        title=title, day=about.when.isoformat(), promise=_promise(statement, about), table=table
+    ) + (f'<div class="lists">{lists}</div>{signed}</body></html>\n')
 
 
 def _promise(statement: dict, about: Release) -> str:
@@ -70,14 +78,21 @@ def _promise(statement: dict, about: Release) -> str:
     epsilon, delta = statement["epsilon"], statement["delta"]
     if epsilon is None:
         bare = escape(", ".join(statement["unprotected"]))
-        return f'<div class="box bad"><b>No guarantee.</b> This left without noise: {bare}. Do not hand on.</div>'
+        return (
+            f'<div class="box bad"><b>No guarantee.</b> This left without noise: {bare}. Do not '
+            "hand on.</div>"
+        )
     words = (
-        f"Whether one record is in the table or not, no outcome becomes more than {exp(epsilon):.3g} times as likely"
+        "Whether one record is in the table or not, no outcome becomes more than "
+        f"{exp(epsilon):.3g} times as likely"
         + (f", except with probability {delta:g}." if delta else ".")
     )
     promise = f"<b>&epsilon; = {epsilon:.4g}, &delta; = {delta:g}.</b> {words}"
     if _is_rehearsal(statement, about):
-        return f'<div class="box bad"><b>Rehearsal: do not hand on.</b> The noise is not secret. {promise}</div>'
+        return (
+            '<div class="box bad"><b>Rehearsal: do not hand on.</b> The noise is not secret. '
+            f"{promise}</div>"
+        )
     return f'<div class="box">{promise} The noise is secret and cannot be drawn again.</div>'
 
 
@@ -98,7 +113,11 @@ def _releases(entries: list[dict]) -> list[str]:
         if each["mechanism"] != "public"
     ]
     rest = len(lines) - MOST_RELEASES
-    return lines if rest <= 0 else [*lines[:MOST_RELEASES], f"and {rest} more, listed in the statement"]
+    return (
+        lines
+        if rest <= 0
+        else [*lines[:MOST_RELEASES], f"and {rest} more, listed in the statement"]
+    )
 
 
 def _list(items: Iterable[str]) -> str:
@@ -109,14 +128,16 @@ PAGE = """<!DOCTYPE html>
 <html lang="en"><head><meta charset="utf-8"><title>{title}</title><style>
 @page {{ size: A4; margin: 16mm }}
 body {{ font: 9.5pt/1.35 sans-serif; color: #111; max-width: 178mm; margin: 8mm auto }}
-h1 {{ font-size: 15pt; margin: 0 }} h2 {{ font-size: 10pt; margin: 0 0 1mm }} .day {{ color: #555; margin: 0 0 4mm }}
+h1 {{ font-size: 15pt; margin: 0 }}
+h2 {{ font-size: 10pt; margin: 0 0 1mm }} .day {{ color: #555; margin: 0 0 4mm }}
 .box {{ border: 0.5mm solid #1a5276; padding: 3mm 4mm; margin: 0 0 4mm; font-size: 10.5pt }}
 .box b {{ font-size: 12pt }}
 .bad {{ border-color: #b00020 }} .bad b:first-child {{ color: #b00020 }}
 table {{ border-collapse: collapse; width: 100%; margin: 0 0 4mm }}
 th {{ text-align: left; font-weight: 600; width: 36mm }} td {{ overflow-wrap: anywhere }}
 th, td {{ padding: 1mm 2mm 1mm 0; border-bottom: 0.2mm solid #ccc; vertical-align: top }}
-.lists {{ display: grid; grid-template-columns: repeat(3, 1fr); gap: 6mm }} ul {{ margin: 0; padding-left: 4mm }}
+.lists {{ display: grid; grid-template-columns: repeat(3, 1fr); gap: 6mm }}
+ul {{ margin: 0; padding-left: 4mm }}
 li {{ font-size: 8.5pt }} footer {{ display: flex; gap: 6mm; margin-top: 14mm }}
 footer span {{ flex: 1; border-top: 0.2mm solid #111; padding-top: 1mm; color: #555 }}
 @media print {{ body {{ margin: 0 }} }}
@@ -125,7 +146,8 @@ footer span {{ flex: 1; border-top: 0.2mm solid #111; padding-top: 1mm; color: #
 
 
 def registry_entry(statement: dict, about: Release) -> str:
-    """The release as an entry of the registry, a draft; region, sector and justification are the owner's to add.
+    """The release as an entry of the registry, a draft; region, sector and justification are the
+    owner's to add.
 
     A rehearsal says so in its name, and has no epsilon: its noise is not secret.
     """
@@ -162,12 +184,16 @@ def registry_entry(statement: dict, about: Release) -> str:
             "access_type": "Non-interactive",
         },
         "accounting": {
-            "post_processing": "synthetic rows are drawn from a model that was made of the noisy releases alone",
-            "composition": f"{statement['accountant']}; clients in parallel, since a record is with one of them",
+            "post_processing": "synthetic rows are drawn from a model that was made of the noisy "
+            "releases alone",
+            "composition": f"{statement['accountant']}; clients in parallel, since a record is "
+            "with one of them",
         },
         "implementation": {
             "preprocessing_and_hyperparameter_tuning": "not covered: choice of hyper-parameters",
-            "mechanisms": _markdown([*_mechanisms(statement["entries"]), f"fedsynth {__version__}"]),
+            "mechanisms": _markdown(
+                [*_mechanisms(statement["entries"]), f"fedsynth {__version__}"]
+            ),
         },
         "administrative": {
             "notes": f"privacy statement {digest(statement)}; {statement['seed_policy']}",
@@ -175,12 +201,20 @@ def registry_entry(statement: dict, about: Release) -> str:
         },
     }
     slug = "-".join("".join(c if c.isalnum() else " " for c in about.name.lower()).split())
-    return json.dumps({"url_slug": slug, "status": "Draft", "tier": 3, "deployment": deployment}, indent=1) + "\n"
+    return (
+        json.dumps(
+            {"url_slug": slug, "status": "Draft", "tier": 3, "deployment": deployment}, indent=1
+        )
+        + "\n"
+    )
 
 
 def _mechanisms(entries: list[dict]) -> list[str]:
     noisy = (each for each in entries if each["mechanism"] not in ("public", "unprotected"))
-    return [f"{each['what']}: {each['mechanism']}, scale {each['scale']:.4g}, {each['count']} times" for each in noisy]
+    return [
+        f"{each['what']}: {each['mechanism']}, scale {each['scale']:.4g}, {each['count']} times"
+        for each in noisy
+    ]
 
 
 def _markdown(items: Iterable[str]) -> str:

@@ -58,11 +58,12 @@ def federated(
     parts: row positions of each client, disjoint (see `tables/partition.py`).
     privacy: the guarantee asked for; None or epsilon None means no noise.
     num_rows: synthetic rows; as many as the declared sizes add up to if None.
-    sizes: the number of rows of each client as it is declared, near the true one; all that depends on a number of rows
-        takes these. None: the true numbers, which are then public.
-    before: what was released about each record before the run, within the same budget (`own.declared_sizes`).
-    Raises BadInput for clients without rows or overlapping clients, BudgetExceeded
-    before any row is encoded if the plan would cost more than the budget, BadInput if delta is above 1 / rows.
+    sizes: the number of rows of each client as it is declared, near the true one; all that depends
+        on a number of rows takes these. None: the true numbers, which are then public.
+    before: what was released about each record before the run, within the same budget
+        (`own.declared_sizes`).
+    Raises BadInput for clients without rows or overlapping clients, BudgetExceeded before any row
+    is encoded if the plan would cost more than the budget, BadInput if delta is above 1 / rows.
     """
     begin = time.perf_counter()
     config = method.Config() if config is None else config
@@ -75,16 +76,26 @@ def federated(
     declared = sizes is not None
     sizes = _checked_sizes(sizes, parts, table.key) if declared else [len(part) for part in parts]
     check_delta(privacy, sum(sizes))
-    multiplier: float | tuple[float, ...] | None = noise_for(method, domain, sizes, config, privacy, before)
+    multiplier: float | tuple[float, ...] | None = noise_for(
+        method, domain, sizes, config, privacy, before
+    )
     if multiplier is not None and getattr(method, "OWN_NOISE", False):
-        own = {size: noise_for(method, domain, [size], config, privacy, before) for size in set(sizes)}
+        own = {
+            size: noise_for(method, domain, [size], config, privacy, before) for size in set(sizes)
+        }
         multiplier = tuple(own[size] for size in sizes)
     mask_seed = secrets.randbits(62) if privacy.noise_seed is None else None
-    job = flower.Job(method, config, domain, multiplier, seed, len(parts), privacy, tuple(sizes), mask_seed)
+    job = flower.Job(
+        method, config, domain, multiplier, seed, len(parts), privacy, tuple(sizes), mask_seed
+    )
     fewest = min(share for _, share in job.schedule()) * len(parts)
     if fewest < 1 < len(parts):
-        raise BadInput(f"{len(parts)} clients at this participation make {fewest:g} a round: raise one of the two.")
-    method.start(domain, config=config, rng=stream(seed, "start"))  # bad settings show before a row is touched
+        raise BadInput(
+            f"{len(parts)} clients at this participation make {fewest:g} a round: "
+            "raise one of the two."
+        )
+    # bad settings show before a row is touched
+    method.start(domain, config=config, rng=stream(seed, "start"))
     frame = table.frame.iloc[np.concatenate(parts)]
     if privacy.epsilon is not None:
         frame = clamped(frame, table.schema)
@@ -92,7 +103,11 @@ def federated(
     rows = np.split(together, np.cumsum([len(part) for part in parts])[:-1])
     outcome = flower.Outcome(charges=list(before))
 
-    promised = [] if privacy.epsilon is None else _promised(method, domain, sizes, config, multiplier, privacy, before)
+    promised = (
+        []
+        if privacy.epsilon is None
+        else _promised(method, domain, sizes, config, multiplier, privacy, before)
+    )
 
     def refuse_overspending(number: int, charges: list[Charge]) -> None:
         check_budget(charges, privacy, when=f"by round {number}", promised=promised)
@@ -108,7 +123,11 @@ def federated(
         statement=statement(
             outcome.charges,
             privacy,
-            public_inputs=(*_schema_inputs(table, privacy), _size_input(declared, before), PUBLIC[1]),
+            public_inputs=(
+                *_schema_inputs(table, privacy),
+                _size_input(declared, before),
+                PUBLIC[1],
+            ),
             method=method.__name__.rpartition(".")[2],
             adversary=getattr(method, "ADVERSARY", ""),
             trust=getattr(method, "TRUST", ""),
@@ -147,7 +166,11 @@ def local(
     **options: Any,
 ) -> list[Run]:
     """Every client alone, each with the whole budget; one Run per client, in order."""
-    own = [None] * len(parts) if sizes is None else [[size] for size in _checked_sizes(sizes, parts, table.key)]
+    own = (
+        [None] * len(parts)
+        if sizes is None
+        else [[size] for size in _checked_sizes(sizes, parts, table.key)]
+    )
     return [
         federated(method, table, [part], seed=client_seed(seed, k), sizes=own[k], **options)
         for k, part in enumerate(parts)
@@ -156,15 +179,17 @@ def local(
 
 ROW_COUNT = "number of rows"  # the charge of counting them with noise
 CLAMPED = (
-    "numbers outside their declared range are moved to its nearer end; a row with an unknown category or a missing "
-    "value stops the run, and its client says the column, but neither value nor row"
+    "numbers outside their declared range are moved to its nearer end; a row with an unknown "
+    "category or a missing value stops the run, and its client says the column, but neither "
+    "value nor row"
 )
 
 
 def _size_input(declared: bool, before: Sequence[Charge]) -> str:
     """What the statement says of the number of rows."""
     noisy = (
-        "the number of rows of each client as it was counted with noise before the run; the true one has no other part"
+        "the number of rows of each client as it was counted with noise before the run; the true "
+        "one has no other part"
     )
     if any(charge.what == ROW_COUNT for charge in before):
         return noisy
@@ -172,24 +197,31 @@ def _size_input(declared: bool, before: Sequence[Charge]) -> str:
 
 
 def _read_from_rows(table: Table, privacy: Privacy) -> list[Charge]:
-    """The release that somebody's own table makes through ranges and categories which its schema takes from its rows.
+    """The release that somebody's own table makes through ranges and categories which its schema
+    takes from its rows.
 
-    Raises BadInput for noise that is fit for release: nothing would protect what such a schema says.
+    Raises BadInput for noise that is fit for release: nothing would protect what such a schema
+    says.
     """
     names = ", ".join(table.schema.from_rows)
     if table.data != "own" or not names:
         return []
     if privacy.epsilon is not None and privacy.noise_seed is None:
         raise BadInput(
-            f"{table.key}: {names} are {READ_FROM_ROWS}; declare them, or rehearse with noise from the seed."
+            f"{table.key}: {names} are {READ_FROM_ROWS}; declare them, or rehearse with noise "
+            "from the seed."
         )
     return [Charge(f"ranges and categories {READ_FROM_ROWS}: {names}", "unprotected")]
 
 
 def _schema_inputs(table: Table, privacy: Privacy) -> list[str]:
-    """What the statement says of the schema: that it is public, and which of it is known from the published rows."""
+    """What the statement says of the schema: that it is public, and which of it is known from the
+    published rows."""
     names = ", ".join(table.schema.from_rows) if table.data != "own" else ""
-    taken = [f"ranges and categories known from a summary of the published rows, as if they were declared: {names}"]
+    taken = [
+        "ranges and categories known from a summary of the published rows, as if they were "
+        f"declared: {names}"
+    ]
     return [PUBLIC[0], *taken * bool(names), *[CLAMPED] * (privacy.epsilon is not None)]
 
 
@@ -206,7 +238,8 @@ def noise_for(
     privacy: Privacy,
     before: Sequence[Charge] = (),
 ) -> float | None:
-    """The noise multiplier of a run: calibrated to the budget once for all rounds, or the given one if it fits.
+    """The noise multiplier of a run: calibrated to the budget once for all rounds, or the given one
+    if it fits.
 
     client_rows: rows of each client. before: charges that the budget pays as well.
     Raises BudgetExceeded if the given multiplier is too small.
@@ -217,21 +250,36 @@ def noise_for(
 
     if privacy.epsilon is None:
         return privacy.noise_multiplier
-    sizes = {tuple(plan(rows, privacy.noise_multiplier or 1.0)): rows for rows in sorted(set(client_rows))}.values()
+    sizes = {
+        tuple(plan(rows, privacy.noise_multiplier or 1.0)): rows
+        for rows in sorted(set(client_rows))
+    }.values()
 
     def cost(rows: int, multiplier: float) -> float:
         """By Renyi DP, which is quick, and enough to tell who pays most."""
         return epsilon_of(plan(rows, multiplier), privacy.delta, privacy.relation, accountant="rdp")
 
     if privacy.noise_multiplier is not None:
-        for rows in sorted(sizes, key=lambda rows: cost(rows, privacy.noise_multiplier), reverse=True):
-            check_budget(plan(rows, privacy.noise_multiplier), privacy, when="before the first round it is clear that")
+        for rows in sorted(
+            sizes, key=lambda rows: cost(rows, privacy.noise_multiplier), reverse=True
+        ):
+            check_budget(
+                plan(rows, privacy.noise_multiplier),
+                privacy,
+                when="before the first round it is clear that",
+            )
         return privacy.noise_multiplier
     multiplier, over = 0.0, list(sizes)
     while over:  # once, as a rule: who pays most at one noise pays most at others
-        worst = max(over, key=lambda rows: cost(rows, multiplier or 1.0)) if len(over) > 1 else over[0]
+        worst = (
+            max(over, key=lambda rows: cost(rows, multiplier or 1.0)) if len(over) > 1 else over[0]
+        )
         multiplier = max(multiplier, calibrate(partial(plan, worst), privacy))
-        over = [rows for rows in over if rows != worst and not within_budget(plan(rows, multiplier), privacy)]
+        over = [
+            rows
+            for rows in over
+            if rows != worst and not within_budget(plan(rows, multiplier), privacy)
+        ]
     return multiplier
 
 
@@ -244,7 +292,8 @@ def _promised(
     privacy: Privacy,
     before: Sequence[Charge] = (),
 ) -> list[Profile]:
-    """What the records of each client will pay, all of which `noise_for` found to be within the budget."""
+    """What the records of each client will pay, all of which `noise_for` found to be within the
+    budget."""
     own = multiplier if isinstance(multiplier, tuple) else (multiplier,) * len(sizes)
     plans = [
         [*before, *method.plan(noise, domain, rows, config)]
@@ -256,7 +305,8 @@ def _promised(
 def _checked_sizes(sizes: Sequence[int], parts: Sequence[np.ndarray], name: str) -> list[int]:
     if len(sizes) != len(parts) or min(sizes, default=0) < 1:
         raise BadInput(
-            f"{name}: {len(sizes)} declared sizes for {len(parts)} clients; give one of at least 1 for each."
+            f"{name}: {len(sizes)} declared sizes for {len(parts)} clients; give one of at least "
+            "1 for each."
         )
     return [int(size) for size in sizes]
 
@@ -265,12 +315,16 @@ def _check_parts(parts: Sequence[np.ndarray], num_rows: int, name: str) -> None:
     """Clients must be non-empty and disjoint: parallel composition rests on it."""
     for index, part in enumerate(parts):
         if len(part) == 0:
-            raise BadInput(f"{name}: client {index} has no rows; use fewer clients or another partition.")
+            raise BadInput(
+                f"{name}: client {index} has no rows; use fewer clients or another partition."
+            )
     if len(parts) == 0:
         raise BadInput(f"{name}: there are no clients; give at least one array of row positions.")
     together = np.concatenate(parts)
     if together.min() < 0 or together.max() >= num_rows or np.bincount(together).max() > 1:
-        raise BadInput(f"{name}: clients share rows or point outside the table; give disjoint row positions.")
+        raise BadInput(
+            f"{name}: clients share rows or point outside the table; give disjoint row positions."
+        )
 
 
 __all__ = ["BudgetExceeded", "central", "client_seed", "federated", "local", "noise_for"]

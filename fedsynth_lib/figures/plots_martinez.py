@@ -1,7 +1,9 @@
-"""Figures and a table of martinez2024's privacy notebooks: distances to real records, and attacks on an attribute.
+"""Figures and a table of martinez2024's privacy notebooks: distances to real records, and attacks
+on an attribute.
 
-Each figure function returns a Figure; `figures.save_figure` saves it. Budgets have their own colour and marker; filled
-markers with bars (one standard deviation over splits) are ours, hollow ones to their right are printed.
+Each figure function returns a Figure; `figures.save_figure` saves it. Budgets have their own colour
+and marker; filled markers with bars (one standard deviation over splits) are ours, hollow ones to
+their right are printed.
 """
 
 import textwrap
@@ -29,9 +31,16 @@ from fedsynth_lib.figures.style import (
 from fedsynth_lib.printed import published
 from fedsynth_lib.runs.details import with_detail
 
-DISTANCES = ["dcr_min", "dcr_share", "dcr_avg_train", "dcr_avg_holdout"]  # columns of tables 6.6 and 6.12
+# columns of tables 6.6 and 6.12
+DISTANCES = ["dcr_min", "dcr_share", "dcr_avg_train", "dcr_avg_holdout"]
 ATTACKS = {
-    **{"ad_rf": "forest", "ad_svm": "SVM", "ad_nb": "naive\nBayes", "ad_knn": "k-NN", "ad_lr": "log.\nregr."},
+    **{
+        "ad_rf": "forest",
+        "ad_svm": "SVM",
+        "ad_nb": "naive\nBayes",
+        "ad_knn": "k-NN",
+        "ad_lr": "log.\nregr.",
+    },
     **{"ad_ens": "vote", "ad_rmean": "mean", "ad_dum": "dummy"},
 }
 BUDGETS = {np.inf: Look(BLACK, "o"), 1.6: Look(BLUE, "s"), 0.5: Look(VERMILLION, "^")}
@@ -39,12 +48,19 @@ REAL = Look(GREY, "D")
 
 
 def unprinted(rows: pd.DataFrame, metrics: Sequence[str] = DISTANCES) -> pd.DataFrame:
-    """Federated cells of rows, and real ones, in the form of `published.compare`, where nothing is printed."""
+    """Federated cells of rows, and real ones, in the form of `published.compare`, where nothing is
+    printed."""
     rows = with_detail(rows)
-    chosen = rows["setting"].isin(["federated", "real"]) & rows["metric"].isin(list(metrics)) & (rows["detail"] == "")
+    chosen = (
+        rows["setting"].isin(["federated", "real"])
+        & rows["metric"].isin(list(metrics))
+        & (rows["detail"] == "")
+    )
     cells = published.aggregate(rows[chosen])
     if cells.empty:
-        raise BadInput(f"there are no federated rows of {', '.join(metrics)}: run cells of that group.")
+        raise BadInput(
+            f"there are no federated rows of {', '.join(metrics)}: run cells of that group."
+        )
     order = ["setting", "partition", "n_clients", "epsilon", "metric"]
     place = cells[order].assign(
         setting=cells["setting"] != "real",
@@ -53,11 +69,14 @@ def unprinted(rows: pd.DataFrame, metrics: Sequence[str] = DISTANCES) -> pd.Data
         metric=cells["metric"].map(list(metrics).index),
     )
     cells = cells.loc[place.sort_values(order).index].reset_index(drop=True)
-    return cells.rename(columns={"mean": "ours", "std": "ours_std"}).assign(published=np.nan, published_std=np.nan)
+    return cells.rename(columns={"mean": "ours", "std": "ours_std"}).assign(
+        published=np.nan, published_std=np.nan
+    )
 
 
 def own_table(cells: pd.DataFrame, *, spread: bool = False) -> pd.DataFrame:
-    """Ours alone in the layout of the printed tables: rows by partition and clients, columns by budget and metric."""
+    """Ours alone in the layout of the printed tables: rows by partition and clients, columns by
+    budget and metric."""
     show = spread & (cells["n"] > 1)
     entries = [
         f"{mean:.3f} ± {std:.3f}" if shown else f"{mean:.3f}"
@@ -77,17 +96,26 @@ def own_table(cells: pd.DataFrame, *, spread: bool = False) -> pd.DataFrame:
 
 
 def distance_panel(cells: pd.DataFrame) -> Figure:
-    """Distances to the closest record by number of clients: a row for each metric, a column for each partition.
+    """Distances to the closest record by number of clients: a row for each metric, a column for
+    each partition.
 
-    cells: what `published.compare` or `unprinted` returns, of one dataset. Dashed: a share of one half, the wanted one.
+    cells: what `published.compare` or `unprinted` returns, of one dataset. Dashed: a share of one
+        half, the wanted one.
     """
     metrics, partitions = list(cells["metric"].unique()), list(cells["partition"].unique())
     clients = sorted(cells["n_clients"].dropna().unique())
     budgets = [epsilon for epsilon in BUDGETS if epsilon in set(cells["epsilon"])]
-    shape = {"figsize": (FULL_WIDTH, 0.75 + 1.2 * len(metrics)), "sharex": True, "sharey": "row", "squeeze": False}
+    shape = {
+        "figsize": (FULL_WIDTH, 0.75 + 1.2 * len(metrics)),
+        "sharex": True,
+        "sharey": "row",
+        "squeeze": False,
+    }
     fig, axes = plt.subplots(len(metrics), len(partitions), **shape)
     for (row, column), ax in np.ndenumerate(axes):
-        panel = cells[(cells["metric"] == metrics[row]) & (cells["partition"] == partitions[column])]
+        panel = cells[
+            (cells["metric"] == metrics[row]) & (cells["partition"] == partitions[column])
+        ]
         for number, epsilon in enumerate(budgets):
             own = panel[panel["epsilon"] == epsilon].set_index("n_clients").reindex(clients)
             place = np.arange(len(clients)) + 0.26 * (number - (len(budgets) - 1) / 2)
@@ -116,21 +144,35 @@ def distance_panel(cells: pd.DataFrame) -> Figure:
 
 
 def attack_panel(cells: pd.DataFrame) -> Figure:
-    """Accuracy of each attack: a row for each dataset, a column for each partition (tables 6.7 and 6.13).
+    """Accuracy of each attack: a row for each dataset, a column for each partition (tables 6.7 and
+    6.13).
 
-    cells: what `published.compare` returns. Real rows (grey) stand beside the budgets in every panel.
+    cells: what `published.compare` returns. Real rows (grey) stand beside the budgets in every
+        panel.
     """
     federated = cells[cells["setting"] == "federated"]
     datasets, partitions = list(cells["dataset"].unique()), list(federated["partition"].unique())
-    looks = {"real rows": REAL} | {level_name(e): style for e, style in BUDGETS.items() if e in set(cells["epsilon"])}
-    shape = {"figsize": (FULL_WIDTH, 0.9 + 1.75 * len(datasets)), "sharex": True, "sharey": "row", "squeeze": False}
+    looks = {"real rows": REAL} | {
+        level_name(e): style for e, style in BUDGETS.items() if e in set(cells["epsilon"])
+    }
+    shape = {
+        "figsize": (FULL_WIDTH, 0.9 + 1.75 * len(datasets)),
+        "sharex": True,
+        "sharey": "row",
+        "squeeze": False,
+    }
     fig, axes = plt.subplots(len(datasets), len(partitions), **shape)
     for (row, column), ax in np.ndenumerate(axes):
         here = cells[cells["dataset"] == datasets[row]]
         panel = here[(here["partition"] == partitions[column]) | (here["setting"] == "real")]
         names = np.where(panel["setting"] == "real", "real rows", panel["epsilon"].map(level_name))
         for number, (name, style) in enumerate(looks.items()):
-            own = panel[names == name].drop_duplicates("metric").set_index("metric").reindex(list(ATTACKS))
+            own = (
+                panel[names == name]
+                .drop_duplicates("metric")
+                .set_index("metric")
+                .reindex(list(ATTACKS))
+            )
             place = np.arange(len(ATTACKS)) + 0.21 * (number - (len(looks) - 1) / 2)
             _marks(ax, place, own, style, gap=0.09)
         for border in range(1, len(ATTACKS)):
@@ -149,7 +191,9 @@ def _marks(ax: Axes, place: np.ndarray, cells: pd.DataFrame, style: Look, gap: f
     """Ours filled, printed hollow and `gap` to the right; nothing where a value is missing."""
     size = {"color": style.colour, "markersize": 3, "elinewidth": 0.7, "capsize": 1.2}
     for source, shift, fill in (("ours", 0.0, style.colour), ("published", gap, "white")):
-        values, spread = (cells[name].to_numpy(float, na_value=np.nan) for name in (source, f"{source}_std"))
+        values, spread = (
+            cells[name].to_numpy(float, na_value=np.nan) for name in (source, f"{source}_std")
+        )
         known = ~np.isnan(values)
         if known.any():
             at = (place + shift)[known], values[known], np.nan_to_num(spread[known])

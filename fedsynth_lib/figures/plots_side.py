@@ -1,4 +1,5 @@
-"""Pictures of the common protocol: who leads where, what a budget buys, what unlike clients cost."""
+"""Pictures of the common protocol: who leads where, what a budget buys, what unlike clients
+cost."""
 
 import textwrap
 from collections.abc import Mapping, Sequence
@@ -47,18 +48,23 @@ REFERENCES = {"A copy": "-", "Second sample": "--", "Shuffled columns": ":"}
 
 
 def named(rows: pd.DataFrame) -> pd.DataFrame:
-    """Rows with the column `entry`: the method, marked where something was released outside of epsilon."""
+    """Rows with the column `entry`: the method, marked where something was released outside of
+    epsilon."""
     open_ = rows["unprotected"].fillna(0).gt(0) & np.isfinite(rows["epsilon"].fillna(np.inf))
     return rows.assign(entry=rows["method"] + np.where(open_, f" {MARK}", ""))
 
 
 def leaderboard(rows: pd.DataFrame, metrics: Sequence[str]) -> pd.DataFrame:
-    """Entries down, measures across: means over seeds, the mean rank among protected entries first; best on top.
+    """Entries down, measures across: means over seeds, the mean rank among protected entries first;
+    best on top.
 
-    Marked entries and known rows have no rank: their epsilon does not cover what they released, or there is none.
+    Marked entries and known rows have no rank: their epsilon does not cover what they released, or
+    there is none.
     """
     means = named(rows).pivot_table("value", "entry", "metric")[list(metrics)]
-    ranked = [entry for entry in means.index if not entry.endswith(MARK) and entry not in YARDSTICKS]
+    ranked = [
+        entry for entry in means.index if not entry.endswith(MARK) and entry not in YARDSTICKS
+    ]
     signs = np.array([-1.0 if MEASURES[name].up else 1.0 for name in metrics])
     ranks = (means.loc[ranked] * signs).rank().mean(axis=1)
     table = means.assign(rank=ranks)
@@ -68,7 +74,8 @@ def leaderboard(rows: pd.DataFrame, metrics: Sequence[str]) -> pd.DataFrame:
 
 
 def dots(rows: pd.DataFrame, metrics: Sequence[str], *, columns: int = 4) -> Figure:
-    """A panel for each measure, entries down: means over seeds with their range; grey lines are known rows."""
+    """A panel for each measure, entries down: means over seeds with their range; grey lines are
+    known rows."""
     board = leaderboard(rows, metrics)
     entries = [entry for entry in board.index if entry not in YARDSTICKS]
     lines = -(-len(metrics) // columns)
@@ -79,12 +86,20 @@ def dots(rows: pd.DataFrame, metrics: Sequence[str], *, columns: int = 4) -> Fig
     for ax, metric in zip(axes.flat, metrics, strict=False):
         for known, line in REFERENCES.items():
             if (known, metric) in spread.index:
-                ax.axvline(spread.loc[(known, metric), "mean"], color=GREY, linestyle=line, linewidth=0.9)
+                ax.axvline(
+                    spread.loc[(known, metric), "mean"], color=GREY, linestyle=line, linewidth=0.9
+                )
         for entry, place in places.items():
             mean, low, high = spread.loc[(entry, metric)]
             style = look(entry.removesuffix(f" {MARK}"))
             fill = "none" if entry.endswith(MARK) else style.colour
-            form = {"fmt": style.marker, "color": style.colour, "mfc": fill, "ms": 4, "elinewidth": 1}
+            form = {
+                "fmt": style.marker,
+                "color": style.colour,
+                "mfc": fill,
+                "ms": 4,
+                "elinewidth": 1,
+            }
             ax.errorbar(mean, place, xerr=[[mean - low], [high - mean]], **form)
         ax.set_title(_title(metric), fontsize=7)
         ax.tick_params(labelsize=6)
@@ -92,22 +107,29 @@ def dots(rows: pd.DataFrame, metrics: Sequence[str], *, columns: int = 4) -> Fig
         ax.set_axis_off()
     for row in axes:
         row[0].set_yticks(list(places.values()), list(places))
-    handles = [plt.Line2D([], [], color=GREY, linestyle=line, label=name) for name, line in REFERENCES.items()]
+    handles = [
+        plt.Line2D([], [], color=GREY, linestyle=line, label=name)
+        for name, line in REFERENCES.items()
+    ]
     fig.legend(handles=handles, loc="outside upper center", ncols=3)
     return fig
 
 
 def frontier(rows: pd.DataFrame, metrics: Sequence[str], *, columns: int = 3) -> Figure:
-    """Measures against the epsilon that was spent, a line for each method; at the right edge without privacy.
+    """Measures against the epsilon that was spent, a line for each method; at the right edge
+    without privacy.
 
-    Hollow markers: something was released outside of epsilon, which then is only nominal. Grey: known rows.
+    Hollow markers: something was released outside of epsilon, which then is only nominal. Grey:
+    known rows.
     """
     entries = named(rows)
     finite = entries["epsilon_spent"].dropna()
     if finite.empty:
         raise BadInput("no row has spent any epsilon: run private cells first.")
     none = 4 * finite.max()
-    entries = entries.assign(x=entries["epsilon_spent"].where(np.isfinite(entries["epsilon"]), none))
+    entries = entries.assign(
+        x=entries["epsilon_spent"].where(np.isfinite(entries["epsilon"]), none)
+    )
     lines = -(-len(metrics) // columns)
     fig, axes = plt.subplots(lines, columns, figsize=(FULL_WIDTH, 1.3 + 1.9 * lines), squeeze=False)
     methods = [m for m in dict.fromkeys(rows["method"]) if m not in YARDSTICKS]
@@ -119,12 +141,23 @@ def frontier(rows: pd.DataFrame, metrics: Sequence[str], *, columns: int = 3) ->
         for method in methods:
             style = look(method)
             for marked in (False, True):
-                own = part[(part["method"] == method) & (part["detail"] == ("as published" if marked else ""))]
+                own = part[
+                    (part["method"] == method)
+                    & (part["detail"] == ("as published" if marked else ""))
+                ]
                 own = own.groupby("epsilon")[["x", "value"]].mean()
                 if len(own):
                     fill = "none" if marked else style.colour
-                    shape = {"marker": style.marker, "color": style.colour, "mfc": fill, "ms": 4, "linewidth": 0.9}
-                    ax.plot(own["x"], own["value"], linestyle=":" if marked else style.line, **shape)
+                    shape = {
+                        "marker": style.marker,
+                        "color": style.colour,
+                        "mfc": fill,
+                        "ms": 4,
+                        "linewidth": 0.9,
+                    }
+                    ax.plot(
+                        own["x"], own["value"], linestyle=":" if marked else style.line, **shape
+                    )
         ticks = [0.2, 1, 3, 10, none]
         ax.set(xscale="log", title=_title(metric))
         ax.set_xticks(ticks, ["0.2", "1", "3", "10", "none"])
@@ -134,23 +167,38 @@ def frontier(rows: pd.DataFrame, metrics: Sequence[str], *, columns: int = 3) ->
     for ax in axes.flat[len(metrics) :]:
         ax.set_axis_off()
     handles = [_handle(look(m), m) for m in methods]
-    handles += [plt.Line2D([], [], color=GREY, linestyle=line, label=name) for name, line in REFERENCES.items()]
+    handles += [
+        plt.Line2D([], [], color=GREY, linestyle=line, label=name)
+        for name, line in REFERENCES.items()
+    ]
     fig.legend(handles=handles, loc="outside upper center", ncols=4)
     return fig
 
 
-def over(rows: pd.DataFrame, metrics: Sequence[str], column: str, levels: Mapping[object, str]) -> Figure:
+def over(
+    rows: pd.DataFrame, metrics: Sequence[str], column: str, levels: Mapping[object, str]
+) -> Figure:
     """Measures (down) for each level of a column (across the axis), a line for each method."""
     methods = [m for m in dict.fromkeys(rows["method"]) if m not in YARDSTICKS]
     fig, axes = plt.subplots(1, len(metrics), figsize=(FULL_WIDTH, 3.2), squeeze=False)
     for ax, metric in zip(axes[0], metrics, strict=True):
-        part = rows[rows["metric"] == metric].groupby(["method", column])["value"].agg(["mean", "min", "max"])
+        part = (
+            rows[rows["metric"] == metric]
+            .groupby(["method", column])["value"]
+            .agg(["mean", "min", "max"])
+        )
         for number, method in enumerate(methods):
             own = part.loc[method].reindex(list(levels))
             place = np.arange(len(levels)) + (number - (len(methods) - 1) / 2) * 0.05
             style = look(method)
             errors = np.stack([own["mean"] - own["min"], own["max"] - own["mean"]])
-            form = {"fmt": style.marker, "linestyle": style.line, "color": style.colour, "ms": 3.5, "elinewidth": 0.7}
+            form = {
+                "fmt": style.marker,
+                "linestyle": style.line,
+                "color": style.colour,
+                "ms": 3.5,
+                "elinewidth": 0.7,
+            }
             ax.errorbar(place, own["mean"], errors, linewidth=0.7, **form)
         ax.set_title(_title(metric))
         ax.set_xticks(range(len(levels)), list(levels.values()), rotation=30, ha="right")
@@ -160,8 +208,12 @@ def over(rows: pd.DataFrame, metrics: Sequence[str], column: str, levels: Mappin
 
 def _title(metric: str) -> str:
     """Its label, in two lines where it is long, and an arrow towards better."""
-    return textwrap.fill(f"{MEASURES[metric].label}\N{NO-BREAK SPACE}{'↑' if MEASURES[metric].up else '↓'}", 24)
+    return textwrap.fill(
+        f"{MEASURES[metric].label}\N{NO-BREAK SPACE}{'↑' if MEASURES[metric].up else '↓'}", 24
+    )
 
 
 def _handle(style: Look, label: str) -> plt.Line2D:
-    return plt.Line2D([], [], color=style.colour, marker=style.marker, linestyle=style.line, ms=4, label=label)
+    return plt.Line2D(
+        [], [], color=style.colour, marker=style.marker, linestyle=style.line, ms=4, label=label
+    )

@@ -17,12 +17,17 @@ def clouds(
     axes: tuple[str, str] | None = None,
     seed: int = 0,
 ) -> Figure:
-    """Scatter panels side by side on one scale: title -> points (rows, 2), values (rows,), name of the colour map.
+    """Scatter panels side by side on one scale: title -> points (rows, 2), values (rows,), name of
+    the colour map.
 
-    Dots are drawn in random order, so that no group lies on top. bars: titles of panels with a colour bar.
-    axes: labels of both axes; without them there are none, as the places of an embedding mean nothing.
+    Dots are drawn in random order, so that no group lies on top. bars: titles of panels with a
+    colour bar.
+    axes: labels of both axes; without them there are none, as the places of an embedding mean
+        nothing.
     """
-    fig, places = plt.subplots(1, len(panels), figsize=(FULL_WIDTH, 2.1), sharex=True, sharey=True, squeeze=False)
+    fig, places = plt.subplots(
+        1, len(panels), figsize=(FULL_WIDTH, 2.1), sharex=True, sharey=True, squeeze=False
+    )
     for ax, (title, (points, values, colours)) in zip(places[0], panels.items(), strict=True):
         order = np.random.default_rng(seed).permutation(len(points))
         style = {"s": 0.4, "linewidths": 0, "rasterized": True, "cmap": colours}
@@ -39,10 +44,14 @@ def clouds(
     return fig
 
 
-def maps(rows: pd.DataFrame, panels: Mapping[str, tuple[str, str]], *, bars: Sequence[str] = ()) -> Figure:
-    """Figure 5: the same squares in every panel, the area of a dot the root of its share of rows, in four colourings.
+def maps(
+    rows: pd.DataFrame, panels: Mapping[str, tuple[str, str]], *, bars: Sequence[str] = ()
+) -> Figure:
+    """Figure 5: the same squares in every panel, the area of a dot the root of its share of rows,
+    in four colourings.
 
-    rows: of `measure_map`. panels: title -> column whose mean colours the squares, '' for the clients, and colour map.
+    rows: of `measure_map`. panels: title -> column whose mean colours the squares, '' for the
+        clients, and colour map.
     bars: titles of panels with a colour bar.
     """
     parts = rows["item"].str.split(" ", n=2, expand=True).reindex(columns=range(3)).fillna("")
@@ -50,7 +59,9 @@ def maps(rows: pd.DataFrame, panels: Mapping[str, tuple[str, str]], *, bars: Seq
     wide = wide.pivot(index="square", columns="of", values="value")
     column, row = (wide.index.str.split(" ").str[place].astype(int) for place in (0, 1))
     area = 60 * np.sqrt(wide["map_share "])
-    fig, places = plt.subplots(1, len(panels), figsize=(FULL_WIDTH, 2.1), sharex=True, sharey=True, squeeze=False)
+    fig, places = plt.subplots(
+        1, len(panels), figsize=(FULL_WIDTH, 2.1), sharex=True, sharey=True, squeeze=False
+    )
     for ax, (title, (name, colours)) in zip(places[0], panels.items(), strict=True):
         values = wide[f"map_mean {name}"] if name else wide["map_client "] % 20
         dots = ax.scatter(column, row, s=area, c=values, cmap=colours, linewidths=0)
@@ -62,7 +73,8 @@ def maps(rows: pd.DataFrame, panels: Mapping[str, tuple[str, str]], *, bars: Seq
 
 
 def column_dots(columns: pd.DataFrame) -> Figure:
-    """Heterogeneity of single columns: a line for each row of the frame, a marker for each column (division)."""
+    """Heterogeneity of single columns: a line for each row of the frame, a marker for each column
+    (division)."""
     fig, ax = plt.subplots(figsize=(0.7 * FULL_WIDTH, 0.9 + 0.16 * len(columns)))
     for (name, values), marker in zip(columns.items(), "os^vDPX", strict=False):
         ax.plot(values, range(len(columns)), marker, markerfacecolor="none", label=name)
@@ -73,7 +85,8 @@ def column_dots(columns: pd.DataFrame) -> Figure:
 
 
 def draws(rows: pd.DataFrame, published: pd.Series) -> Figure:
-    """Every draw of every division, with what its sizes give by chance and the printed value; a panel for each dataset.
+    """Every draw of every division, with what its sizes give by chance and the printed value; a
+    panel for each dataset.
 
     rows: tidy rows of `measured`. published: the printed values, indexed by PLACE.
     """
@@ -90,11 +103,25 @@ def draws(rows: pd.DataFrame, published: pd.Series) -> Figure:
     for ax, dataset in zip(axes[0], datasets, strict=True):
         for found, marker, shift, colour, label in layers:
             found = found[found["dataset"] == dataset]
-            height = [shift - kinds.index(kind) for kind in zip(found["partition"], found["detail"], strict=True)]
-            ax.plot(found["value"], height, marker, color=colour, markersize=4, markerfacecolor="none", label=label)
+            height = [
+                shift - kinds.index(kind)
+                for kind in zip(found["partition"], found["detail"], strict=True)
+            ]
+            ax.plot(
+                found["value"],
+                height,
+                marker,
+                color=colour,
+                markersize=4,
+                markerfacecolor="none",
+                label=label,
+            )
         title = {"title": dataset, "xlabel": "heterogeneity (0: all clients alike)"}
         ax.set(**title, xlim=(0, 1), ylim=(0.5 - len(kinds), 0.5))
-    ticks = [f"{pretty(partition)} {detail}".replace("beta=", "β = ").strip() for partition, detail in kinds]
+    ticks = [
+        f"{pretty(partition)} {detail}".replace("beta=", "β = ").strip()
+        for partition, detail in kinds
+    ]
     axes[0, 0].set_yticks([-number for number in range(len(kinds))], ticks)
     fig.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside upper center", ncols=3)
     return fig

@@ -1,4 +1,5 @@
-"""The picture of the verdict: for each work how many exhibits, printed cells and claims came out how."""
+"""The picture of the verdict: for each work how many exhibits, printed cells and claims came out
+how."""
 
 from collections.abc import Mapping
 
@@ -22,11 +23,14 @@ PANELS: dict[str, dict[str, Shade]] = {
 
 
 def outcomes(counts: pd.DataFrame, *, panels: Mapping[str, Mapping[str, Shade]] = PANELS) -> Figure:
-    """A panel of stacked bars for each group of columns, works down, shares of each work across, counts written in.
+    """A panel of stacked bars for each group of columns, works down, shares of each work across,
+    counts written in.
 
     counts: what `verdict.headline` returns.
     """
-    fig, axes = plt.subplots(1, len(panels), figsize=(FULL_WIDTH, 1.5 + 0.32 * len(counts)), sharey=True)
+    fig, axes = plt.subplots(
+        1, len(panels), figsize=(FULL_WIDTH, 1.5 + 0.32 * len(counts)), sharey=True
+    )
     places = np.arange(len(counts))[::-1]
     for ax, (group, shades) in zip(axes, panels.items(), strict=True):
         numbers = _numbers(counts, group, list(shades))
@@ -34,17 +38,43 @@ def outcomes(counts: pd.DataFrame, *, panels: Mapping[str, Mapping[str, Shade]] 
         left = np.zeros(len(counts))
         for column, (colour, hatch) in zip(numbers.T, shades.values(), strict=True):
             share = 100 * column / totals
-            ax.barh(places, share, left=left, color=colour, hatch=hatch, edgecolor="#333333", linewidth=0.4)
+            ax.barh(
+                places,
+                share,
+                left=left,
+                color=colour,
+                hatch=hatch,
+                edgecolor="#333333",
+                linewidth=0.4,
+            )
             for place, start, width, number in zip(places, left, share, column, strict=True):
                 if width >= 9:
                     box = {"facecolor": "white", "edgecolor": "none", "pad": 0.8, "alpha": 0.85}
-                    ax.text(start + width / 2, place, int(number), ha="center", va="center", fontsize=6.5, bbox=box)
+                    ax.text(
+                        start + width / 2,
+                        place,
+                        int(number),
+                        ha="center",
+                        va="center",
+                        fontsize=6.5,
+                        bbox=box,
+                    )
             left += share
         ax.set(title=group, xlabel="percent", xlim=(0, 100))
         ax.grid(axis="y", visible=False)
         looks = {"edgecolor": "#333333", "linewidth": 0.4}
-        keys = [Patch(facecolor=colour, hatch=hatch, label=name, **looks) for name, (colour, hatch) in shades.items()]
-        ax.legend(handles=keys, loc="upper center", bbox_to_anchor=(0.5, -0.3), ncols=2, fontsize=6, frameon=False)
+        keys = [
+            Patch(facecolor=colour, hatch=hatch, label=name, **looks)
+            for name, (colour, hatch) in shades.items()
+        ]
+        ax.legend(
+            handles=keys,
+            loc="upper center",
+            bbox_to_anchor=(0.5, -0.3),
+            ncols=2,
+            fontsize=6,
+            frameon=False,
+        )
     axes[0].set_yticks(places, counts.index)
     return fig
 

@@ -106,7 +106,8 @@ def use_style() -> None:
 
 
 def look(name: str) -> Look:
-    """The look of a setting or method, however it is spelt (`AugFLAIM (Private)`, `augflaim_private`)."""
+    """The look of a setting or method, however it is spelt (`AugFLAIM (Private)`,
+    `augflaim_private`)."""
     plain = re.sub(r"[^a-z0-9]", "", name.lower())
     found = SETTINGS.get(plain) or METHODS.get(plain)
     if found is None:
@@ -130,7 +131,7 @@ def provenance(profile: str, data: str) -> str:
     return f"profile {profile} · {source} · fedsynth {__version__}"
 
 
-# ------------------------------------------------------------------------------------------ save
+# --- save ----------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, repr=False)
@@ -143,10 +144,13 @@ class SavedFigure:
     alt: str
 
     def __repr__(self) -> str:
-        return str(self.png.relative_to(project_root()))  # executed notebooks name no machine's folders
+        # executed notebooks name no machine's folders
+        return str(self.png.relative_to(project_root()))
 
     def _repr_mimebundle_(self, **_: Any) -> tuple[dict, dict]:
-        return {"image/png": self.png.read_bytes()}, {"image/png": {"width": self.width, "alt": self.alt}}
+        return {"image/png": self.png.read_bytes()}, {
+            "image/png": {"width": self.width, "alt": self.alt}
+        }
 
 
 @dataclass(frozen=True, repr=False)
@@ -165,7 +169,9 @@ class SavedTable:
         return self.html
 
 
-def save_figure(fig: Figure, exhibit: str, *, profile: str, data: str, note: str = "", alt: str = "") -> SavedFigure:
+def save_figure(
+    fig: Figure, exhibit: str, *, profile: str, data: str, note: str = "", alt: str = ""
+) -> SavedFigure:
     """Write figures/<profile>/<exhibit>.png and .pdf with a footer that says what it was made from.
 
     exhibit: `<work>_<exhibit>`, such as `martinez2024_fig5.4`. note: added to the footer.
@@ -180,9 +186,12 @@ def save_figure(fig: Figure, exhibit: str, *, profile: str, data: str, note: str
     ):
         buffer = io.BytesIO()
         fig.savefig(buffer, format=kind, dpi=300, metadata=metadata)
-        if kind == "png" and buffer.tell() > 1e6:  # where many lines cross, 256 colours are a quarter of the size
+        # where many lines cross, 256 colours are a quarter of the size
+        if kind == "png" and buffer.tell() > 1e6:
             picture, buffer = Image.open(buffer).convert("RGB"), io.BytesIO()
-            picture.quantize(256, dither=Image.Dither.NONE).save(buffer, format="png", optimize=True)
+            picture.quantize(256, dither=Image.Dither.NONE).save(
+                buffer, format="png", optimize=True
+            )
         paths.append(folder / f"{exhibit}.{kind}")
         write_atomically(paths[-1], buffer.getvalue())
         _keep_layout(fig)
@@ -193,30 +202,43 @@ def save_figure(fig: Figure, exhibit: str, *, profile: str, data: str, note: str
 
 
 def _keep_layout(fig: Figure) -> None:
-    """Leave everything where it is for the next format: to lay it out anew takes as long as to draw it."""
-    with plt.rc_context({"figure.constrained_layout.use": False, "figure.autolayout": False}):  # what None asks for
+    """Leave everything where it is for the next format: to lay it out anew takes as long as to draw
+    it."""
+    # what None asks for
+    with plt.rc_context({"figure.constrained_layout.use": False, "figure.autolayout": False}):
         fig.set_layout_engine(None)
 
 
 def save_table(
     frame: pd.DataFrame, exhibit: str, *, profile: str, data: str, caption: str, decimals: int = 3
 ) -> SavedTable:
-    """Write figures/<profile>/<exhibit>.csv, .md and .tex (booktabs), each with the provenance inside.
+    """Write figures/<profile>/<exhibit>.csv, .md and .tex (booktabs), each with the provenance
+    inside.
 
-    The CSV has numbers with the 10 significant digits of rows, on which machines agree, and profile, data and version
-    as columns; the others show `decimals` decimals. An index becomes the leading columns, unless it is row numbers:
-    whole numbers without a name.
+    The CSV has numbers with the 10 significant digits of rows, on which machines agree, and
+    profile, data and version as columns; the others show `decimals` decimals. An index becomes the
+    leading columns, unless it is row numbers: whole numbers without a name.
     """
     folder = _folder(exhibit, profile, data)
-    plain_index = pd.api.types.is_integer_dtype(frame.index.dtype) and frame.index.name in (None, "")
+    plain_index = pd.api.types.is_integer_dtype(frame.index.dtype) and frame.index.name in (
+        None,
+        "",
+    )
     flat = frame if plain_index else frame.reset_index()
     index_columns = flat.shape[1] - frame.shape[1]
-    header = [[str(part) for part in (name if isinstance(name, tuple) else (name,))] for name in flat.columns]
+    header = [
+        [str(part) for part in (name if isinstance(name, tuple) else (name,))]
+        for name in flat.columns
+    ]
     names = [" ".join(filter(None, parts)) for parts in header]
     text = [[_shown(value, decimals) for value in row] for row in flat.itertuples(index=False)]
     line = provenance(profile, data)
 
-    table = flat.set_axis(names, axis=1).apply(_rounded).assign(profile=profile, data=data, version=__version__)
+    table = (
+        flat.set_axis(names, axis=1)
+        .apply(_rounded)
+        .assign(profile=profile, data=data, version=__version__)
+    )
     contents = {
         "csv": table.to_csv(index=False, lineterminator="\n"),
         "md": _markdown(names, text, f"{caption}  \n*{line}*"),
@@ -227,12 +249,16 @@ def save_table(
         write_atomically(paths[kind], content.encode())
     log_event("figure", path=str(paths["md"].relative_to(project_root())))
     shown = pd.DataFrame(text, columns=names).to_html(index=False, border=0)
-    return SavedTable(**paths, html=f"<p>{_html(caption)}<br><small>{_html(line)}</small></p>{shown}")
+    return SavedTable(
+        **paths, html=f"<p>{_html(caption)}<br><small>{_html(line)}</small></p>{shown}"
+    )
 
 
 def _folder(exhibit: str, profile: str, data: str) -> Path:
     if not re.fullmatch(r"[\w.-]+", exhibit):
-        raise BadInput(f"the exhibit {exhibit!r} becomes a file name: use letters, digits, '_', '-' and '.'.")
+        raise BadInput(
+            f"the exhibit {exhibit!r} becomes a file name: use letters, digits, '_', '-' and '.'."
+        )
     return project_root() / "figures" / folder_name(profile, data)
 
 
@@ -251,7 +277,8 @@ def _footer(fig: Figure, profile: str, data: str, note: str) -> None:
 
 
 def _rounded(column: pd.Series) -> pd.Series:
-    """A column whose floats have the significant digits of rows (10); counts and texts as they are."""
+    """A column whose floats have the significant digits of rows (10); counts and texts as they
+    are."""
 
     def ten_digits(value: Any) -> Any:
         return float(f"{value:.10g}") if isinstance(value, float | np.floating) else value
@@ -280,8 +307,20 @@ def _markdown(names: list[str], text: list[list[str]], caption: str) -> str:
 
 LATEX = {
     **{symbol: f"\\{symbol}" for symbol in "&%$#_{}"},
-    **{"\\": "\\textbackslash{}", "~": "\\textasciitilde{}", "^": "\\textasciicircum{}", "±": "$\\pm$"},
-    **{"ε": "$\\varepsilon$", "∞": "$\\infty$", "–": "--", "·": "$\\cdot$", "≠": "$\\neq$", "≈": "$\\approx$"},
+    **{
+        "\\": "\\textbackslash{}",
+        "~": "\\textasciitilde{}",
+        "^": "\\textasciicircum{}",
+        "±": "$\\pm$",
+    },
+    **{
+        "ε": "$\\varepsilon$",
+        "∞": "$\\infty$",
+        "–": "--",
+        "·": "$\\cdot$",
+        "≠": "$\\neq$",
+        "≈": "$\\approx$",
+    },
     **{"<": "$<$", ">": "$>$", "−": "$-$", "×": "$\\times$"},
 }
 
@@ -290,7 +329,9 @@ def _escape(text: str) -> str:
     return "".join(LATEX.get(letter, letter) for letter in text)
 
 
-def _latex(header: list[list[str]], text: list[list[str]], index_columns: int, caption: str, label: str) -> str:
+def _latex(
+    header: list[list[str]], text: list[list[str]], index_columns: int, caption: str, label: str
+) -> str:
     """A booktabs table; equal neighbours on the upper header levels are joined."""
     columns = "l" * max(1, index_columns) + "r" * (len(header) - max(1, index_columns))
     head = []
@@ -299,10 +340,16 @@ def _latex(header: list[list[str]], text: list[list[str]], index_columns: int, c
         while start < len(header):
             end = start + 1
             upper = level < len(header[0]) - 1 and header[start][level]
-            while upper and end < len(header) and header[end][: level + 1] == header[start][: level + 1]:
+            while (
+                upper
+                and end < len(header)
+                and header[end][: level + 1] == header[start][: level + 1]
+            ):
                 end += 1
             entry = _escape(header[start][level])
-            cells.append(f"\\multicolumn{{{end - start}}}{{c}}{{{entry}}}" if end - start > 1 else entry)
+            cells.append(
+                f"\\multicolumn{{{end - start}}}{{c}}{{{entry}}}" if end - start > 1 else entry
+            )
             start = end
         head.append(" & ".join(cells) + " \\\\")
     body = [" & ".join(map(_escape, row)) + " \\\\" for row in text]

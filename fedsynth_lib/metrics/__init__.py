@@ -1,4 +1,5 @@
-"""The measures of martinez2024: fidelity, utility, privacy. Plain functions of tables; `evaluate` calls them all."""
+"""The measures of martinez2024: fidelity, utility, privacy. Plain functions of tables; `evaluate`
+calls them all."""
 
 from collections.abc import Collection
 from typing import Literal, NamedTuple
@@ -69,14 +70,17 @@ def evaluate(
 ) -> dict[str, float]:
     """Name -> value of every measure of the chosen groups; names as in the published value files.
 
-    Fidelity compares `synthetic` with `train`; utility trains on `synthetic` and tests on `holdout`; privacy holds the
-    distances to `train` against those to `holdout` and, where a scenario is given (see SCENARIOS), attacks `train`.
-    The same seed gives the same values. Raises BadInput for a column that is missing, for missing or infinite
-    numbers, unknown categories, or fewer than two rows.
+    Fidelity compares `synthetic` with `train`; utility trains on `synthetic` and tests on
+    `holdout`; privacy holds the distances to `train` against those to `holdout` and, where a
+    scenario is given (see SCENARIOS), attacks `train`. The same seed gives the same values. Raises
+    BadInput for a column that is missing, for missing or infinite numbers, unknown categories, or
+    fewer than two rows.
     """
     unknown = set(groups) - {"fidelity", "utility", "privacy"}
     if unknown:
-        raise BadInput(f"metrics: unknown group {min(unknown)!r}; choose from fidelity, utility, privacy.")
+        raise BadInput(
+            f"metrics: unknown group {min(unknown)!r}; choose from fidelity, utility, privacy."
+        )
     for name, frame in (("training", train), ("hold-out", holdout), ("synthetic", synthetic)):
         _check(frame, schema, name)
     values: dict[str, float] = {}
@@ -101,8 +105,14 @@ def _check(frame: pd.DataFrame, schema: Schema, name: str) -> None:
             raise BadInput(f"{where} is missing; hand in every column of the schema.")
         values = frame[column.name]
         if column.kind == "numeric" and not np.isfinite(values.to_numpy(np.float64)).all():
-            raise BadInput(f"{where} has missing or infinite values; replace them or drop these rows.")
+            raise BadInput(
+                f"{where} has missing or infinite values; replace them or drop these rows."
+            )
         if column.kind == "categorical" and not values.isin(column.categories).all():
-            raise BadInput(f"{where} has missing or undeclared categories; correct them or declare them.")
+            raise BadInput(
+                f"{where} has missing or undeclared categories; correct them or declare them."
+            )
     if len(frame) < 2:
-        raise BadInput(f"{name} rows: there are {len(frame)}; at least two are needed to measure anything.")
+        raise BadInput(
+            f"{name} rows: there are {len(frame)}; at least two are needed to measure anything."
+        )

@@ -1,12 +1,14 @@
-"""What a synthetic table gives away, by attacks (Giomi et al. 2023): singling out, linkability, inference.
+"""What a synthetic table gives away, by attacks (Giomi et al. 2023): singling out, linkability,
+inference.
 
-Each attack is made three times: with the synthetic rows on rows that were trained on (main), with blind guesses on the
-same rows (baseline), and with the synthetic rows on rows that nobody trained on (control). What the control gains says
-how much of a success is knowledge about people in general; the *residual* risk is what the main attack gains beyond it,
-as a share of what was left to gain. An attack that does not beat the baseline says nothing (`Risk.told`).
+Each attack is made three times: with the synthetic rows on rows that were trained on (main), with
+blind guesses on the same rows (baseline), and with the synthetic rows on rows that nobody trained
+on (control). What the control gains says how much of a success is knowledge about people in
+general; the *residual* risk is what the main attack gains beyond it, as a share of what was left to
+gain. An attack that does not beat the baseline says nothing (`Risk.told`).
 
-Written from the paper, for tables with a declared schema; distances are Gower's (numbers by their declared range,
-categories equal or not).
+Written from the paper, for tables with a declared schema; distances are Gower's (numbers by their
+declared range, categories equal or not).
 """
 
 from collections.abc import Callable, Sequence
@@ -56,7 +58,9 @@ class Risk:
     @property
     def residual(self) -> float:
         """(main - control) / (1 - control), from 0 to 1."""
-        return float(np.clip((self.main.value - self.control.value) / (1 - self.control.value), 0, 1))
+        return float(
+            np.clip((self.main.value - self.control.value) / (1 - self.control.value), 0, 1)
+        )
 
     @property
     def interval(self) -> tuple[float, float]:
@@ -69,7 +73,8 @@ class Risk:
 
 
 class Predicates(NamedTuple):
-    """Conditions that must hold together, a line for each attack: columns, indices into OPERATORS, and values."""
+    """Conditions that must hold together, a line for each attack: columns, indices into OPERATORS,
+    and values."""
 
     columns: np.ndarray
     operators: np.ndarray
@@ -104,11 +109,13 @@ def singling_out(
     attacks: int = 500,
     columns: int = 3,
 ) -> Risk:
-    """Predicates that hold for one synthetic row exactly; a success is one that holds for one real row exactly.
+    """Predicates that hold for one synthetic row exactly; a success is one that holds for one real
+    row exactly.
 
-    univariate: a value that occurs once, or beyond the smallest and the largest of a column. multivariate: of a random
-    synthetic row in random `columns`, each number bounded away from the column's median, each category as it is.
-    Fewer predicates than `attacks` are made where the synthetic rows do not have more (`Risk.attacks`).
+    univariate: a value that occurs once, or beyond the smallest and the largest of a column.
+    multivariate: of a random synthetic row in random `columns`, each number bounded away from the
+    column's median, each category as it is. Fewer predicates than `attacks` are made where the
+    synthetic rows do not have more (`Risk.attacks`).
     """
     known, tested, made = _coded(schema, real=real, control=control, synthetic=synthetic)
     numeric = np.array([column.kind == "numeric" for column in schema.columns])
@@ -120,7 +127,9 @@ def singling_out(
         width = min(columns, made.shape[1])
         found = _of_rows(made, numeric, attacks, width, rng)
     else:
-        raise BadInput(f"singling out: mode {mode!r} is unknown; choose univariate or multivariate.")
+        raise BadInput(
+            f"singling out: mode {mode!r} is unknown; choose univariate or multivariate."
+        )
     blind = _blind(made, numeric, attacks, width, rng)
     rates = [
         Rate.of(int((p.matches(rows) == 1).sum()), max(len(p.columns), 1))
@@ -140,19 +149,26 @@ def linkability(
     attacks: int = 500,
     neighbours: int = 1,
 ) -> Risk:
-    """Can two halves of a person's record be told to belong together, because both are near the same synthetic row?
+    """Can two halves of a person's record be told to belong together, because both are near the
+    same synthetic row?
 
-    known: the names of the columns of each half. A success: the nearest synthetic rows by one half and by the other
-    have a row in common. Blind guesses draw `neighbours` synthetic rows for each half.
+    known: the names of the columns of each half. A success: the nearest synthetic rows by one half
+    and by the other have a row in common. Blind guesses draw `neighbours` synthetic rows for each
+    half.
     """
     rows = _coded(schema, real=real, control=control, synthetic=synthetic)
     halves = [_places(schema, names, "linkability") for names in known]
     rng, wins = stream(seed, "linkability"), []
     for source in rows[:2]:
         targets = source[_draw(rng, len(source), attacks)]
-        near = [_nearest(targets[:, half], rows[2][:, half], schema, half, neighbours) for half in halves]
+        near = [
+            _nearest(targets[:, half], rows[2][:, half], schema, half, neighbours)
+            for half in halves
+        ]
         wins.append(_common(*near))
-    blind = [np.stack([_draw(rng, len(rows[2]), neighbours) for _ in range(attacks)]) for _ in halves]
+    blind = [
+        np.stack([_draw(rng, len(rows[2]), neighbours) for _ in range(attacks)]) for _ in halves
+    ]
     counts = [wins[0], _common(*blind), wins[1]]
     sizes = [min(attacks, len(rows[0])), attacks, min(attacks, len(rows[1]))]
     return Risk(*(Rate.of(w, n) for w, n in zip(counts, sizes, strict=True)), attacks=sizes[0])
@@ -171,8 +187,8 @@ def inference(
 ) -> Risk:
     """Can a person's secret be read off the synthetic row that is nearest by all other columns?
 
-    A guess of a number is right if it is off by no more than this share of the guess, of a category if it is equal.
-    Blind guesses are the secrets of random synthetic rows.
+    A guess of a number is right if it is off by no more than this share of the guess, of a category
+    if it is equal. Blind guesses are the secrets of random synthetic rows.
     """
     rows = _coded(schema, real=real, control=control, synthetic=synthetic)
     place = _places(schema, [secret], "inference")[0]
@@ -184,7 +200,10 @@ def inference(
         guesses = [rows[2][nearest, place]]
         if number == 0:
             guesses.append(rows[2][rng.integers(len(rows[2]), size=len(targets)), place])
-        counts += [_right(guess, targets[:, place], schema.columns[place].kind, tolerance) for guess in guesses]
+        counts += [
+            _right(guess, targets[:, place], schema.columns[place].kind, tolerance)
+            for guess in guesses
+        ]
         sizes += [len(targets)] * len(guesses)
     return Risk(*(Rate.of(w, n) for w, n in zip(counts, sizes, strict=True)), attacks=sizes[0])
 
@@ -212,7 +231,10 @@ def _coded(schema: Schema, **frames: pd.DataFrame) -> list[np.ndarray]:
 def _places(schema: Schema, names: Sequence[str], attack: str) -> np.ndarray:
     unknown = [name for name in names if name not in schema.names]
     if unknown or not len(names):
-        raise BadInput(f"{attack}: {(unknown or ['no column'])[0]!r} is not in the table; name columns of the schema.")
+        raise BadInput(
+            f"{attack}: {(unknown or ['no column'])[0]!r} is not in the table; name "
+            "columns of the schema."
+        )
     return np.array([schema.names.index(name) for name in names])
 
 
@@ -225,8 +247,11 @@ def _common(one: np.ndarray, other: np.ndarray) -> int:
     return int((one[:, :, None] == other[:, None, :]).any(axis=(1, 2)).sum())
 
 
-def _nearest(targets: np.ndarray, rows: np.ndarray, schema: Schema, places: np.ndarray, neighbours: int) -> np.ndarray:
-    """Positions of the nearest rows by Gower's distance, (targets, neighbours); the first of those as near."""
+def _nearest(
+    targets: np.ndarray, rows: np.ndarray, schema: Schema, places: np.ndarray, neighbours: int
+) -> np.ndarray:
+    """Positions of the nearest rows by Gower's distance, (targets, neighbours); the first of those
+    as near."""
     columns = [schema.columns[place] for place in places]
     found = np.empty((len(targets), min(neighbours, len(rows))), np.intp)
     for start in range(0, len(targets), AT_ONCE):
@@ -245,7 +270,9 @@ def _nearest(targets: np.ndarray, rows: np.ndarray, schema: Schema, places: np.n
     return found
 
 
-def _rare(made: np.ndarray, numeric: np.ndarray, attacks: int, rng: np.random.Generator) -> Predicates:
+def _rare(
+    made: np.ndarray, numeric: np.ndarray, attacks: int, rng: np.random.Generator
+) -> Predicates:
     """Single conditions that hold for one synthetic row, in random order, each only once."""
     lines: list[tuple[int, int, float]] = []
     for j, column in enumerate(made.T):
@@ -259,8 +286,11 @@ def _rare(made: np.ndarray, numeric: np.ndarray, attacks: int, rng: np.random.Ge
     return found.take(alone[:attacks])
 
 
-def _of_rows(made: np.ndarray, numeric: np.ndarray, attacks: int, width: int, rng: np.random.Generator) -> Predicates:
-    """Conditions in `width` columns read off random synthetic rows, of those that hold for one synthetic row."""
+def _of_rows(
+    made: np.ndarray, numeric: np.ndarray, attacks: int, width: int, rng: np.random.Generator
+) -> Predicates:
+    """Conditions in `width` columns read off random synthetic rows, of those that hold for one
+    synthetic row."""
     medians, kept, lacking = np.median(made, axis=0), [], attacks
     for _ in range(TRIES):
         columns = rng.permuted(np.tile(np.arange(made.shape[1]), (lacking, 1)), axis=1)[:, :width]
@@ -274,10 +304,14 @@ def _of_rows(made: np.ndarray, numeric: np.ndarray, attacks: int, width: int, rn
     return Predicates(*(np.concatenate(parts) for parts in zip(*kept, strict=True)))
 
 
-def _blind(made: np.ndarray, numeric: np.ndarray, attacks: int, width: int, rng: np.random.Generator) -> Predicates:
+def _blind(
+    made: np.ndarray, numeric: np.ndarray, attacks: int, width: int, rng: np.random.Generator
+) -> Predicates:
     """Random conditions on values that occur, whether or not they single anything out."""
     columns = rng.permuted(np.tile(np.arange(made.shape[1]), (attacks, 1)), axis=1)[:, :width]
     levels = [np.unique(column) for column in made.T]
     values = np.array([[rng.choice(levels[column]) for column in line] for line in columns])
-    operators = np.where(numeric[columns], rng.integers(4, size=columns.shape), rng.integers(2, size=columns.shape))
+    operators = np.where(
+        numeric[columns], rng.integers(4, size=columns.shape), rng.integers(2, size=columns.shape)
+    )
     return Predicates(columns, operators, values)

@@ -18,7 +18,9 @@ from fedsynth_lib.metrics.coding import alphabetical_codes, inputs_and_labels, m
 from fedsynth_lib.metrics.utility import fit_forest
 from fedsynth_lib.tables.schema import Schema
 
-NEIGHBOURS = 16  # of each synthetic row in the training rows; a quarter of these rows holds one of 16 with chance 0.99
+# of each synthetic row in the training rows; a quarter of these rows holds one of 16 with chance
+# 0.99
+NEIGHBOURS = 16
 TIE = 1e-9  # distances closer than this are equal; they are sums of squares of z-scores
 
 
@@ -32,30 +34,37 @@ def closest_records(
 ) -> dict[str, float]:
     """Distance of synthetic rows to the closest real record (DCR), held against hold-out rows.
 
-    The hold-out test of Platzer and Reutterer 2021. Euclidean, on label codes z-scored with mean and standard
-    deviation of `train` (gap 21).
+    The hold-out test of Platzer and Reutterer 2021. Euclidean, on label codes z-scored with mean
+    and standard deviation of `train` (gap 21).
 
-    dcr_min             smallest distance to a training row; exactly 0 for a copy
-    dcr_share           share of synthetic rows that are nearer to training than to hold-out rows, ties counting half,
-                        mean over `subsamples` draws of training rows, without replacement, as many as
-                        hold-out rows; near 0.5 where nothing was memorised. A copy of all training rows scores
-                        1 where both parts are equal, but 0.625 at 80:20, as a draw holds a quarter of them
+    dcr_min             smallest distance to a training row; exactly 0 for a copy dcr_share
+    share of synthetic rows that are nearer to training than to hold-out rows, ties counting half,
+                        mean over `subsamples` draws of training rows, without replacement, as many
+                        as hold-out rows; near 0.5 where nothing was memorised. A copy of all
+                        training rows scores 1 where both parts are equal, but 0.625 at 80:20, as a
+                        draw holds a quarter of them
     dcr_avg_train       mean distance to the nearest of those drawn rows, so that it compares with
     dcr_avg_holdout     the mean distance to the nearest hold-out row
     dcr_avg_train_all   mean distance to the nearest of all training rows
     dcr_share_printed, dcr_avg_train_printed
-                        as martinez2024 seems to have it: draws with replacement ("bootstrapping"), ties not
-                        counted. Such a draw of a pool four times its size holds 0.885 as many distinct rows, so
-                        that the share is expected at 0.469 rather than 0.5 (median of all printed shares: 0.471) and
-                        the distance to training rows above that to hold-out rows (in 99 of 100 printed rows).
+                        as martinez2024 seems to have it: draws with replacement ("bootstrapping"),
+                        ties not counted. Such a draw of a pool four times its size holds 0.885 as
+                        many distinct rows, so that the share is expected at 0.469 rather than 0.5
+                        (median of all printed shares: 0.471) and the distance to training rows
+                        above that to hold-out rows (in 99 of 100 printed rows).
     """
     centre, spread = moments(alphabetical_codes(train, schema))
     tables = train, holdout, synthetic
-    real, held_out, queries = ((alphabetical_codes(table, schema) - centre) / spread for table in tables)
+    real, held_out, queries = (
+        (alphabetical_codes(table, schema) - centre) / spread for table in tables
+    )
     rng, size = stream(seed, "closest_records"), min(len(real), len(held_out))
 
     to_all, index = nearest(queries, real, NEIGHBOURS)
-    to_train = [_to_subset(queries, real, to_all, index, _draw(rng, len(real), size)) for _ in range(subsamples)]
+    to_train = [
+        _to_subset(queries, real, to_all, index, _draw(rng, len(real), size))
+        for _ in range(subsamples)
+    ]
     boots = (rng.integers(0, len(real), size) for _ in range(subsamples))
     to_boot = [_to_subset(queries, real, to_all, index, _mask(len(real), boot)) for boot in boots]
     if size == len(held_out):
@@ -73,21 +82,29 @@ def closest_records(
     }
 
 
-def nearest(queries: np.ndarray, reference: np.ndarray, neighbours: int) -> tuple[np.ndarray, np.ndarray]:
+def nearest(
+    queries: np.ndarray, reference: np.ndarray, neighbours: int
+) -> tuple[np.ndarray, np.ndarray]:
     """Distances and positions, both (queries, neighbours), of the nearest rows of `reference`.
 
-    The search works in blocks on the expanded square, which rounds; the distances of what it finds are computed
-    anew from the differences, so that copies have distance 0 exactly.
+    The search works in blocks on the expanded square, which rounds; the distances of what it finds
+    are computed anew from the differences, so that copies have distance 0 exactly.
     """
-    search = NearestNeighbors(n_neighbors=min(neighbours, len(reference)), algorithm="brute").fit(reference)
+    search = NearestNeighbors(n_neighbors=min(neighbours, len(reference)), algorithm="brute").fit(
+        reference
+    )
     index = search.kneighbors(queries, return_distance=False)
-    return np.column_stack([np.linalg.norm(queries - reference[column], axis=1) for column in index.T]), index
+    return np.column_stack(
+        [np.linalg.norm(queries - reference[column], axis=1) for column in index.T]
+    ), index
 
 
 def _to_subset(queries, reference, distances, index, subset) -> np.ndarray:
-    """Distance of every query to the nearest row of reference[subset], given its nearest rows of all `reference`.
+    """Distance of every query to the nearest row of reference[subset], given its nearest rows of
+    all `reference`.
 
-    The nearest of the subset is the first of these that lies in it; the few queries of which none does are searched.
+    The nearest of the subset is the first of these that lies in it; the few queries of which none
+    does are searched.
     """
     inside = subset[index]
     found = np.where(inside, distances, np.inf).min(axis=1)
@@ -115,16 +132,18 @@ def _share(to_train: np.ndarray, to_holdout: np.ndarray, tie: float) -> float:
 
 @dataclass(frozen=True)
 class AttackScenario:
-    """An attacker knows `key_length` of a person's quasi-identifiers and wants to know the target."""
+    """An attacker knows `key_length` of a person's quasi-identifiers and wants to know the
+    target."""
 
     quasi_identifiers: tuple[str, ...]
     key_length: int
     target: str
 
 
-# Table 5.7. Its first row names the target among the quasi-identifiers (gap 22), and what remains makes one key only,
-# while the printed spread is 0.05. With the years of education as fourth column the attack by real rows scores 0.648,
-# 0.634, 0.618, 0.592, 0.629, 0.636 (RF, SVM, NB, KNN, LR, ENS), each as printed: so this was the scenario.
+# Table 5.7. Its first row names the target among the quasi-identifiers (gap 22), and what remains
+# makes one key only, while the printed spread is 0.05. With the years of education as fourth column
+# the attack by real rows scores 0.648, 0.634, 0.618, 0.592, 0.629, 0.636 (RF, SVM, NB, KNN, LR,
+# ENS), each as printed: so this was the scenario.
 SCENARIOS = {
     "adult": AttackScenario(("age", "sex", "race"), 3, "marital-status"),
     "adult_education": AttackScenario(("age", "sex", "race", "education-num"), 3, "marital-status"),
@@ -141,7 +160,8 @@ def attribute_disclosure(
     seed: int,
     svm_rows: int = 10_000,
 ) -> dict[str, float]:
-    """Accuracy of each attack (ad_rf, ...) as in `attribute_disclosure_by_key`, mean over the keys of the scenario."""
+    """Accuracy of each attack (ad_rf, ...) as in `attribute_disclosure_by_key`, mean over the keys
+    of the scenario."""
     by_key = attribute_disclosure_by_key(real, synthetic, schema, scenario, seed, svm_rows)
     return pd.DataFrame(by_key.values()).mean().to_dict()
 
@@ -154,22 +174,28 @@ def attribute_disclosure_by_key(
     seed: int,
     svm_rows: int = 10_000,
 ) -> dict[tuple[str, ...], dict[str, float]]:
-    """Key -> accuracy with which classifiers fitted on synthetic rows tell the target of real rows from it (HME20).
+    """Key -> accuracy with which classifiers fitted on synthetic rows tell the target of real rows
+    from it (HME20).
 
-    ad_rf, ad_svm, ad_nb, ad_knn, ad_lr: scikit-learn's defaults, inputs as for utility. ad_ens: majority vote of
-    the five (a tie goes to the first class). ad_dum: the most frequent class of the synthetic rows. ad_rmean: mean
-    of all but ad_dum.
+    ad_rf, ad_svm, ad_nb, ad_knn, ad_lr: scikit-learn's defaults, inputs as for utility. ad_ens:
+    majority vote of the five (a tie goes to the first class). ad_dum: the most frequent class of
+    the synthetic rows. ad_rmean: mean of all but ad_dum.
 
-    real: the rows that are attacked. Training rows, attacked by training rows, reproduce the published real-data
-    scores (gap 23): 0.820 for random forests on cardio is reached only on the rows they were fitted on.
+    real: the rows that are attacked. Training rows, attacked by training rows, reproduce the
+    published real-data scores (gap 23): 0.820 for random forests on cardio is reached only on the
+    rows they were fitted on.
 
-    Equal rows are handed to SVM and LR once, with their number as weight, which changes neither optimum. Beyond
-    `svm_rows` such rows, as with an age in days, the SVM learns from a random sample of so many rows of the table.
+    Equal rows are handed to SVM and LR once, with their number as weight, which changes neither
+    optimum. Beyond `svm_rows` such rows, as with an age in days, the SVM learns from a random
+    sample of so many rows of the table.
     """
     target = scenario.target
-    if target in scenario.quasi_identifiers or not 1 <= scenario.key_length <= len(scenario.quasi_identifiers):
+    if target in scenario.quasi_identifiers or not 1 <= scenario.key_length <= len(
+        scenario.quasi_identifiers
+    ):
         raise BadInput(
-            f"attack on {target!r}: give quasi-identifiers without it, and a key length from 1 to their number."
+            f"attack on {target!r}: give quasi-identifiers without it, and a key length from 1 to "
+            "their number."
         )
     if schema[target].kind != "categorical":
         raise BadInput(f"attack on {target!r}: the column is numeric; give a categorical target.")
@@ -178,14 +204,22 @@ def attribute_disclosure_by_key(
         part = schema.drop([name for name in schema.names if name not in (*key, target)])
         (inputs, labels), (attacked, truth) = inputs_and_labels(synthetic, real, part, target)
         keys, which = np.unique(attacked, axis=0, return_inverse=True)
-        guesses = {f"ad_{name}": g for name, g in _guesses(inputs, labels, keys, seed, svm_rows).items()}
-        scores = {name: float(np.mean(guess[which.ravel()] == truth)) for name, guess in guesses.items()}
-        scores["ad_rmean"] = float(np.mean([score for name, score in scores.items() if name != "ad_dum"]))
+        guesses = {
+            f"ad_{name}": g for name, g in _guesses(inputs, labels, keys, seed, svm_rows).items()
+        }
+        scores = {
+            name: float(np.mean(guess[which.ravel()] == truth)) for name, guess in guesses.items()
+        }
+        scores["ad_rmean"] = float(
+            np.mean([score for name, score in scores.items() if name != "ad_dum"])
+        )
         results[key] = scores
     return results
 
 
-def _guesses(inputs: np.ndarray, labels: np.ndarray, keys: np.ndarray, seed: int, svm_rows: int) -> dict:
+def _guesses(
+    inputs: np.ndarray, labels: np.ndarray, keys: np.ndarray, seed: int, svm_rows: int
+) -> dict:
     """Attack -> guessed class of each row of `keys`."""
     dummy = np.full(len(keys), Counter(labels.tolist()).most_common(1)[0][0])
     names = ("rf", "svm", "nb", "knn", "lr", "ens")
@@ -203,20 +237,28 @@ def _guesses(inputs: np.ndarray, labels: np.ndarray, keys: np.ndarray, seed: int
     return {**guesses, "ens": votes.argmax(axis=1), "dum": dummy}
 
 
-def fit_svm(inputs: np.ndarray, labels: np.ndarray, most_rows: int, rng: np.random.Generator) -> SVC:
-    """SVC with defaults, from distinct rows and their numbers; a row of weight w may cost w times C."""
-    inputs, labels, weights, gamma = *_distinct(inputs, labels), 1 / (inputs.shape[1] * (inputs.var() or 1))
+def fit_svm(
+    inputs: np.ndarray, labels: np.ndarray, most_rows: int, rng: np.random.Generator
+) -> SVC:
+    """SVC with defaults, from distinct rows and their numbers; a row of weight w may cost w times
+    C."""
+    inputs, labels, weights, gamma = (
+        *_distinct(inputs, labels),
+        1 / (inputs.shape[1] * (inputs.var() or 1)),
+    )
     if len(labels) > most_rows:
         drawn = rng.choice(len(labels), most_rows, replace=False, p=weights / weights.sum())
         inputs, labels, weights = inputs[drawn], labels[drawn], np.ones(most_rows)
-    return SVC(gamma=gamma).fit(inputs, labels, sample_weight=weights)  # gamma="scale" of the full table
+    # gamma="scale" of the full table
+    return SVC(gamma=gamma).fit(inputs, labels, sample_weight=weights)
 
 
 def fit_lr(inputs: np.ndarray, labels: np.ndarray) -> LogisticRegression:
     """LogisticRegression with defaults, from distinct rows and their numbers."""
     inputs, labels, weights = _distinct(inputs, labels)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)  # the default of 100 iterations is part of the attack
+        # the default of 100 iterations is part of the attack
+        warnings.simplefilter("ignore", ConvergenceWarning)
         return LogisticRegression().fit(inputs, labels, sample_weight=weights)
 
 

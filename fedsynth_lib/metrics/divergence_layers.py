@@ -1,7 +1,8 @@
-"""The hidden layers of the divergence's network, forward and backward, in memory that every epoch uses anew.
+"""The hidden layers of the divergence's network, forward and backward, in memory that every epoch
+uses anew.
 
-A layer is weights, batch normalisation, dropout of a half, leaky ReLU. All that is done to one value is done while it
-is at hand (`_activate` and its companions, compiled by numba).
+A layer is weights, batch normalisation, dropout of a half, leaky ReLU. All that is done to one
+value is done while it is at hand (`_activate` and its companions, compiled by numba).
 """
 
 from collections.abc import Callable
@@ -14,7 +15,8 @@ from torch import Tensor
 SLOPE = 0.2  # of the leaky ReLU
 EPSILON = 1e-5  # of batch normalisation
 ONE, LEAK, NOTHING = np.array([1, SLOPE, 0], np.float32)
-BLOCK = 1000  # rows that the wide layer takes at a time: what it makes of them stays in a core's cache
+# rows that the wide layer takes at a time: what it makes of them stays in a core's cache
+BLOCK = 1000
 
 
 class Wide:
@@ -29,18 +31,30 @@ class Wide:
         self.blocks = [slice(start, start + BLOCK) for start in range(0, len(rows), BLOCK)]
 
     def forward(
-        self, weights: Tensor, factor: Tensor, shift: Tensor, kept: np.ndarray, following: Tensor, out: Tensor
+        self,
+        weights: Tensor,
+        factor: Tensor,
+        shift: Tensor,
+        kept: np.ndarray,
+        following: Tensor,
+        out: Tensor,
     ) -> None:
         """What the following weights give of the layer's output. factor: of the normalisation."""
         factor, shift = 2 * factor, 2 * shift
         for block in self.blocks:
             rows, output = self.rows[block, :-1], self.output[block]
             values = product(rows, weights.T, self.inner[: len(rows)])
-            product(_run(_activate, values, factor, shift, kept[block], output), following.T, out[block])
+            product(
+                _run(_activate, values, factor, shift, kept[block], output), following.T, out[block]
+            )
 
     def backward(self, slopes: Tensor, following: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Gradients of the weights times their factor, of the shift, and of the following weights."""
-        of_following, of_folded = torch.zeros_like(following), torch.zeros(self.rows.shape[1], following.shape[1])
+        """Gradients of the weights times their factor, of the shift, and of the following
+        weights."""
+        of_following, of_folded = (
+            torch.zeros_like(following),
+            torch.zeros(self.rows.shape[1], following.shape[1]),
+        )
         following = 2 * following
         for block in self.blocks:
             output, before = self.output[block], slopes[block]
@@ -51,13 +65,16 @@ class Wide:
 
 
 class Narrow:
-    """Normalisation, leaky ReLU and dropout of a later layer, in place. values: what the layer's weights gave."""
+    """Normalisation, leaky ReLU and dropout of a later layer, in place. values: what the layer's
+    weights gave."""
 
     def __init__(self, number: int, width: int):
         self.values, self.output, self.slopes = (torch.empty(number, width) for _ in range(3))
         self.sums = torch.empty(2, width, dtype=torch.float64)
 
-    def forward(self, scale: Tensor, shift: Tensor, kept: np.ndarray) -> tuple[Tensor, Tensor, Tensor]:
+    def forward(
+        self, scale: Tensor, shift: Tensor, kept: np.ndarray
+    ) -> tuple[Tensor, Tensor, Tensor]:
         """The layer's output, and mean and variance of the values, which are centred."""
         _run(_centre, self.sums, self.values)
         mean, variance = self.sums.float()
@@ -65,28 +82,39 @@ class Narrow:
         output = _run(_activate, self.values, 2 * scale * self.spread, 2 * shift, kept, self.output)
         return output, mean, variance
 
-    def backward(self, slopes: Tensor, following: Tensor, scale: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    def backward(
+        self, slopes: Tensor, following: Tensor, scale: Tensor
+    ) -> tuple[Tensor, Tensor, Tensor]:
         """Slopes of what the weights gave, and gradients of scale and shift."""
         own = product(slopes, 2 * following, self.slopes)
         _run(_return_and_sum, self.output, self.values, self.sums, own)
         of_shift, of_scale = self.sums.float()
         of_scale *= self.spread
         along, across = of_scale * self.spread / len(own), of_shift / len(own)
-        return _run(_spread_out, self.values, along, across, self.spread * scale, own), of_scale, of_shift
+        return (
+            _run(_spread_out, self.values, along, across, self.spread * scale, own),
+            of_scale,
+            of_shift,
+        )
 
 
 def product(left: Tensor, right: Tensor, out: Tensor | None = None) -> Tensor:
-    """left @ right by numpy's library; torch's own is half as fast at some of these shapes on some processors."""
-    return torch.from_numpy(np.matmul(left.numpy(), right.numpy(), out=None if out is None else out.numpy()))
+    """left @ right by numpy's library; torch's own is half as fast at some of these shapes on some
+    processors."""
+    return torch.from_numpy(
+        np.matmul(left.numpy(), right.numpy(), out=None if out is None else out.numpy())
+    )
 
 
 def _run(kernel: Callable, *arrays: Tensor | np.ndarray) -> Tensor:
-    """The last array, which the kernel has filled; numba knows numpy's arrays, which share the tensors' memory."""
+    """The last array, which the kernel has filled; numba knows numpy's arrays, which share the
+    tensors' memory."""
     kernel(*(array.numpy() if isinstance(array, Tensor) else array for array in arrays))
     return arrays[-1]
 
 
-compiled = njit(fastmath={"reassoc", "contract", "nsz"})  # sums of a column may be taken in any order
+# sums of a column may be taken in any order
+compiled = njit(fastmath={"reassoc", "contract", "nsz"})
 
 
 @compiled

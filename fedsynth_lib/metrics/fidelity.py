@@ -1,4 +1,5 @@
-"""How like the real rows the synthetic ones are: four measures of martinez2024, all lower is better.
+"""How like the real rows the synthetic ones are: four measures of martinez2024, all lower is
+better.
 
 One looks at single columns (Hellinger), one at pairs (associations), two at whole rows
 (propensity, clusters). Sections, gaps: protocol of martinez2024, section 7 and 10.
@@ -22,8 +23,11 @@ from fedsynth_lib.tables.encode import label_codes, standardised
 from fedsynth_lib.tables.schema import Column, Schema, bin_edges
 
 
-def hellinger(real: pd.DataFrame, synthetic: pd.DataFrame, schema: Schema, bins: int = 100) -> float:
-    """Mean over columns of the Hellinger distance of the two one-way distributions, in [0, 1] (M-HD)."""
+def hellinger(
+    real: pd.DataFrame, synthetic: pd.DataFrame, schema: Schema, bins: int = 100
+) -> float:
+    """Mean over columns of the Hellinger distance of the two one-way distributions, in [0, 1]
+    (M-HD)."""
     return float(np.mean(list(hellinger_by_column(real, synthetic, schema, bins).values())))
 
 
@@ -33,9 +37,9 @@ def hellinger_by_column(
     """Column -> sqrt(sum (sqrt p - sqrt q)^2 / 2) between its distributions in the two tables.
 
     Numeric columns are counted on `bins` equal-width bins over the range of the REAL column; values
-    outside of it count in the edge bins. The grid of the paper is not printed. It has to be finer than the
-    20 bins of its network, within which it draws uniformly: on those the network would score near 0 (gap 8).
-    A constant real column at v is cut over [v - 1/2, v + 1/2].
+    outside of it count in the edge bins. The grid of the paper is not printed. It has to be finer
+    than the 20 bins of its network, within which it draws uniformly: on those the network would
+    score near 0 (gap 8). A constant real column at v is cut over [v - 1/2, v + 1/2].
     """
     codes_real, codes_synthetic = label_codes(real, schema), label_codes(synthetic, schema)
     distances = {}
@@ -44,27 +48,34 @@ def hellinger_by_column(
             low, high = (a.min(), a.max()) if a.min() < a.max() else (a[0] - 0.5, a[0] + 0.5)
             p, q = (np.histogram(np.clip(v, low, high), bins, (low, high))[0] for v in (a, b))
         else:
-            p, q = (np.bincount(v.astype(np.intp), minlength=len(column.categories)) for v in (a, b))
+            p, q = (
+                np.bincount(v.astype(np.intp), minlength=len(column.categories)) for v in (a, b)
+            )
         gap = np.sqrt(p / len(a)) - np.sqrt(q / len(b))
         distances[column.name] = float(np.sqrt(0.5 * gap @ gap))
     return distances
 
 
 def shares(values: pd.Series, column: Column) -> pd.Series:
-    """The share of rows in each bin of `bin_edges` (index: its number as text) or in each declared category."""
+    """The share of rows in each bin of `bin_edges` (index: its number as text) or in each declared
+    category."""
     if column.kind == "numeric":
         counts = np.histogram(values, bin_edges(column))[0]
         return pd.Series(counts / len(values), [str(number) for number in range(len(counts))])
     return values.value_counts(normalize=True).reindex(list(column.categories), fill_value=0)
 
 
-def pairwise_correlation_difference(real: pd.DataFrame, synthetic: pd.DataFrame, schema: Schema) -> float:
-    """Frobenius norm of the difference of the two association matrices (PCD); counts each pair twice."""
+def pairwise_correlation_difference(
+    real: pd.DataFrame, synthetic: pd.DataFrame, schema: Schema
+) -> float:
+    """Frobenius norm of the difference of the two association matrices (PCD); counts each pair
+    twice."""
     return float(np.linalg.norm(associations(real, schema) - associations(synthetic, schema)))
 
 
 def associations(frame: pd.DataFrame, schema: Schema) -> np.ndarray:
-    """Symmetric (columns, columns) matrix of associations, as `dython.nominal.associations` by default.
+    """Symmetric (columns, columns) matrix of associations, as `dython.nominal.associations` by
+    default.
 
     Pearson correlation between numeric columns, Cramer's V between categorical ones (with the bias
     correction of Bergsma 2013, and for two binary columns the continuity correction of Yates that
@@ -78,13 +89,17 @@ def associations(frame: pd.DataFrame, schema: Schema) -> np.ndarray:
     if len(frame) < 2:
         raise BadInput("associations need at least two rows; give a longer table.")
     kinds = np.array([column.kind for column in schema.columns])
-    numeric, categorical = np.flatnonzero(kinds == "numeric"), np.flatnonzero(kinds == "categorical")
+    numeric, categorical = (
+        np.flatnonzero(kinds == "numeric"),
+        np.flatnonzero(kinds == "categorical"),
+    )
     codes = label_codes(frame, schema)
     varies = np.ptp(codes, axis=0) > 0
     matrix = np.zeros((len(kinds), len(kinds)))
 
     z = codes[:, numeric] - codes[:, numeric].mean(axis=0)
-    z /= np.where(varies[numeric], np.sqrt((z**2).sum(axis=0)), 1)  # (rows, numeric), columns of length 1
+    # (rows, numeric), columns of length 1
+    z /= np.where(varies[numeric], np.sqrt((z**2).sum(axis=0)), 1)
     matrix[np.ix_(numeric, numeric)] = z.T @ z
 
     if len(categorical):
@@ -92,7 +107,8 @@ def associations(frame: pd.DataFrame, schema: Schema) -> np.ndarray:
         starts = np.cumsum(levels) - levels
         counts = (hot.T @ hot).toarray()
         matrix[np.ix_(categorical, categorical)] = _cramers_v(counts, levels)
-        between = np.add.reduceat((hot.T @ z) ** 2 / np.diag(counts)[:, None], starts)  # (categorical, numeric)
+        # (categorical, numeric)
+        between = np.add.reduceat((hot.T @ z) ** 2 / np.diag(counts)[:, None], starts)
         ratio = np.sqrt(np.minimum(between, 1))
         matrix[np.ix_(categorical, numeric)] = ratio
         matrix[np.ix_(numeric, categorical)] = ratio.T
@@ -107,11 +123,14 @@ def _one_hot(codes: np.ndarray) -> tuple[sparse.csr_array, np.ndarray]:
     levels = dense.max(axis=0) + 1
     indices = (dense + (np.cumsum(levels) - levels)).ravel()
     pointer = np.arange(0, rows * columns + 1, columns)
-    return sparse.csr_array((np.ones(rows * columns), indices, pointer), (rows, levels.sum())), levels
+    return sparse.csr_array(
+        (np.ones(rows * columns), indices, pointer), (rows, levels.sum())
+    ), levels
 
 
 def _cramers_v(counts: np.ndarray, levels: np.ndarray) -> np.ndarray:
-    """(columns, columns) bias-corrected V from all joint counts (levels, levels); column j has levels[j] levels."""
+    """(columns, columns) bias-corrected V from all joint counts (levels, levels); column j has
+    levels[j] levels."""
     size = np.diag(counts)
     rows = size[: levels[0]].sum()
     expected = np.outer(size, size) / rows
@@ -134,17 +153,20 @@ def propensity_mse(
     min_samples_leaf: int = 100,
     folds: int = 5,
 ) -> float:
-    """Mean of (p - c)^2 over all rows; p: probability of being synthetic by a CART, c: share of synthetic rows.
+    """Mean of (p - c)^2 over all rows; p: probability of being synthetic by a CART, c: share of
+    synthetic rows.
 
-    0: no difference found; c (1 - c), so 0.25 for tables of one size: every row told apart. The tree sees label
-    codes and scores rows of folds that it was not fitted on: scored on its own rows an unrestricted tree
-    gives 0.25 for any data (gap 17). Leaf size and folds are ours. A leaf of m rows misses c by about
-    1 / (2 sqrt m) by chance, so two samples of one distribution score above 0: at leaves of 100 rows
-    0.005 (adult) to 0.009 (bank), at leaves of 20 five times as much.
+    0: no difference found; c (1 - c), so 0.25 for tables of one size: every row told apart. The
+    tree sees label codes and scores rows of folds that it was not fitted on: scored on its own rows
+    an unrestricted tree gives 0.25 for any data (gap 17). Leaf size and folds are ours. A leaf of m
+    rows misses c by about 1 / (2 sqrt m) by chance, so two samples of one distribution score above
+    0: at leaves of 100 rows 0.005 (adult) to 0.009 (bank), at leaves of 20 five times as much.
     """
     fewest = min(len(real), len(synthetic))
     if not 2 <= folds <= fewest:
-        raise BadInput(f"folds is {folds}; give a number from 2 to the rows of the smaller table ({fewest}).")
+        raise BadInput(
+            f"folds is {folds}; give a number from 2 to the rows of the smaller table ({fewest})."
+        )
     rows = np.vstack([alphabetical_codes(real, schema), alphabetical_codes(synthetic, schema)])
     is_synthetic = np.repeat([0, 1], [len(real), len(synthetic)])
     tree = DecisionTreeClassifier(min_samples_leaf=min_samples_leaf, random_state=seed)
@@ -162,34 +184,43 @@ def log_cluster(
     starts: int = 10,
     coreset: int = 5_000,
 ) -> dict[str, float]:
-    """How unevenly real and synthetic rows share clusters, the lowest value over G = 2..max_clusters, in three forms.
+    """How unevenly real and synthetic rows share clusters, the lowest value over G =
+    2..max_clusters, in three forms.
 
-    With c the share of real rows overall and s_j that in cluster j:
-    log_cluster          ln( mean_j (s_j - c)^2 )    (Goncalves et al. 2020; the main form)
-    log_cluster_base2    the same with base 2 (1 / ln 2 times as much)
-    log_cluster_printed  ln( mean_j (s_j - c) ) as printed in martinez2024, without the square: not defined where
-                         the mean is not positive; the lowest of the defined values, NaN where there is none (gap 15)
+    With c the share of real rows overall and s_j that in cluster j: log_cluster          ln( mean_j
+    (s_j - c)^2 )    (Goncalves et al. 2020; the main form) log_cluster_base2    the same with base
+    2 (1 / ln 2 times as much) log_cluster_printed  ln( mean_j (s_j - c) ) as printed in
+    martinez2024, without the square: not defined where
+                         the mean is not positive; the lowest of the defined values, NaN where there
+                         is none (gap 15)
 
-    The merged rows, numeric columns standardised and categories one-hot, are projected by PCA to 85 % of the
-    variance and clustered by k-means (gap 16), see `cluster`. A mean square of 0 (a copy of the rows) is
-    floored at the smallest positive one that two tables of one size can reach, 2 / (max_clusters N^2) for N rows
-    in all. The minimum over G makes the measure lenient, since one G with outliers in a cluster of their own,
-    shared evenly, is enough for a low value, and unsteady: another seed can move it by several units.
+    The merged rows, numeric columns standardised and categories one-hot, are projected by PCA to 85
+    % of the variance and clustered by k-means (gap 16), see `cluster`. A mean square of 0 (a copy
+    of the rows) is floored at the smallest positive one that two tables of one size can reach, 2 /
+    (max_clusters N^2) for N rows in all. The minimum over G makes the measure lenient, since one G
+    with outliers in a cluster of their own, shared evenly, is enough for a low value, and unsteady:
+    another seed can move it by several units.
     """
-    points = _project(pd.concat([real[list(schema.names)], synthetic[list(schema.names)]], ignore_index=True), schema)
+    points = _project(
+        pd.concat([real[list(schema.names)], synthetic[list(schema.names)]], ignore_index=True),
+        schema,
+    )
     is_real = np.arange(len(points)) < len(real)
     sample, weights = lightweight_coreset(points, coreset, stream(seed, "log_cluster"))
     squares, means = [], []
-    # One thread: these are small problems, and the sums of several threads round differently each time.
+    # One thread: these are small problems, and the sums of several threads round differently each
+    # time.
     with threadpool_limits(1), warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)  # fewer distinct rows than clusters: some stay empty
+        # fewer distinct rows than clusters: some stay empty
+        warnings.simplefilter("ignore", ConvergenceWarning)
         for number in range(2, min(max_clusters, len(points)) + 1):
             labels = cluster(points, sample, weights, number, seed, starts).labels_
             gap = _real_shares(labels, is_real) - is_real.mean()
             squares.append(np.mean(gap**2))
             means.append(gap.mean())
     standard = float(np.log(max(min(squares), 2 / (max_clusters * len(points) ** 2))))
-    printed = min((mean for mean in means if mean > 1e-12), default=np.nan)  # below: a zero, rounded
+    # below: a zero, rounded
+    printed = min((mean for mean in means if mean > 1e-12), default=np.nan)
     return {
         "log_cluster": standard,
         "log_cluster_base2": standard / float(np.log(2)),
@@ -198,7 +229,8 @@ def log_cluster(
 
 
 def _project(frame: pd.DataFrame, schema: Schema) -> np.ndarray:
-    """Float32 (rows, components): standardised and one-hot columns on the axes that hold 85 % of their variance."""
+    """Float32 (rows, components): standardised and one-hot columns on the axes that hold 85 % of
+    their variance."""
     rows = standardised(frame, schema)
     return PCA(0.85, svd_solver="covariance_eigh").fit_transform(rows)
 
@@ -209,11 +241,14 @@ def _real_shares(labels: np.ndarray, is_real: np.ndarray) -> np.ndarray:
     return (np.bincount(labels, weights=is_real) / np.maximum(size, 1))[size > 0]
 
 
-def lightweight_coreset(points: np.ndarray, size: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    """A sample of `size` points and its weights, on which k-means costs what it costs on all; all points if fewer.
+def lightweight_coreset(
+    points: np.ndarray, size: int, rng: np.random.Generator
+) -> tuple[np.ndarray, np.ndarray]:
+    """A sample of `size` points and its weights, on which k-means costs what it costs on all; all
+    points if fewer.
 
-    Half of it falls on points in proportion to their squared distance from the mean, so that the outliers, which
-    attract clusters, are in it (Bachem, Lucic and Krause 2018, algorithm 1).
+    Half of it falls on points in proportion to their squared distance from the mean, so that the
+    outliers, which attract clusters, are in it (Bachem, Lucic and Krause 2018, algorithm 1).
     """
     if len(points) <= size:
         return points, np.ones(len(points))
@@ -224,12 +259,19 @@ def lightweight_coreset(points: np.ndarray, size: int, rng: np.random.Generator)
     return points[drawn], 1 / (size * chance[drawn])
 
 
-def cluster(points: np.ndarray, sample: np.ndarray, weights: np.ndarray, number: int, seed: int, starts: int) -> KMeans:
-    """k-means of all points, fitted to the weighted sample with `starts` starts; the best is refined on all points.
+def cluster(
+    points: np.ndarray, sample: np.ndarray, weights: np.ndarray, number: int, seed: int, starts: int
+) -> KMeans:
+    """k-means of all points, fitted to the weighted sample with `starts` starts; the best is
+    refined on all points.
 
-    On adult and cardio (52,098 and 112,000 points, 5,000 of them sampled) the inertia lies 0.4 % above the better of
-    two runs of ten starts on all points, on average over 2..20 clusters, as much as those two runs differ, and
-    takes a tenth of their time.
+    On adult and cardio (52,098 and 112,000 points, 5,000 of them sampled) the inertia lies 0.4 %
+    above the better of two runs of ten starts on all points, on average over 2..20 clusters, as
+    much as those two runs differ, and takes a tenth of their time.
     """
     found = KMeans(number, n_init=starts, random_state=seed).fit(sample, sample_weight=weights)
-    return KMeans(number, init=found.cluster_centers_, n_init=1).fit(points) if len(sample) < len(points) else found
+    return (
+        KMeans(number, init=found.cluster_centers_, n_init=1).fit(points)
+        if len(sample) < len(points)
+        else found
+    )

@@ -1,10 +1,13 @@
-"""Membership inference: was this person's record in the table that the synthetic rows were made from?
+"""Membership inference: was this person's record in the table that the synthetic rows were made
+from?
 
-Threat model: the attacker sees the synthetic rows and the schema, holds the complete records of some people, half of
-whom were trained on, and has other real rows of the same population (`reference`). Both scores rise with suspicion:
+Threat model: the attacker sees the synthetic rows and the schema, holds the complete records of
+some people, half of whom were trained on, and has other real rows of the same population
+(`reference`). Both scores rise with suspicion:
 
     closest     how near the nearest synthetic row is (Hayes et al. 2019; Hilprecht et al. 2019)
-    calibrated  the same against how near the nearest reference row is, so that a record in a dense region is not
+    calibrated  the same against how near the nearest reference row is, so that a record in a dense
+    region is not
                 suspicious for that (the idea of van Breugel et al. 2023)
 """
 
@@ -25,10 +28,11 @@ DRAWS = 200  # of the bootstrap
 
 
 class Attack(NamedTuple):
-    """auc: 0.5 where nothing is told, 1 where members are known; low, high: 95 percent by a bootstrap over people.
+    """auc: 0.5 where nothing is told, 1 where members are known; low, high: 95 percent by a
+    bootstrap over people.
 
-    advantage: the largest difference of true and false positive rates. caught: share of members found when
-    one in a hundred others is accused.
+    advantage: the largest difference of true and false positive rates. caught: share of members
+    found when one in a hundred others is accused.
     """
 
     auc: float
@@ -49,15 +53,18 @@ def membership(
 ) -> dict[str, Attack]:
     """`closest` and `calibrated` against at most 1,000 members and as many others, drawn at random.
 
-    members: rows trained on; others and reference: rows not trained on, disjoint. Distances are Euclidean, on
-    standardised numbers and one-hot categories. Raises BadInput where a table has no rows.
+    members: rows trained on; others and reference: rows not trained on, disjoint. Distances are
+    Euclidean, on standardised numbers and one-hot categories. Raises BadInput where a table has no
+    rows.
     """
     tables = {"member": members, "other": others, "reference": reference, "synthetic": synthetic}
     for name, frame in tables.items():
         if not len(frame):
             raise BadInput(f"membership inference: there are no {name} rows; hand in one at least.")
     rng, size = stream(seed, "membership"), min(MOST_TARGETS, len(members), len(others))
-    targets = [frame.iloc[np.sort(rng.permutation(len(frame))[:size])] for frame in (members, others)]
+    targets = [
+        frame.iloc[np.sort(rng.permutation(len(frame))[:size])] for frame in (members, others)
+    ]
     points = standardised(pd.concat([*targets, reference, synthetic], ignore_index=True), schema)
     people, known, made = np.split(points, np.cumsum([2 * size, len(reference)]))
     to_made, to_known = (nearest(people, rows, 1)[0][:, 0] for rows in (made, known))

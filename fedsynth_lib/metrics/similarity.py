@@ -1,4 +1,5 @@
-"""How alike columns and pairs of columns are, as scores from 0 to 1: the fidelity of sattarov2024 (equations 9-11)."""
+"""How alike columns and pairs of columns are, as scores from 0 to 1: the fidelity of sattarov2024
+(equations 9-11)."""
 
 from itertools import combinations
 
@@ -17,17 +18,26 @@ from fedsynth_lib.tables.schema import Schema
 def fidelity(real: pd.DataFrame, synthetic: pd.DataFrame, schema: Schema) -> dict[str, float]:
     """fidelity_columns, fidelity_pairs, and their mean `fidelity`; 1 for equal tables.
 
-    A numeric column scores 1 less the Wasserstein distance in units of the real column's range (0 at least), a
-    categorical one 1 less the Jensen-Shannon divergence in bits. A pair of numeric columns scores 1 less the difference
-    of their correlations, a pair of categorical ones 1 less the difference of Theil's U, in both directions. Mixed
-    pairs do not count, as in the work. A table without any pair has the score of its columns.
+    A numeric column scores 1 less the Wasserstein distance in units of the real column's range (0
+    at least), a categorical one 1 less the Jensen-Shannon divergence in bits. A pair of numeric
+    columns scores 1 less the difference of their correlations, a pair of categorical ones 1 less
+    the difference of Theil's U, in both directions. Mixed pairs do not count, as in the work. A
+    table without any pair has the score of its columns.
     """
-    numbers = [max(0.0, 1 - distance) for distance in wasserstein_by_column(real, synthetic, schema).values()]
-    shares = [1 - distance**2 for distance in jensen_shannon_by_column(real, synthetic, schema).values()]
+    numbers = [
+        max(0.0, 1 - distance)
+        for distance in wasserstein_by_column(real, synthetic, schema).values()
+    ]
+    shares = [
+        1 - distance**2 for distance in jensen_shannon_by_column(real, synthetic, schema).values()
+    ]
     columns = float(np.mean(numbers + shares))
     scores = []
     for kept, matrix in ((schema.numeric, correlations), (schema.categorical, uncertainty)):
-        one, other = (matrix(label_codes(frame, schema)[:, _places(schema, kept)]) for frame in (real, synthetic))
+        one, other = (
+            matrix(label_codes(frame, schema)[:, _places(schema, kept)])
+            for frame in (real, synthetic)
+        )
         apart = ~np.eye(len(kept), dtype=bool)
         scores += (1 - np.abs(one - other)[apart]).clip(0).tolist()
     pairs = float(np.mean(scores)) if scores else columns
@@ -43,7 +53,8 @@ def correlations(rows: np.ndarray) -> np.ndarray:
 
 
 def uncertainty(codes: np.ndarray) -> np.ndarray:
-    """Theil's U of column i given column j, (columns, columns): the share of the entropy of i that j takes away.
+    """Theil's U of column i given column j, (columns, columns): the share of the entropy of i that
+    j takes away.
 
     1 where j fixes i, and where i is constant.
     """

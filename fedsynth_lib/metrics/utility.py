@@ -1,4 +1,5 @@
-"""What the synthetic rows are good for: train on them, test on real rows (TSTR); higher is better."""
+"""What the synthetic rows are good for: train on them, test on real rows (TSTR); higher is
+better."""
 
 import warnings
 from itertools import permutations
@@ -33,23 +34,27 @@ FIVE = ("rf", "dt", "lr", "ada", "mlp")  # of sattarov2024
 def auc(train: pd.DataFrame, holdout: pd.DataFrame, schema: Schema, seed: int) -> dict[str, float]:
     """Area under the ROC curve on `holdout` of three classifiers of the target fitted on `train`.
 
-    auc_rf, auc_nb, auc_knn: from hard labels, which for two classes is balanced accuracy. So the published
-        values were made (gap 18): trained on real rows they are 0.772, 0.638, 0.747 on adult (printed: 0.771,
-        0.640, 0.749), 0.689, 0.684, 0.650 on bank (0.695, 0.679, 0.651), 0.716, 0.590, 0.651 on cardio (0.715,
-        0.589, 0.652); means of three splits.
+    auc_rf, auc_nb, auc_knn: from hard labels, which for two classes is balanced accuracy. So the
+        published values were made (gap 18): trained on real rows they are 0.772, 0.638, 0.747 on
+        adult (printed: 0.771, 0.640, 0.749), 0.689, 0.684, 0.650 on bank (0.695, 0.679, 0.651),
+        0.716, 0.590, 0.651 on cardio (0.715, 0.589, 0.652); means of three splits.
     auc_rf_score, auc_nb_score, auc_knn_score: from class probabilities, the usual meaning.
 
-    Random forest, Gaussian naive Bayes and 5 nearest neighbours with scikit-learn's defaults. Numeric columns are
-    z-scored by the rows the classifier is fitted on, categories are alphabetical codes. The value is the mean
-    over the one-vs-rest curves of the classes that the hold-out rows can judge (two classes: both curves have the
-    same area). A class that `train` lacks counts 0.5, and so does everything when `train` holds a single class.
+    Random forest, Gaussian naive Bayes and 5 nearest neighbours with scikit-learn's defaults.
+    Numeric columns are z-scored by the rows the classifier is fitted on, categories are
+    alphabetical codes. The value is the mean over the one-vs-rest curves of the classes that the
+    hold-out rows can judge (two classes: both curves have the same area). A class that `train`
+    lacks counts 0.5, and so does everything when `train` holds a single class.
     """
     target = _target(schema)
     (inputs, labels), (test_inputs, test_labels) = inputs_and_labels(train, holdout, schema, target)
     truth = test_labels[:, None] == np.arange(len(schema[target].categories))  # (rows, classes)
     judged = truth.any(axis=0) & ~truth.all(axis=0)
     if not judged.any():
-        raise BadInput(f"target {target!r} has one class only in the hold-out rows; give rows of at least two classes.")
+        raise BadInput(
+            f"target {target!r} has one class only in the hold-out rows; give rows of "
+            "at least two classes."
+        )
     classifiers = {
         "rf": fit_forest(inputs, labels, seed),
         "nb": GaussianNB().fit(inputs, labels),
@@ -66,29 +71,40 @@ def auc(train: pd.DataFrame, holdout: pd.DataFrame, schema: Schema, seed: int) -
 
 
 def gradient_boosting_auc(train: np.ndarray, test: np.ndarray, target: int, *, seed: int) -> float:
-    """Area under the ROC curve on `test` of gradient boosting fitted on `train` (maddock2024, protocol, metric 3).
+    """Area under the ROC curve on `test` of gradient boosting fitted on `train` (maddock2024,
+    protocol, metric 3).
 
-    train, test: integer codes (rows, columns); target: position of the column to predict from the others.
-    100 trees of depth 4, else scikit-learn's defaults. Several classes: one against one, the mean over all ordered
-    pairs (a, b) of classes in `test` of the area between their rows by the probability of a. A class that `train`
-    lacks has probability 0, so its side of a pair is 0.5; a `train` with a single class gives 0.5.
-    On one core 44,000 rows of 14 columns and 2 classes take 7 s, 10,000 rows of 55 columns and 7 classes 20 s.
+    train, test: integer codes (rows, columns); target: position of the column to predict from the
+        others.
+    100 trees of depth 4, else scikit-learn's defaults. Several classes: one against one, the mean
+    over all ordered pairs (a, b) of classes in `test` of the area between their rows by the
+    probability of a. A class that `train` lacks has probability 0, so its side of a pair is 0.5; a
+    `train` with a single class gives 0.5. On one core 44,000 rows of 14 columns and 2 classes take
+    7 s, 10,000 rows of 55 columns and 7 classes 20 s.
     """
     train, test = np.asarray(train), np.asarray(test)
     for codes, name in ((train, "training"), (test, "hold-out")):
         if codes.ndim != 2 or len(codes) == 0 or codes.shape[1:] != test.shape[1:]:
-            raise BadInput(f"{name} codes have shape {codes.shape}: give rows of the same columns for both tables.")
+            raise BadInput(
+                f"{name} codes have shape {codes.shape}: give rows of the same columns "
+                "for both tables."
+            )
     if not 0 <= target < test.shape[1]:
         raise BadInput(f"target is {target}: give a column position from 0 to {test.shape[1] - 1}.")
     labels, truth = train[:, target], test[:, target]
     judged = np.unique(truth)
     if len(judged) < 2:
-        raise BadInput(f"target {target} has one class only in the hold-out rows; give rows of at least two classes.")
+        raise BadInput(
+            f"target {target} has one class only in the hold-out rows; give rows of at "
+            "least two classes."
+        )
     if len(np.unique(labels)) < 2:
         return 0.5
     model = GradientBoostingClassifier(n_estimators=100, max_depth=4, random_state=seed)
     model.fit(np.delete(train, target, axis=1), labels)
-    known = dict(zip(model.classes_, model.predict_proba(np.delete(test, target, axis=1)).T, strict=True))
+    known = dict(
+        zip(model.classes_, model.predict_proba(np.delete(test, target, axis=1)).T, strict=True)
+    )
     areas = []
     for one, other in permutations(judged, 2):
         pair = np.isin(truth, (one, other))
@@ -96,24 +112,30 @@ def gradient_boosting_auc(train: np.ndarray, test: np.ndarray, target: int, *, s
     return float(np.mean(areas))
 
 
-def four_classifiers(train: pd.DataFrame, holdout: pd.DataFrame, schema: Schema, *, seed: int) -> dict[str, float]:
-    """Scores on `holdout` of the four classifiers of leitner2023 (section 5.1.1.1) fitted on `train`.
+def four_classifiers(
+    train: pd.DataFrame, holdout: pd.DataFrame, schema: Schema, *, seed: int
+) -> dict[str, float]:
+    """Scores on `holdout` of the four classifiers of leitner2023 (section 5.1.1.1) fitted on
+    `train`.
 
-    accuracy_<name>, auroc_<name>, auprc_<name> (average precision) for knn (10 neighbours), mlp (one layer of 100), rf
-    (100 trees) and ada (50 stumps, see `boosted_stumps`), else scikit-learn's defaults; accuracy, auroc, auprc: the
-    means over the four, as the work's tables print. For inputs see `_one_hot_inputs`.
+    accuracy_<name>, auroc_<name>, auprc_<name> (average precision) for knn (10 neighbours), mlp
+    (one layer of 100), rf (100 trees) and ada (50 stumps, see `boosted_stumps`), else
+    scikit-learn's defaults; accuracy, auroc, auprc: the means over the four, as the work's tables
+    print. For inputs see `_one_hot_inputs`.
 
-    Two declared classes: the positive one is the second in the alphabet, scikit-learn's own rule (adult '>50K', bank
-    'yes', cardio and diabetes '1'; on adult, bank and diabetes the AUPRC of the other class is far above the printed).
-    More classes: the mean over one-vs-rest of the classes that the hold-out rows can judge. A class that `train` lacks
-    scores 0 throughout, so AUROC 0.5 and AUPRC its share of the hold-out rows; where `train` holds a single class this
-    goes for all, and the accuracy is its share. A `train` of fewer than 10 rows has them all as neighbours.
+    Two declared classes: the positive one is the second in the alphabet, scikit-learn's own rule
+    (adult '>50K', bank 'yes', cardio and diabetes '1'; on adult, bank and diabetes the AUPRC of the
+    other class is far above the printed). More classes: the mean over one-vs-rest of the classes
+    that the hold-out rows can judge. A class that `train` lacks scores 0 throughout, so AUROC 0.5
+    and AUPRC its share of the hold-out rows; where `train` holds a single class this goes for all,
+    and the accuracy is its share. A `train` of fewer than 10 rows has them all as neighbours.
 
-    The work does not say how inputs are coded. On real rows one-hot categories and z-scored numbers, as here, give
-    AUROC 0.896 on adult (printed: 0.878), 0.903 on bank (0.908), 0.768 on cardio (0.787), 0.803 on diabetes (0.838,
-    of 154 test rows), 0.929 on obesity (0.929), and AUPRC 0.744 (0.695), 0.543 (0.563), 0.747 (0.763), 0.691 (0.729),
-    0.797 (0.781); means of 1, 1, 1, 20 and 5 splits. The mean gap to the ten printed values is 0.022, with z-scored
-    label codes 0.024, with robust scaling 0.023 (better on cardio, worse on adult), with unscaled label codes 0.046.
+    The work does not say how inputs are coded. On real rows one-hot categories and z-scored
+    numbers, as here, give AUROC 0.896 on adult (printed: 0.878), 0.903 on bank (0.908), 0.768 on
+    cardio (0.787), 0.803 on diabetes (0.838, of 154 test rows), 0.929 on obesity (0.929), and AUPRC
+    0.744 (0.695), 0.543 (0.563), 0.747 (0.763), 0.691 (0.729), 0.797 (0.781); means of 1, 1, 1, 20
+    and 5 splits. The mean gap to the ten printed values is 0.022, with z-scored label codes 0.024,
+    with robust scaling 0.023 (better on cardio, worse on adult), with unscaled label codes 0.046.
     On one core 5,000 rows of adult take 5 s, all 32,561 take 30 s, most of it for mlp.
     """
     target = _target(schema)
@@ -121,25 +143,39 @@ def four_classifiers(train: pd.DataFrame, holdout: pd.DataFrame, schema: Schema,
     truth = test_labels[:, None] == np.arange(len(schema[target].categories))  # (rows, classes)
     judged = np.flatnonzero(truth.any(axis=0) & ~truth.all(axis=0))
     if not len(judged):
-        raise BadInput(f"target {target!r} has one class only in the hold-out rows; give rows of at least two classes.")
+        raise BadInput(
+            f"target {target!r} has one class only in the hold-out rows; give rows of "
+            "at least two classes."
+        )
     judged = judged[-1:] if truth.shape[1] == 2 else judged
     known = np.unique(labels)
     values = {}
     for name in FOUR:
         scores = np.zeros(truth.shape)
-        scores[:, known] = 1 if len(known) == 1 else _probabilities(name, inputs, labels, test_inputs, seed)
+        scores[:, known] = (
+            1 if len(known) == 1 else _probabilities(name, inputs, labels, test_inputs, seed)
+        )
         values[f"accuracy_{name}"] = float(np.mean(scores.argmax(axis=1) == test_labels))
         for metric, area in (("auroc", roc_auc_score), ("auprc", average_precision_score)):
-            values[f"{metric}_{name}"] = float(np.mean([area(truth[:, c], scores[:, c]) for c in judged]))
-    return values | {m: float(np.mean([values[f"{m}_{n}"] for n in FOUR])) for m in ("accuracy", "auroc", "auprc")}
+            values[f"{metric}_{name}"] = float(
+                np.mean([area(truth[:, c], scores[:, c]) for c in judged])
+            )
+    return values | {
+        m: float(np.mean([values[f"{m}_{n}"] for n in FOUR]))
+        for m in ("accuracy", "auroc", "auprc")
+    }
 
 
-def five_classifiers(train: pd.DataFrame, holdout: pd.DataFrame, schema: Schema, *, seed: int) -> dict[str, float]:
-    """Accuracies on `holdout` of the five classifiers of sattarov2024 (equation 8) fitted on `train`, and their mean.
+def five_classifiers(
+    train: pd.DataFrame, holdout: pd.DataFrame, schema: Schema, *, seed: int
+) -> dict[str, float]:
+    """Accuracies on `holdout` of the five classifiers of sattarov2024 (equation 8) fitted on
+    `train`, and their mean.
 
-    accuracy_<name> for rf (100 trees), dt, lr (1,000 iterations at most), ada (50 stumps), mlp (one layer of 100), else
-    scikit-learn's defaults; accuracy: the mean. For inputs see `_one_hot_inputs`. Where `train` holds a single class
-    the accuracy is its share of the hold-out rows.
+    accuracy_<name> for rf (100 trees), dt, lr (1,000 iterations at most), ada (50 stumps), mlp (one
+    layer of 100), else scikit-learn's defaults; accuracy: the mean. For inputs see
+    `_one_hot_inputs`. Where `train` holds a single class the accuracy is its share of the hold-out
+    rows.
     """
     target = _target(schema)
     (inputs, labels), (test_inputs, test_labels) = _one_hot_inputs(train, holdout, schema, target)
@@ -169,11 +205,18 @@ def _classifier(name: str, seed: int):
 def _one_hot_inputs(
     train: pd.DataFrame, test: pd.DataFrame, schema: Schema, target: str
 ) -> tuple[InputsAndLabels, InputsAndLabels]:
-    """As `coding.inputs_and_labels` with the categories one-hot: numbers z-scored by `train`, then 0/1 per category."""
-    tables = {"training": alphabetical_codes(train, schema), "hold-out": alphabetical_codes(test, schema)}
+    """As `coding.inputs_and_labels` with the categories one-hot: numbers z-scored by `train`, then
+    0/1 per category."""
+    tables = {
+        "training": alphabetical_codes(train, schema),
+        "hold-out": alphabetical_codes(test, schema),
+    }
     for name, rows in tables.items():
         if not len(rows) or not np.isfinite(rows).all():
-            raise BadInput(f"the {name} table has no rows, or missing or infinite numbers; give rows without these.")
+            raise BadInput(
+                f"the {name} table has no rows, or missing or infinite numbers; give "
+                "rows without these."
+            )
     centre, spread = moments(tables["training"])
 
     def coded(rows: np.ndarray) -> InputsAndLabels:
@@ -183,60 +226,86 @@ def _one_hot_inputs(
                 parts.append((rows[:, [j]] - centre[j]) / spread[j])
             elif column.name != target:
                 parts.append(rows[:, [j]] == np.arange(len(column.categories)))
-        return np.hstack(parts).astype(np.float64), rows[:, schema.names.index(target)].astype(np.intp)
+        return np.hstack(parts).astype(np.float64), rows[:, schema.names.index(target)].astype(
+            np.intp
+        )
 
     return coded(tables["training"]), coded(tables["hold-out"])
 
 
-def _probabilities(name: str, inputs: np.ndarray, labels: np.ndarray, test_inputs: np.ndarray, seed: int) -> np.ndarray:
+def _probabilities(
+    name: str, inputs: np.ndarray, labels: np.ndarray, test_inputs: np.ndarray, seed: int
+) -> np.ndarray:
     """(test rows, classes in `labels`) of one of FOUR."""
     if name == "ada":
         return boosted_stumps(inputs, labels, test_inputs, seed=seed)
     if name == "rf":
         return fit_forest(inputs, labels, seed).predict_proba(test_inputs)
     if name == "knn":
-        return KNeighborsClassifier(min(10, len(inputs))).fit(inputs, labels).predict_proba(test_inputs)
-    # One thread: sums of several threads round differently, and 200 epochs of training make much of that.
+        return (
+            KNeighborsClassifier(min(10, len(inputs)))
+            .fit(inputs, labels)
+            .predict_proba(test_inputs)
+        )
+    # One thread: sums of several threads round differently, and 200 epochs of training make much of
+    # that.
     with threadpool_limits(1), warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)  # 200 epochs is the default that the work kept
-        return MLPClassifier((100,), random_state=seed).fit(inputs, labels).predict_proba(test_inputs)
+        # 200 epochs is the default that the work kept
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        return (
+            MLPClassifier((100,), random_state=seed).fit(inputs, labels).predict_proba(test_inputs)
+        )
 
 
 def boosted_stumps(
     inputs: np.ndarray, labels: np.ndarray, test_inputs: np.ndarray, *, seed: int, stumps: int = 50
 ) -> np.ndarray:
-    """Class probabilities (test rows, classes) of AdaBoost in its real-valued form, SAMME.R (Zhu et al. 2009).
+    """Class probabilities (test rows, classes) of AdaBoost in its real-valued form, SAMME.R (Zhu et
+    al. 2009).
 
-    It was AdaBoostClassifier's default in scikit-learn 1.2.2, which the work lists, and is no longer in the library.
-    The present default (SAMME) is another classifier: on real rows of obesity its AUROC is 0.870 and its accuracy 0.48,
-    of this one 0.754 and 0.29, and the mean AUROC of the four 0.958 against 0.929 (printed: 0.929).
+    It was AdaBoostClassifier's default in scikit-learn 1.2.2, which the work lists, and is no
+    longer in the library. The present default (SAMME) is another classifier: on real rows of
+    obesity its AUROC is 0.870 and its accuracy 0.48, of this one 0.754 and 0.29, and the mean AUROC
+    of the four 0.958 against 0.929 (printed: 0.929).
     """
     classes, labels = np.unique(labels, return_inverse=True)
     others, tiny = len(classes) - 1, np.finfo(float).eps
     side = np.where(labels[:, None] == np.arange(len(classes)), 1, -1 / others)
-    weights, scores = np.full(len(labels), 1 / len(labels)), np.zeros((len(test_inputs), len(classes)))
-    seeds = np.random.RandomState(seed)  # as the library drew them, for equal choices between equally good splits
+    weights, scores = (
+        np.full(len(labels), 1 / len(labels)),
+        np.zeros((len(test_inputs), len(classes))),
+    )
+    # as the library drew them, for equal choices between equally good splits
+    seeds = np.random.RandomState(seed)
     grown = 0
     while grown < stumps:
         grown += 1
-        stump = DecisionTreeClassifier(max_depth=1, random_state=seeds.randint(np.iinfo(np.int32).max))
+        stump = DecisionTreeClassifier(
+            max_depth=1, random_state=seeds.randint(np.iinfo(np.int32).max)
+        )
         chances = stump.fit(inputs, labels, sample_weight=weights).predict_proba(inputs).clip(tiny)
         votes = np.log(stump.predict_proba(test_inputs).clip(tiny))
         scores += votes - votes.mean(axis=1, keepdims=True)
         if weights[chances.argmax(axis=1) != labels].sum() <= 0:  # nothing left to correct
             break
-        weights = (weights * np.exp(-others / len(classes) * xlogy(side, chances).sum(axis=1))).clip(tiny)
+        weights = (
+            weights * np.exp(-others / len(classes) * xlogy(side, chances).sum(axis=1))
+        ).clip(tiny)
         weights /= weights.sum()
     return softmax(scores / grown, axis=1)
 
 
 def fit_forest(inputs: np.ndarray, labels: np.ndarray, seed: int) -> RandomForestClassifier:
-    """Random forest with defaults. It grows on all threads and votes on one: else votes sum in a changing order."""
+    """Random forest with defaults. It grows on all threads and votes on one: else votes sum in a
+    changing order."""
     forest = RandomForestClassifier(random_state=seed, n_jobs=threads()).fit(inputs, labels)
     return forest.set_params(n_jobs=1)
 
 
 def _target(schema: Schema) -> str:
     if schema.target is None or schema[schema.target].kind != "categorical":
-        raise BadInput(f"the schema's target is {schema.target!r}; name a categorical column to measure utility.")
+        raise BadInput(
+            f"the schema's target is {schema.target!r}; name a categorical column to "
+            "measure utility."
+        )
     return schema.target

@@ -1,8 +1,9 @@
-"""How far apart two tables are on marginal queries (maddock2024, protocol "Workload" and "Metrics").
+"""How far apart two tables are on marginal queries (maddock2024, protocol "Workload" and
+"Metrics").
 
-A table is integer codes (rows, columns), column j with levels[j] levels; a query is an ascending tuple of column
-positions, its counts are flat in C order of those columns. The product of three columns' levels may be a million,
-so distances visit occupied cells only.
+A table is integer codes (rows, columns), column j with levels[j] levels; a query is an ascending
+tuple of column positions, its counts are flat in C order of those columns. The product of three
+columns' levels may be a million, so distances visit occupied cells only.
 """
 
 from collections.abc import Iterable, Sequence
@@ -31,18 +32,26 @@ def marginal(codes: np.ndarray, levels: Sequence[int], query: Query) -> np.ndarr
     return marginals(codes, levels, [query])[0]
 
 
-def marginals(codes: np.ndarray, levels: Sequence[int], queries: Iterable[Query]) -> list[np.ndarray]:
+def marginals(
+    codes: np.ndarray, levels: Sequence[int], queries: Iterable[Query]
+) -> list[np.ndarray]:
     """The counts of each query, as `marginal`."""
     queries = _checked_queries(queries, levels)
     columns = _columns(codes, levels, "the table")
-    return [np.bincount(_cells(columns, levels, query), minlength=_size(levels, query)) for query in queries]
+    return [
+        np.bincount(_cells(columns, levels, query), minlength=_size(levels, query))
+        for query in queries
+    ]
 
 
-def workload_error(real: np.ndarray, synthetic: np.ndarray, levels: Sequence[int], queries: Iterable[Query]) -> float:
-    """Mean over queries of the L1 distance between the normalised marginals of two tables, in [0, 2].
+def workload_error(
+    real: np.ndarray, synthetic: np.ndarray, levels: Sequence[int], queries: Iterable[Query]
+) -> float:
+    """Mean over queries of the L1 distance between the normalised marginals of two tables, in [0,
+    2].
 
-    The work's definition 2.2 averages over the drawn queries, its public code over their `closure`; against the
-    training rows either way.
+    The work's definition 2.2 averages over the drawn queries, its public code over their `closure`;
+    against the training rows either way.
     """
     return float(np.mean(workload_errors(real, synthetic, levels, queries)))
 
@@ -50,10 +59,12 @@ def workload_error(real: np.ndarray, synthetic: np.ndarray, levels: Sequence[int
 def workload_errors(
     real: np.ndarray, synthetic: np.ndarray, levels: Sequence[int], queries: Iterable[Query]
 ) -> np.ndarray:
-    """Float64 (queries,): the L1 distance of each query's normalised marginals, in [0, 2]; row counts may differ."""
+    """Float64 (queries,): the L1 distance of each query's normalised marginals, in [0, 2]; row
+    counts may differ."""
     queries = _checked_queries(queries, levels)
     tables = [
-        _columns(codes, levels, f"the {name} table") for codes, name in ((real, "real"), (synthetic, "synthetic"))
+        _columns(codes, levels, f"the {name} table")
+        for codes, name in ((real, "real"), (synthetic, "synthetic"))
     ]
     for columns, name in zip(tables, ("real", "synthetic"), strict=True):
         if columns.shape[1] == 0:
@@ -63,7 +74,9 @@ def workload_errors(
     errors = np.empty(len(queries))
     for number, query in enumerate(queries):
         cells, size = _occupied(_cells(both, levels, query), _size(levels, query))
-        ours, theirs = (np.bincount(part, minlength=size) / len(part) for part in (cells[:first], cells[first:]))
+        ours, theirs = (
+            np.bincount(part, minlength=size) / len(part) for part in (cells[:first], cells[first:])
+        )
         errors[number] = np.abs(ours - theirs).sum()
     return errors
 
@@ -71,17 +84,21 @@ def workload_errors(
 def mean_heterogeneity(
     codes: np.ndarray, parts: Sequence[np.ndarray], levels: Sequence[int], *, width: int = 3
 ) -> float:
-    """Mean over clients and all subsets of 1 to `width` columns of the total variation to the pooled table, in [0, 1].
+    """Mean over clients and all subsets of 1 to `width` columns of the total variation to the
+    pooled table, in [0, 1].
 
-    parts: row positions of each client; pooled are the rows of all of them. Total variation is half the L1 distance
-    of the normalised marginals, which gives table 5 [code], although its caption writes tau = the plain L1 distance:
-    that is twice this value (an iid split gives 0.241 on adult and 0.539 on magic; printed: 0.241 and 0.538). Clients
-    count equally, whatever their size.
+    parts: row positions of each client; pooled are the rows of all of them. Total variation is half
+    the L1 distance of the normalised marginals, which gives table 5 [code], although its caption
+    writes tau = the plain L1 distance: that is twice this value (an iid split gives 0.241 on adult
+    and 0.539 on magic; printed: 0.241 and 0.538). Clients count equally, whatever their size.
     """
     columns = _columns(codes, levels, "the table")
     sizes = np.array([len(part) for part in parts])
     if not len(sizes) or sizes.min() == 0:
-        raise BadInput("heterogeneity compares clients with rows: give at least one client, and none that is empty.")
+        raise BadInput(
+            "heterogeneity compares clients with rows: give at least one client, and "
+            "none that is empty."
+        )
     columns = columns[:, np.concatenate(parts)]
     client, total = np.repeat(np.arange(len(sizes)), sizes), len(columns[0])
     widths = range(1, min(width, len(levels)) + 1)
@@ -92,7 +109,8 @@ def mean_heterogeneity(
         pooled = np.bincount(cells, minlength=size)
         pairs, counts = np.unique(client * size + cells, return_counts=True)
         gaps = counts / sizes[pairs // size] - pooled[pairs % size] / total
-        distance += gaps[gaps > 0].sum()  # total variation sums what the client has in excess, all in its own cells
+        # total variation sums what the client has in excess, all in its own cells
+        distance += gaps[gaps > 0].sum()
     return float(distance / (len(queries) * len(sizes)))
 
 
@@ -101,7 +119,8 @@ def _size(levels: Sequence[int], query: Query) -> int:
 
 
 def _cells(columns: np.ndarray, levels: Sequence[int], query: Query) -> np.ndarray:
-    """Int64 (rows,): the flat cell of each row in the marginal of `query`; columns: (columns, rows)."""
+    """Int64 (rows,): the flat cell of each row in the marginal of `query`; columns: (columns,
+    rows)."""
     cells = columns[query[0]]
     for c in query[1:]:
         cells = cells * int(levels[c]) + columns[c]
@@ -117,17 +136,24 @@ def _occupied(cells: np.ndarray, size: int) -> tuple[np.ndarray, int]:
 
 
 def _columns(codes: np.ndarray, levels: Sequence[int], name: str) -> np.ndarray:
-    """Int64 (columns, rows), each column in one piece; BadInput for what is not a table of these levels."""
+    """Int64 (columns, rows), each column in one piece; BadInput for what is not a table of these
+    levels."""
     codes = np.asarray(codes)
     if codes.ndim != 2 or codes.shape[1] != len(levels):
-        raise BadInput(f"{name} has shape {codes.shape}: give (rows, {len(levels)}), the columns of the domain.")
+        raise BadInput(
+            f"{name} has shape {codes.shape}: give (rows, {len(levels)}), the columns "
+            "of the domain."
+        )
     if codes.dtype.kind not in "iub":
         raise BadInput(f"{name} holds {codes.dtype}: give integer codes, as an encoder makes them.")
     if len(codes):
         wrong = (codes.min(axis=0) < 0) | (codes.max(axis=0) >= np.asarray(levels))
         if wrong.any():
             column = int(wrong.argmax())
-            raise BadInput(f"{name} has codes outside 0 to {levels[column] - 1} in column {column}: encode it first.")
+            raise BadInput(
+                f"{name} has codes outside 0 to {levels[column] - 1} in column "
+                f"{column}: encode it first."
+            )
     return np.ascontiguousarray(codes.T, dtype=np.int64)
 
 
@@ -138,5 +164,8 @@ def _checked_queries(queries: Iterable[Query], levels: Sequence[int]) -> list[Qu
     for query in queries:
         ascending = len(query) > 0 and all(a < b for a, b in pairwise(query))
         if not ascending or query[0] < 0 or query[-1] >= len(levels):
-            raise BadInput(f"the query {query} must name ascending column positions from 0 to {len(levels) - 1}.")
+            raise BadInput(
+                f"the query {query} must name ascending column positions from 0 to "
+                f"{len(levels) - 1}."
+            )
     return queries

@@ -1,4 +1,5 @@
-"""Which of several readings of an exhibit comes nearest to print, where a work leaves open how a number was made."""
+"""Which of several readings of an exhibit comes nearest to print, where a work leaves open how a
+number was made."""
 
 from collections.abc import Mapping, Sequence
 
@@ -13,14 +14,20 @@ from fedsynth_lib.tables.load import Table
 
 
 def nearest(
-    readings: Mapping[str, pd.DataFrame], work: str, exhibits: Sequence[str], by: Sequence[str] = ("exhibit", "metric")
+    readings: Mapping[str, pd.DataFrame],
+    work: str,
+    exhibits: Sequence[str],
+    by: Sequence[str] = ("exhibit", "metric"),
 ) -> pd.DataFrame:
-    """For each value of `by` and reading: mean of ours and of print, mean distance, rank correlation, the nearest.
+    """For each value of `by` and reading: mean of ours and of print, mean distance, rank
+    correlation, the nearest.
 
-    readings: name -> tidy rows of one profile whose `metric` and `detail` are those of the printed cells. A reading is
-        held against the printed cells for which it has a value (`cells` of them).
-    distance: mean absolute difference from print; `nearest` marks the smallest. order: Spearman's rank correlation over
-        cells, which a reading that is off by a scale keeps; none for fewer than three cells.
+    readings: name -> tidy rows of one profile whose `metric` and `detail` are those of the printed
+        cells. A reading is held against the printed cells for which it has a value (`cells` of
+        them).
+    distance: mean absolute difference from print; `nearest` marks the smallest. order: Spearman's
+        rank correlation over cells, which a reading that is off by a scale keeps; none for fewer
+        than three cells.
     """
     found = [
         published.compare(rows, work, exhibit).assign(reading=name)
@@ -30,15 +37,21 @@ def nearest(
     cells = pd.concat(found, ignore_index=True) if found else pd.DataFrame({"n": []})
     cells = cells[cells["n"] > 0]
     if cells.empty:
-        raise BadInput(f"no reading has a cell of {', '.join(exhibits)}: run cells of these exhibits first.")
+        raise BadInput(
+            f"no reading has a cell of {', '.join(exhibits)}: run cells of these exhibits first."
+        )
     keys = [*by, "reading"]
     cells = cells.assign(distance=cells["difference"].abs())
     groups = cells.groupby(keys, sort=False)
     table = groups.agg(
-        cells=("ours", "size"), ours=("ours", "mean"), printed=("published", "mean"), distance=("distance", "mean")
+        cells=("ours", "size"),
+        ours=("ours", "mean"),
+        printed=("published", "mean"),
+        distance=("distance", "mean"),
     )
     order = {
-        key: own["ours"].corr(own["published"], method="spearman") if len(own) > 2 else None for key, own in groups
+        key: own["ours"].corr(own["published"], method="spearman") if len(own) > 2 else None
+        for key, own in groups
     }
     table["order"] = pd.Series(order, dtype=float).reindex(table.index)
     least = table.groupby(list(by), sort=False)["distance"].transform("min")
@@ -49,12 +62,14 @@ def nearest(
 def distances_by_scale(
     train: Table, holdout: Table, seed: int, *, most: int = 2_000, also: Sequence[str] = ()
 ) -> dict[str, float]:
-    """Mean distance of real hold-out rows to the nearest of as many training rows, for several scales of the columns.
+    """Mean distance of real hold-out rows to the nearest of as many training rows, for several
+    scales of the columns.
 
-    What a table of perfect synthetic rows would score as its distance to training rows: by z-scores; with all columns
-    in [0, 1]; and as section 2.1.3 of martinez2024 prepares rows, numbers in [0, 1] and categories as label codes, all
-    by the training rows (gap 21 of its protocol). also: numeric columns that this last scale takes as categories as
-    well, in a further reading. `farthest in [0, 1]` is the farthest that two rows can be apart there.
+    What a table of perfect synthetic rows would score as its distance to training rows: by
+    z-scores; with all columns in [0, 1]; and as section 2.1.3 of martinez2024 prepares rows,
+    numbers in [0, 1] and categories as label codes, all by the training rows (gap 21 of its
+    protocol). also: numeric columns that this last scale takes as categories as well, in a further
+    reading. `farthest in [0, 1]` is the farthest that two rows can be apart there.
     most: hold-out rows of which the mean is taken, drawn at random.
     """
     codes, queries = (alphabetical_codes(table.frame, train.schema) for table in (train, holdout))
@@ -65,7 +80,11 @@ def distances_by_scale(
     queries = queries[rng.choice(len(queries), min(most, size), replace=False)]
     numeric = np.array([column.kind == "numeric" for column in train.schema.columns])
     kept = numeric & ~np.isin(train.schema.names, list(also))
-    scales = {"z-scores": (mean, spread), "[0, 1]": (low, width), "the work's": (low, np.where(numeric, width, 1))}
+    scales = {
+        "z-scores": (mean, spread),
+        "[0, 1]": (low, width),
+        "the work's": (low, np.where(numeric, width, 1)),
+    }
     if also:
         scales[f"the work's, {' and '.join(also)} as codes"] = low, np.where(kept, width, 1)
     means = {
@@ -78,7 +97,8 @@ def distances_by_scale(
 def scale_table(rows: pd.DataFrame, cells: pd.DataFrame) -> pd.DataFrame:
     """Real hold-out rows on each scale beside print, a line for each dataset.
 
-    rows: of `martinez_study.scales`. cells: what `published.compare` returns for tables of distances.
+    rows: of `martinez_study.scales`. cells: what `published.compare` returns for tables of
+        distances.
     nearer: the scale that comes closest, in ratio, to the mean that is printed without noise.
     """
     wide = rows.pivot(index="dataset", columns="item", values="value")
@@ -89,6 +109,10 @@ def scale_table(rows: pd.DataFrame, cells: pd.DataFrame) -> pd.DataFrame:
     wide["printed, no noise"] = free["published"].mean()
     wide["printed, largest"] = average.groupby("dataset")["published"].max()
     wide["ours, no noise"] = free["ours"].mean()
-    ratio = np.log(wide.iloc[:, : list(wide).index(farthest)]).sub(np.log(wide["printed, no noise"]), axis=0).abs()
+    ratio = (
+        np.log(wide.iloc[:, : list(wide).index(farthest)])
+        .sub(np.log(wide["printed, no noise"]), axis=0)
+        .abs()
+    )
     wide["nearer"] = ratio.dropna(how="all").idxmin(axis=1)
     return wide.loc[list(rows["dataset"].unique())].rename_axis(columns=None)

@@ -1,4 +1,5 @@
-"""The words of a verdict on exhibits, printed cells and claims, and the text of what a claim rests on."""
+"""The words of a verdict on exhibits, printed cells and claims, and the text of what a claim rests
+on."""
 
 from collections.abc import Iterable
 
@@ -7,12 +8,14 @@ from fedsynth_lib.printed.published import UNTESTED
 JUDGED = ("within", "ordering", "different")  # a printed cell beside ours
 NOT_JUDGED, MISSING = "not judged", "ours missing"  # a shrunk or a single run; no row of ours
 COUNTED = (*JUDGED, NOT_JUDGED, MISSING)
-IN_FULL, IN_PART, SHRUNK, NOT_MADE = STATES = ("in full", "in part", "shrunk", "not made")  # of an exhibit
+# of an exhibit
+IN_FULL, IN_PART, SHRUNK, NOT_MADE = STATES = ("in full", "in part", "shrunk", "not made")
 OUTCOMES = ("holds", "mostly holds", "mostly fails", "does not hold", "not tested")
 
 
 class Evidence(str):
-    """The texts of a claim's conditions, and in `fails` of those that do not hold, or not for all they are about."""
+    """The texts of a claim's conditions, and in `fails` of those that do not hold, or not for all
+    they are about."""
 
     fails: str
 
@@ -26,7 +29,8 @@ class Evidence(str):
 
 
 def outcome(verdict: str, share: float) -> str:
-    """One of OUTCOMES, by a verdict of `published.judge_claims` and the share of the claim's conditions that hold."""
+    """One of OUTCOMES, by a verdict of `published.judge_claims` and the share of the claim's
+    conditions that hold."""
     if verdict == UNTESTED:
         return OUTCOMES[-1]
     return verdict if share in (0, 1) else OUTCOMES[1 if share >= 0.5 else 2]

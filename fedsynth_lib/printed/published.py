@@ -18,19 +18,32 @@ from fedsynth_lib.core.store import project_root
 from fedsynth_lib.runs.details import with_detail
 
 WORKS = ("martinez2024", "leitner2023", "maddock2024", "sattarov2024", "apellaniz2025")
-KEYS = ["dataset", "method", "partition", "n_clients", "node", "setting", "epsilon", "detail", "metric"]
+KEYS = [
+    "dataset",
+    "method",
+    "partition",
+    "n_clients",
+    "node",
+    "setting",
+    "epsilon",
+    "detail",
+    "metric",
+]
 VALUE_COLUMNS = ["paper", "exhibit", *KEYS, "mean", "std", "significance", "note"]
-REPEATS = {"martinez2024": 3, "leitner2023": 5, "maddock2024": 10, "apellaniz2025": 3}  # stated in the works
+# stated in the works
+REPEATS = {"martinez2024": 3, "leitner2023": 5, "maddock2024": 10, "apellaniz2025": 3}
 VERDICTS = ["within", "ordering", "different", "ours missing"]
-HIGHER_IS_BETTER = ("auc", "auprc", "auroc", "acc")  # beginnings of metric names; all others: lower is better
+# beginnings of metric names; all others: lower is better
+HIGHER_IS_BETTER = ("auc", "auprc", "auroc", "acc")
 UNTESTED = "not tested at this scale"
 
 
-# ----------------------------------------------------------------------------------------- load
+# --- load ----------------------------------------------------------------------------------------
 
 
 def load_values(work: str, exhibit: str | None = None, *, excluded: bool = False) -> pd.DataFrame:
-    """Printed values of a work, or of one exhibit of it: VALUE_COLUMNS, `printed`, `decimals`, `doubt`.
+    """Printed values of a work, or of one exhibit of it: VALUE_COLUMNS, `printed`, `decimals`,
+    `doubt`.
 
     `mean` is NaN where a word is printed, `printed` always holds the text. Rows that must not serve
     as a reference (their note says EXCLUDE) are left out unless asked for.
@@ -38,7 +51,10 @@ def load_values(work: str, exhibit: str | None = None, *, excluded: bool = False
     folder = _folder() / "values" / _known(work)
     paths = sorted(folder.glob("*.csv")) if exhibit is None else [folder / f"{exhibit}.csv"]
     if not all(path.exists() for path in paths):
-        raise BadInput(f"{work} has no values for {exhibit!r}: choose one of {[p.stem for p in folder.glob('*.csv')]}.")
+        raise BadInput(
+            f"{work} has no values for {exhibit!r}: choose one of "
+            f"{[p.stem for p in folder.glob('*.csv')]}."
+        )
     frame = pd.concat([_read(path) for path in paths], ignore_index=True)
     frame["printed"] = frame["mean"]
     frame["decimals"] = frame["printed"].map(_decimals).astype("Int64")
@@ -46,11 +62,16 @@ def load_values(work: str, exhibit: str | None = None, *, excluded: bool = False
     for column in ("mean", "std", "epsilon"):
         frame[column] = pd.to_numeric(frame[column], errors="coerce").astype(float)
     frame["n_clients"] = pd.to_numeric(frame["n_clients"]).astype("Int64")
-    return frame if excluded else frame[~frame["note"].str.startswith("EXCLUDE")].reset_index(drop=True)
+    return (
+        frame
+        if excluded
+        else frame[~frame["note"].str.startswith("EXCLUDE")].reset_index(drop=True)
+    )
 
 
 def load_catalogue(work: str | None = None) -> pd.DataFrame:
-    """Every numbered exhibit of a work (of all works): id, kind, title, what it shows, whether a run can make it."""
+    """Every numbered exhibit of a work (of all works): id, kind, title, what it shows, whether a
+    run can make it."""
     return _load_all("catalogue", work)
 
 
@@ -87,24 +108,32 @@ def _decimals(printed: str) -> int | None:
     return max(0, -number.as_tuple().exponent) if number.is_finite() else None
 
 
-# -------------------------------------------------------------------------------------- compare
+# --- compare -------------------------------------------------------------------------------------
 
 
 def aggregate(rows: pd.DataFrame, *, per_node: bool = False) -> pd.DataFrame:
     """Mean and sample standard deviation over seeds (`mean`, `std`, `n`, `data`) for each of KEYS.
 
-    Unless `per_node`, rows of single clients are first averaged over the clients of a run. One row from
-    a stand-in makes the aggregate one (`standin` is the last of the kinds in the alphabet, hence max).
+    Unless `per_node`, rows of single clients are first averaged over the clients of a run. One row
+    from a stand-in makes the aggregate one (`standin` is the last of the kinds in the alphabet,
+    hence max).
     """
     rows = with_detail(rows[rows["value"].notna()])
-    kinds = pd.Categorical(rows["data"])  # its codes, in the order of the alphabet: the largest of texts takes long
-    keyed = _merge_keys(rows).assign(seed=rows["seed"].fillna(-1), value=rows["value"], data=kinds.codes)
+    # its codes, in the order of the alphabet: the largest of texts takes long
+    kinds = pd.Categorical(rows["data"])
+    keyed = _merge_keys(rows).assign(
+        seed=rows["seed"].fillna(-1), value=rows["value"], data=kinds.codes
+    )
     keyed["node"] = keyed["node"] if per_node else ""
-    runs = keyed.groupby([*KEYS, "seed"], as_index=False).agg(value=("value", "mean"), data=("data", "max"))
+    runs = keyed.groupby([*KEYS, "seed"], as_index=False).agg(
+        value=("value", "mean"), data=("data", "max")
+    )
     found = runs.groupby(KEYS, as_index=False).agg(
         mean=("value", "mean"), std=("value", "std"), n=("value", "size"), data=("data", "max")
     )
-    return found.assign(data=kinds.categories.to_numpy(dtype=object)[found["data"].to_numpy(dtype=int)])
+    return found.assign(
+        data=kinds.categories.to_numpy(dtype=object)[found["data"].to_numpy(dtype=int)]
+    )
 
 
 def compare(rows: pd.DataFrame, work: str, exhibit: str) -> pd.DataFrame:
@@ -115,61 +144,96 @@ def compare(rows: pd.DataFrame, work: str, exhibit: str) -> pd.DataFrame:
     verdict:
         within        |difference| <= `tolerance`, twice the standard error of the difference
                       (published and own spread over repeats; with a single seed ours is taken to be
-                      the published one, which earns no verdict in `verdict`), or equal after rounding to the
-                      printed decimals
+                      the published one, which earns no verdict in `verdict`), or equal after
+                      rounding to the printed decimals
         ordering      not within, but more than half of the cell's relations have the printed sign.
-                      A relation is a pair (this cell, counterpart): the same dataset, method, metric and
-                      epsilon in another setting, and, where both have clients, the same partition and
-                      number of clients. In exhibits of several methods the counterparts are the other
-                      methods instead, whatever their epsilon. `order` shows kept/all relations.
+                      A relation is a pair (this cell, counterpart): the same dataset, method,
+                      metric and epsilon in another setting, and, where both have clients, the same
+                      partition and number of clients. In exhibits of several methods the
+                      counterparts are the other methods instead, whatever their epsilon. `order`
+                      shows kept/all relations.
         different     neither
         ours missing  no row of ours
     """
     rows = rows[rows["paper"].isin(["", work])]
     profiles = sorted(rows["profile"].unique())
     if len(profiles) > 1:
-        raise BadInput(f"rows of the profiles {', '.join(profiles)} are mixed: compare one profile at a time.")
+        raise BadInput(
+            f"rows of the profiles {', '.join(profiles)} are mixed: compare one profile at a time."
+        )
     ours = aggregate(rows, per_node=names_nodes(load_values(work, exhibit)))
     return compare_means(ours, work, exhibit, profile=profiles[0] if profiles else "")
 
 
 def names_nodes(values: pd.DataFrame) -> bool:
-    """Whether printed values tell clients apart, so that rows of single clients must not be averaged."""
+    """Whether printed values tell clients apart, so that rows of single clients must not be
+    averaged."""
     return bool((values["node"] != "").any())
 
 
-def compare_means(ours: pd.DataFrame, work: str, exhibit: str, *, profile: str = "") -> pd.DataFrame:
-    """As `compare`, of means by `aggregate`: whoever wants cells with repeats only leaves out the others first."""
+def compare_means(
+    ours: pd.DataFrame, work: str, exhibit: str, *, profile: str = ""
+) -> pd.DataFrame:
+    """As `compare`, of means by `aggregate`: whoever wants cells with repeats only leaves out the
+    others first."""
     table = load_values(work, exhibit)
     table = table[table["mean"].notna()].reset_index(drop=True)
     ours = _merge_keys(table).merge(ours, on=KEYS, how="left", validate="many_to_one")
 
     table = table.rename(columns={"mean": "published", "std": "published_std"})
-    table["ours"], table["ours_std"], table["n"] = ours["mean"], ours["std"], ours["n"].fillna(0).astype(int)
+    table["ours"], table["ours_std"], table["n"] = (
+        ours["mean"],
+        ours["std"],
+        ours["n"].fillna(0).astype(int),
+    )
     table["difference"] = table["ours"] - table["published"]
     spread = table["published_std"].fillna(0)
     own_spread = table["ours_std"].where(table["n"] > 1, spread).fillna(0)
-    table["tolerance"] = 2 * np.sqrt(spread**2 / REPEATS.get(work, 1) + own_spread**2 / table["n"].clip(lower=1))
+    table["tolerance"] = 2 * np.sqrt(
+        spread**2 / REPEATS.get(work, 1) + own_spread**2 / table["n"].clip(lower=1)
+    )
 
     step = 10.0 ** -table["decimals"].astype(float)
     rounds_equal = (table["ours"] / step).round() == (table["published"] / step).round()
     kept, relations = _order_kept(table)
     table["order"] = [f"{k}/{r}" if r else "" for k, r in zip(kept, relations, strict=True)]
     table["verdict"] = np.select(
-        [table["n"] == 0, (table["difference"].abs() <= table["tolerance"]) | rounds_equal, kept > relations / 2],
+        [
+            table["n"] == 0,
+            (table["difference"].abs() <= table["tolerance"]) | rounds_equal,
+            kept > relations / 2,
+        ],
         ["ours missing", "within", "ordering"],
         "different",
     )
     table["profile"] = profile
     table["data"] = ours["data"].fillna("")
-    remarks = [_remark(profile, data) for profile, data in zip(table["profile"], table["data"], strict=True)]
-    table["note"] = ["; ".join(filter(None, pair)) for pair in zip(remarks, table["note"], strict=True)]
-    shown = ["published", "published_std", "ours", "ours_std", "n", "difference", "tolerance", "order", "verdict"]
-    return table[["paper", "exhibit", *KEYS, *shown, "profile", "data", "decimals", "doubt", "note"]]
+    remarks = [
+        _remark(profile, data)
+        for profile, data in zip(table["profile"], table["data"], strict=True)
+    ]
+    table["note"] = [
+        "; ".join(filter(None, pair)) for pair in zip(remarks, table["note"], strict=True)
+    ]
+    shown = [
+        "published",
+        "published_std",
+        "ours",
+        "ours_std",
+        "n",
+        "difference",
+        "tolerance",
+        "order",
+        "verdict",
+    ]
+    return table[
+        ["paper", "exhibit", *KEYS, *shown, "profile", "data", "decimals", "doubt", "note"]
+    ]
 
 
 def summary(comparison: pd.DataFrame, by: Sequence[str] = ("exhibit", "setting")) -> pd.DataFrame:
-    """Number of cells per verdict, one row for each value of `by`; doubtful printed cells included."""
+    """Number of cells per verdict, one row for each value of `by`; doubtful printed cells
+    included."""
     counts = comparison.groupby([*by, "verdict"]).size().unstack(fill_value=0)
     return counts.reindex(columns=VERDICTS, fill_value=0).rename_axis(columns=None).reset_index()
 
@@ -181,26 +245,36 @@ def _remark(profile: str, data: str) -> str:
 
 
 def _merge_keys(frame: pd.DataFrame) -> pd.DataFrame:
-    """KEYS in the form in which equal cells are equal: what does not apply to a setting is blanked out."""
+    """KEYS in the form in which equal cells are equal: what does not apply to a setting is blanked
+    out."""
     keys = frame[KEYS].copy()
     real, central = keys["setting"] == "real", keys["setting"] == "central"
     keys.loc[real, "method"] = "real"  # real data know neither a generator nor an epsilon
     keys.loc[real, "epsilon"] = np.inf
     keys.loc[central | (real & (keys["partition"] == "")), "partition"] = "none"
-    keys["n_clients"] = keys["n_clients"].astype("Int64").fillna(0).where(keys["partition"] != "none", 0).astype(int)
+    keys["n_clients"] = (
+        keys["n_clients"]
+        .astype("Int64")
+        .fillna(0)
+        .where(keys["partition"] != "none", 0)
+        .astype(int)
+    )
     keys["epsilon"] = keys["epsilon"].fillna(-1.0)
     return keys
 
 
 def _order_kept(table: pd.DataFrame) -> tuple[np.ndarray, np.ndarray]:
-    """For each cell the number of its relations whose sign ours keep, and of all its relations (see `compare`)."""
+    """For each cell the number of its relations whose sign ours keep, and of all its relations (see
+    `compare`)."""
     keys = _merge_keys(table)
     if not keys.duplicated([key for key in KEYS if key != "detail"]).any():
         keys["detail"] = ""  # tells no cells apart here: a remark on the method
     cells = keys.assign(cell=np.arange(len(keys)), **table[["published", "ours", "decimals"]])
     methods = keys.loc[keys["setting"] != "real", "method"].nunique()
     pairs = cells.merge(cells, on=["dataset", "metric", "node", "detail"], suffixes=("", "_other"))
-    same_place = (pairs["partition"] == pairs["partition_other"]) & (pairs["n_clients"] == pairs["n_clients_other"])
+    same_place = (pairs["partition"] == pairs["partition_other"]) & (
+        pairs["n_clients"] == pairs["n_clients_other"]
+    )
     no_clients = (pairs["partition"] == "none") | (pairs["partition_other"] == "none")
     if methods > 1:
         counterpart = pairs["method"] != pairs["method_other"]
@@ -209,9 +283,17 @@ def _order_kept(table: pd.DataFrame) -> tuple[np.ndarray, np.ndarray]:
         counterpart = (pairs["setting"] != pairs["setting_other"]) & (
             (pairs["epsilon"] == pairs["epsilon_other"]) | real
         )
-    pairs = pairs[counterpart & (same_place | no_clients) & pairs["ours"].notna() & pairs["ours_other"].notna()]
+    pairs = pairs[
+        counterpart
+        & (same_place | no_clients)
+        & pairs["ours"].notna()
+        & pairs["ours_other"].notna()
+    ]
     pairs = pairs.drop_duplicates(
-        ["cell", *[f"{key}_other" for key in ("method", "partition", "n_clients", "setting", "epsilon")]]
+        [
+            "cell",
+            *[f"{key}_other" for key in ("method", "partition", "n_clients", "setting", "epsilon")],
+        ]
     )
 
     step = 10.0 ** -pairs[["decimals", "decimals_other"]].max(axis=1).astype(float)
@@ -224,11 +306,17 @@ def _order_kept(table: pd.DataFrame) -> tuple[np.ndarray, np.ndarray]:
     return kept["sum"].to_numpy(), kept["size"].to_numpy()
 
 
-# ------------------------------------------------------------------------------ tests and claims
+# --- tests and claims ----------------------------------------------------------------------------
 
 
 def t_test(
-    mean: np.ndarray, std: np.ndarray, other_mean: np.ndarray, other_std: np.ndarray, *, n: int = 3, decimals: int = 3
+    mean: np.ndarray,
+    std: np.ndarray,
+    other_mean: np.ndarray,
+    other_std: np.ndarray,
+    *,
+    n: int = 3,
+    decimals: int = 3,
 ) -> np.ndarray:
     """Two-sided p-values of Student's t-test with equal variances, n repeats on each side.
 
@@ -237,24 +325,36 @@ def t_test(
     """
     mean, other_mean = np.round(mean, decimals), np.round(other_mean, decimals)
     with np.errstate(divide="ignore", invalid="ignore"):
-        p = stats.ttest_ind_from_stats(mean, std, n, other_mean, other_std, n, equal_var=True).pvalue
+        p = stats.ttest_ind_from_stats(
+            mean, std, n, other_mean, other_std, n, equal_var=True
+        ).pvalue
     return np.where(np.isnan(p), 1.0, p)
 
 
 def significance(
-    values: pd.DataFrame, *, setting: str = "federated", against: str = "central", n: int = 3, level: float = 0.05
+    values: pd.DataFrame,
+    *,
+    setting: str = "federated",
+    against: str = "central",
+    n: int = 3,
+    level: float = 0.05,
 ) -> pd.DataFrame:
-    """Cells of `setting` with the p-value of the test against `against`, and `outcome`: better, worse, equal.
+    """Cells of `setting` with the p-value of the test against `against`, and `outcome`: better,
+    worse, equal.
 
-    values: KEYS, mean, std, as `load_values` and `aggregate` return them. `central` and `real` have no
-    clients and stand against every partition, `local` against its own.
+    values: KEYS, mean, std, as `load_values` and `aggregate` return them. `central` and `real` have
+    no clients and stand against every partition, `local` against its own.
     """
     shared = ["dataset", "method", "node", "epsilon", "detail", "metric"]
     shared += [] if against in ("central", "real") else ["partition", "n_clients"]
     reference = values.loc[values["setting"] == against, [*shared, "mean", "std"]]
-    cells = values[values["setting"] == setting].merge(reference, on=shared, suffixes=("", "_other"))
+    cells = values[values["setting"] == setting].merge(
+        reference, on=shared, suffixes=("", "_other")
+    )
     cells["p"] = t_test(cells["mean"], cells["std"], cells["mean_other"], cells["std_other"], n=n)
-    gain = np.where(cells["metric"].str.startswith(HIGHER_IS_BETTER), 1, -1) * (cells["mean"] - cells["mean_other"])
+    gain = np.where(cells["metric"].str.startswith(HIGHER_IS_BETTER), 1, -1) * (
+        cells["mean"] - cells["mean_other"]
+    )
     cells["outcome"] = np.select([cells["p"] >= level, gain > 0], ["equal", "better"], "worse")
     return cells
 
@@ -265,20 +365,26 @@ Judgement = tuple[bool | float | None, str]
 def judge_claims(
     work: str, rows: pd.DataFrame, checks: Mapping[str, Callable[[pd.DataFrame], Judgement]]
 ) -> pd.DataFrame:
-    """Each claim of the work with our verdict, `share` and evidence beside what the printed values say.
+    """Each claim of the work with our verdict, `share` and evidence beside what the printed values
+    say.
 
-    checks: claim id (`c07`) -> function of the rows that returns (outcome, evidence). Outcome: True or
-        False; a share strictly between 0 and 1 means that the claim holds partly; None that these
-        rows cannot tell. Claims without a check are not tested at this scale.
-    share: of the claim's conditions that hold, 0 to 1; missing where it was not tested. fails: those that do not.
+    checks: claim id (`c07`) -> function of the rows that returns (outcome, evidence). Outcome: True
+        or False; a share strictly between 0 and 1 means that the claim holds partly; None that
+        these rows cannot tell. Claims without a check are not tested at this scale.
+    share: of the claim's conditions that hold, 0 to 1; missing where it was not tested. fails:
+        those that do not.
     """
     claims = load_claims(work)
     number = claims["id"].str.rpartition("/")[2]
     if unknown := set(checks) - set(number):
         raise BadInput(
-            f"{work} has no claims {sorted(unknown)}: claims are named {number.iloc[0]} to {number.iloc[-1]}."
+            f"{work} has no claims {sorted(unknown)}: claims are named {number.iloc[0]} to "
+            f"{number.iloc[-1]}."
         )
-    results = [checks[claim](rows) if claim in checks else (None, "no check at this scale") for claim in number]
+    results = [
+        checks[claim](rows) if claim in checks else (None, "no check at this scale")
+        for claim in number
+    ]
     claims["verdict"] = [_claim_verdict(outcome) for outcome, _ in results]
     claims["share"] = [np.nan if outcome is None else float(outcome) for outcome, _ in results]
     claims["evidence"] = [evidence for _, evidence in results]
@@ -292,5 +398,7 @@ def _claim_verdict(outcome: bool | float | None) -> str:
     if outcome is None:
         return UNTESTED
     if not 0 <= outcome <= 1:
-        raise BadInput(f"a claim's check returned {outcome}: return True, False, a share from 0 to 1, or None.")
+        raise BadInput(
+            f"a claim's check returned {outcome}: return True, False, a share from 0 to 1, or None."
+        )
     return "holds" if outcome == 1 else "does not hold" if outcome == 0 else "holds partly"

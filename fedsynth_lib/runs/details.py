@@ -1,7 +1,9 @@
-"""What sets a cell of a work apart, in the words of its value files: the column `detail` of `data/published/values`.
+"""What sets a cell of a work apart, in the words of its value files: the column `detail` of
+`data/published/values`.
 
-Rows say it as typed `params` and `item` (runs/rows.py). Where they stand beside printed values, `with_detail` puts it
-into the words that print has for it, so that equal cells meet in one merge. Nothing reads these words apart again.
+Rows say it as typed `params` and `item` (runs/rows.py). Where they stand beside printed values,
+`with_detail` puts it into the words that print has for it, so that equal cells meet in one merge.
+Nothing reads these words apart again.
 """
 
 import json
@@ -13,7 +15,8 @@ import pandas as pd
 from fedsynth_lib.core.contract import BadInput
 from fedsynth_lib.runs.rows import canonical, read_params
 
-SKEWED = "client 1 holds all negatives; clients 2 and 3 share the positives"  # the label skew of leitner2023
+# the label skew of leitner2023
+SKEWED = "client 1 holds all negatives; clients 2 and 3 share the positives"
 SIZED = "train rows per node "
 STRATEGIES = {"fedavg": "FedAvg", "fedadam": "FedAdam", "fedprox": "FedProx", "fedyogi": "FedYogi"}
 VARIANTS = {  # of VAE-BGM, by the setting that is not as published
@@ -44,12 +47,17 @@ class Cell(NamedTuple):
 
 
 def with_detail(rows: pd.DataFrame) -> pd.DataFrame:
-    """The rows with `detail`; those that have it already, as printed values do, are handed back as they are."""
+    """The rows with `detail`; those that have it already, as printed values do, are handed back as
+    they are."""
     if "detail" in rows:
         return rows
     keys = list(zip(*(rows[column] for column in Cell._fields), strict=True))
-    words = {key: _detail(Cell(*key)._replace(params=read_params(key[4]))) for key in dict.fromkeys(keys)}
-    return rows.assign(detail=pd.Series([words[key] for key in keys], index=rows.index, dtype=object))
+    words = {
+        key: _detail(Cell(*key)._replace(params=read_params(key[4]))) for key in dict.fromkeys(keys)
+    }
+    return rows.assign(
+        detail=pd.Series([words[key] for key in keys], index=rows.index, dtype=object)
+    )
 
 
 def _detail(cell: Cell) -> str:
@@ -60,7 +68,8 @@ def _detail(cell: Cell) -> str:
 
 
 def configuration(detail: str) -> dict[str, Any]:
-    """The hyper-parameters of a search's cell from its `detail`. Raises BadInput for one that is no JSON object."""
+    """The hyper-parameters of a search's cell from its `detail`. Raises BadInput for one that is no
+    JSON object."""
     try:
         return dict(json.loads(detail))
     except ValueError as error:
@@ -82,7 +91,12 @@ def _martinez(cell: Cell) -> list[str]:
 
 def _leitner(cell: Cell) -> list[str]:
     skewed = cell.partition == "label_skew" and cell.setting == "federated" and not cell.item
-    return [cell.item, SKEWED if skewed else "", cell.params.get("scheme", ""), cell.params.get("variant", "")]
+    return [
+        cell.item,
+        SKEWED if skewed else "",
+        cell.params.get("scheme", ""),
+        cell.params.get("variant", ""),
+    ]
 
 
 def _maddock(cell: Cell) -> list[str]:
@@ -91,7 +105,11 @@ def _maddock(cell: Cell) -> list[str]:
         return _maddock_networks(cell)
     clients = cell.setting == "federated"
     words = [f"T={given['rounds']}"] if "rounds" in given and cell.method != "FedNaiveBayes" else []
-    words += [f"participation {given['participation']:g}"] if clients and "participation" in given else []
+    words += (
+        [f"participation {given['participation']:g}"]
+        if clients and "participation" in given
+        else []
+    )
     words += [f"beta={given['beta']:g}"] if "beta" in given else []
     words += [f"s={given['local_steps']}"] if given.get("local_steps", 1) > 1 else []
     words += [f"r={given['measure_share']:g}"] if given.get("measure_share", 0.9) != 0.9 else []
@@ -100,7 +118,8 @@ def _maddock(cell: Cell) -> list[str]:
 
 
 def _maddock_networks(cell: Cell) -> list[str]:
-    """How long a network trained, in the words of table 1, which has none for the central method's 20 epochs."""
+    """How long a network trained, in the words of table 1, which has none for the central method's
+    20 epochs."""
     rounds = cell.params.get("training_rounds")
     if cell.method == "Fed DP-CTGAN":
         return [f"{(rounds or 500) * 0.1:g} epochs ({rounds or 500} rounds)", "participation 0.1"]
@@ -121,12 +140,14 @@ def _apellaniz(cell: Cell) -> list[str]:
 
 
 def sizes_of(params: Mapping[str, Any]) -> str:
-    """The nodes of a federation of apellaniz2025 in the words of its tables; empty where there are none."""
+    """The nodes of a federation of apellaniz2025 in the words of its tables; empty where there are
+    none."""
     return SIZED + "/".join(map(str, params["node_rows"])) if "node_rows" in params else ""
 
 
 def variant_of(params: Mapping[str, Any]) -> str:
-    """What is not as published in a federation of apellaniz2025, or in how it was measured; empty where nothing is."""
+    """What is not as published in a federation of apellaniz2025, or in how it was measured; empty
+    where nothing is."""
     variant = params.get("variant", {})
     words = [text.format(variant[name]) for name, text in VARIANTS.items() if variant.get(name)]
     words = ["private"] if "clip" in variant else words

@@ -1,14 +1,16 @@
 """Runs: compute the cells of a grid that are missing, keep each finished one, return tidy rows.
 
-A *cell* is one setting of a grid (a dataset, a partition, an epsilon, a seed ...); `run_one`
-turns it into measurements. A finished cell is written at once to
-`data/cache/cells/<name>/<profile>/<key>.json`, its key being the hash of everything it was asked for
-and of the versions it rests on, so a killed run loses only the cells in flight and the next run resumes.
-Rows in `data/results/<profile>/<name>.csv` are committed and count as finished cells in every profile
-(a FEDSYNTH_FRESH run ignores them; its value is when it began, and older tables of `remember` are made anew).
+A *cell* is one setting of a grid (a dataset, a partition, an epsilon, a seed ...); `run_one` turns
+it into measurements. A finished cell is written at once to
+`data/cache/cells/<name>/<profile>/<key>.json`, its key being the hash of everything it was asked
+for and of the versions it rests on, so a killed run loses only the cells in flight and the next run
+resumes. Rows in `data/results/<profile>/<name>.csv` are committed and count as finished cells in
+every profile (a FEDSYNTH_FRESH run ignores them; its value is when it began, and older tables of
+`remember` are made anew).
 
-What a cell's result depends on must be part of its key: put `table`, the digest of its table (`table_digest`), sizes
-and rounds into the cell or `common`, and the VERSIONs of its method and measures into `version` (`names.version`).
+What a cell's result depends on must be part of its key: put `table`, the digest of its table
+(`table_digest`), sizes and rounds into the cell or `common`, and the VERSIONs of its method and
+measures into `version` (`names.version`).
 """
 
 import hashlib
@@ -66,18 +68,20 @@ def run_grid(
     version: str | Callable[[Cell], str] = "1",
     save: bool = True,
 ) -> pd.DataFrame:
-    """Tidy rows (COLUMNS and `detail`) of every cell, in the order of the grid; computes only what is missing.
+    """Tidy rows (COLUMNS and `detail`) of every cell, in the order of the grid; computes only what
+    is missing.
 
     run_one: called with what it accepts of the cell and of `common`. Returns a dict metric ->
         value, in which keys that are COLUMNS (data, epsilon_spent, bytes_up ...) are columns of
         all its rows; or a list of row dicts. What a row lacks is filled from the cell and from
         `common`. Every row must say `data`: real, standin, own, or none.
-    grid: a dict of lists (their product), or a list of cells. A cell's `table` is the digest of the table it is of.
-        Where cells of a table are missing and only its stand-in is at hand, all its cells are those of the stand-in.
+    grid: a dict of lists (their product), or a list of cells. A cell's `table` is the digest of the
+        table it is of. Where cells of a table are missing and only its stand-in is at hand, all its
+        cells are those of the stand-in.
     common: settings shared by all cells; part of each key, as are the defaults of `run_one`.
     jobs: cells computed at the same time, at most one per core; their threads share the cores.
-    version: of the method and the measures of a cell, or a function of the cell's settings that returns it; cells of
-        another version are computed anew.
+    version: of the method and the measures of a cell, or a function of the cell's settings that
+        returns it; cells of another version are computed anew.
     save: write data/results/<profile>/<name>.csv.
     Raises BadInput before any work for a grid that cannot run, CellFailed for a cell that does not.
     """
@@ -96,18 +100,29 @@ def run_grid(
         done |= _cached(folder, [each for each in asked if each.key not in done])
 
     asked = list({each.key: each for each in asked}.values())
-    tasks = [(run_one, each.given, each.labels(profile), folder, name) for each in asked if each.key not in done]
+    tasks = [
+        (run_one, each.given, each.labels(profile), folder, name)
+        for each in asked
+        if each.key not in done
+    ]
     with Progress(name, total=len(tasks), reused=len(asked) - len(tasks)) as progress:
         for key, rows in _compute_all(tasks, jobs):
             done[key] = rows
             progress.step()
     log_event("grid", name=name, computed=len(tasks), reused=len(asked) - len(tasks))
 
-    # Rows of a cell come back sorted from a committed file, so they are sorted here whatever their way.
+    # Rows of a cell come back sorted from a committed file, so they are sorted here whatever their
+    # way.
     places = {each.key: number for number, each in enumerate(asked)}
     fresh = to_frame(row for key in places for row in done[key])
     kept = committed[committed["cell"].isin(places)]
-    frame = pd.concat([kept, fresh], ignore_index=True) if len(fresh) and len(kept) else kept if len(kept) else fresh
+    frame = (
+        pd.concat([kept, fresh], ignore_index=True)
+        if len(fresh) and len(kept)
+        else kept
+        if len(kept)
+        else fresh
+    )
     frame = frame.assign(place=frame["cell"].map(places))
     frame = frame.sort_values(["place", *SORTED_BY], ignore_index=True)[COLUMNS]
     if save and len(fresh):
@@ -121,14 +136,20 @@ def load_rows(path: Path | str) -> pd.DataFrame:
 
 
 def committed_rows(work: str, profile: str) -> pd.DataFrame:
-    """All saved rows of a work at a profile, from real tables, with `detail` and `grid`, the name of their file."""
+    """All saved rows of a work at a profile, from real tables, with `detail` and `grid`, the name
+    of their file."""
     folder = project_root() / "data" / "results" / profile
-    parts = [load_rows(path).assign(grid=path.stem) for path in sorted(folder.glob(f"*{work}*.csv"))]
-    return pd.concat(parts, ignore_index=True) if parts else with_detail(to_frame([])).assign(grid="")
+    parts = [
+        load_rows(path).assign(grid=path.stem) for path in sorted(folder.glob(f"*{work}*.csv"))
+    ]
+    return (
+        pd.concat(parts, ignore_index=True) if parts else with_detail(to_frame([])).assign(grid="")
+    )
 
 
 class Asked(NamedTuple):
-    """A cell as it is asked for: its settings, the same with the defaults of `run_one` as text, version and key."""
+    """A cell as it is asked for: its settings, the same with the defaults of `run_one` as text,
+    version and key."""
 
     given: Cell
     params: str
@@ -141,25 +162,43 @@ class Asked(NamedTuple):
         takes = inspect.signature(run_one).parameters.values()
         defaults = {p.name: p.default for p in takes if p.default is not p.empty}
         settings = {**defaults, **given}
-        params, text = params_text(settings), version(settings) if callable(version) else str(version)
+        params, text = (
+            params_text(settings),
+            version(settings) if callable(version) else str(version),
+        )
         return cls(given, params, text, cell_key(params, text))
 
-    def on(self, run_one: Callable, instead: Mapping[str, str], version: str | Callable[[Cell], str]) -> "Asked":
-        """The same cell of another table, where `instead` (digest -> digest) has one for its own."""
+    def on(
+        self, run_one: Callable, instead: Mapping[str, str], version: str | Callable[[Cell], str]
+    ) -> "Asked":
+        """The same cell of another table, where `instead` (digest -> digest) has one for its
+        own."""
         table = self.given.get("table")
-        return self.of(run_one, {**self.given, "table": instead[table]}, version) if table in instead else self
+        return (
+            self.of(run_one, {**self.given, "table": instead[table]}, version)
+            if table in instead
+            else self
+        )
 
     def labels(self, profile: str) -> Row:
         """What all rows of the cell say of it."""
-        return {"profile": profile, "params": self.params, "version": self.version, "cell": self.key}
+        return {
+            "profile": profile,
+            "params": self.params,
+            "version": self.version,
+            "cell": self.key,
+        }
 
 
-def remember(key: Mapping[str, Any], make: Callable[[], tuple[pd.DataFrame, dict]]) -> tuple[pd.DataFrame, dict]:
-    """A synthetic table and its facts (privacy statement, seconds, bytes): from the cache, or made now.
+def remember(
+    key: Mapping[str, Any], make: Callable[[], tuple[pd.DataFrame, dict]]
+) -> tuple[pd.DataFrame, dict]:
+    """A synthetic table and its facts (privacy statement, seconds, bytes): from the cache, or made
+    now.
 
     Several notebooks then share one training. `key` names all that the table depends on: method and
-    its VERSION, settings, seed, digest of the real table. The facts travel inside the parquet file, so
-    that table and statement cannot come from different runs.
+    its VERSION, settings, seed, digest of the real table. The facts travel inside the parquet file,
+    so that table and statement cannot come from different runs.
     """
     path = project_root() / "data" / "cache" / "synthetic" / f"{_hash(key)}.parquet"
     if not path.exists() or path.stat().st_mtime < _fresh_since():
@@ -174,11 +213,12 @@ def remember(key: Mapping[str, Any], make: Callable[[], tuple[pd.DataFrame, dict
 
 
 def _fresh_since() -> float:
-    """When the run that asked for everything anew began, in seconds of the epoch; 0 where none did."""
+    """When the run that asked for everything anew began, in seconds of the epoch; 0 where none
+    did."""
     return float(os.environ.get("FEDSYNTH_FRESH") or 0)
 
 
-# ---------------------------------------------------------------------------------------- cells
+# --- cells ---------------------------------------------------------------------------------------
 
 
 def _cells(grid: Mapping[str, Sequence] | Sequence[Cell]) -> list[Cell]:
@@ -191,11 +231,15 @@ def _cells(grid: Mapping[str, Sequence] | Sequence[Cell]) -> list[Cell]:
     return [dict(zip(grid, values, strict=True)) for values in itertools.product(*grid.values())]
 
 
-def _check(run_one: Callable, cells: list[Cell], common: Cell, *, name: str, jobs: int, profile: str) -> None:
+def _check(
+    run_one: Callable, cells: list[Cell], common: Cell, *, name: str, jobs: int, profile: str
+) -> None:
     """Raise BadInput for a grid that cannot run, before anything runs."""
     folder_name(profile, "real")
     if not re.fullmatch(r"[\w.-]+", name):
-        raise BadInput(f"the grid's name {name!r} becomes a file name: use letters, digits, '_', '-' and '.'.")
+        raise BadInput(
+            f"the grid's name {name!r} becomes a file name: use letters, digits, '_', '-' and '.'."
+        )
     if not cells:
         raise BadInput(f"the grid {name!r} has no cells: give each parameter at least one value.")
     if jobs < 1:
@@ -203,15 +247,27 @@ def _check(run_one: Callable, cells: list[Cell], common: Cell, *, name: str, job
     takes = inspect.signature(run_one).parameters.values()
     open_ended = any(p.kind is p.VAR_KEYWORD for p in takes)
     accepted = {p.name for p in takes}
-    needed = {p.name for p in takes if p.default is p.empty and p.kind not in (p.VAR_KEYWORD, p.VAR_POSITIONAL)}
+    needed = {
+        p.name
+        for p in takes
+        if p.default is p.empty and p.kind not in (p.VAR_KEYWORD, p.VAR_POSITIONAL)
+    }
     for cell in cells:
         if twice := cell.keys() & common.keys():
-            raise BadInput(f"{sorted(twice)} of grid {name!r} stand in the cell and in common: keep one of them.")
+            raise BadInput(
+                f"{sorted(twice)} of grid {name!r} stand in the cell and in common: "
+                "keep one of them."
+            )
         given = cell.keys() | common.keys()
         if lacking := needed - given:
-            raise BadInput(f"run_one of grid {name!r} needs {sorted(lacking)}: add them to the grid or to common.")
+            raise BadInput(
+                f"run_one of grid {name!r} needs {sorted(lacking)}: add them to the "
+                "grid or to common."
+            )
         if (unknown := given - accepted - DTYPES.keys()) and not open_ended:
-            raise BadInput(f"run_one of grid {name!r} does not take {sorted(unknown)}: correct the names.")
+            raise BadInput(
+                f"run_one of grid {name!r} does not take {sorted(unknown)}: correct the names."
+            )
 
 
 def _hash(value: Any) -> str:
@@ -219,7 +275,8 @@ def _hash(value: Any) -> str:
 
 
 def _read_cell(path: Path) -> list[Row] | None:
-    """The rows of a finished cell; None where there are none, or where the disk lost part of the file."""
+    """The rows of a finished cell; None where there are none, or where the disk lost part of the
+    file."""
     try:
         return json.loads(path.read_bytes())["rows"]
     except (FileNotFoundError, ValueError):
@@ -233,12 +290,13 @@ def _cached(folder: Path, asked: Sequence[Asked]) -> dict[str, list[Row]]:
 
 
 def _committed(name: str, profile: str) -> pd.DataFrame:
-    """The rows of the committed result file, none where there is no file or everything is to be made anew."""
+    """The rows of the committed result file, none where there is no file or everything is to be
+    made anew."""
     path = project_root() / "data" / "results" / profile / f"{name}.csv"
     return rows.load_rows(path) if path.exists() and not _fresh_since() else to_frame([])
 
 
-# -------------------------------------------------------------------------------------- compute
+# --- compute -------------------------------------------------------------------------------------
 
 
 def _compute_all(tasks: list[tuple], jobs: int) -> Iterator[tuple[str, list[Row]]]:
@@ -250,26 +308,34 @@ def _compute_all(tasks: list[tuple], jobs: int) -> Iterator[tuple[str, list[Row]
         return
     threads = min(max(1, cores // jobs), int(os.environ.get("OMP_NUM_THREADS") or cores))
     with joblib.parallel_config(backend="loky", inner_max_num_threads=threads):
-        pool = joblib.Parallel(n_jobs=jobs, return_as="generator_unordered", batch_size=1, pre_dispatch=jobs)
+        pool = joblib.Parallel(
+            n_jobs=jobs, return_as="generator_unordered", batch_size=1, pre_dispatch=jobs
+        )
         try:
             yield from pool(joblib.delayed(_compute)(*task) for task in tasks)
         except TerminatedWorkerError as error:
             raise CellFailed(
-                f"a worker of grid {tasks[0][-1]!r} was killed, often for want of memory: use fewer jobs."
+                f"a worker of grid {tasks[0][-1]!r} was killed, often for want of memory: use "
+                "fewer jobs."
             ) from error
 
 
-def _compute(run_one: Callable, given: Cell, labels: Row, folder: Path, name: str) -> tuple[str, list[Row]]:
-    """Run one cell and write its rows; it runs in a worker process, so that a kill loses nothing finished."""
+def _compute(
+    run_one: Callable, given: Cell, labels: Row, folder: Path, name: str
+) -> tuple[str, list[Row]]:
+    """Run one cell and write its rows; it runs in a worker process, so that a kill loses nothing
+    finished."""
     rows = rows_of(run_one, given, labels, name=name)
     write_atomically(
-        folder / f"{labels['cell']}.json", json.dumps({"given": json.loads(canonical(given)), "rows": rows}).encode()
+        folder / f"{labels['cell']}.json",
+        json.dumps({"given": json.loads(canonical(given)), "rows": rows}).encode(),
     )
     return labels["cell"], rows
 
 
 def rows_of(run_one: Callable, given: Cell, labels: Row, *, name: str) -> list[Row]:
-    """The rows of one cell, computed now and written nowhere. given: its settings; labels: see `Asked.labels`.
+    """The rows of one cell, computed now and written nowhere. given: its settings; labels: see
+    `Asked.labels`.
 
     Raises CellFailed, or BadInput, that names the grid and the cell.
     """

@@ -17,7 +17,8 @@ class Peak:
 
 @contextmanager
 def peak_memory() -> Iterator[Peak]:
-    """A Peak whose `gib` is, at the end, the greatest resident memory of this process less that at the start."""
+    """A Peak whose `gib` is, at the end, the greatest resident memory of this process less that at
+    the start."""
     process, found, done = psutil.Process(), Peak(), threading.Event()
     before = process.memory_info().rss
 

@@ -23,7 +23,8 @@ def duration(seconds: float) -> str:
 
 
 class Progress:
-    """Counts finished cells; in a log file it writes at most one line in `every` seconds, and one at the end."""
+    """Counts finished cells; in a log file it writes at most one line in `every` seconds, and one
+    at the end."""
 
     def __init__(self, name: str, *, total: int, reused: int = 0, every: float = 30.0):
         self.name, self.total, self.done, self.every = name, total, 0, every

@@ -4,8 +4,9 @@ One tidy row per measurement, aggregated by one `groupby`, compared with publish
 merge. `data/results/<profile>/<name>.csv` holds the rows of one grid; what was made from stand-in
 tables or from a user's own goes to `<profile>-standin` and `<profile>-own`.
 
-What a cell was asked for stands in its rows as `params`, a JSON object with sorted keys; `with_params` makes columns of
-it. Params and version are a cell's identity: `cell` is their hash, so that a file can be checked against itself.
+What a cell was asked for stands in its rows as `params`, a JSON object with sorted keys;
+`with_params` makes columns of it. Params and version are a cell's identity: `cell` is their hash,
+so that a file can be checked against itself.
 """
 
 import csv
@@ -63,7 +64,8 @@ Row = dict[str, Any]
 
 
 def folder_name(profile: str, data: str) -> str:
-    """`quick`, or `quick-standin` and `quick-own` for what must not mix with results on the real tables."""
+    """`quick`, or `quick-standin` and `quick-own` for what must not mix with results on the real
+    tables."""
     if profile not in PROFILES:
         raise BadInput(f"profile is {profile!r}: choose one of {', '.join(PROFILES)}.")
     if data not in DATA:
@@ -72,20 +74,29 @@ def folder_name(profile: str, data: str) -> str:
 
 
 def data_of(frame: pd.DataFrame) -> str:
-    """What a result made from all these rows rests on: one row from a stand-in makes it a stand-in result."""
+    """What a result made from all these rows rests on: one row from a stand-in makes it a stand-in
+    result."""
     present = set(frame["data"])
     return next((kind for kind in ("standin", "own", "real") if kind in present), "none")
 
 
 def complete(output: Mapping[str, Any] | Sequence[Row], labels: Row) -> list[Row]:
-    """Complete rows, as plain JSON, from what a cell returned and the labels that all its rows share."""
+    """Complete rows, as plain JSON, from what a cell returned and the labels that all its rows
+    share."""
     if isinstance(output, Mapping):
         shared = {key: value for key, value in output.items() if key in DTYPES}
-        output = [{**shared, "metric": key, "value": value} for key, value in output.items() if key not in DTYPES]
+        output = [
+            {**shared, "metric": key, "value": value}
+            for key, value in output.items()
+            if key not in DTYPES
+        ]
     rows = [{**labels, **row} for row in output]
     for row in rows:
         if unknown := row.keys() - DTYPES.keys():
-            raise BadInput(f"run_one returned the columns {sorted(unknown)}: rows have only {', '.join(COLUMNS)}.")
+            raise BadInput(
+                f"run_one returned the columns {sorted(unknown)}: rows have only "
+                f"{', '.join(COLUMNS)}."
+            )
         folder_name(row["profile"], row.get("data", ""))  # a row must say which data it rests on
         if row.get("epsilon", 0.0) is None:  # as in `Privacy`: no noise asked for
             row["epsilon"] = math.inf
@@ -93,7 +104,8 @@ def complete(output: Mapping[str, Any] | Sequence[Row], labels: Row) -> list[Row
 
 
 def _plain(column: str, value: Any) -> Any:
-    """One entry as plain JSON; numbers rounded so that the last bits of a platform do not show in a diff."""
+    """One entry as plain JSON; numbers rounded so that the last bits of a platform do not show in a
+    diff."""
     if value is None or value is pd.NA or value != value:
         return "" if DTYPES[column] == TEXT else None
     if DTYPES[column] == TEXT:
@@ -104,7 +116,8 @@ def _plain(column: str, value: Any) -> Any:
 
 
 def to_frame(rows: Iterable[Row]) -> pd.DataFrame:
-    """Rows as a frame with COLUMNS and their types; missing text is empty, missing numbers are NA."""
+    """Rows as a frame with COLUMNS and their types; missing text is empty, missing numbers are
+    NA."""
     frame = pd.DataFrame(list(rows), columns=COLUMNS).astype(DTYPES)
     return frame.fillna({column: "" for column, dtype in DTYPES.items() if dtype == TEXT})
 
@@ -112,8 +125,8 @@ def to_frame(rows: Iterable[Row]) -> pd.DataFrame:
 def load_rows(path: Path | str) -> pd.DataFrame:
     """Rows that `save_rows` wrote, with the same types and values.
 
-    Raises BadInput, naming file and line, for a damaged line, a method or metric that runs/names.py does not list,
-    and a cell that is not the hash of its params and version.
+    Raises BadInput, naming file and line, for a damaged line, a method or metric that runs/names.py
+    does not list, and a cell that is not the hash of its params and version.
     """
     path = Path(path)
     return _read_rows(path, path.stat().st_mtime_ns, path.stat().st_size).copy()
@@ -125,15 +138,21 @@ def _read_rows(path: Path, changed: int, size: int) -> pd.DataFrame:
     text = {column: str for column, dtype in DTYPES.items() if dtype == TEXT}
     numbers = {column: [""] for column in COLUMNS if column not in text}
     try:
-        frame = pd.read_csv(path, dtype=text, keep_default_na=False, na_values=numbers, float_precision="round_trip")
+        frame = pd.read_csv(
+            path, dtype=text, keep_default_na=False, na_values=numbers, float_precision="round_trip"
+        )
         if list(frame.columns) != COLUMNS:
-            raise BadInput(f"{path} has other columns than a result file: remove it, the next run writes it anew.")
+            raise BadInput(
+                f"{path} has other columns than a result file: remove it, the next run "
+                "writes it anew."
+            )
         frame = frame.astype(DTYPES)
     except (ValueError, TypeError, OverflowError) as error:
         if isinstance(error, BadInput):
             raise
         raise _damaged(path, _first_bad_line(path) or 1) from error
-    if (frame["cell"] == "").any() and (line := _first_bad_line(path)):  # fields that lack at the end are read as empty
+    # fields that lack at the end are read as empty
+    if (frame["cell"] == "").any() and (line := _first_bad_line(path)):
         raise _damaged(path, line)
     _check(frame, path)
     return frame
@@ -142,7 +161,8 @@ def _read_rows(path: Path, changed: int, size: int) -> pd.DataFrame:
 def _check(frame: pd.DataFrame, path: Path) -> None:
     """Raise BadInput for the first row that cannot have been written by `save_rows`.
 
-    Names of methods and measures are known in the grids of the bundle, which begin with a notebook's number.
+    Names of methods and measures are known in the grids of the bundle, which begin with a
+    notebook's number.
     """
 
     def first(bad: pd.Series) -> int:
@@ -151,26 +171,34 @@ def _check(frame: pd.DataFrame, path: Path) -> None:
     if (lacking := ~frame["cell"].str.fullmatch("[0-9a-f]{20}|") | (frame["metric"] == "")).any():
         raise _damaged(path, first(lacking))
     numbered = path.stem[:2].isdigit()
-    for column, known, what in (("method", names.is_method, "method"), ("metric", names.is_metric, "metric")):
+    for column, known, what in (
+        ("method", names.is_method, "method"),
+        ("metric", names.is_metric, "metric"),
+    ):
         for name in frame[column].unique() if numbered else ():
             if not known(name):
                 line = first(frame[column] == name)
                 remedy = "correct it, or list it in fedsynth_lib/runs/names.py"
                 raise BadInput(f"{path}, line {line}: the {what} {name!r} is unknown: {remedy}.")
-    for (cell, params, version), rows in frame.groupby(["cell", "params", "version"], sort=False).groups.items():
+    for (cell, params, version), rows in frame.groupby(
+        ["cell", "params", "version"], sort=False
+    ).groups.items():
         if cell and cell != cell_key(params, version):
             raise BadInput(
-                f"{path}, line {rows[0] + 2}: the cell {cell} is not that of its params and version: restore the line "
-                "(git checkout), or delete it and run its notebook again."
+                f"{path}, line {rows[0] + 2}: the cell {cell} is not that of its params and "
+                "version: restore the line (git checkout), or delete it and run its notebook again."
             )
 
 
 def _damaged(path: Path, line: int) -> BadInput:
-    return BadInput(f"{path}, line {line} is damaged: restore the file (git checkout), or delete the line.")
+    return BadInput(
+        f"{path}, line {line} is damaged: restore the file (git checkout), or delete the line."
+    )
 
 
 def _first_bad_line(path: Path) -> int | None:
-    """The number of the first line that does not have a value of the right type for every column."""
+    """The number of the first line that does not have a value of the right type for every
+    column."""
     with open(path, encoding="utf-8", errors="replace", newline="") as file:
         reader = csv.reader(file)
         next(reader, None)
@@ -188,34 +216,43 @@ def _is_of_type(text: str, dtype: str) -> bool:
     return dtype != COUNT or number.is_integer()
 
 
-# --------------------------------------------------------------------------------------- params
+# --- params --------------------------------------------------------------------------------------
 
 
 def params_text(settings: Mapping[str, Any]) -> str:
     """What a cell was asked for as one text for equal settings: a JSON object with sorted keys.
 
-    Settings that say nothing (None, False, empty) are left out, so that a setting which is added to a study later, and
-    is off by default, changes no earlier cell. 1.0 is 1, infinity "inf", numpy numbers are plain ones.
+    Settings that say nothing (None, False, empty) are left out, so that a setting which is added to
+    a study later, and is off by default, changes no earlier cell. 1.0 is 1, infinity "inf", numpy
+    numbers are plain ones.
     """
     return canonical({name: value for name, value in settings.items() if not _says_nothing(value)})
 
 
 def _says_nothing(value: Any) -> bool:
-    return value is None or (isinstance(value, bool | np.bool_ | str | list | tuple | Mapping) and not value)
+    return value is None or (
+        isinstance(value, bool | np.bool_ | str | list | tuple | Mapping) and not value
+    )
 
 
 def read_params(text: str) -> dict[str, Any]:
     """The settings that `params_text` wrote."""
-    return {name: math.inf if value == "inf" else value for name, value in json.loads(text).items()} if text else {}
+    return (
+        {name: math.inf if value == "inf" else value for name, value in json.loads(text).items()}
+        if text
+        else {}
+    )
 
 
 def cell_key(params: str, version: str) -> str:
-    """The identity of a cell: what it was asked for, and the versions of its method and of what it measures."""
+    """The identity of a cell: what it was asked for, and the versions of its method and of what it
+    measures."""
     return hashlib.sha256(f"{version}\n{params}".encode()).hexdigest()[:20]
 
 
 def with_params(rows: pd.DataFrame, **defaults: Any) -> pd.DataFrame:
-    """The rows with a column for each of these settings: what `params` says, or the default where it says nothing."""
+    """The rows with a column for each of these settings: what `params` says, or the default where
+    it says nothing."""
     texts = rows["params"].unique()
     settings = {text: read_params(text) for text in texts}
     columns = {
@@ -226,7 +263,8 @@ def with_params(rows: pd.DataFrame, **defaults: Any) -> pd.DataFrame:
 
 
 def canonical(value: Any) -> str:
-    """One text for equal values: JSON with sorted keys, 1.0 as 1, infinity as "inf", numpy numbers as plain ones."""
+    """One text for equal values: JSON with sorted keys, 1.0 as 1, infinity as "inf", numpy numbers
+    as plain ones."""
 
     def plain(item: Any) -> Any:
         if isinstance(item, Mapping):
@@ -239,20 +277,27 @@ def canonical(value: Any) -> str:
         return int(item) if isinstance(item, float) and item.is_integer() else item
 
     try:
-        return json.dumps(plain(value), sort_keys=True, separators=(",", ":"), allow_nan=False, ensure_ascii=False)
+        return json.dumps(
+            plain(value), sort_keys=True, separators=(",", ":"), allow_nan=False, ensure_ascii=False
+        )
     except (TypeError, ValueError) as error:
-        raise BadInput(f"settings must be numbers, texts, lists or dicts of them, but hold {value!r}.") from error
+        raise BadInput(
+            f"settings must be numbers, texts, lists or dicts of them, but hold {value!r}."
+        ) from error
 
 
-# ----------------------------------------------------------------------------------------- save
+# --- save ----------------------------------------------------------------------------------------
 
 
 def save_rows(frame: pd.DataFrame, *, name: str, profile: str) -> Path:
     """Write rows to data/results/, sorted, so that an identical re-run changes no byte.
 
-    Rows of other cells stay, for they are the work of other runs, unless their method has got another version since.
+    Rows of other cells stay, for they are the work of other runs, unless their method has got
+    another version since.
     """
-    path = project_root() / "data" / "results" / folder_name(profile, data_of(frame)) / f"{name}.csv"
+    path = (
+        project_root() / "data" / "results" / folder_name(profile, data_of(frame)) / f"{name}.csv"
+    )
     if path.exists():
         earlier = load_rows(path)
         current = frame.groupby("method")["version"].agg(set)
@@ -260,8 +305,14 @@ def save_rows(frame: pd.DataFrame, *, name: str, profile: str) -> Path:
             version in current.get(method, {version})
             for method, version in zip(earlier["method"], earlier["version"], strict=True)
         ]
-        keep = earlier[pd.Series(known, index=earlier.index, dtype=bool) & ~earlier["cell"].isin(frame["cell"])]
+        keep = earlier[
+            pd.Series(known, index=earlier.index, dtype=bool) & ~earlier["cell"].isin(frame["cell"])
+        ]
         frame = pd.concat([keep, frame]) if len(keep) else frame
-    content = frame.sort_values(SORTED_BY, kind="stable").to_csv(index=False, lineterminator="\n").encode()
+    content = (
+        frame.sort_values(SORTED_BY, kind="stable")
+        .to_csv(index=False, lineterminator="\n")
+        .encode()
+    )
     write_atomically(path, content)
     return path

@@ -1,1 +1,2 @@
-"""Tables: what is declared of them, where their files are, how methods see them, who holds which rows."""
+"""Tables: what is declared of them, where their files are, how methods see them, who holds which
+rows."""

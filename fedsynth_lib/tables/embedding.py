@@ -1,9 +1,11 @@
-"""Rows as points in the plane, and the clusters they form there: the client split that maddock2024 calls clustering.
+"""Rows as points in the plane, and the clusters they form there: the client split that maddock2024
+calls clustering.
 
-UMAP draws the coded table, target included, in two dimensions; k-means cuts the picture into as many
-clusters as there are clients. That takes a minute for a table of 50,000 rows, so both steps are kept in
-data/cache/clusters/. One seed gives the same bytes on one machine with one set of package versions,
-whether computed or read back; another processor may round otherwise, and UMAP magnifies that.
+UMAP draws the coded table, target included, in two dimensions; k-means cuts the picture into as
+many clusters as there are clients. That takes a minute for a table of 50,000 rows, so both steps
+are kept in data/cache/clusters/. One seed gives the same bytes on one machine with one set of
+package versions, whether computed or read back; another processor may round otherwise, and UMAP
+magnifies that.
 """
 
 import hashlib
@@ -30,7 +32,8 @@ VERSION = 1  # raise it whenever the same codes and seed give another split
 
 
 def coded(table: Table) -> np.ndarray:
-    """Int32 (rows, columns), target included: the bins of maddock2024 where it uses this table, else 32 for each."""
+    """Int32 (rows, columns), target included: the bins of maddock2024 where it uses this table,
+    else 32 for each."""
     known = table.data != "own" and table.key in REGISTRY and WORK in REGISTRY[table.key].works
     bins = view_bins(table.key, WORK) if known else {}
     chosen = {name: bins[name] for name in table.schema.numeric if name in bins}
@@ -38,37 +41,46 @@ def coded(table: Table) -> np.ndarray:
 
 
 def principal_components(features: np.ndarray) -> np.ndarray:
-    """Float (rows, 2), (rows, 1) of one column: the first two principal components of features (rows, columns)."""
+    """Float (rows, 2), (rows, 1) of one column: the first two principal components of features
+    (rows, columns)."""
     from sklearn.decomposition import PCA  # late, as k-means below
 
     return PCA(min(2, features.shape[1]), svd_solver="covariance_eigh").fit_transform(features)
 
 
 def umap_embedding(features: np.ndarray, *, seed: int) -> np.ndarray:
-    """Float32 (rows, 2): UMAP with 15 neighbours and minimum distance 0.1, from features (rows, columns)."""
+    """Float32 (rows, 2): UMAP with 15 neighbours and minimum distance 0.1, from features (rows,
+    columns)."""
     if len(features) <= NEIGHBOURS:
         raise BadInput(
-            f"{len(features)} rows are too few for UMAP, which looks at {NEIGHBOURS} neighbours of each; "
-            "give more rows, or take the partition by_cluster."
+            f"{len(features)} rows are too few for UMAP, which looks at {NEIGHBOURS} neighbours "
+            "of each; give more rows, or take the partition by_cluster."
         )
-    with warnings.catch_warnings(), threadpool_limits(1):  # with several threads sums would depend on their order
+    # with several threads sums would depend on their order
+    with warnings.catch_warnings(), threadpool_limits(1):
         warnings.filterwarnings("ignore", "Tensorflow not installed", ImportWarning)
-        warnings.filterwarnings("ignore", "n_jobs value", UserWarning)  # a seed asks for one thread, as wanted
-        warnings.filterwarnings("ignore", "IProgress not found")  # said by the progress bar that it never shows
+        # a seed asks for one thread, as wanted
+        warnings.filterwarnings("ignore", "n_jobs value", UserWarning)
+        # said by the progress bar that it never shows
+        warnings.filterwarnings("ignore", "IProgress not found")
         import umap  # late: it compiles for seconds, and only this function needs it
 
-        reducer = umap.UMAP(n_neighbors=NEIGHBOURS, min_dist=MIN_DIST, random_state=_state(seed, "umap"))
+        reducer = umap.UMAP(
+            n_neighbors=NEIGHBOURS, min_dist=MIN_DIST, random_state=_state(seed, "umap")
+        )
         return np.ascontiguousarray(reducer.fit_transform(features), dtype=np.float32)
 
 
 def k_means(points: np.ndarray, num_clusters: int, *, state: int) -> np.ndarray:
-    """The cluster of each row of points (rows, dimensions), 0 to num_clusters - 1; few distinct points give fewer."""
+    """The cluster of each row of points (rows, dimensions), 0 to num_clusters - 1; few distinct
+    points give fewer."""
     from sklearn.cluster import KMeans  # late: a second to import, and only clusters need it
     from sklearn.exceptions import ConvergenceWarning
 
     estimator = KMeans(num_clusters, n_init=1, random_state=state)
     with warnings.catch_warnings(), threadpool_limits(1):
-        warnings.simplefilter("ignore", ConvergenceWarning)  # fewer distinct points than clusters: the caller's word
+        # fewer distinct points than clusters: the caller's word
+        warnings.simplefilter("ignore", ConvergenceWarning)
         return estimator.fit_predict(np.asarray(points, dtype=np.float64))
 
 
@@ -78,7 +90,8 @@ def embedded(codes: np.ndarray, *, seed: int) -> np.ndarray:
 
 
 def clusters(codes: np.ndarray, num_clusters: int, *, seed: int) -> np.ndarray:
-    """Int32 (rows,): the cluster of each row of codes (rows, columns) in its UMAP picture, from the cache if there."""
+    """Int32 (rows,): the cluster of each row of codes (rows, columns) in its UMAP picture, from the
+    cache if there."""
 
     def make() -> np.ndarray:
         state = _state(seed, "k-means", num_clusters)
@@ -94,9 +107,18 @@ def _state(seed: int, *path: int | str) -> int:
 def _facts(codes: np.ndarray, seed: int) -> dict[str, Any]:
     """All that a split depends on."""
     content = np.ascontiguousarray(codes, dtype=np.int64)
-    packages = {name: version(name) for name in ("umap-learn", "pynndescent", "numba", "scikit-learn", "numpy")}
+    packages = {
+        name: version(name)
+        for name in ("umap-learn", "pynndescent", "numba", "scikit-learn", "numpy")
+    }
     digest = hashlib.blake2b(content.tobytes(), digest_size=16).hexdigest()
-    return {"codes": digest, "shape": content.shape, "seed": int(seed), "version": VERSION, **packages}
+    return {
+        "codes": digest,
+        "shape": content.shape,
+        "seed": int(seed),
+        "version": VERSION,
+        **packages,
+    }
 
 
 def _kept(kind: str, facts: dict[str, Any], make: Callable[[], np.ndarray]) -> np.ndarray:
@@ -118,7 +140,8 @@ def _path(kind: str, facts: dict[str, Any]) -> Path:
 
 
 def joint_map(parts: list[np.ndarray], *, seed: int) -> list[np.ndarray]:
-    """Points (rows, 2) of several feature matrices in one common t-SNE map (perplexity 30, started from components)."""
+    """Points (rows, 2) of several feature matrices in one common t-SNE map (perplexity 30, started
+    from components)."""
     from sklearn.manifold import TSNE
 
     together = np.concatenate(parts)
@@ -126,12 +149,15 @@ def joint_map(parts: list[np.ndarray], *, seed: int) -> list[np.ndarray]:
         raise BadInput(f"{len(together)} rows are too few for a map: give more rows.")
     perplexity = min(30, (len(together) - 1) / 3)
     with threadpool_limits(1):
-        points = TSNE(2, perplexity=perplexity, init="pca", random_state=_state(seed, "t-SNE")).fit_transform(together)
+        points = TSNE(
+            2, perplexity=perplexity, init="pca", random_state=_state(seed, "t-SNE")
+        ).fit_transform(together)
     return np.split(points, np.cumsum([len(part) for part in parts])[:-1])
 
 
 def squares(points: np.ndarray, number: int) -> np.ndarray:
-    """Int64 (rows, 2): the square that each point (rows, 2) falls into, of number x number over their extent."""
+    """Int64 (rows, 2): the square that each point (rows, 2) falls into, of number x number over
+    their extent."""
     low, high = points.min(axis=0), points.max(axis=0)
     extent = np.where(high > low, high - low, 1)
     return np.minimum((number * (points - low) / extent).astype(np.int64), number - 1)

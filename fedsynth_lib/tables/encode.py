@@ -1,4 +1,5 @@
-"""How a method sees a table: equal-width bins, places in the declared range, one-hot columns, label codes.
+"""How a method sees a table: equal-width bins, places in the declared range, one-hot columns, label
+codes.
 
 An encoder is made from the declared schema alone. It never looks at rows, so nothing
 about them can leak through its edges or its levels (see `bins_from_rows` for the
@@ -16,7 +17,8 @@ import pandas as pd
 from fedsynth_lib.core.contract import BadInput, BadRows, Domain
 from fedsynth_lib.tables.schema import Column, Schema
 
-MAX_WHOLE = 1_000_000  # levels of a column that keeps a level per whole number; more is a forgotten entry
+# levels of a column that keeps a level per whole number; more is a forgotten entry
+MAX_WHOLE = 1_000_000
 
 
 @dataclass(frozen=True)
@@ -44,14 +46,19 @@ class EqualWidthBins:
             _check_bins("bins", self.bins)
         for name, bins in chosen.items():
             if self.schema[name].kind != "numeric":
-                raise BadInput(f"by_column names {name!r}, which is categorical; name numeric columns only.")
+                raise BadInput(
+                    f"by_column names {name!r}, which is categorical; name numeric columns only."
+                )
             _check_bins(f"by_column[{name!r}]", bins)
         _ = self.edges  # a range that cannot be cut is said now, not at the first row
 
     @cached_property
     def domain(self) -> Domain:
         edges = self.edges
-        levels = (len(edges[c.name]) - 1 if c.kind == "numeric" else len(c.categories) for c in self.schema.columns)
+        levels = (
+            len(edges[c.name]) - 1 if c.kind == "numeric" else len(c.categories)
+            for c in self.schema.columns
+        )
         return Domain(tuple(self.schema.names), tuple(levels))
 
     @cached_property
@@ -79,12 +86,18 @@ class EqualWidthBins:
         gives the integer nearest to it. `transform(inverse(codes))` is `codes` but for those.
         """
         rows, levels = np.asarray(rows), np.array(self.domain.levels)
-        if rows.ndim != 2 or rows.shape[1] != len(levels) or not ((rows >= 0) & (rows < levels)).all():
+        if (
+            rows.ndim != 2
+            or rows.shape[1] != len(levels)
+            or not ((rows >= 0) & (rows < levels)).all()
+        ):
             raise ValueError(f"codes must be (rows, {len(levels)}) and within the domain's levels")
         values = {}
         for codes, column in zip(rows.T, self.schema.columns, strict=True):
             if column.kind == "categorical":
-                values[column.name] = pd.Categorical.from_codes(codes, categories=list(column.categories))
+                values[column.name] = pd.Categorical.from_codes(
+                    codes, categories=list(column.categories)
+                )
             elif column.integer:
                 first, last = _integers(self.edges[column.name])
                 values[column.name] = rng.integers(first[codes], last[codes], endpoint=True)
@@ -104,7 +117,10 @@ class UnitRange:
 
     @cached_property
     def domain(self) -> Domain:
-        return Domain(tuple(self.schema.names), tuple(len(column.categories) for column in self.schema.columns))
+        return Domain(
+            tuple(self.schema.names),
+            tuple(len(column.categories) for column in self.schema.columns),
+        )
 
     def transform(self, frame: pd.DataFrame) -> np.ndarray:
         """Float64 (rows, columns); BadInput for what the schema does not declare."""
@@ -114,33 +130,43 @@ class UnitRange:
             if column.kind == "categorical":
                 rows[:, j] = _category_codes(frame, column)
             else:
-                rows[:, j] = (_numbers_in_range(frame, column) - column.low) / (column.high - column.low)
+                rows[:, j] = (_numbers_in_range(frame, column) - column.low) / (
+                    column.high - column.low
+                )
         return rows
 
     def inverse(self, rows: np.ndarray, rng: np.random.Generator) -> pd.DataFrame:
-        """Values with the schema's types: what lies outside of the range is moved to its end, integers are rounded."""
+        """Values with the schema's types: what lies outside of the range is moved to its end,
+        integers are rounded."""
         values = {}
         for numbers, column in zip(np.asarray(rows).T, self.schema.columns, strict=True):
             if column.kind == "categorical":
                 codes, categories = numbers.astype(np.intp), list(column.categories)
                 values[column.name] = pd.Categorical.from_codes(codes, categories=categories)
                 continue
-            scaled = np.clip(column.low + (column.high - column.low) * numbers, column.low, column.high)
+            scaled = np.clip(
+                column.low + (column.high - column.low) * numbers, column.low, column.high
+            )
             values[column.name] = np.rint(scaled).astype(np.int64) if column.integer else scaled
         return pd.DataFrame(values)
 
 
 def clamped(frame: pd.DataFrame, schema: Schema) -> pd.DataFrame:
-    """The frame with every number outside its declared range moved to the nearer end of it; missing ones stay missing.
+    """The frame with every number outside its declared range moved to the nearer end of it; missing
+    ones stay missing.
 
-    What private runs do, so that one row with an odd number cannot stop a run, or show by stopping it that it is there.
+    What private runs do, so that one row with an odd number cannot stop a run, or show by stopping
+    it that it is there.
     """
     columns = (schema[name] for name in schema.numeric if name in frame)
-    return frame.assign(**{column.name: frame[column.name].clip(column.low, column.high) for column in columns})
+    return frame.assign(
+        **{column.name: frame[column.name].clip(column.low, column.high) for column in columns}
+    )
 
 
 def bins_from_rows(frame: pd.DataFrame, schema: Schema, bins: int = 20) -> EqualWidthBins:
-    """Bins over the range that the rows themselves span (the published "global minimum and maximum").
+    """Bins over the range that the rows themselves span (the published "global minimum and
+    maximum").
 
     This range is an UNPROTECTED RELEASE: the smallest and the largest value are single people's,
     and one outlier moves every edge. Whoever uses it must list it as such in the privacy
@@ -149,13 +175,15 @@ def bins_from_rows(frame: pd.DataFrame, schema: Schema, bins: int = 20) -> Equal
     _check_columns(frame, schema)
     spans = {name: (frame[name].min().item(), frame[name].max().item()) for name in schema.numeric}
     columns = (
-        replace(c, low=spans[c.name][0], high=spans[c.name][1]) if c.name in spans else c for c in schema.columns
+        replace(c, low=spans[c.name][0], high=spans[c.name][1]) if c.name in spans else c
+        for c in schema.columns
     )
     return EqualWidthBins(replace(schema, columns=tuple(columns)), bins)
 
 
 def one_hot(frame: pd.DataFrame, schema: Schema) -> np.ndarray:
-    """Float32 (rows, width) in schema order: a column of 0/1 per declared category, numeric columns as they are."""
+    """Float32 (rows, width) in schema order: a column of 0/1 per declared category, numeric columns
+    as they are."""
     _check_columns(frame, schema)
     widths = [1 if c.kind == "numeric" else len(c.categories) for c in schema.columns]
     matrix = np.zeros((len(frame), sum(widths)), dtype=np.float32)
@@ -170,7 +198,8 @@ def one_hot(frame: pd.DataFrame, schema: Schema) -> np.ndarray:
 
 
 def standardised(frame: pd.DataFrame, schema: Schema) -> np.ndarray:
-    """Float32 (rows, width): z-scored numeric columns first, then the categories one-hot, for distances and PCA."""
+    """Float32 (rows, width): z-scored numeric columns first, then the categories one-hot, for
+    distances and PCA."""
     numbers = frame[list(schema.numeric)].to_numpy(dtype=np.float64)
     spread = numbers.std(axis=0)
     z_scores = (numbers - numbers.mean(axis=0)) / np.where(spread > 0, spread, 1)
@@ -178,11 +207,14 @@ def standardised(frame: pd.DataFrame, schema: Schema) -> np.ndarray:
 
 
 def label_codes(frame: pd.DataFrame, schema: Schema) -> np.ndarray:
-    """Float64 (rows, columns) in schema order: numeric columns as they are, categories as their codes."""
+    """Float64 (rows, columns) in schema order: numeric columns as they are, categories as their
+    codes."""
     _check_columns(frame, schema)
     matrix = np.empty((len(frame), len(schema.columns)))
     for j, column in enumerate(schema.columns):
-        matrix[:, j] = frame[column.name] if column.kind == "numeric" else _category_codes(frame, column)
+        matrix[:, j] = (
+            frame[column.name] if column.kind == "numeric" else _category_codes(frame, column)
+        )
     return matrix
 
 
@@ -200,7 +232,10 @@ def _edges_or_whole(column: Column, bins: int | None) -> np.ndarray:
         raise BadInput(f"column {column.name!r} is continuous and was not binned; {remedy}.")
     low, high = math.ceil(column.low), math.floor(column.high)
     if high - low >= MAX_WHOLE:
-        raise BadInput(f"column {column.name!r} holds {high - low + 1} whole numbers and was not binned; {remedy}.")
+        raise BadInput(
+            f"column {column.name!r} holds {high - low + 1} whole numbers and was not "
+            f"binned; {remedy}."
+        )
     return _edges(replace(column, low=low, high=high), high - low + 1)
 
 
@@ -213,14 +248,15 @@ def _edges(column: Column, bins: int) -> np.ndarray:
         cut = (np.diff(edges) > 0).all()
     if not cut:
         raise BadInput(
-            f"column {column.name!r} declares the range {column.low} to {column.high}, which cannot be cut "
-            f"into {bins} bins; declare a finite, wider one."
+            f"column {column.name!r} declares the range {column.low} to {column.high}, which "
+            f"cannot be cut into {bins} bins; declare a finite, wider one."
         )
     return edges
 
 
 def _integers(edges: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """First and last integer of every bin; for a bin without any, twice the nearest one in range."""
+    """First and last integer of every bin; for a bin without any, twice the nearest one in
+    range."""
     first = np.ceil(edges[:-1])
     last = np.append(np.ceil(edges[1:-1]) - 1, np.floor(edges[-1]))
     nearest = np.clip(np.rint((edges[:-1] + edges[1:]) / 2), np.ceil(edges[0]), np.floor(edges[-1]))
@@ -238,7 +274,10 @@ def _uniform(edges: np.ndarray, codes: np.ndarray, rng: np.random.Generator) -> 
 def _check_columns(frame: pd.DataFrame, schema: Schema) -> None:
     missing = [name for name in schema.names if name not in frame.columns]
     if missing:
-        raise BadInput(f"the table lacks column {missing[0]!r} of its schema; add it, or drop it from the schema.")
+        raise BadInput(
+            f"the table lacks column {missing[0]!r} of its schema; add it, or drop it "
+            "from the schema."
+        )
 
 
 def _category_codes(frame: pd.DataFrame, column: Column) -> np.ndarray:
@@ -247,8 +286,10 @@ def _category_codes(frame: pd.DataFrame, column: Column) -> np.ndarray:
     if unknown := int((codes < 0).sum()):
         remedy = "correct the rows, or add the category to the schema"
         raise BadRows(
-            f"column {column.name!r} holds {unknown} values that are not among its declared categories; {remedy}.",
-            f"column {column.name!r} holds a value that is not among its declared categories; {remedy}.",
+            f"column {column.name!r} holds {unknown} values that are not among its declared "
+            f"categories; {remedy}.",
+            f"column {column.name!r} holds a value that is not among its declared categories; "
+            f"{remedy}.",
         )
     return codes.astype(np.intp)  # pandas packs them into int8, which overflows in sums
 

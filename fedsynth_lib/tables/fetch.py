@@ -43,10 +43,13 @@ def raw_folder(folder: str) -> Path:
 
 
 def mirror() -> str:
-    """FEDSYNTH_MIRROR: a folder, a URL, or '' where none is set. BadInput where the folder does not exist."""
+    """FEDSYNTH_MIRROR: a folder, a URL, or '' where none is set. BadInput where the folder does not
+    exist."""
     place = os.environ.get("FEDSYNTH_MIRROR", "").rstrip("/")
     if place and "://" not in place and not Path(place).is_dir():
-        raise BadInput(f"FEDSYNTH_MIRROR is {place!r}, which is no folder; correct the path or unset it.")
+        raise BadInput(
+            f"FEDSYNTH_MIRROR is {place!r}, which is no folder; correct the path or unset it."
+        )
     return place
 
 
@@ -57,7 +60,8 @@ def stored_names(file: File) -> list[str]:
 
 
 def find_local(folder: str, file: File) -> tuple[Path, str] | None:
-    """(path, 'raw' or 'mirror') of a file that is already on this machine, or None. Nothing is read."""
+    """(path, 'raw' or 'mirror') of a file that is already on this machine, or None. Nothing is
+    read."""
     places = [(raw_folder(folder), "raw")]
     if mirror() and "://" not in mirror():
         places.append((Path(mirror()) / folder, "mirror"))
@@ -69,13 +73,19 @@ def find_local(folder: str, file: File) -> tuple[Path, str] | None:
 
 
 def addresses(folder: str, file: File) -> list[str]:
-    """Where a file can be downloaded from: the mirror if it is a URL, then the official addresses."""
-    remote = [f"{mirror()}/{folder}/{name}" for name in stored_names(file)] if "://" in mirror() else []
+    """Where a file can be downloaded from: the mirror if it is a URL, then the official
+    addresses."""
+    remote = (
+        [f"{mirror()}/{folder}/{name}" for name in stored_names(file)] if "://" in mirror() else []
+    )
     return remote + list(file.urls)
 
 
-def locate(entry: Entry, names: tuple[str, ...], otherwise: tuple[str, ...] = ()) -> tuple[list[Path], list[str]]:
-    """(paths of the named files, []), or ([], what was tried); `otherwise` where `names` cannot be had.
+def locate(
+    entry: Entry, names: tuple[str, ...], otherwise: tuple[str, ...] = ()
+) -> tuple[list[Path], list[str]]:
+    """(paths of the named files, []), or ([], what was tried); `otherwise` where `names` cannot be
+    had.
 
     What is on this machine goes before what must be downloaded.
     """
@@ -99,7 +109,10 @@ def locate(entry: Entry, names: tuple[str, ...], otherwise: tuple[str, ...] = ()
 
 def _say_otherwise(entry: Entry, names: tuple[str, ...], taken: tuple[str, ...]) -> None:
     remedy = f"put {', '.join(names)} ({entry.page}) into data/raw/{entry.folder} to use it"
-    warnings.warn(f"{entry.key}: {', '.join(taken)} is read in place of {', '.join(names)}; {remedy}.", stacklevel=5)
+    warnings.warn(
+        f"{entry.key}: {', '.join(taken)} is read in place of {', '.join(names)}; {remedy}.",
+        stacklevel=5,
+    )
 
 
 def fetch(folder: str, file: File, tried: list[str]) -> Path | None:
@@ -114,7 +127,8 @@ def fetch(folder: str, file: File, tried: list[str]) -> Path | None:
             continue
         try:
             return download(url, raw_folder(folder), file)
-        except (Unavailable, OSError) as error:  # OSError: a folder that cannot be written, a full disk
+        # OSError: a folder that cannot be written, a full disk
+        except (Unavailable, OSError) as error:
             tried.append(f"{url} ({error})")
     return None
 
@@ -126,7 +140,8 @@ def download(url: str, folder: Path, file: File) -> Path:
     a wrong checksum (nothing stays behind).
     """
     remote_name = Path(urlsplit(url).path).name
-    # Not every address ends in the file's name (figshare's is a number): then it is the stored form.
+    # Not every address ends in the file's name (figshare's is a number): then it is the stored
+    # form.
     names = stored_names(file)
     is_zip = remote_name.endswith(".zip")
     target = folder / (file.name if is_zip else remote_name if remote_name in names else names[0])
@@ -150,12 +165,14 @@ def download(url: str, folder: Path, file: File) -> Path:
             os.replace(arrived, target)
             part.unlink(missing_ok=True)
             return target
-    return download(url, folder, file)  # the beginning was of another version: once more from the start
+    # the beginning was of another version: once more from the start
+    return download(url, folder, file)
 
 
 @contextlib.contextmanager
 def _locked(part: Path) -> Iterator[BinaryIO]:
-    """The .part file open for appending; a second process that wants it waits. An empty one is removed."""
+    """The .part file open for appending; a second process that wants it waits. An empty one is
+    removed."""
     while (stream := _opened(part)) is None:
         pass  # the process before us finished and took the file away
     stream.seek(0, os.SEEK_END)
@@ -171,7 +188,8 @@ def _locked(part: Path) -> Iterator[BinaryIO]:
 
 
 def _opened(part: Path) -> BinaryIO | None:
-    """The file, open and locked; None where another process removed it (or its empty folder) meanwhile."""
+    """The file, open and locked; None where another process removed it (or its empty folder)
+    meanwhile."""
     part.parent.mkdir(parents=True, exist_ok=True)
     with contextlib.ExitStack() as undo, contextlib.suppress(FileNotFoundError):
         stream = undo.enter_context(part.open("ab"))
@@ -183,7 +201,8 @@ def _opened(part: Path) -> BinaryIO | None:
 
 
 def _lock(stream: BinaryIO) -> None:
-    with contextlib.suppress(ImportError):  # Windows has no fcntl: there two runs must not download at once
+    # Windows has no fcntl: there two runs must not download at once
+    with contextlib.suppress(ImportError):
         import fcntl
 
         fcntl.flock(stream, fcntl.LOCK_EX)
@@ -196,8 +215,11 @@ def _receive(url: str, stream: BinaryIO, label: str) -> bool:
         start = stream.tell()
         headers = {"Accept-Encoding": "identity"} | ({"Range": f"bytes={start}-"} if start else {})
         try:
-            with requests.get(url, headers=headers, stream=True, timeout=(CONNECT_SECONDS, READ_SECONDS)) as answer:
-                if start and answer.status_code == 416:  # nothing is missing, or the part is of another version
+            with requests.get(
+                url, headers=headers, stream=True, timeout=(CONNECT_SECONDS, READ_SECONDS)
+            ) as answer:
+                # nothing is missing, or the part is of another version
+                if start and answer.status_code == 416:
                     return True
                 if answer.status_code >= 400:
                     raise Unavailable(f"HTTP {answer.status_code}")
@@ -219,7 +241,13 @@ def _copy(answer: requests.Response, stream: BinaryIO, start: int, label: str) -
     total = int(length) + start if length else None
     every = 0.5 if sys.stderr.isatty() else 10  # a log file wants few lines
     with tqdm(
-        total=total, initial=start, desc=label, unit="B", unit_scale=True, file=sys.stderr, mininterval=every
+        total=total,
+        initial=start,
+        desc=label,
+        unit="B",
+        unit_scale=True,
+        file=sys.stderr,
+        mininterval=every,
     ) as bar:
         for block in answer.iter_content(RECEIVE):
             stream.write(block)
@@ -232,7 +260,10 @@ def _unzip(archive: Path, target: Path, member: str, url: str) -> Path:
         with zipfile.ZipFile(archive) as bundle:
             name = next((each for each in bundle.namelist() if Path(each).name == member), None)
             if name is None:
-                raise BadInput(f"{url} holds no {member!r}; get the file by hand and put it into {target.parent}.")
+                raise BadInput(
+                    f"{url} holds no {member!r}; get the file by hand and put it into "
+                    f"{target.parent}."
+                )
             with bundle.open(name) as source, target.open("wb") as sink:
                 while block := source.read(UNPACK):
                     sink.write(block)
@@ -252,7 +283,8 @@ def sha256(stream: BinaryIO) -> str:
 def check(path: Path, file: File, *, suffix: str | None = None, url: str = "") -> None:
     """Raises BadInput unless the file or its decompressed content has one of the known checksums.
 
-    suffix: how the content is compressed, where the path does not tell. url: where it was just fetched from.
+    suffix: how the content is compressed, where the path does not tell. url: where it was just
+        fetched from.
     """
     known = {file.sha256, file.sha256_stored} - {""}
     with path.open("rb") as stream:
@@ -267,8 +299,11 @@ def check(path: Path, file: File, *, suffix: str | None = None, url: str = "") -
                 got = sha256(stream)
     if got in known:
         return
-    remedy = f"put the right file into {path.parent} by hand" if url else "delete it and fetch it again"
+    remedy = (
+        f"put the right file into {path.parent} by hand" if url else "delete it and fetch it again"
+    )
     raise BadInput(
         f"{url or path} is not the expected {file.name}: its SHA-256 is {got}, expected "
-        f"{file.sha256 or file.sha256_stored}; {remedy}, or use it as a table of your own (its path with schema=...)."
+        f"{file.sha256 or file.sha256_stored}; {remedy}, or use it as a table of your own (its "
+        "path with schema=...)."
     )

@@ -16,17 +16,21 @@ from fedsynth_lib.core.contract import BadInput
 from fedsynth_lib.tables.registry import File, Reader
 from fedsynth_lib.tables.schema import Schema
 
-NOT_A_NUMBER = ["", "?", "NA", "N/A", "NaN", "nan", "null", "None"]  # how files write a missing number
+# how files write a missing number
+NOT_A_NUMBER = ["", "?", "NA", "N/A", "NaN", "nan", "null", "None"]
 UNREADABLE = (OSError, EOFError, UnicodeDecodeError, lzma.LZMAError, zlib.error)
 
 
-def read_text(path: Path, schema: Schema, reader: Reader, file: File, file_columns: tuple[str, ...]) -> pd.DataFrame:
+def read_text(
+    path: Path, schema: Schema, reader: Reader, file: File, file_columns: tuple[str, ...]
+) -> pd.DataFrame:
     """The declared columns of a text file: floats and labels, not yet checked against the schema.
 
     file_columns: all columns in file order, used where the file has no header.
     """
     header = reader.header if file.header is None else file.header
-    # Reading all columns lets pandas notice rows that are too long; a file with a checksum has none.
+    # Reading all columns lets pandas notice rows that are too long; a file with a checksum has
+    # none.
     trusted = bool(file.sha256 or file.sha256_stored)
     wanted = set(schema.names)
     options = {
@@ -37,17 +41,24 @@ def read_text(path: Path, schema: Schema, reader: Reader, file: File, file_colum
         "skipinitialspace": reader.skip_spaces,
         "usecols": (lambda name: name in wanted) if trusted else None,
         "keep_default_na": False,
-        "na_values": {name: NOT_A_NUMBER if name in schema.numeric else [""] for name in schema.names},
+        "na_values": {
+            name: NOT_A_NUMBER if name in schema.numeric else [""] for name in schema.names
+        },
         "encoding": "utf-8",
     }
-    types = {name: "category" for name in schema.categorical} | {name: float for name in schema.numeric}
+    types = {name: "category" for name in schema.categorical} | {
+        name: float for name in schema.numeric
+    }
     with refusing(path):
         try:
             frame = pd.read_csv(path, dtype=types, **options)
         except ValueError as error:
-            if isinstance(error, UnicodeDecodeError | pd.errors.ParserError | pd.errors.EmptyDataError):
+            if isinstance(
+                error, UnicodeDecodeError | pd.errors.ParserError | pd.errors.EmptyDataError
+            ):
                 raise
-            frame = pd.read_csv(path, dtype=str, **options)  # a number that is none: validate names it
+            # a number that is none: validate names it
+            frame = pd.read_csv(path, dtype=str, **options)
     return _with_labels(whole(frame, path), schema, reader)
 
 
@@ -65,7 +76,10 @@ def refusing(path: Path) -> Iterator[None]:
 def whole(frame: pd.DataFrame, path: Path) -> pd.DataFrame:
     """The frame itself; BadInput where pandas has taken the first fields for an index."""
     if not isinstance(frame.index, pd.RangeIndex):
-        raise BadInput(f"{path}: rows have more fields than there are columns; check its separator and its header.")
+        raise BadInput(
+            f"{path}: rows have more fields than there are columns; check its "
+            "separator and its header."
+        )
     return frame
 
 
@@ -78,11 +92,16 @@ def read_parquet(path: Path, schema: Schema, reader: Reader) -> pd.DataFrame:
 
 
 def _with_labels(frame: pd.DataFrame, schema: Schema, reader: Reader) -> pd.DataFrame:
-    """Categorical columns as labels without outer spaces and suffix, empty cells as the reader's category."""
+    """Categorical columns as labels without outer spaces and suffix, empty cells as the reader's
+    category."""
     for name in set(schema.categorical) & set(frame.columns):
-        labels = relabel(frame[name].astype("category"), lambda label: label.strip().removesuffix(reader.suffix))
+        labels = relabel(
+            frame[name].astype("category"), lambda label: label.strip().removesuffix(reader.suffix)
+        )
         if reader.empty and labels.isna().any():
-            labels = labels.cat.set_categories([*labels.cat.categories, reader.empty]).fillna(reader.empty)
+            labels = labels.cat.set_categories([*labels.cat.categories, reader.empty]).fillna(
+                reader.empty
+            )
         frame[name] = labels
     return frame
 
@@ -91,17 +110,20 @@ def unreadable(path: Path, error: Exception) -> BadInput:
     """One sentence about a file that cannot be read, whatever the reader says of it."""
     if isinstance(error, UnicodeDecodeError):
         return BadInput(
-            f"{path}: the file cannot be read, for it is not UTF-8 text; save it as UTF-8 (spreadsheets: 'CSV UTF-8')."
+            f"{path}: the file cannot be read, for it is not UTF-8 text; save it as UTF-8 "
+            "(spreadsheets: 'CSV UTF-8')."
         )
     reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-    return BadInput(f"{path}: the file cannot be read ({reason}); check that it is whole, and its separator.")
+    return BadInput(
+        f"{path}: the file cannot be read ({reason}); check that it is whole, and its separator."
+    )
 
 
 def one_column(path: Path, separator: str, name: str) -> BadInput:
     """What is said of a file whose columns are cut by something else."""
     return BadInput(
-        f"{path}: cut at {separator!r} it has the one column {name!r}; write comma, semicolon, tab or "
-        "bar between columns, or name the separator in the schema file, under [reader]."
+        f"{path}: cut at {separator!r} it has the one column {name!r}; write comma, semicolon, "
+        "tab or bar between columns, or name the separator in the schema file, under [reader]."
     )
 
 
@@ -109,21 +131,29 @@ def relabel(values: pd.Series, new_label: Callable[[str], str]) -> pd.Series:
     """A categorical series with every category renamed; categories that become equal are joined."""
     labels = [new_label(str(category)) for category in values.cat.categories]
     joined = {label: code for code, label in enumerate(dict.fromkeys(labels))}
-    code = np.array([joined[label] for label in labels] + [-1])  # the last serves missing values (code -1)
-    return pd.Series(pd.Categorical.from_codes(code[values.cat.codes], categories=list(joined)), index=values.index)
+    # the last serves missing values (code -1)
+    code = np.array([joined[label] for label in labels] + [-1])
+    return pd.Series(
+        pd.Categorical.from_codes(code[values.cat.codes], categories=list(joined)),
+        index=values.index,
+    )
 
 
 def guess_separator(path: Path) -> str:
     """The separator of a text file: comma, semicolon, tab or bar.
 
-    The one that cuts its first lines into equally many fields, more than one; else the one that cuts the header most.
+    The one that cuts its first lines into equally many fields, more than one; else the one that
+    cuts the header most.
     """
     fields = {mark: [len(line) for line in _first_lines(path, mark)] or [0] for mark in ",;\t|"}
-    return max(fields, key=lambda mark: (len(set(fields[mark])) == 1 < fields[mark][0], fields[mark][0]))
+    return max(
+        fields, key=lambda mark: (len(set(fields[mark])) == 1 < fields[mark][0], fields[mark][0])
+    )
 
 
 def header(path: Path, separator: str) -> list[str]:
-    """The names in the first line of a text file, none if it is empty; BadInput for a name that stands there twice."""
+    """The names in the first line of a text file, none if it is empty; BadInput for a name that
+    stands there twice."""
     names = next(iter(_first_lines(path, separator)), [])
     if twice := [name for name in names if name and names.count(name) > 1]:
         raise BadInput(f"{path}: two columns are called {twice[0]!r}; rename one of them.")

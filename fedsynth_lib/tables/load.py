@@ -3,8 +3,8 @@
     table = load_table("adult", work="martinez2024")
     table = load_table("my.csv", schema="my.toml")
 
-A registered table is looked for in data/raw, in FEDSYNTH_MIRROR, at the official address, and at last
-as a stand-in that this bundle made under differential privacy, which is said loudly.
+A registered table is looked for in data/raw, in FEDSYNTH_MIRROR, at the official address, and at
+last as a stand-in that this bundle made under differential privacy, which is said loudly.
 """
 
 import hashlib
@@ -100,9 +100,13 @@ class Table:
         return Table(self.key, rows, self.schema, self.data, origin=self.origin)
 
     def expect(self, origin: str) -> None:
-        """Raise BadInput unless the table was loaded as, or taken from, the one with this digest ('' for any)."""
+        """Raise BadInput unless the table was loaded as, or taken from, the one with this digest
+        ('' for any)."""
         if origin not in ("", self.origin):
-            raise BadInput(f"{self.key}: the table is not the one that the grid was made for; build the grid anew.")
+            raise BadInput(
+                f"{self.key}: the table is not the one that the grid was made for; "
+                "build the grid anew."
+            )
 
 
 def load_table(
@@ -126,20 +130,23 @@ def load_table(
     if _is_path(key_or_path):
         if work is not None:
             raise BadInput(
-                f"{key_or_path}: work={work!r} selects columns of a registered table; leave it out for a file."
+                f"{key_or_path}: work={work!r} selects columns of a registered table; leave it "
+                "out for a file."
             )
         table = _own_table(Path(key_or_path), schema)
     else:
         if schema is not None:
             raise BadInput(
-                f"{key_or_path}: the schema of a registered table is fixed; give schema only with a file's path."
+                f"{key_or_path}: the schema of a registered table is fixed; give schema only with "
+                "a file's path."
             )
         table = _registered_table(entry(str(key_or_path)), work, part, seed)
     return table if rows is None else _subsample(table, rows, seed)
 
 
 def split(table: Table, *, seed: int, test_share: float = 0.2) -> tuple[Table, Table]:
-    """(training table, hold-out table) by a random permutation; the hold-out has round(rows * test_share)."""
+    """(training table, hold-out table) by a random permutation; the hold-out has round(rows *
+    test_share)."""
     num_test = round(len(table) * test_share)
     if not 0 < num_test < len(table):
         raise BadInput(
@@ -151,7 +158,8 @@ def split(table: Table, *, seed: int, test_share: float = 0.2) -> tuple[Table, T
 
 
 class Available(NamedTuple):
-    """state: raw, mirror, official? (not tried), standin, missing, or generated; where: path or address."""
+    """state: raw, mirror, official? (not tried), standin, missing, or generated; where: path or
+    address."""
 
     state: str
     where: str
@@ -181,9 +189,17 @@ def available(key: str) -> Available:
 def _registered_table(table: Entry, work: str | None, part: str, seed: int) -> Table:
     view = table.view(work)
     if table.generated:
-        return Table(table.key, validate(synthfs.generate(seed=seed), table.schema, table.key), table.schema, "real")
+        return Table(
+            table.key,
+            validate(synthfs.generate(seed=seed), table.schema, table.key),
+            table.schema,
+            "real",
+        )
     if part not in ("train", "holdout") or (part == "holdout" and not view.holdout):
-        raise BadInput(f"{table.key}: there is no part {part!r} for work={work!r}; use part='train' and split().")
+        raise BadInput(
+            f"{table.key}: there is no part {part!r} for work={work!r}; use "
+            "part='train' and split()."
+        )
     names, otherwise = (view.holdout, ()) if part == "holdout" else (view.files, view.otherwise)
     allowed = os.environ.get("FEDSYNTH_DATA", "")
     if allowed not in ("", "real", "standin"):
@@ -219,7 +235,9 @@ def _merged(frame: pd.DataFrame, view: View) -> pd.DataFrame:
     for name in view.merge:
         if name in frame:
             new = view.new_labels(name)
-            frame[name] = relabel(frame[name].astype("category"), lambda label, new=new: new.get(label, label))
+            frame[name] = relabel(
+                frame[name].astype("category"), lambda label, new=new: new.get(label, label)
+            )
     return frame
 
 
@@ -237,14 +255,18 @@ def _standin(table: Entry, view: View, part: str, tried: list[str]) -> Table:
     remedy = f"put {names} ({table.page}) into data/raw/{table.folder} or set FEDSYNTH_MIRROR"
     if os.environ.get("FEDSYNTH_DATA") == "real":
         raise BadInput(
-            f"{key}: the real table cannot be reached and FEDSYNTH_DATA=real forbids a stand-in{where}; {remedy}."
+            f"{key}: the real table cannot be reached and FEDSYNTH_DATA=real forbids a "
+            f"stand-in{where}; {remedy}."
         )
     if part == "holdout":
         raise BadInput(
-            f"{key}: the hold-out file cannot be reached and a stand-in has none{where}; {remedy}, or use split()."
+            f"{key}: the hold-out file cannot be reached and a stand-in has none{where}; "
+            f"{remedy}, or use split()."
         )
     if not path.is_file():
-        raise BadInput(f"{key}: the table cannot be reached and there is no stand-in {path}{where}; {remedy}.")
+        raise BadInput(
+            f"{key}: the table cannot be reached and there is no stand-in {path}{where}; {remedy}."
+        )
     schema = view.schema(table.schema)
     frame = read_parquet(path, table.schema, Reader())
     lacking = [name for name in schema.names if name not in frame]
@@ -253,8 +275,15 @@ def _standin(table: Entry, view: View, part: str, tried: list[str]) -> Table:
     if key not in _warned:
         _warned.add(key)
         asked = os.environ.get("FEDSYNTH_DATA") == "standin"
-        why = "as FEDSYNTH_DATA=standin asks" if asked else f"because the table cannot be reached{where}"
-        message = f"{key}: NOT REAL DATA. A synthetic stand-in is used, {why}; for the real rows {remedy}."
+        why = (
+            "as FEDSYNTH_DATA=standin asks"
+            if asked
+            else f"because the table cannot be reached{where}"
+        )
+        message = (
+            f"{key}: NOT REAL DATA. A synthetic stand-in is used, {why}; for the real "
+            f"rows {remedy}."
+        )
         warnings.warn(message, StandInWarning, stacklevel=4)
     # Rare values may be absent from a synthetic table, so a constant column is no mistake here.
     frame = validate(_merged(frame, view), schema, str(path), constant=schema.names)
@@ -267,7 +296,12 @@ def _standin(table: Entry, view: View, part: str, tried: list[str]) -> Table:
 def _is_path(key_or_path: str | Path) -> bool:
     text = str(key_or_path)
     suffixes = {".csv", ".tsv", ".txt", ".data", ".parquet", ".gz", ".xz", ".zip"}
-    return isinstance(key_or_path, Path) or "/" in text or os.sep in text or Path(text).suffix in suffixes
+    return (
+        isinstance(key_or_path, Path)
+        or "/" in text
+        or os.sep in text
+        or Path(text).suffix in suffixes
+    )
 
 
 def _own_table(path: Path, schema: Schema | str | Path | None) -> Table:
@@ -275,8 +309,9 @@ def _own_table(path: Path, schema: Schema | str | Path | None) -> Table:
         raise BadInput(f"{path}: there is no such file; check the path.")
     if schema is None:
         raise BadInput(
-            f"{path}: a table of your own needs a declared schema (schema='my.toml'), so that nothing is read "
-            "from private rows; propose_schema(path, target=...) writes a draft to correct."
+            f"{path}: a table of your own needs a declared schema (schema='my.toml'), so that "
+            "nothing is read from private rows; propose_schema(path, target=...) writes a "
+            "draft to correct."
         )
     document = {} if isinstance(schema, Schema) else read_toml(schema)
     if document:
@@ -297,12 +332,16 @@ def _own_table(path: Path, schema: Schema | str | Path | None) -> Table:
 def _subsample(table: Table, rows: int, seed: int) -> Table:
     if not 1 <= rows <= len(table):
         raise BadInput(
-            f"{table.key}: rows={rows} cannot be drawn from a table of {len(table)} rows; ask for 1 to {len(table)}."
+            f"{table.key}: rows={rows} cannot be drawn from a table of {len(table)} rows; ask for "
+            f"1 to {len(table)}."
         )
     sample = table.take(np.sort(stream(seed, "rows").choice(len(table), size=rows, replace=False)))
     target = table.schema.target
     if target in table.schema.categorical and rows > 1 and sample.frame[target].nunique() < 2:
-        raise BadInput(f"{table.key}: rows={rows} leaves one class of the target {target!r}; ask for more rows.")
+        raise BadInput(
+            f"{table.key}: rows={rows} leaves one class of the target {target!r}; ask "
+            "for more rows."
+        )
     return sample
 
 

@@ -1,10 +1,13 @@
-"""Digests of the real tables, committed in data/tables.lock.json, so that finished cells are found without the tables.
+"""Digests of the real tables, committed in data/tables.lock.json, so that finished cells are found
+without the tables.
 
-    python -m fedsynth_lib.tables.lock     # writes the file anew from the real tables that are at hand
+    python -m fedsynth_lib.tables.lock     # writes the file anew from the real tables that are at
+    hand
 
-A cell names the table that it is of by its digest. Where that table cannot be had, the lock file says what its digest
-is, and committed rows of it are found all the same. What has to be computed is computed on the table at hand: where
-that is a stand-in, its own digest takes the place (`at_hand`), so that rows of the two are never taken for each other.
+A cell names the table that it is of by its digest. Where that table cannot be had, the lock file
+says what its digest is, and committed rows of it are found all the same. What has to be computed is
+computed on the table at hand: where that is a stand-in, its own digest takes the place (`at_hand`),
+so that rows of the two are never taken for each other.
 """
 
 import json
@@ -23,21 +26,28 @@ from fedsynth_lib.tables.registry import REGISTRY, entry
 from fedsynth_lib.tables.schema import Schema
 
 
-def table_digest(key_or_path: str | Path, *, work: str | None = None, schema: Schema | str | Path | None = None) -> str:
-    """The digest of what `load_table` gives for the same arguments; of a registered table the locked one, unloaded.
+def table_digest(
+    key_or_path: str | Path, *, work: str | None = None, schema: Schema | str | Path | None = None
+) -> str:
+    """The digest of what `load_table` gives for the same arguments; of a registered table the
+    locked one, unloaded.
 
-    FEDSYNTH_DATA=standin asks for stand-ins, whose digests are read from them. So are those of tables whose files,
-    columns or names are declared otherwise than when they were locked.
+    FEDSYNTH_DATA=standin asks for stand-ins, whose digests are read from them. So are those of
+    tables whose files, columns or names are declared otherwise than when they were locked.
     """
     if locked := _lock_of(str(key_or_path), work):
         return locked["digest"]
     return load_table(key_or_path, work=work, schema=schema).digest
 
 
-def reachable(datasets: Iterable[str], *, work: str | None = None, profile: str = "quick") -> list[str]:
-    """Those of the tables whose rows may be committed, or that can be had here, if only as a stand-in.
+def reachable(
+    datasets: Iterable[str], *, work: str | None = None, profile: str = "quick"
+) -> list[str]:
+    """Those of the tables whose rows may be committed, or that can be had here, if only as a
+    stand-in.
 
-    profile: of `smoke` no rows are committed, nor do they count where all is made anew (FEDSYNTH_FRESH).
+    profile: of `smoke` no rows are committed, nor do they count where all is made anew
+        (FEDSYNTH_FRESH).
     Prints which are left out. Raises BadInput for a name that no table has.
     """
     computes, found = profile == "smoke" or bool(os.environ.get("FEDSYNTH_FRESH")), []
@@ -66,7 +76,8 @@ def table_rows(key_or_path: str | Path, *, work: str | None = None) -> int:
 
 
 def at_hand(digest: str) -> str:
-    """The digest of the table to compute on where a cell names this one: the same, or that of its stand-in.
+    """The digest of the table to compute on where a cell names this one: the same, or that of its
+    stand-in.
 
     Raises BadInput where neither can be had.
     """
@@ -78,17 +89,26 @@ def at_hand(digest: str) -> str:
 
 
 def _made_of(key: str, work: str | None) -> str:
-    """A hash of all that a table's content follows from: the declared files, columns, names, and how they are read."""
+    """A hash of all that a table's content follows from: the declared files, columns, names, and
+    how they are read."""
     entry, view = REGISTRY[key], REGISTRY[key].view(work)
     files = [(name, entry.files[name].sha256) for name in (*view.files, *view.otherwise)]
     schema = view.schema(entry.schema)
     columns = [replace(column, source="") for column in schema.columns]  # wording is no content
-    declared = (files, entry.reader, entry.file_columns, replace(view, notes=""), columns, schema.target)
+    declared = (
+        files,
+        entry.reader,
+        entry.file_columns,
+        replace(view, notes=""),
+        columns,
+        schema.target,
+    )
     return sha256(repr(declared).encode()).hexdigest()[:20]
 
 
 def _lock_of(key: str, work: str | None) -> dict[str, Any] | None:
-    """What is locked of a table, unless it is declared otherwise by now, or stand-ins are asked for."""
+    """What is locked of a table, unless it is declared otherwise by now, or stand-ins are asked
+    for."""
     if key not in REGISTRY or os.environ.get("FEDSYNTH_DATA") == "standin":
         return None
     locked = _locked().get(_name(key, work))
@@ -127,7 +147,11 @@ def main() -> None:
                 print(f"{_name(key, work)} is left as it is: {error}")
                 continue
             if table.data == "real":
-                found[_name(key, work)] = {"digest": table.digest, "made_of": _made_of(key, work), "rows": len(table)}
+                found[_name(key, work)] = {
+                    "digest": table.digest,
+                    "made_of": _made_of(key, work),
+                    "rows": len(table),
+                }
     text = json.dumps(dict(sorted(found.items())), indent=1) + "\n"
     write_atomically(_path(), text.encode())
     print(f"{_path().name}: {len(found)} views of tables")

@@ -1,8 +1,9 @@
 """Mode-specific normalisation: a number as (which mode of its column, how far from that mode).
 
-Each continuous column gets a one-dimensional Gaussian mixture (Xu et al. 2019, section 4.2). The variational fit is
-scikit-learn's BayesianGaussianMixture (Dirichlet process prior, full covariance) on distinct values with their counts:
-the same updates, hence the same result, in a tenth of the time on columns that repeat values.
+Each continuous column gets a one-dimensional Gaussian mixture (Xu et al. 2019, section 4.2). The
+variational fit is scikit-learn's BayesianGaussianMixture (Dirichlet process prior, full covariance)
+on distinct values with their counts: the same updates, hence the same result, in a tenth of the
+time on columns that repeat values.
 """
 
 from collections.abc import Sequence
@@ -40,8 +41,11 @@ class Mixture:
         return rng.normal(self.means[mode], self.deviations[mode])
 
 
-def normalise(values: np.ndarray, mixture: Mixture, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    """(mode, distance) of each value: the mode drawn by its share of the density, (value - mean) / (4 deviations).
+def normalise(
+    values: np.ndarray, mixture: Mixture, rng: np.random.Generator
+) -> tuple[np.ndarray, np.ndarray]:
+    """(mode, distance) of each value: the mode drawn by its share of the density, (value - mean) /
+    (4 deviations).
 
     Distances are cut to [-1, 1], which a generator's tanh can reach.
     """
@@ -63,9 +67,15 @@ def start_by_k_means(values: np.ndarray, modes: int, *, seed: int, floor: float 
 
 
 def fit(
-    values: np.ndarray, start: Mixture, *, iterations: int = 100, tolerance: float = 1e-3, floor: float = FLOOR
+    values: np.ndarray,
+    start: Mixture,
+    *,
+    iterations: int = 100,
+    tolerance: float = 1e-3,
+    floor: float = FLOOR,
 ) -> Mixture:
-    """Expectation maximisation from `start` until the mean log-likelihood gains less than `tolerance`.
+    """Expectation maximisation from `start` until the mean log-likelihood gains less than
+    `tolerance`.
 
     floor: added to every variance, in squared units of the values.
     """
@@ -94,9 +104,11 @@ def fit_variational(
     floor: float = FLOOR,
     seed: int,
 ) -> Mixture:
-    """Variational mixture with a Dirichlet process prior on the weights (Blei and Jordan 2006), from a k-means start.
+    """Variational mixture with a Dirichlet process prior on the weights (Blei and Jordan 2006),
+    from a k-means start.
 
-    counts: how often each of the values occurs, which are then taken as different; once each by default.
+    counts: how often each of the values occurs, which are then taken as different; once each by
+        default.
     least_weight: modes with less are left out, and the weights of the others scaled up.
     floor: added to every variance, in squared units of the values.
     """
@@ -113,21 +125,34 @@ def fit_variational(
     for turn in range(iterations + 1):
         held, means, variances = _moments(distinct, counts, shares, floor)
         first, second = 1 + held, concentration + np.append(np.cumsum(held[::-1])[-2::-1], 0)
-        precision, freedom = 1 + held, 1 + held  # priors: one pseudo-observation each, at the column's mean and spread
+        # priors: one pseudo-observation each, at the column's mean and spread
+        precision, freedom = 1 + held, 1 + held
         offset = means - centre
         means = (centre + held * means) / precision
         scale = (spread + held * variances + held / precision * offset**2) / freedom
         if turn:
             log_determinant = -0.5 * (np.log(scale) + np.log(freedom))
-            wishart = -(freedom * log_determinant + freedom * 0.5 * np.log(2) + gammaln(freedom / 2))
+            wishart = -(
+                freedom * log_determinant + freedom * 0.5 * np.log(2) + gammaln(freedom / 2)
+            )
             entropy = -float(counts @ (shares * log_shares).sum(axis=1))
-            now = entropy - wishart.sum() + betaln(first, second).sum() - 0.5 * np.log(precision).sum()
+            now = (
+                entropy
+                - wishart.sum()
+                + betaln(first, second).sum()
+                - 0.5 * np.log(precision).sum()
+            )
             if abs(now - bound) < tolerance:
                 break
             bound = now
         both = digamma(first + second)
         log_weights = digamma(first) - both + np.append(0, np.cumsum(digamma(second) - both)[:-1])
-        joint = -0.5 * (np.log(2 * np.pi) + (distinct[:, None] - means) ** 2 / scale + np.log(scale) + np.log(freedom))
+        joint = -0.5 * (
+            np.log(2 * np.pi)
+            + (distinct[:, None] - means) ** 2 / scale
+            + np.log(scale)
+            + np.log(freedom)
+        )
         joint += 0.5 * (np.log(2) + digamma(freedom / 2) - 1 / precision) + log_weights
         log_shares = joint - logsumexp(joint, axis=1, keepdims=True)
         shares = np.exp(log_shares)
@@ -138,23 +163,30 @@ def fit_variational(
 
 
 def padded(mixture: Mixture, modes: int) -> Mixture:
-    """The same density with `modes` modes: the heaviest is cut into two equal halves until there are as many."""
+    """The same density with `modes` modes: the heaviest is cut into two equal halves until there
+    are as many."""
     weights, means, deviations = mixture.weights, mixture.means, mixture.deviations
     while len(weights) < modes:
         heaviest = np.argmax(weights)
         weights = np.append(weights, weights[heaviest] / 2)
         weights[heaviest] /= 2
-        means, deviations = np.append(means, means[heaviest]), np.append(deviations, deviations[heaviest])
+        means, deviations = (
+            np.append(means, means[heaviest]),
+            np.append(deviations, deviations[heaviest]),
+        )
     return Mixture(weights, means, deviations)
 
 
 def average(mixtures: Sequence[Mixture]) -> Mixture:
-    """Plain means of weights, means and variances of mixtures with equally many modes, each sorted by its means first.
+    """Plain means of weights, means and variances of mixtures with equally many modes, each sorted
+    by its means first.
 
     leitner2023, algorithm 4.1: unweighted over clients.
     """
     if len({len(mixture.weights) for mixture in mixtures}) != 1:
-        raise BadInput("clients have mixtures of different sizes: bring them to the same with `padded`.")
+        raise BadInput(
+            "clients have mixtures of different sizes: bring them to the same with `padded`."
+        )
     aligned = [mixture.by_mean() for mixture in mixtures]
     weights, means, variances = (
         np.mean([part(mixture) for mixture in aligned], axis=0)
@@ -166,7 +198,10 @@ def average(mixtures: Sequence[Mixture]) -> Mixture:
 def _numbers(values: np.ndarray) -> np.ndarray:
     values = np.asarray(values, dtype=float)
     if len(values) == 0 or not np.isfinite(values).all():
-        raise BadInput("a mixture needs at least one value, and no missing or infinite ones: fill them in beforehand.")
+        raise BadInput(
+            "a mixture needs at least one value, and no missing or infinite ones: fill "
+            "them in beforehand."
+        )
     return values
 
 
@@ -181,13 +216,16 @@ def _clusters(distinct: np.ndarray, counts: np.ndarray, modes: int, seed: int) -
 def _moments(
     distinct: np.ndarray, counts: np.ndarray, shares: np.ndarray, floor: float
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Number of values, mean and variance of each mode, values belonging to modes by `shares` (values, modes)."""
+    """Number of values, mean and variance of each mode, values belonging to modes by `shares`
+    (values, modes)."""
     held = counts @ shares + TINY
     means = (counts * distinct) @ shares / held
     spread = (distinct[:, None] - means) ** 2
     return held, means, (counts[:, None] * shares * spread).sum(axis=0) / held + floor
 
 
-def _from_shares(distinct: np.ndarray, counts: np.ndarray, shares: np.ndarray, floor: float) -> Mixture:
+def _from_shares(
+    distinct: np.ndarray, counts: np.ndarray, shares: np.ndarray, floor: float
+) -> Mixture:
     held, means, variances = _moments(distinct, counts, shares, floor)
     return Mixture(held / held.sum(), means, np.sqrt(variances))

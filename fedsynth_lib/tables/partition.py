@@ -34,17 +34,28 @@ def split_clients(table: Table, partition: str, num_clients: int, *, seed: int, 
     Raises BadInput for an unknown name, option or column, and where the split cannot be made.
     """
     if partition not in PARTITIONS:
-        raise BadInput(f"partition {partition!r} is unknown; choose one of {', '.join(PARTITIONS)}.")
+        raise BadInput(
+            f"partition {partition!r} is unknown; choose one of {', '.join(PARTITIONS)}."
+        )
     check_clients(len(table.frame), num_clients, table.key)
     divide = PARTITIONS[partition]
-    allowed = [p.name for p in inspect.signature(divide).parameters.values() if p.kind == p.KEYWORD_ONLY]
+    allowed = [
+        p.name for p in inspect.signature(divide).parameters.values() if p.kind == p.KEYWORD_ONLY
+    ]
     allowed = [name for name in allowed if name not in ("rng", "seed")]
     allowed += ["column"] * (divide in (label_skew, by_column, by_strata))
     for name in options:
         if name not in allowed:
-            raise BadInput(f"partition {partition} has no option {name!r}; it takes {', '.join(allowed) or 'none'}.")
+            raise BadInput(
+                f"partition {partition} has no option {name!r}; it takes "
+                f"{', '.join(allowed) or 'none'}."
+            )
     subject = _subject(table, divide, options.pop("column", None))
-    chance = {"seed": seed} if divide is cluster_skew else {"rng": stream(seed, "partition", partition, num_clients)}
+    chance = (
+        {"seed": seed}
+        if divide is cluster_skew
+        else {"rng": stream(seed, "partition", partition, num_clients)}
+    )
     return divide(subject, num_clients, **chance, **options)
 
 
@@ -55,8 +66,11 @@ def iid(num_rows: int, num_clients: int, *, rng: Rng) -> Parts:
     return _deal(np.zeros(num_rows, dtype=int), sizes[None], rng)
 
 
-def quantity_skew(num_rows: int, num_clients: int, *, rng: Rng, alpha: float = 0.5, min_rows: int = 200) -> Parts:
-    """Client sizes from Dirichlet(alpha), redrawn until each has `min_rows`; rows assigned at random.
+def quantity_skew(
+    num_rows: int, num_clients: int, *, rng: Rng, alpha: float = 0.5, min_rows: int = 200
+) -> Parts:
+    """Client sizes from Dirichlet(alpha), redrawn until each has `min_rows`; rows assigned at
+    random.
 
     martinez2024 states no minimum for this skew; the one of its label skew is used (gap 26).
     """
@@ -73,7 +87,8 @@ def label_skew(
     min_per_class: int = 0,
     balanced: bool = False,
 ) -> Parts:
-    """Each class of `labels` divided by its own Dirichlet(alpha) shares, redrawn until each client has `min_rows`.
+    """Each class of `labels` divided by its own Dirichlet(alpha) shares, redrawn until each client
+    has `min_rows`.
 
     A client may hold a single class, unless `min_per_class` rows of each class are dealt to it
     beforehand (maddock2024: 1). balanced: a client that has reached the average size gets
@@ -86,16 +101,17 @@ def label_skew(
         raise BadInput(f"alpha is {alpha}; give a number above 0 (small is skewed, large is even).")
     if len(classes) < num_clients * min_rows or class_sizes.min() < num_clients * min_per_class:
         raise BadInput(
-            f"{len(classes)} rows (smallest class: {class_sizes.min()}) cannot give {num_clients} clients {min_rows} "
-            f"each and {min_per_class} of each class; lower min_rows or min_per_class, or take fewer clients."
+            f"{len(classes)} rows (smallest class: {class_sizes.min()}) cannot give {num_clients} "
+            f"clients {min_rows} each and {min_per_class} of each class; lower min_rows or "
+            "min_per_class, or take fewer clients."
         )
     for _ in range(MAX_DRAWS):
         sizes = _dirichlet_sizes(class_sizes, num_clients, alpha, min_per_class, balanced, rng)
         if sizes.sum(axis=0).min() >= max(min_rows, 1):
             return _deal(classes, sizes, rng)
     raise BadInput(
-        f"none of {MAX_DRAWS} draws with alpha {alpha} gave each of {num_clients} clients {max(min_rows, 1)} rows; "
-        f"lower min_rows, raise alpha, or take fewer clients."
+        f"none of {MAX_DRAWS} draws with alpha {alpha} gave each of {num_clients} clients "
+        f"{max(min_rows, 1)} rows; lower min_rows, raise alpha, or take fewer clients."
     )
 
 
@@ -110,7 +126,10 @@ def by_column(values: Values, num_clients: int, *, rng: Rng) -> Parts:
     check_clients(len(levels), num_clients, "by_column")
     sizes = np.bincount(levels)
     if len(sizes) < num_clients:
-        raise BadInput(f"{_name(values)} has only {len(sizes)} categories; take another column or fewer clients.")
+        raise BadInput(
+            f"{_name(values)} has only {len(sizes)} categories; take another column or "
+            "fewer clients."
+        )
     if len(sizes) == num_clients:
         return _parts(levels, num_clients)
     owner_of, load = np.empty(len(sizes), dtype=int), np.zeros(num_clients, dtype=int)
@@ -121,7 +140,11 @@ def by_column(values: Values, num_clients: int, *, rng: Rng) -> Parts:
 
 
 def by_cluster(
-    features: np.ndarray, num_clients: int, *, rng: Rng, embed: Callable[[np.ndarray], np.ndarray] | None = None
+    features: np.ndarray,
+    num_clients: int,
+    *,
+    rng: Rng,
+    embed: Callable[[np.ndarray], np.ndarray] | None = None,
 ) -> Parts:
     """Cluster = client: rows (rows, features) embedded in a few dimensions, then k-means.
 
@@ -129,7 +152,9 @@ def by_cluster(
     """
     check_clients(len(features), num_clients, "by_cluster")
     points = (embed or embedding.principal_components)(features)
-    return _parts(embedding.k_means(points, num_clients, state=int(rng.integers(2**31))), num_clients)
+    return _parts(
+        embedding.k_means(points, num_clients, state=int(rng.integers(2**31))), num_clients
+    )
 
 
 def cluster_skew(codes: np.ndarray, num_clients: int, *, seed: int) -> Parts:
@@ -164,14 +189,26 @@ def by_strata(
     check_clients(len(values), num_clients, "by_strata")
     values = pd.Series(values)
     mix = np.eye(num_clients) if proportions is None else np.asarray(proportions, dtype=float)
-    if mix.ndim != 2 or len(mix) != num_clients or (mix < 0).any() or not np.allclose(mix.sum(axis=1), 1):
-        raise BadInput(f"proportions must be {num_clients} rows of shares that sum to 1, one row per client.")
+    if (
+        mix.ndim != 2
+        or len(mix) != num_clients
+        or (mix < 0).any()
+        or not np.allclose(mix.sum(axis=1), 1)
+    ):
+        raise BadInput(
+            f"proportions must be {num_clients} rows of shares that sum to 1, one row per client."
+        )
     strata, held = _strata(values, mix.shape[1], edges)
     if len(held) != mix.shape[1]:
-        raise BadInput(f"{_name(values)} has {len(held)} strata but each row of proportions {mix.shape[1]} shares.")
+        raise BadInput(
+            f"{_name(values)} has {len(held)} strata but each row of proportions "
+            f"{mix.shape[1]} shares."
+        )
     if sizes is None:
         if not mix.any(axis=0).all():
-            raise BadInput("a stratum goes to no client; give each a share in proportions, or give sizes.")
+            raise BadInput(
+                "a stratum goes to no client; give each a share in proportions, or give sizes."
+            )
         return _deal(strata, _cut(mix.T, held), rng)
     if len(sizes) != num_clients or min(sizes) < 1:
         raise BadInput(f"sizes must be {num_clients} positive numbers, one per client.")
@@ -179,16 +216,20 @@ def by_strata(
     left = held - taken.sum(axis=1)
     if (left < 0).any():
         short = int(np.argmin(left))
-        raise BadInput(f"{_name(values)} lacks {-left[short]} rows in stratum {short + 1}; give smaller sizes.")
+        raise BadInput(
+            f"{_name(values)} lacks {-left[short]} rows in stratum {short + 1}; give smaller sizes."
+        )
     return _deal(strata, np.column_stack([taken, left]), rng, leave_over=True)
 
 
 def by_hash(frame: pd.DataFrame, shares: Sequence[float], *, key: bytes, purpose: str) -> Parts:
-    """Piles of about these shares: every row goes where `row_draws` sends it, whatever other rows there are.
+    """Piles of about these shares: every row goes where `row_draws` sends it, whatever other rows
+    there are.
 
-    A pile is in the order of its draws, so the order of the file has no part in it. With one row less the pile that
-    held it is the same without it, and all others are the same: this is what a method's sensitivity is argued for.
-    A deal by a permutation has no such property: one row less is another permutation, and rows move by the dozen.
+    A pile is in the order of its draws, so the order of the file has no part in it. With one row
+    less the pile that held it is the same without it, and all others are the same: this is what a
+    method's sensitivity is argued for. A deal by a permutation has no such property: one row less
+    is another permutation, and rows move by the dozen.
     """
     draws = row_draws(frame, key=key, purpose=purpose)
     ends = np.cumsum(shares)
@@ -198,12 +239,14 @@ def by_hash(frame: pd.DataFrame, shares: Sequence[float], *, key: bytes, purpose
 
 
 def row_draws(frame: pd.DataFrame, *, key: bytes, purpose: str) -> np.ndarray:
-    """A number from 0 up to 1 for each row: a keyed hash (BLAKE2b) of its content and of its equals so far.
+    """A number from 0 up to 1 for each row: a keyed hash (BLAKE2b) of its content and of its equals
+    so far.
 
-    Equal rows are numbered in the order in which they stand, so they draw apart; which of them is removed makes no
-    difference.
+    Equal rows are numbered in the order in which they stand, so they draw apart; which of them is
+    removed makes no difference.
 
-    key: 64 bytes at most. purpose: a word of up to 16 letters; draws for different purposes are independent.
+    key: 64 bytes at most. purpose: a word of up to 16 letters; draws for different purposes are
+        independent.
     """
     words = np.empty((len(frame), frame.shape[1]), dtype=np.int64)
     for j, name in enumerate(frame):
@@ -211,7 +254,8 @@ def row_draws(frame: pd.DataFrame, *, key: bytes, purpose: str) -> np.ndarray:
         if isinstance(column.dtype, pd.CategoricalDtype):
             words[:, j] = column.cat.codes
         elif column.dtype.kind == "f":
-            words[:, j] = (column.to_numpy(dtype=np.float64) + 0.0).view(np.int64)  # so that -0 is 0
+            # so that -0 is 0
+            words[:, j] = (column.to_numpy(dtype=np.float64) + 0.0).view(np.int64)
         else:
             words[:, j] = column
     content = [row.tobytes() for row in words]
@@ -223,7 +267,10 @@ def row_draws(frame: pd.DataFrame, *, key: bytes, purpose: str) -> np.ndarray:
         each.update(row + number.to_bytes(8, "little"))
         return int.from_bytes(each.digest(), "little") >> 11
 
-    return np.array([draw(row, number) for row, number in zip(content, equals, strict=True)]) * 2.0**-53
+    return (
+        np.array([draw(row, number) for row, number in zip(content, equals, strict=True)])
+        * 2.0**-53
+    )
 
 
 PARTITIONS: dict[str, Callable[..., Parts]] = {
@@ -238,10 +285,11 @@ PARTITIONS: dict[str, Callable[..., Parts]] = {
 
 
 def heterogeneity(frame: pd.DataFrame, parts: Parts) -> float:
-    """How far clients differ from the pooled rows, 0 (alike) to 1: a plain mean over clients and columns.
+    """How far clients differ from the pooled rows, 0 (alike) to 1: a plain mean over clients and
+    columns.
 
-    Per column: the total-variation distance between a client's distribution and that of all
-    parts together, over categories, or over the deciles of the pooled rows with a cell of its own for
+    Per column: the total-variation distance between a client's distribution and that of all parts
+    together, over categories, or over the deciles of the pooled rows with a cell of its own for
     each decile value (a column which is mostly 0 is then compared at 0, too). Small clients differ
     by chance alone: compare with the figure of an iid split, not with 0.
     """
@@ -251,7 +299,9 @@ def heterogeneity(frame: pd.DataFrame, parts: Parts) -> float:
     def distances(column: pd.Series) -> np.ndarray:
         cells = _cells(column.iloc[rows])
         width = cells.max() + 1
-        counts = np.bincount(owner * width + cells, minlength=num_clients * width).reshape(num_clients, width)
+        counts = np.bincount(owner * width + cells, minlength=num_clients * width).reshape(
+            num_clients, width
+        )
         shares = counts / counts.sum(axis=1, keepdims=True)
         return np.abs(shares - counts.sum(axis=0) / len(rows)).sum(axis=1) / 2
 
@@ -263,16 +313,26 @@ def _subject(table: Table, divide: Callable[..., Parts], column: str | None):
     if divide in (iid, quantity_skew):
         return len(table.frame)
     if divide in (by_cluster, cluster_skew):  # the target included
-        return standardised(table.frame, table.schema) if divide is by_cluster else embedding.coded(table)
+        return (
+            standardised(table.frame, table.schema)
+            if divide is by_cluster
+            else embedding.coded(table)
+        )
     if column is None and divide is label_skew:
         column = table.schema.target
     if column is None:
-        raise BadInput(f"{table.key}: {divide.__name__} needs a column to split by; give column=<name>.")
+        raise BadInput(
+            f"{table.key}: {divide.__name__} needs a column to split by; give column=<name>."
+        )
     return table.frame[table.schema[column].name]  # an unknown name is an error
 
 
 def _name(values) -> str:
-    return f"column {values.name!r}" if getattr(values, "name", None) is not None else "the column to split by"
+    return (
+        f"column {values.name!r}"
+        if getattr(values, "name", None) is not None
+        else "the column to split by"
+    )
 
 
 def _levels(values) -> np.ndarray:
@@ -283,7 +343,9 @@ def _levels(values) -> np.ndarray:
     return codes.astype(int)
 
 
-def _strata(values, num_strata: int, edges: Sequence[float] | None) -> tuple[np.ndarray, np.ndarray]:
+def _strata(
+    values, num_strata: int, edges: Sequence[float] | None
+) -> tuple[np.ndarray, np.ndarray]:
     """The stratum of each row, and the rows that each stratum holds."""
     levels = _levels(values)
     if not pd.api.types.is_numeric_dtype(values):
@@ -293,7 +355,9 @@ def _strata(values, num_strata: int, edges: Sequence[float] | None) -> tuple[np.
     strata = np.searchsorted(np.sort(edges), values, side="right")
     held = np.bincount(strata, minlength=len(edges) + 1)
     if (held == 0).any():
-        raise BadInput(f"{_name(values)} has no row in stratum {int(np.argmin(held)) + 1}; give other edges.")
+        raise BadInput(
+            f"{_name(values)} has no row in stratum {int(np.argmin(held)) + 1}; give other edges."
+        )
     return strata, held
 
 
@@ -303,7 +367,9 @@ def _cells(column: pd.Series) -> np.ndarray:
     values = column.to_numpy(dtype=float)
     deciles = np.unique(np.quantile(values, np.arange(1, 10) / 10))
     # Odd: exactly on a decile; even: strictly between two.
-    return np.searchsorted(deciles, values, side="left") + np.searchsorted(deciles, values, side="right")
+    return np.searchsorted(deciles, values, side="left") + np.searchsorted(
+        deciles, values, side="right"
+    )
 
 
 def _dirichlet_sizes(class_sizes, num_clients, alpha, min_per_class, balanced, rng) -> np.ndarray:
@@ -315,19 +381,22 @@ def _dirichlet_sizes(class_sizes, num_clients, alpha, min_per_class, balanced, r
     sizes = np.zeros_like(shares, dtype=int)
     for k in range(len(class_sizes)):
         has_room = sizes.sum(axis=0) < class_sizes.sum() / num_clients
-        sizes[k] = min_per_class + _cut((shares[k] + 1e-12) * has_room, free[k])  # + for shares that underflow
+        # + for shares that underflow
+        sizes[k] = min_per_class + _cut((shares[k] + 1e-12) * has_room, free[k])
     return sizes
 
 
 def _cut(shares: np.ndarray, totals: np.ndarray) -> np.ndarray:
-    """Whole numbers along the last axis in the ratio of `shares` that add up to `totals` exactly."""
+    """Whole numbers along the last axis in the ratio of `shares` that add up to `totals`
+    exactly."""
     ends = np.cumsum(shares, axis=-1)
     cuts = np.rint(ends / ends[..., -1:] * np.asarray(totals)[..., None]).astype(int)
     return np.diff(cuts, axis=-1, prepend=0)
 
 
 def _deal(groups: np.ndarray, sizes: np.ndarray, rng: Rng, leave_over: bool = False) -> Parts:
-    """Random rows: sizes[g, i] of group g to client i; the last column to nobody if `leave_over`."""
+    """Random rows: sizes[g, i] of group g to client i; the last column to nobody if
+    `leave_over`."""
     shuffled = rng.permutation(len(groups))
     by_group = shuffled[np.argsort(groups[shuffled], kind="stable")]
     num_groups, num_piles = sizes.shape
@@ -337,9 +406,12 @@ def _deal(groups: np.ndarray, sizes: np.ndarray, rng: Rng, leave_over: bool = Fa
 
 
 def _parts(owner: np.ndarray, num_clients: int) -> Parts:
-    """Ascending row positions of each client; every row has one owner, so none is lost or doubled."""
+    """Ascending row positions of each client; every row has one owner, so none is lost or
+    doubled."""
     held = np.bincount(owner, minlength=num_clients)[:num_clients]
     if (held == 0).any():
-        raise BadInput(f"only {(held > 0).sum()} of {num_clients} clients would hold rows; take fewer clients.")
+        raise BadInput(
+            f"only {(held > 0).sum()} of {num_clients} clients would hold rows; take fewer clients."
+        )
     order = np.argsort(owner, kind="stable")
     return np.split(order, np.cumsum(held))[:num_clients]

@@ -1,7 +1,8 @@
 """The tables that the five works use, read from `schemas/*.toml`: facts as data, no code per table.
 
-A registry file is a schema file (`[table]` facts, one `[[column]]` for each column) plus what only a
-public table has: `[[file]]` (official name, checksums, address) and `[work.<key>]` (what a work did to it).
+A registry file is a schema file (`[table]` facts, one `[[column]]` for each column) plus what only
+a public table has: `[[file]]` (official name, checksums, address) and `[work.<key>]` (what a work
+did to it).
 """
 
 from collections.abc import Mapping
@@ -33,8 +34,10 @@ class Reader:
 class File:
     """One file of a table, under its official name; the mirror may store it compressed.
 
-    sha256: of the official content; sha256_stored: of the file as the mirror or the official address holds it.
-    urls: direct official addresses of the file or of a zip that holds it; none where a login is needed.
+    sha256: of the official content; sha256_stored: of the file as the mirror or the official
+        address holds it.
+    urls: direct official addresses of the file or of a zip that holds it; none where a login is
+        needed.
     header: overrides the reader's. skip_lines: lines to skip at the top.
     """
 
@@ -56,8 +59,9 @@ class View:
     holdout: the work's own test files. drop: columns left out. rename: old -> new name.
     categorical: integer columns that the work treats as categories. merge: column -> new
     category -> old categories. constant: columns known to hold one value in these files.
-    rows: the rows of these files. bins: numeric column -> the levels that the work cut it into; "*" stands for
-    every numeric column that is not named (see `view_bins`). target: of this work, where it is not the table's.
+    rows: the rows of these files. bins: numeric column -> the levels that the work cut it into; "*"
+    stands for every numeric column that is not named (see `view_bins`). target: of this work, where
+    it is not the table's.
     """
 
     files: tuple[str, ...] = ()
@@ -76,13 +80,17 @@ class View:
     def schema(self, declared: Schema) -> Schema:
         """The declared schema as this view sees it, before `rename`."""
         kept = declared.drop(self.drop)
-        return Schema(tuple(self._column(column) for column in kept.columns), self.target or kept.target)
+        return Schema(
+            tuple(self._column(column) for column in kept.columns), self.target or kept.target
+        )
 
     def _column(self, column: Column) -> Column:
         if column.name in self.categorical and column.kind == "numeric":
             levels = range(int(column.low), int(column.high) + 1)
             levels = tuple(map(str, levels))
-            return replace(column, kind="categorical", low=None, high=None, integer=False, categories=levels)
+            return replace(
+                column, kind="categorical", low=None, high=None, integer=False, categories=levels
+            )
         new_label = self.new_labels(column.name)
         merged = dict.fromkeys(new_label.get(category, category) for category in column.categories)
         return replace(column, categories=tuple(merged))
@@ -144,13 +152,19 @@ def entry_from_toml(path: Path) -> Entry:
     """The registry entry in a TOML file. Raises BadInput for entries that no field is made for."""
     document = read_toml(path)
     table = dict(document.get("table", {}))
-    default = {name: table.pop(name) for name in ("files", "otherwise", "drop", "constant") if name in table}
+    default = {
+        name: table.pop(name)
+        for name in ("files", "otherwise", "drop", "constant")
+        if name in table
+    }
     base = from_toml(View, default, path)
     files = [from_toml(File, entry, path) for entry in document.get("file", [])]
     # A work takes the table's default files unless it names its own.
     works = {
         work: from_toml(
-            View, {"files": base.files, "otherwise": base.otherwise, "constant": base.constant} | entry, path
+            View,
+            {"files": base.files, "otherwise": base.otherwise, "constant": base.constant} | entry,
+            path,
         )
         for work, entry in document.get("work", {}).items()
     }
@@ -165,7 +179,9 @@ def entry_from_toml(path: Path) -> Entry:
         default=base,
         works=works,
         folder=table.get("folder", path.stem),
-        **{name: table[name] for name in ("page", "licence", "notes", "generated") if name in table},
+        **{
+            name: table[name] for name in ("page", "licence", "notes", "generated") if name in table
+        },
     )
 
 
@@ -173,28 +189,41 @@ def from_toml(kind: type, entry: dict, path: str | Path):
     """The dataclass `kind` from a TOML table, lists as tuples."""
     unknown = sorted(set(entry) - {each.name for each in fields(kind)})
     if unknown:
-        raise BadInput(f"{path}: {unknown[0]!r} means nothing in a {kind.__name__.lower()}; remove it.")
-    return kind(**{name: tuple(value) if isinstance(value, list) else value for name, value in entry.items()})
+        raise BadInput(
+            f"{path}: {unknown[0]!r} means nothing in a {kind.__name__.lower()}; remove it."
+        )
+    return kind(
+        **{
+            name: tuple(value) if isinstance(value, list) else value
+            for name, value in entry.items()
+        }
+    )
 
 
-REGISTRY: dict[str, Entry] = {path.stem: entry_from_toml(path) for path in sorted(SCHEMAS.glob("*.toml"))}
+REGISTRY: dict[str, Entry] = {
+    path.stem: entry_from_toml(path) for path in sorted(SCHEMAS.glob("*.toml"))
+}
 
 
 def entry(key: str) -> Entry:
     """The registry entry of a key. Raises BadInput with the nearest known key."""
     if key not in REGISTRY:
         raise BadInput(
-            f"There is no table {key!r}{closest(key, REGISTRY)}; known: {', '.join(REGISTRY)}; or give a file's path."
+            f"There is no table {key!r}{closest(key, REGISTRY)}; known: {', '.join(REGISTRY)}; or "
+            "give a file's path."
         )
     return REGISTRY[key]
 
 
 def view_bins(key: str, work: str) -> dict[str, int]:
-    """Numeric column -> the levels that the work cut it into, under the view's names; empty where it states none.
+    """Numeric column -> the levels that the work cut it into, under the view's names; empty where
+    it states none.
 
     Made for `encode.EqualWidthBins(table.schema, None, view_bins(table.key, work))`.
     """
     table = entry(key)
     view = table.view(work)
-    chosen = {name: view.bins.get(name, view.bins.get("*")) for name in view.schema(table.schema).numeric}
+    chosen = {
+        name: view.bins.get(name, view.bins.get("*")) for name in view.schema(table.schema).numeric
+    }
     return {view.rename.get(name, name): bins for name, bins in chosen.items() if bins is not None}

@@ -27,8 +27,9 @@ class Column:
     """One column. Numeric: lies in [low, high]. Categorical: one of `categories`, in this order.
 
     source: where the range or the category list is documented.
-    from_rows: it follows from the rows, so it is no declaration: a draft, or limits that are known as the smallest and
-        the largest value of the file, whoever published them. Always so where the source is READ_FROM_ROWS.
+    from_rows: it follows from the rows, so it is no declaration: a draft, or limits that are known
+        as the smallest and the largest value of the file, whoever published them. Always so where
+        the source is READ_FROM_ROWS.
     """
 
     name: str
@@ -38,7 +39,8 @@ class Column:
     integer: bool = False
     categories: tuple[str, ...] = ()
     source: str = ""
-    from_rows: bool = field(default=False, repr=False)  # like its source no content: digests are made from the repr
+    # like its source no content: digests are made from the repr
+    from_rows: bool = field(default=False, repr=False)
 
     def __post_init__(self):
         object.__setattr__(self, "from_rows", self.from_rows or self.source == READ_FROM_ROWS)
@@ -47,13 +49,21 @@ class Column:
             raise BadInput(f"{where} has kind {self.kind!r}; write 'numeric' or 'categorical'.")
         if self.kind == "numeric":
             if self.low is None or self.high is None or not self.low < self.high:
-                raise BadInput(f"{where} needs numbers low < high; it has low={self.low}, high={self.high}.")
+                raise BadInput(
+                    f"{where} needs numbers low < high; it has low={self.low}, high={self.high}."
+                )
             if self.categories:
-                raise BadInput(f"{where} is numeric and has categories; remove them or make it categorical.")
+                raise BadInput(
+                    f"{where} is numeric and has categories; remove them or make it categorical."
+                )
         elif not self.categories or len(set(self.categories)) < len(self.categories):
-            raise BadInput(f"{where} needs a list of different categories; it has {list(self.categories)}.")
+            raise BadInput(
+                f"{where} needs a list of different categories; it has {list(self.categories)}."
+            )
         elif not all(isinstance(category, str) for category in self.categories):
-            raise BadInput(f"{where} has categories that are not text; put each in quotation marks.")
+            raise BadInput(
+                f"{where} has categories that are not text; put each in quotation marks."
+            )
 
     @cached_property
     def position(self) -> dict[str, int]:
@@ -62,7 +72,8 @@ class Column:
 
 
 def bin_edges(column: Column, most: int = 30) -> np.ndarray:
-    """Edges of at most `most` equal bins over the declared range of a numeric column, whole where its values are."""
+    """Edges of at most `most` equal bins over the declared range of a numeric column, whole where
+    its values are."""
     if not column.integer:
         return np.linspace(column.low, column.high, most + 1)
     width = -(-(column.high - column.low + 1) // most)
@@ -82,7 +93,8 @@ class Schema:
             raise BadInput(f"schema: column {twice!r} is declared twice; remove one of the two.")
         if self.target is not None and self.target not in self.names:
             raise BadInput(
-                f"schema: target {self.target!r} is not a declared column{closest(self.target, self.names)}."
+                f"schema: target {self.target!r} is not a declared "
+                f"column{closest(self.target, self.names)}."
             )
 
     @property
@@ -91,7 +103,8 @@ class Schema:
 
     @property
     def from_rows(self) -> tuple[str, ...]:
-        """The columns whose range or categories follow from the rows: nothing about them was declared."""
+        """The columns whose range or categories follow from the rows: nothing about them was
+        declared."""
         return tuple(column.name for column in self.columns if column.from_rows)
 
     @property
@@ -118,7 +131,9 @@ class Schema:
         """The schema with columns renamed, old name -> new name."""
         for name in new_names:
             self[name]  # an unknown name is an error
-        columns = tuple(replace(column, name=new_names.get(column.name, column.name)) for column in self.columns)
+        columns = tuple(
+            replace(column, name=new_names.get(column.name, column.name)) for column in self.columns
+        )
         return Schema(columns, new_names.get(self.target, self.target) if self.target else None)
 
     def to_toml(self) -> str:
@@ -128,7 +143,8 @@ class Schema:
 
     @classmethod
     def from_toml(cls, path: str | Path) -> "Schema":
-        """The schema in a file. Raises BadInput where the file cannot be read or declares nothing."""
+        """The schema in a file. Raises BadInput where the file cannot be read or declares
+        nothing."""
         return schema_from(read_toml(path), str(path))
 
 
@@ -137,13 +153,16 @@ def read_toml(path: str | Path) -> dict:
     try:
         return tomllib.loads(Path(path).read_text(encoding="utf-8"))
     except OSError as error:
-        raise BadInput(f"{path}: the schema file cannot be read ({error.strerror}); check the path.") from error
+        raise BadInput(
+            f"{path}: the schema file cannot be read ({error.strerror}); check the path."
+        ) from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise BadInput(f"{path}: the schema file is not valid TOML: {error}.") from error
 
 
 def schema_from(document: dict, name: str) -> Schema:
-    """The schema in a parsed file; columns marked `ignore = true` are in the data and not in the schema."""
+    """The schema in a parsed file; columns marked `ignore = true` are in the data and not in the
+    schema."""
     table = document.get("table", {})
     known = {"name", "kind", "low", "high", "integer", "categories", "source", "from_rows"}
     columns = []
@@ -153,11 +172,21 @@ def schema_from(document: dict, name: str) -> Schema:
         unknown = sorted(set(entry) - known)
         if unknown or not {"name", "kind"} <= set(entry):
             what = f"unknown entry {unknown[0]!r}" if unknown else "no name or no kind"
-            raise BadInput(f"{name}: column {entry.get('name', '?')!r} has {what}; use {', '.join(sorted(known))}.")
-        entry = {"source": table.get("source", ""), **entry, "categories": tuple(entry.get("categories", ()))}
+            raise BadInput(
+                f"{name}: column {entry.get('name', '?')!r} has {what}; use "
+                f"{', '.join(sorted(known))}."
+            )
+        entry = {
+            "source": table.get("source", ""),
+            **entry,
+            "categories": tuple(entry.get("categories", ())),
+        }
         columns.append(Column(**entry))
     if not columns:
-        raise BadInput(f"{name}: no [[column]] is declared; see fedsynth_lib/tables/schemas/adult.toml for an example.")
+        raise BadInput(
+            f"{name}: no [[column]] is declared; see "
+            "fedsynth_lib/tables/schemas/adult.toml for an example."
+        )
     return Schema(tuple(columns), table.get("target"))
 
 
@@ -166,7 +195,9 @@ def _column_toml(column: Column) -> str:
     text = lambda value: json.dumps(value, ensure_ascii=False)  # noqa: E731
     lines = ["[[column]]", f"name = {text(column.name)}", f"kind = {text(column.kind)}"]
     if column.kind == "numeric":
-        lines += [f"low = {column.low}", f"high = {column.high}"] + ["integer = true"] * column.integer
+        lines += [f"low = {column.low}", f"high = {column.high}"] + [
+            "integer = true"
+        ] * column.integer
     else:
         lines += [f"categories = {text(list(column.categories))}"]
     lines += [f"source = {text(column.source)}"] * bool(column.source)
@@ -180,21 +211,26 @@ def closest(word: str, known: Iterable[str]) -> str:
     return f" (did you mean {near[0]!r}?)" if near else ""
 
 
-def validate(frame: pd.DataFrame, schema: Schema, name: str, constant: Iterable[str] = ()) -> pd.DataFrame:
+def validate(
+    frame: pd.DataFrame, schema: Schema, name: str, constant: Iterable[str] = ()
+) -> pd.DataFrame:
     """The frame with exactly the schema's columns, order and dtypes, and a RangeIndex.
 
     Numeric columns come out as float64, or int64 where `integer`; categorical ones as pandas
     Categoricals whose categories are the declared ones. Columns that are not declared are left out.
     Raises BadInput, naming `name` and the column, for a missing, empty or constant column, a
-    missing, unknown or out-of-range value, or a target with one class. Where it shows a value it is BadRows, whose
-    `told` does not.
+    missing, unknown or out-of-range value, or a target with one class. Where it shows a value it is
+    BadRows, whose `told` does not.
 
     constant: columns known to hold one value only.
     """
     for column in schema.columns:
         if column.name not in frame.columns:
             near = closest(column.name, map(str, frame.columns))
-            raise BadInput(f"{name}: column {column.name!r} is missing{near}; add it or remove it from the schema.")
+            raise BadInput(
+                f"{name}: column {column.name!r} is missing{near}; add it or remove it "
+                "from the schema."
+            )
     if len(frame) == 0:
         raise BadInput(f"{name}: the table has no rows; give a file with data.")
     constant = set(constant)
@@ -205,7 +241,10 @@ def validate(frame: pd.DataFrame, schema: Schema, name: str, constant: Iterable[
         columns[column.name] = values = convert(frame[column.name], column, where)
         if column.name not in constant and _is_constant(values):
             if column.name == schema.target:
-                raise BadInput(f"{where} is the target and has one class only; give rows of at least two classes.")
+                raise BadInput(
+                    f"{where} is the target and has one class only; give rows of at "
+                    "least two classes."
+                )
             raise BadInput(f"{where} is constant; remove it from the file or from the schema.")
     return pd.DataFrame(columns, index=pd.RangeIndex(len(frame)))
 
@@ -219,7 +258,10 @@ def _refuse_missing(missing: int, total: int, where: str, remedy: str) -> None:
     if missing == total:
         raise BadInput(f"{where} is empty; fill it or remove it from the schema.")
     if missing:
-        raise BadRows(f"{where} has {missing} missing values; {remedy}.", f"{where} has missing values; {remedy}.")
+        raise BadRows(
+            f"{where} has {missing} missing values; {remedy}.",
+            f"{where} has missing values; {remedy}.",
+        )
 
 
 def _numeric(values: pd.Series, column: Column, where: str) -> np.ndarray:
@@ -229,12 +271,16 @@ def _numeric(values: pd.Series, column: Column, where: str) -> np.ndarray:
         broken = parsed.isna() & text.notna() & (text.astype(str).str.strip() != "")
         if broken.any():
             raise BadRows(
-                f"{where} holds {text[broken].iloc[0]!r}, which is not a number; correct it or declare it categorical.",
-                f"{where} holds something that is not a number; correct it or declare it categorical.",
+                f"{where} holds {text[broken].iloc[0]!r}, which is not a number; correct it or "
+                "declare it categorical.",
+                f"{where} holds something that is not a number; correct it or declare it "
+                "categorical.",
             )
         values = parsed
     numbers = values.to_numpy(dtype=float, na_value=np.nan)
-    remedy = "fill in or drop these rows, or declare the column categorical with a category for them"
+    remedy = (
+        "fill in or drop these rows, or declare the column categorical with a category for them"
+    )
     _refuse_missing(int(np.isnan(numbers).sum()), len(numbers), where, remedy)
     outside = (numbers < column.low) | (numbers > column.high)
     if outside.any():
@@ -243,7 +289,8 @@ def _numeric(values: pd.Series, column: Column, where: str) -> np.ndarray:
             "correct the rows or widen the range in the schema."
         )
         raise BadRows(
-            f"{where} holds {numbers[outside][0]:g}, {range_and_remedy}", f"{where} holds a number {range_and_remedy}"
+            f"{where} holds {numbers[outside][0]:g}, {range_and_remedy}",
+            f"{where} holds a number {range_and_remedy}",
         )
     if not column.integer:
         return numbers
@@ -251,7 +298,10 @@ def _numeric(values: pd.Series, column: Column, where: str) -> np.ndarray:
     if (whole != numbers).any():
         value = numbers[whole != numbers][0]
         remedy = "is declared integer; remove 'integer' from the schema or round."
-        raise BadRows(f"{where} holds {value:g} and {remedy}", f"{where} holds a number that is not whole and {remedy}")
+        raise BadRows(
+            f"{where} holds {value:g} and {remedy}",
+            f"{where} holds a number that is not whole and {remedy}",
+        )
     return whole
 
 
@@ -276,9 +326,12 @@ def _categorical(values: pd.Series, column: Column, where: str) -> pd.Categorica
 
 
 def _label(value: object, known: Mapping[str, int]) -> str:
-    """The category that a raw value stands for: no outer spaces, and '1.0' is '1' where '1' is declared."""
+    """The category that a raw value stands for: no outer spaces, and '1.0' is '1' where '1' is
+    declared."""
     label = str(value).strip()
-    return label[:-2] if label not in known and label.endswith(".0") and label[:-2] in known else label
+    return (
+        label[:-2] if label not in known and label.endswith(".0") and label[:-2] in known else label
+    )
 
 
 def check_clients(num_rows: int, num_clients: int, name: str) -> None:
@@ -286,4 +339,7 @@ def check_clients(num_rows: int, num_clients: int, name: str) -> None:
     if num_clients < 1:
         raise BadInput(f"num_clients is {num_clients}; give at least 1.")
     if num_rows < num_clients:
-        raise BadInput(f"{name}: {num_rows} rows cannot be shared among {num_clients} clients; take fewer clients.")
+        raise BadInput(
+            f"{name}: {num_rows} rows cannot be shared among {num_clients} clients; "
+            "take fewer clients."
+        )

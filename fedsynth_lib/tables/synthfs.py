@@ -15,9 +15,15 @@ EDGES = np.linspace(0, 40, 40)  # 41 levels, 0..40
 
 
 def generate(
-    *, seed: int, beta: float = 1.0, num_clients: int = 100, rows_per_client: int = 500, num_columns: int = 10
+    *,
+    seed: int,
+    beta: float = 1.0,
+    num_clients: int = 100,
+    rows_per_client: int = 500,
+    num_columns: int = 10,
 ) -> pd.DataFrame:
-    """A frame of whole numbers 0..40, columns v1, v2, ...; client k owns the k-th block of `rows_per_client` rows.
+    """A frame of whole numbers 0..40, columns v1, v2, ...; client k owns the k-th block of
+    `rows_per_client` rows.
 
     beta: exponent of the Zipf law (the work sweeps 1 to 5); it must be positive.
     """
@@ -25,7 +31,9 @@ def generate(
         raise BadInput("synthfs: beta must be positive, and clients, rows and columns at least 1.")
     rng = stream(seed, "synthfs")
     share = np.arange(1, NUM_ZIPF + 1) ** -float(beta)
-    means = rng.choice(np.arange(1, NUM_ZIPF + 1), size=(num_clients, 1, num_columns), p=share / share.sum())
+    means = rng.choice(
+        np.arange(1, NUM_ZIPF + 1), size=(num_clients, 1, num_columns), p=share / share.sum()
+    )
     values = rng.normal(means, 1.0, size=(num_clients, rows_per_client, num_columns))
     levels = np.digitize(values.reshape(-1, num_columns), EDGES)  # (rows, columns)
     return pd.DataFrame(levels, columns=[f"v{number}" for number in range(1, num_columns + 1)])

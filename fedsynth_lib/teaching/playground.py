@@ -1,7 +1,9 @@
-"""The playground: one setting of the common protocol at a time, from rows that are there, or trained on demand.
+"""The playground: one setting of the common protocol at a time, from rows that are there, or
+trained on demand.
 
-Measures come from the result rows of notebooks 70 to 72. The picture of the columns needs the synthetic table as
-well, which is kept only where its run took place. What is missing waits for the button Train.
+Measures come from the result rows of notebooks 70 to 72. The picture of the columns needs the
+synthetic table as well, which is kept only where its run took place. What is missing waits for the
+button Train.
 """
 
 import base64
@@ -57,7 +59,10 @@ class Choice(NamedTuple):
 
     def __str__(self) -> str:
         noise = "no noise" if np.isinf(self.epsilon) else f"ε = {self.epsilon:g}"
-        return f"{self.method} on {self.dataset}, {self.n_clients} clients, {pretty(self.partition)}, {noise}"
+        return (
+            f"{self.method} on {self.dataset}, {self.n_clients} clients, "
+            f"{pretty(self.partition)}, {noise}"
+        )
 
 
 MEASUREMENT = [*Choice._fields, "seed", "metric"]
@@ -79,9 +84,14 @@ def checked(choice: Choice, profile: str) -> Choice:
     folder_name(profile, "real")
     for name, labels in options(profile).items():
         if (value := getattr(choice, name)) not in labels.values():
-            raise BadInput(f"{name} is {value!r}: with profile {profile} choose one of {', '.join(labels)}.")
+            raise BadInput(
+                f"{name} is {value!r}: with profile {profile} choose one of {', '.join(labels)}."
+            )
     if choice.n_clients > (most := ENTRANTS[choice.method].most_clients):
-        raise BadInput(f"{choice.method} trains too long with {choice.n_clients} clients: choose at most {most}.")
+        raise BadInput(
+            f"{choice.method} trains too long with {choice.n_clients} clients: choose "
+            f"at most {most}."
+        )
     return choice
 
 
@@ -91,7 +101,8 @@ def learned_from(dataset: str, profile: str) -> Table:
 
 
 def load(dataset: str, profile: str) -> pd.DataFrame:
-    """The rows of SOURCES that today's methods made on this table, or else on its stand-in; each measurement once."""
+    """The rows of SOURCES that today's methods made on this table, or else on its stand-in; each
+    measurement once."""
     table = table_digest(dataset)
     for digest, data in ((table, "real"), (table, "standin"), (at_hand(table), "standin")):
         rows = _rows_of(digest, project_root() / "data" / "results" / folder_name(profile, data))
@@ -102,16 +113,22 @@ def load(dataset: str, profile: str) -> pd.DataFrame:
 
 
 def _rows_of(digest: str, folder: Path) -> pd.DataFrame:
-    """The rows of SOURCES in a folder: of the table with this digest, by today's methods, nothing as published."""
+    """The rows of SOURCES in a folder: of the table with this digest, by today's methods, nothing
+    as published."""
     found = [load_rows(path) for name in SOURCES if (path := folder / f"{name}.csv").is_file()]
-    rows = with_params(pd.concat(found) if found else to_frame([]), table="", brief=False, as_published=False)
+    rows = with_params(
+        pd.concat(found) if found else to_frame([]), table="", brief=False, as_published=False
+    )
     pairs = zip(rows["method"], rows["brief"], strict=True)
     today = [side_by_side.version({"method": method, "brief": brief}) for method, brief in pairs]
-    return rows[(rows["table"] == digest) & ~rows["as_published"].astype(bool) & (rows["version"] == today)]
+    return rows[
+        (rows["table"] == digest) & ~rows["as_published"].astype(bool) & (rows["version"] == today)
+    ]
 
 
 def at(rows: pd.DataFrame, choice: Choice) -> pd.DataFrame:
-    """Of the rows of one table those at this setting, and the known rows; none where there are only these."""
+    """Of the rows of one table those at this setting, and the known rows; none where there are only
+    these."""
     same = (rows["partition"] == choice.partition) & (rows["epsilon"] == choice.epsilon)
     same &= rows["n_clients"].fillna(0) == choice.n_clients
     return rows[same | rows["method"].isin(YARDSTICKS)] if same.any() else rows[same]
@@ -122,38 +139,60 @@ def kept(rows: pd.DataFrame, choice: Choice) -> bool:
     own = at(rows, choice).query("method == @choice.method and seed == 0 and cell != ''")
     runs = own[["profile", "cell"]].drop_duplicates().itertuples(index=False)
     folder = project_root() / "data" / "cache" / "cells"
-    return any((folder / name / run.profile / f"{run.cell}.json").is_file() for run in runs for name in SOURCES)
+    return any(
+        (folder / name / run.profile / f"{run.cell}.json").is_file()
+        for run in runs
+        for name in SOURCES
+    )
 
 
 def arguments(choice: Choice, profile: str) -> dict[str, Any]:
     """What `synthetic` is called with, as the grids do for their seed 0."""
     size, key = SIZES[profile], ENTRANTS[checked(choice, profile).method].key
-    return choice._asdict() | {"seed": 0, "rows": size["rows"], "training": size["training"].get(key)}
+    return choice._asdict() | {
+        "seed": 0,
+        "rows": size["rows"],
+        "training": size["training"].get(key),
+    }
 
 
 def train(choice: Choice, profile: str) -> pd.DataFrame:
-    """The rows of a run with seed 0; its synthetic table is kept, so that a second time costs the measures only."""
+    """The rows of a run with seed 0; its synthetic table is kept, so that a second time costs the
+    measures only."""
     version = side_by_side.version({"method": choice.method, "brief": True})
     labels = {"profile": profile, "version": version}
-    return to_frame(complete(side_by_side.measure(**arguments(choice, profile), brief=True), labels))
+    return to_frame(
+        complete(side_by_side.measure(**arguments(choice, profile), brief=True), labels)
+    )
 
 
 def joined(rows: pd.DataFrame, made: pd.DataFrame) -> pd.DataFrame:
-    """The rows with those just made; where these are of a stand-in, rows of the real table are left out."""
+    """The rows with those just made; where these are of a stand-in, rows of the real table are left
+    out."""
     return pd.concat([rows[rows["data"].isin(made["data"])], made]).drop_duplicates(MEASUREMENT)
 
 
 def words(rows: pd.DataFrame, choice: Choice, profile: str) -> str:
-    """The privacy statement in one line and the measures in another; or one sentence on what to run."""
+    """The privacy statement in one line and the measures in another; or one sentence on what to
+    run."""
     own = at(rows, choice).query("method == @choice.method")
     if own.empty:
-        return f"No rows of {choice} yet: press Train, or run ./run_all.sh --profile {profile} --only 70,71,72."
+        return (
+            f"No rows of {choice} yet: press Train, or run ./run_all.sh --profile {profile} "
+            "--only 70,71,72."
+        )
     spent, outside = own["epsilon_spent"].max(), own["unprotected"].max()
-    promise = f"ε = {spent:.3g} was spent, δ = {DELTA:g}, for each record added or removed; the noise is from a seed"
+    promise = (
+        f"ε = {spent:.3g} was spent, δ = {DELTA:g}, for each record added or removed; the noise "
+        "is from a seed"
+    )
     if np.isinf(choice.epsilon):
         promise = "no noise was added, and nothing is promised"
     elif outside > 0:
-        promise = f"no guarantee, as kinds of release outside of the ε = {spent:.3g} that was spent: {outside}"
+        promise = (
+            f"no guarantee, as kinds of release outside of the ε = {spent:.3g} that was "
+            f"spent: {outside}"
+        )
     values = own.pivot_table("value", "seed", "metric")[list(SHOWN)]
     told = [f"{MEASURES[name].label} {mean:.3f}" for name, mean in values.mean().items()]
     return f"{choice}: {promise}.\n{'; '.join(told)} (seeds: {len(values)})."
@@ -173,11 +212,15 @@ def measures_picture(rows: pd.DataFrame, choice: Choice) -> Figure:
 
 
 def columns_picture(choice: Choice, profile: str) -> Figure:
-    """Some columns, real and synthetic, the target among them; trains where the synthetic table is not kept."""
+    """Some columns, real and synthetic, the target among them; trains where the synthetic table is
+    not kept."""
     frame, _ = side_by_side.synthetic(**arguments(choice, profile))
     table = learned_from(choice.dataset, profile)
-    labels = sorted(table.schema.categorical, key=lambda name: name != table.schema.target)  # the target first
-    few = Schema(tuple(map(table.schema.__getitem__, (*table.schema.numeric[:MOST], *labels[:MOST]))))
+    # the target first
+    labels = sorted(table.schema.categorical, key=lambda name: name != table.schema.target)
+    few = Schema(
+        tuple(map(table.schema.__getitem__, (*table.schema.numeric[:MOST], *labels[:MOST])))
+    )
     return plots.distributions(table.frame, few, {choice.method: frame}, name=table.data)
 
 
@@ -187,19 +230,28 @@ def image(fig: Figure, text: str) -> str:
     fig.savefig(buffer, format="png", dpi=110)
     plt.close(fig)  # or a notebook would show it twice
     content = base64.b64encode(buffer.getvalue()).decode()
-    return f'<img alt="{html.escape(text)}" style="max-width: 100%" src="data:image/png;base64,{content}">'
+    return (
+        f'<img alt="{html.escape(text)}" style="max-width: 100%" '
+        f'src="data:image/png;base64,{content}">'
+    )
 
 
 def controls(start: Choice, profile: str) -> Any:
-    """The live page, for a start whose `columns_picture` has been made: controls, words, pictures, the button Train."""
+    """The live page, for a start whose `columns_picture` has been made: controls, words, pictures,
+    the button Train."""
     try:
         import ipywidgets
     except ModuleNotFoundError:
-        return "The controls need ipywidgets, which requirements.lock names: install it and run this cell again."
+        return (
+            "The controls need ipywidgets, which requirements.lock names: install it and run "
+            "this cell again."
+        )
     parts: dict[str, Any] = {}
     for name, labels in options(profile).items():
         kind = ipywidgets.SelectionSlider if name == "epsilon" else ipywidgets.Dropdown
-        parts[name] = kind(options=[*labels.items()], value=getattr(start, name), description=pretty(name))
+        parts[name] = kind(
+            options=[*labels.items()], value=getattr(start, name), description=pretty(name)
+        )
     button, errors = ipywidgets.Button(description="Train"), ipywidgets.Output()
     said, measures, columns = (ipywidgets.HTML() for _ in range(3))
     known: dict[str, pd.DataFrame] = {}  # table -> its rows
@@ -209,8 +261,14 @@ def controls(start: Choice, profile: str) -> Any:
         measures.value, columns.value, errors.outputs = "", "", ()
         with errors:  # what nobody foresaw is shown there
             try:
-                choice = checked(Choice(**{name: part.value for name, part in parts.items()}), profile)
-                rows = known[choice.dataset] if choice.dataset in known else load(choice.dataset, profile)
+                choice = checked(
+                    Choice(**{name: part.value for name, part in parts.items()}), profile
+                )
+                rows = (
+                    known[choice.dataset]
+                    if choice.dataset in known
+                    else load(choice.dataset, profile)
+                )
                 if event is button:
                     said.value = f"<p>Training {html.escape(str(choice))} …</p>"
                     rows = joined(rows, train(choice, profile))
@@ -219,9 +277,14 @@ def controls(start: Choice, profile: str) -> Any:
                 said.value = f"<p>{html.escape(text)}</p>".replace("\n", "<br>")
                 if len(at(rows, choice)):
                     measures.value = image(measures_picture(rows, choice), text)
-                columns.value = "<p>Press Train for a picture of the columns: no synthetic rows are kept here.</p>"
+                columns.value = (
+                    "<p>Press Train for a picture of the columns: no synthetic rows are "
+                    "kept here.</p>"
+                )
                 if choice in drawable or kept(rows, choice):
-                    columns.value = image(columns_picture(choice, profile), f"Columns of {choice}, and the real ones")
+                    columns.value = image(
+                        columns_picture(choice, profile), f"Columns of {choice}, and the real ones"
+                    )
             except BadInput as error:
                 said.value = f"<p>{html.escape(str(error))}</p>"
 

@@ -1,4 +1,5 @@
-"""What the teaching notebook of FinDiff needs: a few columns of any table, the space of the diffusion, walks in it."""
+"""What the teaching notebook of FinDiff needs: a few columns of any table, the space of the
+diffusion, walks in it."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -38,17 +39,23 @@ MARKERS, LINES, SHADES = ".x+", ("-", "--", ":"), 7
 
 
 def few_columns(dataset: str, columns: Sequence[str], rows: int, seed: int) -> Table:
-    """At most `rows` rows in random order, with a few columns, of a registered table or a file with schema beside it.
+    """At most `rows` rows in random order, with a few columns, of a registered table or a file with
+    schema beside it.
 
-    columns: their names. Empty: `FEW`, else the first two numeric columns, the first three categorical ones of at most
-    twelve categories, and the target.
+    columns: their names. Empty: `FEW`, else the first two numeric columns, the first three
+    categorical ones of at most twelve categories, and the target.
     """
     beside = {"schema": Path(dataset).with_suffix(".toml")} if Path(dataset).suffix else {}
     table = load_table(dataset, **beside)
-    chosen = {table.schema[name].name for name in columns or FEW.get(dataset) or _first(table.schema)}
+    chosen = {
+        table.schema[name].name for name in columns or FEW.get(dataset) or _first(table.schema)
+    }
     schema = table.schema.drop([name for name in table.schema.names if name not in chosen])
     if not schema.numeric or not schema.categorical:
-        raise BadInput(f"{dataset}: columns {', '.join(schema.names)}; name one numeric and one categorical at least.")
+        raise BadInput(
+            f"{dataset}: columns {', '.join(schema.names)}; name one numeric and one "
+            "categorical at least."
+        )
     order = stream(seed, "rows").permutation(len(table))[:rows]
     frame = table.frame[list(schema.names)].iloc[order].reset_index(drop=True)
     return Table(table.key, frame, schema, table.data)
@@ -57,11 +64,16 @@ def few_columns(dataset: str, columns: Sequence[str], rows: int, seed: int) -> T
 def _first(schema: Schema) -> list[str]:
     others = [name for name in schema.categorical if name != schema.target]
     short = [name for name in others if len(schema[name].categories) <= MOST_LEVELS]
-    return [*schema.numeric[:NUMBERS], *short[:CATEGORIES], *([schema.target] if schema.target else [])]
+    return [
+        *schema.numeric[:NUMBERS],
+        *short[:CATEGORIES],
+        *([schema.target] if schema.target else []),
+    ]
 
 
 def owners(table: Table, num_clients: int, seed: int) -> Parts:
-    """Rows of each client: whole categories of the first column that has enough, as in the work; else at random."""
+    """Rows of each client: whole categories of the first column that has enough, as in the work;
+    else at random."""
     for name in table.schema.categorical:
         if table.frame[name].nunique() >= num_clients:
             return split_clients(table, "by_column", num_clients, seed=seed, column=name)
@@ -70,17 +82,24 @@ def owners(table: Table, num_clients: int, seed: int) -> Parts:
 
 def coordinates(schema: Schema, config: findiff.Config) -> list[str]:
     """Names of the numbers that a row consists of in the space of the diffusion."""
-    places = [f"{name} (point, {place + 1})" for name in schema.categorical for place in range(config.embedding)]
+    places = [
+        f"{name} (point, {place + 1})"
+        for name in schema.categorical
+        for place in range(config.embedding)
+    ]
     return [f"{name} (normal score)" for name in schema.numeric] + places
 
 
 def points(state: Arrays, table: Table, config: findiff.Config) -> Tensor:
-    """The table's rows in the space of the diffusion (rows, width), by the maps and embeddings of a state."""
+    """The table's rows in the space of the diffusion (rows, width), by the maps and embeddings of a
+    state."""
     rows, levels = UnitRange(table.schema).transform(table.frame), state["levels"]
     scores = quantile_map.scores(numbers_of(rows, levels), state["quantiles"])
     codes = torch.from_numpy(codes_of(rows, levels).astype(np.int64))
     with torch.no_grad():
-        return findiff.trained(state, config).vectors(torch.from_numpy(scores.astype(np.float32)), codes)
+        return findiff.trained(state, config).vectors(
+            torch.from_numpy(scores.astype(np.float32)), codes
+        )
 
 
 def rows_at(vectors: Tensor, state: Arrays, schema: Schema, config: findiff.Config) -> pd.DataFrame:
@@ -93,15 +112,22 @@ def rows_at(vectors: Tensor, state: Arrays, schema: Schema, config: findiff.Conf
 
 
 def nearest_cells(embedding: Tensor, side: Tensor) -> Tensor:
-    """The category whose point of `embedding` (levels, 2) lies nearest, on the grid of `side` upwards and sideways."""
+    """The category whose point of `embedding` (levels, 2) lies nearest, on the grid of `side`
+    upwards and sideways."""
     grid = torch.stack(torch.meshgrid(side, side, indexing="xy"), dim=-1)
     return torch.cdist(grid.reshape(-1, 2), embedding).argmin(dim=1).reshape(len(side), len(side))
 
 
 def walk(
-    state: Arrays, num_rows: int, config: findiff.Config, *, at: Iterable[int], rng: np.random.Generator
+    state: Arrays,
+    num_rows: int,
+    config: findiff.Config,
+    *,
+    at: Iterable[int],
+    rng: np.random.Generator,
 ) -> dict[int, Tensor]:
-    """Pure noise (num_rows, width) on its way back, by the number of steps that are left to go: those of `at`, and 0.
+    """Pure noise (num_rows, width) on its way back, by the number of steps that are left to go:
+    those of `at`, and 0.
 
     The rows at 0 are those that `findiff.sample` decodes with the same generator.
     """
@@ -115,14 +141,17 @@ def walk(
 
     with weights.seeded(rng, torch.device("cpu")), torch.no_grad():
         network = findiff.trained(state, config)  # here, since an untrained network draws, too
-        seen[0] = config.schedule.denoised(torch.randn(num_rows, network.denoiser.head.out_features), predict)
+        seen[0] = config.schedule.denoised(
+            torch.randn(num_rows, network.denoiser.head.out_features), predict
+        )
     return seen
 
 
 def errors_by_step(
     network: Network, vectors: Tensor, schedule: Schedule, *, at: Iterable[int], seed: int
 ) -> dict[int, float]:
-    """Mean squared error of the noise predicted in rows (rows, width) at each of the steps `at`; 1 for a guess of 0."""
+    """Mean squared error of the noise predicted in rows (rows, width) at each of the steps `at`; 1
+    for a guess of 0."""
     found = {}
     with weights.seeded(stream(seed, "errors"), torch.device("cpu")), torch.no_grad():
         for step in at:
@@ -133,28 +162,43 @@ def errors_by_step(
 
 
 def draw_space(state: Arrays, table: Table, config: findiff.Config, seed: int) -> Figure:
-    """The first numeric column, its normal scores, and the plane of the first category's points with its cells.
+    """The first numeric column, its normal scores, and the plane of the first category's points
+    with its cells.
 
     The line over the column are standard normal draws on their way back through the column's map.
     """
-    fig, (left, middle, right) = plt.subplots(1, 3, figsize=(FULL_WIDTH, 2.6), width_ratios=(1, 1, 1.4))
+    fig, (left, middle, right) = plt.subplots(
+        1, 3, figsize=(FULL_WIDTH, 2.6), width_ratios=(1, 1, 1.4)
+    )
     number, kind = table.schema[table.schema.numeric[0]], table.schema[table.schema.categorical[0]]
     values, line = table.frame[number.name].to_numpy(float), state["quantiles"][:1]
     normal = stream(seed, "normal").normal(size=(len(table), 1))
     drawn = number.low + (number.high - number.low) * quantile_map.numbers(normal, line)[:, 0]
     _, edges, _ = left.hist(values, bins=30, color=GREY, alpha=0.6, label="real")
     left.hist(drawn, bins=edges, histtype="step", color=BLACK, label="from normal draws")
-    scores = quantile_map.scores((values[:, None] - number.low) / (number.high - number.low), line)[:, 0]
-    middle.hist(scores, bins=60, range=(-6, 6), density=True, color=GREY, alpha=0.6, label="normal scores")
+    scores = quantile_map.scores((values[:, None] - number.low) / (number.high - number.low), line)[
+        :, 0
+    ]
+    middle.hist(
+        scores, bins=60, range=(-6, 6), density=True, color=GREY, alpha=0.6, label="normal scores"
+    )
     x = np.linspace(-6, 6, 200)
     middle.plot(x, norm.pdf(x), color=BLACK, label="normal density")
-    spots, side = findiff.trained(state, config).embeddings[0].weight.detach().T, torch.linspace(-3.5, 3.5, 350)
+    spots, side = (
+        findiff.trained(state, config).embeddings[0].weight.detach().T,
+        torch.linspace(-3.5, 3.5, 350),
+    )
     shades = (nearest_cells(spots, side) % SHADES).numpy()
-    right.pcolormesh(side.numpy(), side.numpy(), shades, cmap="Greys", vmin=-1, vmax=2 * SHADES, rasterized=True)
+    right.pcolormesh(
+        side.numpy(), side.numpy(), shades, cmap="Greys", vmin=-1, vmax=2 * SHADES, rasterized=True
+    )
     right.plot(*spots.T.numpy(), "k.")
     for name, spot in list(zip(kind.categories, spots.tolist(), strict=True))[:MOST_LEVELS]:
-        shift, begin = (-4, "right") if spot[0] < spots[:, 0].median() else (4, "left")  # names outwards
-        right.annotate(name, spot, (shift, 0), textcoords="offset points", ha=begin, va="center", fontsize=6)
+        # names outwards
+        shift, begin = (-4, "right") if spot[0] < spots[:, 0].median() else (4, "left")
+        right.annotate(
+            name, spot, (shift, 0), textcoords="offset points", ha=begin, va="center", fontsize=6
+        )
     left.set(title="a column", xlabel=number.name, ylabel="rows")
     middle.set(title="through its quantile map", xlabel="normal score", ylabel="density")
     right.set(title=f"embeddings of {kind.name}", xlabel="first number", ylabel="second number")
@@ -170,12 +214,18 @@ def widest(schema: Schema, vectors: Tensor, config: findiff.Config) -> int:
     return first + int(vectors[:, first : first + config.embedding].std(dim=0).argmax())
 
 
-def draw_walk(moments: Mapping[str, Tensor], labels: pd.Series, names: Sequence[str], *, upwards: int) -> Figure:
-    """The rows of each of `moments` (rows, width), a panel each: the first coordinate across, another one upwards.
+def draw_walk(
+    moments: Mapping[str, Tensor], labels: pd.Series, names: Sequence[str], *, upwards: int
+) -> Figure:
+    """The rows of each of `moments` (rows, width), a panel each: the first coordinate across,
+    another one upwards.
 
-    labels: of the rows; of each of the three most frequent at most 200 rows are drawn. names: of the coordinates.
+    labels: of the rows; of each of the three most frequent at most 200 rows are drawn. names: of
+        the coordinates.
     """
-    fig, axes = plt.subplots(1, len(moments), figsize=(FULL_WIDTH, 2.2), sharex=True, sharey=True, squeeze=False)
+    fig, axes = plt.subplots(
+        1, len(moments), figsize=(FULL_WIDTH, 2.2), sharex=True, sharey=True, squeeze=False
+    )
     for ax, (title, rows) in zip(axes[0], moments.items(), strict=True):
         for label, marker in zip(labels.value_counts().index[:3], MARKERS, strict=False):
             own = rows[(labels == label).to_numpy()][:200].numpy()
@@ -188,29 +238,49 @@ def draw_walk(moments: Mapping[str, Tensor], labels: pd.Series, names: Sequence[
 
 
 def gradient_lengths(network: Network, vectors: Tensor, schedule: Schedule, *, seed: int) -> Tensor:
-    """Euclidean lengths of the gradients of single rows, (rows,), as private training sees them before it clips."""
-    with weights.seeded(stream(seed, "lengths"), torch.device("cpu")), Tape(network.denoiser) as tape:
+    """Euclidean lengths of the gradients of single rows, (rows,), as private training sees them
+    before it clips."""
+    with (
+        weights.seeded(stream(seed, "lengths"), torch.device("cpu")),
+        Tape(network.denoiser) as tape,
+    ):
         losses = network.losses(vectors, schedule)
-        return tape.backward(losses, num_records=len(losses), clip=1.0, noise_multiplier=0, expected_records=1)
+        return tape.backward(
+            losses, num_records=len(losses), clip=1.0, noise_multiplier=0, expected_records=1
+        )
 
 
 def multiplier(rows: int, updates: int, batch: int, privacy: Privacy) -> float:
-    """The noise multiplier that a client of so many rows needs for all its local updates; nothing else is released."""
-    config = findiff.Config(training_rounds=1, local_updates=updates, batch=batch, encoding="declared")
+    """The noise multiplier that a client of so many rows needs for all its local updates; nothing
+    else is released."""
+    config = findiff.Config(
+        training_rounds=1, local_updates=updates, batch=batch, encoding="declared"
+    )
     return settings.noise_for(findiff, Domain(("number",), (0,)), [rows], config, privacy)
 
 
-def bills(sizes: Sequence[int], domain: Domain, config: findiff.Config, privacy: Privacy) -> pd.DataFrame:
-    """A line for each client of so many rows: its rate, its noise multiplier, and epsilon after two mistakes.
+def bills(
+    sizes: Sequence[int], domain: Domain, config: findiff.Config, privacy: Privacy
+) -> pd.DataFrame:
+    """A line for each client of so many rows: its rate, its noise multiplier, and epsilon after two
+    mistakes.
 
-    The mistakes: to take the multiplier of the largest client; to make ten times the local updates with one's own.
+    The mistakes: to take the multiplier of the largest client; to make ten times the local updates
+    with one's own.
     """
     largest = settings.noise_for(findiff, domain, [max(sizes)], config, privacy)
     longer, lines = replace(config, local_updates=10 * config.local_updates), []
     for rows in sizes:
         own = settings.noise_for(findiff, domain, [rows], config, privacy)
         plans = findiff.plan(largest, domain, rows, config), findiff.plan(own, domain, rows, longer)
-        lines.append([rows, rate(rows, config), own, *(epsilon_of(charges, privacy.delta) for charges in plans)])
+        lines.append(
+            [
+                rows,
+                rate(rows, config),
+                own,
+                *(epsilon_of(charges, privacy.delta) for charges in plans),
+            ]
+        )
     names = ["rows", "rate", "σ", "ε with the largest's σ", "ε with 10 × updates"]
     return pd.DataFrame(lines, columns=names).rename_axis(index="client")
 
@@ -229,14 +299,19 @@ def draw_maps(states: Mapping[str, Arrays], column: Column) -> Figure:
 def first_look(
     train: Table, control: Table, tables: Mapping[str, pd.DataFrame], *, attacks: int, seed: int
 ) -> pd.DataFrame:
-    """A line for each of `tables`: fidelity to `train`; mean accuracy on `control` of five classifiers, if the target
-    is categorical; residual risks of `train`'s rows with `control` as those that nobody trained on, and their mean.
+    """A line for each of `tables`: fidelity to `train`; mean accuracy on `control` of five
+    classifiers, if the target is categorical; residual risks of `train`'s rows with `control` as
+    those that nobody trained on, and their mean.
     """
     lines = {}
     for name, frame in tables.items():
         lines[name] = fidelity(train.frame, frame, train.schema)
         if train.schema.target in train.schema.categorical:
-            lines[name]["accuracy"] = five_classifiers(frame, control.frame, train.schema, seed=seed)["accuracy"]
+            lines[name]["accuracy"] = five_classifiers(
+                frame, control.frame, train.schema, seed=seed
+            )["accuracy"]
         found = risks(train, control.frame, frame, seed=seed, attacks=attacks)
-        lines[name] |= {kind: found[kind] for kind in ("singling_out", "linkability", "inference", "risk")}
+        lines[name] |= {
+            kind: found[kind] for kind in ("singling_out", "linkability", "inference", "risk")
+        }
     return pd.DataFrame(lines).T.rename(columns=lambda name: name.replace("_", " "))

@@ -1,4 +1,5 @@
-"""What the teaching notebook of VAE-BGM needs: made-up patients, one node's rows, how alike two tables are."""
+"""What the teaching notebook of VAE-BGM needs: made-up patients, one node's rows, how alike two
+tables are."""
 
 import numpy as np
 import pandas as pd
@@ -30,7 +31,8 @@ COLUMNS = (
 
 
 def patients(num_rows: int, seed: int, without: tuple[str, ...] = ()) -> Table:
-    """Made-up patients of three kinds, whose age and BMI differ; pressure and health follow from the other columns."""
+    """Made-up patients of three kinds, whose age and BMI differ; pressure and health follow from
+    the other columns."""
     rng = stream(seed, "patients")
     kind = rng.choice(3, num_rows, p=[0.62, 0.08, 0.30])
     smokes = rng.random(num_rows) < np.array([0.25, 0.40, 0.10])[kind]
@@ -49,7 +51,8 @@ def patients(num_rows: int, seed: int, without: tuple[str, ...] = ()) -> Table:
 
 
 def trained(state: Arrays, config: vae_bgm.Config) -> tuple[LawVae, Latent]:
-    """The first network of a finished FedAvg run, ready to look at, and the mixture of its first node."""
+    """The first network of a finished FedAvg run, ready to look at, and the mixture of its first
+    node."""
     network = loaded(state, state["levels"], config)[0].eval().requires_grad_(False)
     return network, Latent(*(state[f"generator/0/{name}"][0] for name in LATENT))
 
@@ -57,64 +60,103 @@ def trained(state: Arrays, config: vae_bgm.Config) -> tuple[LawVae, Latent]:
 def decoded(
     network: LawVae, latent: Latent | None, num_rows: int, table: Table, seed: int
 ) -> tuple[np.ndarray, pd.DataFrame]:
-    """Latent vectors (num_rows, latent) of the mixture, None: of the standard normal prior; and a frame drawn there."""
+    """Latent vectors (num_rows, latent) of the mixture, None: of the standard normal prior; and a
+    frame drawn there."""
     rng = stream(seed, "decoded")
     vectors = rng.normal(size=(num_rows, network.latent))
     if latent:
-        vectors = Mixture(*latent[:3]).sample(num_rows, rng) + np.exp(0.5 * latent.log_variances) * vectors
+        vectors = (
+            Mixture(*latent[:3]).sample(num_rows, rng)
+            + np.exp(0.5 * latent.log_variances) * vectors
+        )
     with weights.seeded(rng, vae_bgm.CPU):
         rows = network.draw(torch.from_numpy(vectors.astype(np.float32))).numpy()
     encoder, moments = UnitRange(table.schema), np.array(moments_of(table))
-    return vectors, encoder.inverse(vae_bgm.places(rows, np.array(encoder.domain.levels), moments), rng)
+    return vectors, encoder.inverse(
+        vae_bgm.places(rows, np.array(encoder.domain.levels), moments), rng
+    )
 
 
 def outline(mean: np.ndarray, covariance: np.ndarray, deviations: float = 2.0) -> np.ndarray:
-    """A closed line (101, 2) around a normal distribution of two columns, so many deviations from its mean."""
+    """A closed line (101, 2) around a normal distribution of two columns, so many deviations from
+    its mean."""
     angles = np.linspace(0, 2 * np.pi, 101)[:, None]
-    return mean + deviations * np.hstack([np.cos(angles), np.sin(angles)]) @ np.linalg.cholesky(covariance).T
+    return (
+        mean
+        + deviations
+        * np.hstack([np.cos(angles), np.sin(angles)])
+        @ np.linalg.cholesky(covariance).T
+    )
 
 
-def node_rows(state: Arrays, node: int, num_rows: int, config: vae_bgm.Config, seed: int) -> np.ndarray:
-    """What a finished run's node makes (rows, columns), as its networks draw it: places in declared ranges, codes."""
+def node_rows(
+    state: Arrays, node: int, num_rows: int, config: vae_bgm.Config, seed: int
+) -> np.ndarray:
+    """What a finished run's node makes (rows, columns), as its networks draw it: places in declared
+    ranges, codes."""
     rows = vae_bgm.drawn(state, node, num_rows, config, stream(seed, "node", node))
     return vae_bgm.places(rows, state["levels"], state[f"generator/{node}/moments"])
 
 
 def standard(rows: np.ndarray | pd.DataFrame, table: Table) -> np.ndarray:
-    """A frame, or places and codes, with numeric columns less `table`'s mean, over its deviation; codes stay."""
+    """A frame, or places and codes, with numeric columns less `table`'s mean, over its deviation;
+    codes stay."""
     encoder = UnitRange(table.schema)
     rows = encoder.transform(rows) if isinstance(rows, pd.DataFrame) else rows
     return vae_bgm.standardised(rows, np.array(encoder.domain.levels), np.array(moments_of(table)))
 
 
 def divergence(real: Table, made: np.ndarray | pd.DataFrame, *, sizes: Sizes, seed: int) -> float:
-    """D_JS in bits, by a network, of `real` and of a frame, or of places, which are rounded first."""
-    made = made if isinstance(made, pd.DataFrame) else UnitRange(real.schema).inverse(made, stream(seed, "unused"))
-    return jensen_shannon(standard(real.frame, real), standard(made, real), seed=seed, sizes=sizes).bits
+    """D_JS in bits, by a network, of `real` and of a frame, or of places, which are rounded
+    first."""
+    made = (
+        made
+        if isinstance(made, pd.DataFrame)
+        else UnitRange(real.schema).inverse(made, stream(seed, "unused"))
+    )
+    return jensen_shannon(
+        standard(real.frame, real), standard(made, real), seed=seed, sizes=sizes
+    ).bits
 
 
-def normal_divergence(shift: float, correlation: float, *, sizes: Sizes | None = None, seed: int = 0) -> float:
-    """D_JS in bits of two independent normal columns and of two correlated ones, the first moved by `shift`: exact by
-    integration, or with `sizes` as a network finds it."""
-    laws = [multivariate_normal([0, 0]), multivariate_normal([shift, 0], [[1, correlation], [correlation, 1]])]
+def normal_divergence(
+    shift: float, correlation: float, *, sizes: Sizes | None = None, seed: int = 0
+) -> float:
+    """D_JS in bits of two independent normal columns and of two correlated ones, the first moved by
+    `shift`: exact by integration, or with `sizes` as a network finds it."""
+    laws = [
+        multivariate_normal([0, 0]),
+        multivariate_normal([shift, 0], [[1, correlation], [correlation, 1]]),
+    ]
     if sizes is not None:
         rng = stream(seed, "normal")
-        return jensen_shannon(*(law.rvs(sizes.rows, random_state=rng) for law in laws), seed=seed, sizes=sizes).bits
+        return jensen_shannon(
+            *(law.rvs(sizes.rows, random_state=rng) for law in laws), seed=seed, sizes=sizes
+        ).bits
     side = np.linspace(-10, 10 + shift, 401)
     density = [law.pdf(np.stack(np.meshgrid(side, side, indexing="ij"), axis=-1)) for law in laws]
-    nats = sum(rel_entr(2 * each, sum(density)) for each in density).sum() / 4 * (side[1] - side[0]) ** 2
+    nats = (
+        sum(rel_entr(2 * each, sum(density)) for each in density).sum()
+        / 4
+        * (side[1] - side[0]) ** 2
+    )
     return float(nats / np.log(2))
 
 
 def distances(own: Table, made: dict[str, np.ndarray | pd.DataFrame]) -> pd.DataFrame:
-    """Distances to the nearest of `own`'s rows, a line for each table made, after that of its rows to each other.
+    """Distances to the nearest of `own`'s rows, a line for each table made, after that of its rows
+    to each other.
 
-    copies: share at distance 0. p: Wilcoxon's test that the rows made, as many, lie farther away than own rows do.
+    copies: share at distance 0. p: Wilcoxon's test that the rows made, as many, lie farther away
+        than own rows do.
     """
     real = standard(own.frame, own)
-    found = {"own rows, to each other": nearest(real, real, 2)[0][:, 1]}  # the nearest is the row itself
+    # the nearest is the row itself
+    found = {"own rows, to each other": nearest(real, real, 2)[0][:, 1]}
     found |= {name: nearest(standard(rows, own), real, 1)[0][:, 0] for name, rows in made.items()}
     table = pd.DataFrame(found).agg(["median", "min", lambda each: (each == 0).mean()]).T
     among = found.pop("own rows, to each other")
     p = {name: wilcoxon(each, among, alternative="greater").pvalue for name, each in found.items()}
-    return table.set_axis(["median", "smallest", "copies"], axis=1).join(pd.Series(p, name="p", dtype=float))
+    return table.set_axis(["median", "smallest", "copies"], axis=1).join(
+        pd.Series(p, name="p", dtype=float)
+    )

@@ -1,9 +1,12 @@
-"""From someone's own file to a private synthetic table: an example file, clients, settings, scores, what is handed on.
+"""From someone's own file to a private synthetic table: an example file, clients, settings, scores,
+what is handed on.
 
-Nothing here lands in a folder that is committed: the example in data/cache, what is handed on in data/results/*-own.
+Nothing here lands in a folder that is committed: the example in data/cache, what is handed on in
+data/results/*-own.
 
-In a release nothing that touches rows follows from a seed that somebody knows, or from the true number of rows: a
-secret key says where each row goes (`key_of`), and methods take the number that was declared (`declared_sizes`).
+In a release nothing that touches rows follows from a seed that somebody knows, or from the true
+number of rows: a secret key says where each row goes (`key_of`), and methods take the number that
+was declared (`declared_sizes`).
 """
 
 import secrets
@@ -38,38 +41,70 @@ from fedsynth_lib.tables.schema import (
     closest,
 )
 
-EXAMPLE = ("Age", "Sex", "BMI", "HighBP", "HighChol", "Smoker", "Diabetes", "PhysHlth", "HeartDiseaseorAttack")
-WARDS = {"north": 0.5, "south": 0.3, "west": 0.2}  # made-up sites of the example, and their shares of the rows
+EXAMPLE = (
+    "Age",
+    "Sex",
+    "BMI",
+    "HighBP",
+    "HighChol",
+    "Smoker",
+    "Diabetes",
+    "PhysHlth",
+    "HeartDiseaseorAttack",
+)
+# made-up sites of the example, and their shares of the rows
+WARDS = {"north": 0.5, "south": 0.3, "west": 0.2}
 TEST_SHARE = 0.2  # of the rows, set aside
 COUNT_SHARE = 0.02  # of epsilon, for the number of rows where nobody declares it
-PRIVATE = {"participation": 1.0, "private_structure": True, "degree": 1}  # settings, where a method has them
+# settings, where a method has them
+PRIVATE = {"participation": 1.0, "private_structure": True, "degree": 1}
 
 
 def example(rows: int, seed: int) -> Path:
-    """A CSV file of heart patients in data/cache/own, its declared schema beside it: public rows, made-up sites."""
+    """A CSV file of heart patients in data/cache/own, its declared schema beside it: public rows,
+    made-up sites."""
     table = load_table("brfss_heart", rows=rows, seed=seed)
     site = stream(seed, "site").choice(list(WARDS), rows, p=list(WARDS.values()))
     path = project_root() / "data" / "cache" / "own" / "heart.csv"
-    write_atomically(path, table.frame[list(EXAMPLE)].assign(site=site).to_csv(index=False).encode())
-    codebook = {"BMI": Column("BMI", "numeric", 12, 99, True, source="codebook: 12 to 99")}  # the file ends before
+    write_atomically(
+        path, table.frame[list(EXAMPLE)].assign(site=site).to_csv(index=False).encode()
+    )
+    # the file ends before
+    codebook = {"BMI": Column("BMI", "numeric", 12, 99, True, source="codebook: 12 to 99")}
     columns = tuple(codebook.get(name, table.schema[name]) for name in EXAMPLE)
-    schema = Schema((*columns, Column("site", "categorical", categories=tuple(WARDS), source="made up")), EXAMPLE[-1])
+    schema = Schema(
+        (*columns, Column("site", "categorical", categories=tuple(WARDS), source="made up")),
+        EXAMPLE[-1],
+    )
     write_atomically(path.with_suffix(".toml"), schema.to_toml().encode())
     path.with_suffix(".draft.toml").unlink(missing_ok=True)  # of other rows
     return path
 
 
 def load(path: Path, schema: Path, draft: Path) -> Table:
-    """The table with its declared schema; while there is none, a sentence about what to do with the draft."""
+    """The table with its declared schema; while there is none, a sentence about what to do with the
+    draft."""
     if not schema.is_file():
-        raise BadInput(f"{path}: there is no {schema.name}; correct {draft}, save it as {schema}, and run again.")
+        raise BadInput(
+            f"{path}: there is no {schema.name}; correct {draft}, save it as {schema}, "
+            "and run again."
+        )
     return load_table(path, schema=schema)
 
 
 def left_out(path: Path, schema: Schema) -> list[str]:
-    """The columns of a file that the schema does not declare; none where its header cannot be made out."""
-    names = parquet.read_schema(path).names if path.suffix == ".parquet" else header(path, guess_separator(path))
-    return [name for name in names if name not in schema.names] if set(names) & set(schema.names) else []
+    """The columns of a file that the schema does not declare; none where its header cannot be made
+    out."""
+    names = (
+        parquet.read_schema(path).names
+        if path.suffix == ".parquet"
+        else header(path, guess_separator(path))
+    )
+    return (
+        [name for name in names if name not in schema.names]
+        if set(names) & set(schema.names)
+        else []
+    )
 
 
 def method_of(name: str) -> ModuleType:
@@ -77,33 +112,47 @@ def method_of(name: str) -> ModuleType:
     if name.endswith(".py"):
         return from_file(name)
     if name not in METHODS:
-        raise BadInput(f"method {name!r} is unknown{closest(name, METHODS)}; choose one of {', '.join(METHODS)}.")
+        raise BadInput(
+            f"method {name!r} is unknown{closest(name, METHODS)}; choose one of "
+            f"{', '.join(METHODS)}."
+        )
     return METHODS[name]
 
 
 def private_config(method: ModuleType) -> Any:
-    """The method's defaults with everything it releases protected and all clients in every round."""
+    """The method's defaults with everything it releases protected and all clients in every
+    round."""
     config = method.Config()
     if not getattr(config, "private", True):
-        raise BadInput(f"method {method.__name__.rpartition('.')[2]} adds no noise; choose one that does, such as aim.")
-    return replace(config, **{name: value for name, value in PRIVATE.items() if hasattr(config, name)})
+        raise BadInput(
+            f"method {method.__name__.rpartition('.')[2]} adds no noise; choose one "
+            "that does, such as aim."
+        )
+    return replace(
+        config, **{name: value for name, value in PRIVATE.items() if hasattr(config, name)}
+    )
 
 
 def key_of(seed: int, *, release: bool) -> bytes:
-    """The key that says where each row goes: nobody's in a release, known with the seed in a rehearsal."""
+    """The key that says where each row goes: nobody's in a release, known with the seed in a
+    rehearsal."""
     return secrets.token_bytes(32) if release else stream(seed, "key").bytes(32)
 
 
 def split(table: Table, *, key: bytes) -> tuple[Table, Table]:
-    """(rows to learn from, rows set aside), TEST_SHARE of them set aside: each row on its own, see `by_hash`."""
+    """(rows to learn from, rows set aside), TEST_SHARE of them set aside: each row on its own, see
+    `by_hash`."""
     aside, train = by_hash(table.frame, [TEST_SHARE, 1 - TEST_SHARE], key=key, purpose="split")
     if min(len(aside), len(train)) == 0:
-        raise BadInput(f"{table.key}: all rows fell on one side of the split; give a file with more rows.")
+        raise BadInput(
+            f"{table.key}: all rows fell on one side of the split; give a file with more rows."
+        )
     return table.take(train), table.take(aside)
 
 
 def clients(table: Table, num_clients: int, *, site: str = "", key: bytes) -> Parts:
-    """Row positions of each client: of each declared category of column `site`, or dealt in about equal shares.
+    """Row positions of each client: of each declared category of column `site`, or dealt in about
+    equal shares.
 
     That a site takes part is no secret: it is declared, and one without rows is refused.
     """
@@ -111,32 +160,48 @@ def clients(table: Table, num_clients: int, *, site: str = "", key: bytes) -> Pa
         check_clients(len(table), num_clients, table.key)
         parts = by_hash(table.frame, [1.0] * num_clients, key=key, purpose="deal")
         if min(map(len, parts)) == 0:
-            raise BadInput(f"{table.key}: a client of {num_clients} would have no row; take fewer clients.")
+            raise BadInput(
+                f"{table.key}: a client of {num_clients} would have no row; take fewer clients."
+            )
         return parts
     if table.schema[site].kind != "categorical":
-        raise BadInput(f"{table.key}: site column {site!r} is declared numeric; declare it categorical.")
+        raise BadInput(
+            f"{table.key}: site column {site!r} is declared numeric; declare it categorical."
+        )
     codes, names = table.frame[site].cat.codes.to_numpy(), table.schema[site].categories
     parts = [np.flatnonzero(codes == code) for code in range(len(names))]
     if empty := [name for name, part in zip(names, parts, strict=True) if len(part) == 0]:
-        raise BadInput(f"{table.key}: site {empty[0]!r} has no rows; declare the sites of {site!r} that take part.")
+        raise BadInput(
+            f"{table.key}: site {empty[0]!r} has no rows; declare the sites of "
+            f"{site!r} that take part."
+        )
     return parts
 
 
 def declared_sizes(
-    parts: Parts, *, site: str = "", declared_rows: Sequence[int] = (), epsilon: float, seed: int | None
+    parts: Parts,
+    *,
+    site: str = "",
+    declared_rows: Sequence[int] = (),
+    epsilon: float,
+    seed: int | None,
 ) -> tuple[list[int], list[Charge]]:
     """How many rows to learn from each client is taken to have, and what was released to know it.
 
-    declared_rows: the rows of the whole file as everybody knows them, say from a report; those of each site in declared
-        order where there is a column `site`. Empty: counted, with noise that costs COUNT_SHARE of epsilon, once where
-        rows are dealt evenly and at each site otherwise: a row is in one count.
+    declared_rows: the rows of the whole file as everybody knows them, say from a report; those of
+        each site in declared order where there is a column `site`. Empty: counted, with noise that
+        costs COUNT_SHARE of epsilon, once where rows are dealt evenly and at each site otherwise: a
+        row is in one count.
     seed: of the noise; None draws it from the operating system, as a release must.
     """
     num_counts = len(parts) if site else 1
     if len(declared_rows) not in (0, num_counts) or min(declared_rows, default=1) < 1:
-        what = f"those of each of the {num_counts} sites" if site else "one number, of the whole file"
+        what = (
+            f"those of each of the {num_counts} sites" if site else "one number, of the whole file"
+        )
         raise BadInput(
-            f"declared_rows is {list(declared_rows)}: give {what}, or nothing to have rows counted with noise."
+            f"declared_rows is {list(declared_rows)}: give {what}, or nothing to have rows "
+            "counted with noise."
         )
     if len(declared_rows):
         counts, charges = np.array(declared_rows) * (1 - TEST_SHARE), []
@@ -152,10 +217,11 @@ def declared_sizes(
 
 
 def scores(train: Table, holdout: Table, synthetic: pd.DataFrame, *, seed: int) -> pd.DataFrame:
-    """A line for each measure: its value for the synthetic rows, a yardstick, and what the yardstick is.
+    """A line for each measure: its value for the synthetic rows, a yardstick, and what the
+    yardstick is.
 
-    `±`: 95 percent, of the difference of an attack's two rates. Utility only where the target is categorical.
-    All of it is computed from the real rows, without any noise.
+    `±`: 95 percent, of the difference of an attack's two rates. Utility only where the target is
+    categorical. All of it is computed from the real rows, without any noise.
     """
     schema, real, unseen = train.schema, train.frame, holdout.frame
     found = {
@@ -167,32 +233,60 @@ def scores(train: Table, holdout: Table, synthetic: pd.DataFrame, *, seed: int) 
         for name, far in found.items()
     }
     if schema.target in schema.categorical:
-        learned = [utility.auc(rows, unseen, schema, seed)["auc_rf_score"] for rows in (synthetic, real)]
-        lines[f"forest that predicts {schema.target}: AUC"] = (*learned, None, "trained on real rows")
+        learned = [
+            utility.auc(rows, unseen, schema, seed)["auc_rf_score"] for rows in (synthetic, real)
+        ]
+        lines[f"forest that predicts {schema.target}: AUC"] = (
+            *learned,
+            None,
+            "trained on real rows",
+        )
     share = attacks.closest_records(real, unseen, synthetic, schema, seed)["dcr_share"]
-    lines["nearer to a training row than to one set aside: share"] = (share, 0.5, None, "nothing learned by heart")
-    equal = stream(seed, "drawn").permutation(len(real))[: len(unseen)]  # a row is easier to find among few
+    lines["nearer to a training row than to one set aside: share"] = (
+        share,
+        0.5,
+        None,
+        "nothing learned by heart",
+    )
+    # a row is easier to find among few
+    equal = stream(seed, "drawn").permutation(len(real))[: len(unseen)]
     drawn = real.iloc[equal]
     risk = anonymity.singling_out(drawn, unseen, synthetic, schema, mode="multivariate", seed=seed)
     error = float(np.hypot(risk.main.error, risk.control.error))
-    lines["attack that singles out a row: success"] = (risk.main.value, risk.control.value, error, "on rows set aside")
-    frame = pd.DataFrame(lines, index=["synthetic", "yardstick", "±", "the yardstick is"]).T.rename_axis("measure")
+    lines["attack that singles out a row: success"] = (
+        risk.main.value,
+        risk.control.value,
+        error,
+        "on rows set aside",
+    )
+    frame = pd.DataFrame(
+        lines, index=["synthetic", "yardstick", "±", "the yardstick is"]
+    ).T.rename_axis("measure")
     return frame.astype({"synthetic": float, "yardstick": float, "±": float})
 
 
-KINDS = {"rows": ".csv", "statement": "_privacy.md", "page": "_privacy.html", "record": "_privacy.json"}
+KINDS = {
+    "rows": ".csv",
+    "statement": "_privacy.md",
+    "page": "_privacy.html",
+    "record": "_privacy.json",
+}
 
 
 def places(table: Table, profile: str, *, release: bool) -> dict[str, Path]:
-    """Where `hand_on` will write: 'rows', 'statement', 'page', 'record'. No release takes an earlier one's place.
+    """Where `hand_on` will write: 'rows', 'statement', 'page', 'record'. No release takes an
+    earlier one's place.
 
-    Raises BadInput for a release with undeclared columns: known before a run, so that none is made in vain.
+    Raises BadInput for a release with undeclared columns: known before a run, so that none is made
+    in vain.
     """
     folder = project_root() / "data" / "results" / folder_name(profile, "own")
     if not release:
         return {kind: folder / f"{table.key}_rehearsal{end}" for kind, end in KINDS.items()}
     if names := ", ".join(table.schema.from_rows):
-        raise BadInput(f"{table.key}: {names} are {READ_FROM_ROWS}; declare them, or set release = False.")
+        raise BadInput(
+            f"{table.key}: {names} are {READ_FROM_ROWS}; declare them, or set release = False."
+        )
     number = 1
     while any((folder / f"{table.key}_release{number}{end}").exists() for end in KINDS.values()):
         number += 1
@@ -200,14 +294,17 @@ def places(table: Table, profile: str, *, release: bool) -> dict[str, Path]:
 
 
 def hand_on(run: Run, paths: Mapping[str, Path], about: Release, book: Ledger | None = None) -> str:
-    """Writes the synthetic rows, and what must be said of them in three forms; gives the statement's text.
+    """Writes the synthetic rows, and what must be said of them in three forms; gives the
+    statement's text.
 
-    book: of a release. It is written first, so that rows which left are in it whatever happens; it refuses what would
-        overdraw, and a run without a guarantee.
+    book: of a release. It is written first, so that rows which left are in it whatever happens; it
+        refuses what would overdraw, and a run without a guarantee.
     """
     if book is not None:
         book.add(run.statement, rows=len(run.synthetic))
-    text = statement_text(run.statement, f"{len(run.synthetic)} synthetic rows in {paths['rows'].name}")
+    text = statement_text(
+        run.statement, f"{len(run.synthetic)} synthetic rows in {paths['rows'].name}"
+    )
     total = None if book is None else book.total()
     contents = {
         "rows": run.synthetic.to_csv(index=False),

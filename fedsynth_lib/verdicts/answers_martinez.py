@@ -1,4 +1,5 @@
-"""The research questions of martinez2024 (its section 7.2), each answered in a sentence counted from our rows."""
+"""The research questions of martinez2024 (its section 7.2), each answered in a sentence counted
+from our rows."""
 
 from collections.abc import Callable
 
@@ -12,28 +13,39 @@ from fedsynth_lib.verdicts.claims import of_work
 FIDELITY, UTILITY = ["hellinger", "pcd", "pmse", "log_cluster"], ["auc_rf", "auc_nb", "auc_knn"]
 PLACE = ["dataset", "method", "metric", "partition", "n_clients"]
 QUESTIONS = {  # the published answers in our words
-    "1a: against central and local data": "FedBN without noise is as good as a central network, often no better than "
-    "clients alone whose data resemble the whole; FedVAE differs more from both, by scenario.",
-    "1b: which model, which table": "FedBN is better in associations and log-cluster, and in AUC on adult and bank; "
-    "FedVAE in pMSE everywhere, in the Hellinger distance on bank, in AUC on cardio.",
-    "2b: clients and their division": "The number of clients matters little; label skew harms FedVAE's associations "
-    "most, FedBN's depending on the table.",
-    "3a: closeness to real records": "Half of the synthetic records are nearer to training than to hold-out records, "
-    "so nothing is memorised; FedVAE often makes exact copies.",
-    "3b: disclosure of attributes": "Attacks do as well on FedBN's data as on real ones (0.006 less on adult, 0.002 on "
-    "bank), less well on FedVAE's; both beat guessing the most frequent class.",
+    "1a: against central and local data": "FedBN without noise is as good as a central network, "
+    "often no better than clients alone whose data resemble the whole; FedVAE differs more from "
+    "both, by scenario.",
+    "1b: which model, which table": "FedBN is better in associations and log-cluster, and in AUC "
+    "on adult and bank; FedVAE in pMSE everywhere, in the "
+    "Hellinger distance on bank, in AUC on cardio.",
+    "2b: clients and their division": "The number of clients matters little; label skew harms "
+    "FedVAE's associations most, FedBN's depending on the table.",
+    "3a: closeness to real records": "Half of the synthetic records are nearer to training than "
+    "to hold-out records, so nothing is memorised; FedVAE often "
+    "makes exact copies.",
+    "3b: disclosure of attributes": "Attacks do as well on FedBN's data as on real ones (0.006 "
+    "less on adult, 0.002 on bank), less well on FedVAE's; both "
+    "beat guessing the most frequent class.",
 }
 
 
 def answers(rows: pd.DataFrame) -> pd.DataFrame:
-    """Question, published answer, and ours from tidy rows of one profile; what rows are missing is said in its place.
+    """Question, published answer, and ours from tidy rows of one profile; what rows are missing is
+    said in its place.
 
     Question 2a is answered by the searches of notebook 27. Cells with noise count in 3b only.
     """
     cells = aggregate(of_work(rows, "martinez2024"))
     cells = cells[cells["detail"] == ""].assign(n_clients=cells["n_clients"].fillna(0))
     quiet = cells[np.isinf(cells["epsilon"])]
-    ours = [_baselines(quiet), _models(quiet), _division(quiet), _closeness(quiet), _disclosure(cells)]
+    ours = [
+        _baselines(quiet),
+        _models(quiet),
+        _division(quiet),
+        _closeness(quiet),
+        _disclosure(cells),
+    ]
     table = {"question": list(QUESTIONS), "published": list(QUESTIONS.values()), "ours": ours}
     return pd.DataFrame(table).set_index("question")
 
@@ -41,7 +53,10 @@ def answers(rows: pd.DataFrame) -> pd.DataFrame:
 def _by_method(cells: pd.DataFrame, sentence: Callable[[pd.DataFrame], str | None]) -> str:
     """A sentence for each model, those without the rows for it left out."""
     said = {method: sentence(own) for method, own in cells.groupby("method", sort=False)}
-    return "; ".join(f"{method}: {text}" for method, text in said.items() if text) or "no rows for this question"
+    return (
+        "; ".join(f"{method}: {text}" for method, text in said.items() if text)
+        or "no rows for this question"
+    )
 
 
 def _signed(cells: pd.DataFrame) -> pd.Series:
@@ -53,7 +68,9 @@ def _signed(cells: pd.DataFrame) -> pd.Series:
 def _baselines(quiet: pd.DataFrame) -> str:
     def sentence(own: pd.DataFrame) -> str | None:
         own = own[own["metric"].isin(FIDELITY + UTILITY)].assign(score=_signed)
-        federated, local = (own[own["setting"] == s].set_index(PLACE)["score"] for s in ("federated", "local"))
+        federated, local = (
+            own[own["setting"] == s].set_index(PLACE)["score"] for s in ("federated", "local")
+        )
         if federated.empty or local.empty:
             return None
         central = own[own["setting"] == "central"].set_index(["dataset", "metric"])["score"]
@@ -62,29 +79,42 @@ def _baselines(quiet: pd.DataFrame) -> str:
         pairs = pd.concat({"federated": federated, "local": local}, axis=1).dropna()
         over_local = (pairs["federated"] > pairs["local"]).groupby("partition").mean()
         by = ", ".join(f"{name} {share:.0%}" for name, share in over_local.items())
-        return f"at least as good as central in {over_central:.0%} of cells, better than local in {by}"
+        return (
+            f"at least as good as central in {over_central:.0%} of cells, better than local in {by}"
+        )
 
     return _by_method(quiet, sentence)
 
 
 def _models(quiet: pd.DataFrame) -> str:
-    own = quiet[(quiet["setting"] == "federated") & quiet["metric"].isin(FIDELITY + UTILITY)].assign(score=_signed)
-    pairs = own.pivot(index=[name for name in PLACE if name != "method"], columns="method", values="score")
+    own = quiet[
+        (quiet["setting"] == "federated") & quiet["metric"].isin(FIDELITY + UTILITY)
+    ].assign(score=_signed)
+    pairs = own.pivot(
+        index=[name for name in PLACE if name != "method"], columns="method", values="score"
+    )
     if not {"fedbn", "fedvae"} <= set(pairs.columns):
         return "no rows for this question"
     pairs = pairs.dropna()
     ahead = (pairs["fedbn"] > pairs["fedvae"]).groupby(["dataset", "metric"]).agg(["sum", "size"])
     texts = []
     for dataset, found in ahead.groupby(level="dataset"):
-        found = found.droplevel("dataset").reindex([m for m in FIDELITY + UTILITY if (dataset, m) in ahead.index])
-        texts.append(f"{dataset}: " + ", ".join(f"{m} {r['sum']} of {r['size']}" for m, r in found.iterrows()))
+        found = found.droplevel("dataset").reindex(
+            [m for m in FIDELITY + UTILITY if (dataset, m) in ahead.index]
+        )
+        texts.append(
+            f"{dataset}: "
+            + ", ".join(f"{m} {r['sum']} of {r['size']}" for m, r in found.iterrows())
+        )
     return "fedbn is better in " + "; ".join(texts)
 
 
 def _division(quiet: pd.DataFrame) -> str:
     def sentence(own: pd.DataFrame) -> str | None:
         own = own[(own["setting"] == "federated") & (own["metric"] == "pcd")]
-        table = own.pivot_table(index=["dataset", "n_clients"], columns="partition", values="mean").dropna()
+        table = own.pivot_table(
+            index=["dataset", "n_clients"], columns="partition", values="mean"
+        ).dropna()
         if not {"iid", "label_skew"} <= set(table.columns) or table.empty:
             return None
         worst = (table.idxmax(axis=1) == "label_skew").sum()
@@ -93,8 +123,8 @@ def _division(quiet: pd.DataFrame) -> str:
         if counts.shape[1] > 1:
             change = (counts[counts.columns.max()] / counts[counts.columns.min()] - 1).dropna()
             text += (
-                f", it changes by {change.mean():+.0%} from {counts.columns.min()} to {counts.columns.max()} clients "
-                f"({change.min():+.0%} to {change.max():+.0%})"
+                f", it changes by {change.mean():+.0%} from {counts.columns.min()} to "
+                f"{counts.columns.max()} clients ({change.min():+.0%} to {change.max():+.0%})"
             )
         return text
 
@@ -104,12 +134,14 @@ def _division(quiet: pd.DataFrame) -> str:
 def _closeness(quiet: pd.DataFrame) -> str:
     def sentence(own: pd.DataFrame) -> str | None:
         own = own[own["setting"] == "federated"]
-        shares, least = (own.loc[own["metric"] == name, "mean"] for name in ("dcr_share", "dcr_min"))
+        shares, least = (
+            own.loc[own["metric"] == name, "mean"] for name in ("dcr_share", "dcr_min")
+        )
         if shares.empty or least.empty:
             return None
         return (
-            f"shares of {shares.min():.3f} to {shares.max():.3f} nearer to training rows, exact copies in every split "
-            f"in {(least == 0).sum()} of {len(least)} scenarios"
+            f"shares of {shares.min():.3f} to {shares.max():.3f} nearer to training rows, exact "
+            f"copies in every split in {(least == 0).sum()} of {len(least)} scenarios"
         )
 
     return _by_method(quiet, sentence)
@@ -117,7 +149,9 @@ def _closeness(quiet: pd.DataFrame) -> str:
 
 def _disclosure(cells: pd.DataFrame) -> str:
     attack = cells[cells["metric"].isin(["ad_ens", "ad_rmean", "ad_dum"])]
-    real = attack[attack["setting"] == "real"].pivot_table(index="dataset", columns="metric", values="mean")
+    real = attack[attack["setting"] == "real"].pivot_table(
+        index="dataset", columns="metric", values="mean"
+    )
 
     def sentence(made: pd.DataFrame) -> str | None:
         made = made[made["dataset"].isin(real.index)]
@@ -128,10 +162,13 @@ def _disclosure(cells: pd.DataFrame) -> str:
             by = found.pivot_table(index="epsilon", columns="metric", values="mean")
             loss = real.loc[dataset, "ad_ens"] - by["ad_ens"]
             over = by["ad_rmean"] - by["ad_dum"]
-            levels = [f"{'no noise' if np.isinf(e) else f'epsilon {e:g}'} {loss[e]:.3f}" for e in by.index[::-1]]
+            levels = [
+                f"{'no noise' if np.isinf(e) else f'epsilon {e:g}'} {loss[e]:.3f}"
+                for e in by.index[::-1]
+            ]
             texts.append(
-                f"{dataset} loses {', '.join(levels)} to real rows and beats the dummy by {over.min():.3f} to "
-                f"{over.max():.3f}"
+                f"{dataset} loses {', '.join(levels)} to real rows and beats the dummy by "
+                f"{over.min():.3f} to {over.max():.3f}"
             )
         return "; ".join(texts)
 

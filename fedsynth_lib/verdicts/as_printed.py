@@ -1,8 +1,9 @@
 """Rows in the form of printed cells, where a printed number is more than a mean over seeds.
 
-A reading takes the rows of an exhibit's grids, of one profile, and its printed values, and returns rows that agree with
-the values in `published.KEYS`. A number that is made from the means of several runs (a rank, a choice) comes back once
-for each of these runs, so that it counts as resting on them all, without a spread of its own.
+A reading takes the rows of an exhibit's grids, of one profile, and its printed values, and returns
+rows that agree with the values in `published.KEYS`. A number that is made from the means of several
+runs (a rank, a choice) comes back once for each of these runs, so that it counts as resting on them
+all, without a spread of its own.
 """
 
 from collections.abc import Callable
@@ -24,14 +25,18 @@ def as_they_are(rows: pd.DataFrame, values: pd.DataFrame) -> pd.DataFrame:
 
 
 def one_line_a_method(rows: pd.DataFrame, values: pd.DataFrame) -> pd.DataFrame:
-    """Rows with the printed `detail` of their method, where print has one for each method and ours say more."""
+    """Rows with the printed `detail` of their method, where print has one for each method and ours
+    say more."""
     return rows.assign(detail=rows["method"].map(values.groupby("method")["detail"].first()))
 
 
-def overhead(rows: pd.DataFrame, values: pd.DataFrame, *, epsilon: float = 1.0, measured: bool = False) -> pd.DataFrame:
+def overhead(
+    rows: pd.DataFrame, values: pd.DataFrame, *, epsilon: float = 1.0, measured: bool = False
+) -> pd.DataFrame:
     """Table 3 of maddock2024: DistAIM against AugFLAIM (Private), each at its best T, of each run.
 
-    measured: bytes as ours were sent; else DistAIM's as the work counts them (`claims_flaim.WORK_COUNTS` times ours).
+    measured: bytes as ours were sent; else DistAIM's as the work counts them
+        (`claims_flaim.WORK_COUNTS` times ours).
     """
     best = claims_flaim.at_best_rounds(rows, epsilon)
     index = ["dataset", "seed", "n_clients", "profile", "data"]
@@ -48,7 +53,11 @@ def overhead(rows: pd.DataFrame, values: pd.DataFrame, *, epsilon: float = 1.0, 
         (PAIR, "workload_error_improvement_percent"): 100 * (1 - ratio["workload_error"]),
         (PAIR, "nll_improvement_percent"): 100 * (1 - ratio["nll"]),
     }
-    table = pd.DataFrame(found).rename_axis(columns=["method", "metric"]).stack([0, 1], future_stack=True)
+    table = (
+        pd.DataFrame(found)
+        .rename_axis(columns=["method", "metric"])
+        .stack([0, 1], future_stack=True)
+    )
     place = {"paper": "maddock2024", "partition": "cluster_skew", "setting": "federated"}
     place["detail"] = values["detail"].iloc[0]
     return _tidy(table.rename("value").reset_index().assign(**place))
@@ -65,14 +74,17 @@ def trainings_with_slopes_cut(rows: pd.DataFrame, values: pd.DataFrame) -> pd.Da
 
 
 def counted(rows: pd.DataFrame, values: pd.DataFrame) -> pd.DataFrame:
-    """Counts of a table, which no run makes; classes of its target as table 1 of apellaniz2025 names them."""
+    """Counts of a table, which no run makes; classes of its target as table 1 of apellaniz2025
+    names them."""
     words = ("class " + rows["item"]).where(rows["metric"] == "class_proportion_percent", "")
     return rows.assign(setting="", detail=words)
 
 
 def ranks(rows: pd.DataFrame, values: pd.DataFrame) -> pd.DataFrame:
     """Table 6 of apellaniz2025: reciprocal ranks of the mean divergences."""
-    means = aggregate(trainings(rows, values), per_node=True).assign(n_clients=int(values["n_clients"].iloc[0]))
+    means = aggregate(trainings(rows, values), per_node=True).assign(
+        n_clients=int(values["n_clients"].iloc[0])
+    )
     found = apellaniz_tables.reciprocal_ranks(means).assign(detail="")
     return _of_all_runs(found, rows[rows["metric"] == apellaniz_tables.JS])
 
@@ -86,7 +98,10 @@ def tuned(rows: pd.DataFrame, values: pd.DataFrame) -> pd.DataFrame:
         found = tuning.configurations(rows, model, dataset)
         best = found.loc[found["log_cluster"].idxmin()]
         wanted = values.loc[(values["method"] == model) & (values["dataset"] == dataset), "metric"]
-        lines += [{"method": model, "dataset": dataset, "metric": name, "value": best[name]} for name in wanted]
+        lines += [
+            {"method": model, "dataset": dataset, "metric": name, "value": best[name]}
+            for name in wanted
+        ]
     table = pd.DataFrame(lines, columns=["method", "dataset", "metric", "value"])
     return _of_all_runs(table.assign(value=pd.to_numeric(table["value"], errors="coerce")), rows)
 
@@ -102,12 +117,16 @@ def importance(rows: pd.DataFrame, values: pd.DataFrame) -> pd.DataFrame:
 def stated(rows: pd.DataFrame, values: pd.DataFrame) -> pd.DataFrame:
     """Results that sattarov2024 states in its text; each row repeats its printed place."""
     results = sattarov_stated.results(rows[rows["grid"] == "50_sattarov2024_updates"])
-    results |= sattarov_stated.relative_changes(_as_published(rows[rows["grid"] == "51_sattarov2024_budget"]))
+    results |= sattarov_stated.relative_changes(
+        _as_published(rows[rows["grid"] == "51_sattarov2024_budget"])
+    )
     names = [
         f"{metric} {detail.rpartition(' ')[2]}" if metric == "training_hours" else metric
         for metric, detail in values[["metric", "detail"]].to_numpy()
     ]
-    places = values.drop(columns=["paper", "exhibit"]).assign(value=pd.Series(names, values.index).map(results))
+    places = values.drop(columns=["paper", "exhibit"]).assign(
+        value=pd.Series(names, values.index).map(results)
+    )
     return _of_all_runs(places[places["value"].notna()], rows)
 
 
@@ -133,7 +152,15 @@ def _tidy(table: pd.DataFrame) -> pd.DataFrame:
 READINGS: dict[str, Reading] = {
     each.__name__: each
     for each in (
-        *(as_they_are, one_line_a_method, overhead, trainings, trainings_with_slopes_cut, counted, ranks),
+        *(
+            as_they_are,
+            one_line_a_method,
+            overhead,
+            trainings,
+            trainings_with_slopes_cut,
+            counted,
+            ranks,
+        ),
         *(tuned, importance, stated),
     )
 }

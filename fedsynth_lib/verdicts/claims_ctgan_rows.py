@@ -1,6 +1,8 @@
-"""The rows that the claims of leitner2023 are judged on, as tables, and the wording of a condition on them.
+"""The rows that the claims of leitner2023 are judged on, as tables, and the wording of a condition
+on them.
 
-Rows count that follow the scheme as published. Three clients and epsilon 3 where a claim says nothing else.
+Rows count that follow the scheme as published. Three clients and epsilon 3 where a claim says
+nothing else.
 """
 
 from collections.abc import Sequence
@@ -12,7 +14,14 @@ from fedsynth_lib.runs.rows import with_params
 from fedsynth_lib.verdicts.claims import Condition, Missing, count, of_work
 
 WORK = "leitner2023"
-REAL, CTGAN, DP, TGAN, FED, DP_FED = "Real", "CTGAN", "DP-CTGAN", "Fed-TGAN", "Fed-CTGAN", "DP-Fed-CTGAN"
+REAL, CTGAN, DP, TGAN, FED, DP_FED = (
+    "Real",
+    "CTGAN",
+    "DP-CTGAN",
+    "Fed-TGAN",
+    "Fed-CTGAN",
+    "DP-Fed-CTGAN",
+)
 SYNTHESIZERS, FEDERATED = [CTGAN, DP, TGAN, FED, DP_FED], [TGAN, FED, DP_FED]
 DATASETS = ["adult", "bank", "covertype", "cardio", "diabetes", "obesity"]
 FOUR = ["accuracy_knn", "accuracy_mlp", "accuracy_rf", "accuracy_ada"]
@@ -21,7 +30,8 @@ PAIRS = {"cramers_v", "pearson"}  # metrics of a pair of columns, `a x b` in `it
 
 
 def counting(rows: pd.DataFrame) -> pd.DataFrame:
-    """The rows that count, a run of several grids once; `due`: at the budget that the method has but in the sweep."""
+    """The rows that count, a run of several grids once; `due`: at the budget that the method has
+    but in the sweep."""
     rows = of_work(rows, WORK)
     rows = with_params(rows, scheme="", variant="")
     rows = rows[rows["value"].notna() & (rows["scheme"] == "") & (rows["variant"] == "")]
@@ -48,20 +58,35 @@ def skewed(runs: pd.DataFrame) -> pd.DataFrame:
 
 
 def table_of(
-    runs: pd.DataFrame, methods: Sequence[str], index: str, wanted: Sequence, needed=(), statistic="mean", **where
+    runs: pd.DataFrame,
+    methods: Sequence[str],
+    index: str,
+    wanted: Sequence,
+    needed=(),
+    statistic="mean",
+    **where,
 ) -> pd.DataFrame:
-    """Methods (columns) by `index`, at `needed` and at those of `wanted` that any method has; all must have them."""
-    runs = runs[np.logical_and.reduce([runs["method"].isin(methods), *(runs[k] == v for k, v in where.items())])]
+    """Methods (columns) by `index`, at `needed` and at those of `wanted` that any method has; all
+    must have them."""
+    runs = runs[
+        np.logical_and.reduce(
+            [runs["method"].isin(methods), *(runs[k] == v for k, v in where.items())]
+        )
+    ]
     found = runs.pivot_table(index=index, columns="method", values="value", aggfunc=statistic)
     found = found.reindex(columns=list(methods))
     found = found.reindex([each for each in wanted if each in found.index or each in needed])
     if found.empty or found.isna().any(axis=None):
-        gaps = {m: ", ".join(map(str, found.index[found[m].isna()])) or f"any {index}" for m in methods}
+        gaps = {
+            m: ", ".join(map(str, found.index[found[m].isna()])) or f"any {index}" for m in methods
+        }
         gaps = {m: g for m, g in gaps.items() if found.empty or found[m].isna().any()}
         if len(set(gaps.values())) == 1:
             gaps = {", ".join(gaps): next(iter(gaps.values()))}
         shared = ", ".join(f"{name} {value}" for name, value in where.items())
-        raise Missing(f"rows are missing: {'; '.join(f'{m} at {g}' for m, g in gaps.items())} ({shared})")
+        raise Missing(
+            f"rows are missing: {'; '.join(f'{m} at {g}' for m, g in gaps.items())} ({shared})"
+        )
     return found
 
 
@@ -69,29 +94,42 @@ def accuracies(
     runs: pd.DataFrame, dataset: str, methods: Sequence[str], classifiers=FOUR, statistic="median"
 ) -> pd.DataFrame:
     """Accuracy of each classifier (rows) and method (columns)."""
-    return table_of(home(runs), methods, "metric", classifiers, classifiers, statistic, dataset=dataset)
+    return table_of(
+        home(runs), methods, "metric", classifiers, classifiers, statistic, dataset=dataset
+    )
 
 
-def scores(runs: pd.DataFrame, metric: str, methods=SYNTHESIZERS, datasets=DATASETS, needed=()) -> pd.DataFrame:
+def scores(
+    runs: pd.DataFrame, metric: str, methods=SYNTHESIZERS, datasets=DATASETS, needed=()
+) -> pd.DataFrame:
     """Mean of a metric for each dataset (rows) and method (columns)."""
     return table_of(home(runs), methods, "dataset", datasets, needed, metric=metric)
 
 
 def over(high: pd.Series, low: pd.Series, text: str, margin: float = 0.0) -> Condition:
-    """How often `high` exceeds `low` by more than a margin (or misses it by less than a negative one)."""
-    shown = ", ".join(f"{place} {a:.4g} v {b:.4g}" for place, a, b in zip(high.index, high, low, strict=True))
+    """How often `high` exceeds `low` by more than a margin (or misses it by less than a negative
+    one)."""
+    shown = ", ".join(
+        f"{place} {a:.4g} v {b:.4g}" for place, a, b in zip(high.index, high, low, strict=True)
+    )
     share, text = count((high - low).round(9) > margin, text)
     return share, f"{text} ({shown})"
 
 
-def gaps_of(gaps: pd.Series | pd.DataFrame, limit: float, text: str, *, above: bool = False) -> Condition:
+def gaps_of(
+    gaps: pd.Series | pd.DataFrame, limit: float, text: str, *, above: bool = False
+) -> Condition:
     """How many gaps are below (above) a limit, and their range."""
     gaps = (gaps.stack() if isinstance(gaps, pd.DataFrame) else gaps).round(9)
-    share, text = count(gaps > limit if above else gaps < limit, f"{text} {'above' if above else 'below'} {limit:g}")
+    share, text = count(
+        gaps > limit if above else gaps < limit, f"{text} {'above' if above else 'below'} {limit:g}"
+    )
     return share, f"{text} ({gaps.min():.3f} to {gaps.max():.3f})"
 
 
-def ran_of(conditions: list[Condition], ran: Sequence[str], wanted: Sequence[str] = DATASETS) -> list[Condition]:
+def ran_of(
+    conditions: list[Condition], ran: Sequence[str], wanted: Sequence[str] = DATASETS
+) -> list[Condition]:
     """The conditions; the last one names what of `wanted` was not run."""
     absent = [name for name in wanted if name not in set(ran)]
     share, text = conditions[-1]

@@ -1,4 +1,5 @@
-"""Checks of the claims c21-c31 of martinez2024 for `published.judge_claims`: utility and disclosure with FedBN.
+"""Checks of the claims c21-c31 of martinez2024 for `published.judge_claims`: utility and disclosure
+with FedBN.
 
 Tables 6.4 to 6.7, A.1 and A.2. Conditions, cells and outcomes are those of `verdicts/claims.py`.
 """
@@ -43,7 +44,7 @@ def not_significant(v, dataset: str, against: str, needed: range) -> Condition:
     return holds, f"{text} (+{better}/-{worse})"
 
 
-# ------------------------------------------------------------------------------------- utility
+# --- utility -------------------------------------------------------------------------------------
 
 
 def _changes(table: pd.DataFrame, level: str, first, last, text: str) -> Condition:
@@ -64,7 +65,8 @@ def _c23(v) -> list[Condition]:
         _changes(table, "partition", "iid", "label_skew", ", auc"),
         (
             naive["label_skew"] > naive.drop("label_skew").max(),
-            f"adult auc_nb with 5 clients: {', '.join(f'{name} {auc:.3f}' for name, auc in naive.items())}",
+            "adult auc_nb with 5 clients: "
+            f"{', '.join(f'{name} {auc:.3f}' for name, auc in naive.items())}",
         ),
     ]
 
@@ -89,18 +91,23 @@ def _c25(v) -> list[Condition]:
 
 def _c26(v) -> list[Condition]:
     changes = pd.concat([noise_effect(v, m, ["cardio"]).stack() for m in UTILITY])
-    tests = pd.concat([pairs_of(v, UTILITY, "cardio", e, "local")["outcome"] for e in PRIVATE]).sort_index()
+    tests = pd.concat(
+        [pairs_of(v, UTILITY, "cardio", e, "local")["outcome"] for e in PRIVATE]
+    ).sort_index()
     pcd = means(v, ["pcd"], ["cardio"], PRIVATE)["pcd"]
     share, text = bounded(pcd, "pcd with DP", high=1.05)
     above = (pcd > 1.05).groupby("epsilon").sum()
     return [
         within(changes, 0.02, "auc change"),
         (share, f"{text}, above in {above[0.5]} at epsilon 0.5 and {above[1.6]} at 1.6"),
-        count(tests.xs(("label_skew", 10)) == "better", "auc better than local (label_skew 10, with DP)"),
+        count(
+            tests.xs(("label_skew", 10)) == "better",
+            "auc better than local (label_skew 10, with DP)",
+        ),
     ]
 
 
-# ---------------------------------------------------------------------------------- disclosure
+# --- disclosure ----------------------------------------------------------------------------------
 
 
 def _c27(v) -> list[Condition]:
@@ -116,19 +123,34 @@ def _c27(v) -> list[Condition]:
 def _c28(v) -> list[Condition]:
     table = means(v, ["dcr_min", "dcr_avg_train"], TWO, EPSILONS)
     average = table["dcr_avg_train"].unstack("epsilon")
-    least, levels = table["dcr_min"].groupby("dataset").min(), {e: ranges(average[e]) for e in EPSILONS}
+    least, levels = (
+        table["dcr_min"].groupby("dataset").min(),
+        {e: ranges(average[e]) for e in EPSILONS},
+    )
     share, text = count(table["dcr_min"] > 0, "dcr_min (mean over splits) above 0")
-    grows, order = count((average[0.5] > average[1.6]) & (average[1.6] > average[NON_DP]), "dcr_avg_train grows")
+    grows, order = count(
+        (average[0.5] > average[1.6]) & (average[1.6] > average[NON_DP]), "dcr_avg_train grows"
+    )
     return [
-        (share, f"{text} ({', '.join(f'{name} from {value:.3f}' for name, value in least.items())})"),
+        (
+            share,
+            f"{text} ({', '.join(f'{name} from {value:.3f}' for name, value in least.items())})",
+        ),
         (grows, f"{order} ({'; '.join(f'epsilon {e:g}: {text}' for e, text in levels.items())})"),
     ]
 
 
 def _c29(v) -> list[Condition]:
-    real, federated = (means(v, ["ad_ens"], TWO, **w)["ad_ens"] for w in ({"setting": "real"}, {"places": ATTACKED}))
+    real, federated = (
+        means(v, ["ad_ens"], TWO, **w)["ad_ens"]
+        for w in ({"setting": "real"}, {"places": ATTACKED})
+    )
     return [
-        bounded(real[d].iloc[0] - federated[d], f"{d}: ad_ens real {real[d].iloc[0]:.3f} less federated", high=limit)
+        bounded(
+            real[d].iloc[0] - federated[d],
+            f"{d}: ad_ens real {real[d].iloc[0]:.3f} less federated",
+            high=limit,
+        )
         for d, limit in (("adult", 0.01), ("bank", 0.005))
     ]
 
@@ -138,7 +160,10 @@ def _c30(v) -> list[Condition]:
     attacks = table[ATTACKS].stack().unstack("epsilon")
     ordered = (attacks[0.5] < attacks[1.6]) & (attacks[1.6] < attacks[NON_DP])
     share, text = count(ordered, "attacks ordered by epsilon")
-    broken = [f"{dataset} {attack} {partition}" for dataset, partition, _, attack in ordered.index[~ordered]]
+    broken = [
+        f"{dataset} {attack} {partition}"
+        for dataset, partition, _, attack in ordered.index[~ordered]
+    ]
     lead = (table["ad_rmean"] - table["ad_dum"]).round(9)
     above, found = count(lead > 0.04, "ad_rmean less ad_dum > 0.04")
     return [
@@ -148,8 +173,8 @@ def _c30(v) -> list[Condition]:
 
 
 def _c31(v) -> list[Condition]:
-    # 0.748, the share of the most frequent class of cholesterol, is taken from the real data of the same rows: a
-    # shrunk run is attacked on fewer of them. In print it is 0.748.
+    # 0.748, the share of the most frequent class of cholesterol, is taken from the real data of the
+    # same rows: a shrunk run is attacked on fewer of them. In print it is 0.748.
     real = means(v, [*ATTACKS, "ad_dum"], ["cardio"], setting="real")
     table = pd.concat([real, means(v, ["ad_ens", "ad_dum"], ["cardio"], EPSILONS, places=ATTACKED)])
     share, real = real["ad_dum"].iloc[0], real.iloc[0]
@@ -157,12 +182,19 @@ def _c31(v) -> list[Condition]:
     over = (real[ATTACKS] - share).round(9)
     return [
         count(alike, f"ad_ens = ad_dum = {share:.3f}"),
-        within(over, 0.02, f"real-data attacks ({over.abs().idxmax()} {real[over.abs().idxmax()]:.3f}) less ad_dum"),
+        within(
+            over,
+            0.02,
+            f"real-data attacks ({over.abs().idxmax()} "
+            f"{real[over.abs().idxmax()]:.3f}) less ad_dum",
+        ),
     ]
 
 
 _CHECKS = {
-    "c21": lambda v: [not_significant(v, "adult", against, range(27, 28)) for against in ("central", "local")],
+    "c21": lambda v: [
+        not_significant(v, "adult", against, range(27, 28)) for against in ("central", "local")
+    ],
     "c22": lambda v: [
         *scores(v, "adult", 1.6, "local", auc_knn="+6/-0"),
         bounded(means(v, ["auc_nb"], ["adult"], [1.6])["auc_nb"], "auc_nb", 0.48, 0.55),

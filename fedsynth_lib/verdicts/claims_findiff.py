@@ -1,10 +1,11 @@
-"""Checks of the claims of sattarov2024 (FinDiff) for `published.judge_claims`; see `verdicts/claims.py` how they
-conclude.
+"""Checks of the claims of sattarov2024 (FinDiff) for `published.judge_claims`; see
+`verdicts/claims.py` how they conclude.
 
-All read rows of `sattarov_study.measure` as published. Averages over datasets are of their means over seeds; a stated
-percentage holds within five points. Rows of a shrunk run show numbers and get no verdict: at hundreds of steps instead
-of 300,000 the noise of a budget drowns the gradient, and settings differ by chance. `suffix` chooses the reading of
-risk: '' is the residual risk, '_success' the rate of the main attack alone.
+All read rows of `sattarov_study.measure` as published. Averages over datasets are of their means
+over seeds; a stated percentage holds within five points. Rows of a shrunk run show numbers and get
+no verdict: at hundreds of steps instead of 300,000 the noise of a budget drowns the gradient, and
+settings differ by chance. `suffix` chooses the reading of risk: '' is the residual risk, '_success'
+the rate of the main attack alone.
 """
 
 from collections.abc import Callable, Sequence
@@ -34,15 +35,23 @@ PARAMETERS = ("partition", "n_clients", "epsilon", "local_updates", "strategy")
 STATED = {"risk": 34, UTILITY: 15, FIDELITY: 14}  # percent by which epsilon 1 lies below no privacy
 POINTS = 5
 AT_ANY_SCALE = ("c05",)  # a ratio of times
-TOO_SMALL = "no verdict, since private models of a shrunk run have hardly moved from where they began; seen:"
+TOO_SMALL = (
+    "no verdict, since private models of a shrunk run have hardly moved from where they "
+    "began; seen:"
+)
 
 
-def judge(rows: pd.DataFrame, claim: str, *, suffix: str = "", datasets: Sequence[str] = DATASETS) -> Judgement:
-    """Outcome and evidence by tidy rows of one profile. datasets: those that the claim is averaged over."""
+def judge(
+    rows: pd.DataFrame, claim: str, *, suffix: str = "", datasets: Sequence[str] = DATASETS
+) -> Judgement:
+    """Outcome and evidence by tidy rows of one profile. datasets: those that the claim is averaged
+    over."""
     rows = of_work(rows, WORK)
     rows = with_settings(rows[(rows["method"] == METHOD) & rows["value"].notna()])
     rows = rows[rows["scheme"] == ""]
-    outcome, evidence = concluded(lambda values: _CHECKS[claim](_Runs(values, suffix, datasets)), rows)
+    outcome, evidence = concluded(
+        lambda values: _CHECKS[claim](_Runs(values, suffix, datasets)), rows
+    )
     if claim not in AT_ANY_SCALE and not rows["profile"].eq("paper").all():
         return None, f"{TOO_SMALL} {evidence}"
     return outcome, evidence
@@ -57,10 +66,14 @@ class _Runs:
         self.means = rows.groupby(keys)["value"].mean()
         self.seconds = rows[rows["metric"] == FIDELITY].groupby(keys[1:])["seconds"].mean()
 
-    def over(self, metric: str, swept: str, levels: Sequence, partition: str = "noniid") -> pd.DataFrame:
+    def over(
+        self, metric: str, swept: str, levels: Sequence, partition: str = "noniid"
+    ) -> pd.DataFrame:
         """(datasets, levels of the swept parameter), all else as the work fixed it."""
         named = metric + self.suffix * (metric in ("risk", *ATTACKS))
-        return self._table(lambda place: self.means.get((named, *place)), named, swept, levels, partition)
+        return self._table(
+            lambda place: self.means.get((named, *place)), named, swept, levels, partition
+        )
 
     def times(self) -> pd.Series:
         """Seconds by local updates, mean over datasets and both partitions."""
@@ -70,15 +83,25 @@ class _Runs:
         ]
         return pd.concat(tables).mean()
 
-    def _table(self, find: Callable, what: str, swept: str, levels: Sequence, partition: str) -> pd.DataFrame:
+    def _table(
+        self, find: Callable, what: str, swept: str, levels: Sequence, partition: str
+    ) -> pd.DataFrame:
         found = {}
         for dataset, level in product(self.datasets, levels):
-            settings = {**DEFAULTS, "strategy": STRATEGIES["fedavg"], "partition": partition, swept: level}
+            settings = {
+                **DEFAULTS,
+                "strategy": STRATEGIES["fedavg"],
+                "partition": partition,
+                swept: level,
+            }
             found[dataset, level] = find((dataset, *(settings[name] for name in PARAMETERS)))
         lacking = [key for key, value in found.items() if value is None]
         if lacking:
             dataset, level = lacking[0]
-            raise Missing(f"{len(lacking)} of {len(found)} cells of {what} are missing, such as {dataset} at {level}")
+            raise Missing(
+                f"{len(lacking)} of {len(found)} cells of {what} are missing, such as "
+                f"{dataset} at {level}"
+            )
         return pd.Series(found, dtype=float).unstack()[list(levels)].loc[self.datasets]
 
 
@@ -97,7 +120,9 @@ def _c01(runs: _Runs) -> list[Condition]:
     conditions = []
     for partition in PARTITIONS:
         risk = runs.over("risk", "local_updates", LOCAL_UPDATES, partition).mean()
-        share, said = count(risk[500] >= risk.drop(500), f"{partition}: risk at 500 not below that at others")
+        share, said = count(
+            risk[500] >= risk.drop(500), f"{partition}: risk at 500 not below that at others"
+        )
         conditions.append((share, f"{said} ({_series(risk)})"))
     return conditions
 
@@ -105,17 +130,27 @@ def _c01(runs: _Runs) -> list[Condition]:
 def _c04(runs: _Runs) -> list[Condition]:
     conditions = []
     for partition in PARTITIONS:
-        parts = {m: runs.over(m, "local_updates", LOCAL_UPDATES, partition).mean() for m in (UTILITY, FIDELITY, "risk")}
+        parts = {
+            m: runs.over(m, "local_updates", LOCAL_UPDATES, partition).mean()
+            for m in (UTILITY, FIDELITY, "risk")
+        }
         scaled = {m: (v - v.min()) / (np.ptp(v) or 1) for m, v in parts.items()}
         total = scaled[UTILITY] + scaled[FIDELITY] + 1 - scaled["risk"]
-        conditions.append((total.idxmax() == 100, f"{partition}: best sum at {total.idxmax()} ({_series(total)})"))
+        conditions.append(
+            (total.idxmax() == 100, f"{partition}: best sum at {total.idxmax()} ({_series(total)})")
+        )
     return conditions
 
 
 def _c05(runs: _Runs) -> list[Condition]:
     times = runs.times()
     ratio = times[1000] / times[100]
-    return [(6 <= ratio <= 10, f"1000 local updates take {ratio:.1f} times as long as 100, stated 28 h / 3.5 h = 8")]
+    return [
+        (
+            6 <= ratio <= 10,
+            f"1000 local updates take {ratio:.1f} times as long as 100, stated 28 h / 3.5 h = 8",
+        )
+    ]
 
 
 def _loss(runs: _Runs, metric: str) -> list[Condition]:
@@ -124,7 +159,12 @@ def _loss(runs: _Runs, metric: str) -> list[Condition]:
     mean = lower.mean()
     single = ", ".join(f"{dataset} {value:.0f}" for dataset, value in lower.items())
     stated = STATED[metric]
-    return [(abs(mean - stated) <= POINTS, f"{metric} {mean:.0f} percent lower, stated {stated} ({single})")]
+    return [
+        (
+            abs(mean - stated) <= POINTS,
+            f"{metric} {mean:.0f} percent lower, stated {stated} ({single})",
+        )
+    ]
 
 
 def _c06(runs: _Runs) -> list[Condition]:
@@ -153,14 +193,20 @@ def _c13(runs: _Runs) -> list[Condition]:
 
 def _c14(runs: _Runs) -> list[Condition]:
     risk = runs.over("risk", "n_clients", CLIENTS).mean()
-    return [(risk[10] < risk[5], f"risk by clients: {_series(risk)}"), (risk[5] < risk[3], "10 < 5, and 5 < 3")]
+    return [
+        (risk[10] < risk[5], f"risk by clients: {_series(risk)}"),
+        (risk[5] < risk[3], "10 < 5, and 5 < 3"),
+    ]
 
 
 def _c16(runs: _Runs) -> list[Condition]:
     table = runs.over(UTILITY, "n_clients", CLIENTS)
     late, early = table[10] - table[5], table[5] - table[3]
     return [
-        (late.mean() < early.mean(), f"gain from 5 to 10 {late.mean():+.3f}, from 3 to 5 {early.mean():+.3f}"),
+        (
+            late.mean() < early.mean(),
+            f"gain from 5 to 10 {late.mean():+.3f}, from 3 to 5 {early.mean():+.3f}",
+        ),
         ((late < 0).any(), f"negative in {(late < 0).sum()} of {len(late)} datasets"),
     ]
 
@@ -171,20 +217,33 @@ def _c18(runs: _Runs) -> list[Condition]:
     best = risk.idxmin(axis=1)
     return [
         count(wide, "risk varies more than utility over strategies"),
-        (best.nunique() > 1, f"least risk with {', '.join(f'{name} {d}' for d, name in best.items())}"),
+        (
+            best.nunique() > 1,
+            f"least risk with {', '.join(f'{name} {d}' for d, name in best.items())}",
+        ),
     ]
 
 
 def _c19(runs: _Runs) -> list[Condition]:
     signs = {UTILITY: 1, FIDELITY: 1, "risk": -1}
-    best = {m: (s * runs.over(m, "strategy", list(STRATEGIES.values())).mean()).idxmax() for m, s in signs.items()}
-    return [(len(set(best.values())) > 1, "best on average: " + ", ".join(f"{m} {name}" for m, name in best.items()))]
+    best = {
+        m: (s * runs.over(m, "strategy", list(STRATEGIES.values())).mean()).idxmax()
+        for m, s in signs.items()
+    }
+    return [
+        (
+            len(set(best.values())) > 1,
+            "best on average: " + ", ".join(f"{m} {name}" for m, name in best.items()),
+        )
+    ]
 
 
 def _ranges(runs: _Runs, limit: float = 0.03) -> list[Condition]:
     conditions = []
     for metric in (UTILITY, FIDELITY):
-        wide = pd.Series(np.ptp(runs.over(metric, "strategy", list(STRATEGIES.values())), axis=1), runs.datasets)
+        wide = pd.Series(
+            np.ptp(runs.over(metric, "strategy", list(STRATEGIES.values())), axis=1), runs.datasets
+        )
         share, said = count(wide < limit, f"{metric} varies by less than {limit:g} over strategies")
         conditions.append((share, f"{said} (up to {wide.max():.3f})"))
     return conditions
@@ -193,7 +252,8 @@ def _ranges(runs: _Runs, limit: float = 0.03) -> list[Condition]:
 _CHECKS: dict[str, Callable[[_Runs], list[Condition]]] = {
     "c01": _c01,
     "c02": lambda runs: [
-        _rising(runs.over(m, "local_updates", LOCAL_UPDATES, "iid").mean(), m) for m in (UTILITY, FIDELITY)
+        _rising(runs.over(m, "local_updates", LOCAL_UPDATES, "iid").mean(), m)
+        for m in (UTILITY, FIDELITY)
     ],
     "c03": lambda runs: [
         (table[1000] < table[100], f"{m} {table[1000]:.3f} at 1000, {table[100]:.3f} at 100")

@@ -1,7 +1,9 @@
-"""Checks of the claims c04-c06 of martinez2024 for `published.judge_claims`: the searches for hyperparameters.
+"""Checks of the claims c04-c06 of martinez2024 for `published.judge_claims`: the searches for
+hyperparameters.
 
-They read the rows described in `works/sensitivity.py`, for 5 clients under label skew without noise. No table of the
-work holds such values, and a search of fewer configurations than the work's says neither what is best nor what matters.
+They read the rows described in `works/sensitivity.py`, for 5 clients under label skew without
+noise. No table of the work holds such values, and a search of fewer configurations than the work's
+says neither what is best nor what matters.
 """
 
 from functools import partial
@@ -38,33 +40,49 @@ def judge(values: pd.DataFrame, claim: str) -> Judgement:
     """Outcome and evidence, as `claims.judge`, by the rows of searches."""
     v = chosen(values, *BOTH, plain=False)
     here = (v["partition"] == "label_skew") & (v["n_clients"] == 5) & (v["epsilon"] == NON_DP)
-    return concluded(_CHECKS[claim], v[(v["setting"] == "tuning") & here & v["dataset"].isin(DATASETS)])
+    return concluded(
+        _CHECKS[claim], v[(v["setting"] == "tuning") & here & v["dataset"].isin(DATASETS)]
+    )
 
 
 def _searched(v: pd.DataFrame, model: str, *wanted: str) -> pd.DataFrame:
-    """The configurations of a model's searches on the three datasets, once all that are needed are there."""
+    """The configurations of a model's searches on the three datasets, once all that are needed are
+    there."""
     table = configurations(v[v["method"] == model]).dropna(subset=list(wanted))
     numbers = table["dataset"].value_counts().reindex(DATASETS, fill_value=0)
     if (numbers < CONFIGURATIONS[model]).any():
         shown = ", ".join(f"{dataset} {number}" for dataset, number in numbers.items())
         metrics = " and ".join(wanted).replace(RUNTIME, SECONDS)
-        raise Missing(f"{model}: {CONFIGURATIONS[model]} configurations with {metrics} are needed, there are {shown}")
+        raise Missing(
+            f"{model}: {CONFIGURATIONS[model]} configurations with {metrics} are "
+            f"needed, there are {shown}"
+        )
     return table
 
 
 def _table(v: pd.DataFrame, model: str, *named: str) -> pd.DataFrame:
-    """Rank, importance and correlation by dataset and hyperparameter; those named must be there and vary."""
+    """Rank, importance and correlation by dataset and hyperparameter; those named must be there and
+    vary."""
     complete = _searched(v, model, SCORE, RUNTIME)[["method", "dataset", "detail"]]
     table = sensitivity(v.merge(complete))
     table["rank"] = table.groupby("dataset")["importance"].rank(ascending=False)
     table = table.set_index(["dataset", "hyperparameter"])
-    idle = [(d, name) for d in DATASETS for name in named if not table["correlation"].notna().get((d, name), False)]
+    idle = [
+        (d, name)
+        for d in DATASETS
+        for name in named
+        if not table["correlation"].notna().get((d, name), False)
+    ]
     if idle:
-        raise Missing(f"{model}: the searches do not vary {', '.join(f'{name} on {d}' for d, name in idle)}")
+        raise Missing(
+            f"{model}: the searches do not vary {', '.join(f'{name} on {d}' for d, name in idle)}"
+        )
     return table
 
 
-def _ranks(table: pd.DataFrame, name: str, rank: int, datasets, needed: range | None = None) -> Condition:
+def _ranks(
+    table: pd.DataFrame, name: str, rank: int, datasets, needed: range | None = None
+) -> Condition:
     found = table["rank"].unstack("dataset").loc[name, list(datasets)]
     share, text = count(found == rank, f"{name} of rank {rank}", needed)
     first = {d: ", ".join(table.loc[d].sort_values("rank").index[:3]) for d in datasets}
@@ -81,7 +99,11 @@ def _c04(v) -> list[Condition]:
     found = {model: _searched(v, model, SCORE) for model in BOTH}
     conditions = []
     for model, table in found.items():
-        best = table.loc[table.groupby("dataset")[SCORE].idxmin()].set_index("dataset").loc[list(DATASETS)]
+        best = (
+            table.loc[table.groupby("dataset")[SCORE].idxmin()]
+            .set_index("dataset")
+            .loc[list(DATASETS)]
+        )
         stated = pd.Series(STATED[model])
         shown = ", ".join(f"{d} {best.loc[d, SCORE]:.3f} v {stated[d]:g}" for d in DATASETS)
         near = (best[SCORE] - stated).abs().round(9) <= 3
@@ -89,7 +111,10 @@ def _c04(v) -> list[Condition]:
         splits = table["splits"].min()
         conditions += [
             count(near, f"{model}: best within 3 of the stated ({shown}; splits: {splits})"),
-            (len(settings) == len(DATASETS), f"{model}: {len(settings)} different best settings, 3 wanted"),
+            (
+                len(settings) == len(DATASETS),
+                f"{model}: {len(settings)} different best settings, 3 wanted",
+            ),
         ]
     scores = found["fedbn"].groupby("dataset")[SCORE]
     spread = scores.median() - scores.min()

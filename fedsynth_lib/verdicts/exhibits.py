@@ -1,9 +1,11 @@
-"""What each exhibit needs and what of it there is: printed cells, and every curve and point that a figure draws.
+"""What each exhibit needs and what of it there is: printed cells, and every curve and point that a
+figure draws.
 
-`data/published/exhibits.toml` says where the rows of an exhibit are and what it draws; what is printed is in
-`data/published/values`. An exhibit is `in full` where all of that has rows of profile `paper` (with two seeds or more,
-unless its entry says that the work ran once), or where nothing in it is drawn at random or shrunk (`live`); `in part`
-where some of it has; `shrunk` where only `quick` has any.
+`data/published/exhibits.toml` says where the rows of an exhibit are and what it draws; what is
+printed is in `data/published/values`. An exhibit is `in full` where all of that has rows of profile
+`paper` (with two seeds or more, unless its entry says that the work ran once), or where nothing in
+it is drawn at random or shrunk (`live`); `in part` where some of it has; `shrunk` where only
+`quick` has any.
 """
 
 import tomllib
@@ -38,9 +40,17 @@ from fedsynth_lib.runs.rows import DTYPES
 from fedsynth_lib.verdicts.as_printed import READINGS
 
 FIELDS = {"grids", "where", "reading", "seeds", "points", "live", "without"}
-WORDS = {"rounds": "T", "local_rounds": "s", "n_clients": "clients", "method": "", "dataset": "", "metric": ""}
+WORDS = {
+    "rounds": "T",
+    "local_rounds": "s",
+    "n_clients": "clients",
+    "method": "",
+    "dataset": "",
+    "metric": "",
+}
 COLUMNS = (*DTYPES, "detail")  # of the rows that entries choose from
-Rows = Mapping[str, pd.DataFrame]  # profile -> rows of a work with `grid`, as `experiment.committed_rows` returns them
+# profile -> rows of a work with `grid`, as `experiment.committed_rows` returns them
+Rows = Mapping[str, pd.DataFrame]
 
 
 class Exhibit(NamedTuple):
@@ -66,20 +76,25 @@ class Exhibit(NamedTuple):
         return rows[keep]
 
 
-# ------------------------------------------------------------------------------------------------------------ the data
+# --- the data ------------------------------------------------------------------------------------
 
 
 def load_exhibits(path: Path | None = None) -> list[Exhibit]:
     """Every exhibit that a run can make and every file of printed values, in the order of the file.
 
-    Raises BadInput, with a sentence, for a name that nothing has, and for an exhibit without an entry.
+    Raises BadInput, with a sentence, for a name that nothing has, and for an exhibit without an
+    entry.
     """
     path = path or project_root() / "data" / "published" / "exhibits.toml"
     try:
         tables = tomllib.loads(path.read_text(encoding="utf-8"))
     except tomllib.TOMLDecodeError as error:
         raise BadInput(f"{path.name} is no TOML: {error}.") from error
-    found = [_exhibit(path.name, work, name, entry) for work, own in tables.items() for name, entry in own.items()]
+    found = [
+        _exhibit(path.name, work, name, entry)
+        for work, own in tables.items()
+        for name, entry in own.items()
+    ]
     known, entered = _known_exhibits(), {each.id for each in found}
     if unknown := sorted(entered - known):
         raise BadInput(f"{path.name}: {unknown[0]} is in no catalogue and has no printed values.")
@@ -91,54 +106,73 @@ def load_exhibits(path: Path | None = None) -> list[Exhibit]:
 def _known_exhibits() -> set[str]:
     catalogue = load_catalogue()
     values = (project_root() / "data" / "published" / "values").glob("*/*.csv")
-    return set(catalogue.loc[catalogue["regenerable"] == "yes", "id"]) | {f"{p.parent.name}/{p.stem}" for p in values}
+    return set(catalogue.loc[catalogue["regenerable"] == "yes", "id"]) | {
+        f"{p.parent.name}/{p.stem}" for p in values
+    }
 
 
 def _exhibit(file: str, work: str, name: str, entry: Mapping[str, Any]) -> Exhibit:
     where = f"{file}: {work}/{name}"
     if unknown := sorted(set(entry) - FIELDS):
-        raise BadInput(f"{where} has the field {unknown[0]!r}: choose from {', '.join(sorted(FIELDS))}.")
+        raise BadInput(
+            f"{where} has the field {unknown[0]!r}: choose from {', '.join(sorted(FIELDS))}."
+        )
     if sum(key in entry for key in ("grids", "live", "without")) != 1:
         raise BadInput(f"{where} needs one of grids, live and without.")
     saved = {path.stem for path in (project_root() / "data" / "results").glob("*/*.csv")}
     if lost := [grid for grid in entry.get("grids", ()) if grid not in saved]:
-        raise BadInput(f"{where} names the grid {lost[0]!r}, of which no profile has rows in data/results.")
+        raise BadInput(
+            f"{where} names the grid {lost[0]!r}, of which no profile has rows in data/results."
+        )
     if entry.get("reading", "as_they_are") not in READINGS:
-        raise BadInput(f"{where} names the reading {entry['reading']!r}: choose from {', '.join(READINGS)}.")
+        raise BadInput(
+            f"{where} names the reading {entry['reading']!r}: choose from {', '.join(READINGS)}."
+        )
     if wrong := [column for column in entry.get("where", {}) if column not in COLUMNS]:
         raise BadInput(f"{where} asks for the column {wrong[0]!r}, which rows do not have.")
     for block in entry.get("points", ()):
         pattern = {name for _, name, _, _ in Formatter().parse(block.get("detail", "")) if name}
         if lost := sorted(pattern - set(block)):
-            raise BadInput(f"{where}: the pattern of detail has {lost[0]!r}, of which no values are given.")
+            raise BadInput(
+                f"{where}: the pattern of detail has {lost[0]!r}, of which no values are given."
+            )
         for key, values in block.items():
             if key in ("detail", "curves"):
                 continue
             if not isinstance(values, list):
                 raise BadInput(f"{where}: give {key} as a list.")
             if key not in COLUMNS and key not in pattern:
-                raise BadInput(f"{where}: {key!r} is neither a column of the rows nor in the pattern of detail.")
+                raise BadInput(
+                    f"{where}: {key!r} is neither a column of the rows nor in the "
+                    "pattern of detail."
+                )
     return Exhibit(work, name, **entry)
 
 
 def check_methods(exhibit: Exhibit, rows: Rows) -> None:
-    """Raises BadInput where an entry names a method that neither print nor any row has, if there are rows at all."""
+    """Raises BadInput where an entry names a method that neither print nor any row has, if there
+    are rows at all."""
     named = {name for block in (exhibit.where, *exhibit.points) for name in block.get("method", ())}
     if named and any(len(own) for own in rows.values()):
         known = set(load_values(exhibit.work, excluded=True)["method"]).union(
             *(set(r["method"]) for r in rows.values())
         )
         if unknown := sorted(named - known):
-            raise BadInput(f"exhibits.toml: {exhibit.id} names the method {unknown[0]!r}, which {exhibit.work} lacks.")
+            raise BadInput(
+                f"exhibits.toml: {exhibit.id} names the method {unknown[0]!r}, which "
+                f"{exhibit.work} lacks."
+            )
 
 
-# ------------------------------------------------------------------------------------------------------- printed cells
+# --- printed cells -------------------------------------------------------------------------------
 
 
 def printed_cells(exhibit: Exhibit, rows: Rows) -> pd.DataFrame:
-    """Each printed number that can serve: KEYS, `published`, `ours`, `n`, `profile`, `order`, `verdict` (COUNTED).
+    """Each printed number that can serve: KEYS, `published`, `ours`, `n`, `profile`, `order`,
+    `verdict` (COUNTED).
 
-    Only cells with enough seeds of `paper` are judged, against each other; others with any value are `not judged`.
+    Only cells with enough seeds of `paper` are judged, against each other; others with any value
+    are `not judged`.
     """
     if not _has_values(exhibit):
         return pd.DataFrame(columns=[*KEYS, "verdict"])
@@ -165,23 +199,38 @@ def _means(exhibit: Exhibit, rows: pd.DataFrame, values: pd.DataFrame) -> pd.Dat
 
 
 def _has_values(exhibit: Exhibit) -> bool:
-    return (project_root() / "data" / "published" / "values" / exhibit.work / f"{exhibit.name}.csv").is_file()
+    return (
+        project_root() / "data" / "published" / "values" / exhibit.work / f"{exhibit.name}.csv"
+    ).is_file()
 
 
 def counts(exhibit: Exhibit, cells: pd.DataFrame) -> dict[str, int]:
-    """COUNTED and `cells`, their sum; `excluded`, numbers that print holds but that cannot serve; `words`."""
+    """COUNTED and `cells`, their sum; `excluded`, numbers that print holds but that cannot serve;
+    `words`."""
     said = {verdict: int((cells["verdict"] == verdict).sum()) for verdict in COUNTED}
-    values = load_values(exhibit.work, exhibit.name, excluded=True) if _has_values(exhibit) else cells.assign(mean=0.0)
+    values = (
+        load_values(exhibit.work, exhibit.name, excluded=True)
+        if _has_values(exhibit)
+        else cells.assign(mean=0.0)
+    )
     numbers = int(values["mean"].notna().sum())
-    return said | {"cells": len(cells), "excluded": numbers - len(cells), "words": len(values) - numbers}
+    return said | {
+        "cells": len(cells),
+        "excluded": numbers - len(cells),
+        "words": len(values) - numbers,
+    }
 
 
-# -------------------------------------------------------------------------------------------------- curves and points
+# --- curves and points ---------------------------------------------------------------------------
 
 
 def drawn_points(exhibit: Exhibit, rows: Rows) -> list[pd.DataFrame]:
-    """For each block of `points` all of its points, with the seeds that `paper` and `quick` have there."""
-    return [_runs_at(block, {profile: exhibit.rows(own) for profile, own in rows.items()}) for block in exhibit.points]
+    """For each block of `points` all of its points, with the seeds that `paper` and `quick` have
+    there."""
+    return [
+        _runs_at(block, {profile: exhibit.rows(own) for profile, own in rows.items()})
+        for block in exhibit.points
+    ]
 
 
 def _runs_at(block: Mapping[str, Any], rows: Rows) -> pd.DataFrame:
@@ -190,13 +239,15 @@ def _runs_at(block: Mapping[str, Any], rows: Rows) -> pd.DataFrame:
     columns = [name for name in axes if name in COLUMNS]
     if "detail" in block:
         wanted["detail"] = [
-            block["detail"].format(**dict(zip(axes, point, strict=True))) for point in wanted.to_numpy()
+            block["detail"].format(**dict(zip(axes, point, strict=True)))
+            for point in wanted.to_numpy()
         ]
         columns.append("detail")
     for profile, own in rows.items():
         seeds = _seeds(own, columns, block.get("curves", 1))
         wanted[profile] = [
-            seeds.get(tuple(_plain(value) for value in point), 0) for point in wanted[columns].to_numpy()
+            seeds.get(tuple(_plain(value) for value in point), 0)
+            for point in wanted[columns].to_numpy()
         ]
     return wanted
 
@@ -209,24 +260,41 @@ def _seeds(rows: pd.DataFrame, columns: list[str], curves: int) -> dict[tuple, i
     found: dict[tuple, list[int]] = {}
     for point, number in zip(details.index, details, strict=True):
         found.setdefault(point[:-1], []).append(int(number))
-    return {point: sorted(each, reverse=True)[curves - 1] for point, each in found.items() if len(each) >= curves}
+    return {
+        point: sorted(each, reverse=True)[curves - 1]
+        for point, each in found.items()
+        if len(each) >= curves
+    }
 
 
 def _plain(value: Any) -> Any:
-    return "" if value is pd.NA or value != value else value if isinstance(value, str) else float(value)
+    return (
+        ""
+        if value is pd.NA or value != value
+        else value
+        if isinstance(value, str)
+        else float(value)
+    )
 
 
-# ------------------------------------------------------------------------------------------------------ what is missing
+# --- what is missing -----------------------------------------------------------------------------
 
 
-def state_of(exhibit: Exhibit, cells: pd.DataFrame, points: Sequence[pd.DataFrame]) -> tuple[str, str]:
+def state_of(
+    exhibit: Exhibit, cells: pd.DataFrame, points: Sequence[pd.DataFrame]
+) -> tuple[str, str]:
     """One of STATES, and in words what is missing to be in full."""
     if exhibit.live:
         return (
-            (IN_PART, f"no rows of its {len(cells)} printed numbers: {exhibit.live}") if len(cells) else (IN_FULL, "")
+            (IN_PART, f"no rows of its {len(cells)} printed numbers: {exhibit.live}")
+            if len(cells)
+            else (IN_FULL, "")
         )
     needs = [_as_points(cells), *points] if len(cells) else list(points)
-    runs = {profile: sum(int(each[profile].gt(0).sum()) for each in needs) for profile in ("paper", "quick")}
+    runs = {
+        profile: sum(int(each[profile].gt(0).sum()) for each in needs)
+        for profile in ("paper", "quick")
+    }
     if not any(runs.values()):
         return NOT_MADE, exhibit.without or "no rows"
     if not runs["paper"]:
@@ -237,18 +305,25 @@ def state_of(exhibit: Exhibit, cells: pd.DataFrame, points: Sequence[pd.DataFram
 
 def _as_points(cells: pd.DataFrame) -> pd.DataFrame:
     """Printed cells in the form of `drawn_points`."""
-    n = {profile: cells["n"].where(cells["profile"] == profile, 0) for profile in ("paper", "quick")}
+    n = {
+        profile: cells["n"].where(cells["profile"] == profile, 0) for profile in ("paper", "quick")
+    }
     return cells[KEYS].assign(**n)
 
 
 def _missing(points: pd.DataFrame, seeds: int) -> list[str]:
     ran, single = points["paper"] > 0, points["paper"].between(1, seeds - 1)
     parts = in_words(points.drop(columns=["paper", "quick", "detail"], errors="ignore"), ran)
-    return [*parts, f"{single.sum()} of {len(points)} have fewer than {seeds} runs"] if single.any() else parts
+    return (
+        [*parts, f"{single.sum()} of {len(points)} have fewer than {seeds} runs"]
+        if single.any()
+        else parts
+    )
 
 
 def in_words(needed: pd.DataFrame, there: pd.Series) -> list[str]:
-    """What is missing of needed points: values of an axis of which nothing is there, then how many others are not."""
+    """What is missing of needed points: values of an axis of which nothing is there, then how many
+    others are not."""
     axes = [name for name in needed if needed[name].nunique(dropna=False) > 1]
     parts, named = [], there.copy()
     for axis in axes:
@@ -260,7 +335,10 @@ def in_words(needed: pd.DataFrame, there: pd.Series) -> list[str]:
         return parts
     axis = next(name for name in ("dataset", "metric", *axes) if name in axes)
     left = (~named).groupby(needed[axis], sort=False).agg(["sum", "size"])
-    return [*parts, *(f"{e.sum_} of {e.size_} {e.Index}" for e in left.add_suffix("_").itertuples() if e.sum_)]
+    return [
+        *parts,
+        *(f"{e.sum_} of {e.size_} {e.Index}" for e in left.add_suffix("_").itertuples() if e.sum_),
+    ]
 
 
 def _listed(axis: str, gone: Sequence, kept: Sequence) -> str:
@@ -269,4 +347,6 @@ def _listed(axis: str, gone: Sequence, kept: Sequence) -> str:
     word = f"{WORDS.get(axis, axis)} ".lstrip()
     if kept and len(gone) > 1 and len(numbers) == len(gone) + len(kept) and min(gone) > max(kept):
         return f"{word}above {max(kept):g}"
-    return word + ", ".join(sorted(value if isinstance(value, str) else f"{value:g}" for value in gone))
+    return word + ", ".join(
+        sorted(value if isinstance(value, str) else f"{value:g}" for value in gone)
+    )

@@ -1,7 +1,9 @@
-"""The verdict on five works, from committed rows and from print: exhibits made, printed cells met, claims that hold.
+"""The verdict on five works, from committed rows and from print: exhibits made, printed cells met,
+claims that hold.
 
-`exhibits` says what of each exhibit there is, cell by cell and point by point, `judges` which claim is judged on which
-rows; here both are counted. What was made from stand-ins lies in folders of its own and is not counted.
+`exhibits` says what of each exhibit there is, cell by cell and point by point, `judges` which claim
+is judged on which rows; here both are counted. What was made from stand-ins lies in folders of its
+own and is not counted.
 """
 
 from collections.abc import Mapping
@@ -44,15 +46,23 @@ def gathered(exhibit_map: pd.DataFrame, rows: AllRows | None = None) -> Verdict:
 
 
 def all_rows() -> AllRows:
-    return {work: {profile: committed_rows(work, profile) for profile in FULLEST_FIRST} for work in WORKS}
+    return {
+        work: {profile: committed_rows(work, profile) for profile in FULLEST_FIRST}
+        for work in WORKS
+    }
 
 
-def exhibits_and_cells(exhibit_map: pd.DataFrame, rows: AllRows) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """What there is of every exhibit that a run can make, and every file of printed values, counted.
+def exhibits_and_cells(
+    exhibit_map: pd.DataFrame, rows: AllRows
+) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """What there is of every exhibit that a run can make, and every file of printed values,
+    counted.
 
-    exhibits: work, exhibit, title, notebook, state (`exhibits.STATES`), and `missing`, in words, to be in full.
-    cells: work, exhibit, `exhibits.COUNTED` and their sum `cells`; `excluded`, printed numbers that cannot serve as a
-        reference; `words`, printed entries that are none; and why ours are missing where no rows are kept.
+    exhibits: work, exhibit, title, notebook, state (`exhibits.STATES`), and `missing`, in words, to
+        be in full.
+    cells: work, exhibit, `exhibits.COUNTED` and their sum `cells`; `excluded`, printed numbers that
+        cannot serve as a reference; `words`, printed entries that are none; and why ours are
+        missing where no rows are kept.
     """
     table = exhibit_map
     made_by = table[table["notebook"] != ""].groupby(["work", "exhibit"])["notebook"].agg(", ".join)
@@ -68,19 +78,32 @@ def exhibits_and_cells(exhibit_map: pd.DataFrame, rows: AllRows) -> tuple[pd.Dat
             state, missing = NOT_MADE, "no notebook makes it"
         if place in regenerable:
             line = {"title": titles.loc[place, "title"], "notebook": made_by.get(place, "")}
-            exhibits.append({"work": each.work, "exhibit": each.name, **line, "state": state, "missing": missing})
+            exhibits.append(
+                {
+                    "work": each.work,
+                    "exhibit": each.name,
+                    **line,
+                    "state": state,
+                    "missing": missing,
+                }
+            )
         if (counted := counts(each, found))["cells"] or counted["excluded"]:
             why = each.live or each.without
-            cells.append({"work": each.work, "exhibit": each.name, **counted, "why ours are missing": why})
+            cells.append(
+                {"work": each.work, "exhibit": each.name, **counted, "why ours are missing": why}
+            )
     order = {place: number for number, place in enumerate(regenerable)}
     exhibits.sort(key=lambda line: order[line["work"], line["exhibit"]])
     return pd.DataFrame(exhibits), pd.DataFrame(cells)
 
 
 def by_profile(rows: AllRows) -> pd.DataFrame:
-    """Every claim at every profile with rows: `judges.judged`, with `profile`, the fullest first, and `outcome`."""
+    """Every claim at every profile with rows: `judges.judged`, with `profile`, the fullest first,
+    and `outcome`."""
     pairs = [(work, profile) for work in WORKS for profile in FULLEST_FIRST]
-    judged = [judges.judged(work, rows[work][profile]).assign(profile=profile) for work, profile in pairs]
+    judged = [
+        judges.judged(work, rows[work][profile]).assign(profile=profile) for work, profile in pairs
+    ]
     told = pd.concat([each for each in judged if len(each)] or judged[:1], ignore_index=True)
     return told.assign(outcome=[outcome(*pair) for pair in told[["verdict", "share"]].to_numpy()])
 
@@ -88,30 +111,51 @@ def by_profile(rows: AllRows) -> pd.DataFrame:
 def claims_judged(told: pd.DataFrame) -> pd.DataFrame:
     """Every claim, at the fullest profile that could test it. told: what `by_profile` returns.
 
-    Columns: work, id, claim, outcome (OUTCOMES), share (of its conditions that hold), profile, seeds, `on print`
-    (whether the same check holds on the printed values), fails (the conditions that do not hold), evidence, and
-    `other`, the outcome at the lesser profile.
+    Columns: work, id, claim, outcome (OUTCOMES), share (of its conditions that hold), profile,
+    seeds, `on print` (whether the same check holds on the printed values), fails (the conditions
+    that do not hold), evidence, and `other`, the outcome at the lesser profile.
     """
     printed = {claim: words for work in WORKS for claim, words in judges.on_print(work).items()}
     lines = []
     for claim in load_claims().itertuples():
         known = told[told["id"] == claim.id]
         tested = known[known["outcome"] != OUTCOMES[-1]]
-        first = (tested if len(tested) else known.iloc[::-1]).head(1)  # why not, of the lesser profile
-        line = {"work": claim.id.partition("/")[0], "id": claim.id, "claim": claim.claim, "outcome": OUTCOMES[-1]}
+        # why not, of the lesser profile
+        first = (tested if len(tested) else known.iloc[::-1]).head(1)
+        line = {
+            "work": claim.id.partition("/")[0],
+            "id": claim.id,
+            "claim": claim.claim,
+            "outcome": OUTCOMES[-1],
+        }
         line |= dict.fromkeys(("share", "profile", "seeds", "fails", "evidence"), "")
-        line |= {} if first.empty else first[list(told.columns.intersection(line))].iloc[0].to_dict()
+        line |= (
+            {} if first.empty else first[list(told.columns.intersection(line))].iloc[0].to_dict()
+        )
         line["on print"] = printed[claim.id]
         line["other"] = "; ".join(f"{e.profile}: {e.outcome}" for e in tested.iloc[1:].itertuples())
         lines.append(line)
     table = pd.DataFrame(lines)
     table["share"] = pd.to_numeric(table["share"])
-    columns = ["work", "id", "claim", "outcome", "share", "profile", "seeds", "on print", "fails", "other", "evidence"]
+    columns = [
+        "work",
+        "id",
+        "claim",
+        "outcome",
+        "share",
+        "profile",
+        "seeds",
+        "on print",
+        "fails",
+        "other",
+        "evidence",
+    ]
     return table[columns]
 
 
 def headline(verdict: Verdict) -> pd.DataFrame:
-    """One line for each work: exhibits by state, printed cells by verdict, claims by outcome, and how many of each."""
+    """One line for each work: exhibits by state, printed cells by verdict, claims by outcome, and
+    how many of each."""
     lines = {}
     for work in WORKS:
         states, printed, outcomes = (table[table["work"] == work] for table in verdict)

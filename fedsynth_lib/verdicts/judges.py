@@ -1,7 +1,8 @@
-"""Every claim of the works, judged on committed rows: which check judges it, on the rows of which grids.
+"""Every claim of the works, judged on committed rows: which check judges it, on the rows of which
+grids.
 
-A notebook that judges claims does so with the same checks on the same rows; here they are gathered, so that a claim
-does not depend on what a notebook saved.
+A notebook that judges claims does so with the same checks on the same rows; here they are gathered,
+so that a claim does not depend on what a notebook saved.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -51,9 +52,11 @@ def numbered(first: int, last: int) -> list[str]:
 
 
 def at_nominal_budgets(rows: pd.DataFrame) -> pd.DataFrame:
-    """Rows of leitner2023's sweep as algorithm 4.2 would have them: at least one epoch is trained, whatever the budget.
+    """Rows of leitner2023's sweep as algorithm 4.2 would have them: at least one epoch is trained,
+    whatever the budget.
 
-    The sweep has one budget more for each table, the smallest that pays for an epoch; budgets below it take its rows.
+    The sweep has one budget more for each table, the smallest that pays for an epoch; budgets below
+    it take its rows.
     """
     private = rows[np.isfinite(rows["epsilon"])]
     swept = private["epsilon"].isin(EPSILONS)
@@ -66,9 +69,13 @@ def at_nominal_budgets(rows: pd.DataFrame) -> pd.DataFrame:
     return pd.concat(parts) if parts else private
 
 
-FEDBN = [f"2{number}_martinez2024_fedbn_{group}" for number, group in enumerate(("fidelity", "utility", "privacy"))]
+FEDBN = [
+    f"2{number}_martinez2024_fedbn_{group}"
+    for number, group in enumerate(("fidelity", "utility", "privacy"))
+]
 FEDVAE = [
-    f"2{number}_martinez2024_fedvae_{group}" for number, group in enumerate(("fidelity", "utility", "privacy"), 3)
+    f"2{number}_martinez2024_fedvae_{group}"
+    for number, group in enumerate(("fidelity", "utility", "privacy"), 3)
 ]
 SEARCHES = ["27_martinez2024_search_fedbn", "27_martinez2024_search_fedvae"]
 NODES = ["61_apellaniz2025_iid", "62_apellaniz2025_skew"]
@@ -78,7 +85,10 @@ of_flaim = {**claims_flaim.CHECKS, **claims_flaim_gans.CHECKS}
 
 JUDGES = [
     Judge(
-        "martinez2024", list(claims_models.MODELS), claims_models.MODELS, [*FEDBN, *FEDVAE, "26_martinez2024_columns"]
+        "martinez2024",
+        list(claims_models.MODELS),
+        claims_models.MODELS,
+        [*FEDBN, *FEDVAE, "26_martinez2024_columns"],
     ),
     Judge("martinez2024", list(claims_tuning.TUNING), claims_tuning.TUNING, SEARCHES),
     Judge("martinez2024", list(claims.FEDBN_FIDELITY), claims.FEDBN_FIDELITY, FEDBN[:1]),
@@ -86,11 +96,37 @@ JUDGES = [
     Judge("martinez2024", numbered(27, 31), claims_fedbn.FEDBN, FEDBN[2:]),
     Judge("martinez2024", numbered(32, 36), claims_fedvae.FEDVAE, FEDVAE[:1]),
     Judge("martinez2024", ["c03", *numbered(37, 41)], claims_fedvae.FEDVAE, FEDVAE[:2]),
-    Judge("martinez2024", ["c42", "c43"], claims_fedvae.FEDVAE, [*FEDVAE[2:], "25_martinez2024_fedvae_classes"]),
-    Judge("leitner2023", [*numbered(1, 10), "c23", "c24"], claims_ctgan.CHECKS, ["31_leitner2023_runs"]),
-    Judge("leitner2023", numbered(11, 16), claims_ctgan.CHECKS, ["31_leitner2023_runs", "32_leitner2023_pairs"]),
-    Judge("leitner2023", ["c17", "c18"], claims_ctgan.CHECKS, ["33_leitner2023_label_skew", "31_leitner2023_runs"]),
-    Judge("leitner2023", ["c19", "c20"], claims_ctgan.CHECKS, ["34_leitner2023_budget"], at_nominal_budgets),
+    Judge(
+        "martinez2024",
+        ["c42", "c43"],
+        claims_fedvae.FEDVAE,
+        [*FEDVAE[2:], "25_martinez2024_fedvae_classes"],
+    ),
+    Judge(
+        "leitner2023",
+        [*numbered(1, 10), "c23", "c24"],
+        claims_ctgan.CHECKS,
+        ["31_leitner2023_runs"],
+    ),
+    Judge(
+        "leitner2023",
+        numbered(11, 16),
+        claims_ctgan.CHECKS,
+        ["31_leitner2023_runs", "32_leitner2023_pairs"],
+    ),
+    Judge(
+        "leitner2023",
+        ["c17", "c18"],
+        claims_ctgan.CHECKS,
+        ["33_leitner2023_label_skew", "31_leitner2023_runs"],
+    ),
+    Judge(
+        "leitner2023",
+        ["c19", "c20"],
+        claims_ctgan.CHECKS,
+        ["34_leitner2023_budget"],
+        at_nominal_budgets,
+    ),
     Judge("leitner2023", ["c21", "c22"], claims_ctgan.CHECKS, ["35_leitner2023_clients"]),
     Judge("maddock2024", ["c21"], {"c21": claims_skew.judge_partitions}, ["40_maddock2024_skew"]),
     Judge("maddock2024", ["c22"], of_flaim, ["41_maddock2024_feature_skew"]),
@@ -110,12 +146,15 @@ JUDGES = [
 
 
 def judged(work: str, rows: pd.DataFrame) -> pd.DataFrame:
-    """Every claim of a work by `judge_claims`, on rows with `grid` of one profile; `seeds`: of the runs behind it."""
+    """Every claim of a work by `judge_claims`, on rows with `grid` of one profile; `seeds`: of the
+    runs behind it."""
     parts = []
     for judge in JUDGES:
         own = rows[rows["grid"].isin(judge.grids)]
         if judge.work == work and len(own):
-            table = judge_claims(work, judge.prepare(own), {claim: judge.checks[claim] for claim in judge.claims})
+            table = judge_claims(
+                work, judge.prepare(own), {claim: judge.checks[claim] for claim in judge.claims}
+            )
             table = table[table["id"].str.rpartition("/")[2].isin(judge.claims)]
             about = table["id"].map(load_claims(work).set_index("id")["datasets"])
             parts.append(table.assign(seeds=[_seeds(own, datasets) for datasets in about]))
@@ -124,9 +163,11 @@ def judged(work: str, rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def on_print(work: str) -> dict[str, str]:
-    """Claim id -> whether its check holds on the printed values: yes, partly, no, or not testable from tables.
+    """Claim id -> whether its check holds on the printed values: yes, partly, no, or not testable
+    from tables.
 
-    What the file of claims says, and where it says nothing, the same check on the printed values as rows.
+    What the file of claims says, and where it says nothing, the same check on the printed values as
+    rows.
     """
     known = load_claims(work).set_index("id")["holds_on_published_values"]
     if known.ne("").all():
@@ -146,8 +187,11 @@ def on_print(work: str) -> dict[str, str]:
 
 
 def _seeds(rows: pd.DataFrame, datasets: str) -> str:
-    """`3`, or `1 to 5`: the fewest and the most runs of a method on a table that a claim is about."""
+    """`3`, or `1 to 5`: the fewest and the most runs of a method on a table that a claim is
+    about."""
     about = rows[rows["dataset"].isin(datasets.split(";"))]
     keys = ["dataset", "method", "setting", "partition", "n_clients", "epsilon", "detail", "metric"]
-    runs = (about if len(about) else rows).groupby(keys, dropna=False)["seed"].nunique().clip(lower=1)
+    runs = (
+        (about if len(about) else rows).groupby(keys, dropna=False)["seed"].nunique().clip(lower=1)
+    )
     return f"{runs.min()}" if runs.min() == runs.max() else f"{runs.min()} to {runs.max()}"

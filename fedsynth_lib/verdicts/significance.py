@@ -1,10 +1,12 @@
-"""Do federated runs differ from central, local or real ones by more than chance? Cell by cell, for martinez2024.
+"""Do federated runs differ from central, local or real ones by more than chance? Cell by cell, for
+martinez2024.
 
-Two answers for each cell. The test of the work, by which it coloured its tables green and red: Student's t-test with
-equal variances, two-sided, level 0.05, means rounded to three decimals (`published.t_test`). And a t-interval of the
-difference paired by split: both sides see the same rows, so what a split adds to both cancels. Three splits leave two
-degrees of freedom, hence an interval of 2.5 standard deviations of the difference on either side. One split allows
-neither. No answer is corrected for the number of cells.
+Two answers for each cell. The test of the work, by which it coloured its tables green and red:
+Student's t-test with equal variances, two-sided, level 0.05, means rounded to three decimals
+(`published.t_test`). And a t-interval of the difference paired by split: both sides see the same
+rows, so what a split adds to both cancels. Three splits leave two degrees of freedom, hence an
+interval of 2.5 standard deviations of the difference on either side. One split allows neither. No
+answer is corrected for the number of cells.
 """
 
 from collections.abc import Callable, Sequence
@@ -22,15 +24,21 @@ from fedsynth_lib.printed import published
 from fedsynth_lib.runs.details import with_detail
 
 CELL = ["dataset", "method", "partition", "n_clients", "epsilon", "detail", "metric"]
-SHARED = {  # what a cell and its reference have in common; central rows have no clients, real ones no model either
+# what a cell and its reference have in common; central rows have no clients, real ones no model
+# either
+SHARED = {
     "central": ["dataset", "method", "epsilon", "detail", "metric"],
     "local": CELL,
     "real": ["dataset", "detail", "metric"],
 }
 SIGNS = {"better": "+", "worse": "−", "equal": "=", "not tested": ""}
 SHADES = {"better": "background-color: #B7E1CD", "worse": "background-color: #F4C7C3"}
-LAYOUT = (["partition", "clients", "against"], ["level", "metric"])  # rows and columns of the printed tables
-COUNTED = "federated cells that are better (+) or worse (−) by the t-test, and whose interval excludes 0 (*)"
+# rows and columns of the printed tables
+LAYOUT = (["partition", "clients", "against"], ["level", "metric"])
+COUNTED = (
+    "federated cells that are better (+) or worse (−) by the t-test, and whose interval "
+    "excludes 0 (*)"
+)
 ONE_SPLIT = "one split: neither a test nor an interval is possible, so that no cell is shaded"
 
 
@@ -42,24 +50,33 @@ def tested(
     work: str = "martinez2024",
     level: float = 0.95,
 ) -> pd.DataFrame:
-    """A line for each federated cell and reference: both means and standard deviations over the `n` common splits.
+    """A line for each federated cell and reference: both means and standard deviations over the `n`
+    common splits.
 
-    rows: tidy rows of one profile; those of single clients are averaged over the clients of a split.
-    difference: federated less reference, `low` and `high` its interval; gain: the same, positive where federated is
-        better; p and outcome (better, worse, equal, not tested) of the t-test.
-    printed, printed_gain: outcome and gain by the values that `exhibits` print; empty where they print no such cell.
+    rows: tidy rows of one profile; those of single clients are averaged over the clients of a
+        split.
+    difference: federated less reference, `low` and `high` its interval; gain: the same, positive
+        where federated is better; p and outcome (better, worse, equal, not tested) of the t-test.
+    printed, printed_gain: outcome and gain by the values that `exhibits` print; empty where they
+        print no such cell.
     """
     if (profiles := rows["profile"].nunique()) != 1:
         raise BadInput(f"the rows come from {profiles} profiles: test those of one at a time.")
     if unknown := set(against) - set(SHARED):
         raise BadInput(f"against {sorted(unknown)}: choose some of {', '.join(SHARED)}.")
     known = with_detail(rows[rows["value"].notna()])
-    runs = known.groupby([*CELL, "setting", "seed"], dropna=False, sort=False, as_index=False)["value"].mean()
-    table = pd.concat([_pairs(runs, name, level).assign(against=name) for name in against], ignore_index=True)
+    runs = known.groupby([*CELL, "setting", "seed"], dropna=False, sort=False, as_index=False)[
+        "value"
+    ].mean()
+    table = pd.concat(
+        [_pairs(runs, name, level).assign(against=name) for name in against], ignore_index=True
+    )
     table["n_clients"] = table["n_clients"].astype("Int64")
     table = _sorted(table, ["dataset", "partition", "n_clients", "against", "epsilon", "metric"])
     keys = [*CELL, "against"]
-    return table.merge(_printed(work, exhibits, against)[[*keys, "printed", "printed_gain"]], on=keys, how="left")
+    return table.merge(
+        _printed(work, exhibits, against)[[*keys, "printed", "printed_gain"]], on=keys, how="left"
+    )
 
 
 def _sorted(table: pd.DataFrame, by: list[str]) -> pd.DataFrame:
@@ -74,10 +91,16 @@ def _sorted(table: pd.DataFrame, by: list[str]) -> pd.DataFrame:
 
 def _pairs(runs: pd.DataFrame, against: str, level: float) -> pd.DataFrame:
     shared = [*SHARED[against], "seed"]
-    other = runs[runs["setting"] == against].groupby(shared, dropna=False, as_index=False)["value"].mean()
+    other = (
+        runs[runs["setting"] == against]
+        .groupby(shared, dropna=False, as_index=False)["value"]
+        .mean()
+    )
     pairs = runs[runs["setting"] == "federated"].merge(other, on=shared, suffixes=("", "_other"))
     if pairs.empty:
-        raise BadInput(f"no federated cell has a {against} one beside it: add {against} cells to the grid.")
+        raise BadInput(
+            f"no federated cell has a {against} one beside it: add {against} cells to the grid."
+        )
     pairs["difference"] = pairs["value"] - pairs["value_other"]
     table = pairs.groupby(CELL, dropna=False, sort=False, as_index=False).agg(
         n=("value", "size"),
@@ -89,7 +112,8 @@ def _pairs(runs: pd.DataFrame, against: str, level: float) -> pd.DataFrame:
         spread=("difference", "std"),
     )
     n = table["n"].to_numpy()
-    half = stats.t.ppf((1 + level) / 2, np.maximum(n - 1, 1)) * table.pop("spread") / np.sqrt(n)  # NaN for one split
+    # NaN for one split
+    half = stats.t.ppf((1 + level) / 2, np.maximum(n - 1, 1)) * table.pop("spread") / np.sqrt(n)
     table["low"], table["high"] = table["difference"] - half, table["difference"] + half
     table["gain"] = _sign(table["metric"]) * table["difference"]
     p = published.t_test(*(table[name] for name in ("mean", "std", "mean_other", "std_other")), n=n)
@@ -109,7 +133,9 @@ def _printed(work: str, exhibits: Sequence[str], against: Sequence[str]) -> pd.D
         if name in set(table["setting"])
     ]
     if not found:
-        return pd.DataFrame(columns=[*CELL, "against", "printed", "printed_gain"]).astype({"epsilon": float})
+        return pd.DataFrame(columns=[*CELL, "against", "printed", "printed_gain"]).astype(
+            {"epsilon": float}
+        )
     table = pd.concat(found, ignore_index=True)
     gain = _sign(table["metric"]) * (table["mean"] - table["mean_other"])
     return table.assign(printed=table["outcome"], printed_gain=gain)
@@ -120,15 +146,21 @@ def _sign(metric: pd.Series) -> np.ndarray:
 
 
 def counts(tests: pd.DataFrame) -> pd.DataFrame:
-    """How many cells are better (+) and worse (−), and in how many the interval excludes zero (*), by metric.
+    """How many cells are better (+) and worse (−), and in how many the interval excludes zero (*),
+    by metric.
 
-    In brackets the same test on the printed values of the same cells. Rows: dataset, reference, level of privacy.
+    In brackets the same test on the printed values of the same cells. Rows: dataset, reference,
+    level of privacy.
     """
     return _wide(tests, ["dataset", "against", "level"], ["metric"], _counted)
 
 
 def _counted(cells: pd.DataFrame) -> str:
-    n, better, worse = len(cells), (cells["outcome"] == "better").sum(), (cells["outcome"] == "worse").sum()
+    n, better, worse = (
+        len(cells),
+        (cells["outcome"] == "better").sum(),
+        (cells["outcome"] == "worse").sum(),
+    )
     sure = ((cells["low"] > 0) | (cells["high"] < 0)).sum()
     ours = "no test" if (cells["outcome"] == "not tested").all() else f"{better}+ {worse}− {sure}*"
     printed = f" ({(cells['printed'] == 'better').sum()}+ {(cells['printed'] == 'worse').sum()}−)"
@@ -136,17 +168,23 @@ def _counted(cells: pd.DataFrame) -> str:
 
 
 def gains(tests: pd.DataFrame, by: Sequence[str] = ("dataset", "level", "against")) -> pd.DataFrame:
-    """Mean gain of federated cells and the share of them ahead (gain above 0), ours and printed, for each of `by`."""
+    """Mean gain of federated cells and the share of them ahead (gain above 0), ours and printed,
+    for each of `by`."""
     named = tests.assign(
         level=tests["epsilon"].map(level_name),
         ahead=(tests["gain"] > 0).astype(float),
-        printed_ahead=(tests["printed_gain"] > 0).astype(float).where(tests["printed_gain"].notna()),
+        printed_ahead=(tests["printed_gain"] > 0)
+        .astype(float)
+        .where(tests["printed_gain"].notna()),
     )
-    return named.groupby(list(by), sort=False)[["gain", "printed_gain", "ahead", "printed_ahead"]].mean()
+    return named.groupby(list(by), sort=False)[
+        ["gain", "printed_gain", "ahead", "printed_ahead"]
+    ].mean()
 
 
 def cell_table(tests: pd.DataFrame) -> pd.DataFrame:
-    """The gain of every cell, half its interval, the sign of our test, and in brackets that of the printed values."""
+    """The gain of every cell, half its interval, the sign of our test, and in brackets that of the
+    printed values."""
     return _wide(tests, *LAYOUT, lambda cells: _entry(cells.iloc[0]))
 
 
@@ -154,7 +192,10 @@ def _entry(cell: pd.Series) -> str:
     interval = f" ± {(cell['high'] - cell['low']) / 2:.3f}" if cell["n"] > 1 else ""
     star = "*" if cell["low"] > 0 or cell["high"] < 0 else ""
     printed = f" ({SIGNS[cell['printed']]})" if isinstance(cell["printed"], str) else ""
-    return f"{cell['gain']:+.3f}{interval}{star} {SIGNS[cell['outcome']]}".replace("-", "−").rstrip() + printed
+    return (
+        f"{cell['gain']:+.3f}{interval}{star} {SIGNS[cell['outcome']]}".replace("-", "−").rstrip()
+        + printed
+    )
 
 
 def _wide(
@@ -170,21 +211,30 @@ def _wide(
     keys = pd.MultiIndex.from_tuples(texts, names=[*rows, *columns])
     table = pd.Series(list(texts.values()), keys).unstack(columns)
     index = pd.MultiIndex.from_frame(named[rows].drop_duplicates())
-    order = pd.MultiIndex.from_frame(_sorted(named, ["epsilon", "metric"])[columns].drop_duplicates())
+    order = pd.MultiIndex.from_frame(
+        _sorted(named, ["epsilon", "metric"])[columns].drop_duplicates()
+    )
     order = order if len(columns) > 1 else order.get_level_values(0)
     return table.reindex(index=index, columns=order).fillna("")
 
 
-def save_counts(tests: pd.DataFrame, exhibit: str, *, profile: str, data: str, what: str) -> figures.SavedTable:
+def save_counts(
+    tests: pd.DataFrame, exhibit: str, *, profile: str, data: str, what: str
+) -> figures.SavedTable:
     """Save `counts` under the name of the exhibit."""
     text = f"{what}: {ONE_SPLIT if _one_split(tests) else COUNTED}{_in_brackets(tests)}"
     return figures.save_table(counts(tests), exhibit, profile=profile, data=data, caption=text)
 
 
-def save_cells(tests: pd.DataFrame, exhibit: str, *, profile: str, data: str, what: str) -> figures.SavedTable:
-    """Save `cell_table` under the name of the exhibit; a notebook shows better cells green and worse ones red."""
+def save_cells(
+    tests: pd.DataFrame, exhibit: str, *, profile: str, data: str, what: str
+) -> figures.SavedTable:
+    """Save `cell_table` under the name of the exhibit; a notebook shows better cells green and
+    worse ones red."""
     table = cell_table(tests)
-    saved = figures.save_table(table, exhibit, profile=profile, data=data, caption=caption(tests, what))
+    saved = figures.save_table(
+        table, exhibit, profile=profile, data=data, caption=caption(tests, what)
+    )
     marks = _wide(tests, *LAYOUT, lambda cells: SHADES.get(cells["outcome"].iloc[0], ""))
     shown = table.style.apply(lambda _: marks, axis=None).set_uuid(exhibit.replace(".", "_"))
     head = saved.html.partition("<table")[0]
@@ -197,9 +247,9 @@ def caption(tests: pd.DataFrame, what: str) -> str:
     if _one_split(tests):
         return f"{what}; {ONE_SPLIT}{_in_brackets(tests)}"
     return (
-        f"{what} ± half the 95 % interval paired by split, * where that excludes 0; Student's t-test at 0.05: "
-        f"+ better, − worse, = neither{_in_brackets(tests)}; "
-        f"of {len(tests)} tests of equals about {0.05 * len(tests):.0f} would find a difference"
+        f"{what} ± half the 95 % interval paired by split, * where that excludes 0; Student's "
+        f"t-test at 0.05: + better, − worse, = neither{_in_brackets(tests)}; of {len(tests)} "
+        f"tests of equals about {0.05 * len(tests):.0f} would find a difference"
     )
 
 

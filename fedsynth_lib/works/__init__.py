@@ -1,1 +1,2 @@
-"""The experiments of the five works, and the common ones: what a cell of each is, and what it measures."""
+"""The experiments of the five works, and the common ones: what a cell of each is, and what it
+measures."""

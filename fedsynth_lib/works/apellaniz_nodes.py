@@ -25,14 +25,17 @@ class Node(NamedTuple):
     validation: np.ndarray
 
 
-def nodes(table: Table, partition: str, sizes: Sequence[int], validation: int, *, disjoint: bool = False) -> list[Node]:
-    """The rows of each node, dealt out as in the work's code: consecutive slices of the shuffled table.
+def nodes(
+    table: Table, partition: str, sizes: Sequence[int], validation: int, *, disjoint: bool = False
+) -> list[Node]:
+    """The rows of each node, dealt out as in the work's code: consecutive slices of the shuffled
+    table.
 
-    iid: a node's training rows, then its validation rows, then the next node's. BMI skew: from the rows below the
-    median BMI, and from the others, each node takes its share; its validation rows follow its training rows, AND THE
-    NEXT NODE STARTS WHERE THE TRAINING ROWS END, so that it trains on rows that validate this one. disjoint: it starts
-    where the validation rows end, as it should.
-    Raises BadInput for a table with too few rows.
+    iid: a node's training rows, then its validation rows, then the next node's. BMI skew: from the
+    rows below the median BMI, and from the others, each node takes its share; its validation rows
+    follow its training rows, AND THE NEXT NODE STARTS WHERE THE TRAINING ROWS END, so that it
+    trains on rows that validate this one. disjoint: it starts where the validation rows end, as it
+    should. Raises BadInput for a table with too few rows.
     """
     shuffled = np.random.RandomState(SHUFFLE_SEED).permutation(len(table.frame))
     if partition == "iid":
@@ -41,7 +44,9 @@ def nodes(table: Table, partition: str, sizes: Sequence[int], validation: int, *
         slices = np.split(shuffled, np.cumsum(needed))
         return [Node(*slices[2 * k : 2 * k + 2]) for k in range(len(sizes))]
     if partition not in BELOW_MEDIAN:
-        raise BadInput(f"partition {partition!r} is unknown: choose one of {', '.join(PARTITIONS)}.")
+        raise BadInput(
+            f"partition {partition!r} is unknown: choose one of {', '.join(PARTITIONS)}."
+        )
     bmi = table.frame["BMI"].to_numpy()[shuffled]
     strata = [shuffled[bmi < np.median(bmi)], shuffled[bmi >= np.median(bmi)]]
     rng, found = np.random.RandomState(SHUFFLE_SEED), []
@@ -61,7 +66,9 @@ def nodes(table: Table, partition: str, sizes: Sequence[int], validation: int, *
 
 def _check_enough(table: Table, there: int, needed: int) -> None:
     if needed > there:
-        raise BadInput(f"{table.key}: the nodes need {needed} rows of {there}; give smaller nodes or sizes.")
+        raise BadInput(
+            f"{table.key}: the nodes need {needed} rows of {there}; give smaller nodes or sizes."
+        )
 
 
 def scaled(node_rows: Sequence[int], scale: float) -> list[int]:
@@ -69,9 +76,11 @@ def scaled(node_rows: Sequence[int], scale: float) -> list[int]:
 
 
 def moments_of(table: Table) -> tuple[tuple[float, float], ...]:
-    """Mean and standard deviation of every numeric column of the whole table, as places in the declared range.
+    """Mean and standard deviation of every numeric column of the whole table, as places in the
+    declared range.
 
-    The work standardises with those before it deals rows out, so its nodes know them: see `Config.moments`.
+    The work standardises with those before it deals rows out, so its nodes know them: see
+    `Config.moments`.
     """
     places = UnitRange(table.schema).transform(table.frame)[:, np.array(levels_of(table)) == 0]
     return tuple(zip(places.mean(axis=0).tolist(), places.std(axis=0).tolist(), strict=True))

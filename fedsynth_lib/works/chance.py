@@ -1,9 +1,11 @@
-"""What importance and correlation come to when a score does not depend on the hyper-parameters at all.
+"""What importance and correlation come to when a score does not depend on the hyper-parameters at
+all.
 
-A forest gives every input some importance, and more of it to inputs with many different values: a run time, different
-in each run, before a parameter with four candidates, and that before one with three. So an order of importance says
-little by itself. Here scores are dealt anew among the configurations of a search, which leaves everything as it is
-but for a connection, and the same analysis is done again, many times (a permutation test).
+A forest gives every input some importance, and more of it to inputs with many different values: a
+run time, different in each run, before a parameter with four candidates, and that before one with
+three. So an order of importance says little by itself. Here scores are dealt anew among the
+configurations of a search, which leaves everything as it is but for a connection, and the same
+analysis is done again, many times (a permutation test).
 """
 
 from dataclasses import dataclass
@@ -20,7 +22,11 @@ from fedsynth_lib.works import sensitivity
 KEYS = ["method", "dataset", "hyperparameter"]
 LEVEL = 0.95
 MEASURES = {  # columns of `against_chance`, and the names that they have in rows
-    **{"importance": "importance", "chance": "importance_by_chance", "first_by_chance": "first_by_chance"},
+    **{
+        "importance": "importance",
+        "chance": "importance_by_chance",
+        "first_by_chance": "first_by_chance",
+    },
     **{"correlation": "correlation", "low": "correlation_low", "high": "correlation_high"},
 }
 
@@ -28,21 +34,29 @@ MEASURES = {  # columns of `against_chance`, and the names that they have in row
 def against_chance(rows: pd.DataFrame, *, shuffles: int = 20, seed: int = 0) -> pd.DataFrame:
     """`sensitivity.sensitivity` with what chance alone does beside it.
 
-    chance: the importance that a parameter stays below in 95 % of the searches with shuffled scores.
-    first_by_chance: share of those searches in which it is the most important one, the run time left aside.
-    low, high: 95 % interval of the correlation (Fisher's z), whole where there are three configurations or fewer.
+    chance: the importance that a parameter stays below in 95 % of the searches with shuffled
+        scores.
+    first_by_chance: share of those searches in which it is the most important one, the run time
+        left aside.
+    low, high: 95 % interval of the correlation (Fisher's z), whole where there are three
+        configurations or fewer.
     """
     if shuffles < 1:
         raise BadInput(f"shuffles is {shuffles}: give 1 or more.")
     table = sensitivity.sensitivity(rows, seed=seed)
-    found = [sensitivity.importance(shuffled(rows, stream(seed, "shuffle", k)), seed=k) for k in range(shuffles)]
+    found = [
+        sensitivity.importance(shuffled(rows, stream(seed, "shuffle", k)), seed=k)
+        for k in range(shuffles)
+    ]
     dealt = pd.concat([table.assign(shuffle=k) for k, table in enumerate(found)], ignore_index=True)
     chance = dealt.groupby(KEYS)["importance"].quantile(LEVEL).rename("chance")
     tuned = dealt[dealt["hyperparameter"] != sensitivity.RUNTIME]
     leaders = tuned.loc[tuned.groupby(["method", "dataset", "shuffle"])["importance"].idxmax()]
     first = leaders.groupby(KEYS).size().rename("first_by_chance") / shuffles
     table = table.join(chance, on=KEYS).join(first, on=KEYS)
-    table.loc[table["hyperparameter"] != sensitivity.RUNTIME, "first_by_chance"] = table["first_by_chance"].fillna(0)
+    table.loc[table["hyperparameter"] != sensitivity.RUNTIME, "first_by_chance"] = table[
+        "first_by_chance"
+    ].fillna(0)
 
     number = sensitivity.configurations(rows).groupby(["method", "dataset"]).size().rename("number")
     width = table.join(number, on=["method", "dataset"])["number"].map(
@@ -77,8 +91,11 @@ class Cell:
 
 
 def digest(rows: pd.DataFrame) -> str:
-    """A hash of what `against_chance` reads of the rows: scores and run times of each configuration."""
-    found = sensitivity.configurations(rows)[["method", "dataset", "detail", sensitivity.SCORE, sensitivity.RUNTIME]]
+    """A hash of what `against_chance` reads of the rows: scores and run times of each
+    configuration."""
+    found = sensitivity.configurations(rows)[
+        ["method", "dataset", "detail", sensitivity.SCORE, sensitivity.RUNTIME]
+    ]
     return sha256(found.to_csv(index=False, float_format="%.10g").encode()).hexdigest()[:20]
 
 
@@ -86,16 +103,23 @@ def table_of(cell: pd.DataFrame) -> pd.DataFrame:
     """What `against_chance` returned, from the rows of a `Cell`."""
     names = {metric: name for name, metric in MEASURES.items()}
     cell = cell.assign(column=cell["metric"].map(names), hyperparameter=cell["item"])
-    wide = cell.pivot(index=KEYS, columns="column", values="value")[list(MEASURES)].rename_axis(columns=None)
-    return wide.reset_index().sort_values([*KEYS[:2], "importance"], ascending=[True, True, False], ignore_index=True)
+    wide = cell.pivot(index=KEYS, columns="column", values="value")[list(MEASURES)].rename_axis(
+        columns=None
+    )
+    return wide.reset_index().sort_values(
+        [*KEYS[:2], "importance"], ascending=[True, True, False], ignore_index=True
+    )
 
 
 def shuffled(rows: pd.DataFrame, rng: np.random.Generator) -> pd.DataFrame:
-    """The rows with the scores of each search dealt anew; a configuration gets those of another, of every split."""
+    """The rows with the scores of each search dealt anew; a configuration gets those of another, of
+    every split."""
     rows = with_detail(rows)
     rows = rows[~rows["detail"].map(is_redrawn)].reset_index(drop=True)
     scores = rows[rows["metric"] == sensitivity.SCORE]
     for _, search in scores.groupby(["method", "dataset"]):
         names = search["detail"].unique()
-        rows.loc[search.index, "detail"] = search["detail"].map(dict(zip(names, rng.permutation(names), strict=True)))
+        rows.loc[search.index, "detail"] = search["detail"].map(
+            dict(zip(names, rng.permutation(names), strict=True))
+        )
     return rows

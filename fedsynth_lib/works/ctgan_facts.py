@@ -1,6 +1,8 @@
-"""What the real tables of leitner2023 say without any network: the cells of notebooks 30 to 33 that train nothing.
+"""What the real tables of leitner2023 say without any network: the cells of notebooks 30 to 33 that
+train nothing.
 
-Each function is one cell: small to compute, but it needs the real rows. Kept as rows, it comes out without them, too.
+Each function is one cell: small to compute, but it needs the real rows. Kept as rows, it comes out
+without them, too.
 """
 
 from collections.abc import Mapping
@@ -22,7 +24,8 @@ from fedsynth_lib.tables.modes import Mixture
 from fedsynth_lib.tables.partition import split_clients
 from fedsynth_lib.works.ctgan_study import WORK, divided, prepared
 
-MOST_MODES, LEAST_WEIGHT, EXCHANGES = 10, 0.005, 5  # of CTGAN's encoding (table 5.3), and rounds of algorithm 4.1
+# of CTGAN's encoding (table 5.3), and rounds of algorithm 4.1
+MOST_MODES, LEAST_WEIGHT, EXCHANGES = 10, 0.005, 5
 LIMITS: dict[str, Mapping[str, float]] = {  # of the iterations of a variational fit
     "100 iterations (default)": {},
     "to the end": {"iterations": 2000, "tolerance": 1e-6},
@@ -33,8 +36,9 @@ PARTS = {"weight": "weights", "mean": "means", "deviation": "deviations"}  # of 
 def yardsticks(dataset: str, rows: int | None = None, table: str = "") -> Row:
     """What synthetic rows are held against: real rows held out, and a guess that looks at nothing.
 
-    accuracy_guess: of always answering the most frequent class of the training rows. jsd_held_out, wd_held_out: the
-    distances of the held-out rows from the training rows. n_train, n_test: their numbers.
+    accuracy_guess: of always answering the most frequent class of the training rows. jsd_held_out,
+    wd_held_out: the distances of the held-out rows from the training rows. n_train, n_test: their
+    numbers.
     """
     train, test = _expected(dataset, rows, table)
     target, tables = train.schema.target, (train.frame, test.frame, train.schema)
@@ -45,21 +49,36 @@ def yardsticks(dataset: str, rows: int | None = None, table: str = "") -> Row:
     }
 
 
-def exposure(dataset: str, n_clients: int, batch: int, rows: int | None = None, table: str = "") -> list[Row]:
-    """The chance that a row of one client is in a batch that algorithm 4.2 draws, and what the accountant assumes."""
+def exposure(
+    dataset: str, n_clients: int, batch: int, rows: int | None = None, table: str = ""
+) -> list[Row]:
+    """The chance that a row of one client is in a batch that algorithm 4.2 draws, and what the
+    accountant assumes."""
     train, _ = _expected(dataset, rows, table)
     own = train.take(split_clients(train, "iid", n_clients, seed=0)[0])
     chance = composition.chance_in_batch(own.frame[list(own.schema.categorical)], batch)
-    found = {"assumed": min(1, batch / len(own)), "median row": np.median(chance), "most exposed row": chance.max()}
+    found = {
+        "assumed": min(1, batch / len(own)),
+        "median row": np.median(chance),
+        "most exposed row": chance.max(),
+    }
     shared = {"paper": WORK, "data": train.data}
     counted = {**shared, "metric": "n_train", "value": len(own)}
-    return [counted, *({**shared, "metric": "chance_in_batch", "item": who, "value": p} for who, p in found.items())]
+    return [
+        counted,
+        *(
+            {**shared, "metric": "chance_in_batch", "item": who, "value": p}
+            for who, p in found.items()
+        ),
+    ]
 
 
 def weighting(dataset: str, partition: str, rows: int | None = None, table: str = "") -> list[Row]:
-    """Fed-TGAN's weights of three clients, on their own rows, as `gan_encoding.similarity_weights` finds them.
+    """Fed-TGAN's weights of three clients, on their own rows, as `gan_encoding.similarity_weights`
+    finds them.
 
-    client_rows: of each. distance_part: its part of the distances from all rows, summed over columns.
+    client_rows: of each. distance_part: its part of the distances from all rows, summed over
+        columns.
     """
     train, _ = _expected(dataset, rows, table)
     encoder = METHODS["fedtgan"].encoder(train.schema, METHODS["fedtgan"].Config())
@@ -68,10 +87,16 @@ def weighting(dataset: str, partition: str, rows: int | None = None, table: str 
     distances = client_distances(encoded, held, levels)
     part = (distances / distances.sum(axis=1, keepdims=True)).sum(axis=0)
     sizes = np.array(list(map(len, held)))
-    counts = [gan_encoding.category_counts(gan_encoding.codes_of(own, levels), levels) for own in held]
+    counts = [
+        gan_encoding.category_counts(gan_encoding.codes_of(own, levels), levels) for own in held
+    ]
     numbers = list(zip(*(gan_encoding.numbers_of(own, levels).T for own in held), strict=True))
     weights = gan_encoding.similarity_weights(sizes, counts, levels, numbers)
-    facts = {"client_rows": sizes, "distance_part": part / part.sum(), "weight_by_similarity": weights}
+    facts = {
+        "client_rows": sizes,
+        "distance_part": part / part.sum(),
+        "weight_by_similarity": weights,
+    }
     shared = {"paper": WORK, "data": train.data, "n_clients": 3}
     return [
         {**shared, "metric": metric, "node": str(client), "value": float(value)}
@@ -83,32 +108,42 @@ def weighting(dataset: str, partition: str, rows: int | None = None, table: str 
 def client_distances(encoded: np.ndarray, held: list[np.ndarray], levels: np.ndarray) -> np.ndarray:
     """(columns, clients): how far each client's column is from that of all rows together.
 
-    Jensen-Shannon of categories, Wasserstein of numbers (levels 0). encoded: (rows, columns) of all clients.
+    Jensen-Shannon of categories, Wasserstein of numbers (levels 0). encoded: (rows, columns) of all
+    clients.
     """
     found = []
     for column, whole in enumerate(encoded.T):
         if levels[column]:
-            shares = [np.bincount(own[:, column].astype(int), minlength=levels[column]) for own in [encoded, *held]]
+            shares = [
+                np.bincount(own[:, column].astype(int), minlength=levels[column])
+                for own in [encoded, *held]
+            ]
             found.append([jensenshannon(own, shares[0]) for own in shares[1:]])
         else:
             found.append([wasserstein_distance(own[:, column], whole) for own in held])
     return np.nan_to_num(np.array(found))
 
 
-# ---------------------------------------------------------------------------------------------------- mixtures
+# --- mixtures ------------------------------------------------------------------------------------
 
 
-def central_mixture(dataset: str, column: str, seed: int, rows: int | None = None, table: str = "") -> list[Row]:
-    """The variational mixture of a numeric column of all training rows; rows that `mixture` reads."""
+def central_mixture(
+    dataset: str, column: str, seed: int, rows: int | None = None, table: str = ""
+) -> list[Row]:
+    """The variational mixture of a numeric column of all training rows; rows that `mixture`
+    reads."""
     train, _ = _expected(dataset, rows, table)
     values = train.frame[column].to_numpy(float)
-    return _as_rows(modes.fit_variational(values, least_weight=LEAST_WEIGHT, seed=seed), train, "central")
+    return _as_rows(
+        modes.fit_variational(values, least_weight=LEAST_WEIGHT, seed=seed), train, "central"
+    )
 
 
 def agreed_mixture(
     dataset: str, column: str, seed: int, n_clients: int, rows: int | None = None, table: str = ""
 ) -> list[Row]:
-    """The mixture that clients agree on (`exchange`), rows dealt evenly; seed: of all that is drawn."""
+    """The mixture that clients agree on (`exchange`), rows dealt evenly; seed: of all that is
+    drawn."""
     train, _ = _expected(dataset, rows, table)
     values = train.frame[column].to_numpy(float)
     held = [values[part] for part in split_clients(train, "iid", n_clients, seed=seed)]
@@ -119,8 +154,9 @@ def agreed_mixture(
 def exchange(held: list[np.ndarray], *, seed: int) -> tuple[Mixture, list[Mixture]]:
     """Algorithm 4.1 for one column: the agreed mixture, and what each client sent last.
 
-    In each round every client fits an ordinary mixture from the shared start, and the server averages modes by their
-    order; then it draws from every client's mixture and fits a variational one to the draws. held: values by client.
+    In each round every client fits an ordinary mixture from the shared start, and the server
+    averages modes by their order; then it draws from every client's mixture and fits a variational
+    one to the draws. held: values by client.
     """
     shared: Mixture | None = None
     for _ in range(EXCHANGES):
@@ -135,21 +171,26 @@ def exchange(held: list[np.ndarray], *, seed: int) -> tuple[Mixture, list[Mixtur
 def mode_count(
     dataset: str, column: str, number: int, seed: int, rows: int | None = None, table: str = ""
 ) -> list[Row]:
-    """How many modes a sample of `number` values gets, with each of LIMITS (`item`); seed: of the sample."""
+    """How many modes a sample of `number` values gets, with each of LIMITS (`item`); seed: of the
+    sample."""
     train, _ = _expected(dataset, rows, table)
     values = train.frame[column].to_numpy(float)
     own = stream(seed, "ages").choice(values, number, replace=False)
     shared = {"paper": WORK, "data": train.data, "metric": "modes"}
     found = {
-        name: modes.fit_variational(own, least_weight=LEAST_WEIGHT, seed=0, **limits) for name, limits in LIMITS.items()
+        name: modes.fit_variational(own, least_weight=LEAST_WEIGHT, seed=0, **limits)
+        for name, limits in LIMITS.items()
     }
-    return [{**shared, "item": name, "value": len(mixture.weights)} for name, mixture in found.items()]
+    return [
+        {**shared, "item": name, "value": len(mixture.weights)} for name, mixture in found.items()
+    ]
 
 
 def mixture(rows: pd.DataFrame) -> Mixture:
     """The mixture that the rows of one cell hold."""
     parts = {
-        metric: own.assign(mode=own["item"].astype(int)).sort_values("mode") for metric, own in rows.groupby("metric")
+        metric: own.assign(mode=own["item"].astype(int)).sort_values("mode")
+        for metric, own in rows.groupby("metric")
     }
     return Mixture(*(parts[f"mixture_{name}"]["value"].to_numpy() for name in PARTS))
 

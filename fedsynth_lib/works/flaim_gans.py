@@ -1,12 +1,14 @@
-"""The two DP-CTGANs of maddock2024's table 1, measured as the work measures them (protocol, "Baselines", "Metrics").
+"""The two DP-CTGANs of maddock2024's table 1, measured as the work measures them (protocol,
+"Baselines", "Metrics").
 
-Rows, clients and workload are those of `flaim_study`, and every column is cut into the same codes. A network gives rows
-but no probabilities, so its likelihood is that of a kernel density over codes taken as real numbers. That is another
-quantity than the exact likelihood of a marginal method, which is a probability of cells: widths of kernels enter
-it, and it may even be negative.
+Rows, clients and workload are those of `flaim_study`, and every column is cut into the same codes.
+A network gives rows but no probabilities, so its likelihood is that of a kernel density over codes
+taken as real numbers. That is another quantity than the exact likelihood of a marginal method,
+which is a probability of cells: widths of kernels enter it, and it may even be negative.
 
-The budget covers everything that leaves a client (see `methods/fed_dp_ctgan.py`). Training is the work's: generators
-start at random and are not told when they miss a condition [code], unlike those of our own defaults.
+The budget covers everything that leaves a client (see `methods/fed_dp_ctgan.py`). Training is the
+work's: generators start at random and are not told when they miss a condition [code], unlike those
+of our own defaults.
 """
 
 from collections.abc import Mapping, Sequence
@@ -38,7 +40,8 @@ TRAINING = {"discriminator_rate": 1e-3, "generator_rate": 1e-5} | {
     name: value for name, value in dp_ctgan.AS_PUBLISHED.items() if name not in RELEASES
 }
 NAMES: dict[str, tuple[str, dict[str, Any]]] = {  # the work's name -> (registered method, settings)
-    CENTRAL: ("dpctgan", {**TRAINING, "training_rounds": 20, "local_epochs": 1, "batch": 128}),  # a round is an epoch
+    # a round is an epoch
+    CENTRAL: ("dpctgan", {**TRAINING, "training_rounds": 20, "local_epochs": 1, "batch": 128}),
     FEDERATED: ("feddpctgan", TRAINING),
 }
 KERNEL_ROWS = 10  # synthetic rows for each test row [code]
@@ -48,17 +51,22 @@ MOST_NOISE = 1e4  # calibration need not look further
 def kernel_nll(synthetic_codes: np.ndarray, test_codes: np.ndarray) -> tuple[float, int]:
     """Mean of -log density over the test rows in nats, and how many columns were dropped for it.
 
-    Both (rows, columns) of integer codes. The density is `scipy.stats.gaussian_kde` of the synthetic rows as it comes.
-    A column in which they all agree has no width and is dropped from both (the work's "filtered" likelihood; the one of
-    all columns is then infinite). So is one that is a linear function of those before it: that rule is ours, the work
-    has no value there, for scipy refuses it. Infinite where no column is left.
+    Both (rows, columns) of integer codes. The density is `scipy.stats.gaussian_kde` of the
+    synthetic rows as it comes. A column in which they all agree has no width and is dropped from
+    both (the work's "filtered" likelihood; the one of all columns is then infinite). So is one that
+    is a linear function of those before it: that rule is ours, the work has no value there, for
+    scipy refuses it. Infinite where no column is left.
     """
     synthetic, test = (np.asarray(codes, dtype=float) for codes in (synthetic_codes, test_codes))
     if synthetic.ndim != 2 or test.ndim != 2 or synthetic.shape[1] != test.shape[1]:
-        raise BadInput(f"codes have shapes {synthetic.shape} and {test.shape}: give two tables with the same columns.")
+        raise BadInput(
+            f"codes have shapes {synthetic.shape} and {test.shape}: give two tables "
+            "with the same columns."
+        )
     if len(synthetic) < 2 or not len(test):
         raise BadInput(
-            f"there are {len(synthetic)} synthetic and {len(test)} test rows: a density needs 2 and 1 or more."
+            f"there are {len(synthetic)} synthetic and {len(test)} test rows: a density needs 2 "
+            "and 1 or more."
         )
     kept = independent_columns(synthetic)
     if not kept:
@@ -74,34 +82,46 @@ def independent_columns(rows: np.ndarray) -> list[int]:
     kept: list[int] = []
     for place in range(len(varying)):
         tried = [*kept, place]
-        if np.linalg.matrix_rank(together[np.ix_(tried, tried)], tol=1e-9, hermitian=True) == len(tried):
+        if np.linalg.matrix_rank(together[np.ix_(tried, tried)], tol=1e-9, hermitian=True) == len(
+            tried
+        ):
             kept = tried
     return varying[kept].tolist()
 
 
 def configured(method: str, bins: Mapping[str, int], training_rounds: int | None) -> Settings:
-    """The settings of a method of the work, all columns in codes; `training_rounds` None trains as long as it does.
+    """The settings of a method of the work, all columns in codes; `training_rounds` None trains as
+    long as it does.
 
-    Central rounds are epochs. A federated client takes part at most once more than is expected of it: the work's noise
-    is for as many steps, 51 for 500 rounds [code].
+    Central rounds are epochs. A federated client takes part at most once more than is expected of
+    it: the work's noise is for as many steps, 51 for 500 rounds [code].
     """
     key, own = _known(method)
     config = replace(METHODS[key].Config(), **own, bins=None, by_column=tuple(bins.items()))
     if training_rounds is not None:
-        limit = {"most_rounds": round(training_rounds * config.participation) + 1} if method == FEDERATED else {}
+        limit = (
+            {"most_rounds": round(training_rounds * config.participation) + 1}
+            if method == FEDERATED
+            else {}
+        )
         config = replace(config, training_rounds=training_rounds, **limit)
     check(config)
     return config
 
 
-def noise_of(module: ModuleType, domain: Domain, sizes: Sequence[int], config: Settings, privacy: Privacy) -> float:
+def noise_of(
+    module: ModuleType, domain: Domain, sizes: Sequence[int], config: Settings, privacy: Privacy
+) -> float:
     """The smallest noise multiplier within the budget, for clients of these sizes.
 
-    The smallest client pays most: all make as many steps, and most of its rows are in each. So it alone is looked
-    at (a hundred would take minutes); that all others pay less is checked before the run, and after every round.
+    The smallest client pays most: all make as many steps, and most of its rows are in each. So it
+    alone is looked at (a hundred would take minutes); that all others pay less is checked before
+    the run, and after every round.
     """
     fewest = min(sizes)
-    return calibrate(lambda noise: module.plan(min(noise, MOST_NOISE), domain, fewest, config), privacy)
+    return calibrate(
+        lambda noise: module.plan(min(noise, MOST_NOISE), domain, fewest, config), privacy
+    )
 
 
 def measure(
@@ -117,8 +137,8 @@ def measure(
     """The measurements of one run, as rows.
 
     workload_error: as in `flaim_study.measure`. nll, nll_columns_dropped: see `kernel_nll`.
-    training_rounds: epochs of the central method; None: 20 epochs, 500 rounds. table: digest of the table that the
-    grid was made for; it must be that.
+    training_rounds: epochs of the central method; None: 20 epochs, 500 rounds. table: digest of the
+    table that the grid was made for; it must be that.
     """
     module, central = METHODS[_known(method)[0]], method == CENTRAL
     partition, clients = ("none", 1) if central else ("cluster_skew", n_clients)
@@ -129,7 +149,9 @@ def measure(
     privacy = Privacy(epsilon, DELTA, reproduction=True)
     noise = noise_of(module, encoder.domain, [len(part) for part in parts], config, privacy)
     privacy = replace(privacy, noise_multiplier=noise)
-    run = settings.federated(module, train, parts, config=config, privacy=privacy, seed=seed, num_rows=1)
+    run = settings.federated(
+        module, train, parts, config=config, privacy=privacy, seed=seed, num_rows=1
+    )
     real, held_out = encoder.transform(train.frame), encoder.transform(test.frame)
     codes, many = (
         module.sample(run.state, number, config=config, rng=stream(seed, name))
@@ -138,7 +160,9 @@ def measure(
     levels = encoder.domain.levels
     nll, dropped = kernel_nll(many, held_out)
     values = {
-        "workload_error": workload_error(real, codes, levels, random_workload(len(levels), width=min(3, len(levels)))),
+        "workload_error": workload_error(
+            real, codes, levels, random_workload(len(levels), width=min(3, len(levels)))
+        ),
         "nll": nll,
         "nll_columns_dropped": dropped,
     }
@@ -159,9 +183,11 @@ def measure(
 
 
 def yardsticks(dataset: str, rows: int | None = None, table: str = "") -> list[Row]:
-    """`kernel_nll` of the best and the worst to be expected: the training rows themselves, and codes at random.
+    """`kernel_nll` of the best and the worst to be expected: the training rows themselves, and
+    codes at random.
 
-    table: digest of the table that the grid was made for. Which of the two a row is of stands in `item`.
+    table: digest of the table that the grid was made for. Which of the two a row is of stands in
+        `item`.
     """
     train, test, _, bins = flaim_study.prepared(dataset, "none", 1, rows, None)
     train.expect(table)
@@ -169,9 +195,18 @@ def yardsticks(dataset: str, rows: int | None = None, table: str = "") -> list[R
     encoder = METHODS[NAMES[CENTRAL][0]].encoder(train.schema, config)
     real, held_out = encoder.transform(train.frame), encoder.transform(test.frame)
     blind = stream(0, "yardstick").integers(0, encoder.domain.levels, size=real.shape)
-    shared: Row = {"paper": WORK, "data": train.data, "partition": "none", "setting": "real", "metric": "nll"}
+    shared: Row = {
+        "paper": WORK,
+        "data": train.data,
+        "partition": "none",
+        "setting": "real",
+        "metric": "nll",
+    }
     known = {"training rows": real, "codes at random": blind}
-    return [{**shared, "item": name, "value": kernel_nll(codes, held_out)[0]} for name, codes in known.items()]
+    return [
+        {**shared, "item": name, "value": kernel_nll(codes, held_out)[0]}
+        for name, codes in known.items()
+    ]
 
 
 def cells(
@@ -183,7 +218,8 @@ def cells(
     n_clients: int = CLIENTS,
     training_rounds: Mapping[str, int] | None = None,
 ) -> list[dict]:
-    """Cells of a grid: both methods on every table with seeds 0, 1, ...; what is the default of `measure` is left out.
+    """Cells of a grid: both methods on every table with seeds 0, 1, ...; what is the default of
+    `measure` is left out.
 
     training_rounds: of a method, where it is not to train as long as in the work.
     """
@@ -201,7 +237,9 @@ def cells(
 
 def version(cell: Mapping[str, Any]) -> str:
     """The versions that the rows of a cell rest on."""
-    return names.version(_known(cell["method"])[0], ("workload_error", "nll", "nll_columns_dropped"))
+    return names.version(
+        _known(cell["method"])[0], ("workload_error", "nll", "nll_columns_dropped")
+    )
 
 
 def _known(method: str) -> tuple[str, dict[str, Any]]:

@@ -1,8 +1,9 @@
-"""The protocol of maddock2024 that its notebooks share: one cell is one run, measured in every way the work measures.
+"""The protocol of maddock2024 that its notebooks share: one cell is one run, measured in every way
+the work measures.
 
-A table is cut into integer codes, split 90/10 once, divided among clients once; only noise and the sampling of clients
-vary from run to run (protocol, "Ambiguities", second entry). Errors are against the training rows, likelihood and AUC
-on the rows held out. Rows carry the work's names of methods.
+A table is cut into integer codes, split 90/10 once, divided among clients once; only noise and the
+sampling of clients vary from run to run (protocol, "Ambiguities", second entry). Errors are against
+the training rows, likelihood and AUC on the rows held out. Rows carry the work's names of methods.
 """
 
 import inspect
@@ -68,10 +69,14 @@ class Prepared(NamedTuple):
 
 
 @lru_cache(maxsize=3)
-def prepared(dataset: str, partition: str, n_clients: int, rows: int | None, beta: float | None) -> Prepared:
-    """Training and test rows of a table, the clients' row positions, and the bins of its numeric columns.
+def prepared(
+    dataset: str, partition: str, n_clients: int, rows: int | None, beta: float | None
+) -> Prepared:
+    """Training and test rows of a table, the clients' row positions, and the bins of its numeric
+    columns.
 
-    partition: `owner` for SynthFS, whose rows say whose they are; `none` for one client that holds all.
+    partition: `owner` for SynthFS, whose rows say whose they are; `none` for one client that holds
+        all.
     beta: of the label skew, or of SynthFS.
     """
     known = dataset in REGISTRY
@@ -83,7 +88,9 @@ def prepared(dataset: str, partition: str, n_clients: int, rows: int | None, bet
         table = load_table(dataset, work=WORK if known else None)
         wanted = min(rows or ROWS.get(dataset, len(table)), len(table))
         if wanted < len(table):
-            table = load_table(dataset, work=WORK if known else None, rows=wanted, seed=PARTITION_SEED)
+            table = load_table(
+                dataset, work=WORK if known else None, rows=wanted, seed=PARTITION_SEED
+            )
     train, test = split(table, seed=SPLIT_SEED, test_share=0.1)
     if partition == "none":
         parts = [np.arange(len(train))]
@@ -92,16 +99,21 @@ def prepared(dataset: str, partition: str, n_clients: int, rows: int | None, bet
         owner = synthfs.owners()[order]
         parts = [np.flatnonzero(owner == client) for client in range(n_clients)]
     else:
-        options = {"alpha": beta, "min_per_class": 1, "min_rows": 1} if partition == "label_skew" else {}
+        options = (
+            {"alpha": beta, "min_per_class": 1, "min_rows": 1} if partition == "label_skew" else {}
+        )
         parts = split_clients(train, partition, n_clients, seed=PARTITION_SEED, **options)
     return Prepared(train, test, parts, view_bins(dataset, WORK) if known else {})
 
 
-def configured(method: str, bins: Mapping[str, int], estimator: str, changes: Mapping[str, Any]) -> Any:
+def configured(
+    method: str, bins: Mapping[str, int], estimator: str, changes: Mapping[str, Any]
+) -> Any:
     """The settings of a method of the work; its module is METHODS[NAMES[method][0]].
 
-    estimator: `published` (mirror descent with a fixed number of iterations, noisy totals, in DistAIM equal weights) or
-        `ours` (momentum, stopping at the noise, public totals, weights by records).
+    estimator: `published` (mirror descent with a fixed number of iterations, noisy totals, in
+        DistAIM equal weights) or `ours` (momentum, stopping at the noise, public totals, weights by
+        records).
     """
     if method not in NAMES:
         raise BadInput(f"method {method!r} is unknown: choose one of {', '.join(NAMES)}.")
@@ -132,30 +144,45 @@ def measure(
 ) -> list[Row]:
     """The measurements of one run, as rows.
 
-    workload_error: mean L1 distance over the 64 drawn queries, which is the work's definition 2.2 and reproduces its
-        printed levels; workload_error_closure: over those and all their sub-queries, as its public code averages.
-    nll: nats per held-out row, exact. client_throughput_mb: bytes up and down over all rounds, mean over all clients.
-    rounds: T, or `annealed`. table: digest of the table that the grid was made for; it must be that.
+    workload_error: mean L1 distance over the 64 drawn queries, which is the work's definition 2.2
+        and reproduces its printed levels; workload_error_closure: over those and all their
+        sub-queries, as its public code averages.
+    nll: nats per held-out row, exact. client_throughput_mb: bytes up and down over all rounds, mean
+        over all clients.
+    rounds: T, or `annealed`. table: digest of the table that the grid was made for; it must be
+        that.
     """
     central = method == "AIM"
-    prepared_rows = prepared(dataset, "none" if central else partition, 1 if central else n_clients, rows, beta)
+    prepared_rows = prepared(
+        dataset, "none" if central else partition, 1 if central else n_clients, rows, beta
+    )
     train, test, parts, bins = prepared_rows
     train.expect(table)
     annealed = rounds == "annealed"
-    changes = {"measure_share": measure_share, "annealed": annealed} | ({} if annealed else {"rounds": rounds})
+    changes = {"measure_share": measure_share, "annealed": annealed} | (
+        {} if annealed else {"rounds": rounds}
+    )
     changes |= {} if central else {"participation": participation}
     changes |= {"local_steps": local_steps} if local_steps > 1 else {}
     module: ModuleType = METHODS[NAMES[method][0]]
     config = configured(method, bins, estimator, changes)
     run = settings.federated(
-        module, train, parts, config=config, privacy=Privacy(epsilon, DELTA, reproduction=True), seed=seed, num_rows=1
+        module,
+        train,
+        parts,
+        config=config,
+        privacy=Privacy(epsilon, DELTA, reproduction=True),
+        seed=seed,
+        num_rows=1,
     )
     encoder = module.encoder(train.schema, config)
     real, held_out = encoder.transform(train.frame), encoder.transform(test.frame)
     codes = module.sample(run.state, len(train), config=config, rng=stream(seed, "sample"))
     workload = [tuple(c for c in query if c >= 0) for query in run.state["workload"].tolist()]
     queries = closure(workload)
-    errors = dict(zip(queries, workload_errors(real, codes, encoder.domain.levels, queries), strict=True))
+    errors = dict(
+        zip(queries, workload_errors(real, codes, encoder.domain.levels, queries), strict=True)
+    )
     values = {
         "workload_error": np.mean([errors[query] for query in workload]),
         "workload_error_closure": np.mean(list(errors.values())),
@@ -182,11 +209,16 @@ def measure(
 
 
 def measured(grid: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
-    """Rows of a few cells with their params, made at once on the table at hand and kept nowhere, for lessons."""
+    """Rows of a few cells with their params, made at once on the table at hand and kept nowhere,
+    for lessons."""
     live = [{**cell, "table": ""} for cell in grid]
     params = [Asked.of(measure, cell, version).params for cell in live]
     return pd.DataFrame(
-        [{**row, "params": text} for cell, text in zip(live, params, strict=True) for row in measure(**cell)]
+        [
+            {**row, "params": text}
+            for cell, text in zip(live, params, strict=True)
+            for row in measure(**cell)
+        ]
     )
 
 
@@ -196,12 +228,14 @@ SWEPT = {"rounds": None, "participation": 0.1, "beta": None, "local_steps": 1, "
 def unpacked(rows: pd.DataFrame) -> pd.DataFrame:
     """The rows with columns for what sweeps vary.
 
-    rounds (missing where annealed, see `annealed`), participation (missing where there are no clients), beta,
-    local_rounds (the local steps s), measure_share, and `estimator`. Unpacked rows come back as they are.
+    rounds (missing where annealed, see `annealed`), participation (missing where there are no
+    clients), beta, local_rounds (the local steps s), measure_share, and `estimator`. Unpacked rows
+    come back as they are.
     """
     rows = with_params(rows, **SWEPT, estimator="published")
     annealed = rows["rounds"] == "annealed"
-    rows["rounds"] = rows["rounds"].mask(annealed | (rows["method"] == "FedNaiveBayes"))  # which counts once
+    # which counts once
+    rows["rounds"] = rows["rounds"].mask(annealed | (rows["method"] == "FedNaiveBayes"))
     rows["participation"] = rows["participation"].mask(rows["setting"] == "central")
     rows = rows.assign(annealed=annealed, **{name: pd.to_numeric(rows[name]) for name in SWEPT})
     # no rename: rows that were unpacked before have the column
@@ -209,18 +243,24 @@ def unpacked(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def cells(datasets: Sequence[str], methods: Sequence[str], seeds: int, **lists: Any) -> list[dict]:
-    """Cells of a grid: every combination of tables, methods, seeds 0, 1, ... and of the values of `lists`.
+    """Cells of a grid: every combination of tables, methods, seeds 0, 1, ... and of the values of
+    `lists`.
 
-    A single value stands for a list of one. A value that is the default of `measure` is left out, so that the grids of
-    several sweeps share their cells. Central AIM has no clients: what concerns them makes no further cells.
+    A single value stands for a list of one. A value that is the default of `measure` is left out,
+    so that the grids of several sweeps share their cells. Central AIM has no clients: what concerns
+    them makes no further cells.
     """
     defaults = {name: each.default for name, each in inspect.signature(measure).parameters.items()}
-    lists = {name: value if isinstance(value, list | tuple) else [value] for name, value in lists.items()}
+    lists = {
+        name: value if isinstance(value, list | tuple) else [value] for name, value in lists.items()
+    }
     found, seen = [], set()
     for dataset, method, *values, seed in product(datasets, methods, *lists.values(), range(seeds)):
         cell = dict(zip(lists, values, strict=True))
         if method == "AIM":
-            ours_only = ("participation", "n_clients", "partition") + (() if dataset == "synthfs" else ("beta",))
+            ours_only = ("participation", "n_clients", "partition") + (
+                () if dataset == "synthfs" else ("beta",)
+            )
             cell = {name: value for name, value in cell.items() if name not in ours_only}
         cell = {name: value for name, value in cell.items() if value != defaults[name]}
         table = table_digest(dataset, work=WORK if dataset in REGISTRY else None)
@@ -240,13 +280,19 @@ def parameter_study(
     epsilon: float = 1.0,
     **shared: Any,
 ) -> list[dict]:
-    """The cells of figure 3 (and 6 to 10) for one table: budget, rounds, participation, label skew, local steps.
+    """The cells of figure 3 (and 6 to 10) for one table: budget, rounds, participation, label skew,
+    local steps.
 
-    step: every so many values of a sweep, and its usual one. longest: most rounds. shared: `rows`, `n_clients`.
+    step: every so many values of a sweep, and its usual one. longest: most rounds. shared: `rows`,
+        `n_clients`.
     """
 
     def some(values: Sequence) -> list:
-        return [v for place, v in enumerate(values) if place % step == 0 or v in (epsilon, 10, 0.1, "annealed")]
+        return [
+            v
+            for place, v in enumerate(values)
+            if place % step == 0 or v in (epsilon, 10, 0.1, "annealed")
+        ]
 
     methods = ["AIM", "DistAIM", "NaiveFLAIM", "AugFLAIM (Oracle)", "AugFLAIM (Private)"]
     clients = shared.get("n_clients", CLIENTS)
@@ -254,7 +300,11 @@ def parameter_study(
     shares = [share for share in PARTICIPATIONS if share * clients >= 1]
     shared |= {"epsilon": epsilon}
     skew = {"partition": "label_skew", "beta": some(LABEL_SKEWS)}
-    local = {"rounds": [t for t in LOCAL_ROUNDS if t <= longest], "local_steps": [1, 2, 4], "auc": True}
+    local = {
+        "rounds": [t for t in LOCAL_ROUNDS if t <= longest],
+        "local_steps": [1, 2, 4],
+        "auc": True,
+    }
     return [
         *cells([dataset], methods, seeds, **{**shared, "epsilon": some(EPSILONS)}),
         *cells([dataset], methods, seeds, rounds=some(rounds), **shared),

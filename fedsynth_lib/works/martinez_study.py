@@ -1,8 +1,10 @@
-"""The protocol of martinez2024 that its notebooks share: one cell is one scenario, one model, one group of measures.
+"""The protocol of martinez2024 that its notebooks share: one cell is one scenario, one model, one
+group of measures.
 
-27 federated scenarios for a table and a model (3 divisions, 3 numbers of clients, 3 budgets), the same for clients
-alone, and a central model for each budget; `works/scenarios.py` runs them. A synthetic table is made once, and measured
-by the notebooks on fidelity, utility and privacy in turn.
+27 federated scenarios for a table and a model (3 divisions, 3 numbers of clients, 3 budgets), the
+same for clients alone, and a central model for each budget; `works/scenarios.py` runs them. A
+synthetic table is made once, and measured by the notebooks on fidelity, utility and privacy in
+turn.
 """
 
 import math
@@ -35,12 +37,15 @@ PARTITIONS = ("iid", "quantity_skew", "label_skew")  # section 5.2, Dirichlet 0.
 N_CLIENTS = (3, 5, 10)
 EPSILONS = (math.inf, 0.5, 1.6)  # section 5.5
 MODELS = {"fedbn": bayesian_network, "fedvae": fedvae}
-MEANT = {  # the convention of each model's epsilon, and its delta (gap 12: 1 / rows of a client or 1e-5, the smaller)
+# the convention of each model's epsilon, and its delta (gap 12: 1 / rows of a client or 1e-5, the
+# smaller)
+MEANT = {
     "fedbn": {"relation": "replace_one", "delta": 0.0},
     "fedvae": {"relation": "add_remove", "delta": 1e-5},
 }
 PRIVATE_ROUNDS = {"adult": 300, "bank": 300, "cardio": 100}  # of FedVAE with noise, from the text
-SIZES: dict[str, dict[str, Any]] = {  # what a profile shrinks; `clients`: how many of the client numbers it takes
+# what a profile shrinks; `clients`: how many of the client numbers it takes
+SIZES: dict[str, dict[str, Any]] = {
     "smoke": {
         **{"rows": 500, "clients": 1, "splits": 1, "min_rows": 10, "fedbn": {"generations": 25}},
         "fedvae": {"training_rounds": 2, "local_epochs": 2, "batch": 50},
@@ -53,20 +58,28 @@ SIZES: dict[str, dict[str, Any]] = {  # what a profile shrinks; `clients`: how m
 }
 NAMES = {  # of the grids, after the notebooks that run them first
     (model, group): f"{number}_{WORK}_{model}_{group}"
-    for number, (model, group) in enumerate(product(MODELS, ("fidelity", "utility", "privacy")), start=20)
+    for number, (model, group) in enumerate(
+        product(MODELS, ("fidelity", "utility", "privacy")), start=20
+    )
 }
-# The attack on Adult that reproduces the printed scores of real rows, and what is left of the printed one (gap 22).
+# The attack on Adult that reproduces the printed scores of real rows, and what is left of the
+# printed one (gap 22).
 ATTACKS = {
-    "adult": {"": metrics.SCENARIOS["adult_education"], "age, sex, race": metrics.SCENARIOS["adult"]},
+    "adult": {
+        "": metrics.SCENARIOS["adult_education"],
+        "age, sex, race": metrics.SCENARIOS["adult"],
+    },
     "bank": {"": metrics.SCENARIOS["bank"]},
     "cardio": {"": metrics.SCENARIOS["cardio"]},
 }
 
-CODED = {"adult": ("education-num",)}  # listed among the categories in section 5.1.1 (gap 3), a number here
+# listed among the categories in section 5.1.1 (gap 3), a number here
+CODED = {"adult": ("education-num",)}
 
 
 def tuned(model: str, dataset: str, *, private: bool = False, **changes: Any) -> Any:
-    """A model's settings for a table as the work chose them (tables 5.5 and 5.6); its defaults for other tables.
+    """A model's settings for a table as the work chose them (tables 5.5 and 5.6); its defaults for
+    other tables.
 
     private: with noise FedVAE has other numbers of rounds. FedVAE encodes and decodes as published.
     """
@@ -75,18 +88,29 @@ def tuned(model: str, dataset: str, *, private: bool = False, **changes: Any) ->
     exhibit, fields = (
         (
             "tab5.5",
-            {"population_size": "population", "selection_pressure": "selection", "aggregation_interval": "interval"},
+            {
+                "population_size": "population",
+                "selection_pressure": "selection",
+                "aggregation_interval": "interval",
+            },
         )
         if model == "fedbn"
         else ("tab5.6", VAE_NAMES)
     )
     printed = load_values(WORK, exhibit)
     printed = printed[printed["dataset"] == dataset]
-    chosen = {fields[m]: parsed(value) for m, value in zip(printed["metric"], printed["printed"], strict=True)}
+    chosen = {
+        fields[m]: parsed(value)
+        for m, value in zip(printed["metric"], printed["printed"], strict=True)
+    }
     if model == "fedvae":
-        chosen |= fedvae.AS_PUBLISHED | ({"training_rounds": PRIVATE_ROUNDS[dataset]} if private and chosen else {})
+        chosen |= fedvae.AS_PUBLISHED | (
+            {"training_rounds": PRIVATE_ROUNDS[dataset]} if private and chosen else {}
+        )
     chosen |= changes
-    return MODELS[model].Config(**{name: tuple(v) if isinstance(v, list) else v for name, v in chosen.items()})
+    return MODELS[model].Config(
+        **{name: tuple(v) if isinstance(v, list) else v for name, v in chosen.items()}
+    )
 
 
 VAE_NAMES = {
@@ -117,7 +141,8 @@ def cells(
     seed: int,
     settings: Sequence[str] = ("central", "federated", "local"),
 ) -> list[dict]:
-    """The study's cells for one model, each the fields of a Scenario. size: of the profile, one of SIZES."""
+    """The study's cells for one model, each the fields of a Scenario. size: of the profile, one of
+    SIZES."""
     return scenarios.grid(
         datasets,
         partitions=PARTITIONS,
@@ -132,10 +157,14 @@ def cells(
     )
 
 
-def grid(model: str, group: str, datasets: Sequence[str], size: Mapping[str, Any], **lists: Any) -> dict[str, Any]:
-    """What `run_grid(measure, ...)` needs for all cells of a model and a group of measures; see `cells` for lists.
+def grid(
+    model: str, group: str, datasets: Sequence[str], size: Mapping[str, Any], **lists: Any
+) -> dict[str, Any]:
+    """What `run_grid(measure, ...)` needs for all cells of a model and a group of measures; see
+    `cells` for lists.
 
-    Utility is measured on the real rows too. Privacy is asked of federated rows only, as in the work.
+    Utility is measured on the real rows too. Privacy is asked of federated rows only, as in the
+    work.
     """
     found = cells(model, datasets, size, **lists)
     if group == "utility":
@@ -149,21 +178,27 @@ def grid(model: str, group: str, datasets: Sequence[str], size: Mapping[str, Any
 def all_rows(
     datasets: Sequence[str], size: Mapping[str, Any], *, profile: str, jobs: int = 1, **lists: Any
 ) -> pd.DataFrame:
-    """The rows of both models and all groups: what their own notebooks have computed is read, the rest computed."""
+    """The rows of both models and all groups: what their own notebooks have computed is read, the
+    rest computed."""
     run = {"profile": profile, "jobs": jobs, "save": False}
     grids = [grid(model, group, datasets, size, **lists) for model, group in NAMES]
     return pd.concat([run_grid(measure, **own, **run) for own in grids], ignore_index=True)
 
 
 def real_cells(cells: Sequence[Mapping[str, Any]]) -> list[dict]:
-    """A cell for the real rows of each table and split of other cells: what the synthetic ones are held against."""
+    """A cell for the real rows of each table and split of other cells: what the synthetic ones are
+    held against."""
     kept = ("dataset", "seed", "work", "table", "rows")
-    chosen = {(c["dataset"], c["seed"]): {name: c[name] for name in kept} | {"setting": "real"} for c in cells}
+    chosen = {
+        (c["dataset"], c["seed"]): {name: c[name] for name in kept} | {"setting": "real"}
+        for c in cells
+    }
     return list(chosen.values())
 
 
 def attacked(cells: Sequence[Mapping[str, Any]]) -> list[dict]:
-    """The cells, those marked that tables 6.7 and 6.13 attack: most clients, not under quantity skew."""
+    """The cells, those marked that tables 6.7 and 6.13 attack: most clients, not under quantity
+    skew."""
     most = max((c["n_clients"] for c in cells if "n_clients" in c), default=0)
     chosen = [c["n_clients"] == most and c["partition"] != "quantity_skew" for c in cells]
     return [
@@ -192,13 +227,17 @@ def measure(
     if scenario.get("setting") == "real":
         return _real(model, group, scenario, looked)
     chosen = Scenario(**scenario)
-    config = tuned(model, chosen.dataset, private=chosen.privacy.epsilon is not None, **(changes or {}))
+    config = tuned(
+        model, chosen.dataset, private=chosen.privacy.epsilon is not None, **(changes or {})
+    )
 
     def attack_rows(tables: Tables, frame: pd.DataFrame) -> list[Row]:
         return disclosed(tables, frame, chosen.dataset, chosen.seed) if attack else []
 
     groups = () if looked else (group,)
-    return scenarios.measure(MODELS[model], chosen, config, groups=groups, more=looked or attack_rows)
+    return scenarios.measure(
+        MODELS[model], chosen, config, groups=groups, more=looked or attack_rows
+    )
 
 
 def _look(group: str, column: str) -> Callable[[Tables, pd.DataFrame], list[Row]] | None:
@@ -206,28 +245,53 @@ def _look(group: str, column: str) -> Callable[[Tables, pd.DataFrame], list[Row]
     return partial(LOOKS[group], column=column) if group == "shares" else LOOKS.get(group)
 
 
-def _real(model: str, group: str, scenario: Mapping[str, Any], looked: Callable | None) -> list[Row]:
+def _real(
+    model: str, group: str, scenario: Mapping[str, Any], looked: Callable | None
+) -> list[Row]:
     """The same measurements on the real training rows in place of synthetic ones."""
     found = scenarios.tables(Scenario(**{**scenario, "setting": "central"}))
-    shared = {"paper": WORK, "method": model, "data": found.train.data, "partition": "none", "n_clients": None}
+    shared = {
+        "paper": WORK,
+        "method": model,
+        "data": found.train.data,
+        "partition": "none",
+        "n_clients": None,
+    }
     if looked or group == "privacy":
         look = looked or partial(disclosed, dataset=scenario["dataset"], seed=scenario["seed"])
         return [{**shared, "epsilon": math.inf, **row} for row in look(found, found.train.frame)]
-    values = utility.auc(found.train.frame, found.holdout.frame, found.train.schema, scenario["seed"])
-    return [{**shared, "epsilon": e, "metric": name, "value": v} for e in EPSILONS for name, v in values.items()]
+    values = utility.auc(
+        found.train.frame, found.holdout.frame, found.train.schema, scenario["seed"]
+    )
+    return [
+        {**shared, "epsilon": e, "metric": name, "value": v}
+        for e in EPSILONS
+        for name, v in values.items()
+    ]
 
 
 def described(dataset: str, table: str = "") -> Row:
-    """What table 5.1 counts: rows, columns by kind with the target, and the share of the larger class in percent."""
+    """What table 5.1 counts: rows, columns by kind with the target, and the share of the larger
+    class in percent."""
     whole = load_table(dataset, work=WORK)
     whole.expect(table)
-    kinds = {"n_categorical": len(whole.schema.categorical), "n_numerical": len(whole.schema.numeric)}
+    kinds = {
+        "n_categorical": len(whole.schema.categorical),
+        "n_numerical": len(whole.schema.numeric),
+    }
     larger = 100 * whole.frame[whole.schema.target].value_counts(normalize=True).max()
-    return {"paper": WORK, "data": whole.data, "n_instances": len(whole), **kinds, "larger_class_percent": larger}
+    return {
+        "paper": WORK,
+        "data": whole.data,
+        "n_instances": len(whole),
+        **kinds,
+        "larger_class_percent": larger,
+    }
 
 
 def summary(counted: pd.DataFrame) -> dict[tuple[str, str], Any]:
-    """(table, entry of table 5.1) -> what stands there: `described` of some tables, and what their schemas declare.
+    """(table, entry of table 5.1) -> what stands there: `described` of some tables, and what their
+    schemas declare.
 
     combinations: of the levels of all categorical columns, target included.
     """
@@ -238,54 +302,79 @@ def summary(counted: pd.DataFrame) -> dict[tuple[str, str], Any]:
         kind = "binary" if len(schema[schema.target].categories) == 2 else "multi-class"
         levels = [len(schema[name].categories) for name in schema.categorical]
         found = {name: int(number) for name, number in own.items()}
-        found |= {"target": schema.target, "class_ratio_percent": f"{larger:.0f}:{100 - larger:.0f}"}
+        found |= {
+            "target": schema.target,
+            "class_ratio_percent": f"{larger:.0f}:{100 - larger:.0f}",
+        }
         found |= {"task": f"{kind} classification", "combinations": np.prod(levels)}
         entries |= {(key, name): entry for name, entry in found.items()}
     return entries
 
 
 def scales(dataset: str, seed: int, table: str = "") -> list[Row]:
-    """Distances between the real parts of a whole table on several scales (`alternatives.distances_by_scale`)."""
+    """Distances between the real parts of a whole table on several scales
+    (`alternatives.distances_by_scale`)."""
     whole = load_table(dataset, work=WORK)
     whole.expect(table)
-    found = alternatives.distances_by_scale(*split(whole, seed=seed), seed, also=CODED.get(dataset, ()))
+    found = alternatives.distances_by_scale(
+        *split(whole, seed=seed), seed, also=CODED.get(dataset, ())
+    )
     shared = {"paper": WORK, "data": whole.data, "setting": "real", "metric": "distance_by_scale"}
     return [{**shared, "item": name, "value": value} for name, value in found.items()]
 
 
 def disclosed(tables: Tables, frame: pd.DataFrame, dataset: str, seed: int) -> list[Row]:
-    """How well rows tell an attribute of training rows, for each of the table's attacks (`item`)."""
+    """How well rows tell an attribute of training rows, for each of the table's attacks
+    (`item`)."""
     real, schema = tables.train.frame, tables.train.schema
-    found = {name: attacks.attribute_disclosure(real, frame, schema, a, seed) for name, a in ATTACKS[dataset].items()}
-    return [{"item": name, "metric": m, "value": v} for name, values in found.items() for m, v in values.items()]
+    found = {
+        name: attacks.attribute_disclosure(real, frame, schema, a, seed)
+        for name, a in ATTACKS[dataset].items()
+    }
+    return [
+        {"item": name, "metric": m, "value": v}
+        for name, values in found.items()
+        for m, v in values.items()
+    ]
 
 
 def by_column(tables: Tables, frame: pd.DataFrame) -> list[Row]:
-    """What figures 6.3 and 6.4 show, in numbers (claim c44): `item` names the column or the kind of column.
+    """What figures 6.3 and 6.4 show, in numbers (claim c44): `item` names the column or the kind of
+    column.
 
-    hellinger_column; classes: categories that occur; association_error: mean absolute error of the association matrix
-    over pairs with a numeric column, and over pairs of categorical columns.
+    hellinger_column; classes: categories that occur; association_error: mean absolute error of the
+    association matrix over pairs with a numeric column, and over pairs of categorical columns.
     """
     real, schema = tables.train.frame, tables.train.schema
     rows = [
         {"metric": "hellinger_column", "item": name, "value": value}
         for name, value in fidelity.hellinger_by_column(real, frame, schema).items()
     ]
-    rows += [{"metric": "classes", "item": name, "value": float(frame[name].nunique())} for name in schema.categorical]
+    rows += [
+        {"metric": "classes", "item": name, "value": float(frame[name].nunique())}
+        for name in schema.categorical
+    ]
     error = np.abs(fidelity.associations(real, schema) - fidelity.associations(frame, schema))
     numeric = np.array([column.kind == "numeric" for column in schema.columns])
     touched, pairs = numeric[:, None] | numeric, np.triu(np.ones_like(error, dtype=bool), 1)
     for kind, chosen in (("numeric", pairs & touched), ("categorical", pairs & ~touched)):
         if chosen.any():
-            rows.append({"metric": "association_error", "item": kind, "value": float(error[chosen].mean())})
+            rows.append(
+                {"metric": "association_error", "item": kind, "value": float(error[chosen].mean())}
+            )
     return rows
 
 
 def by_bins(tables: Tables, frame: pd.DataFrame) -> list[Row]:
-    """The mean Hellinger distance on finer and finer bins of numeric columns (gap 8); `item` says how many."""
+    """The mean Hellinger distance on finer and finer bins of numeric columns (gap 8); `item` says
+    how many."""
     real, schema = tables.train.frame, tables.train.schema
     return [
-        {"metric": "hellinger", "item": f"{bins} bins", "value": fidelity.hellinger(real, frame, schema, bins=bins)}
+        {
+            "metric": "hellinger",
+            "item": f"{bins} bins",
+            "value": fidelity.hellinger(real, frame, schema, bins=bins),
+        }
         for bins in BINS
     ]
 
@@ -297,15 +386,19 @@ def by_share(tables: Tables, frame: pd.DataFrame, column: str) -> list[Row]:
 
 
 def by_pair(tables: Tables, frame: pd.DataFrame) -> list[Row]:
-    """What figure 6.4 draws: the association of each pair of columns, `item` naming the two (see `square`)."""
+    """What figure 6.4 draws: the association of each pair of columns, `item` naming the two (see
+    `square`)."""
     names = tables.train.schema.names
     matrix = pd.DataFrame(fidelity.associations(frame, tables.train.schema), names, names)
     pairs = combinations_with_replacement(names, 2)
-    return [{"metric": "association", "item": f"{a} x {b}", "value": matrix.loc[a, b]} for a, b in pairs]
+    return [
+        {"metric": "association", "item": f"{a} x {b}", "value": matrix.loc[a, b]} for a, b in pairs
+    ]
 
 
 def square(rows: pd.DataFrame, names: Sequence[str]) -> pd.DataFrame:
-    """The symmetric (columns, columns) matrix of associations that `by_pair` wrote, from its rows."""
+    """The symmetric (columns, columns) matrix of associations that `by_pair` wrote, from its
+    rows."""
     values = rows.set_index("item")["value"]
     found = [[values.get(f"{a} x {b}", values.get(f"{b} x {a}")) for b in names] for a in names]
     return pd.DataFrame(found, list(names), list(names))
@@ -319,7 +412,10 @@ LOOKS: dict[str, Callable[..., list[Row]]] = {  # groups that look at the rows t
     "pairs": by_pair,
 }
 MEASURED = {  # by each group of measures
-    **{group: [name for name, m in metrics.METRICS.items() if m.group == group] for group in get_args(metrics.Group)},
+    **{
+        group: [name for name, m in metrics.METRICS.items() if m.group == group]
+        for group in get_args(metrics.Group)
+    },
     "columns": ["hellinger_column", "classes", "association_error"],
     **{"bins": ["hellinger"], "shares": ["share"], "pairs": ["association"]},
 }

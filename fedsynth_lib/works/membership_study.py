@@ -1,8 +1,10 @@
-"""Membership attacks with shadow runs on the methods of chapter 7: what they find beside what epsilon promises.
+"""Membership attacks with shadow runs on the methods of chapter 7: what they find beside what
+epsilon promises.
 
-A pool of rows holds some worst-case records, chosen before any run. Each run takes a random half of the other rows and
-each worst-case record by a coin of its own. The clients of a run and their declared sizes do not depend on these
-coins, so a run with a record and one without it are neighbours in the bundle's sense: one row added at one client.
+A pool of rows holds some worst-case records, chosen before any run. Each run takes a random half of
+the other rows and each worst-case record by a coin of its own. The clients of a run and their
+declared sizes do not depend on these coins, so a run with a record and one without it are
+neighbours in the bundle's sense: one row added at one client.
 """
 
 from collections.abc import Mapping, Sequence
@@ -37,7 +39,8 @@ QUERIES = 64  # random triples of columns
 
 
 class Sampled(NamedTuple):
-    """Three disjoint samples. pool: runs draw from it. reference: the attacker's. fresh: for second samples.
+    """Three disjoint samples. pool: runs draw from it. reference: the attacker's. fresh: for second
+    samples.
 
     targets: positions in the pool of the worst-case records.
     """
@@ -61,7 +64,10 @@ def sampled(dataset: str, rows: int, targets: int, seed: int) -> Sampled:
     """A pool and a reference of twice `rows` each, and at most four times as many fresh rows."""
     table = load_table(dataset)
     if len(table) < 5 * rows or not 2 <= targets <= rows:
-        raise BadInput(f"{dataset} has {len(table)} rows: give at most {len(table) // 5}, and 2 to {rows} targets.")
+        raise BadInput(
+            f"{dataset} has {len(table)} rows: give at most {len(table) // 5}, and 2 "
+            f"to {rows} targets."
+        )
     order = stream(seed, "membership").permutation(len(table))
     parts = np.split(order, [2 * rows, 4 * rows, 8 * rows])[:3]
     samples = Sampled(*(table.take(part) for part in parts), np.array([], int))
@@ -71,7 +77,8 @@ def sampled(dataset: str, rows: int, targets: int, seed: int) -> Sampled:
 
 
 def inside(samples: Sampled, rows: int, seed: int, run: int) -> np.ndarray:
-    """Bool (pool,): who is in this run; each target by a coin, and so many others that `rows` are expected."""
+    """Bool (pool,): who is in this run; each target by a coin, and so many others that `rows` are
+    expected."""
     rng, chosen = stream(seed, "members", run), np.zeros(len(samples.pool), bool)
     others = np.setdiff1d(np.arange(len(samples.pool)), samples.targets)
     chosen[rng.permutation(others)[: rows - len(samples.targets) // 2]] = True
@@ -90,27 +97,40 @@ def synthetic(
     epsilon: float = 1.0,
     training: Mapping[str, Any] | None = None,
 ) -> tuple[pd.DataFrame, dict]:
-    """The table of one run and its facts (statement, seconds; none for known rows); made once and kept."""
+    """The table of one run and its facts (statement, seconds; none for known rows); made once and
+    kept."""
     samples = sampled(dataset, rows, targets, seed)
     chosen = inside(samples, rows, seed, run)
     members = samples.pool.take(np.flatnonzero(chosen))
     if method in YARDSTICKS:
         fresh = samples.fresh.frame
         second = fresh.iloc[stream(seed, "second", run).permutation(len(fresh))[:rows]]
-        frames = dict(zip(YARDSTICKS, (members.frame, second, shuffled(members.frame, run)), strict=True))
+        frames = dict(
+            zip(YARDSTICKS, (members.frame, second, shuffled(members.frame, run)), strict=True)
+        )
         return frames[method], {}
     if method not in ENTRANTS:
-        raise BadInput(f"method {method!r} does not take part: choose one of {', '.join((*ENTRANTS, *YARDSTICKS))}.")
+        raise BadInput(
+            f"method {method!r} does not take part: choose one of "
+            f"{', '.join((*ENTRANTS, *YARDSTICKS))}."
+        )
     entrant = ENTRANTS[method]
     module, own = METHODS[entrant.key], {**entrant.settings, **(training or {})}
-    config = module.Config(**{name: tuple(v) if isinstance(v, list) else v for name, v in own.items()})
+    config = module.Config(
+        **{name: tuple(v) if isinstance(v, list) else v for name, v in own.items()}
+    )
     privacy = Privacy(epsilon, DELTA, reproduction=True) if np.isfinite(epsilon) else Privacy()
     places = (
         stream(seed, "clients", run).permutation(len(samples.pool)) % CLIENTS
     )  # of who is in the run and who is not
     parts = [np.flatnonzero(places[chosen] == client) for client in range(CLIENTS)]
     sizes = [len(part) for part in np.array_split(np.arange(rows), CLIENTS)]
-    key = {"method": entrant.key, "version": module.VERSION, "config": asdict(config), "privacy": asdict(privacy)}
+    key = {
+        "method": entrant.key,
+        "version": module.VERSION,
+        "config": asdict(config),
+        "privacy": asdict(privacy),
+    }
     key |= {"train": members.digest, "seed": seed, "run": run, "sizes": sizes, "membership": 1}
 
     def make() -> tuple[pd.DataFrame, dict]:
@@ -124,7 +144,8 @@ def synthetic(
 def seen(
     dataset: str, method: str, seed: int, runs: int, *, rows: int, targets: int, **run: Any
 ) -> tuple[shadow.Seen, list[dict]]:
-    """What the attacker sees of the targets in the tables of all runs, and the facts of each. run: of `synthetic`."""
+    """What the attacker sees of the targets in the tables of all runs, and the facts of each. run:
+    of `synthetic`."""
     samples = sampled(dataset, rows, targets, seed)
     schema, reference = samples.pool.schema, samples.reference.frame
     people = samples.pool.frame.iloc[samples.targets]
@@ -169,8 +190,16 @@ def measure(
         shared |= {"setting": "real", "partition": "none"}
     else:
         statement = facts[0]["statement"]
-        shared |= {"setting": "federated", "partition": "iid", "n_clients": CLIENTS, "epsilon": epsilon}
-        shared |= {"unprotected": len(statement["unprotected"]), "seconds": sum(each["seconds"] for each in facts)}
+        shared |= {
+            "setting": "federated",
+            "partition": "iid",
+            "n_clients": CLIENTS,
+            "epsilon": epsilon,
+        }
+        shared |= {
+            "unprotected": len(statement["unprotected"]),
+            "seconds": sum(each["seconds"] for each in facts),
+        }
         shared["epsilon_spent"] = statement["epsilon_protected"] if np.isfinite(epsilon) else None
     values: dict[tuple[str, str], float] = {
         ("", "attack_trials"): looked.inside.size,
@@ -179,34 +208,49 @@ def measure(
     for attack, judged in shadow.judge(looked, DELTA).items():
         values |= {(attack, name): value for name, value in zip(MEASURED, judged, strict=True)}
     told = {key: value for key, value in values.items() if not np.isnan(value)}
-    return [{**shared, "item": item, "metric": name, "value": value} for (item, name), value in told.items()]
+    return [
+        {**shared, "item": item, "metric": name, "value": value}
+        for (item, name), value in told.items()
+    ]
 
 
 MEASURED = (
     *("attack_auc", "attack_tpr1", "attack_tpr1_low", "attack_tpr1_high"),
-    *("attack_tpr01", "attack_tpr01_low", "attack_tpr01_high", "epsilon_bound", "epsilon_first_half"),
+    *(
+        "attack_tpr01",
+        "attack_tpr01_low",
+        "attack_tpr01_high",
+        "epsilon_bound",
+        "epsilon_first_half",
+    ),
 )  # as shadow.Found has them
 
 
 def ceiling(inside: np.ndarray) -> float:
-    """The bound if every coin of the second half of the runs were guessed: no attack can show more in so many runs."""
+    """The bound if every coin of the second half of the runs were guessed: no attack can show more
+    in so many runs."""
     trials = inside[len(inside) // 2 :].size
     return one_run_bound(trials, trials, trials, DELTA)
 
 
 def version(cell: Mapping[str, Any]) -> str:
-    """The versions that the rows of a cell rest on; where nothing is trained, those of its measures alone."""
+    """The versions that the rows of a cell rest on; where nothing is trained, those of its measures
+    alone."""
     entrant = ENTRANTS.get(cell["method"])
-    return names.version(entrant.key if entrant else "", [*MEASURED, "attack_trials", "epsilon_ceiling"])
+    return names.version(
+        entrant.key if entrant else "", [*MEASURED, "attack_trials", "epsilon_ceiling"]
+    )
 
 
-SIZES: dict[str, dict[str, int]] = {  # network_runs: of methods that train a network, which take longest
+# network_runs: of methods that train a network, which take longest
+SIZES: dict[str, dict[str, int]] = {
     "smoke": {"rows": 60, "targets": 16, "runs": 8, "network_runs": 4},
     "quick": {"rows": 500, "targets": 32, "runs": 64, "network_runs": 24},
     "paper": {"rows": 2000, "targets": 64, "runs": 256, "network_runs": 64},
 }
 NETWORKS = ("fedvae", "dpfedctgan", "findiff", "dpvaebgm")
-WEAK = dict.fromkeys(("AIM", "NaiveFLAIM", "AugFLAIM (Private)"), 10.0)  # without noise a run selects for a minute
+# without noise a run selects for a minute
+WEAK = dict.fromkeys(("AIM", "NaiveFLAIM", "AugFLAIM (Private)"), 10.0)
 EPSILONS = (1.0, np.inf)
 
 
@@ -215,8 +259,17 @@ def cells(profile: str, datasets: Sequence[str], methods: Sequence[str]) -> list
     size, found = SIZES[profile], []
     for dataset, method in product(datasets, methods):
         key = ENTRANTS[method].key if method in ENTRANTS else ""
-        cell = {"dataset": dataset, "method": method, "seed": 0, "rows": size["rows"], "targets": size["targets"]}
-        cell |= {"runs": size["network_runs" if key in NETWORKS else "runs"], "table": table_digest(dataset)}
+        cell = {
+            "dataset": dataset,
+            "method": method,
+            "seed": 0,
+            "rows": size["rows"],
+            "targets": size["targets"],
+        }
+        cell |= {
+            "runs": size["network_runs" if key in NETWORKS else "runs"],
+            "table": table_digest(dataset),
+        }
         if not key:
             found.append(cell)
             continue

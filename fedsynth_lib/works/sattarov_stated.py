@@ -1,4 +1,5 @@
-"""What sattarov2024 states in prose (it prints no tables) beside ours: settings, sizes, and results where given."""
+"""What sattarov2024 states in prose (it prints no tables) beside ours: settings, sizes, and results
+where given."""
 
 from collections.abc import Callable, Mapping
 from importlib.metadata import version
@@ -26,17 +27,26 @@ from fedsynth_lib.works.sattarov_study import (
 )
 
 RESULTS = (
-    *("privacy_change_percent", "utility_change_percent", "fidelity_change_percent", "best_local_updates"),
-    *("noniid_decline_threshold_local_updates", "privacy_risk_peak_local_updates", "training_hours"),
+    *(
+        "privacy_change_percent",
+        "utility_change_percent",
+        "fidelity_change_percent",
+        "best_local_updates",
+    ),
+    *(
+        "noniid_decline_threshold_local_updates",
+        "privacy_risk_peak_local_updates",
+        "training_hours",
+    ),
 )
 
 
 def stated(results: Mapping[str, float], *, settings: bool = True) -> pd.DataFrame:
     """The stated numbers: table, method, what, printed, ours (text).
 
-    results: names of RESULTS, `training_hours` as `training_hours 100` and `training_hours 1000`, -> ours; those not
-    given are left out. settings: also what is not a result; ours are those of the profile `paper`, and of tables what
-    is declared.
+    results: names of RESULTS, `training_hours` as `training_hours 100` and `training_hours 1000`,
+    -> ours; those not given are left out. settings: also what is not a result; ours are those of
+    the profile `paper`, and of tables what is declared.
     """
     lines = []
     for row in load_values(WORK).itertuples():
@@ -67,12 +77,14 @@ def _setting(name: str, dataset: str, printed: str) -> Any:
 
 
 def _schema(dataset: str) -> Schema:
-    """The columns that the work uses, as declared: `load_table` checks rows against them, so no table is read here."""
+    """The columns that the work uses, as declared: `load_table` checks rows against them, so no
+    table is read here."""
     return entry(dataset).view(WORK).schema(entry(dataset).schema)
 
 
 def _attributes(dataset: str, kind: str) -> int:
-    """Columns of a kind but the table's target; philadelphia's is the work's own, and one of its ten."""
+    """Columns of a kind but the table's target; philadelphia's is the work's own, and one of its
+    ten."""
     names = _schema(dataset).categorical if kind == "categorical" else _schema(dataset).numeric
     return sum(name != entry(dataset).schema.target for name in names)
 
@@ -84,7 +96,11 @@ _DECLARED: dict[str, Callable[[str], int]] = {
     "n_numerical": lambda dataset: _attributes(dataset, "numeric"),
     "n_departments": lambda dataset: len(_schema(dataset)["dept"].categories),
 }
-_SWEPT = {"local_updates_swept": LOCAL_UPDATES, "n_clients_swept": CLIENTS, "epsilon_swept": EPSILONS}
+_SWEPT = {
+    "local_updates_swept": LOCAL_UPDATES,
+    "n_clients_swept": CLIENTS,
+    "epsilon_swept": EPSILONS,
+}
 _FIXED: dict[str, Callable[[str], Any]] = {
     "hidden_width": lambda dataset: configured(dataset, 100, "fedavg", "", {}).hidden[0],
     "hidden_layers": lambda _: len(_DEFAULT.hidden),
@@ -116,10 +132,12 @@ _FIXED: dict[str, Callable[[str], Any]] = {
 
 
 def results(rows: pd.DataFrame) -> dict[str, float]:
-    """What the text states about local updates, of rows of the sweep over them, as names of `stated`.
+    """What the text states about local updates, of rows of the sweep over them, as names of
+    `stated`.
 
-    The best number of updates is where risk, accuracy and fidelity, each scaled to [0, 1] within its division, add up
-    to most (risk to least); the threshold under uneven clients is where accuracy and fidelity add up to most.
+    The best number of updates is where risk, accuracy and fidelity, each scaled to [0, 1] within
+    its division, add up to most (risk to least); the threshold under uneven clients is where
+    accuracy and fidelity add up to most.
     """
     runs = with_settings(rows[rows["method"] == METHOD])
     means = runs[runs["metric"].isin(["risk", "accuracy", "fidelity"])]
@@ -132,12 +150,17 @@ def results(rows: pd.DataFrame) -> dict[str, float]:
         "privacy_risk_peak_local_updates": means.loc["risk"].mean().idxmax(),
         "best_local_updates": total.mean().idxmax(),
         "noniid_decline_threshold_local_updates": uneven.idxmax(),
-        **{f"training_hours {updates}": hours[updates] for updates in (100, 1000) if updates in hours},
+        **{
+            f"training_hours {updates}": hours[updates]
+            for updates in (100, 1000)
+            if updates in hours
+        },
     }
 
 
 def relative_changes(rows: pd.DataFrame) -> dict[str, float]:
-    """The three changes in percent from no privacy to epsilon 1, mean over tables; less risk is more privacy."""
+    """The three changes in percent from no privacy to epsilon 1, mean over tables; less risk is
+    more privacy."""
     means = rows.groupby(["metric", "dataset", "epsilon"])["value"].mean().unstack()
     change = (100 * (means[1.0] / means[np.inf] - 1)).groupby("metric").mean()
     return {

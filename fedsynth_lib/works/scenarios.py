@@ -1,10 +1,11 @@
-"""One scenario of a study: a table split and divided among clients, a method run on it, the measurements.
+"""One scenario of a study: a table split and divided among clients, a method run on it, the
+measurements.
 
-This is the protocol that notebooks of several research questions share, so that a synthetic table is
-made once and measured by each of them. A study differs in its work's view of the tables, in the
-method and in the settings; the order of steps (protocol of martinez2024, section 3) does not:
-split into training and hold-out rows, divide the training rows, train and sample as many rows as
-all clients hold together, measure against the pooled training rows.
+This is the protocol that notebooks of several research questions share, so that a synthetic table
+is made once and measured by each of them. A study differs in its work's view of the tables, in the
+method and in the settings; the order of steps (protocol of martinez2024, section 3) does not: split
+into training and hold-out rows, divide the training rows, train and sample as many rows as all
+clients hold together, measure against the pooled training rows.
 """
 
 import math
@@ -34,7 +35,8 @@ PARTITION_SEED = 2024  # one fixed seed for all divisions (its value is not publ
 class Scenario:
     """What a synthetic table is made from, apart from the method.
 
-    dataset: a table's key, or the path of a file. seed: of the split and of the run (repeat number).
+    dataset: a table's key, or the path of a file. seed: of the split and of the run (repeat
+        number).
     epsilon: None or infinity for no noise; `relation` is the convention in which the work means it.
     rows: a random subsample of the table (None: all); min_rows: of the smallest client.
     table: digest of the table meant, so that a cached cell is never reused for another one.
@@ -73,28 +75,40 @@ class Synthetic(NamedTuple):
 
 @lru_cache(maxsize=4)
 def tables(scenario: Scenario) -> Tables:
-    """The scenario's training and hold-out rows, and the division among clients (of all rows when central)."""
-    table = load_table(scenario.dataset, work=scenario.work, rows=scenario.rows, seed=PARTITION_SEED)
+    """The scenario's training and hold-out rows, and the division among clients (of all rows when
+    central)."""
+    table = load_table(
+        scenario.dataset, work=scenario.work, rows=scenario.rows, seed=PARTITION_SEED
+    )
     table.expect(scenario.table)
     train, holdout = split(table, seed=scenario.seed)
     if scenario.setting == "central":
         return Tables(train, holdout, [np.arange(len(train.frame))])
-    options: dict = {"min_rows": scenario.min_rows} if scenario.partition in ("quantity_skew", "label_skew") else {}
+    options: dict = (
+        {"min_rows": scenario.min_rows}
+        if scenario.partition in ("quantity_skew", "label_skew")
+        else {}
+    )
     if scenario.partition == "label_skew":
         options["balanced"] = True  # the rule of FedLab, which martinez2024 divides with
-    parts = split_clients(train, scenario.partition, scenario.n_clients, seed=PARTITION_SEED, **options)
+    parts = split_clients(
+        train, scenario.partition, scenario.n_clients, seed=PARTITION_SEED, **options
+    )
     return Tables(train, holdout, parts)
 
 
 def synthesise(method: ModuleType, scenario: Scenario, config: Any = None) -> Iterator[Synthetic]:
-    """The scenario's synthetic tables, made or read from the cache: one, or one per client when local.
+    """The scenario's synthetic tables, made or read from the cache: one, or one per client when
+    local.
 
     Each has as many rows as all clients hold together, in every setting (gap 25 of martinez2024).
     """
     config = method.Config() if config is None else config
     train, _, parts = tables(scenario)
     if scenario.setting not in ("central", "local", "federated"):
-        raise BadInput(f"setting {scenario.setting!r} is unknown: choose central, local or federated.")
+        raise BadInput(
+            f"setting {scenario.setting!r} is unknown: choose central, local or federated."
+        )
     alone = scenario.setting == "local"
     for node, group in enumerate([[part] for part in parts] if alone else [parts]):
         key = {
@@ -106,7 +120,9 @@ def synthesise(method: ModuleType, scenario: Scenario, config: Any = None) -> It
             "node": node,
         }
 
-        def make(group: Sequence[np.ndarray] = group, node: int = node) -> tuple[pd.DataFrame, dict]:
+        def make(
+            group: Sequence[np.ndarray] = group, node: int = node
+        ) -> tuple[pd.DataFrame, dict]:
             run = settings.federated(
                 method,
                 train,
@@ -116,7 +132,10 @@ def synthesise(method: ModuleType, scenario: Scenario, config: Any = None) -> It
                 seed=settings.client_seed(scenario.seed, node) if alone else scenario.seed,
                 num_rows=len(train.frame),
             )
-            facts = {name: getattr(run, name) for name in ("statement", "seconds", "bytes_up", "bytes_down")}
+            facts = {
+                name: getattr(run, name)
+                for name in ("statement", "seconds", "bytes_up", "bytes_down")
+            }
             return run.synthetic, facts
 
         yield Synthetic(*remember(key, make), str(node) if alone else "")
@@ -130,7 +149,8 @@ def measure(
     groups: Sequence[str] = ("fidelity",),
     more: Callable[[Tables, pd.DataFrame], Sequence[Row]] | None = None,
 ) -> list[Row]:
-    """Rows for every metric of `groups`; local rows per client (`node`), to be averaged by the reader.
+    """Rows for every metric of `groups`; local rows per client (`node`), to be averaged by the
+    reader.
 
     Synthetic rows are judged against the pooled training rows, not against a client's own.
     more: further rows, at least `metric` and `value`, of the scenario's tables and a synthetic one.
@@ -139,7 +159,12 @@ def measure(
     rows = []
     for frame, facts, node in synthesise(method, scenario, config):
         values = metrics.evaluate(
-            found.train.frame, found.holdout.frame, frame, found.train.schema, seed=scenario.seed, groups=groups
+            found.train.frame,
+            found.holdout.frame,
+            frame,
+            found.train.schema,
+            seed=scenario.seed,
+            groups=groups,
         )
         statement = facts["statement"]
         shared = {
@@ -174,8 +199,9 @@ def grid(
     work: str | None = None,
     **fixed: Any,
 ) -> list[dict]:
-    """The cells of a study, each the fields of a Scenario: central once per epsilon and seed, federated and
-    local for every partition and client number. fixed: further fields, the same in all cells."""
+    """The cells of a study, each the fields of a Scenario: central once per epsilon and seed,
+    federated and local for every partition and client number. fixed: further fields, the same in
+    all cells."""
     divided = [(s, p, k) for s in settings if s != "central" for p in partitions for k in n_clients]
     places = [("central", "none", 1)] * ("central" in settings) + divided
     digests = {d: table_digest(d, work=work) for d in datasets}

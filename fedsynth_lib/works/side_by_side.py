@@ -1,9 +1,10 @@
-"""One protocol for all methods: the same tables, splits, clients, budgets and measures, whatever work they come from.
+"""One protocol for all methods: the same tables, splits, clients, budgets and measures, whatever
+work they come from.
 
-A table is divided into training rows, a second sample of the same size that nobody trains on, and test rows. Every
-method makes as many rows as it was trained on. Budgets are (epsilon, DELTA) of each record added or removed, for
-everything that a method releases; a run with releases outside of epsilon says so in the column `unprotected`, and no
-ranking compares it with others without a mark.
+A table is divided into training rows, a second sample of the same size that nobody trains on, and
+test rows. Every method makes as many rows as it was trained on. Budgets are (epsilon, DELTA) of
+each record added or removed, for everything that a method releases; a run with releases outside of
+epsilon says so in the column `unprotected`, and no ranking compares it with others without a mark.
 """
 
 from collections.abc import Mapping, Sequence
@@ -48,10 +49,11 @@ BINS, TRIPLES = 16, 32
 
 
 class Entrant(NamedTuple):
-    """A method as it takes part. key: in METHODS. settings: beside its defaults, which are private end to end.
+    """A method as it takes part. key: in METHODS. settings: beside its defaults, which are private
+    end to end.
 
-    published: the settings that make the release of its work, for a second line with a mark. most_clients: for which
-    its training is not so long that nobody would wait.
+    published: the settings that make the release of its work, for a second line with a mark.
+    most_clients: for which its training is not so long that nobody would wait.
     """
 
     key: str
@@ -62,7 +64,9 @@ class Entrant(NamedTuple):
 
 ENTRANTS = {
     "Independent": Entrant("independent", most_clients=100),
-    "FedBN": Entrant("fedbn", {"private_structure": True}, {"private_structure": False}, most_clients=100),
+    "FedBN": Entrant(
+        "fedbn", {"private_structure": True}, {"private_structure": False}, most_clients=100
+    ),
     "FedVAE": Entrant("fedvae", {}, {"encoding": "pooled", "likeliest": True}),
     "DP-Fed-CTGAN": Entrant("dpfedctgan", {}, METHODS["dpfedctgan"].AS_PUBLISHED),
     "AIM": Entrant("aim", most_clients=100),
@@ -72,7 +76,8 @@ ENTRANTS = {
     "DP-Fed-FinDiff": Entrant("findiff", {}, METHODS["findiff"].AS_PUBLISHED),
     "DP-VAE-BGM": Entrant("dpvaebgm"),
 }
-SIZES: dict[str, dict[str, Any]] = {  # every: which methods, budgets and partitions are taken, each or each third
+# every: which methods, budgets and partitions are taken, each or each third
+SIZES: dict[str, dict[str, Any]] = {
     "smoke": {
         **{"rows": 240, "seeds": 1, "attacks": 20, "datasets": 1, "every": 3},
         "judged": {"training": 120, "evaluation": 40, "epochs": 10, "patience": 10},
@@ -90,7 +95,12 @@ SIZES: dict[str, dict[str, Any]] = {  # every: which methods, budgets and partit
         "training": {
             "fedvae": {"training_rounds": 20, "local_epochs": 3},
             "dpfedctgan": {"training_rounds": 15, "hidden": [128, 128], "batch": 50},
-            "findiff": {"training_rounds": 10, "local_updates": 40, "hidden": [128] * 3, "batch": 64}
+            "findiff": {
+                "training_rounds": 10,
+                "local_updates": 40,
+                "hidden": [128] * 3,
+                "batch": 64,
+            }
             | {"learning_rate": 1e-3},
             "dpvaebgm": {"training_rounds": 3, "local_epochs": 10},
         },
@@ -104,14 +114,17 @@ DATASETS = ("adult", "bank", "cardio")
 
 
 def audited(methods: Sequence[str]) -> pd.DataFrame:
-    """What the committed audit says of these entrants: the epsilon that was claimed, and what was proven of it."""
+    """What the committed audit says of these entrants: the epsilon that was claimed, and what was
+    proven of it."""
     lines = {}
     for name in methods:
         module = METHODS[ENTRANTS[name].key]
         if found := measured(ENTRANTS[name].key, module.VERSION):
             told = f"≤ {found.claimed:g} (claimed), ≥ {found.lower:.2f} (measured)"
             lines[name] = {"ε": told, "runs": found.runs, "who adds the noise": module.TRUST}
-    return pd.DataFrame.from_dict(lines, orient="index", columns=["ε", "runs", "who adds the noise"])
+    return pd.DataFrame.from_dict(
+        lines, orient="index", columns=["ε", "runs", "who adds the noise"]
+    )
 
 
 class Prepared(NamedTuple):
@@ -122,7 +135,8 @@ class Prepared(NamedTuple):
 
 @lru_cache(maxsize=4)
 def prepared(dataset: str, rows: int | None, seed: int) -> Prepared:
-    """Two disjoint samples of two fifths each, at most `rows`, and a fifth to test, at most half of `rows`."""
+    """Two disjoint samples of two fifths each, at most `rows`, and a fifth to test, at most half of
+    `rows`."""
     table = load_table(dataset)
     order, fifth = stream(seed, "side by side").permutation(len(table)), len(table) // 5
     parts = order[: 2 * fifth], order[2 * fifth : 4 * fifth], order[4 * fifth : 5 * fifth]
@@ -135,7 +149,9 @@ def divided(train: Table, partition: str, n_clients: int, seed: int) -> Parts:
     if partition == "none":
         return [np.arange(len(train))]
     if partition not in PARTITIONS:
-        raise BadInput(f"partition {partition!r} does not take part: choose none, {', '.join(PARTITIONS)}.")
+        raise BadInput(
+            f"partition {partition!r} does not take part: choose none, {', '.join(PARTITIONS)}."
+        )
     least = {"min_rows": max(2, len(train) // (40 * n_clients))} if "skew" in partition else {}
     return split_clients(train, partition, n_clients, seed=seed, **least)
 
@@ -152,26 +168,52 @@ def synthetic(
     rows: int | None = None,
     training: Mapping[str, Any] | None = None,
 ) -> tuple[pd.DataFrame, dict]:
-    """The table of one run and its facts (statement, seconds, bytes, peak memory in GiB); made once and kept."""
+    """The table of one run and its facts (statement, seconds, bytes, peak memory in GiB); made once
+    and kept."""
     train, second, _ = prepared(dataset, rows, seed)
     if method in YARDSTICKS:
-        frames = dict(zip(YARDSTICKS, (train.frame, second.frame, shuffled(train.frame, seed)), strict=True))
+        frames = dict(
+            zip(YARDSTICKS, (train.frame, second.frame, shuffled(train.frame, seed)), strict=True)
+        )
         return frames[method], {}
     if method not in ENTRANTS:
-        raise BadInput(f"method {method!r} does not take part: choose one of {', '.join((*ENTRANTS, *YARDSTICKS))}.")
+        raise BadInput(
+            f"method {method!r} does not take part: choose one of "
+            f"{', '.join((*ENTRANTS, *YARDSTICKS))}."
+        )
     entrant = ENTRANTS[method]
-    module, own = METHODS[entrant.key], {**entrant.settings, **(entrant.published if as_published else {})}
-    own = {name: tuple(v) if isinstance(v, list) else v for name, v in {**own, **(training or {})}.items()}
+    module, own = (
+        METHODS[entrant.key],
+        {**entrant.settings, **(entrant.published if as_published else {})},
+    )
+    own = {
+        name: tuple(v) if isinstance(v, list) else v
+        for name, v in {**own, **(training or {})}.items()
+    }
     config = module.Config(**own)
     privacy = Privacy(epsilon, DELTA, reproduction=True) if np.isfinite(epsilon) else Privacy()
     parts = divided(train, partition, n_clients, seed)
-    key = {"method": entrant.key, "version": module.VERSION, "config": asdict(config), "privacy": asdict(privacy)}
-    key |= {"train": train.digest, "partition": [partition, n_clients], "seed": seed, "side by side": 1}
+    key = {
+        "method": entrant.key,
+        "version": module.VERSION,
+        "config": asdict(config),
+        "privacy": asdict(privacy),
+    }
+    key |= {
+        "train": train.digest,
+        "partition": [partition, n_clients],
+        "seed": seed,
+        "side by side": 1,
+    }
 
     def make() -> tuple[pd.DataFrame, dict]:
         with peak_memory() as memory:
-            run = settings.federated(module, train, parts, config=config, privacy=privacy, seed=seed)
-        facts = {name: getattr(run, name) for name in ("statement", "seconds", "bytes_up", "bytes_down")}
+            run = settings.federated(
+                module, train, parts, config=config, privacy=privacy, seed=seed
+            )
+        facts = {
+            name: getattr(run, name) for name in ("statement", "seconds", "bytes_up", "bytes_down")
+        }
         return run.synthetic, facts | {"gib": memory.gib}
 
     return remember(key, make)
@@ -187,7 +229,8 @@ def measure(
     brief: bool = False,
     **run: Any,
 ) -> list[Row]:
-    """The measurements of one run as rows; run: as `synthetic` takes it. table: digest of the table meant.
+    """The measurements of one run as rows; run: as `synthetic` takes it. table: digest of the table
+    meant.
 
     brief: only what takes seconds, for grids of many runs.
     """
@@ -196,13 +239,19 @@ def measure(
     frame, facts = synthetic(dataset, method, seed, **run)
     values = measures(train, second, test, frame, seed=seed)
     if not brief:
-        values |= more_measures(train, second, test, frame, seed=seed, attacks=attacks, judged=judged or {})
+        values |= more_measures(
+            train, second, test, frame, seed=seed, attacks=attacks, judged=judged or {}
+        )
     shared: Row = {"dataset": dataset, "method": method, "data": train.data, "seed": seed}
     if method in YARDSTICKS:
         shared |= {"setting": "real", "partition": "none"}
     else:
         statement, epsilon = facts["statement"], run.get("epsilon", 1.0)
-        shared |= {"setting": "federated", "epsilon": epsilon, "unprotected": len(statement["unprotected"])}
+        shared |= {
+            "setting": "federated",
+            "epsilon": epsilon,
+            "unprotected": len(statement["unprotected"]),
+        }
         shared |= {"partition": run.get("partition", "iid"), "n_clients": run.get("n_clients", 3)}
         shared |= {name: facts[name] for name in ("seconds", "bytes_up", "bytes_down")}
         shared["epsilon_spent"] = statement["epsilon_protected"] if np.isfinite(epsilon) else None
@@ -210,8 +259,11 @@ def measure(
     return [{**shared, "metric": name, "value": value} for name, value in values.items()]
 
 
-def measures(train: Table, second: Table, test: Table, frame: pd.DataFrame, *, seed: int) -> dict[str, float]:
-    """Measures of a synthetic table that take seconds: distances of columns, pairs and triples, AUC, memberships."""
+def measures(
+    train: Table, second: Table, test: Table, frame: pd.DataFrame, *, seed: int
+) -> dict[str, float]:
+    """Measures of a synthetic table that take seconds: distances of columns, pairs and triples,
+    AUC, memberships."""
     real, schema = train.frame, train.schema
     values = {
         "hellinger": fidelity.hellinger(real, frame, schema),
@@ -240,7 +292,8 @@ def more_measures(
     attacks: int,
     judged: Mapping[str, int],
 ) -> dict[str, float]:
-    """The measures of the works that take longer: classifiers, discriminators, clusters, attacks."""
+    """The measures of the works that take longer: classifiers, discriminators, clusters,
+    attacks."""
     real, schema = train.frame, train.schema
     four = utility.four_classifiers(frame, test.frame, schema, seed=seed)
     bins, target = EqualWidthBins(schema, BINS, {}), schema.names.index(schema.target)
@@ -264,15 +317,19 @@ MIA_ENDS = ("", "_low", "_high", "_advantage", "_caught")
 
 
 def triples(train: Table, frame: pd.DataFrame) -> float:
-    """Workload error (maddock2024) over 32 random triples of columns, numbers in 16 bins of their range."""
+    """Workload error (maddock2024) over 32 random triples of columns, numbers in 16 bins of their
+    range."""
     bins = EqualWidthBins(train.schema, BINS, {})
     levels = bins.domain.levels
     workload = random_workload(len(levels), size=TRIPLES)
     return workload_error(bins.transform(train.frame), bins.transform(frame), levels, workload)
 
 
-def told_apart(train: Table, second: Table, frame: pd.DataFrame, *, seed: int, judged: Mapping[str, int]) -> float:
-    """Jensen-Shannon divergence (apellaniz2025) between the synthetic rows and real rows that nobody trained on."""
+def told_apart(
+    train: Table, second: Table, frame: pd.DataFrame, *, seed: int, judged: Mapping[str, int]
+) -> float:
+    """Jensen-Shannon divergence (apellaniz2025) between the synthetic rows and real rows that
+    nobody trained on."""
     points = standardised(pd.concat([second.frame, frame], ignore_index=True), train.schema)
     sizes = divergence.Sizes(**judged)
     real, made = points[: len(second)], points[len(second) :]
@@ -280,19 +337,36 @@ def told_apart(train: Table, second: Table, frame: pd.DataFrame, *, seed: int, j
 
 
 def cells(
-    size: Mapping[str, Any], datasets: Sequence[str], methods: Sequence[str], *, brief: bool = False, **lists: Any
+    size: Mapping[str, Any],
+    datasets: Sequence[str],
+    methods: Sequence[str],
+    *,
+    brief: bool = False,
+    **lists: Any,
 ) -> list[dict]:
-    """Cells of a grid: every combination of tables, methods, seeds 0, 1, ... and of the values of `lists`.
+    """Cells of a grid: every combination of tables, methods, seeds 0, 1, ... and of the values of
+    `lists`.
 
-    size: of the profile, one of SIZES. lists: of `synthetic`; a single value stands for a list of one. Values that are
-    defaults are left out, so that the grids of several questions share their runs. What a method does not have makes
-    no cell: as published where that is its default, and more clients than it takes.
+    size: of the profile, one of SIZES. lists: of `synthetic`; a single value stands for a list of
+    one. Values that are defaults are left out, so that the grids of several questions share their
+    runs. What a method does not have makes no cell: as published where that is its default, and
+    more clients than it takes.
     """
-    lists = {name: value if isinstance(value, list | tuple) else [value] for name, value in lists.items()}
+    lists = {
+        name: value if isinstance(value, list | tuple) else [value] for name, value in lists.items()
+    }
     found: dict[str, dict] = {}
-    for dataset, method, seed, *values in product(datasets, methods, range(size["seeds"]), *lists.values()):
+    for dataset, method, seed, *values in product(
+        datasets, methods, range(size["seeds"]), *lists.values()
+    ):
         chosen = dict(zip(lists, values, strict=True)) if method not in YARDSTICKS else {}
-        cell = {"dataset": dataset, "method": method, "seed": seed, "rows": size["rows"], "attacks": size["attacks"]}
+        cell = {
+            "dataset": dataset,
+            "method": method,
+            "seed": seed,
+            "rows": size["rows"],
+            "attacks": size["attacks"],
+        }
         cell |= {"judged": size["judged"], "table": table_digest(dataset)}
         cell |= {"brief": True} if brief else {}
         if method not in YARDSTICKS:
@@ -315,10 +389,24 @@ BRIEF = [
     *(f"auc_{model}{end}" for model in ("rf", "nb", "knn") for end in ("", "_score")),
     *("mia_closest", "mia_calibrated", "peak_gib"),
 ]
-MORE = ["ad_rmean", "ad_dum", "auc_gbt", "pmse", "log_cluster", "js_divergence", "auroc", "auprc", "accuracy", *RISKS]
+MORE = [
+    "ad_rmean",
+    "ad_dum",
+    "auc_gbt",
+    "pmse",
+    "log_cluster",
+    "js_divergence",
+    "auroc",
+    "auprc",
+    "accuracy",
+    *RISKS,
+]
 
 
 def version(cell: Mapping[str, Any]) -> str:
-    """The versions that the rows of a cell rest on; where nothing is trained, those of its measures alone."""
+    """The versions that the rows of a cell rest on; where nothing is trained, those of its measures
+    alone."""
     entrant = ENTRANTS.get(cell["method"])
-    return names.version(entrant.key if entrant else "", BRIEF if cell.get("brief") else [*BRIEF, *MORE])
+    return names.version(
+        entrant.key if entrant else "", BRIEF if cell.get("brief") else [*BRIEF, *MORE]
+    )

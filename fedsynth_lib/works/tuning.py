@@ -2,10 +2,13 @@
 
     propose -> measure -> finish
 
-`propose` asks a study for configurations: the complete grid for FedBN, random draws for FedVAE. `measure` is the cell
-function of `run_grid`: it trains one configuration on one split and scores it. `finish` tells the study the scores.
-Studies lie in data/cache/studies and come back on the next call, so that Optuna's plots and its dashboard can read
-them; which configurations a seed proposes does not depend on how many were proposed before.
+`propose` asks a study for configurations: the complete grid for FedBN, random draws for FedVAE.
+    `measure` is the cell
+function of `run_grid`: it trains one configuration on one split and scores it. `finish` tells the
+    study the scores.
+Studies lie in data/cache/studies and come back on the next call, so that Optuna's plots and its
+dashboard can read them; which configurations a seed proposes does not depend on how many were
+proposed before.
 """
 
 import hashlib
@@ -39,10 +42,15 @@ N_CLIENTS, PARTITION = 5, "label_skew"  # section 5.5
 EXHIBITS = {"fedbn": ("tab5.2",), "fedvae": ("tab5.3", "tab5.4")}  # the grids as printed
 DRAWS = {"fedbn": None, "fedvae": 30}  # None: the complete grid
 NAMES = {  # printed hyper-parameter -> field of the model's Config
-    "fedbn": {"population_size": "population", "selection_pressure": "selection", "aggregation_interval": "interval"},
+    "fedbn": {
+        "population_size": "population",
+        "selection_pressure": "selection",
+        "aggregation_interval": "interval",
+    },
     "fedvae": martinez_study.VAE_NAMES,
 }
-# What a profile shrinks. divide: numbers of epochs are divided by these, and rounded up so that none becomes another.
+# What a profile shrinks. divide: numbers of epochs are divided by these, and rounded up so that
+# none becomes another.
 # starts: of k-means. shuffles: of `works/chance.py`. draws: how often one setting is scored again.
 SIZES: dict[str, dict[str, Any]] = {
     "smoke": {
@@ -51,11 +59,27 @@ SIZES: dict[str, dict[str, Any]] = {
         "divide": {"global_epochs": 100, "local_epochs": 20},
     },
     "quick": {
-        **{"rows": 2000, "splits": 1, "min_rows": 20, "starts": 3, "shuffles": 20, "draws": 5, "trials": DRAWS},
+        **{
+            "rows": 2000,
+            "splits": 1,
+            "min_rows": 20,
+            "starts": 3,
+            "shuffles": 20,
+            "draws": 5,
+            "trials": DRAWS,
+        },
         **{"changes": {}, "divide": {"global_epochs": 10, "local_epochs": 4}},
     },
     "paper": {
-        **{"rows": None, "splits": 3, "min_rows": 200, "starts": 10, "shuffles": 100, "draws": 5, "trials": DRAWS},
+        **{
+            "rows": None,
+            "splits": 3,
+            "min_rows": 200,
+            "starts": 10,
+            "shuffles": 100,
+            "draws": 5,
+            "trials": DRAWS,
+        },
         **{"changes": {}, "divide": {}},
     },
 }
@@ -64,12 +88,16 @@ Grid = Mapping[str, Sequence]
 
 
 def grid_of(model: str, dataset: str) -> dict[str, list]:
-    """Printed hyper-parameter -> candidates (tables 5.2 to 5.4); Adult's for a table that the work does not use."""
+    """Printed hyper-parameter -> candidates (tables 5.2 to 5.4); Adult's for a table that the work
+    does not use."""
     _check_model(model)
     printed = _candidates(model)
     known = dataset if dataset in DATASETS else DATASETS[0]
     printed = printed[[known in names.split(";") for names in printed["dataset"]]]
-    return {name: [_value(text) for text in texts] for name, texts in printed.groupby("metric", sort=False)["printed"]}
+    return {
+        name: [_value(text) for text in texts]
+        for name, texts in printed.groupby("metric", sort=False)["printed"]
+    }
 
 
 @cache
@@ -81,7 +109,9 @@ def chosen(model: str, dataset: str) -> Parameters:
     """The setting that the work chose (tables 5.5 and 5.6)."""
     grid = grid_of(model, dataset)
     if dataset not in DATASETS:
-        raise BadInput(f"the work chose no setting for {dataset!r}: give one of {', '.join(DATASETS)}.")
+        raise BadInput(
+            f"the work chose no setting for {dataset!r}: give one of {', '.join(DATASETS)}."
+        )
     printed = load_values(WORK, {"fedbn": "tab5.5", "fedvae": "tab5.6"}[model])
     printed = printed[printed["dataset"] == dataset].set_index("metric")["printed"]
     return {name: _value(printed[name]) for name in grid}
@@ -91,7 +121,7 @@ def _value(printed: str) -> int | float | str:
     return printed if printed.startswith("[") else martinez_study.parsed(printed)
 
 
-# ------------------------------------------------------------------------------------- the study
+# --- the study -----------------------------------------------------------------------------------
 
 
 def search_of(
@@ -103,19 +133,26 @@ def search_of(
     schema: str | None = None,
     profile: str = "quick",
 ) -> Search:
-    """The search of this model for this table. Another grid, table or seed is another study, in the profile's journal.
+    """The search of this model for this table. Another grid, table or seed is another study, in the
+    profile's journal.
 
-    grid: other candidates than the work's. schema: of a table of your own, whose path is the dataset.
+    grid: other candidates than the work's. schema: of a table of your own, whose path is the
+        dataset.
     """
     grid = _checked(model, dataset, grid)
-    settled = hashlib.sha256(json.dumps([_digest(dataset, schema), list(grid.items())]).encode()).hexdigest()[:8]
+    settled = hashlib.sha256(
+        json.dumps([_digest(dataset, schema), list(grid.items())]).encode()
+    ).hexdigest()[:8]
     name = f"{model} {Path(dataset).stem} {settled} seed {seed}"
     journal = folder_name(profile, "own" if schema else "real")
     return Search(journal, name, grid, seed, complete=DRAWS[model] is None)
 
 
-def propose(model: str, dataset: str, *, seed: int, trials: int | None = None, **options: Any) -> list[Parameters]:
-    """The first `trials` configurations of a search, asked for now or before; as many as the work tried if None.
+def propose(
+    model: str, dataset: str, *, seed: int, trials: int | None = None, **options: Any
+) -> list[Parameters]:
+    """The first `trials` configurations of a search, asked for now or before; as many as the work
+    tried if None.
 
     options: grid, schema and profile, as for `search_of`.
     """
@@ -123,18 +160,23 @@ def propose(model: str, dataset: str, *, seed: int, trials: int | None = None, *
     return studies.ask(search, (DRAWS[model] or search.size) if trials is None else trials)
 
 
-def finish(model: str, dataset: str, rows: pd.DataFrame, *, seed: int, **options: Any) -> Parameters:
-    """Tell the study the mean log-cluster over splits of each configuration, and return its best one.
+def finish(
+    model: str, dataset: str, rows: pd.DataFrame, *, seed: int, **options: Any
+) -> Parameters:
+    """Tell the study the mean log-cluster over splits of each configuration, and return its best
+    one.
 
     rows: of one profile, as `run_grid` returns them; those of other models and tables do not count.
     options: grid and schema, as for `search_of`.
     """
     found = configurations(rows, model, Path(dataset).stem)
     search = search_of(model, dataset, seed=seed, profile=rows["profile"].iloc[0], **options)
-    return studies.tell(search, zip(found[list(search.grid)].to_dict("records"), found["log_cluster"], strict=True))
+    return studies.tell(
+        search, zip(found[list(search.grid)].to_dict("records"), found["log_cluster"], strict=True)
+    )
 
 
-# ------------------------------------------------------------------------------------- the cells
+# --- the cells -----------------------------------------------------------------------------------
 
 
 def cells(
@@ -147,7 +189,8 @@ def cells(
     schema: str | None = None,
     profile: str = "quick",
 ) -> list[dict]:
-    """A cell for each table, split and proposed configuration. size: of the profile, one of SIZES."""
+    """A cell for each table, split and proposed configuration. size: of the profile, one of
+    SIZES."""
     options = {"seed": seed, "grid": grid, "schema": schema, "profile": profile}
     return [
         {"dataset": dataset, "parameters": parameters, "seed": seed + repeat}
@@ -182,13 +225,18 @@ def measure(
     divide: Mapping[str, int] | None = None,
     draw: int | None = None,
 ) -> list[Row]:
-    """Mean log-cluster over clients of one configuration on one split, and the seconds of its training.
+    """Mean log-cluster over clients of one configuration on one split, and the seconds of its
+    training.
 
-    Five clients with label skew and no noise. starts: of k-means. table, rows, min_rows: as in `Scenario`.
-    schema: of a table of your own. changes: of the model's Config. divide: printed name -> divisor of a number.
+    Five clients with label skew and no noise. starts: of k-means. table, rows, min_rows: as in
+    `Scenario`.
+    schema: of a table of your own. changes: of the model's Config. divide: printed name -> divisor
+        of a number.
     draw: scores the same synthetic table with other rows of it and another start of k-means.
     """
-    config = martinez_study.tuned(model, dataset, **_fields(model, parameters, divide or {}), **(changes or {}))
+    config = martinez_study.tuned(
+        model, dataset, **_fields(model, parameters, divide or {}), **(changes or {})
+    )
     scenario = Scenario(
         *(dataset, "federated", PARTITION, N_CLIENTS, math.inf, seed),
         work=WORK if dataset in DATASETS else None,
@@ -201,7 +249,13 @@ def measure(
     redrawn = seed if draw is None else int(stream(seed, "draw", draw).integers(2**31))
     scores = client_scores(train, parts, synthetic, seed=redrawn, starts=starts)
     shared = {
-        **{"paper": scenario.work, "dataset": train.key, "data": train.data, "method": model, "partition": PARTITION},
+        **{
+            "paper": scenario.work,
+            "dataset": train.key,
+            "data": train.data,
+            "method": model,
+            "partition": PARTITION,
+        },
         **{"n_clients": N_CLIENTS, "setting": "tuning", "epsilon": math.inf, "seed": seed},
     }
     values = {"log_cluster": float(scores.mean()), "seconds_training": seconds}
@@ -209,28 +263,40 @@ def measure(
 
 
 def client_scores(
-    train: Table, parts: Sequence[np.ndarray], synthetic: pd.DataFrame, *, seed: int, starts: int = 10
+    train: Table,
+    parts: Sequence[np.ndarray],
+    synthetic: pd.DataFrame,
+    *,
+    seed: int,
+    starts: int = 10,
 ) -> np.ndarray:
-    """Log-cluster of each client's own rows against as many of the synthetic ones, drawn at random; (clients,)."""
+    """Log-cluster of each client's own rows against as many of the synthetic ones, drawn at random;
+    (clients,)."""
     scores = []
     for client, part in enumerate(parts):
         drawn = stream(seed, "tuning", client).choice(len(synthetic), len(part), replace=False)
         own, made = train.frame.iloc[part], synthetic.iloc[drawn]
-        scores.append(fidelity.log_cluster(own, made, train.schema, seed, starts=starts)["log_cluster"])
+        scores.append(
+            fidelity.log_cluster(own, made, train.schema, seed, starts=starts)["log_cluster"]
+        )
     return np.array(scores)
 
 
 def configurations(rows: pd.DataFrame, model: str, dataset: str) -> pd.DataFrame:
-    """A line for each configuration in rows: its hyper-parameters, `log_cluster` (mean over splits, `std`, `splits`),
-    and `seconds` of training."""
-    found = rows[(rows["setting"] == "tuning") & (rows["method"] == model) & (rows["dataset"] == dataset)]
+    """A line for each configuration in rows: its hyper-parameters, `log_cluster` (mean over splits,
+    `std`, `splits`), and `seconds` of training."""
+    found = rows[
+        (rows["setting"] == "tuning") & (rows["method"] == model) & (rows["dataset"] == dataset)
+    ]
     if found.empty or found["profile"].nunique() > 1:
         what = "no search" if found.empty else "several profiles"
         raise BadInput(f"rows hold {what} of {model} on {dataset}: give the rows of one.")
     found = with_detail(found)  # of a search it is the configuration
     scores = found[found["metric"] == "log_cluster"].groupby("detail", sort=False)["value"]
     table = scores.agg(log_cluster="mean", std="std", splits="size")
-    table["seconds"] = found[found["metric"] == "seconds_training"].groupby("detail")["value"].mean()
+    table["seconds"] = (
+        found[found["metric"] == "seconds_training"].groupby("detail")["value"].mean()
+    )
     parameters = pd.DataFrame([configuration(detail) for detail in table.index], table.index)
     return pd.concat([parameters, table], axis=1).reset_index()
 
@@ -243,7 +309,8 @@ def version(cell: Mapping[str, Any]) -> str:
 def _trained(
     model: str, scenario: Scenario, config: Any, schema: str | None
 ) -> tuple[Table, list[np.ndarray], pd.DataFrame, float]:
-    """Training rows, their division, a synthetic table and the seconds of its training (of the first, if cached)."""
+    """Training rows, their division, a synthetic table and the seconds of its training (of the
+    first, if cached)."""
     if schema is None:
         train, _, parts = scenarios.tables(scenario)
         made = next(scenarios.synthesise(MODELS[model], scenario, config))
@@ -253,7 +320,9 @@ def _trained(
     train, _ = split(table, seed=scenario.seed)
     skew = {"min_rows": scenario.min_rows, "balanced": True}
     parts = split_clients(train, PARTITION, N_CLIENTS, seed=PARTITION_SEED, **skew)
-    run = settings.federated(MODELS[model], train, parts, config=config, privacy=scenario.privacy, seed=scenario.seed)
+    run = settings.federated(
+        MODELS[model], train, parts, config=config, privacy=scenario.privacy, seed=scenario.seed
+    )
     return train, parts, run.synthetic, run.seconds
 
 
@@ -269,7 +338,10 @@ def _load(dataset: str, schema: str | None, rows: int | None = None) -> Table:
 def _fields(model: str, parameters: Parameters, divide: Mapping[str, int]) -> dict[str, Any]:
     """The model's settings of a configuration, epochs divided."""
     _checked(model, "", {name: [value] for name, value in parameters.items()})
-    values = {name: martinez_study.parsed(v) if isinstance(v, str) else v for name, v in parameters.items()}
+    values = {
+        name: martinez_study.parsed(v) if isinstance(v, str) else v
+        for name, v in parameters.items()
+    }
     values |= {name: math.ceil(values[name] / by) for name, by in divide.items() if name in values}
     return {NAMES[model][name]: value for name, value in values.items()}
 
@@ -280,8 +352,13 @@ def _checked(model: str, dataset: str, grid: Grid | None) -> dict[str, list]:
     if grid is None:
         return grid_of(model, dataset)
     if unknown := [name for name in grid if name not in NAMES[model]]:
-        raise BadInput(f"{model} has no hyper-parameter {unknown[0]!r}: choose from {', '.join(NAMES[model])}.")
-    return {name: [str(list(v)) if isinstance(v, list | tuple) else v for v in grid[name]] for name in grid}
+        raise BadInput(
+            f"{model} has no hyper-parameter {unknown[0]!r}: choose from {', '.join(NAMES[model])}."
+        )
+    return {
+        name: [str(list(v)) if isinstance(v, list | tuple) else v for v in grid[name]]
+        for name in grid
+    }
 
 
 def _check_model(model: str) -> None:

@@ -1,13 +1,15 @@
-"""Bayesian network over clients: FedBN (Martinez Duarte 2024, chapter 3), after PrivBayes (Zhang et al. 2017).
+"""Bayesian network over clients: FedBN (Martinez Duarte 2024, chapter 3), after PrivBayes (Zhang et
+al. 2017).
 
 What crosses the wire, as published: in every search round a client sends its best network and the
-server sends all of them back; in the vote each client sends its fitness of every network; then the joint
-counts of each column and its parents, of which the server learns only the noisy sum. The networks
-and the votes are read from the rows without noise: the privacy statement lists them as unprotected.
+server sends all of them back; in the vote each client sends its fitness of every network; then the
+joint counts of each column and its parents, of which the server learns only the noisy sum. The
+networks and the votes are read from the rows without noise: the privacy statement lists them as
+unprotected.
 
-With `private_structure=True` (beyond the work) clients instead release, once and noisily summed, how far
-every pair of columns is from independence; the search then runs on the server as post-processing,
-and the whole run is private.
+With `private_structure=True` (beyond the work) clients instead release, once and noisily summed,
+how far every pair of columns is from independence; the search then runs on the server as
+post-processing, and the whole run is private.
 """
 
 from collections.abc import Callable
@@ -37,7 +39,8 @@ MAX_CELLS = 20_000_000  # of one joint table: more would neither fit in memory n
 
 @dataclass(frozen=True)
 class Config:
-    """Defaults: the software's [T] and the protocol's resolutions; section 6 has the tuned values per table."""
+    """Defaults: the software's [T] and the protocol's resolutions; section 6 has the tuned values
+    per table."""
 
     degree: int = 2  # k, most parents of a column (not given in the work; its example has 2)
     bins: int = 20  # equal-width bins of a numeric column [T]
@@ -49,12 +52,22 @@ class Config:
     structure_share: float = 0.5  # of epsilon, when the structure is private [T]
 
     def __post_init__(self):
-        if self.degree < 1 or self.bins < 2 or self.interval < 1 or self.generations < self.interval:
+        if (
+            self.degree < 1
+            or self.bins < 2
+            or self.interval < 1
+            or self.generations < self.interval
+        ):
             raise BadInput("FedBN needs degree >= 1, bins >= 2 and 1 <= interval <= generations.")
         if not 1 <= self.selection < self.population:
-            raise BadInput(f"FedBN needs 1 <= selection < population, got {self.selection} and {self.population}.")
+            raise BadInput(
+                f"FedBN needs 1 <= selection < population, got {self.selection} and "
+                f"{self.population}."
+            )
         if not 0 < self.structure_share < 1:
-            raise BadInput(f"structure_share is {self.structure_share}: give a share between 0 and 1.")
+            raise BadInput(
+                f"structure_share is {self.structure_share}: give a share between 0 and 1."
+            )
 
     @property
     def search_rounds(self) -> int:
@@ -62,7 +75,8 @@ class Config:
 
     @property
     def rounds(self) -> int:
-        """Search rounds, the vote and the counts; with a private structure the pair scores and the counts."""
+        """Search rounds, the vote and the counts; with a private structure the pair scores and the
+        counts."""
         return 2 if self.private_structure else self.search_rounds + 2
 
 
@@ -71,7 +85,8 @@ def encoder(schema: Schema, config: Config) -> EqualWidthBins:
 
 
 def plan(noise_multiplier: float, domain: Domain, num_rows: int, config: Config) -> list[Charge]:
-    """`d - k` noisy tables, and the pair scores if the structure is private; costs 1 / noise_multiplier in all."""
+    """`d - k` noisy tables, and the pair scores if the structure is private; costs 1 /
+    noise_multiplier in all."""
     charges = [_tables_charge(noise_multiplier, len(domain.names), config)]
     if config.private_structure:
         charges.append(_scores_charge(noise_multiplier, len(domain.names), config))
@@ -82,12 +97,15 @@ def start(domain: Domain, config: Config, rng: np.random.Generator) -> Arrays:
     """Round 0, no networks received yet."""
     d, k = len(domain.names), config.degree
     if d <= k:
-        raise BadInput(f"a network of degree {k} needs more than {k} columns, the table has {d}: lower `degree`.")
+        raise BadInput(
+            f"a network of degree {k} needs more than {k} columns, the table has {d}: "
+            "lower `degree`."
+        )
     largest = np.prod(np.sort(domain.levels)[-k - 1 :], dtype=float)
     if largest > MAX_CELLS:
         raise BadInput(
-            f"the {k + 1} columns with most levels span {largest:.3g} cells (limit {MAX_CELLS:.3g}): "
-            "lower `degree` or `bins`, or merge categories."
+            f"the {k + 1} columns with most levels span {largest:.3g} cells (limit "
+            f"{MAX_CELLS:.3g}): lower `degree` or `bins`, or merge categories."
         )
     return {
         "levels": np.array(domain.levels),
@@ -97,7 +115,9 @@ def start(domain: Domain, config: Config, rng: np.random.Generator) -> Arrays:
     }
 
 
-def client_step(state: Arrays, client: Client, config: Config, noise: Noise | None, rng: np.random.Generator) -> Update:
+def client_step(
+    state: Arrays, client: Client, config: Config, noise: Noise | None, rng: np.random.Generator
+) -> Update:
     """Search, vote or count, whichever the round asks for."""
     stage = _stage(state, config)
     if stage == "scores":
@@ -110,18 +130,30 @@ def client_step(state: Arrays, client: Client, config: Config, noise: Noise | No
 
 
 def server_step(
-    state: Arrays, updates: list[Update], config: Config, noise: Noise | None, rng: np.random.Generator
+    state: Arrays,
+    updates: list[Update],
+    config: Config,
+    noise: Noise | None,
+    rng: np.random.Generator,
 ) -> tuple[Arrays, list[Charge]]:
-    """Collect networks, pick the one with the highest mean fitness, or turn noisy counts into conditionals."""
+    """Collect networks, pick the one with the highest mean fitness, or turn noisy counts into
+    conditionals."""
     stage = _stage(state, config)
     state = {**state, "round": state["round"] + 1}
     columns = len(state["levels"])
     if stage == "search":
-        received = {name: np.concatenate([u.arrays[name] for u in updates]) for name in ("orders", "candidates")}
+        received = {
+            name: np.concatenate([u.arrays[name] for u in updates])
+            for name in ("orders", "candidates")
+        }
         return {**state, **received}, []
     if stage == "vote":
         winner = np.mean([update.arrays["fitness"] for update in updates], axis=0).argmax()
-        return {**state, "order": state["orders"][winner], "candidates": state["candidates"][winner]}, []
+        return {
+            **state,
+            "order": state["orders"][winner],
+            "candidates": state["candidates"][winner],
+        }, []
     sums = secure_sum.total(updates)
     if stage == "scores":
         network = _search_alone(_symmetric(sums["scores"], columns), config, rng)
@@ -137,28 +169,39 @@ def sample(state: Arrays, num_rows: int, config: Config, rng: np.random.Generato
     for child, parents, conditional in conditionals(state, config):
         cumulative = np.cumsum(conditional, axis=1)  # (parent levels, levels)
         which = _cell(rows, parents, state["levels"])
-        # one search in all rows' cumulative sums laid end to end: row i covers the interval [i, i + 1)
+        # one search in all rows' cumulative sums laid end to end: row i covers the interval [i, i +
+        # 1)
         flat = (cumulative / cumulative[:, -1:] + np.arange(len(cumulative))[:, None]).ravel()
-        found = np.searchsorted(flat, which + rng.random(num_rows), side="right") - which * conditional.shape[1]
+        found = (
+            np.searchsorted(flat, which + rng.random(num_rows), side="right")
+            - which * conditional.shape[1]
+        )
         rows[:, child] = np.clip(found, 0, conditional.shape[1] - 1)
     return rows
 
 
-# --- structure ------------------------------------------------------------------------------------------------
+# --- structure -----------------------------------------------------------------------------------
 
 
 def _stage(state: Arrays, config: Config) -> str:
     number = int(state["round"])
     if config.private_structure:
         return ("scores", "count")[number]
-    return "search" if number < config.search_rounds else ("vote", "count")[number - config.search_rounds]
+    return (
+        "search"
+        if number < config.search_rounds
+        else ("vote", "count")[number - config.search_rounds]
+    )
 
 
 def _evolve(state: Arrays, client: Client, config: Config, rng: np.random.Generator) -> Update:
-    """Algorithm 3.3, ClientUpdate: some generations on the client's own population; its best network leaves."""
+    """Algorithm 3.3, ClientUpdate: some generations on the client's own population; its best
+    network leaves."""
     if "scores" not in client.memory:
         client.memory["scores"] = search.mutual_information(client.rows, state["levels"])
-        population = search.random_population(config.population, len(state["levels"]), config.degree, rng=rng)
+        population = search.random_population(
+            config.population, len(state["levels"]), config.degree, rng=rng
+        )
     else:
         population = search.Population(client.memory["orders"], client.memory["candidates"])
     scores = client.memory["scores"]
@@ -177,21 +220,27 @@ def _evolve(state: Arrays, client: Client, config: Config, rng: np.random.Genera
 
 
 def _vote(state: Arrays, client: Client) -> Update:
-    """Algorithm 3.3, ClientEvaluate: the fitness of every received network on the client's own rows."""
+    """Algorithm 3.3, ClientEvaluate: the fitness of every received network on the client's own
+    rows."""
     networks = search.Population(state["orders"], state["candidates"])
     fitness = search.fitness(networks, client.memory["scores"])
     return Update({"fitness": fitness}, spent=[Charge("fitness of networks", "unprotected")])
 
 
-def _search_alone(scores: np.ndarray, config: Config, rng: np.random.Generator) -> search.Population:
+def _search_alone(
+    scores: np.ndarray, config: Config, rng: np.random.Generator
+) -> search.Population:
     """Algorithm 3.1 on given pair scores: the whole search in one place."""
     population = search.random_population(config.population, len(scores), config.degree, rng=rng)
-    population = search.generations(population, scores, count=config.generations, selection=config.selection, rng=rng)
+    population = search.generations(
+        population, scores, count=config.generations, selection=config.selection, rng=rng
+    )
     return search.best(population, scores)
 
 
 def _release_scores(state: Arrays, client: Client, config: Config, noise: Noise | None) -> Update:
-    """The client's pair dependences, rounded, with its share of discrete Laplace noise; only the sum is seen.
+    """The client's pair dependences, rounded, with its share of discrete Laplace noise; only the
+    sum is seen.
 
     Sensitivity: floor(x + 1/2) keeps a move below 2 at an integer of at most 2 for each of the
     d (d - 1) / 2 pairs, hence d (d - 1) in L1, which the scale is a multiple of.
@@ -228,7 +277,8 @@ def _cell(rows: np.ndarray, columns: tuple[int, ...], levels: np.ndarray) -> np.
 
 
 def _count(state: Arrays, client: Client, config: Config, noise: Noise | None) -> Update:
-    """Joint counts of every column with its parents, with the client's share of the noise; only sums are seen.
+    """Joint counts of every column with its parents, with the client's share of the noise; only
+    sums are seen.
 
     Sensitivity: one more row raises one cell of each table by 1, so a table moves by 1 in L1. The
     published scale 2 (d - k) / epsilon bounds the replacement of a row, which moves two cells.
@@ -237,28 +287,37 @@ def _count(state: Arrays, client: Client, config: Config, noise: Noise | None) -
     tables = {}
     for child, parents in families(state, config):
         shape = [levels[column] for column in (*parents, child)]
-        counts = np.bincount(_cell(client.rows, (*parents, child), levels), minlength=np.prod(shape))
+        counts = np.bincount(
+            _cell(client.rows, (*parents, child), levels), minlength=np.prod(shape)
+        )
         if noise is not None:
             scale = _tables_charge(noise.multiplier, len(levels), config).noise
-            counts = counts + discrete_laplace_share(scale, client.shares, counts.shape, rng=noise.rng)
+            counts = counts + discrete_laplace_share(
+                scale, client.shares, counts.shape, rng=noise.rng
+            )
         tables[f"table/{child}"] = counts
     return Update(summed=tables)
 
 
 def conditionals(state: Arrays, config: Config) -> list[tuple[int, tuple[int, ...], np.ndarray]]:
-    """(column, parents, P(column | parents) of shape (parent cells, levels)) in network order (algorithm 3.2).
+    """(column, parents, P(column | parents) of shape (parent cells, levels)) in network order
+    (algorithm 3.2).
 
     Negative counts become 0. The first k columns are read from the table of place k. A combination
     of parents that was never seen gets a uniform distribution.
     """
     levels, order = state["levels"], state["order"]
     tables = {child: np.maximum(state[f"table/{child}"], 0) for child, _ in families(state, config)}
-    head = tables[int(order[config.degree])].reshape([levels[c] for c in order[: config.degree + 1]])
+    head = tables[int(order[config.degree])].reshape(
+        [levels[c] for c in order[: config.degree + 1]]
+    )
     found = []
     for place in range(config.degree):
         joint = head.sum(axis=tuple(range(place + 1, config.degree + 1)))
         parents = tuple(int(c) for c in order[:place])
-        found.append((int(order[place]), parents, _normalise(joint.reshape(-1, levels[order[place]]))))
+        found.append(
+            (int(order[place]), parents, _normalise(joint.reshape(-1, levels[order[place]])))
+        )
     for child, parents in families(state, config):
         found.append((child, parents, _normalise(tables[child].reshape(-1, levels[child]))))
     return found
@@ -271,7 +330,8 @@ def _normalise(counts: np.ndarray) -> np.ndarray:
 
 
 def to_pgmpy(state: Arrays, config: Config, names: tuple[str, ...]):
-    """The learned network as a pgmpy DiscreteBayesianNetwork, checked by it; levels are its state numbers."""
+    """The learned network as a pgmpy DiscreteBayesianNetwork, checked by it; levels are its state
+    numbers."""
     from pgmpy.factors.discrete import TabularCPD
     from pgmpy.models import DiscreteBayesianNetwork
 
@@ -282,7 +342,9 @@ def to_pgmpy(state: Arrays, config: Config, names: tuple[str, ...]):
         network.add_edges_from([(names[parent], names[child]) for parent in parents])
         evidence = [names[parent] for parent in parents]
         cards = [levels[parent] for parent in parents]
-        network.add_cpds(TabularCPD(names[child], levels[child], conditional.T, evidence or None, cards or None))
+        network.add_cpds(
+            TabularCPD(names[child], levels[child], conditional.T, evidence or None, cards or None)
+        )
     network.check_model()
     return network
 
@@ -292,16 +354,25 @@ def _tables_charge(noise_multiplier: float, columns: int, config: Config) -> Cha
     tables = columns - config.degree
     share = 1 - config.structure_share if config.private_structure else 1
     noise = noise_multiplier * tables / share
-    return Charge("joint counts of a column and its parents", "laplace", noise, sensitivity=1, times=tables)
+    return Charge(
+        "joint counts of a column and its parents", "laplace", noise, sensitivity=1, times=tables
+    )
 
 
 def _scores_charge(noise_multiplier: float, columns: int, config: Config) -> Charge:
     """One vector of pair scores that costs structure share / noise_multiplier."""
     noise = noise_multiplier / config.structure_share
-    return Charge("association of every pair of columns", "laplace", noise, sensitivity=columns * (columns - 1))
+    return Charge(
+        "association of every pair of columns",
+        "laplace",
+        noise,
+        sensitivity=columns * (columns - 1),
+    )
 
 
-def _released(noise: Noise | None, charge: Callable[..., Charge], columns: int, config: Config) -> Charge:
+def _released(
+    noise: Noise | None, charge: Callable[..., Charge], columns: int, config: Config
+) -> Charge:
     """The charge of a summed release: as planned with noise, unprotected without."""
     if noise is None:
         return Charge(charge(1.0, columns, config).what, "unprotected")

@@ -1,13 +1,14 @@
-"""Genetic search for the structure of a Bayesian network (Hittmeir et al. 2022; martinez2024 algorithm 3.1).
+"""Genetic search for the structure of a Bayesian network (Hittmeir et al. 2022; martinez2024
+algorithm 3.1).
 
-An individual has two chromosomes: an ordering of the d columns, and k candidate parents for
-every column. Decoding keeps a candidate only if it precedes its child; the columns at the first
-k + 1 places take all their predecessors, since the noisy table of place k must hold places 0..k-1.
-A population is two arrays: orders (N, d) and candidates (N, d, k), both int16; every operator
-works on the whole population at once. Scores of column pairs, computed once, are all that the search
+An individual has two chromosomes: an ordering of the d columns, and k candidate parents for every
+column. Decoding keeps a candidate only if it precedes its child; the columns at the first k + 1
+places take all their predecessors, since the noisy table of place k must hold places 0..k-1. A
+population is two arrays: orders (N, d) and candidates (N, d, k), both int16; every operator works
+on the whole population at once. Scores of column pairs, computed once, are all that the search
 knows of the rows (`mutual_information` as published, `dependence` for a private release). The work
-leaves the operators to the earlier paper; they are those of the software that it builds on, as read in
-the protocol (section 4.2).
+leaves the operators to the earlier paper; they are those of the software that it builds on, as read
+in the protocol (section 4.2).
 """
 
 from typing import NamedTuple
@@ -27,8 +28,11 @@ def join(*populations: Population) -> Population:
     return Population(*(np.concatenate(arrays) for arrays in zip(*populations, strict=True)))
 
 
-def random_population(size: int, num_columns: int, degree: int, *, rng: np.random.Generator) -> Population:
-    """Uniform orderings, and k different candidates other than the child itself for every column."""
+def random_population(
+    size: int, num_columns: int, degree: int, *, rng: np.random.Generator
+) -> Population:
+    """Uniform orderings, and k different candidates other than the child itself for every
+    column."""
     orders = rng.random((size, num_columns)).argsort(axis=1)
     keys = rng.random((size, num_columns, num_columns))
     keys[:, np.arange(num_columns), np.arange(num_columns)] = 2  # never its own parent
@@ -49,7 +53,9 @@ def fitness(population: Population, scores: np.ndarray) -> np.ndarray:
     orders, candidates = population
     degree = candidates.shape[2]
     place = places(orders)  # (N, d)
-    parent_place = np.take_along_axis(place, candidates.reshape(len(place), -1), 1).reshape(candidates.shape)
+    parent_place = np.take_along_axis(place, candidates.reshape(len(place), -1), 1).reshape(
+        candidates.shape
+    )
     counts = (parent_place < place[:, :, None]) & (place[:, :, None] > degree)
     children = np.arange(orders.shape[1])[:, None]
     total = (scores[children, candidates] * counts).sum(axis=(1, 2))
@@ -79,13 +85,16 @@ def generations(
     rng: np.random.Generator,
     immigrants: Population | None = None,
 ) -> Population:
-    """`count` generations of elitist search; immigrants join the parents of the first one (algorithm 3.3)."""
+    """`count` generations of elitist search; immigrants join the parents of the first one
+    (algorithm 3.3)."""
     for number in range(count):
         fittest = np.argsort(-fitness(population, scores), kind="stable")[:selection]
         parents = population.take(fittest)
         if number == 0 and immigrants is not None:
             parents = join(parents, immigrants)
-        population = join(parents, _children(parents, len(population.orders) - len(parents.orders), rng))
+        population = join(
+            parents, _children(parents, len(population.orders) - len(parents.orders), rng)
+        )
     return population
 
 
@@ -95,7 +104,8 @@ def best(population: Population, scores: np.ndarray) -> Population:
 
 
 def _children(parents: Population, count: int, rng: np.random.Generator) -> Population:
-    """Each child: a parent, with probability 1/d crossed with another, then order flip, then swap."""
+    """Each child: a parent, with probability 1/d crossed with another, then order flip, then
+    swap."""
     num_parents, num_columns = parents.orders.shape
     count = max(count, 0)
     first = rng.integers(num_parents, size=count)
@@ -103,7 +113,8 @@ def _children(parents: Population, count: int, rng: np.random.Generator) -> Popu
     if num_parents > 1:
         second = (first + rng.integers(1, num_parents, size=count)) % num_parents
         crossed = rng.random(count) < 1 / num_columns
-        cut = rng.integers(1, num_columns + 1, size=count)  # in the list (ordering, set 1, ..., set d)
+        # in the list (ordering, set 1, ..., set d)
+        cut = rng.integers(1, num_columns + 1, size=count)
         from_second = crossed[:, None] & (np.arange(1, num_columns + 1) >= cut[:, None])
         candidates = np.where(from_second[:, :, None], parents.candidates[second], candidates)
     orders = _order_flip(orders, rng)
@@ -124,8 +135,9 @@ def _order_flip(orders: np.ndarray, rng: np.random.Generator) -> np.ndarray:
 
 
 def _swap(orders: np.ndarray, candidates: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """Repair, then mutate: candidates that do not precede their child are replaced by free preceding
-    columns, then every candidate is with probability 1/d, in both cases where a column is free."""
+    """Repair, then mutate: candidates that do not precede their child are replaced by free
+    preceding columns, then every candidate is with probability 1/d, in both cases where a column is
+    free."""
     count, num_columns, degree = candidates.shape
     candidates = candidates.copy()
     place = places(orders)
@@ -141,21 +153,24 @@ def _swap(orders: np.ndarray, candidates: np.ndarray, rng: np.random.Generator) 
             keys = rng.random((len(person), num_columns)) * free[person, child]
             new = keys.argmax(axis=1)
             old = current[person, child]
-            free[person, child, old] = precedes[person, child, old]  # given back if it could be a parent
+            # given back if it could be a parent
+            free[person, child, old] = precedes[person, child, old]
             free[person, child, new] = False
             candidates[person, child, slot] = new
     return candidates
 
 
-# --- pair scores, computed once from the rows -----------------------------------------------------------------
+# --- pair scores, computed once from the rows ----------------------------------------------------
 
 
 def pair_counts(rows: np.ndarray, levels: np.ndarray) -> np.ndarray:
-    """Joint counts of all pairs of columns in one product: (sum of levels, sum of levels), float64."""
+    """Joint counts of all pairs of columns in one product: (sum of levels, sum of levels),
+    float64."""
     offsets = np.concatenate([[0], np.cumsum(levels)])
     total = np.zeros((offsets[-1], offsets[-1]))
     for chunk in np.array_split(rows, max(1, len(rows) // 8192)):  # bounds the one-hot matrix
-        one_hot = np.zeros((len(chunk), offsets[-1]), np.float32)  # exact: counts in a chunk stay below 2^24
+        # exact: counts in a chunk stay below 2^24
+        one_hot = np.zeros((len(chunk), offsets[-1]), np.float32)
         one_hot[np.arange(len(chunk))[:, None], chunk + offsets[:-1]] = 1
         total += one_hot.T @ one_hot
     return total
@@ -177,7 +192,9 @@ def mutual_information(rows: np.ndarray, levels: np.ndarray) -> np.ndarray:
     single = np.diag(counts)
     with np.errstate(divide="ignore", invalid="ignore"):
         terms = counts * np.log(counts * len(rows) / np.outer(single, single))
-    information = _blocks(np.nan_to_num(terms, nan=0.0, posinf=0.0, neginf=0.0), levels) / max(len(rows), 1)
+    information = _blocks(np.nan_to_num(terms, nan=0.0, posinf=0.0, neginf=0.0), levels) / max(
+        len(rows), 1
+    )
     information = np.round(np.maximum(information + information.T, 0) * 2**31) / 2**32
     np.fill_diagonal(information, 0)
     return information

@@ -1,4 +1,5 @@
-"""Denoising diffusion in a space of real vectors (Ho et al. 2020; sattarov2024, equations 1-3; FinDiff's network)."""
+"""Denoising diffusion in a space of real vectors (Ho et al. 2020; sattarov2024, equations 1-3;
+FinDiff's network)."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -16,8 +17,9 @@ PERIOD = 10_000  # longest wave of the time embedding
 class Schedule:
     """Noise levels of the steps 0 ... steps - 1: betas rise linearly from `first` to `last`.
 
-    rescaled: both ends times 1000 / steps, as FinDiff's public code has it. As printed, 500 steps from 0.0001 to 0.02
-        leave 8 percent of the signal's size in the last step, while sampling starts from pure noise.
+    rescaled: both ends times 1000 / steps, as FinDiff's public code has it. As printed, 500 steps
+        from 0.0001 to 0.02 leave 8 percent of the signal's size in the last step, while sampling
+        starts from pure noise.
     """
 
     steps: int = 500
@@ -36,7 +38,8 @@ class Schedule:
         return torch.cumprod(1 - self.betas.double(), dim=0).float()
 
     def noised(self, rows: Tensor, times: Tensor, noise: Tensor) -> Tensor:
-        """Rows (rows, width) after so many steps, by `noise` of the same shape (equation 1 in closed form)."""
+        """Rows (rows, width) after so many steps, by `noise` of the same shape (equation 1 in
+        closed form)."""
         kept = self.kept.to(rows.device)[times][:, None]
         return kept.sqrt() * rows + (1 - kept).sqrt() * noise
 
@@ -44,10 +47,11 @@ class Schedule:
     def denoised(
         self, rows: Tensor, predict: Callable[[Tensor, Tensor], Tensor], *, taken: int | None = None
     ) -> Tensor:
-        """Pure noise (rows, width) walked back to step 0 (equation 2); no noise is added in the last step.
+        """Pure noise (rows, width) walked back to step 0 (equation 2); no noise is added in the
+        last step.
 
-        predict: rows and their step -> the noise in them. taken: fewer steps, spread evenly, each doing the work of
-            those it stands for.
+        predict: rows and their step -> the noise in them. taken: fewer steps, spread evenly, each
+            doing the work of those it stands for.
         """
         chosen = torch.linspace(0, self.steps - 1, taken or self.steps).round().long()
         kept = self.kept[chosen]
@@ -62,7 +66,8 @@ class Schedule:
 
 
 class Denoiser(nn.Module):
-    """Predicts the noise in rows at a step. All parameters sit in linear layers, as private training needs.
+    """Predicts the noise in rows at a step. All parameters sit in linear layers, as private
+    training needs.
 
     width: of a row. hidden: widths of the layers. inner: of the space in which row and time meet.
     """
@@ -89,6 +94,10 @@ class Denoiser(nn.Module):
 def waves(times: Tensor, width: int) -> Tensor:
     """Sines and cosines of the steps at frequencies from 1 down to 1 / PERIOD, (rows, width)."""
     half = width // 2
-    frequencies = torch.exp(-torch.log(torch.tensor(float(PERIOD))) * torch.arange(half, device=times.device) / half)
+    frequencies = torch.exp(
+        -torch.log(torch.tensor(float(PERIOD))) * torch.arange(half, device=times.device) / half
+    )
     angles = times[:, None] * frequencies
-    return torch.cat([angles.cos(), angles.sin(), angles.new_zeros(len(times), width - 2 * half)], dim=1)
+    return torch.cat(
+        [angles.cos(), angles.sin(), angles.new_zeros(len(times), width - 2 * half)], dim=1
+    )

@@ -1,12 +1,14 @@
-"""FinDiff over clients, private or not: tabular diffusion (Sattarov et al. 2023; DP-Fed-FinDiff, sattarov2024).
+"""FinDiff over clients, private or not: tabular diffusion (Sattarov et al. 2023; DP-Fed-FinDiff,
+sattarov2024).
 
-What crosses the wire: first what the quantile maps of numeric columns are made of (by default each client's histograms,
-noisy in a private run; as published the columns themselves; nothing where the declared ranges serve), then in every
-round the parameters of the denoiser, up and down. The server averages them by rows (FedAvg, FedProx), or moves towards
-that average with moments of its own (FedAdam, FedYogi). Optimiser moments stay with the client.
+What crosses the wire: first what the quantile maps of numeric columns are made of (by default each
+client's histograms, noisy in a private run; as published the columns themselves; nothing where the
+declared ranges serve), then in every round the parameters of the denoiser, up and down. The server
+averages them by rows (FedAvg, FedProx), or moves towards that average with moments of its own
+(FedAdam, FedYogi). Optimiser moments stay with the client.
 
-Privacy is local: every client clips and noises the gradients of single rows itself (DP-SGD), and epsilon is each
-client's own over all rounds. Rows enter a batch by independent coins.
+Privacy is local: every client clips and noises the gradients of single rows itself (DP-SGD), and
+epsilon is each client's own over all rounds. Rows enter a batch by independent coins.
 """
 
 from contextlib import nullcontext
@@ -51,18 +53,23 @@ AT_ONCE = 10_000  # rows decoded together
 class Config:
     """Defaults: sattarov2024 (section 4.2), and FinDiff's public code where the work is silent.
 
-    training_rounds, local_updates: steps of the optimiser are their product. batch: rows of a step, on average.
+    training_rounds, local_updates: steps of the optimiser are their product. batch: rows of a step,
+        on average.
     hidden, inner: widths of the denoiser. embedding: numbers that stand for a category.
-    embeddings: 'frozen' at random values that nobody's rows have touched; 'trained' with the network, which counts
-        them in the gradient that is clipped, and draws categories together: what shares a place is easy to predict.
-    steps, first_beta, last_beta, rescaled: of the diffusion, see `Schedule`. sampling_steps: None takes all.
-    sampling_precision: of the products in sampling; bfloat16 is several times as fast where the processor has it.
+    embeddings: 'frozen' at random values that nobody's rows have touched; 'trained' with the
+        network, which counts them in the gradient that is clipped, and draws categories together:
+        what shares a place is easy to predict.
+    steps, first_beta, last_beta, rescaled: of the diffusion, see `Schedule`. sampling_steps: None
+        takes all.
+    sampling_precision: of the products in sampling; bfloat16 is several times as fast where the
+        processor has it.
     learning_rate: not printed; FinDiff's. clip: not printed.
-    strategy: of the server; server_rate, server_first, server_second, server_tau: of FedAdam and FedYogi, whose rate
-        is not printed (Adam's). proximal: pull of FedProx towards the round's start, added after clipping and noise,
-        since it reads parameters only.
-    encoding: what the quantile maps are made of. 'histograms': of each column, with noise in a private run; 'pooled':
-        all values, as published, a release without any guarantee; 'declared': nothing but the declared ranges.
+    strategy: of the server; server_rate, server_first, server_second, server_tau: of FedAdam and
+        FedYogi, whose rate is not printed (Adam's). proximal: pull of FedProx towards the round's
+        start, added after clipping and noise, since it reads parameters only.
+    encoding: what the quantile maps are made of. 'histograms': of each column, with noise in a
+        private run; 'pooled': all values, as published, a release without any guarantee;
+        'declared': nothing but the declared ranges.
     histogram_share: of the budget, roughly, for the histograms.
     """
 
@@ -93,25 +100,41 @@ class Config:
     device: Literal["auto", "cpu", "cuda"] = "auto"
 
     def __post_init__(self):
-        for name in ("training_rounds", "local_updates", "batch", "inner", "embedding", "histogram_bins"):
+        for name in (
+            "training_rounds",
+            "local_updates",
+            "batch",
+            "inner",
+            "embedding",
+            "histogram_bins",
+        ):
             if getattr(self, name) < 1:
                 raise BadInput(f"FinDiff: {name} is {getattr(self, name)}; give at least 1.")
         if not self.hidden or min(self.hidden) < 1:
-            raise BadInput(f"FinDiff: hidden is {self.hidden}; give the width of one layer at least.")
+            raise BadInput(
+                f"FinDiff: hidden is {self.hidden}; give the width of one layer at least."
+            )
         if self.steps < 2 or not 1 <= (self.sampling_steps or 1) <= self.steps:
             raise BadInput(
-                f"FinDiff: {self.sampling_steps} of {self.steps} steps; give 2 or more, and no more to sample."
+                f"FinDiff: {self.sampling_steps} of {self.steps} steps; give 2 or more, and no "
+                "more to sample."
             )
         if not 0 < self.first_beta <= self.last_beta < 1:
             raise BadInput(
-                f"FinDiff: betas {self.first_beta} to {self.last_beta}; give rising numbers between 0 and 1."
+                f"FinDiff: betas {self.first_beta} to {self.last_beta}; give rising numbers "
+                "between 0 and 1."
             )
         if not 0 < self.histogram_share < 1:
-            raise BadInput(f"FinDiff: histogram_share is {self.histogram_share}; give a share between 0 and 1.")
+            raise BadInput(
+                f"FinDiff: histogram_share is {self.histogram_share}; give a share between 0 and 1."
+            )
         if not self.clip > 0:
             raise BadInput(f"FinDiff: clip is {self.clip}; give a norm above 0.")
         if self.strategy not in STRATEGIES:
-            raise BadInput(f"FinDiff: strategy {self.strategy!r} is unknown; choose one of {', '.join(STRATEGIES)}.")
+            raise BadInput(
+                f"FinDiff: strategy {self.strategy!r} is unknown; choose one of "
+                f"{', '.join(STRATEGIES)}."
+            )
 
     @property
     def encoding_rounds(self) -> int:
@@ -148,35 +171,51 @@ def start(domain: Domain, config: Config, rng: np.random.Generator) -> Arrays:
     levels, device = np.array(domain.levels), torch.device("cpu")
     with weights.seeded(rng, device):
         network = _untrained(levels, config)
-    state = {"levels": levels, "round": np.array(0), "network": weights.flat(_trained_part(network, config))}
+    state = {
+        "levels": levels,
+        "round": np.array(0),
+        "network": weights.flat(_trained_part(network, config)),
+    }
     if config.embeddings == "frozen" and network.levels:
         state["embeddings"] = weights.flat(network.embeddings)
     columns = int((levels == 0).sum())
     return state | {"quantiles": quantile_map.declared(columns, LEVELS)}
 
 
-def client_step(state: Arrays, client: Client, config: Config, noise: Noise | None, rng: np.random.Generator) -> Update:
+def client_step(
+    state: Arrays, client: Client, config: Config, noise: Noise | None, rng: np.random.Generator
+) -> Update:
     """Help to encode, or make `local_updates` steps on the client's rows."""
     total = config.training_rounds * config.local_updates
     numbers, own = numbers_of(client.rows, state["levels"]), client.size
     if state["round"] < config.encoding_rounds:
         return client_encoding(numbers, own, state, config, noise, rng, total)
     device = weights.device_of(config.device)
-    scores = torch.from_numpy(quantile_map.scores(numbers, state["quantiles"]).astype(np.float32)).to(device)
+    scores = torch.from_numpy(
+        quantile_map.scores(numbers, state["quantiles"]).astype(np.float32)
+    ).to(device)
     codes = torch.from_numpy(codes_of(client.rows, state["levels"]).astype(np.int64)).to(device)
     with weights.seeded(rng, device, secret=bool(noise and noise.secret)):
         network = trained(state, config, device)
         part = _trained_part(network, config)
         optimiser = torch.optim.Adam(part.parameters(), lr=config.learning_rate, fused=True)
         weights.load_moments(optimiser, part, "network", client.memory)
-        anchor = [p.detach().clone() for p in part.parameters()] if config.strategy == "fedprox" else []
+        anchor = (
+            [p.detach().clone() for p in part.parameters()] if config.strategy == "fedprox" else []
+        )
         coins = noise_generator(noise or Noise(0.0, rng), device)  # rng moves on either way
         fixed = network.vectors(scores, codes) if config.embeddings == "frozen" else None
         with Tape(part, ahead=True) if noise else nullcontext() as tape:
             for batch in _batches(len(numbers), own, config, noise, rng):
                 chosen = torch.from_numpy(batch).to(device)
-                rows = network.vectors(scores[chosen], codes[chosen]) if fixed is None else fixed[chosen]
-                _backward(network.losses(rows, config.schedule), part, tape, own, config, noise, coins)
+                rows = (
+                    network.vectors(scores[chosen], codes[chosen])
+                    if fixed is None
+                    else fixed[chosen]
+                )
+                _backward(
+                    network.losses(rows, config.schedule), part, tape, own, config, noise, coins
+                )
                 for parameter, begin in zip(part.parameters(), anchor, strict=False):
                     parameter.grad += config.proximal * (parameter.detach() - begin)
                 optimiser.step()
@@ -188,19 +227,30 @@ def client_step(state: Arrays, client: Client, config: Config, noise: Noise | No
 
 
 def server_step(
-    state: Arrays, updates: list[Update], config: Config, noise: Noise | None, rng: np.random.Generator
+    state: Arrays,
+    updates: list[Update],
+    config: Config,
+    noise: Noise | None,
+    rng: np.random.Generator,
 ) -> tuple[Arrays, list[Charge]]:
-    """Put the quantile maps together, then move to, or towards, the clients' average, weighted by rows."""
+    """Put the quantile maps together, then move to, or towards, the clients' average, weighted by
+    rows."""
     number = int(state["round"])
     kept = {**state, "round": np.array(number + 1)}
     if number < config.encoding_rounds:
         columns = int((state["levels"] == 0).sum())
         parts = [update.arrays for update in updates]
-        found = quantile_map.of_clients(parts, columns, LEVELS, config.encoding) if columns else state["quantiles"]
+        found = (
+            quantile_map.of_clients(parts, columns, LEVELS, config.encoding)
+            if columns
+            else state["quantiles"]
+        )
         return {**kept, "quantiles": found}, []
     sizes = np.array([update.num_rows for update in updates], float)
     shares = (sizes / sizes.sum()).astype(np.float32)
-    average = sum(share * update.arrays["network"] for share, update in zip(shares, updates, strict=True))
+    average = sum(
+        share * update.arrays["network"] for share, update in zip(shares, updates, strict=True)
+    )
     network, moments = moved(
         state["network"],
         average,
@@ -220,7 +270,8 @@ def broadcast(state: Arrays, config: Config) -> Arrays:
 
 
 def sample(state: Arrays, num_rows: int, config: Config, rng: np.random.Generator) -> np.ndarray:
-    """Rows (num_rows, columns): normal noise walked back, numbers through their quantile maps, nearest categories."""
+    """Rows (num_rows, columns): normal noise walked back, numbers through their quantile maps,
+    nearest categories."""
     device, levels = weights.device_of(config.device), state["levels"]
     columns = int((levels == 0).sum())
     table = np.empty((num_rows, len(levels)))
@@ -229,7 +280,9 @@ def sample(state: Arrays, num_rows: int, config: Config, rng: np.random.Generato
         width = columns + config.embedding * len(network.levels)
 
         def predict(rows: Tensor, times: Tensor) -> Tensor:
-            with torch.autocast(device.type, torch.bfloat16, enabled=config.sampling_precision == "bfloat16"):
+            with torch.autocast(
+                device.type, torch.bfloat16, enabled=config.sampling_precision == "bfloat16"
+            ):
                 return network.denoiser(rows, times).float()
 
         for begin in range(0, num_rows, AT_ONCE):
@@ -237,7 +290,9 @@ def sample(state: Arrays, num_rows: int, config: Config, rng: np.random.Generato
             noise = torch.randn(number, width, device=device)
             vectors = config.schedule.denoised(noise, predict, taken=config.sampling_steps)
             part = table[begin : begin + number]
-            part[:, levels == 0] = quantile_map.numbers(vectors[:, :columns].cpu().numpy(), state["quantiles"])
+            part[:, levels == 0] = quantile_map.numbers(
+                vectors[:, :columns].cpu().numpy(), state["quantiles"]
+            )
             part[:, levels > 0] = network.nearest(vectors[:, columns:]).cpu().numpy()
     return table if columns else table.astype(np.int32)
 
@@ -266,12 +321,21 @@ def _trained_part(network: Network, config: Config) -> nn.Module:
 
 
 def _gradients(noise_multiplier: float, num_rows: int, config: Config, steps: int) -> Charge:
-    """`steps` sums of clipped gradients with noise: one row more or less moves a sum by at most `clip`."""
-    return Charge(GRADIENTS, "gaussian", noise_multiplier, config.clip, rate=rate(num_rows, config), times=steps)
+    """`steps` sums of clipped gradients with noise: one row more or less moves a sum by at most
+    `clip`."""
+    return Charge(
+        GRADIENTS,
+        "gaussian",
+        noise_multiplier,
+        config.clip,
+        rate=rate(num_rows, config),
+        times=steps,
+    )
 
 
 def _batches(rows: int, size: int, config: Config, noise: Noise | None, rng: np.random.Generator):
-    """Row positions of every step: by coins in a private run, at the rate for the declared size; else so many."""
+    """Row positions of every step: by coins in a private run, at the rate for the declared size;
+    else so many."""
     if noise is not None:
         yield from poisson_batches(rows, rate(size, config), config.local_updates, rng=noise.rng)
         return

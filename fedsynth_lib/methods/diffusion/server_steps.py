@@ -1,6 +1,8 @@
-"""How a server moves the shared parameters towards the clients' average (Reddi et al. 2021, algorithm 2).
+"""How a server moves the shared parameters towards the clients' average (Reddi et al. 2021,
+algorithm 2).
 
-Tested equal to Flower's strategies of the same names; written out because a method's state must travel and resume.
+Tested equal to Flower's strategies of the same names; written out because a method's state must
+travel and resume.
 """
 
 from typing import Literal
@@ -24,9 +26,11 @@ def moved(
     second: float,
     tau: float,
 ) -> tuple[np.ndarray, Arrays]:
-    """The next parameters, and the moments to keep (none for FedAvg and FedProx, whose server averages).
+    """The next parameters, and the moments to keep (none for FedAvg and FedProx, whose server
+    averages).
 
-    rate: of the server. first, second: decay of the moments. tau: added to the root of the second one.
+    rate: of the server. first, second: decay of the moments. tau: added to the root of the second
+        one.
     """
     if strategy in ("fedavg", "fedprox"):
         return average, {}
@@ -38,7 +42,8 @@ def moved(
     else:
         square = square - (1 - second) * step**2 * np.sign(square - step**2)
     number = int(kept.get("server_number", np.array(0))) + 1
-    scale = rate  # Flower corrects Adam's moments for their start at 0, by one round more than there were
+    # Flower corrects Adam's moments for their start at 0, by one round more than there were
+    scale = rate
     if strategy == "fedadam":
         scale = rate * np.sqrt(1 - second ** (number + 1)) / (1 - first ** (number + 1))
     moments = {"server_mean": mean, "server_square": square, "server_number": np.array(number)}

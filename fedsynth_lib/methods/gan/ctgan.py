@@ -1,10 +1,13 @@
-"""CTGAN (Xu et al. 2019), and the verbs of its whole family: federated, private, or both (leitner2023).
+"""CTGAN (Xu et al. 2019), and the verbs of its whole family: federated, private, or both
+(leitner2023).
 
-What crosses the wire: in the encoding rounds each client's Gaussian mixtures and which categories it has, or noisy
-histograms instead (see `gan_encoding`); in every training round both networks' parameters, up and down; at the end,
-where the method asks for them, as many conditions as the client has rows. Optimiser moments stay with the client.
+What crosses the wire: in the encoding rounds each client's Gaussian mixtures and which categories
+it has, or noisy histograms instead (see `gan_encoding`); in every training round both networks'
+parameters, up and down; at the end, where the method asks for them, as many conditions as the
+client has rows. Optimiser moments stay with the client.
 
-The private step touches the discriminator only: the generator learns from it, which is post-processing.
+The private step touches the discriminator only: the generator learns from it, which is
+post-processing.
 """
 
 from dataclasses import dataclass
@@ -31,7 +34,17 @@ from fedsynth_lib.methods.gan.gan_sampling import Conditions, LocalRows
 from fedsynth_lib.methods.gan.gan_training import NETWORKS, Pair, train
 from fedsynth_lib.methods.gan.weights import device_of, seeded
 
-__all__ = ["Config", "broadcast", "client_step", "encoder", "plan", "sample", "schedule", "server_step", "start"]
+__all__ = [
+    "Config",
+    "broadcast",
+    "client_step",
+    "encoder",
+    "plan",
+    "sample",
+    "schedule",
+    "server_step",
+    "start",
+]
 
 VERSION = 1
 ENCODE, TRAIN, ASK = range(3)  # the state's `stage`
@@ -57,11 +70,19 @@ def schedule(domain: Domain, config: Settings) -> list[tuple[int, float]]:
 
 
 def start(domain: Domain, config: Settings, rng: np.random.Generator) -> Arrays:
-    """Nothing but the levels of columns, 0 for numbers. Raises BadInput for settings that cannot work together."""
+    """Nothing but the levels of columns, 0 for numbers. Raises BadInput for settings that cannot
+    work together."""
     gan_plan.check(config)
     levels = np.array(domain.levels)
-    state = {"levels": levels, "stage": np.array(ENCODE), "round": np.array(0), "finished": np.array(False)}
-    return state | ({"present": np.ones(levels.sum(), bool)} if config.encoding == "private" else {})
+    state = {
+        "levels": levels,
+        "stage": np.array(ENCODE),
+        "round": np.array(0),
+        "finished": np.array(False),
+    }
+    return state | (
+        {"present": np.ones(levels.sum(), bool)} if config.encoding == "private" else {}
+    )
 
 
 def client_step(
@@ -86,7 +107,12 @@ def client_step(
 
 
 def _trained(
-    state: Arrays, client: Client, config: Settings, noise: Noise | None, rng: np.random.Generator, steps: int
+    state: Arrays,
+    client: Client,
+    config: Settings,
+    noise: Noise | None,
+    rng: np.random.Generator,
+    steps: int,
 ) -> Arrays:
     """Both networks after `steps` steps on the client's rows."""
     levels, layout, device = state["levels"], layout_of(state), device_of(config.device)
@@ -95,15 +121,22 @@ def _trained(
         client.memory["modes"], client.memory["distances"] = pair
     codes = compact(codes_of(client.rows, levels), state)
     local = LocalRows.of(layout, client.memory["modes"], client.memory["distances"], codes, device)
-    counts = state["counts"] if config.sampling == "poisson" else category_counts(codes_of(client.rows, levels), levels)
+    counts = (
+        state["counts"]
+        if config.sampling == "poisson"
+        else category_counts(codes_of(client.rows, levels), levels)
+    )
     with seeded(rng, device, secret=bool(noise and noise.secret)):
         pair = Pair(layout, config, device)
         pair.load(state)
         for name in NETWORKS:
             pair.load_moments(name, client.memory)
-        # Rows drawn by coins come as often as they are; imagined ones must, too, or how often would tell them apart.
+        # Rows drawn by coins come as often as they are; imagined ones must, too, or how often would
+        # tell them apart.
         logarithm = config.sampling == "by_condition"
-        conditions = Conditions.of(layout, counts[state["present"]], logarithm=logarithm, device=device)
+        conditions = Conditions.of(
+            layout, counts[state["present"]], logarithm=logarithm, device=device
+        )
         train(pair, local, conditions, client.size, config, noise, steps)
         for name in NETWORKS:
             client.memory |= pair.moments(name)
@@ -111,7 +144,11 @@ def _trained(
 
 
 def server_step(
-    state: Arrays, updates: list[Update], config: Settings, noise: Noise | None, rng: np.random.Generator
+    state: Arrays,
+    updates: list[Update],
+    config: Settings,
+    noise: Noise | None,
+    rng: np.random.Generator,
 ) -> tuple[Arrays, list[Charge]]:
     """Put the encoding together, then average the networks, then take the clients' conditions."""
     if state["stage"] == ENCODE:
@@ -126,7 +163,9 @@ def server_step(
         state |= _server_generator(state, config, rng)
     last = state["round"] == config.encoding_rounds + config.training_rounds
     if last or (config.participation == 1 and not any(update.spent for update in updates)):
-        state |= {"stage": np.array(ASK)} if config.asks_for_conditions else {"finished": np.array(True)}
+        state |= (
+            {"stage": np.array(ASK)} if config.asks_for_conditions else {"finished": np.array(True)}
+        )
     return state, []
 
 
@@ -136,16 +175,22 @@ def broadcast(state: Arrays, config: Settings) -> Arrays:
 
 
 def sample(state: Arrays, num_rows: int, config: Settings, rng: np.random.Generator) -> np.ndarray:
-    """Rows (num_rows, columns) from conditions by the frequencies in `counts`, in generator batches of full size."""
+    """Rows (num_rows, columns) from conditions by the frequencies in `counts`, in generator batches
+    of full size."""
     layout, device, levels = layout_of(state), device_of(config.device), state["levels"]
     batches = []
     with seeded(rng, device), torch.no_grad():
         pair = Pair(layout, config, device)
         pair.load(state)
-        conditions = Conditions.of(layout, state["counts"][state["present"]], logarithm=False, device=device)
+        conditions = Conditions.of(
+            layout, state["counts"][state["present"]], logarithm=False, device=device
+        )
         for _ in range(-(-num_rows // config.batch)):
             rows = pair.imagine(conditions.places(*conditions.draw(config.batch)))[1]
-            picked = [block.argmax(dim=1) for block in rows[:, layout.numbers :].split(list(layout.blocks), dim=1)]
+            picked = [
+                block.argmax(dim=1)
+                for block in rows[:, layout.numbers :].split(list(layout.blocks), dim=1)
+            ]
             batches.append(torch.column_stack([rows[:, : layout.numbers], *picked]).cpu().numpy())
     found = np.concatenate(batches)[:num_rows].astype(float)
     distance, chosen, codes = np.split(found, [layout.numbers, 2 * layout.numbers], axis=1)
@@ -159,12 +204,15 @@ def _spent(num_rows: int, config: Settings, noise: Noise | None, steps: int) -> 
     """What a round of training costs the client's records."""
     if noise is None or not config.private:
         return [Charge(PARAMETERS, "unprotected")]
-    by_condition = [Charge(BY_CONDITION, "unprotected")] if config.sampling == "by_condition" else []
+    by_condition = (
+        [Charge(BY_CONDITION, "unprotected")] if config.sampling == "by_condition" else []
+    )
     return [gan_plan.gradient_charge(noise.multiplier, num_rows, config, steps), *by_condition]
 
 
 def _conditions(state: Arrays, client: Client, rng: np.random.Generator) -> Update:
-    """As many conditions as the client has rows: a discrete column evenly, a category by its raw frequency."""
+    """As many conditions as the client has rows: a discrete column evenly, a category by its raw
+    frequency."""
     codes = codes_of(client.rows, state["levels"])
     column = rng.integers(max(codes.shape[1], 1), size=len(codes))
     drawn = codes[rng.integers(len(codes), size=len(codes)), column] if codes.shape[1] else column
@@ -183,39 +231,54 @@ def _counted(state: Arrays, updates: list[Update]) -> np.ndarray:
 
 
 def _averaged(state: Arrays, updates: list[Update]) -> Arrays:
-    """Both networks, clients weighted by their rows (leitner2023, algorithm 4.3) or by the weights in the state."""
+    """Both networks, clients weighted by their rows (leitner2023, algorithm 4.3) or by the weights
+    in the state."""
     weights = np.array([update.num_rows for update in updates], float)
     if "client_weights" in state:
         weights = state["client_weights"][[update.client for update in updates]]
     shares = (weights / weights.sum()).astype(np.float32)
     return {
-        name: sum(share * update.arrays[name] for share, update in zip(shares, updates, strict=True))
+        name: sum(
+            share * update.arrays[name] for share, update in zip(shares, updates, strict=True)
+        )
         for name in NETWORKS
     }
 
 
 def _initial(state: Arrays, config: Settings, rng: np.random.Generator) -> Arrays:
-    """Both networks before training. See `Settings.start_from_marginals`: Gumbel softmax of log p draws with p."""
+    """Both networks before training. See `Settings.start_from_marginals`: Gumbel softmax of log p
+    draws with p."""
     device, layout = torch.device("cpu"), layout_of(state)
     with seeded(rng, device):
         pair = Pair(layout, config, device)
     if config.start_from_marginals:
         weights = state["weights"][state["weights"] > 0]
         counts = state["counts"][state["present"]] + 0.5  # none is ruled out
-        shares = [own / own.sum() for own in np.split(counts, np.cumsum(layout.categories)[:-1]) if len(own)]
+        shares = [
+            own / own.sum()
+            for own in np.split(counts, np.cumsum(layout.categories)[:-1])
+            if len(own)
+        ]
         with torch.no_grad():
-            pair.generator[-1].bias[layout.numbers :] = torch.tensor(np.log(np.concatenate([weights, *shares])))
+            pair.generator[-1].bias[layout.numbers :] = torch.tensor(
+                np.log(np.concatenate([weights, *shares]))
+            )
     return pair.parameters()
 
 
 def _server_generator(state: Arrays, config: Settings, rng: np.random.Generator) -> Arrays:
-    """One step of the generator against the averaged discriminator (maddock2024: the server trains the generator)."""
+    """One step of the generator against the averaged discriminator (maddock2024: the server trains
+    the generator)."""
     layout, device = layout_of(state), device_of(config.device)
     with seeded(rng, device):
         pair = Pair(layout, config, device)
         pair.load(state)
-        pair.load_moments("generator", {name.removeprefix(SERVERS): values for name, values in state.items()})
-        conditions = Conditions.of(layout, state["counts"][state["present"]], logarithm=False, device=device)
+        pair.load_moments(
+            "generator", {name.removeprefix(SERVERS): values for name, values in state.items()}
+        )
+        conditions = Conditions.of(
+            layout, state["counts"][state["present"]], logarithm=False, device=device
+        )
         pair.generator_step(conditions, *conditions.draw(config.batch))
     moments = {SERVERS + name: values for name, values in pair.moments("generator").items()}
     return {"generator": pair.parameters()["generator"], **moments}

@@ -1,4 +1,5 @@
-"""Central DP-CTGAN (Rosenblatt et al. 2020, SmartNoise; the baseline of leitner2023), by default private end to end."""
+"""Central DP-CTGAN (Rosenblatt et al. 2020, SmartNoise; the baseline of leitner2023), by default
+private end to end."""
 
 from dataclasses import dataclass
 
@@ -14,7 +15,16 @@ from fedsynth_lib.methods.gan.ctgan import (
     start,
 )
 
-__all__ = ["broadcast", "client_step", "encoder", "plan", "sample", "schedule", "server_step", "start"]
+__all__ = [
+    "broadcast",
+    "client_step",
+    "encoder",
+    "plan",
+    "sample",
+    "schedule",
+    "server_step",
+    "start",
+]
 
 VERSION = ctgan.VERSION
 TRUST = "local noise"

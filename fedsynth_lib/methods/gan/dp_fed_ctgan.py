@@ -1,10 +1,11 @@
 """DP-Fed-CTGAN (leitner2023, chapter 4), by default private from end to end.
 
-As published, mixtures, categories and conditions leave a client without noise, and rows are drawn by the frequencies of
-their categories, which is not the sampling that the accountant assumes: `AS_PUBLISHED` does so, and the run's statement
-lists it all as unprotected. The default releases noisy histograms in their place, draws every row by its own coin and
-reads the condition off it; its epsilon covers everything. Since the histograms are paid for, the generator may start
-from them, and be told when it misses a condition drawn from them, both of which the published scheme leaves out.
+As published, mixtures, categories and conditions leave a client without noise, and rows are drawn
+by the frequencies of their categories, which is not the sampling that the accountant assumes:
+`AS_PUBLISHED` does so, and the run's statement lists it all as unprotected. The default releases
+noisy histograms in their place, draws every row by its own coin and reads the condition off it; its
+epsilon covers everything. Since the histograms are paid for, the generator may start from them, and
+be told when it misses a condition drawn from them, both of which the published scheme leaves out.
 """
 
 from dataclasses import dataclass
@@ -21,7 +22,16 @@ from fedsynth_lib.methods.gan.ctgan import (
     start,
 )
 
-__all__ = ["broadcast", "client_step", "encoder", "plan", "sample", "schedule", "server_step", "start"]
+__all__ = [
+    "broadcast",
+    "client_step",
+    "encoder",
+    "plan",
+    "sample",
+    "schedule",
+    "server_step",
+    "start",
+]
 
 VERSION = ctgan.VERSION
 TRUST = "local noise"
@@ -29,7 +39,8 @@ TRUST = "local noise"
 
 @dataclass(frozen=True)
 class Config(fed_ctgan.Config):
-    """The work's values (tables 5.2 and 5.3). Give Privacy an epsilon, or a noise multiplier and here stop_epsilon."""
+    """The work's values (tables 5.2 and 5.3). Give Privacy an epsilon, or a noise multiplier and
+    here stop_epsilon."""
 
     loss: str = "cross_entropy"
     pac: int = 1

@@ -1,8 +1,10 @@
-"""Federated DP-CTGAN of maddock2024 (its table 1): discriminators on the clients, the generator on the server.
+"""Federated DP-CTGAN of maddock2024 (its table 1): discriminators on the clients, the generator on
+the server.
 
-In each of 500 rounds a tenth of the clients makes one private step of the discriminator on a batch of its rows; the
-server averages, and makes one step of the generator. Every column is binned. The work draws conditions from the raw
-frequencies of all rows; here they come from noisy histograms that the budget pays for.
+In each of 500 rounds a tenth of the clients makes one private step of the discriminator on a batch
+of its rows; the server averages, and makes one step of the generator. Every column is binned. The
+work draws conditions from the raw frequencies of all rows; here they come from noisy histograms
+that the budget pays for.
 """
 
 from dataclasses import dataclass
@@ -19,7 +21,16 @@ from fedsynth_lib.methods.gan.ctgan import (
     start,
 )
 
-__all__ = ["broadcast", "client_step", "encoder", "plan", "sample", "schedule", "server_step", "start"]
+__all__ = [
+    "broadcast",
+    "client_step",
+    "encoder",
+    "plan",
+    "sample",
+    "schedule",
+    "server_step",
+    "start",
+]
 
 VERSION = ctgan.VERSION
 TRUST = "local noise"
@@ -29,7 +40,8 @@ TRUST = "local noise"
 class Config(dp_fed_ctgan.Config):
     """Appendix B.4.1 as far as it can be read; clip 1 and batch 128 are assumptions.
 
-    most_rounds: a client that has taken part so often stays out, as the work's own count of steps assumes.
+    most_rounds: a client that has taken part so often stays out, as the work's own count of steps
+        assumes.
     """
 
     training_rounds: int = 500

@@ -1,7 +1,9 @@
-"""The two networks of CTGAN and its losses (Xu et al. 2019, sections 4.3-4.4; leitner2023, figures 4.7 and 4.8).
+"""The two networks of CTGAN and its losses (Xu et al. 2019, sections 4.3-4.4; leitner2023, figures
+4.7 and 4.8).
 
-A row is one float vector: for each column its blocks, as `Layout` lines them up. The generator's output is squashed
-block by block: tanh for a number's distance, Gumbel softmax for one-hot parts, all of them in one softmax.
+A row is one float vector: for each column its blocks, as `Layout` lines them up. The generator's
+output is squashed block by block: tanh for a number's distance, Gumbel softmax for one-hot parts,
+all of them in one softmax.
 """
 
 from collections.abc import Sequence
@@ -14,11 +16,13 @@ from torch import Tensor, nn
 
 @dataclass(frozen=True)
 class Layout:
-    """Where the parts of an encoded row lie: first all numbers, then all one-hot blocks one after the other.
+    """Where the parts of an encoded row lie: first all numbers, then all one-hot blocks one after
+    the other.
 
-    numbers: how many columns are continuous. modes: the modes of each. categories: those of each discrete column.
-    A condition names one category of one discrete column: the discrete part of a row with a single 1, whose position
-    stands for it; where no column is discrete it is 0 and means nothing.
+    numbers: how many columns are continuous. modes: the modes of each. categories: those of each
+        discrete column.
+    A condition names one category of one discrete column: the discrete part of a row with a single
+    1, whose position stands for it; where no column is discrete it is 0 and means nothing.
     """
 
     modes: tuple[int, ...]
@@ -30,7 +34,8 @@ class Layout:
 
     @property
     def blocks(self) -> tuple[int, ...]:
-        """Widths of the one-hot blocks: modes of every continuous column, then categories of every discrete one."""
+        """Widths of the one-hot blocks: modes of every continuous column, then categories of every
+        discrete one."""
         return (*self.modes, *self.categories)
 
     @property
@@ -49,7 +54,9 @@ class Layout:
     @cached_property
     def owner(self) -> Tensor:
         """Which block each one-hot entry belongs to."""
-        return torch.repeat_interleave(torch.arange(len(self.blocks)), torch.tensor(self.blocks, dtype=torch.long))
+        return torch.repeat_interleave(
+            torch.arange(len(self.blocks)), torch.tensor(self.blocks, dtype=torch.long)
+        )
 
     @cached_property
     def members(self) -> Tensor:
@@ -58,7 +65,8 @@ class Layout:
 
     @cached_property
     def padded(self) -> Tensor:
-        """(blocks, widest) positions among the one-hot entries; a narrower block repeats its first."""
+        """(blocks, widest) positions among the one-hot entries; a narrower block repeats its
+        first."""
         widths = torch.tensor(self.blocks, dtype=torch.long)[:, None]
         steps, starts = torch.arange(max(self.blocks)), widths.cumsum(0) - widths
         return starts + torch.where(steps < widths, steps, 0)
@@ -67,33 +75,43 @@ class Layout:
 class Hidden(nn.Module):
     """A hidden layer: linear, batch normalisation, ReLU.
 
-    Rows are normalised by their batch, in training and in sampling: clients then share no running statistics.
+    Rows are normalised by their batch, in training and in sampling: clients then share no running
+    statistics.
     """
 
     def __init__(self, inputs: int, outputs: int):
         super().__init__()
-        self.linear, self.norm = nn.Linear(inputs, outputs), nn.BatchNorm1d(outputs, track_running_stats=False)
+        self.linear, self.norm = (
+            nn.Linear(inputs, outputs),
+            nn.BatchNorm1d(outputs, track_running_stats=False),
+        )
 
     def forward(self, x: Tensor) -> Tensor:
         return torch.relu(self.norm(x))
 
 
 class Generator(nn.Sequential):
-    """Hidden layers and a linear one; each is given what all layers before it made, the last first, then the input.
+    """Hidden layers and a linear one; each is given what all layers before it made, the last first,
+    then the input.
 
-    The input is noise and a condition. It needs no gradient, and a condition's single 1 picks a column of weights:
-    hence a product for each of the three parts that a layer is given, and none over zeros.
+    The input is noise and a condition. It needs no gradient, and a condition's single 1 picks a
+    column of weights: hence a product for each of the three parts that a layer is given, and none
+    over zeros.
     """
 
     def forward(self, noise: Tensor, condition: Tensor) -> Tensor:
         """Raw rows. condition: (rows,), where its 1 is."""
         linears = [*(layer.linear for layer in self[:-1]), self[-1]]
         first, width = linears[0].in_features, noise.shape[1]
-        parts = [each.weight.split([each.in_features - first, width, first - width], dim=1) for each in linears]
+        parts = [
+            each.weight.split([each.in_features - first, width, first - width], dim=1)
+            for each in linears
+        ]
         asked = torch.cat([each.bias for each in linears]).expand(max(1, first - width), -1)
         if first > width:
             table = torch.cat([own for *_, own in parts]).T + asked
-            asked = nn.functional.embedding(condition, table.contiguous())  # a row is read for each condition
+            # a row is read for each condition
+            asked = nn.functional.embedding(condition, table.contiguous())
         asked = asked.split([each.out_features for each in linears], dim=1)
         before = noise[:, :0]
         for place, (of_before, of_noise, _) in enumerate(parts):
@@ -106,17 +124,22 @@ class Generator(nn.Sequential):
         return made
 
 
-def generator(noise: int, condition: int, width: int, hidden: Sequence[int] = (256, 256)) -> Generator:
+def generator(
+    noise: int, condition: int, width: int, hidden: Sequence[int] = (256, 256)
+) -> Generator:
     """From noise and condition, of these widths, to a row before it is squashed (see `squash`)."""
     wide = [noise + condition + sum(hidden[:place]) for place in range(len(hidden) + 1)]
     layers = [Hidden(*sizes) for sizes in zip(wide, hidden, strict=False)]
     return Generator(*layers, nn.Linear(wide[-1], width))
 
 
-def discriminator(inputs: int, hidden: Sequence[int] = (256, 256), dropout: float = 0.5) -> nn.Sequential:
+def discriminator(
+    inputs: int, hidden: Sequence[int] = (256, 256), dropout: float = 0.5
+) -> nn.Sequential:
     """From a row with its condition (or `pac` of them side by side) to a logit of being real.
 
-    Its sigmoid belongs to the loss; all its parameters are in linear layers, as private training needs.
+    Its sigmoid belongs to the loss; all its parameters are in linear layers, as private training
+    needs.
     """
     layers: list[nn.Module] = []
     for size in hidden:
@@ -126,21 +149,30 @@ def discriminator(inputs: int, hidden: Sequence[int] = (256, 256), dropout: floa
 
 
 def squash(
-    raw: Tensor, layout: Layout, *, temperature: float = 0.2, generator: torch.Generator | None = None
+    raw: Tensor,
+    layout: Layout,
+    *,
+    temperature: float = 0.2,
+    generator: torch.Generator | None = None,
 ) -> Tensor:
     """Raw output to a row: tanh of the numbers, Gumbel softmax of every one-hot block."""
     numbers, entries = raw[:, : layout.numbers], raw[:, layout.numbers :]
-    uniform = torch.rand(entries.shape, generator=generator, device=raw.device, dtype=raw.dtype).clamp_(1e-20, 1 - 1e-7)
+    uniform = torch.rand(
+        entries.shape, generator=generator, device=raw.device, dtype=raw.dtype
+    ).clamp_(1e-20, 1 - 1e-7)
     entries = (entries - torch.log(-torch.log(uniform))) / temperature
     return torch.cat([torch.tanh(numbers), BlockSoftmax.apply(entries, layout)], dim=1)
 
 
 class BlockSoftmax(torch.autograd.Function):
-    """Softmax of every one-hot block of entries (rows, entries), all blocks at once and none padded."""
+    """Softmax of every one-hot block of entries (rows, entries), all blocks at once and none
+    padded."""
 
     @staticmethod
     def forward(ctx, entries: Tensor, layout: Layout) -> Tensor:
-        owner, padded, members = (each.to(entries.device) for each in (layout.owner, layout.padded, layout.members))
+        owner, padded, members = (
+            each.to(entries.device) for each in (layout.owner, layout.padded, layout.members)
+        )
         peaks = entries.index_select(1, padded.flatten()).unflatten(1, padded.shape).amax(dim=2)
         shares = (entries - peaks.index_select(1, owner)).exp_()
         shares /= (shares @ members).index_select(1, owner)
@@ -168,13 +200,15 @@ def side_by_side(rows: Tensor, pac: int) -> Tensor:
 
 @torch.no_grad()
 def critic_gradients(network: nn.Sequential, rows: Tensor, penalty: float) -> list[Tensor]:
-    """Gradients of a critic's loss by its parameters, in their order: mean score of imagined rows less that of real
-    ones, and `penalty` times how far from 1 the slope is between the two (Gulrajani et al. 2017).
+    """Gradients of a critic's loss by its parameters, in their order: mean score of imagined rows
+    less that of real ones, and `penalty` times how far from 1 the slope is between the two
+    (Gulrajani et al. 2017).
 
-    rows: (2 * pairs, inputs), all real ones, then the imagined ones. Between its kinks the network is linear: a slope
-    is a product of weight matrices and of what lies between them. Written by hand, neither the score nor the slope
-    needs a pass backward through another one, the first layer is applied to no third set of rows, and its gradient,
-    where most time goes, is one product (tested against automatic gradients).
+    rows: (2 * pairs, inputs), all real ones, then the imagined ones. Between its kinks the network
+    is linear: a slope is a product of weight matrices and of what lies between them. Written by
+    hand, neither the score nor the slope needs a pass backward through another one, the first layer
+    is applied to no third set of rows, and its gradient, where most time goes, is one product
+    (tested against automatic gradients).
     """
     first, *linears = [layer for layer in network if isinstance(layer, nn.Linear)]
     pairs, products = len(rows) // 2, rows @ first.weight.T
@@ -182,7 +216,8 @@ def critic_gradients(network: nn.Sequential, rows: Tensor, penalty: float) -> li
     share = torch.rand(pairs, 1, device=rows.device).to(rows.dtype)
     _, between = _bent(network, torch.lerp(products[pairs:], products[:pairs], share) + first.bias)
 
-    # The slope of the score by each layer's values, the last one's first; then by the inputs, and the penalty by that.
+    # The slope of the score by each layer's values, the last one's first; then by the inputs, and
+    # the penalty by that.
     slopes = [linears[-1].weight * between[-1]]
     for linear, bend in zip(reversed(linears[:-1]), reversed(between[:-1]), strict=True):
         slopes.append((slopes[-1] @ linear.weight) * bend)
@@ -195,7 +230,9 @@ def critic_gradients(network: nn.Sequential, rows: Tensor, penalty: float) -> li
     scores = rows.new_full((len(rows), 1), 1 / pairs)
     scores[:pairs] *= -1
     back, gradients = scores, []
-    for linear, value, bend in zip(reversed(linears), reversed(values), reversed(bends), strict=True):
+    for linear, value, bend in zip(
+        reversed(linears), reversed(values), reversed(bends), strict=True
+    ):
         gradients.append([back.T @ value, back.sum(dim=0)])
         back = (back @ linear.weight) * bend
     ahead = of_inputs @ first.weight.T
@@ -211,7 +248,8 @@ def critic_gradients(network: nn.Sequential, rows: Tensor, penalty: float) -> li
 
 
 def _bent(network: nn.Sequential, values: Tensor) -> tuple[list[Tensor], list[Tensor]]:
-    """Values after each hidden layer of a discriminator, and what they are as multiples of those before its kink.
+    """Values after each hidden layer of a discriminator, and what they are as multiples of those
+    before its kink.
 
     values: what its first linear layer gave.
     """

@@ -1,8 +1,10 @@
-"""How clients of the CTGAN family agree on one encoding of rows (leitner2023, section 4.2.1; Zhao et al. 2021).
+"""How clients of the CTGAN family agree on one encoding of rows (leitner2023, section 4.2.1; Zhao
+et al. 2021).
 
-Rows come with numbers in [0, 1] and categories as codes. An encoding is one Gaussian mixture for each numeric column
-and the categories that occur; the state keeps it as `weights`, `means`, `deviations` (numbers, modes; weight 0 where
-a column has fewer modes) and `present` (categories of all discrete columns, one after the other).
+Rows come with numbers in [0, 1] and categories as codes. An encoding is one Gaussian mixture for
+each numeric column and the categories that occur; the state keeps it as `weights`, `means`,
+`deviations` (numbers, modes; weight 0 where a column has fewer modes) and `present` (categories of
+all discrete columns, one after the other).
 """
 
 from collections.abc import Sequence
@@ -48,7 +50,11 @@ def client_encoding(
             arrays["present"] = category_counts(codes_of(rows, levels), levels) > 0
     if first and config.weighting == "similarity":
         arrays["counts"] = category_counts(codes_of(rows, levels), levels).astype(float)
-    spent = [Charge(CHARGED[name], "unprotected") for name in arrays if name in CHARGED and arrays[name].size]
+    spent = [
+        Charge(CHARGED[name], "unprotected")
+        for name in arrays
+        if name in CHARGED and arrays[name].size
+    ]
     if first and gan_plan.histogram_columns(tuple(levels), config):
         counts, charges = _histograms(client, state, config, noise)
         arrays |= counts
@@ -56,40 +62,59 @@ def client_encoding(
     return Update(arrays, spent=spent)
 
 
-def server_encoding(state: Arrays, updates: Sequence[Update], config: Settings, rng: np.random.Generator) -> Arrays:
-    """The state with the clients' contributions put together; `encoded` is true once the encoding stands."""
+def server_encoding(
+    state: Arrays, updates: Sequence[Update], config: Settings, rng: np.random.Generator
+) -> Arrays:
+    """The state with the clients' contributions put together; `encoded` is true once the encoding
+    stands."""
     parts = [update.arrays for update in updates]
     sizes = np.array([update.num_rows for update in updates])
     state = {**state, "round": state["round"] + 1}
     if "present" in parts[0]:
         state["present"] = np.any([part["present"] for part in parts], axis=0)
     if "counts" in parts[0]:
-        state["counts"] = consistent(np.sum([part["counts"] for part in parts], axis=0), state["levels"], sizes.sum())
+        state["counts"] = consistent(
+            np.sum([part["counts"] for part in parts], axis=0), state["levels"], sizes.sum()
+        )
     if config.encoding == "private":
         histograms = np.sum([part["histograms"] for part in parts], axis=0)
         spread = np.sqrt(np.sum([part["spread"] ** 2 for part in parts]))
-        return {**state, **stacked([from_histogram(counts, spread, rng) for counts in histograms], config.modes)}
+        return {
+            **state,
+            **stacked([from_histogram(counts, spread, rng) for counts in histograms], config.modes),
+        }
     clients = [unstacked(part) for part in parts]  # [client][column]
     if state["round"] < config.encoding_rounds:
-        return {**state, **stacked([modes.average(column) for column in zip(*clients, strict=True)], config.modes)}
+        return {
+            **state,
+            **stacked(
+                [modes.average(column) for column in zip(*clients, strict=True)], config.modes
+            ),
+        }
     if config.encoding == "variational" and len(clients) == 1:
         return {**state, **stacked(clients[0], config.modes)}
     draws = redrawn(clients, sizes, rng)
     mixtures = [variational(np.concatenate(column), config, rng) for column in draws]
     if config.weighting == "similarity":
-        state["client_weights"] = similarity_weights(sizes, [part["counts"] for part in parts], state["levels"], draws)
+        state["client_weights"] = similarity_weights(
+            sizes, [part["counts"] for part in parts], state["levels"], draws
+        )
     return {**state, **stacked(mixtures, config.modes)}
 
 
 def similarity_weights(
-    sizes: np.ndarray, counts: Sequence[np.ndarray], levels: np.ndarray, draws: Sequence[Sequence[np.ndarray]]
+    sizes: np.ndarray,
+    counts: Sequence[np.ndarray],
+    levels: np.ndarray,
+    draws: Sequence[Sequence[np.ndarray]],
 ) -> np.ndarray:
     """Fed-TGAN's weights of clients, (clients,) with sum 1 (Zhao et al. 2021, section 4.2).
 
-    A client's distance in a column is that of its distribution from all clients': Jensen-Shannon for categories
-    (`counts`, one array per client), Wasserstein for numbers (`draws` [column][client] from the clients' mixtures).
-    Each column is divided by its sum over clients; a client's share of all distances, taken from 1 and times its share
-    of rows, goes through a softmax. Columns in which all clients agree say nothing and are left out.
+    A client's distance in a column is that of its distribution from all clients': Jensen-Shannon
+    for categories (`counts`, one array per client), Wasserstein for numbers (`draws`
+    [column][client] from the clients' mixtures). Each column is divided by its sum over clients; a
+    client's share of all distances, taken from 1 and times its share of rows, goes through a
+    softmax. Columns in which all clients agree say nothing and are left out.
     """
     columns = []
     for own in zip(*(np.split(each, _ends(levels)) for each in counts), strict=True):
@@ -98,7 +123,8 @@ def similarity_weights(
         everything = np.concatenate(own)
         span = np.ptp(everything) or 1.0
         columns.append([wasserstein_distance(client / span, everything / span) for client in own])
-    distances = np.nan_to_num(np.array(columns).reshape(-1, len(sizes)))  # equal distributions: rounding may give nan
+    # equal distributions: rounding may give nan
+    distances = np.nan_to_num(np.array(columns).reshape(-1, len(sizes)))
     sums = distances.sum(axis=1, keepdims=True)
     shares = (distances / np.where(sums > 0, sums, 1)).sum(axis=0)
     scores = (1 - shares / max(shares.sum(), np.finfo(float).tiny)) * sizes / sizes.sum()
@@ -106,8 +132,13 @@ def similarity_weights(
 
 
 def layout_of(state: Arrays) -> Layout:
-    present = np.split(state["present"], _ends(state["levels"])) if (state["levels"] > 0).any() else []
-    return Layout(tuple((state["weights"] > 0).sum(axis=1).tolist()), tuple(int(each.sum()) for each in present))
+    present = (
+        np.split(state["present"], _ends(state["levels"])) if (state["levels"] > 0).any() else []
+    )
+    return Layout(
+        tuple((state["weights"] > 0).sum(axis=1).tolist()),
+        tuple(int(each.sum()) for each in present),
+    )
 
 
 def compact(codes: np.ndarray, state: Arrays) -> np.ndarray:
@@ -124,9 +155,14 @@ def declared(codes: np.ndarray, state: Arrays) -> np.ndarray:
     return np.flatnonzero(state["present"])[codes + before] - first
 
 
-def encode_numbers(numbers: np.ndarray, state: Arrays, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+def encode_numbers(
+    numbers: np.ndarray, state: Arrays, rng: np.random.Generator
+) -> tuple[np.ndarray, np.ndarray]:
     """(mode, distance) of every number, each (rows, numeric columns)."""
-    pairs = [modes.normalise(values, mixture, rng) for values, mixture in zip(numbers.T, unstacked(state), strict=True)]
+    pairs = [
+        modes.normalise(values, mixture, rng)
+        for values, mixture in zip(numbers.T, unstacked(state), strict=True)
+    ]
     chosen, distance = (np.empty(numbers.shape, kind) for kind in (np.int16, np.float32))
     for j, (mode, offset) in enumerate(pairs):
         chosen[:, j], distance[:, j] = mode, offset
@@ -136,7 +172,11 @@ def encode_numbers(numbers: np.ndarray, state: Arrays, rng: np.random.Generator)
 def decode_numbers(chosen: np.ndarray, distance: np.ndarray, state: Arrays) -> np.ndarray:
     """The numbers in [0, 1], about, that have these modes and distances."""
     triples = zip(chosen.T, distance.T, unstacked(state), strict=True)
-    return np.stack([modes.restore(*triple) for triple in triples], axis=1) if chosen.shape[1] else distance
+    return (
+        np.stack([modes.restore(*triple) for triple in triples], axis=1)
+        if chosen.shape[1]
+        else distance
+    )
 
 
 def category_counts(codes: np.ndarray, levels: np.ndarray) -> np.ndarray:
@@ -160,16 +200,21 @@ def stacked(mixtures: Sequence[Mixture], modes_each: int | None = None) -> Array
 def unstacked(arrays: Arrays) -> list[Mixture]:
     kept = arrays["weights"] > 0
     return [
-        Mixture(*(arrays[name][j, keep] for name in ("weights", "means", "deviations"))) for j, keep in enumerate(kept)
+        Mixture(*(arrays[name][j, keep] for name in ("weights", "means", "deviations")))
+        for j, keep in enumerate(kept)
     ]
 
 
-def fitted(numbers: np.ndarray, state: Arrays, config: Settings, rng: np.random.Generator) -> Arrays:
+def fitted(
+    numbers: np.ndarray, state: Arrays, config: Settings, rng: np.random.Generator
+) -> Arrays:
     """One client's mixtures of its numeric columns, with at most `config.modes` modes each."""
     return stacked([_fit(column, state, j, config, rng) for j, column in enumerate(numbers.T)])
 
 
-def redrawn(clients: Sequence[Sequence[Mixture]], sizes: np.ndarray, rng: np.random.Generator) -> list:
+def redrawn(
+    clients: Sequence[Sequence[Mixture]], sizes: np.ndarray, rng: np.random.Generator
+) -> list:
     """[column][client] as many values as the client has rows, drawn from its mixture."""
     return [
         [mixture.draw(size, rng) for mixture, size in zip(column, sizes, strict=True)]
@@ -177,13 +222,17 @@ def redrawn(clients: Sequence[Sequence[Mixture]], sizes: np.ndarray, rng: np.ran
     ]
 
 
-def _fit(values: np.ndarray, state: Arrays, j: int, config: Settings, rng: np.random.Generator) -> Mixture:
+def _fit(
+    values: np.ndarray, state: Arrays, j: int, config: Settings, rng: np.random.Generator
+) -> Mixture:
     if config.encoding == "variational":
         return variational(values, config, rng)
     if "means" in state:
         start = unstacked(state)[j]
     else:
-        start = modes.start_by_k_means(values, config.modes, seed=int(rng.integers(2**31)), floor=FLOOR)
+        start = modes.start_by_k_means(
+            values, config.modes, seed=int(rng.integers(2**31)), floor=FLOOR
+        )
     return modes.padded(modes.fit(values, start, floor=FLOOR), config.modes).by_mean()
 
 
@@ -192,24 +241,34 @@ def variational(values: np.ndarray, config: Settings, rng: np.random.Generator) 
     return modes.fit_variational(values, modes=config.modes, **options)
 
 
-def _histograms(client: Client, state: Arrays, config: Settings, noise: Noise | None) -> tuple[Arrays, list[Charge]]:
-    """Counts of categories, and of numbers in bins where the encoding is private, with Gaussian noise.
+def _histograms(
+    client: Client, state: Arrays, config: Settings, noise: Noise | None
+) -> tuple[Arrays, list[Charge]]:
+    """Counts of categories, and of numbers in bins where the encoding is private, with Gaussian
+    noise.
 
-    One more row raises one cell of every column by 1, so the L2 sensitivity is the root of the number of columns.
+    One more row raises one cell of every column by 1, so the L2 sensitivity is the root of the
+    number of columns.
     """
     rows, levels = client.rows, state["levels"]
     parts = [category_counts(codes_of(rows, levels), levels).astype(float)]
     numbers, bins = numbers_of(rows, levels), config.histogram_bins
     if config.encoding == "private":
-        cells = np.clip((numbers * bins).astype(np.intp), 0, bins - 1) + bins * np.arange(numbers.shape[1])
+        cells = np.clip((numbers * bins).astype(np.intp), 0, bins - 1) + bins * np.arange(
+            numbers.shape[1]
+        )
         parts.append(np.bincount(cells.ravel(), minlength=bins * numbers.shape[1]).astype(float))
     counts = np.concatenate(parts)
     if noise is None:
         spent, spread = [Charge(HISTOGRAMS, "unprotected")], 0.0
     else:
         steps = gan_plan.total_steps(noise.multiplier, tuple(levels), client.size, config)
-        spent = gan_plan.histogram_charges(noise.multiplier, tuple(levels), client.size, config, steps)
-        counts = gaussian_counts(counts, spent[0].noise, l2_sensitivity=spent[0].sensitivity, noise=noise)
+        spent = gan_plan.histogram_charges(
+            noise.multiplier, tuple(levels), client.size, config, steps
+        )
+        counts = gaussian_counts(
+            counts, spent[0].noise, l2_sensitivity=spent[0].sensitivity, noise=noise
+        )
         spread = spent[0].noise * spent[0].sensitivity
     discrete = int(levels.sum())
     arrays = {"counts": counts[:discrete]}
@@ -220,21 +279,28 @@ def _histograms(client: Client, state: Arrays, config: Settings, noise: Noise | 
 
 
 def from_histogram(counts: np.ndarray, spread: float, rng: np.random.Generator) -> Mixture:
-    """A mixture fitted to the middles of bins with their counts, evenly where no bin stands out of the noise.
+    """A mixture fitted to the middles of bins with their counts, evenly where no bin stands out of
+    the noise.
 
     No mode is narrower than values spread within a bin.
     """
     kept = coarsened(counts, spread)
     kept = kept if kept.any() else np.ones(len(kept))
     middles, width = (np.arange(len(kept)) + 0.5) / len(kept), 1 / len(kept)
-    options = {"least_weight": LEAST_WEIGHT, "floor": width**2 / 12, "seed": int(rng.integers(2**31))}
+    options = {
+        "least_weight": LEAST_WEIGHT,
+        "floor": width**2 / 12,
+        "seed": int(rng.integers(2**31)),
+    }
     return modes.fit_variational(middles[kept > 0], counts=kept[kept > 0], **options)
 
 
 def coarsened(counts: np.ndarray, spread: float) -> np.ndarray:
-    """Noisy counts of bins, averaged over as many neighbours as it takes to stand out of noise of this deviation.
+    """Noisy counts of bins, averaged over as many neighbours as it takes to stand out of noise of
+    this deviation.
 
-    A range is halved as long as its count exceeds 4 deviations of its own noise; one that stays below 2 counts nothing.
+    A range is halved as long as its count exceeds 4 deviations of its own noise; one that stays
+    below 2 counts nothing.
     """
     noise = spread * np.sqrt(len(counts))
     if len(counts) > 1 and counts.sum() > 4 * noise:
@@ -244,9 +310,11 @@ def coarsened(counts: np.ndarray, spread: float) -> np.ndarray:
 
 
 def consistent(counts: np.ndarray, levels: np.ndarray, num_rows: int) -> np.ndarray:
-    """Noisy counts of categories, made non-negative with `num_rows` in each column, which is public.
+    """Noisy counts of categories, made non-negative with `num_rows` in each column, which is
+    public.
 
-    The nearest such counts: the same amount is taken from all of a column's, and what falls below 0 is 0.
+    The nearest such counts: the same amount is taken from all of a column's, and what falls below 0
+    is 0.
     """
     columns = []
     for own in np.split(counts, _ends(levels)) if counts.size else []:

@@ -1,4 +1,5 @@
-"""Training of the two networks of the CTGAN family: ordinary steps, and private ones (leitner2023, algorithm 4.2)."""
+"""Training of the two networks of the CTGAN family: ordinary steps, and private ones (leitner2023,
+algorithm 4.2)."""
 
 from collections.abc import Iterator
 
@@ -78,9 +79,15 @@ class Pair:
         condition = conditions.places(column, category)
         raw, rows = self.imagine(condition)
         scores = self.judge(rows, condition)
-        loss = -scores.mean() if self.config.loss == "wasserstein" else functional.softplus(-scores).mean()
+        loss = (
+            -scores.mean()
+            if self.config.loss == "wasserstein"
+            else functional.softplus(-scores).mean()
+        )
         if self.config.condition_weight and self.layout.categories:
-            loss = loss + self.config.condition_weight * missed(raw, self.layout, conditions, column, category)
+            loss = loss + self.config.condition_weight * missed(
+                raw, self.layout, conditions, column, category
+            )
         self.step("generator", loss)
 
     def discriminator_step(self, real: Tensor, condition: Tensor) -> None:
@@ -95,7 +102,10 @@ class Pair:
             self.optimisers["discriminator"].step()
         else:
             scores, imagined = self.discriminator(rows).squeeze(1).split(len(rows) // 2)
-            self.step("discriminator", functional.softplus(-scores).mean() + functional.softplus(imagined).mean())
+            self.step(
+                "discriminator",
+                functional.softplus(-scores).mean() + functional.softplus(imagined).mean(),
+            )
 
     def private_step(
         self,
@@ -106,9 +116,11 @@ class Pair:
         expected: float,
         coins: torch.Generator,
     ) -> None:
-        """One step of the discriminator on pairs of a real and an imagined (row, condition), clipped pair by pair.
+        """One step of the discriminator on pairs of a real and an imagined (row, condition),
+        clipped pair by pair.
 
-        A pair must depend on no other pair's record; then one record moves the sum of gradients by at most `clip`.
+        A pair must depend on no other pair's record; then one record moves the sum of gradients by
+        at most `clip`.
         expected: pairs in a batch on average, a constant that the sum is divided by.
         """
         with Tape(self.discriminator) as tape:
@@ -125,12 +137,16 @@ class Pair:
         self.optimisers["discriminator"].step()
 
 
-def missed(raw: Tensor, layout: Layout, conditions: Conditions, column: Tensor, category: Tensor) -> Tensor:
+def missed(
+    raw: Tensor, layout: Layout, conditions: Conditions, column: Tensor, category: Tensor
+) -> Tensor:
     """Mean cross entropy between the asked category and the generator's block of that column."""
     logits = raw[:, layout.first_category :]
     widths = torch.tensor(layout.categories, device=raw.device)
     index = torch.arange(max(layout.categories), device=raw.device)
-    blocks = logits.gather(1, (conditions.offsets[column][:, None] + index).clamp_max(logits.shape[1] - 1))
+    blocks = logits.gather(
+        1, (conditions.offsets[column][:, None] + index).clamp_max(logits.shape[1] - 1)
+    )
     blocks = blocks.masked_fill(index >= widths[column][:, None], -torch.inf)
     return functional.cross_entropy(blocks, category)
 
@@ -144,18 +160,28 @@ def train(
     noise: Noise | None,
     steps: int,
 ) -> None:
-    """`steps` steps of the discriminator, and one of the generator after every `critic_steps` of them.
+    """`steps` steps of the discriminator, and one of the generator after every `critic_steps` of
+    them.
 
     size: the declared number of rows, from which a row's chance to be in a batch follows.
-    conditions: of the generator, and with sampling 'by_condition' of the rows as well. noise: of private training;
-    None trains without, though clipped where the settings say so. With generator_at 'server' it stays as it is.
+    conditions: of the generator, and with sampling 'by_condition' of the rows as well. noise: of
+    private training; None trains without, though clipped where the settings say so. With
+    generator_at 'server' it stays as it is.
     """
     batch, share = config.batch, gan_plan.rate(size, config)
     expected = share * size
     turns = -(-steps // config.critic_steps)
     asked = conditions.draw(turns, batch)
-    coins = noise_generator(noise, pair.device) if noise else torch.Generator(pair.device).manual_seed(0)
-    private = {"noise": noise, "coins": coins, "expected": expected if config.sampling == "poisson" else batch}
+    coins = (
+        noise_generator(noise, pair.device)
+        if noise
+        else torch.Generator(pair.device).manual_seed(0)
+    )
+    private = {
+        "noise": noise,
+        "coins": coins,
+        "expected": expected if config.sampling == "poisson" else batch,
+    }
     if config.sampling == "poisson":
         feed = poisson_pairs(pair, local, conditions, share, expected, steps, noise)
     else:
@@ -175,8 +201,11 @@ def train(
             pair.generator_step(conditions, asked[0][turn], asked[1][turn])
 
 
-def matching_rows(local: LocalRows, conditions: Conditions, steps: int, batch: int) -> Iterator[tuple[Tensor, Tensor]]:
-    """Training by sampling: (rows, conditions) of each batch, rows drawn among those that meet the condition."""
+def matching_rows(
+    local: LocalRows, conditions: Conditions, steps: int, batch: int
+) -> Iterator[tuple[Tensor, Tensor]]:
+    """Training by sampling: (rows, conditions) of each batch, rows drawn among those that meet the
+    condition."""
     columns, categories = conditions.draw(steps, batch)
     picks = local.matching(columns, categories)
     for step in range(steps):
@@ -192,12 +221,14 @@ def poisson_pairs(
     steps: int,
     noise: Noise | None,
 ) -> Iterator[tuple[tuple[Tensor, Tensor], tuple[Tensor, Tensor]]]:
-    """Pairs of each batch: ((real rows, conditions read off them), (imagined rows, their own conditions)).
+    """Pairs of each batch: ((real rows, conditions read off them), (imagined rows, their own
+    conditions)).
 
-    Every row is in a batch by its own coin, from the noise's stream: amplification rests on its being secret. Imagined
-    rows come from no record's condition, and from one generator batch of fixed size, since batch normalisation would
-    carry one record's condition, or its mere presence, into all other pairs. They are exchangeable, so that it does not
-    matter which of them a record meets. (A batch of more than nine deviations above the mean would meet some twice.)
+    Every row is in a batch by its own coin, from the noise's stream: amplification rests on its
+    being secret. Imagined rows come from no record's condition, and from one generator batch of
+    fixed size, since batch normalisation would carry one record's condition, or its mere presence,
+    into all other pairs. They are exchangeable, so that it does not matter which of them a record
+    meets. (A batch of more than nine deviations above the mean would meet some twice.)
     """
     rows, fixed = len(local.codes), int(expected + 9 * np.sqrt(expected)) + 9
     rng = noise.rng if noise else np.random.default_rng(int(torch.randint(2**62, ())))
@@ -206,9 +237,14 @@ def poisson_pairs(
     column = torch.randint(max(local.codes.shape[1], 1), picks.shape, device=pair.device)
     category = local.codes[picks, column] if local.codes.shape[1] else column
     sizes = [len(each) for each in batches]
-    for own, columns, categories in zip(picks.split(sizes), column.split(sizes), category.split(sizes), strict=True):
+    for own, columns, categories in zip(
+        picks.split(sizes), column.split(sizes), category.split(sizes), strict=True
+    ):
         asked = conditions.places(*conditions.draw(fixed))
         with torch.no_grad():
             imagined = pair.imagine(asked)[1]
         met = torch.arange(len(own), device=pair.device) % fixed
-        yield (local.encoded[own], conditions.places(columns, categories)), (imagined[met], asked[met])
+        yield (
+            (local.encoded[own], conditions.places(columns, categories)),
+            (imagined[met], asked[met]),
+        )

@@ -1,4 +1,5 @@
-"""Networks as flat arrays: their parameters, the moments of their optimisers, and torch's randomness for a while."""
+"""Networks as flat arrays: their parameters, the moments of their optimisers, and torch's
+randomness for a while."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -25,14 +26,25 @@ def load(network: nn.Module, values: np.ndarray) -> None:
 
 def moments(optimiser: torch.optim.Adam, network: nn.Module, name: str) -> Arrays:
     """Adam's state of a network as arrays called `name`.something; empty before its first step."""
-    kept = [optimiser.state[parameter] for parameter in network.parameters() if parameter in optimiser.state]
+    kept = [
+        optimiser.state[parameter]
+        for parameter in network.parameters()
+        if parameter in optimiser.state
+    ]
     if not kept:
         return {}
-    both = {key: torch.cat([each[key].flatten() for each in kept]).cpu().numpy() for key in ("exp_avg", "exp_avg_sq")}
-    return {f"{name}.{key}": values for key, values in both.items()} | {f"{name}.step": kept[0]["step"].cpu().numpy()}
+    both = {
+        key: torch.cat([each[key].flatten() for each in kept]).cpu().numpy()
+        for key in ("exp_avg", "exp_avg_sq")
+    }
+    return {f"{name}.{key}": values for key, values in both.items()} | {
+        f"{name}.step": kept[0]["step"].cpu().numpy()
+    }
 
 
-def load_moments(optimiser: torch.optim.Adam, network: nn.Module, name: str, arrays: Arrays) -> None:
+def load_moments(
+    optimiser: torch.optim.Adam, network: nn.Module, name: str, arrays: Arrays
+) -> None:
     """The inverse of `moments`; leaves the optimiser fresh where the arrays hold none."""
     if f"{name}.step" not in arrays:
         return
@@ -48,11 +60,15 @@ def load_moments(optimiser: torch.optim.Adam, network: nn.Module, name: str, arr
 
 def device_of(name: str) -> torch.device:
     """'cpu' or 'cuda' as named; 'auto' takes the GPU where there is one."""
-    return torch.device(("cuda" if torch.cuda.is_available() else "cpu") if name == "auto" else name)
+    return torch.device(
+        ("cuda" if torch.cuda.is_available() else "cpu") if name == "auto" else name
+    )
 
 
 @contextmanager
-def seeded(rng: np.random.Generator, device: torch.device, *, secret: bool = False) -> Iterator[None]:
+def seeded(
+    rng: np.random.Generator, device: torch.device, *, secret: bool = False
+) -> Iterator[None]:
     """Torch's own randomness from `rng` within, and as it was afterwards.
 
     secret: so that it cannot be found by trying all seeds (see `dp_sgd.begun`).

@@ -1,4 +1,5 @@
-"""AugFLAIM (Oracle): scores less the true heterogeneity, which nobody may know (maddock2024, section 4.2)."""
+"""AugFLAIM (Oracle): scores less the true heterogeneity, which nobody may know (maddock2024,
+section 4.2)."""
 
 from dataclasses import dataclass
 
@@ -15,7 +16,17 @@ from fedsynth_lib.methods.marginals.flaim import (
     start,
 )
 
-__all__ = ["ADVERSARY", "broadcast", "client_step", "encoder", "plan", "sample", "schedule", "server_step", "start"]
+__all__ = [
+    "ADVERSARY",
+    "broadcast",
+    "client_step",
+    "encoder",
+    "plan",
+    "sample",
+    "schedule",
+    "server_step",
+    "start",
+]
 
 VERSION = flaim.VERSION
 TRUST = "server"

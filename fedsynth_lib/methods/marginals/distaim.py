@@ -1,10 +1,12 @@
-"""DistAIM: AIM over secret shares of the clients' workload answers (maddock2024, section 3 and algorithm 3).
+"""DistAIM: AIM over secret shares of the clients' workload answers (maddock2024, section 3 and
+algorithm 3).
 
-What crosses the wire: for the first model, one-way counts by secure sums, from a fresh draw of clients for each
-column; then, once from every client when it is first drawn, its counts for all candidates in three secret shares, one
-for each compute server. The servers choose a marginal by the exponential mechanism and measure it with Gaussian noise,
-both on the sum of all clients seen so far; nothing else leaves the shares. Here one process plays all three: each keeps
-the sum of its own shares, and only choosing and measuring put them together, where a real deployment would compute on
+What crosses the wire: for the first model, one-way counts by secure sums, from a fresh draw of
+clients for each column; then, once from every client when it is first drawn, its counts for all
+candidates in three secret shares, one for each compute server. The servers choose a marginal by the
+exponential mechanism and measure it with Gaussian noise, both on the sum of all clients seen so
+far; nothing else leaves the shares. Here one process plays all three: each keeps the sum of its own
+shares, and only choosing and measuring put them together, where a real deployment would compute on
 shares. Whoever runs that process could add them up, hence it has to be trusted.
 
 With every client in every round this is central AIM (McKenna et al. 2022; algorithm 2 here): see
@@ -51,10 +53,12 @@ __all__ = [
 
 VERSION = 1
 TRUST = "server"
-SHARES = ("to0", "to1", "to2")  # what is sent to each compute server; `secret/...` in the state is what it holds
+# what is sent to each compute server; `secret/...` in the state is what it holds
+SHARES = ("to0", "to1", "to2")
 ADVERSARY = (
-    "whoever sees the synthetic rows, and the other clients; three compute servers that hold secret shares learn "
-    "nothing unless all three collude, but here one process plays all three, and whoever runs it must be trusted"
+    "whoever sees the synthetic rows, and the other clients; three compute servers that hold "
+    "secret shares learn nothing unless all three collude, but here one process plays all three, "
+    "and whoever runs it must be trusted"
 )
 
 
@@ -64,16 +68,20 @@ class Config(marginals.Config):
 
 
 def schedule(domain: Domain, config: Config) -> list[tuple[int, float]]:
-    """A draw of clients for each column, then one for each choice (an annealed run ends before the last)."""
+    """A draw of clients for each column, then one for each choice (an annealed run ends before the
+    last)."""
     columns = len(domain.names)
     rounds = config.first_rounds * columns if config.annealed else config.rounds
     return [(number, config.participation) for number in range(columns + rounds)]
 
 
 def doses(columns: int, config: Config) -> Doses:
-    """An annealed run starts with the noise that so many rounds need, one-way marginals included."""
+    """An annealed run starts with the noise that so many rounds need, one-way marginals
+    included."""
     rounds = config.first_rounds * columns
-    return Doses(rounds, rounds) if config.annealed else Doses(columns + config.rounds, config.rounds)
+    return (
+        Doses(rounds, rounds) if config.annealed else Doses(columns + config.rounds, config.rounds)
+    )
 
 
 def plan(noise_multiplier: float, domain: Domain, num_rows: int, config: Config) -> list[Charge]:
@@ -92,7 +100,9 @@ def broadcast(state: Arrays, config: Config) -> Arrays:
     return {name: state[name] for name in ("round", "levels", "workload")}
 
 
-def client_step(state: Arrays, client: Client, config: Config, noise: Noise | None, rng: np.random.Generator) -> Update:
+def client_step(
+    state: Arrays, client: Client, config: Config, noise: Noise | None, rng: np.random.Generator
+) -> Update:
     """One-way counts of the round's column; later, once, the counts of all candidates in shares."""
     number, levels = int(state["round"]), state["levels"]
     if number < len(levels):
@@ -106,19 +116,30 @@ def client_step(state: Arrays, client: Client, config: Config, noise: Noise | No
 
 
 def server_step(
-    state: Arrays, updates: list[Update], config: Config, noise: Noise | None, rng: np.random.Generator
+    state: Arrays,
+    updates: list[Update],
+    config: Config,
+    noise: Noise | None,
+    rng: np.random.Generator,
 ) -> tuple[Arrays, list[Charge]]:
-    """Measure a column of the first model; or choose a candidate, measure it, and fit the model anew."""
+    """Measure a column of the first model; or choose a candidate, measure it, and fit the model
+    anew."""
     number, columns = int(state["round"]), len(state["levels"])
     total = doses(columns, config)
     state = {**state, "round": np.array(number + 1)}
     if number < columns:
-        counts, rows = secure_sum.total(updates)["counts"], sum(update.num_rows for update in updates)
+        counts, rows = (
+            secure_sum.total(updates)["counts"],
+            sum(update.num_rows for update in updates),
+        )
         state, sigma = marginal_state.measure_column(state, number, counts, rows, config, noise)
         charges = [measuring("one-way marginals", sigma)]
     else:
         for update in (update for update in updates if update.arrays):
-            state |= {SECRET + name: state[SECRET + name] + _opened(update, name, state) for name in SHARES}
+            state |= {
+                SECRET + name: state[SECRET + name] + _opened(update, name, state)
+                for name in SHARES
+            }
             state["seen"] = state["seen"] + update.num_rows
         state, charges = _choose_and_measure(state, total, config, noise)
         if state["last"]:
@@ -126,7 +147,13 @@ def server_step(
     if number >= columns - 1:
         rounds = total.selected if config.annealed else config.rounds
         state = marginal_state.ready(
-            state, config, noise, total=total, each=Doses(1, 1), again=0, left=columns + rounds - number - 1
+            state,
+            config,
+            noise,
+            total=total,
+            each=Doses(1, 1),
+            again=0,
+            left=columns + rounds - number - 1,
         )
     return state, charges
 
@@ -136,7 +163,8 @@ def _opened(update: Update, name: str, state: Arrays) -> np.ndarray:
 
 
 def _together(state: Arrays) -> np.ndarray:
-    """The exact counts of all clients seen so far, which the servers compute on and nobody sees, int32."""
+    """The exact counts of all clients seen so far, which the servers compute on and nobody sees,
+    int32."""
     return sum(state[SECRET + name] for name in SHARES).view(np.int32)
 
 
@@ -145,8 +173,9 @@ def _choose_and_measure(
 ) -> tuple[Arrays, list[Charge]]:
     """One round of algorithm 2, lines 12-18, on the clients seen so far.
 
-    Scores compare shares of the n records seen (public). One record moves |counts / n - model|_1 by 1 / n, hence a
-    score by w_q / n: the sensitivity is the largest weight / n. The model enters as what earlier releases made it.
+    Scores compare shares of the n records seen (public). One record moves |counts / n - model|_1 by
+    1 / n, hence a score by w_q / n: the sensitivity is the largest weight / n. The model enters as
+    what earlier releases made it.
     """
     asked, rows = candidates_in(state), float(state["seen"])
     sigma, choice_noise = float(state["sigma"]), float(state["choice_noise"])
@@ -154,16 +183,24 @@ def _choose_and_measure(
     answers = _together(state)
     errors = np.add.reduceat(np.abs(answers / rows - model), asked.starts)
     scores = asked.scores(errors, 0.0, sigma, rows)
-    allowed = marginal_state.fits(state, asked.queries, marginal_state.size_limit(state, total, config, noise))
+    allowed = marginal_state.fits(
+        state, asked.queries, marginal_state.size_limit(state, total, config, noise)
+    )
     sensitivity = asked.weights.max() / rows
     chosen = marginal_state.choose(scores, allowed, choice_noise, sensitivity, noise and noise.rng)
-    query, cells = asked.queries[chosen], slice(asked.starts[chosen], asked.starts[chosen] + asked.sizes[chosen])
+    query, cells = (
+        asked.queries[chosen],
+        slice(asked.starts[chosen], asked.starts[chosen] + asked.sizes[chosen]),
+    )
     counts = answers[cells]
     if noise is not None:
         counts = gaussian_counts(counts, sigma, l2_sensitivity=1, noise=noise)
     state = marginal_state.remember(state, query, counts, sigma, rows, config)
-    state = marginal_state.refit(state, config, last=bool(state["last"]), to_noise=noise is not None)
-    choice = choosing(choice_noise if noise else None, sensitivity=float(asked.weights.max()))  # in records
+    state = marginal_state.refit(
+        state, config, last=bool(state["last"]), to_noise=noise is not None
+    )
+    # in records
+    choice = choosing(choice_noise if noise else None, sensitivity=float(asked.weights.max()))
     charges = [measuring("marginals", sigma if noise else None), choice]
     if noise is not None:
         state["spent"] = state["spent"] + marginals.rho(charges)

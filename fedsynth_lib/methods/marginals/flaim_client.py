@@ -1,4 +1,5 @@
-"""A client of FLAIM: how it scores and chooses marginals on its own rows (maddock2024, algorithm 1, lines 3-11)."""
+"""A client of FLAIM: how it scores and chooses marginals on its own rows (maddock2024, algorithm 1,
+lines 3-11)."""
 
 import numpy as np
 
@@ -9,7 +10,9 @@ from fedsynth_lib.methods.marginals.flaim_plan import ORACLE, Config, phases
 from fedsynth_lib.methods.marginals.marginals import candidates_in, choosing, measuring
 
 
-def client_step(state: Arrays, client: Client, config: Config, noise: Noise | None, rng: np.random.Generator) -> Update:
+def client_step(
+    state: Arrays, client: Client, config: Config, noise: Noise | None, rng: np.random.Generator
+) -> Update:
     """Counts of one column, the choice of marginals, or the counts of those chosen."""
     kind, number = phases(len(state["levels"]), config)[int(state["round"])]
     rows, levels = client.rows, state["levels"]
@@ -32,11 +35,15 @@ def client_step(state: Arrays, client: Client, config: Config, noise: Noise | No
     chosen, spent = choose(state, client, config, noise)
     summed = {}
     if config.one_way_each_round and not state["last"]:
-        summed["one way"] = np.concatenate([np.bincount(rows[:, c], minlength=level) for c, level in enumerate(levels)])
+        summed["one way"] = np.concatenate(
+            [np.bincount(rows[:, c], minlength=level) for c, level in enumerate(levels)]
+        )
     return Update(arrays={"chosen": chosen}, summed=summed, spent=spent)
 
 
-def choose(state: Arrays, client: Client, config: Config, noise: Noise | None) -> tuple[np.ndarray, list[Charge]]:
+def choose(
+    state: Arrays, client: Client, config: Config, noise: Noise | None
+) -> tuple[np.ndarray, list[Charge]]:
     """Algorithm 1, lines 3-9: `local_steps` different candidates, and what choosing them costs."""
     asked, size = candidates_in(state), client.size
     cells = asked.cells(client.rows, state["levels"])
@@ -51,18 +58,27 @@ def choose(state: Arrays, client: Client, config: Config, noise: Noise | None) -
     for step in range(config.local_steps):
         shares = marginal_state.answers_of(state, asked.queries)
         scores = asked.scores(distances(cells, shares, size), penalty, sigma, size)
-        chosen.append(marginal_state.choose(scores, allowed, choice_noise, sensitivity, noise and noise.rng))
+        chosen.append(
+            marginal_state.choose(scores, allowed, choice_noise, sensitivity, noise and noise.rng)
+        )
         if step < config.local_steps - 1:
             allowed[chosen[-1]] = False  # it would send the same counts twice
             state = _measure_alone(state, chosen[-1], client, config, noise)
             allowed &= marginal_state.fits(state, asked.queries, float(state["limit"]))
-    spent = [choosing(choice_noise if noise else None, config.local_steps, in_records)]  # the same for every client
+    # the same for every client
+    spent = [choosing(choice_noise if noise else None, config.local_steps, in_records)]
     if config.local_steps > 1:
-        spent.append(measuring("a client's own measurements", sigma if noise else None, config.local_steps - 1))
+        spent.append(
+            measuring(
+                "a client's own measurements", sigma if noise else None, config.local_steps - 1
+            )
+        )
     return np.array(chosen, dtype=np.int16), spent
 
 
-def _measure_alone(state: Arrays, query: int, client: Client, config: Config, noise: Noise | None) -> Arrays:
+def _measure_alone(
+    state: Arrays, query: int, client: Client, config: Config, noise: Noise | None
+) -> Arrays:
     """The client's own model after measuring a choice with noise of its own (line 8)."""
     asked, sigma = candidates_in(state), float(state["sigma"])
     counts = asked.table(query, client.rows, state["levels"])
@@ -72,13 +88,15 @@ def _measure_alone(state: Arrays, query: int, client: Client, config: Config, no
     return marginal_state.refit(state, config, last=False, to_noise=noise is not None)
 
 
-def distances(cells: np.ndarray, shares: np.ndarray, size: float, mass: np.ndarray | float = 1.0) -> np.ndarray:
+def distances(
+    cells: np.ndarray, shares: np.ndarray, size: float, mass: np.ndarray | float = 1.0
+) -> np.ndarray:
     """|counts / size - shares|_1 of every query, (queries,).
 
-    cells: (queries, rows) position of every row in `shares`, ascending from query to query. mass: sum of |shares| of
-    each query, 1 for a model. Visits occupied cells only: elsewhere the distance is |shares|.
-    `size` is the client's number of records, taken as public and fixed: one record more or less moves one count, hence
-    the distance by at most 1 / size.
+    cells: (queries, rows) position of every row in `shares`, ascending from query to query. mass:
+    sum of |shares| of each query, 1 for a model. Visits occupied cells only: elsewhere the distance
+    is |shares|. `size` is the client's number of records, taken as public and fixed: one record
+    more or less moves one count, hence the distance by at most 1 / size.
     """
     flat = np.sort(cells, axis=1).ravel()
     starts = np.flatnonzero(np.append(True, flat[1:] != flat[:-1]))
@@ -90,9 +108,10 @@ def distances(cells: np.ndarray, shares: np.ndarray, size: float, mass: np.ndarr
 def heterogeneity(state: Arrays, client: Client, config: Config, cells: np.ndarray) -> np.ndarray:
     """What to take off each candidate's score, (queries,).
 
-    True: |client's share - all clients' share|_1. Proxy: the mean over a query's columns of the distance between the
-    client's one-way shares and the server's noisy running mean (section 4.3). Either uses the rows again, and
-    one record moves it by at most 1 / size once more: the score's sensitivity doubles (appendix A.3).
+    True: |client's share - all clients' share|_1. Proxy: the mean over a query's columns of the
+    distance between the client's one-way shares and the server's noisy running mean (section 4.3).
+    Either uses the rows again, and one record moves it by at most 1 / size once more: the score's
+    sensitivity doubles (appendix A.3).
     """
     asked, columns = candidates_in(state), len(state["levels"])
     if config.penalty == "none":
@@ -106,8 +125,14 @@ def heterogeneity(state: Arrays, client: Client, config: Config, cells: np.ndarr
 
 
 def true_heterogeneity(state: Arrays, updates: list[Update]) -> np.ndarray:
-    """|client's share - all clients' share|_1 of every candidate, (clients, queries), from the rows themselves."""
+    """|client's share - all clients' share|_1 of every candidate, (clients, queries), from the rows
+    themselves."""
     asked, levels = candidates_in(state), state["levels"]
     together = asked.counts(np.concatenate([update.arrays["rows"] for update in updates]), levels)
     shares = together / sum(update.num_rows for update in updates)
-    return np.stack([distances(asked.cells(u.arrays["rows"], levels), shares, float(u.num_rows)) for u in updates])
+    return np.stack(
+        [
+            distances(asked.cells(u.arrays["rows"], levels), shares, float(u.num_rows))
+            for u in updates
+        ]
+    )

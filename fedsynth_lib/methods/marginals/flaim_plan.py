@@ -1,4 +1,5 @@
-"""What happens in which round of FLAIM, and what it costs: settings, schedule and plan of its variants."""
+"""What happens in which round of FLAIM, and what it costs: settings, schedule and plan of its
+variants."""
 
 from dataclasses import dataclass
 from functools import lru_cache
@@ -15,12 +16,15 @@ ORACLE = "all rows of every client, for the true heterogeneity"
 class Config(marginals.Config):
     """As `marginals.Config`, and what sets the variants apart; the defaults are AugFLAIM (Private).
 
-    selection: by the clients' exponential mechanism, one random candidate a round for all, or none at all.
-    penalty: what is taken off a score for the client's heterogeneity: nothing, its true value (an oracle), or the
-        private proxy made of one-way marginals, which all clients of a round contribute.
-    keep_one_way: one-way marginals are no candidates ("filter"); all clients contribute them in every round but the
-        last, and the model is fitted to them too ("combine").
-    local_steps: choices of a client per round, s; between them it measures and refits on its own, with noise.
+    selection: by the clients' exponential mechanism, one random candidate a round for all, or none
+        at all.
+    penalty: what is taken off a score for the client's heterogeneity: nothing, its true value (an
+        oracle), or the private proxy made of one-way marginals, which all clients of a round
+        contribute.
+    keep_one_way: one-way marginals are no candidates ("filter"); all clients contribute them in
+        every round but the last, and the model is fitted to them too ("combine").
+    local_steps: choices of a client per round, s; between them it measures and refits on its own,
+        with noise.
     """
 
     selection: Literal["exponential", "random", "none"] = "exponential"
@@ -31,10 +35,19 @@ class Config(marginals.Config):
 
     def __post_init__(self):
         super().__post_init__()
-        if self.selection not in ("exponential", "random", "none") or self.penalty not in ("none", "true", "proxy"):
-            raise BadInput(f"selection {self.selection!r} with penalty {self.penalty!r} is unknown: see flaim.Config.")
+        if self.selection not in ("exponential", "random", "none") or self.penalty not in (
+            "none",
+            "true",
+            "proxy",
+        ):
+            raise BadInput(
+                f"selection {self.selection!r} with penalty {self.penalty!r} is "
+                "unknown: see flaim.Config."
+            )
         if self.local_steps < 1 or (self.local_steps > 1 and self.selection != "exponential"):
-            raise BadInput(f"local_steps is {self.local_steps}: give 1, or more where clients select.")
+            raise BadInput(
+                f"local_steps is {self.local_steps}: give 1, or more where clients select."
+            )
 
     @property
     def one_way_each_round(self) -> bool:
@@ -45,7 +58,9 @@ class Config(marginals.Config):
 def phases(columns: int, config: Config) -> tuple[tuple[str, int], ...]:
     """What happens in each round of the schedule: (kind, which column or FLAIM round)."""
     rounds = config.first_rounds * columns if config.annealed else config.rounds
-    kinds = {"exponential": ("choose", "collect"), "random": ("collect",), "none": ()}[config.selection]
+    kinds = {"exponential": ("choose", "collect"), "random": ("collect",), "none": ()}[
+        config.selection
+    ]
     oracle = [("oracle", 0)] if config.penalty == "true" else []
     return (
         *oracle,
@@ -63,8 +78,12 @@ def schedule(domain: Domain, config: Config) -> list[tuple[int, float]]:
 
 
 def doses(columns: int, config: Config) -> Doses:
-    """Lemma 4.1, and for more than one local step the local measurements, which the work leaves out."""
-    rounds, steps = config.first_rounds * columns if config.annealed else config.rounds, config.local_steps
+    """Lemma 4.1, and for more than one local step the local measurements, which the work leaves
+    out."""
+    rounds, steps = (
+        config.first_rounds * columns if config.annealed else config.rounds,
+        config.local_steps,
+    )
     if config.selection == "none":
         return Doses(columns, 0)
     if config.selection == "random":
@@ -74,7 +93,8 @@ def doses(columns: int, config: Config) -> Doses:
 
 
 def each_round(columns: int, config: Config) -> Doses:
-    """What a record pays in a round: each choice is measured by the server, and all but the last by the client."""
+    """What a record pays in a round: each choice is measured by the server, and all but the last by
+    the client."""
     if config.selection == "random":
         return Doses(1, 0)
     return Doses(2 * config.local_steps - 1 + one_way_again(columns, config), config.local_steps)

@@ -1,4 +1,5 @@
-"""FLAIM (Random): one random candidate a round, the whole budget measures (maddock2024, section 5.1)."""
+"""FLAIM (Random): one random candidate a round, the whole budget measures (maddock2024, section
+5.1)."""
 
 from dataclasses import dataclass
 
@@ -15,7 +16,17 @@ from fedsynth_lib.methods.marginals.flaim import (
     start,
 )
 
-__all__ = ["ADVERSARY", "broadcast", "client_step", "encoder", "plan", "sample", "schedule", "server_step", "start"]
+__all__ = [
+    "ADVERSARY",
+    "broadcast",
+    "client_step",
+    "encoder",
+    "plan",
+    "sample",
+    "schedule",
+    "server_step",
+    "start",
+]
 
 VERSION = flaim.VERSION
 TRUST = "server"

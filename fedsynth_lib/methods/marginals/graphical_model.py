@@ -1,10 +1,11 @@
-"""Graphical-model inference: from noisy marginals to one distribution (Private-PGM, McKenna et al. 2019).
+"""Graphical-model inference: from noisy marginals to one distribution (Private-PGM, McKenna et al.
+2019).
 
-A model is a Markov random field over coded columns: log p(x) is the sum of its potentials at x less log Z,
-with one table of potentials for every distinct marginal that was measured. Belief propagation on a junction
-tree gives its marginals exactly; `estimate` finds potentials whose marginals come close to the measurements.
-All of it is post-processing of noisy counts. Float64 throughout; a query is an ascending tuple of column
-positions, and its table has one axis for each.
+A model is a Markov random field over coded columns: log p(x) is the sum of its potentials at x less
+log Z, with one table of potentials for every distinct marginal that was measured. Belief
+propagation on a junction tree gives its marginals exactly; `estimate` finds potentials whose
+marginals come close to the measurements. All of it is post-processing of noisy counts. Float64
+throughout; a query is an ascending tuple of column positions, and its table has one axis for each.
 """
 
 from collections.abc import Iterable, Mapping
@@ -36,7 +37,8 @@ class Model:
 
 @dataclass(frozen=True)
 class Target:
-    """What all measurements of one marginal say together: shares of rows, and the weight of their squared error."""
+    """What all measurements of one marginal say together: shares of rows, and the weight of their
+    squared error."""
 
     shares: np.ndarray  # noisy counts / total, in the shape of the table; may be negative
     weight: float  # sum over measurements of (total / standard deviation)^2
@@ -45,7 +47,8 @@ class Target:
 def targets(
     levels: Levels, measurements: Iterable[tuple[Query, np.ndarray, float]], total: float
 ) -> dict[Query, Target]:
-    """Query -> Target from (query, noisy counts, standard deviation); repeats are averaged by their precision.
+    """Query -> Target from (query, noisy counts, standard deviation); repeats are averaged by their
+    precision.
 
     The squared error of repeats is that of their weighted mean plus a constant, so nothing is lost.
     Totals of measurements need not agree; the model's is 1, which stands for `total` rows.
@@ -56,28 +59,35 @@ def targets(
     for query, counts, noise in measurements:
         counts, shape = np.asarray(counts, float), tuple(levels[c] for c in query)
         if counts.size != prod(shape) or not np.isfinite(counts).all() or not 0 < noise < np.inf:
-            raise BadInput(f"the measurement of columns {query} needs {prod(shape)} finite counts and noise above 0.")
+            raise BadInput(
+                f"the measurement of columns {query} needs {prod(shape)} finite counts "
+                "and noise above 0."
+            )
         weight, (shares, weights) = (total / noise) ** 2, sums.get(query, (0.0, 0.0))
         sums[query] = (shares + weight * counts.reshape(shape) / total, weights + weight)
     return {query: Target(shares / weights, weights) for query, (shares, weights) in sums.items()}
 
 
-# --- belief propagation ---------------------------------------------------------------------------------------
+# --- belief propagation --------------------------------------------------------------------------
 
 
 class Propagation:
-    """Belief propagation for one set of queries: the tree, the order of work, and tables that are reused.
+    """Belief propagation for one set of queries: the tree, the order of work, and tables that are
+    reused.
 
-    Upward, a clique is normalised given its separator in log space (one exponential per cell) and hands its
-    log-normaliser to its parent; downward, it is multiplied by its separator's marginal. A query goes through the
-    smallest table that holds it, so that a large clique is passed over seldom.
+    Upward, a clique is normalised given its separator in log space (one exponential per cell) and
+    hands its log-normaliser to its parent; downward, it is multiplied by its separator's marginal.
+    A query goes through the smallest table that holds it, so that a large clique is passed over
+    seldom.
     """
 
     def __init__(self, levels: Levels, queries: Iterable[Query]):
         self.levels = levels
         self.tree: tuple[Node, ...] = junction_tree(levels, tuple(sorted(queries)))
         self.beliefs = [np.empty([levels[c] for c in node.columns]) for node in self.tree]
-        self.matrices = [node.matrix(belief) for node, belief in zip(self.tree, self.beliefs, strict=True)]
+        self.matrices = [
+            node.matrix(belief) for node, belief in zip(self.tree, self.beliefs, strict=True)
+        ]
         self.totals = [np.empty(0)] * len(self.tree)
         held = {c for node in self.tree for c in node.columns}
         self.log_free = float(sum(np.log(level) for c, level in enumerate(levels) if c not in held))
@@ -86,28 +96,45 @@ class Propagation:
             return prod(levels[c] for c in query)
 
         ascending = sorted(queries, key=lambda query: (cells(query), len(query), query))
-        self.steps = []  # (query, a query that holds it or None, a clique that holds it, layout), small queries first
-        added: list[list[tuple]] = [[] for _ in self.tree]  # to each clique: (query, or child; its columns)
+        # (query, a query that holds it or None, a clique that holds it, layout), small queries
+        # first
+        self.steps = []
+        # to each clique: (query, or child; its columns)
+        added: list[list[tuple]] = [[] for _ in self.tree]
         for place, query in enumerate(ascending):
-            holders = [number for number, node in enumerate(self.tree) if set(query) <= set(node.columns)]
+            holders = [
+                number for number, node in enumerate(self.tree) if set(query) <= set(node.columns)
+            ]
             clique = min(holders, key=lambda number: self.beliefs[number].size)
-            inside = next((other for other in ascending[place + 1 :] if set(query) < set(other)), None)
+            inside = next(
+                (other for other in ascending[place + 1 :] if set(query) < set(other)), None
+            )
             if inside and cells(inside) >= self.beliefs[clique].size:
                 inside = None
-            self.steps.append((query, inside, clique, layout(query, inside or self.tree[clique].columns)))
+            self.steps.append(
+                (query, inside, clique, layout(query, inside or self.tree[clique].columns))
+            )
             if not inside:
                 added[clique].append((query, query))
-        self.terms = []  # of each clique: (query or child, layout, where to add it): few sums are over all its cells
+        # of each clique: (query or child, layout, where to add it): few sums are over all its cells
+        self.terms = []
         for node, belief, terms in zip(self.tree, self.beliefs, added, strict=True):
             terms += [(child, self.tree[child].separator) for child in node.children]
             terms.sort(key=lambda term: cells(term[1]))
-            columns = [set().union(*(own for _, own in terms[: end + 1])) for end in range(len(terms))]
+            columns = [
+                set().union(*(own for _, own in terms[: end + 1])) for end in range(len(terms))
+            ]
             full = [belief if cells(tuple(held)) == belief.size else None for held in columns]
             self.terms.append(
-                [(key, layout(own, node.columns), out) for (key, own), out in zip(terms, full, strict=True)]
+                [
+                    (key, layout(own, node.columns), out)
+                    for (key, own), out in zip(terms, full, strict=True)
+                ]
             )
 
-    def run(self, potentials: Mapping[Query, np.ndarray], out: Tables | None = None) -> tuple[Tables, float]:
+    def run(
+        self, potentials: Mapping[Query, np.ndarray], out: Tables | None = None
+    ) -> tuple[Tables, float]:
         """The marginals of all queries as shares (written to `out` if given), and log Z.
 
         `beliefs` then are the marginals of the cliques.
@@ -118,13 +145,18 @@ class Propagation:
                 summed[inside] = summed[inside] + place.expand(summed[query])
         log_z = self._upward(summed)
         self._downward()
-        marginals = out or {query: np.empty([self.levels[c] for c in query]) for query, *_ in self.steps}
+        marginals = out or {
+            query: np.empty([self.levels[c] for c in query]) for query, *_ in self.steps
+        }
         for query, inside, clique, place in reversed(self.steps):
-            place.project(marginals[inside] if inside else self.beliefs[clique], out=marginals[query])
+            place.project(
+                marginals[inside] if inside else self.beliefs[clique], out=marginals[query]
+            )
         return marginals, log_z
 
     def _upward(self, tables: dict) -> float:
-        """Beliefs become exp(sum of potentials and children's messages - peak), children first; returns log Z.
+        """Beliefs become exp(sum of potentials and children's messages - peak), children first;
+        returns log Z.
 
         tables: the potentials by query; each clique's message is put beside them, by its number.
         """
@@ -140,7 +172,9 @@ class Propagation:
             peak = cells.max(axis=1, keepdims=True)
             np.exp(np.subtract(cells, peak, out=cells), out=cells)
             self.totals[number] = np.einsum("ij->i", cells)
-            tables[number] = (peak[:, 0] + np.log(self.totals[number])).reshape(node.shape(self.levels))
+            tables[number] = (peak[:, 0] + np.log(self.totals[number])).reshape(
+                node.shape(self.levels)
+            )
             if node.parent is None:
                 log_z += float(tables[number])
         return log_z
@@ -149,7 +183,9 @@ class Propagation:
         for number, node in enumerate(self.tree):
             share = np.ones(1)
             if node.parent is not None:
-                share = project(self.beliefs[node.parent], self.tree[node.parent].columns, node.separator).ravel()
+                share = project(
+                    self.beliefs[node.parent], self.tree[node.parent].columns, node.separator
+                ).ravel()
             self.matrices[number] *= (share / self.totals[number])[:, None]
 
 
@@ -166,8 +202,10 @@ class Layout(NamedTuple):
         return table.transpose(self.order)[self.spread]
 
     def project(self, table: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
-        """The larger table summed to the query, in the order of its axes; without `out` a view where none is summed."""
-        return np.einsum(table, self.all_axes, self.kept_axes, out=out)  # several times faster than `sum` on short axes
+        """The larger table summed to the query, in the order of its axes; without `out` a view
+        where none is summed."""
+        # several times faster than `sum` on short axes
+        return np.einsum(table, self.all_axes, self.kept_axes, out=out)
 
 
 @lru_cache(maxsize=100_000)
@@ -178,27 +216,36 @@ def layout(query: Query, columns: Query) -> Layout:
 
 
 def project(table: np.ndarray, columns: Query, query: Query) -> np.ndarray:
-    """The table over `columns` summed to `query`, its axes in the order of `query`; a view where nothing is summed."""
+    """The table over `columns` summed to `query`, its axes in the order of `query`; a view where
+    nothing is summed."""
     return layout(query, columns).project(table)
 
 
-# --- estimation -----------------------------------------------------------------------------------------------
+# --- estimation ----------------------------------------------------------------------------------
 
 
 def estimate(
-    model: Model, targets: Mapping[Query, Target], *, iterations: int, momentum: bool = True, to_noise: bool = True
+    model: Model,
+    targets: Mapping[Query, Target],
+    *,
+    iterations: int,
+    momentum: bool = True,
+    to_noise: bool = True,
 ) -> Model:
-    """The model, from `model` on, whose marginals come close to the targets: mirror descent (McKenna et al. 2019).
+    """The model, from `model` on, whose marginals come close to the targets: mirror descent
+    (McKenna et al. 2019).
 
-    Minimises half the sum of weight * |marginal - shares|^2. A mirror step moves the potentials against the slope of
-    the loss in the marginals. The first is 1 / sum of weights long, which cannot raise the loss (|.|_2 <= |.|_1 and
-    Pinsker). A step that raises it is taken back and repeated from rest at half the length; steps double
-    until that happens first, then grow by a twentieth.
+    Minimises half the sum of weight * |marginal - shares|^2. A mirror step moves the potentials
+    against the slope of the loss in the marginals. The first is 1 / sum of weights long, which
+    cannot raise the loss (|.|_2 <= |.|_1 and Pinsker). A step that raises it is taken back and
+    repeated from rest at half the length; steps double until that happens first, then grow by a
+    twentieth.
 
-    momentum: Nesterov's, restarted where the loss rises (O'Donoghue and Candes 2015): a fifth of the iterations.
-    to_noise: stop where the loss is what the true distribution is expected to have, half a unit a cell
-        (Morozov's discrepancy principle): what is gained beyond fits the noise. Never reached where measurements
-        contradict each other by more than their noise.
+    momentum: Nesterov's, restarted where the loss rises (O'Donoghue and Candes 2015): a fifth of
+        the iterations.
+    to_noise: stop where the loss is what the true distribution is expected to have, half a unit a
+        cell (Morozov's discrepancy principle): what is gained beyond fits the noise. Never reached
+        where measurements contradict each other by more than their noise.
     """
     if not targets:
         return model
@@ -209,18 +256,29 @@ def estimate(
         """A zero for every cell of every query, and the tables as views of it."""
         flat = np.zeros(sum(sizes))
         pieces = np.split(flat, np.cumsum(sizes)[:-1])
-        return flat, {q: x.reshape([model.levels[c] for c in q]) for q, x in zip(queries, pieces, strict=True)}
+        return flat, {
+            q: x.reshape([model.levels[c] for c in q]) for q, x in zip(queries, pieces, strict=True)
+        }
 
     propagation = Propagation(model.levels, queries)
     floor = sum(target.shares.size for target in targets.values()) / 2 if to_noise else 0.0
-    # A table's total is 1 whatever the potentials are: what the shares miss of it is a constant part of the loss.
-    missing = {query: (1 - target.shares.sum()) / target.shares.size for query, target in targets.items()}
+    # A table's total is 1 whatever the potentials are: what the shares miss of it is a constant
+    # part of the loss.
+    missing = {
+        query: (1 - target.shares.sum()) / target.shares.size for query, target in targets.items()
+    }
     measured = [(query, targets[query]) for query in queries if query in targets]
     goals, goal_tables = blank()
     weights, weight_tables = blank()
     for query, target in measured:
-        goal_tables[query][...], weight_tables[query][...] = target.shares + missing[query], target.weight
-    constant = sum(target.weight * target.shares.size * missing[q] ** 2 for q, target in targets.items()) / 2
+        goal_tables[query][...], weight_tables[query][...] = (
+            target.shares + missing[query],
+            target.weight,
+        )
+    constant = (
+        sum(target.weight * target.shares.size * missing[q] ** 2 for q, target in targets.items())
+        / 2
+    )
 
     def loss_at(potentials: Tables, slope: np.ndarray, slope_tables: Tables) -> float:
         """The loss; its slope in the marginals, less the constant part, is written to `slope`."""
@@ -255,7 +313,12 @@ def estimate(
         loss = loss_at(point_tables, slope, slope_tables)
         if loss <= best_loss:
             best, best_tables, point, point_tables = point, point_tables, best, best_tables
-            best_slope, best_slope_tables, slope, slope_tables = slope, slope_tables, best_slope, best_slope_tables
+            best_slope, best_slope_tables, slope, slope_tables = (
+                slope,
+                slope_tables,
+                best_slope,
+                best_slope_tables,
+            )
             best_loss, step, pace = loss, step * growth, pace + 1
         else:
             before[:] = best

@@ -1,4 +1,5 @@
-"""Independent columns from noisy counts: the smallest complete method, and the floor for every other.
+"""Independent columns from noisy counts: the smallest complete method, and the floor for every
+other.
 
 What crosses the wire: one round of counts per level of every column, of which the server learns
 only the noisy sum over clients. Nothing about how columns hang together is released.
@@ -38,7 +39,9 @@ def start(domain: Domain, config: Config, rng: np.random.Generator) -> Arrays:
     return {"levels": np.array(domain.levels), "counts": np.zeros(sum(domain.levels), np.int64)}
 
 
-def client_step(state: Arrays, client: Client, config: Config, noise: Noise | None, rng: np.random.Generator) -> Update:
+def client_step(
+    state: Arrays, client: Client, config: Config, noise: Noise | None, rng: np.random.Generator
+) -> Update:
     """Count the client's rows per level, with its share of discrete Laplace noise.
 
     One more row raises one count in every column by 1: the L1 sensitivity is the number of columns.
@@ -52,15 +55,24 @@ def client_step(state: Arrays, client: Client, config: Config, noise: Noise | No
 
 
 def server_step(
-    state: Arrays, updates: list[Update], config: Config, noise: Noise | None, rng: np.random.Generator
+    state: Arrays,
+    updates: list[Update],
+    config: Config,
+    noise: Noise | None,
+    rng: np.random.Generator,
 ) -> tuple[Arrays, list[Charge]]:
     """Add the noisy sum to the running total."""
-    charge = Charge(WHAT, "unprotected") if noise is None else _charge(noise.multiplier, len(state["levels"]))
+    charge = (
+        Charge(WHAT, "unprotected")
+        if noise is None
+        else _charge(noise.multiplier, len(state["levels"]))
+    )
     return {**state, "counts": state["counts"] + secure_sum.total(updates)["counts"]}, [charge]
 
 
 def sample(state: Arrays, num_rows: int, config: Config, rng: np.random.Generator) -> np.ndarray:
-    """Every column on its own from its normalised counts; negative counts are 0; (num_rows, columns)."""
+    """Every column on its own from its normalised counts; negative counts are 0; (num_rows,
+    columns)."""
     columns = []
     for counts in np.split(np.maximum(state["counts"], 0), np.cumsum(state["levels"])[:-1]):
         weights = counts if counts.sum() > 0 else np.ones(len(counts))

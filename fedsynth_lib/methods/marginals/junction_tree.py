@@ -1,8 +1,9 @@
 """Junction trees: the structure on which a graphical model is exact, and how large it would be.
 
-Columns that appear together in a measured marginal are neighbours. Eliminating columns one after the other, each time
-joining all neighbours of the one that goes, triangulates that graph; the maximal cliques, joined where they share
-most columns, form one tree for every connected part of the graph (Koller and Friedman 2009, chapters 9 and 10).
+Columns that appear together in a measured marginal are neighbours. Eliminating columns one after
+the other, each time joining all neighbours of the one that goes, triangulates that graph; the
+maximal cliques, joined where they share most columns, form one tree for every connected part of the
+graph (Koller and Friedman 2009, chapters 9 and 10).
 """
 
 from collections.abc import Iterable, Iterator
@@ -21,7 +22,8 @@ RULES = ("fill", "rest", "clique")  # of elimination; the last is the quickest
 
 @dataclass(frozen=True)
 class Node:
-    """A clique: its table has the separator's axes first, so that a row of `matrix` is one conditional."""
+    """A clique: its table has the separator's axes first, so that a row of `matrix` is one
+    conditional."""
 
     columns: Query  # separator, then residual; not ascending as a whole
     separator: Query  # columns shared with the parent
@@ -45,11 +47,15 @@ def model_bytes(levels: Levels, queries: Iterable[Query]) -> int:
 def grown_fits(
     levels: Levels, queries: Iterable[Query], candidates: Iterable[Query], most_bytes: float
 ) -> Iterator[bool]:
-    """Whether `model_bytes` of `queries` with one of `candidates` more is at most `most_bytes`, for each of them.
+    """Whether `model_bytes` of `queries` with one of `candidates` more is at most `most_bytes`, for
+    each of them.
 
-    Only the parts that a candidate touches change, and of their triangulations the first small enough will do.
+    Only the parts that a candidate touches change, and of their triangulations the first small
+    enough will do.
     """
-    groups = [(frozenset().union(*part), part, _part_cells(levels, part)) for part in parts(queries)]
+    groups = [
+        (frozenset().union(*part), part, _part_cells(levels, part)) for part in parts(queries)
+    ]
     whole = sum(cells for *_, cells in groups)
     for query in candidates:
         columns, kept, others = frozenset(query), [query], whole
@@ -63,7 +69,10 @@ def grown_fits(
             others -= cells
         else:
             grown = frozenset(kept)
-            yield any(BYTES * (others + _cells(levels, grown, rule)) <= most_bytes for rule in reversed(RULES))
+            yield any(
+                BYTES * (others + _cells(levels, grown, rule)) <= most_bytes
+                for rule in reversed(RULES)
+            )
 
 
 def covered(query: Query, queries: Iterable[Query]) -> bool:
@@ -76,7 +85,12 @@ def parts(queries: Iterable[Query]) -> list[frozenset[Query]]:
     """The queries grouped by connected part of their graph, without those inside another one."""
     groups: list[tuple[set[int], list[Query]]] = []
     for query in sorted(queries, key=len, reverse=True):
-        if any(set(query) <= set(other) for columns, group in groups if query[0] in columns for other in group):
+        if any(
+            set(query) <= set(other)
+            for columns, group in groups
+            if query[0] in columns
+            for other in group
+        ):
             continue
         touched = [group for group in groups if not group[0].isdisjoint(query)]
         groups = [group for group in groups if group[0].isdisjoint(query)]
@@ -99,11 +113,16 @@ def _cliques(levels: Levels, queries: frozenset[Query]) -> tuple[frozenset[int],
     return _triangulate(levels, queries, min(RULES, key=lambda rule: _cells(levels, queries, rule)))
 
 
-def _triangulate(levels: Levels, queries: frozenset[Query], rule: str) -> tuple[frozenset[int], ...]:
-    """Greedy elimination by one of three rules; ties go to the smaller table of the neighbours, then the lower column.
+def _triangulate(
+    levels: Levels, queries: frozenset[Query], rule: str
+) -> tuple[frozenset[int], ...]:
+    """Greedy elimination by one of three rules; ties go to the smaller table of the neighbours,
+    then the lower column.
 
-    fill: the column whose neighbours lack the fewest links, each counting as the product of its levels.
-    rest: one whose neighbours lack none, or else the smallest table of the neighbours. clique: the smallest clique.
+    fill: the column whose neighbours lack the fewest links, each counting as the product of its
+        levels.
+    rest: one whose neighbours lack none, or else the smallest table of the neighbours. clique: the
+        smallest clique.
     """
     near: dict[int, set[int]] = {}
     for query in queries:
@@ -122,26 +141,34 @@ def _triangulate(levels: Levels, queries: frozenset[Query], rule: str) -> tuple[
     while near:
         column = min(costs, key=costs.__getitem__)
         around = near.pop(column)
-        links = rule != "clique" and costs[column][0] > 0  # which change what others' neighbours lack, too
+        # which change what others' neighbours lack, too
+        links = rule != "clique" and costs[column][0] > 0
         del costs[column]
         if not any(around | {column} <= clique for clique in cliques):
             cliques.append(frozenset(around | {column}))
         for c in around:
             near[c] |= around
             near[c] -= {c, column}
-        costs |= {c: cost(c) for c in (around.union(*(near[c] for c in around)) if links else around)}
+        costs |= {
+            c: cost(c) for c in (around.union(*(near[c] for c in around)) if links else around)
+        }
     return tuple(cliques)
 
 
 @lru_cache(maxsize=256)
 def junction_tree(levels: Levels, queries: tuple[Query, ...]) -> tuple[Node, ...]:
-    """The cliques of the model that measures `queries`, parents before children, one tree after the other.
+    """The cliques of the model that measures `queries`, parents before children, one tree after the
+    other.
 
-    A tree is rooted at its largest clique, the only one that is then normalised without a separator.
+    A tree is rooted at its largest clique, the only one that is then normalised without a
+    separator.
     """
     nodes: list[Node] = []
     for part in sorted(parts(queries), key=lambda part: min(part)):
-        cliques = sorted(_cliques(levels, part), key=lambda clique: (-prod(levels[c] for c in clique), sorted(clique)))
+        cliques = sorted(
+            _cliques(levels, part),
+            key=lambda clique: (-prod(levels[c] for c in clique), sorted(clique)),
+        )
         order, parent, waiting = [0], {0: None}, set(range(1, len(cliques)))
         while waiting:  # Prim: the widest separator, then the one with the fewest cells
             here, there = max(
@@ -163,5 +190,12 @@ def junction_tree(levels: Levels, queries: tuple[Query, ...]) -> tuple[Node, ...
             shared = cliques[number] & cliques[above] if above is not None else frozenset()
             columns = (*sorted(shared), *sorted(cliques[number] - shared))
             children = tuple(sorted(place[c] for c in order if parent[c] == number))
-            nodes.append(Node(columns, tuple(sorted(shared)), None if above is None else place[above], children))
+            nodes.append(
+                Node(
+                    columns,
+                    tuple(sorted(shared)),
+                    None if above is None else place[above],
+                    children,
+                )
+            )
     return tuple(nodes)

@@ -1,4 +1,5 @@
-"""The state of AIM, DistAIM and FLAIM: what was measured, the model fitted to it, the noise of the round to come."""
+"""The state of AIM, DistAIM and FLAIM: what was measured, the model fitted to it, the noise of the
+round to come."""
 
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
@@ -24,7 +25,8 @@ from fedsynth_lib.methods.marginals.model_answers import sample as sample_model
 
 
 def start(domain: Domain, config: Config) -> Arrays:
-    """What every method of the family begins with; `sigma` and `choice_noise` are of the round to come."""
+    """What every method of the family begins with; `sigma` and `choice_noise` are of the round to
+    come."""
     return {
         "levels": np.array(domain.levels),
         "workload": workload_of(domain, config),
@@ -52,13 +54,22 @@ def model_of(state: Mapping[str, np.ndarray]) -> Model:
 
 
 def ready(
-    state: Arrays, config: Config, noise: Noise | None, *, total: Doses, each: Doses, again: int, left: int
+    state: Arrays,
+    config: Config,
+    noise: Noise | None,
+    *,
+    total: Doses,
+    each: Doses,
+    again: int,
+    left: int,
 ) -> Arrays:
     """The state with the noise of the next round.
 
-    total, each: doses of the run and of a round, `again` of which (one-way marginals) the last round saves.
-    left: rounds that the schedule still has. An annealed run ends when less than two rounds' cost would remain, and its
-    last round spends what is left (McKenna et al. 2022, algorithm 1, lines 18-20).
+    total, each: doses of the run and of a round, `again` of which (one-way marginals) the last
+        round saves.
+    left: rounds that the schedule still has. An annealed run ends when less than two rounds' cost
+    would remain, and its last round spends what is left (McKenna et al. 2022, algorithm 1, lines
+    18-20).
     """
     if noise is None:
         return {**state, "last": np.array(left == 1)}
@@ -69,33 +80,52 @@ def ready(
     if config.annealed:
         budget = rho(total.plan(noise.multiplier, config.measure_share))
         remaining = budget - float(state["spent"])
-        last = last or remaining <= 2 * rho([measuring("", sigma, each.measured), choosing(choice, each.selected)])
+        last = last or remaining <= 2 * rho(
+            [measuring("", sigma, each.measured), choosing(choice, each.selected)]
+        )
         if last:
             share = config.measure_share if each.selected else 1.0
             sigma = np.sqrt((each.measured - again) / (2 * share * remaining))
-            choice = np.sqrt(each.selected / (2 * (1 - share) * remaining)) if each.selected else choice
-    return {**state, "sigma": np.array(sigma), "choice_noise": np.array(choice), "last": np.array(last)}
+            choice = (
+                np.sqrt(each.selected / (2 * (1 - share) * remaining)) if each.selected else choice
+            )
+    return {
+        **state,
+        "sigma": np.array(sigma),
+        "choice_noise": np.array(choice),
+        "last": np.array(last),
+    }
 
 
-def remember(state: Arrays, query: Query, counts: np.ndarray, sigma: float, rows: float, config: Config) -> Arrays:
-    """The state with one more measurement: counts of `rows` records with noise `sigma`; repeats are averaged."""
+def remember(
+    state: Arrays, query: Query, counts: np.ndarray, sigma: float, rows: float, config: Config
+) -> Arrays:
+    """The state with one more measurement: counts of `rows` records with noise `sigma`; repeats are
+    averaged."""
     behind = max(float(rows if config.public_sizes else counts.sum()), 1.0)
     shares = (counts / behind).reshape(state["levels"][list(query)])
     weight = ((behind if config.weighted else float(state["typical"])) / (sigma or 1.0)) ** 2
     before = float(state.get(name_of("weight", query), 0.0))
     mean = (before * state.get(name_of("shares", query), 0.0) + weight * shares) / (before + weight)
-    return {**state, name_of("shares", query): mean, name_of("weight", query): np.array(before + weight)}
+    return {
+        **state,
+        name_of("shares", query): mean,
+        name_of("weight", query): np.array(before + weight),
+    }
 
 
 def measure_column(
     state: Arrays, column: int, counts: np.ndarray, rows: float, config: Config, noise: Noise | None
 ) -> tuple[Arrays, float | None]:
-    """The state with a column's one-way measurement from summed counts of `rows` records, and its noise.
+    """The state with a column's one-way measurement from summed counts of `rows` records, and its
+    noise.
 
     After the last column it has a first model.
     """
     sigma, columns = noise.multiplier if noise else None, len(state["levels"])
-    noisy = counts if noise is None else gaussian_counts(counts, sigma, l2_sensitivity=1, noise=noise)
+    noisy = (
+        counts if noise is None else gaussian_counts(counts, sigma, l2_sensitivity=1, noise=noise)
+    )
     behind = max(float(rows if config.public_sizes else noisy.sum()), 1.0)
     state = {**state, "typical": state["typical"] + (behind - state["typical"]) / (column + 1)}
     state = remember(state, (column,), noisy, sigma or 0.0, rows, config)
@@ -111,7 +141,10 @@ def measure_column(
 def refit(state: Arrays, config: Config, *, last: bool, to_noise: bool) -> Arrays:
     """The state with potentials fitted to everything measured, starting from those it has."""
     weight = tables_of(state, "weight")
-    targets = {query: Target(shares, float(weight[query])) for query, shares in tables_of(state, "shares").items()}
+    targets = {
+        query: Target(shares, float(weight[query]))
+        for query, shares in tables_of(state, "shares").items()
+    }
     model = estimate(
         model_of(state),
         targets,
@@ -119,11 +152,15 @@ def refit(state: Arrays, config: Config, *, last: bool, to_noise: bool) -> Array
         momentum=config.momentum,
         to_noise=config.to_noise and to_noise,
     )
-    return {**state, **{name_of("potential", query): table for query, table in model.potentials.items()}}
+    return {
+        **state,
+        **{name_of("potential", query): table for query, table in model.potentials.items()},
+    }
 
 
 def size_limit(state: Arrays, total: Doses, config: Config, noise: Noise | None) -> float:
-    """Megabytes that the model may have: all in proportion to the budget spent, or to the rounds passed without one."""
+    """Megabytes that the model may have: all in proportion to the budget spent, or to the rounds
+    passed without one."""
     if noise is None:
         done = (int(state["round"]) + 1) / (len(state["levels"]) + config.rounds)
     else:
@@ -132,22 +169,34 @@ def size_limit(state: Arrays, total: Doses, config: Config, noise: Noise | None)
 
 
 def fits(state: Arrays, queries: Iterable[Query], limit: float) -> np.ndarray:
-    """Which queries may be measured next: inside the model, or the model with it is at most so large."""
+    """Which queries may be measured next: inside the model, or the model with it is at most so
+    large."""
     levels, measured = tuple(state["levels"].tolist()), tuple(tables_of(state, "shares"))
     queries = list(queries)
     small = grown_fits(levels, measured, queries, limit * MEGABYTE)
-    return np.array([fit or covered(query, measured) for fit, query in zip(small, queries, strict=True)], bool)
+    return np.array(
+        [fit or covered(query, measured) for fit, query in zip(small, queries, strict=True)], bool
+    )
 
 
 def choose(
-    scores: np.ndarray, allowed: np.ndarray, noise: float, sensitivity: float, rng: np.random.Generator | None
+    scores: np.ndarray,
+    allowed: np.ndarray,
+    noise: float,
+    sensitivity: float,
+    rng: np.random.Generator | None,
 ) -> int:
-    """The candidate chosen by the exponential mechanism among those allowed; without noise the best one.
+    """The candidate chosen by the exponential mechanism among those allowed; without noise the best
+    one.
 
-    Raises BadInput where none is allowed: the model may not grow, and nothing in the workload lies inside it.
+    Raises BadInput where none is allowed: the model may not grow, and nothing in the workload lies
+    inside it.
     """
     if not allowed.any():
-        raise BadInput("no candidate marginal fits into the model: raise max_megabytes, or bin the columns coarser.")
+        raise BadInput(
+            "no candidate marginal fits into the model: raise max_megabytes, or bin "
+            "the columns coarser."
+        )
     scores = np.where(allowed, scores, -np.inf)
     if rng is None:
         return int(np.argmax(scores))
@@ -155,7 +204,8 @@ def choose(
 
 
 def moved_little(before: np.ndarray, after: np.ndarray, sigma: float, rows: float) -> bool:
-    """Whether measuring changed the model by no more than its noise: then less noise is due (annealing)."""
+    """Whether measuring changed the model by no more than its noise: then less noise is due
+    (annealing)."""
     return bool(np.abs(after - before).sum() <= expected_error(sigma, np.array(before.size), rows))
 
 
@@ -163,7 +213,9 @@ def moved_little(before: np.ndarray, after: np.ndarray, sigma: float, rows: floa
 def _answers(levels: tuple, queries: tuple, blob: bytes, asked: tuple) -> np.ndarray:
     sizes = [np.prod([levels[c] for c in query], dtype=int) for query in queries]
     pieces = np.split(np.frombuffer(blob), np.cumsum(sizes)[:-1])
-    tables = {q: piece.reshape([levels[c] for c in q]) for q, piece in zip(queries, pieces, strict=True)}
+    tables = {
+        q: piece.reshape([levels[c] for c in q]) for q, piece in zip(queries, pieces, strict=True)
+    }
     answers = Answers(Model(levels, tables))
     found = np.concatenate([answers(query).ravel() for query in asked])
     found.flags.writeable = False
@@ -173,11 +225,14 @@ def _answers(levels: tuple, queries: tuple, blob: bytes, asked: tuple) -> np.nda
 def answers_of(state: Mapping[str, np.ndarray], asked: tuple[Query, ...]) -> np.ndarray:
     """The model's shares for all queries, one after the other.
 
-    Clients of one process that were sent the same model share the work; each would come to the same numbers.
+    Clients of one process that were sent the same model share the work; each would come to the same
+    numbers.
     """
     model = model_of(state)
     queries = tuple(sorted(model.potentials))
-    return _answers(model.levels, queries, b"".join(model.potentials[q].tobytes() for q in queries), asked)
+    return _answers(
+        model.levels, queries, b"".join(model.potentials[q].tobytes() for q in queries), asked
+    )
 
 
 def sample(state: Arrays, num_rows: int, config: Config, rng: np.random.Generator) -> np.ndarray:

@@ -1,7 +1,8 @@
-"""What AIM, DistAIM and FLAIM share: workload, candidates, noise, the model in the state, and refitting it.
+"""What AIM, DistAIM and FLAIM share: workload, candidates, noise, the model in the state, and
+refitting it.
 
-Unit of privacy: one record, added or removed. A marginal is a table of counts, of which one record changes one by 1:
-its sensitivity is 1 in every norm.
+Unit of privacy: one record, added or removed. A marginal is a table of counts, of which one record
+changes one by 1: its sensitivity is 1 in every norm.
 """
 
 from collections.abc import Iterable, Mapping
@@ -22,9 +23,11 @@ CHOICE = "the choice of a marginal"
 
 @dataclass(frozen=True)
 class Config:
-    """Settings of the family; defaults as published (maddock2024, section 5 and protocol "Settings").
+    """Settings of the family; defaults as published (maddock2024, section 5 and protocol
+    "Settings").
 
-    bins, by_column: equal-width bins of numeric columns, and of single ones; None keeps whole numbers as they are.
+    bins, by_column: equal-width bins of numeric columns, and of single ones; None keeps whole
+        numbers as they are.
     workload: column names of each query; None draws `num_queries` triples with `workload_seed`.
     rounds: selections, T. participation: chance of each client to take part in a round, p.
     measure_share: part of the budget for measuring, r; the rest pays for selecting.
@@ -32,9 +35,11 @@ class Config:
     iterations, final_iterations: of estimation each round and after the last.
     momentum, to_noise: see `graphical_model.estimate`; both off is the published mirror descent.
     weighted: a measurement weighs by the number of records behind it, rather than all the same.
-    public_sizes: that number is the sum of the clients' sizes, which scores take as public anyway; otherwise it is the
-        sum of the noisy counts, as published, which is off by the noise of all cells together.
-    annealed: noise falls as the rounds go (McKenna et al. 2022), from that of `first_rounds` rounds a column on.
+    public_sizes: that number is the sum of the clients' sizes, which scores take as public anyway;
+        otherwise it is the sum of the noisy counts, as published, which is off by the noise of all
+        cells together.
+    annealed: noise falls as the rounds go (McKenna et al. 2022), from that of `first_rounds` rounds
+        a column on.
     """
 
     bins: int | None = 32
@@ -59,25 +64,31 @@ class Config:
         if self.rounds < 1:
             raise BadInput(f"rounds is {self.rounds}: give at least 1.")
         if not 0 < self.participation <= 1:
-            raise BadInput(f"participation is {self.participation}: give a chance above 0 and up to 1.")
+            raise BadInput(
+                f"participation is {self.participation}: give a chance above 0 and up to 1."
+            )
         if not 0 < self.measure_share < 1:
             raise BadInput(f"measure_share is {self.measure_share}: give a part between 0 and 1.")
         if self.num_queries < 1:
-            raise BadInput(f"num_queries is {self.num_queries}: a workload needs at least one query.")
+            raise BadInput(
+                f"num_queries is {self.num_queries}: a workload needs at least one query."
+            )
 
 
 def encoder(schema: Schema, config: Config) -> EqualWidthBins:
     return EqualWidthBins(schema, config.bins, by_column=dict(config.by_column))
 
 
-# --- candidates -----------------------------------------------------------------------------------------------
+# --- candidates ----------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, eq=False)
 class Candidates:
-    """queries: the columns alone first, then larger ones. weights: w_q of the workload. sizes: cells.
+    """queries: the columns alone first, then larger ones. weights: w_q of the workload. sizes:
+    cells.
 
-    starts: where each query's cells begin in an array that holds all queries' tables one after the other.
+    starts: where each query's cells begin in an array that holds all queries' tables one after the
+        other.
     """
 
     queries: tuple[Query, ...]
@@ -87,7 +98,9 @@ class Candidates:
 
     def cells(self, rows: np.ndarray, levels: np.ndarray) -> np.ndarray:
         """Position of every row in that array, (queries, rows) int64."""
-        padded = np.concatenate([rows.astype(np.int64), np.zeros((len(rows), 1), np.int64)], axis=1).T
+        padded = np.concatenate(
+            [rows.astype(np.int64), np.zeros((len(rows), 1), np.int64)], axis=1
+        ).T
         longest = max(map(len, self.queries))
         fill = rows.shape[1]  # a column of zeros with one level
         columns = np.array([(*query, *[fill] * (longest - len(query))) for query in self.queries])
@@ -103,8 +116,11 @@ class Candidates:
         cells = np.ravel_multi_index(tuple(rows[:, query].T), tuple(levels[list(query)]))
         return np.bincount(cells, minlength=self.sizes[number])
 
-    def scores(self, errors: np.ndarray, penalty: np.ndarray | float, sigma: float, rows: float) -> np.ndarray:
-        """AIM's utility of every query: w_q (error - what noise would leave - penalty), all in shares of `rows`."""
+    def scores(
+        self, errors: np.ndarray, penalty: np.ndarray | float, sigma: float, rows: float
+    ) -> np.ndarray:
+        """AIM's utility of every query: w_q (error - what noise would leave - penalty), all in
+        shares of `rows`."""
         return self.weights * (errors - expected_error(sigma, self.sizes, rows) - penalty)
 
     def counts(self, rows: np.ndarray, levels: np.ndarray) -> np.ndarray:
@@ -120,21 +136,35 @@ def workload_of(domain: Domain, config: Config) -> np.ndarray:
     place = {name: number for number, name in enumerate(domain.names)}
     if config.workload is None:
         width = min(3, len(place))
-        chosen = random_workload(len(place), size=config.num_queries, width=width, seed=config.workload_seed)
+        chosen = random_workload(
+            len(place), size=config.num_queries, width=width, seed=config.workload_seed
+        )
     else:
         if not config.workload or not all(config.workload):
-            raise BadInput("the workload is empty or holds an empty query: name at least one column in each query.")
+            raise BadInput(
+                "the workload is empty or holds an empty query: name at least one column "
+                "in each query."
+            )
         for name in (name for query in config.workload for name in query):
             if name not in place:
-                raise BadInput(f"the workload names the column {name!r}; the table has {', '.join(domain.names)}.")
+                raise BadInput(
+                    f"the workload names the column {name!r}; the table has "
+                    f"{', '.join(domain.names)}."
+                )
         chosen = tuple(tuple(sorted({place[name] for name in query})) for query in config.workload)
     if max(map(len, chosen)) < 2:
         raise BadInput(
-            "the workload names single columns only, which are measured anyway: name two or more in a query."
+            "the workload names single columns only, which are measured anyway: name two or "
+            "more in a query."
         )
     limit = config.max_megabytes * MEGABYTE
-    if not any(model_bytes(domain.levels, [query]) <= limit for query in closure(chosen) if len(query) > 1):
-        raise BadInput(f"max_megabytes is {config.max_megabytes:g}: no marginal of the workload fits; raise it.")
+    if not any(
+        model_bytes(domain.levels, [query]) <= limit for query in closure(chosen) if len(query) > 1
+    ):
+        raise BadInput(
+            f"max_megabytes is {config.max_megabytes:g}: no marginal of the workload "
+            "fits; raise it."
+        )
     longest = max(map(len, chosen))
     return np.array([(*query, *[-1] * (longest - len(query))) for query in chosen], dtype=np.int16)
 
@@ -153,7 +183,7 @@ def _candidates(levels: tuple[int, ...], workload: tuple[Query, ...]) -> Candida
     return Candidates(queries, weights(queries, workload), sizes, np.cumsum(sizes) - sizes)
 
 
-# --- noise ----------------------------------------------------------------------------------------------------
+# --- noise ---------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -164,18 +194,24 @@ class Doses:
     selected: int
 
     def selection(self, sigma: float, measure_share: float) -> float:
-        """Noise multiplier of a choice (see `privacy.exponential`) when marginals have noise `sigma`.
+        """Noise multiplier of a choice (see `privacy.exponential`) when marginals have noise
+        `sigma`.
 
-        Either costs 1 / (2 noise^2) in zCDP (a choice of parameter e has noise 2 / e and costs e^2 / 8), so the
-        parts r and 1 - r of the budget fix the ratio of the two (maddock2024, lemma 4.1).
+        Either costs 1 / (2 noise^2) in zCDP (a choice of parameter e has noise 2 / e and costs e^2
+        / 8), so the parts r and 1 - r of the budget fix the ratio of the two (maddock2024, lemma
+        4.1).
         """
         if not self.selected:
             return np.inf
-        return sigma * np.sqrt(self.selected * measure_share / (self.measured * (1 - measure_share)))
+        return sigma * np.sqrt(
+            self.selected * measure_share / (self.measured * (1 - measure_share))
+        )
 
     def plan(self, sigma: float, measure_share: float) -> list[Charge]:
         charges = [measuring("marginals", sigma, self.measured)]
-        return charges + [choosing(self.selection(sigma, measure_share), self.selected)] * bool(self.selected)
+        return charges + [choosing(self.selection(sigma, measure_share), self.selected)] * bool(
+            self.selected
+        )
 
 
 def measuring(what: str, sigma: float | None, times: int = 1, client: int | None = None) -> Charge:
@@ -197,5 +233,6 @@ def rho(charges: Iterable[Charge]) -> float:
 
 
 def expected_error(sigma: float, sizes: np.ndarray, rows: float) -> np.ndarray:
-    """The L1 norm that Gaussian noise on a marginal of so many cells is expected to have, in shares of `rows`."""
+    """The L1 norm that Gaussian noise on a marginal of so many cells is expected to have, in shares
+    of `rows`."""
     return np.sqrt(2 / np.pi) * sigma * sizes / rows

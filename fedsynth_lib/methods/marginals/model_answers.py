@@ -1,7 +1,9 @@
-"""What a fitted graphical model says: exact answers to any marginal, the likelihood of rows, and synthetic rows.
+"""What a fitted graphical model says: exact answers to any marginal, the likelihood of rows, and
+synthetic rows.
 
-A marginal inside a clique is a sum; one that spreads over a tree is gathered by messages in the clique to which they
-are smallest, each message made once for all queries; columns of different trees are independent.
+A marginal inside a clique is a sum; one that spreads over a tree is gathered by messages in the
+clique to which they are smallest, each message made once for all queries; columns of different
+trees are independent.
 """
 
 from itertools import chain
@@ -12,12 +14,15 @@ import numpy as np
 from fedsynth_lib.methods.marginals.graphical_model import Model, Propagation, project
 from fedsynth_lib.methods.marginals.junction_tree import Query
 
-CELLS = 2**26  # 512 MB: of all messages kept, and of the largest table that a sum over several cliques should make
-Branch = tuple[int, int, Query, Query]  # a clique, its neighbour on this side, columns given, columns asked about
+# 512 MB: of all messages kept, and of the largest table that a sum over several cliques should make
+CELLS = 2**26
+# a clique, its neighbour on this side, columns given, columns asked about
+Branch = tuple[int, int, Query, Query]
 
 
 class Answers:
-    """A fitted model's answers: marginals of any query, exact, each step of message passing done once."""
+    """A fitted model's answers: marginals of any query, exact, each step of message passing done
+    once."""
 
     def __init__(self, model: Model):
         self.model = model
@@ -27,7 +32,8 @@ class Answers:
         self._plans: dict[tuple[int, int | None, Query], tuple[int, list[Branch]]] = {}
         self._messages: dict[tuple[int, Query, Query], np.ndarray] = {}
         self._near: list[dict[int, Query]] = [{} for _ in self.tree]  # neighbour -> separator
-        self._beyond: dict[tuple[int, int], set[int]] = {}  # (clique, neighbour) -> columns behind the neighbour only
+        # (clique, neighbour) -> columns behind the neighbour only
+        self._beyond: dict[tuple[int, int], set[int]] = {}
         self._trees: list[tuple[list[int], set[int]]] = []  # cliques and columns of each tree
         self._sizes = [belief.size for belief in self.propagation.beliefs]
         self._held = [frozenset(node.columns) for node in self.tree]
@@ -42,7 +48,8 @@ class Answers:
                 self._beyond[node.parent, number] = below[number] - set(node.separator)
                 self._beyond[number, node.parent] = self._trees[-1][1] - below[number]
             self._trees[-1][0].append(number)
-        self._home = {c: number for number, (_, held) in enumerate(self._trees) for c in held}  # the tree of a column
+        # the tree of a column
+        self._home = {c: number for number, (_, held) in enumerate(self._trees) for c in held}
 
     def __call__(self, query: Query) -> np.ndarray:
         """The marginal's shares, in the shape of its table."""
@@ -58,8 +65,8 @@ class Answers:
         return project(answer, columns, query)
 
     def _marginal(self, home: int, part: Query) -> np.ndarray:
-        """The marginal of columns in one tree, from one clique or gathered where messages are smallest; or of a free
-        column."""
+        """The marginal of columns in one tree, from one clique or gathered where messages are
+        smallest; or of a free column."""
         if home >= len(self._trees):
             level = self.model.levels[part[0]]
             return np.full(level, 1 / level)
@@ -67,13 +74,17 @@ class Answers:
         if holders := [number for number in cliques if asked <= self._held[number]]:
             smallest = min(holders, key=self._sizes.__getitem__)
             return project(self.propagation.beliefs[smallest], self.tree[smallest].columns, part)
-        centre = min(cliques, key=lambda number: (self._plan(number, None, part)[0], self._sizes[number]))
+        centre = min(
+            cliques, key=lambda number: (self._plan(number, None, part)[0], self._sizes[number])
+        )
         return self._gather(centre, None, part, part)
 
     def _plan(self, number: int, source: int | None, part: Query) -> tuple[int, list[Branch]]:
-        """What a clique must be told about columns it lacks, and the cells of all messages that takes.
+        """What a clique must be told about columns it lacks, and the cells of all messages that
+        takes.
 
-        `source` is a neighbour that is not asked. Cliques between that would only pass on what is given are left out.
+        `source` is a neighbour that is not asked. Cliques between that would only pass on what is
+        given are left out.
         """
         key = (number, source, part)
         if key not in self._plans:
@@ -82,15 +93,23 @@ class Answers:
                 about = tuple(c for c in part if c in self._beyond[number, other])
                 if about and other != source:
                     branches.append((*self._farthest(other, number, given, about), given, about))
-            own = sum(prod(self.model.levels[c] for c in chain(given, about)) for _, _, given, about in branches)
+            own = sum(
+                prod(self.model.levels[c] for c in chain(given, about))
+                for _, _, given, about in branches
+            )
             rest = sum(self._plan(other, behind, about)[0] for other, behind, _, about in branches)
             self._plans[key] = own + rest, branches
         return self._plans[key]
 
     def _farthest(self, number: int, source: int, given: Query, about: Query) -> tuple[int, int]:
-        """The last clique away from `source` that still has all that is given, and the one before it."""
+        """The last clique away from `source` that still has all that is given, and the one before
+        it."""
         for other, shared in self._near[number].items():
-            if other != source and set(given) <= set(shared) and self._beyond[number, other].issuperset(about):
+            if (
+                other != source
+                and set(given) <= set(shared)
+                and self._beyond[number, other].issuperset(about)
+            ):
                 return self._farthest(other, number, given, about)
         return number, source
 
@@ -99,8 +118,11 @@ class Answers:
         _, branches = self._plan(number, source, part)
         used = set(keep).union(*(given for _, _, given, _ in branches))
         columns = tuple(c for c in self.tree[number].columns if c in used)
-        label = {c: axis for axis, c in enumerate(dict.fromkeys((*columns, *part)))}  # einsum knows 52 at most
-        operands: list = [project(self.propagation.beliefs[number], self.tree[number].columns, columns)]
+        # einsum knows 52 at most
+        label = {c: axis for axis, c in enumerate(dict.fromkeys((*columns, *part)))}
+        operands: list = [
+            project(self.propagation.beliefs[number], self.tree[number].columns, columns)
+        ]
         operands.append([label[c] for c in columns])
         for other, behind, given, about in branches:
             operands.append(self._message(other, behind, given, about))
@@ -108,7 +130,8 @@ class Answers:
         return np.einsum(*operands, [label[c] for c in keep], optimize=("greedy", CELLS))
 
     def _message(self, number: int, source: int, given: Query, about: Query) -> np.ndarray:
-        """P(about | given), where the clique holds what is given and separates the rest from `source`."""
+        """P(about | given), where the clique holds what is given and separates the rest from
+        `source`."""
         key = (number, given, about)
         if key not in self._messages:
             joint = self._gather(number, source, about, (*given, *about))
@@ -121,7 +144,8 @@ class Answers:
 
 
 def log_likelihood(model: Model, rows: np.ndarray) -> np.ndarray:
-    """Log-probability (natural logarithm) of each coded row, exact: potentials at the row less log Z; (rows,)."""
+    """Log-probability (natural logarithm) of each coded row, exact: potentials at the row less log
+    Z; (rows,)."""
     _, log_z = Propagation(model.levels, model.potentials).run(model.potentials)
     values = np.full(len(rows), -log_z)
     for query, table in model.potentials.items():
@@ -132,19 +156,26 @@ def log_likelihood(model: Model, rows: np.ndarray) -> np.ndarray:
 def sample(model: Model, num_rows: int, *, rng: np.random.Generator) -> np.ndarray:
     """Coded rows whose counts follow the model up to rounding; int32 (rows, columns).
 
-    Clique by clique: among the rows that agree in the separator, each value of the rest appears as often as expected,
-    rounded up or down at random (systematic sampling), and is dealt to the rows at random. The noise of
-    independent draws, which grows with the number of cells, is thus avoided.
+    Clique by clique: among the rows that agree in the separator, each value of the rest appears as
+    often as expected, rounded up or down at random (systematic sampling), and is dealt to the rows
+    at random. The noise of independent draws, which grows with the number of cells, is thus
+    avoided.
     """
     propagation = Propagation(model.levels, model.potentials)
     propagation.run(model.potentials)
     rows = np.empty((num_rows, len(model.levels)), dtype=np.int32)
     held = {c for node in propagation.tree for c in node.columns}
     for column in sorted(set(range(len(model.levels))) - held):
-        rows[:, column] = _deal(np.ones((1, model.levels[column])), np.zeros(num_rows, np.intp), rng)
+        rows[:, column] = _deal(
+            np.ones((1, model.levels[column])), np.zeros(num_rows, np.intp), rng
+        )
     for node, belief in zip(propagation.tree, propagation.beliefs, strict=True):
         shape = node.shape(model.levels)
-        given = np.ravel_multi_index(tuple(rows[:, node.separator].T), shape) if shape else np.zeros(num_rows, np.intp)
+        given = (
+            np.ravel_multi_index(tuple(rows[:, node.separator].T), shape)
+            if shape
+            else np.zeros(num_rows, np.intp)
+        )
         rest = node.columns[len(node.separator) :]
         drawn = _deal(node.matrix(belief), given, rng)
         rows[:, rest] = np.stack(np.unravel_index(drawn, [model.levels[c] for c in rest]), axis=1)
@@ -152,14 +183,16 @@ def sample(model: Model, num_rows: int, *, rng: np.random.Generator) -> np.ndarr
 
 
 def _deal(weights: np.ndarray, given: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """For each row a column of `weights` with chances in the ratio of line `given`, by systematic sampling per line."""
+    """For each row a column of `weights` with chances in the ratio of line `given`, by systematic
+    sampling per line."""
     order = np.lexsort((rng.random(len(given)), given))  # by line, at random within it
     lines, start, size = np.unique(given[order], return_index=True, return_counts=True)
     ends = np.cumsum(weights[lines], axis=1)
     ends /= ends[:, -1:]  # a line that was drawn has mass
     group = np.repeat(np.arange(len(lines)), size)
     ranks = np.arange(len(given)) - start[group] + rng.random(len(lines))[group]
-    places = np.minimum(group + ranks / size[group], np.nextafter(group + 1.0, 0))  # never in the next line
+    # never in the next line
+    places = np.minimum(group + ranks / size[group], np.nextafter(group + 1.0, 0))
     found = np.searchsorted((ends + np.arange(len(lines))[:, None]).ravel(), places, side="right")
     drawn = np.empty(len(given), dtype=np.intp)
     drawn[order] = found - group * weights.shape[1]

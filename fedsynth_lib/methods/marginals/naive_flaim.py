@@ -1,4 +1,5 @@
-"""NaiveFLAIM: every client scores by its own rows alone, all measurements weigh the same (maddock2024, section 4.1)."""
+"""NaiveFLAIM: every client scores by its own rows alone, all measurements weigh the same
+(maddock2024, section 4.1)."""
 
 from dataclasses import dataclass
 
@@ -15,7 +16,17 @@ from fedsynth_lib.methods.marginals.flaim import (
     start,
 )
 
-__all__ = ["ADVERSARY", "broadcast", "client_step", "encoder", "plan", "sample", "schedule", "server_step", "start"]
+__all__ = [
+    "ADVERSARY",
+    "broadcast",
+    "client_step",
+    "encoder",
+    "plan",
+    "sample",
+    "schedule",
+    "server_step",
+    "start",
+]
 
 VERSION = flaim.VERSION
 TRUST = "server"

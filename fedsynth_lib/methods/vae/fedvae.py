@@ -1,11 +1,14 @@
-"""FedVAE: the autoencoder TVAE over clients (Martinez Duarte 2024, chapter 4; Xu et al. 2019), private or not.
+"""FedVAE: the autoencoder TVAE over clients (Martinez Duarte 2024, chapter 4; Xu et al. 2019),
+private or not.
 
-What crosses the wire: first what the mixtures of numeric columns are fitted to (by default each client's histograms,
-noisy in a private run; as published the columns themselves), then in every round the parameters of encoder and decoder,
-up and down, averaged by rows (algorithm 4.1). Optimiser moments stay with the client.
+What crosses the wire: first what the mixtures of numeric columns are fitted to (by default each
+client's histograms, noisy in a private run; as published the columns themselves), then in every
+round the parameters of encoder and decoder, up and down, averaged by rows (algorithm 4.1).
+Optimiser moments stay with the client.
 
-Privacy is local: every client clips and noises the gradients of single rows itself (DP-SGD), so that the server needs
-no trust, and epsilon is each client's own over all rounds. Rows enter a batch by independent coins.
+Privacy is local: every client clips and noises the gradients of single rows itself (DP-SGD), so
+that the server needs no trust, and epsilon is each client's own over all rounds. Rows enter a batch
+by independent coins.
 """
 
 from dataclasses import dataclass
@@ -52,17 +55,22 @@ AT_ONCE = 10_000  # rows decoded together
 
 @dataclass(frozen=True)
 class Config:
-    """Defaults: what martinez2024 chose for Adult (table 5.6); `martinez_study.tuned` has all tables.
+    """Defaults: what martinez2024 chose for Adult (table 5.6); `martinez_study.tuned` has all
+    tables.
 
-    training_rounds, local_epochs: in the work global and local epochs. hidden: of encoder and decoder alike.
+    training_rounds, local_epochs: in the work global and local epochs. hidden: of encoder and
+        decoder alike.
     loss_factor: of the reconstruction part of the loss. weight_decay: L2, as Adam has it.
-    clip: norm to which a row's gradient is cut in a private run (gap 12: 1.0, and learning_rate 1e-3).
-    encoding: what the mixtures of numeric columns are fitted to. 'histograms': one of each column, with noise in a
-        private run; 'pooled': all values, as published, a release without any guarantee; 'federated': mixtures
-        that clients fit and the server averages (algorithm 4.1 of leitner2023), without guarantee either.
+    clip: norm to which a row's gradient is cut in a private run (gap 12: 1.0, and learning_rate
+        1e-3).
+    encoding: what the mixtures of numeric columns are fitted to. 'histograms': one of each column,
+        with noise in a private run; 'pooled': all values, as published, a release without any
+        guarantee; 'federated': mixtures that clients fit and the server averages (algorithm 4.1 of
+        leitner2023), without guarantee either.
     histogram_share: of the budget, roughly, for the histograms.
-    likeliest: decode the likeliest mode and category, as TVAE's software does, so that a rare category that is never
-        the likeliest disappears; else draw by the decoder's probabilities, as TVAE's paper has it.
+    likeliest: decode the likeliest mode and category, as TVAE's software does, so that a rare
+        category that is never the likeliest disappears; else draw by the decoder's probabilities,
+        as TVAE's paper has it.
     """
 
     training_rounds: int = 100
@@ -83,13 +91,24 @@ class Config:
     device: Literal["auto", "cpu", "cuda"] = "auto"
 
     def __post_init__(self):
-        for name in ("training_rounds", "local_epochs", "batch", "embedding", "modes", "mixture_rounds"):
+        for name in (
+            "training_rounds",
+            "local_epochs",
+            "batch",
+            "embedding",
+            "modes",
+            "mixture_rounds",
+        ):
             if getattr(self, name) < 1:
                 raise BadInput(f"FedVAE: {name} is {getattr(self, name)}; give at least 1.")
         if not self.hidden or min(self.hidden) < 1:
-            raise BadInput(f"FedVAE: hidden is {self.hidden}; give the width of one layer at least.")
+            raise BadInput(
+                f"FedVAE: hidden is {self.hidden}; give the width of one layer at least."
+            )
         if not 0 < self.histogram_share < 1:
-            raise BadInput(f"FedVAE: histogram_share is {self.histogram_share}; give a share between 0 and 1.")
+            raise BadInput(
+                f"FedVAE: histogram_share is {self.histogram_share}; give a share between 0 and 1."
+            )
         if not self.clip > 0:
             raise BadInput(f"FedVAE: clip is {self.clip}; give a norm above 0.")
 
@@ -112,7 +131,9 @@ def encoder(schema: Schema, config: Config) -> UnitRange:
 def plan(noise_multiplier: float, domain: Domain, num_rows: int, config: Config) -> list[Charge]:
     """The histograms, and the noisy sums of gradients of all steps in all rounds."""
     steps = config.training_rounds * _steps(num_rows, config)
-    histograms = histogram_charges(noise_multiplier, domain.levels.count(0), num_rows, config, steps)
+    histograms = histogram_charges(
+        noise_multiplier, domain.levels.count(0), num_rows, config, steps
+    )
     return [*histograms, _gradients(noise_multiplier, num_rows, config, steps)]
 
 
@@ -122,18 +143,25 @@ def start(domain: Domain, config: Config, rng: np.random.Generator) -> Arrays:
     return {"levels": levels, "round": np.array(0), "present": np.ones(levels.sum(), bool)}
 
 
-def client_step(state: Arrays, client: Client, config: Config, noise: Noise | None, rng: np.random.Generator) -> Update:
+def client_step(
+    state: Arrays, client: Client, config: Config, noise: Noise | None, rng: np.random.Generator
+) -> Update:
     """Help to encode, or train on the client's rows."""
     steps = _steps(client.size, config)
     if state["round"] < config.encoding_rounds:
         numbers = numbers_of(client.rows, state["levels"])
-        return client_encoding(numbers, client.size, state, config, noise, rng, steps * config.training_rounds)
+        return client_encoding(
+            numbers, client.size, state, config, noise, rng, steps * config.training_rounds
+        )
     device = weights.device_of(config.device)
     rows = _encoded(state, client, device, rng)
     with weights.seeded(rng, device, secret=bool(noise and noise.secret)):
         network = trained(state, config, device)
         optimiser = torch.optim.Adam(
-            network.parameters(), lr=config.learning_rate, weight_decay=config.weight_decay, fused=True
+            network.parameters(),
+            lr=config.learning_rate,
+            weight_decay=config.weight_decay,
+            fused=True,
         )
         weights.load_moments(optimiser, network, "network", client.memory)
         if noise is None:
@@ -147,9 +175,14 @@ def client_step(state: Arrays, client: Client, config: Config, noise: Noise | No
 
 
 def server_step(
-    state: Arrays, updates: list[Update], config: Config, noise: Noise | None, rng: np.random.Generator
+    state: Arrays,
+    updates: list[Update],
+    config: Config,
+    noise: Noise | None,
+    rng: np.random.Generator,
 ) -> tuple[Arrays, list[Charge]]:
-    """Put the mixtures together, then average the networks, clients weighted by their rows (FedAvg)."""
+    """Put the mixtures together, then average the networks, clients weighted by their rows
+    (FedAvg)."""
     number = int(state["round"]) + 1
     if number <= config.encoding_rounds:
         state = {**state, **server_encoding(state, updates, config, rng), "round": np.array(number)}
@@ -160,7 +193,9 @@ def server_step(
         return state, []
     sizes = np.array([update.num_rows for update in updates], float)
     shares = (sizes / sizes.sum()).astype(np.float32)
-    average = sum(share * update.arrays["network"] for share, update in zip(shares, updates, strict=True))
+    average = sum(
+        share * update.arrays["network"] for share, update in zip(shares, updates, strict=True)
+    )
     return {**state, "network": average, "round": np.array(number)}, []
 
 
@@ -173,7 +208,9 @@ def sample(state: Arrays, num_rows: int, config: Config, rng: np.random.Generato
         parts = [network.imagine(size, likeliest=config.likeliest) for size in sizes]
     distances, choices = (torch.cat(each).cpu().numpy() for each in zip(*parts, strict=True))
     table = np.empty((num_rows, len(levels)))
-    table[:, levels == 0] = decode_numbers(choices[:, : layout.numbers], distances.astype(float), state)
+    table[:, levels == 0] = decode_numbers(
+        choices[:, : layout.numbers], distances.astype(float), state
+    )
     table[:, levels > 0] = choices[:, layout.numbers :]
     return table if layout.numbers else table.astype(np.int32)
 
@@ -191,7 +228,8 @@ def _steps(num_rows: int, config: Config) -> int:
 
 
 def _gradients(noise_multiplier: float, num_rows: int, config: Config, steps: int) -> Charge:
-    """`steps` sums of clipped gradients with noise: one row more or less moves a sum by at most `clip`."""
+    """`steps` sums of clipped gradients with noise: one row more or less moves a sum by at most
+    `clip`."""
     share = rate(num_rows, config)
     return Charge(GRADIENTS, "gaussian", noise_multiplier, config.clip, rate=share, times=steps)
 
@@ -200,15 +238,20 @@ def _untrained(state: Arrays, config: Config, device: torch.device) -> Vae:
     return Vae(layout_of(state), config.hidden, config.embedding).to(device)
 
 
-def _encoded(state: Arrays, client: Client, device: torch.device, rng: np.random.Generator) -> torch.Tensor:
-    """The client's rows as the network reads them, (rows, layout.width); a number keeps the mode drawn for it."""
+def _encoded(
+    state: Arrays, client: Client, device: torch.device, rng: np.random.Generator
+) -> torch.Tensor:
+    """The client's rows as the network reads them, (rows, layout.width); a number keeps the mode
+    drawn for it."""
     levels = state["levels"]
     if "modes" not in client.memory:
         pair = encode_numbers(numbers_of(client.rows, levels), state, rng)
         client.memory["modes"], client.memory["distances"] = pair
     codes = codes_of(client.rows, levels)
     memory = client.memory
-    return LocalRows.of(layout_of(state), memory["modes"], memory["distances"], codes, device).encoded
+    return LocalRows.of(
+        layout_of(state), memory["modes"], memory["distances"], codes, device
+    ).encoded
 
 
 def _train(network: Vae, optimiser: torch.optim.Adam, rows: torch.Tensor, config: Config) -> None:
@@ -237,7 +280,9 @@ def _train_privately(
     share, coins = rate(size, config), noise_generator(noise, rows.device)
     for batch in poisson_batches(len(rows), share, steps, rng=noise.rng):
         with Tape(network) as tape:
-            losses = network.losses(rows[torch.from_numpy(batch).to(rows.device)], config.loss_factor)
+            losses = network.losses(
+                rows[torch.from_numpy(batch).to(rows.device)], config.loss_factor
+            )
             tape.backward(
                 losses,
                 num_records=len(losses),

@@ -1,6 +1,8 @@
-"""The networks and the loss of TVAE (Xu et al. 2019, section 4.4 and appendix; martinez2024, section 4.2).
+"""The networks and the loss of TVAE (Xu et al. 2019, section 4.4 and appendix; martinez2024,
+section 4.2).
 
-A row is one float vector, lined up by `gan.Layout`: the distances of all numbers from their modes, then one-hot blocks.
+A row is one float vector, lined up by `gan.Layout`: the distances of all numbers from their modes,
+then one-hot blocks.
 """
 
 from collections.abc import Sequence
@@ -15,10 +17,11 @@ NARROWEST, WIDEST, FIRST = 0.01, 1.0, 0.1  # standard deviation of a decoded num
 
 
 class Vae(nn.Module):
-    """Encoder and decoder. All parameters sit in linear layers, as private training needs (see `dp_sgd`).
+    """Encoder and decoder. All parameters sit in linear layers, as private training needs (see
+    `dp_sgd`).
 
-    The standard deviations of decoded numbers, which do not depend on the row, are a linear layer without bias that
-    is fed ones: as a bare parameter they would have no gradients of single rows.
+    The standard deviations of decoded numbers, which do not depend on the row, are a linear layer
+    without bias that is fed ones: as a bare parameter they would have no gradients of single rows.
     """
 
     def __init__(self, layout: Layout, hidden: Sequence[int], embedding: int):
@@ -29,21 +32,26 @@ class Vae(nn.Module):
         self.spread = nn.Linear(1, layout.numbers, bias=False) if layout.numbers else None
         if self.spread is not None:
             nn.init.constant_(self.spread.weight, FIRST)
-        for name in ("padded", "owner", "members"):  # buffers, so that they are where the network is
+        # buffers, so that they are where the network is
+        for name in ("padded", "owner", "members"):
             self.register_buffer(name, getattr(layout, name), persistent=False)
 
     def losses(self, rows: Tensor, loss_factor: float, noise: Tensor | None = None) -> Tensor:
-        """The negative evidence bound of each row, (rows,), its reconstruction part times `loss_factor`.
+        """The negative evidence bound of each row, (rows,), its reconstruction part times
+        `loss_factor`.
 
-        noise: standard normal, (rows, embedding), that moves each row's latent vector; drawn where it is not given.
-        Numbers are normal around the decoder's tanh, entries of a block are one draw by its softmax; constants of the
-        normal density are left out.
+        noise: standard normal, (rows, embedding), that moves each row's latent vector; drawn where
+            it is not given.
+        Numbers are normal around the decoder's tanh, entries of a block are one draw by its
+        softmax; constants of the normal density are left out.
         """
         numbers = self.layout.numbers
         mean, log_variance = self.encoder(rows).chunk(2, dim=1)
         noise = torch.randn_like(mean) if noise is None else noise
         raw = self.decoder(mean + torch.exp(0.5 * log_variance) * noise)
-        missed = self._log_sums(raw[:, numbers:]) - (raw[:, numbers:] * rows[:, numbers:]).sum(dim=1)
+        missed = self._log_sums(raw[:, numbers:]) - (raw[:, numbers:] * rows[:, numbers:]).sum(
+            dim=1
+        )
         if self.spread is not None:
             spread = self.spread(rows.new_ones(len(rows), 1))
             offset = (rows[:, :numbers] - torch.tanh(raw[:, :numbers])) / spread
@@ -56,7 +64,11 @@ class Vae(nn.Module):
         if not len(self.owner):
             return entries.sum(dim=1)
         with torch.no_grad():
-            highest = entries.index_select(1, self.padded.flatten()).unflatten(1, self.padded.shape).amax(dim=2)
+            highest = (
+                entries.index_select(1, self.padded.flatten())
+                .unflatten(1, self.padded.shape)
+                .amax(dim=2)
+            )
             shift = highest.index_select(1, self.owner)
         return (highest + torch.log(torch.exp(entries - shift) @ self.members)).sum(dim=1)
 
@@ -68,7 +80,8 @@ class Vae(nn.Module):
 
     @torch.no_grad()
     def imagine(self, num_rows: int, *, likeliest: bool) -> tuple[Tensor, Tensor]:
-        """(distances (rows, numbers), choice within each block (rows, blocks)) decoded from normal latent vectors.
+        """(distances (rows, numbers), choice within each block (rows, blocks)) decoded from normal
+        latent vectors.
 
         likeliest: take the entry with the highest score of every block; else draw by its softmax.
         """
@@ -77,7 +90,9 @@ class Vae(nn.Module):
         if self.spread is not None:
             distances = distances + self.spread.weight[:, 0] * torch.randn_like(distances)
         if not likeliest:
-            entries = entries - torch.log(-torch.log(torch.rand_like(entries).clamp_(1e-20, 1 - 1e-7)))
+            entries = entries - torch.log(
+                -torch.log(torch.rand_like(entries).clamp_(1e-20, 1 - 1e-7))
+            )
         choices = [block.argmax(dim=1) for block in entries.split(list(self.layout.blocks), dim=1)]
         return distances.clamp(-1, 1), torch.stack(choices, dim=1)
 

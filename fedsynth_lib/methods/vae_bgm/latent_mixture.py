@@ -1,11 +1,12 @@
 """A Dirichlet-process mixture of full Gaussians by variational inference, all starts at once.
 
-The updates are those of scikit-learn's BayesianGaussianMixture at its defaults (Bishop 2006, section 10.2; Blei and
-Jordan 2006), which is the oracle in the tests: from the same starts the same mixture. There a start of 20 components
-on 8,000 x 20 values takes some 30 ms an iteration, and a fit ten starts of several hundred. Here log densities and
-moments of all components of all starts are two products of matrices with the rows' squares and cross products, which
-take four fifths of a fit, at the processor's own speed. Rows come last in all arrays, so that what is done to shares,
-in place, runs along memory.
+The updates are those of scikit-learn's BayesianGaussianMixture at its defaults (Bishop 2006,
+section 10.2; Blei and Jordan 2006), which is the oracle in the tests: from the same starts the same
+mixture. There a start of 20 components on 8,000 x 20 values takes some 30 ms an iteration, and a
+fit ten starts of several hundred. Here log densities and moments of all components of all starts
+are two products of matrices with the rows' squares and cross products, which take four fifths of a
+fit, at the processor's own speed. Rows come last in all arrays, so that what is done to shares, in
+place, runs along memory.
 """
 
 from dataclasses import dataclass
@@ -18,11 +19,13 @@ from sklearn.cluster import KMeans
 
 from fedsynth_lib.core.contract import BadInput
 
-LEAST = -700.0  # of a log share less the row's highest: exp takes ten times as long where its result underflows
+# of a log share less the row's highest: exp takes ten times as long where its result underflows
+LEAST = -700.0
 
 
 class Mixture(NamedTuple):
-    """weights (components,), means (components, columns), covariances (components, columns, columns)."""
+    """weights (components,), means (components, columns), covariances (components, columns,
+    columns)."""
 
     weights: np.ndarray
     means: np.ndarray
@@ -72,22 +75,34 @@ def fit(
 ) -> Mixture:
     """The mixture with the highest evidence bound of several starts.
 
-    rows: (rows, columns). components: at most so many; fewer rows than that lower it. ridge: added to the diagonal of
-        the covariances. tolerance: of the bound, in nats, between iterations. Starts are k-means.
+    rows: (rows, columns). components: at most so many; fewer rows than that lower it. ridge: added
+        to the diagonal of the covariances. tolerance: of the bound, in nats, between iterations.
+        Starts are k-means.
     Raises BadInput for fewer than two rows.
     """
     if len(rows) < 2:
-        raise BadInput(f"a mixture needs at least two rows and got {len(rows)}: give the node more rows.")
+        raise BadInput(
+            f"a mixture needs at least two rows and got {len(rows)}: give the node more rows."
+        )
     components = min(components, len(rows))
     labels = np.stack([_clusters(rows, components, seed + start) for start in range(starts)])
-    posterior, _ = converged(rows, labels, components, tolerance=tolerance, iterations=iterations, ridge=ridge)
+    posterior, _ = converged(
+        rows, labels, components, tolerance=tolerance, iterations=iterations, ridge=ridge
+    )
     return mixture_of(posterior)
 
 
 def converged(
-    rows: np.ndarray, labels: np.ndarray, components: int, *, tolerance: float, iterations: int, ridge: float
+    rows: np.ndarray,
+    labels: np.ndarray,
+    components: int,
+    *,
+    tolerance: float,
+    iterations: int,
+    ridge: float,
 ) -> tuple[Posterior, float]:
-    """The best posterior of starts from hard assignments `labels` (starts, rows), and its evidence bound."""
+    """The best posterior of starts from hard assignments `labels` (starts, rows), and its evidence
+    bound."""
     rows = np.asarray(rows, float)
     centre = rows.mean(axis=0)  # small squares lose fewer digits
     prior = Prior(np.zeros(rows.shape[1]), np.atleast_2d(np.cov(rows.T)), 1 / components)
@@ -108,7 +123,8 @@ def converged(
             posterior, bounds = posterior.take(~done), bounds[~done]
         if not len(bounds):
             break
-    if len(bounds) and bounds.max() > highest:  # not converged within the iterations, and still the best
+    # not converged within the iterations, and still the best
+    if len(bounds) and bounds.max() > highest:
         ended = int(np.argmax(bounds))
         best, highest = posterior.take(np.array([ended])), float(bounds[ended])
     return Posterior(*(each[0] for each in best))._replace(means=best.means[0] + centre), highest
@@ -127,20 +143,23 @@ def _clusters(rows: np.ndarray, components: int, seed: int) -> np.ndarray:
 
 
 def _features(rows: np.ndarray) -> np.ndarray:
-    """(1 + columns + columns * (columns + 1) / 2, rows): one, values, and products of two of them."""
+    """(1 + columns + columns * (columns + 1) / 2, rows): one, values, and products of two of
+    them."""
     one, other = np.triu_indices(rows.shape[1])
     values = np.ascontiguousarray(rows.T)
     return np.concatenate([np.ones((1, len(rows))), values, values[one] * values[other]])
 
 
 def _moments(features: np.ndarray, shares: np.ndarray) -> np.ndarray:
-    """(starts, components, features): sums over the rows, each counted with its share (starts, components, rows)."""
+    """(starts, components, features): sums over the rows, each counted with its share (starts,
+    components, rows)."""
     starts, components, number = shares.shape
     return (shares.reshape(-1, number) @ features.T).reshape(starts, components, -1)
 
 
 def _expect(features: np.ndarray, posterior: Posterior) -> tuple[np.ndarray, np.ndarray]:
-    """Moments of the rows shared out among the components, as of `_moments`, and the shares' entropy, (starts,)."""
+    """Moments of the rows shared out among the components, as of `_moments`, and the shares'
+    entropy, (starts,)."""
     weights = _weights(posterior)
     starts, components, _ = weights.shape
     logs = (weights.reshape(starts * components, -1) @ features).reshape(starts, components, -1)
@@ -150,12 +169,14 @@ def _expect(features: np.ndarray, posterior: Posterior) -> tuple[np.ndarray, np.
     sums = shares.sum(axis=1, keepdims=True)
     shares /= sums
     moments = _moments(features, shares)
-    # minus the sum of p log p: log p is weights @ features - highest - log(sums), and p @ features are the moments
+    # minus the sum of p log p: log p is weights @ features - highest - log(sums), and p @ features
+    #     are the moments
     return moments, (highest + np.log(sums)).sum(axis=(1, 2)) - (weights * moments).sum(axis=(1, 2))
 
 
 def _weights(posterior: Posterior) -> np.ndarray:
-    """(starts, components, features) of the expected log densities, each with that of its component's weight."""
+    """(starts, components, features) of the expected log densities, each with that of its
+    component's weight."""
     columns = posterior.means.shape[-1]
     spread = posterior.factors.transpose(0, 1, 3, 2) @ posterior.factors  # inverse covariances
     pulled = (spread @ posterior.means[..., None])[..., 0]
@@ -164,7 +185,9 @@ def _weights(posterior: Posterior) -> np.ndarray:
     total = digamma(posterior.first + posterior.second)
     left = np.cumsum(digamma(posterior.second) - total, axis=1)
     sticks = digamma(posterior.first) - total + np.pad(left, ((0, 0), (1, 0)))[:, :-1]
-    scale = digamma(0.5 * (posterior.freedom[..., None] - np.arange(columns))).sum(axis=-1) + columns * np.log(2)
+    scale = digamma(0.5 * (posterior.freedom[..., None] - np.arange(columns))).sum(
+        axis=-1
+    ) + columns * np.log(2)
     constant = -0.5 * columns * np.log(2 * np.pi) + _half_log_determinant(posterior)
     constant += 0.5 * (scale - columns / posterior.precision) + sticks
     constant -= 0.5 * (pulled * posterior.means).sum(axis=-1)
@@ -185,7 +208,10 @@ def _maximise(moments: np.ndarray, prior: Prior, ridge: float) -> Posterior:
     precision, freedom = 1 + held, columns + held
     offset = averages - prior.mean
     covariances = prior.covariance + scatter
-    covariances = covariances + (held / precision)[..., None, None] * offset[..., :, None] * offset[..., None, :]
+    covariances = (
+        covariances
+        + (held / precision)[..., None, None] * offset[..., :, None] * offset[..., None, :]
+    )
     covariances /= freedom[..., None, None]
     lower = np.linalg.cholesky(covariances)
     return Posterior(
@@ -200,13 +226,15 @@ def _maximise(moments: np.ndarray, prior: Prior, ridge: float) -> Posterior:
 
 
 def _inverse(lower: np.ndarray) -> np.ndarray:
-    """Of lower triangular matrices (..., columns, columns); numpy's takes five times as long, since it is for any."""
+    """Of lower triangular matrices (..., columns, columns); numpy's takes five times as long, since
+    it is for any."""
     one = torch.eye(lower.shape[-1], dtype=torch.float64)
     return torch.linalg.solve_triangular(torch.from_numpy(lower), one, upper=False).numpy()
 
 
 def _half_log_determinant(posterior: Posterior) -> np.ndarray:
-    """Half the log determinant of the inverse covariances, each divided by its degrees of freedom."""
+    """Half the log determinant of the inverse covariances, each divided by its degrees of
+    freedom."""
     columns = posterior.means.shape[-1]
     diagonal = np.diagonal(posterior.factors, axis1=-2, axis2=-1)
     return np.log(diagonal).sum(axis=-1) - 0.5 * columns * np.log(posterior.freedom)
@@ -216,6 +244,13 @@ def _bound(posterior: Posterior, entropy: np.ndarray) -> np.ndarray:
     """The evidence bound of each start, up to a constant."""
     columns, freedom = posterior.means.shape[-1], posterior.freedom
     halves = gammaln(0.5 * (freedom[..., None] - np.arange(columns))).sum(axis=-1)
-    wishart = -(freedom * _half_log_determinant(posterior) + freedom * columns * 0.5 * np.log(2) + halves)
+    wishart = -(
+        freedom * _half_log_determinant(posterior) + freedom * columns * 0.5 * np.log(2) + halves
+    )
     sticks = betaln(posterior.first, posterior.second).sum(axis=1)
-    return entropy - wishart.sum(axis=1) + sticks - 0.5 * columns * np.log(posterior.precision).sum(axis=1)
+    return (
+        entropy
+        - wishart.sum(axis=1)
+        + sticks
+        - 0.5 * columns * np.log(posterior.precision).sum(axis=1)
+    )

@@ -1,4 +1,5 @@
-"""Numbers as normal scores and back: the map through a column's quantiles, and where those come from.
+"""Numbers as normal scores and back: the map through a column's quantiles, and where those come
+from.
 
 A map is a grid (columns, levels) of values at evenly spaced probabilities from 0 to 1.
 """
@@ -8,7 +9,8 @@ from scipy.stats import norm
 
 from fedsynth_lib.core.contract import Arrays
 
-FARTHEST = 1e-7  # probabilities nearer to 0 and 1 are moved here, as scikit-learn's transformer does
+# probabilities nearer to 0 and 1 are moved here, as scikit-learn's transformer does
+FARTHEST = 1e-7
 
 
 def declared(columns: int, levels: int) -> np.ndarray:
@@ -17,7 +19,8 @@ def declared(columns: int, levels: int) -> np.ndarray:
 
 
 def of_values(values: np.ndarray, counts: np.ndarray, levels: int) -> np.ndarray:
-    """One line of a map: quantiles of values that occur `counts` times, linear between neighbours, as in NumPy."""
+    """One line of a map: quantiles of values that occur `counts` times, linear between neighbours,
+    as in NumPy."""
     order = np.argsort(values)
     values, counts = values[order], counts[order]
     places = np.linspace(0, 1, levels) * (counts.sum() - 1)
@@ -28,7 +31,8 @@ def of_values(values: np.ndarray, counts: np.ndarray, levels: int) -> np.ndarray
 
 
 def of_histogram(counts: np.ndarray, levels: int) -> np.ndarray:
-    """One line of a map: quantiles of a histogram of places, even within bins; noisy counts below 0 count nothing."""
+    """One line of a map: quantiles of a histogram of places, even within bins; noisy counts below 0
+    count nothing."""
     counts = np.maximum(counts, 0.0)
     if not counts.sum():
         return declared(1, levels)[0]
@@ -39,12 +43,20 @@ def of_histogram(counts: np.ndarray, levels: int) -> np.ndarray:
 
 
 def of_clients(parts: list[Arrays], columns: int, levels: int, encoding: str) -> np.ndarray:
-    """The map of all numeric columns from what clients sent: `histograms`, or values and how often they occur."""
+    """The map of all numeric columns from what clients sent: `histograms`, or values and how often
+    they occur."""
     if encoding == "histograms":
-        return np.stack([of_histogram(counts, levels) for counts in np.sum([p["histograms"] for p in parts], axis=0)])
+        return np.stack(
+            [
+                of_histogram(counts, levels)
+                for counts in np.sum([p["histograms"] for p in parts], axis=0)
+            ]
+        )
     lines = []
     for j in range(columns):
-        values, counts = (np.concatenate([part[f"{name}/{j}"] for part in parts]) for name in ("values", "counts"))
+        values, counts = (
+            np.concatenate([part[f"{name}/{j}"] for part in parts]) for name in ("values", "counts")
+        )
         lines.append(of_values(values, counts, levels))
     return np.stack(lines)
 
@@ -52,14 +64,17 @@ def of_clients(parts: list[Arrays], columns: int, levels: int, encoding: str) ->
 def scores(numbers: np.ndarray, grid: np.ndarray) -> np.ndarray:
     """Normal scores of numbers (rows, columns), as scikit-learn's transformer gives them.
 
-    A value that spans several quantiles gets their middle, but the lowest and the highest get the farthest scores.
+    A value that spans several quantiles gets their middle, but the lowest and the highest get the
+    farthest scores.
     """
     probabilities = np.linspace(0, 1, grid.shape[1])
     result = np.empty_like(numbers, dtype=float)
     for j, (column, line) in enumerate(zip(numbers.T, grid, strict=True)):
         upward = np.interp(column, line, probabilities)
         downward = 1 - np.interp(-column, -line[::-1], probabilities)
-        middle = np.where(column <= line[0], 0.0, np.where(column >= line[-1], 1.0, (upward + downward) / 2))
+        middle = np.where(
+            column <= line[0], 0.0, np.where(column >= line[-1], 1.0, (upward + downward) / 2)
+        )
         result[:, j] = norm.ppf(np.clip(middle, FARTHEST, 1 - FARTHEST))
     return result
 
@@ -67,5 +82,8 @@ def scores(numbers: np.ndarray, grid: np.ndarray) -> np.ndarray:
 def numbers(scores: np.ndarray, grid: np.ndarray) -> np.ndarray:
     """The inverse of `scores`."""
     probabilities = np.linspace(0, 1, grid.shape[1])
-    columns = [np.interp(norm.cdf(column), probabilities, line) for column, line in zip(scores.T, grid, strict=True)]
+    columns = [
+        np.interp(norm.cdf(column), probabilities, line)
+        for column, line in zip(scores.T, grid, strict=True)
+    ]
     return np.stack(columns, axis=1) if columns else np.empty((len(scores), 0))

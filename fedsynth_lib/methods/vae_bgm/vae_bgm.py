@@ -1,14 +1,17 @@
-"""VAE-BGM over nodes that share synthetic rows (SDS), weights (FedAvg) or nothing (Apellaniz et al. 2025).
+"""VAE-BGM over nodes that share synthetic rows (SDS), weights (FedAvg) or nothing (Apellaniz et al.
+2025).
 
-What crosses the wire. SDS: after each round every sender's synthetic rows, up, and down to all others. FedAvg: in each
-round the parameters of the networks, up and down. After the last round, in all techniques, every node's generator:
-decoder, latent mixture and mean log-variances, of which `sample` draws in proportion to the nodes' rows (a node that
-wants its own table alone keeps its generator; see `drawn`). Before the first round, unless `moments` are held to be
-public, the sums that numeric columns are standardised with.
+What crosses the wire. SDS: after each round every sender's synthetic rows, up, and down to all
+others. FedAvg: in each round the parameters of the networks, up and down. After the last round, in
+all techniques, every node's generator: decoder, latent mixture and mean log-variances, of which
+`sample` draws in proportion to the nodes' rows (a node that wants its own table alone keeps its
+generator; see `drawn`). Before the first round, unless `moments` are held to be public, the sums
+that numeric columns are standardised with.
 
-Nothing of that is protected: as published there is no noise, and rows drawn from a network trained on a person's record
-are a release about that person. With `clip` the networks train by DP-SGD and the mixture is fitted to noisy statistics
-(see `private_mixture`); rows and generators are then post-processing, and epsilon is each node's own over all rounds.
+Nothing of that is protected: as published there is no noise, and rows drawn from a network trained
+on a person's record are a release about that person. With `clip` the networks train by DP-SGD and
+the mixture is fitted to noisy statistics (see `private_mixture`); rows and generators are then
+post-processing, and epsilon is each node's own over all rounds.
 """
 
 from collections.abc import Sequence
@@ -52,8 +55,8 @@ from fedsynth_lib.tables.schema import Schema
 VERSION = 1
 OWN_NOISE = True
 ADVERSARY = (
-    "whoever sees the synthetic rows, the generators, or anything that crosses the wire: the server and the other "
-    "nodes, who may all work together"
+    "whoever sees the synthetic rows, the generators, or anything that crosses the wire: the "
+    "server and the other nodes, who may all work together"
 )
 ROWS = "synthetic rows of networks trained without noise"
 PARAMETERS = "parameters of networks trained without noise"
@@ -67,7 +70,8 @@ def encoder(schema: Schema, config: Config) -> UnitRange:
 
 
 def plan(noise_multiplier: float, domain: Domain, num_rows: int, config: Config) -> list[Charge]:
-    """Moments, all private steps of all networks, and their mixtures. Raises BadInput without `clip`."""
+    """Moments, all private steps of all networks, and their mixtures. Raises BadInput without
+    `clip`."""
     if not config.private:
         raise BadInput("vaebgm adds no noise: ask for no epsilon, or give clip (dpvaebgm has one).")
     releases = releases_of(noise_multiplier, domain.levels.count(0), num_rows, config)
@@ -78,12 +82,15 @@ def plan(noise_multiplier: float, domain: Domain, num_rows: int, config: Config)
 
 
 def start(domain: Domain, config: Config, rng: np.random.Generator) -> Arrays:
-    """The levels of columns, 0 for numbers, and untrained networks that all nodes begin with (FedAvg)."""
+    """The levels of columns, 0 for numbers, and untrained networks that all nodes begin with
+    (FedAvg)."""
     levels = np.array(domain.levels)
     state = {"levels": levels, "round": np.array(0)}
     if config.moments is not None:
         if len(config.moments) != int((levels == 0).sum()):
-            raise BadInput(f"VAE-BGM: {len(config.moments)} moments for {(levels == 0).sum()} numeric columns.")
+            raise BadInput(
+                f"VAE-BGM: {len(config.moments)} moments for {(levels == 0).sum()} numeric columns."
+            )
         state["moments"] = np.array(config.moments, float).reshape(-1, 2)
     if config.technique == "fedavg" and config.common_start:
         with weights.seeded(rng, CPU):
@@ -96,10 +103,14 @@ def broadcast(state: Arrays, config: Config) -> Arrays:
     return {name: values for name, values in state.items() if not name.startswith("generator/")}
 
 
-def client_step(state: Arrays, client: Client, config: Config, noise: Noise | None, rng: np.random.Generator) -> Update:
+def client_step(
+    state: Arrays, client: Client, config: Config, noise: Noise | None, rng: np.random.Generator
+) -> Update:
     """Sums of the columns, or a round of training and what the technique shares after it."""
     levels, number, own = state["levels"], int(state["round"]), len(client.rows)
-    releases = releases_of(noise.multiplier if noise else 0.0, int((levels == 0).sum()), client.size, config)
+    releases = releases_of(
+        noise.multiplier if noise else 0.0, int((levels == 0).sum()), client.size, config
+    )
     if number < config.first:
         spent = _of_moments(releases, noise, levels)
         return Update({"sums": _sums(client.rows, levels, releases, noise)}, spent=spent)
@@ -110,7 +121,9 @@ def client_step(state: Arrays, client: Client, config: Config, noise: Noise | No
         spent = _of_moments(releases, noise, levels)  # they leave with the generator
         client.memory["moments"] = _moments(_sums(client.rows, levels, releases, noise))
     rows = standardised(client.rows, levels, client.memory["moments"])
-    rows = np.concatenate([rows, _received(state, client.index, config.most_rows - client.size, rng)])
+    rows = np.concatenate(
+        [rows, _received(state, client.index, config.most_rows - client.size, rng)]
+    )
     with weights.seeded(rng, CPU, secret=bool(noise and noise.secret)):
         if "network/0" in state:
             client.memory |= {name: state[name] for name in state if name.startswith("network/")}
@@ -125,38 +138,65 @@ def client_step(state: Arrays, client: Client, config: Config, noise: Noise | No
             arrays |= flat(networks)
             spent += [] if noise else [Charge(PARAMETERS, "unprotected")]
         if config.technique == "sds" or last:
-            mixtures = [latent_of(network, fitted, releases, config, noise, rng) for network in networks]
-            spent += [releases.mixture] if noise else [Charge(GENERATOR if last else ROWS, "unprotected")]
+            mixtures = [
+                latent_of(network, fitted, releases, config, noise, rng) for network in networks
+            ]
+            spent += (
+                [releases.mixture]
+                if noise
+                else [Charge(GENERATOR if last else ROWS, "unprotected")]
+            )
             if last:
                 arrays |= {"moments": client.memory["moments"], "decoders": decoders(networks)}
-                arrays |= {name: np.stack(each) for name, each in zip(LATENT, zip(*mixtures, strict=True), strict=True)}
+                arrays |= {
+                    name: np.stack(each)
+                    for name, each in zip(LATENT, zip(*mixtures, strict=True), strict=True)
+                }
             else:
-                drawn = [draw(n, m, config.shared_rows, rng) for n, m in zip(networks, mixtures, strict=True)]
+                drawn = [
+                    draw(n, m, config.shared_rows, rng)
+                    for n, m in zip(networks, mixtures, strict=True)
+                ]
                 arrays["rows"] = rng.permutation(np.concatenate(drawn))
     return Update(arrays, spent=spent)
 
 
 def server_step(
-    state: Arrays, updates: list[Update], config: Config, noise: Noise | None, rng: np.random.Generator
+    state: Arrays,
+    updates: list[Update],
+    config: Config,
+    noise: Noise | None,
+    rng: np.random.Generator,
 ) -> tuple[Arrays, list[Charge]]:
-    """Moments from all sums; then averaged networks (FedAvg), or the senders' rows; at last the generators."""
+    """Moments from all sums; then averaged networks (FedAvg), or the senders' rows; at last the
+    generators."""
     number = int(state["round"])
     kept = {name: values for name, values in state.items() if not name.startswith("rows/")}
     kept["round"] = np.array(number + 1)
     if number < config.first:
-        return {**kept, "moments": _moments(np.sum([update.arrays["sums"] for update in updates], axis=0))}, []
+        return {
+            **kept,
+            "moments": _moments(np.sum([update.arrays["sums"] for update in updates], axis=0)),
+        }, []
     sizes = np.array([update.num_rows for update in updates], float)
     if config.technique == "fedavg":
         shares = (sizes / sizes.sum()).astype(np.float32)
         for name in (name for name in updates[0].arrays if name.startswith("network/")):
-            kept[name] = sum(share * update.arrays[name] for share, update in zip(shares, updates, strict=True))
+            kept[name] = sum(
+                share * update.arrays[name] for share, update in zip(shares, updates, strict=True)
+            )
     if number == config.rounds - 1:
         for update in updates:
             kept |= {
-                f"generator/{update.client}/{name}": update.arrays[name] for name in ("decoders", "moments", *LATENT)
+                f"generator/{update.client}/{name}": update.arrays[name]
+                for name in ("decoders", "moments", *LATENT)
             }
         order = np.argsort([update.client for update in updates])
-        return {**kept, "sizes": sizes[order], "nodes": np.array([update.client for update in updates])[order]}, []
+        return {
+            **kept,
+            "sizes": sizes[order],
+            "nodes": np.array([update.client for update in updates])[order],
+        }, []
     if config.technique == "sds":
         senders = [updates[int(sizes.argmax())]] if config.senders == "largest" else updates
         kept |= {f"rows/{update.client}": update.arrays["rows"] for update in senders}
@@ -164,11 +204,14 @@ def server_step(
 
 
 def sample(state: Arrays, num_rows: int, config: Config, rng: np.random.Generator) -> np.ndarray:
-    """Rows (num_rows, columns) of all nodes' generators, as many of each as it has real rows in proportion."""
+    """Rows (num_rows, columns) of all nodes' generators, as many of each as it has real rows in
+    proportion."""
     counts = rng.multinomial(num_rows, state["sizes"] / state["sizes"].sum())
     parts = [
         places(
-            drawn(state, int(node), int(count), config, rng), state["levels"], _generator(state, int(node))["moments"]
+            drawn(state, int(node), int(count), config, rng),
+            state["levels"],
+            _generator(state, int(node))["moments"],
         )
         for node, count in zip(state["nodes"], counts, strict=True)
     ]
@@ -176,10 +219,14 @@ def sample(state: Arrays, num_rows: int, config: Config, rng: np.random.Generato
     return rows if (state["levels"] == 0).any() else rows.astype(np.int32)
 
 
-def drawn(state: Arrays, node: int, num_rows: int, config: Config, rng: np.random.Generator) -> np.ndarray:
-    """Rows (num_rows, columns) of one node's generator as its networks draw them, in equal parts and mixed.
+def drawn(
+    state: Arrays, node: int, num_rows: int, config: Config, rng: np.random.Generator
+) -> np.ndarray:
+    """Rows (num_rows, columns) of one node's generator as its networks draw them, in equal parts
+    and mixed.
 
-    Numbers are standardised by the node's moments, and neither whole nor within their declared range.
+    Numbers are standardised by the node's moments, and neither whole nor within their declared
+    range.
     """
     own, levels = _generator(state, node), state["levels"]
     shares = np.diff(np.arange(config.networks + 1) * num_rows // config.networks)
@@ -194,9 +241,11 @@ def drawn(state: Arrays, node: int, num_rows: int, config: Config, rng: np.rando
 
 
 def standardised(rows: np.ndarray, levels: np.ndarray, moments: np.ndarray) -> np.ndarray:
-    """Float32 rows with numeric columns less their mean, over their standard deviation; codes as they are.
+    """Float32 rows with numeric columns less their mean, over their standard deviation; codes as
+    they are.
 
-    rows: places in the declared range, and codes. moments: (numeric columns, 2), mean and deviation of such places.
+    rows: places in the declared range, and codes. moments: (numeric columns, 2), mean and deviation
+        of such places.
     """
     rows = np.array(rows, float)
     rows[:, levels == 0] = (rows[:, levels == 0] - moments[:, 0]) / moments[:, 1]
@@ -210,16 +259,19 @@ def places(rows: np.ndarray, levels: np.ndarray, moments: np.ndarray) -> np.ndar
     return rows
 
 
-def _sums(rows: np.ndarray, levels: np.ndarray, releases: Releases, noise: Noise | None) -> np.ndarray:
+def _sums(
+    rows: np.ndarray, levels: np.ndarray, releases: Releases, noise: Noise | None
+) -> np.ndarray:
     """Number of rows, sums and sums of squares of numeric columns, flat.
 
-    A row adds 1, and of each column a place between 0 and 1 and its square: an L2 distance of sqrt(1 + 2 columns).
-    With noise that is rounded, places and squares are whole multiples of 1 / GRAIN: sums of reals would leave a trace
-    in the low bits of floating-point noise.
+    A row adds 1, and of each column a place between 0 and 1 and its square: an L2 distance of
+    sqrt(1 + 2 columns). With noise that is rounded, places and squares are whole multiples of 1 /
+    GRAIN: sums of reals would leave a trace in the low bits of floating-point noise.
     """
     numbers, charge = rows[:, levels == 0].astype(float), releases.moments
     if not numbers.shape[1]:
-        return np.zeros(1)  # nothing to standardise, and the true number of rows is nobody's business
+        # nothing to standardise, and the true number of rows is nobody's business
+        return np.zeros(1)
     parts = [np.ones((len(rows), 1)), numbers, numbers**2]
     if noise is None or charge is None:
         return _totals(parts)
@@ -227,7 +279,10 @@ def _sums(rows: np.ndarray, levels: np.ndarray, releases: Releases, noise: Noise
     if not noise.whole:
         return gaussian(_totals(parts), **noise_of, rng=noise.rng)
     noise_of["l2_sensitivity"] = GRAIN * charge.sensitivity
-    return gaussian_counts(_totals([np.rint(GRAIN * part) for part in parts]), **noise_of, noise=noise) / GRAIN
+    return (
+        gaussian_counts(_totals([np.rint(GRAIN * part) for part in parts]), **noise_of, noise=noise)
+        / GRAIN
+    )
 
 
 def _totals(parts: Sequence[np.ndarray]) -> np.ndarray:
@@ -242,7 +297,8 @@ def _of_moments(releases: Releases, noise: Noise | None, levels: np.ndarray) -> 
 
 
 def _moments(sums: np.ndarray) -> np.ndarray:
-    """(numeric columns, 2): mean and standard deviation, from what `_sums` gives; never degenerate."""
+    """(numeric columns, 2): mean and standard deviation, from what `_sums` gives; never
+    degenerate."""
     columns = len(sums) // 2
     means, squares = np.clip(np.split(sums[1:] / max(sums[0], 1.0), 2), 0, 1).reshape(2, columns)
     return np.stack([means, np.sqrt(np.maximum(squares - means**2, 1e-4))], axis=1)
@@ -250,7 +306,11 @@ def _moments(sums: np.ndarray) -> np.ndarray:
 
 def _received(state: Arrays, index: int, most: int, rng: np.random.Generator) -> np.ndarray:
     """Up to `most` rows that other nodes have shared, in random order."""
-    others = [state[name] for name in sorted(state) if name.startswith("rows/") and name != f"rows/{index}"]
+    others = [
+        state[name]
+        for name in sorted(state)
+        if name.startswith("rows/") and name != f"rows/{index}"
+    ]
     if not others or most <= 0:
         return np.empty((0, len(state["levels"])), np.float32)
     return rng.permutation(np.concatenate(others))[:most]
@@ -258,4 +318,6 @@ def _received(state: Arrays, index: int, most: int, rng: np.random.Generator) ->
 
 def _generator(state: Arrays, node: int) -> Arrays:
     start = f"generator/{node}/"
-    return {name.removeprefix(start): values for name, values in state.items() if name.startswith(start)}
+    return {
+        name.removeprefix(start): values for name, values in state.items() if name.startswith(start)
+    }

@@ -19,18 +19,24 @@ class Config:
     """Defaults: what apellaniz2025 used (sections 3.2.2 and 3.3, and its public code).
 
     technique: 'isolated' is one round of all epochs and shares nothing.
-    networks: trained beside each other in every node, whose rows are mixed (the work: 3, and 1 for FedAvg).
-    patience: epochs without a better loss on a fifth of the rows after which a round ends; None: no such fifth.
-    steepest: bound on slopes in the encoder (see `LawVae`; the work's code has 1000, its text none); without `clip`.
+    networks: trained beside each other in every node, whose rows are mixed (the work: 3, and 1 for
+        FedAvg).
+    patience: epochs without a better loss on a fifth of the rows after which a round ends; None: no
+        such fifth.
+    steepest: bound on slopes in the encoder (see `LawVae`; the work's code has 1000, its text
+        none); without `clip`.
     most_rows: a node trains on its own rows and, up to this many, on received ones.
-    shared_rows: synthetic rows that each network of a sender shares. senders: 'all' nodes, or the one with most rows
-        (the first of those with as many).
-    common_start: whether FedAvg begins with the same weights in all nodes (in the work's code each has its own).
+    shared_rows: synthetic rows that each network of a sender shares. senders: 'all' nodes, or the
+        one with most rows (the first of those with as many).
+    common_start: whether FedAvg begins with the same weights in all nodes (in the work's code each
+        has its own).
     components, starts: of the Dirichlet-process mixture of latent means.
-    moments: mean and standard deviation of every numeric column as places in its declared range, held to be public;
-        None: found out together, or, in isolated nodes, by each alone.
-    clip: norm to which a row's gradient is cut in private training, which stops for no loss; None: no privacy.
-    radius, mixture_steps: of the private mixture (`private_mixture`), which has `components` diagonal components.
+    moments: mean and standard deviation of every numeric column as places in its declared range,
+        held to be public; None: found out together, or, in isolated nodes, by each alone.
+    clip: norm to which a row's gradient is cut in private training, which stops for no loss; None:
+        no privacy.
+    radius, mixture_steps: of the private mixture (`private_mixture`), which has `components`
+        diagonal components.
     mixture_share, moments_share: of the budget, roughly, for the mixtures and the moments.
     """
 
@@ -59,7 +65,16 @@ class Config:
     moments_share: float = 0.02
 
     def __post_init__(self):
-        least = ("training_rounds", "local_epochs", "networks", "batch", "hidden", "latent", "most_rows", "shared_rows")
+        least = (
+            "training_rounds",
+            "local_epochs",
+            "networks",
+            "batch",
+            "hidden",
+            "latent",
+            "most_rows",
+            "shared_rows",
+        )
         for name in (*least, "components", "starts", "mixture_steps", "patience"):
             if getattr(self, name) is not None and getattr(self, name) < 1:
                 raise BadInput(f"VAE-BGM: {name} is {getattr(self, name)}; give at least 1.")
@@ -67,19 +82,37 @@ class Config:
             if not getattr(self, name) > 0:
                 raise BadInput(f"VAE-BGM: {name} is {getattr(self, name)}; give a number above 0.")
         if not 0 <= self.dropout < 1:
-            raise BadInput(f"VAE-BGM: dropout is {self.dropout}; give a share from 0 up to (not including) 1.")
+            raise BadInput(
+                f"VAE-BGM: dropout is {self.dropout}; give a share from 0 up to (not including) 1."
+            )
         if self.technique not in ("isolated", "fedavg", "sds"):
-            raise BadInput(f"VAE-BGM: technique {self.technique!r} is unknown; choose isolated, fedavg or sds.")
+            raise BadInput(
+                f"VAE-BGM: technique {self.technique!r} is unknown; choose isolated, fedavg or sds."
+            )
         if self.senders not in ("all", "largest"):
             raise BadInput(f"VAE-BGM: senders {self.senders!r} is unknown; choose all or largest.")
         if self.steepest is not None and not self.steepest > 0:
-            raise BadInput(f"VAE-BGM: steepest is {self.steepest}; give a number above 0, or None for no bound.")
+            raise BadInput(
+                f"VAE-BGM: steepest is {self.steepest}; give a number above 0, or None "
+                "for no bound."
+            )
         if self.clip is not None and not self.clip > 0:
-            raise BadInput(f"VAE-BGM: clip is {self.clip}; give a norm above 0, or None for no privacy.")
+            raise BadInput(
+                f"VAE-BGM: clip is {self.clip}; give a norm above 0, or None for no privacy."
+            )
         if self.clip is not None and self.steepest is not None:
-            raise BadInput("VAE-BGM: steepest bounds nothing in private training, which has clip; leave one out.")
-        if min(self.mixture_share, self.moments_share) <= 0 or self.mixture_share + self.moments_share >= 1:
-            raise BadInput("VAE-BGM: mixture_share and moments_share must be above 0 and leave some of the budget.")
+            raise BadInput(
+                "VAE-BGM: steepest bounds nothing in private training, which has clip; "
+                "leave one out."
+            )
+        if (
+            min(self.mixture_share, self.moments_share) <= 0
+            or self.mixture_share + self.moments_share >= 1
+        ):
+            raise BadInput(
+                "VAE-BGM: mixture_share and moments_share must be above 0 and leave "
+                "some of the budget."
+            )
 
     @property
     def private(self) -> bool:
@@ -111,8 +144,9 @@ class Releases(NamedTuple):
 def releases_of(noise_multiplier: float, numeric: int, num_rows: int, config: Config) -> Releases:
     """What a node with so many rows releases in a round; the same for the promise and for the run.
 
-    Each network is trained and fitted on the same rows, hence all count. In zCDP a plain Gaussian release costs
-    1 / (2 h^2), and `steps` sampled ones about steps rate^2 / (2 sigma^2), of which the shares are taken.
+    Each network is trained and fitted on the same rows, hence all count. In zCDP a plain Gaussian
+    release costs 1 / (2 h^2), and `steps` sampled ones about steps rate^2 / (2 sigma^2), of which
+    the shares are taken.
     """
     share = rate(num_rows, config)
     times = steps(num_rows, config) * config.networks
@@ -125,13 +159,18 @@ def releases_of(noise_multiplier: float, numeric: int, num_rows: int, config: Co
     asked = numeric > 0 and config.moments is None
     return Releases(
         Charge(MOMENTS, "gaussian", moments, float(np.sqrt(1 + 2 * numeric))) if asked else None,
-        Charge(GRADIENTS, "gaussian", noise_multiplier, config.clip or 0.0, rate=share, times=times),
-        Charge(MIXTURE, "gaussian", mixture, SENSITIVITY, times=config.networks * config.mixture_steps),
+        Charge(
+            GRADIENTS, "gaussian", noise_multiplier, config.clip or 0.0, rate=share, times=times
+        ),
+        Charge(
+            MIXTURE, "gaussian", mixture, SENSITIVITY, times=config.networks * config.mixture_steps
+        ),
     )
 
 
 def rate(num_rows: int, config: Config) -> float:
-    """Probability of a row to be in a private batch; received rows, which cost nothing, come by the same coin."""
+    """Probability of a row to be in a private batch; received rows, which cost nothing, come by the
+    same coin."""
     return min(1.0, config.batch / num_rows)
 
 

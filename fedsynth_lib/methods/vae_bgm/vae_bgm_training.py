@@ -50,7 +50,9 @@ def loaded(arrays: Arrays, levels: np.ndarray, config: Config) -> list[LawVae]:
 
 def decoders(networks: Sequence[LawVae]) -> np.ndarray:
     """(networks, parameters), of inner and outer layer."""
-    return np.stack([np.concatenate([weights.flat(n.inner), weights.flat(n.outer)]) for n in networks])
+    return np.stack(
+        [np.concatenate([weights.flat(n.inner), weights.flat(n.outer)]) for n in networks]
+    )
 
 
 def load_decoder(network: LawVae, values: np.ndarray) -> None:
@@ -86,13 +88,22 @@ def train_all(
     return training
 
 
-def _train(network: LawVae, training: torch.Tensor, stopping: torch.Tensor, config: Config, rng: np.random.Generator):
-    """Epochs of batches in fixed order, as published, until the loss of the `stopping` rows improves no more.
+def _train(
+    network: LawVae,
+    training: torch.Tensor,
+    stopping: torch.Tensor,
+    config: Config,
+    rng: np.random.Generator,
+):
+    """Epochs of batches in fixed order, as published, until the loss of the `stopping` rows
+    improves no more.
 
-    That loss is taken after every step, as published; the last weights stay (in the published code the best ones
-    are kept by reference, hence are the last ones too).
+    That loss is taken after every step, as published; the last weights stay (in the published code
+    the best ones are kept by reference, hence are the last ones too).
     """
-    optimiser = torch.optim.Adam(network.parameters(), lr=config.learning_rate, betas=BETAS, fused=True)
+    optimiser = torch.optim.Adam(
+        network.parameters(), lr=config.learning_rate, betas=BETAS, fused=True
+    )
     lowest, since = np.inf, 0
     network.eval()  # the loss that decides is without dropout
     for _ in range(config.epochs):
@@ -100,7 +111,9 @@ def _train(network: LawVae, training: torch.Tensor, stopping: torch.Tensor, conf
         for batch in training.split(config.batch):
             network.set_gradients(batch, _kept(len(batch), config, rng))
             optimiser.step()
-            total += sum(map(network.total_loss, stopping.split(IN_MEMORY))) if len(stopping) else 0.0
+            total += (
+                sum(map(network.total_loss, stopping.split(IN_MEMORY))) if len(stopping) else 0.0
+            )
         since = 0 if total < lowest else since + 1
         lowest = min(lowest, total)
         if len(stopping) and since >= config.patience:
@@ -121,11 +134,15 @@ def _train_privately(
     """
     own, received = sizes
     network.train()
-    optimiser = torch.optim.Adam(network.parameters(), lr=config.learning_rate, betas=BETAS, fused=True)
+    optimiser = torch.optim.Adam(
+        network.parameters(), lr=config.learning_rate, betas=BETAS, fused=True
+    )
     share, coins = rate(own, config), noise_generator(noise)
     for batch in poisson_batches(len(rows), share, steps(own, config), rng=noise.rng):
         with Tape(network) as tape:
-            losses = network.losses(rows[torch.from_numpy(batch)], kept=_kept(len(batch), config, rng))
+            losses = network.losses(
+                rows[torch.from_numpy(batch)], kept=_kept(len(batch), config, rng)
+            )
             tape.backward(
                 losses,
                 num_records=len(losses),
@@ -138,8 +155,11 @@ def _train_privately(
 
 
 def _kept(rows: int, config: Config, rng: np.random.Generator) -> torch.Tensor:
-    """Dropout's factors (rows, hidden): 0, or 1 / (1 - dropout). Torch draws its coins 20 times as slowly."""
-    coins = np.frombuffer(rng.bytes(2 * rows * config.hidden), np.uint16).reshape(rows, config.hidden)
+    """Dropout's factors (rows, hidden): 0, or 1 / (1 - dropout). Torch draws its coins 20 times as
+    slowly."""
+    coins = np.frombuffer(rng.bytes(2 * rows * config.hidden), np.uint16).reshape(
+        rows, config.hidden
+    )
     kept = torch.from_numpy((coins >= round(config.dropout * 2**16)).view(np.uint8)).float()
     return kept.mul_(1 / (1 - config.dropout))
 
@@ -155,7 +175,9 @@ def latent_of(
     """The mixture of the rows' latent means. Without noise: those of the rows trained with."""
     network.eval()
     with torch.no_grad():
-        means, log_variances = (each.numpy().astype(float) for each in network.encode(torch.from_numpy(rows)))
+        means, log_variances = (
+            each.numpy().astype(float) for each in network.encode(torch.from_numpy(rows))
+        )
     if noise is None:
         seed = int(rng.integers(2**31))
         mixture = fit(means, components=config.components, starts=config.starts, seed=seed)
@@ -174,9 +196,12 @@ def latent_of(
 
 
 def draw(network: LawVae, latent: Latent, num_rows: int, rng: np.random.Generator) -> np.ndarray:
-    """Float32 rows: a latent mean from the mixture, noise of the common variance, and a draw from the decoded laws."""
+    """Float32 rows: a latent mean from the mixture, noise of the common variance, and a draw from
+    the decoded laws."""
     network.eval()
     vectors = Mixture(*latent[:3]).sample(num_rows, rng)
     vectors = vectors + np.exp(0.5 * latent.log_variances) * rng.normal(size=vectors.shape)
-    parts = [network.draw(part) for part in torch.from_numpy(vectors.astype(np.float32)).split(AT_ONCE)]
+    parts = [
+        network.draw(part) for part in torch.from_numpy(vectors.astype(np.float32)).split(AT_ONCE)
+    ]
     return torch.cat(parts).numpy() if parts else np.empty((0, len(network.order)), np.float32)
