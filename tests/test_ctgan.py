@@ -10,7 +10,8 @@ from fedsynth_lib.core.accounting import epsilon_of
 from fedsynth_lib.core.contract import BadInput, Domain, Noise, Privacy, stream
 from fedsynth_lib.federation import settings
 from fedsynth_lib.methods import METHODS
-from fedsynth_lib.methods.gan import ctgan, dp_ctgan, dp_fed_ctgan, fed_ctgan, gan_plan
+from fedsynth_lib.methods.gan import ctgan, gan_plan
+from fedsynth_lib.methods.variants import dp_ctgan, dp_fed_ctgan, fed_ctgan
 from fedsynth_lib.tables.load import Table
 from fedsynth_lib.tables.schema import Schema
 

@@ -2,7 +2,6 @@
 caught."""
 
 from dataclasses import replace
-from types import SimpleNamespace
 
 import numpy as np
 import promises
@@ -15,8 +14,9 @@ from fedsynth_lib.core.contract import Client, Noise, Privacy, stream
 from fedsynth_lib.core.dp_sgd import Tape
 from fedsynth_lib.federation import settings
 from fedsynth_lib.federation.flower import Job
-from fedsynth_lib.methods.gan import dp_fed_ctgan, gan
+from fedsynth_lib.methods.gan import gan
 from fedsynth_lib.methods.gan.gan_training import NETWORKS, Pair
+from fedsynth_lib.methods.variants import dp_fed_ctgan
 from fedsynth_lib.teaching import lessons
 
 RECORDS, EXPECTED, CLIP = 12, 20.0, 0.5
@@ -25,7 +25,7 @@ LAYOUT = gan.Layout(modes=(3,), categories=(2,))
 
 def broken(method, **replaced):
     """A copy of the method with some of its names exchanged."""
-    return SimpleNamespace(**{**vars(method), "__name__": "broken", **replaced})
+    return replace(method, name="broken", **replaced)
 
 
 PUBLISHED = broken(dp_fed_ctgan, Config=lambda: dp_fed_ctgan.Config(**dp_fed_ctgan.AS_PUBLISHED))

@@ -23,8 +23,9 @@ from scipy.stats import kstest
 from fedsynth_lib.core import accounting, secure_sum
 from fedsynth_lib.core.contract import Privacy, stream
 from fedsynth_lib.federation import settings
-from fedsynth_lib.methods.marginals import aim, distaim, marginal_state
+from fedsynth_lib.methods.marginals import distaim, marginal_state
 from fedsynth_lib.methods.marginals.marginals import candidates_in
+from fedsynth_lib.methods.variants import aim
 
 ASKED = candidates_in(marginal_state.start(DOMAIN, aim.Config()))
 CELLS = int(ASKED.sizes.sum())

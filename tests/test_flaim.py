@@ -19,14 +19,10 @@ from marginal_toys import (
 
 from fedsynth_lib.core.contract import Noise, Privacy, Update, stream
 from fedsynth_lib.federation import flower, settings
-from fedsynth_lib.methods.marginals import (
-    flaim,
-    flaim_client,
-    marginal_state,
-    naive_flaim,
-)
+from fedsynth_lib.methods.marginals import flaim, flaim_client, marginal_state
 from fedsynth_lib.methods.marginals.junction_tree import model_bytes
 from fedsynth_lib.methods.marginals.marginals import candidates_in
+from fedsynth_lib.methods.variants import naive_flaim
 
 ASKED = candidates_in(marginal_state.start(DOMAIN, flaim.Config()))
 ALONE = range(4)  # candidates of one column

@@ -22,17 +22,14 @@ from fedsynth_lib.core import accounting
 from fedsynth_lib.core.accounting import BudgetExceeded
 from fedsynth_lib.core.contract import Charge, Privacy, Update
 from fedsynth_lib.federation import flower, settings
-from fedsynth_lib.methods.marginals import (
+from fedsynth_lib.methods.marginals import distaim, flaim, flaim_client, marginal_state
+from fedsynth_lib.methods.marginals.marginals import candidates_in
+from fedsynth_lib.methods.variants import (
     augflaim_oracle,
-    distaim,
     fed_naive_bayes,
-    flaim,
-    flaim_client,
     flaim_random,
-    marginal_state,
     naive_flaim,
 )
-from fedsynth_lib.methods.marginals.marginals import candidates_in
 
 SIZE = 12
 EVERY_RECORD = np.array(list(product(*map(range, LEVELS))), dtype=np.int32)

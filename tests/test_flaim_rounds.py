@@ -17,16 +17,14 @@ from marginal_toys import (
 from fedsynth_lib.core.contract import Update
 from fedsynth_lib.federation import settings
 from fedsynth_lib.methods import METHODS
-from fedsynth_lib.methods.marginals import (
+from fedsynth_lib.methods.marginals import flaim, flaim_client, marginal_state
+from fedsynth_lib.methods.marginals.marginals import candidates_in
+from fedsynth_lib.methods.variants import (
     augflaim_oracle,
     fed_naive_bayes,
-    flaim,
-    flaim_client,
     flaim_random,
-    marginal_state,
     naive_flaim,
 )
-from fedsynth_lib.methods.marginals.marginals import candidates_in
 
 ASKED = candidates_in(marginal_state.start(DOMAIN, flaim.Config()))
 FAST = {"iterations": 5, "final_iterations": 5}

@@ -11,14 +11,8 @@ from scipy.spatial.distance import jensenshannon
 from scipy.stats import wasserstein_distance
 
 from fedsynth_lib.core.contract import Client, Noise, Update, stream
-from fedsynth_lib.methods.gan import (
-    ctgan,
-    dp_fed_ctgan,
-    fed_ctgan,
-    fed_tgan,
-    gan_encoding,
-    gan_plan,
-)
+from fedsynth_lib.methods.gan import ctgan, gan_encoding, gan_plan
+from fedsynth_lib.methods.variants import dp_fed_ctgan, fed_ctgan, fed_tgan
 from fedsynth_lib.tables import modes
 from fedsynth_lib.tables.modes import Mixture
 

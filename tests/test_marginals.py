@@ -13,14 +13,7 @@ from fedsynth_lib.core.contract import BadInput, Domain, Noise, Privacy
 from fedsynth_lib.core.queries import random_workload
 from fedsynth_lib.federation import settings
 from fedsynth_lib.methods import METHODS
-from fedsynth_lib.methods.marginals import (
-    aim,
-    distaim,
-    flaim,
-    flaim_random,
-    marginal_state,
-    marginals,
-)
+from fedsynth_lib.methods.marginals import distaim, flaim, marginal_state, marginals
 from fedsynth_lib.methods.marginals.junction_tree import model_bytes
 from fedsynth_lib.methods.marginals.marginals import (
     Config,
@@ -28,6 +21,7 @@ from fedsynth_lib.methods.marginals.marginals import (
     candidates_in,
     workload_of,
 )
+from fedsynth_lib.methods.variants import aim, flaim_random
 
 FAMILY = (
     "aim",

@@ -13,13 +13,9 @@ from vae_bgm_toys import LEVELS, NUMBERS, PRIVATE, TECHNIQUES, encoded, parts_of
 
 from fedsynth_lib.core.contract import BadInput, Client, Domain, Noise, Privacy, stream
 from fedsynth_lib.federation import settings
-from fedsynth_lib.methods.vae_bgm import (
-    dp_vae_bgm,
-    vae_bgm,
-    vae_bgm_plan,
-    vae_bgm_training,
-)
+from fedsynth_lib.methods.vae_bgm import vae_bgm, vae_bgm_plan, vae_bgm_training
 from fedsynth_lib.methods.vae_bgm.vae_bgm_training import LATENT, decoders, flat
+from fedsynth_lib.methods.variants import dp_vae_bgm
 
 FAST = replace(toys.FAST, training_rounds=3, local_epochs=1, networks=2, patience=None)
 GENERATOR_PARTS = {"moments", "decoders", *LATENT}

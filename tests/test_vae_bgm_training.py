@@ -11,7 +11,7 @@ from vae_bgm_toys import FAST, PRIVATE, a_network, parts_of, rows_of
 
 from fedsynth_lib.core.contract import BadInput, Noise, Privacy, stream
 from fedsynth_lib.federation import settings
-from fedsynth_lib.methods.vae_bgm import dp_vae_bgm, vae_bgm, vae_bgm_training
+from fedsynth_lib.methods.vae_bgm import vae_bgm, vae_bgm_training
 from fedsynth_lib.methods.vae_bgm.law_vae import LawVae
 from fedsynth_lib.methods.vae_bgm.vae_bgm_plan import releases_of
 from fedsynth_lib.methods.vae_bgm.vae_bgm_training import (
@@ -20,6 +20,7 @@ from fedsynth_lib.methods.vae_bgm.vae_bgm_training import (
     latent_of,
     train_all,
 )
+from fedsynth_lib.methods.variants import dp_vae_bgm
 from fedsynth_lib.metrics import fidelity
 
 

@@ -18,6 +18,7 @@ from fedsynth_lib.core.contract import (
     Arrays,
     Charge,
     Encoder,
+    Method,
     Privacy,
     Relation,
     Run,
@@ -299,7 +300,7 @@ def distances(real: Table, synthetic: pd.DataFrame) -> dict[str, float]:
 
 
 def three_settings(
-    method: ModuleType, table: Table, parts: Sequence[np.ndarray], **options: Any
+    method: Method | ModuleType, table: Table, parts: Sequence[np.ndarray], **options: Any
 ) -> dict[str, list[Run]]:
     """Setting -> its runs, a local one per client; all draw as many rows as `table` has. options:
     of `settings`."""
@@ -326,7 +327,7 @@ def settings_table(runs: Mapping[str, Sequence[Run]], table: Table) -> pd.DataFr
 
 
 def sweep(
-    variants: Mapping[str, tuple[ModuleType, Any]],
+    variants: Mapping[str, tuple[Method | ModuleType, Any]],
     train: Table,
     holdout: Table,
     parts: Sequence[np.ndarray],
