@@ -47,9 +47,7 @@ VARIANTS: dict[str, Variant] = {
     ),
     # scores less the true heterogeneity, which nobody may know (maddock2024, section 4.2): in the
     # first round every client hands over its rows
-    "augflaim_oracle": Variant(
-        "marginals.flaim", {"penalty": "true", **ONE_WAY_AS_ANY, "weighted": True}
-    ),
+    "augflaim_oracle": Variant("marginals.flaim", {"penalty": "true", **ONE_WAY_AS_ANY}),
     # one random candidate a round, and the whole budget measures (maddock2024, section 5.1)
     "flaim_random": Variant(
         "marginals.flaim",
