@@ -37,16 +37,20 @@ def losses_of(pair, real, fake):
     return softplus(torch.cat([-scores[: len(real[0])], scores[len(real[0]) :]]))
 
 
-def noise_before_zero_grad(self, real, fake, *, noise, expected, coins):
+def noise_before_zero_grad(self, real, fake, *, noise, expected, generator):
     """Clips, adds the noise, throws all of it away, and steps along the bare gradient."""
     with Tape(self.discriminator) as tape:
         private = {"clip": self.config.clip, "noise_multiplier": noise.multiplier if noise else 0.0}
-        options = {"num_records": len(real[0]), "expected_records": expected, "generator": coins}
+        options = {
+            "num_records": len(real[0]),
+            "expected_records": expected,
+            "generator": generator,
+        }
         tape.backward(losses_of(self, real, fake), **private, **options)
     self.step("discriminator", losses_of(self, real, fake).mean())
 
 
-def clips_the_mean(self, real, fake, *, noise, expected, coins):
+def clips_the_mean(self, real, fake, *, noise, expected, generator):
     """The gradient of the whole batch is cut to the norm; no record's own is."""
     optimiser = self.optimisers["discriminator"]
     optimiser.zero_grad()
@@ -55,7 +59,7 @@ def clips_the_mean(self, real, fake, *, noise, expected, coins):
     optimiser.step()
 
 
-def clips_rows(self, real, fake, *, noise, expected, coins):
+def clips_rows(self, real, fake, *, noise, expected, generator):
     """Each row is cut on its own, so that a record, which has two of them, weighs up to twice the
     norm."""
     with Tape(self.discriminator) as tape:
@@ -125,7 +129,7 @@ def moved_by_one_record(step, clip=CLIP):
                 pair.discriminator.parameters(), lr=1.0
             )
             parts = [tuple(part[kept] for part in side) for side in (real, fake)]
-            step(pair, *parts, noise=None, expected=EXPECTED, coins=torch.Generator())
+            step(pair, *parts, noise=None, expected=EXPECTED, generator=torch.Generator())
             ends.append(pair.parameters()["discriminator"])
         furthest = max(furthest, float(np.linalg.norm(ends[0] - ends[1])))
     return furthest

@@ -83,8 +83,8 @@ VARIANTS: dict[str, Variant] = {
     # As published, mixtures, categories and conditions leave a client without noise, and rows are
     # drawn by the frequencies of their categories, which is not the sampling that the accountant
     # assumes: `as_published` does so, and the run's statement lists it all as unprotected. The
-    # default releases noisy histograms in their place, draws every row by its own coin and reads
-    # the condition off it; its epsilon covers everything. Since the histograms are paid for, the
+    # default releases noisy histograms in their place, draws rows by Poisson sampling and reads
+    # conditions off them; its epsilon covers everything. Since the histograms are paid for, the
     # generator may start from them, and be told when it misses a condition drawn from them, both of
     # which the published scheme leaves out. Give Privacy an epsilon, or a noise multiplier and here
     # stop_epsilon.

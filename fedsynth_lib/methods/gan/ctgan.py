@@ -131,8 +131,8 @@ def _trained(
         pair.load(state)
         for name in NETWORKS:
             pair.load_moments(name, client.memory)
-        # Rows drawn by coins come as often as they are; imagined ones must, too, or how often would
-        # tell them apart.
+        # Rows of Poisson batches come as often as they are; imagined ones must, too, or how often
+        # would tell them apart.
         logarithm = config.sampling == "by_condition"
         conditions = Conditions.of(
             layout, counts[state["present"]], logarithm=logarithm, device=device

@@ -85,7 +85,7 @@ class Pair:
             else functional.softplus(-scores).mean()
         )
         if self.config.condition_weight and self.layout.categories:
-            loss = loss + self.config.condition_weight * missed(
+            loss = loss + self.config.condition_weight * condition_loss(
                 raw, self.layout, conditions, column, category
             )
         self.step("generator", loss)
@@ -114,7 +114,7 @@ class Pair:
         *,
         noise: Noise | None,
         expected: float,
-        coins: torch.Generator,
+        generator: torch.Generator,
     ) -> None:
         """One step of the discriminator on pairs of a real and an imagined (row, condition),
         clipped pair by pair.
@@ -132,12 +132,12 @@ class Pair:
                 clip=self.config.clip,
                 noise_multiplier=0.0 if noise is None else noise.multiplier,
                 expected_records=expected,
-                generator=coins,
+                generator=generator,
             )
         self.optimisers["discriminator"].step()
 
 
-def missed(
+def condition_loss(
     raw: Tensor, layout: Layout, conditions: Conditions, column: Tensor, category: Tensor
 ) -> Tensor:
     """Mean cross entropy between the asked category and the generator's block of that column."""
@@ -172,14 +172,14 @@ def train(
     expected = share * size
     turns = -(-steps // config.critic_steps)
     asked = conditions.draw(turns, batch)
-    coins = (
+    generator = (
         noise_generator(noise, pair.device)
         if noise
         else torch.Generator(pair.device).manual_seed(0)
     )
     private = {
         "noise": noise,
-        "coins": coins,
+        "generator": generator,
         "expected": expected if config.sampling == "poisson" else batch,
     }
     if config.sampling == "poisson":
@@ -224,11 +224,11 @@ def poisson_pairs(
     """Pairs of each batch: ((real rows, conditions read off them), (imagined rows, their own
     conditions)).
 
-    Every row is in a batch by its own coin, from the noise's stream: amplification rests on its
-    being secret. Imagined rows come from no record's condition, and from one generator batch of
-    fixed size, since batch normalisation would carry one record's condition, or its mere presence,
-    into all other pairs. They are exchangeable, so that it does not matter which of them a record
-    meets. (A batch of more than nine deviations above the mean would meet some twice.)
+    Rows come by Poisson sampling from the noise's stream: amplification rests on its being secret.
+    Imagined rows come from no record's condition, and from one generator batch of fixed size, since
+    batch normalisation would carry one record's condition, or its mere presence, into all other
+    pairs. They are exchangeable, so that it does not matter which of them a record meets. (A batch
+    of more than nine deviations above the mean would meet some twice.)
     """
     rows, fixed = len(local.codes), int(expected + 9 * np.sqrt(expected)) + 9
     rng = noise.rng if noise else np.random.default_rng(int(torch.randint(2**62, ())))
