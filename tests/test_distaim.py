@@ -167,7 +167,7 @@ def test_one_record_moves_a_score_by_its_weight_over_the_size(monkeypatch):
         def scores(table, state=state):
             known = {**state, "secret/to0": ASKED.counts(table, levels).astype(np.uint32)}
             distaim._choose_and_measure(
-                known, distaim.doses(4, distaim.Config()), distaim.Config(), None
+                known, distaim.query_counts(4, distaim.Config()), distaim.Config(), None
             )
             return caught.pop()
 

@@ -17,7 +17,7 @@ from marginal_toys import (
 from fedsynth_lib.core.contract import Update
 from fedsynth_lib.federation import settings
 from fedsynth_lib.methods import METHODS
-from fedsynth_lib.methods.marginals import flaim, flaim_client, marginal_state
+from fedsynth_lib.methods.marginals import flaim, marginal_state
 from fedsynth_lib.methods.marginals.marginals import candidates_in
 from fedsynth_lib.methods.variants import (
     augflaim_oracle,
@@ -110,7 +110,7 @@ def test_the_oracles_statement_has_no_epsilon():
 def test_the_true_heterogeneity_is_the_distance_to_everyone():
     parts = shards(240, 3)
     updates = [Update({"rows": CODES[part]}, num_rows=80, client=k) for k, part in enumerate(parts)]
-    found = flaim_client.true_heterogeneity(marginal_state.start(DOMAIN, flaim.Config()), updates)
+    found = flaim.true_heterogeneity(marginal_state.start(DOMAIN, flaim.Config()), updates)
     expected = [
         [
             np.abs(dense(CODES[part], query) / 80 - dense(CODES, query) / 240).sum()
