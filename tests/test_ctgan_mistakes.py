@@ -14,13 +14,13 @@ from fedsynth_lib.core.contract import Client, Noise, Privacy, stream
 from fedsynth_lib.core.dp_sgd import Tape
 from fedsynth_lib.federation import settings
 from fedsynth_lib.federation.flower import Job
-from fedsynth_lib.methods.gan import gan
-from fedsynth_lib.methods.gan.gan_training import NETWORKS, Pair
+from fedsynth_lib.methods.gan import networks
+from fedsynth_lib.methods.gan.training import NETWORKS, Pair
 from fedsynth_lib.methods.variants import dp_fed_ctgan
 from fedsynth_lib.teaching import lessons
 
 RECORDS, EXPECTED, CLIP = 12, 20.0, 0.5
-LAYOUT = gan.Layout(modes=(3,), categories=(2,))
+LAYOUT = networks.Layout(modes=(3,), categories=(2,))
 
 
 def broken(method, **replaced):

@@ -11,10 +11,11 @@ from vae_bgm_toys import FAST, PRIVATE, a_network, parts_of, rows_of
 
 from fedsynth_lib.core.contract import BadInput, Noise, Privacy, stream
 from fedsynth_lib.federation import settings
-from fedsynth_lib.methods.vae_bgm import vae_bgm, vae_bgm_training
+from fedsynth_lib.methods.vae_bgm import training as vae_bgm_training
+from fedsynth_lib.methods.vae_bgm import vae_bgm
+from fedsynth_lib.methods.vae_bgm.budget import releases_of
 from fedsynth_lib.methods.vae_bgm.likelihood_vae import LikelihoodVae
-from fedsynth_lib.methods.vae_bgm.vae_bgm_plan import releases_of
-from fedsynth_lib.methods.vae_bgm.vae_bgm_training import (
+from fedsynth_lib.methods.vae_bgm.training import (
     Latent,
     draw,
     latent_of,

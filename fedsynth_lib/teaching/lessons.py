@@ -29,9 +29,9 @@ from fedsynth_lib.core.contract import (
 from fedsynth_lib.core.queries import Query
 from fedsynth_lib.federation import settings
 from fedsynth_lib.federation.flower import Job
-from fedsynth_lib.methods.gan import gan_encoding
-from fedsynth_lib.methods.gan.gan import Layout
-from fedsynth_lib.methods.gan.gan_sampling import LocalRows
+from fedsynth_lib.methods.gan import encoding as gan_encoding
+from fedsynth_lib.methods.gan.networks import Layout
+from fedsynth_lib.methods.gan.sampling import LocalRows
 from fedsynth_lib.methods.marginals.graphical_model import Model, Target, estimate
 from fedsynth_lib.methods.marginals.junction_tree import junction_tree
 from fedsynth_lib.methods.marginals.marginal_state import answers_of, tables_of

@@ -12,7 +12,7 @@ from fedsynth_lib.methods.gan import weights
 from fedsynth_lib.methods.vae_bgm import vae_bgm
 from fedsynth_lib.methods.vae_bgm.latent_mixture import Mixture
 from fedsynth_lib.methods.vae_bgm.likelihood_vae import LikelihoodVae
-from fedsynth_lib.methods.vae_bgm.vae_bgm_training import LATENT, Latent, loaded
+from fedsynth_lib.methods.vae_bgm.training import LATENT, Latent, loaded
 from fedsynth_lib.metrics.attacks import nearest
 from fedsynth_lib.metrics.divergence import Sizes, jensen_shannon
 from fedsynth_lib.tables.encode import UnitRange

@@ -23,7 +23,7 @@ from fedsynth_lib.core.contract import BadInput, Domain, Method, Privacy, stream
 from fedsynth_lib.core.queries import random_workload
 from fedsynth_lib.federation import settings
 from fedsynth_lib.methods import METHODS
-from fedsynth_lib.methods.gan.gan_plan import Settings, check
+from fedsynth_lib.methods.gan.budget import Settings, check
 from fedsynth_lib.metrics.workload import workload_error
 from fedsynth_lib.runs import names
 from fedsynth_lib.runs.rows import Row

@@ -30,12 +30,12 @@ from fedsynth_lib.core.contract import (
 )
 from fedsynth_lib.core.dp_sgd import Tape, noise_generator, poisson_batches
 from fedsynth_lib.methods.diffusion.diffusion import Schedule
-from fedsynth_lib.methods.diffusion.findiff_network import Network
+from fedsynth_lib.methods.diffusion.network import Network
 from fedsynth_lib.methods.diffusion.server_steps import STRATEGIES, Strategy, moved
 from fedsynth_lib.methods.gan import weights
-from fedsynth_lib.methods.gan.gan_encoding import codes_of, numbers_of
-from fedsynth_lib.methods.gan.gan_plan import rate
-from fedsynth_lib.methods.vae.vae_encoding import client_encoding, histogram_charges
+from fedsynth_lib.methods.gan.budget import rate
+from fedsynth_lib.methods.gan.encoding import codes_of, numbers_of
+from fedsynth_lib.methods.vae.encoding import client_encoding, histogram_charges
 from fedsynth_lib.methods.vae_bgm import quantile_map
 from fedsynth_lib.tables.encode import UnitRange
 from fedsynth_lib.tables.schema import Schema

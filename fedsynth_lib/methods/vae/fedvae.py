@@ -28,21 +28,21 @@ from fedsynth_lib.core.contract import (
 )
 from fedsynth_lib.core.dp_sgd import Tape, noise_generator, poisson_batches
 from fedsynth_lib.methods.gan import weights
-from fedsynth_lib.methods.gan.gan_encoding import (
+from fedsynth_lib.methods.gan.budget import rate
+from fedsynth_lib.methods.gan.encoding import (
     codes_of,
     decode_numbers,
     encode_numbers,
     layout_of,
     numbers_of,
 )
-from fedsynth_lib.methods.gan.gan_plan import rate
-from fedsynth_lib.methods.gan.gan_sampling import LocalRows
-from fedsynth_lib.methods.vae.vae import Vae
-from fedsynth_lib.methods.vae.vae_encoding import (
+from fedsynth_lib.methods.gan.sampling import LocalRows
+from fedsynth_lib.methods.vae.encoding import (
     client_encoding,
     histogram_charges,
     server_encoding,
 )
+from fedsynth_lib.methods.vae.vae import Vae
 from fedsynth_lib.tables.encode import UnitRange
 from fedsynth_lib.tables.schema import Schema
 

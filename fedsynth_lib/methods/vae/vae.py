@@ -11,7 +11,7 @@ from itertools import pairwise
 import torch
 from torch import Tensor, nn
 
-from fedsynth_lib.methods.gan.gan import Layout
+from fedsynth_lib.methods.gan.networks import Layout
 
 NARROWEST, WIDEST, FIRST = 0.01, 1.0, 0.1  # standard deviation of a decoded number, as in TVAE
 

@@ -10,10 +10,10 @@ from sklearn.model_selection import train_test_split
 from fedsynth_lib.core.contract import Arrays, Noise
 from fedsynth_lib.core.dp_sgd import Tape, noise_generator, poisson_batches
 from fedsynth_lib.methods.gan import weights
+from fedsynth_lib.methods.vae_bgm.budget import Config, Releases, rate, steps
 from fedsynth_lib.methods.vae_bgm.latent_mixture import Mixture, fit
 from fedsynth_lib.methods.vae_bgm.likelihood_vae import LikelihoodVae
 from fedsynth_lib.methods.vae_bgm.private_mixture import private_mixture
-from fedsynth_lib.methods.vae_bgm.vae_bgm_plan import Config, Releases, rate, steps
 
 SPLIT_SEED, SPLIT = 0, 0.2  # of the rows that decide when to stop, as published
 BETAS = (0.9, 0.9)  # of Adam, likewise
