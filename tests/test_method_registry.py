@@ -1,9 +1,11 @@
 """What the registry says of the methods, the variants, and what is imported for one."""
 
 import pickle
+import re
 import subprocess
 import sys
 from dataclasses import fields, replace
+from pathlib import Path
 
 import cloudpickle
 import promises
@@ -16,6 +18,9 @@ from fedsynth_lib.methods.gan import ctgan
 from fedsynth_lib.methods.marginals import distaim, flaim, independent
 from fedsynth_lib.works import ctgan_study, flaim_gans, flaim_study, side_by_side
 
+ROOT = Path(__file__).resolve().parents[1]
+PROSE = [*(ROOT / "notebooks").glob("*.ipynb"), *(ROOT / "data" / "published").glob("*.md")]
+PROSE += [ROOT / "README.md", ROOT / "CONTRIBUTING.md"]
 HEAVY = ("flwr", "joblib", "matplotlib", "opacus", "optuna", "pgmpy", "ray", "sklearn", "torch")
 
 
@@ -59,6 +64,12 @@ def test_counting_methods_come_without_packages_for_networks(statement):
     code = f"{statement}\nimport sys\nprint(*sorted(set(sys.modules) & set({HEAVY})))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.split() == []
+
+
+@pytest.mark.parametrize("path", PROSE, ids=lambda path: path.name)
+def test_files_of_methods_that_prose_names_are_there(path):
+    named = set(re.findall(r"methods/[a-z_/]+\.py", path.read_text(encoding="utf-8")))
+    assert [each for each in named if not (ROOT / "fedsynth_lib" / each).is_file()] == []
 
 
 # --- variants ---
