@@ -1,6 +1,6 @@
 """The report: one static page over everything that has been made, figures/report/index.html.
 
-    python -m fedsynth_lib.bundle.report
+    python -m fedsynth_lib report
 
 It works offline: style and script (report.css, report.js) stand inside it, pictures are those of
 figures/<profile>/.
@@ -490,8 +490,3 @@ def refresh() -> str:
             f"The report could not be built: {' '.join(str(error).split()) or type(error).__name__}"
         )
     return f"The report: {target}"
-
-
-if __name__ == "__main__":
-    print(line := refresh())
-    sys.exit(not line.startswith("The report:"))
