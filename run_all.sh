@@ -89,7 +89,9 @@ else
 fi
 
 if [[ $tests ]]; then
-    exec "$python" -m pytest ${rest[@]+"${rest[@]}"}
+    # All of them: one process for each core. Some of them: in this one, where a person can stop and look.
+    ((${#rest[@]})) || rest=(-n auto --dist worksteal)
+    exec "$python" -m pytest "${rest[@]}"
 fi
 cd "$here" # paths in options are meant from where the user stands
 if is_command "$@"; then
