@@ -29,6 +29,7 @@ from fedsynth_lib.core.summary import Release, registry_entry, summary_page
 from fedsynth_lib.federation.settings import ROW_COUNT, federated
 from fedsynth_lib.methods import METHODS, from_file
 from fedsynth_lib.metrics import anonymity, attacks, fidelity, utility
+from fedsynth_lib.metrics.quality import quality
 from fedsynth_lib.runs.rows import folder_name
 from fedsynth_lib.tables.files import guess_separator, header
 from fedsynth_lib.tables.load import Table, load_table, propose_schema
@@ -259,6 +260,9 @@ def scores(train: Table, holdout: Table, synthetic: pd.DataFrame, *, seed: int) 
         error,
         "on rows set aside",
     )
+    made, aside = quality(real, synthetic, schema), quality(real, unseen, schema)
+    for name, value in made.items():
+        lines[f"SDMetrics quality: {name}"] = (value, aside[name], None, "rows set aside")
     frame = pd.DataFrame(
         lines, index=["synthetic", "yardstick", "±", "the yardstick is"]
     ).T.rename_axis("measure")
