@@ -115,8 +115,8 @@ def with_measurement(
 
 
 def noisy(counts: np.ndarray, sigma: float | None, noise: Noise | None) -> np.ndarray:
-    """Counts with Gaussian noise `sigma`: a record changes one count of each marginal by 1, and each
-    marginal is charged."""
+    """Counts with Gaussian noise `sigma`: a record changes one count of each marginal by 1, and
+    each marginal is charged."""
     if noise is None:
         return counts
     return gaussian_counts(counts, sigma, l2_sensitivity=1, noise=noise)
