@@ -214,8 +214,8 @@ class ClientLedger(Ledger):
                 f"{privacy.epsilon:g}."
             )
         self.admit(epsilon, privacy.delta)
-        name = job.method.__name__.rpartition(".")[2]
-        self.journal.append(_release(self.population, name, epsilon, privacy.delta) | {"run": run})
+        release = _release(self.population, job.method.name, epsilon, privacy.delta)
+        self.journal.append(release | {"run": run})
 
 
 def _release(population: str, method: str, epsilon: float, delta: float) -> dict[str, Any]:

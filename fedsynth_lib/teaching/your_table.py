@@ -13,7 +13,6 @@ import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -21,7 +20,7 @@ import pandas as pd
 from pyarrow import parquet
 
 from fedsynth_lib.core.accounting import discrete_laplace_share
-from fedsynth_lib.core.contract import BadInput, Charge, Privacy, Run, stream
+from fedsynth_lib.core.contract import BadInput, Charge, Method, Privacy, Run, stream
 from fedsynth_lib.core.ledger import Ledger, open_ledger
 from fedsynth_lib.core.statement import statement_text
 from fedsynth_lib.core.store import project_root, write_atomically
@@ -108,10 +107,10 @@ def left_out(path: Path, schema: Schema) -> list[str]:
     )
 
 
-def method_of(name: str) -> ModuleType:
+def method_of(name: str) -> Method:
     """A registered method by its key, or someone's own by the path of its file."""
     if name.endswith(".py"):
-        return from_file(name)
+        return Method.of(from_file(name))
     if name not in METHODS:
         raise BadInput(
             f"method {name!r} is unknown{closest(name, METHODS)}; choose one of "
@@ -120,15 +119,12 @@ def method_of(name: str) -> ModuleType:
     return METHODS[name]
 
 
-def private_config(method: ModuleType) -> Any:
+def private_config(method: Method) -> Any:
     """The method's defaults with everything it releases protected and all clients in every
     round."""
     config = method.Config()
     if not getattr(config, "private", True):
-        raise BadInput(
-            f"method {method.__name__.rpartition('.')[2]} adds no noise; choose one "
-            "that does, such as aim."
-        )
+        raise BadInput(f"method {method.name} adds no noise; choose one that does, such as aim.")
     return replace(
         config, **{name: value for name, value in PRIVATE.items() if hasattr(config, name)}
     )
