@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 
 from fedsynth_lib.core.contract import BadInput
 from fedsynth_lib.figures.style import FULL_WIDTH, look, pretty
-from fedsynth_lib.metrics import METRICS
+from fedsynth_lib.metrics.registry import METRICS
 
 WAYS = {"lower": " ↓", "higher": " ↑", "half": ""}
 

@@ -19,7 +19,7 @@ from scipy import stats
 from fedsynth_lib import figures
 from fedsynth_lib.core.contract import BadInput
 from fedsynth_lib.figures.style import level_name, pretty
-from fedsynth_lib.metrics import METRICS
+from fedsynth_lib.metrics.registry import METRICS, sign
 from fedsynth_lib.printed import published
 from fedsynth_lib.runs.details import with_detail
 
@@ -142,7 +142,7 @@ def _printed(work: str, exhibits: Sequence[str], against: Sequence[str]) -> pd.D
 
 
 def _sign(metric: pd.Series) -> np.ndarray:
-    return np.where(metric.str.startswith(published.HIGHER_IS_BETTER), 1, -1)
+    return metric.map(sign).to_numpy()
 
 
 def counts(tests: pd.DataFrame) -> pd.DataFrame:
