@@ -34,6 +34,16 @@ METHODS = (  # as rows name them: by key, or as a work prints them
 )
 
 
+def level_name(epsilon: float) -> str:
+    """A level of privacy as tables and titles name it."""
+    return "no DP" if epsilon == float("inf") else f"ε = {epsilon:g}"
+
+
+def partition_name(partition: str) -> str:
+    """A division of the rows as tables and titles name it."""
+    return {"iid": "i.i.d.", "none": "central"}.get(partition, partition.replace("_", " "))
+
+
 def is_metric(name: str) -> bool:
     return base(name) in MEASURES
 
