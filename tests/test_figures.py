@@ -205,6 +205,7 @@ def test_a_saver_says_profile_and_data_once(awkward):
     drawn = saver.figure(small_figure(), "f", note="no DP", alt="a line")
     assert drawn.png.parent.name == "quick-standin" and drawn.alt == "a line"
     table = saver.table(awkward, "t", caption="c", decimals=1)
+    assert saver.figure(small_figure(), "f", data="none").png.parent.name == "quick"
     other = save_table(awkward, "t2", profile="quick", data="standin", caption="c", decimals=1)
     assert table.csv.read_bytes() == other.csv.read_bytes()
 

@@ -393,7 +393,7 @@ def test_few_values_stand_evenly_with_error_bars_and_infinity_is_no_noise():
     rows = tidy([1.0, 4.0]).assign(x=lambda frame: frame["x"].replace(4.0, np.inf))
     looks = {"fedbn": look("fedbn"), "mine": Look("red", "s")}
     fig = lines(rows, "x", "y", line="line", panel="panel", looks=looks)
-    assert [ax.get_title() for ax in fig.axes] == ["iid", "b"]
+    assert [ax.get_title() for ax in fig.axes] == ["i.i.d.", "b"]
     assert ticks(fig.axes[0].xaxis) == ["1", "none"]
     first = marked(fig.axes[0])[0]
     assert first.get_color() == look("fedbn").colour

@@ -74,5 +74,6 @@ def client_bars(labels: pd.Series, partitions: Mapping[str, Sequence[np.ndarray]
     counts = {}
     for name, parts in partitions.items():
         table = pd.DataFrame([labels.iloc[part].value_counts(sort=False) for part in parts])
-        counts[partition_name(name)] = table.set_axis(range(1, len(parts) + 1))
+        table = table.add_prefix(f"{labels.name} ").set_axis(range(1, len(parts) + 1))
+        counts[partition_name(name)] = table
     return bars(counts, x_label="client", y_label="rows", stacked=True, columns=len(counts))

@@ -15,7 +15,8 @@ from matplotlib.lines import Line2D
 from fedsynth_lib.core.contract import BadInput
 from fedsynth_lib.figures import style
 from fedsynth_lib.figures.style import GREY, Look
-from fedsynth_lib.metrics.registry import axis_label
+from fedsynth_lib.metrics.registry import MEASURES, axis_label
+from fedsynth_lib.runs.names import partition_name
 
 RANGE = ("pi", 100)  # from the smallest to the largest
 TWO_ERRORS = ("se", 2)
@@ -182,7 +183,8 @@ def lines(
         if few:
             ticks = ["none" if np.isinf(value) else f"{value:g}" for value in values]
             ax.set_xticks(range(len(values)), ticks)
-        ax.set(title=axis_label(name), xlabel=x, ylabel=y if share_y and number == 0 else "")
+        measured = axis_label(name) if name in MEASURES else partition_name(name)
+        ax.set(title=measured, xlabel=x, ylabel=y if share_y and number == 0 else "")
     style.legend(fig, [style.handle(look, label) for label, look in looks.items()])
     return fig
 

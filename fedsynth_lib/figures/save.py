@@ -74,15 +74,24 @@ class Saver:
     profile: str
     data: str
 
-    def figure(self, fig: Figure, exhibit: str, *, note: str = "", alt: str = "") -> SavedFigure:
-        """As `save_figure`."""
-        return save_figure(fig, exhibit, profile=self.profile, data=self.data, note=note, alt=alt)
+    def figure(
+        self, fig: Figure, exhibit: str, *, note: str = "", alt: str = "", data: str = ""
+    ) -> SavedFigure:
+        """As `save_figure`. data: instead of the saver's own, for this file."""
+        source = {"profile": self.profile, "data": data or self.data}
+        return save_figure(fig, exhibit, **source, note=note, alt=alt)
 
     def table(
-        self, frame: pd.DataFrame, exhibit: str, *, caption: str, decimals: int = 3
+        self,
+        frame: pd.DataFrame,
+        exhibit: str,
+        *,
+        caption: str,
+        decimals: int = 3,
+        data: str = "",
     ) -> SavedTable:
-        """As `save_table`."""
-        source = {"profile": self.profile, "data": self.data}
+        """As `save_table`. data: instead of the saver's own, for this file."""
+        source = {"profile": self.profile, "data": data or self.data}
         return save_table(frame, exhibit, **source, caption=caption, decimals=decimals)
 
 
