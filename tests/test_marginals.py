@@ -1,4 +1,4 @@
-"""What the marginal methods share: candidates against counting by hand, workloads, doses,
+"""What the marginal methods share: candidates against counting by hand, workloads, noise,
 measurements, refusals."""
 
 from dataclasses import replace
@@ -13,21 +13,15 @@ from fedsynth_lib.core.contract import BadInput, Domain, Noise, Privacy
 from fedsynth_lib.core.queries import random_workload
 from fedsynth_lib.federation import settings
 from fedsynth_lib.methods import METHODS
-from fedsynth_lib.methods.marginals import (
-    aim,
-    distaim,
-    flaim,
-    flaim_random,
-    marginal_state,
-    marginals,
-)
+from fedsynth_lib.methods.marginals import distaim, flaim, marginal_state, marginals
 from fedsynth_lib.methods.marginals.junction_tree import model_bytes
 from fedsynth_lib.methods.marginals.marginals import (
     Config,
-    Doses,
+    QueryCounts,
     candidates_in,
     workload_of,
 )
+from fedsynth_lib.methods.variants import aim, flaim_random
 
 FAMILY = (
     "aim",
@@ -130,8 +124,8 @@ def test_without_names_the_workload_is_the_drawn_one():
 @pytest.mark.parametrize(
     "measured, selected, share", [(14, 10, 0.9), (7, 30, 0.5), (112, 112, 0.2)]
 )
-def test_doses_split_the_budget_as_asked(measured, selected, share):
-    measuring, choosing = Doses(measured, selected).plan(5.0, share)
+def test_query_counts_split_the_budget_as_asked(measured, selected, share):
+    measuring, choosing = QueryCounts(measured, selected).plan(5.0, share)
     spent = measured / (2 * 5.0**2)
     assert (measuring.mechanism, measuring.times, measuring.noise) == ("gaussian", measured, 5.0)
     assert (choosing.mechanism, choosing.times) == ("exponential", selected)
@@ -145,11 +139,11 @@ def test_doses_split_the_budget_as_asked(measured, selected, share):
 
 
 def test_without_choices_all_is_for_measuring():
-    assert [charge.mechanism for charge in Doses(4, 0).plan(5.0, 0.9)] == ["gaussian"]
+    assert [charge.mechanism for charge in QueryCounts(4, 0).plan(5.0, 0.9)] == ["gaussian"]
 
 
 def test_the_last_annealed_round_spends_what_is_left():
-    total, each = Doses(32, 32), Doses(1, 1)
+    total, each = QueryCounts(32, 32), QueryCounts(1, 1)
     noise, config = Noise(10.0, np.random.default_rng(0)), Config(annealed=True)
     budget = marginals.rho(total.plan(10.0, config.measure_share))
     state = {**started(config), "sigma": np.array(8.0), "choice_noise": np.array(30.0)}
@@ -224,7 +218,7 @@ def test_which_candidates_fit_is_a_matter_of_the_models_size():
 
 def test_the_model_may_grow_as_the_budget_is_spent():
     total, noise, config = (
-        Doses(10, 6),
+        QueryCounts(10, 6),
         Noise(7.0, np.random.default_rng(0)),
         Config(max_megabytes=4.0),
     )

@@ -16,7 +16,7 @@ RESULTS = Path(__file__).resolve().parents[1] / "data" / "results"
 
 def committed() -> set[str]:
     found = set()
-    for path in RESULTS.glob("*/*.csv"):
+    for path in [*RESULTS.glob("paper/*.csv"), *RESULTS.glob("quick/*.csv")]:
         with path.open(encoding="utf-8", newline="") as file:
             found |= {row["metric"] for row in csv.DictReader(file)}
     return found

@@ -18,10 +18,11 @@ from fedsynth_lib.core.statement import statement
 from fedsynth_lib.federation import settings
 from fedsynth_lib.federation.flower import Job, public
 from fedsynth_lib.methods.bayes import bayesian_network as bn
-from fedsynth_lib.methods.marginals import aim, distaim, flaim, independent
+from fedsynth_lib.methods.marginals import distaim, flaim, independent
 from fedsynth_lib.methods.marginals.graphical_model import targets
 from fedsynth_lib.methods.marginals.marginal_state import model_of
 from fedsynth_lib.methods.marginals.model_answers import Answers
+from fedsynth_lib.methods.variants import aim
 from fedsynth_lib.metrics import fidelity
 from fedsynth_lib.metrics.workload import marginal
 from fedsynth_lib.tables.load import split

@@ -225,7 +225,7 @@ def test_the_table_is_put_between_its_marks_and_nowhere_else():
 
 
 def test_the_readme_says_what_the_committed_rows_say(committed):
-    """Run `python -m fedsynth_lib.bundle.facts` after results have changed."""
+    """Run `./run_all.sh facts` after results have changed."""
     said = (project_root() / "README.md").read_text(encoding="utf-8")
     assert (
         put_between(

@@ -10,27 +10,20 @@ cells that hold it are computed anew.
 from collections.abc import Iterable
 
 from fedsynth_lib.core.contract import BadInput
+from fedsynth_lib.methods import METHODS as registered
+from fedsynth_lib.methods import REGISTRY
 from fedsynth_lib.metrics import registry
 from fedsynth_lib.metrics.registry import base
 
 MEASURES: dict[str, int] = {name: own.version for name, own in registry.MEASURES.items()}
 # floors and ceilings: nothing is trained
 YARDSTICKS = ("A copy", "Second sample", "Shuffled columns")
-METHODS = (  # as rows name them: by key, or as a work prints them
-    *("", "real", "Real", "fedbn", "fedvae"),
-    *("CTGAN", "DP-CTGAN", "Fed-TGAN", "Fed-CTGAN", "DP-Fed-CTGAN", "Fed DP-CTGAN"),
-    *(
-        "AIM",
-        "DistAIM",
-        "NaiveFLAIM",
-        "AugFLAIM (Oracle)",
-        "AugFLAIM (Private)",
-        "FLAIM (Random)",
-        "FedNaiveBayes",
-    ),
+METHODS = (  # as rows name them, where they do not by key
+    *("", "real", "Real", *YARDSTICKS),
+    *sorted({name for entry in REGISTRY.values() for name in entry.printed.values()}),
+    # settings that works print as methods: of AugFLAIM (maddock2024) and VAE-BGM (apellaniz2025)
     *("true skew, filter and combine", "private skew only", "weights only"),
-    *("Isolated", "FedAvg", "SDS", "DP-Fed-FinDiff"),
-    *("Independent", "FedBN", "FedVAE", "DP-VAE-BGM", *YARDSTICKS),
+    *("Isolated", "FedAvg", "SDS"),
 )
 
 
@@ -49,12 +42,8 @@ def is_metric(name: str) -> bool:
 
 
 def is_method(name: str) -> bool:
-    """Whether rows may name this method: one of METHODS, or registered at run time."""
-    if name in METHODS:
-        return True
-    from fedsynth_lib.methods import METHODS as registered  # late: rows are read without any method
-
-    return name in registered
+    """Whether rows may name this method: one of METHODS, or a key of the registry."""
+    return name in METHODS or name in registered
 
 
 def version(method: str, metrics: Iterable[str] = ()) -> str:
@@ -63,8 +52,6 @@ def version(method: str, metrics: Iterable[str] = ()) -> str:
 
     method: a key of the registry. Raises BadInput for a measure that is not in MEASURES.
     """
-    from fedsynth_lib.methods import METHODS as registered
-
     bases = sorted({base(metric) for metric in metrics})
     if unknown := [name for name in bases if name not in MEASURES]:
         raise BadInput(

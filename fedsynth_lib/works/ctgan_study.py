@@ -11,7 +11,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from functools import lru_cache, partial
 from itertools import combinations, product
-from types import ModuleType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -199,7 +198,7 @@ def synthetic(
     kept."""
     train, _ = prepared(dataset, rows)
     config, privacy = configured(dataset, method, epsilon, scheme, changes)
-    module: ModuleType = METHODS[NAMES[method]]
+    module = METHODS[NAMES[method]]
     parts = divided(train, "none" if method in CENTRAL else partition, n_clients, seed)
     key = {
         "method": method,

@@ -6,26 +6,24 @@ A network gives rows but no probabilities, so its likelihood is that of a kernel
 taken as real numbers. That is another quantity than the exact likelihood of a marginal method,
 which is a probability of cells: widths of kernels enter it, and it may even be negative.
 
-The budget covers everything that leaves a client (see `methods/fed_dp_ctgan.py`). Training is the
+The budget covers everything that leaves a client (see `methods/variants.py`). Training is the
 work's: generators start at random and are not told when they miss a condition [code], unlike those
 of our own defaults.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from types import ModuleType
 from typing import Any
 
 import numpy as np
 from scipy.stats import gaussian_kde
 
 from fedsynth_lib.core.accounting import calibrate
-from fedsynth_lib.core.contract import BadInput, Domain, Privacy, stream
+from fedsynth_lib.core.contract import BadInput, Domain, Method, Privacy, stream
 from fedsynth_lib.core.queries import random_workload
 from fedsynth_lib.federation import settings
 from fedsynth_lib.methods import METHODS
-from fedsynth_lib.methods.gan import dp_ctgan
-from fedsynth_lib.methods.gan.gan_plan import Settings, check
+from fedsynth_lib.methods.gan.budget import Settings, check
 from fedsynth_lib.metrics.workload import workload_error
 from fedsynth_lib.runs import names
 from fedsynth_lib.runs.rows import Row
@@ -37,7 +35,7 @@ from fedsynth_lib.works.flaim_study import CLIENTS, DELTA, WORK
 CENTRAL, FEDERATED = "DP-CTGAN", "Fed DP-CTGAN"
 RELEASES = ("encoding", "sampling")  # of the published scheme, what no budget covers
 TRAINING = {"discriminator_rate": 1e-3, "generator_rate": 1e-5} | {
-    name: value for name, value in dp_ctgan.AS_PUBLISHED.items() if name not in RELEASES
+    name: value for name, value in METHODS["dpctgan"].AS_PUBLISHED.items() if name not in RELEASES
 }
 NAMES: dict[str, tuple[str, dict[str, Any]]] = {  # the work's name -> (registered method, settings)
     # a round is an epoch
@@ -110,7 +108,7 @@ def configured(method: str, bins: Mapping[str, int], training_rounds: int | None
 
 
 def noise_of(
-    module: ModuleType, domain: Domain, sizes: Sequence[int], config: Settings, privacy: Privacy
+    module: Method, domain: Domain, sizes: Sequence[int], config: Settings, privacy: Privacy
 ) -> float:
     """The smallest noise multiplier within the budget, for clients of these sizes.
 

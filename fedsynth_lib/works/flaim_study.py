@@ -11,7 +11,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache, partial
 from itertools import product
-from types import ModuleType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -164,7 +163,7 @@ def measure(
     )
     changes |= {} if central else {"participation": participation}
     changes |= {"local_steps": local_steps} if local_steps > 1 else {}
-    module: ModuleType = METHODS[NAMES[method][0]]
+    module = METHODS[NAMES[method][0]]
     config = configured(method, bins, estimator, changes)
     run = settings.federated(
         module,

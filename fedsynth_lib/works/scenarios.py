@@ -18,9 +18,9 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 import pandas as pd
 
-from fedsynth_lib.core.contract import BadInput, Privacy, Relation
+from fedsynth_lib.core.contract import BadInput, Method, Privacy, Relation
 from fedsynth_lib.federation import settings
-from fedsynth_lib.methods import METHODS
+from fedsynth_lib.methods import key_of
 from fedsynth_lib.metrics.evaluation import evaluate
 from fedsynth_lib.runs.grid import remember
 from fedsynth_lib.runs.rows import Row
@@ -97,12 +97,15 @@ def tables(scenario: Scenario) -> Tables:
     return Tables(train, holdout, parts)
 
 
-def synthesise(method: ModuleType, scenario: Scenario, config: Any = None) -> Iterator[Synthetic]:
+def synthesise(
+    method: Method | ModuleType, scenario: Scenario, config: Any = None
+) -> Iterator[Synthetic]:
     """The scenario's synthetic tables, made or read from the cache: one, or one per client when
     local.
 
     Each has as many rows as all clients hold together, in every setting (gap 25 of martinez2024).
     """
+    method = Method.of(method)
     config = method.Config() if config is None else config
     train, _, parts = tables(scenario)
     if scenario.setting not in ("central", "local", "federated"):
@@ -112,7 +115,7 @@ def synthesise(method: ModuleType, scenario: Scenario, config: Any = None) -> It
     alone = scenario.setting == "local"
     for node, group in enumerate([[part] for part in parts] if alone else [parts]):
         key = {
-            "method": method.__name__,
+            "method": method.name,
             "version": method.VERSION,
             "config": asdict(config),
             "scenario": asdict(scenario),
@@ -142,7 +145,7 @@ def synthesise(method: ModuleType, scenario: Scenario, config: Any = None) -> It
 
 
 def measure(
-    method: ModuleType,
+    method: Method | ModuleType,
     scenario: Scenario,
     config: Any = None,
     *,
@@ -169,7 +172,7 @@ def measure(
         statement = facts["statement"]
         shared = {
             "paper": scenario.work,
-            "method": method_key(method),
+            "method": key_of(method),
             "data": found.train.data,
             "node": node,
             "seconds": facts["seconds"],
@@ -181,11 +184,6 @@ def measure(
         rows += [{**shared, "metric": name, "value": value} for name, value in values.items()]
         rows += [{**shared, **row} for row in (more(found, frame) if more else ())]
     return rows
-
-
-def method_key(method: ModuleType) -> str:
-    """The name of a registered method, the one that rows and published values carry."""
-    return next(key for key, module in METHODS.items() if module is method)
 
 
 def grid(

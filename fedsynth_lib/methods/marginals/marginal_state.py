@@ -13,7 +13,7 @@ from fedsynth_lib.methods.marginals.junction_tree import Query, covered, grown_f
 from fedsynth_lib.methods.marginals.marginals import (
     MEGABYTE,
     Config,
-    Doses,
+    QueryCounts,
     choosing,
     expected_error,
     measuring,
@@ -58,14 +58,14 @@ def ready(
     config: Config,
     noise: Noise | None,
     *,
-    total: Doses,
-    each: Doses,
+    total: QueryCounts,
+    each: QueryCounts,
     again: int,
     left: int,
 ) -> Arrays:
     """The state with the noise of the next round.
 
-    total, each: doses of the run and of a round, `again` of which (one-way marginals) the last
+    total, each: of the run and of a round, `again` of which (one-way marginals) the last
         round saves.
     left: rounds that the schedule still has. An annealed run ends when less than two rounds' cost
     would remain, and its last round spends what is left (McKenna et al. 2022, algorithm 1, lines
@@ -75,7 +75,7 @@ def ready(
         return {**state, "last": np.array(left == 1)}
     sigma, choice = float(state["sigma"]), float(state["choice_noise"])
     if sigma == 0:
-        sigma, choice = noise.multiplier, total.selection(noise.multiplier, config.measure_share)
+        sigma, choice = noise.multiplier, total.choice_noise(noise.multiplier, config.measure_share)
     last = left == 1
     if config.annealed:
         budget = rho(total.plan(noise.multiplier, config.measure_share))
@@ -158,7 +158,7 @@ def refit(state: Arrays, config: Config, *, last: bool, to_noise: bool) -> Array
     }
 
 
-def size_limit(state: Arrays, total: Doses, config: Config, noise: Noise | None) -> float:
+def size_limit(state: Arrays, total: QueryCounts, config: Config, noise: Noise | None) -> float:
     """Megabytes that the model may have: all in proportion to the budget spent, or to the rounds
     passed without one."""
     if noise is None:

@@ -15,9 +15,9 @@ from scipy.stats import wasserstein_distance
 
 from fedsynth_lib.core.accounting import gaussian_counts
 from fedsynth_lib.core.contract import Arrays, Charge, Client, Noise, Update
-from fedsynth_lib.methods.gan import gan_plan
-from fedsynth_lib.methods.gan.gan import Layout
-from fedsynth_lib.methods.gan.gan_plan import HISTOGRAMS, Settings
+from fedsynth_lib.methods.gan import budget
+from fedsynth_lib.methods.gan.budget import HISTOGRAMS, Settings
+from fedsynth_lib.methods.gan.networks import Layout
 from fedsynth_lib.tables import modes
 from fedsynth_lib.tables.modes import Mixture
 
@@ -55,7 +55,7 @@ def client_encoding(
         for name in arrays
         if name in CHARGED and arrays[name].size
     ]
-    if first and gan_plan.histogram_columns(tuple(levels), config):
+    if first and budget.histogram_columns(tuple(levels), config):
         counts, charges = _histograms(client, state, config, noise)
         arrays |= counts
         spent += charges
@@ -262,8 +262,8 @@ def _histograms(
     if noise is None:
         spent, spread = [Charge(HISTOGRAMS, "unprotected")], 0.0
     else:
-        steps = gan_plan.total_steps(noise.multiplier, tuple(levels), client.size, config)
-        spent = gan_plan.histogram_charges(
+        steps = budget.total_steps(noise.multiplier, tuple(levels), client.size, config)
+        spent = budget.histogram_charges(
             noise.multiplier, tuple(levels), client.size, config, steps
         )
         counts = gaussian_counts(

@@ -7,8 +7,8 @@ import numpy as np
 
 from fedsynth_lib.core.accounting import gaussian_counts
 from fedsynth_lib.core.contract import Arrays, Charge, Noise, Update
-from fedsynth_lib.methods.gan import gan_plan
-from fedsynth_lib.methods.gan.gan_encoding import (
+from fedsynth_lib.methods.gan import budget
+from fedsynth_lib.methods.gan.encoding import (
     FLOOR,
     LEAST_WEIGHT,
     fitted,
@@ -73,7 +73,7 @@ def histogram_charges(
     """
     if config.encoding != "histograms" or not columns:
         return []
-    scale = float(gan_plan.histogram_noise(noise_multiplier, num_rows, config, steps))
+    scale = float(budget.histogram_noise(noise_multiplier, num_rows, config, steps))
     return [Charge(HISTOGRAMS, "gaussian", noise=scale, sensitivity=float(np.sqrt(columns)))]
 
 

@@ -1,5 +1,5 @@
-"""VAE-BGM's autoencoder: losses against torch's distributions, draws against the laws, limits,
-private gradients."""
+"""VAE-BGM's autoencoder: losses against torch's distributions, draws against these, limits, private
+gradients."""
 
 import numpy as np
 import pytest
@@ -9,7 +9,7 @@ from torch.distributions import Bernoulli, Categorical, Normal, kl_divergence
 from torch.nn import functional as F
 
 from fedsynth_lib.core.dp_sgd import Tape
-from fedsynth_lib.methods.vae_bgm.law_vae import LawVae
+from fedsynth_lib.methods.vae_bgm.likelihood_vae import LikelihoodVae, negative_elbo
 
 MIXED = (0, 3, 2, 0, 1, 5, 2, 0)
 TABLES = [MIXED, (2, 5, 1, 3), (0, 0, 0), (2, 2), (4,), (1, 0), (3, 2, 0)]
@@ -18,7 +18,7 @@ HIDDEN, LATENT = 7, 3
 
 def a_network(levels, dtype=torch.float64, dropout=0.2):
     torch.manual_seed(1)
-    network = LawVae(levels, HIDDEN, LATENT, dropout).to(dtype)
+    network = LikelihoodVae(levels, HIDDEN, LATENT, dropout).to(dtype)
     with torch.no_grad():
         for parameter in network.parameters():
             parameter.mul_(2)  # away from 0, where many mistakes cancel
@@ -37,7 +37,7 @@ def a_mask(number, dtype=torch.float64):
     ).to(dtype)
 
 
-def laws(levels, raw):
+def distributions(levels, raw):
     """The distribution of each column of one row, None of a constant one, from the raw parameters
     as published."""
     numbers, pairs = (sum(level == kind for level in levels) for kind in (0, 2))
@@ -67,7 +67,7 @@ def loss_by_hand(network, levels, row, noise, kept):
     posterior = Normal(mean, torch.exp(log_variance / 2))
     hidden = F.relu(network.inner(mean + posterior.stddev * noise))
     raw = network.outer(hidden if kept is None else hidden * kept)
-    likely = sum(law.log_prob(row[column]) for column, law in laws(levels, raw).items())
+    likely = sum(each.log_prob(row[column]) for column, each in distributions(levels, raw).items())
     return kl_divergence(posterior, Normal(torch.zeros(LATENT), torch.ones(LATENT))).sum() - likely
 
 
@@ -120,7 +120,12 @@ ROOT = (2 * np.pi) ** 0.5
 @pytest.mark.parametrize(
     ("levels", "bias", "value", "expected"),
     [
-        ((0,), (FAR, -FAR), 5.0, np.log(1e-5 * ROOT)),  # the farthest mean and the narrowest law
+        (
+            (0,),
+            (FAR, -FAR),
+            5.0,
+            np.log(1e-5 * ROOT),
+        ),  # the farthest mean and the narrowest deviation
         # the other end, and the widest: one deviation off
         ((0,), (-FAR, FAR), -4.9, 0.5 + np.log(0.1 * ROOT)),
         ((2,), (FAR,), 1, -np.log(0.999)),
@@ -130,7 +135,7 @@ ROOT = (2 * np.pi) ** 0.5
         ((3,), (FAR, -FAR, -FAR), 0, np.log1p(2 * np.exp(-20))),
     ],
 )
-def test_parameters_of_the_laws_stay_within_their_limits(levels, bias, value, expected):
+def test_parameters_of_distributions_stay_within_their_limits(levels, bias, value, expected):
     assert loss_of(told(levels, bias), value) == pytest.approx(expected, rel=1e-8, abs=1e-12)
 
 
@@ -143,7 +148,7 @@ def test_latent_means_and_log_variances_end_at_ten():
     np.testing.assert_allclose(log_variances, [[10, -10, 10 * np.tanh(0.5)]] * 2)
 
 
-def test_draws_follow_the_decoded_laws_column_by_column():
+def test_draws_follow_the_output_distributions_column_by_column():
     bias = [
         0.1,
         -0.2,
@@ -166,14 +171,16 @@ def test_draws_follow_the_decoded_laws_column_by_column():
     torch.manual_seed(3)
     rows = network.draw(torch.randn(number, LATENT)).double()
     assert rows.shape == (number, len(MIXED)) and (rows[:, MIXED.index(1)] == 0).all()
-    found = laws(MIXED, torch.tensor(bias, dtype=torch.float64))
-    for column, law in found.items():
+    found = distributions(MIXED, torch.tensor(bias, dtype=torch.float64))
+    for column, each in found.items():
         values = rows[:, column]
-        if isinstance(law, Normal):
-            p = stats.kstest(values, stats.norm(law.mean.item(), law.stddev.item()).cdf).pvalue
+        if isinstance(each, Normal):
+            p = stats.kstest(values, stats.norm(each.mean.item(), each.stddev.item()).cdf).pvalue
         else:
             chances = (
-                torch.stack([1 - law.probs, law.probs]) if isinstance(law, Bernoulli) else law.probs
+                torch.stack([1 - each.probs, each.probs])
+                if isinstance(each, Bernoulli)
+                else each.probs
             )
             counts = torch.bincount(values.long(), minlength=len(chances))
             assert (values == values.long()).all() and len(counts) == len(chances)
@@ -187,7 +194,7 @@ def test_draws_follow_the_decoded_laws_column_by_column():
 
 @pytest.mark.parametrize("levels", TABLES)
 def test_each_drawn_row_comes_from_its_own_vector(levels):
-    """Rows of two kinds of vectors, in turn: with sure laws each row must be what its vector
+    """Rows of two kinds of vectors, in turn: with sure distributions each row must be what its vector
     says."""
     network = told(levels, np.zeros(len(a_network(levels).outer.bias))).float()
     with torch.no_grad():
@@ -252,7 +259,9 @@ def flat_gradient(network):
 
 
 @pytest.mark.parametrize("levels", TABLES)
-@pytest.mark.parametrize("size", [0.3, 1.0, 6.0])  # of the last layer: from flat laws to sure ones
+@pytest.mark.parametrize(
+    "size", [0.3, 1.0, 6.0]
+)  # of the last layer: from flat distributions to sure ones
 def test_the_gradient_of_a_weighted_loss_is_the_automatic_one(levels, size):
     network, rows, kept = a_network(levels).train(), rows_of(levels, 7), a_mask(7)
     with torch.no_grad():
@@ -269,22 +278,38 @@ def test_the_gradient_of_a_weighted_loss_is_the_automatic_one(levels, size):
 
 
 @pytest.mark.parametrize("levels", TABLES)
-@pytest.mark.parametrize("steepest", [None, 0.02])
-def test_the_gradients_by_hand_are_the_automatic_ones(levels, steepest):
+@pytest.mark.parametrize("masked", [True, False])
+def test_the_plain_loss_has_the_same_values_and_gradients(levels, masked):
+    network, rows, kept = a_network(levels).eval(), rows_of(levels, 7), a_mask(7)
+    noise = torch.from_numpy(np.random.default_rng(2).normal(size=(7, LATENT)))
+    found = []
+    for losses in (
+        network.losses(rows, noise, kept if masked else None),
+        negative_elbo(network, rows, noise, kept if masked else None),
+    ):
+        network.zero_grad()
+        losses.mean().backward()
+        found.append((losses.detach(), flat_gradient(network)))
+    torch.testing.assert_close(*found, rtol=1e-9, atol=1e-10)
+
+
+@pytest.mark.parametrize("levels", TABLES)
+@pytest.mark.parametrize("bound", [None, 0.02])
+def test_the_gradients_by_hand_are_the_automatic_ones(levels, bound):
     """In memory that batches of several sizes share, the same noise drawn; bounds by torch's own
     hooks."""
     network, cut = a_network(levels).train(), []
-    network.steepest = steepest
+    network.gradient_bound = bound
 
-    def bound(slopes):
-        cut.append(bool((slopes.abs() > steepest).any()))
-        return slopes.clamp(-steepest, steepest)
+    def clipped(gradient):
+        cut.append(bool((gradient.abs() > bound).any()))
+        return gradient.clamp(-bound, bound)
 
     def hook(module, inputs, output):
         if output.requires_grad:
-            output.register_hook(bound)
+            output.register_hook(clipped)
 
-    for linear in network.encoder[::2] if steepest else ():
+    for linear in network.encoder[::2] if bound else ():
         linear.register_forward_hook(hook)
     for number in (9, 11, 4):
         rows, kept = rows_of(levels, number, seed=number), a_mask(number)
@@ -300,11 +325,11 @@ def test_the_gradients_by_hand_are_the_automatic_ones(levels, steepest):
         torch.manual_seed(number)
         assert network.total_loss(rows) == pytest.approx(total, rel=1e-12)
         network.train()
-    assert steepest is None or (any(cut[::2]) and any(cut[1::2]))  # in both layers
+    assert bound is None or (any(cut[::2]) and any(cut[1::2]))  # in both layers
 
 
 @pytest.mark.parametrize("far", [30.0, -30.0, FAR, -FAR])
-def test_the_gradient_is_finite_where_the_laws_are_at_their_limits(far):
+def test_the_gradient_is_finite_where_the_distributions_are_at_their_limits(far):
     for dtype in (torch.float32, torch.float64):
         network = told(MIXED, np.full(16, far)).to(dtype)
         network.losses(rows_of(MIXED, 40, dtype)).mean().backward()

@@ -10,10 +10,10 @@ from torch.nn import functional
 
 from fedsynth_lib.core.contract import Arrays, Noise
 from fedsynth_lib.core.dp_sgd import Tape, noise_generator, poisson_batches
-from fedsynth_lib.methods.gan import gan, gan_plan, weights
-from fedsynth_lib.methods.gan.gan import Layout
-from fedsynth_lib.methods.gan.gan_plan import Settings
-from fedsynth_lib.methods.gan.gan_sampling import Conditions, LocalRows
+from fedsynth_lib.methods.gan import budget, networks, weights
+from fedsynth_lib.methods.gan.budget import Settings
+from fedsynth_lib.methods.gan.networks import Layout
+from fedsynth_lib.methods.gan.sampling import Conditions, LocalRows
 
 NETWORKS = ("generator", "discriminator")
 
@@ -25,8 +25,8 @@ class Pair:
         self.layout, self.config, self.device = layout, config, device
         inputs = layout.width + layout.condition_width
         sizes = (config.noise_width, layout.condition_width, layout.width)
-        self.generator = gan.generator(*sizes, config.hidden).to(device)
-        self.discriminator = gan.discriminator(inputs * config.pac, config.hidden).to(device)
+        self.generator = networks.generator(*sizes, config.hidden).to(device)
+        self.discriminator = networks.discriminator(inputs * config.pac, config.hidden).to(device)
         rates = {"generator": config.generator_rate, "discriminator": config.discriminator_rate}
         decays = {"generator": config.generator_decay, "discriminator": config.discriminator_decay}
         self.optimisers = {
@@ -57,12 +57,12 @@ class Pair:
         """(raw output, row) of the generator for each condition."""
         noise = torch.randn(len(condition), self.config.noise_width, device=self.device)
         raw = self.generator(noise, condition)
-        return raw, gan.squash(raw, self.layout)
+        return raw, networks.squash(raw, self.layout)
 
     def packed(self, rows: Tensor, condition: Tensor) -> Tensor:
         """Rows with their conditions as the discriminator sees them, `pac` side by side."""
-        rows = torch.cat([rows, gan.one_hot(condition, self.layout)], dim=1)
-        return gan.side_by_side(rows, self.config.pac)
+        rows = torch.cat([rows, networks.one_hot(condition, self.layout)], dim=1)
+        return networks.side_by_side(rows, self.config.pac)
 
     def judge(self, rows: Tensor, condition: Tensor) -> Tensor:
         """Logits of being real, one for each `pac` rows."""
@@ -85,7 +85,7 @@ class Pair:
             else functional.softplus(-scores).mean()
         )
         if self.config.condition_weight and self.layout.categories:
-            loss = loss + self.config.condition_weight * missed(
+            loss = loss + self.config.condition_weight * condition_loss(
                 raw, self.layout, conditions, column, category
             )
         self.step("generator", loss)
@@ -96,7 +96,7 @@ class Pair:
             _, fake = self.imagine(condition)
         rows = self.packed(torch.cat([real, fake]), condition.repeat(2))
         if self.config.loss == "wasserstein":
-            found = gan.critic_gradients(self.discriminator, rows, self.config.penalty)
+            found = networks.critic_gradients(self.discriminator, rows, self.config.penalty)
             for parameter, gradient in zip(self.discriminator.parameters(), found, strict=True):
                 parameter.grad = gradient
             self.optimisers["discriminator"].step()
@@ -114,7 +114,7 @@ class Pair:
         *,
         noise: Noise | None,
         expected: float,
-        coins: torch.Generator,
+        generator: torch.Generator,
     ) -> None:
         """One step of the discriminator on pairs of a real and an imagined (row, condition),
         clipped pair by pair.
@@ -132,12 +132,12 @@ class Pair:
                 clip=self.config.clip,
                 noise_multiplier=0.0 if noise is None else noise.multiplier,
                 expected_records=expected,
-                generator=coins,
+                generator=generator,
             )
         self.optimisers["discriminator"].step()
 
 
-def missed(
+def condition_loss(
     raw: Tensor, layout: Layout, conditions: Conditions, column: Tensor, category: Tensor
 ) -> Tensor:
     """Mean cross entropy between the asked category and the generator's block of that column."""
@@ -168,18 +168,18 @@ def train(
     private training; None trains without, though clipped where the settings say so. With
     generator_at 'server' it stays as it is.
     """
-    batch, share = config.batch, gan_plan.rate(size, config)
+    batch, share = config.batch, budget.rate(size, config)
     expected = share * size
     turns = -(-steps // config.critic_steps)
     asked = conditions.draw(turns, batch)
-    coins = (
+    generator = (
         noise_generator(noise, pair.device)
         if noise
         else torch.Generator(pair.device).manual_seed(0)
     )
     private = {
         "noise": noise,
-        "coins": coins,
+        "generator": generator,
         "expected": expected if config.sampling == "poisson" else batch,
     }
     if config.sampling == "poisson":
@@ -224,11 +224,11 @@ def poisson_pairs(
     """Pairs of each batch: ((real rows, conditions read off them), (imagined rows, their own
     conditions)).
 
-    Every row is in a batch by its own coin, from the noise's stream: amplification rests on its
-    being secret. Imagined rows come from no record's condition, and from one generator batch of
-    fixed size, since batch normalisation would carry one record's condition, or its mere presence,
-    into all other pairs. They are exchangeable, so that it does not matter which of them a record
-    meets. (A batch of more than nine deviations above the mean would meet some twice.)
+    Rows come by Poisson sampling from the noise's stream: amplification rests on its being secret.
+    Imagined rows come from no record's condition, and from one generator batch of fixed size, since
+    batch normalisation would carry one record's condition, or its mere presence, into all other
+    pairs. They are exchangeable, so that it does not matter which of them a record meets. (A batch
+    of more than nine deviations above the mean would meet some twice.)
     """
     rows, fixed = len(local.codes), int(expected + 9 * np.sqrt(expected)) + 9
     rng = noise.rng if noise else np.random.default_rng(int(torch.randint(2**62, ())))

@@ -30,7 +30,7 @@ class Settings:
         bins of the declared range.
     sampling: 'by_condition' (training by sampling): conditions by the logarithm of raw frequencies,
         rows to match; a release without any guarantee, and not the uniform sampling that accounting
-        assumes. 'poisson': every row by its own coin, its condition read off it; all other
+        assumes. 'poisson': Poisson sampling of rows, conditions read off them; all other
         conditions from noisy histograms.
     start_from_marginals: whether the generator starts with every column distributed as the noisy
         histograms say, columns independent; for sampling 'poisson', where they are released

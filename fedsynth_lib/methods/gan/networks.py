@@ -180,10 +180,10 @@ class BlockSoftmax(torch.autograd.Function):
         return shares
 
     @staticmethod
-    def backward(ctx, slopes: Tensor) -> tuple[Tensor, None]:
+    def backward(ctx, given: Tensor) -> tuple[Tensor, None]:
         shares, owner, members = ctx.saved_tensors
-        slopes = slopes * shares
-        return slopes - shares * (slopes @ members).index_select(1, owner), None
+        gradient = given * shares
+        return gradient - shares * (gradient @ members).index_select(1, owner), None
 
 
 def one_hot(condition: Tensor, layout: Layout) -> Tensor:
@@ -198,64 +198,82 @@ def side_by_side(rows: Tensor, pac: int) -> Tensor:
     return rows.reshape(len(rows) // pac, -1)
 
 
+def critic_loss(network: nn.Sequential, rows: Tensor, penalty: float) -> Tensor:
+    """A critic's loss: mean score of imagined rows less that of real ones, and `penalty` times how
+    far the norm of its gradient is from 1 between the two (Xu et al. 2019; Gulrajani et al. 2017,
+    algorithm 1).
+
+    rows: (2 * pairs, inputs), all real ones, then the imagined ones.
+    """
+    real, imagined = rows.chunk(2)
+    real_scores, imagined_scores = network(rows).chunk(2)
+    share = torch.rand(len(real), 1, device=rows.device).to(rows.dtype)
+    between = torch.lerp(imagined, real, share).requires_grad_()
+    (gradient,) = torch.autograd.grad(network(between).sum(), between, create_graph=True)
+    distance = (gradient.norm(dim=1) - 1).square().mean()
+    return imagined_scores.mean() - real_scores.mean() + penalty * distance
+
+
 @torch.no_grad()
 def critic_gradients(network: nn.Sequential, rows: Tensor, penalty: float) -> list[Tensor]:
-    """Gradients of a critic's loss by its parameters, in their order: mean score of imagined rows
-    less that of real ones, and `penalty` times how far from 1 the slope is between the two
-    (Gulrajani et al. 2017).
+    """Gradients of `critic_loss` by the network's parameters, in their order, from the same draws.
 
-    rows: (2 * pairs, inputs), all real ones, then the imagined ones. Between its kinks the network
-    is linear: a slope is a product of weight matrices and of what lies between them. Written by
-    hand, neither the score nor the slope needs a pass backward through another one, the first layer
-    is applied to no third set of rows, and its gradient, where most time goes, is one product
-    (tested against automatic gradients).
+    Piece by piece the network is linear: the gradient of a score is a product of weight matrices
+    and of activations' derivatives. Written by hand, neither the score nor its gradient needs a
+    pass backward through another one, the first layer is applied to no third set of rows, and its
+    gradient, where most time goes, is one product (tested against automatic gradients).
     """
     first, *linears = [layer for layer in network if isinstance(layer, nn.Linear)]
     pairs, products = len(rows) // 2, rows @ first.weight.T
-    values, bends = _bent(network, products + first.bias)
+    values, derivatives = _activations(network, products + first.bias)
     share = torch.rand(pairs, 1, device=rows.device).to(rows.dtype)
-    _, between = _bent(network, torch.lerp(products[pairs:], products[:pairs], share) + first.bias)
+    _, between = _activations(
+        network, torch.lerp(products[pairs:], products[:pairs], share) + first.bias
+    )
 
-    # The slope of the score by each layer's values, the last one's first; then by the inputs, and
-    # the penalty by that.
-    slopes = [linears[-1].weight * between[-1]]
-    for linear, bend in zip(reversed(linears[:-1]), reversed(between[:-1]), strict=True):
-        slopes.append((slopes[-1] @ linear.weight) * bend)
-    stacked = torch.cat([rows, slopes[-1] @ first.weight])
+    # The gradient of the score by each layer's values, the last one's first; then by the inputs,
+    # and the penalty by that.
+    of_values = [linears[-1].weight * between[-1]]
+    for linear, derivative in zip(reversed(linears[:-1]), reversed(between[:-1]), strict=True):
+        of_values.append((of_values[-1] @ linear.weight) * derivative)
+    stacked = torch.cat([rows, of_values[-1] @ first.weight])
     of_inputs = stacked[len(rows) :]
     length = of_inputs.norm(dim=1, keepdim=True).clamp_min(1e-12)
     of_inputs *= (2 * penalty / pairs) * (length - 1) / length
 
-    # Back from the scores, layer by layer; then ahead from the slopes, through what made them.
+    # Back from the scores, layer by layer; then forward from the penalty, through what made the
+    # gradient of the score.
     scores = rows.new_full((len(rows), 1), 1 / pairs)
     scores[:pairs] *= -1
     back, gradients = scores, []
-    for linear, value, bend in zip(
-        reversed(linears), reversed(values), reversed(bends), strict=True
+    for linear, value, derivative in zip(
+        reversed(linears), reversed(values), reversed(derivatives), strict=True
     ):
         gradients.append([back.T @ value, back.sum(dim=0)])
-        back = (back @ linear.weight) * bend
-    ahead = of_inputs @ first.weight.T
-    gradients.append([torch.cat([back, slopes[-1]]).T @ stacked, back.sum(dim=0)])
-    for gradient, linear, slope, bend in zip(
-        reversed(gradients[1:-1]), linears[:-1], reversed(slopes[:-1]), between[:-1], strict=True
+        back = (back @ linear.weight) * derivative
+    forward = of_inputs @ first.weight.T
+    gradients.append([torch.cat([back, of_values[-1]]).T @ stacked, back.sum(dim=0)])
+    for gradient, linear, own, derivative in zip(
+        reversed(gradients[1:-1]), linears[:-1], reversed(of_values[:-1]), between[:-1], strict=True
     ):
-        ahead *= bend
-        gradient[0] += slope.T @ ahead
-        ahead = ahead @ linear.weight.T
-    gradients[0][0] += (ahead * between[-1]).sum(dim=0)
+        forward *= derivative
+        gradient[0] += own.T @ forward
+        forward = forward @ linear.weight.T
+    gradients[0][0] += (forward * between[-1]).sum(dim=0)
     return [each for pair in reversed(gradients) for each in pair]
 
 
-def _bent(network: nn.Sequential, values: Tensor) -> tuple[list[Tensor], list[Tensor]]:
-    """Values after each hidden layer of a discriminator, and what they are as multiples of those
-    before its kink.
+def _activations(network: nn.Sequential, values: Tensor) -> tuple[list[Tensor], list[Tensor]]:
+    """Values after each hidden layer of a discriminator, and the derivatives of its activation and
+    dropout there.
 
     values: what its first linear layer gave.
     """
-    after, bends = [], []
-    for kink, dropout, linear in zip(network[1::3], network[2::3], network[3::3], strict=True):
-        bends.append(dropout(torch.where(values > 0, 1.0, kink.negative_slope).to(values.dtype)))
-        after.append(values * bends[-1])
+    after, derivatives = [], []
+    for relu, dropout, linear in zip(network[1::3], network[2::3], network[3::3], strict=True):
+        derivatives.append(
+            dropout(torch.where(values > 0, 1.0, relu.negative_slope).to(values.dtype))
+        )
+        after.append(values * derivatives[-1])
         values = linear(after[-1])
-    return after, bends
+    return after, derivatives

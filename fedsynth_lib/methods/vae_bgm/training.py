@@ -10,10 +10,10 @@ from sklearn.model_selection import train_test_split
 from fedsynth_lib.core.contract import Arrays, Noise
 from fedsynth_lib.core.dp_sgd import Tape, noise_generator, poisson_batches
 from fedsynth_lib.methods.gan import weights
+from fedsynth_lib.methods.vae_bgm.budget import Config, Releases, rate, steps
 from fedsynth_lib.methods.vae_bgm.latent_mixture import Mixture, fit
-from fedsynth_lib.methods.vae_bgm.law_vae import LawVae
+from fedsynth_lib.methods.vae_bgm.likelihood_vae import LikelihoodVae
 from fedsynth_lib.methods.vae_bgm.private_mixture import private_mixture
-from fedsynth_lib.methods.vae_bgm.vae_bgm_plan import Config, Releases, rate, steps
 
 SPLIT_SEED, SPLIT = 0, 0.2  # of the rows that decide when to stop, as published
 BETAS = (0.9, 0.9)  # of Adam, likewise
@@ -32,37 +32,37 @@ class Latent(NamedTuple):
 LATENT = Latent._fields
 
 
-def untrained(levels: np.ndarray, config: Config) -> list[LawVae]:
+def untrained(levels: np.ndarray, config: Config) -> list[LikelihoodVae]:
     sizes = (config.hidden, config.latent, config.dropout, config.steepest)
-    return [LawVae(levels, *sizes) for _ in range(config.networks)]
+    return [LikelihoodVae(levels, *sizes) for _ in range(config.networks)]
 
 
-def flat(networks: Sequence[LawVae]) -> Arrays:
+def flat(networks: Sequence[LikelihoodVae]) -> Arrays:
     return {f"network/{k}": weights.flat(network) for k, network in enumerate(networks)}
 
 
-def loaded(arrays: Arrays, levels: np.ndarray, config: Config) -> list[LawVae]:
+def loaded(arrays: Arrays, levels: np.ndarray, config: Config) -> list[LikelihoodVae]:
     networks = untrained(levels, config)
     for k, network in enumerate(networks):
         weights.load(network, arrays[f"network/{k}"])
     return networks
 
 
-def decoders(networks: Sequence[LawVae]) -> np.ndarray:
+def decoders(networks: Sequence[LikelihoodVae]) -> np.ndarray:
     """(networks, parameters), of inner and outer layer."""
     return np.stack(
         [np.concatenate([weights.flat(n.inner), weights.flat(n.outer)]) for n in networks]
     )
 
 
-def load_decoder(network: LawVae, values: np.ndarray) -> None:
+def load_decoder(network: LikelihoodVae, values: np.ndarray) -> None:
     cut = weights.flat(network.inner).size
     weights.load(network.inner, values[:cut])
     weights.load(network.outer, values[cut:])
 
 
 def train_all(
-    networks: Sequence[LawVae],
+    networks: Sequence[LikelihoodVae],
     rows: np.ndarray,
     own: int,
     config: Config,
@@ -89,7 +89,7 @@ def train_all(
 
 
 def _train(
-    network: LawVae,
+    network: LikelihoodVae,
     training: torch.Tensor,
     stopping: torch.Tensor,
     config: Config,
@@ -121,7 +121,7 @@ def _train(
 
 
 def _train_privately(
-    network: LawVae,
+    network: LikelihoodVae,
     rows: torch.Tensor,
     sizes: tuple[int, int],
     config: Config,
@@ -137,7 +137,7 @@ def _train_privately(
     optimiser = torch.optim.Adam(
         network.parameters(), lr=config.learning_rate, betas=BETAS, fused=True
     )
-    share, coins = rate(own, config), noise_generator(noise)
+    share, generator = rate(own, config), noise_generator(noise)
     for batch in poisson_batches(len(rows), share, steps(own, config), rng=noise.rng):
         with Tape(network) as tape:
             losses = network.losses(
@@ -149,23 +149,23 @@ def _train_privately(
                 clip=config.clip,
                 noise_multiplier=noise.multiplier,
                 expected_records=share * (own + received),
-                generator=coins,
+                generator=generator,
             )
         optimiser.step()
 
 
 def _kept(rows: int, config: Config, rng: np.random.Generator) -> torch.Tensor:
-    """Dropout's factors (rows, hidden): 0, or 1 / (1 - dropout). Torch draws its coins 20 times as
+    """Dropout's factors (rows, hidden): 0, or 1 / (1 - dropout). Torch draws them 20 times as
     slowly."""
-    coins = np.frombuffer(rng.bytes(2 * rows * config.hidden), np.uint16).reshape(
+    uniform = np.frombuffer(rng.bytes(2 * rows * config.hidden), np.uint16).reshape(
         rows, config.hidden
     )
-    kept = torch.from_numpy((coins >= round(config.dropout * 2**16)).view(np.uint8)).float()
+    kept = torch.from_numpy((uniform >= round(config.dropout * 2**16)).view(np.uint8)).float()
     return kept.mul_(1 / (1 - config.dropout))
 
 
 def latent_of(
-    network: LawVae,
+    network: LikelihoodVae,
     rows: np.ndarray,
     releases: Releases,
     config: Config,
@@ -195,9 +195,11 @@ def latent_of(
     return Latent(*mixture, average)
 
 
-def draw(network: LawVae, latent: Latent, num_rows: int, rng: np.random.Generator) -> np.ndarray:
+def draw(
+    network: LikelihoodVae, latent: Latent, num_rows: int, rng: np.random.Generator
+) -> np.ndarray:
     """Float32 rows: a latent mean from the mixture, noise of the common variance, and a draw from
-    the decoded laws."""
+    the output distributions."""
     network.eval()
     vectors = Mixture(*latent[:3]).sample(num_rows, rng)
     vectors = vectors + np.exp(0.5 * latent.log_variances) * rng.normal(size=vectors.shape)

@@ -23,8 +23,8 @@ class Config:
         FedAvg).
     patience: epochs without a better loss on a fifth of the rows after which a round ends; None: no
         such fifth.
-    steepest: bound on slopes in the encoder (see `LawVae`; the work's code has 1000, its text
-        none); without `clip`.
+    steepest: bound on gradients in the encoder (see `LikelihoodVae`; the work's code has 1000, its
+        text none); without `clip`. Committed rows hold the setting by this name.
     most_rows: a node trains on its own rows and, up to this many, on received ones.
     shared_rows: synthetic rows that each network of a sender shares. senders: 'all' nodes, or the
         one with most rows (the first of those with as many).
@@ -169,8 +169,8 @@ def releases_of(noise_multiplier: float, numeric: int, num_rows: int, config: Co
 
 
 def rate(num_rows: int, config: Config) -> float:
-    """Probability of a row to be in a private batch; received rows, which cost nothing, come by the
-    same coin."""
+    """Probability of a row to be in a private batch; received rows, which cost nothing, come
+    with the same."""
     return min(1.0, config.batch / num_rows)
 
 

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from fedsynth_lib.methods.gan.gan import Layout
+from fedsynth_lib.methods.gan.networks import Layout
 
 
 @dataclass(frozen=True)
