@@ -19,7 +19,7 @@ from nbformat.v4 import new_markdown_cell, new_notebook
 from tiny import write
 
 from fedsynth_lib.bundle import report, runner
-from fedsynth_lib.figures.style import save_table
+from fedsynth_lib.figures.save import save_table
 from fedsynth_lib.printed.outcomes import OUTCOMES
 from fedsynth_lib.printed.published import UNTESTED, WORKS, load_catalogue, load_claims
 

@@ -6,9 +6,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from fedsynth_lib import metrics
 from fedsynth_lib.core.contract import BadInput, Privacy
 from fedsynth_lib.methods.marginals import independent
+from fedsynth_lib.metrics import fidelity
 from fedsynth_lib.tables import lock
 from fedsynth_lib.tables.load import load_table
 from fedsynth_lib.works import scenarios
@@ -39,7 +39,7 @@ def test_rows_are_split_divided_and_measured_against_all_training_rows(own):
     rows = pd.DataFrame(scenarios.measure(independent, scenario))
     values = rows.set_index("metric")["value"]
     made = next(scenarios.synthesise(independent, scenario)).frame
-    assert values["hellinger"] == metrics.fidelity.hellinger(train.frame, made, train.schema)
+    assert values["hellinger"] == fidelity.hellinger(train.frame, made, train.schema)
     assert len(made) == 960
     assert set(rows["epsilon_spent"].round(6)) == {2.0} and set(rows["unprotected"]) == {0}
     assert set(rows["method"]) == {"independent"} and set(rows["data"]) == {"own"}

@@ -18,10 +18,10 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 import pandas as pd
 
-from fedsynth_lib import metrics
 from fedsynth_lib.core.contract import BadInput, Method, Privacy, Relation
 from fedsynth_lib.federation import settings
 from fedsynth_lib.methods import key_of
+from fedsynth_lib.metrics.evaluation import evaluate
 from fedsynth_lib.runs.grid import remember
 from fedsynth_lib.runs.rows import Row
 from fedsynth_lib.tables.load import Table, load_table, split
@@ -161,7 +161,7 @@ def measure(
     found = tables(scenario)
     rows = []
     for frame, facts, node in synthesise(method, scenario, config):
-        values = metrics.evaluate(
+        values = evaluate(
             found.train.frame,
             found.holdout.frame,
             frame,

@@ -13,10 +13,13 @@ import pandas as pd
 import pytest
 
 from fedsynth_lib.core.contract import BadInput
-from fedsynth_lib.figures.style import look, save_figure, use_style
-from fedsynth_lib.figures.sweeps import ABLATION, BAND, Panel, repeats, sweep_panels
+from fedsynth_lib.figures.save import save_figure
+from fedsynth_lib.figures.style import look, use_style
+from fedsynth_lib.figures.sweep import BAND, Panel, repeats, sweep
 from fedsynth_lib.runs.rows import COLUMNS, to_frame
 
+ABLATION = ["NaiveFLAIM", "AugFLAIM (Oracle)", "true skew, filter and combine", "private skew only"]
+ABLATION += ["AugFLAIM (Private)"]
 METHODS = ["AIM", "NaiveFLAIM", "AugFLAIM (Private)"]
 
 
@@ -68,7 +71,7 @@ def legend(fig):
 
 
 def test_means_and_bands_stand_where_they_belong(rows):
-    fig = sweep_panels(rows, [Panel("adult", "rounds", log=True)], looks=METHODS)
+    fig = sweep(rows, [Panel("adult", "rounds", log=True)], looks=METHODS)
     (ax,) = fig.axes
     drawn = curves(ax)
     assert set(drawn) == {*METHODS, "AIM, flat"}
@@ -86,13 +89,16 @@ def test_means_and_bands_stand_where_they_belong(rows):
 
 
 def test_methods_keep_their_look_and_the_axes_say_what_they_show(rows):
-    fig = sweep_panels(rows, [Panel("credit_fraud", "rounds", log=True)], looks=METHODS)
+    fig = sweep(rows, [Panel("credit_fraud", "rounds", log=True)], looks=METHODS)
     (ax,) = fig.axes
     for name, line in list(curves(ax).items())[:1] + list(curves(ax).items())[2:]:
         assert line.get_color() == matplotlib.colors.to_rgb(look(name).colour)
         assert (line.get_marker(), line.get_linestyle()) == (look(name).marker, look(name).line)
     assert ax.get_xscale() == "log" and ax.get_title() == "credit fraud"
-    assert (ax.get_xlabel(), ax.get_ylabel()) == ("global rounds T", "workload error\n(L1, 0 to 2)")
+    assert (ax.get_xlabel(), ax.get_ylabel()) == (
+        "global rounds T",
+        "workload error\n(L1, 0 to 2)\xa0↓",
+    )
     assert [tick.get_text() for tick in ax.get_xticklabels()] == ["2", "10", "100"]
     assert legend(fig) == METHODS
     fig.canvas.draw()
@@ -102,7 +108,7 @@ def test_methods_keep_their_look_and_the_axes_say_what_they_show(rows):
 
 
 def test_rows_without_x_are_horizontal_dashed_lines_with_the_method_s_marker(rows):
-    fig = sweep_panels(rows, [Panel("a", "rounds", log=True, flat="T annealed")], looks=METHODS)
+    fig = sweep(rows, [Panel("a", "rounds", log=True, flat="T annealed")], looks=METHODS)
     (ax,) = fig.axes
     flat = curves(ax)["AIM, flat"]
     assert flat.get_ydata() == pytest.approx([0.8, 0.8])
@@ -130,18 +136,20 @@ def test_a_panel_shows_the_rows_it_asks_for(rows):
         Panel("auc", "rounds", {"epsilon": 1}, metric="auc_gbt", x_label="T"),
         Panel("again", "rounds", {"dataset": "adult"}),
     ]
-    fig = sweep_panels(wide, panels, looks=METHODS, columns=3)
+    fig = sweep(wide, panels, looks=METHODS, columns=3)
     adult, magic, auc, again, *empty = fig.axes
     assert len(curves(adult)) == len(curves(again)) == 4
     assert (
         curves(magic)["NaiveFLAIM"].get_ydata().tolist() == [0.3, 0.2] and len(curves(magic)) == 1
     )
     assert curves(auc)["NaiveFLAIM"].get_ydata().tolist() == [0.8, 0.9]
-    labels = [ax.get_ylabel().replace("\n", " ") for ax in (adult, magic, auc, again)]
-    error = "workload error (L1, 0 to 2)"
-    assert auc.get_ylabel() == "AUC,\ngradient boosting"
+    labels = [
+        ax.get_ylabel().replace("\n", " ").replace("\xa0", " ") for ax in (adult, magic, auc, again)
+    ]
+    error = "workload error (L1, 0 to 2) ↓"
+    assert auc.get_ylabel() == "AUC, gradient\nboosting\xa0↑"
     # once in a row, and where it changes
-    assert labels == [error, "", "AUC, gradient boosting", error]
+    assert labels == [error, "", "AUC, gradient boosting ↑", error]
     assert auc.get_xlabel() == "T" and len(empty) == 2 and not any(ax.axison for ax in empty)
     assert fig.get_figwidth() == 7.0
 
@@ -152,7 +160,7 @@ def test_local_rounds_are_told_by_shade_and_by_filling(rows):
         for s in (4.0, 1.0, 2.0)
     ]
     central = made_up("AIM", [2, 10], [(0.3,), (0.2,)], dataset="magic", local_rounds=np.nan)
-    fig = sweep_panels(
+    fig = sweep(
         pd.concat([*more, central]),
         [Panel("magic", "rounds")],
         looks=["AIM", "NaiveFLAIM"],
@@ -174,28 +182,25 @@ def test_local_rounds_are_told_by_shade_and_by_filling(rows):
 
 def test_ticks_keep_a_distance_and_both_ends():
     rounds = [1, 2, 3, 4, 50, 97, 100]
-    fig = sweep_panels(made_up("AIM", rounds, [(0.1,)] * 7), [Panel("a", "rounds")], looks=["AIM"])
+    fig = sweep(made_up("AIM", rounds, [(0.1,)] * 7), [Panel("a", "rounds")], looks=["AIM"])
     assert [tick.get_text() for tick in fig.axes[0].get_xticklabels()] == ["1", "50", "100"]
     assert fig.axes[0].get_xticks().tolist() == [1, 50, 100]
     skews = [0.01, 0.025, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 0.9, 0.99]
     three = [Panel("a", "rounds", log=True)] * 3
-    fig = sweep_panels(made_up("AIM", skews, [(0.1,)] * 10), three, looks=["AIM"])
+    fig = sweep(made_up("AIM", skews, [(0.1,)] * 10), three, looks=["AIM"])
     fig.canvas.draw()
     boxes = [tick.get_window_extent() for tick in fig.axes[0].get_xticklabels()]
     assert len(boxes) > 3 and all(one.x1 + 2 < other.x0 for one, other in pairwise(boxes))
-    fig = sweep_panels(
-        made_up("AIM", [7], [(0.1,)]), [Panel("a", "rounds", log=True)], looks=["AIM"]
-    )
+    fig = sweep(made_up("AIM", [7], [(0.1,)]), [Panel("a", "rounds", log=True)], looks=["AIM"])
     assert fig.axes[0].get_xticks().tolist() == [7]
 
 
 def test_the_ablation_has_five_looks_that_differ_in_greyscale():
     rows = pd.concat([made_up(name, [2, 10], [(k,), (k + 1,)]) for k, name in enumerate(ABLATION)])
-    fig = sweep_panels(rows, [Panel("adult", "rounds")], looks=ABLATION)
+    fig = sweep(rows, [Panel("adult", "rounds")], looks=ABLATION)
     lines = curves(fig.axes[0]).values()
     assert len({line.get_marker() for line in lines}) == 5
     assert [line.get_ydata()[0] for line in lines] == [0, 1, 2, 3, 4]
-    assert ABLATION["AugFLAIM (Private)"] == look("AugFLAIM (Private)")
 
 
 @pytest.mark.parametrize("copies", [1, 6])
@@ -203,7 +208,7 @@ def test_long_legends_stay_inside_and_leave_the_panels_their_height(copies, tmp_
     monkeypatch.setenv("FEDSYNTH_HOME", str(tmp_path))
     rows = pd.concat([made_up(name, [2, 10], [(k,), (k + 1,)]) for k, name in enumerate(ABLATION)])
     panel = Panel("adult", "rounds", flat="a long name of what the horizontal lines are")
-    fig = sweep_panels(rows, [panel] * copies, looks=ABLATION)
+    fig = sweep(rows, [panel] * copies, looks=ABLATION)
     save_figure(
         fig, "w_fig2", profile="quick", data="real", note=f"100 clients, p = 0.1, epsilon 5. {BAND}"
     )
@@ -218,7 +223,7 @@ def test_long_legends_stay_inside_and_leave_the_panels_their_height(copies, tmp_
 def test_counts_with_gaps_are_numbers_too():
     rows = made_up("AIM", [0, 0, 0], [(0.1,), (0.2,), (0.4,)])
     rows["n_clients"] = pd.array([5, 10, pd.NA], dtype="Int64")
-    drawn = curves(sweep_panels(rows, [Panel("a", "n_clients")], looks=["AIM"]).axes[0])
+    drawn = curves(sweep(rows, [Panel("a", "n_clients")], looks=["AIM"]).axes[0])
     assert drawn["AIM"].get_xdata().tolist() == [5, 10] and drawn["AIM, flat"].get_ydata()[0] == 0.4
 
 
@@ -233,7 +238,7 @@ def test_the_figure_saves_the_same_bytes_twice(rows, tmp_path, monkeypatch):
     monkeypatch.setenv("FEDSYNTH_HOME", str(tmp_path))
 
     def saved():
-        fig = sweep_panels(rows, [Panel("adult", "rounds", log=True)], looks=METHODS)
+        fig = sweep(rows, [Panel("adult", "rounds", log=True)], looks=METHODS)
         return save_figure(fig, "w_fig3", profile="quick", data="real", note=BAND).png.read_bytes()
 
     assert saved() == saved()
@@ -275,5 +280,5 @@ def test_bad_input(rows):
     ]
     for frame, panels, looks, message in cases:
         with pytest.raises(BadInput, match=message):
-            sweep_panels(frame, panels, looks=looks)
+            sweep(frame, panels, looks=looks)
     assert not plt.get_fignums()  # nothing was drawn

@@ -1,23 +1,20 @@
-"""What the figures of a search show: every configuration through its own values, the best one, bars
-and intervals."""
+"""The pictures of their own: searches, networks, clouds, audits."""
 
 import matplotlib
 
 matplotlib.use("Agg")
 
 import matplotlib.pyplot as plt
+import networkx
 import numpy as np
 import pandas as pd
 import pytest
 from matplotlib.colors import to_hex
 
 from fedsynth_lib.core.contract import BadInput
-from fedsynth_lib.figures.plots_tuning import (
-    SHADES,
-    parallel_coordinates,
-    sensitivity_bars,
-)
-from fedsynth_lib.figures.style import BLACK, VERMILLION, use_style
+from fedsynth_lib.figures import special
+from fedsynth_lib.figures.special import SHADES, Cloud, parallel_coordinates, sensitivity_bars
+from fedsynth_lib.figures.style import BLACK, GREY, VERMILLION, use_style
 
 GRID = {"width": [32, 64], "layers": ["[8]", "[8, 4]", "[4]"]}
 
@@ -206,3 +203,55 @@ def test_bars_without_numbers_are_refused():
         sensitivity_bars({})
     with pytest.raises(BadInput, match="adult: the table has no column 'correlation'"):
         sensitivity_bars({"adult": shares().drop(columns="correlation")})
+
+
+# --- networks, clouds, audits --------------------------------------------------------------------
+
+
+def test_a_network_is_drawn_with_parents_above_children():
+    graph = networkx.DiGraph([("a", "b"), ("a", "c"), ("b", "d"), ("c", "d"), ("a", "d")])
+    names = list("abcd")
+    strength = pd.DataFrame(np.ones((4, 4)), names, names)
+    strength.loc["a", "d"] = 3.0
+    ax = special.network(graph, strength).axes[0]
+    place = {text.get_text(): text.get_position() for text in ax.texts}
+    assert set(place) == set(names) and len(set(place.values())) == 4
+    assert all(place[parent][1] > place[child][1] for parent, child in graph.edges)
+    widths = sorted(patch.get_linewidth() for patch in ax.patches)
+    assert len(widths) == 5 and widths[-1] > 2 * widths[-2] and widths[0] == widths[-2]
+
+
+def test_clouds_show_every_dot_where_it_is_and_no_group_last():
+    rng = np.random.default_rng(0)
+    points, values = rng.normal(size=(300, 2)), np.repeat([0, 1, 2], 100)
+    shaded = [Cloud(points, "viridis", values, np.arange(300))]
+    first, second, bar = special.clouds({"a": shaded, "b": shaded}, bars=["a"]).axes
+    assert (first.get_title(), second.get_title()) == ("a", "b") and bar.get_label() == "<colorbar>"
+    dots = first.collections[0]
+    place = {tuple(point): number for number, point in enumerate(points)}
+    drawn = [place[tuple(point)] for point in dots.get_offsets().data]
+    assert sorted(drawn) == list(range(300)) and dots.get_sizes().tolist() == drawn
+    assert dots.get_array().tolist() == values[drawn].tolist()
+    assert (np.diff(dots.get_array()) < 0).any()  # mixed
+    labelled = special.clouds({"a": shaded}, axes=("v1", "v2")).axes[0]
+    assert (labelled.get_xlabel(), labelled.get_ylabel()) == ("v1", "v2")
+    assert labelled.axison and not first.axison
+
+
+def test_a_map_draws_each_square_by_its_share_and_real_rows_behind():
+    square = {"metric": "map_share", "item": "3 4", "value": 0.5}
+    made = pd.DataFrame([square])
+    real = pd.DataFrame([{**square, "item": "10 0", "value": 0.25}])
+    clouds = [special.cloud(real, GREY), special.cloud(made, VERMILLION)]
+    (ax,) = special.clouds({"ε = 1": clouds}).axes
+    behind, front = ax.collections
+    assert behind.get_offsets().tolist() == [[10, 0]] and front.get_offsets().tolist() == [[3, 4]]
+    assert front.get_sizes()[0] == 2 * behind.get_sizes()[0]
+
+
+def test_lower_bounds_are_drawn_as_shares_of_their_claims():
+    lines = {"method": ["fedbn", "aim"], "epsilon": [1.0, 4.0], "lower": [0.9, 2.0]}
+    (ax,) = special.lower_bounds(pd.DataFrame(lines).assign(control=[3.0, 8.0])).axes
+    assert [label.get_text() for label in ax.get_yticklabels()] == ["fedbn, ε = 1", "aim, ε = 4"]
+    marks = sorted(float(line.get_xdata()[0]) for line in ax.lines if line.get_marker() != "None")
+    assert marks == [0.5, 0.9, 2.0, 3.0]

@@ -1,52 +1,29 @@
 """Curves of a measure against a swept parameter: mean over seeds, and two standard errors around
 it.
 
-Colour, marker and line are the method's own (`figures.look`), so panels read alike, in print and in
-greyscale.
+Colour, marker and line are the method's own, so panels read alike, in print and in greyscale.
 """
 
-import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 from matplotlib.ticker import NullLocator
 
 from fedsynth_lib.core.contract import BadInput
-from fedsynth_lib.figures.style import (
-    COLUMN_WIDTH,
-    FULL_WIDTH,
-    GREEN,
-    GREY,
-    SKY,
-    Look,
-    look,
-    pretty,
-)
+from fedsynth_lib.figures import style
+from fedsynth_lib.figures.style import COLUMN_WIDTH, FULL_WIDTH, GREY, SWEPT, Look
+from fedsynth_lib.metrics.registry import axis_label
 from fedsynth_lib.printed.published import KEYS
 
 BAND = "Lines: mean over seeds. Bands and bars: two standard errors of the mean to either side."
 FLAT = (0, (7, 3))  # long dashes, which no method has
-X_LABELS = {
-    "epsilon": "privacy budget ε",
-    "rounds": "global rounds T",
-    "participation": "clients per round (share p)",
-    "beta": "skew parameter β (large: less skew)",
-    "local_rounds": "local rounds s",
-}
-ABLATION = {  # figure 2 of maddock2024: the penalty, and with it filtering and combining
-    "NaiveFLAIM": look("NaiveFLAIM"),
-    "AugFLAIM (Oracle)": look("AugFLAIM (Oracle)"),
-    "true skew, filter and combine": Look(SKY, "h", (0, (3, 1))),
-    "private skew only": Look(GREEN, "X", ":"),
-    "AugFLAIM (Private)": look("AugFLAIM (Private)"),
-}
 
 
 @dataclass(frozen=True)
@@ -65,10 +42,10 @@ class Panel:
     metric: str = "workload_error"
     log: bool = False
     flat: str = ""
-    x_label: str = ""  # instead of that in X_LABELS
+    x_label: str = ""  # instead of that in SWEPT
 
 
-def sweep_panels(
+def sweep(
     rows: pd.DataFrame,
     panels: Sequence[Panel],
     *,
@@ -77,6 +54,7 @@ def sweep_panels(
     shade: str | None = None,
     columns: int = 3,
     share_y: bool = False,
+    bands: bool = True,
 ) -> Figure:
     """A curve for each name in `looks`: mean of `value` over seeds, with a band of two standard
     errors.
@@ -85,9 +63,10 @@ def sweep_panels(
     names that are methods need no look. shade: numeric column that splits a curve; its smallest
     value has the method's own look, larger ones are paler, with markers half filled, and the
     largest hollow. columns: panels beside each other; a single one makes a figure as wide as a
-    column of text.
+    column of text. bands: without them only means are drawn, of curves too many to tell apart.
+    Raises BadInput for a panel without rows, and for rows that mix settings.
     """
-    looks = looks if isinstance(looks, Mapping) else {name: look(name) for name in looks}
+    looks = looks if isinstance(looks, Mapping) else {name: style.look(name) for name in looks}
     if not panels:
         raise BadInput("panels is empty: give at least one Panel.")
     shown = [_rows_of(panel, rows, [line, shade] if shade else [line], looks) for panel in panels]
@@ -98,28 +77,22 @@ def sweep_panels(
             "or leave it out."
         )
     levels = sorted({level for part in shown for level in part[shade].dropna()}) if shade else []
-    columns = min(columns, len(panels))
-    lines = -(-len(panels) // columns)
-    width = FULL_WIDTH if columns > 1 else COLUMN_WIDTH
-    fig, axes = plt.subplots(lines, columns, figsize=(width, 2), sharey=share_y, squeeze=False)
-    entries = _legend(fig, _handles(panels, {name: looks[name] for name in drawn}, shade, levels))
-    fig.set_figheight(0.5 + 0.16 * entries + 1.8 * lines)  # footer, legend, panels
-    for ax in axes.flat[len(panels) :]:
-        ax.set_axis_off()
-    for number, (ax, panel, part) in enumerate(zip(axes.flat, panels, shown, strict=False)):
+    width = FULL_WIDTH if min(columns, len(panels)) > 1 else COLUMN_WIDTH
+    fig, axes = style.panels(len(panels), columns, height=1.8, width=width, sharey=share_y)
+    for number, (ax, panel, part) in enumerate(zip(axes, panels, shown, strict=True)):
         for name in drawn:
             mine = part[part[line] == name]
-            split = [(level, mine[mine[shade].fillna(levels[0]) == level]) for level in levels] or [
-                (None, mine)
-            ]
-            for step, (level, these) in enumerate(split):
-                label = name if level is None else f"{name}, {shade}={level:g}"
-                _curve(ax, these, panel, looks[name], step / max(1, len(levels) - 1), label)
+            if not levels:
+                _curve(ax, mine, panel, looks[name], 0.0, name, bands)
+            for step, level in enumerate(levels):
+                these = mine[mine[shade].fillna(levels[0]) == level]
+                pale, label = step / max(1, len(levels) - 1), f"{name}, {shade}={level:g}"
+                _curve(ax, these, panel, looks[name], pale, label, bands)
         _axis(ax, panel, part[panel.x])
-        first = number % columns == 0 or panels[number - 1].metric != panel.metric
-        ax.set_ylabel(
-            re.sub(r" (?=\()|(?<=,) ", "\n", pretty(panel.metric), count=1) if first else ""
-        )
+        if number % columns == 0 or panels[number - 1].metric != panel.metric:
+            ax.set_ylabel(style.wrapped(axis_label(panel.metric)))
+    names = {name: looks[name] for name in drawn}
+    style.legend(fig, _handles(panels, names, shade, levels))
     return fig
 
 
@@ -129,38 +102,17 @@ def repeats(rows: pd.DataFrame) -> str:
     return " to ".join(map(str, sorted({counts.min(), counts.max()})))
 
 
-def _legend(fig: Figure, handles: list[plt.Line2D]) -> int:
-    """Put the legend above the panels, in at most four columns that fit into the width; how many
-    lines it has."""
-    for beside in (4, 3, 2, 1):
-        entries = -(-len(handles) // beside)
-        columns = -(-len(handles) // entries)
-        legend = fig.legend(
-            handles=handles, loc="outside upper center", ncols=columns, handlelength=3
-        )
-        if beside == 1 or legend.get_window_extent().width <= fig.bbox.width:
-            break
-        legend.remove()
-    return entries
-
-
 def _handles(
     panels: Sequence[Panel], looks: Mapping[str, Look], shade: str | None, levels: Sequence[float]
-) -> list[plt.Line2D]:
+) -> list[Line2D]:
     """The legend: names, then shades in grey, then what the horizontal lines are."""
-    handles = [_handle(style, 0.0, name) for name, style in looks.items()]
-    handles += [
-        _handle(
-            Look(GREY, "o"),
-            step / max(1, len(levels) - 1),
-            f"{X_LABELS.get(shade, shade)} = {level:g}",
-        )
-        for step, level in enumerate(levels)
-    ]
+    handles = [Line2D([], [], label=name, **_shape(look, 0.0)) for name, look in looks.items()]
+    for step, level in enumerate(levels):
+        shape = _shape(Look(GREY, "o"), step / max(1, len(levels) - 1))
+        handles.append(Line2D([], [], label=f"{SWEPT.get(shade, shade)} = {level:g}", **shape))
     if flats := dict.fromkeys(panel.flat for panel in panels if panel.flat):
-        handles.append(
-            plt.Line2D([], [], color=GREY, linestyle=FLAT, linewidth=0.9, label=" / ".join(flats))
-        )
+        dashes = {"color": GREY, "linestyle": FLAT, "linewidth": 0.9}
+        handles.append(Line2D([], [], label=" / ".join(flats), **dashes))
     return handles
 
 
@@ -199,66 +151,49 @@ def _rows_of(
 
 
 def _curve(
-    ax: Axes, rows: pd.DataFrame, panel: Panel, style: Look, pale: float, label: str
+    ax: Axes,
+    rows: pd.DataFrame,
+    panel: Panel,
+    look: Look,
+    pale: float,
+    label: str,
+    bands: bool,
 ) -> None:
     """Curve and band over x, and a horizontal line, ending in the method's marker, for rows without
     x."""
-    shape = _shape(style, pale)
-    colour = shape["color"]
+    shape = _shape(look, pale)
     swept = rows.groupby(panel.x)["value"].agg(["mean", "sem"])
     if len(swept):
         ax.plot(swept.index, swept["mean"], label=label, **shape)
-        error = 2 * swept["sem"].fillna(0)  # a single seed has no band
-        ax.fill_between(
-            swept.index,
-            swept["mean"] - error,
-            swept["mean"] + error,
-            color=colour,
-            alpha=0.18,
-            linewidth=0,
-        )
+        error = 2 * swept["sem"].fillna(0) * bands  # a single seed has no band
+        ends = swept["mean"] - error, swept["mean"] + error
+        ax.fill_between(swept.index, *ends, color=shape["color"], alpha=0.18, linewidth=0)
     flat = rows.loc[rows[panel.x].isna(), "value"]
     if len(flat):
-        ax.axhline(flat.mean(), color=colour, linestyle=FLAT, linewidth=0.9, label=f"{label}, flat")
+        line = {"color": shape["color"], "linestyle": FLAT, "linewidth": 0.9}
+        ax.axhline(flat.mean(), label=f"{label}, flat", **line)
         error = 2 * flat.sem() if len(flat) > 1 else 0
-        shape |= {
-            "linestyle": "",
-            "fillstyle": "full",
-            "markerfacecolor": "white",
-            "markeredgecolor": colour,
-        }
-        shape |= {"markeredgewidth": 1.0, "elinewidth": 0.8}
-        ax.errorbar(
-            1.03, flat.mean(), error, transform=ax.get_yaxis_transform(), clip_on=False, **shape
-        )
+        hollow = style.mark(Look(shape["color"], look.marker, "", filled=False))
+        beside = {"transform": ax.get_yaxis_transform(), "clip_on": False, "elinewidth": 0.8}
+        ax.errorbar(1.03, flat.mean(), error, **hollow, **beside)
 
 
-def _shape(style: Look, pale: float) -> dict[str, Any]:
+def _shape(look: Look, pale: float) -> dict[str, Any]:
     """Line and marker; pale: 0 is the look itself, 1 the palest, with a hollow marker."""
-    colour = np.array(to_rgb(style.colour))
-    fill = "full" if pale == 0 else "none" if pale == 1 else "left"
-    shape = {
-        "marker": style.marker,
-        "linestyle": style.line,
-        "fillstyle": fill,
-        "markerfacecoloralt": "white",
-    }
-    # a light rim, so that one marker on another is seen
-    if fill == "full" and style.marker not in "x+":
-        shape |= {"markeredgecolor": "white", "markeredgewidth": 0.4, "markersize": 5}
-    return {"color": tuple(colour + 0.5 * pale * (1 - colour)), **shape}
-
-
-def _handle(style: Look, pale: float, label: str) -> plt.Line2D:
-    return plt.Line2D([], [], label=label, **_shape(style, pale))
+    colour = np.array(to_rgb(look.colour))
+    shape = style.mark(look, color=tuple(colour + 0.5 * pale * (1 - colour)))
+    if pale > 0 and look.filled:
+        shape.pop("markeredgecolor", None)
+        shape |= {"fillstyle": "none" if pale == 1 else "left", "markerfacecoloralt": "white"}
+    return shape
 
 
 def _axis(ax: Axes, panel: Panel, values: pd.Series) -> None:
     """Title, label, scale, and ticks at swept values that are far enough from each other to be
     read."""
     ax.set(
-        title=pretty(panel.title),
-        xlabel=panel.x_label or X_LABELS.get(panel.x, panel.x.replace("_", " ")),
+        title=panel.title.replace("_", " "),
+        xlabel=panel.x_label or SWEPT.get(panel.x, panel.x.replace("_", " ")),
     )
     if panel.log:
         ax.set_xscale("log")
