@@ -13,7 +13,6 @@ from fedsynth_lib.works import (
     maddock2024,
     martinez_study,
     membership_study,
-    sattarov_study,
     side_by_side,
     tuning,
 )
@@ -24,10 +23,9 @@ STUDIES = (
     maddock2024,
     martinez_study,
     membership_study,
-    sattarov_study,
 )
 STUDIES += (side_by_side, lock, tuning)
-DECLARED = ["maddock2024"]
+DECLARED = ["maddock2024", "sattarov2024"]
 LEITNER = ["adult", "bank", "cardio", "covertype", "diabetes", "obesity"]
 
 
@@ -65,13 +63,6 @@ def leitner(profile):
     return usual + ctgan_study.cells(["adult", "cardio"], methods, size, **lists)
 
 
-def sattarov(profile):
-    size, known = sattarov_study.SIZES[profile], [sattarov_study.REAL, sattarov_study.SHUFFLED]
-    swept = {"epsilon": list(sattarov_study.EPSILONS), "n_clients": list(sattarov_study.CLIENTS)}
-    trained = sattarov_study.cells(size, sattarov_study.DATASETS, **swept)
-    return trained + sattarov_study.cells(size, sattarov_study.DATASETS, method=known)
-
-
 def apellaniz(profile):
     size = apellaniz_study.SIZES[profile]
     federations = apellaniz_study.cells(size, node_rows=apellaniz_study.COMBINATIONS, seeds=[0])
@@ -101,9 +92,7 @@ def searches(profile):
 
 
 @pytest.mark.parametrize("profile", ["quick", "paper"])
-@pytest.mark.parametrize(
-    "grid", [martinez, leitner, sattarov, apellaniz, common, attacked, searches]
-)
+@pytest.mark.parametrize("grid", [martinez, leitner, apellaniz, common, attacked, searches])
 def test_cells_name_their_tables_unloaded(grid, profile):
     cells = grid(profile)
     locked = {entry["digest"] for entry in lock._locked().values()}

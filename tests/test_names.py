@@ -19,7 +19,6 @@ from fedsynth_lib.works import (
     load,
     martinez_study,
     membership_study,
-    sattarov_study,
     side_by_side,
     tuning,
 )
@@ -30,7 +29,7 @@ COLUMNS = ["cell", "method", "version", "params", "metric"]
 
 
 STUDIES = (apellaniz_study, ctgan_study, martinez_study)
-STUDIES += (membership_study, sattarov_study, side_by_side, tuning)
+STUDIES += (membership_study, side_by_side, tuning)
 BY_METHOD = (
     "measure",
     "judge",

@@ -96,7 +96,7 @@ def heatmaps(tables: Mapping[str, pd.DataFrame], *, references: int = 0) -> Figu
 def maps(rows: pd.DataFrame, titles: Mapping[float, str], mixed: Mapping[float, float]) -> Figure:
     """Figure 6: panels of one common t-SNE map; real rows in grey behind each synthetic table.
 
-    rows: of `sattarov_study.placed`: a dot for each square of the map, its area the share of rows.
+    rows: of `sattarov2024.placed`: a dot for each square of the map, its area the share of rows.
         titles: epsilon -> title; the panel of the real rows comes first. mixed: epsilon -> how well
         the two mix, at most 0.5.
     """
@@ -130,7 +130,7 @@ def risks_by_attack(rows: pd.DataFrame, *, epsilons: Sequence[float]) -> Figure:
     """Figure 7: a panel for each attack, budgets across, a marker for each table with its 95
     percent interval.
 
-    rows: of `sattarov_study.measure` as published; what stands in `<attack>_low` and `_high` is
+    rows: of sattarov2024 as published; what stands in `<attack>_low` and `_high` is
         averaged over seeds.
     """
     means = rows.groupby(["metric", "dataset", "epsilon"])["value"].mean()

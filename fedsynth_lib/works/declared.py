@@ -80,7 +80,8 @@ class Kind:
     needs: settings that each cell names. settings: those with a default. may: those that are
     nothing unless asked for. usual: defaults that a cell's identity does not name.
     scheme: which setting names the scheme, if any.
-    measured: measures that its rows may hold; version_of: a module whose VERSION counts instead.
+    measured: measures that its rows may hold; trains: a method that it rests on without naming one;
+    version_of: a module whose VERSION counts instead.
     prepare, divide, configure, draw, measures: functions of the work's module, or, as
     `module:function`, of another one here; `draw` gives the rows of a run that are kept, in place
     of its synthetic table. complete: one that adds settings to a cell of a grid. admit: one that
@@ -96,6 +97,7 @@ class Kind:
     usual: Settings = field(default_factory=dict)
     scheme: str = ""
     measured: tuple[str, ...] = ()
+    trains: str = ""
     version_of: str = ""
     prepare: str = "prepare"
     divide: str = "divide"
@@ -269,7 +271,8 @@ class Work:
         if declared.version_of:
             module = importlib.import_module(declared.version_of)
             return f"{declared.version_of.rpartition('.')[2]} {module.VERSION}"
-        key = self.method(cell["method"]).key if "method" in declared.needs else ""
+        name = cell["method"] if "method" in declared.needs else declared.trains
+        key = self.method(name).key if name else ""
         return names.version(key, declared.measured)
 
     # --- grids -----------------------------------------------------------------------------------
@@ -297,6 +300,7 @@ class Work:
         tables, methods = (asked.pop(name, None) for name in ("tables", "methods"))
         if tables is None:
             tables = size.get("tables") or declared.tables or self.tables
+        tables = [*tables][: size.get("first", {}).get("dataset")]
         if "dataset" in kind.needs and kind.of_table:
             tables = self.reachable(tables, profile=profile)
         sweeps = list(self._sweeps(exhibit).values()) or [{}]
