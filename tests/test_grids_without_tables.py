@@ -8,7 +8,6 @@ from fedsynth_lib.tables import load as loading
 from fedsynth_lib.tables import lock
 from fedsynth_lib.works import (
     apellaniz_study,
-    ctgan_study,
     load,
     maddock2024,
     martinez_study,
@@ -19,14 +18,12 @@ from fedsynth_lib.works import (
 
 STUDIES = (
     apellaniz_study,
-    ctgan_study,
     maddock2024,
     martinez_study,
     membership_study,
 )
 STUDIES += (side_by_side, lock, tuning)
-DECLARED = ["maddock2024", "sattarov2024"]
-LEITNER = ["adult", "bank", "cardio", "covertype", "diabetes", "obesity"]
+DECLARED = ["leitner2023", "maddock2024", "sattarov2024"]
 
 
 @pytest.fixture(autouse=True)
@@ -50,17 +47,6 @@ def martinez(profile):
         for model in martinez_study.MODELS
         for cell in martinez_study.cells(model, datasets, size, **lists)
     ]
-
-
-def leitner(profile):
-    size, methods = ctgan_study.SIZES[profile], ["Real", *ctgan_study.NAMES]
-    usual = ctgan_study.cells(LEITNER, methods, size, scheme=["", *ctgan_study.SCHEMES])
-    lists = {
-        "epsilon": list(ctgan_study.EPSILONS),
-        "partition": ["iid", "label_skew"],
-        "n_clients": [3, 10],
-    }
-    return usual + ctgan_study.cells(["adult", "cardio"], methods, size, **lists)
 
 
 def apellaniz(profile):
@@ -92,7 +78,7 @@ def searches(profile):
 
 
 @pytest.mark.parametrize("profile", ["quick", "paper"])
-@pytest.mark.parametrize("grid", [martinez, leitner, apellaniz, common, attacked, searches])
+@pytest.mark.parametrize("grid", [martinez, apellaniz, common, attacked, searches])
 def test_cells_name_their_tables_unloaded(grid, profile):
     cells = grid(profile)
     locked = {entry["digest"] for entry in lock._locked().values()}

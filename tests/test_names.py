@@ -15,7 +15,6 @@ from fedsynth_lib.runs import names
 from fedsynth_lib.runs.rows import cell_key, read_params
 from fedsynth_lib.works import (
     apellaniz_study,
-    ctgan_study,
     load,
     martinez_study,
     membership_study,
@@ -28,7 +27,7 @@ RESULTS = Path(__file__).resolve().parents[1] / "data" / "results"
 COLUMNS = ["cell", "method", "version", "params", "metric"]
 
 
-STUDIES = (apellaniz_study, ctgan_study, martinez_study)
+STUDIES = (apellaniz_study, martinez_study)
 STUDIES += (membership_study, side_by_side, tuning)
 BY_METHOD = (
     "measure",

@@ -8,8 +8,9 @@ of each exhibit.
     [grids.<exhibit>]  the sweeps whose cells make a table or figure
 
 A sweep names values of settings: a list is swept, a single value is fixed. The words in WORDS
-choose among the values of a list. A profile of a sweep counts before that of its grid, and that
-before the work's. Unknown keys are refused.
+choose among the values of a list; `by_method` says more of some methods' cells, `sized` what a
+kind's `complete` needs to know, and `unset` takes back what a profile of the work sets. A profile
+of a sweep counts before that of its grid, and that before the work's. Unknown keys are refused.
 """
 
 import importlib
@@ -277,27 +278,36 @@ class Work:
 
     # --- grids -----------------------------------------------------------------------------------
 
-    def swept(self, exhibit: str, sweep: str, setting: str) -> list:
-        """The values of a setting in a sweep, as declared."""
-        return list(self._sweeps(exhibit)[sweep][setting])
+    def swept(self, exhibit: str, sweep: str, setting: str, profile: str = "") -> list:
+        """The values of a setting in a sweep, as declared, or those that a profile leaves."""
+        declared = self._sweeps(exhibit)[sweep]
+        size = self.size(exhibit, profile) if profile else {}
+        chosen = _merged(size, declared, declared.get(profile, {}))
+        return _some(list(declared[setting]), setting, chosen)
 
     def size(self, exhibit: str, profile: str) -> dict[str, Any]:
         """What a profile makes of an exhibit's grid."""
         if profile not in PROFILES:
             raise BadInput(f"profile is {profile!r}: choose one of {', '.join(PROFILES)}.")
         declared = self._declared(exhibit)
-        return _merged(self.profiles.get(profile, {}), self._profiles(declared)[profile])
+        own = self._profiles(declared)[profile]
+        shared = self.profiles.get(profile, {})
+        shared = {name: value for name, value in shared.items() if name not in own.get("unset", ())}
+        return _merged(shared, own)
 
     def grid(self, exhibit: str, profile: str, **asked: Any) -> Grid:
         """The cells of an exhibit at a profile.
 
-        asked: what is to be otherwise than declared: tables, methods, or values of settings. A list
-        takes the place of a sweep's list, and is shrunk as that would be; a single value counts
-        where the setting is not swept.
+        asked: what is to be otherwise than declared: tables, the methods that are left, `sized`, or
+        values of settings. A list takes the place of a sweep's list, and is shrunk as that would
+        be; a single value counts where the setting is not swept.
         """
         declared, size = self._declared(exhibit), self.size(exhibit, profile)
         kind, cells = self.kind(declared.cells), {}
-        tables, methods = (asked.pop(name, None) for name in ("tables", "methods"))
+        tables, methods, sized = (asked.pop(name, None) for name in ("tables", "methods", "sized"))
+        size = _merged(size, {"sized": sized or {}})
+        for method in methods or ():
+            self.method(method)
         if tables is None:
             tables = size.get("tables") or declared.tables or self.tables
         tables = [*tables][: size.get("first", {}).get("dataset")]
@@ -310,7 +320,10 @@ class Work:
                 chosen = _merged(size, sweep, sweep.get(profile, {}), _replaced(sweep, asked))
                 of = [*tables][: chosen.get("first", {}).get("dataset")]
                 if dataset is None or dataset in of:
-                    own = methods or chosen.get("methods") or declared.methods
+                    own = chosen.get("methods") or declared.methods
+                    own = [name for name in own if methods is None or name in methods]
+                    if not own and "method" in kind.needs:
+                        continue  # nothing of this sweep was asked for
                     for cell in self._expanded(declared.cells, dataset, own, chosen):
                         cells[params_text(cell)] = cell
         chosen = {"tables": [*tables], "methods": [*(methods or declared.methods)]}
@@ -394,7 +407,8 @@ def _merged(*levels: Settings) -> dict[str, Any]:
     """What several levels say, the later before the earlier, of each word setting by setting."""
     merged: dict[str, Any] = {}
     for level in levels:
-        words = {word: {**merged.get(word, {}), **level[word]} for word in WORDS if word in level}
+        parts = [word for word in (*WORDS, "by_method", "sized") if word in level]
+        words = {word: {**merged.get(word, {}), **level[word]} for word in parts}
         merged |= {**level, **words}
     return merged
 
@@ -523,7 +537,7 @@ def _check(work: Work) -> None:
                 _check_names(f"{place}.{profile}", entry.get(profile, {}), kind.names | _SIZE)
 
 
-_SIZE = {"seeds", "tables", "methods", "by_method", *WORDS}
+_SIZE = {"seeds", "tables", "methods", "by_method", "sized", "unset", *WORDS}
 
 
 def _check_names(where: str, entry: Iterable[str], known: Iterable[str]) -> None:
