@@ -13,9 +13,11 @@ from fedsynth_lib.metrics.anonymity import (
     Risk,
     inference,
     linkability,
+    risks,
     singling_out,
 )
 from fedsynth_lib.tables.schema import Column, Schema
+from fedsynth_lib.works.protocol import shuffled
 
 SCHEMA = Schema(
     (
@@ -217,3 +219,17 @@ def test_the_same_seed_repeats_an_attack():
 def test_bad_input_is_refused(call, said):
     with pytest.raises(BadInput, match=said):
         call()
+
+
+def test_risks_of_a_copy_are_high_and_of_noise_low(table):
+    train, control = table.take(np.arange(400)), table.take(np.arange(400, 800)).frame
+    copied = risks(train.frame, control, train.frame, train.schema, seed=0, attacks=100)
+    noise = shuffled(control, seed=0)
+    blind = risks(train.frame, control, noise, train.schema, seed=0, attacks=100)
+    assert copied["inference"] > 0.8 and copied["risk"] > blind["risk"] + 0.3
+    assert blind["linkability"] < 0.1 and blind["inference"] < 0.15
+    for found in (copied, blind):
+        parts = [found[name] for name in ("singling_out", "linkability", "inference")]
+        assert found["risk"] == pytest.approx(np.mean(parts))
+        for name in ("singling_out", "linkability", "inference"):
+            assert found[f"{name}_low"] <= found[name] <= found[f"{name}_high"]

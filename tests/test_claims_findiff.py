@@ -11,14 +11,8 @@ from fedsynth_lib.printed.published import load_claims
 from fedsynth_lib.runs.details import STRATEGIES
 from fedsynth_lib.runs.rows import params_text, read_params, to_frame
 from fedsynth_lib.verdicts import claims_findiff
-from fedsynth_lib.works.sattarov_study import (
-    CLIENTS,
-    DATASETS,
-    EPSILONS,
-    LOCAL_UPDATES,
-    METHOD,
-    with_settings,
-)
+from fedsynth_lib.verdicts.claims_findiff import CLIENTS, DATASETS, EPSILONS, LOCAL_UPDATES
+from fedsynth_lib.works.sattarov2024 import METHOD, with_settings
 
 ATTACKS = claims_findiff.ATTACKS
 UPDATES = {10: 0.00, 50: 0.01, 100: 0.02, 500: 0.05, 1000: 0.03}  # risk beyond its level

@@ -10,10 +10,9 @@ from fedsynth_lib.printed.published import judge_claims, load_values
 from fedsynth_lib.runs.rows import params_text, to_frame
 from fedsynth_lib.verdicts.claims_flaim import THREE
 from fedsynth_lib.verdicts.claims_flaim_gans import CHECKS, likelihoods
-from fedsynth_lib.works import flaim_gans
 
 AIM, BAYES, NAIVE, PRIVATE = "AIM", "FedNaiveBayes", "NaiveFLAIM", "AugFLAIM (Private)"
-CENTRAL, CTGAN = flaim_gans.NAMES
+CENTRAL, CTGAN = "DP-CTGAN", "Fed DP-CTGAN"
 USUAL = {AIM: 19, BAYES: 25, NAIVE: 30, PRIVATE: 20, CENTRAL: 28, CTGAN: 40}
 
 
@@ -23,7 +22,7 @@ def params_of(**setting):
 
 def row(method, value, dataset="adult", seed=0, rounds=500, epsilon=5.0, **changes):
     central = method in (AIM, CENTRAL)
-    if method in flaim_gans.NAMES:
+    if method in (CENTRAL, CTGAN):
         params = params_text(
             {"training_rounds": None if method == CENTRAL or rounds == 500 else rounds}
         )

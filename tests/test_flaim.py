@@ -172,7 +172,7 @@ def prepared_for_choice(config, megabytes=80.0):
     state = flaim.start(DOMAIN, config, np.random.default_rng(0)) | {"sigma": np.array(2.0)}
     for column in ALONE:
         counts = dense(CODES, (column,))
-        state = marginal_state.remember(state, (column,), counts, 2.0, 240, config)
+        state = marginal_state.with_measurement(state, (column,), counts, 2.0, 240, config)
     state = marginal_state.refit(state, config, last=False, to_noise=False)
     proxy = np.concatenate([state[f"shares {column}"] for column in ALONE])
     ahead = {

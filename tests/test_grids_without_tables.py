@@ -4,37 +4,33 @@ fails."""
 import pytest
 
 from fedsynth_lib.runs.names import YARDSTICKS
-from fedsynth_lib.tables import load, lock
+from fedsynth_lib.tables import load as loading
+from fedsynth_lib.tables import lock
 from fedsynth_lib.works import (
     apellaniz_study,
-    ctgan_study,
-    flaim_gans,
-    flaim_study,
+    load,
+    maddock2024,
     martinez_study,
     membership_study,
-    sattarov_study,
     side_by_side,
     tuning,
 )
 
 STUDIES = (
     apellaniz_study,
-    ctgan_study,
-    flaim_study,
+    maddock2024,
     martinez_study,
     membership_study,
-    sattarov_study,
 )
 STUDIES += (side_by_side, lock, tuning)
-LEITNER = ["adult", "bank", "cardio", "covertype", "diabetes", "obesity"]
-MADDOCK = ["adult", "magic", "covertype", "census_kdd", "intrusion", "bank_additional"]
+DECLARED = ["leitner2023", "maddock2024", "sattarov2024"]
 
 
 @pytest.fixture(autouse=True)
 def no_tables(monkeypatch):
     """Every way to a table fails, and none is remembered from an earlier test."""
     monkeypatch.delenv("FEDSYNTH_DATA", raising=False)
-    for module in (*STUDIES, load):
+    for module in (*STUDIES, loading):
         if hasattr(module, "load_table"):
             monkeypatch.setattr(
                 module, "load_table", lambda key, **_: pytest.fail(f"{key} was loaded")
@@ -51,36 +47,6 @@ def martinez(profile):
         for model in martinez_study.MODELS
         for cell in martinez_study.cells(model, datasets, size, **lists)
     ]
-
-
-def leitner(profile):
-    size, methods = ctgan_study.SIZES[profile], ["Real", *ctgan_study.NAMES]
-    usual = ctgan_study.cells(LEITNER, methods, size, scheme=["", *ctgan_study.SCHEMES])
-    lists = {
-        "epsilon": list(ctgan_study.EPSILONS),
-        "partition": ["iid", "label_skew"],
-        "n_clients": [3, 10],
-    }
-    return usual + ctgan_study.cells(["adult", "cardio"], methods, size, **lists)
-
-
-def maddock(profile):
-    methods = list(flaim_study.NAMES)
-    usual = flaim_study.cells(
-        MADDOCK, methods, 2, epsilon=1.0, estimator=["published", "ours"], rows=None
-    )
-    swept = flaim_study.parameter_study("adult", seeds=1, step=2, longest=32, n_clients=20)
-    owned = flaim_study.cells(
-        ["synthfs"], methods[:3], 1, epsilon=1.0, partition="owner", beta=[1.0, 5.0]
-    )
-    return usual + swept + owned + flaim_gans.cells(["adult", "covertype"], 1, epsilon=5.0)
-
-
-def sattarov(profile):
-    size, known = sattarov_study.SIZES[profile], [sattarov_study.REAL, sattarov_study.SHUFFLED]
-    swept = {"epsilon": list(sattarov_study.EPSILONS), "n_clients": list(sattarov_study.CLIENTS)}
-    trained = sattarov_study.cells(size, sattarov_study.DATASETS, **swept)
-    return trained + sattarov_study.cells(size, sattarov_study.DATASETS, method=known)
 
 
 def apellaniz(profile):
@@ -112,10 +78,20 @@ def searches(profile):
 
 
 @pytest.mark.parametrize("profile", ["quick", "paper"])
-@pytest.mark.parametrize(
-    "grid", [martinez, leitner, maddock, sattarov, apellaniz, common, attacked, searches]
-)
+@pytest.mark.parametrize("grid", [martinez, apellaniz, common, attacked, searches])
 def test_cells_name_their_tables_unloaded(grid, profile):
     cells = grid(profile)
     locked = {entry["digest"] for entry in lock._locked().values()}
     assert len(cells) > 5 and {cell["table"] for cell in cells} <= locked
+
+
+@pytest.mark.parametrize("profile", ["quick", "paper"])
+@pytest.mark.parametrize("work", DECLARED)
+def test_declared_grids_name_their_tables_unloaded(work, profile, monkeypatch):
+    locked = {entry["digest"] for entry in lock._locked().values()}
+    view = load(work).view("adult")
+    monkeypatch.setattr(
+        lock, "reachable", lambda keys, **_: [key for key in keys if lock.is_locked(key, work=view)]
+    )
+    cells = [cell for name in load(work).grids for cell in load(work).grid(name, profile).cells]
+    assert len(cells) > 5 and {cell["table"] for cell in cells if "table" in cell} <= locked

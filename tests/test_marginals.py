@@ -148,7 +148,7 @@ def test_the_last_annealed_round_spends_what_is_left():
     budget = marginals.rho(total.plan(10.0, config.measure_share))
     state = {**started(config), "sigma": np.array(8.0), "choice_noise": np.array(30.0)}
     cost = 1 / (2 * 8.0**2) + 1 / (2 * 30.0**2)
-    roomy = marginal_state.ready(
+    roomy = marginal_state.with_noise_of_round(
         {**state, "spent": np.array(budget - 2.01 * cost)},
         config,
         noise,
@@ -160,7 +160,7 @@ def test_the_last_annealed_round_spends_what_is_left():
     assert not roomy["last"] and (roomy["sigma"], roomy["choice_noise"]) == (8.0, 30.0)
     for left_over in (1.99 * cost, 0.3 * cost):
         spent = np.array(budget - left_over)
-        last = marginal_state.ready(
+        last = marginal_state.with_noise_of_round(
             {**state, "spent": spent}, config, noise, total=total, each=each, again=0, left=9
         )
         rest = (1 / (2 * last["sigma"] ** 2), 1 / (2 * last["choice_noise"] ** 2))
@@ -173,7 +173,7 @@ def test_the_last_annealed_round_spends_what_is_left():
 def test_repeated_measurements_are_averaged_by_their_precision():
     config, state = Config(), started()
     for counts, sigma, rows in (([30, 10], 4.0, 40), ([5, 15], 1.0, 20)):
-        state = marginal_state.remember(state, (2,), np.array(counts), sigma, rows, config)
+        state = marginal_state.with_measurement(state, (2,), np.array(counts), sigma, rows, config)
     first, second = (40 / 4) ** 2, (20 / 1) ** 2
     expected = (first * np.array([0.75, 0.25]) + second * np.array([0.25, 0.75])) / (first + second)
     assert state["shares 2"] == pytest.approx(expected) and state["weight 2"] == pytest.approx(
@@ -184,15 +184,19 @@ def test_repeated_measurements_are_averaged_by_their_precision():
 def test_noisy_totals_and_equal_weights_on_request():
     counts = np.array([12.0, -2.0, 15.0])
     state = {**started(), "typical": np.array(100.0)}
-    noisy = marginal_state.remember(state, (1,), counts, 2.0, 30, Config(public_sizes=False))
+    noisy = marginal_state.with_measurement(
+        state, (1,), counts, 2.0, 30, Config(public_sizes=False)
+    )
     assert noisy["shares 1"] == pytest.approx(counts / 25) and noisy["weight 1"] == pytest.approx(
         (25 / 2) ** 2
     )
-    equal = marginal_state.remember(state, (1,), counts, 2.0, 30, Config(weighted=False))
+    equal = marginal_state.with_measurement(state, (1,), counts, 2.0, 30, Config(weighted=False))
     assert equal["shares 1"] == pytest.approx(counts / 30) and equal["weight 1"] == pytest.approx(
         50.0**2
     )
-    drowned = marginal_state.remember(state, (1,), -counts, 2.0, 30, Config(public_sizes=False))
+    drowned = marginal_state.with_measurement(
+        state, (1,), -counts, 2.0, 30, Config(public_sizes=False)
+    )
     assert drowned["shares 1"] == pytest.approx(-counts)  # a total below 1 counts as 1
 
 

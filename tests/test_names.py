@@ -1,6 +1,7 @@
 """What a cell's version names, held against every committed cell: nothing that is added may make
 one of them stale."""
 
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -14,22 +15,20 @@ from fedsynth_lib.runs import names
 from fedsynth_lib.runs.rows import cell_key, read_params
 from fedsynth_lib.works import (
     apellaniz_study,
-    ctgan_study,
-    flaim_gans,
-    flaim_study,
+    load,
     martinez_study,
     membership_study,
-    sattarov_study,
     side_by_side,
     tuning,
 )
+from fedsynth_lib.works.declared import Method
 
 RESULTS = Path(__file__).resolve().parents[1] / "data" / "results"
 COLUMNS = ["cell", "method", "version", "params", "metric"]
 
 
-STUDIES = (apellaniz_study, ctgan_study, flaim_gans, flaim_study, martinez_study)
-STUDIES += (membership_study, sattarov_study, side_by_side, tuning)
+STUDIES = (apellaniz_study, martinez_study)
+STUDIES += (membership_study, side_by_side, tuning)
 BY_METHOD = (
     "measure",
     "judge",
@@ -44,6 +43,10 @@ def version_of(grid):
     """The function that says the version of a cell of this grid; None for grids of tables, which
     rest on no method."""
     module, _, function = computed_by(grid).partition(":")
+    if not function:  # a work declares it
+        work, _, kind = module.partition(".")
+        measured = load(work).kind(kind).measured if work else ()
+        return partial(load(work).version, kind) if measured else None
     study = next((each for each in STUDIES if each.__name__ == module), None)
     return study.version if study and function in BY_METHOD else None
 
@@ -92,14 +95,14 @@ def test_a_measure_a_name_and_a_method_that_are_added_change_no_cell(committed, 
     monkeypatch.setitem(names.MEASURES, "sharpness", 3)
     monkeypatch.setattr(names, "METHODS", (*names.METHODS, "Sharper"))
     monkeypatch.setitem(methods.METHODS, "sharper", SimpleNamespace(VERSION=7))
-    monkeypatch.setitem(flaim_study.NAMES, "Sharper", ("sharper", {}))
+    monkeypatch.setitem(load("maddock2024").methods, "Sharper", Method("sharper"))
     assert names.is_metric("sharpness_low") and names.is_method("Sharper")
     now = versions(committed)
     assert now == committed["version"].tolist()
     assert [cell_key(*pair) for pair in zip(committed["params"], now, strict=True)] == committed[
         "cell"
     ].tolist()
-    assert flaim_study.version({"method": "Sharper"}) == "sharper 7"
+    assert load("maddock2024").version("run", {"method": "Sharper"}) == "sharper 7"
 
 
 @pytest.mark.parametrize(

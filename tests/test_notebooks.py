@@ -123,5 +123,6 @@ def test_its_grids_can_be_forgotten_and_heed_jobs(path):
         for node in ast.walk(ast.parse(source))
         if isinstance(node, ast.Call)
     ]
-    assert len(notebook.grids) == sum(ast.unparse(call.func).endswith("run_grid") for call in calls)
+    names = [ast.unparse(call.func) for call in calls]
+    assert len(notebook.grids) == sum(name.endswith(("run_grid", ".grid")) for name in names)
     assert "jobs" in notebook.parameters or not notebook.grids

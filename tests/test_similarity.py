@@ -8,7 +8,8 @@ from mixed_table import SCHEMA, mixed
 from scipy.stats import entropy
 
 from fedsynth_lib.metrics import similarity, utility
-from fedsynth_lib.metrics.similarity import correlations, fidelity, uncertainty
+from fedsynth_lib.metrics.similarity import NEIGHBOURS, correlations, fidelity, mixing, uncertainty
+from fedsynth_lib.tables.encode import standardised
 
 
 def test_equal_tables_score_one():
@@ -96,3 +97,22 @@ def test_five_classifiers_learn_from_like_rows_and_not_from_shuffled_ones():
     only = utility.five_classifiers(alone, test, SCHEMA, seed=0)
     assert only["accuracy"] == pytest.approx((test["target"] == "yes").mean()) and share > 0.5
     assert similarity.fidelity(train, test, SCHEMA)["fidelity"] > 0.9
+
+
+def test_mixing_is_a_half_of_equal_tables_and_nothing_of_others(table):
+    one, other = table.take(np.arange(300)), table.take(np.arange(300, 600)).frame
+    assert mixing(one.frame, other, one.schema, seed=0) == pytest.approx(0.5, abs=0.04)
+    # each row has its copy
+    assert mixing(one.frame, one.frame, one.schema, seed=0) == pytest.approx(0.5, abs=0.06)
+    far = other.assign(age=other["age"] + 1e6)
+    assert mixing(one.frame, far, one.schema, seed=0) == 0
+
+
+def test_mixing_against_all_distances(table):
+    one, other = table.take(np.arange(40)), table.take(np.arange(40, 80)).frame
+    points = standardised(pd.concat([one.frame, other], ignore_index=True), table.schema)
+    apart = np.linalg.norm(points[:, None] - points[None], axis=2)
+    np.fill_diagonal(apart, np.inf)
+    near = np.argsort(apart, axis=1, kind="stable")[:, :NEIGHBOURS]
+    expected = ((near < 40) != (np.arange(80) < 40)[:, None]).mean()
+    assert mixing(one.frame, other, one.schema, seed=0) == pytest.approx(expected, abs=0.01)

@@ -12,8 +12,10 @@ import json
 import operator
 import re
 import tokenize
-from collections.abc import Iterable, Mapping
+import tomllib
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -68,7 +70,7 @@ class Notebook:
     regenerate: float | None = None  # minutes where the rows of its grids are there
     needs: tuple[str, ...] = ()
     gathers: bool = False  # it reads what earlier notebooks leave, whichever there are
-    grids: tuple[str, ...] = ()  # names under which its run_grid calls keep their cells
+    grids: tuple[str, ...] = ()  # names under which its grids keep their cells
     code: tuple[str, ...] = field(default=(), repr=False)  # its code cells
 
     @property
@@ -127,24 +129,50 @@ def read_notebook(path: Path) -> Notebook:
         regenerate=facts.get("regenerate"),
         needs=tuple(facts.get("needs", ())),
         gathers=bool(facts.get("gathers", False)),
-        grids=tuple(name for text in code if "run_grid" in text for name in _grid_names(text)),
+        grids=tuple(_grid_names(code)),
         code=tuple(code),
     )
 
 
-def _grid_names(source: str) -> list[str]:
-    """The literal names that a cell gives to its grids; none in a cell that is not Python."""
+def _grid_names(code: Iterable[str]) -> Iterator[str]:
+    """The names of a notebook's grids: those that its calls of `run_grid` write out, and those of
+    the exhibits that it asks the works for which it loads."""
+    calls = [node for text in code for node in _calls(text)]
+    loaded = [word for call in calls if _called(call, "works.load") for word in _literals(call)]
+    known = [_declared_grids(work) for work in loaded]
+    for call in calls:
+        if _called(call, "run_grid"):
+            given = [word.value for word in call.keywords if word.arg == "name"]
+            yield from (name.value for name in given if isinstance(name, ast.Constant))
+        elif _called(call, ".grid"):
+            asked = _literals(call)[:1]
+            yield from (grids[name] for name in asked for grids in known if name in grids)
+
+
+def _calls(source: str) -> list[ast.Call]:
+    """The calls in a cell in the order of its lines; none in a cell that is not Python."""
     try:
-        nodes = list(ast.walk(ast.parse(source)))
+        nodes = [node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Call)]
     except SyntaxError:
         return []
-    calls = [
-        node
-        for node in nodes
-        if isinstance(node, ast.Call) and ast.unparse(node.func).endswith("run_grid")
-    ]
-    names = [word.value for call in calls for word in call.keywords if word.arg == "name"]
-    return [name.value for name in names if isinstance(name, ast.Constant)]
+    return sorted(nodes, key=lambda node: (node.lineno, node.col_offset))
+
+
+def _called(call: ast.Call, name: str) -> bool:
+    return ast.unparse(call.func).endswith(name)
+
+
+def _literals(call: ast.Call) -> list[str]:
+    return [word.value for word in call.args if isinstance(word, ast.Constant)]
+
+
+@cache
+def _declared_grids(work: str) -> dict[str, str]:
+    """Exhibit -> name of its grid, as a work declares them; read here, for the runner needs no more
+    of the library."""
+    path = Path(__file__).parents[1] / "works" / f"{work}.toml"
+    document = tomllib.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+    return {exhibit: grid["name"] for exhibit, grid in document.get("grids", {}).items()}
 
 
 def declared(source: str) -> dict[str, Parameter]:

@@ -19,39 +19,20 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TextIO
 
+from fedsynth_lib import works
 from fedsynth_lib.core.contract import BadInput
 from fedsynth_lib.runs.grid import rows_of
 from fedsynth_lib.runs.rows import read_params
 
-# how the name of a grid begins -> what `run_grid` is given for it; the longest beginning counts
+# Grids that no work declares: how the name begins -> what `run_grid` is given for it; the longest
+# beginning counts.
 COMPUTED_BY = {
     "01_martinez2024_tables": "fedsynth_lib.works.martinez_study:described",
-    "13_rounds": "fedsynth_lib.works.flaim_study:measure",
     "2": "fedsynth_lib.works.martinez_study:measure",
     "22_martinez2024_scales": "fedsynth_lib.works.martinez_study:scales",
     "27_martinez2024_search": "fedsynth_lib.works.tuning:measure",
     # follows from rows of other grids, so there is nothing to compute anew
     "27_martinez2024_chance": "",
-    "3": "fedsynth_lib.works.ctgan_study:measure",
-    "30_leitner2023_tables": "fedsynth_lib.works.ctgan_study:sizes",
-    "30_leitner2023_rates": "fedsynth_lib.works.ctgan_facts:exposure",
-    "30_leitner2023_modes": "fedsynth_lib.works.ctgan_facts:mode_count",
-    "30_leitner2023_mixtures": "fedsynth_lib.works.ctgan_facts:central_mixture",
-    "30_leitner2023_exchange": "fedsynth_lib.works.ctgan_facts:agreed_mixture",
-    "31_leitner2023_yardsticks": "fedsynth_lib.works.ctgan_facts:yardsticks",
-    "33_leitner2023_classes": "fedsynth_lib.works.ctgan_study:positives",
-    "33_leitner2023_weights": "fedsynth_lib.works.ctgan_facts:weighting",
-    "4": "fedsynth_lib.works.flaim_study:measure",
-    "40_maddock2024_skew": "fedsynth_lib.works.skew:measure",
-    "40_maddock2024_sizes": "fedsynth_lib.works.skew:sizes",
-    "40_maddock2024_columns": "fedsynth_lib.works.skew:measure_columns",
-    "40_maddock2024_synthfs": "fedsynth_lib.works.skew:measure_made_up",
-    "40_maddock2024_map": "fedsynth_lib.works.skew:measure_map",
-    "42_maddock2024_ctgan": "fedsynth_lib.works.flaim_gans:measure",
-    "42_maddock2024_yardsticks": "fedsynth_lib.works.flaim_gans:yardsticks",
-    "5": "fedsynth_lib.works.sattarov_study:measure",
-    "50_sattarov2024_shares": "fedsynth_lib.works.sattarov_study:shares",
-    "51_sattarov2024_map": "fedsynth_lib.works.sattarov_study:placed",
     "6": "fedsynth_lib.works.apellaniz_study:judge",
     "60_apellaniz2025_tables": "fedsynth_lib.works.apellaniz_study:described",
     "60_apellaniz2025_nodes": "fedsynth_lib.works.apellaniz_study:dealt",
@@ -66,23 +47,28 @@ COMPUTED_BY = {
 
 
 def computed_by(grid: str) -> str:
-    """`module:function` that computes the cells of a grid, empty where they follow from rows of
-    other grids.
+    """What computes the cells of a grid: `work.kind` as a work declares it, or `module:function`;
+    empty where they follow from rows of other grids.
 
-    Raises BadInput for a grid that COMPUTED_BY does not know.
+    Raises BadInput for a grid that neither a work nor COMPUTED_BY knows.
     """
+    if declared := works.computed_by(grid):
+        return ".".join(declared)
     known = [beginning for beginning in COMPUTED_BY if grid.startswith(beginning)]
     if not known:
         raise BadInput(
-            f"nothing is known to compute the grid {grid!r}: add it to "
-            "fedsynth_lib/bundle/recompute.py."
+            f"nothing is known to compute the grid {grid!r}: declare it in its work's file, "
+            "fedsynth_lib/works/<work>.toml."
         )
     return COMPUTED_BY[max(known, key=len)]
 
 
 def function_of(text: str) -> Callable:
-    """The function that `module:function` names."""
+    """The function that `work.kind` or `module:function` names."""
     module, _, name = text.partition(":")
+    if not name:
+        work, _, kind = text.partition(".")
+        return works.load(work).function(kind)
     return getattr(importlib.import_module(module), name)
 
 

@@ -24,6 +24,7 @@ from fedsynth_lib.tables.schema import Schema
 
 Z = 1.959963984540054  # two-sided, 95 percent
 AT_ONCE = 64  # attacks whose distances to all rows are in memory together
+LINKED = 10  # attributes that a linkage attack knows
 TRIES = 200  # rounds of drawing predicates, each for all attacks that still lack one
 OPERATORS: tuple[Callable, ...] = (np.equal, np.not_equal, np.greater_equal, np.less_equal)
 
@@ -315,3 +316,63 @@ def _blind(
         numeric[columns], rng.integers(4, size=columns.shape), rng.integers(2, size=columns.shape)
     )
     return Predicates(columns, operators, values)
+
+
+def risks(
+    real: pd.DataFrame,
+    control: pd.DataFrame,
+    synthetic: pd.DataFrame,
+    schema: Schema,
+    *,
+    seed: int,
+    attacks: int,
+    linked: int = LINKED,
+) -> dict[str, float]:
+    """Singling out (the mean of both modes), linkability, inference (the mean over all columns as
+    secrets), `risk`.
+
+    Residual risks, from 0 to 1, as Giomi et al. define them, each with `_low` and `_high` of 95
+    percent, and `_success`: of the main attack alone, which includes what can be inferred about
+    anybody. linked: how many attributes a linkage attack knows.
+    """
+    tables = (real, control, synthetic, schema)
+    options = {"seed": seed, "attacks": attacks}
+    one, several = (
+        singling_out(*tables, mode=m, **options) for m in ("univariate", "multivariate")
+    )
+    others = [name for name in schema.names if name != schema.target] or list(schema.names)
+    known = others[:linked]
+    found = {
+        "singling_out_univariate": [one],
+        "singling_out_multivariate": [several],
+        "singling_out": [one, several],
+        "linkability": [linkability(*tables, known=(known[::2], known[1::2]), **options)],
+        "inference": [inference(*tables, secret=name, **options) for name in schema.names],
+    }
+    values = {}
+    for name, parts in found.items():
+        values |= {f"{name}{suffix}": value for suffix, value in _summary(parts).items()}
+    for suffix in ("", "_success"):
+        values[f"risk{suffix}"] = float(
+            np.mean(
+                [values[f"{name}{suffix}"] for name in ("singling_out", "linkability", "inference")]
+            )
+        )
+    return values
+
+
+def _summary(parts: Sequence[Risk]) -> dict[str, float]:
+    """The mean of independent estimates, with its interval; where attacks were possible at all."""
+    parts = [part for part in parts if part.attacks] or [parts[0]]
+    middle = float(np.mean([part.residual for part in parts]))
+    low, high = (
+        np.sqrt(np.sum([(part.residual - part.interval[side]) ** 2 for part in parts])) / len(parts)
+        for side in (0, 1)
+    )
+    success = float(np.mean([part.main.value for part in parts]))
+    return {
+        "": middle,
+        "_low": middle - float(low),
+        "_high": middle + float(high),
+        "_success": success,
+    }

@@ -1,5 +1,5 @@
 """How alike columns and pairs of columns are, as scores from 0 to 1: the fidelity of sattarov2024
-(equations 9-11)."""
+(equations 9-11); and how well rows mix."""
 
 from itertools import combinations
 
@@ -7,12 +7,16 @@ import numpy as np
 import pandas as pd
 from scipy.special import entr
 
+from fedsynth_lib.core.contract import stream
+from fedsynth_lib.metrics.attacks import nearest
 from fedsynth_lib.metrics.marginal_distances import (
     jensen_shannon_by_column,
     wasserstein_by_column,
 )
-from fedsynth_lib.tables.encode import label_codes
+from fedsynth_lib.tables.encode import label_codes, standardised
 from fedsynth_lib.tables.schema import Schema
+
+NEIGHBOURS, MIXED_ROWS = 10, 1000  # of `mixing`
 
 
 def fidelity(real: pd.DataFrame, synthetic: pd.DataFrame, schema: Schema) -> dict[str, float]:
@@ -76,3 +80,19 @@ def _entropy(codes: np.ndarray) -> float:
 
 def _places(schema: Schema, names) -> np.ndarray:
     return np.array([schema.names.index(name) for name in names], dtype=np.intp)
+
+
+def mixing(real: pd.DataFrame, synthetic: pd.DataFrame, schema: Schema, *, seed: int) -> float:
+    """How well two tables mix: the share of the other one among a row's ten nearest neighbours; 0.5
+    if they are alike.
+
+    Of at most 1,000 rows of each, by standardised numbers and one-hot categories.
+    """
+    rng, size = stream(seed, "mixing"), min(MIXED_ROWS, len(real), len(synthetic))
+    both = [each.iloc[np.sort(rng.permutation(len(each))[:size])] for each in (real, synthetic)]
+    points = standardised(pd.concat(both, ignore_index=True), schema)
+    places, own = nearest(points, points, NEIGHBOURS + 1)[1], np.arange(len(points))
+    other = places != own[:, None]
+    other[other.all(axis=1), -1] = False  # among many equal rows a row may not find itself
+    places, first = places[other].reshape(len(points), -1), own < size
+    return float((first[places] != first[:, None]).mean())

@@ -25,13 +25,13 @@ from fedsynth_lib.methods.gan import weights
 from fedsynth_lib.methods.gan.budget import rate
 from fedsynth_lib.methods.gan.encoding import codes_of, numbers_of
 from fedsynth_lib.methods.vae_bgm import quantile_map
+from fedsynth_lib.metrics import anonymity
 from fedsynth_lib.metrics.similarity import fidelity
 from fedsynth_lib.metrics.utility import five_classifiers
 from fedsynth_lib.tables.encode import UnitRange
 from fedsynth_lib.tables.load import Table, load_table
 from fedsynth_lib.tables.partition import Parts, split_clients
 from fedsynth_lib.tables.schema import Column, Schema
-from fedsynth_lib.works.sattarov_study import risks
 
 FEW = {"adult": ("age", "hours-per-week", "marital-status", "occupation", "sex", "income")}
 NUMBERS, CATEGORIES, MOST_LEVELS = 2, 3, 12  # what is taken of other tables
@@ -310,7 +310,8 @@ def first_look(
             lines[name]["accuracy"] = five_classifiers(
                 frame, control.frame, train.schema, seed=seed
             )["accuracy"]
-        found = risks(train, control.frame, frame, seed=seed, attacks=attacks)
+        tables = (train.frame, control.frame, frame, train.schema)
+        found = anonymity.risks(*tables, seed=seed, attacks=attacks)
         lines[name] |= {
             kind: found[kind] for kind in ("singling_out", "linkability", "inference", "risk")
         }

@@ -14,7 +14,7 @@ import pandas as pd
 from fedsynth_lib.printed.published import aggregate
 from fedsynth_lib.runs.rows import COLUMNS, to_frame
 from fedsynth_lib.verdicts import apellaniz_tables, claims_flaim
-from fedsynth_lib.works import sattarov_stated, sattarov_study, sensitivity, tuning
+from fedsynth_lib.works import sattarov2024, sattarov2024_stated, sensitivity, tuning
 
 Reading = Callable[[pd.DataFrame, pd.DataFrame], pd.DataFrame]
 PAIR = "DistAIM vs AugFLAIM (Private)"  # the method of a printed ratio
@@ -116,8 +116,8 @@ def importance(rows: pd.DataFrame, values: pd.DataFrame) -> pd.DataFrame:
 
 def stated(rows: pd.DataFrame, values: pd.DataFrame) -> pd.DataFrame:
     """Results that sattarov2024 states in its text; each row repeats its printed place."""
-    results = sattarov_stated.results(rows[rows["grid"] == "50_sattarov2024_updates"])
-    results |= sattarov_stated.relative_changes(
+    results = sattarov2024_stated.results(rows[rows["grid"] == "50_sattarov2024_updates"])
+    results |= sattarov2024_stated.relative_changes(
         _as_published(rows[rows["grid"] == "51_sattarov2024_budget"])
     )
     names = [
@@ -131,8 +131,8 @@ def stated(rows: pd.DataFrame, values: pd.DataFrame) -> pd.DataFrame:
 
 
 def _as_published(rows: pd.DataFrame) -> pd.DataFrame:
-    runs = sattarov_study.with_settings(rows)
-    return runs[(runs["method"] == sattarov_study.METHOD) & (runs["scheme"] == "")]
+    runs = sattarov2024.with_settings(rows)
+    return runs[(runs["method"] == sattarov2024.METHOD) & (runs["scheme"] == "")]
 
 
 def _of_all_runs(found: pd.DataFrame, rows: pd.DataFrame) -> pd.DataFrame:

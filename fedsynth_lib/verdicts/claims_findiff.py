@@ -1,7 +1,7 @@
 """Checks of the claims of sattarov2024 (FinDiff) for `published.judge_claims`; see
 `verdicts/claims.py` how they conclude.
 
-All read rows of `sattarov_study.measure` as published. Averages over datasets are of their means
+All read rows of sattarov2024 as published. Averages over datasets are of their means
 over seeds; a stated percentage holds within five points. Rows of a shrunk run show numbers and get
 no verdict: at hundreds of steps instead of 300,000 the noise of a budget drowns the gradient, and
 settings differ by chance. `suffix` chooses the reading of risk: '' is the residual risk, '_success'
@@ -16,19 +16,16 @@ import numpy as np
 import pandas as pd
 
 from fedsynth_lib.printed.published import Judgement
+from fedsynth_lib.runs.details import STRATEGIES
 from fedsynth_lib.verdicts.claims import Condition, Missing, concluded, count, of_work
-from fedsynth_lib.works.sattarov_study import (
-    CLIENTS,
-    DATASETS,
-    DEFAULTS,
-    EPSILONS,
-    LOCAL_UPDATES,
-    METHOD,
-    STRATEGIES,
-    WORK,
-    with_settings,
-)
+from fedsynth_lib.works import load
+from fedsynth_lib.works.sattarov2024 import METHOD, USUAL, with_settings
 
+WORK = "sattarov2024"
+DATASETS = load(WORK).tables
+EPSILONS = load(WORK).swept("fig5", "budget", "epsilon")
+LOCAL_UPDATES = load(WORK).swept("fig4", "updates", "local_updates")
+CLIENTS = load(WORK).swept("fig8", "clients", "n_clients")
 UTILITY, FIDELITY, ATTACKS = "accuracy", "fidelity", ("singling_out", "linkability", "inference")
 PARTITIONS = ("iid", "noniid")
 PARAMETERS = ("partition", "n_clients", "epsilon", "local_updates", "strategy")
@@ -89,7 +86,7 @@ class _Runs:
         found = {}
         for dataset, level in product(self.datasets, levels):
             settings = {
-                **DEFAULTS,
+                **USUAL,
                 "strategy": STRATEGIES["fedavg"],
                 "partition": partition,
                 swept: level,

@@ -18,15 +18,20 @@ import pandas as pd
 
 from fedsynth_lib.printed.published import Judgement
 from fedsynth_lib.verdicts.claims import Condition, Missing, concluded, count, of_work
-from fedsynth_lib.works import flaim_study
-from fedsynth_lib.works.flaim_study import (
-    EPSILONS,
-    LABEL_SKEWS,
-    LOCAL_ROUNDS,
-    PARTICIPATIONS,
-    ROUNDS,
-)
+from fedsynth_lib.works import load
+from fedsynth_lib.works.maddock2024 import unpacked
 
+WORK = "maddock2024"
+EPSILONS, ROUNDS, PARTICIPATIONS, LABEL_SKEWS, LOCAL_ROUNDS = (
+    load(WORK).swept("fig3", *swept)
+    for swept in (
+        ("budget", "epsilon"),
+        ("rounds", "rounds"),
+        ("participation", "participation"),
+        ("labels", "beta"),
+        ("local_steps", "rounds"),
+    )
+)
 NAIVE, ORACLE, PRIVATE = FLAIM = ["NaiveFLAIM", "AugFLAIM (Oracle)", "AugFLAIM (Private)"]
 AIM, DISTAIM, RANDOM, BAYES, CTGAN = (
     "AIM",
@@ -79,7 +84,7 @@ def at_best_rounds(rows: pd.DataFrame, epsilon: float = 1.0) -> pd.DataFrame:
 def _runs(rows: pd.DataFrame) -> pd.DataFrame:
     """The rows that count, a run of several grids once; what it does not have is 0, annealed rounds
     are infinite."""
-    runs = flaim_study.unpacked(of_work(rows, flaim_study.WORK).dropna(subset="value"))
+    runs = unpacked(of_work(rows, WORK).dropna(subset="value"))
     runs = runs[(runs["estimator"] == "published") & (runs["measure_share"] == 0.9)]
     runs = runs.assign(rounds=runs["rounds"].mask(runs["annealed"], np.inf))
     return runs.fillna({"rounds": 0, "participation": 0, "beta": 0}).drop_duplicates(

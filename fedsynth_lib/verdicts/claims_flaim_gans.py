@@ -3,7 +3,7 @@
 
 They rest on table 1: likelihoods at epsilon 5, mean over seeds, marginal methods with ten rounds
 and the published estimator. A claim is judged on the tables that were run, and the evidence names
-the others. The networks' likelihood is a kernel density's (`flaim_gans.kernel_nll`), in print as
+the others. The networks' likelihood is a kernel density's (`kernel_nll`), in print as
 here.
 """
 
@@ -16,7 +16,7 @@ from fedsynth_lib.printed.published import Judgement
 from fedsynth_lib.runs.rows import with_params
 from fedsynth_lib.verdicts.claims import Condition, Missing, concluded, count, of_work
 from fedsynth_lib.verdicts.claims_flaim import AIM, BAYES, CTGAN, NAIVE, PRIVATE, THREE
-from fedsynth_lib.works import flaim_gans, flaim_study
+from fedsynth_lib.works.maddock2024 import unpacked
 
 CENTRAL, EPSILON, ROUNDS, TRAINING_ROUNDS = "DP-CTGAN", 5, 10, 500
 
@@ -28,9 +28,9 @@ def judge(rows: pd.DataFrame, claim: str) -> Judgement:
 
 def likelihoods(rows: pd.DataFrame) -> pd.DataFrame:
     """The rows of table 1, `trained` being the rounds of a federated network."""
-    rows = of_work(rows, flaim_study.WORK)
+    rows = of_work(rows, "maddock2024")
     rows = rows[(rows["metric"] == "nll") & (rows["epsilon"] == EPSILON) & rows["value"].notna()]
-    runs = flaim_study.unpacked(rows[rows["partition"].isin(["none", "cluster_skew"])])
+    runs = unpacked(rows[rows["partition"].isin(["none", "cluster_skew"])])
     usual = (
         runs["rounds"].fillna(ROUNDS).eq(ROUNDS)
         & runs["participation"].fillna(0.1).eq(0.1)
@@ -42,7 +42,7 @@ def likelihoods(rows: pd.DataFrame) -> pd.DataFrame:
         & runs["local_rounds"].eq(1)
     )
     trained = with_params(runs, training_rounds=TRAINING_ROUNDS)["training_rounds"].astype(float)
-    trained = trained.where(runs["method"] == flaim_gans.FEDERATED)
+    trained = trained.where(runs["method"] == CTGAN)
     return runs.assign(trained=trained)[usual & runs["beta"].isna()]
 
 

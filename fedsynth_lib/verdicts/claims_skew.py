@@ -4,8 +4,10 @@ import pandas as pd
 
 from fedsynth_lib.printed.outcomes import Evidence
 from fedsynth_lib.printed.published import Judgement
-from fedsynth_lib.works.skew import DIVISIONS, PLACE
 
+PLACE = ["dataset", "partition", "detail"]
+# of table 5, with beta
+DIVISIONS = [("iid", None), ("cluster_skew", None), ("label_skew", 0.1), ("label_skew", 0.8)]
 # in the words of its values
 KINDS = [(partition, f"beta={beta}" if beta else "") for partition, beta in DIVISIONS]
 

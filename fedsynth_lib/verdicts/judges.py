@@ -32,7 +32,9 @@ from fedsynth_lib.verdicts import (
     claims_tuning,
     claims_vae_bgm,
 )
-from fedsynth_lib.works.ctgan_study import EPSILONS
+from fedsynth_lib.works import load
+
+EPSILONS = load("leitner2023").swept("fig5.6", "budget", "epsilon")
 
 Check = Callable[[pd.DataFrame], Judgement]
 

@@ -1,2 +1,9 @@
-"""The experiments of the five works, and the common ones: what a cell of each is, and what it
-measures."""
+"""The works' protocols as data: `<work>.toml` says which cells make which exhibit, `<work>.py` the
+few steps that only this work has.
+
+    rows = works.load("maddock2024").grid("fig1", profile="quick").run()
+"""
+
+from fedsynth_lib.works.declared import WORKS, Work, computed_by, load
+
+__all__ = ["WORKS", "Work", "computed_by", "load"]

@@ -31,7 +31,7 @@ from fedsynth_lib.tables.encode import EqualWidthBins
 from fedsynth_lib.tables.load import Table, load_table
 from fedsynth_lib.tables.lock import table_digest
 from fedsynth_lib.works import side_by_side
-from fedsynth_lib.works.sattarov_study import shuffled
+from fedsynth_lib.works.protocol import shuffled
 from fedsynth_lib.works.side_by_side import BINS, DELTA, ENTRANTS, YARDSTICKS
 
 CLIENTS = 3

@@ -21,6 +21,7 @@ from fedsynth_lib.core.measured import measured
 from fedsynth_lib.federation import settings
 from fedsynth_lib.methods import METHODS
 from fedsynth_lib.metrics import (
+    anonymity,
     divergence,
     fidelity,
     marginal_distances,
@@ -39,7 +40,7 @@ from fedsynth_lib.tables.encode import EqualWidthBins, standardised
 from fedsynth_lib.tables.load import Table, load_table
 from fedsynth_lib.tables.lock import table_digest
 from fedsynth_lib.tables.partition import Parts, split_clients
-from fedsynth_lib.works.sattarov_study import RISKS, risks, shuffled
+from fedsynth_lib.works.protocol import shuffled
 
 DELTA = 1e-5
 EPSILONS = (0.2, 1.0, 3.0, 10.0, np.inf)
@@ -309,7 +310,7 @@ def more_measures(
         "auroc": four["auroc"],
         "auprc": four["auprc"],
         "accuracy": utility.five_classifiers(frame, test.frame, schema, seed=seed)["accuracy"],
-        **risks(train, test.frame, frame, seed=seed, attacks=attacks),
+        **anonymity.risks(real, test.frame, frame, schema, seed=seed, attacks=attacks),
     }
 
 
@@ -389,6 +390,8 @@ BRIEF = [
     *(f"auc_{model}{end}" for model in ("rf", "nb", "knn") for end in ("", "_score")),
     *("mia_closest", "mia_calibrated", "peak_gib"),
 ]
+RISKS = ("risk", "singling_out", "singling_out_univariate", "singling_out_multivariate")
+RISKS += ("linkability", "inference")
 MORE = [
     "ad_rmean",
     "ad_dum",

@@ -18,7 +18,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from fedsynth_lib.core import secure_sum
-from fedsynth_lib.core.accounting import gaussian_counts
 from fedsynth_lib.core.contract import (
     SECRET,
     Arrays,
@@ -127,38 +126,34 @@ def server_step(
     total = query_counts(columns, config)
     state = {**state, "round": np.array(number + 1)}
     if number < columns:
-        counts, rows = (
-            secure_sum.total(updates)["counts"],
-            sum(update.num_rows for update in updates),
-        )
+        counts = secure_sum.total(updates)["counts"]
+        rows = sum(update.num_rows for update in updates)
         state, sigma = marginal_state.measure_column(state, number, counts, rows, config, noise)
         charges = [measuring("one-way marginals", sigma)]
     else:
-        for update in (update for update in updates if update.arrays):
-            state |= {
-                SECRET + name: state[SECRET + name] + _opened(update, name, state)
-                for name in SHARES
-            }
-            state["seen"] = state["seen"] + update.num_rows
+        state = _with_shares(state, updates)
         state, charges = _choose_and_measure(state, total, config, noise)
         if state["last"]:
             return {**state, "finished": np.array(True)}, charges
     if number >= columns - 1:
-        rounds = rounds_of(columns, config)
-        state = marginal_state.ready(
-            state,
-            config,
-            noise,
-            total=total,
-            each=QueryCounts(1, 1),
-            again=0,
-            left=columns + rounds - number - 1,
+        left = columns + rounds_of(columns, config) - number - 1
+        state = marginal_state.with_noise_of_round(
+            state, config, noise, total=total, each=QueryCounts(1, 1), again=0, left=left
         )
     return state, charges
 
 
-def _opened(update: Update, name: str, state: Arrays) -> np.ndarray:
-    return secure_sum.opened(update.arrays[name], state[SECRET + name].shape)
+def _with_shares(state: Arrays, updates: list[Update]) -> Arrays:
+    """Each server adds the shares of clients that came for the first time to its own (algorithm
+    3)."""
+    for update in (update for update in updates if update.arrays):
+        sums = {
+            SECRET + name: state[SECRET + name]
+            + secure_sum.opened(update.arrays[name], state[SECRET + name].shape)
+            for name in SHARES
+        }
+        state = {**state, **sums, "seen": state["seen"] + update.num_rows}
+    return state
 
 
 def _together(state: Arrays) -> np.ndarray:
@@ -187,14 +182,10 @@ def _choose_and_measure(
     )
     sensitivity = asked.weights.max() / rows
     chosen = marginal_state.choose(scores, allowed, choice_noise, sensitivity, noise and noise.rng)
-    query, cells = (
-        asked.queries[chosen],
-        slice(asked.starts[chosen], asked.starts[chosen] + asked.sizes[chosen]),
-    )
-    counts = answers[cells]
-    if noise is not None:
-        counts = gaussian_counts(counts, sigma, l2_sensitivity=1, noise=noise)
-    state = marginal_state.remember(state, query, counts, sigma, rows, config)
+    query, start = asked.queries[chosen], asked.starts[chosen]
+    cells = slice(start, start + asked.sizes[chosen])
+    counts = marginal_state.noisy(answers[cells], sigma, noise)
+    state = marginal_state.with_measurement(state, query, counts, sigma, rows, config)
     state = marginal_state.refit(
         state, config, last=bool(state["last"]), to_noise=noise is not None
     )

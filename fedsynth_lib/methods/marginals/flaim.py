@@ -22,7 +22,6 @@ from typing import Literal
 import numpy as np
 
 from fedsynth_lib.core import secure_sum
-from fedsynth_lib.core.accounting import gaussian_counts
 from fedsynth_lib.core.contract import Arrays, BadInput, Charge, Client, Domain, Noise, Update
 from fedsynth_lib.methods.marginals import marginal_state, marginals
 from fedsynth_lib.methods.marginals.marginal_state import sample
@@ -225,10 +224,8 @@ def server_step(
     if kind == "oracle":
         return {**state, "heterogeneity": true_heterogeneity(state, updates)}, []
     if kind == "column":
-        counts, rows = (
-            secure_sum.total(updates)["counts"],
-            sum(update.num_rows for update in updates),
-        )
+        counts = secure_sum.total(updates)["counts"]
+        rows = sum(update.num_rows for update in updates)
         state, sigma = marginal_state.measure_column(state, place, counts, rows, config, noise)
         charges = [
             measuring("one-way marginals", sigma, client=update.client) for update in updates
@@ -259,7 +256,7 @@ def _open_round(
     clients."""
     columns, asked = len(state["levels"]), candidates_in(state)
     total, rounds = query_counts(columns, config), phases(columns, config)[-1][1] + 1
-    state = marginal_state.ready(
+    state = marginal_state.with_noise_of_round(
         state,
         config,
         noise,
@@ -369,10 +366,10 @@ def _measure_alone(
 ) -> Arrays:
     """The client's own model after measuring a choice with noise of its own (line 8)."""
     asked, sigma = candidates_in(state), float(state["sigma"])
-    counts = asked.table(query, client.rows, state["levels"])
-    if noise is not None:
-        counts = gaussian_counts(counts, sigma, l2_sensitivity=1, noise=noise)
-    state = marginal_state.remember(state, asked.queries[query], counts, sigma, client.size, config)
+    counts = marginal_state.noisy(asked.table(query, client.rows, state["levels"]), sigma, noise)
+    state = marginal_state.with_measurement(
+        state, asked.queries[query], counts, sigma, client.size, config
+    )
     return marginal_state.refit(state, config, last=False, to_noise=noise is not None)
 
 
@@ -406,12 +403,8 @@ def _measure_one_way(
     """All columns of the round's clients: into the running mean that the proxy compares with, and
     into the model."""
     sigma, levels = float(state["sigma"]), state["levels"]
-    if noise is not None:
-        counts = gaussian_counts(counts, sigma, l2_sensitivity=1, noise=noise)
-    tables, rows = (
-        np.split(counts, np.cumsum(levels)[:-1]),
-        sum(update.num_rows for update in updates),
-    )
+    tables = np.split(marginal_state.noisy(counts, sigma, noise), np.cumsum(levels)[:-1])
+    rows = sum(update.num_rows for update in updates)
     shares = np.concatenate(
         [table / (rows if config.public_sizes else max(table.sum(), 1.0)) for table in tables]
     )
@@ -423,7 +416,7 @@ def _measure_one_way(
     }
     if config.combine_one_way:
         for column, table in enumerate(tables):
-            state = marginal_state.remember(state, (column,), table, sigma, rows, config)
+            state = marginal_state.with_measurement(state, (column,), table, sigma, rows, config)
     used = sigma if noise else None
     state["spent"] = state["spent"] + rho([measuring("", used, len(levels))] if noise else [])
     return state, [
@@ -457,11 +450,10 @@ def _collect(
     before, charges, rows, little = state, [], {}, False
     sums = {int(query): counts for query, counts in secure_sum.total(updates).items()}
     for query, counts in sorted(sums.items()):
-        if noise is not None:
-            counts = gaussian_counts(counts, sigma, l2_sensitivity=1, noise=noise)
+        counts = marginal_state.noisy(counts, sigma, noise)
         senders = [update for update in updates if str(query) in update.summed]
         rows[query] = sum(update.num_rows for update in senders)
-        state = marginal_state.remember(
+        state = marginal_state.with_measurement(
             state, asked.queries[query], counts, sigma, rows[query], config
         )
         charges += [

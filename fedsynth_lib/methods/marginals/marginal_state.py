@@ -53,7 +53,7 @@ def model_of(state: Mapping[str, np.ndarray]) -> Model:
     return Model(tuple(state["levels"].tolist()), tables_of(state, "potential"))
 
 
-def ready(
+def with_noise_of_round(
     state: Arrays,
     config: Config,
     noise: Noise | None,
@@ -97,7 +97,7 @@ def ready(
     }
 
 
-def remember(
+def with_measurement(
     state: Arrays, query: Query, counts: np.ndarray, sigma: float, rows: float, config: Config
 ) -> Arrays:
     """The state with one more measurement: counts of `rows` records with noise `sigma`; repeats are
@@ -114,6 +114,14 @@ def remember(
     }
 
 
+def noisy(counts: np.ndarray, sigma: float | None, noise: Noise | None) -> np.ndarray:
+    """Counts with Gaussian noise `sigma`: a record changes one count of each marginal by 1, and
+    each marginal is charged."""
+    if noise is None:
+        return counts
+    return gaussian_counts(counts, sigma, l2_sensitivity=1, noise=noise)
+
+
 def measure_column(
     state: Arrays, column: int, counts: np.ndarray, rows: float, config: Config, noise: Noise | None
 ) -> tuple[Arrays, float | None]:
@@ -123,12 +131,10 @@ def measure_column(
     After the last column it has a first model.
     """
     sigma, columns = noise.multiplier if noise else None, len(state["levels"])
-    noisy = (
-        counts if noise is None else gaussian_counts(counts, sigma, l2_sensitivity=1, noise=noise)
-    )
-    behind = max(float(rows if config.public_sizes else noisy.sum()), 1.0)
+    counts = noisy(counts, sigma, noise)
+    behind = max(float(rows if config.public_sizes else counts.sum()), 1.0)
     state = {**state, "typical": state["typical"] + (behind - state["typical"]) / (column + 1)}
-    state = remember(state, (column,), noisy, sigma or 0.0, rows, config)
+    state = with_measurement(state, (column,), counts, sigma or 0.0, rows, config)
     state["spent"] = state["spent"] + rho([measuring("", sigma)] if noise else [])
     if column == columns - 1:
         if not config.weighted:

@@ -12,9 +12,11 @@ from fedsynth_lib.core.contract import BadInput, stream
 from fedsynth_lib.methods.diffusion import findiff
 from fedsynth_lib.runs import names
 from fedsynth_lib.runs.rows import params_text, to_frame
-from fedsynth_lib.tables.lock import table_digest
 from fedsynth_lib.tables.schema import Column, Schema
-from fedsynth_lib.works import sattarov_stated, sattarov_study
+from fedsynth_lib.works import declared, load, protocol, sattarov2024, sattarov2024_stated
+
+STUDY = load("sattarov2024")
+measure = STUDY.function("run")
 
 TINY = {"training_rounds": 1, "hidden": [8], "steps": 6, "batch": 8}
 
@@ -35,12 +37,14 @@ def toy(table, monkeypatch):
             {n: pd.Categorical(values, each.categories) for n, (each, values) in made.items()}
         )
         own = replace(table, frame=frame, schema=schema)
-        monkeypatch.setattr(sattarov_study, "load_table", lambda key, work: own)
-        sattarov_study.split_column.cache_clear()
+        monkeypatch.setattr(declared, "load_table", lambda key, work: own)
+        sattarov2024.prepare.cache_clear()
+        sattarov2024.split_column.cache_clear()
         return own
 
     yield load
-    sattarov_study.split_column.cache_clear()
+    sattarov2024.prepare.cache_clear()
+    sattarov2024.split_column.cache_clear()
 
 
 def test_the_split_column_is_the_most_unequal_that_leaves_ten_clients_rows(toy):
@@ -49,24 +53,24 @@ def test_the_split_column_is_the_most_unequal_that_leaves_ten_clients_rows(toy):
     starved = [2201, *[200] * 8, 199]
     few = [2000, 2000]
     toy("target", even=even, skewed=skewed, starved=starved, few=few, target=[3800, 200])
-    assert sattarov_study.split_column("toy") == "skewed"
+    assert sattarov2024.split_column("toy") == "skewed"
 
 
 def test_where_no_column_leaves_enough_the_smallest_client_is_as_large_as_can_be(toy):
     toy(None, one=[390, *[1] * 10], other=[350, *[5] * 10])
-    assert sattarov_study.split_column("toy") == "other"
+    assert sattarov2024.split_column("toy") == "other"
 
 
 def test_the_target_and_short_columns_divide_nothing(toy):
     toy("wide", wide=[40] * 10, few=[200, 200])
     with pytest.raises(BadInput, match="take iid"):
-        sattarov_study.split_column("toy")
+        sattarov2024.split_column("toy")
 
 
 @pytest.mark.parametrize("n_clients", [3, 5, 10])
 def test_clients_hold_neighbouring_categories_whole(toy, n_clients):
     own = toy(None, place=[7, 0, 1, 30, 2, 2, 9, 4, 4, 11, 6, 3, 5])  # one does not occur
-    parts = sattarov_study.divided("toy", own, "noniid", n_clients, seed=0)
+    parts = sattarov2024.divide(sattarov2024.Whole(own), "toy", "noniid", n_clients, seed=0)
     codes = [own.frame["place"].cat.codes.to_numpy()[part] for part in parts]
     assert sorted(np.concatenate(parts)) == list(range(len(own.frame)))
     occurring = np.unique(np.concatenate(codes))
@@ -77,7 +81,7 @@ def test_clients_hold_neighbouring_categories_whole(toy, n_clients):
 
 def test_shares_of_clients_are_those_of_the_whole_table(toy):
     toy(None, place=[10, 20, 30, 5, 5, 5, 5, 5, 5, 10])
-    rows = sattarov_study.shares("toy")
+    rows = STUDY.function("shares")(dataset="toy")
     held = {
         count: [row["value"] for row in rows if row["n_clients"] == count] for count in (3, 5, 10)
     }
@@ -95,7 +99,8 @@ def test_a_map_holds_the_shares_of_real_and_synthetic_rows_in_its_squares(toy, m
     """Points in place of t-SNE: real rows at the corners of the plane, synthetic ones in its
     middle."""
     own = toy(None, place=[20] * 10)
-    monkeypatch.setattr(sattarov_study, "synthetic", lambda *_, **__: (own.frame, {}))
+    made = protocol.Made(own.frame, {})
+    monkeypatch.setattr(protocol.Cell, "made", lambda cell: iter([("", made)]))
     corners = np.array([[0.0, 0.0], [8.0, 4.0]])
 
     def middle(parts, seed):
@@ -104,9 +109,10 @@ def test_a_map_holds_the_shares_of_real_and_synthetic_rows_in_its_squares(toy, m
             *(np.full((len(part), 2), [4.0, 2.0]) for part in parts[1:]),
         ]
 
-    monkeypatch.setattr(sattarov_study, "joint_map", middle)
-    rows = sattarov_study.placed("toy", 0, [1.0, np.inf], most=50)
-    last, half = sattarov_study.SQUARES - 1, sattarov_study.SQUARES // 2
+    monkeypatch.setattr(sattarov2024, "joint_map", middle)
+    asked = {"dataset": "toy", "seed": 0, "epsilons": [1.0, np.inf], "most": 50}
+    rows = STUDY.function("map")(**asked)
+    last, half = sattarov2024.SQUARES - 1, sattarov2024.SQUARES // 2
     real = {row["item"]: row["value"] for row in rows if row["setting"] == "real"}
     assert real == {"0 0": 0.5, f"{last} {last}": 0.5}
     made = [(row["epsilon"], row["item"], row["value"]) for row in rows if row["setting"] != "real"]
@@ -116,25 +122,24 @@ def test_a_map_holds_the_shares_of_real_and_synthetic_rows_in_its_squares(toy, m
 def test_an_unknown_partition_is_refused(toy):
     own = toy(None, place=[5] * 10)
     with pytest.raises(BadInput, match="choose iid or noniid"):
-        sattarov_study.divided("toy", own, "skewed", 3, 0)
+        sattarov2024.divide(sattarov2024.Whole(own), "toy", "skewed", 3, 0)
 
 
-def test_cells_leave_defaults_out_so_that_questions_share_them():
-    size = {"rows": 60, "seeds": 2, "attacks": 5, "changes": TINY}
-    by_budget = sattarov_study.cells(size, ["adult"], epsilon=[0.2, 1.0])
-    by_clients = sattarov_study.cells(size, ["adult"], n_clients=[3, 5])
-    assert [c for c in by_budget if "epsilon" not in c] == [
-        c for c in by_clients if "n_clients" not in c
+def test_questions_share_their_usual_cells():
+    grids = [STUDY.grid(name, "paper", tables=["adult"]) for name in ("fig4", "fig5", "fig8")]
+    usual = {"dataset": "adult", "method": "DP-Fed-FinDiff", "table": grids[0].cells[0]["table"]}
+    usual |= {"changes": {"sampling_precision": "bfloat16"}, "seed": 2}
+    assert all(grid.cells.count(usual) == 1 for grid in grids)
+    known = [cell for cell in grids[0].cells if cell["method"] == "Real"]
+    assert known == [
+        {k: v for k, v in usual.items() if k != "changes"} | {"method": "Real", "seed": s}
+        for s in range(3)
     ]
-    assert {c["seed"] for c in by_budget} == {0, 1} and len(by_budget) == len(by_clients) == 4
-    assert {c["table"] for c in by_budget} == {table_digest("adult", work="sattarov2024")}
-    known = sattarov_study.cells(size, ["adult"], method=[sattarov_study.REAL])
-    assert all("changes" not in cell for cell in known)
 
 
 def test_a_cell_says_what_was_run_and_what_it_spent():
-    rows = {}
-    for scheme in sattarov_study.SCHEMES:
+    rows, adult = {}, {"dataset": "adult", "method": "DP-Fed-FinDiff", "seed": 1, "rows": 60}
+    for scheme in STUDY.schemes:
         asked = {
             "epsilon": 2.0,
             "scheme": scheme,
@@ -142,17 +147,17 @@ def test_a_cell_says_what_was_run_and_what_it_spent():
             "local_updates": 2,
             "changes": TINY,
         }
-        found = sattarov_study.measure("adult", 1, rows=60, attacks=5, **asked)
+        found = measure(**adult, attacks=5, **asked)
         rows[scheme] = to_frame(
             [{**row, "profile": "smoke", "params": params_text(asked)} for row in found]
         )
     for scheme, frame in rows.items():
-        assert frame["value"].notna().all() and (frame["seed"] == 1).all()
+        assert frame["value"].notna().all()
         assert (frame["epsilon_spent"] <= 2.0 * (1 + 1e-6)).all() and (
             frame["epsilon_spent"] > 1.9
         ).all()
         assert (frame["unprotected"] == 0).all() == (scheme == "private end to end")
-        told = sattarov_study.with_settings(frame).iloc[0]
+        told = sattarov2024.with_settings(frame).iloc[0]
         assert told[["local_updates", "strategy", "scheme"]].tolist() == [2, "FedAvg", scheme]
     named = set(rows[""]["metric"])
     assert {
@@ -164,10 +169,8 @@ def test_a_cell_says_what_was_run_and_what_it_spent():
         "linkability_low",
         "inference_high",
     } <= named
-    _, facts = sattarov_study.synthetic(
-        "adult", 1, rows=60, epsilon=2.0, n_clients=3, local_updates=2, changes=TINY
-    )  # remembered
-    assert facts["statement"]["delta"] == pytest.approx(1 / 60)
+    asked = {"epsilon": 2.0, "n_clients": 3, "local_updates": 2, "changes": TINY}
+    assert protocol.Cell(STUDY, "run", **adult, **asked).privacy.delta == pytest.approx(1 / 60)
 
 
 def test_settings_are_read_with_the_words_of_print_and_real_rows_have_none():
@@ -179,91 +182,60 @@ def test_settings_are_read_with_the_words_of_print_and_real_rows_have_none():
     rows = pd.DataFrame(
         [{"setting": setting, "params": params_text(given)} for setting, given in asked]
     )
-    told = sattarov_study.with_settings(rows)[["local_updates", "strategy", "scheme"]]
+    told = sattarov2024.with_settings(rows)[["local_updates", "strategy", "scheme"]]
     assert told[:2].to_numpy().tolist() == [[100, "FedAvg", ""], [500, "FedYogi", "s"]]
     assert told.loc[2].isna().tolist() == [True, True, False] and told.loc[2, "scheme"] == ""
 
 
 def test_a_version_is_that_of_the_method_and_of_the_measures_of_the_cell(monkeypatch):
-    assert sattarov_study.version({"method": sattarov_study.METHOD}) == f"findiff {findiff.VERSION}"
-    assert sattarov_study.version({"method": sattarov_study.REAL}) == "1"
+    assert STUDY.version("run", {"method": "DP-Fed-FinDiff"}) == f"findiff {findiff.VERSION}"
+    assert STUDY.version("run", {"method": "Real"}) == "1"
+    assert STUDY.version("map", {}) == f"findiff {findiff.VERSION}"
     monkeypatch.setitem(names.MEASURES, "inference", 2)
     monkeypatch.setitem(names.MEASURES, "jsd", 2)  # is not measured
-    assert sattarov_study.version({"method": sattarov_study.SHUFFLED}) == "1, inference 2"
+    assert STUDY.version("run", {"method": "Independent"}) == "1, inference 2"
 
 
 def test_every_measure_of_a_cell_counts_in_its_version():
-    found = sattarov_study.measure("adult", 0, method=sattarov_study.REAL, rows=60, attacks=5)
-    assert {names.base(row["metric"]) for row in found} == set(sattarov_study.MEASURED)
+    found = measure(dataset="adult", method="Real", seed=0, rows=60, attacks=5)
+    assert {names.base(row["metric"]) for row in found} == set(STUDY.kind("run").measured)
 
 
 def test_the_table_of_a_grid_is_the_one_that_is_measured():
     with pytest.raises(BadInput, match="build the grid anew"):
-        sattarov_study.measure("adult", 0, rows=60, table="another", changes=TINY)
-
-
-def test_risks_of_a_copy_are_high_and_of_noise_low(table):
-    train, control = table.take(np.arange(400)), table.take(np.arange(400, 800)).frame
-    copied = sattarov_study.risks(train, control, train.frame, seed=0, attacks=100)
-    noise = sattarov_study.shuffled(control, seed=0)
-    blind = sattarov_study.risks(train, control, noise, seed=0, attacks=100)
-    assert copied["inference"] > 0.8 and copied["risk"] > blind["risk"] + 0.3
-    assert blind["linkability"] < 0.1 and blind["inference"] < 0.15
-    for found in (copied, blind):
-        parts = [found[name] for name in ("singling_out", "linkability", "inference")]
-        assert found["risk"] == pytest.approx(np.mean(parts))
-        for name in ("singling_out", "linkability", "inference"):
-            assert found[f"{name}_low"] <= found[name] <= found[f"{name}_high"]
-
-
-def test_mixing_is_a_half_of_equal_tables_and_nothing_of_others(table):
-    one, other = table.take(np.arange(300)), table.take(np.arange(300, 600)).frame
-    assert sattarov_study.mixing(one, other, seed=0) == pytest.approx(0.5, abs=0.04)
-    # each row has its copy
-    assert sattarov_study.mixing(one, one.frame, seed=0) == pytest.approx(0.5, abs=0.06)
-    far = other.assign(age=other["age"] + 1e6)
-    assert sattarov_study.mixing(one, far, seed=0) == 0
-
-
-def test_mixing_against_all_distances(table):
-    from fedsynth_lib.tables.encode import standardised
-
-    one, other = table.take(np.arange(40)), table.take(np.arange(40, 80)).frame
-    points = standardised(pd.concat([one.frame, other], ignore_index=True), table.schema)
-    apart = np.linalg.norm(points[:, None] - points[None], axis=2)
-    np.fill_diagonal(apart, np.inf)
-    near = np.argsort(apart, axis=1, kind="stable")[:, : sattarov_study.NEIGHBOURS]
-    expected = ((near < 40) != (np.arange(80) < 40)[:, None]).mean()
-    assert sattarov_study.mixing(one, other, seed=0) == pytest.approx(expected, abs=0.01)
+        measure(dataset="adult", method="Real", seed=0, rows=60, table="another")
 
 
 def test_shuffling_keeps_columns_and_breaks_rows(table):
     frame = table.frame.iloc[:200]
-    mixed = sattarov_study.shuffled(frame, seed=3)
+    mixed = protocol.shuffled(frame, seed=3)
     for name in frame:
         assert sorted(mixed[name]) == sorted(frame[name]) and mixed[name].dtype == frame[name].dtype
     assert not mixed.equals(frame.reset_index(drop=True))
 
 
 def test_settings_are_the_published_ones_unless_changed():
-    config = sattarov_study.configured("philadelphia", 500, "fedyogi", "", {})
+    asked = {"seed": 0, "rows": 60}
+    changed = {"local_updates": 500, "strategy": "fedyogi"}
+    config = STUDY.cell("DP-Fed-FinDiff", dataset="philadelphia", **asked, **changed).config
     assert config == findiff.Config(
         local_updates=500, strategy="fedyogi", hidden=(2048,) * 3, encoding="pooled"
     )
-    assert sattarov_study.configured("adult", 10, "fedavg", "", {"hidden": [4]}).hidden == (4,)
+    asked |= {"dataset": "adult"}
+    assert STUDY.cell("DP-Fed-FinDiff", **asked, changes={"hidden": [4]}).config.hidden == (4,)
     with pytest.raises(BadInput, match="scheme 'secret'"):
-        sattarov_study.configured("adult", 10, "fedavg", "secret", {})
+        _ = STUDY.cell("DP-Fed-FinDiff", **asked, scheme="secret").config
 
 
 def test_stated_numbers_stand_beside_ours(monkeypatch):
     results = {"best_local_updates": 500.0, "training_hours 100": 0.25}
-    table = sattarov_stated.stated(results, settings=False).set_index("what")
+    table = sattarov2024_stated.stated(results, settings=False).set_index("what")
     assert table.loc["best local updates", ["printed", "ours"]].tolist() == ["100", "500"]
     assert (
         table.loc["training hours 100", ["printed", "ours"]].tolist() == ["3.5", "0.25"]
         and len(table) == 2
     )
-    table = sattarov_stated.stated({}, settings=True)
+    table = sattarov2024_stated.stated({}, settings=True)
     widths = table[table["what"] == "hidden width"]
     assert widths["ours"].tolist() == widths["printed"].tolist() == ["1024", "1024", "1024", "2048"]
     swept = table[table["what"] == "epsilon swept"]
@@ -280,6 +252,6 @@ def test_changes_are_means_of_the_tables_own_percentages():
                 {"metric": metric, "dataset": dataset, "epsilon": epsilon, "value": value + s}
                 for s in (spread, -spread)
             ]
-    changes = sattarov_stated.relative_changes(pd.DataFrame(rows))
+    changes = sattarov2024_stated.relative_changes(pd.DataFrame(rows))
     assert changes["privacy_change_percent"] == pytest.approx((50 + 25) / 2)
     assert changes["utility_change_percent"] == pytest.approx(-(50 + 25) / 2)

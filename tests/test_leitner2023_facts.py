@@ -1,13 +1,13 @@
 """What needs no network in leitner2023: cells against counts by hand and direct calls."""
 
 import numpy as np
-import pandas as pd
 import pytest
 
 from fedsynth_lib.core.contract import BadInput
 from fedsynth_lib.runs.rows import complete, to_frame
 from fedsynth_lib.tables import modes
-from fedsynth_lib.works import ctgan_facts, ctgan_study
+from fedsynth_lib.works import leitner2023, load
+from fedsynth_lib.works import leitner2023_facts as facts
 
 LABELS = {"profile": "quick", "params": "", "version": "1", "cell": ""}
 
@@ -16,23 +16,25 @@ LABELS = {"profile": "quick", "params": "", "version": "1", "cell": ""}
 def stand_ins(monkeypatch):
     """The tables that the bundle carries."""
     monkeypatch.setenv("FEDSYNTH_DATA", "standin")
-    ctgan_study.prepared.cache_clear()
+    leitner2023.prepare.cache_clear()
     yield
-    ctgan_study.prepared.cache_clear()
+    leitner2023.prepare.cache_clear()
 
 
-def rows_of(found):
+def rows_of(kind, **cell):
+    found = load("leitner2023").function(kind)(**cell)
     return to_frame(complete(found, LABELS))  # refuses names that rows cannot have
 
 
 def test_a_guess_is_right_as_often_as_the_frequent_class_occurs():
-    train, test = ctgan_study.prepared("cardio", 400)
-    found = ctgan_facts.yardsticks("cardio", 400)
+    train, test = leitner2023.prepare("cardio", 400)
+    rows = rows_of("yardsticks", dataset="cardio", rows=400)
+    found = rows.set_index("metric")["value"]
     target = train.schema.target
     most = train.frame[target].value_counts().idxmax()
     assert found["accuracy_guess"] == (test.frame[target].astype(str) == most).mean()
-    assert (found["n_train"], found["n_test"], found["data"]) == (400, 100, "standin")
-    assert set(rows_of(found)["metric"]) == {
+    assert (found["n_train"], found["n_test"], set(rows["data"])) == (400, 100, {"standin"})
+    assert set(rows["metric"]) == {
         "n_train",
         "n_test",
         "accuracy_guess",
@@ -43,13 +45,12 @@ def test_a_guess_is_right_as_often_as_the_frequent_class_occurs():
 
 def test_another_table_than_the_cell_names_is_refused():
     with pytest.raises(BadInput):
-        ctgan_facts.yardsticks("cardio", 400, table="another")
+        rows_of("yardsticks", dataset="cardio", rows=400, table="another")
 
 
 def test_most_rows_are_drawn_about_as_often_as_assumed_and_the_most_exposed_more_often():
-    found = rows_of(ctgan_facts.exposure("adult", 2, 50, rows=1000)).set_index(["metric", "item"])[
-        "value"
-    ]
+    rows = rows_of("rates", dataset="adult", n_clients=2, batch=50, rows=1000)
+    found = rows.set_index(["metric", "item"])["value"]
     assert found["n_train", ""] == 500 and found["chance_in_batch", "assumed"] == 0.1
     assert found["chance_in_batch", "most exposed row"] > 2 * found["chance_in_batch", "median row"]
 
@@ -58,7 +59,7 @@ def test_distances_of_clients_by_hand():
     """Two columns, a number and a category; client 1 holds one half of the table, client 2 the
     other."""
     encoded = np.array([[0.0, 0], [0.0, 0], [1.0, 1], [1.0, 1]])
-    found = ctgan_facts.client_distances(encoded, [encoded[:2], encoded[2:]], np.array([0, 2]))
+    found = facts.client_distances(encoded, [encoded[:2], encoded[2:]], np.array([0, 2]))
     # all zeros against half zeros, half ones: half a unit to move; the distance of (1, 0) from
     #     (1/2, 1/2), in nats
     half = np.sqrt((np.log(1 / 0.75) + 0.5 * np.log(0.5 / 0.75) + 0.5 * np.log(0.5 / 0.25)) / 2)
@@ -66,24 +67,22 @@ def test_distances_of_clients_by_hand():
 
 
 def test_weights_follow_from_rows_and_parts_of_the_distances():
-    wide = rows_of(ctgan_facts.weighting("cardio", "label_skew", 600)).pivot(
-        index="node", columns="metric", values="value"
-    )
+    rows = rows_of("weights", dataset="cardio", partition="label_skew", rows=600)
+    wide = rows.pivot(index="node", columns="metric", values="value")
     assert wide["client_rows"].sum() == 600 and wide["distance_part"].sum() == pytest.approx(1)
     odds = np.exp((1 - wide["distance_part"]) * wide["client_rows"] / 600)
     assert wide["weight_by_similarity"].to_numpy() == pytest.approx((odds / odds.sum()).to_numpy())
 
 
 def test_a_mixture_comes_back_from_its_rows():
-    rows = rows_of(ctgan_facts.central_mixture("adult", "age", seed=0, rows=500))
-    ages = ctgan_study.prepared("adult", 500).train.frame["age"].to_numpy(float)
-    direct = modes.fit_variational(ages, least_weight=ctgan_facts.LEAST_WEIGHT, seed=0)
-    found = ctgan_facts.mixture(rows.sample(frac=1, random_state=0))
+    asked = {"dataset": "adult", "column": "age", "seed": 0, "rows": 500}
+    rows = rows_of("mixtures", **asked)
+    ages = leitner2023.prepare("adult", 500).train.frame["age"].to_numpy(float)
+    direct = modes.fit_variational(ages, least_weight=facts.LEAST_WEIGHT, seed=0)
+    found = facts.mixture(rows.sample(frac=1, random_state=0))
     for name in ("weights", "means", "deviations"):
         assert getattr(found, name) == pytest.approx(getattr(direct, name), rel=1e-9)
-    agreed = ctgan_facts.mixture(
-        rows_of(ctgan_facts.agreed_mixture("adult", "age", 0, 2, rows=500))
-    )
+    agreed = facts.mixture(rows_of("exchange", **asked, n_clients=2))
     assert (
         agreed.weights.sum() == pytest.approx(1)
         and abs(agreed.weights @ agreed.means - ages.mean()) < 3
@@ -92,12 +91,10 @@ def test_a_mixture_comes_back_from_its_rows():
 
 def test_one_client_alone_sends_its_own_fit():
     values = np.repeat([0.0, 10.0], [30, 70])
-    _, (sent,) = ctgan_facts.exchange([values], seed=0)
+    _, (sent,) = facts.exchange([values], seed=0)
     assert sent.weights == pytest.approx([0.3, 0.7]) and sent.means == pytest.approx([0, 10])
 
 
 def test_modes_are_counted_for_each_limit():
-    found = pd.DataFrame(ctgan_facts.mode_count("adult", "age", 100, seed=1, rows=500))
-    assert (
-        found["item"].tolist() == list(ctgan_facts.LIMITS) and found["value"].between(1, 10).all()
-    )
+    found = rows_of("modes", dataset="adult", column="age", number=100, seed=1, rows=500)
+    assert found["item"].tolist() == list(facts.LIMITS) and found["value"].between(1, 10).all()

@@ -11,7 +11,21 @@ from fedsynth_lib.printed.published import load_values
 from fedsynth_lib.tables.load import Table
 from fedsynth_lib.tables.schema import Column, Schema
 from fedsynth_lib.verdicts import claims_skew
-from fedsynth_lib.works import skew
+from fedsynth_lib.works import declared, load, maddock2024
+from fedsynth_lib.works import maddock2024_clients as skew
+
+STUDY = load("maddock2024")
+
+
+def values_of(kind, **cell):
+    """The measurements of a cell."""
+    return {row["metric"]: row["value"] for row in STUDY.function(kind)(**cell)}
+
+
+def given(monkeypatch, table):
+    """This table, whatever is asked for."""
+    maddock2024._prepared.cache_clear()
+    monkeypatch.setattr(declared, "load_table", lambda *_, **__: table)
 
 
 def test_skew_in_content_is_told_from_skew_in_size():
@@ -54,26 +68,28 @@ def stripes(monkeypatch):
         {c.name: pd.Categorical(np.repeat(list(c.categories), 50), c.categories) for c in columns}
     )
     table = Table("adult", frame.assign(age=np.repeat([0.0, 80.0], 50)), schema, data="own")
-    monkeypatch.setattr(skew, "load_table", lambda key, work, rows, seed: table)
+    given(monkeypatch, table)
     monkeypatch.setattr(skew, "view_bins", lambda key, work: {"age": 4})
-    return table
+    yield table
+    maddock2024._prepared.cache_clear()
 
 
 def test_a_draw_measures_the_training_rows_of_the_work(stripes):
     """Where the label says it all, clients with 44 of 45 rows of a label are 44/45 - 1/2 apart in
     every marginal."""
-    row = skew.measure("adult", "iid", 3, seed=0, table=stripes.digest)
-    assert (row["paper"], row["exhibit"], row["data"]) == ("maddock2024", "tab5", "own")
+    iid = {"dataset": "adult", "partition": "iid", "n_clients": 3}
+    (about,) = {
+        (row["paper"], row["exhibit"], row["data"])
+        for row in STUDY.function("division")(**iid, seed=0, table=stripes.digest)
+    }
+    assert about == ("maddock2024", "tab5", "own")
+    draws = [values_of("division", **iid, seed=seed) for seed in (*range(5), 0)]
     # of 90 rows
-    assert [row[f"{which}_client"] for which in ("smallest", "median", "largest")] == [30, 30, 30]
-    assert row["mean_heterogeneity"] < 0.2 and row == skew.measure("adult", "iid", 3, seed=0)
-    assert (
-        len({skew.measure("adult", "iid", 3, seed=seed)["mean_heterogeneity"] for seed in range(5)})
-        > 1
-    )
-    apart, alike = (
-        skew.measure("adult", "label_skew", 2, seed=1, beta=beta) for beta in (0.01, 1000.0)
-    )
+    assert [draws[0][f"{of}_client"] for of in ("smallest", "median", "largest")] == [30, 30, 30]
+    assert draws[0]["mean_heterogeneity"] < 0.2 and draws[0] == draws[5]
+    assert len({draw["mean_heterogeneity"] for draw in draws}) > 1
+    skewed = {"dataset": "adult", "partition": "label_skew", "n_clients": 2, "seed": 1}
+    apart, alike = (values_of("division", **skewed, beta=beta) for beta in (0.01, 1000.0))
     # no label is without a row anywhere
     assert (apart["smallest_client"], apart["largest_client"]) == (45, 45)
     assert (
@@ -83,7 +99,7 @@ def test_a_draw_measures_the_training_rows_of_the_work(stripes):
     with pytest.raises(
         BadInput, match="adult: the table is not the one that the grid was made for"
     ):
-        skew.measure("adult", "iid", 3, seed=0, table="another")
+        values_of("division", **iid, seed=0, table="another")
 
 
 def test_variance_between_clients_worked_out_by_hand():
@@ -99,9 +115,10 @@ def test_variance_between_clients_worked_out_by_hand():
 def test_columns_are_measured_alone_and_variance_only_where_it_means_something(table, monkeypatch):
     """By the definitions, of the same division made again: total variation between each client's
     shares and all."""
-    monkeypatch.setattr(skew, "load_table", lambda *_, **__: table)
-    rows = skew.measure_columns("adult", "iid", 5, table=table.digest)
-    train, _ = skew.split(table, seed=skew.SPLIT_SEED, test_share=0.1)
+    given(monkeypatch, table)
+    iid = {"dataset": "adult", "partition": "iid", "n_clients": 5}
+    rows = STUDY.function("columns")(**iid, table=table.digest)
+    train, _ = maddock2024.prepare("adult")
     parts = skew.split_clients(train, "iid", 5, seed=skew.PARTITION_SEED)
     found = {(row["item"], row["metric"]): row["value"] for row in rows}
     smokes = train.frame["smokes"]
@@ -119,20 +136,21 @@ def test_columns_are_measured_alone_and_variance_only_where_it_means_something(t
     assert found["age", "variance_by_chance"] != found["age", "variance_between"]
     assert ("region", "variance_between") not in found  # of categories in no order
     with pytest.raises(BadInput, match="not the one"):
-        skew.measure_columns("adult", "iid", 5, table="other")
+        STUDY.function("columns")(**iid, table="other")
 
 
 def test_a_picture_keeps_shares_means_and_the_largest_client_of_each_square(table, monkeypatch):
     """Points in place of UMAP: the first tenth of the rows in one corner of the plane, all others
     in the other."""
-    monkeypatch.setattr(skew, "load_table", lambda *_, **__: table)
-    train, _ = skew.split(table, seed=skew.SPLIT_SEED, test_share=0.1)
+    given(monkeypatch, table)
+    train, _ = maddock2024.prepare("adult")
     few = len(train) // 10
     points = np.where(np.arange(len(train))[:, None] < few, [0.0, 0.0], [1.0, 2.0])
     monkeypatch.setattr(skew.embedding, "embedded", lambda codes, seed: points)
     parts = [np.arange(few + 1), np.arange(few + 1, len(train))]
     monkeypatch.setattr(skew, "split_clients", lambda *_, **__: parts)
-    rows = skew.measure_map("adult", ["age", "smokes"], 2, table=table.digest)
+    shown = {"shown": ["age", "smokes"], "n_clients": 2}
+    rows = STUDY.function("map")(dataset="adult", **shown, table=table.digest)
     found = {(row["metric"], row["item"]): row["value"] for row in rows}
     last = f"{skew.SQUARES - 1} {skew.SQUARES - 1}"
     assert len(found) == 8 and found["map_share", "0 0"] == few / len(train)
@@ -149,7 +167,7 @@ def test_a_picture_keeps_shares_means_and_the_largest_client_of_each_square(tabl
 
 
 def test_a_made_up_table_is_measured_by_the_clients_that_own_its_rows():
-    alike, apart = (skew.measure_made_up(beta, 30, 8) for beta in (5, 1))
+    alike, apart = (skew.measure_synthfs(beta, 30, 8) for beta in (5, 1))
     assert apart["mean_heterogeneity"] > apart["by_chance"] > 0 and alike["smallest_client"] == 30
     assert apart["mean_heterogeneity"] > alike["mean_heterogeneity"] and alike["data"] == "none"
 
@@ -160,18 +178,15 @@ def test_owners_invert_a_division():
 
 
 def test_sample_sizes_of_maddock2024():
-    table = skew.sample_sizes(
-        "maddock2024",
-        ["adult", "census_kdd", "magic", "synthfs"],
-        all_rows={"census_kdd": 1_001},
-        taken={"magic": 0.5},
-    )
+    table = skew.sample_sizes(["adult", "census_kdd", "magic", "covertype"])
     stages = table[["all rows", "rows taken", "90 percent of these"]]
     assert stages.loc["adult"].tolist() == [48_842, 48_842, 43_958]
-    assert stages.loc["census_kdd"].tolist() == [1_001, 1_001, 901]
-    assert stages.loc["magic"].tolist() == [19_020, 9_510, 8_559]
-    assert table["columns"].tolist() == [14, 41, 11, 10]
-    assert table["classes"].fillna(0).tolist() == [2, 2, 2, 0]
+    # three tenths of the rows of both files, of which the registry has one
+    assert stages.loc["census_kdd"].tolist() == [299_285, 89_786, 80_807]
+    assert stages.loc["magic"].tolist() == [19_020, 19_020, 17_118]
+    assert stages.loc["covertype"].tolist() == [581_012, 116_202, 104_582]
+    assert table["columns"].tolist()[:3] == [14, 41, 11]
+    assert table["classes"].fillna(0).tolist()[:3] == [2, 2, 2]
 
 
 def rows_of(means: dict, spread: float = 0.0) -> pd.DataFrame:
@@ -189,7 +204,11 @@ def rows_of(means: dict, spread: float = 0.0) -> pd.DataFrame:
 def printed_means() -> dict:
     values = load_values("maddock2024", "tab5")
     return dict(
-        zip(zip(*(values[name] for name in skew.PLACE), strict=True), values["mean"], strict=True)
+        zip(
+            zip(*(values[name] for name in claims_skew.PLACE), strict=True),
+            values["mean"],
+            strict=True,
+        )
     )
 
 

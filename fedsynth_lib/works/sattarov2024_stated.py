@@ -9,23 +9,15 @@ import numpy as np
 import pandas as pd
 
 from fedsynth_lib.methods.diffusion import findiff
+from fedsynth_lib.metrics.anonymity import LINKED
 from fedsynth_lib.metrics.utility import FIVE
 from fedsynth_lib.printed.published import load_values
 from fedsynth_lib.tables.registry import entry
 from fedsynth_lib.tables.schema import Schema
-from fedsynth_lib.works.sattarov_study import (
-    CLIENTS,
-    EPSILONS,
-    FEWER_LINKED,
-    LINKED,
-    LOCAL_UPDATES,
-    METHOD,
-    SIZES,
-    WORK,
-    configured,
-    with_settings,
-)
+from fedsynth_lib.works.declared import load
+from fedsynth_lib.works.sattarov2024 import METHOD, width, with_settings
 
+WORK = load("sattarov2024")
 RESULTS = (
     *(
         "privacy_change_percent",
@@ -49,7 +41,7 @@ def stated(results: Mapping[str, float], *, settings: bool = True) -> pd.DataFra
     the profile `paper`, and of tables what is declared.
     """
     lines = []
-    for row in load_values(WORK).itertuples():
+    for row in load_values(WORK.key).itertuples():
         name, where = row.metric, row.detail
         if name in RESULTS:
             name = f"{name} {where.rpartition(' ')[2]}" if name == "training_hours" else name
@@ -79,7 +71,7 @@ def _setting(name: str, dataset: str, printed: str) -> Any:
 def _schema(dataset: str) -> Schema:
     """The columns that the work uses, as declared: `load_table` checks rows against them, so no
     table is read here."""
-    return entry(dataset).view(WORK).schema(entry(dataset).schema)
+    return entry(dataset).view(WORK.key).schema(entry(dataset).schema)
 
 
 def _attributes(dataset: str, kind: str) -> int:
@@ -91,18 +83,18 @@ def _attributes(dataset: str, kind: str) -> int:
 
 _DEFAULT = findiff.Config()
 _DECLARED: dict[str, Callable[[str], int]] = {
-    "n_rows": lambda dataset: entry(dataset).view(WORK).rows,
+    "n_rows": lambda dataset: entry(dataset).view(WORK.key).rows,
     "n_categorical": lambda dataset: _attributes(dataset, "categorical"),
     "n_numerical": lambda dataset: _attributes(dataset, "numeric"),
     "n_departments": lambda dataset: len(_schema(dataset)["dept"].categories),
 }
 _SWEPT = {
-    "local_updates_swept": LOCAL_UPDATES,
-    "n_clients_swept": CLIENTS,
-    "epsilon_swept": EPSILONS,
+    "local_updates_swept": WORK.swept("fig4", "updates", "local_updates"),
+    "n_clients_swept": WORK.swept("fig8", "clients", "n_clients"),
+    "epsilon_swept": WORK.swept("fig5", "budget", "epsilon"),
 }
 _FIXED: dict[str, Callable[[str], Any]] = {
-    "hidden_width": lambda dataset: configured(dataset, 100, "fedavg", "", {}).hidden[0],
+    "hidden_width": width,
     "hidden_layers": lambda _: len(_DEFAULT.hidden),
     "max_communication_rounds": lambda _: _DEFAULT.training_rounds,
     "batch_size": lambda _: _DEFAULT.batch,
@@ -120,8 +112,8 @@ _FIXED: dict[str, Callable[[str], Any]] = {
     "fedyogi_epsilon": lambda _: _DEFAULT.server_tau,
     "fedprox_mu": lambda _: _DEFAULT.proximal,
     "delta": lambda _: "1/N",
-    "privacy_attacks_per_evaluator": lambda _: SIZES["paper"]["attacks"],
-    "linkability_attributes": lambda dataset: FEWER_LINKED.get(dataset, LINKED),
+    "privacy_attacks_per_evaluator": lambda _: WORK.profiles["paper"]["attacks"],
+    "linkability_attributes": lambda dataset: WORK.constants["linked"].get(dataset, LINKED),
     "singling_out_confidence_percent": lambda _: 95,
     "n_utility_classifiers": lambda _: len(FIVE),
     "pytorch_version": lambda _: version("torch"),

@@ -1,8 +1,8 @@
-"""The protocol of maddock2024: cells of a grid, what is prepared once, and the measurements of a
-run by brute force."""
+"""maddock2024: tables and clients, settings, and the measurements of a run by brute force."""
 
 from collections import Counter
 from itertools import combinations
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -16,7 +16,11 @@ from fedsynth_lib.runs import names
 from fedsynth_lib.runs.rows import params_text
 from fedsynth_lib.tables import lock, synthfs
 from fedsynth_lib.tables.registry import REGISTRY, view_bins
-from fedsynth_lib.works import flaim_study
+from fedsynth_lib.works import declared, load, maddock2024
+
+STUDY = load("maddock2024")
+MARGINAL = [name for name in STUDY.methods if "CTGAN" not in name]
+measure = STUDY.function("run")
 
 TRIPLES = list(combinations(range(4), 3))
 ALL_FIVE = ["AIM", "DistAIM", "NaiveFLAIM", "AugFLAIM (Oracle)", "AugFLAIM (Private)"]
@@ -33,11 +37,11 @@ def toy(monkeypatch):
         asked.append((rows, seed))
         return make_table(400).take(np.arange(rows or 400))
 
-    flaim_study.prepared.cache_clear()
-    for module in (flaim_study, lock):
+    maddock2024._prepared.cache_clear()
+    for module in (declared, lock):
         monkeypatch.setattr(module, "load_table", load_table)
     yield asked
-    flaim_study.prepared.cache_clear()
+    maddock2024._prepared.cache_clear()
 
 
 def values_of(rows):
@@ -48,16 +52,20 @@ def values_of(rows):
 
 
 def test_a_table_is_split_once_and_divided_among_clients(toy):
-    train, test, parts, bins = flaim_study.prepared("toy", "iid", 6, 250, None)
-    assert (len(train), len(test), bins) == (225, 25, {}) and len(parts) == 6
+    iid = {"dataset": "toy", "rows": 250, "partition": "iid", "n_clients": 6, "epsilon": 1.0}
+    one, other = (STUDY.cell("DistAIM", **iid, seed=seed) for seed in (0, 1))
+    (train, test), parts = one.prepared, one.parts
+    assert (len(train), len(test)) == (225, 25) and len(parts) == 6
     assert sorted(np.concatenate(parts).tolist()) == list(range(225))
     # the same clients in every run
-    assert flaim_study.prepared("toy", "iid", 6, 250, None).parts is parts
+    assert other.parts is parts
     # the subsample's seed is the work's
-    assert toy == [(None, 0), (250, flaim_study.PARTITION_SEED)]
-    (everything,) = flaim_study.prepared("toy", "none", 1, 250, None).parts
+    assert toy == [(None, 0), (250, maddock2024.PARTITION_SEED)]
+    (everything,) = STUDY.cell("AIM", **iid, seed=0).parts
     assert everything.tolist() == list(range(225))
-    skewed = flaim_study.prepared("toy", "label_skew", 4, None, 0.05)
+    skew = {"partition": "label_skew", "n_clients": 4, "beta": 0.05}
+    skewed = STUDY.cell("DistAIM", dataset="toy", epsilon=1.0, seed=0, **skew).prepared
+    skewed = SimpleNamespace(train=skewed.train, parts=maddock2024.divide(skewed, **skew))
     first = skewed.train.schema.names.index("a")
     labels = [skewed.train.frame.iloc[part, first].to_numpy() for part in skewed.parts]
     assert all(set(each) == {"w", "x"} for each in labels) and len(skewed.train) == 360
@@ -66,32 +74,39 @@ def test_a_table_is_split_once_and_divided_among_clients(toy):
 
 def test_a_misspelled_table_is_no_table_out_of_reach():
     with pytest.raises(BadInput, match=r"no table 'magik'.*'magic'"):
-        flaim_study.reachable(["magic", "magik"])
+        STUDY.grid("tab1", "quick", tables=["magic", "magik"])
 
 
 def test_a_synthfs_client_owns_its_block_of_rows():
     """Owners are found again after the split: each client's training rows are its own, and a tenth
     is held out."""
-    flaim_study.prepared.cache_clear()
-    made = flaim_study.prepared("synthfs", "owner", 100, None, 5.0)
-    frame = synthfs.generate(seed=flaim_study.PARTITION_SEED, beta=5.0)
+    owned = {"dataset": "synthfs", "partition": "owner", "beta": 5.0, "epsilon": 1.0, "seed": 0}
+    cell = STUDY.cell("DistAIM", **owned)
+    made = SimpleNamespace(**cell.prepared._asdict(), parts=cell.parts)
+    frame = synthfs.generate(seed=maddock2024.PARTITION_SEED, beta=5.0)
     assert len(made.train) == 45_000 and len(made.test) == 5_000 and len(made.parts) == 100
     assert sorted(np.concatenate(made.parts).tolist()) == list(range(45_000))
     for client in (0, 41, 99):
         own = Counter(map(tuple, frame.iloc[500 * client : 500 * client + 500].to_numpy().tolist()))
         got = Counter(map(tuple, made.train.frame.iloc[made.parts[client]].to_numpy().tolist()))
         assert not got - own and 400 < got.total() < 500
-    flaim_study.prepared.cache_clear()
 
 
 # --- settings ---
 
 
-def test_published_and_own_settings_are_as_documented():
-    for name, (key, own) in flaim_study.NAMES.items():
+def configured(method, estimator, **changes):
+    asked = {"dataset": "toy", "epsilon": 1.0, "seed": 0, "estimator": estimator}
+    return STUDY.cell(method, **asked, **changes).config
+
+
+def test_published_and_own_settings_are_as_documented(monkeypatch):
+    monkeypatch.setattr(maddock2024, "bins_of", lambda dataset: {"x": 4})
+    for name in MARGINAL:
+        key, own = STUDY.methods[name].key, STUDY.methods[name].settings
         default = METHODS[key].Config()
-        ours = flaim_study.configured(name, {"x": 4}, "ours", {"rounds": 3})
-        published = flaim_study.configured(name, {"x": 4}, "published", {"rounds": 3})
+        ours = configured(name, "ours", rounds=3)
+        published = configured(name, "published", rounds=3)
         assert (ours.momentum, ours.to_noise, ours.public_sizes) == (True, True, True)
         assert (published.momentum, published.to_noise, published.public_sizes) == (
             False,
@@ -115,7 +130,7 @@ def test_the_ablation_crosses_weights_penalty_and_filtering():
         *("weights only", "NaiveFLAIM", "AugFLAIM (Oracle)", "true skew, filter and combine"),
         *("private skew only", "AugFLAIM (Private)"),
     ):
-        config = flaim_study.configured(name, {}, "published", {})
+        config = configured(name, "published")
         switches[name] = (
             config.weighted,
             config.penalty,
@@ -134,25 +149,25 @@ def test_the_ablation_crosses_weights_penalty_and_filtering():
 
 def test_an_unknown_method_is_refused():
     with pytest.raises(
-        BadInput, match="method 'FLAIM' is unknown: choose one of AIM, DistAIM, NaiveFLAIM"
+        BadInput, match="'FLAIM' is unknown to maddock2024: choose one of AIM, DistAIM, NaiveFLAIM"
     ):
-        flaim_study.configured("FLAIM", {}, "published", {})
+        configured("FLAIM", "published")
+    with pytest.raises(BadInput, match="estimator 'best' is unknown: choose one of 'published'"):
+        configured("AIM", "best")
 
 
 def test_a_version_is_that_of_the_cells_own_module_and_of_its_measures(monkeypatch):
-    assert (
-        flaim_study.version({"method": "AIM", "dataset": "adult"})
-        == f"aim {METHODS['aim'].VERSION}"
-    )
+    assert STUDY.version("run", {"method": "AIM"}) == f"aim {METHODS['aim'].VERSION}"
     both = {
-        flaim_study.version({"method": name})
+        STUDY.version("run", {"method": name})
         for name in ("AugFLAIM (Private)", "private skew only")
     }
     assert both == {f"augflaim_private {METHODS['augflaim_private'].VERSION}"}
     for measure, later in (("nll", ", nll 2"), ("auc_gbt", ", auc_gbt 2"), ("jsd", "")):
         with monkeypatch.context() as patch:
             patch.setitem(names.MEASURES, measure, 2)
-            assert flaim_study.version({"method": "AIM"}) == f"aim {METHODS['aim'].VERSION}{later}"
+            now = STUDY.version("run", {"method": "AIM"})
+            assert now == f"aim {METHODS['aim'].VERSION}{later}"
 
 
 # --- what sweeps vary ---
@@ -163,7 +178,7 @@ def swept(*cells):
     rows = [
         {"method": m, "setting": place, "params": params_text(params)} for m, place, params in cells
     ]
-    return flaim_study.unpacked(pd.DataFrame(rows))
+    return maddock2024.unpacked(pd.DataFrame(rows))
 
 
 @pytest.mark.parametrize("estimator", ["published", "ours"])
@@ -207,25 +222,26 @@ def test_settings_that_a_method_does_not_have_are_missing():
 
 
 def test_cells_of_a_lesson_say_what_they_were_asked_for(toy):
-    grid = flaim_study.cells(["toy"], ["AIM"], 1, epsilon=1.0, rows=200, rounds=[2, 10])
-    rows = flaim_study.unpacked(flaim_study.measured(grid))
+    lists = {"dataset": "toy", "method": "AIM", "epsilon": 1.0, "rows": 200, "rounds": [2, 10]}
+    grid = STUDY.cells_of(**lists)
+    rows = maddock2024.unpacked(STUDY.live(grid))
     assert "rounds" not in grid[1] and rows["rounds"].tolist() == [2] * 4 + [10] * 4
     assert rows["value"].notna().all() and (rows["measure_share"] == 0.9).all()
 
 
 def test_rows_may_be_unpacked_twice():
     once = swept(("NaiveFLAIM", "federated", {"rounds": 4, "local_steps": 3}))
-    pd.testing.assert_frame_equal(flaim_study.unpacked(once), once, check_like=True)
+    pd.testing.assert_frame_equal(maddock2024.unpacked(once), once, check_like=True)
 
 
 # --- grids ---
 
 
 def test_cells_leave_defaults_out_and_central_aim_has_no_clients(toy):
-    found = flaim_study.cells(
-        ["toy"],
-        ["AIM", "DistAIM"],
-        2,
+    found = STUDY.cells_of(
+        dataset="toy",
+        method=["AIM", "DistAIM"],
+        seeds=2,
         epsilon=1,
         participation=[0.1, 0.2],
         rounds=[10, 4],
@@ -249,55 +265,33 @@ def test_cells_leave_defaults_out_and_central_aim_has_no_clients(toy):
     assert {cell["table"] for cell in found} == {make_table(400).digest}
 
 
-def test_sweeps_share_their_common_cells(toy):
-    grid = flaim_study.parameter_study("toy", seeds=1, step=2, longest=32, n_clients=20)
-    digest = {cell["table"] for cell in grid}.pop()
-    # of budgets, of rounds, of participation
-    for method, shared in (("AIM", 2), ("DistAIM", 3), ("NaiveFLAIM", 3)):
-        usual = {
-            "dataset": "toy",
-            "method": method,
-            "epsilon": 1.0,
-            "n_clients": 20,
-            "seed": 0,
-            "table": digest,
-        }
-        usual = {
-            name: value for name, value in usual.items() if method != "AIM" or name != "n_clients"
-        }
-        assert grid.count(usual) == shared
-    assert {cell["method"] for cell in grid} == set(ALL_FIVE)
-    assert {cell.get("rounds", 10) for cell in grid} <= {
-        1,
-        2,
-        4,
-        5,
-        8,
-        10,
-        16,
-        20,
-        30,
-        32,
-        "annealed",
+def test_sweeps_share_their_common_cells():
+    grid = STUDY.grid("fig3", "smoke")
+    usual = {
+        "dataset": "adult",
+        "epsilon": 1.0,
+        "rows": 2000,
+        "seed": 0,
+        "table": grid.cells[0]["table"],
     }
-    assert min(cell.get("participation", 0.1) for cell in grid) * 20 >= 1
-    assert all(
-        cell["beta"] in flaim_study.LABEL_SKEWS
-        for cell in grid
-        if cell.get("partition") == "label_skew"
-    )
+    for method in ALL_FIVE:
+        clients = {} if method == "AIM" else {"n_clients": 20}
+        assert grid.cells.count({**usual, "method": method, **clients}) == 1
+    assert {cell["method"] for cell in grid.cells} == set(ALL_FIVE)
+    full = STUDY.grid("fig3", "paper").cells
+    longer = {cell["method"] for cell in full if cell.get("local_steps", 1) > 1}
+    assert longer == set(ALL_FIVE[2:])
+    assert min(cell.get("participation", 0.1) for cell in grid.cells) * 20 >= 1
     assert not any(
-        {"participation", "n_clients", "partition"} & set(cell)
-        for cell in grid
+        {"participation", "n_clients", "partition", "beta"} & set(cell)
+        for cell in full
         if cell["method"] == "AIM"
     )
-    assert {cell["method"] for cell in grid if cell.get("local_steps", 1) > 1} == set(ALL_FIVE[2:])
-    assert {cell["epsilon"] for cell in grid} == set(flaim_study.EPSILONS[::2]) | {1.0}
 
 
 def test_rows_of_another_table_are_refused(toy):
     with pytest.raises(BadInput, match="the table is not the one that the grid was made for"):
-        flaim_study.measure("toy", "AIM", 1.0, 0, table="0123")
+        measure(dataset="toy", method="AIM", epsilon=1.0, seed=0, table="0123")
 
 
 # --- one cell ---
@@ -318,7 +312,7 @@ def log_joint(state):
 def test_measurements_equal_brute_force(toy, method, estimator):
     """Errors against the training rows by counting, likelihood of the rows held out from a dense
     joint table."""
-    central, clients = method == "AIM", 1 if method == "AIM" else 5
+    clients = 1 if method == "AIM" else 5
     options = {
         "partition": "iid",
         "n_clients": 5,
@@ -326,7 +320,7 @@ def test_measurements_equal_brute_force(toy, method, estimator):
         "participation": 0.6,
         "estimator": estimator,
     }
-    rows = flaim_study.measure("toy", method, 2.0, 3, **options, auc=True)
+    rows = measure(dataset="toy", method=method, epsilon=2.0, seed=3, **options, auc=True)
     found = values_of(rows)
     assert list(found) == [
         "workload_error",
@@ -335,14 +329,10 @@ def test_measurements_equal_brute_force(toy, method, estimator):
         "client_throughput_mb",
         "auc_gbt",
     ]
-    train, test, parts, _ = flaim_study.prepared(
-        "toy", "none" if central else "iid", clients, None, None
-    )
-    changes = {"rounds": 2} | ({} if central else {"participation": 0.6})
-    module, config = (
-        METHODS[flaim_study.NAMES[method][0]],
-        flaim_study.configured(method, {}, estimator, changes),
-    )
+    train, test = maddock2024.prepare("toy")
+    parts = STUDY.cell(method, dataset="toy", epsilon=2.0, seed=3, **options).parts
+    module = METHODS[STUDY.method(method).key]
+    config = configured(method, estimator, rounds=2, participation=0.6)
     run = settings.federated(
         module, train, parts, config=config, privacy=Privacy(2.0, 1e-5, reproduction=True), seed=3
     )
@@ -364,10 +354,10 @@ def test_measurements_equal_brute_force(toy, method, estimator):
     assert 0.5 < found["auc_gbt"] <= 1
 
 
-@pytest.mark.parametrize("method", [name for name in flaim_study.NAMES if name != "AIM"])
+@pytest.mark.parametrize("method", MARGINAL[1:])
 def test_every_method_of_the_work_gives_rows(toy, method):
     options = {"partition": "iid", "n_clients": 10, "rounds": 2, "participation": 0.3, "rows": 200}
-    rows = flaim_study.measure("toy", method, 1.0, 0, **options)
+    rows = measure(dataset="toy", method=method, epsilon=1.0, seed=0, **options)
     assert [row["metric"] for row in rows] == [
         "workload_error",
         "workload_error_closure",
@@ -386,7 +376,8 @@ def test_every_method_of_the_work_gives_rows(toy, method):
 
 
 def test_central_aim_says_that_it_has_no_clients(toy):
-    rows = flaim_study.measure("toy", "AIM", 1.0, 0, rounds="annealed", participation=0.4, rows=200)
+    annealed = {"rounds": "annealed", "participation": 0.4, "rows": 200}
+    rows = measure(dataset="toy", method="AIM", epsilon=1.0, seed=0, **annealed)
     (about,) = {(r["setting"], r["partition"], r["n_clients"]) for r in rows}
     assert about == ("central", "none", None)
     assert rows[0]["epsilon_spent"] == pytest.approx(1.0, abs=1e-6)
@@ -407,6 +398,6 @@ def test_registered_tables_have_the_works_bins():
     assert view_bins("adult", "maddock2024") == {**adult, "hours-per-week": 99}
     assert set(view_bins("magic", "maddock2024").values()) == {32}
     assert set(view_bins("synthfs", "maddock2024").values()) == {41}
-    assert set(flaim_study.ROWS) <= set(REGISTRY)
-    assert (flaim_study.CLIENTS, flaim_study.DELTA) == (100, 1e-5)
-    assert (flaim_study.SPLIT_SEED, flaim_study.PARTITION_SEED) == (571, 1034)
+    assert set(maddock2024.SUBSAMPLES) <= set(REGISTRY)
+    assert STUDY.cells["run"].settings["n_clients"] == 100 and maddock2024.DELTA == 1e-5
+    assert (maddock2024.SPLIT_SEED, maddock2024.PARTITION_SEED) == (571, 1034)

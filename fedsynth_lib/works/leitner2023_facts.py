@@ -1,8 +1,7 @@
-"""What the real tables of leitner2023 say without any network: the cells of notebooks 30 to 33 that
-train nothing.
+"""What the real tables of leitner2023 say without any network: measures of cells that train
+nothing.
 
-Each function is one cell: small to compute, but it needs the real rows. Kept as rows, it comes out
-without them, too.
+Small to compute, but from the real rows. Kept as rows, it comes out without them, too.
 """
 
 from collections.abc import Mapping
@@ -19,10 +18,9 @@ from fedsynth_lib.methods.gan import encoding as gan_encoding
 from fedsynth_lib.metrics.marginal_distances import jensen_shannon, wasserstein
 from fedsynth_lib.runs.rows import Row
 from fedsynth_lib.tables import modes
-from fedsynth_lib.tables.load import Table
 from fedsynth_lib.tables.modes import Mixture
-from fedsynth_lib.tables.partition import split_clients
-from fedsynth_lib.works.ctgan_study import WORK, divided, prepared
+from fedsynth_lib.tables.partition import Parts, split_clients
+from fedsynth_lib.works.protocol import Prepared
 
 # of CTGAN's encoding (table 5.3), and rounds of algorithm 4.1
 MOST_MODES, LEAST_WEIGHT, EXCHANGES = 10, 0.005, 5
@@ -33,28 +31,33 @@ LIMITS: dict[str, Mapping[str, float]] = {  # of the iterations of a variational
 PARTS = {"weight": "weights", "mean": "means", "deviation": "deviations"}  # of a mixture
 
 
-def yardsticks(dataset: str, rows: int | None = None, table: str = "") -> Row:
+def counts(prepared: Prepared) -> dict[str, float]:
+    """What table 5.1 says of a table: training and test rows, numeric and categorical columns."""
+    schema = prepared.train.schema
+    kinds = {"n_continuous": len(schema.numeric), "n_discrete": len(schema.categorical)}
+    return {"n_train": len(prepared.train), "n_test": len(prepared.test), **kinds}
+
+
+def yardsticks(prepared: Prepared) -> dict[str, float]:
     """What synthetic rows are held against: real rows held out, and a guess that looks at nothing.
 
     accuracy_guess: of always answering the most frequent class of the training rows. jsd_held_out,
     wd_held_out: the distances of the held-out rows from the training rows. n_train, n_test: their
     numbers.
     """
-    train, test = _expected(dataset, rows, table)
+    train, test = prepared
     target, tables = train.schema.target, (train.frame, test.frame, train.schema)
     return {
-        **{"paper": WORK, "data": train.data, "n_train": len(train), "n_test": len(test)},
+        **{"n_train": len(train), "n_test": len(test)},
         "accuracy_guess": float((test.frame[target] == train.frame[target].mode()[0]).mean()),
         **{"jsd_held_out": jensen_shannon(*tables), "wd_held_out": wasserstein(*tables)},
     }
 
 
-def exposure(
-    dataset: str, n_clients: int, batch: int, rows: int | None = None, table: str = ""
-) -> list[Row]:
+def exposure(prepared: Prepared, n_clients: int, batch: int) -> dict[tuple[str, str], float]:
     """The chance that a row of one client is in a batch that algorithm 4.2 draws, and what the
     accountant assumes."""
-    train, _ = _expected(dataset, rows, table)
+    train = prepared.train
     own = train.take(split_clients(train, "iid", n_clients, seed=0)[0])
     chance = composition.chance_in_batch(own.frame[list(own.schema.categorical)], batch)
     found = {
@@ -62,28 +65,21 @@ def exposure(
         "median row": np.median(chance),
         "most exposed row": chance.max(),
     }
-    shared = {"paper": WORK, "data": train.data}
-    counted = {**shared, "metric": "n_train", "value": len(own)}
-    return [
-        counted,
-        *(
-            {**shared, "metric": "chance_in_batch", "item": who, "value": p}
-            for who, p in found.items()
-        ),
-    ]
+    chances = {(who, "chance_in_batch"): float(p) for who, p in found.items()}
+    return {("", "n_train"): len(own), **chances}
 
 
-def weighting(dataset: str, partition: str, rows: int | None = None, table: str = "") -> list[Row]:
+def weighting(prepared: Prepared, parts: Parts) -> list[Row]:
     """Fed-TGAN's weights of three clients, on their own rows, as `gan_encoding.similarity_weights`
     finds them.
 
     client_rows: of each. distance_part: its part of the distances from all rows, summed over
         columns.
     """
-    train, _ = _expected(dataset, rows, table)
+    train = prepared.train
     encoder = METHODS["fedtgan"].encoder(train.schema, METHODS["fedtgan"].Config())
     levels, encoded = np.array(encoder.domain.levels), encoder.transform(train.frame)
-    held = [encoded[part] for part in divided(train, partition, 3, seed=0)]
+    held = [encoded[part] for part in parts]
     distances = client_distances(encoded, held, levels)
     part = (distances / distances.sum(axis=1, keepdims=True)).sum(axis=0)
     sizes = np.array(list(map(len, held)))
@@ -97,9 +93,8 @@ def weighting(dataset: str, partition: str, rows: int | None = None, table: str 
         "distance_part": part / part.sum(),
         "weight_by_similarity": weights,
     }
-    shared = {"paper": WORK, "data": train.data, "n_clients": 3}
     return [
-        {**shared, "metric": metric, "node": str(client), "value": float(value)}
+        {"metric": metric, "node": str(client), "value": float(value)}
         for metric, values in facts.items()
         for client, value in enumerate(values, start=1)
     ]
@@ -127,28 +122,23 @@ def client_distances(encoded: np.ndarray, held: list[np.ndarray], levels: np.nda
 # --- mixtures ------------------------------------------------------------------------------------
 
 
-def central_mixture(
-    dataset: str, column: str, seed: int, rows: int | None = None, table: str = ""
-) -> list[Row]:
+def central_mixture(prepared: Prepared, column: str, seed: int) -> dict[tuple[str, str], float]:
     """The variational mixture of a numeric column of all training rows; rows that `mixture`
     reads."""
-    train, _ = _expected(dataset, rows, table)
-    values = train.frame[column].to_numpy(float)
-    return _as_rows(
-        modes.fit_variational(values, least_weight=LEAST_WEIGHT, seed=seed), train, "central"
-    )
+    values = prepared.train.frame[column].to_numpy(float)
+    return _values(modes.fit_variational(values, least_weight=LEAST_WEIGHT, seed=seed))
 
 
 def agreed_mixture(
-    dataset: str, column: str, seed: int, n_clients: int, rows: int | None = None, table: str = ""
-) -> list[Row]:
+    prepared: Prepared, column: str, seed: int, n_clients: int
+) -> dict[tuple[str, str], float]:
     """The mixture that clients agree on (`exchange`), rows dealt evenly; seed: of all that is
     drawn."""
-    train, _ = _expected(dataset, rows, table)
+    train = prepared.train
     values = train.frame[column].to_numpy(float)
     held = [values[part] for part in split_clients(train, "iid", n_clients, seed=seed)]
     agreed, _ = exchange(held, seed=seed)
-    return _as_rows(agreed, train, "federated")
+    return _values(agreed)
 
 
 def exchange(held: list[np.ndarray], *, seed: int) -> tuple[Mixture, list[Mixture]]:
@@ -169,21 +159,17 @@ def exchange(held: list[np.ndarray], *, seed: int) -> tuple[Mixture, list[Mixtur
 
 
 def mode_count(
-    dataset: str, column: str, number: int, seed: int, rows: int | None = None, table: str = ""
-) -> list[Row]:
+    prepared: Prepared, column: str, number: int, seed: int
+) -> dict[tuple[str, str], float]:
     """How many modes a sample of `number` values gets, with each of LIMITS (`item`); seed: of the
     sample."""
-    train, _ = _expected(dataset, rows, table)
-    values = train.frame[column].to_numpy(float)
+    values = prepared.train.frame[column].to_numpy(float)
     own = stream(seed, "ages").choice(values, number, replace=False)
-    shared = {"paper": WORK, "data": train.data, "metric": "modes"}
     found = {
         name: modes.fit_variational(own, least_weight=LEAST_WEIGHT, seed=0, **limits)
         for name, limits in LIMITS.items()
     }
-    return [
-        {**shared, "item": name, "value": len(mixture.weights)} for name, mixture in found.items()
-    ]
+    return {(name, "modes"): len(mixture.weights) for name, mixture in found.items()}
 
 
 def mixture(rows: pd.DataFrame) -> Mixture:
@@ -195,17 +181,10 @@ def mixture(rows: pd.DataFrame) -> Mixture:
     return Mixture(*(parts[f"mixture_{name}"]["value"].to_numpy() for name in PARTS))
 
 
-def _as_rows(found: Mixture, train: Table, setting: str) -> list[Row]:
-    """A mixture as rows, `item` numbering its modes."""
-    shared = {"paper": WORK, "data": train.data, "setting": setting}
-    return [
-        {**shared, "metric": f"mixture_{name}", "item": str(mode), "value": float(value)}
+def _values(found: Mixture) -> dict[tuple[str, str], float]:
+    """A mixture as measurements, `item` numbering its modes."""
+    return {
+        (str(mode), f"mixture_{name}"): float(value)
         for name, attribute in PARTS.items()
         for mode, value in enumerate(getattr(found, attribute))
-    ]
-
-
-def _expected(dataset: str, rows: int | None, table: str) -> tuple[Table, Table]:
-    train, test = prepared(dataset, rows)
-    train.expect(table)
-    return train, test
+    }

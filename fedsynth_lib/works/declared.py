@@ -1,0 +1,545 @@
+"""What a work declares in its TOML file: methods, schemes, kinds of cells, profiles, and the grid
+of each exhibit.
+
+    [methods.<name>]   a method under the name that the work prints
+    [schemes.<name>]   settings that go together, as "private end to end"
+    [cells.<kind>]     what a cell of this kind may be asked for, and what it measures
+    [profiles.<name>]  what `smoke`, `quick` and `paper` shrink in all grids
+    [grids.<exhibit>]  the sweeps whose cells make a table or figure
+
+A sweep names values of settings: a list is swept, a single value is fixed. The words in WORDS
+choose among the values of a list; `by_method` says more of some methods' cells, `sized` what a
+kind's `complete` needs to know, and `unset` takes back what a profile of the work sets. A profile
+of a sweep counts before that of its grid, and that before the work's. Unknown keys are refused.
+"""
+
+import importlib
+import importlib.util
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from functools import cache, cached_property, partial
+from itertools import product
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+
+from fedsynth_lib.core.contract import BadInput
+from fedsynth_lib.runs import names
+from fedsynth_lib.runs.grid import Asked, run_grid
+from fedsynth_lib.runs.rows import PROFILES, params_text
+from fedsynth_lib.tables import lock
+from fedsynth_lib.tables.load import Table, load_table
+from fedsynth_lib.tables.registry import REGISTRY
+from fedsynth_lib.tables.schema import closest, read_toml
+
+if TYPE_CHECKING:
+    from fedsynth_lib.works.protocol import Cell
+
+FOLDER = Path(__file__).parent
+WORKS = tuple(sorted(path.stem for path in FOLDER.glob("*.toml")))
+Settings = Mapping[str, Any]
+WORDS = ("first", "every", "at_most", "at_least", "keep")  # setting -> which of its values
+
+
+@dataclass(frozen=True)
+class Method:
+    """A method under the name that the work prints; without a key it is known rows, not trained.
+
+    key: in METHODS. settings: beside its defaults. setting: federated or central. private: whether
+    its run has a budget. idle: settings of cells that mean nothing to it. rows: which rows are
+    known (a field of what `prepare` returns, or `shuffled`).
+    """
+
+    key: str = ""
+    settings: Settings = field(default_factory=dict)
+    setting: str = "federated"
+    private: bool = True
+    idle: tuple[str, ...] = ()
+    rows: str = ""
+
+
+@dataclass(frozen=True)
+class Scheme:
+    """Settings that go together. settings: of every method; methods: of some, by name.
+
+    keeps: which of a method's AS_PUBLISHED it takes over; `all` for all of them.
+    """
+
+    keeps: tuple[str, ...] = ()
+    settings: Settings = field(default_factory=dict)
+    methods: Mapping[str, Settings] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind of cells. Its identity holds `needs`, `settings`, and whatever else is asked for.
+
+    function: of the work's module, where a cell is not made by the protocol.
+    needs: settings that each cell names. settings: those with a default. may: those that are
+    nothing unless asked for. usual: defaults that a cell's identity does not name.
+    scheme: which setting names the scheme, if any.
+    measured: measures that its rows may hold; trains: a method that it rests on without naming one;
+    version_of: a module whose VERSION counts instead.
+    prepare, divide, configure, draw, measures: functions of the work's module, or, as
+    `module:function`, of another one here; `draw` gives the rows of a run that are kept, in place
+    of its synthetic table. complete: one that adds settings to a cell of a grid. admit: one that
+    says whether there can be such a cell.
+    keep: whether a run's rows are kept for other cells; else measures see the run itself.
+    labels: columns that all its rows have.
+    """
+
+    function: str = ""
+    needs: tuple[str, ...] = ()
+    settings: Settings = field(default_factory=dict)
+    may: tuple[str, ...] = ()
+    usual: Settings = field(default_factory=dict)
+    scheme: str = ""
+    measured: tuple[str, ...] = ()
+    trains: str = ""
+    version_of: str = ""
+    prepare: str = "prepare"
+    divide: str = "divide"
+    configure: str = "configure"
+    draw: str = ""
+    measures: str = "measures"
+    complete: str = ""
+    admit: str = ""
+    keep: bool = True
+    labels: Settings = field(default_factory=dict)
+
+    @property
+    def names(self) -> set[str]:
+        """Settings that a cell of this kind may have."""
+        return {*self.needs, *self.settings, *self.may, *self.usual, "table"}
+
+    @property
+    def of_table(self) -> bool:
+        """Whether its cells name the digest of a table."""
+        return not self.function or "table" in self.may
+
+    def usually(self, name: str) -> Any:
+        """What a setting is where it is not asked for."""
+        return self.settings.get(name, self.usual.get(name))
+
+
+@dataclass(frozen=True)
+class Declared:
+    """The grid of an exhibit as it stands in the file. name: of its rows in data/results."""
+
+    name: str
+    cells: str = "run"
+    tables: tuple[str, ...] = ()
+    methods: tuple[str, ...] = ()
+    like: str = ""
+    sweeps: Mapping[str, Settings] = field(default_factory=dict)
+    profiles: Mapping[str, Settings] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Grid:
+    """Cells to run at a profile. size: what the profile makes of the grid, for a notebook to show
+    and quote."""
+
+    work: "Work"
+    kind: str
+    name: str
+    profile: str
+    cells: list[dict]
+    size: Settings
+
+    def __len__(self) -> int:
+        return len(self.cells)
+
+    @property
+    def tables(self) -> list[str]:
+        """The tables that it is of: those that were asked for and can be had."""
+        return self.size["tables"]
+
+    @property
+    def methods(self) -> list[str]:
+        """The methods that it is of, as the work prints them."""
+        return self.size["methods"]
+
+    @property
+    def seeds(self) -> int:
+        """How often each cell is repeated."""
+        return self.size["seeds"]
+
+    def __add__(self, other: "Grid") -> "Grid":
+        """The cells of both, in one file."""
+        return replace(self, cells=[*self.cells, *other.cells])
+
+    def run(self, *, jobs: int = 1, save: bool = True) -> pd.DataFrame:
+        """The rows of all cells, of which only the missing ones are computed; see `run_grid`."""
+        function, version = self.work.function(self.kind), partial(self.work.version, self.kind)
+        options = {"name": self.name, "profile": self.profile, "jobs": jobs, "save": save}
+        return run_grid(function, self.cells, version=version, **options)
+
+
+@dataclass(frozen=True, eq=False)
+class Work:
+    """A work as declared. key: of its tables' views and of `paper` in rows. path: of its file.
+
+    tables: in the order of the work. files: of tables that are not registered, by name: the rows
+    and their schema, relative to `path`. own_views: whether it has views of tables of its own.
+    constants: numbers that its functions read.
+    """
+
+    key: str
+    path: Path
+    methods: Mapping[str, Method]
+    schemes: Mapping[str, Scheme]
+    cells: Mapping[str, Kind]
+    profiles: Mapping[str, Settings]
+    grids: Mapping[str, Declared]
+    tables: tuple[str, ...] = ()
+    files: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    own_views: bool = True
+    constants: Settings = field(default_factory=dict)
+
+    @cached_property
+    def module(self) -> ModuleType:
+        """The Python file beside the TOML file."""
+        if self.path.parent == FOLDER:
+            return importlib.import_module(f"{__package__}.{self.path.stem}")
+        spec = importlib.util.spec_from_file_location(self.path.stem, self.path.with_suffix(".py"))
+        module = importlib.util.module_from_spec(spec)
+        sys.modules[self.path.stem] = module
+        spec.loader.exec_module(module)
+        return module
+
+    def named(self, function: str) -> Callable:
+        """A function of the work's module, or of the one here that `module:function` names."""
+        module, _, name = function.rpartition(":")
+        home = importlib.import_module(f"{__package__}.{module}") if module else self.module
+        return getattr(home, name)
+
+    def method(self, name: str) -> Method:
+        """The declared method. Raises BadInput with the known names."""
+        if name not in self.methods:
+            known = ", ".join(self.methods)
+            raise BadInput(f"method {name!r} is unknown to {self.key}: choose one of {known}.")
+        return self.methods[name]
+
+    def kind(self, name: str) -> Kind:
+        """The declared kind of cells."""
+        return _known(self.cells, name, f"{self.path.name}: cells of the kind")
+
+    def view(self, dataset: str) -> str | None:
+        """Which view of a table this work uses; none of a table of one's own."""
+        return self.key if self.own_views and dataset in REGISTRY else None
+
+    def table(self, dataset: str, **options: Any) -> Table:
+        """A table as this work uses it; options as for `load_table`."""
+        if dataset in self.files:
+            rows, schema = (self.path.parent / name for name in self.files[dataset])
+            return load_table(rows, schema=schema, **options)
+        return load_table(dataset, work=self.view(dataset), **options)
+
+    def digest(self, dataset: str) -> str:
+        """The digest of a table, which is not loaded where it is locked."""
+        if dataset in self.files:
+            return self.table(dataset).digest
+        return lock.table_digest(dataset, work=self.view(dataset))
+
+    def reachable(self, datasets: Iterable[str], *, profile: str = "quick") -> list[str]:
+        """Those of the tables whose rows are committed, or can be had; see `lock.reachable`."""
+        registered = [key for key in datasets if key not in self.files]
+        view = self.key if self.own_views else None
+        found = lock.reachable(registered, work=view, profile=profile)
+        return [key for key in datasets if key in found or key not in registered]
+
+    def function(self, kind: str) -> Callable:
+        """What `run_grid` is given for a kind of cells."""
+        from fedsynth_lib.works.protocol import Measure  # it reads what is declared here
+
+        if name := self.kind(kind).function:
+            return self.named(name)
+        return Measure(self.key if self.path.parent == FOLDER else str(self.path), kind)
+
+    def cell(self, method: str, *, kind: str = "run", **asked: Any) -> "Cell":
+        """A cell to be made step by step, for lessons."""
+        from fedsynth_lib.works.protocol import Cell
+
+        return Cell(self, kind, method=method, **asked)
+
+    def version(self, kind: str, cell: Settings) -> str:
+        """The versions that the rows of a cell rest on: of its method, and of what it measures."""
+        declared = self.kind(kind)
+        if declared.version_of:
+            module = importlib.import_module(declared.version_of)
+            return f"{declared.version_of.rpartition('.')[2]} {module.VERSION}"
+        name = cell["method"] if "method" in declared.needs else declared.trains
+        key = self.method(name).key if name else ""
+        return names.version(key, declared.measured)
+
+    # --- grids -----------------------------------------------------------------------------------
+
+    def swept(self, exhibit: str, sweep: str, setting: str, profile: str = "") -> list:
+        """The values of a setting in a sweep, as declared, or those that a profile leaves."""
+        declared = self._sweeps(exhibit)[sweep]
+        size = self.size(exhibit, profile) if profile else {}
+        chosen = _merged(size, declared, declared.get(profile, {}))
+        return _some(list(declared[setting]), setting, chosen)
+
+    def size(self, exhibit: str, profile: str) -> dict[str, Any]:
+        """What a profile makes of an exhibit's grid."""
+        if profile not in PROFILES:
+            raise BadInput(f"profile is {profile!r}: choose one of {', '.join(PROFILES)}.")
+        declared = self._declared(exhibit)
+        own = self._profiles(declared)[profile]
+        shared = self.profiles.get(profile, {})
+        shared = {name: value for name, value in shared.items() if name not in own.get("unset", ())}
+        return _merged(shared, own)
+
+    def grid(self, exhibit: str, profile: str, **asked: Any) -> Grid:
+        """The cells of an exhibit at a profile.
+
+        asked: what is to be otherwise than declared: tables, the methods that are left, `sized`, or
+        values of settings. A list takes the place of a sweep's list, and is shrunk as that would
+        be; a single value counts where the setting is not swept.
+        """
+        declared, size = self._declared(exhibit), self.size(exhibit, profile)
+        kind, cells = self.kind(declared.cells), {}
+        tables, methods, sized = (asked.pop(name, None) for name in ("tables", "methods", "sized"))
+        size = _merged(size, {"sized": sized or {}})
+        for method in methods or ():
+            self.method(method)
+        if tables is None:
+            tables = size.get("tables") or declared.tables or self.tables
+        tables = [*tables][: size.get("first", {}).get("dataset")]
+        if "dataset" in kind.needs and kind.of_table:
+            tables = self.reachable(tables, profile=profile)
+        sweeps = list(self._sweeps(exhibit).values()) or [{}]
+        _check_asked(f"{self.path.name}, {exhibit}", asked, kind, sweeps)
+        for dataset in tables if "dataset" in kind.needs else [None]:
+            for sweep in sweeps:
+                chosen = _merged(size, sweep, sweep.get(profile, {}), _replaced(sweep, asked))
+                of = [*tables][: chosen.get("first", {}).get("dataset")]
+                if dataset is None or dataset in of:
+                    own = chosen.get("methods") or declared.methods
+                    own = [name for name in own if methods is None or name in methods]
+                    if not own and "method" in kind.needs:
+                        continue  # nothing of this sweep was asked for
+                    for cell in self._expanded(declared.cells, dataset, own, chosen):
+                        cells[params_text(cell)] = cell
+        chosen = {"tables": [*tables], "methods": [*(methods or declared.methods)]}
+        shown = _merged({"seeds": 1}, size, chosen, _replaced({}, asked))
+        return Grid(self, declared.cells, declared.name, profile, list(cells.values()), shown)
+
+    def cells_of(self, kind: str = "run", *, seeds: int | Sequence[int] = 1, **lists: Any) -> list:
+        """Cells of no exhibit: every combination of the values of `lists`, for lessons."""
+        datasets, methods = (_listed(lists.pop(name, [None])) for name in ("dataset", "method"))
+        found = [
+            cell
+            for dataset in datasets
+            for cell in self._expanded(kind, dataset, methods, {"seeds": seeds, **lists})
+        ]
+        return list({params_text(cell): cell for cell in found}.values())
+
+    def live(self, cells: Sequence[Settings], kind: str = "run") -> pd.DataFrame:
+        """Rows of a few cells with their params, made at once on the table at hand and kept
+        nowhere, for lessons."""
+        function, version = self.function(kind), partial(self.version, kind)
+        live = [{**cell, "table": ""} for cell in cells]
+        params = [Asked.of(function, cell, version).params for cell in live]
+        rows = [
+            {**row, "params": text}
+            for cell, text in zip(live, params, strict=True)
+            for row in function(**cell)
+        ]
+        return pd.DataFrame(rows)
+
+    def _expanded(
+        self, name: str, dataset: str | None, methods: Sequence[str | None], chosen: Settings
+    ) -> Iterable[dict]:
+        """The cells of one table: every method, every combination of the chosen values, each
+        seed."""
+        kind = self.kind(name)
+        lists = {
+            setting: _some(_listed(value), setting, chosen)
+            for setting, value in chosen.items()
+            if setting in kind.names
+        }
+        seeds = chosen.get("seeds", 1) if "seed" in kind.needs else [None]
+        seeds = range(seeds) if isinstance(seeds, int) else seeds
+        for method, *values, seed in product(methods or [None], *lists.values(), seeds):
+            of_method = chosen.get("by_method", {}).get(method, {})
+            cell = dict(zip(lists, values, strict=True)) | of_method
+            cell |= {"dataset": dataset, "method": method, "seed": seed}
+            cell = {each: value for each, value in cell.items() if value is not None}
+            if kind.complete:
+                cell |= self.named(kind.complete)(cell, chosen)
+            idle = set(self.method(method).idle if method else ()) - {*chosen.get("counts", ())}
+            cell = {
+                each: value
+                for each, value in cell.items()
+                if each not in idle and (each in kind.needs or value != kind.usually(each))
+            }
+            if dataset and kind.of_table:
+                cell["table"] = self.digest(dataset)
+            if not kind.admit or self.named(kind.admit)(cell):
+                yield cell
+
+    def _declared(self, exhibit: str) -> Declared:
+        return _known(self.grids, exhibit, f"{self.path.name}: the grid")
+
+    def _sweeps(self, exhibit: str) -> Mapping[str, Settings]:
+        declared = self._declared(exhibit)
+        return declared.sweeps or (self._sweeps(declared.like) if declared.like else {})
+
+    def _profiles(self, declared: Declared) -> dict[str, Settings]:
+        inherited = self._profiles(self._declared(declared.like)) if declared.like else {}
+        return {
+            name: _merged(inherited.get(name, {}), declared.profiles.get(name, {}))
+            for name in PROFILES
+        }
+
+
+def _listed(value: Any) -> list:
+    return list(value) if isinstance(value, list | tuple) else [value]
+
+
+def _merged(*levels: Settings) -> dict[str, Any]:
+    """What several levels say, the later before the earlier, of each word setting by setting."""
+    merged: dict[str, Any] = {}
+    for level in levels:
+        parts = [word for word in (*WORDS, "by_method", "sized") if word in level]
+        words = {word: {**merged.get(word, {}), **level[word]} for word in parts}
+        merged |= {**level, **words}
+    return merged
+
+
+def _replaced(sweep: Settings, given: Settings) -> dict[str, Any]:
+    """What was asked for in place of a sweep's own values: a list for its list, a single value for
+    what it does not sweep."""
+    return {
+        name: value
+        for name, value in given.items()
+        if isinstance(value, list | tuple) == isinstance(sweep.get(name, value), list | tuple)
+    }
+
+
+def _check_asked(where: str, given: Settings, kind: Kind, sweeps: Sequence[Settings]) -> None:
+    for name, value in given.items():
+        if name not in kind.names:
+            raise BadInput(f"{where}: there is no setting {name!r}{closest(name, kind.names)}.")
+        if not any(name in _replaced(sweep, given) for sweep in sweeps):
+            raise BadInput(f"{where}: {name} is swept, so give a list in place of {value!r}.")
+
+
+def _some(values: list, setting: str, chosen: Settings) -> list:
+    """Those of a sweep's values that are left.
+
+    at_most, at_least: limits of numbers (texts stay). every: each so many; keep: values that stay
+    anyway. first: so many.
+    """
+    words = {word: chosen.get(word, {}).get(setting) for word in WORDS}
+    if words["at_most"] is not None:
+        values = [v for v in values if isinstance(v, str) or v <= words["at_most"]]
+    if words["at_least"] is not None:
+        values = [v for v in values if isinstance(v, str) or v >= words["at_least"]]
+    kept = words["keep"] or ()
+    values = [
+        v for place, v in enumerate(values) if place % (words["every"] or 1) == 0 or v in kept
+    ]
+    return values[: words["first"]]
+
+
+def _known(declared: Mapping[str, Any], name: str, what: str) -> Any:
+    if name not in declared:
+        raise BadInput(f"{what} {name!r} is unknown{closest(name, declared)}.")
+    return declared[name]
+
+
+# --- the file ------------------------------------------------------------------------------------
+
+
+@cache
+def load(work: str | Path) -> Work:
+    """The work with this key, or of the TOML file at this path.
+
+    Raises BadInput, naming file and key, for whatever the file may not declare.
+    """
+    path = Path(work) if str(work).endswith(".toml") else FOLDER / f"{work}.toml"
+    if not path.exists():
+        raise BadInput(f"there is no work {str(work)!r}: choose one of {', '.join(WORKS)}.")
+    document = read_toml(path)
+    parts: dict[str, Any] = {
+        "methods": _tables(Method, document, "methods", path),
+        "schemes": _tables(Scheme, document, "schemes", path),
+        "cells": _tables(Kind, document, "cells", path),
+        "profiles": document.pop("profiles", {}),
+        "grids": _tables(Declared, document, "grids", path),
+    }
+    found = _typed(Work, {"key": path.stem, "path": path, **document, **parts}, f"{path.name}")
+    _check(found)
+    return found
+
+
+def computed_by(grid: str) -> tuple[str, str] | None:
+    """(work, kind) of the cells in a file of data/results; None if no work declares it."""
+    for key in WORKS:
+        for declared in load(key).grids.values():
+            if declared.name == grid:
+                return key, declared.cells
+    return None
+
+
+def _tables(kind: type, document: dict, section: str, path: Path) -> dict[str, Any]:
+    entries = document.pop(section, {})
+    return {
+        name: _typed(kind, _spread(entry, entries, kind), f"{path.name}, {section}.{name}")
+        for name, entry in entries.items()
+    }
+
+
+def _spread(entry: dict, others: Mapping[str, dict], kind: type) -> dict:
+    """An entry with what its `like` has, and with a grid's profiles in one table."""
+    if kind is Kind and "like" in entry:
+        entry = {**others[entry["like"]], **entry}
+        entry.pop("like")
+    if kind is Declared:
+        profiles = {name: entry[name] for name in PROFILES if name in entry}
+        entry = {name: value for name, value in entry.items() if name not in PROFILES}
+        entry |= {"profiles": profiles} if profiles else {}
+    return entry
+
+
+def _typed(kind: type, entry: Mapping[str, Any], where: str) -> Any:
+    """The dataclass from a TOML table, lists as tuples."""
+    known = [each.name for each in fields(kind)]
+    if unknown := [name for name in entry if name not in known]:
+        raise BadInput(f"{where}: {unknown[0]!r} means nothing here{closest(unknown[0], known)}.")
+    plain = {n: tuple(v) if isinstance(v, list) else v for n, v in entry.items()}
+    return kind(**plain)
+
+
+def _check(work: Work) -> None:
+    """Raise BadInput for a name in a grid that nothing declares."""
+    of_cells = {name for kind in work.cells.values() for name in kind.names}
+    _check_names(f"{work.path.name}, profiles", work.profiles, PROFILES)
+    for profile, entry in work.profiles.items():
+        _check_names(f"{work.path.name}, profiles.{profile}", entry, of_cells | _SIZE)
+    for name, declared in work.grids.items():
+        where = f"{work.path.name}, grids.{name}"
+        kind = work.kind(declared.cells)
+        _check_names(f"{where}.methods", declared.methods, work.methods)
+        for profile, entry in declared.profiles.items():
+            _check_names(f"{where}.{profile}", entry, kind.names | _SIZE)
+        for sweep, entry in declared.sweeps.items():
+            place = f"{where}.sweeps.{sweep}"
+            _check_names(place, entry, kind.names | _SIZE | {"counts", *PROFILES})
+            for profile in PROFILES:
+                _check_names(f"{place}.{profile}", entry.get(profile, {}), kind.names | _SIZE)
+
+
+_SIZE = {"seeds", "tables", "methods", "by_method", "sized", "unset", *WORDS}
+
+
+def _check_names(where: str, entry: Iterable[str], known: Iterable[str]) -> None:
+    if unknown := [name for name in entry if name not in known]:
+        raise BadInput(f"{where}: {unknown[0]!r} means nothing here{closest(unknown[0], known)}.")

@@ -1,0 +1,292 @@
+"""One cell of a work: prepare the table, divide it among clients, configure, train, measure.
+
+A work says in its module what is its own, in four functions; each is given the settings that its
+parameters name, and what the steps before it made:
+
+    prepare(dataset, rows, ...)          -> a NamedTuple of tables, the first of them `train`
+    divide(prepared, partition, ...)     -> rows of each client
+    configure(prepared, epsilon, ...)    -> (settings beside those of method and scheme, Privacy)
+    measures(prepared, made, seed, ...)  -> measure -> value; or (item, measure) -> value; or rows
+
+Everything else is the same for all works: the table's digest is checked, a run is made once and
+kept for the cells that measure it again, and rows say what they rest on.
+"""
+
+import hashlib
+import inspect
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from functools import cache, cached_property
+from pathlib import Path
+from types import ModuleType
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from fedsynth_lib.core.contract import BadInput, Privacy, Run, stream
+from fedsynth_lib.federation import settings
+from fedsynth_lib.methods import METHODS
+from fedsynth_lib.runs.grid import remember
+from fedsynth_lib.runs.memory import peak_memory
+from fedsynth_lib.runs.rows import Row
+from fedsynth_lib.tables.load import Table
+from fedsynth_lib.tables.partition import Parts
+from fedsynth_lib.works.declared import Kind, Method, Work, load
+
+FACTS = ("statement", "seconds", "bytes_up", "bytes_down")  # of a run, kept with its rows
+
+
+class Prepared(NamedTuple):
+    """The tables of a cell, where a work needs no others."""
+
+    train: Table
+    test: Table
+
+
+class Made(NamedTuple):
+    """What measures look at. frame: synthetic rows, or known ones. facts: of the run, none of known
+    rows. run: the run itself, if this kind of cells does not keep rows."""
+
+    frame: pd.DataFrame
+    facts: Mapping[str, Any]
+    run: Run | None = None
+
+
+class Cell:
+    """One cell, made step by step; a step that was made is not made again.
+
+    asked: its settings by name; those that it lacks have the declared defaults.
+    """
+
+    def __init__(self, work: Work, kind: str, **asked: Any):
+        self.work, self.name, self.kind = work, kind, work.kind(kind)
+        usual = {name: None for name in self.kind.may} | {**self.kind.usual, **self.kind.settings}
+        if unknown := asked.keys() - self.kind.names:
+            raise BadInput(f"{work.path.name}, cells.{kind}: no setting {sorted(unknown)[0]!r}.")
+        self.settings: dict[str, Any] = {"table": "", **usual, **asked}
+        self.method: Method | None = None
+        if "method" in self.kind.needs:
+            self.method = work.method(asked["method"])
+            if self.method.setting == "central":
+                self.settings |= {"partition": "none", "n_clients": 1}
+
+    @property
+    def setting(self) -> str:
+        """central, federated or local, as the cell asks for or as its method is; real for known
+        rows."""
+        return self.settings.get("setting") or (self.method.setting if self.method.key else "real")
+
+    @property
+    def registered(self) -> ModuleType:
+        """The method's verbs."""
+        return METHODS[self.method.key]
+
+    @cached_property
+    def prepared(self) -> Any:
+        """What the work's `prepare` returns, of the table that the cell names."""
+        prepared = self._call(self.kind.prepare)
+        prepared.train.expect(self.settings["table"])
+        return prepared
+
+    @cached_property
+    def parts(self) -> Parts:
+        """Rows of each client; one that has all for a central method."""
+        if self.method is not None and self.setting == "central":
+            return [np.arange(len(self.prepared.train))]
+        return self._call(self.kind.divide)
+
+    @cached_property
+    def _configured(self) -> tuple[Mapping[str, Any], Privacy]:
+        return self._call(self.kind.configure)
+
+    @property
+    def privacy(self) -> Privacy:
+        return self._configured[1]
+
+    @cached_property
+    def config(self) -> Any:
+        """The method's settings: its own in this work, the scheme's, and the cell's."""
+        own = {**self.method.settings, **self._of_scheme(), **self._configured[0]}
+        plain = {name: tuple(v) if isinstance(v, list) else v for name, v in own.items()}
+        return self.registered.Config(**plain)
+
+    def _of_scheme(self) -> dict[str, Any]:
+        """What the cell's scheme makes of the method's settings."""
+        if not self.kind.scheme or not self.method.private:
+            return {}
+        name, known = self.settings[self.kind.scheme], self.work.schemes
+        if name not in known:
+            choices = ", ".join(map(repr, known))
+            raise BadInput(f"{self.kind.scheme} {name!r} is unknown: choose one of {choices}.")
+        scheme = known[name]
+        published = getattr(self.registered, "AS_PUBLISHED", {}) if scheme.keeps else {}
+        kept = [each for each in published if each in scheme.keeps or "all" in scheme.keeps]
+        of_method = scheme.methods.get(self.settings["method"], {})
+        return {**{each: published[each] for each in kept}, **scheme.settings, **of_method}
+
+    def made(self) -> Iterator[tuple[str, Made]]:
+        """(node, rows) of each run: one, or one a client where clients are alone."""
+        if not self.method.key:
+            yield "", Made(self._known_rows(), {})
+        elif self.setting == "local":
+            for node, part in enumerate(self.parts):
+                yield (
+                    str(node),
+                    self._run([part], settings.client_seed(self.settings["seed"], node)),
+                )
+        else:
+            yield "", self._run(self.parts, self.settings["seed"])
+
+    def _known_rows(self) -> pd.DataFrame:
+        train, rows = self.prepared.train, self.method.rows
+        if rows == "shuffled":
+            return shuffled(train.frame, self.settings["seed"])
+        return getattr(self.prepared, rows).frame
+
+    def _run(self, parts: Parts, seed: int) -> Made:
+        options = {"config": self.config, "privacy": self.privacy, "seed": seed}
+        if not self.kind.keep:
+            run = settings.federated(
+                self.registered, self.prepared.train, parts, num_rows=1, **options
+            )
+            return Made(run.synthetic, {name: getattr(run, name) for name in FACTS}, run)
+        draw = (lambda run: self._call(self.kind.draw, run=run)) if self.kind.draw else None
+        return train_once(self.method.key, self.prepared.train, parts, draw=draw, **options)
+
+    def rows(self) -> list[Row]:
+        """The measurements, as rows."""
+        found: list[Row] = []
+        shared = {"paper": self.work.key, **self.kind.labels, "data": self.prepared.train.data}
+        if self.method is None:
+            return [{**shared, **row} for row in as_rows(self._call(self.kind.measures))]
+        for node, made in self.made():
+            labels = {**shared, **self._labels(made), **({"node": node} if node else {})}
+            values = self._call(self.kind.measures, made=made)
+            found += [{**labels, **row} for row in as_rows(values)]
+        return found
+
+    def _labels(self, made: Made) -> Row:
+        """What all rows of a run say of it."""
+        labels: Row = {"method": self.settings["method"], "setting": self.setting}
+        alone = self.setting in ("central", "real")
+        labels["partition"] = "none" if alone else self.settings["partition"]
+        labels["n_clients"] = None if alone else len(self.parts)
+        epsilon = self.settings.get("epsilon") if self.method.private else np.inf
+        if not self.method.key:
+            return labels | ({} if self.method.private else {"epsilon": epsilon})
+        statement, finite = made.facts["statement"], epsilon is not None and np.isfinite(epsilon)
+        return labels | {
+            "epsilon": epsilon,
+            "epsilon_spent": statement["epsilon_protected"] if finite else None,
+            "unprotected": len(statement["unprotected"]),
+            **{name: made.facts[name] for name in FACTS if name != "statement"},
+        }
+
+    def _call(self, function: str, **more: Any) -> Any:
+        """A function of the work's module, given what its parameters name."""
+        verb = self.work.named(function)
+        given = {}
+        for name in _parameters(verb):
+            if name in more or name in self.settings:
+                given[name] = more[name] if name in more else self.settings[name]
+            elif name in ("prepared", "parts", "config", "registered", "privacy"):
+                given[name] = getattr(self, name)
+            elif name == "cell":
+                given[name] = self
+        return verb(**given)
+
+
+@cache
+def _parameters(function: Callable) -> tuple[str, ...]:
+    return tuple(inspect.signature(function).parameters)
+
+
+def train_once(
+    method: str,
+    train: Table,
+    parts: Sequence[np.ndarray],
+    *,
+    config: Any,
+    privacy: Privacy,
+    seed: int,
+    draw: Callable[[Run], pd.DataFrame] | None = None,
+    num_rows: int | None = None,
+    sizes: Sequence[int] | None = None,
+) -> Made:
+    """The rows of a run and its facts, with peak memory in GiB as `gib`: made once, and kept.
+
+    method: key in METHODS. draw: what is kept, in place of the run's synthetic table. The other
+    arguments are those of `settings.federated`.
+    """
+    dealt = hashlib.sha256(b"".join(np.ascontiguousarray(part, np.int64) for part in parts))
+    key = {"method": method, "version": METHODS[method].VERSION, "config": asdict(config)}
+    key |= {"privacy": asdict(privacy), "train": train.digest, "seed": seed, "rows": num_rows}
+    key |= {"parts": [[len(part) for part in parts], dealt.hexdigest()], "sizes": sizes}
+
+    def make() -> tuple[pd.DataFrame, dict]:
+        options = {"num_rows": num_rows, "sizes": sizes, "privacy": privacy, "seed": seed}
+        with peak_memory() as memory:
+            run = settings.federated(METHODS[method], train, parts, config=config, **options)
+        facts = {name: getattr(run, name) for name in FACTS} | {"gib": memory.gib}
+        return (draw(run) if draw else run.synthetic), facts
+
+    return Made(*remember(key, make))
+
+
+def guarantee(epsilon: float | None, delta: float, **options: Any) -> Privacy:
+    """The guarantee asked for; none where epsilon is infinite. options: of Privacy."""
+    if epsilon is None or np.isinf(epsilon):
+        return Privacy()
+    return Privacy(epsilon, delta, reproduction=True, **options)
+
+
+def shuffled(frame: pd.DataFrame, seed: int) -> pd.DataFrame:
+    """Each column in an order of its own: distributions stay, all dependence goes."""
+    rng = stream(seed, "shuffled")
+    return pd.DataFrame(
+        {name: column.iloc[rng.permutation(len(frame))].array for name, column in frame.items()}
+    )
+
+
+def as_rows(values: Mapping | Sequence[Row]) -> list[Row]:
+    """Measurements as rows: measure -> value, (item, measure) -> value, or rows already."""
+    if not isinstance(values, Mapping):
+        return list(values)
+    pairs = [(key if isinstance(key, tuple) else ("", key), v) for key, v in values.items()]
+    return [
+        {**({"item": item} if item else {}), "metric": metric, "value": value}
+        for (item, metric), value in pairs
+    ]
+
+
+@dataclass(frozen=True)
+class Measure:
+    """A kind of cells as the function that `run_grid` takes. work: its key, or the path of its
+    file; a name, so that it travels to other processes."""
+
+    work: str
+    kind: str
+
+    def __call__(self, **asked: Any) -> list[Row]:
+        """The rows of one cell."""
+        return Cell(load(self.work), self.kind, **asked).rows()
+
+    @property
+    def __signature__(self) -> inspect.Signature:
+        """What a cell needs, and its defaults, which are part of its identity."""
+        return _signature(load(self.work).kind(self.kind))
+
+    @property
+    def __name__(self) -> str:
+        return f"{Path(self.work).stem}.{self.kind}"
+
+
+def _signature(kind: Kind) -> inspect.Signature:
+    one = inspect.Parameter
+    may = dict.fromkeys((*kind.may, "table"))
+    taken = [one(name, one.KEYWORD_ONLY) for name in kind.needs]
+    taken += [one(name, one.KEYWORD_ONLY, default=v) for name, v in kind.settings.items()]
+    taken += [one(name, one.KEYWORD_ONLY, default=None) for name in may]
+    more = [one("more", one.VAR_KEYWORD)] if kind.usual else []
+    return inspect.Signature([*taken, *more])
