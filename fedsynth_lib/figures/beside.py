@@ -145,6 +145,7 @@ def _scale(ax: Axes, metric: str, scale: str) -> None:
         return
     if scale == "symlog":  # 0 is to be seen
         ax.set_yscale("symlog", linthresh=0.01)
+        ax.margins(y=0.12)
         ax.set_ylim(bottom=-0.002)
     else:
         ax.set_yscale("log")
