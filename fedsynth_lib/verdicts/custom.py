@@ -6,7 +6,7 @@ Each takes the cells of a claim's rows and the condition, whose `where` and `eac
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import Any
 
 import numpy as np
@@ -15,22 +15,17 @@ import pandas as pd
 from fedsynth_lib.printed.sensitivity import RUNTIME, SCORE, SECONDS, configurations, sensitivity
 from fedsynth_lib.verdicts.apellaniz_tables import reciprocal_ranks
 from fedsynth_lib.verdicts.places import Condition, Missing, chosen, flat, means, wide, word
-from fedsynth_lib.verdicts.vocabulary import (
-    Told,
-    digits,
-    sign_of,
-    spread,
-    tests,
-)
+from fedsynth_lib.verdicts.vocabulary import Told, digits, sign_of, spread, tests
 
 Custom = Callable[[pd.DataFrame, Condition], list[Told]]
 
 
 def at(c: Condition, **changes: Any) -> Condition:
     """The condition with other values in `where`, or with other fields."""
-    fields = {name: changes.pop(name) for name in list(changes) if hasattr(c, name)}
-    where = {**c.where, **{axis: flat(value) for axis, value in changes.items()}}
-    return replace(c, **{"where": where, **fields})
+    own = {each.name for each in fields(Condition)}
+    where = {axis: flat(value) for axis, value in changes.items() if axis not in own}
+    others = {name: value for name, value in changes.items() if name in own}
+    return replace(c, where={**c.where, **where}, **others)
 
 
 def counted(holds: pd.Series | Sequence[bool], text: str, numbers: str = "") -> Told:
