@@ -66,7 +66,13 @@ def _leitner(rows: pd.DataFrame) -> pd.DataFrame:
         n_clients=rows["n_clients"].astype(float).mask(central),
     )
     axes = ["metric", "method", "dataset", "epsilon", "partition", "n_clients", "item"]
-    return summarised(rows.drop_duplicates([*axes, "seed"]), axes)
+    return summarised(_once(rows, axes), axes)
+
+
+def _once(rows: pd.DataFrame, axes: Sequence[str]) -> pd.DataFrame:
+    """Each run once: of several cells of one run, which can differ in their last digits, the same
+    one whatever the order of rows."""
+    return rows.sort_values("cell", kind="stable").drop_duplicates([*axes, "seed"])
 
 
 OF_FLAIM = ["metric", "method", "dataset", "epsilon", "partition", "rounds", "participation"]
@@ -89,7 +95,7 @@ def flaim_runs(rows: pd.DataFrame) -> pd.DataFrame:
         partition=rows["partition"].mask(central),
         training_rounds=rows["training_rounds"].astype(float).where(networks),
     )
-    return rows.drop_duplicates([*OF_FLAIM, "seed"])
+    return _once(rows, OF_FLAIM)
 
 
 def _maddock(rows: pd.DataFrame) -> pd.DataFrame:
