@@ -6,7 +6,6 @@ from itertools import product
 import numpy as np
 import pandas as pd
 import pytest
-from printed_claims import where
 from scipy import stats
 
 from fedsynth_lib.core.contract import BadInput
@@ -77,6 +76,13 @@ def as_rows(values, seed=0, shift=0.0, repeats=(0, 1, 2), **told):
     ]
     return to_frame(
         runs.drop(columns=["mean", "std", "step", "repeat", "detail"]).to_dict("records")
+    )
+
+
+def where(values, **wanted):
+    """Mask of the rows with these entries (one, or several in a list)."""
+    return np.logical_and.reduce(
+        [values[column].isin(np.atleast_1d(entry)) for column, entry in wanted.items()]
     )
 
 

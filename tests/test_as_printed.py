@@ -1,9 +1,11 @@
 """Rows become printed numbers: ratios at the best number of rounds, ranks, choices, and what each
 rests on."""
 
+import numpy as np
 import pandas as pd
 import pytest
 
+from fedsynth_lib.core.contract import stream
 from fedsynth_lib.printed.published import load_values
 from fedsynth_lib.runs.grid import committed_rows
 from fedsynth_lib.runs.rows import params_text, to_frame
@@ -141,3 +143,18 @@ def test_print_has_one_line_a_method_where_ours_says_more():
         "",
         "",
     ]
+
+
+def test_changes_are_means_of_the_tables_own_percentages():
+    rng, rows = stream(0, "changes"), []
+    values = {("a", 1.0): 0.5, ("a", np.inf): 1.0, ("b", 1.0): 3.0, ("b", np.inf): 4.0}
+    for (dataset, epsilon), value in values.items():
+        for metric in ("risk", "accuracy", "fidelity"):
+            spread = rng.normal()
+            rows += [
+                {"metric": metric, "dataset": dataset, "epsilon": epsilon, "value": value + s}
+                for s in (spread, -spread)
+            ]
+    changes = as_printed.stated_of_budget(pd.DataFrame(rows))
+    assert changes["privacy_change_percent"] == pytest.approx((50 + 25) / 2)
+    assert changes["utility_change_percent"] == pytest.approx(-(50 + 25) / 2)

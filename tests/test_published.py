@@ -12,7 +12,6 @@ from fedsynth_lib.printed.published import (
     VALUE_COLUMNS,
     aggregate,
     compare,
-    judge_claims,
     load_catalogue,
     load_claims,
     load_values,
@@ -357,29 +356,3 @@ def test_significance_also_takes_our_aggregated_rows():
     table = aggregate(rows)
     assert table.set_index("setting")["n"].to_dict() == {"central": 3, "federated": 3}
     assert significance(table)["outcome"].tolist() == ["better"]
-
-
-def test_claims_are_judged_beside_what_the_printed_values_say():
-    rows = to_frame(ours("central", [0.2]))
-    checks = {
-        "c01": lambda rows: (True, f"{len(rows)} row"),
-        "c02": lambda rows: (0.4, "4 of 10"),
-        "c03": lambda rows: (False, "none"),
-        "c05": lambda rows: (None, "needs the search"),
-    }
-    table = judge_claims("martinez2024", rows, checks)
-    assert len(table) == 49
-    assert table["verdict"].head(5).tolist() == [
-        "holds",
-        "holds partly",
-        "does not hold",
-        "not tested at this scale",
-        "not tested at this scale",
-    ]
-    assert table.loc[0, "evidence"] == "1 row" and table.loc[6, "published_holds"] == "partly"
-    assert table["share"].head(3).tolist() == [1.0, 0.4, 0.0]
-    assert table["share"].iloc[3:].isna().all() and set(table["fails"]) == {""}
-    with pytest.raises(BadInput, match=r"no claims \['c99'\]"):
-        judge_claims("martinez2024", rows, {"c99": checks["c01"]})
-    with pytest.raises(BadInput, match="returned 7"):
-        judge_claims("martinez2024", rows, {"c01": lambda rows: (7, "")})

@@ -38,6 +38,12 @@ def test_arrows_go_down(path):
         assert not imports(path) & set(above), f"{room} stands below these"
 
 
+@pytest.mark.parametrize("path", sorted((LIBRARY / "verdicts").glob("*.py")), ids=lambda p: p.stem)
+def test_verdicts_know_no_protocol(path):
+    """They judge rows and print by data/published, whatever made the rows."""
+    assert "works" not in imports(path)
+
+
 def test_every_file_is_in_a_room():
     outside = {path.name for path in LIBRARY.glob("*.py")}
     assert outside == {"__init__.py", "__main__.py"}

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from fedsynth_lib.core.contract import BadInput, stream
+from fedsynth_lib.core.contract import BadInput
 from fedsynth_lib.methods.diffusion import findiff
 from fedsynth_lib.runs import names
 from fedsynth_lib.runs.rows import params_text, to_frame
@@ -240,18 +240,3 @@ def test_stated_numbers_stand_beside_ours(monkeypatch):
     assert widths["ours"].tolist() == widths["printed"].tolist() == ["1024", "1024", "1024", "2048"]
     swept = table[table["what"] == "epsilon swept"]
     assert swept["ours"].tolist() == swept["printed"].tolist() == ["0.2", "1", "10", "inf"]
-
-
-def test_changes_are_means_of_the_tables_own_percentages():
-    rng, rows = stream(0, "changes"), []
-    values = {("a", 1.0): 0.5, ("a", np.inf): 1.0, ("b", 1.0): 3.0, ("b", np.inf): 4.0}
-    for (dataset, epsilon), value in values.items():
-        for metric in ("risk", "accuracy", "fidelity"):
-            spread = rng.normal()
-            rows += [
-                {"metric": metric, "dataset": dataset, "epsilon": epsilon, "value": value + s}
-                for s in (spread, -spread)
-            ]
-    changes = sattarov2024_stated.relative_changes(pd.DataFrame(rows))
-    assert changes["privacy_change_percent"] == pytest.approx((50 + 25) / 2)
-    assert changes["utility_change_percent"] == pytest.approx(-(50 + 25) / 2)

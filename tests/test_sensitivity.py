@@ -8,13 +8,13 @@ from search_rows import GRID, draws, full_grid, search
 
 from fedsynth_lib.core.contract import BadInput
 from fedsynth_lib.printed.published import aggregate
-from fedsynth_lib.runs.rows import canonical
-from fedsynth_lib.works.sensitivity import (
+from fedsynth_lib.printed.sensitivity import (
     configurations,
     correlation,
     importance,
     sensitivity,
 )
+from fedsynth_lib.runs.rows import canonical
 
 
 def shares(rows, **options):

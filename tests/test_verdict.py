@@ -115,40 +115,11 @@ def test_seeds_are_the_fewest_and_the_most_behind_a_claim():
     assert found.loc["maddock2024/c21", "seeds"] == "3 to 4"
 
 
-def test_every_claim_of_a_work_has_one_judge():
-    ids = [f"{judge.work}/{claim}" for judge in judges.JUDGES for claim in judge.claims]
-    assert sorted(ids) == sorted(load_claims()["id"])
-    assert all(set(judge.claims) <= set(judge.checks) for judge in judges.JUDGES)
-
-
-def test_budgets_that_pay_for_no_epoch_take_the_rows_of_one():
-    """A sweep whose first epoch costs 0.3: budgets of 0.1 to 0.215 stand for one epoch, 0.316 for
-    itself."""
-    shared = {
-        "paper": "leitner2023",
-        "dataset": "adult",
-        "method": "DP-Fed-CTGAN",
-        "metric": "auroc",
-        "data": "real",
-    }
-    rows = to_frame(
-        [{**shared, "epsilon": e, "value": v} for e, v in ((0.215, 9.0), (0.3, 1.0), (0.316, 2.0))]
-    )
-    rows = pd.concat(
-        [rows, to_frame([{**shared, "method": "Real", "epsilon": float("inf"), "value": 5.0}])]
-    )
-    found = judges.at_nominal_budgets(rows.reset_index(drop=True)).set_index("epsilon")["value"]
-    assert found.to_dict() == {0.1: 1.0, 0.147: 1.0, 0.215: 1.0, 0.316: 2.0}
-
-
-def test_what_print_says_of_its_own_claims():
-    said = judges.on_print("maddock2024")
+def test_what_print_says_of_its_own_claims(committed):
+    said = committed[1].claims.set_index("id")["on print"]
     assert said["maddock2024/c01"] == "yes"  # table 1: 19.2 v 28.6, 15.57 v 27.6, 40.92 v 45.9
     assert said["maddock2024/c07"] == "not testable from tables"  # a figure
-    assert judges.on_print("martinez2024")["martinez2024/c07"] == "partly"  # as its file says
-    assert all(
-        words in ("yes", "partly", "no", "not testable from tables") for words in said.values()
-    )
+    assert set(said) == {"yes", "partly", "not testable from tables"}
 
 
 def test_every_claim_that_a_notebook_saved_is_counted_with_its_outcome(committed):

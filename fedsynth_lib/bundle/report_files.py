@@ -14,7 +14,7 @@ BEST_FIRST = PROFILES[::-1]
 # real tables before stand-ins
 FOLDERS = (*BEST_FIRST, *(f"{profile}-standin" for profile in BEST_FIRST))
 KINDS = {".png": "PNG", ".pdf": "PDF", ".csv": "CSV", ".md": "Markdown", ".tex": "LaTeX"}
-VERDICTS = {"holds", "holds partly", "does not hold", UNTESTED}  # of `published.judge_claims`
+VERDICTS = {"holds", "holds partly", "does not hold", UNTESTED}  # of `judges.judged`
 SAID = ["id", "verdict", "share", "evidence"]
 # name of a result -> folder, best first -> suffix -> file
 Found = dict[str, dict[str, dict[str, Path]]]

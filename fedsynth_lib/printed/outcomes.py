@@ -29,7 +29,7 @@ class Evidence(str):
 
 
 def outcome(verdict: str, share: float) -> str:
-    """One of OUTCOMES, by a verdict of `published.judge_claims` and the share of the claim's
+    """One of OUTCOMES, by a verdict of `judges.judged` and the share of the claim's
     conditions that hold."""
     if verdict == UNTESTED:
         return OUTCOMES[-1]

@@ -1,13 +1,17 @@
-"""The published values beside ours: load, compare cell by cell, judge the claims.
+"""The published values beside ours: load, compare cell by cell, test.
 
 The values, catalogues and claims of the five works lie in data/published/ (its README says what
 each column means). A verdict says how near a result of ours comes to a printed one; it never
 hides one that does not.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+import re
+import tomllib
+from collections.abc import Sequence
 from decimal import Decimal, InvalidOperation
+from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -34,7 +38,8 @@ VALUE_COLUMNS = ["paper", "exhibit", *KEYS, "mean", "std", "significance", "note
 # stated in the works
 REPEATS = {"martinez2024": 3, "leitner2023": 5, "maddock2024": 10, "apellaniz2025": 3}
 VERDICTS = ["within", "ordering", "different", "ours missing"]
-UNTESTED = "not tested at this scale"
+UNTESTED = "not tested at this scale"  # a claim
+CLAIM = re.compile(r"c\d\d")  # the number of a claim in its file
 
 
 # --- load ----------------------------------------------------------------------------------------
@@ -71,17 +76,48 @@ def load_values(work: str, exhibit: str | None = None, *, excluded: bool = False
 def load_catalogue(work: str | None = None) -> pd.DataFrame:
     """Every numbered exhibit of a work (of all works): id, kind, title, what it shows, whether a
     run can make it."""
-    return _load_all("catalogue", work)
+    works = WORKS if work is None else (_known(work),)
+    tables = [_read(_folder() / f"catalogue_{name}.csv") for name in works]
+    return pd.concat(tables, ignore_index=True)
 
 
 def load_claims(work: str | None = None) -> pd.DataFrame:
-    """Claims of a work (of all works) about results, each with a testable form (`check`)."""
-    return _load_all("claims", work)
+    """Claims of a work (of all works) about results, each with a testable form (`check`) in words.
 
-
-def _load_all(kind: str, work: str | None) -> pd.DataFrame:
+    Columns: id, location, claim, check, datasets (separated by `;`), setting, and what the printed
+    values say: holds_on_published_values (yes, partly, no, not testable from tables) and
+    published_evidence.
+    """
     works = WORKS if work is None else (_known(work),)
-    return pd.concat([_read(_folder() / f"{kind}_{work}.csv") for work in works], ignore_index=True)
+    claims = []
+    for name in works:
+        groups = [group for group in read_claims(name).values() if isinstance(group, dict)]
+        found = {key: said for group in groups for key, said in group.items() if CLAIM.match(key)}
+        claims += [
+            {
+                "id": f"{name}/{number}",
+                "location": said["place"],
+                "claim": said["claim"],
+                "check": said["check"],
+                "datasets": ";".join(said["datasets"]),
+                "setting": said["setting"],
+                "holds_on_published_values": said["holds_on_published_values"],
+                "published_evidence": said.get("published_evidence", ""),
+            }
+            for number, said in sorted(found.items())
+        ]
+    return pd.DataFrame(claims)
+
+
+def claims_path(work: str) -> Path:
+    """The file of a work's claims: what each says, and the conditions it is judged by."""
+    return _folder() / "claims" / f"{_known(work)}.toml"
+
+
+@lru_cache
+def read_claims(work: str) -> dict[str, Any]:
+    """The file of a work's claims as it is; `verdicts.claim_files` checks its conditions."""
+    return tomllib.loads(claims_path(work).read_text(encoding="utf-8"))
 
 
 def _known(work: str) -> str:
@@ -108,6 +144,15 @@ def _decimals(printed: str) -> int | None:
 
 
 # --- compare -------------------------------------------------------------------------------------
+
+
+def of_work(rows: pd.DataFrame, work: str) -> pd.DataFrame:
+    """The tidy rows of a work, once it is sure that they are of one profile."""
+    if rows["profile"].nunique() > 1:
+        raise BadInput(
+            "the column profile has several values: judge the rows of one profile at a time."
+        )
+    return rows[rows["paper"].isin(["", work])]
 
 
 def aggregate(rows: pd.DataFrame, *, per_node: bool = False) -> pd.DataFrame:
@@ -305,7 +350,7 @@ def _order_kept(table: pd.DataFrame) -> tuple[np.ndarray, np.ndarray]:
     return kept["sum"].to_numpy(), kept["size"].to_numpy()
 
 
-# --- tests and claims ----------------------------------------------------------------------------
+# --- tests ---------------------------------------------------------------------------------------
 
 
 def t_test(
@@ -354,48 +399,3 @@ def significance(
     gain = cells["metric"].map(sign) * (cells["mean"] - cells["mean_other"])
     cells["outcome"] = np.select([cells["p"] >= level, gain > 0], ["equal", "better"], "worse")
     return cells
-
-
-Judgement = tuple[bool | float | None, str]
-
-
-def judge_claims(
-    work: str, rows: pd.DataFrame, checks: Mapping[str, Callable[[pd.DataFrame], Judgement]]
-) -> pd.DataFrame:
-    """Each claim of the work with our verdict, `share` and evidence beside what the printed values
-    say.
-
-    checks: claim id (`c07`) -> function of the rows that returns (outcome, evidence). Outcome: True
-        or False; a share strictly between 0 and 1 means that the claim holds partly; None that
-        these rows cannot tell. Claims without a check are not tested at this scale.
-    share: of the claim's conditions that hold, 0 to 1; missing where it was not tested. fails:
-        those that do not.
-    """
-    claims = load_claims(work)
-    number = claims["id"].str.rpartition("/")[2]
-    if unknown := set(checks) - set(number):
-        raise BadInput(
-            f"{work} has no claims {sorted(unknown)}: claims are named {number.iloc[0]} to "
-            f"{number.iloc[-1]}."
-        )
-    results = [
-        checks[claim](rows) if claim in checks else (None, "no check at this scale")
-        for claim in number
-    ]
-    claims["verdict"] = [_claim_verdict(outcome) for outcome, _ in results]
-    claims["share"] = [np.nan if outcome is None else float(outcome) for outcome, _ in results]
-    claims["evidence"] = [evidence for _, evidence in results]
-    claims = claims.rename(columns={"holds_on_published_values": "published_holds"})
-    claims["fails"] = [getattr(evidence, "fails", "") for _, evidence in results]
-    columns = ["id", "location", "claim", "check", "verdict", "share", "evidence", "fails"]
-    return claims[[*columns, "published_holds", "published_evidence"]]
-
-
-def _claim_verdict(outcome: bool | float | None) -> str:
-    if outcome is None:
-        return UNTESTED
-    if not 0 <= outcome <= 1:
-        raise BadInput(
-            f"a claim's check returned {outcome}: return True, False, a share from 0 to 1, or None."
-        )
-    return "holds" if outcome == 1 else "does not hold" if outcome == 0 else "holds partly"

@@ -7,8 +7,7 @@ import numpy as np
 import pandas as pd
 
 from fedsynth_lib.metrics.registry import METRICS
-from fedsynth_lib.printed.published import aggregate
-from fedsynth_lib.verdicts.claims import of_work
+from fedsynth_lib.printed.published import aggregate, of_work
 
 FIDELITY, UTILITY = ["hellinger", "pcd", "pmse", "log_cluster"], ["auc_rf", "auc_nb", "auc_knn"]
 PLACE = ["dataset", "method", "metric", "partition", "n_clients"]

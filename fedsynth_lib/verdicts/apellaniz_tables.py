@@ -14,14 +14,13 @@ import pandas as pd
 from scipy import stats
 
 from fedsynth_lib.core.contract import BadInput
-from fedsynth_lib.printed.published import aggregate
+from fedsynth_lib.printed.published import aggregate, of_work
 from fedsynth_lib.runs.details import sizes_of, variant_of
 from fedsynth_lib.runs.rows import read_params, to_frame, with_params
-from fedsynth_lib.verdicts.claims import of_work
-from fedsynth_lib.works.apellaniz_study import DATASETS, TECHNIQUES, WORK
 
+WORK, DATASETS = "apellaniz2025", ["brfss_diabetes", "brfss_heart"]
 JS, SYNTHETIC, REAL = METRICS = ("js_divergence", "acc_synthetic_real", "acc_real_real")
-ISOLATED, FEDAVG, SDS = METHODS = tuple(TECHNIQUES.values())
+ISOLATED, FEDAVG, SDS = METHODS = ("Isolated", "FedAvg", "SDS")
 LEVEL, REPEATS = 0.01, 3
 CUT = "slopes to 1000"  # the variant of rows AS_RUN
 PLACE = ["dataset", "partition", "detail", "node"]

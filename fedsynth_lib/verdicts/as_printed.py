@@ -11,10 +11,13 @@ from collections.abc import Callable
 import numpy as np
 import pandas as pd
 
+from fedsynth_lib.printed import sensitivity
 from fedsynth_lib.printed.published import aggregate
-from fedsynth_lib.runs.rows import COLUMNS, to_frame
-from fedsynth_lib.verdicts import apellaniz_tables, claims_flaim
-from fedsynth_lib.works import sattarov2024, sattarov2024_stated, sensitivity, tuning
+from fedsynth_lib.runs.details import configuration
+from fedsynth_lib.runs.rows import COLUMNS, to_frame, with_params
+from fedsynth_lib.verdicts import apellaniz_tables
+from fedsynth_lib.verdicts.cells import flaim_runs
+from fedsynth_lib.verdicts.custom import DISTAIM, PRIVATE, WORK_COUNTS, best_rounds
 
 Reading = Callable[[pd.DataFrame, pd.DataFrame], pd.DataFrame]
 PAIR = "DistAIM vs AugFLAIM (Private)"  # the method of a printed ratio
@@ -30,26 +33,34 @@ def one_line_a_method(rows: pd.DataFrame, values: pd.DataFrame) -> pd.DataFrame:
     return rows.assign(detail=rows["method"].map(values.groupby("method")["detail"].first()))
 
 
+def at_best_rounds(rows: pd.DataFrame, epsilon: float = 1.0) -> pd.DataFrame:
+    """The runs of DistAIM and AugFLAIM (Private) at the T of their lowest mean error by table;
+    `longest` T tried."""
+    runs = flaim_runs(rows)
+    usual = (runs["partition"] == "cluster_skew") & (runs["participation"] == 0.1)
+    usual &= runs["beta"].isna() & (runs["local_steps"] == 1) & (runs["epsilon"] == epsilon)
+    return best_rounds(runs[usual], "value")
+
+
 def overhead(
     rows: pd.DataFrame, values: pd.DataFrame, *, epsilon: float = 1.0, measured: bool = False
 ) -> pd.DataFrame:
     """Table 3 of maddock2024: DistAIM against AugFLAIM (Private), each at its best T, of each run.
 
     measured: bytes as ours were sent; else DistAIM's as the work counts them
-        (`claims_flaim.WORK_COUNTS` times ours).
+        (`custom.WORK_COUNTS` times ours).
     """
-    best = claims_flaim.at_best_rounds(rows, epsilon)
+    best = at_best_rounds(rows, epsilon)
     index = ["dataset", "seed", "n_clients", "profile", "data"]
     wide = best.pivot_table(index=index, columns=["metric", "method"], values="value")
     rounds = best.pivot_table(index=index, columns="method", values="rounds")
-    distaim, flaim = claims_flaim.DISTAIM, claims_flaim.PRIVATE
-    ratio = wide.xs(distaim, axis=1, level="method") / wide.xs(flaim, axis=1, level="method")
-    times = 1 if measured else claims_flaim.WORK_COUNTS
+    ratio = wide.xs(DISTAIM, axis=1, level="method") / wide.xs(PRIVATE, axis=1, level="method")
+    times = 1 if measured else WORK_COUNTS
     found = {
-        (PAIR, "rounds_ratio"): rounds[distaim] / rounds[flaim],
+        (PAIR, "rounds_ratio"): rounds[DISTAIM] / rounds[PRIVATE],
         (PAIR, "client_throughput_ratio"): times * ratio["client_throughput_mb"],
-        (distaim, "client_throughput_mb"): times * wide["client_throughput_mb", distaim],
-        (flaim, "client_throughput_mb"): wide["client_throughput_mb", flaim],
+        (DISTAIM, "client_throughput_mb"): times * wide["client_throughput_mb", DISTAIM],
+        (PRIVATE, "client_throughput_mb"): wide["client_throughput_mb", PRIVATE],
         (PAIR, "workload_error_improvement_percent"): 100 * (1 - ratio["workload_error"]),
         (PAIR, "nll_improvement_percent"): 100 * (1 - ratio["nll"]),
     }
@@ -91,12 +102,12 @@ def ranks(rows: pd.DataFrame, values: pd.DataFrame) -> pd.DataFrame:
 
 def tuned(rows: pd.DataFrame, values: pd.DataFrame) -> pd.DataFrame:
     """The hyper-parameters of the best configuration of each search that are numbers."""
-    lines = []
+    lines, searched = [], sensitivity.configurations(rows)
     for model, dataset in values[["method", "dataset"]].drop_duplicates().to_numpy():
-        if not ((rows["method"] == model) & (rows["dataset"] == dataset)).any():
+        found = searched[(searched["method"] == model) & (searched["dataset"] == dataset)]
+        if found.empty:
             continue
-        found = tuning.configurations(rows, model, dataset)
-        best = found.loc[found["log_cluster"].idxmin()]
+        best = configuration(found.loc[found["log_cluster"].idxmin(), "detail"])
         wanted = values.loc[(values["method"] == model) & (values["dataset"] == dataset), "metric"]
         lines += [
             {"method": model, "dataset": dataset, "metric": name, "value": best[name]}
@@ -116,10 +127,10 @@ def importance(rows: pd.DataFrame, values: pd.DataFrame) -> pd.DataFrame:
 
 def stated(rows: pd.DataFrame, values: pd.DataFrame) -> pd.DataFrame:
     """Results that sattarov2024 states in its text; each row repeats its printed place."""
-    results = sattarov2024_stated.results(rows[rows["grid"] == "50_sattarov2024_updates"])
-    results |= sattarov2024_stated.relative_changes(
-        _as_published(rows[rows["grid"] == "51_sattarov2024_budget"])
-    )
+    runs = with_params(rows[rows["method"] == "DP-Fed-FinDiff"], scheme="")
+    published = runs[(runs["grid"] == "51_sattarov2024_budget") & (runs["scheme"] == "")]
+    results = stated_of_updates(rows[rows["grid"] == "50_sattarov2024_updates"])
+    results |= stated_of_budget(published)
     names = [
         f"{metric} {detail.rpartition(' ')[2]}" if metric == "training_hours" else metric
         for metric, detail in values[["metric", "detail"]].to_numpy()
@@ -130,9 +141,43 @@ def stated(rows: pd.DataFrame, values: pd.DataFrame) -> pd.DataFrame:
     return _of_all_runs(places[places["value"].notna()], rows)
 
 
-def _as_published(rows: pd.DataFrame) -> pd.DataFrame:
-    runs = sattarov2024.with_settings(rows)
-    return runs[(runs["method"] == sattarov2024.METHOD) & (runs["scheme"] == "")]
+def stated_of_updates(rows: pd.DataFrame) -> dict[str, float]:
+    """What sattarov2024 states about local updates, of rows of the sweep over them, by the names of
+    its values.
+
+    The best number of updates is where risk, accuracy and fidelity, each scaled to [0, 1] within
+    its division, add up to most (risk to least); the threshold under uneven clients is where
+    accuracy and fidelity add up to most.
+    """
+    runs = with_params(rows[rows["method"] == "DP-Fed-FinDiff"], local_updates=100)
+    means = runs[runs["metric"].isin(["risk", "accuracy", "fidelity"])]
+    means = means.groupby(["metric", "partition", "local_updates"])["value"].mean().unstack()
+    scaled = means.sub(means.min(axis=1), axis=0).div(np.ptp(means, axis=1), axis=0)
+    total = scaled.loc["accuracy"] + scaled.loc["fidelity"] + 1 - scaled.loc["risk"]
+    uneven = (means.loc["accuracy"] + means.loc["fidelity"]).loc["noniid"]
+    hours = runs[runs["metric"] == "fidelity"].groupby("local_updates")["seconds"].mean() / 3600
+    return {
+        "privacy_risk_peak_local_updates": means.loc["risk"].mean().idxmax(),
+        "best_local_updates": total.mean().idxmax(),
+        "noniid_decline_threshold_local_updates": uneven.idxmax(),
+        **{
+            f"training_hours {updates}": hours[updates]
+            for updates in (100, 1000)
+            if updates in hours
+        },
+    }
+
+
+def stated_of_budget(rows: pd.DataFrame) -> dict[str, float]:
+    """The three changes in percent from no privacy to epsilon 1, mean over tables; less risk is
+    more privacy."""
+    means = rows.groupby(["metric", "dataset", "epsilon"])["value"].mean().unstack()
+    change = (100 * (means[1.0] / means[np.inf] - 1)).groupby("metric").mean()
+    return {
+        "privacy_change_percent": -change["risk"],
+        "utility_change_percent": change["accuracy"],
+        "fidelity_change_percent": change["fidelity"],
+    }
 
 
 def _of_all_runs(found: pd.DataFrame, rows: pd.DataFrame) -> pd.DataFrame:

@@ -112,10 +112,9 @@ def claims_judged(told: pd.DataFrame) -> pd.DataFrame:
     """Every claim, at the fullest profile that could test it. told: what `by_profile` returns.
 
     Columns: work, id, claim, outcome (OUTCOMES), share (of its conditions that hold), profile,
-    seeds, `on print` (whether the same check holds on the printed values), fails (the conditions
+    seeds, `on print` (whether the claim holds on the printed values), fails (the conditions
     that do not hold), evidence, and `other`, the outcome at the lesser profile.
     """
-    printed = {claim: words for work in WORKS for claim, words in judges.on_print(work).items()}
     lines = []
     for claim in load_claims().itertuples():
         known = told[told["id"] == claim.id]
@@ -132,7 +131,7 @@ def claims_judged(told: pd.DataFrame) -> pd.DataFrame:
         line |= (
             {} if first.empty else first[list(told.columns.intersection(line))].iloc[0].to_dict()
         )
-        line["on print"] = printed[claim.id]
+        line["on print"] = claim.holds_on_published_values
         line["other"] = "; ".join(f"{e.profile}: {e.outcome}" for e in tested.iloc[1:].itertuples())
         lines.append(line)
     table = pd.DataFrame(lines)

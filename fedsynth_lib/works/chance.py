@@ -15,9 +15,9 @@ import numpy as np
 import pandas as pd
 
 from fedsynth_lib.core.contract import BadInput, stream
+from fedsynth_lib.printed import sensitivity
 from fedsynth_lib.runs.details import is_redrawn, with_detail
 from fedsynth_lib.runs.rows import Row, data_of
-from fedsynth_lib.works import sensitivity
 
 KEYS = ["method", "dataset", "hyperparameter"]
 LEVEL = 0.95

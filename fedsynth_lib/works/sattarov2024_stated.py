@@ -1,11 +1,10 @@
 """What sattarov2024 states in prose (it prints no tables) beside ours: settings, sizes, and results
-where given."""
+where given (`verdicts/as_printed.py` takes these from rows)."""
 
 from collections.abc import Callable, Mapping
 from importlib.metadata import version
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
 from fedsynth_lib.methods.diffusion import findiff
@@ -15,7 +14,7 @@ from fedsynth_lib.printed.published import load_values
 from fedsynth_lib.tables.registry import entry
 from fedsynth_lib.tables.schema import Schema
 from fedsynth_lib.works.declared import load
-from fedsynth_lib.works.sattarov2024 import METHOD, width, with_settings
+from fedsynth_lib.works.sattarov2024 import width
 
 WORK = load("sattarov2024")
 RESULTS = (
@@ -121,42 +120,3 @@ _FIXED: dict[str, Callable[[str], Any]] = {
     "opacus_version": lambda _: version("opacus"),
     "dython_version": lambda _: "own Theil's U",
 }
-
-
-def results(rows: pd.DataFrame) -> dict[str, float]:
-    """What the text states about local updates, of rows of the sweep over them, as names of
-    `stated`.
-
-    The best number of updates is where risk, accuracy and fidelity, each scaled to [0, 1] within
-    its division, add up to most (risk to least); the threshold under uneven clients is where
-    accuracy and fidelity add up to most.
-    """
-    runs = with_settings(rows[rows["method"] == METHOD])
-    means = runs[runs["metric"].isin(["risk", "accuracy", "fidelity"])]
-    means = means.groupby(["metric", "partition", "local_updates"])["value"].mean().unstack()
-    scaled = means.sub(means.min(axis=1), axis=0).div(np.ptp(means, axis=1), axis=0)
-    total = scaled.loc["accuracy"] + scaled.loc["fidelity"] + 1 - scaled.loc["risk"]
-    uneven = (means.loc["accuracy"] + means.loc["fidelity"]).loc["noniid"]
-    hours = runs[runs["metric"] == "fidelity"].groupby("local_updates")["seconds"].mean() / 3600
-    return {
-        "privacy_risk_peak_local_updates": means.loc["risk"].mean().idxmax(),
-        "best_local_updates": total.mean().idxmax(),
-        "noniid_decline_threshold_local_updates": uneven.idxmax(),
-        **{
-            f"training_hours {updates}": hours[updates]
-            for updates in (100, 1000)
-            if updates in hours
-        },
-    }
-
-
-def relative_changes(rows: pd.DataFrame) -> dict[str, float]:
-    """The three changes in percent from no privacy to epsilon 1, mean over tables; less risk is
-    more privacy."""
-    means = rows.groupby(["metric", "dataset", "epsilon"])["value"].mean().unstack()
-    change = (100 * (means[1.0] / means[np.inf] - 1)).groupby("metric").mean()
-    return {
-        "privacy_change_percent": -change["risk"],
-        "utility_change_percent": change["accuracy"],
-        "fidelity_change_percent": change["fidelity"],
-    }

@@ -1,0 +1,181 @@
+"""Claims as data/published/claims/<work>.toml says them, checked before anything is judged.
+
+A file has `axes`, the values that each axis of its cells may have; `shared`, what holds for all its
+claims; and groups of claims that are judged on the rows of the same `grids`. What is said of all
+claims, of a group and of a claim goes over to its conditions (see `vocabulary`); `where` and
+`needs` add up, of all else the nearest counts. A claim is about the tables in its `datasets`.
+"""
+
+import difflib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from itertools import product
+from typing import Any
+
+from fedsynth_lib.core.contract import BadInput
+from fedsynth_lib.printed.published import CLAIM, claims_path, read_claims
+from fedsynth_lib.verdicts.custom import CUSTOM
+from fedsynth_lib.verdicts.places import Condition, flat
+from fedsynth_lib.verdicts.vocabulary import BOUNDS, KINDS, MONOTONE
+
+ADDED = {"where", "needs"}  # of all levels together
+SHARED = {*ADDED, "each", "across", "average", "as_run", "incomplete", "statistic", "separately"}
+OF_ROWS = {"reading", "only_at", "why"}
+PROSE = {
+    *("claim", "place", "check", "datasets", "setting"),
+    *("holds_on_published_values", "published_evidence", "on_rounded_figures"),
+}
+OWN = {"only", "count", "share", "optional"}  # of a condition alone
+BOUNDED = ("value", "difference", "gap", "ratio", "cut", "range")
+OF_KIND: dict[str, set[str]] = {
+    **{kind: {*BOUNDS} for kind in BOUNDED},
+    "below": {"factor", "margin", "opposite"},
+    "monotone": {"steps"},
+    "tested": {"outcome", "score"},
+    "marked": {"mark"},
+}
+REQUIRED = {*BOUNDED, "tested", "marked"}  # kinds that say nothing without one of their keys
+WORDS = {  # key -> what it may be
+    "incomplete": {"skip"},
+    "statistic": {"mean", "sem", "median", "iqr", "min", "max"},
+    "monotone": {*MONOTONE},
+    "outcome": {"better", "worse", "equal"},
+    "mark": {"*", "worse", "not *"},
+}
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A claim, ready to be judged.
+
+    reading: how rows are made into cells (see `cells`). only_at: the profile whose rows it needs,
+        and why.
+    """
+
+    id: str
+    group: str
+    grids: tuple[str, ...]
+    datasets: tuple[str, ...]
+    conditions: tuple[Condition, ...]
+    reading: Mapping[str, Any] = field(default_factory=dict)
+    only_at: str = ""
+    why: str = ""
+
+
+@lru_cache
+def written(work: str) -> tuple[Claim, ...]:
+    """The claims of a work in the order of their numbers.
+
+    Raises BadInput, naming file, claim and key, for what no condition knows.
+    """
+    return parsed(work, read_claims(work), claims_path(work).name)
+
+
+def parsed(work: str, data: Mapping[str, Any], file: str) -> tuple[Claim, ...]:
+    """The claims of a file as it was read; `file` is its name in messages."""
+    claims, shared = {}, data.get("shared", {})
+    _known(f"{file}, shared", shared, SHARED | OF_ROWS)
+    for group, entries in data.items():
+        if group in ("axes", "shared"):
+            continue
+        common = {name: value for name, value in entries.items() if not CLAIM.fullmatch(name)}
+        _known(f"{file}, {group}", common, SHARED | OF_ROWS | {"grids"})
+        for number in filter(CLAIM.fullmatch, entries):
+            said, where = entries[number], f"{file}, claim {number}"
+            _known(where, said, SHARED | OF_ROWS | PROSE | {"conditions"})
+            tables = {"where": {"dataset": said["datasets"]}} if said["datasets"] else {}
+            levels = [shared, common, tables, said]
+            claims[number] = Claim(
+                id=f"{work}/{number}",
+                group=group,
+                grids=tuple(common.get("grids", ())),
+                datasets=tuple(said["datasets"]),
+                conditions=tuple(
+                    condition
+                    for entry in said["conditions"]
+                    for condition in _conditions(where, data["axes"], [*levels, entry])
+                ),
+                **_nearest(levels, OF_ROWS),
+            )
+    return tuple(claims[number] for number in sorted(claims))
+
+
+def _nearest(levels: Iterable[Mapping], keys: set[str]) -> dict[str, Any]:
+    return {key: value for level in levels for key, value in level.items() if key in keys}
+
+
+def _conditions(where: str, axes: Mapping[str, list], levels: Sequence[Mapping]) -> list[Condition]:
+    """A condition with what all levels say, once for each value of `separately`."""
+    entry = levels[-1]
+    kinds = [name for name in entry if name in KINDS or name == "custom"]
+    if len(kinds) != 1:
+        raise BadInput(
+            f"{where}: {dict(entry)} is no condition: give one of {', '.join([*KINDS, 'custom'])}."
+        )
+    kind = kinds[0]
+    _known(where, entry, SHARED | OWN | OF_KIND.get(kind, set()) | {kind})
+    said = _nearest(levels, SHARED | OWN)
+    for name in ADDED:
+        said[name] = {axis: flat(v) for level in levels for axis, v in level.get(name, {}).items()}
+    separately = {axis: flat(v) for axis, v in said.pop("separately", {}).items()}
+    own_where = {axis: flat(v) for axis, v in entry.get("where", {}).items()}
+    conditions = []
+    for values in product(*separately.values()):
+        here = {axis: [value] for axis, value in zip(separately, values, strict=True)}
+        own = {**entry, "where": own_where | here}
+        full = {**said, "where": said["where"] | here}
+        conditions.append(Condition(kind=kind, of=entry[kind], axes=axes, own=own, **full))
+        _check(where, conditions[-1])
+    return conditions
+
+
+def _known(where: str, entry: Mapping, known: set[str]) -> None:
+    for name in entry:
+        if name not in known:
+            near = difflib.get_close_matches(name, known, 1)
+            hint = f"is {near[0]!r} meant?" if near else f"known are {', '.join(sorted(known))}."
+            raise BadInput(f"{where}: unknown key {name!r}: {hint}")
+
+
+def _check(where: str, c: Condition) -> None:
+    """Refuse axes, values and words that nobody declares, and a condition that says nothing."""
+    if c.kind == "custom" and c.of not in CUSTOM:
+        raise BadInput(f"{where}: custom.py has no {c.of!r}: it has {', '.join(CUSTOM)}.")
+    if c.kind in REQUIRED and not OF_KIND[c.kind] & set(c.own):
+        raise BadInput(f"{where}: {c.kind} needs one of {', '.join(sorted(OF_KIND[c.kind]))}.")
+    words = {**c.own, "incomplete": c.incomplete or "skip", "statistic": c.statistic}
+    for key, allowed in WORDS.items():
+        for word in flat(words.get(key, [])):
+            if word not in allowed:
+                raise BadInput(f"{where}: {key} {word!r}: choose {', '.join(sorted(allowed))}.")
+    for axis in (*c.each, *c.average, *c.as_run, c.across, *(c.of if c.kind == "range" else ())):
+        _on_axis(where, c, axis, [])
+    for named in (c.where, c.needs, c.own.get("opposite", {}), _sides(c)):
+        for axis, values in named.items():
+            _on_axis(where, c, axis, flat(values))
+    several = {axis for axis, values in c.where.items() if len(values) > 1}
+    over = set(c.of) if c.kind == "range" else set()
+    if free := several - {*c.each, c.across, "metric", *over} if c.kind != "custom" else ():
+        raise BadInput(
+            f"{where}: {c.kind} has several values of {', '.join(sorted(free))}: name it in each."
+        )
+    if c.kind == "monotone" and c.across not in several:
+        raise BadInput(f"{where}: monotone needs several values of {c.across} in where.")
+
+
+def _sides(c: Condition) -> dict[str, list]:
+    """The axis that a condition compares across, and what it names there."""
+    if c.kind in ("range", "monotone", "custom"):
+        return {}
+    axis = {"tested": "setting", "value": "metric"}.get(c.kind, c.across)
+    return {axis: flat(c.of)}
+
+
+def _on_axis(where: str, c: Condition, axis: str, values: Iterable[Any]) -> None:
+    if axis not in c.axes:
+        raise BadInput(f"{where}: unknown axis {axis!r}: axes are {', '.join(c.axes)}.")
+    for value in values:
+        if value not in c.axes[axis]:
+            known = ", ".join(map(str, c.axes[axis]))
+            raise BadInput(f"{where}: unknown {axis} {value!r}: the file declares {known}.")

@@ -1,0 +1,200 @@
+"""The places at which a condition of a claim compares cells, as a table of places by sides.
+
+A place is one combination of the values of the axes that a condition goes over; its sides are the
+values of the axis that it compares across, as a rule methods. What is missing is named.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from itertools import product
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from fedsynth_lib.core.contract import BadInput
+
+Values = Mapping[str, list]  # axis -> values
+WITHOUT_CLIENTS = ("central", "real")
+OF_CLIENTS = ("partition", "n_clients", "participation")
+
+
+class Missing(Exception): ...  # the cells lack some that a condition speaks of, or repeats of them
+
+
+@dataclass(frozen=True)
+class Condition:
+    """One condition with all that its file, group and claim say of it (see `vocabulary`)."""
+
+    kind: str
+    of: Any  # what the kind compares
+    axes: Values  # of the file: the values that each axis may have
+    own: Mapping[str, Any] = field(default_factory=dict)  # the keys of the condition itself
+    where: Values = field(default_factory=dict)
+    each: tuple[str, ...] = ()
+    across: str = "method"
+    only: str = ""
+    average: tuple[str, ...] = ()
+    count: tuple[int, int] | None = None
+    share: float | None = None
+    as_run: tuple[str, ...] = ()
+    needs: Values = field(default_factory=dict)
+    incomplete: str = ""
+    optional: bool = False
+    statistic: str = "mean"
+
+    def values(self, axis: str) -> list:
+        return self.where.get(axis, self.axes[axis])
+
+
+def chosen(cells: pd.DataFrame, where: Values) -> pd.DataFrame:
+    """The cells with these values; one that does not have an axis is not kept out by it."""
+    keep = [cells[axis].isin(values) | cells[axis].isna() for axis, values in where.items()]
+    return cells[np.logical_and.reduce(keep)] if keep else cells
+
+
+def wide(
+    cells: pd.DataFrame,
+    c: Condition,
+    names: Iterable[Any],
+    statistic: str = "",
+    *,
+    gaps: bool = False,
+) -> pd.DataFrame:
+    """Places (rows, indexed by `each` and the metric) by sides (columns, the named values of
+    `across`).
+
+    A side that does not have an axis, as central data have no clients, stands in every place.
+    gaps: missing numbers are allowed; otherwise raises Missing.
+    """
+    sides = _sides(cells, c, names)
+    there = pd.concat(list(sides.values())) if sides else cells.iloc[:0]
+    each = [axis for axis in dict.fromkeys([*c.each, "metric"]) if axis != c.across]
+    each = [axis for axis in each if there.empty or there[axis].notna().any()]
+    table = _places(there, c, each)
+    for name, own in sides.items():
+        table[name] = _beside(table[each], own, statistic or c.statistic, c)
+    table = table.set_index(each or pd.Index([""] * len(table)))
+    if c.only and len(table):
+        table = table.reset_index().query(c.only).set_index(each)
+    if c.incomplete == "skip":
+        table = table.dropna()
+    _complete(table, c, gaps)
+    if c.average:
+        table = table.groupby([axis for axis in each if axis not in c.average], sort=False).mean()
+    return table
+
+
+def means(cells: pd.DataFrame, c: Condition, names: Iterable[Any]) -> pd.DataFrame:
+    """As `wide`, without the last bits of sums over seeds."""
+    return wide(cells, c, names).round(9)
+
+
+def _sides(cells: pd.DataFrame, c: Condition, names: Iterable[Any]) -> dict[Any, pd.DataFrame]:
+    """The cells of each side; of an axis in `as_run` those that were run or are needed."""
+    rows = chosen(cells, {axis: v for axis, v in c.where.items() if axis != c.across})
+    sides = {name: rows[rows[c.across] == name] for name in names}
+    if c.across not in c.as_run:
+        return sides
+    needed = c.needs.get(c.across, ())
+    return {name: own for name, own in sides.items() if len(own) or name in needed}
+
+
+def _places(there: pd.DataFrame, c: Condition, each: list[str]) -> pd.DataFrame:
+    """Every combination of the values of `each`; of central and real data one for all clients."""
+    values = {axis: c.values(axis) for axis in each}
+    for axis in set(c.as_run) & set(each):
+        run = {*there[axis].dropna(), *c.needs.get(axis, ())}
+        values[axis] = [value for value in values[axis] if value in run]
+    places = pd.DataFrame(list(product(*values.values())), columns=each)
+    if "setting" in places:
+        alone = places["setting"].isin(WITHOUT_CLIENTS)
+        for axis in set(OF_CLIENTS) & set(each):
+            places[axis] = places[axis].mask(alone)
+        places = places.drop_duplicates(ignore_index=True)
+    return places.astype({axis: there[axis].dtype for axis in each}) if len(there) else places
+
+
+def _beside(
+    places: pd.DataFrame, own: pd.DataFrame, statistic: str, c: Condition
+) -> pd.Series | float:
+    """The numbers of one side at the places, by the axes that it has."""
+    shared = [axis for axis in places if own[axis].notna().any()]
+    if (twice := own.duplicated(shared)).any():
+        place = own.loc[twice, list(c.axes)].iloc[0].dropna()
+        raise BadInput(
+            f"{c.kind} {c.of!r}: there are several cells at one place ({', '.join(map(str, place))}"
+            "): name what tells them apart in where or each."
+        )
+    numbers = own.reindex(columns=[*shared, statistic])
+    if not shared:
+        return numbers[statistic].iloc[0] if len(numbers) else np.nan
+    return places.merge(numbers, "left", shared)[statistic]
+
+
+def _complete(table: pd.DataFrame, c: Condition, gaps: bool) -> None:
+    """Raise Missing, naming the first cells that are."""
+    if table.empty:
+        raise Missing(f"all cells are missing: {side(c, list(table.columns))} ({about(c)})")
+    empty = table.isna().stack()
+    lost = empty.index[empty.to_numpy()]
+    if len(lost) and not gaps:
+        named = [
+            f"{side(c, name)}{' at ' * bool(where)}{where}"
+            for *place, name in lost[:3]
+            for where in [label(place, table)]
+        ]
+        single = " (or have a single seed)" * (c.statistic in ("iqr", "sem"))
+        raise Missing(
+            f"{len(lost)} of {table.size} cells are missing{single}: {'; '.join(named)}"
+            f"{', ...' * (len(lost) > 3)} ({about(c)})"
+        )
+
+
+# --- words ---------------------------------------------------------------------------------------
+
+
+def word(value: Any) -> str:
+    return value if isinstance(value, str) else f"{value:g}"
+
+
+def named(axis: str, value: Any) -> str:
+    """A value with its axis, where it does not speak for itself: `adult`, `epsilon 0.5`."""
+    if isinstance(value, str) and not value.isdigit():
+        return value
+    return f"{plain(axis)} {word(value)}"
+
+
+def plain(axis: str) -> str:
+    return axis.removeprefix("n_").replace("_", " ")
+
+
+def about(c: Condition) -> str:
+    """All that is the same in all places of a condition."""
+    fixed = {axis: v[0] for axis, v in c.where.items() if len(v) == 1 and axis != c.across}
+    return ", ".join(named(axis, value) for axis, value in fixed.items() if value != "")
+
+
+def label(place: Any, table: pd.DataFrame | pd.Series) -> str:
+    """The name of a place by what tells it from the others."""
+    values = place if isinstance(place, tuple | list) else (place,)
+    levels = [table.index.get_level_values(n).unique() for n in range(table.index.nlevels)]
+    return " ".join(
+        named(axis, value)
+        for axis, value, others in zip(table.index.names, values, levels, strict=True)
+        if len(others) > 1 and value == value  # NaN where it does not apply
+    )
+
+
+def side(c: Condition, names: Any) -> str:
+    """One side of a comparison: `AIM, DistAIM`, or `epsilon 0.5, 1.6`."""
+    first, *others = flat(names)
+    words = ", ".join([named(c.across, first), *map(word, others)])
+    return f"{'any of ' * isinstance(names, Mapping)}{words}"
+
+
+def flat(names: Any) -> list:
+    """The names in lists of names, and in {any = [...]}."""
+    if isinstance(names, Mapping):
+        return flat(names["any"])
+    return [one for each in names for one in flat(each)] if isinstance(names, list) else [names]

@@ -1,0 +1,321 @@
+"""The kinds of condition that claims are written in, in data/published/claims/<work>.toml.
+
+A claim holds as far as its conditions do: its outcome is the mean of their shares. A condition
+compares cells (`verdicts/cells.py`: the mean, spread and number of runs of one setting) in places,
+one for each combination of the values of the axes in `each`. Its share is that of the places in
+which it holds; where `count` or `share` says how many are wanted, it is 1 or 0.
+
+    {value = M, ...}         the metric M lies within the bounds
+    {difference = [A, B]}    A less B lies within the bounds
+    {gap = [A, B]}           as difference, whichever is the greater
+    {ratio = [A, B]}         A over B
+    {cut = [A, B]}           percent by which B lies below A
+    {range = [axis, ...]}    largest less smallest value over these axes
+    {below = [A, B]}         A < B; with `factor` A <= factor * B, with `margin` A < B + margin
+    {better = [A, B]}        A < B or A > B, whichever is better by the metric
+    {ordered = [A, B, C]}    A < B < C
+    {monotone = "rising"}    over the axis `across`, also "falling", or "either"; with `steps`, the
+                             share of its steps
+    {tested = B, outcome}    the outcome of martinez2024's t-test of federated against B (central,
+                             local): better, worse, equal; or with `score` all counts, as "+6/-0"
+    {marked = A, mark}       the mark of apellaniz2025's test at A: "*", "worse", "not *"
+    {custom = name}          a function of `verdicts/custom.py`
+
+A, B: values of the axis `across`, `method` unless it says otherwise. Several in a list are each
+compared on their own, and count as places; in `below` all of the first lie below all of the second,
+or any of them if written {any = [...]}. Bounds are `over`, `under` (strict), `least` and `most`.
+
+where       axis -> value or values; what a cell does not have (the clients of central data) does
+            not keep it out. In the file, a group of claims and a claim, `where` adds up.
+each        the axes that make places. `only`: a query that chooses some of them.
+average     axes over which numbers are averaged before they are held against anything.
+separately  axis -> values: a condition of its own for each.
+as_run      axes of which those values count that were run for any side; `needs`: axis -> values
+            that must be among them. Of all other axes every value is needed.
+incomplete  "skip" leaves out places that lack a side.
+optional    the condition is left out where none of its cells is there.
+opposite    axis -> values at which `below` is to be the other way round.
+statistic   of the runs of a cell: mean (the default), its standard error `sem`, median,
+            inter-quartile range `iqr`, min, max.
+
+What is rounded in the last bits by sums over seeds is rounded to nine digits first.
+"""
+
+import operator
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from itertools import pairwise, product
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from fedsynth_lib.metrics.registry import sign
+from fedsynth_lib.printed.published import t_test
+from fedsynth_lib.verdicts.places import (
+    Condition,
+    Missing,
+    about,
+    flat,
+    label,
+    means,
+    named,
+    plain,
+    side,
+    wide,
+    word,
+)
+
+FEW = 4  # what is told one by one
+
+
+class Told(NamedTuple):
+    """The share of a condition that holds, its sentence, and the tables that were not run."""
+
+    share: float
+    text: str
+    absent: tuple[str, ...] = ()
+
+
+# --- sentences -----------------------------------------------------------------------------------
+
+
+def told(
+    c: Condition, holds: pd.Series, what: str, numbers: Iterable[str], summary: str = ""
+) -> Told:
+    """How often a statement holds, with the numbers of few places, or of few exceptions.
+
+    holds: by place; numbers: in the same order; summary: of the numbers of many places.
+    """
+    placed = [
+        f"{label(place, holds)}: {text}" if len(holds) > 1 else text
+        for place, text in zip(holds.index, numbers, strict=True)
+    ]
+    shown = ", ".join(placed)
+    if len(placed) > FEW:
+        failed = [text for text, held in zip(placed, holds, strict=True) if not held]
+        exceptions = f"not at {', '.join(failed)}" if 0 < len(failed) <= FEW else ""
+        shown = "; ".join(filter(None, [summary, exceptions]))
+    share, wanted = wanted_share(c, holds)
+    text = f"{context(c)}{what} in {int(holds.sum())} of {len(holds)}{wanted}"
+    return Told(share, f"{text} ({shown})" if shown else text, _absent(c, holds.index))
+
+
+def context(c: Condition) -> str:
+    """What a condition itself says about where it is, and its metrics."""
+    own = {a: v for a, v in c.own["where"].items() if a not in ("metric", c.across)}
+    words = [named(axis, v[0]) for axis, v in own.items() if len(v) == 1 and v != [""]]
+    metrics = [] if c.across == "metric" else c.where.get("metric", [])
+    words += metrics if len(metrics) <= FEW else [f"{len(metrics)} metrics"]
+    return f"{', '.join(words)}: " if words else ""
+
+
+def wanted_share(c: Condition, holds: pd.Series) -> tuple[float, str]:
+    """The share of places in which a condition holds, or whether it is as many as wanted."""
+    if c.count is not None:
+        least, most = c.count
+        words = f"{least}" if least == most else f"{least} to {most}"
+        return float(least <= holds.sum() <= most), f", {words} wanted"
+    if c.share is not None:
+        return float(holds.mean() >= c.share), f", {100 * c.share:.0f} percent wanted"
+    return float(holds.mean()), ""
+
+
+def _absent(c: Condition, index: pd.Index) -> tuple[str, ...]:
+    if "dataset" not in c.as_run or "dataset" not in index.names:
+        return ()
+    return tuple(name for name in c.values("dataset") if name not in set(index.unique("dataset")))
+
+
+def digits(number: float) -> str:
+    return f"{number:.4g}"
+
+
+def spread(numbers: pd.Series) -> str:
+    return f"{digits(numbers.min())} to {digits(numbers.max())}"
+
+
+# --- kinds ---------------------------------------------------------------------------------------
+
+
+BOUNDS = {
+    "over": (">", operator.gt),
+    "under": ("<", operator.lt),
+    "least": (">=", operator.ge),
+    "most": ("<=", operator.le),
+}
+
+
+def _bounded(c: Condition, numbers: pd.Series, what: str, texts: Sequence[str] = ()) -> Told:
+    """How many of the numbers lie within the bounds of the condition."""
+    numbers = numbers.round(9)
+    given = [(*bound, c.own[name]) for name, bound in BOUNDS.items() if name in c.own]
+    within = np.logical_and.reduce([holds(numbers, limit) for _, holds, limit in given])
+    words = " and ".join(f"{sign} {limit:g}" for sign, _, limit in given)
+    texts = texts or [digits(number) for number in numbers]
+    holds = pd.Series(within, numbers.index)
+    return told(c, holds, f"{what} {words}", texts, spread(numbers))
+
+
+def _value(cells: pd.DataFrame, c: Condition) -> Told:
+    c = replace(c, across="metric")
+    table = means(cells, c, flat(c.of))
+    numbers = table.rename_axis(columns="metric").stack()
+    return _bounded(c, numbers, ", ".join(flat(c.of)))
+
+
+def _pairs(cells: pd.DataFrame, c: Condition, number: Callable, what: str) -> Told:
+    """A bounded number of two sides, for each pair of one of the first names and one of the
+    second."""
+    first, second = (flat(names) for names in c.of)
+    table = means(cells, replace(c, average=()), [*first, *second])
+    parts, texts = {}, []
+    for one, other in product(first, second):
+        parts[what.format(side(c, one), side(c, other))] = number(table[one], table[other])
+        texts += [f"{digits(a)} v {digits(b)}" for a, b in table[[one, other]].to_numpy()]
+    numbers = pd.concat(parts, names=["pair", *table.index.names])
+    if c.average:
+        kept = [axis for axis in numbers.index.names if axis not in c.average]
+        groups = numbers.groupby(kept, sort=False)
+        texts = [f"mean of {', '.join(map(digits, group))}" for _, group in groups]
+        numbers = groups.mean()
+    shown = [f"{digits(value)}, {text}" for value, text in zip(numbers, texts, strict=True)]
+    found = _bounded(c, numbers, what.format(side(c, first), side(c, second)), shown)
+    return found._replace(absent=_absent(c, table.index))
+
+
+def _range(cells: pd.DataFrame, c: Condition) -> Told:
+    over = [axis for axis in c.of if axis != "metric"]
+    inner = replace(c, across="metric", each=(*c.each, *over), average=())
+    table = means(cells, inner, c.values("metric")).rename_axis(columns="metric").stack()
+    kept = [axis for axis in table.index.names if axis not in over]
+    numbers = table.groupby(kept, sort=False).agg(np.ptp)
+    return _bounded(c, numbers, f"range over {', '.join(map(plain, over))}")
+
+
+def _below(cells: pd.DataFrame, c: Condition) -> Told:
+    low, high = c.of
+    table = means(cells, c, [*flat(low), *flat(high)])
+    ran = [[name for name in flat(names) if name in table] for names in c.of]
+    lower = table[ran[0]].agg("min" if isinstance(low, Mapping) else "max", axis=1)
+    upper = table[ran[1]].agg("max" if isinstance(high, Mapping) else "min", axis=1)
+    factor, margin, turned = c.own.get("factor"), c.own.get("margin", 0), ""
+    holds, relation = (lower - upper).round(9) < margin, f"< {margin:g} +" if margin else "<"
+    if factor:
+        holds, relation = (lower / upper).round(9) <= factor, f"<= {factor:g} x"
+    for axis, values in c.own.get("opposite", {}).items():
+        there = table.index.get_level_values(axis).isin(values)
+        holds = holds.where(~there, (lower - upper).round(9) > 0)
+        turned = f" (above at {', '.join(map(word, values))})" if there.any() else ""
+    numbers = [f"{digits(a)} v {digits(b)}" for a, b in zip(lower, upper, strict=True)]
+    what = f"{side(c, low)} {relation} {side(c, high)}{turned}"
+    return told(c, holds, what, numbers, f"differences {spread(lower - upper)}")
+
+
+def sign_of(table: pd.DataFrame, c: Condition) -> np.ndarray:
+    """By place 1 where higher is better by its metric, -1 where lower is."""
+    metrics = c.values("metric") * len(table)
+    if "metric" in table.index.names:
+        metrics = table.index.get_level_values("metric")
+    return np.array([sign(name) or -1 for name in metrics])
+
+
+def _better(cells: pd.DataFrame, c: Condition) -> Told:
+    one, other = c.of
+    table = means(cells, c, [one, other])
+    gain = ((table[one] - table[other]) * sign_of(table, c)).round(9)
+    numbers = [f"{digits(a)} v {digits(b)}" for a, b in table[[one, other]].to_numpy()]
+    return told(c, gain > 0, f"{side(c, one)} better than {side(c, other)}", numbers)
+
+
+def _ordered(cells: pd.DataFrame, c: Condition) -> Told:
+    table = means(cells, c, c.of)[c.of]
+    steps = [table[low] < table[high] for low, high in pairwise(c.of)]
+    numbers = [" ".join(map(digits, row)) for row in table.to_numpy()]
+    what = " < ".join(side(c, name) for name in c.of)
+    return told(c, pd.Series(np.logical_and.reduce(steps), table.index), what, numbers)
+
+
+MONOTONE = {
+    "rising": "never falls",
+    "falling": "never rises",
+    "either": "never turns",
+}
+
+
+def _monotone(cells: pd.DataFrame, c: Condition) -> Told:
+    table = means(cells, c, c.values(c.across))
+    steps = table.diff(axis=1).iloc[:, 1:].round(9)
+    what = f"{MONOTONE[c.of]} with {plain(c.across)}"
+    numbers = [
+        ", ".join(f"{word(name)} {digits(value)}" for name, value in zip(table, row, strict=True))
+        for row in table.to_numpy()
+    ]
+    if c.own.get("steps"):
+        held = (steps >= 0 if c.of == "rising" else steps <= 0).to_numpy()
+        text = f"{context(c)}{what} in {held.sum()} of {held.size} steps"
+        return Told(float(held.mean()), f"{text} ({'; '.join(numbers)})")
+    rising, falling = (steps >= 0).all(axis=1), (steps <= 0).all(axis=1)
+    holds = {"rising": rising, "falling": falling, "either": rising | falling}[c.of]
+    return told(c, holds, what, numbers)
+
+
+def tests(cells: pd.DataFrame, c: Condition, against: str) -> pd.Series:
+    """By place the outcome of the t-test of federated against other cells: better, worse, equal.
+
+    The fewest repeats of any of the cells serve for all. Raises Missing where one has no spread.
+    """
+    c, sides = replace(c, across="setting"), ["federated", against]
+    mean, n = (wide(cells, c, sides, name)[sides] for name in ("mean", "n"))
+    std = wide(cells, c, sides, "std", gaps=True)[sides]
+    if std.isna().any(axis=None):
+        raise Missing(f"a test needs 2 seeds or more, and there are cells with one ({about(c)})")
+    own, other = mean.to_numpy().T
+    spread, other_spread = std.to_numpy().T
+    p = t_test(own, spread, other, other_spread, n=int(n.min(axis=None)))
+    gain = (own - other) * sign_of(mean, c)
+    return pd.Series(np.select([p >= 0.05, gain > 0], ["equal", "better"], "worse"), mean.index)
+
+
+def _tested(cells: pd.DataFrame, c: Condition) -> Told:
+    found = tests(cells, c, c.of)
+    score = f"+{(found == 'better').sum()}/-{(found == 'worse').sum()}"
+    against = f"federated v {c.of}"
+    if "score" in c.own:
+        text = f"{context(c)}{against} {score} of {len(found)}, {c.own['score']} wanted"
+        return Told(float(score == c.own["score"]), text)
+    wanted = flat(c.own["outcome"])
+    holds = found.isin(wanted)
+    return told(c, holds, f"{against} {' or '.join(wanted)}", found, score)
+
+
+def _marked(cells: pd.DataFrame, c: Condition) -> Told:
+    mean, other = (wide(cells, c, [c.of], name)[c.of] for name in ("mean", "mean_other"))
+    p = wide(cells, c, [c.of], "p", gaps=True)[c.of]
+    if p.isna().any():
+        raise Missing(f"a test of {c.of} needs 2 seeds or more ({about(c)})")
+    marks, wanted = wide(cells, c, [c.of], "mark")[c.of], c.own["mark"]
+    holds = marks != "*" if wanted == "not *" else marks == wanted
+    numbers = [
+        f"{digits(a)} v {digits(b)}, p {min(q, 1 - q):.4f}"  # of the side it lies on
+        for a, b, q in zip(mean, other, p, strict=True)
+    ]
+    return told(c, holds, f"{c.of} marked {wanted}", numbers)
+
+
+KINDS: dict[str, Callable[[pd.DataFrame, Condition], Told]] = {
+    "value": _value,
+    "difference": lambda cells, c: _pairs(cells, c, lambda a, b: a - b, "{} less {}"),
+    "gap": lambda cells, c: _pairs(cells, c, lambda a, b: (a - b).abs(), "|{} less {}|"),
+    "ratio": lambda cells, c: _pairs(cells, c, lambda a, b: a / b, "{} over {}"),
+    "cut": lambda cells, c: _pairs(
+        cells, c, lambda a, b: 100 * (1 - b / a), "percent cut from {} to {}"
+    ),
+    "range": _range,
+    "below": _below,
+    "better": _better,
+    "ordered": _ordered,
+    "monotone": _monotone,
+    "tested": _tested,
+    "marked": _marked,
+}
