@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Make every table and figure:   ./run_all.sh            (options: ./run_all.sh --help)
 # Run the tests:                 ./run_all.sh --tests    (what follows goes to pytest)
+# Any other command:             ./run_all.sh COMMAND    (synth, verify, audit, doctor ...; ./run_all.sh commands)
 #
 # Needs nothing but Python 3.11 to 3.13. An active environment that has what requirements.lock says is used as it
 # is; otherwise one is made in .venv. The marker inside is written last, so a set-up that was killed is made anew.
@@ -30,6 +31,9 @@ find_python() {
 
 runner() { exec "$1" -P -m fedsynth_lib.bundle.runner "${@:2}"; }
 
+# Words come before options only where they are a command of the library.
+is_command() { [[ ${1:-} =~ ^[a-z]+$ ]]; }
+
 # What a finished environment with these lock files writes into its marker.
 stamp() { echo "$root $(cat "$@" | cksum)"; }
 
@@ -45,8 +49,10 @@ make_venv() {
     [[ -t 1 ]] || requirements+=(--quiet) # a log file needs no progress bars
     "$venv/bin/python" -m pip install --disable-pip-version-check "${requirements[@]}" ||
         fail "the packages could not be installed (see above): check the network and start again."
-    # JupyterLab and scripts of this environment find fedsynth_lib as well.
+    # JupyterLab and scripts of this environment find fedsynth_lib as well, and `fedsynth` is a command in it.
     echo "$root" >"$("$venv/bin/python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/fedsynth.pth"
+    printf '%s\n' '#!/usr/bin/env bash' 'exec "$(dirname "$0")/python" -P -m fedsynth_lib "$@"' >"$venv/bin/fedsynth"
+    chmod +x "$venv/bin/fedsynth"
     stamp requirements.lock >"$marker.new"
     if [[ $tests ]]; then stamp "${locks[@]}" >>"$marker.new"; fi
     mv "$marker.new" "$marker"
@@ -66,7 +72,7 @@ export FLWR_TELEMETRY_ENABLED=0 RAY_USAGE_STATS_ENABLED=0 DO_NOT_TRACK=1
 here="$PWD"
 cd "$root"
 base="$(find_python)"
-case " $* " in
+is_command "$@" || case " $* " in
 *" --help "* | *" -h "* | *" --list "*) [[ $tests ]] || runner "$base" "$@" ;; # needs no packages
 esac
 
@@ -77,13 +83,19 @@ else
     export PYTHONPATH="$root" # another environment's packages must not shine through
     if ! { supported "$python" && grep -qxF "$(stamp "${locks[@]}")" "$marker" 2>/dev/null; }; then
         # A mistyped option shows now, not after minutes.
-        [[ $tests ]] || (cd "$here" && "$base" -P -m fedsynth_lib.bundle.runner "$@" --check) || exit $?
+        [[ $tests ]] || is_command "$@" || (cd "$here" && "$base" -P -m fedsynth_lib.bundle.runner "$@" --check) || exit $?
         make_venv "$base"
     fi
 fi
 
 if [[ $tests ]]; then
-    exec "$python" -m pytest ${rest[@]+"${rest[@]}"}
+    # All of them: one process for each core. Some of them: in this one, where a person can stop and look.
+    ((${#rest[@]})) || rest=(-n auto --dist worksteal)
+    exec "$python" -m pytest "${rest[@]}"
 fi
 cd "$here" # paths in options are meant from where the user stands
+if is_command "$@"; then
+    [[ $1 == commands ]] && set -- --help
+    exec "$python" -P -m fedsynth_lib "$@"
+fi
 runner "$python" "$@"

@@ -1,12 +1,13 @@
 """A table small enough to count by hand and to hold in one dense joint table, for the tests of the
 marginal family."""
 
-from types import ModuleType, SimpleNamespace
+from dataclasses import replace
+from types import ModuleType
 
 import numpy as np
 import pandas as pd
 
-from fedsynth_lib.core.contract import Client, Domain, Privacy
+from fedsynth_lib.core.contract import Client, Domain, Method, Privacy
 from fedsynth_lib.methods.marginals import flaim
 from fedsynth_lib.tables.load import Table
 from fedsynth_lib.tables.schema import Column, Schema
@@ -64,12 +65,12 @@ def client_of(rows: np.ndarray, index: int = 0, clients: int = 1) -> Client:
     return Client(rows, index, clients)
 
 
-def copy_of(method: ModuleType, **replaced) -> SimpleNamespace:
+def copy_of(method: Method | ModuleType, **replaced) -> Method:
     """A copy of the method with some verbs exchanged."""
-    return SimpleNamespace(**{**vars(method), "__name__": "toys.broken", **replaced})
+    return replace(Method.of(method), name="broken", **replaced)
 
 
-def watched(method: ModuleType) -> tuple[SimpleNamespace, list]:
+def watched(method: Method | ModuleType) -> tuple[Method, list]:
     """A copy of the method and what passes: ('client', state, index, update) and ('server', before,
     after, charges)."""
     seen = []

@@ -11,12 +11,9 @@ from apellaniz_toys import CELL, JUDGED, NAMES, RANGES, SCHEMA, SIZES, TABLE, in
 
 from fedsynth_lib.core.contract import BadInput
 from fedsynth_lib.federation import settings
-from fedsynth_lib.methods.vae_bgm import (
-    dp_vae_bgm,
-    latent_mixture,
-    vae_bgm,
-    vae_bgm_training,
-)
+from fedsynth_lib.methods.vae_bgm import latent_mixture, vae_bgm
+from fedsynth_lib.methods.vae_bgm import training as vae_bgm_training
+from fedsynth_lib.methods.variants import dp_vae_bgm
 from fedsynth_lib.metrics.divergence import Sizes
 from fedsynth_lib.runs.grid import Asked
 from fedsynth_lib.tables.load import Table

@@ -10,7 +10,6 @@ from printed_claims import where
 from scipy import stats
 
 from fedsynth_lib.core.contract import BadInput
-from fedsynth_lib.figures import plots_apellaniz
 from fedsynth_lib.printed.published import aggregate, compare, load_values
 from fedsynth_lib.runs.grid import run_grid
 from fedsynth_lib.runs.rows import params_text, to_frame
@@ -379,21 +378,6 @@ def test_sets_of_rows_stand_beside_each_other_by_node_and_measurements_are_avera
         assert wide.loc[(row.method, "whole"), (row.metric, row.node)] == pytest.approx(
             row.mean + 0.25
         )
-
-
-def test_no_dot_of_the_spreads_lies_outside_its_panel():
-    index = pd.MultiIndex.from_product(
-        [["bmi_skew", "iid"], ["1", "2"]], names=["partition", "node"]
-    )
-    spreads = pd.DataFrame(
-        {"printed": [0.1, 0.2, 0.3, np.nan], "trainings": [0.1, 0.1, 0.9, 0.2]}, index=index
-    )
-    fig = plots_apellaniz.spreads_panel(spreads)
-    assert [ax.get_title() for ax in fig.axes] == ["i.i.d.", "BMI skew, as run"]
-    for ax, count in zip(fig.axes, (3, 4), strict=True):
-        dots = [line for line in ax.lines if line.get_marker() != "None"]
-        low, high = ax.get_ylim()
-        assert len(dots) == count and all(low <= y <= high for dot in dots for y in dot.get_ydata())
 
 
 def test_readings_stand_beside_the_printed_divergences():

@@ -18,7 +18,8 @@ from sklearn.preprocessing import LabelEncoder, StandardScaler
 from sklearn.svm import SVC
 
 from fedsynth_lib.core.contract import BadInput
-from fedsynth_lib.metrics import SCENARIOS, AttackScenario, attacks
+from fedsynth_lib.metrics import attacks
+from fedsynth_lib.metrics.attacks import SCENARIOS, AttackScenario
 
 ATTACKS = ("rf", "svm", "nb", "knn", "lr")
 

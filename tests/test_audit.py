@@ -13,6 +13,7 @@ import pytest
 from fedsynth_lib.audit import floats, neighbours, replay, scores, shares, table
 from fedsynth_lib.audit.bounds import lower_bound
 from fedsynth_lib.audit.scenario import Scenario, handed_on, parts_of, table_of
+from fedsynth_lib.bundle.commands import main
 from fedsynth_lib.core.accounting import discrete_laplace_share
 from fedsynth_lib.core.contract import BadInput, Client, Noise, Privacy, stream
 from fedsynth_lib.federation import flower
@@ -265,11 +266,10 @@ def test_the_committed_table_has_every_private_method_and_power():
 
 def test_lines_are_kept_and_found_again(tmp_path, monkeypatch, capsys):
     from fedsynth_lib import audit
-    from fedsynth_lib.audit.__main__ import main
 
     monkeypatch.setenv("FEDSYNTH_HOME", str(tmp_path))
     assert audit.measured("independent") is None
-    assert main(["--methods", "independent", "--runs", "5"]) == 0
+    assert main(["audit", "--methods", "independent", "--runs", "5"]) == 0
     first = table.load()
     assert [(line.method, line.clients) for line in first] == [
         ("independent", 1),
@@ -277,20 +277,19 @@ def test_lines_are_kept_and_found_again(tmp_path, monkeypatch, capsys):
     ]
     assert "independent" in capsys.readouterr().out
     # nothing ran again
-    assert main(["--methods", "independent", "--runs", "5"]) == 0 and table.load() == first
+    assert main(["audit", "--methods", "independent", "--runs", "5"]) == 0 and table.load() == first
     kept = replace(first[0], verdict=table.BELOW)
     table.save(kept)
     assert audit.measured("independent") == (4.0, kept.lower, kept.runs)
     table.save(replace(kept, verdict=table.WEAK))
     assert audit.measured("independent") is None  # a control that was missed says nothing
     table.save(replace(kept, verdict=table.EXCEEDED))
-    assert main(["--methods", "independent", "--runs", "5"]) == 1
-    assert main(["--methods", "ctgan"]) == 2 and "adds no noise" in capsys.readouterr().err
+    assert main(["audit", "--methods", "independent", "--runs", "5"]) == 1
+    assert main(["audit", "--methods", "ctgan"]) == 2 and "adds no noise" in capsys.readouterr().err
 
 
 def test_no_time_left_begins_no_line(tmp_path, monkeypatch, capsys):
-    from fedsynth_lib.audit.__main__ import main
 
     monkeypatch.setenv("FEDSYNTH_HOME", str(tmp_path))
-    assert main(["--methods", "independent", "--minutes", "0"]) == 0
+    assert main(["audit", "--methods", "independent", "--minutes", "0"]) == 0
     assert "no time left" in capsys.readouterr().err and table.load() == []

@@ -2,7 +2,6 @@
 catch."""
 
 from dataclasses import replace
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -28,7 +27,7 @@ def test_nor_on_a_table_without_numbers(key):
 def broken(key, **verbs):
     """The usual case of a method with some verbs exchanged."""
     case = state.usual(case_of(key))
-    return replace(case, method=SimpleNamespace(**vars(case.method) | verbs))
+    return replace(case, method=replace(case.method, **verbs))
 
 
 @pytest.mark.parametrize("key", ["aim", "distaim"])

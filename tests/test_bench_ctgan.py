@@ -14,9 +14,11 @@ from torch import nn
 from fedsynth_lib.core.contract import Client, Noise, stream
 from fedsynth_lib.core.dp_sgd import Tape
 from fedsynth_lib.federation import settings
-from fedsynth_lib.methods.gan import ctgan, dp_fed_ctgan, gan_encoding
-from fedsynth_lib.methods.gan.gan_sampling import Conditions, LocalRows
-from fedsynth_lib.methods.gan.gan_training import Pair, train
+from fedsynth_lib.methods.gan import ctgan
+from fedsynth_lib.methods.gan import encoding as gan_encoding
+from fedsynth_lib.methods.gan.sampling import Conditions, LocalRows
+from fedsynth_lib.methods.gan.training import Pair, train
+from fedsynth_lib.methods.variants import dp_fed_ctgan
 from fedsynth_lib.tables import modes
 from fedsynth_lib.tables.load import load_table
 

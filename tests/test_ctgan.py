@@ -10,7 +10,9 @@ from fedsynth_lib.core.accounting import epsilon_of
 from fedsynth_lib.core.contract import BadInput, Domain, Noise, Privacy, stream
 from fedsynth_lib.federation import settings
 from fedsynth_lib.methods import METHODS
-from fedsynth_lib.methods.gan import ctgan, dp_ctgan, dp_fed_ctgan, fed_ctgan, gan_plan
+from fedsynth_lib.methods.gan import budget as gan_budget
+from fedsynth_lib.methods.gan import ctgan
+from fedsynth_lib.methods.variants import dp_ctgan, dp_fed_ctgan, fed_ctgan
 from fedsynth_lib.tables.load import Table
 from fedsynth_lib.tables.schema import Schema
 
@@ -26,7 +28,7 @@ def run(method, table, **options):
     changes = {
         name: options.pop(name)
         for name in list(options)
-        if name in gan_plan.Settings.__dataclass_fields__
+        if name in gan_budget.Settings.__dataclass_fields__
     }
     parts = options.pop("parts", promises.thirds(table))
     return settings.federated(
@@ -50,8 +52,8 @@ def test_by_default_epsilon_covers_everything(key, table):
     statement = run(PRIVATE[key], table, privacy=Privacy(2.0, 1e-5)).statement
     assert not statement["unprotected"] and statement["epsilon"] == pytest.approx(2.0, abs=1e-6)
     assert {entry["what"] for entry in statement["entries"]} == {
-        gan_plan.HISTOGRAMS,
-        gan_plan.GRADIENTS,
+        gan_budget.HISTOGRAMS,
+        gan_budget.GRADIENTS,
     }
     assert statement["sampler"] == "poisson"
 
@@ -77,7 +79,7 @@ def test_rounds_account_like_one_run_of_all_their_steps(table):
         dp_fed_ctgan, table, training_rounds=5, privacy=Privacy(9.0, 1e-5, noise_multiplier=2.0)
     )
     gradients = [
-        entry for entry in rounds.statement["entries"] if entry["what"] == gan_plan.GRADIENTS
+        entry for entry in rounds.statement["entries"] if entry["what"] == gan_budget.GRADIENTS
     ]
     assert [(entry["count"], entry["rounds"]) for entry in gradients] == [
         (5 * 2 * 8, [1, 2, 3, 4, 5])
@@ -87,7 +89,7 @@ def test_rounds_account_like_one_run_of_all_their_steps(table):
     opacus = RDPAccountant()
     opacus.history = [(2.0, 50 / 400, 80)]
     histograms = [
-        entry for entry in rounds.statement["entries"] if entry["what"] == gan_plan.HISTOGRAMS
+        entry for entry in rounds.statement["entries"] if entry["what"] == gan_budget.HISTOGRAMS
     ]
     opacus.history.append((histograms[0]["noise_multiplier"], 1.0, 1))
     assert rounds.statement["epsilon_rdp"] == pytest.approx(opacus.get_epsilon(1e-5), rel=0.01)
@@ -104,15 +106,15 @@ def test_with_a_given_noise_training_stops_before_the_budget_would_be_passed(tab
     stop = {"stop_epsilon": 1.5, "stop_delta": 1e-5, "training_rounds": 200, **changes}
     found = run(dp_fed_ctgan, table, privacy=Privacy(1.5, 1e-5, noise_multiplier=2.0), **stop)
     done = next(
-        entry for entry in found.statement["entries"] if entry["what"] == gan_plan.GRADIENTS
+        entry for entry in found.statement["entries"] if entry["what"] == gan_budget.GRADIENTS
     )["count"]
     spent = found.statement["epsilon_rdp"]  # the budget to stop at is counted so
-    charges = gan_plan.plan(
+    charges = gan_budget.plan(
         2.0, Domain(tuple("abcde"), (0, 0, 2, 4, 2)), 400, small(dp_fed_ctgan, **stop)
     )
     assert spent <= 1.5 and epsilon_of(charges, 1e-5, accountant="rdp") == pytest.approx(spent)
     more = [
-        replace(charge, times=done + 1) if charge.what == gan_plan.GRADIENTS else charge
+        replace(charge, times=done + 1) if charge.what == gan_budget.GRADIENTS else charge
         for charge in charges
     ]
     assert epsilon_of(more, 1e-5, accountant="rdp") > (1.5 if published else 1.45)
@@ -178,7 +180,7 @@ def test_a_client_with_a_single_class_and_fewer_rows_than_a_batch(key, table):
         rates = {
             entry["rate"]
             for entry in found.statement["entries"]
-            if entry["what"] == gan_plan.GRADIENTS
+            if entry["what"] == gan_budget.GRADIENTS
         }
         assert 1.0 in rates and found.statement["epsilon"] <= 5.0
 
@@ -197,7 +199,7 @@ def test_a_client_that_has_spent_its_rounds_stays_out(table):
         method, table, promises.thirds(table), config=config, privacy=Privacy(2.0, 1e-5), seed=1
     )
     gradients = [
-        entry for entry in found.statement["entries"] if entry["what"] == gan_plan.GRADIENTS
+        entry for entry in found.statement["entries"] if entry["what"] == gan_budget.GRADIENTS
     ]
     assert max(entry["count"] for entry in gradients) == 2 and found.statement["epsilon"] <= 2.0
 
@@ -242,9 +244,9 @@ def test_the_step_a_client_makes_is_what_it_is_charged_for(table):
     steps."""
     import torch
 
-    from fedsynth_lib.methods.gan.gan import Layout
-    from fedsynth_lib.methods.gan.gan_sampling import Conditions, LocalRows
-    from fedsynth_lib.methods.gan.gan_training import Pair, poisson_pairs
+    from fedsynth_lib.methods.gan.networks import Layout
+    from fedsynth_lib.methods.gan.sampling import Conditions, LocalRows
+    from fedsynth_lib.methods.gan.training import Pair, poisson_pairs
 
     layout, device = Layout((), (2,)), torch.device("cpu")
     codes = np.zeros((300, 1), np.int64)

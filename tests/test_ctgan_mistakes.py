@@ -2,7 +2,6 @@
 caught."""
 
 from dataclasses import replace
-from types import SimpleNamespace
 
 import numpy as np
 import promises
@@ -15,17 +14,18 @@ from fedsynth_lib.core.contract import Client, Noise, Privacy, stream
 from fedsynth_lib.core.dp_sgd import Tape
 from fedsynth_lib.federation import settings
 from fedsynth_lib.federation.flower import Job
-from fedsynth_lib.methods.gan import dp_fed_ctgan, gan
-from fedsynth_lib.methods.gan.gan_training import NETWORKS, Pair
+from fedsynth_lib.methods.gan import networks
+from fedsynth_lib.methods.gan.training import NETWORKS, Pair
+from fedsynth_lib.methods.variants import dp_fed_ctgan
 from fedsynth_lib.teaching import lessons
 
 RECORDS, EXPECTED, CLIP = 12, 20.0, 0.5
-LAYOUT = gan.Layout(modes=(3,), categories=(2,))
+LAYOUT = networks.Layout(modes=(3,), categories=(2,))
 
 
 def broken(method, **replaced):
     """A copy of the method with some of its names exchanged."""
-    return SimpleNamespace(**{**vars(method), "__name__": "broken", **replaced})
+    return replace(method, name="broken", **replaced)
 
 
 PUBLISHED = broken(dp_fed_ctgan, Config=lambda: dp_fed_ctgan.Config(**dp_fed_ctgan.AS_PUBLISHED))
@@ -37,16 +37,20 @@ def losses_of(pair, real, fake):
     return softplus(torch.cat([-scores[: len(real[0])], scores[len(real[0]) :]]))
 
 
-def noise_before_zero_grad(self, real, fake, *, noise, expected, coins):
+def noise_before_zero_grad(self, real, fake, *, noise, expected, generator):
     """Clips, adds the noise, throws all of it away, and steps along the bare gradient."""
     with Tape(self.discriminator) as tape:
         private = {"clip": self.config.clip, "noise_multiplier": noise.multiplier if noise else 0.0}
-        options = {"num_records": len(real[0]), "expected_records": expected, "generator": coins}
+        options = {
+            "num_records": len(real[0]),
+            "expected_records": expected,
+            "generator": generator,
+        }
         tape.backward(losses_of(self, real, fake), **private, **options)
     self.step("discriminator", losses_of(self, real, fake).mean())
 
 
-def clips_the_mean(self, real, fake, *, noise, expected, coins):
+def clips_the_mean(self, real, fake, *, noise, expected, generator):
     """The gradient of the whole batch is cut to the norm; no record's own is."""
     optimiser = self.optimisers["discriminator"]
     optimiser.zero_grad()
@@ -55,7 +59,7 @@ def clips_the_mean(self, real, fake, *, noise, expected, coins):
     optimiser.step()
 
 
-def clips_rows(self, real, fake, *, noise, expected, coins):
+def clips_rows(self, real, fake, *, noise, expected, generator):
     """Each row is cut on its own, so that a record, which has two of them, weighs up to twice the
     norm."""
     with Tape(self.discriminator) as tape:
@@ -125,7 +129,7 @@ def moved_by_one_record(step, clip=CLIP):
                 pair.discriminator.parameters(), lr=1.0
             )
             parts = [tuple(part[kept] for part in side) for side in (real, fake)]
-            step(pair, *parts, noise=None, expected=EXPECTED, coins=torch.Generator())
+            step(pair, *parts, noise=None, expected=EXPECTED, generator=torch.Generator())
             ends.append(pair.parameters()["discriminator"])
         furthest = max(furthest, float(np.linalg.norm(ends[0] - ends[1])))
     return furthest

@@ -23,8 +23,9 @@ from scipy.stats import kstest
 from fedsynth_lib.core import accounting, secure_sum
 from fedsynth_lib.core.contract import Privacy, stream
 from fedsynth_lib.federation import settings
-from fedsynth_lib.methods.marginals import aim, distaim, marginal_state
+from fedsynth_lib.methods.marginals import distaim, marginal_state
 from fedsynth_lib.methods.marginals.marginals import candidates_in
+from fedsynth_lib.methods.variants import aim
 
 ASKED = candidates_in(marginal_state.start(DOMAIN, aim.Config()))
 CELLS = int(ASKED.sizes.sum())
@@ -166,7 +167,7 @@ def test_one_record_moves_a_score_by_its_weight_over_the_size(monkeypatch):
         def scores(table, state=state):
             known = {**state, "secret/to0": ASKED.counts(table, levels).astype(np.uint32)}
             distaim._choose_and_measure(
-                known, distaim.doses(4, distaim.Config()), distaim.Config(), None
+                known, distaim.query_counts(4, distaim.Config()), distaim.Config(), None
             )
             return caught.pop()
 

@@ -89,6 +89,15 @@ def test_gradients_by_hand_equal_automatic_ones(monkeypatch, tolerance=2e-5):
         assert torch.allclose(own, theirs, rtol=10 * tolerance, atol=tolerance)
 
 
+def test_gradients_by_hand_are_those_of_the_plain_loss(monkeypatch, tolerance=2e-5):
+    network, rows, _, masks = twins(monkeypatch)
+    parameters = [parameter.requires_grad_() for parameter in network.parameters]
+    expected = torch.autograd.grad(divergence.plain_loss(network, rows, masks), parameters)
+    for own, theirs in zip(network.gradients(), expected, strict=True):
+        size = max(float(torch.linalg.norm(theirs)), 1e-3)
+        assert torch.linalg.norm(own - theirs) <= tolerance * size
+
+
 def test_training_is_that_of_torch_step_by_step(monkeypatch, tolerance=2e-3):
     """Ten steps of Adam from the same start with the same dropout; every parameter must have gone
     the same way."""

@@ -228,7 +228,7 @@ def test_parameters_that_would_escape_clipping_are_refused(stray):
         Tape(nn.Sequential(stray, nn.Linear(WIDTH, 1)))
 
 
-def test_poisson_batches_take_every_record_by_its_own_coin():
+def test_poisson_batches_draw_every_record_independently():
     rate, steps, records = 0.02, 4000, 100
     batches = list(poisson_batches(records, rate, steps, rng=np.random.default_rng(0)))
     sizes = np.array([len(batch) for batch in batches])

@@ -205,13 +205,13 @@ def test_what_goes_into_a_notebook_is_escaped(home):
 def test_a_changed_row_fails_the_check_until_the_text_follows(home, monkeypatch, capsys):
     monkeypatch.setenv("FEDSYNTH_HOME", str(home.path))
     home.state(where="method == 'AugFLAIM'", column="value 1")
-    assert facts.main([]) == 0 and facts.main(["--check"]) == 0
+    assert facts.main() == 0 and facts.main(check=True) == 0
     home.rows(ROWS.assign(**{"value 1": [0.254, 0.77, 3.0]}))
     capsys.readouterr()
-    assert facts.main(["--check"]) == 1
+    assert facts.main(check=True) == 1
     assert "README.md: aim says '0.50', the rows say '0.77'" in capsys.readouterr().out
     assert "0.50" in (home.path / "README.md").read_text()  # --check writes nothing
-    assert facts.main([]) == 0 and facts.main(["--check"]) == 0
+    assert facts.main() == 0 and facts.main(check=True) == 0
     assert "0.77" in (home.path / "README.md").read_text()
 
 
@@ -225,7 +225,7 @@ def test_a_block_is_put_between_its_marks_and_nowhere_else():
 
 
 def test_todays_prose_says_what_todays_rows_say():
-    """Run `python -m fedsynth_lib.bundle.facts` after results have changed."""
+    """Run `./run_all.sh facts` after results have changed."""
     assert [str(change) for change in facts.refresh(write=False)] == []
 
 

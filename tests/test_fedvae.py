@@ -19,10 +19,10 @@ from fedsynth_lib.core.contract import (
 )
 from fedsynth_lib.federation import settings
 from fedsynth_lib.methods.gan import weights
-from fedsynth_lib.methods.gan.gan import Layout
+from fedsynth_lib.methods.gan.networks import Layout
 from fedsynth_lib.methods.vae import fedvae
+from fedsynth_lib.methods.vae.encoding import client_encoding
 from fedsynth_lib.methods.vae.vae import Vae
-from fedsynth_lib.methods.vae.vae_encoding import client_encoding
 from fedsynth_lib.metrics import fidelity
 from fedsynth_lib.tables import modes
 

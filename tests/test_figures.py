@@ -18,10 +18,10 @@ from PIL import Image
 
 from fedsynth_lib import __version__, figures
 from fedsynth_lib.core.contract import BadInput
-from fedsynth_lib.figures import plots, style
-from fedsynth_lib.figures.style import look, save_figure, save_table, use_style
+from fedsynth_lib.figures import save, style
+from fedsynth_lib.figures.save import Saver, save_figure, save_table
+from fedsynth_lib.figures.style import look, use_style
 from fedsynth_lib.printed import published
-from fedsynth_lib.runs.rows import to_frame
 
 
 @pytest.fixture(autouse=True)
@@ -92,7 +92,7 @@ def test_a_figure_says_what_it_was_made_from():
 
 def test_the_footer_has_space_of_its_own():
     fig = small_figure()
-    style._footer(fig, "quick", "real", note="a long note " * 12)
+    save._footer(fig, "quick", "real", note="a long note " * 12)
     fig.canvas.draw()
     lowest = fig.axes[0].xaxis.label.get_window_extent().y0
     assert footer(fig).get_window_extent().y1 <= lowest
@@ -200,6 +200,16 @@ def test_a_csv_has_ten_significant_digits_and_leaves_counts_alone():
     assert [line.rsplit(",", 3)[0] for line in lines] == ["0.3333333333,a,3", "12345.6789,0.3,"]
 
 
+def test_a_saver_says_profile_and_data_once(awkward):
+    saver = Saver(profile="quick", data="standin")
+    drawn = saver.figure(small_figure(), "f", note="no DP", alt="a line")
+    assert drawn.png.parent.name == "quick-standin" and drawn.alt == "a line"
+    table = saver.table(awkward, "t", caption="c", decimals=1)
+    assert saver.figure(small_figure(), "f", data="none").png.parent.name == "quick"
+    other = save_table(awkward, "t2", profile="quick", data="standin", caption="c", decimals=1)
+    assert table.csv.read_bytes() == other.csv.read_bytes()
+
+
 def test_saving_the_same_table_twice_gives_the_same_bytes(awkward):
     def written():
         saved = save_table(awkward, "t", profile="paper", data="real", caption="c")
@@ -241,106 +251,25 @@ def test_no_text_is_smaller_than_seven_points():
     assert min(size for size in sizes if isinstance(size, float)) >= 7
 
 
-# --- plots ---------------------------------------------------------------------------------------
+def test_names_without_a_look_get_the_next_free_one_and_levels_keep_theirs():
+    found = style.looks(["FedBN", "mine", "ε = 1.6", "yours"])
+    assert found["FedBN"] == look("fedbn") and found["ε = 1.6"] == style.LEVELS["ε = 1.6"]
+    assert [found["mine"], found["yours"]] == list(style.FREE[:2])
+    colours = [(free.colour, free.marker) for free in style.FREE]
+    assert len(set(colours)) == len(style.FREE)
 
 
-def test_partition_bars_show_every_row_once(table):
-    parts = {
-        "iid": np.array_split(np.arange(600), 3),
-        "label_skew": [np.arange(500), np.arange(500, 600)],
-    }
-    labels = table.frame["ill"].iloc[:600].reset_index(drop=True)
-    fig = plots.partition_bars(labels, parts)
-    for ax, clients in zip(fig.axes, (3, 2), strict=True):
-        assert sum(bar.get_height() for bar in ax.patches) == 600
-        assert len(ax.patches) == clients * 2
-    ill = sum(bar.get_height() for bar in fig.axes[0].containers[1])
-    assert ill == (labels == "yes").sum()
-    assert [ax.get_title() for ax in fig.axes] == ["i.i.d.", "label skew"]
+def test_long_labels_break_before_the_unit_and_keep_their_arrow():
+    assert style.wrapped("workload error (L1, 0 to 2) ↓") == "workload error\n(L1, 0 to 2)\xa0↓"
+    assert style.wrapped("JSD (0 to 1) ↓") == "JSD (0 to 1)\xa0↓"
+    assert style.title("epsilon", float("inf")) == "no DP" and style.title("node", "2") == "node 2"
 
 
-def test_distributions_show_shares_of_all_rows(table):
-    frame, schema = table.frame, table.schema
-    fig = plots.distributions(frame, schema, {"FedBN": frame.iloc[:50], "mine": frame})
-    panels = {ax.get_title(): ax for ax in fig.axes if ax.get_title()}
-    assert set(panels) == set(schema.names)
-    for name in schema.numeric:
-        real, one, other = [patch.get_data().values for patch in panels[name].patches]
-        assert real.sum() == pytest.approx(100) and one.sum() == pytest.approx(100)
-        assert other.tolist() == real.tolist()
-    widths = [bar.get_width() for bar in panels["region"].patches]
-    assert widths == pytest.approx(
-        (100 * frame["region"].value_counts(normalize=True, sort=False)).tolist()
-    )
-    assert panels["region"].lines[0].get_color() == look("fedbn").colour
-
-
-def test_rare_categories_are_drawn_together():
-    values = pd.Series(pd.Categorical(np.repeat([f"c{k}" for k in range(12)], np.arange(1, 13))))
-    _, ax = plt.subplots()
-    plots._bars(ax, plots._by_category({"real": values}), {})
-    labels = [tick.get_text() for tick in ax.get_yticklabels()]
-    assert labels == ["c11", "c10", "c9", "c8", "c7", "c6", "c5", "5 others"]
-    assert [bar.get_width() for bar in ax.patches][-1] == pytest.approx(100 * 15 / 78)
-
-
-def test_heatmaps_share_one_scale_and_one_order():
-    real = pd.DataFrame([[1, 0.5], [0.5, 1]], index=["a", "b"], columns=["a", "b"])
-    fig = plots.association_heatmaps(real, {"FedBN": -0.2 * real.loc[["b", "a"], ["b", "a"]]})
-    images = [ax.images[0] for ax in fig.axes if ax.images]
-    assert {image.get_clim() for image in images} == {(-1, 1)}
-    assert images[1].get_array().data.tolist() == [[-0.2, -0.1], [-0.1, -0.2]]
-
-
-@pytest.fixture
-def comparison(monkeypatch):
-    """Table 6.1 with every value of ours 0.01 above the published one."""
-    monkeypatch.delenv("FEDSYNTH_HOME")
-    values = published.load_values("martinez2024", "tab6.1")
-    keys = values[[*published.KEYS, "paper"]].to_dict("records")
-    rows = [
-        {**key, "seed": seed, "profile": "quick", "data": "real", "value": mean + 0.01 * seed}
-        for key, mean in zip(keys, values["mean"], strict=True)
-        for seed in (0, 1, 2)
-    ]
-    return published.compare(to_frame(rows), "martinez2024", "tab6.1")
-
-
-def test_comparison_table_has_the_layout_of_the_thesis(comparison):
-    table = plots.comparison_table(comparison)
-    assert table.shape == (1 + 9 * 2, 3 * 4)
-    assert table.index.names == ["partition", "clients", "setting"]
-    assert table.index[0] == ("", "", "central") and table.index[-1] == (
-        "label skew",
-        "10",
-        "local",
-    )
-    assert table.columns[0] == ("no DP", "hellinger") and table.columns[-1] == (
-        "ε = 1.6",
-        "log_cluster",
-    )
-    assert table.loc[("", "", "central"), ("no DP", "hellinger")] == "0.196 (0.186) ="
-    assert (table != "").all(axis=None)
-    wide = plots.comparison_table(comparison.head(12), spread=True)
-    assert wide.iloc[0, 0] == "0.196 ± 0.010 (0.186 ± 0.000) ="
-
-
-def test_cells_without_a_run_are_a_dash(comparison):
-    missing = comparison.assign(n=0, ours=np.nan, verdict="ours missing")
-    assert plots.comparison_table(missing).iloc[0, 0] == "– (0.186)"
-
-
-def test_scenario_panel_shows_all_cells_ours_and_published(comparison):
-    fig = plots.scenario_panel(comparison)
-    panels = np.array(fig.axes).reshape(4, 3)  # metrics, budgets
-    assert [ax.get_title() for ax in panels[0]] == ["no DP", "ε = 0.5", "ε = 1.6"]
-    printed = comparison.query("metric == 'pcd' and setting == 'federated' and epsilon == 0.5")
-    assert len(printed) == 9  # three partitions by three numbers of clients
-    drawn = {bars.get_label(): bars.lines[0] for bars in panels[1, 1].containers}
-    assert drawn["federated, published"].get_ydata().tolist() == printed["published"].tolist()
-    assert drawn["federated, ours"].get_ydata() == pytest.approx(printed["published"] + 0.01)
-    assert np.round(drawn["federated, ours"].get_xdata()).tolist() == list(range(9))
-    assert drawn["federated, published"].get_markerfacecolor() == "white"
-    assert drawn["federated, ours"].get_markerfacecolor() == look("federated").colour
-    with pytest.raises(BadInput, match="no cells with clients"):
-        plots.scenario_panel(comparison[comparison["setting"] == "central"])
+def test_a_legend_takes_as_many_lines_as_fit_and_the_figure_grows_by_them():
+    fig, axes = style.panels(4, 3, height=1.0)
+    assert len(axes) == 4 and len(fig.axes) == 6 and not fig.axes[5].axison
+    before = fig.get_figheight()
+    names = [f"a name of some length {number}" for number in range(7)]
+    style.legend(fig, [style.handle(look("aim"), name) for name in names])
+    box = fig.legends[0].get_window_extent()
+    assert box.width <= fig.bbox.width and fig.get_figheight() >= before + 0.32

@@ -19,14 +19,10 @@ from marginal_toys import (
 
 from fedsynth_lib.core.contract import Noise, Privacy, Update, stream
 from fedsynth_lib.federation import flower, settings
-from fedsynth_lib.methods.marginals import (
-    flaim,
-    flaim_client,
-    marginal_state,
-    naive_flaim,
-)
+from fedsynth_lib.methods.marginals import flaim, marginal_state
 from fedsynth_lib.methods.marginals.junction_tree import model_bytes
 from fedsynth_lib.methods.marginals.marginals import candidates_in
+from fedsynth_lib.methods.variants import naive_flaim
 
 ASKED = candidates_in(marginal_state.start(DOMAIN, flaim.Config()))
 ALONE = range(4)  # candidates of one column
@@ -161,7 +157,7 @@ def test_later_local_steps_choose_after_measuring_alone(monkeypatch):
     monkeypatch.setattr(marginal_state, "refit", spy)
     client = flower.Client(CODES, 0, 1)
     noise = Noise(4.0, np.random.default_rng(1))
-    chosen, spent = flaim_client.choose(state, client, flaim.Config(local_steps=3, **FAST), noise)
+    chosen, spent = flaim.choose(state, client, flaim.Config(local_steps=3, **FAST), noise)
     assert len(set(chosen.tolist())) == 3 and len(alone) == 2
     names = ["weight " + ",".join(map(str, ASKED.queries[number])) for number in chosen]
     assert [set(weights) - set(state) for weights in alone] == [{names[0]}, {names[0], names[1]}]
@@ -176,7 +172,7 @@ def prepared_for_choice(config, megabytes=80.0):
     state = flaim.start(DOMAIN, config, np.random.default_rng(0)) | {"sigma": np.array(2.0)}
     for column in ALONE:
         counts = dense(CODES, (column,))
-        state = marginal_state.remember(state, (column,), counts, 2.0, 240, config)
+        state = marginal_state.with_measurement(state, (column,), counts, 2.0, 240, config)
     state = marginal_state.refit(state, config, last=False, to_noise=False)
     proxy = np.concatenate([state[f"shares {column}"] for column in ALONE])
     ahead = {

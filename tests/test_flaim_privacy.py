@@ -22,17 +22,14 @@ from fedsynth_lib.core import accounting
 from fedsynth_lib.core.accounting import BudgetExceeded
 from fedsynth_lib.core.contract import Charge, Privacy, Update
 from fedsynth_lib.federation import flower, settings
-from fedsynth_lib.methods.marginals import (
+from fedsynth_lib.methods.marginals import distaim, flaim, marginal_state
+from fedsynth_lib.methods.marginals.marginals import candidates_in
+from fedsynth_lib.methods.variants import (
     augflaim_oracle,
-    distaim,
     fed_naive_bayes,
-    flaim,
-    flaim_client,
     flaim_random,
-    marginal_state,
     naive_flaim,
 )
-from fedsynth_lib.methods.marginals.marginals import candidates_in
 
 SIZE = 12
 EVERY_RECORD = np.array(list(product(*map(range, LEVELS))), dtype=np.int32)
@@ -62,7 +59,7 @@ def model_state(seed):
 def scores_of(monkeypatch):
     """Scores and sensitivity with which a client chooses; `size` is what it takes its number of
     records to be."""
-    caught, measured = [], flaim_client.distances
+    caught, measured = [], flaim.distances
 
     def catch(scores, allowed, noise, sensitivity, rng):
         caught.append((scores, sensitivity))
@@ -74,8 +71,8 @@ def scores_of(monkeypatch):
         def of_size(cells, shares, _, mass=1.0):
             return measured(cells, shares, size, mass)
 
-        monkeypatch.setattr(flaim_client, "distances", of_size)
-        flaim_client.choose(state, client_of(rows, index), config, None)
+        monkeypatch.setattr(flaim, "distances", of_size)
+        flaim.choose(state, client_of(rows, index), config, None)
         return caught.pop()
 
     return scores
@@ -111,7 +108,7 @@ def test_the_true_heterogeneity_doubles_the_sensitivity_too(scores_of):
 
     def of_pair(own, index):
         updates = [Update({"rows": own}, num_rows=SIZE), Update({"rows": rest}, num_rows=88)]
-        known = {**state, "heterogeneity": flaim_client.true_heterogeneity(state, updates)}
+        known = {**state, "heterogeneity": flaim.true_heterogeneity(state, updates)}
         return scores_of(known, (own, rest)[index], config, (SIZE, 88)[index], index)
 
     weights = candidates_in(state).weights
@@ -134,11 +131,11 @@ def test_were_the_size_private_a_record_would_move_a_score_by_almost_twice_as_mu
     """Normalised by its own size, a client's share moves by up to 2 / (n + 1): hence the sizes
     among public inputs."""
     shares = np.array([0.0, 1.0])  # a model that expects only what the new record is
-    before = flaim_client.distances(np.zeros((1, SIZE), int), shares, SIZE)
+    before = flaim.distances(np.zeros((1, SIZE), int), shares, SIZE)
     cells = np.append(np.zeros((1, SIZE), int), [[1]], axis=1)
-    own_size = flaim_client.distances(cells, shares, SIZE + 1)
+    own_size = flaim.distances(cells, shares, SIZE + 1)
     assert abs(own_size - before)[0] == pytest.approx(2 / (SIZE + 1)) and 2 / (SIZE + 1) > 1 / SIZE
-    assert abs(flaim_client.distances(cells, shares, SIZE) - before)[0] == pytest.approx(1 / SIZE)
+    assert abs(flaim.distances(cells, shares, SIZE) - before)[0] == pytest.approx(1 / SIZE)
     assert any(
         "number of rows of each client" in held for held in (settings.COUNTED, settings.DECLARED)
     )
@@ -179,9 +176,7 @@ def test_distances_equal_dense_tables(seed):
         for c, s in zip(counts, np.split(shares, asked.starts[1:]), strict=True)
     ]
     mass = np.add.reduceat(np.abs(shares), asked.starts)
-    assert flaim_client.distances(asked.cells(rows, levels), shares, size, mass) == pytest.approx(
-        expected
-    )
+    assert flaim.distances(asked.cells(rows, levels), shares, size, mass) == pytest.approx(expected)
 
 
 def test_the_proxy_is_the_mean_distance_of_a_querys_columns():
@@ -191,7 +186,7 @@ def test_the_proxy_is_the_mean_distance_of_a_querys_columns():
         np.abs(np.bincount(rows[:, c], minlength=LEVELS[c]) / SIZE - proxy[c]).sum()
         for c in range(4)
     ]
-    found = flaim_client.heterogeneity(
+    found = flaim.heterogeneity(
         state, client_of(rows), flaim.Config(), asked.cells(rows, np.array(LEVELS))
     )
     assert found == pytest.approx([np.mean([alone[c] for c in query]) for query in asked.queries])
@@ -299,7 +294,7 @@ def test_a_run_costs_what_its_most_frequent_participant_pays(method, steps):
     table, options = make_table(120), {"local_steps": steps, "iterations": 2, "final_iterations": 2}
     config = method.Config(rounds=4, participation=0.3, **options)
     multiplier = settings.noise_for(method, DOMAIN, [12] * 10, config, BUDGET)
-    choice = flaim.doses(4, config).selection(multiplier, config.measure_share)
+    choice = flaim.query_counts(4, config).choice_noise(multiplier, config.measure_share)
     for seed in (1, 2):
         run = settings.federated(
             method, table, shards(120, 10), config=config, privacy=BUDGET, seed=seed

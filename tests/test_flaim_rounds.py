@@ -17,16 +17,14 @@ from marginal_toys import (
 from fedsynth_lib.core.contract import Update
 from fedsynth_lib.federation import settings
 from fedsynth_lib.methods import METHODS
-from fedsynth_lib.methods.marginals import (
+from fedsynth_lib.methods.marginals import flaim, marginal_state
+from fedsynth_lib.methods.marginals.marginals import candidates_in
+from fedsynth_lib.methods.variants import (
     augflaim_oracle,
     fed_naive_bayes,
-    flaim,
-    flaim_client,
     flaim_random,
-    marginal_state,
     naive_flaim,
 )
-from fedsynth_lib.methods.marginals.marginals import candidates_in
 
 ASKED = candidates_in(marginal_state.start(DOMAIN, flaim.Config()))
 FAST = {"iterations": 5, "final_iterations": 5}
@@ -112,7 +110,7 @@ def test_the_oracles_statement_has_no_epsilon():
 def test_the_true_heterogeneity_is_the_distance_to_everyone():
     parts = shards(240, 3)
     updates = [Update({"rows": CODES[part]}, num_rows=80, client=k) for k, part in enumerate(parts)]
-    found = flaim_client.true_heterogeneity(marginal_state.start(DOMAIN, flaim.Config()), updates)
+    found = flaim.true_heterogeneity(marginal_state.start(DOMAIN, flaim.Config()), updates)
     expected = [
         [
             np.abs(dense(CODES[part], query) / 80 - dense(CODES, query) / 240).sum()

@@ -11,14 +11,10 @@ from scipy.spatial.distance import jensenshannon
 from scipy.stats import wasserstein_distance
 
 from fedsynth_lib.core.contract import Client, Noise, Update, stream
-from fedsynth_lib.methods.gan import (
-    ctgan,
-    dp_fed_ctgan,
-    fed_ctgan,
-    fed_tgan,
-    gan_encoding,
-    gan_plan,
-)
+from fedsynth_lib.methods.gan import budget as gan_budget
+from fedsynth_lib.methods.gan import ctgan
+from fedsynth_lib.methods.gan import encoding as gan_encoding
+from fedsynth_lib.methods.variants import dp_fed_ctgan, fed_ctgan, fed_tgan
 from fedsynth_lib.tables import modes
 from fedsynth_lib.tables.modes import Mixture
 
@@ -193,7 +189,7 @@ def test_one_record_moves_the_histograms_by_the_root_of_their_columns(encoding, 
     assert max(moved) == pytest.approx(np.sqrt(columns)) and min(moved) == pytest.approx(
         np.sqrt(columns)
     )
-    charge = gan_plan.histogram_charges(1.0, tuple(LEVELS), 40, config, 10)[0]
+    charge = gan_budget.histogram_charges(1.0, tuple(LEVELS), 40, config, 10)[0]
     assert charge.sensitivity == pytest.approx(np.sqrt(columns))
 
 
@@ -208,18 +204,18 @@ def test_histograms_carry_the_noise_they_are_charged_for():
     assert np.std(noisy) == pytest.approx(
         np.sqrt((charge.noise * charge.sensitivity) ** 2 + 1 / 12), rel=0.03
     )
-    steps = gan_plan.total_steps(2.0, tuple(LEVELS), 2000, config)
-    assert charge.noise == pytest.approx(gan_plan.histogram_noise(2.0, 2000, config, steps))
+    steps = gan_budget.total_steps(2.0, tuple(LEVELS), 2000, config)
+    assert charge.noise == pytest.approx(gan_budget.histogram_noise(2.0, 2000, config, steps))
 
 
 def test_histograms_take_about_their_share_of_the_budget():
     from fedsynth_lib.core.accounting import rdp
 
     config = dp_fed_ctgan.Config(training_rounds=20)
-    steps = gan_plan.total_steps(3.0, tuple(LEVELS), 10_000, config)
-    histograms = gan_plan.histogram_charges(3.0, tuple(LEVELS), 10_000, config, steps)
+    steps = gan_budget.total_steps(3.0, tuple(LEVELS), 10_000, config)
+    histograms = gan_budget.histogram_charges(3.0, tuple(LEVELS), 10_000, config, steps)
     orders = np.array([2.0, 8.0])
-    gradients = rdp(gan_plan.gradient_charge(3.0, 10_000, config, steps), orders)
+    gradients = rdp(gan_budget.gradient_charge(3.0, 10_000, config, steps), orders)
     share = rdp(histograms[0], orders) / (rdp(histograms[0], orders) + gradients)
     assert share == pytest.approx(config.histogram_share, rel=0.25)
 

@@ -194,8 +194,8 @@ def test_signals_reach_a_forked_kernel_and_its_status_comes_back(tmp_path):
 def test_only_modules_of_known_libraries_are_imported_before_the_fork():
     cells = [
         "import numpy as np\nimport ray",
-        "from fedsynth_lib.figures import plots\nfrom my_own import x",
+        "from fedsynth_lib.figures import special\nfrom my_own import x",
         "%magic",
         "import os",
     ]
-    assert warm.imported(cells) == ["numpy", "fedsynth_lib.figures", "fedsynth_lib.figures.plots"]
+    assert warm.imported(cells) == ["numpy", "fedsynth_lib.figures", "fedsynth_lib.figures.special"]

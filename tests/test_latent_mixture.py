@@ -23,7 +23,7 @@ LIMITS = {"tolerance": 1e-3, "iterations": 5000, "ridge": 1e-5}
 
 
 def groups(number, columns, seed=0, *, many=3, apart=3.0, centre=0.0):
-    """Rows of a made-up mixture of correlated normal laws that overlap."""
+    """Rows of a made-up mixture of correlated normal distributions that overlap."""
     rng = np.random.default_rng(seed)
     centres, turns = (
         rng.normal(size=(many, columns)) * apart,

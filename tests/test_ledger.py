@@ -102,9 +102,7 @@ def test_the_command_tells_releases_and_totals(home, capsys, monkeypatch):
         ),
         (["nobody"], ["nobody: 0 releases, epsilon 0, delta 0"]),
     ):
-        monkeypatch.setattr(sys, "argv", ["ledger", *arguments])
-        ledger.main()
-        printed = capsys.readouterr().out.splitlines()
+        printed = ledger.overview(*arguments).splitlines()
         assert len(printed) == len(lines)
         assert all(line in found for line, found in zip(lines, printed, strict=True))
     with pytest.raises(BadInput, match=r"population is '\.\./x': give a name of letters"):

@@ -1,13 +1,12 @@
 """How unlike clients are: numbers by hand, pictures that show what they are given, and the claim's
 three statements."""
 
-import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import pytest
 
 from fedsynth_lib.core.contract import BadInput, stream
-from fedsynth_lib.figures import plots_skew
+from fedsynth_lib.figures.special import squares
 from fedsynth_lib.printed.published import load_values
 from fedsynth_lib.tables.load import Table
 from fedsynth_lib.tables.schema import Column, Schema
@@ -27,12 +26,6 @@ def given(monkeypatch, table):
     """This table, whatever is asked for."""
     maddock2024._prepared.cache_clear()
     monkeypatch.setattr(declared, "load_table", lambda *_, **__: table)
-
-
-@pytest.fixture(autouse=True)
-def close_figures():
-    yield
-    plt.close("all")
 
 
 def test_skew_in_content_is_told_from_skew_in_size():
@@ -167,15 +160,10 @@ def test_a_picture_keeps_shares_means_and_the_largest_client_of_each_square(tabl
         train.frame["smokes"].iloc[few:].cat.codes.mean()
     )
 
-    fig = plots_skew.maps(
-        pd.DataFrame(rows), {"clients": ("", "tab20"), "age": ("age", "viridis")}, bars=["age"]
-    )
-    clients, age = (ax.collections[0] for ax in fig.axes[:2])
-    assert clients.get_offsets().tolist() == [
-        [0, 0],
-        [skew.SQUARES - 1] * 2,
-    ] and clients.get_array().tolist() == [0, 1]
-    assert age.get_array()[0] == found["map_mean", "0 0 age"]
+    drawn = squares(pd.DataFrame(rows))
+    assert drawn.index.tolist() == [(0, 0), (skew.SQUARES - 1, skew.SQUARES - 1)]
+    assert drawn["map_client"].tolist() == [0, 1]
+    assert drawn["map_mean age"].iloc[0] == found["map_mean", "0 0 age"]
 
 
 def test_a_made_up_table_is_measured_by_the_clients_that_own_its_rows():
@@ -199,37 +187,6 @@ def test_sample_sizes_of_maddock2024():
     assert stages.loc["covertype"].tolist() == [581_012, 116_202, 104_582]
     assert table["columns"].tolist()[:3] == [14, 41, 11]
     assert table["classes"].fillna(0).tolist()[:3] == [2, 2, 2]
-
-
-def test_clouds_show_every_dot_where_it_is_and_no_group_last():
-    points, values = stream(0).normal(size=(300, 2)), np.repeat([0, 1, 2], 100)
-    fig = plots_skew.clouds(
-        {"a": (points, values, "viridis"), "b": (points, values, "tab20")}, bars=["a"]
-    )
-    first, second, bar = fig.axes
-    assert (first.get_title(), second.get_title()) == ("a", "b") and bar.get_label() == "<colorbar>"
-    drawn, shades = first.collections[0].get_offsets(), first.collections[0].get_array()
-    place = {tuple(point): value for point, value in zip(points, values, strict=True)}
-    assert len(drawn) == 300
-    assert all(
-        place[tuple(point)] == shade for point, shade in zip(drawn.data, shades, strict=True)
-    )
-    assert (np.diff(shades) < 0).any()  # mixed
-    labelled = plots_skew.clouds({"a": (points, values, "tab20")}, axes=("v1", "v2")).axes[0]
-    assert (labelled.get_xlabel(), labelled.get_ylabel(), labelled.axison, first.axison) == (
-        "v1",
-        "v2",
-        True,
-        False,
-    )
-
-
-def test_column_dots_put_each_value_on_its_line():
-    frame = pd.DataFrame({"iid": [0.1, 0.2], "clustering": [0.3, 0.6]}, index=["sex", "age"])
-    (ax,) = plots_skew.column_dots(frame).axes
-    assert [tick.get_text() for tick in ax.get_yticklabels()] == ["sex", "age"]
-    assert [line.get_xdata().tolist() for line in ax.lines] == [[0.1, 0.2], [0.3, 0.6]]
-    assert all(line.get_ydata().tolist() == [0, 1] for line in ax.lines)
 
 
 def rows_of(means: dict, spread: float = 0.0) -> pd.DataFrame:
@@ -274,19 +231,3 @@ def test_the_claim_can_fail_in_each_of_its_statements():
     assert claims_skew.judge_partitions(rows_of({key: 0.5 for key in means}))[0] is False
     del means["adult", "cluster_skew", ""]
     assert claims_skew.judge_partitions(rows_of(means))[0] is None
-
-
-def test_draws_show_ours_chance_and_print_on_the_line_of_their_division():
-    means = printed_means()
-    values = load_values("maddock2024", "tab5").set_index(claims_skew.PLACE)["mean"]
-    fig = plots_skew.draws(rows_of(means, spread=0.05), values)
-    adult, magic = fig.axes
-    assert (adult.get_title(), magic.get_title()) == ("adult", "magic")
-    ticks = [tick.get_text() for tick in adult.get_yticklabels()]
-    assert ticks == ["i.i.d.", "cluster skew", "label skew β = 0.1", "label skew β = 0.8"]
-    ours, chance, printed = adult.lines
-    assert ours.get_ydata().tolist() == [0, 0, -1, -1, -2, -2, -3, -3]
-    assert ours.get_xdata()[2:4] == pytest.approx([0.525 - 0.05, 0.525 + 0.05])
-    assert set(chance.get_xdata()) == {0.2} and np.unique(np.round(chance.get_ydata()))[0] == -3
-    assert printed.get_xdata().tolist() == [0.241, 0.525, 0.531, 0.332]
-    assert np.round(printed.get_ydata() + 0.25).tolist() == [0, -1, -2, -3]

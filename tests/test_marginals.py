@@ -1,4 +1,4 @@
-"""What the marginal methods share: candidates against counting by hand, workloads, doses,
+"""What the marginal methods share: candidates against counting by hand, workloads, noise,
 measurements, refusals."""
 
 from dataclasses import replace
@@ -13,21 +13,15 @@ from fedsynth_lib.core.contract import BadInput, Domain, Noise, Privacy
 from fedsynth_lib.core.queries import random_workload
 from fedsynth_lib.federation import settings
 from fedsynth_lib.methods import METHODS
-from fedsynth_lib.methods.marginals import (
-    aim,
-    distaim,
-    flaim,
-    flaim_random,
-    marginal_state,
-    marginals,
-)
+from fedsynth_lib.methods.marginals import distaim, flaim, marginal_state, marginals
 from fedsynth_lib.methods.marginals.junction_tree import model_bytes
 from fedsynth_lib.methods.marginals.marginals import (
     Config,
-    Doses,
+    QueryCounts,
     candidates_in,
     workload_of,
 )
+from fedsynth_lib.methods.variants import aim, flaim_random
 
 FAMILY = (
     "aim",
@@ -130,8 +124,8 @@ def test_without_names_the_workload_is_the_drawn_one():
 @pytest.mark.parametrize(
     "measured, selected, share", [(14, 10, 0.9), (7, 30, 0.5), (112, 112, 0.2)]
 )
-def test_doses_split_the_budget_as_asked(measured, selected, share):
-    measuring, choosing = Doses(measured, selected).plan(5.0, share)
+def test_query_counts_split_the_budget_as_asked(measured, selected, share):
+    measuring, choosing = QueryCounts(measured, selected).plan(5.0, share)
     spent = measured / (2 * 5.0**2)
     assert (measuring.mechanism, measuring.times, measuring.noise) == ("gaussian", measured, 5.0)
     assert (choosing.mechanism, choosing.times) == ("exponential", selected)
@@ -145,16 +139,16 @@ def test_doses_split_the_budget_as_asked(measured, selected, share):
 
 
 def test_without_choices_all_is_for_measuring():
-    assert [charge.mechanism for charge in Doses(4, 0).plan(5.0, 0.9)] == ["gaussian"]
+    assert [charge.mechanism for charge in QueryCounts(4, 0).plan(5.0, 0.9)] == ["gaussian"]
 
 
 def test_the_last_annealed_round_spends_what_is_left():
-    total, each = Doses(32, 32), Doses(1, 1)
+    total, each = QueryCounts(32, 32), QueryCounts(1, 1)
     noise, config = Noise(10.0, np.random.default_rng(0)), Config(annealed=True)
     budget = marginals.rho(total.plan(10.0, config.measure_share))
     state = {**started(config), "sigma": np.array(8.0), "choice_noise": np.array(30.0)}
     cost = 1 / (2 * 8.0**2) + 1 / (2 * 30.0**2)
-    roomy = marginal_state.ready(
+    roomy = marginal_state.with_noise_of_round(
         {**state, "spent": np.array(budget - 2.01 * cost)},
         config,
         noise,
@@ -166,7 +160,7 @@ def test_the_last_annealed_round_spends_what_is_left():
     assert not roomy["last"] and (roomy["sigma"], roomy["choice_noise"]) == (8.0, 30.0)
     for left_over in (1.99 * cost, 0.3 * cost):
         spent = np.array(budget - left_over)
-        last = marginal_state.ready(
+        last = marginal_state.with_noise_of_round(
             {**state, "spent": spent}, config, noise, total=total, each=each, again=0, left=9
         )
         rest = (1 / (2 * last["sigma"] ** 2), 1 / (2 * last["choice_noise"] ** 2))
@@ -179,7 +173,7 @@ def test_the_last_annealed_round_spends_what_is_left():
 def test_repeated_measurements_are_averaged_by_their_precision():
     config, state = Config(), started()
     for counts, sigma, rows in (([30, 10], 4.0, 40), ([5, 15], 1.0, 20)):
-        state = marginal_state.remember(state, (2,), np.array(counts), sigma, rows, config)
+        state = marginal_state.with_measurement(state, (2,), np.array(counts), sigma, rows, config)
     first, second = (40 / 4) ** 2, (20 / 1) ** 2
     expected = (first * np.array([0.75, 0.25]) + second * np.array([0.25, 0.75])) / (first + second)
     assert state["shares 2"] == pytest.approx(expected) and state["weight 2"] == pytest.approx(
@@ -190,15 +184,19 @@ def test_repeated_measurements_are_averaged_by_their_precision():
 def test_noisy_totals_and_equal_weights_on_request():
     counts = np.array([12.0, -2.0, 15.0])
     state = {**started(), "typical": np.array(100.0)}
-    noisy = marginal_state.remember(state, (1,), counts, 2.0, 30, Config(public_sizes=False))
+    noisy = marginal_state.with_measurement(
+        state, (1,), counts, 2.0, 30, Config(public_sizes=False)
+    )
     assert noisy["shares 1"] == pytest.approx(counts / 25) and noisy["weight 1"] == pytest.approx(
         (25 / 2) ** 2
     )
-    equal = marginal_state.remember(state, (1,), counts, 2.0, 30, Config(weighted=False))
+    equal = marginal_state.with_measurement(state, (1,), counts, 2.0, 30, Config(weighted=False))
     assert equal["shares 1"] == pytest.approx(counts / 30) and equal["weight 1"] == pytest.approx(
         50.0**2
     )
-    drowned = marginal_state.remember(state, (1,), -counts, 2.0, 30, Config(public_sizes=False))
+    drowned = marginal_state.with_measurement(
+        state, (1,), -counts, 2.0, 30, Config(public_sizes=False)
+    )
     assert drowned["shares 1"] == pytest.approx(-counts)  # a total below 1 counts as 1
 
 
@@ -224,7 +222,7 @@ def test_which_candidates_fit_is_a_matter_of_the_models_size():
 
 def test_the_model_may_grow_as_the_budget_is_spent():
     total, noise, config = (
-        Doses(10, 6),
+        QueryCounts(10, 6),
         Noise(7.0, np.random.default_rng(0)),
         Config(max_megabytes=4.0),
     )

@@ -6,7 +6,6 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from fedsynth_lib import metrics
 from fedsynth_lib.core.contract import BadInput, Privacy
 from fedsynth_lib.federation import settings
 from fedsynth_lib.methods import METHODS
@@ -119,7 +118,7 @@ def test_each_group_measures_the_same_synthetic_rows(model):
     assert found["auc_rf", ""] == utility.auc(frame, holdout.frame, train.schema, 7)["auc_rf"]
     for item, key in (("", "adult_education"), ("age, sex, race", "adult")):
         direct = attacks.attribute_disclosure(
-            train.frame, frame, train.schema, metrics.SCENARIOS[key], 7
+            train.frame, frame, train.schema, attacks.SCENARIOS[key], 7
         )
         assert found["ad_ens", item] == direct["ad_ens"]
     assert found["classes", "sex"] == frame["sex"].nunique()

@@ -11,10 +11,10 @@ from scipy.stats import beta, norm
 from fedsynth_lib.audit import shadow
 from fedsynth_lib.audit.bounds import one_run_bound
 from fedsynth_lib.core.contract import BadInput
-from fedsynth_lib.figures import plots_membership
+from fedsynth_lib.figures.special import strongest_attacks
 from fedsynth_lib.runs import names
 from fedsynth_lib.runs.rows import complete, params_text, to_frame
-from fedsynth_lib.works import membership_study, side_by_side
+from fedsynth_lib.works import leaderboard, membership_study, side_by_side
 
 SMALL = {"rows": 100, "targets": 10}
 
@@ -263,13 +263,13 @@ def test_rows_figure_and_table(toy):
         ]
     )
     assert all(names.is_metric(name) for name in frame["metric"]) and (frame["data"] == "own").all()
-    table = plots_membership.summary(frame)
+    table = leaderboard.summary(frame)
     assert (
         table.index.names == ["method", "claimed ε"] and table["attack"].isin(shadow.ATTACKS).all()
     )
     assert (
         table.loc[("A copy", "none"), "ε at least"] > table.loc[("Independent", "1"), "ε at least"]
     )
-    fig = plots_membership.bounds(frame)
+    fig = strongest_attacks(leaderboard.strongest(frame), names.YARDSTICKS)
     assert [t.get_text() for t in fig.axes[0].get_yticklabels()] == ["Independent", "A copy"]
     assert all(ax.get_xlabel() for ax in fig.axes)

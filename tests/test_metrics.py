@@ -8,7 +8,9 @@ import pytest
 from mixed_table import SCHEMA, mixed
 
 from fedsynth_lib.core.contract import BadInput
-from fedsynth_lib.metrics import METRICS, AttackScenario, evaluate
+from fedsynth_lib.metrics.attacks import AttackScenario
+from fedsynth_lib.metrics.evaluation import evaluate
+from fedsynth_lib.metrics.registry import METRICS
 
 SCENARIO = AttackScenario(("age", "sex"), 2, "owner")
 VALUES = Path(__file__).parents[1] / "data" / "published" / "values" / "martinez2024"

@@ -141,7 +141,7 @@ def test_a_measure_in_its_first_version_is_not_named(monkeypatch):
     with pytest.raises(
         BadInput,
         match=r"the measure 'beauty' is unknown: list it in "
-        r"fedsynth_lib/runs/names\.py",
+        r"fedsynth_lib/metrics/registry\.py",
     ):
         names.version("aim", ["beauty"])
 

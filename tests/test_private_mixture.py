@@ -10,7 +10,7 @@ from sklearn.mixture import GaussianMixture
 
 from fedsynth_lib.core.contract import stream
 from fedsynth_lib.methods.vae_bgm import private_mixture as module
-from fedsynth_lib.methods.vae_bgm.law_vae import LIMIT
+from fedsynth_lib.methods.vae_bgm.likelihood_vae import LIMIT
 from fedsynth_lib.methods.vae_bgm.private_mixture import (
     NARROWEST,
     SENSITIVITY,

@@ -13,12 +13,13 @@ from urllib.parse import unquote
 import nbformat
 import pandas as pd
 import pytest
+from markupsafe import escape
 from matplotlib import image
 from nbformat.v4 import new_markdown_cell, new_notebook
 from tiny import write
 
 from fedsynth_lib.bundle import report, runner
-from fedsynth_lib.figures.style import save_table
+from fedsynth_lib.figures.save import save_table
 from fedsynth_lib.printed.outcomes import OUTCOMES
 from fedsynth_lib.printed.published import UNTESTED, WORKS, load_catalogue, load_claims
 
@@ -112,7 +113,7 @@ def test_the_page_of_this_repository_is_whole(home):
     table = between(text, '<table id="exhibits">', "</table>")
     assert table.count('<th scope="row">') >= len(catalogue)
     for each in catalogue.itertuples():
-        assert f"<td>{each.id.partition('/')[0]}</td><td>{report.join([each.title])}</td>" in table
+        assert f"<td>{each.id.partition('/')[0]}</td><td>{escape(each.title)}</td>" in table
     names = tuple(catalogue.loc[catalogue["id"].isin(shown), "id"].str.replace("/", "_"))
     drawn = {
         path for folder in ("paper", "quick") for path in (ROOT / "figures" / folder).glob("*.png")
@@ -195,7 +196,7 @@ def test_tables_come_as_saved_beside_the_printed_values(home):
     assert "<script>alert" not in text
     ours, printed = part.split("<summary>Printed values</summary>")
     cells = [re.sub("<[^>]+>", "", cell) for cell in re.findall(r"<t[hd]\b.*?</t[hd]>", ours)]
-    nasty = str(report.join([NASTY]))
+    nasty = str(escape(NASTY))
     assert cells == ["a|b", "n", "1.0\xa0±\xa00.1 (2.0)\xa0≈", "1.235", nasty, "–"]
     assert f"<caption><span>Ours, {nasty}</span></caption>" in ours
     assert re.findall(r'href="(\.\./quick[^"]+)"', ours) == [
@@ -245,7 +246,7 @@ def test_the_verdict_counts_what_the_claim_files_say(home):
     ]
 
     claims = between(text, "Claims of leitner2023, judged", "</table>")
-    assert str(report.join([NASTY])) in claims and "<script>" not in claims
+    assert str(escape(NASTY)) in claims and "<script>" not in claims
     row = between(claims, ">c01</span>", "</tr>")
     shown, _, others = row.partition("<details>")
     assert '<td class="fails">does not hold</td>' in shown and "of quick" in shown
@@ -367,4 +368,6 @@ def test_style_and_script_travel_with_the_package():
     settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"][
         "setuptools"
     ]
-    assert {"report.css", "report.js"} <= set(settings["package-data"]["fedsynth_lib.bundle"])
+    assert {"report.css", "report.html", "report.js"} <= set(
+        settings["package-data"]["fedsynth_lib.bundle"]
+    )

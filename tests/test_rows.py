@@ -197,13 +197,16 @@ def test_files_that_are_none_of_ours_are_refused(home):
     )
 
 
-@pytest.mark.parametrize(("column", "what"), [("method", "fedbnn"), ("metric", "hellinge")])
-def test_names_are_known_in_the_numbered_grids_and_free_in_ones_own(column, what):
+@pytest.mark.parametrize(
+    ("column", "what", "listed"),
+    [("method", "fedbnn", "runs/names.py"), ("metric", "hellinge", "metrics/registry.py")],
+)
+def test_names_are_known_in_the_numbered_grids_and_free_in_ones_own(column, what, listed):
     path = written("20_grid")
     edited(path, 5, column, what)
     assert refused(path) == (
         f"FILE, line 5: the {column} {what!r} is unknown: correct it, or list it in "
-        "fedsynth_lib/runs/names.py."
+        f"fedsynth_lib/{listed}."
     )
     own = written("my_grid", to_frame(cell(1, **{column: what})))
     assert set(load_rows(own)[column]) == {what}

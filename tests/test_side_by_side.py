@@ -9,14 +9,13 @@ import pytest
 from sklearn.metrics import roc_auc_score
 
 from fedsynth_lib.core.contract import BadInput
-from fedsynth_lib.figures import plots_side
 from fedsynth_lib.methods import METHODS
 from fedsynth_lib.metrics.membership import membership
 from fedsynth_lib.runs import names
 from fedsynth_lib.runs.details import with_detail
 from fedsynth_lib.runs.memory import peak_memory
 from fedsynth_lib.runs.rows import complete, params_text, to_frame
-from fedsynth_lib.works import side_by_side
+from fedsynth_lib.works import leaderboard, side_by_side
 
 SMOKE = side_by_side.SIZES["smoke"]
 
@@ -176,7 +175,7 @@ def test_measures_know_a_copy_and_a_second_sample():
             r["metric"]: r["value"] for r in side_by_side.measure("adult", method, 0, **sizes)
         }
     copy, second = found["A copy"], found["Second sample"]
-    assert set(plots_side.MEASURES) <= copy.keys()
+    assert {*leaderboard.QUALITY, *leaderboard.RISKS} <= copy.keys()
     counted = {*side_by_side.BRIEF, *side_by_side.MORE}  # in the version; nothing was trained
     assert {names.base(name) for name in copy} == counted - {"peak_gib"}
     assert copy["hellinger"] == copy["workload_error"] == copy["jsd"] == 0 and copy["fidelity"] == 1
@@ -197,66 +196,6 @@ def test_every_partition_deals_every_row_once(partition):
     train = side_by_side.prepared("adult", 240, 0).train
     parts = side_by_side.divided(train, partition, 5, 0)
     assert sorted(np.concatenate(parts)) == list(range(240)) and len(parts) == 5
-
-
-def board_rows():
-    lines = []
-    for method, unprotected, hellinger, auc in (
-        ("AIM", 0, 0.1, 0.9),
-        ("FedBN", 0, 0.2, 0.7),
-        ("FedVAE", 0, 0.3, 0.8),
-        ("FedVAE", 2, 0.01, 0.99),
-        ("A copy", None, 0.0, 1.0),
-        ("Second sample", None, 0.05, 0.95),
-        ("Shuffled columns", None, 0.0, 0.5),
-    ):
-        for seed in (0, 1):
-            shared = {
-                "method": method,
-                "unprotected": unprotected,
-                "seed": seed,
-                "epsilon_spent": 1.0,
-            }
-            shared |= {"epsilon": None if unprotected is None else 1.0, "partition": "iid"}
-            shared["detail"] = "as published" if unprotected else ""
-            for metric, value in (("hellinger", hellinger), ("auc_rf_score", auc)):
-                lines.append({**shared, "metric": metric, "value": value + 0.001 * seed})
-    return pd.DataFrame(lines)
-
-
-def test_what_leaves_releases_outside_of_epsilon_is_marked_and_not_ranked():
-    board = plots_side.leaderboard(board_rows(), ["hellinger", "auc_rf_score"])
-    assert list(board.index) == [
-        "AIM",
-        "FedBN",
-        "FedVAE",
-        "FedVAE †",
-        "A copy",
-        "Shuffled columns",
-        "Second sample",
-    ]
-    assert board["rank"].tolist()[:3] == [1.0, 2.5, 2.5] and board["rank"].iloc[3:].isna().all()
-    assert board.loc["FedVAE †", "hellinger"] == pytest.approx(0.0105)
-
-
-def test_figures_of_the_protocol():
-    rows = board_rows()
-    fig = plots_side.dots(rows, ["hellinger", "auc_rf_score"])
-    assert [t.get_text() for t in fig.axes[0].get_yticklabels()] == [
-        "AIM",
-        "FedBN",
-        "FedVAE",
-        "FedVAE †",
-    ]
-    assert len(fig.axes[0].containers) == 4 and len(fig.axes[0].lines) >= 3
-    several = pd.concat(
-        [rows.assign(epsilon_spent=e, epsilon=rows["epsilon"] * e) for e in (0.2, 1.0)]
-    )
-    fig = plots_side.frontier(several, ["hellinger"])
-    assert "none" in [t.get_text() for t in fig.axes[0].get_xticklabels()]
-    drawn = rows[rows["unprotected"] == 0]
-    fig = plots_side.over(drawn, ["hellinger"], "partition", {"iid": "i.i.d."})
-    assert len(fig.axes[0].containers) == 3
 
 
 def test_the_peak_of_memory_is_seen():

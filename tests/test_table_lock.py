@@ -76,7 +76,7 @@ def change_lock(home, name, **changes):
 
 
 def test_what_is_locked_is_declared_so_now():
-    """Where this fails, a declaration has changed: run python -m fedsynth_lib.tables.lock with the
+    """Where this fails, a declaration has changed: run ./run_all.sh lock with the
     real tables."""
     assert LOCK.keys() <= LOCKABLE.keys()
     assert [name for name in LOCK if LOCK[name]["made_of"] != lock._made_of(*LOCKABLE[name])] == []
@@ -229,7 +229,7 @@ def test_locking_keeps_what_is_not_at_hand(offline, monkeypatch, capsys):
     monkeypatch.setattr(lock, "REGISTRY", few)
     change_lock(offline, "adult", digest="kept")
     change_lock(offline, "synthfs", digest="old")
-    lock.main()
+    lock.write_lock()
     assert entry_of(offline, "adult")["digest"] == "kept"
     assert entry_of(offline, "synthfs") == LOCK["synthfs"]
     said = capsys.readouterr().out

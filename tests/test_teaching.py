@@ -8,7 +8,6 @@ import matplotlib
 matplotlib.use("Agg")
 
 import matplotlib.pyplot as plt
-import networkx
 import numpy as np
 import pandas as pd
 import pytest
@@ -18,13 +17,12 @@ from fedsynth_lib.core.contract import Privacy
 from fedsynth_lib.core.statement import statement
 from fedsynth_lib.federation import settings
 from fedsynth_lib.federation.flower import Job, public
-from fedsynth_lib.figures import plots
-from fedsynth_lib.figures.style import Look, look
 from fedsynth_lib.methods.bayes import bayesian_network as bn
-from fedsynth_lib.methods.marginals import aim, distaim, flaim, independent
+from fedsynth_lib.methods.marginals import distaim, flaim, independent
 from fedsynth_lib.methods.marginals.graphical_model import targets
 from fedsynth_lib.methods.marginals.marginal_state import model_of
 from fedsynth_lib.methods.marginals.model_answers import Answers
+from fedsynth_lib.methods.variants import aim
 from fedsynth_lib.metrics import fidelity
 from fedsynth_lib.metrics.workload import marginal
 from fedsynth_lib.tables.load import split
@@ -206,63 +204,3 @@ def test_the_convention_of_a_budget_reaches_the_runs(halves):
     )
     added = lessons.sweep(variants, train, holdout, parts, epsilons=[0.2], **common)
     assert replaced["value"].tolist() == added["value"].tolist()
-
-
-def test_a_network_is_drawn_with_parents_above_children():
-    graph = networkx.DiGraph([("a", "b"), ("a", "c"), ("b", "d"), ("c", "d"), ("a", "d")])
-    names = list("abcd")
-    strength = pd.DataFrame(np.ones((4, 4)), names, names)
-    strength.loc["a", "d"] = 3.0
-    ax = plots.network(graph, strength).axes[0]
-    place = {text.get_text(): text.get_position() for text in ax.texts}
-    assert set(place) == set(names) and len(set(place.values())) == 4
-    assert all(place[parent][1] > place[child][1] for parent, child in graph.edges)
-    widths = sorted(patch.get_linewidth() for patch in ax.patches)
-    assert len(widths) == 5 and widths[-1] > 2 * widths[-2] and widths[0] == widths[-2]
-
-
-def tidy(xs):
-    return pd.DataFrame(
-        [
-            (panel, line, x, seed + x)
-            for panel in ("iid", "b")
-            for line in ("fedbn", "mine")
-            for x in xs
-            for seed in (0, 2)
-        ],
-        columns=["panel", "line", "x", "y"],
-    )
-
-
-def test_few_values_stand_evenly_with_error_bars_and_infinity_is_no_noise():
-    rows = tidy([1.0, 4.0]).assign(x=lambda frame: frame["x"].replace(4.0, np.inf))
-    fig = plots.spread_lines(
-        rows,
-        "x",
-        "y",
-        line="line",
-        panel="panel",
-        looks={"fedbn": look("fedbn"), "mine": Look("red", "s")},
-    )
-    assert [ax.get_title() for ax in fig.axes] == ["i.i.d.", "b"]
-    assert [tick.get_text() for tick in fig.axes[0].get_xticklabels()] == ["1", "none"]
-    bars = fig.axes[0].containers
-    assert len(bars) == 2 and bars[0][0].get_color() == look("fedbn").colour
-    assert bars[0][0].get_ydata().tolist() == [2.0, 5.0]  # means of (1, 3) and of (4, 6)
-    (lower, upper), _ = (segment[:, 1] for segment in bars[0][2][0].get_segments())
-    assert (upper - lower) / 2 == pytest.approx(np.sqrt(2))  # the sample deviation of (1, 3)
-
-
-def test_many_values_lie_on_a_scale_with_bands():
-    fig = plots.spread_lines(
-        tidy(range(20)),
-        "x",
-        "y",
-        line="line",
-        panel="panel",
-        looks={"fedbn": look("fedbn")},
-        share_y=True,
-    )
-    ax = fig.axes[0]
-    assert len(ax.lines) == 1 and ax.lines[0].get_xdata().tolist() == list(range(20))
-    assert len(ax.collections) == 1 and ax.get_ylabel() == "y"

@@ -9,7 +9,8 @@ import pytest
 from fedsynth_lib.core.contract import Privacy, stream
 from fedsynth_lib.federation import settings
 from fedsynth_lib.federation.flower import Job
-from fedsynth_lib.methods.gan import ctgan, dp_fed_ctgan, fed_ctgan
+from fedsynth_lib.methods.gan import ctgan
+from fedsynth_lib.methods.variants import dp_fed_ctgan, fed_ctgan
 from fedsynth_lib.teaching import lessons
 
 SMALL = {"training_rounds": 3, "local_epochs": 1, "batch": 50, "hidden": (16, 16), "noise_width": 8}

@@ -7,7 +7,7 @@ import torch
 from torch.distributions import Normal, kl_divergence
 
 from fedsynth_lib.core.dp_sgd import Tape
-from fedsynth_lib.methods.gan.gan import Layout
+from fedsynth_lib.methods.gan.networks import Layout
 from fedsynth_lib.methods.vae.vae import NARROWEST, WIDEST, Vae
 
 LAYOUT = Layout(modes=(3, 2), categories=(4, 2, 5))

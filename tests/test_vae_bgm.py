@@ -13,13 +13,11 @@ from vae_bgm_toys import LEVELS, NUMBERS, PRIVATE, TECHNIQUES, encoded, parts_of
 
 from fedsynth_lib.core.contract import BadInput, Client, Domain, Noise, Privacy, stream
 from fedsynth_lib.federation import settings
-from fedsynth_lib.methods.vae_bgm import (
-    dp_vae_bgm,
-    vae_bgm,
-    vae_bgm_plan,
-    vae_bgm_training,
-)
-from fedsynth_lib.methods.vae_bgm.vae_bgm_training import LATENT, decoders, flat
+from fedsynth_lib.methods.vae_bgm import budget as vae_bgm_budget
+from fedsynth_lib.methods.vae_bgm import training as vae_bgm_training
+from fedsynth_lib.methods.vae_bgm import vae_bgm
+from fedsynth_lib.methods.vae_bgm.training import LATENT, decoders, flat
+from fedsynth_lib.methods.variants import dp_vae_bgm
 
 FAST = replace(toys.FAST, training_rounds=3, local_epochs=1, networks=2, patience=None)
 GENERATOR_PARTS = {"moments", "decoders", *LATENT}
@@ -216,7 +214,7 @@ def test_moments_held_to_be_public_are_not_asked_for(table, run, technique):
     assert len(found) == (1 if technique == "isolated" else 3)
     expected = rows[0][:, NUMBERS] / [0.5, 0.25] - [0.4, 2.8]
     np.testing.assert_allclose(found[0].trained[0][0][:, NUMBERS], expected, rtol=1e-5, atol=1e-5)
-    assert vae_bgm_plan.MOMENTS not in [
+    assert vae_bgm_budget.MOMENTS not in [
         charge.what for each in found for u in each.updates for charge in u.spent
     ]
 

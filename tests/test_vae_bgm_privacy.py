@@ -14,14 +14,11 @@ from fedsynth_lib.core.accounting import epsilon_of
 from fedsynth_lib.core.contract import BadInput, Noise, Privacy, stream
 from fedsynth_lib.federation import settings
 from fedsynth_lib.methods.gan import weights
-from fedsynth_lib.methods.vae_bgm import (
-    dp_vae_bgm,
-    private_mixture,
-    vae_bgm,
-    vae_bgm_training,
-)
-from fedsynth_lib.methods.vae_bgm.vae_bgm_plan import GIVEN, GRADIENTS, MIXTURE, MOMENTS
-from fedsynth_lib.methods.vae_bgm.vae_bgm_training import train_all
+from fedsynth_lib.methods.vae_bgm import private_mixture, vae_bgm
+from fedsynth_lib.methods.vae_bgm import training as vae_bgm_training
+from fedsynth_lib.methods.vae_bgm.budget import GIVEN, GRADIENTS, MIXTURE, MOMENTS
+from fedsynth_lib.methods.vae_bgm.training import train_all
+from fedsynth_lib.methods.variants import dp_vae_bgm
 
 
 @pytest.fixture

@@ -11,15 +11,17 @@ from vae_bgm_toys import FAST, PRIVATE, a_network, parts_of, rows_of
 
 from fedsynth_lib.core.contract import BadInput, Noise, Privacy, stream
 from fedsynth_lib.federation import settings
-from fedsynth_lib.methods.vae_bgm import dp_vae_bgm, vae_bgm, vae_bgm_training
-from fedsynth_lib.methods.vae_bgm.law_vae import LawVae
-from fedsynth_lib.methods.vae_bgm.vae_bgm_plan import releases_of
-from fedsynth_lib.methods.vae_bgm.vae_bgm_training import (
+from fedsynth_lib.methods.vae_bgm import training as vae_bgm_training
+from fedsynth_lib.methods.vae_bgm import vae_bgm
+from fedsynth_lib.methods.vae_bgm.budget import releases_of
+from fedsynth_lib.methods.vae_bgm.likelihood_vae import LikelihoodVae
+from fedsynth_lib.methods.vae_bgm.training import (
     Latent,
     draw,
     latent_of,
     train_all,
 )
+from fedsynth_lib.methods.variants import dp_vae_bgm
 from fedsynth_lib.metrics import fidelity
 
 
@@ -121,7 +123,7 @@ def test_latent_means_of_the_rows_make_the_mixture_and_their_log_variances_the_a
 
 
 def test_draws_decode_a_mean_of_the_mixture_with_noise_of_the_common_variance(monkeypatch):
-    monkeypatch.setattr(LawVae, "draw", lambda self, vectors: vectors)
+    monkeypatch.setattr(LikelihoodVae, "draw", lambda self, vectors: vectors)
     covariance = np.array([[[0.5, 0.3], [0.3, 0.4]]])
     latent = Latent(np.ones(1), np.array([[3.0, -1.0]]), covariance, np.log([0.25, 4.0]))
     network = a_network().train()

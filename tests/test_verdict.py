@@ -10,7 +10,7 @@ from fedsynth_lib.bundle.facts import put_between
 from fedsynth_lib.bundle.notebooks import read_notebooks
 from fedsynth_lib.core.contract import BadInput
 from fedsynth_lib.core.store import project_root
-from fedsynth_lib.figures import plots_verdict
+from fedsynth_lib.figures.special import outcomes
 from fedsynth_lib.printed.outcomes import COUNTED, OUTCOMES, STATES, Evidence, outcome
 from fedsynth_lib.printed.published import UNTESTED, WORKS, load_claims
 from fedsynth_lib.runs.details import PRINTED, with_detail
@@ -190,7 +190,7 @@ def test_the_headline_adds_up():
     assert own["printed cells"].tolist() == [3, 7, 11, 15, 1, 37]
     assert own["claims"].to_dict() == dict(zip([*OUTCOMES, "of"], [2, 0, 1, 0, 1, 4], strict=True))
     assert counts.drop("maddock2024").to_numpy().sum() == 0
-    drawn = plots_verdict.outcomes(counts)
+    drawn = outcomes(counts)
     texts = {text.get_text() for ax in drawn.axes for text in ax.texts}
     assert {"1", "7", "11", "15", "2"} <= texts
 
@@ -225,7 +225,7 @@ def test_the_table_is_put_between_its_marks_and_nowhere_else():
 
 
 def test_the_readme_says_what_the_committed_rows_say(committed):
-    """Run `python -m fedsynth_lib.bundle.facts` after results have changed."""
+    """Run `./run_all.sh facts` after results have changed."""
     said = (project_root() / "README.md").read_text(encoding="utf-8")
     assert (
         put_between(

@@ -251,8 +251,8 @@ def test_ctrl_c_ends_with_the_table(home):
     frame.assign(params=params, cell=rows.cell_key(params, "1"), seconds=5.0).to_csv(
         path, index=False
     )
-    program = "from fedsynth_lib.bundle import recompute, verify; recompute.COMPUTED_BY['99'] = 'toys:measure'; "
-    program += "raise SystemExit(verify.main(['5']))"
+    program = "from fedsynth_lib.bundle import commands, recompute; recompute.COMPUTED_BY['99'] = 'toys:measure'; "
+    program += "raise SystemExit(commands.main(['verify', '5']))"
     begun = subprocess.Popen(
         [sys.executable, "-c", program], stdout=subprocess.PIPE, text=True, env=os.environ
     )

@@ -401,4 +401,4 @@ def test_scores_know_copies_and_constants(file):
         train.frame,
         seed=0,
     )
-    assert not any("AUC" in name for name in blind.index) and len(blind) == 4
+    assert not any("AUC" in name for name in blind.index) and len(blind) == 6

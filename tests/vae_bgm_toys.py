@@ -5,7 +5,9 @@ import numpy as np
 import torch
 
 from fedsynth_lib.core.contract import stream
-from fedsynth_lib.methods.vae_bgm import dp_vae_bgm, vae_bgm, vae_bgm_training
+from fedsynth_lib.methods.vae_bgm import training as vae_bgm_training
+from fedsynth_lib.methods.vae_bgm import vae_bgm
+from fedsynth_lib.methods.variants import dp_vae_bgm
 
 LEVELS = np.array([0, 0, 2, 4, 2])  # age and weight, smokes, region, ill
 NUMBERS = LEVELS == 0

@@ -19,7 +19,7 @@ from fedsynth_lib.audit.scenario import Case, Scenario, Seen, Sees
 from fedsynth_lib.core.contract import Arrays, BadInput, Domain, Privacy
 from fedsynth_lib.methods import METHODS
 from fedsynth_lib.methods.bayes import bayesian_network
-from fedsynth_lib.methods.gan import gan_plan
+from fedsynth_lib.methods.gan import budget as gan_budget
 from fedsynth_lib.tables.schema import Column, Schema, closest
 
 SCHEMA = Schema(
@@ -110,8 +110,8 @@ def histograms(scenario: Scenario, seen: Seen) -> np.ndarray:
     noise."""
     job, config, size = scenario.job, scenario.case.config, scenario.sizes[0]
     claimed, levels = job.noise_multiplier / scenario.noise, job.domain.levels
-    steps = gan_plan.total_steps(claimed, levels, size, config)
-    (charge,) = gan_plan.histogram_charges(claimed, levels, size, config, steps)
+    steps = gan_budget.total_steps(claimed, levels, size, config)
+    (charge,) = gan_budget.histogram_charges(claimed, levels, size, config, steps)
     return seen.wire[0]["0/counts"] / (charge.noise * charge.sensitivity)
 
 

@@ -10,14 +10,13 @@ all other rows.
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from types import ModuleType, SimpleNamespace
 from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
 
 from fedsynth_lib.core import secure_sum
-from fedsynth_lib.core.contract import Arrays, Charge, Privacy
+from fedsynth_lib.core.contract import Arrays, Charge, Method, Privacy
 from fedsynth_lib.federation import flower, settings
 from fedsynth_lib.tables.load import Table
 from fedsynth_lib.tables.schema import Schema
@@ -39,7 +38,7 @@ class Case:
     """
 
     key: str
-    method: ModuleType
+    method: Method
     config: Any
     privacy: Privacy
     schema: Schema
@@ -161,20 +160,17 @@ class Scenario:
 def run(job: flower.Job, rows: list[np.ndarray], sees: Sees) -> Seen:
     """One run in this process, with an ear at the server."""
     seen, method = Seen(), job.method
-    broadcast = getattr(method, "broadcast", lambda state, config: state)
 
     def listened(state, updates, config, noise, rng):
         seen.wire.append(overheard(updates, sees))
         return method.server_step(state, updates, config=config, noise=noise, rng=rng)
 
     def noted(state, config):
-        sent = broadcast(state, config=config)
+        sent = method.broadcast(state, config=config)
         seen.sent.append(flower.public(sent))
         return sent
 
-    tapped = replace(
-        job, method=SimpleNamespace(**vars(method) | {"server_step": listened, "broadcast": noted})
-    )
+    tapped = replace(job, method=replace(method, server_step=listened, broadcast=noted))
     outcome = flower.Outcome()
     server = flower.server_app(tapped, outcome)
     flower.run_in_process(

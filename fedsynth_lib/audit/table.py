@@ -1,8 +1,9 @@
 """The audit's table: one line for each method and number of clients, and the file that keeps
 finished lines."""
 
+import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, fields
 
 import numpy as np
@@ -148,3 +149,59 @@ def save(line: Line) -> None:
         [asdict(row) for row in rows], columns=[each.name for each in fields(Line)]
     )
     write_atomically(path_of_lines(), frame.to_csv(index=False).encode())
+
+
+HEADINGS = {
+    "method": "method",
+    "clients": "clients",
+    "epsilon": "claimed",
+    "delta": "delta",
+    "lower": "at least",
+    "by": "by",
+    "plain": "unassuming",
+    "synthetic": "from rows",
+    "control": "control",
+    "runs": "runs",
+    "verdict": "verdict",
+    "sees": "the adversary sees",
+}
+
+
+def printed(lines: Sequence[Line]) -> str:
+    """The lines as text."""
+    frame = pd.DataFrame([vars(line) for line in lines]).sort_values(["clients"], kind="stable")
+    shown = frame[list(HEADINGS)].rename(columns=HEADINGS)
+    return shown.to_string(index=False, float_format=lambda x: f"{x:.3g}")
+
+
+def audit(
+    methods: Sequence[str] = (),
+    *,
+    runs: int | None = None,
+    minutes: float = float("inf"),
+    again: bool = False,
+) -> int:
+    """Audit methods, all private ones where none is named, and print the table; the exit status.
+
+    Finished lines are kept in data/results/audit.csv, so that an interrupted audit goes on where
+    it was. The committed lines count as finished: `again` measures them anew.
+    minutes: no line is begun after so long.
+    Returns 1 where a lower bound exceeds its claim. Raises BadInput, before any work, for a method
+    that cannot be audited.
+    """
+    keys = tuple(methods) or tuple(neighbours.private_methods())
+    for key in keys:
+        neighbours.case_of(key)
+
+    def say(text: str) -> None:
+        print(text, file=sys.stderr, flush=True)
+
+    until = time.monotonic() + 60 * minutes
+    found = list(lines(keys, runs or RUNS, until=until, again=again, say=say))
+    if found:
+        print(printed(found))
+    print(
+        "at least: 95 percent lower bound on epsilon; control: the same with 0.3 times the "
+        "noise, to be noticed"
+    )
+    return int(any(line.verdict == EXCEEDED for line in found))

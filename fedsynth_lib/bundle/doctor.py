@@ -1,4 +1,4 @@
-"""What this machine has and what a run would use: python -m fedsynth_lib.bundle.doctor
+"""What this machine has and what a run would use: python -m fedsynth_lib doctor
 
 Prints versions (those that differ from requirements.lock are marked), cores, memory, GPU, disk
 space, and from where each table would come. Downloads no table. Exit status 1 where a package
@@ -118,7 +118,3 @@ def main() -> int:
         return int(bool(unmet(ROOT / "requirements.lock")))
     except ImportError:
         return 1
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -1,7 +1,7 @@
 """Numbers of ours in prose, and the headline table of README.md, put there from rows.
 
-    python -m fedsynth_lib.bundle.facts           # writes every number and the table anew python -m
-    fedsynth_lib.bundle.facts --check   # writes nothing, fails where a text and the rows differ
+    python -m fedsynth_lib facts           # writes every number and the table anew
+    python -m fedsynth_lib facts --check   # writes nothing, fails where a text and the rows differ
 
 A fact is data, in `data/published/facts/<work>.toml`: a name, the file of rows it comes from, which
 rows, which column. Prose holds its name and its value, `<!--=name-->0.82<!--/-->`, and a reader
@@ -9,12 +9,10 @@ sees 0.82 alone. README.md, the Markdown of `data/published/` and the notebooks 
 may stand in any number of places.
 """
 
-import argparse
 import ast
 import json
 import operator
 import re
-import sys
 import tomllib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -394,26 +392,13 @@ def _bad(fact: Fact, trouble: str) -> BadInput:
     return BadInput(f"{fact.file}: fact {fact.name}: {trouble}.")
 
 
-def main(arguments: list[str] | None = None) -> int:
-    """The command line: 0 if all is well or was written, 1 if --check finds a difference or a fact
-    is bad."""
-    parser = argparse.ArgumentParser(
-        prog="python -m fedsynth_lib.bundle.facts", description="Put numbers from rows in prose."
-    )
-    parser.add_argument(
-        "--check", action="store_true", help="write nothing; fail where a text and the rows differ"
-    )
-    check = parser.parse_args(arguments).check
-    try:
-        changes = [*refresh(write=not check), *refresh_headline(write=not check)]
-    except BadInput as error:
-        print(error, file=sys.stderr)
-        return 1
+def main(*, check: bool = False) -> int:
+    """Write all that is out of date, or only look; 1 where `check` finds a difference.
+
+    Raises BadInput for a fact that is none.
+    """
+    changes = [*refresh(write=not check), *refresh_headline(write=not check)]
     for change in changes:
         print(change)
     print(f"{len(changes)} places {'differ from the rows' if check else 'written anew'}")
     return int(check and bool(changes))
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -1,7 +1,7 @@
 """Runs the notebooks, each in a kernel of its own, several at a time; run_all.sh sets up and then
 calls this.
 
-    python -m fedsynth_lib.bundle.runner --profile smoke --only 1,10 -p seed=3
+    ./run_all.sh --profile smoke --only 1,10 -p seed=3
 
 What a notebook computed lies in the run cache (runs/grid.py), so a run that was stopped is simply
 started again. Options and parameters are checked before anything starts; heavy imports come after
@@ -47,7 +47,10 @@ class Parser(argparse.ArgumentParser):
 def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     """The options; BadInput for one that there is not."""
     parser = Parser(
-        prog="./run_all.sh", description="Make all tables and figures.", allow_abbrev=False
+        prog="./run_all.sh",
+        description="Make all tables and figures.",
+        epilog="Other commands, such as a synthetic table of your own: ./run_all.sh commands",
+        allow_abbrev=False,
     )
     add = parser.add_argument
     add(

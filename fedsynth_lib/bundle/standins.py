@@ -1,6 +1,6 @@
 """Make the stand-in tables that the bundle carries for machines without the real ones.
 
-    python -m fedsynth_lib.bundle.standins adult bank cardio --epsilon 3
+    ./run_all.sh standins adult bank cardio --epsilon 3
 
 Each is a sample of a Bayesian network learned from the real table with a private structure, so that
 the file as a whole satisfies epsilon-differential privacy for adding or removing one record. The
@@ -10,10 +10,9 @@ and the privacy statement, and data/standin/ledger.toml counts all releases abou
 those that were replaced included: epsilons add up.
 """
 
-import argparse
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -209,7 +208,7 @@ Epsilon is for adding or removing a row; delta is 0 in all of them. Where one pe
 have two rows in a table, that table counts twice. Ranges that a schema marks `from_rows` were read
 from the published rows, not declared, and no epsilon covers them. `ledger.toml` has every release;
 this page is made by
-`python -m fedsynth_lib.bundle.standins --totals`.
+`./run_all.sh standins`.
 """
 
 
@@ -230,23 +229,16 @@ def short(frame: pd.DataFrame, schema: Schema) -> pd.DataFrame:
     return frame.assign(**rounded)
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
-    parser.add_argument("keys", nargs="*", help="tables of the registry")
-    parser.add_argument("--epsilon", type=float, default=3.0, help="budget of each table")
-    parser.add_argument("--rows", type=int, default=MAX_ROWS, help="the most rows of each table")
-    parser.add_argument(
-        "--totals", action="store_true", help="only write the totals of the ledger anew"
-    )
-    arguments = parser.parse_args()
-    if bool(arguments.keys) == arguments.totals:
-        parser.error("name the tables, or give --totals alone")
-    if arguments.totals:
+def main(keys: Sequence[str] = (), *, epsilon: float = 3.0, rows: int | None = None) -> list[str]:
+    """Make the stand-ins of these tables; where none is named, only write the totals anew.
+
+    Returns a line for each file.
+    """
+    if not keys:
         note_totals()
-    for key in arguments.keys:
-        path = make_standin(key, epsilon=arguments.epsilon, rows=arguments.rows)
-        print(f"{path.name}: epsilon {arguments.epsilon:g}, {path.stat().st_size / 1e6:.2f} MB")
-
-
-if __name__ == "__main__":
-    main()
+        return ["README.md: the totals of the ledger"]
+    paths = [make_standin(key, epsilon=epsilon, rows=rows or MAX_ROWS) for key in keys]
+    sizes = [f"{path.stat().st_size / 1e6:.2f} MB" for path in paths]
+    return [
+        f"{path.name}: epsilon {epsilon:g}, {size}" for path, size in zip(paths, sizes, strict=True)
+    ]

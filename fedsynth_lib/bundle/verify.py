@@ -1,7 +1,7 @@
 """Recomputes a random sample of the committed cells, and says how many agree: `./run_all.sh
 --verify MINUTES`.
 
-    python -m fedsynth_lib.bundle.verify 15 --only maddock --seed "a text" --save
+    python -m fedsynth_lib verify 15 --only maddock --seed "a text" --save
 
 The sample is drawn from a seed, today's date unless a text is given, and stratified: a stratum is a
 grid in a profile. Of each stratum one cell comes first, the cheapest stratum leading, then a second
@@ -12,7 +12,6 @@ this machine did so far. Cells whose tables are not at hand are left out, and co
 read from or written to the user's cache or results. How it decides: see `agreement`.
 """
 
-import argparse
 import contextlib
 import importlib.metadata
 import json
@@ -554,42 +553,3 @@ def processor() -> str:
             if line.startswith("model name"):
                 return f"{line.partition(':')[2].strip()} ({platform.machine()})"
     return platform.processor() or platform.machine()
-
-
-def main(argv: Sequence[str] | None = None) -> int:
-    """The command line; exit status as `Verification.status`, 2 for what cannot be asked."""
-    parser = argparse.ArgumentParser(
-        prog="python -m fedsynth_lib.bundle.verify", description=__doc__.splitlines()[0]
-    )
-    parser.add_argument("minutes", type=float, help="how long it may take")
-    parser.add_argument(
-        "--seed",
-        default="",
-        metavar="TEXT",
-        help="what the sample is drawn from (default: the date)",
-    )
-    parser.add_argument(
-        "--only", default="", metavar="GRID-PART", help="grids with this in their names"
-    )
-    parser.add_argument(
-        "--save", action="store_true", help="write data/results/verified.csv and verified.md"
-    )
-    asked = parser.parse_args(argv)
-    # a shell switches the first off for background jobs
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, signal.default_int_handler)
-    try:
-        return verify(
-            asked.minutes,
-            root=rows.project_root(),
-            seed=asked.seed,
-            only=asked.only,
-            save=asked.save,
-        )
-    except BadInput as error:
-        print(f"verify: {error}", file=sys.stderr)
-        return 2
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -1,40 +1,44 @@
 """The method contract, and the few types that pass through it.
 
-A method is a module with four verbs and one promise; there is no base class:
+A method is six verbs and a promise; there is no base class. An author writes a module of these
+names, and `Method` holds them:
 
-    VERSION                                               int: raise it whenever the method's output
-    changes Config                                                frozen dataclass; the work's own
-    values as defaults;
-                                                          `Config.rounds` (field or property) is the
-                                                          number of rounds
-    encoder(schema, config)                 -> Encoder    how the method sees a table, from the
-    declared schema alone plan(noise_multiplier, domain, num_rows, config) -> [Charge]
-                                                          promise: everything one record's owner
-                                                              will spend
-    start(domain, config, rng)              -> state      before any data is seen: dict of arrays
+    VERSION                                      raised whenever the method's output changes
+    Config                                       frozen dataclass with the work's own values as
+                                                 defaults; its `rounds`, a field or a property, is
+                                                 the number of rounds
+    encoder(schema, config)           -> Encoder how the method sees a table, from the declared
+                                                 schema alone
+    plan(noise_multiplier, domain, num_rows, config) -> [Charge]
+                                                 the promise: everything one record's owner will
+                                                 spend
+    start(domain, config, rng)        -> state   before any data is seen: dict of arrays
     client_step(state, client, config, noise, rng) -> Update
-                                                          the ONLY function that sees rows
+                                                 the ONLY function that sees rows
     server_step(state, updates, config, noise, rng) -> (state, [Charge])
-                                                          sees updates, never rows
-    sample(state, num_rows, config, rng)    -> rows       post-processing, costs nothing
+                                                 sees updates, never rows
+    sample(state, num_rows, config, rng) -> rows post-processing, costs nothing
 
 and, where the defaults do not serve:
 
-    schedule(domain, config)  -> [(draw, share), ...]     one entry per round: every client takes
-    part with probability
-                                                          `share`, and rounds of the same draw have
-                                                          the same clients. Default: all clients in
-                                                          each of Config.rounds rounds
-    broadcast(state, config)  -> dict of arrays           what clients are sent of the state.
-    Default: all of it OWN_NOISE = True                                      where all noise is a
-    client's own: its multiplier is solved
-                                                          for its own rows, not for the client that
-                                                          pays most
-    TRUST = "local noise" | "secure sum" | "server"       who adds the noise: each client to what it
-    sends; the clients
-                                                          together, to a sum that alone is seen; or
-                                                          a server that sees exact sums and must be
-                                                          trusted. Leave it out without noise
+    schedule(domain, config) -> [(draw, share), ...]
+                                                 one entry per round: every client takes part with
+                                                 probability `share`, and rounds of the same draw
+                                                 have the same clients. Default: all clients in
+                                                 each of Config.rounds rounds
+    broadcast(state, config)          -> arrays  what clients are sent of the state. Default: all
+    OWN_NOISE = True                             where all noise is a client's own: its multiplier
+                                                 is solved for its own rows, not for the client
+                                                 that pays most
+    TRUST = "local noise" | "secure sum" | "server"
+                                                 who adds the noise: each client to what it sends;
+                                                 the clients together, to a sum that alone is seen;
+                                                 or a server that sees exact sums and must be
+                                                 trusted. Left out without noise
+    ADVERSARY                                    whom the guarantee holds against, where the words
+                                                 of `core/statement.py` do not fit
+    AS_PUBLISHED                                 settings that make the releases of the work as it
+                                                 published them, where the defaults do not
 
 A state whose array `finished` is true ends the run before the schedule does. Arrays whose names
 begin with `secret/` stay on the server: clients are not sent them, and `Run.state` does not have
@@ -53,9 +57,10 @@ public: rates, steps, weights and noise follow from that number alone, never fro
 `len(client.rows)`. Each record belongs to exactly one client, hence clients compose in parallel.
 """
 
-from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
-from typing import Literal, Protocol
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import MISSING, dataclass, field, fields, replace
+from types import ModuleType
+from typing import Any, Literal, Protocol
 
 import numpy as np
 import pandas as pd
@@ -248,6 +253,96 @@ class Encoder(Protocol):
     def transform(self, frame: pd.DataFrame) -> np.ndarray: ...
 
     def inverse(self, rows: np.ndarray, rng: np.random.Generator) -> pd.DataFrame: ...
+
+
+def every_client_in_every_round(domain: Domain, config: Any) -> list[tuple[int, float]]:
+    """The schedule of a method that has none: a draw of its own for each round, all clients in
+    it."""
+    return [(number, 1.0) for number in range(config.rounds)]
+
+
+def whole_state(state: Arrays, config: Any) -> Arrays:
+    """What a method that has no `broadcast` sends its clients."""
+    return state
+
+
+@dataclass(frozen=True)
+class Method:
+    """The parts of a method, as the contract above names them, under one name.
+
+    name: of the module or variant; statements, ledgers and messages say it.
+    Two are equal where all their parts are the same, so that one module makes one method however
+    often it is asked for.
+    """
+
+    name: str
+    VERSION: int
+    Config: type
+    encoder: Callable[..., Encoder]
+    plan: Callable[..., list[Charge]]
+    start: Callable[..., Arrays]
+    client_step: Callable[..., Update]
+    server_step: Callable[..., tuple[Arrays, list[Charge]]]
+    sample: Callable[..., np.ndarray]
+    schedule: Callable[..., list[tuple[int, float]]] = every_client_in_every_round
+    broadcast: Callable[..., Arrays] = whole_state
+    OWN_NOISE: bool = False
+    TRUST: str = ""
+    ADVERSARY: str = ""
+    AS_PUBLISHED: Mapping[str, Any] = field(default_factory=dict, hash=False)
+
+    @classmethod
+    def of(cls, source: "Method | ModuleType") -> "Method":
+        """The method that a module is; a Method comes back as it is.
+
+        Raises BadInput for a module that lacks a verb, VERSION or Config.
+        """
+        if isinstance(source, cls):
+            return source
+        name = source.__name__.rpartition(".")[2]
+        parts = [each for each in fields(cls) if each.name != "name"]
+        for part in parts:
+            default = part.default is not MISSING or part.default_factory is not MISSING
+            if not default and not hasattr(source, part.name):
+                raise BadInput(f"method {name}: there is no {part.name}; see core/contract.py.")
+        found = {part.name for part in parts if hasattr(source, part.name)}
+        return cls(name, **{part: getattr(source, part) for part in found})
+
+    def variant(
+        self,
+        name: str,
+        *,
+        trust: str | None = None,
+        version: int | None = None,
+        as_published: Mapping[str, Any] | None = None,
+        module: str = "__main__",
+        **defaults: Any,
+    ) -> "Method":
+        """The same verbs under another name, with other defaults in Config.
+
+        trust, version: the base's, where None. as_published: of the variant; the base's are not
+            handed on, since they speak of another work.
+        module: where the variant is found under its name, so that its Config can be pickled; a
+            variant made in a notebook travels to other processes by value.
+        Raises BadInput for a default of no setting.
+        """
+        settings = {each.name: each.type for each in fields(self.Config)}
+        if unknown := [setting for setting in defaults if setting not in settings]:
+            raise BadInput(f"variant {name}: {self.name} has no setting {unknown[0]!r}.")
+        changed = {
+            "__doc__": f"As `{self.name}.Config`, with other defaults.",
+            "__annotations__": {setting: settings[setting] for setting in defaults},
+            "__module__": module,
+            "__qualname__": f"{name}.Config",
+        }
+        return replace(
+            self,
+            name=name,
+            Config=dataclass(frozen=True)(type("Config", (self.Config,), defaults | changed)),
+            TRUST=self.TRUST if trust is None else trust,
+            VERSION=self.VERSION if version is None else version,
+            AS_PUBLISHED=as_published or {},
+        )
 
 
 @dataclass(frozen=True)

@@ -1,13 +1,14 @@
 """Private gradients (DP-SGD, Abadi et al. 2016) for networks whose parameters all sit in linear
 layers.
 
-A record's gradient in a linear layer is the sum over its rows of (slope of the output) x (input),
-so its norm follows from inner products of slopes and of inputs, and the clipped sum is one product
-of matrices: no gradient of a single record is ever stored (Li et al. 2022; Bu et al. 2022). Tested
-equal to Opacus's hooks, which take 40 times as long.
+A record's gradient in a linear layer is the sum over its rows of (gradient by the output) x
+(input), so its norm follows from inner products of these gradients and of inputs, and the clipped
+sum is one product of matrices: no gradient of a single record is ever stored (Li et al. 2022; Bu et
+al. 2022). Tested equal to Opacus's hooks, which take 40 times as long.
 
-Sampling is Poisson: `poisson_batches` draws every batch by independent coins, which is what the
-accountant assumes (`Charge.rate`); a shuffled loader would not be.
+`poisson_batches` draws every record into every batch independently and with the same probability
+(Poisson sampling), which is what the accountant assumes (`Charge.rate`); a shuffled loader would
+not be.
 """
 
 import os
@@ -25,14 +26,14 @@ STATE = slice(3, 3 + 624)
 
 
 class Tape:
-    """Records the inputs and output slopes of a network's linear layers between forward and
-    backward.
+    """Records the inputs of a network's linear layers, and the gradients by their outputs, between
+    forward and backward.
 
-    with Tape(network) as tape:                        # for one step or many
-        losses = ...                                   # of rows; record i owns rows i, i + B, i +
-        2B, ... tape.backward(losses, num_records=B, clip=1.0, noise_multiplier=2.0,
-        expected_records=100, generator=g) optimiser.step()                               #
-        gradients are the private ones
+        with Tape(network) as tape:  # for one step or many
+            losses = ...  # of rows; record i owns rows i, i + B, i + 2B, ...
+            tape.backward(losses, num_records=B, clip=1.0, noise_multiplier=2.0,
+                          expected_records=100, generator=g)
+            optimiser.step()  # the gradients are the private ones
 
     ahead: where PyTorch leaves a core free, draw the noise of the next step beside a step, which
         halves its time where batches are small. The same numbers are drawn; the generator must
@@ -103,23 +104,27 @@ class Tape:
         expected_records: rate * records, a constant; the true batch size must not enter.
         """
         outputs = [output for layer in self.layers for _, output in self._seen.get(layer, [])]
-        slopes = (
+        gradients = (
             torch.autograd.grad(losses.sum(), outputs)
             if len(losses)
             else [torch.zeros_like(o) for o in outputs]
         )
-        slope_of = {id(output): slope for output, slope in zip(outputs, slopes, strict=True)}
-        pieces = {layer: self._rows(layer, num_records, slope_of) for layer in self.layers}
+        gradient_of = {
+            id(output): gradient for output, gradient in zip(outputs, gradients, strict=True)
+        }
+        pieces = {layer: self._rows(layer, num_records, gradient_of) for layer in self.layers}
         self._seen.clear()
         squares = losses.new_zeros(num_records)
-        for layer, (inputs, slopes) in pieces.items():
+        for layer, (inputs, gradients) in pieces.items():
             constant = 0 if layer.bias is None else 1
-            if slopes.shape[1] == 1:  # records of one row
-                squares += slopes.square().sum(dim=(1, 2)) * (
+            if gradients.shape[1] == 1:  # records of one row
+                squares += gradients.square().sum(dim=(1, 2)) * (
                     inputs.square().sum(dim=(1, 2)) + constant
                 )
             else:
-                squares += ((slopes @ slopes.mT) * (inputs @ inputs.mT + constant)).sum(dim=(1, 2))
+                squares += ((gradients @ gradients.mT) * (inputs @ inputs.mT + constant)).sum(
+                    dim=(1, 2)
+                )
         norms = squares.sqrt()
         factors = (clip / norms.clamp_min(1e-12)).clamp_max(1.0)
         # overflow: such a record counts nothing, else it could turn all parameters into NaN
@@ -127,8 +132,8 @@ class Tape:
         any_broken, share = bool(broken.any()), 1 / expected_records
         spread = noise_multiplier * clip * share if noise_multiplier else 0.0
         noise = self._normals(generator)
-        for layer, (inputs, slopes) in pieces.items():
-            scaled = slopes * factors[:, None, None]
+        for layer, (inputs, gradients) in pieces.items():
+            scaled = gradients * factors[:, None, None]
             if any_broken:
                 scaled, inputs = (
                     part.masked_fill(broken[:, None, None], 0.0) for part in (scaled, inputs)
@@ -157,20 +162,21 @@ class Tape:
         return drawn
 
     def _rows(
-        self, layer: nn.Linear, num_records: int, slope_of: dict[int, Tensor]
+        self, layer: nn.Linear, num_records: int, gradient_of: dict[int, Tensor]
     ) -> tuple[Tensor, Tensor]:
-        """Inputs and slopes of a layer as (records, rows of a record, features)."""
-        passes = [(inputs, slope_of[id(output)]) for inputs, output in self._seen.get(layer, [])]
+        """Inputs of a layer and gradients by its outputs, each (records, rows of a record,
+        features)."""
+        passes = [(inputs, gradient_of[id(output)]) for inputs, output in self._seen.get(layer, [])]
         if not passes:
             raise BadInput(
                 "a linear layer took no part in the loss: leave it out of the private network."
             )
-        inputs, slopes = (
+        inputs, gradients = (
             torch.cat(each) if len(each) > 1 else each[0] for each in zip(*passes, strict=True)
         )
         lined_up = (len(inputs) // max(num_records, 1), num_records)
         return tuple(
-            part.reshape(*lined_up, part.shape[-1]).transpose(0, 1) for part in (inputs, slopes)
+            part.reshape(*lined_up, part.shape[-1]).transpose(0, 1) for part in (inputs, gradients)
         )
 
 
@@ -198,8 +204,8 @@ def begun(generator: torch.Generator, rng: np.random.Generator, *, secret: bool)
 def poisson_batches(
     num_records: int, rate: float, steps: int, *, rng: np.random.Generator
 ) -> Iterator[np.ndarray]:
-    """`steps` batches of record positions, each record in each batch by a coin of probability
-    `rate`; may be empty."""
+    """`steps` batches of record positions, each record in each batch with probability `rate`;
+    may be empty."""
     if not 0 < rate <= 1:
         raise BadInput(
             f"the sampling rate is {rate:g}: take batches of at least 1 and at most "

@@ -1,8 +1,8 @@
 """What has been released about which people: a file at the data owner that only grows, and refuses
 what is too much.
 
-    python -m fedsynth_lib.core.ledger              # the populations and their totals
-    python -m fedsynth_lib.core.ledger patients     # every release about `patients`
+    python -m fedsynth_lib ledger              # the populations and their totals
+    python -m fedsynth_lib ledger patients     # every release about `patients`
 
 Each release about the same people adds its epsilon and its delta, whoever asks for it and however
 the two are related. A population is a name that the owner gives to these people; its file is
@@ -10,7 +10,6 @@ data/ledger/<population>.jsonl, a line of JSON for each release, never committed
 federation keeps the rounds that it has answered in the same file.
 """
 
-import argparse
 import contextlib
 import hashlib
 import json
@@ -215,8 +214,8 @@ class ClientLedger(Ledger):
                 f"{privacy.epsilon:g}."
             )
         self.admit(epsilon, privacy.delta)
-        name = job.method.__name__.rpartition(".")[2]
-        self.journal.append(_release(self.population, name, epsilon, privacy.delta) | {"run": run})
+        release = _release(self.population, job.method.name, epsilon, privacy.delta)
+        self.journal.append(release | {"run": run})
 
 
 def _release(population: str, method: str, epsilon: float, delta: float) -> dict[str, Any]:
@@ -273,24 +272,9 @@ def as_text(population: str) -> str:
     )
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
-    parser.add_argument(
-        "population",
-        nargs="?",
-        help="all of its releases; without it the totals of every population",
-    )
-    population = parser.parse_args().population
-    names = [population] if population else sorted(path.stem for path in folder().glob("*.jsonl"))
-    try:
-        texts = [as_text(name) for name in names]
-    except BadInput as error:
-        parser.error(str(error))
-    print(
-        "\n".join(texts if population else [text.splitlines()[-1] for text in texts])
-        or "nothing was released yet"
-    )
-
-
-if __name__ == "__main__":
-    main()
+def overview(population: str = "") -> str:
+    """All releases about a population; where none is named, the totals of every one."""
+    if population:
+        return as_text(population)
+    names = sorted(path.stem for path in folder().glob("*.jsonl"))
+    return "\n".join(as_text(name).splitlines()[-1] for name in names) or "nothing was released yet"

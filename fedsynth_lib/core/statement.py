@@ -4,11 +4,13 @@ release.
 A dict that saves as JSON, and the same as a table to read.
 """
 
+from __future__ import annotations
+
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
-from pandas.io.formats.style import Styler
 
 from fedsynth_lib.core.accounting import (
     accountant_of,
@@ -18,6 +20,9 @@ from fedsynth_lib.core.accounting import (
 )
 from fedsynth_lib.core.contract import Charge, Privacy
 from fedsynth_lib.core.measured import Measured
+
+if TYPE_CHECKING:  # a Styler brings matplotlib, which a run does not need
+    from pandas.io.formats.style import Styler
 
 ADVERSARY = (
     "whoever sees the synthetic rows, and an honest-but-curious server that sees what crosses the "

@@ -1,6 +1,6 @@
 """The methods as Flower apps, and an in-process grid to run them without a server.
 
-`client_app` and `server_app` wrap any method module; the same two apps run in process
+`client_app` and `server_app` wrap any method; the same two apps run in process
 (`LocalGrid`), under Ray (`run_with_ray`), and behind a SuperLink. What crosses the wire
 is the state (down) and an Update (up); both are counted by their bytes, by kind, round and client.
 """
@@ -10,7 +10,6 @@ import os
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, field
-from types import ModuleType
 from typing import Any
 from uuid import uuid4
 
@@ -29,6 +28,7 @@ from fedsynth_lib.core.contract import (
     Charge,
     Client,
     Domain,
+    Method,
     Noise,
     Privacy,
     Update,
@@ -46,11 +46,12 @@ LOCAL_RUN = 1  # run id of the in-process grid: one run at a time in a process
 class Job:
     """Everything both sides must agree on before the first round.
 
+    method: may be given as a module that follows the contract.
     sizes: the declared number of rows of each client; as many as it has, where none are declared.
     mask_seed: of the masks of secure sums; the run's own, where none is given.
     """
 
-    method: ModuleType
+    method: Method
     config: Any
     domain: Domain
     # one for all, or one for each client; None: without noise
@@ -60,6 +61,9 @@ class Job:
     privacy: Privacy = field(default_factory=Privacy)
     sizes: tuple[int, ...] | None = None
     mask_seed: int | None = None
+
+    def __post_init__(self):
+        object.__setattr__(self, "method", Method.of(self.method))
 
     @property
     def secret(self) -> bool:
@@ -99,9 +103,7 @@ class Job:
 
     def schedule(self) -> list[tuple[int, float]]:
         """(draw, share of clients) of every round."""
-        if hasattr(self.method, "schedule"):
-            return list(self.method.schedule(self.domain, self.config))
-        return [(number, 1.0) for number in range(self.config.rounds)]
+        return list(self.method.schedule(self.domain, self.config))
 
     def participants(self, draw: int, share: float) -> list[int]:
         """The clients of a draw, each in it with probability `share`; drawn again if nobody is."""
@@ -265,11 +267,10 @@ def server_app(
     def main(grid: Grid, context: Context) -> None:
         nodes = nodes_of_clients(grid, wait_for_nodes(grid, job.num_clients))
         state = job.method.start(job.domain, config=job.config, rng=stream(job.seed, "start"))
-        broadcast = getattr(job.method, "broadcast", lambda state, config: state)
         for number, (draw, share) in enumerate(job.schedule()):
             clients = job.participants(draw, share)
             # once: every client gets the same bytes
-            packed = pack(public(broadcast(state, config=job.config)))
+            packed = pack(public(job.method.broadcast(state, config=job.config)))
             messages = [
                 Message(
                     RecordDict(

@@ -27,11 +27,11 @@ from fedsynth_lib.core.accounting import (
     noisy_profiles,
     within_budget,
 )
-from fedsynth_lib.core.contract import BadInput, Charge, Domain, Privacy, Run, stream
+from fedsynth_lib.core.contract import BadInput, Charge, Domain, Method, Privacy, Run, stream
 from fedsynth_lib.core.measured import Measured, measured
 from fedsynth_lib.core.statement import COUNTED, DECLARED, statement
 from fedsynth_lib.federation import flower
-from fedsynth_lib.methods import METHODS
+from fedsynth_lib.methods import key_of
 from fedsynth_lib.tables.encode import clamped
 from fedsynth_lib.tables.load import Table
 from fedsynth_lib.tables.schema import READ_FROM_ROWS
@@ -40,7 +40,7 @@ RUNTIMES: dict[str, Callable] = {"in_process": flower.run_in_process, "ray": flo
 
 
 def federated(
-    method: ModuleType,
+    method: Method | ModuleType,
     table: Table,
     parts: Sequence[np.ndarray],
     *,
@@ -54,7 +54,7 @@ def federated(
 ) -> Run:
     """Train `method` over clients and sample a synthetic table.
 
-    method: a module that follows the contract in `core/contract.py`.
+    method: of METHODS, or a module that follows the contract in `core/contract.py`.
     parts: row positions of each client, disjoint (see `tables/partition.py`).
     privacy: the guarantee asked for; None or epsilon None means no noise.
     num_rows: synthetic rows; as many as the declared sizes add up to if None.
@@ -66,6 +66,7 @@ def federated(
     is encoded if the plan would cost more than the budget, BadInput if delta is above 1 / rows.
     """
     begin = time.perf_counter()
+    method = Method.of(method)
     config = method.Config() if config is None else config
     privacy = Privacy() if privacy is None else privacy
     before = [*before, *_read_from_rows(table, privacy)]
@@ -79,7 +80,7 @@ def federated(
     multiplier: float | tuple[float, ...] | None = noise_for(
         method, domain, sizes, config, privacy, before
     )
-    if multiplier is not None and getattr(method, "OWN_NOISE", False):
+    if multiplier is not None and method.OWN_NOISE:
         own = {
             size: noise_for(method, domain, [size], config, privacy, before) for size in set(sizes)
         }
@@ -128,9 +129,9 @@ def federated(
                 _size_input(declared, before),
                 PUBLIC[1],
             ),
-            method=method.__name__.rpartition(".")[2],
-            adversary=getattr(method, "ADVERSARY", ""),
-            trust=getattr(method, "TRUST", ""),
+            method=method.name,
+            adversary=method.ADVERSARY,
+            trust=method.TRUST,
             audit=_audit_of(method),
             num_rows=sum(sizes),
             num_clients=len(parts),
@@ -142,22 +143,22 @@ def federated(
     )
 
 
-def _audit_of(method: ModuleType) -> Measured | None:
+def _audit_of(method: Method) -> Measured | None:
     """What the committed audit says of a registered method, if of this version."""
-    key = next((key for key, registered in METHODS.items() if registered is method), "")
+    key = key_of(method)
     return measured(key, method.VERSION) if key else None
 
 
 PUBLIC = ("the schema: column names, declared ranges and categories", "the hyper-parameters")
 
 
-def central(method: ModuleType, table: Table, **options: Any) -> Run:
+def central(method: Method | ModuleType, table: Table, **options: Any) -> Run:
     """One client that holds the whole table; options as for `federated`."""
     return federated(method, table, [np.arange(len(table.frame))], **options)
 
 
 def local(
-    method: ModuleType,
+    method: Method | ModuleType,
     table: Table,
     parts: Sequence[np.ndarray],
     *,
@@ -231,7 +232,7 @@ def client_seed(seed: int, index: int) -> int:
 
 
 def noise_for(
-    method: ModuleType,
+    method: Method | ModuleType,
     domain: Domain,
     client_rows: Sequence[int],
     config: Any,
@@ -284,7 +285,7 @@ def noise_for(
 
 
 def _promised(
-    method: ModuleType,
+    method: Method | ModuleType,
     domain: Domain,
     sizes: Sequence[int],
     config: Any,

@@ -1,5 +1,10 @@
-"""Pictures and tables: their look, saving them, and the plots."""
+"""Pictures: their look, saving them and tables, and the vocabulary in which they are drawn.
 
+beside_print, sweep, bars, heatmap, distributions and points draw what most notebooks show; what
+none of them serves is in `special`.
+"""
+
+from fedsynth_lib.figures.save import SavedFigure, SavedTable, Saver, save_figure, save_table
 from fedsynth_lib.figures.style import (
     BLACK,
     BLUE,
@@ -7,19 +12,12 @@ from fedsynth_lib.figures.style import (
     FULL_WIDTH,
     GREEN,
     GREY,
-    METHODS,
-    METRIC_LABELS,
     ORANGE,
+    PARTITIONS,
     SETTINGS,
     VERMILLION,
     Look,
-    SavedFigure,
-    SavedTable,
-    level_name,
     look,
-    pretty,
-    save_figure,
-    save_table,
     use_style,
 )
 
@@ -30,17 +28,15 @@ __all__ = [
     "FULL_WIDTH",
     "GREEN",
     "GREY",
-    "METHODS",
-    "METRIC_LABELS",
     "ORANGE",
+    "PARTITIONS",
     "SETTINGS",
     "VERMILLION",
     "Look",
     "SavedFigure",
     "SavedTable",
-    "level_name",
+    "Saver",
     "look",
-    "pretty",
     "save_figure",
     "save_table",
     "use_style",

@@ -15,6 +15,7 @@ core's cache holds (`divergence_layers`). Four fifths of what is left are produc
 the processor's own speed.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -94,14 +95,29 @@ def jensen_shannon(
     )
 
 
+def plain_loss(network: "Discriminator", rows: Tensor, kept: Sequence[Tensor]) -> Tensor:
+    """What the network learns from: mean cross-entropy of all rows, in training mode.
+
+    rows: (rows, features). kept: for each hidden layer whether each of its units stays, (rows,
+        width) of 0 and 1; those that stay count twice.
+    """
+    values = rows
+    layers = zip(network.weights[:-1], network.scales, network.shifts, kept, strict=True)
+    for weight, scale, shift, stays in layers:
+        values = F.batch_norm(values @ weight.T, None, None, scale, shift, True, eps=EPSILON)
+        values = F.leaky_relu(2 * stays * values, SLOPE)
+    logits = (values @ network.weights[-1].T + network.offset)[:, 0]
+    return F.binary_cross_entropy_with_logits(logits, network.labels)
+
+
 class Discriminator:
     """Dense layers of WIDTHS, each with batch normalisation, dropout 0.5 and leaky ReLU, then one
     logit.
 
     rows: (rows, features), the first half real. A layer's bias is left out, since normalisation
         takes it away again.
-    Gradients are written by hand into memory that every epoch uses anew (tested against automatic
-    ones).
+    `gradients` are written by hand into memory that every epoch uses anew; `plain_loss` says what
+    they are the gradients of, and a test holds them equal.
     """
 
     def __init__(self, rows: Tensor, rng: np.random.Generator):
@@ -175,18 +191,16 @@ class Discriminator:
             )
             self._remember(layer, *moments)
         logits = torch.addmm(self.offset, values, weights[3].T)[:, 0]
-        slopes = ((torch.sigmoid(logits) - self.labels) / number)[:, None]
-        of_weights, of_scales, of_shifts = [slopes.T @ values], [], []
-        of_offset = slopes.sum(dim=0)
+        back = ((torch.sigmoid(logits) - self.labels) / number)[:, None]
+        of_weights, of_scales, of_shifts = [back.T @ values], [], []
+        of_offset = back.sum(dim=0)
         for layer, narrow in reversed(list(enumerate(self.narrow, start=1))):
-            slopes, of_scale, of_shift = narrow.backward(
-                slopes, weights[layer + 1], self.scales[layer]
-            )
+            back, of_scale, of_shift = narrow.backward(back, weights[layer + 1], self.scales[layer])
             of_scales.insert(0, of_scale)
             of_shifts.insert(0, of_shift)
             if layer > 1:
-                of_weights.insert(0, product(slopes.T, self.narrow[layer - 2].output))
-        of_folded, of_shift, of_second = self.wide.backward(slopes, weights[1])
+                of_weights.insert(0, product(back.T, self.narrow[layer - 2].output))
+        of_folded, of_shift, of_second = self.wide.backward(back, weights[1])
         # weights enter as they are and through their variance
         of_factor = (of_folded * weights[0]).sum(dim=1)
         of_first = (
@@ -222,7 +236,7 @@ class Discriminator:
         self.variances[layer].lerp_(variance * number / (number - 1), MOMENTUM)
 
     def _kept(self, width: int) -> np.ndarray:
-        """Words (rows, width / 32) of fair coins, the lowest bit first: half the values stay, and
+        """Words (rows, width / 32) of random bits, the lowest first: half the values stay, and
         count twice."""
         return np.frombuffer(self.rng.bytes(len(self.labels) * width // 8), np.uint32).reshape(
             -1, width // 32

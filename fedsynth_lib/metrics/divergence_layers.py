@@ -48,7 +48,7 @@ class Wide:
                 _run(_activate, values, factor, shift, kept[block], output), following.T, out[block]
             )
 
-    def backward(self, slopes: Tensor, following: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    def backward(self, gradient: Tensor, following: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Gradients of the weights times their factor, of the shift, and of the following
         weights."""
         of_following, of_folded = (
@@ -57,8 +57,8 @@ class Wide:
         )
         following = 2 * following
         for block in self.blocks:
-            output, before = self.output[block], slopes[block]
-            own = _run(_return, output, product(before, following, self.inner[: len(before)]))
+            output, before = self.output[block], gradient[block]
+            own = _run(_backward, output, product(before, following, self.inner[: len(before)]))
             of_following += product(before.T, output)
             of_folded += product(self.rows[block].T, own)
         return of_folded.T[:, :-1], of_folded.T[:, -1], of_following
@@ -69,7 +69,7 @@ class Narrow:
     weights gave."""
 
     def __init__(self, number: int, width: int):
-        self.values, self.output, self.slopes = (torch.empty(number, width) for _ in range(3))
+        self.values, self.output, self.gradient = (torch.empty(number, width) for _ in range(3))
         self.sums = torch.empty(2, width, dtype=torch.float64)
 
     def forward(
@@ -83,11 +83,11 @@ class Narrow:
         return output, mean, variance
 
     def backward(
-        self, slopes: Tensor, following: Tensor, scale: Tensor
+        self, gradient: Tensor, following: Tensor, scale: Tensor
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """Slopes of what the weights gave, and gradients of scale and shift."""
-        own = product(slopes, 2 * following, self.slopes)
-        _run(_return_and_sum, self.output, self.values, self.sums, own)
+        """Gradients by what the weights gave, by scale and by shift."""
+        own = product(gradient, 2 * following, self.gradient)
+        _run(_backward_and_sum, self.output, self.values, self.sums, own)
         of_shift, of_scale = self.sums.float()
         of_scale *= self.spread
         along, across = of_scale * self.spread / len(own), of_shift / len(own)
@@ -130,28 +130,28 @@ def _activate(values, scale, shift, kept, output):
 
 
 @compiled
-def _slope(output):
+def _derivative(output):
     """Of leaky ReLU and dropout, by what they gave; an output of zero was dropped."""
     return ONE if output > 0 else LEAK if output < 0 else NOTHING
 
 
 @compiled
-def _return(output, slopes):
-    """Slopes before leaky ReLU and dropout, from those after them."""
-    for i in range(len(slopes)):
-        for j in range(slopes.shape[1]):
-            slopes[i, j] *= _slope(output[i, j])
+def _backward(output, gradient):
+    """The gradient before leaky ReLU and dropout, from the one after them."""
+    for i in range(len(gradient)):
+        for j in range(gradient.shape[1]):
+            gradient[i, j] *= _derivative(output[i, j])
 
 
 @compiled
-def _return_and_sum(output, values, sums, slopes):
+def _backward_and_sum(output, values, sums, gradient):
     """The same, with the sum of each column, and that of its products with the values."""
     sums[:] = 0
-    for i in range(len(slopes)):
-        for j in range(slopes.shape[1]):
-            slopes[i, j] *= _slope(output[i, j])
-            sums[0, j] += slopes[i, j]
-            sums[1, j] += slopes[i, j] * values[i, j]
+    for i in range(len(gradient)):
+        for j in range(gradient.shape[1]):
+            gradient[i, j] *= _derivative(output[i, j])
+            sums[0, j] += gradient[i, j]
+            sums[1, j] += gradient[i, j] * values[i, j]
 
 
 @compiled
@@ -170,8 +170,8 @@ def _centre(moments, values):
 
 
 @compiled
-def _spread_out(values, along, across, factor, slopes):
-    """Slopes before normalisation: its mean and deviation hang on all rows."""
-    for i in range(len(slopes)):
-        for j in range(slopes.shape[1]):
-            slopes[i, j] = (slopes[i, j] - values[i, j] * along[j] - across[j]) * factor[j]
+def _spread_out(values, along, across, factor, gradient):
+    """The gradient before normalisation: its mean and deviation hang on all rows."""
+    for i in range(len(gradient)):
+        for j in range(gradient.shape[1]):
+            gradient[i, j] = (gradient[i, j] - values[i, j] * along[j] - across[j]) * factor[j]

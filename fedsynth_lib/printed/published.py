@@ -15,6 +15,7 @@ from scipy import stats
 
 from fedsynth_lib.core.contract import BadInput
 from fedsynth_lib.core.store import project_root
+from fedsynth_lib.metrics.registry import sign
 from fedsynth_lib.runs.details import with_detail
 
 WORKS = ("martinez2024", "leitner2023", "maddock2024", "sattarov2024", "apellaniz2025")
@@ -33,8 +34,6 @@ VALUE_COLUMNS = ["paper", "exhibit", *KEYS, "mean", "std", "significance", "note
 # stated in the works
 REPEATS = {"martinez2024": 3, "leitner2023": 5, "maddock2024": 10, "apellaniz2025": 3}
 VERDICTS = ["within", "ordering", "different", "ours missing"]
-# beginnings of metric names; all others: lower is better
-HIGHER_IS_BETTER = ("auc", "auprc", "auroc", "acc")
 UNTESTED = "not tested at this scale"
 
 
@@ -352,9 +351,7 @@ def significance(
         reference, on=shared, suffixes=("", "_other")
     )
     cells["p"] = t_test(cells["mean"], cells["std"], cells["mean_other"], cells["std_other"], n=n)
-    gain = np.where(cells["metric"].str.startswith(HIGHER_IS_BETTER), 1, -1) * (
-        cells["mean"] - cells["mean_other"]
-    )
+    gain = cells["metric"].map(sign) * (cells["mean"] - cells["mean_other"])
     cells["outcome"] = np.select([cells["p"] >= level, gain > 0], ["equal", "better"], "worse")
     return cells
 

@@ -125,8 +125,8 @@ def to_frame(rows: Iterable[Row]) -> pd.DataFrame:
 def load_rows(path: Path | str) -> pd.DataFrame:
     """Rows that `save_rows` wrote, with the same types and values.
 
-    Raises BadInput, naming file and line, for a damaged line, a method or metric that runs/names.py
-    does not list, and a cell that is not the hash of its params and version.
+    Raises BadInput, naming file and line, for a damaged line, a method or metric that is not listed
+    (runs/names.py, metrics/registry.py), and a cell that is not the hash of its params and version.
     """
     path = Path(path)
     return _read_rows(path, path.stat().st_mtime_ns, path.stat().st_size).copy()
@@ -171,15 +171,15 @@ def _check(frame: pd.DataFrame, path: Path) -> None:
     if (lacking := ~frame["cell"].str.fullmatch("[0-9a-f]{20}|") | (frame["metric"] == "")).any():
         raise _damaged(path, first(lacking))
     numbered = path.stem[:2].isdigit()
-    for column, known, what in (
-        ("method", names.is_method, "method"),
-        ("metric", names.is_metric, "metric"),
+    for column, known, listed in (
+        ("method", names.is_method, "runs/names.py"),
+        ("metric", names.is_metric, "metrics/registry.py"),
     ):
         for name in frame[column].unique() if numbered else ():
             if not known(name):
                 line = first(frame[column] == name)
-                remedy = "correct it, or list it in fedsynth_lib/runs/names.py"
-                raise BadInput(f"{path}, line {line}: the {what} {name!r} is unknown: {remedy}.")
+                remedy = f"correct it, or list it in fedsynth_lib/{listed}"
+                raise BadInput(f"{path}, line {line}: the {column} {name!r} is unknown: {remedy}.")
     for (cell, params, version), rows in frame.groupby(
         ["cell", "params", "version"], sort=False
     ).groups.items():

@@ -24,18 +24,18 @@ from fedsynth_lib.core.contract import BadInput, stream
 from fedsynth_lib.core.store import project_root, write_atomically
 from fedsynth_lib.tables.encode import EqualWidthBins
 from fedsynth_lib.tables.load import Table
-from fedsynth_lib.tables.registry import REGISTRY, view_bins
+from fedsynth_lib.tables.registry import REGISTRY, stated_bins
 
 NEIGHBOURS, MIN_DIST = 15, 0.1  # maddock2024 [code]; umap-learn's defaults, too
-WORK, BINS = "maddock2024", 32
+BINS = 32  # of a number for which no view of its table states any
 VERSION = 1  # raise it whenever the same codes and seed give another split
 
 
 def coded(table: Table) -> np.ndarray:
-    """Int32 (rows, columns), target included: the bins of maddock2024 where it uses this table,
-    else 32 for each."""
-    known = table.data != "own" and table.key in REGISTRY and WORK in REGISTRY[table.key].works
-    bins = view_bins(table.key, WORK) if known else {}
+    """Int32 (rows, columns), target included: in the bins that a view of this table states, else
+    32 for each number."""
+    known = table.data != "own" and table.key in REGISTRY
+    bins = stated_bins(table.key) if known else {}
     chosen = {name: bins[name] for name in table.schema.numeric if name in bins}
     return EqualWidthBins(table.schema, BINS, chosen).transform(table.frame)
 

@@ -1,7 +1,7 @@
 """Digests of the real tables, committed in data/tables.lock.json, so that finished cells are found
 without the tables.
 
-    python -m fedsynth_lib.tables.lock     # writes the file anew from the real tables that are at
+    python -m fedsynth_lib lock     # writes the file anew from the real tables that are at
     hand
 
 A cell names the table that it is of by its digest. Where that table cannot be had, the lock file
@@ -136,7 +136,7 @@ def _read(path: Path, changed: int) -> dict[str, dict[str, Any]]:
         raise BadInput(f"{path} is not valid JSON ({error}): fetch it anew.") from error
 
 
-def main() -> None:
+def write_lock() -> None:
     """Lock every view of every registered table that is at hand; the others keep what is locked."""
     found = dict(_locked())
     for key, declared in REGISTRY.items():
@@ -155,7 +155,3 @@ def main() -> None:
     text = json.dumps(dict(sorted(found.items())), indent=1) + "\n"
     write_atomically(_path(), text.encode())
     print(f"{_path().name}: {len(found)} views of tables")
-
-
-if __name__ == "__main__":
-    main()

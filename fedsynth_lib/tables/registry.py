@@ -227,3 +227,9 @@ def view_bins(key: str, work: str) -> dict[str, int]:
         name: view.bins.get(name, view.bins.get("*")) for name in view.schema(table.schema).numeric
     }
     return {view.rename.get(name, name): bins for name, bins in chosen.items() if bins is not None}
+
+
+def stated_bins(key: str) -> dict[str, int]:
+    """`view_bins` of the first work that states bins for this table; empty where none does."""
+    found = (view_bins(key, work) for work in REGISTRY[key].works)
+    return next((bins for bins in found if bins), {})

@@ -18,6 +18,7 @@ from fedsynth_lib.core.contract import (
     Arrays,
     Charge,
     Encoder,
+    Method,
     Privacy,
     Relation,
     Run,
@@ -28,9 +29,9 @@ from fedsynth_lib.core.contract import (
 from fedsynth_lib.core.queries import Query
 from fedsynth_lib.federation import settings
 from fedsynth_lib.federation.flower import Job
-from fedsynth_lib.methods.gan import gan_encoding
-from fedsynth_lib.methods.gan.gan import Layout
-from fedsynth_lib.methods.gan.gan_sampling import LocalRows
+from fedsynth_lib.methods.gan import encoding as gan_encoding
+from fedsynth_lib.methods.gan.networks import Layout
+from fedsynth_lib.methods.gan.sampling import LocalRows
 from fedsynth_lib.methods.marginals.graphical_model import Model, Target, estimate
 from fedsynth_lib.methods.marginals.junction_tree import junction_tree
 from fedsynth_lib.methods.marginals.marginal_state import answers_of, tables_of
@@ -299,7 +300,7 @@ def distances(real: Table, synthetic: pd.DataFrame) -> dict[str, float]:
 
 
 def three_settings(
-    method: ModuleType, table: Table, parts: Sequence[np.ndarray], **options: Any
+    method: Method | ModuleType, table: Table, parts: Sequence[np.ndarray], **options: Any
 ) -> dict[str, list[Run]]:
     """Setting -> its runs, a local one per client; all draw as many rows as `table` has. options:
     of `settings`."""
@@ -326,7 +327,7 @@ def settings_table(runs: Mapping[str, Sequence[Run]], table: Table) -> pd.DataFr
 
 
 def sweep(
-    variants: Mapping[str, tuple[ModuleType, Any]],
+    variants: Mapping[str, tuple[Method | ModuleType, Any]],
     train: Table,
     holdout: Table,
     parts: Sequence[np.ndarray],

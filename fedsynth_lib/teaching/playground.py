@@ -19,9 +19,9 @@ from matplotlib.figure import Figure
 
 from fedsynth_lib.core.contract import BadInput
 from fedsynth_lib.core.store import project_root
-from fedsynth_lib.figures import plots, plots_side
-from fedsynth_lib.figures.plots_side import MEASURES
-from fedsynth_lib.figures.style import pretty
+from fedsynth_lib.figures.distributions import distributions
+from fedsynth_lib.metrics.registry import MEASURES
+from fedsynth_lib.runs.names import partition_name
 from fedsynth_lib.runs.rows import (
     complete,
     folder_name,
@@ -33,6 +33,7 @@ from fedsynth_lib.tables.load import Table
 from fedsynth_lib.tables.lock import at_hand, table_digest
 from fedsynth_lib.tables.schema import Schema
 from fedsynth_lib.works import side_by_side
+from fedsynth_lib.works.leaderboard import dots
 from fedsynth_lib.works.side_by_side import (
     DATASETS,
     DELTA,
@@ -61,7 +62,7 @@ class Choice(NamedTuple):
         noise = "no noise" if np.isinf(self.epsilon) else f"ε = {self.epsilon:g}"
         return (
             f"{self.method} on {self.dataset}, {self.n_clients} clients, "
-            f"{pretty(self.partition)}, {noise}"
+            f"{partition_name(self.partition)}, {noise}"
         )
 
 
@@ -72,7 +73,7 @@ def options(profile: str) -> dict[str, dict[str, Any]]:
     """For each part of a choice what can be chosen: label -> value."""
     return {
         "dataset": {name: name for name in DATASETS[: SIZES[profile]["datasets"]]},
-        "partition": {pretty(name): name for name in PARTITIONS},
+        "partition": {partition_name(name): name for name in PARTITIONS},
         "n_clients": {str(number): number for number in side_by_side.CLIENTS},
         "method": {name: name for name in ENTRANTS},
         "epsilon": {"no noise" if np.isinf(value) else f"{value:g}": value for value in EPSILONS},
@@ -200,7 +201,7 @@ def words(rows: pd.DataFrame, choice: Choice, profile: str) -> str:
 
 def measures_picture(rows: pd.DataFrame, choice: Choice) -> Figure:
     """All methods at the setting, a panel for each measure, the chosen one in front of a band."""
-    fig = plots_side.dots(at(rows, choice), SHOWN)
+    fig = dots(at(rows, choice), SHOWN)
     for ax in fig.axes:
         ax.locator_params("x", nbins=4)
     for place, label in zip(fig.axes[0].get_yticks(), fig.axes[0].get_yticklabels(), strict=True):
@@ -221,7 +222,7 @@ def columns_picture(choice: Choice, profile: str) -> Figure:
     few = Schema(
         tuple(map(table.schema.__getitem__, (*table.schema.numeric[:MOST], *labels[:MOST])))
     )
-    return plots.distributions(table.frame, few, {choice.method: frame}, name=table.data)
+    return distributions(table.frame, few, {choice.method: frame}, name=table.data)
 
 
 def image(fig: Figure, text: str) -> str:
@@ -250,7 +251,9 @@ def controls(start: Choice, profile: str) -> Any:
     for name, labels in options(profile).items():
         kind = ipywidgets.SelectionSlider if name == "epsilon" else ipywidgets.Dropdown
         parts[name] = kind(
-            options=[*labels.items()], value=getattr(start, name), description=pretty(name)
+            options=[*labels.items()],
+            value=getattr(start, name),
+            description=name.replace("_", " "),
         )
     button, errors = ipywidgets.Button(description="Train"), ipywidgets.Output()
     said, measures, columns = (ipywidgets.HTML() for _ in range(3))

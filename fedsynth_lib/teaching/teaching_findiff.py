@@ -20,10 +20,10 @@ from fedsynth_lib.federation import settings
 from fedsynth_lib.figures.style import BLACK, FULL_WIDTH, GREY
 from fedsynth_lib.methods.diffusion import findiff
 from fedsynth_lib.methods.diffusion.diffusion import Schedule
-from fedsynth_lib.methods.diffusion.findiff_network import Network
+from fedsynth_lib.methods.diffusion.network import Network
 from fedsynth_lib.methods.gan import weights
-from fedsynth_lib.methods.gan.gan_encoding import codes_of, numbers_of
-from fedsynth_lib.methods.gan.gan_plan import rate
+from fedsynth_lib.methods.gan.budget import rate
+from fedsynth_lib.methods.gan.encoding import codes_of, numbers_of
 from fedsynth_lib.methods.vae_bgm import quantile_map
 from fedsynth_lib.metrics import anonymity
 from fedsynth_lib.metrics.similarity import fidelity

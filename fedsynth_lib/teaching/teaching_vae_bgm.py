@@ -11,8 +11,8 @@ from fedsynth_lib.core.contract import Arrays, stream
 from fedsynth_lib.methods.gan import weights
 from fedsynth_lib.methods.vae_bgm import vae_bgm
 from fedsynth_lib.methods.vae_bgm.latent_mixture import Mixture
-from fedsynth_lib.methods.vae_bgm.law_vae import LawVae
-from fedsynth_lib.methods.vae_bgm.vae_bgm_training import LATENT, Latent, loaded
+from fedsynth_lib.methods.vae_bgm.likelihood_vae import LikelihoodVae
+from fedsynth_lib.methods.vae_bgm.training import LATENT, Latent, loaded
 from fedsynth_lib.metrics.attacks import nearest
 from fedsynth_lib.metrics.divergence import Sizes, jensen_shannon
 from fedsynth_lib.tables.encode import UnitRange
@@ -50,7 +50,7 @@ def patients(num_rows: int, seed: int, without: tuple[str, ...] = ()) -> Table:
     return Table("patients", pd.DataFrame(frame)[list(schema.names)], schema, "own")
 
 
-def trained(state: Arrays, config: vae_bgm.Config) -> tuple[LawVae, Latent]:
+def trained(state: Arrays, config: vae_bgm.Config) -> tuple[LikelihoodVae, Latent]:
     """The first network of a finished FedAvg run, ready to look at, and the mixture of its first
     node."""
     network = loaded(state, state["levels"], config)[0].eval().requires_grad_(False)
@@ -58,7 +58,7 @@ def trained(state: Arrays, config: vae_bgm.Config) -> tuple[LawVae, Latent]:
 
 
 def decoded(
-    network: LawVae, latent: Latent | None, num_rows: int, table: Table, seed: int
+    network: LikelihoodVae, latent: Latent | None, num_rows: int, table: Table, seed: int
 ) -> tuple[np.ndarray, pd.DataFrame]:
     """Latent vectors (num_rows, latent) of the mixture, None: of the standard normal prior; and a
     frame drawn there."""
@@ -124,17 +124,20 @@ def normal_divergence(
 ) -> float:
     """D_JS in bits of two independent normal columns and of two correlated ones, the first moved by
     `shift`: exact by integration, or with `sizes` as a network finds it."""
-    laws = [
+    distributions = [
         multivariate_normal([0, 0]),
         multivariate_normal([shift, 0], [[1, correlation], [correlation, 1]]),
     ]
     if sizes is not None:
         rng = stream(seed, "normal")
         return jensen_shannon(
-            *(law.rvs(sizes.rows, random_state=rng) for law in laws), seed=seed, sizes=sizes
+            *(each.rvs(sizes.rows, random_state=rng) for each in distributions),
+            seed=seed,
+            sizes=sizes,
         ).bits
     side = np.linspace(-10, 10 + shift, 401)
-    density = [law.pdf(np.stack(np.meshgrid(side, side, indexing="ij"), axis=-1)) for law in laws]
+    grid = np.stack(np.meshgrid(side, side, indexing="ij"), axis=-1)
+    density = [each.pdf(grid) for each in distributions]
     nats = (
         sum(rel_entr(2 * each, sum(density)) for each in density).sum()
         / 4

@@ -13,7 +13,6 @@ import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -21,17 +20,18 @@ import pandas as pd
 from pyarrow import parquet
 
 from fedsynth_lib.core.accounting import discrete_laplace_share
-from fedsynth_lib.core.contract import BadInput, Charge, Run, stream
-from fedsynth_lib.core.ledger import Ledger
+from fedsynth_lib.core.contract import BadInput, Charge, Method, Privacy, Run, stream
+from fedsynth_lib.core.ledger import Ledger, open_ledger
 from fedsynth_lib.core.statement import statement_text
 from fedsynth_lib.core.store import project_root, write_atomically
 from fedsynth_lib.core.summary import Release, registry_entry, summary_page
-from fedsynth_lib.federation.settings import ROW_COUNT
+from fedsynth_lib.federation.settings import ROW_COUNT, federated
 from fedsynth_lib.methods import METHODS, from_file
 from fedsynth_lib.metrics import anonymity, attacks, fidelity, utility
+from fedsynth_lib.metrics.quality import quality
 from fedsynth_lib.runs.rows import folder_name
 from fedsynth_lib.tables.files import guess_separator, header
-from fedsynth_lib.tables.load import Table, load_table
+from fedsynth_lib.tables.load import Table, load_table, propose_schema
 from fedsynth_lib.tables.partition import Parts, by_hash
 from fedsynth_lib.tables.schema import (
     READ_FROM_ROWS,
@@ -107,10 +107,10 @@ def left_out(path: Path, schema: Schema) -> list[str]:
     )
 
 
-def method_of(name: str) -> ModuleType:
+def method_of(name: str) -> Method:
     """A registered method by its key, or someone's own by the path of its file."""
     if name.endswith(".py"):
-        return from_file(name)
+        return Method.of(from_file(name))
     if name not in METHODS:
         raise BadInput(
             f"method {name!r} is unknown{closest(name, METHODS)}; choose one of "
@@ -119,15 +119,12 @@ def method_of(name: str) -> ModuleType:
     return METHODS[name]
 
 
-def private_config(method: ModuleType) -> Any:
+def private_config(method: Method) -> Any:
     """The method's defaults with everything it releases protected and all clients in every
     round."""
     config = method.Config()
     if not getattr(config, "private", True):
-        raise BadInput(
-            f"method {method.__name__.rpartition('.')[2]} adds no noise; choose one "
-            "that does, such as aim."
-        )
+        raise BadInput(f"method {method.name} adds no noise; choose one that does, such as aim.")
     return replace(
         config, **{name: value for name, value in PRIVATE.items() if hasattr(config, name)}
     )
@@ -259,6 +256,9 @@ def scores(train: Table, holdout: Table, synthetic: pd.DataFrame, *, seed: int) 
         error,
         "on rows set aside",
     )
+    made, aside = quality(real, synthetic, schema), quality(real, unseen, schema)
+    for name, value in made.items():
+        lines[f"SDMetrics quality: {name}"] = (value, aside[name], None, "rows set aside")
     frame = pd.DataFrame(
         lines, index=["synthetic", "yardstick", "±", "the yardstick is"]
     ).T.rename_axis("measure")
@@ -273,14 +273,16 @@ KINDS = {
 }
 
 
-def places(table: Table, profile: str, *, release: bool) -> dict[str, Path]:
+def places(
+    table: Table, profile: str, *, release: bool, folder: Path | None = None
+) -> dict[str, Path]:
     """Where `hand_on` will write: 'rows', 'statement', 'page', 'record'. No release takes an
     earlier one's place.
 
     Raises BadInput for a release with undeclared columns: known before a run, so that none is made
     in vain.
     """
-    folder = project_root() / "data" / "results" / folder_name(profile, "own")
+    folder = folder or project_root() / "data" / "results" / folder_name(profile, "own")
     if not release:
         return {kind: folder / f"{table.key}_rehearsal{end}" for kind, end in KINDS.items()}
     if names := ", ".join(table.schema.from_rows):
@@ -291,6 +293,61 @@ def places(table: Table, profile: str, *, release: bool) -> dict[str, Path]:
     while any((folder / f"{table.key}_release{number}{end}").exists() for end in KINDS.values()):
         number += 1
     return {kind: folder / f"{table.key}_release{number}{end}" for kind, end in KINDS.items()}
+
+
+def synthesize(
+    path: Path,
+    *,
+    method: str = "aim",
+    epsilon: float,
+    delta: float,
+    schema: Path | None = None,
+    target: str = "",
+    ignore: Sequence[str] = (),
+    site: str = "",
+    num_clients: int = 1,
+    declared_rows: Sequence[int] = (),
+    seed: int = 0,
+    release: bool = False,
+    population: str = "",
+    most_epsilon: float = 3.0,
+    out: Path | None = None,
+    about: Mapping[str, str] | None = None,
+) -> dict[str, Path]:
+    """All of notebook 81 but its scores: from a file to the files that may be handed on, `places`.
+
+    Where there is no schema, a draft is written beside the table, and BadInput says what to do.
+    Raises BadInput, before any work, for what cannot be asked, and for a release that the ledger of
+    this population refuses.
+    out: folder of the files; by default the one for results on tables of your own.
+    about: of `Release`: curator, recipients, purpose.
+    """
+    declared, draft = schema or path.with_suffix(".toml"), path.with_suffix(".draft.toml")
+    if not (declared.exists() or draft.exists()):
+        propose_schema(path, target=target or None, ignore=list(ignore), out=draft)
+    table, module = load(path, declared, draft), method_of(method)
+    config = private_config(module)
+    privacy = Privacy(epsilon, delta, noise_seed=None if release else "run")
+    paths, book = places(table, "quick", release=release, folder=out), None
+    if release:
+        book = open_ledger(population or table.key, most_epsilon=most_epsilon)
+        book.admit(epsilon, delta)
+    key = key_of(seed, release=release)
+    train, _ = split(table, key=key)
+    parts = clients(train, num_clients, site=site, key=key)
+    sizes, counted = declared_sizes(
+        parts,
+        site=site,
+        declared_rows=declared_rows,
+        epsilon=epsilon,
+        seed=None if release else seed,
+    )
+    run = federated(
+        module, train, parts, config=config, privacy=privacy, sizes=sizes, before=counted, seed=seed
+    )
+    what = f"{len(run.synthetic)} synthetic rows in {paths['rows'].name}"
+    hand_on(run, paths, Release(table.key, what, not release, len(parts) > 1, **about or {}), book)
+    return paths
 
 
 def hand_on(run: Run, paths: Mapping[str, Path], about: Release, book: Ledger | None = None) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 import numpy as np
 import pandas as pd
 
-from fedsynth_lib.metrics import METRICS
+from fedsynth_lib.metrics.registry import METRICS
 from fedsynth_lib.printed.published import aggregate
 from fedsynth_lib.verdicts.claims import of_work
 

@@ -18,10 +18,10 @@ from scipy import stats
 
 from fedsynth_lib import figures
 from fedsynth_lib.core.contract import BadInput
-from fedsynth_lib.figures.style import level_name, pretty
-from fedsynth_lib.metrics import METRICS
+from fedsynth_lib.metrics.registry import METRICS, sign
 from fedsynth_lib.printed import published
 from fedsynth_lib.runs.details import with_detail
+from fedsynth_lib.runs.names import level_name, partition_name
 
 CELL = ["dataset", "method", "partition", "n_clients", "epsilon", "detail", "metric"]
 # what a cell and its reference have in common; central rows have no clients, real ones no model
@@ -142,7 +142,7 @@ def _printed(work: str, exhibits: Sequence[str], against: Sequence[str]) -> pd.D
 
 
 def _sign(metric: pd.Series) -> np.ndarray:
-    return np.where(metric.str.startswith(published.HIGHER_IS_BETTER), 1, -1)
+    return metric.map(sign).to_numpy()
 
 
 def counts(tests: pd.DataFrame) -> pd.DataFrame:
@@ -204,7 +204,7 @@ def _wide(
     """`entry` of the cells that share rows and columns, in the order in which they come."""
     named = tests.assign(
         level=tests["epsilon"].map(level_name),
-        partition=tests["partition"].map(pretty),
+        partition=tests["partition"].map(partition_name),
         clients=tests["n_clients"].astype("string"),
     )
     texts = {key: entry(cells) for key, cells in named.groupby([*rows, *columns], sort=False)}

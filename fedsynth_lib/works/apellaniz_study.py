@@ -20,7 +20,8 @@ from sklearn.ensemble import RandomForestClassifier
 
 from fedsynth_lib.core.contract import BadInput, Privacy, stream
 from fedsynth_lib.federation import settings
-from fedsynth_lib.methods.vae_bgm import dp_vae_bgm, vae_bgm
+from fedsynth_lib.methods import METHODS
+from fedsynth_lib.methods.vae_bgm import vae_bgm
 from fedsynth_lib.metrics.attacks import nearest
 from fedsynth_lib.metrics.divergence import Sizes, jensen_shannon
 from fedsynth_lib.runs import names
@@ -118,9 +119,9 @@ def trained(
         np.sort(node.training)
         for node in nodes(found, partition, node_rows, sizes.rows, disjoint=disjoint)
     ]
-    method = dp_vae_bgm if config.private else vae_bgm
+    method = METHODS["dpvaebgm" if config.private else "vaebgm"]
     key = {
-        "method": method.__name__,
+        "method": method.name,
         "version": method.VERSION,
         "config": asdict(config),
         "table": found.digest,
@@ -401,7 +402,7 @@ def cells(
 def private(size: Mapping[str, Any], epsilons: Sequence[float], **lists: Any) -> list[dict]:
     """The federations of `cells` with a guarantee for each node, by the settings of
     `dp_vae_bgm`."""
-    default = dp_vae_bgm.Config()
+    default = METHODS["dpvaebgm"].Config()
     epochs = min(
         default.local_epochs, size["fixed"]["changes"].get("local_epochs", default.local_epochs)
     )

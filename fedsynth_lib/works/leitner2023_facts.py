@@ -14,7 +14,7 @@ from scipy.stats import wasserstein_distance
 from fedsynth_lib.core import composition
 from fedsynth_lib.core.contract import stream
 from fedsynth_lib.methods import METHODS
-from fedsynth_lib.methods.gan import gan_encoding
+from fedsynth_lib.methods.gan import encoding as gan_encoding
 from fedsynth_lib.metrics.marginal_distances import jensen_shannon, wasserstein
 from fedsynth_lib.runs.rows import Row
 from fedsynth_lib.tables import modes

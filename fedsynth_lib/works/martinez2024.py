@@ -11,15 +11,16 @@ import math
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from itertools import combinations_with_replacement
-from typing import Any, NamedTuple, get_args
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 
-from fedsynth_lib import metrics
 from fedsynth_lib.core.contract import BadInput, Privacy
 from fedsynth_lib.methods import METHODS
 from fedsynth_lib.metrics import attacks, fidelity, utility
+from fedsynth_lib.metrics.evaluation import evaluate
+from fedsynth_lib.metrics.registry import METRICS
 from fedsynth_lib.printed import alternatives
 from fedsynth_lib.printed.published import load_values
 from fedsynth_lib.runs.rows import Row
@@ -30,16 +31,17 @@ from fedsynth_lib.works.declared import load
 from fedsynth_lib.works.protocol import Made, Prepared
 
 WORK = load("martinez2024")
+GROUPS = ("fidelity", "utility", "privacy")
 PARTITION_SEED = WORK.constants["partition_seed"]
 # The attack on Adult that reproduces the printed scores of real rows, and what is left of the
 # printed one (gap 22).
 ATTACKS = {
     "adult": {
-        "": metrics.SCENARIOS["adult_education"],
-        "age, sex, race": metrics.SCENARIOS["adult"],
+        "": attacks.SCENARIOS["adult_education"],
+        "age, sex, race": attacks.SCENARIOS["adult"],
     },
-    "bank": {"": metrics.SCENARIOS["bank"]},
-    "cardio": {"": metrics.SCENARIOS["cardio"]},
+    "bank": {"": attacks.SCENARIOS["bank"]},
+    "cardio": {"": attacks.SCENARIOS["cardio"]},
 }
 PRINTED_SETTINGS = {  # of a model: where they stand, and the fields that they are
     "fedbn": (
@@ -65,10 +67,7 @@ PRINTED_SETTINGS = {  # of a model: where they stand, and the fields that they a
 }
 BINS = (20, 50, 100, 200, 500)
 MEASURED = {  # by each group of measures
-    **{
-        group: [name for name, m in metrics.METRICS.items() if m.group == group]
-        for group in get_args(metrics.Group)
-    },
+    **{group: [name for name, m in METRICS.items() if m.group == group] for group in GROUPS},
     "columns": ["hellinger_column", "classes", "association_error"],
     **{"bins": ["hellinger"], "shares": ["share"], "pairs": ["association"]},
 }
@@ -174,7 +173,7 @@ def all_rows(profile: str, *, jobs: int = 1, **asked: Any) -> pd.DataFrame:
     grids = [
         WORK.grid(f"{model} {group}", profile, **asked)
         for model in WORK.methods
-        for group in get_args(metrics.Group)
+        for group in GROUPS
     ]
     return pd.concat([grid.run(jobs=jobs, save=False) for grid in grids], ignore_index=True)
 
@@ -208,7 +207,7 @@ def measures(
         rows = disclosed(train, frame, dataset, seed)
     else:
         options = {"seed": seed, "groups": (group,)}
-        values = metrics.evaluate(train.frame, holdout.frame, frame, train.schema, **options)
+        values = evaluate(train.frame, holdout.frame, frame, train.schema, **options)
         rows = [{"metric": name, "value": value} for name, value in values.items()]
         return [*rows, *(disclosed(train, frame, dataset, seed) if attack else ())]
     return [{"epsilon": math.inf, **row} for row in rows] if setting == "real" else rows

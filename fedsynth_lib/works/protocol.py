@@ -18,12 +18,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cache, cached_property
 from pathlib import Path
-from types import ModuleType
 from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 
+from fedsynth_lib.core import contract
 from fedsynth_lib.core.contract import BadInput, Privacy, Run, stream
 from fedsynth_lib.federation import settings
 from fedsynth_lib.methods import METHODS
@@ -84,7 +84,7 @@ class Cell:
         return asked
 
     @property
-    def registered(self) -> ModuleType:
+    def registered(self) -> contract.Method:
         """The method's verbs."""
         return METHODS[self.method.key]
 

@@ -306,7 +306,7 @@ def more_measures(
         "auc_gbt": utility.gradient_boosting_auc(*codes, target, seed=seed),
         "pmse": fidelity.propensity_mse(real, frame, schema, seed),
         "log_cluster": fidelity.log_cluster(real, frame, schema, seed)["log_cluster"],
-        "js_divergence": told_apart(train, second, frame, seed=seed, judged=judged),
+        "js_divergence": discriminator_divergence(train, second, frame, seed=seed, judged=judged),
         "auroc": four["auroc"],
         "auprc": four["auprc"],
         "accuracy": utility.five_classifiers(frame, test.frame, schema, seed=seed)["accuracy"],
@@ -326,7 +326,7 @@ def triples(train: Table, frame: pd.DataFrame) -> float:
     return workload_error(bins.transform(train.frame), bins.transform(frame), levels, workload)
 
 
-def told_apart(
+def discriminator_divergence(
     train: Table, second: Table, frame: pd.DataFrame, *, seed: int, judged: Mapping[str, int]
 ) -> float:
     """Jensen-Shannon divergence (apellaniz2025) between the synthetic rows and real rows that

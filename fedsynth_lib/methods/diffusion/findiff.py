@@ -8,7 +8,7 @@ averages them by rows (FedAvg, FedProx), or moves towards that average with mome
 (FedAdam, FedYogi). Optimiser moments stay with the client.
 
 Privacy is local: every client clips and noises the gradients of single rows itself (DP-SGD), and
-epsilon is each client's own over all rounds. Rows enter a batch by independent coins.
+epsilon is each client's own over all rounds. Batches are drawn by Poisson sampling.
 """
 
 from contextlib import nullcontext
@@ -30,12 +30,12 @@ from fedsynth_lib.core.contract import (
 )
 from fedsynth_lib.core.dp_sgd import Tape, noise_generator, poisson_batches
 from fedsynth_lib.methods.diffusion.diffusion import Schedule
-from fedsynth_lib.methods.diffusion.findiff_network import Network
+from fedsynth_lib.methods.diffusion.network import Network
 from fedsynth_lib.methods.diffusion.server_steps import STRATEGIES, Strategy, moved
 from fedsynth_lib.methods.gan import weights
-from fedsynth_lib.methods.gan.gan_encoding import codes_of, numbers_of
-from fedsynth_lib.methods.gan.gan_plan import rate
-from fedsynth_lib.methods.vae.vae_encoding import client_encoding, histogram_charges
+from fedsynth_lib.methods.gan.budget import rate
+from fedsynth_lib.methods.gan.encoding import codes_of, numbers_of
+from fedsynth_lib.methods.vae.encoding import client_encoding, histogram_charges
 from fedsynth_lib.methods.vae_bgm import quantile_map
 from fedsynth_lib.tables.encode import UnitRange
 from fedsynth_lib.tables.schema import Schema
@@ -203,7 +203,8 @@ def client_step(
         anchor = (
             [p.detach().clone() for p in part.parameters()] if config.strategy == "fedprox" else []
         )
-        coins = noise_generator(noise or Noise(0.0, rng), device)  # rng moves on either way
+        # rng moves on either way
+        generator = noise_generator(noise or Noise(0.0, rng), device)
         fixed = network.vectors(scores, codes) if config.embeddings == "frozen" else None
         with Tape(part, ahead=True) if noise else nullcontext() as tape:
             for batch in _batches(len(numbers), own, config, noise, rng):
@@ -214,7 +215,7 @@ def client_step(
                     else fixed[chosen]
                 )
                 _backward(
-                    network.losses(rows, config.schedule), part, tape, own, config, noise, coins
+                    network.losses(rows, config.schedule), part, tape, own, config, noise, generator
                 )
                 for parameter, begin in zip(part.parameters(), anchor, strict=False):
                     parameter.grad += config.proximal * (parameter.detach() - begin)
@@ -334,8 +335,8 @@ def _gradients(noise_multiplier: float, num_rows: int, config: Config, steps: in
 
 
 def _batches(rows: int, size: int, config: Config, noise: Noise | None, rng: np.random.Generator):
-    """Row positions of every step: by coins in a private run, at the rate for the declared size;
-    else so many."""
+    """Row positions of every step: by Poisson sampling in a private run, at the rate for the
+    declared size; else so many."""
     if noise is not None:
         yield from poisson_batches(rows, rate(size, config), config.local_updates, rng=noise.rng)
         return
@@ -350,7 +351,7 @@ def _backward(
     own: int,
     config: Config,
     noise: Noise | None,
-    coins: torch.Generator,
+    generator: torch.Generator,
 ) -> None:
     """Set the gradients: the ordinary mean, or the clipped and noisy one."""
     if tape is None or noise is None:
@@ -363,5 +364,5 @@ def _backward(
         clip=config.clip,
         noise_multiplier=noise.multiplier,
         expected_records=rate(own, config) * own,
-        generator=coins,
+        generator=generator,
     )

@@ -2,7 +2,7 @@
 (leitner2023).
 
 What crosses the wire: in the encoding rounds each client's Gaussian mixtures and which categories
-it has, or noisy histograms instead (see `gan_encoding`); in every training round both networks'
+it has, or noisy histograms instead (see `encoding.py`); in every training round both networks'
 parameters, up and down; at the end, where the method asks for them, as many conditions as the
 client has rows. Optimiser moments stay with the client.
 
@@ -16,8 +16,9 @@ import numpy as np
 import torch
 
 from fedsynth_lib.core.contract import Arrays, Charge, Client, Domain, Noise, Update
-from fedsynth_lib.methods.gan import gan_plan
-from fedsynth_lib.methods.gan.gan_encoding import (
+from fedsynth_lib.methods.gan import budget
+from fedsynth_lib.methods.gan.budget import Settings, encoder_of, plan
+from fedsynth_lib.methods.gan.encoding import (
     category_counts,
     client_encoding,
     codes_of,
@@ -29,9 +30,8 @@ from fedsynth_lib.methods.gan.gan_encoding import (
     numbers_of,
     server_encoding,
 )
-from fedsynth_lib.methods.gan.gan_plan import Settings, encoder_of, plan
-from fedsynth_lib.methods.gan.gan_sampling import Conditions, LocalRows
-from fedsynth_lib.methods.gan.gan_training import NETWORKS, Pair, train
+from fedsynth_lib.methods.gan.sampling import Conditions, LocalRows
+from fedsynth_lib.methods.gan.training import NETWORKS, Pair, train
 from fedsynth_lib.methods.gan.weights import device_of, seeded
 
 __all__ = [
@@ -72,7 +72,7 @@ def schedule(domain: Domain, config: Settings) -> list[tuple[int, float]]:
 def start(domain: Domain, config: Settings, rng: np.random.Generator) -> Arrays:
     """Nothing but the levels of columns, 0 for numbers. Raises BadInput for settings that cannot
     work together."""
-    gan_plan.check(config)
+    budget.check(config)
     levels = np.array(domain.levels)
     state = {
         "levels": levels,
@@ -93,11 +93,11 @@ def client_step(
         return client_encoding(client, state, config, noise, rng)
     if state["stage"] == ASK:
         return _conditions(state, client, rng)
-    steps = gan_plan.steps_per_round(client.size, config)
+    steps = budget.steps_per_round(client.size, config)
     if config.private:
         done = int(client.memory.get("steps", 0))
         multiplier = noise.multiplier if noise else 0.0
-        total = gan_plan.total_steps(multiplier, tuple(state["levels"]), client.size, config)
+        total = budget.total_steps(multiplier, tuple(state["levels"]), client.size, config)
         steps = min(steps, total - done)
         client.memory["steps"] = np.array(done + steps)
     if not steps:  # the budget is spent
@@ -131,8 +131,8 @@ def _trained(
         pair.load(state)
         for name in NETWORKS:
             pair.load_moments(name, client.memory)
-        # Rows drawn by coins come as often as they are; imagined ones must, too, or how often would
-        # tell them apart.
+        # Rows of Poisson batches come as often as they are; imagined ones must, too, or how often
+        # would tell them apart.
         logarithm = config.sampling == "by_condition"
         conditions = Conditions.of(
             layout, counts[state["present"]], logarithm=logarithm, device=device
@@ -207,7 +207,7 @@ def _spent(num_rows: int, config: Settings, noise: Noise | None, steps: int) -> 
     by_condition = (
         [Charge(BY_CONDITION, "unprotected")] if config.sampling == "by_condition" else []
     )
-    return [gan_plan.gradient_charge(noise.multiplier, num_rows, config, steps), *by_condition]
+    return [budget.gradient_charge(noise.multiplier, num_rows, config, steps), *by_condition]
 
 
 def _conditions(state: Arrays, client: Client, rng: np.random.Generator) -> Update:

@@ -9,8 +9,8 @@ far; nothing else leaves the shares. Here one process plays all three: each keep
 shares, and only choosing and measuring put them together, where a real deployment would compute on
 shares. Whoever runs that process could add them up, hence it has to be trusted.
 
-With every client in every round this is central AIM (McKenna et al. 2022; algorithm 2 here): see
-`methods/marginals/aim.py`.
+With every client in every round this is central AIM (McKenna et al. 2022; algorithm 2 of
+maddock2024), which is therefore a variant: `participation=1.0` (`methods/variants.py`).
 """
 
 from dataclasses import dataclass
@@ -18,7 +18,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from fedsynth_lib.core import secure_sum
-from fedsynth_lib.core.accounting import gaussian_counts
 from fedsynth_lib.core.contract import (
     SECRET,
     Arrays,
@@ -31,11 +30,12 @@ from fedsynth_lib.core.contract import (
 from fedsynth_lib.methods.marginals import marginal_state, marginals
 from fedsynth_lib.methods.marginals.marginal_state import sample
 from fedsynth_lib.methods.marginals.marginals import (
-    Doses,
+    QueryCounts,
     candidates_in,
     choosing,
     encoder,
     measuring,
+    rounds_of,
 )
 
 __all__ = [
@@ -71,22 +71,20 @@ def schedule(domain: Domain, config: Config) -> list[tuple[int, float]]:
     """A draw of clients for each column, then one for each choice (an annealed run ends before the
     last)."""
     columns = len(domain.names)
-    rounds = config.first_rounds * columns if config.annealed else config.rounds
-    return [(number, config.participation) for number in range(columns + rounds)]
+    rounds = columns + rounds_of(columns, config)
+    return [(number, config.participation) for number in range(rounds)]
 
 
-def doses(columns: int, config: Config) -> Doses:
+def query_counts(columns: int, config: Config) -> QueryCounts:
     """An annealed run starts with the noise that so many rounds need, one-way marginals
     included."""
-    rounds = config.first_rounds * columns
-    return (
-        Doses(rounds, rounds) if config.annealed else Doses(columns + config.rounds, config.rounds)
-    )
+    rounds = rounds_of(columns, config)
+    return QueryCounts(rounds if config.annealed else columns + rounds, rounds)
 
 
 def plan(noise_multiplier: float, domain: Domain, num_rows: int, config: Config) -> list[Charge]:
     """What a record of a client pays that is there from the first draw on: everything."""
-    return doses(len(domain.names), config).plan(noise_multiplier, config.measure_share)
+    return query_counts(len(domain.names), config).plan(noise_multiplier, config.measure_share)
 
 
 def start(domain: Domain, config: Config, rng: np.random.Generator) -> Arrays:
@@ -125,41 +123,37 @@ def server_step(
     """Measure a column of the first model; or choose a candidate, measure it, and fit the model
     anew."""
     number, columns = int(state["round"]), len(state["levels"])
-    total = doses(columns, config)
+    total = query_counts(columns, config)
     state = {**state, "round": np.array(number + 1)}
     if number < columns:
-        counts, rows = (
-            secure_sum.total(updates)["counts"],
-            sum(update.num_rows for update in updates),
-        )
+        counts = secure_sum.total(updates)["counts"]
+        rows = sum(update.num_rows for update in updates)
         state, sigma = marginal_state.measure_column(state, number, counts, rows, config, noise)
         charges = [measuring("one-way marginals", sigma)]
     else:
-        for update in (update for update in updates if update.arrays):
-            state |= {
-                SECRET + name: state[SECRET + name] + _opened(update, name, state)
-                for name in SHARES
-            }
-            state["seen"] = state["seen"] + update.num_rows
+        state = _with_shares(state, updates)
         state, charges = _choose_and_measure(state, total, config, noise)
         if state["last"]:
             return {**state, "finished": np.array(True)}, charges
     if number >= columns - 1:
-        rounds = total.selected if config.annealed else config.rounds
-        state = marginal_state.ready(
-            state,
-            config,
-            noise,
-            total=total,
-            each=Doses(1, 1),
-            again=0,
-            left=columns + rounds - number - 1,
+        left = columns + rounds_of(columns, config) - number - 1
+        state = marginal_state.with_noise_of_round(
+            state, config, noise, total=total, each=QueryCounts(1, 1), again=0, left=left
         )
     return state, charges
 
 
-def _opened(update: Update, name: str, state: Arrays) -> np.ndarray:
-    return secure_sum.opened(update.arrays[name], state[SECRET + name].shape)
+def _with_shares(state: Arrays, updates: list[Update]) -> Arrays:
+    """Each server adds the shares of clients that came for the first time to its own (algorithm
+    3)."""
+    for update in (update for update in updates if update.arrays):
+        sums = {
+            SECRET + name: state[SECRET + name]
+            + secure_sum.opened(update.arrays[name], state[SECRET + name].shape)
+            for name in SHARES
+        }
+        state = {**state, **sums, "seen": state["seen"] + update.num_rows}
+    return state
 
 
 def _together(state: Arrays) -> np.ndarray:
@@ -169,7 +163,7 @@ def _together(state: Arrays) -> np.ndarray:
 
 
 def _choose_and_measure(
-    state: Arrays, total: Doses, config: Config, noise: Noise | None
+    state: Arrays, total: QueryCounts, config: Config, noise: Noise | None
 ) -> tuple[Arrays, list[Charge]]:
     """One round of algorithm 2, lines 12-18, on the clients seen so far.
 
@@ -188,14 +182,10 @@ def _choose_and_measure(
     )
     sensitivity = asked.weights.max() / rows
     chosen = marginal_state.choose(scores, allowed, choice_noise, sensitivity, noise and noise.rng)
-    query, cells = (
-        asked.queries[chosen],
-        slice(asked.starts[chosen], asked.starts[chosen] + asked.sizes[chosen]),
-    )
-    counts = answers[cells]
-    if noise is not None:
-        counts = gaussian_counts(counts, sigma, l2_sensitivity=1, noise=noise)
-    state = marginal_state.remember(state, query, counts, sigma, rows, config)
+    query, start = asked.queries[chosen], asked.starts[chosen]
+    cells = slice(start, start + asked.sizes[chosen])
+    counts = marginal_state.noisy(answers[cells], sigma, noise)
+    state = marginal_state.with_measurement(state, query, counts, sigma, rows, config)
     state = marginal_state.refit(
         state, config, last=bool(state["last"]), to_noise=noise is not None
     )

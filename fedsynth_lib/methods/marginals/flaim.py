@@ -9,31 +9,30 @@ what, and each client adds its exact counts to the secure sum of those who chose
 server adds Gaussian noise to every sum, so it must be trusted with exact sums, which are one
 client's own counts where no other chose the same. With `penalty="true"` every client hands over all
 its rows.
+
+This file is the algorithm from top to bottom: settings, what happens in which round and what it
+costs, the verbs, then a round in the order of its lines: how a client scores and chooses (lines 3
+to 9), whose counts are summed (10 to 12), how the server measures and fits (13 to 16).
 """
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Literal
 
 import numpy as np
 
 from fedsynth_lib.core import secure_sum
-from fedsynth_lib.core.accounting import gaussian_counts
-from fedsynth_lib.core.contract import Arrays, BadInput, Charge, Domain, Noise, Update
-from fedsynth_lib.methods.marginals import marginal_state
-from fedsynth_lib.methods.marginals.flaim_client import client_step, true_heterogeneity
-from fedsynth_lib.methods.marginals.flaim_plan import (
-    Config,
-    doses,
-    each_round,
-    one_way_again,
-    phases,
-    plan,
-    schedule,
-)
+from fedsynth_lib.core.contract import Arrays, BadInput, Charge, Client, Domain, Noise, Update
+from fedsynth_lib.methods.marginals import marginal_state, marginals
 from fedsynth_lib.methods.marginals.marginal_state import sample
 from fedsynth_lib.methods.marginals.marginals import (
+    QueryCounts,
     candidates_in,
     choosing,
     encoder,
     measuring,
     rho,
+    rounds_of,
 )
 
 __all__ = [
@@ -55,6 +54,109 @@ ADVERSARY = (
     "whoever sees the synthetic rows, and other clients; the server is trusted to add the noise "
     "to the exact sums it learns (secure summation is simulated in one process)"
 )
+ORACLE = "all rows of every client, for the true heterogeneity"
+
+
+@dataclass(frozen=True)
+class Config(marginals.Config):
+    """As `marginals.Config`, and what sets the variants apart; the defaults are AugFLAIM (Private).
+
+    selection: by the clients' exponential mechanism, one random candidate a round for all, or none
+        at all.
+    penalty: what is taken off a score for the client's heterogeneity: nothing, its true value (an
+        oracle), or the private proxy made of one-way marginals, which all clients of a round
+        contribute.
+    filter_one_way: one-way marginals are no candidates. combine_one_way: all clients contribute
+        them in every round but the last, and the model is fitted to them too.
+    local_steps: choices of a client per round, s; between them it measures and refits on its own,
+        with noise.
+    """
+
+    selection: Literal["exponential", "random", "none"] = "exponential"
+    penalty: Literal["none", "true", "proxy"] = "proxy"
+    filter_one_way: bool = True
+    combine_one_way: bool = True
+    local_steps: int = 1
+
+    def __post_init__(self):
+        super().__post_init__()
+        if self.selection not in ("exponential", "random", "none") or self.penalty not in (
+            "none",
+            "true",
+            "proxy",
+        ):
+            raise BadInput(
+                f"selection {self.selection!r} with penalty {self.penalty!r} is "
+                "unknown: see flaim.Config."
+            )
+        if self.local_steps < 1 or (self.local_steps > 1 and self.selection != "exponential"):
+            raise BadInput(
+                f"local_steps is {self.local_steps}: give 1, or more where clients select."
+            )
+
+    @property
+    def one_way_each_round(self) -> bool:
+        return self.selection == "exponential" and (self.combine_one_way or self.penalty == "proxy")
+
+
+# --- what happens in which round, and what it costs -----------------------------------------------
+
+
+@lru_cache(maxsize=32)
+def phases(columns: int, config: Config) -> tuple[tuple[str, int], ...]:
+    """What happens in each round of the schedule: (kind, which column or FLAIM round)."""
+    kinds = {"exponential": ("choose", "collect"), "random": ("collect",), "none": ()}[
+        config.selection
+    ]
+    oracle = [("oracle", 0)] if config.penalty == "true" else []
+    return (
+        *oracle,
+        *(("column", c) for c in range(columns)),
+        *((kind, t) for t in range(rounds_of(columns, config)) for kind in kinds),
+    )
+
+
+def schedule(domain: Domain, config: Config) -> list[tuple[int, float]]:
+    """A draw for each column and for each round; the oracle asks everyone."""
+    columns = len(domain.names)
+    draws = {"oracle": lambda _: (0, 1.0), "column": lambda c: (1 + c, config.participation)}
+    later = lambda t: (1 + columns + t, config.participation)  # noqa: E731
+    return [draws.get(kind, later)(number) for kind, number in phases(columns, config)]
+
+
+def query_counts(columns: int, config: Config) -> QueryCounts:
+    """Of the whole run: lemma 4.1, and for more than one local step the local measurements, which
+    the work leaves out. The last round has no one-way marginals."""
+    if config.selection == "none":
+        return QueryCounts(columns, 0)
+    rounds, each = rounds_of(columns, config), each_round(columns, config)
+    measured = columns + rounds * each.measured - one_way_again(columns, config)
+    return QueryCounts(measured, rounds * each.selected)
+
+
+def each_round(columns: int, config: Config) -> QueryCounts:
+    """What a record pays in a round: each choice is measured by the server, and all but the last by
+    the client."""
+    if config.selection == "random":
+        return QueryCounts(1, 0)
+    return QueryCounts(
+        2 * config.local_steps - 1 + one_way_again(columns, config), config.local_steps
+    )
+
+
+def one_way_again(columns: int, config: Config) -> int:
+    return columns if config.one_way_each_round else 0
+
+
+def plan(noise_multiplier: float, domain: Domain, num_rows: int, config: Config) -> list[Charge]:
+    """What a record pays whose client takes part in every draw; the others pay less."""
+    oracle = [Charge(ORACLE, "unprotected")] if config.penalty == "true" else []
+    return oracle + query_counts(len(domain.names), config).plan(
+        noise_multiplier, config.measure_share
+    )
+
+
+# --- the verbs ------------------------------------------------------------------------------------
 
 
 def start(domain: Domain, config: Config, rng: np.random.Generator) -> Arrays:
@@ -85,6 +187,27 @@ def broadcast(state: Arrays, config: Config) -> Arrays:
     return {name: state[name] for name in names if name in state}
 
 
+def client_step(
+    state: Arrays, client: Client, config: Config, noise: Noise | None, rng: np.random.Generator
+) -> Update:
+    """Counts of one column, the choice of marginals, or the counts of those chosen."""
+    rows, levels = client.rows, state["levels"]
+    kind, column = phases(len(levels), config)[int(state["round"])]
+    if kind == "oracle":
+        return Update(arrays={"rows": rows}, spent=[Charge(ORACLE, "unprotected")])
+    if kind == "column":
+        return Update(summed={"counts": np.bincount(rows[:, column], minlength=levels[column])})
+    if kind == "collect":
+        return _counts_of_chosen(state, client, config)
+    chosen, spent = choose(state, client, config, noise)
+    summed = {}
+    if config.one_way_each_round and not state["last"]:
+        summed["one way"] = np.concatenate(
+            [np.bincount(rows[:, c], minlength=level) for c, level in enumerate(levels)]
+        )
+    return Update(arrays={"chosen": chosen}, summed=summed, spent=spent)
+
+
 def server_step(
     state: Arrays,
     updates: list[Update],
@@ -101,10 +224,8 @@ def server_step(
     if kind == "oracle":
         return {**state, "heterogeneity": true_heterogeneity(state, updates)}, []
     if kind == "column":
-        counts, rows = (
-            secure_sum.total(updates)["counts"],
-            sum(update.num_rows for update in updates),
-        )
+        counts = secure_sum.total(updates)["counts"]
+        rows = sum(update.num_rows for update in updates)
         state, sigma = marginal_state.measure_column(state, place, counts, rows, config, noise)
         charges = [
             measuring("one-way marginals", sigma, client=update.client) for update in updates
@@ -125,14 +246,17 @@ def server_step(
     return state, charges
 
 
+# --- before a round -------------------------------------------------------------------------------
+
+
 def _open_round(
     state: Arrays, place: int, config: Config, noise: Noise | None, rng: np.random.Generator
 ) -> Arrays:
     """Noise, size limit and candidates of a round; a random choice is made here, for all
     clients."""
     columns, asked = len(state["levels"]), candidates_in(state)
-    total, rounds = doses(columns, config), phases(columns, config)[-1][1] + 1
-    state = marginal_state.ready(
+    total, rounds = query_counts(columns, config), phases(columns, config)[-1][1] + 1
+    state = marginal_state.with_noise_of_round(
         state,
         config,
         noise,
@@ -147,6 +271,109 @@ def _open_round(
         state["chosen"] = rng.choice(np.flatnonzero(state["allowed"]), (1, 1)).astype(np.int16)
         state["members"] = np.array([-1])
     return state
+
+
+# --- lines 3 to 9: a client scores and chooses ----------------------------------------------------
+
+
+def choose(
+    state: Arrays, client: Client, config: Config, noise: Noise | None
+) -> tuple[np.ndarray, list[Charge]]:
+    """Lines 3 to 9: `local_steps` different candidates, and what choosing them costs."""
+    asked, size = candidates_in(state), client.size
+    cells = asked.cells(client.rows, state["levels"])
+    allowed = state["allowed"].copy()
+    if config.filter_one_way:
+        allowed[: len(state["levels"])] = False
+    sigma, choice_noise = float(state["sigma"]), float(state["choice_noise"])
+    penalty = heterogeneity(state, client, config, cells)
+    in_records = float(asked.weights.max()) * (1 if config.penalty == "none" else 2)
+    sensitivity = in_records / size
+    chosen: list[int] = []
+    for step in range(config.local_steps):
+        shares = marginal_state.answers_of(state, asked.queries)
+        scores = asked.scores(distances(cells, shares, size), penalty, sigma, size)
+        chosen.append(
+            marginal_state.choose(scores, allowed, choice_noise, sensitivity, noise and noise.rng)
+        )
+        if step < config.local_steps - 1:
+            allowed[chosen[-1]] = False  # it would send the same counts twice
+            state = _measure_alone(state, chosen[-1], client, config, noise)
+            allowed &= marginal_state.fits(state, asked.queries, float(state["limit"]))
+    # the same for every client
+    spent = [choosing(choice_noise if noise else None, config.local_steps, in_records)]
+    if config.local_steps > 1:
+        spent.append(
+            measuring(
+                "a client's own measurements", sigma if noise else None, config.local_steps - 1
+            )
+        )
+    return np.array(chosen, dtype=np.int16), spent
+
+
+def heterogeneity(state: Arrays, client: Client, config: Config, cells: np.ndarray) -> np.ndarray:
+    """What to take off each candidate's score, (queries,).
+
+    True: |client's share - all clients' share|_1. Proxy: the mean over a query's columns of the
+    distance between the client's one-way shares and the server's noisy running mean (section 4.3).
+    Either uses the rows again, and one record moves it by at most 1 / size once more: the score's
+    sensitivity doubles (appendix A.3).
+    """
+    asked, columns = candidates_in(state), len(state["levels"])
+    if config.penalty == "none":
+        return np.zeros(len(asked.queries))
+    if config.penalty == "true":
+        return state["heterogeneity"][client.index]
+    proxy = state["proxy"]
+    mass = np.add.reduceat(np.abs(proxy), asked.starts[:columns])
+    alone = distances(cells[:columns], proxy, client.size, mass)
+    return np.array([alone[list(query)].mean() for query in asked.queries])
+
+
+def true_heterogeneity(state: Arrays, updates: list[Update]) -> np.ndarray:
+    """|client's share - all clients' share|_1 of every candidate, (clients, queries), from the rows
+    themselves."""
+    asked, levels = candidates_in(state), state["levels"]
+    together = asked.counts(np.concatenate([update.arrays["rows"] for update in updates]), levels)
+    shares = together / sum(update.num_rows for update in updates)
+    return np.stack(
+        [
+            distances(asked.cells(u.arrays["rows"], levels), shares, float(u.num_rows))
+            for u in updates
+        ]
+    )
+
+
+def distances(
+    cells: np.ndarray, shares: np.ndarray, size: float, mass: np.ndarray | float = 1.0
+) -> np.ndarray:
+    """|counts / size - shares|_1 of every query, (queries,).
+
+    cells: (queries, rows) position of every row in `shares`, ascending from query to query. mass:
+    sum of |shares| of each query, 1 for a model. Visits occupied cells only: elsewhere the distance
+    is |shares|. `size` is the client's number of records, taken as public and fixed: one record
+    more or less moves one count, hence the distance by at most 1 / size.
+    """
+    flat = np.sort(cells, axis=1).ravel()
+    starts = np.flatnonzero(np.append(True, flat[1:] != flat[:-1]))
+    counts, occupied = np.diff(np.append(starts, len(flat))), shares[flat[starts]]
+    gain = np.abs(counts / size - occupied) - np.abs(occupied)
+    return mass + np.bincount(starts // cells.shape[1], gain, len(cells))
+
+
+def _measure_alone(
+    state: Arrays, query: int, client: Client, config: Config, noise: Noise | None
+) -> Arrays:
+    """The client's own model after measuring a choice with noise of its own (line 8)."""
+    asked, sigma = candidates_in(state), float(state["sigma"])
+    counts = marginal_state.noisy(asked.table(query, client.rows, state["levels"]), sigma, noise)
+    state = marginal_state.with_measurement(
+        state, asked.queries[query], counts, sigma, client.size, config
+    )
+    return marginal_state.refit(state, config, last=False, to_noise=noise is not None)
+
+
+# --- lines 10 to 12: who chose what, and whose counts are summed ----------------------------------
 
 
 def _note_choices(
@@ -176,12 +403,8 @@ def _measure_one_way(
     """All columns of the round's clients: into the running mean that the proxy compares with, and
     into the model."""
     sigma, levels = float(state["sigma"]), state["levels"]
-    if noise is not None:
-        counts = gaussian_counts(counts, sigma, l2_sensitivity=1, noise=noise)
-    tables, rows = (
-        np.split(counts, np.cumsum(levels)[:-1]),
-        sum(update.num_rows for update in updates),
-    )
+    tables = np.split(marginal_state.noisy(counts, sigma, noise), np.cumsum(levels)[:-1])
+    rows = sum(update.num_rows for update in updates)
     shares = np.concatenate(
         [table / (rows if config.public_sizes else max(table.sum(), 1.0)) for table in tables]
     )
@@ -193,7 +416,7 @@ def _measure_one_way(
     }
     if config.combine_one_way:
         for column, table in enumerate(tables):
-            state = marginal_state.remember(state, (column,), table, sigma, rows, config)
+            state = marginal_state.with_measurement(state, (column,), table, sigma, rows, config)
     used = sigma if noise else None
     state["spent"] = state["spent"] + rho([measuring("", used, len(levels))] if noise else [])
     return state, [
@@ -201,19 +424,36 @@ def _measure_one_way(
     ]
 
 
+def _counts_of_chosen(state: Arrays, client: Client, config: Config) -> Update:
+    """The client's exact counts of what it chose, each into the sum of those who chose the same;
+    of a random choice, into one sum of all."""
+    asked, members, chosen = candidates_in(state), state["members"], state["chosen"]
+    own = chosen[members == client.index] if config.selection == "exponential" else chosen
+    own = sorted({int(query) for query in own.ravel() if query >= 0})
+    groups = {
+        str(query): tuple(members[(chosen == query).any(axis=1)].tolist())
+        for query in own
+        if config.selection == "exponential"
+    }
+    counts = {str(query): asked.table(query, client.rows, state["levels"]) for query in own}
+    return Update(summed=counts, groups=groups)
+
+
+# --- lines 13 to 16: the server measures and fits -------------------------------------------------
+
+
 def _collect(
     state: Arrays, updates: list[Update], config: Config, noise: Noise | None
 ) -> tuple[Arrays, list[Charge]]:
-    """Algorithm 1, lines 13-16: noise to every sum, one more measurement each, a new model."""
+    """Lines 13 to 16: noise to every sum, one more measurement each, a new model."""
     asked, sigma = candidates_in(state), float(state["sigma"])
     before, charges, rows, little = state, [], {}, False
     sums = {int(query): counts for query, counts in secure_sum.total(updates).items()}
     for query, counts in sorted(sums.items()):
-        if noise is not None:
-            counts = gaussian_counts(counts, sigma, l2_sensitivity=1, noise=noise)
+        counts = marginal_state.noisy(counts, sigma, noise)
         senders = [update for update in updates if str(query) in update.summed]
         rows[query] = sum(update.num_rows for update in senders)
-        state = marginal_state.remember(
+        state = marginal_state.with_measurement(
             state, asked.queries[query], counts, sigma, rows[query], config
         )
         charges += [

@@ -236,7 +236,7 @@ def estimate(
     (McKenna et al. 2019).
 
     Minimises half the sum of weight * |marginal - shares|^2. A mirror step moves the potentials
-    against the slope of the loss in the marginals. The first is 1 / sum of weights long, which
+    against the gradient of the loss in the marginals. The first is 1 / sum of weights long, which
     cannot raise the loss (|.|_2 <= |.|_1 and Pinsker). A step that raises it is taken back and
     repeated from rest at half the length; steps double until that happens first, then grow by a
     twentieth.
@@ -280,28 +280,29 @@ def estimate(
         / 2
     )
 
-    def loss_at(potentials: Tables, slope: np.ndarray, slope_tables: Tables) -> float:
-        """The loss; its slope in the marginals, less the constant part, is written to `slope`."""
-        propagation.run(potentials, out=slope_tables)
-        np.subtract(slope, goals, out=slope)
+    def loss_at(potentials: Tables, gradient: np.ndarray, gradient_tables: Tables) -> float:
+        """The loss; its gradient in the marginals, less the constant part, goes into
+        `gradient`."""
+        propagation.run(potentials, out=gradient_tables)
+        np.subtract(gradient, goals, out=gradient)
         loss = constant
         for query, target in measured:
-            error = slope_tables[query]
+            error = gradient_tables[query]
             loss += target.weight * float(np.vdot(error, error)) / 2
-        np.multiply(slope, weights, out=slope)
+        np.multiply(gradient, weights, out=gradient)
         return loss
 
-    (point, point_tables), (slope, slope_tables) = blank(), blank()
-    (best, best_tables), (best_slope, best_slope_tables) = blank(), blank()
+    (point, point_tables), (gradient, gradient_tables) = blank(), blank()
+    (best, best_tables), (best_gradient, best_gradient_tables) = blank(), blank()
     for query, table in model.potentials.items():
         best_tables[query][...] = table
-    best_loss = loss_at(best_tables, best_slope, best_slope_tables)
+    best_loss = loss_at(best_tables, best_gradient, best_gradient_tables)
     moved, before = np.zeros_like(best), best.copy()
     step, growth, pace = 1 / sum(target.weight for target in targets.values()), 2.0, 0
     for _ in range(iterations):
         if best_loss <= floor or not 1e-300 < step < 1e300:
             break
-        np.multiply(best_slope, -step, out=moved)
+        np.multiply(best_gradient, -step, out=moved)
         moved += best
         if momentum:  # on in the direction in which the last such point lies behind
             np.subtract(moved, before, out=point)
@@ -310,14 +311,14 @@ def estimate(
             before, moved = moved, before
         else:
             point[:] = moved
-        loss = loss_at(point_tables, slope, slope_tables)
+        loss = loss_at(point_tables, gradient, gradient_tables)
         if loss <= best_loss:
             best, best_tables, point, point_tables = point, point_tables, best, best_tables
-            best_slope, best_slope_tables, slope, slope_tables = (
-                slope,
-                slope_tables,
-                best_slope,
-                best_slope_tables,
+            best_gradient, best_gradient_tables, gradient, gradient_tables = (
+                gradient,
+                gradient_tables,
+                best_gradient,
+                best_gradient_tables,
             )
             best_loss, step, pace = loss, step * growth, pace + 1
         else:

@@ -13,7 +13,7 @@ from fedsynth_lib.methods.marginals.junction_tree import Query, covered, grown_f
 from fedsynth_lib.methods.marginals.marginals import (
     MEGABYTE,
     Config,
-    Doses,
+    QueryCounts,
     choosing,
     expected_error,
     measuring,
@@ -53,19 +53,19 @@ def model_of(state: Mapping[str, np.ndarray]) -> Model:
     return Model(tuple(state["levels"].tolist()), tables_of(state, "potential"))
 
 
-def ready(
+def with_noise_of_round(
     state: Arrays,
     config: Config,
     noise: Noise | None,
     *,
-    total: Doses,
-    each: Doses,
+    total: QueryCounts,
+    each: QueryCounts,
     again: int,
     left: int,
 ) -> Arrays:
     """The state with the noise of the next round.
 
-    total, each: doses of the run and of a round, `again` of which (one-way marginals) the last
+    total, each: of the run and of a round, `again` of which (one-way marginals) the last
         round saves.
     left: rounds that the schedule still has. An annealed run ends when less than two rounds' cost
     would remain, and its last round spends what is left (McKenna et al. 2022, algorithm 1, lines
@@ -75,7 +75,7 @@ def ready(
         return {**state, "last": np.array(left == 1)}
     sigma, choice = float(state["sigma"]), float(state["choice_noise"])
     if sigma == 0:
-        sigma, choice = noise.multiplier, total.selection(noise.multiplier, config.measure_share)
+        sigma, choice = noise.multiplier, total.choice_noise(noise.multiplier, config.measure_share)
     last = left == 1
     if config.annealed:
         budget = rho(total.plan(noise.multiplier, config.measure_share))
@@ -97,7 +97,7 @@ def ready(
     }
 
 
-def remember(
+def with_measurement(
     state: Arrays, query: Query, counts: np.ndarray, sigma: float, rows: float, config: Config
 ) -> Arrays:
     """The state with one more measurement: counts of `rows` records with noise `sigma`; repeats are
@@ -114,6 +114,14 @@ def remember(
     }
 
 
+def noisy(counts: np.ndarray, sigma: float | None, noise: Noise | None) -> np.ndarray:
+    """Counts with Gaussian noise `sigma`: a record changes one count of each marginal by 1, and
+    each marginal is charged."""
+    if noise is None:
+        return counts
+    return gaussian_counts(counts, sigma, l2_sensitivity=1, noise=noise)
+
+
 def measure_column(
     state: Arrays, column: int, counts: np.ndarray, rows: float, config: Config, noise: Noise | None
 ) -> tuple[Arrays, float | None]:
@@ -123,12 +131,10 @@ def measure_column(
     After the last column it has a first model.
     """
     sigma, columns = noise.multiplier if noise else None, len(state["levels"])
-    noisy = (
-        counts if noise is None else gaussian_counts(counts, sigma, l2_sensitivity=1, noise=noise)
-    )
-    behind = max(float(rows if config.public_sizes else noisy.sum()), 1.0)
+    counts = noisy(counts, sigma, noise)
+    behind = max(float(rows if config.public_sizes else counts.sum()), 1.0)
     state = {**state, "typical": state["typical"] + (behind - state["typical"]) / (column + 1)}
-    state = remember(state, (column,), noisy, sigma or 0.0, rows, config)
+    state = with_measurement(state, (column,), counts, sigma or 0.0, rows, config)
     state["spent"] = state["spent"] + rho([measuring("", sigma)] if noise else [])
     if column == columns - 1:
         if not config.weighted:
@@ -158,7 +164,7 @@ def refit(state: Arrays, config: Config, *, last: bool, to_noise: bool) -> Array
     }
 
 
-def size_limit(state: Arrays, total: Doses, config: Config, noise: Noise | None) -> float:
+def size_limit(state: Arrays, total: QueryCounts, config: Config, noise: Noise | None) -> float:
     """Megabytes that the model may have: all in proportion to the budget spent, or to the rounds
     passed without one."""
     if noise is None:

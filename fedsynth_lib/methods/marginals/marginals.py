@@ -75,6 +75,11 @@ class Config:
             )
 
 
+def rounds_of(columns: int, config: Config) -> int:
+    """How many choices the schedule has; an annealed run may end before the last."""
+    return config.first_rounds * columns if config.annealed else config.rounds
+
+
 def encoder(schema: Schema, config: Config) -> EqualWidthBins:
     return EqualWidthBins(schema, config.bins, by_column=dict(config.by_column))
 
@@ -187,13 +192,13 @@ def _candidates(levels: tuple[int, ...], workload: tuple[Query, ...]) -> Candida
 
 
 @dataclass(frozen=True)
-class Doses:
+class QueryCounts:
     """How many marginals and how many choices one record can be in, at most, over the whole run."""
 
     measured: int
     selected: int
 
-    def selection(self, sigma: float, measure_share: float) -> float:
+    def choice_noise(self, sigma: float, measure_share: float) -> float:
         """Noise multiplier of a choice (see `privacy.exponential`) when marginals have noise
         `sigma`.
 
@@ -209,7 +214,7 @@ class Doses:
 
     def plan(self, sigma: float, measure_share: float) -> list[Charge]:
         charges = [measuring("marginals", sigma, self.measured)]
-        return charges + [choosing(self.selection(sigma, measure_share), self.selected)] * bool(
+        return charges + [choosing(self.choice_noise(sigma, measure_share), self.selected)] * bool(
             self.selected
         )
 

@@ -7,8 +7,8 @@ round the parameters of encoder and decoder, up and down, averaged by rows (algo
 Optimiser moments stay with the client.
 
 Privacy is local: every client clips and noises the gradients of single rows itself (DP-SGD), so
-that the server needs no trust, and epsilon is each client's own over all rounds. Rows enter a batch
-by independent coins.
+that the server needs no trust, and epsilon is each client's own over all rounds. Batches are drawn
+by Poisson sampling.
 """
 
 from dataclasses import dataclass
@@ -28,21 +28,21 @@ from fedsynth_lib.core.contract import (
 )
 from fedsynth_lib.core.dp_sgd import Tape, noise_generator, poisson_batches
 from fedsynth_lib.methods.gan import weights
-from fedsynth_lib.methods.gan.gan_encoding import (
+from fedsynth_lib.methods.gan.budget import rate
+from fedsynth_lib.methods.gan.encoding import (
     codes_of,
     decode_numbers,
     encode_numbers,
     layout_of,
     numbers_of,
 )
-from fedsynth_lib.methods.gan.gan_plan import rate
-from fedsynth_lib.methods.gan.gan_sampling import LocalRows
-from fedsynth_lib.methods.vae.vae import Vae
-from fedsynth_lib.methods.vae.vae_encoding import (
+from fedsynth_lib.methods.gan.sampling import LocalRows
+from fedsynth_lib.methods.vae.encoding import (
     client_encoding,
     histogram_charges,
     server_encoding,
 )
+from fedsynth_lib.methods.vae.vae import Vae
 from fedsynth_lib.tables.encode import UnitRange
 from fedsynth_lib.tables.schema import Schema
 
@@ -277,7 +277,7 @@ def _train_privately(
 
     What Adam, its weight decay and `keep_spread` do afterwards is post-processing.
     """
-    share, coins = rate(size, config), noise_generator(noise, rows.device)
+    share, generator = rate(size, config), noise_generator(noise, rows.device)
     for batch in poisson_batches(len(rows), share, steps, rng=noise.rng):
         with Tape(network) as tape:
             losses = network.losses(
@@ -289,7 +289,7 @@ def _train_privately(
                 clip=config.clip,
                 noise_multiplier=noise.multiplier,
                 expected_records=share * size,
-                generator=coins,
+                generator=generator,
             )
         optimiser.step()
         network.keep_spread()

@@ -11,7 +11,7 @@ from itertools import pairwise
 import torch
 from torch import Tensor, nn
 
-from fedsynth_lib.methods.gan.gan import Layout
+from fedsynth_lib.methods.gan.networks import Layout
 
 NARROWEST, WIDEST, FIRST = 0.01, 1.0, 0.1  # standard deviation of a decoded number, as in TVAE
 
@@ -49,15 +49,17 @@ class Vae(nn.Module):
         mean, log_variance = self.encoder(rows).chunk(2, dim=1)
         noise = torch.randn_like(mean) if noise is None else noise
         raw = self.decoder(mean + torch.exp(0.5 * log_variance) * noise)
-        missed = self._log_sums(raw[:, numbers:]) - (raw[:, numbers:] * rows[:, numbers:]).sum(
-            dim=1
-        )
+        negative_log_likelihood = self._log_sums(raw[:, numbers:]) - (
+            raw[:, numbers:] * rows[:, numbers:]
+        ).sum(dim=1)
         if self.spread is not None:
             spread = self.spread(rows.new_ones(len(rows), 1))
             offset = (rows[:, :numbers] - torch.tanh(raw[:, :numbers])) / spread
-            missed = missed + (0.5 * offset.square() + torch.log(spread)).sum(dim=1)
+            negative_log_likelihood = negative_log_likelihood + (
+                0.5 * offset.square() + torch.log(spread)
+            ).sum(dim=1)
         divergence = 0.5 * (mean.square() + log_variance.exp() - log_variance - 1).sum(dim=1)
-        return loss_factor * missed + divergence
+        return loss_factor * negative_log_likelihood + divergence
 
     def _log_sums(self, entries: Tensor) -> Tensor:
         """The sum over blocks of log(sum(exp)) of each row's entries, (rows,)."""

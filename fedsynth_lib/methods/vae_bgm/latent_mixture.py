@@ -51,7 +51,7 @@ class Prior:
 class Posterior(NamedTuple):
     """Of (starts, components), with means and covariances of (columns,) and (columns, columns)."""
 
-    first: np.ndarray  # parameters of the stick lengths' beta laws
+    first: np.ndarray  # parameters of the stick lengths' beta distributions
     second: np.ndarray
     precision: np.ndarray  # of the means, in rows
     means: np.ndarray

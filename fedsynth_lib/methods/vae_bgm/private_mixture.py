@@ -10,7 +10,7 @@ import numpy as np
 
 from fedsynth_lib.core.accounting import gaussian
 from fedsynth_lib.methods.vae_bgm.latent_mixture import Mixture
-from fedsynth_lib.methods.vae_bgm.law_vae import LIMIT
+from fedsynth_lib.methods.vae_bgm.likelihood_vae import LIMIT
 
 SENSITIVITY = 2.0  # L2, of one row: four blocks of norm 1 at most, see `released`
 NARROWEST = 1e-2  # variance of a component

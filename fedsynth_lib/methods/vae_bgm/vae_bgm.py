@@ -30,14 +30,14 @@ from fedsynth_lib.core.contract import (
     Update,
 )
 from fedsynth_lib.methods.gan import weights
-from fedsynth_lib.methods.vae_bgm.vae_bgm_plan import (
+from fedsynth_lib.methods.vae_bgm.budget import (
     GIVEN,
     MOMENTS,
     Config,
     Releases,
     releases_of,
 )
-from fedsynth_lib.methods.vae_bgm.vae_bgm_training import (
+from fedsynth_lib.methods.vae_bgm.training import (
     LATENT,
     Latent,
     decoders,

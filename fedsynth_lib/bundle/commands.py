@@ -1,0 +1,205 @@
+"""The command line `fedsynth`: python -m fedsynth_lib COMMAND, or ./run_all.sh COMMAND.
+
+Each command is declared here, with its options, and calls one function of the library, which is
+imported when the command runs. What makes tables and figures has its options in `runner`, since
+these are checked before there are any packages: `fedsynth run` passes them on.
+"""
+
+import signal
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated
+
+import click
+import typer
+
+from fedsynth_lib.core.contract import BadInput
+from fedsynth_lib.core.store import project_root
+
+app = typer.Typer(
+    name="fedsynth",
+    help="Federated, differentially private synthetic tables.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    suggest_commands=False,  # click does
+    rich_markup_mode=None,
+)
+PASSED_ON = {"ignore_unknown_options": True, "allow_extra_args": True, "help_option_names": []}
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The exit status: 0 all well, 1 something failed, 2 asked for what cannot be, 130 stopped."""
+    # a shell switches the first off for background jobs
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.default_int_handler)
+    try:
+        given = None if arguments is None else list(arguments)
+        return app(args=given, prog_name="fedsynth", standalone_mode=False) or 0
+    except click.ClickException as error:
+        error.show()
+        return error.exit_code
+    except BadInput as error:
+        print(f"fedsynth: {error}", file=sys.stderr)
+        return 2
+    except (KeyboardInterrupt, click.Abort):
+        return 130
+
+
+@app.command(context_settings=PASSED_ON)
+def run(context: typer.Context) -> int:
+    """Make all tables and figures; options as ./run_all.sh --help shows them."""
+    from fedsynth_lib.bundle import runner
+
+    return runner.main(context.args)
+
+
+@app.command()
+def verify(
+    minutes: Annotated[float, typer.Argument(help="how long it may take")],
+    seed: Annotated[str, typer.Option(help="what the sample is drawn from; the date")] = "",
+    only: Annotated[str, typer.Option(help="grids with this in their names")] = "",
+    save: Annotated[bool, typer.Option("--save", help="write data/results/verified.*")] = False,
+) -> int:
+    """Compute a random sample of committed rows again, and say how many agree."""
+    from fedsynth_lib.bundle.verify import verify
+
+    return verify(minutes, root=project_root(), seed=seed, only=only, save=save)
+
+
+@app.command()
+def synth(
+    table: Annotated[Path, typer.Argument(help="CSV or parquet file")],
+    method: Annotated[str, typer.Option(help="its key, or the path of a file with one")] = "aim",
+    epsilon: Annotated[float, typer.Option(help="of the whole run, for one row")] = 3.0,
+    delta: Annotated[float, typer.Option(help="far below 1 / rows")] = 1e-6,
+    schema: Annotated[Path | None, typer.Option(help="default: the .toml beside the table")] = None,
+    target: Annotated[str, typer.Option(help="column to predict, for the draft")] = "",
+    ignore: Annotated[list[str] | None, typer.Option(help="column the draft leaves out")] = None,
+    site: Annotated[str, typer.Option(help="column that says which site a row is from")] = "",
+    clients: Annotated[int, typer.Option(help="sites, where no column says so")] = 1,
+    declared_rows: Annotated[
+        list[int] | None,
+        typer.Option(help="rows of the file, or of each site; else counted with noise"),
+    ] = None,
+    seed: Annotated[int, typer.Option(help="of a rehearsal")] = 0,
+    release: Annotated[bool, typer.Option("--release", help="secret noise, to hand on")] = False,
+    population: Annotated[str, typer.Option(help="whose rows these are, for the ledger")] = "",
+    most_epsilon: Annotated[float, typer.Option(help="of all releases about these people")] = 3.0,
+    out: Annotated[Path | None, typer.Option(help="folder of what is written")] = None,
+    curator: Annotated[str, typer.Option(help="who answers for the release")] = "",
+    recipients: Annotated[str, typer.Option(help="who gets the rows")] = "",
+    purpose: Annotated[str, typer.Option(help="what they get them for")] = "",
+) -> int:
+    """A synthetic table of your own: writes the rows, and what must be said of them.
+
+    Where no schema is beside the table, a draft of one is written, to be corrected first.
+    """
+    from fedsynth_lib.teaching import your_table
+
+    paths = your_table.synthesize(
+        table,
+        method=method,
+        epsilon=epsilon,
+        delta=delta,
+        schema=schema,
+        target=target,
+        ignore=ignore or (),
+        site=site,
+        num_clients=clients,
+        declared_rows=declared_rows or (),
+        seed=seed,
+        release=release,
+        population=population,
+        most_epsilon=most_epsilon,
+        out=out,
+        about={"curator": curator, "recipients": recipients, "purpose": purpose},
+    )
+    print(*paths.values(), sep="\n")
+    print("fit to hand on" if release else "a rehearsal: do not hand this on")
+    return 0
+
+
+@app.command()
+def audit(
+    methods: Annotated[list[str] | None, typer.Option(help="key; all private ones if none")] = None,
+    runs: Annotated[int | None, typer.Option(help="of a network; faster methods get more")] = None,
+    minutes: Annotated[float, typer.Option(help="begin no line after so long")] = float("inf"),
+    again: Annotated[bool, typer.Option("--again", help="measure finished lines anew")] = False,
+) -> int:
+    """Measure lower bounds on epsilon beside every claim; 1 where one exceeds its claim."""
+    from fedsynth_lib.audit.table import audit
+
+    return audit(methods or (), runs=runs, minutes=minutes, again=again)
+
+
+@app.command()
+def ledger(
+    population: Annotated[str, typer.Argument(help="all of its releases; empty: totals")] = "",
+) -> int:
+    """What has been released about which people."""
+    from fedsynth_lib.core import ledger
+
+    print(ledger.overview(population))
+    return 0
+
+
+@app.command()
+def report() -> int:
+    """Build the report, figures/report/index.html, anew."""
+    from fedsynth_lib.bundle.report import refresh
+
+    print(line := refresh())
+    return int(not line.startswith("The report:"))
+
+
+@app.command()
+def doctor() -> int:
+    """What this machine has and what a run would use; 1 where a package differs from its lock."""
+    from fedsynth_lib.bundle import doctor
+
+    return doctor.main()
+
+
+@app.command()
+def bench() -> int:
+    """Speed beside named peers, as ratios measured in one run."""
+    import pytest
+
+    return int(pytest.main(["-m", "bench", "-s", str(project_root() / "tests")]))
+
+
+@app.command()
+def facts(
+    check: Annotated[
+        bool, typer.Option("--check", help="write nothing, fail where out of date")
+    ] = False,
+) -> int:
+    """Put numbers from rows into the prose of README, findings and notebooks."""
+    from fedsynth_lib.bundle import facts
+
+    return facts.main(check=check)
+
+
+@app.command()
+def lock() -> int:
+    """Write data/tables.lock.json anew from the real tables that are at hand."""
+    from fedsynth_lib.tables import lock
+
+    lock.write_lock()
+    return 0
+
+
+@app.command()
+def standins(
+    tables: Annotated[list[str] | None, typer.Argument(help="keys of registered tables")] = None,
+    epsilon: Annotated[float, typer.Option(help="budget of each table")] = 3.0,
+    rows: Annotated[int | None, typer.Option(help="the most rows of each table")] = None,
+) -> int:
+    """Make stand-ins of tables, which is a release of each, and write their totals anew."""
+    from fedsynth_lib.bundle import standins
+
+    for line in standins.main(tables or (), epsilon=epsilon, rows=rows):
+        print(line)
+    return 0

@@ -1,0 +1,243 @@
+"""Points and boxes by group: means with an interval, every value, or quartiles."""
+
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import seaborn as sns
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+
+from fedsynth_lib.core.contract import BadInput
+from fedsynth_lib.figures import style
+from fedsynth_lib.figures.style import GREY, Look
+from fedsynth_lib.metrics.registry import MEASURES, axis_label
+from fedsynth_lib.runs.names import partition_name
+
+RANGE = ("pi", 100)  # from the smallest to the largest
+TWO_ERRORS = ("se", 2)
+REFERENCES = ("-", "--", ":", "-.")
+
+
+def points(
+    rows: pd.DataFrame,
+    *,
+    by: str,
+    hue: str,
+    panel: str = "metric",
+    panels: Sequence[str] = (),
+    looks: Mapping[str, Look] | None = None,
+    order: Mapping[Any, str] | None = None,
+    across: bool = True,
+    joined: bool = False,
+    dodge: float = 0.7,
+    interval: tuple[str, float] | None = RANGE,
+    centre: str = "mean",
+    every: bool = False,
+    references: pd.DataFrame | None = None,
+    columns: int = 3,
+    height: float = 2.0,
+    share: bool = False,
+    value: str = "",
+) -> Figure:
+    """Values by group: a panel for each value of `panel`, a mark for each `hue` at each `by`.
+
+    rows: tidy, with `value`. panels: which, in their order; all without it. looks: of each hue, in
+        the order of the legend; without them the looks of style. order: what stands along the axis,
+        with its names. across: groups lie side by side, or else below each other. joined: the marks
+        of a hue are joined by its line. dodge: from the first hue of a group to the last.
+    interval: what a bar spans: RANGE, TWO_ERRORS, or nothing. centre: `mean`, `median`, or `rms`,
+        the root of the mean square. every: a dot for each row, and a dash at the centre.
+    references: rows of the same panels in `line`, drawn as grey lines at their means.
+    share: one axis of values for all panels. value: its name, where panels are no measures.
+    Raises BadInput where there is nothing to draw.
+    """
+    if panels:
+        rows = rows[rows[panel].isin(list(panels))]
+    looks = dict(looks or style.looks(dict.fromkeys(rows[hue])))
+    if not joined:
+        looks = {name: replace(look, line="") for name, look in looks.items()}
+    order = dict(order or {name: style.title(by, name) for name in dict.fromkeys(rows[by])})
+    rows = rows[rows[hue].isin(list(looks)) & rows[by].isin(list(order))]
+    rows = rows.assign(place=rows[by].map(order))  # by name, whatever kind of value it is
+    if rows.empty:
+        raise BadInput(f"there are no rows to draw by {by} and {hue}: run their cells first.")
+    names = [name for name in panels or dict.fromkeys(rows[panel]) if (rows[panel] == name).any()]
+    beside = 0.0 if by == hue or len(looks) == 1 else dodge
+    axis = "y" if across else "x"
+    shared = {f"share{axis}": share, f"share{'x' if across else 'y'}": True}
+    fig, axes = style.panels(len(names), columns, height=height, **shared)
+    for number, (ax, name) in enumerate(zip(axes, names, strict=True)):
+        here = rows[rows[panel] == name]
+        _marks(ax, here, hue, looks, list(order.values()), beside, across, interval, centre, every)
+        if references is not None:
+            level = references[references[panel] == name].groupby("line", sort=False)["value"]
+            for (_, mean), line in zip(level.mean().items(), REFERENCES, strict=False):
+                draw = ax.axhline if across else ax.axvline
+                draw(mean, color=GREY, linestyle=line, linewidth=0.9, zorder=0)
+        ax.set_title(style.wrapped(style.title(panel, name), 78 // min(columns, len(names))))
+        if columns > 3:
+            ax.title.set_fontsize(7)
+            ax.tick_params(labelsize=6)
+        ax.set(xlabel=style.SWEPT.get(by, "") if across else value)
+        ax.set_ylabel(value if across and number % columns == 0 else "")
+        ticks = list(order.values())
+        ends = (-0.5, len(ticks) - 0.5)
+        ax.set(**{"xlim": ends} if across else {"ylim": ends[::-1]})
+        if across:
+            turned = {"rotation": 30, "ha": "right"} if max(map(len, ticks)) > 8 else {}
+            ax.set_xticks(range(len(ticks)), ticks, **turned)
+        else:
+            ax.set_yticks(range(len(ticks)), ticks)
+    entries = [] if by == hue else [style.handle(look, name) for name, look in looks.items()]
+    if references is not None:
+        for name, line in zip(dict.fromkeys(references["line"]), REFERENCES, strict=False):
+            entries.append(Line2D([], [], color=GREY, linestyle=line, label=name))
+    if entries:
+        style.legend(fig, entries)
+    return fig
+
+
+def _marks(
+    ax: Axes,
+    rows: pd.DataFrame,
+    hue: str,
+    looks: Mapping[str, Look],
+    order: list[str],
+    beside: float,
+    across: bool,
+    interval: tuple[str, float] | None,
+    centre: str,
+    every: bool,
+) -> None:
+    """The marks of one panel, by seaborn; hollow where a look is. beside: from the first hue to the
+    last."""
+    if every:
+        for number, (name, look) in enumerate(looks.items()):
+            own = rows[rows[hue] == name]
+            spot = own["place"].map(order.index) + beside * (number / max(1, len(looks) - 1) - 0.5)
+            at = (spot, own["value"]) if across else (own["value"], spot)
+            ax.plot(*at, **style.mark(look, linestyle="", markersize=3.5, alpha=0.7))
+        looks = {
+            name: Look(look.colour, "_" if across else "|", "none") for name, look in looks.items()
+        }
+    sns.pointplot(
+        rows,
+        **{"x": "place", "y": "value"} if across else {"x": "value", "y": "place"},
+        hue=hue,
+        order=order,
+        hue_order=list(looks),
+        palette={name: look.colour for name, look in looks.items()},
+        markers=[look.marker for look in looks.values()],
+        linestyles=[look.line or "none" for look in looks.values()],
+        dodge=beside or False,
+        errorbar=None if every else interval,
+        estimator=_root_mean_square if centre == "rms" else centre,
+        markersize=10 if every else 4,
+        linewidth=0.9,
+        err_kws={"linewidth": 0.9},
+        legend=False,
+        ax=ax,
+    )
+    marked = [line for line in ax.lines if line.get_marker() not in ("", "None", None)]
+    for line, look in zip(marked[-len(looks) :], looks.values(), strict=False):
+        if not look.filled:
+            line.set_markerfacecolor("white")
+
+
+def _root_mean_square(values: pd.Series) -> float:
+    return float(np.sqrt(np.mean(np.square(values))))
+
+
+def lines(
+    rows: pd.DataFrame,
+    x: str,
+    y: str,
+    *,
+    line: str,
+    panel: str,
+    looks: Mapping[str, Look],
+    share_y: bool = False,
+) -> Figure:
+    """Mean of `y` over repeats with one standard deviation, a line for each name in `looks`, a
+    panel for each `panel`.
+
+    rows: tidy; rows that agree in x, line and panel are repeats. Up to 12 values of x stand evenly
+    spaced with error bars, an infinite one as 'none' (no noise); more of them lie on a scale, with
+    bands.
+    """
+    names, values = list(dict.fromkeys(rows[panel])), np.sort(rows[x].unique())
+    few = len(values) <= 12
+    fig, axes = style.panels(len(names), len(names), height=2.2, sharey=share_y)
+    for number, (ax, name) in enumerate(zip(axes, names, strict=True)):
+        for label, look in looks.items():
+            own = rows[(rows[panel] == name) & (rows[line] == label)]
+            at = np.searchsorted(values, own[x]) if few else own[x]
+            shape = {"color": look.colour, "linestyle": look.line, "errorbar": "sd", "ax": ax}
+            shape |= {"marker": look.marker, "err_style": "bars"} if few else {}
+            sns.lineplot(x=at, y=own[y], **shape)
+        if few:
+            ticks = ["none" if np.isinf(value) else f"{value:g}" for value in values]
+            ax.set_xticks(range(len(values)), ticks)
+        measured = axis_label(name) if name in MEASURES else partition_name(name)
+        ax.set(title=measured, xlabel=x, ylabel=y if share_y and number == 0 else "")
+    style.legend(fig, [style.handle(look, label) for label, look in looks.items()])
+    return fig
+
+
+def boxes(
+    rows: pd.DataFrame,
+    *,
+    by: str,
+    panel: str,
+    hue: str = "method",
+    order: Mapping[str, str],
+    real: pd.DataFrame,
+    guess: Mapping[str, float],
+    value: str,
+) -> Figure:
+    """Quartiles, extremes (whiskers) and median (marker) over runs: a panel for each `panel`, two
+    in a line.
+
+    rows: tidy; those that agree in by, panel and hue are runs. order: what stands along the axis,
+    with its names. real: rows of the same panels, drawn as a dashed line at their median. guess:
+    panel -> the value without looking at a row, a dotted line. Raises BadInput where rows are
+    missing or mix settings.
+    """
+    keys = [by, panel, hue, "seed"]
+    if rows.empty or rows.duplicated(keys).any():
+        raise BadInput(f"rows to draw are missing, or several agree in {', '.join(keys)}.")
+    looks = style.looks(dict.fromkeys(rows[hue]))
+    names = list(dict.fromkeys(rows[panel]))
+    fig, axes = style.panels(len(names), 2, height=1.75)
+    shape = {"x": by, "y": "value", "hue": hue, "order": list(order), "hue_order": list(looks)}
+    shape |= {"palette": {name: look.colour for name, look in looks.items()}, "legend": False}
+    for number, (ax, name) in enumerate(zip(axes, names, strict=True)):
+        here, dodge = rows[rows[panel] == name], 0.8 * (1 - 1 / len(looks))
+        with warnings.catch_warnings():  # of an argument that seaborn hands to matplotlib
+            warnings.simplefilter("ignore", PendingDeprecationWarning)
+            warnings.simplefilter("ignore", DeprecationWarning)
+            sns.boxplot(here, whis=(0, 100), fill=False, linewidth=0.8, gap=0.2, ax=ax, **shape)
+        markers = [look.marker for look in looks.values()]
+        middle = {"estimator": "median", "errorbar": None, "linestyles": "none"}
+        sns.pointplot(here, dodge=dodge, markers=markers, markersize=4.5, ax=ax, **middle, **shape)
+        for spot, level in enumerate(order):
+            known = real.loc[(real[panel] == name) & (real[by] == level), "value"]
+            if len(known):
+                ends = [spot - 0.45, spot + 0.45]
+                ax.plot(ends, 2 * [known.median()], color="black", linestyle="--", linewidth=1)
+        if name in guess:
+            ax.axhline(guess[name], color=GREY, linestyle=":", linewidth=1)
+        ax.set(title=name, xlabel="", ylabel=value if number % 2 == 0 else "")
+        ax.set_xticks(range(len(order)), list(order.values()))
+    entries = [style.handle(look, name, linestyle="") for name, look in looks.items()]
+    entries.append(Line2D([], [], color="black", linestyle="--", label="trained on real rows"))
+    entries.append(
+        Line2D([], [], color=GREY, linestyle=":", label="always the most frequent class")
+    )
+    style.legend(fig, entries)
+    return fig

@@ -1,0 +1,265 @@
+"""Saving figures and tables under the name of their exhibit.
+
+Every saved file says from which profile and which data it was made, and a stand-in says so in red.
+Files hold no dates: making the same figure twice gives the same bytes.
+"""
+
+import io
+import re
+import textwrap
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pandas as pd
+from matplotlib.figure import Figure
+from PIL import Image
+
+from fedsynth_lib import __version__
+from fedsynth_lib.core.contract import BadInput
+from fedsynth_lib.core.store import log_event, project_root, write_atomically
+from fedsynth_lib.runs.rows import folder_name
+
+
+def provenance(profile: str, data: str) -> str:
+    """The line that every saved figure and table carries."""
+    source = "STAND-IN DATA" if data == "standin" else f"data {data}"
+    return f"profile {profile} · {source} · fedsynth {__version__}"
+
+
+@dataclass(frozen=True, repr=False)
+class SavedFigure:
+    """Where a figure was saved; shows itself in a notebook exactly as saved."""
+
+    png: Path
+    pdf: Path
+    width: int  # pixels on the screen
+    alt: str
+
+    def __repr__(self) -> str:
+        # executed notebooks name no machine's folders
+        return str(self.png.relative_to(project_root()))
+
+    def _repr_mimebundle_(self, **_: Any) -> tuple[dict, dict]:
+        return {"image/png": self.png.read_bytes()}, {
+            "image/png": {"width": self.width, "alt": self.alt}
+        }
+
+
+@dataclass(frozen=True, repr=False)
+class SavedTable:
+    """Where a table was saved; shows itself in a notebook."""
+
+    csv: Path
+    md: Path
+    tex: Path
+    html: str
+
+    def __repr__(self) -> str:
+        return str(self.md.relative_to(project_root()))
+
+    def _repr_html_(self) -> str:
+        return self.html
+
+
+@dataclass(frozen=True)
+class Saver:
+    """Saves what one notebook makes from one source of data.
+
+    profile: of the run. data: `real`, `standin`, `own`, or `none` for what no table went into.
+    """
+
+    profile: str
+    data: str
+
+    def figure(
+        self, fig: Figure, exhibit: str, *, note: str = "", alt: str = "", data: str = ""
+    ) -> SavedFigure:
+        """As `save_figure`. data: instead of the saver's own, for this file."""
+        source = {"profile": self.profile, "data": data or self.data}
+        return save_figure(fig, exhibit, **source, note=note, alt=alt)
+
+    def table(
+        self,
+        frame: pd.DataFrame,
+        exhibit: str,
+        *,
+        caption: str,
+        decimals: int = 3,
+        data: str = "",
+    ) -> SavedTable:
+        """As `save_table`. data: instead of the saver's own, for this file."""
+        source = {"profile": self.profile, "data": data or self.data}
+        return save_table(frame, exhibit, **source, caption=caption, decimals=decimals)
+
+
+def save_figure(
+    fig: Figure, exhibit: str, *, profile: str, data: str, note: str = "", alt: str = ""
+) -> SavedFigure:
+    """Write figures/<profile>/<exhibit>.png and .pdf with a footer that says what it was made from.
+
+    exhibit: `<work>_<exhibit>`. note: added to the footer.
+    alt: what the figure shows, for those who cannot see it.
+    """
+    folder = _folder(exhibit, profile, data)
+    _footer(fig, profile, data, note)
+    layout, paths = fig.get_layout_engine(), []
+    for kind, metadata in (
+        ("png", {"Software": None}),
+        ("pdf", {"CreationDate": None, "Producer": None, "Creator": None}),
+    ):
+        buffer = io.BytesIO()
+        fig.savefig(buffer, format=kind, dpi=300, metadata=metadata)
+        # where many lines cross, 256 colours are a quarter of the size
+        if kind == "png" and buffer.tell() > 1e6:
+            picture, buffer = Image.open(buffer).convert("RGB"), io.BytesIO()
+            picture.quantize(256, dither=Image.Dither.NONE).save(
+                buffer, format="png", optimize=True
+            )
+        paths.append(folder / f"{exhibit}.{kind}")
+        write_atomically(paths[-1], buffer.getvalue())
+        _keep_layout(fig)
+    fig.set_layout_engine(layout)
+    plt.close(fig)  # or a notebook would show it twice
+    log_event("figure", path=str(paths[0].relative_to(project_root())))
+    return SavedFigure(*paths, width=round(110 * fig.get_figwidth()), alt=alt or exhibit)
+
+
+def _keep_layout(fig: Figure) -> None:
+    """Leave everything where it is for the next format: to lay it out anew takes as long as to draw
+    it."""
+    # what None asks for
+    with plt.rc_context({"figure.constrained_layout.use": False, "figure.autolayout": False}):
+        fig.set_layout_engine(None)
+
+
+def save_table(
+    frame: pd.DataFrame, exhibit: str, *, profile: str, data: str, caption: str, decimals: int = 3
+) -> SavedTable:
+    """Write figures/<profile>/<exhibit>.csv, .md and .tex (booktabs), each with the provenance
+    inside.
+
+    The CSV has numbers with the 10 significant digits of rows, on which machines agree, and
+    profile, data and version as columns; the others show `decimals` decimals. An index becomes the
+    leading columns, unless it is row numbers: whole numbers without a name.
+    """
+    folder = _folder(exhibit, profile, data)
+    plain_index = pd.api.types.is_integer_dtype(frame.index.dtype) and frame.index.name in (
+        None,
+        "",
+    )
+    flat = frame if plain_index else frame.reset_index()
+    index_columns = flat.shape[1] - frame.shape[1]
+    header = [[str(part) for part in np.atleast_1d(name)] for name in flat.columns]
+    names = [" ".join(filter(None, parts)) for parts in header]
+    text = [[_shown(value, decimals) for value in row] for row in flat.itertuples(index=False)]
+    line = provenance(profile, data)
+
+    table = (
+        flat.set_axis(names, axis=1)
+        .apply(_rounded)
+        .assign(profile=profile, data=data, version=__version__)
+    )
+    contents = {
+        "csv": table.to_csv(index=False, lineterminator="\n"),
+        "md": _markdown(names, text, f"{caption}  \n*{line}*"),
+        "tex": _latex(
+            pd.DataFrame(text, columns=pd.MultiIndex.from_tuples(map(tuple, header))),
+            index_columns,
+            f"{caption} ({line})",
+            exhibit,
+        ),
+    }
+    paths = {kind: folder / f"{exhibit}.{kind}" for kind in contents}
+    for kind, content in contents.items():
+        write_atomically(paths[kind], content.encode())
+    log_event("figure", path=str(paths["md"].relative_to(project_root())))
+    shown = pd.DataFrame(text, columns=names).to_html(index=False, border=0)
+    return SavedTable(
+        **paths, html=f"<p>{_html(caption)}<br><small>{_html(line)}</small></p>{shown}"
+    )
+
+
+def _folder(exhibit: str, profile: str, data: str) -> Path:
+    if not re.fullmatch(r"[\w.-]+", exhibit):
+        raise BadInput(
+            f"the exhibit {exhibit!r} becomes a file name: use letters, digits, '_', '-' and '.'."
+        )
+    return project_root() / "figures" / folder_name(profile, data)
+
+
+def _footer(fig: Figure, profile: str, data: str, note: str) -> None:
+    """The provenance, and the note below it, under the figure in space of their own."""
+    for text in [text for text in fig.texts if text.get_gid() == "footer"]:
+        text.remove()  # saved before
+    if fig.get_layout_engine() is None:
+        fig.set_layout_engine("constrained")
+    lines = [provenance(profile, data), *textwrap.wrap(note, width=int(16 * fig.get_figwidth()))]
+    share = (0.05 + 0.13 * len(lines)) / fig.get_figheight()  # 0.13 inches a line
+    fig.get_layout_engine().set(rect=(0, share, 1, 1 - share))
+    style = {"color": "#C00000", "weight": "bold"} if data == "standin" else {"color": "#555555"}
+    at = (0.04 / fig.get_figwidth(), 0.02 / fig.get_figheight())
+    fig.text(*at, "\n".join(lines), gid="footer", fontsize=7, va="bottom", ha="left", **style)
+
+
+def _rounded(column: pd.Series) -> pd.Series:
+    """A column whose floats have the significant digits of rows (10); counts and texts as they
+    are."""
+
+    def ten_digits(value: Any) -> Any:
+        return float(f"{value:.10g}") if isinstance(value, float | np.floating) else value
+
+    return column.map(ten_digits) if column.dtype.kind in "fO" else column
+
+
+def _shown(value: Any, decimals: int) -> str:
+    """A table entry as text."""
+    if isinstance(value, float | np.floating):
+        if np.isnan(value):
+            return "–"
+        return "∞" if np.isinf(value) else f"{value:.{decimals}f}"
+    return "–" if value is None or value is pd.NA else str(value)
+
+
+def _html(text: str) -> str:
+    return text.replace("&", "&amp;").replace("<", "&lt;")
+
+
+def _markdown(names: list[str], text: list[list[str]], caption: str) -> str:
+    rows = [names, ["---"] * len(names), *text]
+    lines = ["| " + " | ".join(entry.replace("|", "\\|") for entry in row) + " |" for row in rows]
+    return "\n".join([caption, "", *lines, ""])
+
+
+ESCAPED = str.maketrans({symbol: f"\\{symbol}" for symbol in "&%$#_{}"})
+# symbols that pdflatex does not know as letters
+LATEX = str.maketrans(
+    {"±": "$\\pm$", "×": "$\\times$", "·": "$\\cdot$", "−": "$-$", "<": "$<$", ">": "$>$"}
+    | {"≠": "$\\neq$", "≈": "$\\approx$", "∞": "$\\infty$", "–": "--", "†": "$\\dagger$"}
+    | {"↓": "$\\downarrow$", "↑": "$\\uparrow$", "β": "$\\beta$", "ε": "$\\varepsilon$"}
+    | {"Γ": "$\\Gamma$", "Π": "$\\Pi$", "Φ": "$\\Phi$", "Ω": "$\\Omega$"}
+)
+
+
+def _latex(table: pd.DataFrame, index_columns: int, caption: str, label: str) -> str:
+    """A booktabs table that shrinks to the line. table: texts; what stood in its index leads."""
+    left = max(1, index_columns)
+    columns = "l" * left + "r" * (table.shape[1] - left)
+    escaped = table.style.hide(axis="index").format(escape="latex")
+    escaped = escaped.format_index(escape="latex", axis="columns")
+    body = escaped.to_latex(column_format=columns, hrules=True, multicol_align="c")
+    return "\n".join(
+        [
+            "% needs \\usepackage{booktabs,graphicx}",
+            "\\begin{table}",
+            "\\centering",
+            f"\\caption{{{caption.translate(ESCAPED).translate(LATEX)}}}",
+            f"\\label{{tab:{label}}}",
+            "\\resizebox{\\ifdim\\width>\\linewidth\\linewidth\\else\\width\\fi}{!}{%",
+            body.translate(LATEX).rstrip() + "}",
+            "\\end{table}",
+            "",
+        ]
+    )

@@ -1,0 +1,215 @@
+"""Curves of a measure against a swept parameter: mean over seeds, and two standard errors around
+it.
+
+Colour, marker and line are the method's own, so panels read alike, in print and in greyscale.
+"""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.colors import to_rgb
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.ticker import NullLocator
+
+from fedsynth_lib.core.contract import BadInput
+from fedsynth_lib.figures import style
+from fedsynth_lib.figures.style import COLUMN_WIDTH, FULL_WIDTH, GREY, SWEPT, Look
+from fedsynth_lib.metrics.registry import axis_label
+from fedsynth_lib.printed.published import KEYS
+
+BAND = "Lines: mean over seeds. Bands and bars: two standard errors of the mean to either side."
+FLAT = (0, (7, 3))  # long dashes, which no method has
+
+
+@dataclass(frozen=True)
+class Panel:
+    """Which rows one panel shows, and against what.
+
+    x: numeric column. Rows in which it is missing make horizontal dashed lines: a run without such
+        a value, as one that ends its rounds by itself, or a central one where clients are swept.
+    where: column -> the value, or collection of values, that the panel's rows have.
+    log: a logarithmic axis of x. flat: what the horizontal lines are, for the legend.
+    """
+
+    title: str
+    x: str
+    where: Mapping[str, Any] = field(default_factory=dict)
+    metric: str = "workload_error"
+    log: bool = False
+    flat: str = ""
+    x_label: str = ""  # instead of that in SWEPT
+
+
+def sweep(
+    rows: pd.DataFrame,
+    panels: Sequence[Panel],
+    *,
+    looks: Collection[str] | Mapping[str, Look],
+    line: str = "method",
+    shade: str | None = None,
+    columns: int = 3,
+    share_y: bool = False,
+    bands: bool = True,
+) -> Figure:
+    """A curve for each name in `looks`: mean of `value` over seeds, with a band of two standard
+    errors.
+
+    rows: tidy, with the swept parameter in a numeric column. line: column of the curves' names;
+    names that are methods need no look. shade: numeric column that splits a curve; its smallest
+    value has the method's own look, larger ones are paler, with markers half filled, and the
+    largest hollow. columns: panels beside each other; a single one makes a figure as wide as a
+    column of text. bands: without them only means are drawn, of curves too many to tell apart.
+    Raises BadInput for a panel without rows, and for rows that mix settings.
+    """
+    looks = looks if isinstance(looks, Mapping) else {name: style.look(name) for name in looks}
+    if not panels:
+        raise BadInput("panels is empty: give at least one Panel.")
+    shown = [_rows_of(panel, rows, [line, shade] if shade else [line], looks) for panel in panels]
+    drawn = [name for name in looks if any((part[line] == name).any() for part in shown)]
+    if missing := [name for name in looks if name not in drawn]:
+        raise BadInput(
+            f"no panel has rows of {missing[0]!r} in column {line!r}: correct the name "
+            "or leave it out."
+        )
+    levels = sorted({level for part in shown for level in part[shade].dropna()}) if shade else []
+    width = FULL_WIDTH if min(columns, len(panels)) > 1 else COLUMN_WIDTH
+    fig, axes = style.panels(len(panels), columns, height=1.8, width=width, sharey=share_y)
+    for number, (ax, panel, part) in enumerate(zip(axes, panels, shown, strict=True)):
+        for name in drawn:
+            mine = part[part[line] == name]
+            if not levels:
+                _curve(ax, mine, panel, looks[name], 0.0, name, bands)
+            for step, level in enumerate(levels):
+                these = mine[mine[shade].fillna(levels[0]) == level]
+                pale, label = step / max(1, len(levels) - 1), f"{name}, {shade}={level:g}"
+                _curve(ax, these, panel, looks[name], pale, label, bands)
+        _axis(ax, panel, part[panel.x])
+        if number % columns == 0 or panels[number - 1].metric != panel.metric:
+            ax.set_ylabel(style.wrapped(axis_label(panel.metric)))
+    names = {name: looks[name] for name in drawn}
+    style.legend(fig, _handles(panels, names, shade, levels))
+    return fig
+
+
+def repeats(rows: pd.DataFrame) -> str:
+    """How many seeds stand behind the points, for a figure's note: `10`, or `3 to 10`."""
+    counts = rows.groupby(KEYS, dropna=False)["seed"].nunique()
+    return " to ".join(map(str, sorted({counts.min(), counts.max()})))
+
+
+def _handles(
+    panels: Sequence[Panel], looks: Mapping[str, Look], shade: str | None, levels: Sequence[float]
+) -> list[Line2D]:
+    """The legend: names, then shades in grey, then what the horizontal lines are."""
+    handles = [Line2D([], [], label=name, **_shape(look, 0.0)) for name, look in looks.items()]
+    for step, level in enumerate(levels):
+        shape = _shape(Look(GREY, "o"), step / max(1, len(levels) - 1))
+        handles.append(Line2D([], [], label=f"{SWEPT.get(shade, shade)} = {level:g}", **shape))
+    if flats := dict.fromkeys(panel.flat for panel in panels if panel.flat):
+        dashes = {"color": GREY, "linestyle": FLAT, "linewidth": 0.9}
+        handles.append(Line2D([], [], label=" / ".join(flats), **dashes))
+    return handles
+
+
+def _rows_of(
+    panel: Panel, rows: pd.DataFrame, by: list[str], looks: Mapping[str, Look]
+) -> pd.DataFrame:
+    """The rows of one panel, once it is sure that those averaged differ in nothing but the seed."""
+    where = {"metric": panel.metric, **panel.where}
+    if absent := [name for name in (panel.x, *by, *where) if name not in rows.columns]:
+        raise BadInput(f"panel {panel.title!r} needs the column {absent[0]!r}: add it to the rows.")
+    keep = rows[by[0]].isin(list(looks))
+    for column, wanted in where.items():
+        keep &= rows[column].isin(list(wanted) if pd.api.types.is_list_like(wanted) else [wanted])
+    part = rows[keep]
+    if part.empty:
+        raise BadInput(
+            f"panel {panel.title!r} has no rows with {where}: correct `where` or run these cells."
+        )
+    if not pd.api.types.is_numeric_dtype(part[panel.x]):
+        raise BadInput(
+            f"panel {panel.title!r}: column {panel.x!r} is no numeric column; convert it first."
+        )
+    values = part[panel.x].to_numpy(float, na_value=np.nan)
+    if np.isinf(values).any() or (panel.log and (values <= 0).any()):
+        kind = "positive and finite" if panel.log else "finite"
+        raise BadInput(
+            f"panel {panel.title!r}: {panel.x} must be {kind}; leave other rows out or "
+            "make it missing."
+        )
+    if part.duplicated([panel.x, *by, "seed"]).any():
+        raise BadInput(
+            f"panel {panel.title!r} mixes settings: several rows agree in "
+            f"{', '.join([*by, panel.x])} and seed; say in `where` which to show."
+        )
+    return part.assign(**{panel.x: values})
+
+
+def _curve(
+    ax: Axes,
+    rows: pd.DataFrame,
+    panel: Panel,
+    look: Look,
+    pale: float,
+    label: str,
+    bands: bool,
+) -> None:
+    """Curve and band over x, and a horizontal line, ending in the method's marker, for rows without
+    x."""
+    shape = _shape(look, pale)
+    swept = rows.groupby(panel.x)["value"].agg(["mean", "sem"])
+    if len(swept):
+        ax.plot(swept.index, swept["mean"], label=label, **shape)
+        error = 2 * swept["sem"].fillna(0) * bands  # a single seed has no band
+        ends = swept["mean"] - error, swept["mean"] + error
+        ax.fill_between(swept.index, *ends, color=shape["color"], alpha=0.18, linewidth=0)
+    flat = rows.loc[rows[panel.x].isna(), "value"]
+    if len(flat):
+        line = {"color": shape["color"], "linestyle": FLAT, "linewidth": 0.9}
+        ax.axhline(flat.mean(), label=f"{label}, flat", **line)
+        error = 2 * flat.sem() if len(flat) > 1 else 0
+        hollow = style.mark(Look(shape["color"], look.marker, "", filled=False))
+        beside = {"transform": ax.get_yaxis_transform(), "clip_on": False, "elinewidth": 0.8}
+        ax.errorbar(1.03, flat.mean(), error, **hollow, **beside)
+
+
+def _shape(look: Look, pale: float) -> dict[str, Any]:
+    """Line and marker; pale: 0 is the look itself, 1 the palest, with a hollow marker."""
+    colour = np.array(to_rgb(look.colour))
+    shape = style.mark(look, color=tuple(colour + 0.5 * pale * (1 - colour)))
+    if pale > 0 and look.filled:
+        shape.pop("markeredgecolor", None)
+        shape |= {"fillstyle": "none" if pale == 1 else "left", "markerfacecoloralt": "white"}
+    return shape
+
+
+def _axis(ax: Axes, panel: Panel, values: pd.Series) -> None:
+    """Title, label, scale, and ticks at swept values that are far enough from each other to be
+    read."""
+    ax.set(
+        title=panel.title.replace("_", " "),
+        xlabel=panel.x_label or SWEPT.get(panel.x, panel.x.replace("_", " ")),
+    )
+    if panel.log:
+        ax.set_xscale("log")
+    swept = np.unique(values.dropna())
+    if not len(swept):
+        ax.set_xticks([])
+        return
+    place = np.log(swept) if panel.log else swept
+    place = (place - place[0]) / (np.ptp(place) or 1)
+    texts, ticks = [f"{value:g}" for value in swept], [0]
+    for number in range(1, len(swept)):
+        if place[number] - place[ticks[-1]] >= 0.05 + 0.015 * (
+            len(texts[number]) + len(texts[ticks[-1]])
+        ):
+            ticks.append(number)
+    # both ends have one
+    ticks[-1 if len(ticks) > 1 else 1 :] = [len(swept) - 1] if len(swept) > 1 else []
+    ax.xaxis.set_minor_locator(NullLocator())
+    ax.set_xticks(swept[ticks], [texts[number] for number in ticks])

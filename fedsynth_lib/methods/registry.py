@@ -1,0 +1,273 @@
+"""The methods: what is known of each without loading it, and METHODS, which loads them by key.
+
+Someone's own joins them at run time: `register`.
+"""
+
+import importlib.util
+import inspect
+import re
+import sys
+from collections.abc import Iterator, Mapping, MutableMapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+
+from fedsynth_lib.core.contract import BadInput, Method
+from fedsynth_lib.methods.variants import VARIANTS, load
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A method of the bundle.
+
+    source: a file of a family (`marginals.flaim`), or a variant (`aim`; see `variants.py`).
+    cites: whose method it is.
+    trust: who adds the noise, as the method's TRUST says (see `core/contract.py`); "" without any.
+    printed: work -> the name that it prints, and "" -> the name where methods of all works are
+        compared.
+    """
+
+    source: str
+    cites: str
+    trust: str
+    printed: Mapping[str, str]
+
+    @property
+    def name(self) -> str:
+        """As in statements and messages."""
+        return self.source.rpartition(".")[2]
+
+    @property
+    def family(self) -> str:
+        """The folder that has its verbs."""
+        source = self.source
+        while source in VARIANTS:
+            source = VARIANTS[source].base
+        return source.partition(".")[0]
+
+    @property
+    def private(self) -> bool:
+        """Whether its defaults add noise."""
+        return bool(self.trust)
+
+
+REGISTRY: dict[str, Entry] = {
+    "independent": Entry(
+        "marginals.independent",
+        "the floor of this bundle",
+        "secure sum",
+        {"sattarov2024": "Independent", "": "Independent"},
+    ),
+    "fedbn": Entry(
+        "bayes.bayesian_network",
+        "Martinez Duarte 2024, after PrivBayes (Zhang et al. 2017)",
+        "secure sum",
+        {"martinez2024": "FedBN", "": "FedBN"},
+    ),
+    "fedvae": Entry(
+        "vae.fedvae",
+        "Martinez Duarte 2024, after TVAE (Xu et al. 2019)",
+        "local noise",
+        {"martinez2024": "FedVAE", "": "FedVAE"},
+    ),
+    "aim": Entry("aim", "McKenna et al. 2022", "server", {"maddock2024": "AIM", "": "AIM"}),
+    "distaim": Entry(
+        "marginals.distaim", "Maddock et al. 2024", "server", {"maddock2024": "DistAIM"}
+    ),
+    "naiveflaim": Entry(
+        "naive_flaim",
+        "Maddock et al. 2024",
+        "server",
+        {"maddock2024": "NaiveFLAIM", "": "NaiveFLAIM"},
+    ),
+    "augflaim_oracle": Entry(
+        "augflaim_oracle", "Maddock et al. 2024", "server", {"maddock2024": "AugFLAIM (Oracle)"}
+    ),
+    "augflaim_private": Entry(
+        "marginals.flaim",
+        "Maddock et al. 2024",
+        "server",
+        {"maddock2024": "AugFLAIM (Private)", "": "AugFLAIM (Private)"},
+    ),
+    "flaim_random": Entry(
+        "flaim_random", "Maddock et al. 2024", "server", {"maddock2024": "FLAIM (Random)"}
+    ),
+    "fednaivebayes": Entry(
+        "fed_naive_bayes",
+        "Maddock et al. 2024",
+        "server",
+        {"maddock2024": "FedNaiveBayes", "": "FedNaiveBayes"},
+    ),
+    "ctgan": Entry("gan.ctgan", "Xu et al. 2019", "", {"leitner2023": "CTGAN"}),
+    "dpctgan": Entry(
+        "dp_ctgan",
+        "Rosenblatt et al. 2020",
+        "local noise",
+        {"leitner2023": "DP-CTGAN", "maddock2024": "DP-CTGAN"},
+    ),
+    "fedtgan": Entry("fed_tgan", "Zhao et al. 2021", "", {"leitner2023": "Fed-TGAN"}),
+    "fedctgan": Entry("fed_ctgan", "Leitner 2023", "", {"leitner2023": "Fed-CTGAN"}),
+    "dpfedctgan": Entry(
+        "dp_fed_ctgan",
+        "Leitner 2023",
+        "local noise",
+        {"leitner2023": "DP-Fed-CTGAN", "": "DP-Fed-CTGAN"},
+    ),
+    "feddpctgan": Entry(
+        "fed_dp_ctgan", "Maddock et al. 2024", "local noise", {"maddock2024": "Fed DP-CTGAN"}
+    ),
+    "findiff": Entry(
+        "diffusion.findiff",
+        "Sattarov et al. 2023, 2024",
+        "local noise",
+        {"sattarov2024": "DP-Fed-FinDiff", "": "DP-Fed-FinDiff"},
+    ),
+    "vaebgm": Entry("vae_bgm.vae_bgm", "Apellaniz et al. 2025", "", {"apellaniz2025": "VAE-BGM"}),
+    "dpvaebgm": Entry(
+        "dp_vae_bgm",
+        "this bundle, after Apellaniz et al. 2025",
+        "local noise",
+        {"": "DP-VAE-BGM"},
+    ),
+}
+
+
+class Methods(MutableMapping[str, Method]):
+    """Key -> method: those of REGISTRY, each loaded when it is first asked for, and those that were
+    registered at run time."""
+
+    def __init__(self) -> None:
+        self._registered: dict[str, Method] = {}
+
+    def __getitem__(self, key: str) -> Method:
+        if key in self._registered:
+            return self._registered[key]
+        return load(REGISTRY[key].source)
+
+    def __setitem__(self, key: str, method: Method) -> None:
+        self._registered[key] = method
+
+    def __delitem__(self, key: str) -> None:
+        del self._registered[key]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(REGISTRY | self._registered)
+
+    def __len__(self) -> int:
+        return len(REGISTRY | self._registered)
+
+    def __contains__(self, key: object) -> bool:  # Mapping's own would load it
+        return key in REGISTRY or key in self._registered
+
+
+METHODS = Methods()
+OWN: set[str] = set()  # keys that were registered at run time
+VERBS = {
+    "encoder": ("schema", "config"),
+    "plan": ("noise_multiplier", "domain", "num_rows", "config"),
+    "start": ("domain", "config", "rng"),
+    "client_step": ("state", "client", "config", "noise", "rng"),
+    "server_step": ("state", "updates", "config", "noise", "rng"),
+    "sample": ("state", "num_rows", "config", "rng"),
+}
+
+
+def key_of(method: Method | ModuleType) -> str | None:
+    """The key under which a method is registered; None where it is not.
+
+    Only methods of the same name are loaded to be compared.
+    """
+    method = Method.of(method)
+    named = {key for key, entry in REGISTRY.items() if entry.name == method.name} | OWN
+    return next((key for key in METHODS if key in named and METHODS[key] == method), None)
+
+
+def register(key: str, method: Method | ModuleType, *, replace: bool = False) -> Method:
+    """Puts a method, or a module that follows the contract, into METHODS under `key`, for this
+    process, and gives the method back.
+
+    replace: let it take the place of one that was registered before; never of one of the bundle's.
+    Raises BadInput for a key that is taken, or a module that lacks a part of the contract.
+    """
+    if not re.fullmatch(r"[a-z][a-z0-9_]*", key):
+        raise BadInput(
+            f"method key {key!r} stands in result rows: use small letters, digits and '_'."
+        )
+    if key in METHODS and key not in OWN:
+        raise BadInput(f"method {key!r} is one of the bundle's; register yours under another key.")
+    if key in OWN and not replace:
+        raise BadInput(
+            f"method {key!r} is registered already; give another key, or replace=True "
+            "to exchange it."
+        )
+    _check(method)
+    METHODS[key] = Method.of(method)
+    OWN.add(key)
+    return METHODS[key]
+
+
+def _check(method: Method | ModuleType) -> None:
+    """BadInput unless it has all that `core/contract.py` asks for, its parameters by name."""
+    name = method.name if isinstance(method, Method) else getattr(method, "__name__", repr(method))
+    if not isinstance(getattr(method, "VERSION", None), int):
+        raise BadInput(
+            f"method {name}: there is no VERSION; write VERSION = 1, and raise it when "
+            "its output changes."
+        )
+    for verb, parameters in VERBS.items():
+        if not callable(getattr(method, verb, None)):
+            raise BadInput(
+                f"method {name}: there is no {verb}({', '.join(parameters)}); see core/contract.py."
+            )
+        found = tuple(inspect.signature(getattr(method, verb)).parameters)
+        if found != parameters:
+            raise BadInput(
+                f"method {name}: {verb} takes ({', '.join(found)}); it must take "
+                f"({', '.join(parameters)})."
+            )
+    if not callable(getattr(method, "Config", None)):
+        raise BadInput(
+            f"method {name}: there is no Config; write a frozen dataclass with a "
+            "default for every setting."
+        )
+    try:
+        rounds = method.Config().rounds
+    except (AttributeError, TypeError) as error:
+        raise BadInput(
+            f"method {name}: Config().rounds is missing ({error}); give every setting a default."
+        ) from error
+    if not isinstance(rounds, int) or rounds < 1:
+        raise BadInput(
+            f"method {name}: Config().rounds is {rounds!r}; it must be a whole number "
+            "of at least 1."
+        )
+
+
+def from_file(path: str | Path) -> ModuleType:
+    """The module in a Python file, run anew at every call, so that a corrected file counts at once.
+
+    It is not left where `import` finds it: so it travels to other processes (Ray) as it is, not by
+    its name.
+    """
+    path = Path(path).resolve()
+    if path.suffix != ".py" or not path.is_file():
+        raise BadInput(
+            f"{path}: there is no such Python file; give the path of a file that ends in .py."
+        )
+    known = sys.modules.get(path.stem)
+    if known is not None and Path(getattr(known, "__file__", None) or "").resolve() != path:
+        raise BadInput(f"{path}: Python knows another module {path.stem!r}; rename the file.")
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[path.stem] = module  # dataclasses may look their own module up
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:
+        raise BadInput(
+            f"{path}: the file does not run ({type(error).__name__}: {error}); correct it."
+        ) from error
+    finally:
+        del sys.modules[path.stem]
+        if known is not None:
+            sys.modules[path.stem] = known
+    return module

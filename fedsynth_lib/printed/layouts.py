@@ -1,0 +1,111 @@
+"""Comparisons in the layout of the printed tables: ours with the published value in brackets."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import pandas as pd
+
+from fedsynth_lib.core.contract import BadInput
+from fedsynth_lib.printed import published
+from fedsynth_lib.runs.details import with_detail
+from fedsynth_lib.runs.names import level_name, partition_name
+
+MARKS = {"within": "=", "ordering": "≈", "different": "≠"}
+MARKS_EXPLAINED = "ours (published); = within the spread, ≈ ordering kept, ≠ different"
+# columns of the tables of distances and of attacks
+DISTANCES = ("dcr_min", "dcr_share", "dcr_avg_train", "dcr_avg_holdout")
+ATTACKS = {
+    **{"ad_rf": "forest", "ad_svm": "SVM", "ad_nb": "naive\nBayes", "ad_knn": "k-NN"},
+    **{"ad_lr": "log.\nregr.", "ad_ens": "vote", "ad_rmean": "mean", "ad_dum": "dummy"},
+}
+
+
+def comparison_table(comparison: pd.DataFrame, *, spread: bool = False) -> pd.DataFrame:
+    """A wide table `ours (published)` in the layout of the printed tables.
+
+    Rows: setting, partition, clients; columns: privacy level and metric. The mark behind a cell is
+    its verdict; MARKS_EXPLAINED says so in a caption. `spread` adds the standard deviations.
+    """
+    digits = comparison["decimals"].astype(int)
+    entries = []
+    for row, places in zip(comparison.to_dict("records"), digits, strict=True):
+        std = f" ± {row['ours_std']:.{places}f}" if spread and row["n"] > 1 else ""
+        printed_std = (
+            f" ± {row['published_std']:.{places}f}"
+            if spread and pd.notna(row["published_std"])
+            else ""
+        )
+        ours = f"{row['ours']:.{places}f}{std}" if row["n"] else "–"
+        mark = f" {MARKS[row['verdict']]}" if row["n"] else ""
+        entries.append(f"{ours} ({row['published']:.{places}f}{printed_std}){mark}")
+    wide = comparison.assign(
+        entry=entries,
+        level=["" if np.isnan(e) else level_name(e) for e in comparison["epsilon"]],
+        partition=comparison["partition"]
+        .map(partition_name)
+        .where(comparison["partition"] != "none", ""),
+        clients=comparison["n_clients"].astype("string").fillna(""),
+    )
+    rows, columns = (
+        ["dataset", "method", "node", "detail", "partition", "clients", "setting"],
+        ["level", "metric"],
+    )
+    rows = [
+        name
+        for name in rows
+        if name in ("partition", "clients", "setting") or wide[name].nunique() > 1
+    ]
+    if wide.duplicated([*rows, *columns]).any():
+        raise BadInput("several exhibits are in this comparison: make one table for each.")
+    table = wide.pivot(index=rows, columns=columns, values="entry")
+    row_order = pd.MultiIndex.from_frame(wide[rows].drop_duplicates())
+    column_order = pd.MultiIndex.from_frame(wide[columns].drop_duplicates())
+    return table.reindex(index=row_order, columns=column_order).fillna("")
+
+
+def unprinted(rows: pd.DataFrame, metrics: Sequence[str] = DISTANCES) -> pd.DataFrame:
+    """Federated cells of rows, and real ones, in the form of `published.compare`, where nothing is
+    printed."""
+    rows = with_detail(rows)
+    chosen = (
+        rows["setting"].isin(["federated", "real"])
+        & rows["metric"].isin(list(metrics))
+        & (rows["detail"] == "")
+    )
+    cells = published.aggregate(rows[chosen])
+    if cells.empty:
+        raise BadInput(
+            f"there are no federated rows of {', '.join(metrics)}: run cells of that group."
+        )
+    order = ["setting", "partition", "n_clients", "epsilon", "metric"]
+    place = cells[order].assign(
+        setting=cells["setting"] != "real",
+        partition=cells["partition"].map(list(rows["partition"].unique()).index),
+        epsilon=cells["epsilon"].replace(np.inf, -1),
+        metric=cells["metric"].map(list(metrics).index),
+    )
+    cells = cells.loc[place.sort_values(order).index].reset_index(drop=True)
+    return cells.rename(columns={"mean": "ours", "std": "ours_std"}).assign(
+        published=np.nan, published_std=np.nan
+    )
+
+
+def own_table(cells: pd.DataFrame, *, spread: bool = False) -> pd.DataFrame:
+    """Ours alone in the layout of the printed tables: rows by partition and clients, columns by
+    budget and metric."""
+    show = spread & (cells["n"] > 1)
+    entries = [
+        f"{mean:.3f} ± {std:.3f}" if shown else f"{mean:.3f}"
+        for mean, std, shown in zip(cells["ours"], cells["ours_std"], show, strict=True)
+    ]
+    real = cells["setting"] == "real"
+    named = cells.assign(
+        entry=entries,
+        level=cells["epsilon"].map(level_name),
+        partition=cells["partition"].map(partition_name).where(~real, "real rows"),
+        clients=cells["n_clients"].astype(str).where(~real, ""),
+    )
+    rows, columns = ["partition", "clients"], ["level", "metric"]
+    wide = named.pivot(index=rows, columns=columns, values="entry")
+    orders = [pd.MultiIndex.from_frame(named[names].drop_duplicates()) for names in (rows, columns)]
+    return wide.reindex(index=orders[0], columns=orders[1]).fillna("")

@@ -1,0 +1,72 @@
+"""Comparisons in the layout of printed tables: marks, spreads, dashes; ours alone where nothing is
+printed."""
+
+import numpy as np
+import pytest
+
+from fedsynth_lib.core.contract import BadInput
+from fedsynth_lib.printed import published
+from fedsynth_lib.printed.layouts import ATTACKS, comparison_table, own_table, unprinted
+from fedsynth_lib.runs.rows import to_frame
+
+
+def compared(exhibit, rise=0.01):
+    """An exhibit with every value of ours `rise` above the printed one, in three equal splits."""
+    values = published.load_values("martinez2024", exhibit)
+    keys = values[[*published.KEYS, "paper"]].to_dict("records")
+    rows = [
+        {**key, "seed": seed, "profile": "paper", "data": "real", "value": mean + rise}
+        for key, mean in zip(keys, values["mean"], strict=True)
+        for seed in (0, 1, 2)
+    ]
+    return published.compare(to_frame(rows), "martinez2024", exhibit), to_frame(rows)
+
+
+def test_what_is_not_printed_is_tabled_alone():
+    _, rows = compared("tab6.6", rise=0.0)
+    cells = unprinted(rows)
+    assert cells["published"].isna().all() and len(cells) == 108
+    table = own_table(cells)
+    assert table.columns[:4].tolist() == [
+        ("no DP", metric) for metric in ("dcr_min", "dcr_share", "dcr_avg_train", "dcr_avg_holdout")
+    ]
+    assert table.index[0] == ("i.i.d.", "3") and table.index[-1] == ("label skew", "10")
+    printed = published.load_values("martinez2024", "tab6.6")
+    assert table.loc[("i.i.d.", "3"), ("no DP", "dcr_avg_train")] == printed["printed"].iloc[2]
+    assert own_table(cells, spread=True).iloc[0, 2] == f"{printed['printed'].iloc[2]} ± 0.000"
+    with pytest.raises(BadInput, match="no federated rows of pcd"):
+        unprinted(rows, ["pcd"])
+
+
+def test_real_rows_are_the_first_line_of_attacks_that_are_not_printed():
+    _, rows = compared("tab6.7")
+    table = own_table(unprinted(rows[rows["dataset"] == "cardio"], list(ATTACKS)))
+    assert table.index.tolist() == [("real rows", ""), ("i.i.d.", "10"), ("label skew", "10")]
+    assert table.loc[("real rows", ""), ("no DP", "ad_rf")] == "0.830"
+    assert table.loc[("real rows", ""), ("ε = 0.5", "ad_rf")] == ""
+
+
+def test_comparison_table_has_the_layout_of_print():
+    comparison, _ = compared("tab6.1")
+    table = comparison_table(comparison)
+    assert table.shape == (1 + 9 * 2, 3 * 4)
+    assert table.index.names == ["partition", "clients", "setting"]
+    assert table.index[0] == ("", "", "central") and table.index[-1] == (
+        "label skew",
+        "10",
+        "local",
+    )
+    assert table.columns[0] == ("no DP", "hellinger") and table.columns[-1] == (
+        "ε = 1.6",
+        "log_cluster",
+    )
+    assert table.loc[("", "", "central"), ("no DP", "hellinger")] == "0.196 (0.186) ≈"
+    assert (table != "").all(axis=None)
+    wide = comparison_table(comparison.head(12), spread=True)
+    assert wide.iloc[0, 0] == "0.196 ± 0.000 (0.186 ± 0.000) ≈"
+
+
+def test_cells_without_a_run_are_a_dash():
+    comparison, _ = compared("tab6.1")
+    missing = comparison.assign(n=0, ours=np.nan, verdict="ours missing")
+    assert comparison_table(missing).iloc[0, 0] == "– (0.186)"
