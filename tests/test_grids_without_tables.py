@@ -10,7 +10,7 @@ from fedsynth_lib.works import (
     apellaniz_study,
     load,
     maddock2024,
-    martinez_study,
+    martinez2024,
     membership_study,
     side_by_side,
     tuning,
@@ -19,11 +19,11 @@ from fedsynth_lib.works import (
 STUDIES = (
     apellaniz_study,
     maddock2024,
-    martinez_study,
+    martinez2024,
     membership_study,
 )
 STUDIES += (side_by_side, lock, tuning)
-DECLARED = ["leitner2023", "maddock2024", "sattarov2024"]
+DECLARED = ["leitner2023", "maddock2024", "martinez2024", "sattarov2024"]
 
 
 @pytest.fixture(autouse=True)
@@ -37,16 +37,6 @@ def no_tables(monkeypatch):
             )
         if hasattr(module, "prepared"):
             module.prepared.cache_clear()
-
-
-def martinez(profile):
-    size, datasets = martinez_study.SIZES[profile], ["adult", "bank", "cardio"]
-    lists = {"n_clients": [3, 5, 10], "epsilons": [0.5, 1.6, float("inf")], "seed": 7}
-    return [
-        cell
-        for model in martinez_study.MODELS
-        for cell in martinez_study.cells(model, datasets, size, **lists)
-    ]
 
 
 def apellaniz(profile):
@@ -71,14 +61,12 @@ def attacked(profile):
 def searches(profile):
     size, datasets = tuning.SIZES[profile], ["adult", "bank", "cardio"]
     return [
-        c
-        for m in martinez_study.MODELS
-        for c in tuning.cells(m, datasets, size, seed=7, profile=profile)
+        c for m in tuning.MODELS for c in tuning.cells(m, datasets, size, seed=7, profile=profile)
     ]
 
 
 @pytest.mark.parametrize("profile", ["quick", "paper"])
-@pytest.mark.parametrize("grid", [martinez, apellaniz, common, attacked, searches])
+@pytest.mark.parametrize("grid", [apellaniz, common, attacked, searches])
 def test_cells_name_their_tables_unloaded(grid, profile):
     cells = grid(profile)
     locked = {entry["digest"] for entry in lock._locked().values()}

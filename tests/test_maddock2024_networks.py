@@ -1,6 +1,7 @@
 """The DP-CTGANs of maddock2024: settings and noise, and the measurements of a run."""
 
 from collections import Counter
+from dataclasses import replace
 from functools import partial
 from itertools import combinations
 
@@ -130,8 +131,9 @@ def test_yardsticks_are_kernels_around_real_rows_and_around_any(toy):
 def test_measurements_equal_brute_force(toy, monkeypatch, method, clients):
     """Errors by counting cells, likelihood by adding up normal densities, from a second run of the
     same seed."""
-    wide = METHODS[STUDY.method(method).key].Config
-    monkeypatch.setattr(METHODS[STUDY.method(method).key], "Config", partial(wide, hidden=(16,)))
+    key = STUDY.method(method).key
+    narrow = replace(METHODS[key], Config=partial(METHODS[key].Config, hidden=(16,)))
+    monkeypatch.setitem(METHODS, key, narrow)
     monkeypatch.setattr(
         maddock2024, "split_clients", lambda train, *_, **__: np.array_split(np.arange(117), 10)
     )

@@ -16,7 +16,6 @@ from fedsynth_lib.runs.rows import cell_key, read_params
 from fedsynth_lib.works import (
     apellaniz_study,
     load,
-    martinez_study,
     membership_study,
     side_by_side,
     tuning,
@@ -27,8 +26,7 @@ RESULTS = Path(__file__).resolve().parents[1] / "data" / "results"
 COLUMNS = ["cell", "method", "version", "params", "metric"]
 
 
-STUDIES = (apellaniz_study, martinez_study)
-STUDIES += (membership_study, side_by_side, tuning)
+STUDIES = (apellaniz_study, membership_study, side_by_side, tuning)
 BY_METHOD = (
     "measure",
     "judge",
@@ -45,7 +43,8 @@ def version_of(grid):
     module, _, function = computed_by(grid).partition(":")
     if not function:  # a work declares it
         work, _, kind = module.partition(".")
-        measured = load(work).kind(kind).measured if work else ()
+        declared = load(work).kind(kind) if work else None
+        measured = declared and (declared.measured or declared.measured_by)
         return partial(load(work).version, kind) if measured else None
     study = next((each for each in STUDIES if each.__name__ == module), None)
     return study.version if study and function in BY_METHOD else None

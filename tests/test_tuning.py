@@ -15,7 +15,7 @@ from fedsynth_lib.runs.grid import run_grid
 from fedsynth_lib.runs.rows import canonical, params_text, to_frame
 from fedsynth_lib.tables.load import Table, load_table
 from fedsynth_lib.tables.schema import Column, Schema
-from fedsynth_lib.works import martinez_study, scenarios, tuning
+from fedsynth_lib.works import martinez2024, tuning
 
 ROOT = Path(__file__).resolve().parents[1]
 BN = {
@@ -85,7 +85,7 @@ def test_grids_are_those_of_tables_5_2_to_5_4(model, dataset, printed):
 def test_chosen_settings_are_those_of_tables_5_5_and_5_6_and_lie_in_the_grids():
     assert list(tuning.chosen("fedbn", "bank").values()) == [200, 10, 10]
     assert list(tuning.chosen("fedvae", "cardio").values()) == [2, 1, 50, 100, 20, "[64, 56]", 1e-3]
-    for model, dataset in itertools.product(martinez_study.MODELS, martinez_study.DATASETS):
+    for model, dataset in itertools.product(tuning.MODELS, tuning.DATASETS):
         grid = tuning.grid_of(model, dataset)
         assert all(value in grid[name] for name, value in tuning.chosen(model, dataset).items())
 
@@ -182,11 +182,11 @@ def test_rows_of_a_cell_are_well_formed_and_their_score_is_the_mean_over_clients
     assert all(set(frame[name]) == {value} for name, value in fixed.items())
     assert rows[1]["value"] > 0
 
-    config = martinez_study.tuned(
-        "fedbn", "toy", **tuning._fields("fedbn", cell["parameters"], {}), generations=25
-    )
-    scenario = scenarios.Scenario(path, "federated", "label_skew", 5, math.inf, 5, min_rows=20)
-    train, parts, made, _ = tuning._trained("fedbn", scenario, config, schema)
+    own = {**tuning._fields("fedbn", cell["parameters"], {}), "generations": 25}
+    asked = {"dataset": path, "setting": "federated", "partition": "label_skew", "n_clients": 5}
+    asked |= {"epsilon": math.inf, "seed": 5, "min_rows": 20, "work": None, "changes": own}
+    asked |= {"group": "fidelity", "relation": "replace_one"}
+    train, parts, made, _ = tuning._trained(tuning.STUDY.cell("fedbn", **asked), schema)
     assert len(made) == len(train) == 960 and len(parts) == 5
     scores = tuning.client_scores(train, parts, made, seed=5, starts=1)
     assert rows[0]["value"] == pytest.approx(scores.mean(), abs=1e-12)
@@ -194,19 +194,21 @@ def test_rows_of_a_cell_are_well_formed_and_their_score_is_the_mean_over_clients
     assert again[0]["value"] != rows[0]["value"]
 
 
-@pytest.mark.parametrize("model", martinez_study.MODELS)
+@pytest.mark.parametrize("model", tuning.MODELS)
 def test_a_table_of_ones_own_is_treated_as_a_registered_one(own, model, monkeypatch):
     path, schema = own
     (cell, *_) = tuning.cells(model, [path], SMALL, seed=5, schema=schema)
     shared = tuning.common(model, SMALL)
     mine = tuning.measure(**cell, **shared)[0]
-    load = scenarios.load_table
+    load = martinez2024.load_table
     monkeypatch.setattr(
-        scenarios, "load_table", lambda name, **options: load(name, **{**options, "schema": schema})
+        martinez2024,
+        "load_table",
+        lambda name, **options: load(name, **{**options, "schema": schema}),
     )
-    scenarios.tables.cache_clear()
+    martinez2024.prepare.cache_clear()
     theirs = tuning.measure(**{**cell, "schema": None}, **shared)[0]
-    scenarios.tables.cache_clear()
+    martinez2024.prepare.cache_clear()
     assert mine == theirs
     with pytest.raises(BadInput, match="build the grid anew"):
         tuning.measure(**{**cell, "table": "another"}, **shared)

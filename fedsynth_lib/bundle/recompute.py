@@ -27,9 +27,6 @@ from fedsynth_lib.runs.rows import read_params
 # Grids that no work declares: how the name begins -> what `run_grid` is given for it; the longest
 # beginning counts.
 COMPUTED_BY = {
-    "01_martinez2024_tables": "fedsynth_lib.works.martinez_study:described",
-    "2": "fedsynth_lib.works.martinez_study:measure",
-    "22_martinez2024_scales": "fedsynth_lib.works.martinez_study:scales",
     "27_martinez2024_search": "fedsynth_lib.works.tuning:measure",
     # follows from rows of other grids, so there is nothing to compute anew
     "27_martinez2024_chance": "",

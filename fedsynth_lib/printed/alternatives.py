@@ -97,7 +97,7 @@ def distances_by_scale(
 def scale_table(rows: pd.DataFrame, cells: pd.DataFrame) -> pd.DataFrame:
     """Real hold-out rows on each scale beside print, a line for each dataset.
 
-    rows: of `martinez_study.scales`. cells: what `published.compare` returns for tables of
+    rows: of `martinez2024.scales`. cells: what `published.compare` returns for tables of
         distances.
     nearer: the scale that comes closest, in ratio, to the mean that is printed without noise.
     """

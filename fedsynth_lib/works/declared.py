@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 FOLDER = Path(__file__).parent
 WORKS = tuple(sorted(path.stem for path in FOLDER.glob("*.toml")))
 Settings = Mapping[str, Any]
-WORDS = ("first", "every", "at_most", "at_least", "keep")  # setting -> which of its values
+WORDS = ("first", "last", "every", "at_most", "at_least", "keep")  # setting -> which of its values
 
 
 @dataclass(frozen=True)
@@ -80,8 +80,9 @@ class Kind:
     function: of the work's module, where a cell is not made by the protocol.
     needs: settings that each cell names. settings: those with a default. may: those that are
     nothing unless asked for. usual: defaults that a cell's identity does not name.
-    scheme: which setting names the scheme, if any.
-    measured: measures that its rows may hold; trains: a method that it rests on without naming one;
+    method: which setting names the method. scheme: which setting names the scheme, if any.
+    measured: measures that its rows may hold; measured_by: a function that says which, where that
+    depends on the cell. trains: a method that it rests on without naming one;
     version_of: a module whose VERSION counts instead.
     prepare, divide, configure, draw, measures: functions of the work's module, or, as
     `module:function`, of another one here; `draw` gives the rows of a run that are kept, in place
@@ -96,8 +97,10 @@ class Kind:
     settings: Settings = field(default_factory=dict)
     may: tuple[str, ...] = ()
     usual: Settings = field(default_factory=dict)
+    method: str = "method"
     scheme: str = ""
     measured: tuple[str, ...] = ()
+    measured_by: str = ""
     trains: str = ""
     version_of: str = ""
     prepare: str = "prepare"
@@ -127,12 +130,16 @@ class Kind:
 
 @dataclass(frozen=True)
 class Declared:
-    """The grid of an exhibit as it stands in the file. name: of its rows in data/results."""
+    """The grid of an exhibit as it stands in the file. name: of its rows in data/results.
+
+    settings: of all its cells. like: a grid whose sweeps and profiles it has, too.
+    """
 
     name: str
     cells: str = "run"
     tables: tuple[str, ...] = ()
     methods: tuple[str, ...] = ()
+    settings: Settings = field(default_factory=dict)
     like: str = ""
     sweeps: Mapping[str, Settings] = field(default_factory=dict)
     profiles: Mapping[str, Settings] = field(default_factory=dict)
@@ -264,7 +271,7 @@ class Work:
         """A cell to be made step by step, for lessons."""
         from fedsynth_lib.works.protocol import Cell
 
-        return Cell(self, kind, method=method, **asked)
+        return Cell(self, kind, **{self.kind(kind).method: method}, **asked)
 
     def version(self, kind: str, cell: Settings) -> str:
         """The versions that the rows of a cell rest on: of its method, and of what it measures."""
@@ -272,9 +279,10 @@ class Work:
         if declared.version_of:
             module = importlib.import_module(declared.version_of)
             return f"{declared.version_of.rpartition('.')[2]} {module.VERSION}"
-        name = cell["method"] if "method" in declared.needs else declared.trains
+        name = cell[declared.method] if declared.method in declared.needs else declared.trains
         key = self.method(name).key if name else ""
-        return names.version(key, declared.measured)
+        by = declared.measured_by
+        return names.version(key, self.named(by)(cell) if by else declared.measured)
 
     # --- grids -----------------------------------------------------------------------------------
 
@@ -310,19 +318,19 @@ class Work:
             self.method(method)
         if tables is None:
             tables = size.get("tables") or declared.tables or self.tables
-        tables = [*tables][: size.get("first", {}).get("dataset")]
+        tables = _some([*tables], "dataset", size)
         if "dataset" in kind.needs and kind.of_table:
             tables = self.reachable(tables, profile=profile)
         sweeps = list(self._sweeps(exhibit).values()) or [{}]
         _check_asked(f"{self.path.name}, {exhibit}", asked, kind, sweeps)
         for dataset in tables if "dataset" in kind.needs else [None]:
             for sweep in sweeps:
-                chosen = _merged(size, sweep, sweep.get(profile, {}), _replaced(sweep, asked))
-                of = [*tables][: chosen.get("first", {}).get("dataset")]
-                if dataset is None or dataset in of:
+                said = {**declared.settings, **sweep}
+                chosen = _merged(size, said, sweep.get(profile, {}), _replaced(said, asked))
+                if dataset is None or dataset in _some([*tables], "dataset", sweep):
                     own = chosen.get("methods") or declared.methods
                     own = [name for name in own if methods is None or name in methods]
-                    if not own and "method" in kind.needs:
+                    if not own and kind.method in kind.needs:
                         continue  # nothing of this sweep was asked for
                     for cell in self._expanded(declared.cells, dataset, own, chosen):
                         cells[params_text(cell)] = cell
@@ -332,7 +340,8 @@ class Work:
 
     def cells_of(self, kind: str = "run", *, seeds: int | Sequence[int] = 1, **lists: Any) -> list:
         """Cells of no exhibit: every combination of the values of `lists`, for lessons."""
-        datasets, methods = (_listed(lists.pop(name, [None])) for name in ("dataset", "method"))
+        names = ("dataset", self.kind(kind).method)
+        datasets, methods = (_listed(lists.pop(name, [None])) for name in names)
         found = [
             cell
             for dataset in datasets
@@ -362,17 +371,18 @@ class Work:
         lists = {
             setting: _some(_listed(value), setting, chosen)
             for setting, value in chosen.items()
-            if setting in kind.names
+            if setting in kind.names - {"seed"}
         }
-        seeds = chosen.get("seeds", 1) if "seed" in kind.needs else [None]
-        seeds = range(seeds) if isinstance(seeds, int) else seeds
+        seeds, begin = chosen.get("seeds", 1), chosen.get("seed", 0)
+        seeds = range(begin, begin + seeds) if isinstance(seeds, int) else seeds
+        seeds = seeds if "seed" in kind.needs else [None]
         for method, *values, seed in product(methods or [None], *lists.values(), seeds):
             of_method = chosen.get("by_method", {}).get(method, {})
             cell = dict(zip(lists, values, strict=True)) | of_method
-            cell |= {"dataset": dataset, "method": method, "seed": seed}
+            cell |= {"dataset": dataset, kind.method: method, "seed": seed}
             cell = {each: value for each, value in cell.items() if value is not None}
             if kind.complete:
-                cell |= self.named(kind.complete)(cell, chosen)
+                cell |= self.named(kind.complete)(cell, {**chosen, **lists})
             idle = set(self.method(method).idle if method else ()) - {*chosen.get("counts", ())}
             cell = {
                 each: value
@@ -389,7 +399,7 @@ class Work:
 
     def _sweeps(self, exhibit: str) -> Mapping[str, Settings]:
         declared = self._declared(exhibit)
-        return declared.sweeps or (self._sweeps(declared.like) if declared.like else {})
+        return {**(self._sweeps(declared.like) if declared.like else {}), **declared.sweeps}
 
     def _profiles(self, declared: Declared) -> dict[str, Settings]:
         inherited = self._profiles(self._declared(declared.like)) if declared.like else {}
@@ -419,7 +429,7 @@ def _replaced(sweep: Settings, given: Settings) -> dict[str, Any]:
     return {
         name: value
         for name, value in given.items()
-        if isinstance(value, list | tuple) == isinstance(sweep.get(name, value), list | tuple)
+        if isinstance(value, list | tuple) == isinstance(sweep.get(name), list | tuple)
     }
 
 
@@ -428,14 +438,16 @@ def _check_asked(where: str, given: Settings, kind: Kind, sweeps: Sequence[Setti
         if name not in kind.names:
             raise BadInput(f"{where}: there is no setting {name!r}{closest(name, kind.names)}.")
         if not any(name in _replaced(sweep, given) for sweep in sweeps):
-            raise BadInput(f"{where}: {name} is swept, so give a list in place of {value!r}.")
+            swept = "is not swept" if isinstance(value, list | tuple) else "is swept"
+            other = "a single value" if isinstance(value, list | tuple) else "a list"
+            raise BadInput(f"{where}: {name} {swept}, so give {other} in place of {value!r}.")
 
 
 def _some(values: list, setting: str, chosen: Settings) -> list:
     """Those of a sweep's values that are left.
 
     at_most, at_least: limits of numbers (texts stay). every: each so many; keep: values that stay
-    anyway. first: so many.
+    anyway. first, last: so many, the last of those that `first` leaves.
     """
     words = {word: chosen.get(word, {}).get(setting) for word in WORDS}
     if words["at_most"] is not None:
@@ -446,7 +458,8 @@ def _some(values: list, setting: str, chosen: Settings) -> list:
     values = [
         v for place, v in enumerate(values) if place % (words["every"] or 1) == 0 or v in kept
     ]
-    return values[: words["first"]]
+    values = values[: words["first"]]
+    return values[-words["last"] :] if words["last"] else values
 
 
 def _known(declared: Mapping[str, Any], name: str, what: str) -> Any:
@@ -527,6 +540,7 @@ def _check(work: Work) -> None:
     for name, declared in work.grids.items():
         where = f"{work.path.name}, grids.{name}"
         kind = work.kind(declared.cells)
+        _check_names(f"{where}.settings", declared.settings, kind.names)
         _check_names(f"{where}.methods", declared.methods, work.methods)
         for profile, entry in declared.profiles.items():
             _check_names(f"{where}.{profile}", entry, kind.names | _SIZE)

@@ -8,14 +8,13 @@ the training rows, likelihood and AUC on the rows held out.
 
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
-from types import ModuleType
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from fedsynth_lib.core.accounting import calibrate
-from fedsynth_lib.core.contract import Domain, Privacy, stream
+from fedsynth_lib.core.contract import Domain, Method, Privacy, stream
 from fedsynth_lib.core.queries import random_workload
 from fedsynth_lib.methods import METHODS
 from fedsynth_lib.methods.gan.budget import check
@@ -116,7 +115,7 @@ def measures(
     prepared: Prepared,
     parts: Parts,
     made: Made,
-    registered: ModuleType,
+    registered: Method,
     config: Any,
     seed: int,
     auc: bool,
@@ -149,7 +148,7 @@ def measures(
 
 
 def _encoded(
-    prepared: Prepared, registered: ModuleType, config: Any
+    prepared: Prepared, registered: Method, config: Any
 ) -> tuple[Any, np.ndarray, np.ndarray]:
     """The encoder of a method, and the codes of the training and of the test rows."""
     encoder = registered.encoder(prepared.train.schema, config)
@@ -198,7 +197,7 @@ def network_settings(
 
 
 def noise_of(
-    registered: ModuleType, domain: Domain, sizes: Sequence[int], config: Any, privacy: Privacy
+    registered: Method, domain: Domain, sizes: Sequence[int], config: Any, privacy: Privacy
 ) -> float:
     """The smallest noise multiplier within the budget, for clients of these sizes.
 
@@ -213,7 +212,7 @@ def noise_of(
 
 
 def measures_of_network(
-    prepared: Prepared, made: Made, registered: ModuleType, config: Any, seed: int
+    prepared: Prepared, made: Made, registered: Method, config: Any, seed: int
 ) -> dict[str, float]:
     """workload_error: as in `measures`. nll, nll_columns_dropped: see `kernel_nll`."""
     encoder, real, held_out = _encoded(prepared, registered, config)

@@ -18,12 +18,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cache, cached_property
 from pathlib import Path
-from types import ModuleType
 from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 
+from fedsynth_lib.core import contract
 from fedsynth_lib.core.contract import BadInput, Privacy, Run, stream
 from fedsynth_lib.federation import settings
 from fedsynth_lib.methods import METHODS
@@ -34,6 +34,7 @@ from fedsynth_lib.tables.load import Table
 from fedsynth_lib.tables.partition import Parts
 from fedsynth_lib.works.declared import Kind, Method, Work, load
 
+SETTINGS = ("central", "local", "federated", "real")
 FACTS = ("statement", "seconds", "bytes_up", "bytes_down")  # of a run, kept with its rows
 
 
@@ -59,15 +60,16 @@ class Cell:
     asked: its settings by name; those that it lacks have the declared defaults.
     """
 
-    def __init__(self, work: Work, kind: str, **asked: Any):
+    def __init__(self, work: Work, kind: str, /, **asked: Any):
         self.work, self.name, self.kind = work, kind, work.kind(kind)
         usual = {name: None for name in self.kind.may} | {**self.kind.usual, **self.kind.settings}
         if unknown := asked.keys() - self.kind.names:
             raise BadInput(f"{work.path.name}, cells.{kind}: no setting {sorted(unknown)[0]!r}.")
+        self.asked = asked
         self.settings: dict[str, Any] = {"table": "", **usual, **asked}
         self.method: Method | None = None
-        if "method" in self.kind.needs:
-            self.method = work.method(asked["method"])
+        if self.kind.method in self.kind.needs:
+            self.method = work.method(asked[self.kind.method])
             if self.method.setting == "central":
                 self.settings |= {"partition": "none", "n_clients": 1}
 
@@ -75,10 +77,14 @@ class Cell:
     def setting(self) -> str:
         """central, federated or local, as the cell asks for or as its method is; real for known
         rows."""
-        return self.settings.get("setting") or (self.method.setting if self.method.key else "real")
+        own = self.method.setting if self.method.key else "real"
+        asked = self.settings.get("setting", own)
+        if asked not in SETTINGS:
+            raise BadInput(f"setting {asked!r} is unknown: choose central, local or federated.")
+        return asked
 
     @property
-    def registered(self) -> ModuleType:
+    def registered(self) -> contract.Method:
         """The method's verbs."""
         return METHODS[self.method.key]
 
@@ -122,30 +128,28 @@ class Cell:
         scheme = known[name]
         published = getattr(self.registered, "AS_PUBLISHED", {}) if scheme.keeps else {}
         kept = [each for each in published if each in scheme.keeps or "all" in scheme.keeps]
-        of_method = scheme.methods.get(self.settings["method"], {})
+        of_method = scheme.methods.get(self.settings[self.kind.method], {})
         return {**{each: published[each] for each in kept}, **scheme.settings, **of_method}
 
     def made(self) -> Iterator[tuple[str, Made]]:
         """(node, rows) of each run: one, or one a client where clients are alone."""
-        if not self.method.key:
+        if self.setting == "real":
             yield "", Made(self._known_rows(), {})
         elif self.setting == "local":
             for node, part in enumerate(self.parts):
-                yield (
-                    str(node),
-                    self._run([part], settings.client_seed(self.settings["seed"], node)),
-                )
+                seed = settings.client_seed(self.settings["seed"], node)
+                yield str(node), self._run([part], seed, num_rows=len(self.prepared.train))
         else:
             yield "", self._run(self.parts, self.settings["seed"])
 
     def _known_rows(self) -> pd.DataFrame:
-        train, rows = self.prepared.train, self.method.rows
+        train, rows = self.prepared.train, self.method.rows or "train"
         if rows == "shuffled":
             return shuffled(train.frame, self.settings["seed"])
         return getattr(self.prepared, rows).frame
 
-    def _run(self, parts: Parts, seed: int) -> Made:
-        options = {"config": self.config, "privacy": self.privacy, "seed": seed}
+    def _run(self, parts: Parts, seed: int, **more: Any) -> Made:
+        options = {"config": self.config, "privacy": self.privacy, "seed": seed, **more}
         if not self.kind.keep:
             run = settings.federated(
                 self.registered, self.prepared.train, parts, num_rows=1, **options
@@ -168,12 +172,13 @@ class Cell:
 
     def _labels(self, made: Made) -> Row:
         """What all rows of a run say of it."""
-        labels: Row = {"method": self.settings["method"], "setting": self.setting}
+        labels: Row = {"method": self.settings[self.kind.method], "setting": self.setting}
         alone = self.setting in ("central", "real")
         labels["partition"] = "none" if alone else self.settings["partition"]
-        labels["n_clients"] = None if alone else len(self.parts)
+        named = self.asked.get("n_clients") if "setting" in self.asked else None
+        labels["n_clients"] = named if alone else len(self.parts)
         epsilon = self.settings.get("epsilon") if self.method.private else np.inf
-        if not self.method.key:
+        if self.setting == "real":
             return labels | ({} if self.method.private else {"epsilon": epsilon})
         statement, finite = made.facts["statement"], epsilon is not None and np.isfinite(epsilon)
         return labels | {

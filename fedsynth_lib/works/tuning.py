@@ -34,21 +34,17 @@ from fedsynth_lib.runs.search import Parameters, Search
 from fedsynth_lib.tables.load import Table, load_table, split
 from fedsynth_lib.tables.lock import table_digest
 from fedsynth_lib.tables.partition import split_clients
-from fedsynth_lib.works import martinez_study, scenarios
-from fedsynth_lib.works.martinez_study import DATASETS, MEANT, MODELS, WORK
-from fedsynth_lib.works.scenarios import PARTITION_SEED, Scenario
+from fedsynth_lib.works.declared import load
+from fedsynth_lib.works.martinez2024 import PARTITION_SEED, PRINTED_SETTINGS, parsed
+from fedsynth_lib.works.protocol import Cell
 
+STUDY = load("martinez2024")
+WORK, DATASETS, MODELS = STUDY.key, STUDY.tables, tuple(STUDY.methods)
 N_CLIENTS, PARTITION = 5, "label_skew"  # section 5.5
 EXHIBITS = {"fedbn": ("tab5.2",), "fedvae": ("tab5.3", "tab5.4")}  # the grids as printed
 DRAWS = {"fedbn": None, "fedvae": 30}  # None: the complete grid
-NAMES = {  # printed hyper-parameter -> field of the model's Config
-    "fedbn": {
-        "population_size": "population",
-        "selection_pressure": "selection",
-        "aggregation_interval": "interval",
-    },
-    "fedvae": martinez_study.VAE_NAMES,
-}
+# printed hyper-parameter -> field of the model's Config
+NAMES = {model: fields for model, (_, fields) in PRINTED_SETTINGS.items()}
 # What a profile shrinks. divide: numbers of epochs are divided by these, and rounded up so that
 # none becomes another.
 # starts: of k-means. shuffles: of `works/chance.py`. draws: how often one setting is scored again.
@@ -112,13 +108,13 @@ def chosen(model: str, dataset: str) -> Parameters:
         raise BadInput(
             f"the work chose no setting for {dataset!r}: give one of {', '.join(DATASETS)}."
         )
-    printed = load_values(WORK, {"fedbn": "tab5.5", "fedvae": "tab5.6"}[model])
+    printed = load_values(WORK, PRINTED_SETTINGS[model][0])
     printed = printed[printed["dataset"] == dataset].set_index("metric")["printed"]
     return {name: _value(printed[name]) for name in grid}
 
 
 def _value(printed: str) -> int | float | str:
-    return printed if printed.startswith("[") else martinez_study.parsed(printed)
+    return printed if printed.startswith("[") else parsed(printed)
 
 
 # --- the study -----------------------------------------------------------------------------------
@@ -228,29 +224,27 @@ def measure(
     """Mean log-cluster over clients of one configuration on one split, and the seconds of its
     training.
 
-    Five clients with label skew and no noise. starts: of k-means. table, rows, min_rows: as in
-    `Scenario`.
+    Five clients with label skew and no noise. starts: of k-means. table: digest of the one
+        meant. rows: a random subsample; min_rows: of the smallest client.
     schema: of a table of your own. changes: of the model's Config. divide: printed name -> divisor
         of a number.
     draw: scores the same synthetic table with other rows of it and another start of k-means.
     """
-    config = martinez_study.tuned(
-        model, dataset, **_fields(model, parameters, divide or {}), **(changes or {})
+    own = {**_fields(model, parameters, divide or {}), **(changes or {})}
+    asked = {"dataset": dataset, "seed": seed, "rows": rows, "min_rows": min_rows, "table": table}
+    cell = STUDY.cell(
+        model,
+        **{"group": "fidelity", "setting": "federated", "epsilon": math.inf, "changes": own},
+        **{"partition": PARTITION, "n_clients": N_CLIENTS},
+        **{"work": WORK if dataset in DATASETS else None, **asked},
+        **STUDY.constants["meant"][model],
     )
-    scenario = Scenario(
-        *(dataset, "federated", PARTITION, N_CLIENTS, math.inf, seed),
-        work=WORK if dataset in DATASETS else None,
-        rows=rows,
-        min_rows=min_rows,
-        table=table,
-        **{name: value for name, value in MEANT[model].items() if value},
-    )
-    train, parts, synthetic, seconds = _trained(model, scenario, config, schema)
+    train, parts, synthetic, seconds = _trained(cell, schema)
     redrawn = seed if draw is None else int(stream(seed, "draw", draw).integers(2**31))
     scores = client_scores(train, parts, synthetic, seed=redrawn, starts=starts)
     shared = {
         **{
-            "paper": scenario.work,
+            "paper": WORK if dataset in DATASETS else None,
             "dataset": train.key,
             "data": train.data,
             "method": model,
@@ -307,22 +301,21 @@ def version(cell: Mapping[str, Any]) -> str:
 
 
 def _trained(
-    model: str, scenario: Scenario, config: Any, schema: str | None
-) -> tuple[Table, list[np.ndarray], pd.DataFrame, float]:
+    cell: Cell, schema: str | None
+) -> tuple[Table, Sequence[np.ndarray], pd.DataFrame, float]:
     """Training rows, their division, a synthetic table and the seconds of its training (of the
     first, if cached)."""
     if schema is None:
-        train, _, parts = scenarios.tables(scenario)
-        made = next(scenarios.synthesise(MODELS[model], scenario, config))
-        return train, parts, made.frame, made.facts["seconds"]
-    table = _load(scenario.dataset, schema, scenario.rows)  # a Scenario has no schema
-    table.expect(scenario.table)
-    train, _ = split(table, seed=scenario.seed)
-    skew = {"min_rows": scenario.min_rows, "balanced": True}
+        ((_, made),) = cell.made()
+        return cell.prepared.train, cell.parts, made.frame, made.facts["seconds"]
+    asked = cell.settings  # of a table that only its schema tells how to read
+    table = _load(asked["dataset"], schema, asked["rows"])
+    table.expect(asked["table"])
+    train, _ = split(table, seed=asked["seed"])
+    skew = {"min_rows": asked["min_rows"], "balanced": True}
     parts = split_clients(train, PARTITION, N_CLIENTS, seed=PARTITION_SEED, **skew)
-    run = settings.federated(
-        MODELS[model], train, parts, config=config, privacy=scenario.privacy, seed=scenario.seed
-    )
+    options = {"config": cell.config, "privacy": cell.privacy, "seed": asked["seed"]}
+    run = settings.federated(cell.registered, train, parts, **options)
     return train, parts, run.synthetic, run.seconds
 
 
@@ -338,10 +331,7 @@ def _load(dataset: str, schema: str | None, rows: int | None = None) -> Table:
 def _fields(model: str, parameters: Parameters, divide: Mapping[str, int]) -> dict[str, Any]:
     """The model's settings of a configuration, epochs divided."""
     _checked(model, "", {name: [value] for name, value in parameters.items()})
-    values = {
-        name: martinez_study.parsed(v) if isinstance(v, str) else v
-        for name, v in parameters.items()
-    }
+    values = {name: parsed(v) if isinstance(v, str) else v for name, v in parameters.items()}
     values |= {name: math.ceil(values[name] / by) for name, by in divide.items() if name in values}
     return {NAMES[model][name]: value for name, value in values.items()}
 

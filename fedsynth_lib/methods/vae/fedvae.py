@@ -55,7 +55,7 @@ AT_ONCE = 10_000  # rows decoded together
 
 @dataclass(frozen=True)
 class Config:
-    """Defaults: what martinez2024 chose for Adult (table 5.6); `martinez_study.tuned` has all
+    """Defaults: what martinez2024 chose for Adult (table 5.6); `martinez2024.tuned` has all
     tables.
 
     training_rounds, local_epochs: in the work global and local epochs. hidden: of encoder and
