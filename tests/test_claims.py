@@ -176,6 +176,16 @@ def refused(change, number="c07"):
         ([{"below": ["AIM", "DistAIM"], "incomplete": "drop"}], "incomplete 'drop'"),
         ([{"monotone": "up", "across": "epsilon"}], "monotone 'up': choose either"),
         ([{"monotone": "rising", "across": "rounds"}], "needs several values of rounds"),
+        (
+            [
+                {
+                    "better": ["AIM", "DistAIM"],
+                    "where": {"metric": "mean_heterogeneity"},
+                    "each": ["epsilon"],
+                }
+            ],
+            "nothing says which way mean_heterogeneity is better",
+        ),
         ([{"custom": "penalty"}], "custom.py has no 'penalty'"),
         ([{"below": ["AIM", "DistAIM"], "each": []}], "several values of epsilon: name it in each"),
     ],

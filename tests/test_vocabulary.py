@@ -10,7 +10,7 @@ from fedsynth_lib.verdicts.claim_files import parsed
 from fedsynth_lib.verdicts.judges import judge
 
 AXES = {
-    "metric": ["error", "auc_rf"],
+    "metric": ["pcd", "auc_rf"],
     "method": ["A", "B", "C"],
     "dataset": ["a", "b", "c"],
     "epsilon": [1, 2, 4],
@@ -23,7 +23,7 @@ ERRORS |= {("b", "A"): 2, ("b", "B"): 2, ("b", "C"): 1}
 
 
 def cell(mean, **place):
-    blank = dict.fromkeys(AXES) | {"metric": "error", "method": "A", "dataset": "a"}
+    blank = dict.fromkeys(AXES) | {"metric": "pcd", "method": "A", "dataset": "a"}
     return {**blank, "mean": float(mean), "std": np.nan, "n": 1, **place}
 
 
@@ -33,7 +33,7 @@ def cells_of(*lines):
 
 def told(cells, *conditions, datasets=("a", "b"), **shared):
     """Outcome and evidence of a claim with these conditions about the error of two tables."""
-    shared = {"where": {"metric": "error"}, "each": ["dataset"], **shared}
+    shared = {"where": {"metric": "pcd"}, "each": ["dataset"], **shared}
     claim = {"datasets": list(datasets), "conditions": list(conditions)}
     (claim,) = parsed("toy", {"axes": AXES, "shared": shared, "g": {"c01": claim}}, "toy.toml")
     return judge(claim, cells)
@@ -47,9 +47,9 @@ def errors():
 
 
 CASES = [  # of the six errors above
-    ({"value": "error", "most": 2, "where": {"method": "A"}}, True),  # 1, 2
-    ({"value": "error", "over": 1, "where": {"method": "A"}}, 1 / 2),
-    ({"value": "error", "over": 1, "under": 2, "where": {"method": "A"}}, False),
+    ({"value": "pcd", "most": 2, "where": {"method": "A"}}, True),  # 1, 2
+    ({"value": "pcd", "over": 1, "where": {"method": "A"}}, 1 / 2),
+    ({"value": "pcd", "over": 1, "under": 2, "where": {"method": "A"}}, False),
     ({"difference": ["A", "B"], "under": 0}, 1 / 2),  # -1, 0
     ({"difference": ["A", "B"], "most": 0}, True),
     ({"difference": ["A", ["B", "C"]], "under": 0}, 2 / 4),  # each pair: -1, 0, -2, 1
@@ -98,15 +98,15 @@ def test_a_condition_holds_as_far_as_its_places_do(errors, condition, expected):
 
 def test_a_claim_holds_as_far_as_its_conditions_do_and_names_those_that_fail(errors):
     outcome, evidence = told(
-        errors, {"below": ["A", "B"]}, {"value": "error", "most": 3, "where": {"method": "C"}}
+        errors, {"below": ["A", "B"]}, {"value": "pcd", "most": 3, "where": {"method": "C"}}
     )
     assert outcome == 3 / 4
     assert evidence == (
-        "error: A < B in 1 of 2 (a: 1 v 2, b: 2 v 2); C: error <= 3 in 2 of 2 (a: 3, b: 1)"
+        "pcd: A < B in 1 of 2 (a: 1 v 2, b: 2 v 2); C: pcd <= 3 in 2 of 2 (a: 3, b: 1)"
     )
-    assert evidence.fails == "error: A < B in 1 of 2 (a: 1 v 2, b: 2 v 2)"
+    assert evidence.fails == "pcd: A < B in 1 of 2 (a: 1 v 2, b: 2 v 2)"
     assert told(errors, {"below": ["A", "B"], "count": [2, 2]})[1].startswith(
-        "error: A < B in 1 of 2, 2 wanted"
+        "pcd: A < B in 1 of 2, 2 wanted"
     )
 
 
@@ -121,7 +121,7 @@ def test_of_many_places_the_range_is_told_and_few_exceptions_by_name():
     outcome, evidence = told(cells_of(*many), {"below": ["A", "B"]}, datasets=["a"], **shared)
     assert outcome == pytest.approx(5 / 6)
     assert evidence == (
-        "error: A < B in 5 of 6 (differences -2 to 0.5; not at epsilon 2 skew: 1 v 0.5)"
+        "pcd: A < B in 5 of 6 (differences -2 to 0.5; not at epsilon 2 skew: 1 v 0.5)"
     )
 
 
@@ -143,7 +143,7 @@ def test_better_goes_by_the_metric():
 def test_series_rise_fall_or_turn(means, rising, steps, falling, either):
     cells = cells_of(*[cell(m, epsilon=e) for m, e in zip(means, (1, 2, 4), strict=True)])
     shared = {"datasets": ["a"], "across": "epsilon"}
-    shared["where"] = {"metric": "error", "method": "A", "epsilon": [1, 2, 4]}
+    shared["where"] = {"metric": "pcd", "method": "A", "epsilon": [1, 2, 4]}
     found = [
         told(cells, {"monotone": kind, **more}, **shared)[0]
         for kind, more in (
@@ -158,10 +158,10 @@ def test_series_rise_fall_or_turn(means, rising, steps, falling, either):
 
 def test_sides_can_be_values_of_any_axis():
     cells = cells_of(cell(1, epsilon=1), cell(2, epsilon=4))
-    shared = {"datasets": ["a"], "across": "epsilon", "where": {"metric": "error", "method": "A"}}
+    shared = {"datasets": ["a"], "across": "epsilon", "where": {"metric": "pcd", "method": "A"}}
     assert told(cells, {"below": [1, 4]}, **shared) == (
         True,
-        "error: epsilon 1 < epsilon 4 in 1 of 1 (1 v 2)",
+        "pcd: epsilon 1 < epsilon 4 in 1 of 1 (1 v 2)",
     )
 
 
@@ -207,7 +207,7 @@ def test_a_test_takes_the_fewest_repeats_and_needs_two():
     one = places(0.04, 0.04, std=(0.02, np.nan), n=1)
     outcome, evidence = told(one, {"tested": "central", "outcome": "equal"}, **TESTED)
     assert outcome is None and evidence == (
-        "a test needs 2 seeds or more, and there are cells with one (error, a)"
+        "a test needs 2 seeds or more, and there are cells with one (pcd, a)"
     )
 
 
@@ -223,7 +223,7 @@ def test_marks_are_those_of_the_cells():
     alone = cells.assign(p=np.nan, mark=None)
     assert told(alone, {"marked": "A", "mark": "*"}) == (
         None,
-        "a test of A needs 2 seeds or more (error)",
+        "a test of A needs 2 seeds or more (pcd)",
     )
 
 
@@ -234,7 +234,7 @@ def test_missing_cells_are_named_and_nothing_is_concluded(errors):
     lacking = errors.drop(errors.index[4])  # B on table b
     assert told(lacking, {"below": ["A", "B"]}) == (
         None,
-        "1 of 4 cells are missing: B at b (error)",
+        "1 of 4 cells are missing: B at b (pcd)",
     )
     assert told(lacking, {"value": "auc_rf", "over": 0, "where": {"method": "A"}}) == (
         None,
@@ -242,11 +242,11 @@ def test_missing_cells_are_named_and_nothing_is_concluded(errors):
     )
     assert told(lacking, {"below": ["A", "C"]})[0] == 1 / 2  # it needs no B
     skipped = told(lacking, {"below": ["A", "B"], "incomplete": "skip"})
-    assert skipped == (True, "error: A < B in 1 of 1 (1 v 2)")
+    assert skipped == (True, "pcd: A < B in 1 of 1 (1 v 2)")
     none = errors[errors["method"] == "A"]
     assert told(none, {"below": ["A", "B"], "incomplete": "skip"}) == (
         None,
-        "all cells are missing: A, B (error)",
+        "all cells are missing: A, B (pcd)",
     )
 
 
@@ -254,21 +254,21 @@ def test_tables_that_were_not_run_are_named_where_those_that_were_count(errors):
     three = {"datasets": ["a", "b", "c"], "as_run": ["dataset"]}
     assert told(errors, {"below": ["A", "B"]}, **three) == (
         1 / 2,
-        "error: A < B in 1 of 2 (a: 1 v 2, b: 2 v 2); not run: c",
+        "pcd: A < B in 1 of 2 (a: 1 v 2, b: 2 v 2); not run: c",
     )
     assert told(errors, {"below": ["A", "B"]}, **three, needs={"dataset": ["c"]})[0] is None
     one_side = errors.drop(errors.index[4])  # it was run with A
     assert told(one_side, {"below": ["A", "B"]}, **three)[0] is None
     assert told(errors, {"difference": ["C", "A"], "over": 0, "average": ["dataset"]}, **three) == (
         True,
-        "error: C less A > 0 in 1 of 1 (0.5, mean of 2, -1); not run: c",
+        "pcd: C less A > 0 in 1 of 1 (0.5, mean of 2, -1); not run: c",
     )
 
 
 def test_sides_that_were_not_run_are_left_out_where_the_axis_says_so():
     cells = cells_of(cell(2, epsilon=1), cell(1, epsilon=4))
     shared = {"datasets": ["a"], "across": "epsilon", "as_run": ["epsilon"]}
-    shared["where"] = {"metric": "error", "method": "A"}
+    shared["where"] = {"metric": "pcd", "method": "A"}
     assert told(cells, {"below": [4, [1, 2]]}, **shared)[0] is True  # 2 was not run
     assert told(cells, {"below": [4, [1, 2]]}, **shared, needs={"epsilon": [2]})[0] is None
 
@@ -292,13 +292,13 @@ def test_what_a_side_does_not_have_does_not_tell_its_cells_apart():
     """Central data have no clients: they stand beside every division, and count once where all
     settings do."""
     cells = places(-0.5, 0.5)
-    shared = {**TESTED, "where": {"metric": "error", "method": "A"}}
+    shared = {**TESTED, "where": {"metric": "pcd", "method": "A"}}
     beside = told(cells, {"below": ["federated", "central"], "across": "setting"}, **shared)
     assert beside == (
         1 / 2,
-        "error: federated < central in 1 of 2 (iid: 0.5 v 1, skew: 1.5 v 1)",
+        "pcd: federated < central in 1 of 2 (iid: 0.5 v 1, skew: 1.5 v 1)",
     )
-    once = {"value": "error", "least": 1, "where": {"setting": ["federated", "central"]}}
+    once = {"value": "pcd", "least": 1, "where": {"setting": ["federated", "central"]}}
     every = {**shared, "each": ["dataset", "setting", "partition"]}
     assert told(cells, once, **every)[0] == pytest.approx(2 / 3)
 

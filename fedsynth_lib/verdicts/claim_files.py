@@ -14,6 +14,7 @@ from itertools import product
 from typing import Any
 
 from fedsynth_lib.core.contract import BadInput
+from fedsynth_lib.metrics.registry import sign
 from fedsynth_lib.printed.published import CLAIM, claims_path, read_claims
 from fedsynth_lib.verdicts.custom import CUSTOM
 from fedsynth_lib.verdicts.places import Condition, flat
@@ -160,6 +161,10 @@ def _check(where: str, c: Condition) -> None:
         raise BadInput(
             f"{where}: {c.kind} has several values of {', '.join(sorted(free))}: name it in each."
         )
+    if c.kind in ("better", "tested"):
+        for metric in c.values("metric"):
+            if not sign(metric):
+                raise BadInput(f"{where}: {c.kind}: nothing says which way {metric} is better.")
     if c.kind == "monotone" and c.across not in several:
         raise BadInput(f"{where}: monotone needs several values of {c.across} in where.")
 

@@ -217,7 +217,7 @@ def sign_of(table: pd.DataFrame, c: Condition) -> np.ndarray:
     metrics = c.values("metric") * len(table)
     if "metric" in table.index.names:
         metrics = table.index.get_level_values("metric")
-    return np.array([sign(name) or -1 for name in metrics])
+    return np.array([sign(name) for name in metrics])
 
 
 def _better(cells: pd.DataFrame, c: Condition) -> Told:
