@@ -15,7 +15,7 @@ import pytest
 from fedsynth_lib.core.contract import BadInput
 from fedsynth_lib.figures.save import save_figure
 from fedsynth_lib.figures.style import look, use_style
-from fedsynth_lib.figures.sweep import BAND, Panel, repeats, sweep
+from fedsynth_lib.figures.sweep import BAND, SINGLE, Panel, bands, repeats, sweep
 from fedsynth_lib.runs.rows import COLUMNS, to_frame
 
 ABLATION = ["NaiveFLAIM", "AugFLAIM (Oracle)", "true skew, filter and combine", "private skew only"]
@@ -282,3 +282,8 @@ def test_bad_input(rows):
         with pytest.raises(BadInput, match=message):
             sweep(frame, panels, looks=looks)
     assert not plt.get_fignums()  # nothing was drawn
+
+
+def test_one_seed_has_no_band():
+    one = pd.DataFrame({"seed": [3, 3], "value": [1.0, 2.0]})
+    assert bands(one) == SINGLE and bands(one.assign(seed=[3, 4])) == BAND

@@ -23,6 +23,7 @@ from fedsynth_lib.metrics.registry import axis_label
 from fedsynth_lib.printed.published import KEYS
 
 BAND = "Lines: mean over seeds. Bands and bars: two standard errors of the mean to either side."
+SINGLE = "Lines are single runs."
 FLAT = (0, (7, 3))  # long dashes, which no method has
 
 
@@ -100,6 +101,11 @@ def repeats(rows: pd.DataFrame) -> str:
     """How many seeds stand behind the points, for a figure's note: `10`, or `3 to 10`."""
     counts = rows.groupby(KEYS, dropna=False)["seed"].nunique()
     return " to ".join(map(str, sorted({counts.min(), counts.max()})))
+
+
+def bands(rows: pd.DataFrame) -> str:
+    """What lines and bands are, for a figure's note: one seed has no band."""
+    return BAND if rows["seed"].nunique() > 1 else SINGLE
 
 
 def _handles(
