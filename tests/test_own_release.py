@@ -246,10 +246,11 @@ def audit(file, prepare, runs):
 
 
 def test_the_audit_finds_no_more_than_is_claimed_and_sees_through_a_permutation(file):
-    scores, moved = audit(file, by_permutation, 120)
+    scores, moved = audit(file, by_permutation, 300)
     assert moved > 20 and bound(*scores) > 2.5, (
         "the control must be caught: rows moved by the dozen"
     )
     scores, moved = audit(file, by_key, 300)
     assert moved == 3  # one row, in each of three columns
-    assert bound(*scores) <= 1.0
+    # an alarm that is false once in a thousand tests
+    assert bound(*scores, confidence=0.999) <= 1.0
