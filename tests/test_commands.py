@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 
 from fedsynth_lib.bundle import commands, doctor
+from fedsynth_lib.tables.form import Form
 from fedsynth_lib.tables.schema import Column, Schema
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -71,7 +72,7 @@ def test_a_table_without_a_schema_gets_a_draft_and_no_rows(people, capsys):
 
 
 def test_a_rehearsal_and_a_release_of_a_table(people, tmp_path, capsys):
-    people.with_suffix(".toml").write_text(PEOPLE.to_toml())
+    people.with_suffix(".toml").write_text(Form.of(PEOPLE).to_toml())
     asked = ["synth", str(people), "--method", "independent", "--epsilon", "1", "--clients", "2"]
     assert commands.main([*asked, "--out", str(tmp_path / "out")]) == 0
     assert "do not hand this on" in capsys.readouterr().out

@@ -8,6 +8,7 @@ import pytest
 
 from fedsynth_lib.core.contract import BadInput
 from fedsynth_lib.tables.draft import propose_schema
+from fedsynth_lib.tables.form import Form, read_schema
 from fedsynth_lib.tables.load import load_table
 from fedsynth_lib.tables.schema import (
     READ_FROM_ROWS,
@@ -85,8 +86,8 @@ def test_toml_round_trip(tmp_path):
         source="line\nbreak",
     )
     schema = Schema((*SCHEMA.columns, odd), "ill")
-    (tmp_path / "s.toml").write_text(schema.to_toml(), encoding="utf-8")
-    assert Schema.from_toml(tmp_path / "s.toml") == schema
+    (tmp_path / "s.toml").write_text(Form.of(schema).to_toml(), encoding="utf-8")
+    assert read_schema(tmp_path / "s.toml") == schema
 
 
 @pytest.mark.parametrize(
@@ -101,9 +102,9 @@ def test_toml_round_trip(tmp_path):
 def test_broken_schema_files_are_named(tmp_path, text, message):
     (tmp_path / "s.toml").write_text(text)
     with pytest.raises(BadInput, match=r"s\.toml.*" + message):
-        Schema.from_toml(tmp_path / "s.toml")
+        read_schema(tmp_path / "s.toml")
     with pytest.raises(BadInput, match=r"gone\.toml: the schema file cannot be read"):
-        Schema.from_toml(tmp_path / "gone.toml")
+        read_schema(tmp_path / "gone.toml")
 
 
 def test_validate_gives_the_declared_types_in_order():
@@ -193,7 +194,7 @@ def test_a_proposed_schema_loads_and_says_what_it_discloses(own):
     draft = propose_schema(own, target="ill")
     text = draft.read_text()
     assert re.search(r"DRAFT.*\n.*information about the people", text)
-    schema = Schema.from_toml(draft)
+    schema = read_schema(draft)
     assert schema.target == "ill"
     assert schema["age"] == Column(
         "age", "numeric", low=20, high=59, integer=True, source=READ_FROM_ROWS

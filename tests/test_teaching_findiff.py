@@ -18,6 +18,7 @@ from fedsynth_lib.core.contract import BadInput, Charge, Privacy, stream
 from fedsynth_lib.federation import settings
 from fedsynth_lib.methods.diffusion import findiff
 from fedsynth_lib.tables.encode import UnitRange
+from fedsynth_lib.tables.form import Form
 from fedsynth_lib.tables.registry import REGISTRY
 from fedsynth_lib.teaching import teaching_findiff as fd
 
@@ -34,7 +35,7 @@ def run(table):
 @pytest.fixture
 def own_file(table, tmp_path):
     table.frame.to_csv(tmp_path / "mine.csv", index=False)
-    (tmp_path / "mine.toml").write_text(table.schema.to_toml(), encoding="utf-8")
+    (tmp_path / "mine.toml").write_text(Form.of(table.schema).to_toml(), encoding="utf-8")
     return str(tmp_path / "mine.csv")
 
 

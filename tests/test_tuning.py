@@ -13,6 +13,7 @@ import pytest
 from fedsynth_lib.core.contract import BadInput
 from fedsynth_lib.runs.grid import run_grid
 from fedsynth_lib.runs.rows import canonical, params_text, to_frame
+from fedsynth_lib.tables.form import Form
 from fedsynth_lib.tables.load import Table, load_table
 from fedsynth_lib.tables.schema import Column, Schema
 from fedsynth_lib.works import martinez2024, tuning
@@ -58,7 +59,7 @@ def own(tmp_path, monkeypatch, table):
     monkeypatch.setenv("FEDSYNTH_HOME", str(tmp_path))
     (tmp_path / "data").mkdir()
     os.symlink(ROOT / "data" / "published", tmp_path / "data" / "published")
-    (tmp_path / "toy.toml").write_text(table.schema.to_toml())
+    (tmp_path / "toy.toml").write_text(Form.of(table.schema).to_toml())
     table.frame.to_csv(tmp_path / "toy.csv", index=False)
     return str(tmp_path / "toy.csv"), str(tmp_path / "toy.toml")
 

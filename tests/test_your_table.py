@@ -15,6 +15,7 @@ from fedsynth_lib.core.summary import Release
 from fedsynth_lib.federation import settings
 from fedsynth_lib.methods import METHODS
 from fedsynth_lib.tables.draft import propose_schema
+from fedsynth_lib.tables.form import Form, read_schema
 from fedsynth_lib.tables.load import load_table
 from fedsynth_lib.tables.schema import READ_FROM_ROWS, Column, Schema
 from fedsynth_lib.teaching import your_table
@@ -188,7 +189,7 @@ def test_a_target_or_an_ignored_column_must_be_there(tmp_path):
 def test_a_draft_has_the_categories_as_the_file_writes_them(tmp_path, values, categories):
     patients(x=alternate(*values)).to_csv(tmp_path / "own.csv", index=False)
     draft = propose_schema(tmp_path / "own.csv", target="ill")
-    assert Schema.from_toml(draft)["x"].categories == categories
+    assert read_schema(draft)["x"].categories == categories
     found = load_table(tmp_path / "own.csv", schema=draft).frame["x"].astype(str)
     assert found.map(categories.index).nunique() == len(values)
 
@@ -196,7 +197,7 @@ def test_a_draft_has_the_categories_as_the_file_writes_them(tmp_path, values, ca
 def test_a_question_mark_among_numbers_is_a_missing_one(tmp_path):
     patients(size=[*range(ROWS - 1), "?"]).to_csv(tmp_path / "own.csv", index=False)
     draft = propose_schema(tmp_path / "own.csv", target="ill")
-    assert Schema.from_toml(draft)["size"].high == ROWS - 2
+    assert read_schema(draft)["size"].high == ROWS - 2
     with pytest.raises(BadInput, match="'size' has 1 missing values; fill in or drop these rows"):
         load_table(tmp_path / "own.csv", schema=draft)
 
@@ -208,7 +209,7 @@ def test_an_identifier_is_asked_about_or_left_out(tmp_path):
     draft = propose_schema(tmp_path / "own.csv", target="ill", ignore=["free text"])
     text = draft.read_text()
     assert re.findall(r'name = "(\w+)"\n# No two rows have the same value', text) == ["id"]
-    assert Schema.from_toml(draft).names == ("age", "dose", "sex", "ill", "id")
+    assert read_schema(draft).names == ("age", "dose", "sex", "ill", "id")
     draft.write_text(re.sub(r"# No two .*add: (.*)\n", r"\1\n", text))  # what the question asks for
     assert list(load_table(tmp_path / "own.csv", schema=draft).frame) == [
         "age",
@@ -221,7 +222,7 @@ def test_an_identifier_is_asked_about_or_left_out(tmp_path):
 def test_the_separator_is_the_one_that_cuts_every_line_alike(tmp_path):
     frame = patients().rename(columns={"dose": "dose, in mg"})
     frame.to_csv(tmp_path / "own.csv", index=False, sep=";", encoding="utf-8-sig", quoting=3)
-    assert Schema.from_toml(propose_schema(tmp_path / "own.csv")).names == (
+    assert read_schema(propose_schema(tmp_path / "own.csv")).names == (
         "age",
         "dose, in mg",
         "sex",
@@ -253,7 +254,7 @@ def file(home):
     declared = Schema(
         (*SCHEMA.columns, Column("site", "categorical", categories=("A", "B", "C"))), "ill"
     )
-    path.with_suffix(".toml").write_text(declared.to_toml())
+    path.with_suffix(".toml").write_text(Form.of(declared).to_toml())
     return path
 
 

@@ -1,12 +1,9 @@
 """Text and Parquet files to raw frames; `schema.validate` gives them their types afterwards."""
 
-import csv
-import gzip
 import lzma
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from itertools import islice
 from pathlib import Path
 
 import numpy as np
@@ -59,7 +56,7 @@ def read_text(
                 raise
             # a number that is none: validate names it
             frame = pd.read_csv(path, dtype=str, **options)
-    return _with_labels(whole(frame, path), schema, reader)
+    return with_labels(whole(frame, path), schema.categorical, reader)
 
 
 @contextmanager
@@ -69,6 +66,8 @@ def refusing(path: Path) -> Iterator[None]:
         yield
     except pd.errors.EmptyDataError as error:
         raise BadInput(f"{path}: the file is empty; give a file with data.") from error
+    except BadInput:
+        raise
     except (*UNREADABLE, ValueError) as error:
         raise unreadable(path, error) from error
 
@@ -86,15 +85,15 @@ def whole(frame: pd.DataFrame, path: Path) -> pd.DataFrame:
 def read_parquet(path: Path, schema: Schema, reader: Reader) -> pd.DataFrame:
     """The frame in a Parquet file, labels cleaned as those of a text file."""
     try:
-        return _with_labels(pd.read_parquet(path), schema, reader)
+        return with_labels(pd.read_parquet(path), schema.categorical, reader)
     except (OSError, ValueError) as error:
         raise unreadable(path, error) from error
 
 
-def _with_labels(frame: pd.DataFrame, schema: Schema, reader: Reader) -> pd.DataFrame:
-    """Categorical columns as labels without outer spaces and suffix, empty cells as the reader's
+def with_labels(frame: pd.DataFrame, names: Iterable[str], reader: Reader) -> pd.DataFrame:
+    """Columns of categories as labels without outer spaces and suffix, empty cells as the reader's
     category."""
-    for name in set(schema.categorical) & set(frame.columns):
+    for name in set(names) & set(frame.columns):
         labels = relabel(
             frame[name].astype("category"), lambda label: label.strip().removesuffix(reader.suffix)
         )
@@ -137,35 +136,3 @@ def relabel(values: pd.Series, new_label: Callable[[str], str]) -> pd.Series:
         pd.Categorical.from_codes(code[values.cat.codes], categories=list(joined)),
         index=values.index,
     )
-
-
-def guess_separator(path: Path) -> str:
-    """The separator of a text file: comma, semicolon, tab or bar.
-
-    The one that cuts its first lines into equally many fields, more than one; else the one that
-    cuts the header most.
-    """
-    fields = {mark: [len(line) for line in _first_lines(path, mark)] or [0] for mark in ",;\t|"}
-    return max(
-        fields, key=lambda mark: (len(set(fields[mark])) == 1 < fields[mark][0], fields[mark][0])
-    )
-
-
-def header(path: Path, separator: str) -> list[str]:
-    """The names in the first line of a text file, none if it is empty; BadInput for a name that
-    stands there twice."""
-    names = next(iter(_first_lines(path, separator)), [])
-    if twice := [name for name in names if name and names.count(name) > 1]:
-        raise BadInput(f"{path}: two columns are called {twice[0]!r}; rename one of them.")
-    return names
-
-
-def _first_lines(path: Path, separator: str, most: int = 5) -> list[list[str]]:
-    opener = {".gz": gzip.open, ".xz": lzma.open}.get(path.suffix, open)
-    try:
-        with opener(path, "rt", encoding="utf-8-sig", newline="") as stream:
-            return list(islice(filter(None, csv.reader(stream, delimiter=separator)), most))
-    except csv.Error:  # a field beyond all measure: not cut by this separator
-        return []
-    except UNREADABLE as error:
-        raise unreadable(path, error) from error

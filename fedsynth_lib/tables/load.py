@@ -21,19 +21,20 @@ import pandas as pd
 from fedsynth_lib.core.contract import BadInput, stream
 from fedsynth_lib.core.store import project_root
 from fedsynth_lib.tables import fetch, synthfs
+from fedsynth_lib.tables.container import Container
 from fedsynth_lib.tables.draft import propose_schema
 from fedsynth_lib.tables.files import (
-    guess_separator,
-    header,
+    NOT_A_NUMBER,
     one_column,
     read_parquet,
     read_text,
     relabel,
+    with_labels,
 )
+from fedsynth_lib.tables.form import Form, form_from
 from fedsynth_lib.tables.registry import (
     REGISTRY,
     Entry,
-    File,
     Reader,
     View,
     entry,
@@ -44,7 +45,6 @@ from fedsynth_lib.tables.schema import (
     Schema,
     check_clients,
     read_toml,
-    schema_from,
     validate,
 )
 
@@ -78,6 +78,7 @@ class Table:
     data: 'real', 'standin' (synthetic, made by this bundle), or 'own' (the user's file).
     digest: hash of schema and content: tables with equal digests are equal.
     origin: digest of the table as it was loaded, which its samples and parts share.
+    form, container: of someone's own file: what its columns are there, and what kind of file it is.
     """
 
     key: str
@@ -86,6 +87,8 @@ class Table:
     data: Data
     digest: str = ""
     origin: str = ""
+    form: Form | None = None
+    container: Container | None = None
 
     def __post_init__(self):
         object.__setattr__(self, "digest", self.digest or _digest(self.frame, self.schema))
@@ -97,7 +100,7 @@ class Table:
     def take(self, positions: np.ndarray) -> "Table":
         """The table with only these rows, in this order."""
         rows = self.frame.iloc[positions].reset_index(drop=True)
-        return Table(self.key, rows, self.schema, self.data, origin=self.origin)
+        return replace(self, frame=rows, digest="")
 
     def expect(self, origin: str) -> None:
         """Raise BadInput unless the table was loaded as, or taken from, the one with this digest
@@ -222,7 +225,7 @@ def _read_registered(key: str, work: str | None, stamps: tuple) -> Table:
         file = next(file for file in table.files.values() if path.name in fetch.stored_names(file))
         fetch.check(path, file)
         raw = _merged(read_text(path, schema, table.reader, file, table.file_columns), view)
-        frames.append(validate(raw, schema, str(path), constant=view.constant))
+        frames.append(validate(raw, schema, str(path)))
     frame = frames[0] if len(frames) == 1 else pd.concat(frames, ignore_index=True)
     return _named(key, frame, schema, view, "real")
 
@@ -285,8 +288,7 @@ def _standin(table: Entry, view: View, part: str, tried: list[str]) -> Table:
             f"rows {remedy}."
         )
         warnings.warn(message, StandInWarning, stacklevel=4)
-    # Rare values may be absent from a synthetic table, so a constant column is no mistake here.
-    frame = validate(_merged(frame, view), schema, str(path), constant=schema.names)
+    frame = validate(_merged(frame, view), schema, str(path))
     return _named(key, frame, schema, view, "standin")
 
 
@@ -305,8 +307,6 @@ def _is_path(key_or_path: str | Path) -> bool:
 
 
 def _own_table(path: Path, schema: Schema | str | Path | None) -> Table:
-    if not path.is_file():
-        raise BadInput(f"{path}: there is no such file; check the path.")
     if schema is None:
         raise BadInput(
             f"{path}: a table of your own needs a declared schema (schema='my.toml'), so that "
@@ -314,19 +314,18 @@ def _own_table(path: Path, schema: Schema | str | Path | None) -> Table:
             "draft to correct."
         )
     document = {} if isinstance(schema, Schema) else read_toml(schema)
-    if document:
-        schema = schema_from(document, str(schema))
-    file_columns = tuple(column["name"] for column in document.get("column", [])) or schema.names
-    options = dict(document.get("reader", {}))
-    if path.suffix == ".parquet":
-        frame = read_parquet(path, schema, from_toml(Reader, options, path))
-    else:
-        reader = from_toml(Reader, {"separator": guess_separator(path)} | options, path)
-        names = header(path, reader.separator) if reader.header else []
-        if len(names) == 1 and names[0] not in schema.names:
-            raise one_column(path, reader.separator, names[0])
-        frame = read_text(path, schema, reader, File(path.name), file_columns)
-    return Table(path.stem, validate(frame, schema, str(path)), schema, "own")
+    form = form_from(document, str(schema)) if document else Form.of(schema)
+    reader = from_toml(Reader, document.get("reader", {}), path)
+    container = Container.of(path, document.get("reader"))
+    if len(container.columns) == 1 and container.columns[0] not in form.names:
+        raise one_column(path, container.separator, container.columns[0])
+    missing = {c.name: (*NOT_A_NUMBER, *c.missing) for c in form.columns if not c.is_text}
+    in_file = [column["name"] for column in document.get("column", [])] or list(form.names)
+    raw = with_labels(container.raw(path, in_file, missing), form.labels, reader)
+    container = replace(container, columns=tuple(raw.columns))
+    form = form.in_order_of(raw.columns)
+    frame = form.to_model(raw, str(path))
+    return Table(path.stem, frame, form.schema, "own", form=form, container=container)
 
 
 def _subsample(table: Table, rows: int, seed: int) -> Table:

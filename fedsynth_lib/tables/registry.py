@@ -10,7 +10,8 @@ from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 
 from fedsynth_lib.core.contract import BadInput
-from fedsynth_lib.tables.schema import Column, Schema, closest, read_toml, schema_from
+from fedsynth_lib.tables.form import schema_from
+from fedsynth_lib.tables.schema import Column, Schema, closest, read_toml
 
 SCHEMAS = Path(__file__).parent / "schemas"
 
@@ -21,6 +22,7 @@ class Reader:
 
     suffix: characters to cut off the end of labels (adult.test writes '>50K.').
     empty: the category that an empty cell of a categorical column stands for ('' = none: an error).
+    encoding: such as latin-1; of someone's own file only.
     """
 
     separator: str = ","
@@ -28,6 +30,7 @@ class Reader:
     skip_spaces: bool = False
     suffix: str = ""
     empty: str = ""
+    encoding: str = "utf-8"
 
 
 @dataclass(frozen=True)
@@ -58,10 +61,9 @@ class View:
     files: read and put together; otherwise: the files to take where those cannot be had;
     holdout: the work's own test files. drop: columns left out. rename: old -> new name.
     categorical: integer columns that the work treats as categories. merge: column -> new
-    category -> old categories. constant: columns known to hold one value in these files.
-    rows: the rows of these files. bins: numeric column -> the levels that the work cut it into; "*"
-    stands for every numeric column that is not named (see `view_bins`). target: of this work, where
-    it is not the table's.
+    category -> old categories. rows: the rows of these files. bins: numeric column -> the levels
+    that the work cut it into; "*" stands for every numeric column that is not named (see
+    `view_bins`). target: of this work, where it is not the table's.
     """
 
     files: tuple[str, ...] = ()
@@ -71,7 +73,6 @@ class View:
     rename: Mapping[str, str] = field(default_factory=dict)
     categorical: tuple[str, ...] = ()
     merge: Mapping[str, Mapping[str, list[str]]] = field(default_factory=dict)
-    constant: tuple[str, ...] = ()
     rows: int | None = None
     bins: Mapping[str, int] = field(default_factory=dict)
     target: str = ""
@@ -152,18 +153,14 @@ def entry_from_toml(path: Path) -> Entry:
     """The registry entry in a TOML file. Raises BadInput for entries that no field is made for."""
     document = read_toml(path)
     table = dict(document.get("table", {}))
-    default = {
-        name: table.pop(name)
-        for name in ("files", "otherwise", "drop", "constant")
-        if name in table
-    }
+    default = {name: table.pop(name) for name in ("files", "otherwise", "drop") if name in table}
     base = from_toml(View, default, path)
     files = [from_toml(File, entry, path) for entry in document.get("file", [])]
     # A work takes the table's default files unless it names its own.
     works = {
         work: from_toml(
             View,
-            {"files": base.files, "otherwise": base.otherwise, "constant": base.constant} | entry,
+            {"files": base.files, "otherwise": base.otherwise} | entry,
             path,
         )
         for work, entry in document.get("work", {}).items()

@@ -6,7 +6,6 @@ in a TOML file with one `[[column]]` entry for each column (see `schemas/adult.t
 """
 
 import difflib
-import json
 import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
@@ -136,22 +135,11 @@ class Schema:
         )
         return Schema(columns, new_names.get(self.target, self.target) if self.target else None)
 
-    def to_toml(self) -> str:
-        """The schema as the text of a schema file."""
-        parts = [f"[table]\ntarget = {json.dumps(self.target)}\n" if self.target else "[table]\n"]
-        return "\n".join(parts + [_column_toml(column) for column in self.columns])
-
-    @classmethod
-    def from_toml(cls, path: str | Path) -> "Schema":
-        """The schema in a file. Raises BadInput where the file cannot be read or declares
-        nothing."""
-        return schema_from(read_toml(path), str(path))
-
 
 def read_toml(path: str | Path) -> dict:
     """The content of a TOML file; BadInput where it cannot be read."""
     try:
-        return tomllib.loads(Path(path).read_text(encoding="utf-8"))
+        return tomllib.loads(Path(path).read_text(encoding="utf-8-sig"))
     except OSError as error:
         raise BadInput(
             f"{path}: the schema file cannot be read ({error.strerror}); check the path."
@@ -160,98 +148,40 @@ def read_toml(path: str | Path) -> dict:
         raise BadInput(f"{path}: the schema file is not valid TOML: {error}.") from error
 
 
-def schema_from(document: dict, name: str) -> Schema:
-    """The schema in a parsed file; columns marked `ignore = true` are in the data and not in the
-    schema."""
-    table = document.get("table", {})
-    known = {"name", "kind", "low", "high", "integer", "categories", "source", "from_rows"}
-    columns = []
-    for entry in document.get("column", []):
-        if entry.get("ignore"):
-            continue
-        unknown = sorted(set(entry) - known)
-        if unknown or not {"name", "kind"} <= set(entry):
-            what = f"unknown entry {unknown[0]!r}" if unknown else "no name or no kind"
-            raise BadInput(
-                f"{name}: column {entry.get('name', '?')!r} has {what}; use "
-                f"{', '.join(sorted(known))}."
-            )
-        entry = {
-            "source": table.get("source", ""),
-            **entry,
-            "categories": tuple(entry.get("categories", ())),
-        }
-        columns.append(Column(**entry))
-    if not columns:
-        raise BadInput(
-            f"{name}: no [[column]] is declared; see "
-            "fedsynth_lib/tables/schemas/adult.toml for an example."
-        )
-    return Schema(tuple(columns), table.get("target"))
-
-
-def _column_toml(column: Column) -> str:
-    # JSON strings are TOML strings as long as nothing outside the basic plane is escaped.
-    text = lambda value: json.dumps(value, ensure_ascii=False)  # noqa: E731
-    lines = ["[[column]]", f"name = {text(column.name)}", f"kind = {text(column.kind)}"]
-    if column.kind == "numeric":
-        lines += [f"low = {column.low}", f"high = {column.high}"] + [
-            "integer = true"
-        ] * column.integer
-    else:
-        lines += [f"categories = {text(list(column.categories))}"]
-    lines += [f"source = {text(column.source)}"] * bool(column.source)
-    lines += ["from_rows = true"] * (column.from_rows and column.source != READ_FROM_ROWS)
-    return "\n".join(lines) + "\n"
-
-
 def closest(word: str, known: Iterable[str]) -> str:
     """' (did you mean ...?)' for the known word that is nearest, or nothing."""
     near = difflib.get_close_matches(word, list(known), n=1)
     return f" (did you mean {near[0]!r}?)" if near else ""
 
 
-def validate(
-    frame: pd.DataFrame, schema: Schema, name: str, constant: Iterable[str] = ()
-) -> pd.DataFrame:
+def validate(frame: pd.DataFrame, schema: Schema, name: str) -> pd.DataFrame:
     """The frame with exactly the schema's columns, order and dtypes, and a RangeIndex.
 
     Numeric columns come out as float64, or int64 where `integer`; categorical ones as pandas
     Categoricals whose categories are the declared ones. Columns that are not declared are left out.
-    Raises BadInput, naming `name` and the column, for a missing, empty or constant column, a
-    missing, unknown or out-of-range value, or a target with one class. Where it shows a value it is
-    BadRows, whose `told` does not.
-
-    constant: columns known to hold one value only.
+    A column of one value is a column: whether it is one is a fact about the rows.
+    Raises BadInput, naming `name` and the column, for a missing or empty column, and for a missing,
+    unknown or out-of-range value. Where it shows a value it is BadRows, whose `told` does not.
     """
-    for column in schema.columns:
-        if column.name not in frame.columns:
-            near = closest(column.name, map(str, frame.columns))
-            raise BadInput(
-                f"{name}: column {column.name!r} is missing{near}; add it or remove it "
-                "from the schema."
-            )
-    if len(frame) == 0:
-        raise BadInput(f"{name}: the table has no rows; give a file with data.")
-    constant = set(constant)
+    require_columns(frame, schema.names, name)
     columns = {}
     for column in schema.columns:
         where = f"{name}: column {column.name!r}"
-        convert = _numeric if column.kind == "numeric" else _categorical
-        columns[column.name] = values = convert(frame[column.name], column, where)
-        if column.name not in constant and _is_constant(values):
-            if column.name == schema.target:
-                raise BadInput(
-                    f"{where} is the target and has one class only; give rows of at "
-                    "least two classes."
-                )
-            raise BadInput(f"{where} is constant; remove it from the file or from the schema.")
+        convert = numbers_of if column.kind == "numeric" else _categorical
+        columns[column.name] = convert(frame[column.name], column, where)
     return pd.DataFrame(columns, index=pd.RangeIndex(len(frame)))
 
 
-def _is_constant(values: np.ndarray | pd.Categorical) -> bool:
-    values = values.codes if isinstance(values, pd.Categorical) else values
-    return len(values) > 1 and bool((values == values[0]).all())
+def require_columns(frame: pd.DataFrame, names: Iterable[str], name: str) -> None:
+    """BadInput for a column that a frame lacks, or a frame without rows."""
+    for column in names:
+        if column not in frame.columns:
+            near = closest(column, map(str, frame.columns))
+            raise BadInput(
+                f"{name}: column {column!r} is missing{near}; add it or remove it from the schema."
+            )
+    if len(frame) == 0:
+        raise BadInput(f"{name}: the table has no rows; give a file with data.")
 
 
 def _refuse_missing(missing: int, total: int, where: str, remedy: str) -> None:
@@ -264,7 +194,9 @@ def _refuse_missing(missing: int, total: int, where: str, remedy: str) -> None:
         )
 
 
-def _numeric(values: pd.Series, column: Column, where: str) -> np.ndarray:
+def numbers_of(values: pd.Series, column: Column, where: str) -> np.ndarray:
+    """The values of a numeric column, float64 or int64 where `integer`; BadRows for one that is
+    missing, no number, out of range, or not whole."""
     if isinstance(values.dtype, pd.CategoricalDtype) or values.dtype.kind not in "biuf":
         text = values.astype(object)
         parsed = pd.to_numeric(text, errors="coerce")

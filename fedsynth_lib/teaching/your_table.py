@@ -17,7 +17,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from pyarrow import parquet
 
 from fedsynth_lib.core.accounting import discrete_laplace_share
 from fedsynth_lib.core.contract import BadInput, Charge, Method, Privacy, Run, stream
@@ -30,7 +29,7 @@ from fedsynth_lib.methods import METHODS, from_file
 from fedsynth_lib.metrics import anonymity, attacks, fidelity, utility
 from fedsynth_lib.metrics.quality import quality
 from fedsynth_lib.runs.rows import folder_name
-from fedsynth_lib.tables.files import guess_separator, header
+from fedsynth_lib.tables.form import Counted, Form
 from fedsynth_lib.tables.load import Table, load_table, propose_schema
 from fedsynth_lib.tables.partition import Parts, by_hash
 from fedsynth_lib.tables.schema import (
@@ -76,7 +75,7 @@ def example(rows: int, seed: int) -> Path:
         (*columns, Column("site", "categorical", categories=tuple(WARDS), source="made up")),
         EXAMPLE[-1],
     )
-    write_atomically(path.with_suffix(".toml"), schema.to_toml().encode())
+    write_atomically(path.with_suffix(".toml"), Form.of(schema).to_toml().encode())
     path.with_suffix(".draft.toml").unlink(missing_ok=True)  # of other rows
     return path
 
@@ -92,19 +91,15 @@ def load(path: Path, schema: Path, draft: Path) -> Table:
     return load_table(path, schema=schema)
 
 
-def left_out(path: Path, schema: Schema) -> list[str]:
-    """The columns of a file that the schema does not declare; none where its header cannot be made
-    out."""
-    names = (
-        parquet.read_schema(path).names
-        if path.suffix == ".parquet"
-        else header(path, guess_separator(path))
-    )
-    return (
-        [name for name in names if name not in schema.names]
-        if set(names) & set(schema.names)
-        else []
-    )
+def left_out(table: Table) -> list[str]:
+    """The columns of a file that its synthetic rows will not have: undeclared ones, and those whose
+    declaration says so."""
+    declared = table.form.names
+    return [
+        name
+        for name in table.container.columns
+        if name not in declared or name in table.form.left_out
+    ]
 
 
 def method_of(name: str) -> Method:
@@ -266,7 +261,7 @@ def scores(train: Table, holdout: Table, synthetic: pd.DataFrame, *, seed: int) 
 
 
 KINDS = {
-    "rows": ".csv",
+    "rows": "",  # as the file is
     "statement": "_privacy.md",
     "page": "_privacy.html",
     "record": "_privacy.json",
@@ -283,16 +278,49 @@ def places(
     in vain.
     """
     folder = folder or project_root() / "data" / "results" / folder_name(profile, "own")
+    ends = KINDS | {"rows": table.container.suffix}
     if not release:
-        return {kind: folder / f"{table.key}_rehearsal{end}" for kind, end in KINDS.items()}
+        return {kind: folder / f"{table.key}_rehearsal{end}" for kind, end in ends.items()}
+    if names := ", ".join(table.form.questions):
+        raise BadInput(
+            f"{table.key}: the draft asks about {names}; correct each column, and delete its "
+            "question, or set release = False."
+        )
     if names := ", ".join(table.schema.from_rows):
         raise BadInput(
             f"{table.key}: {names} are {READ_FROM_ROWS}; declare them, or set release = False."
         )
     number = 1
-    while any((folder / f"{table.key}_release{number}{end}").exists() for end in KINDS.values()):
+    while any((folder / f"{table.key}_release{number}{end}").exists() for end in ends.values()):
         number += 1
-    return {kind: folder / f"{table.key}_release{number}{end}" for kind, end in KINDS.items()}
+    return {kind: folder / f"{table.key}_release{number}{end}" for kind, end in ends.items()}
+
+
+def run(method: Method, train: Table, parts: Parts, *, config: Any, **options: Any) -> Run:
+    """`federation.settings.federated`, with gaps as a level of their own where the method counts;
+    its synthetic rows are those of the table's schema again.
+
+    What is released is what the method releases: the way there and back is public.
+    """
+    counted = Counted.of(train.form, method.encoder(train.schema, config))
+    if counted is None:
+        return federated(method, train, parts, config=config, **options)
+    if getattr(config, "by_column", ()):
+        kept = {name: n for name, n in dict(config.by_column).items() if name not in counted.edges}
+        config = replace(config, by_column=kept)
+    joined = replace(train, frame=counted.join(train.frame), schema=counted.counted, digest="")
+    made = federated(method, joined, parts, config=config, **options)
+    rng = stream(options.get("seed", 0), "within bins")
+    return replace(made, synthetic=counted.part(made.synthetic, rng))
+
+
+def as_file(synthetic: pd.DataFrame, table: Table, *, seed: int | None) -> pd.DataFrame:
+    """Synthetic rows in the form of the table's file.
+
+    seed: of fresh identifiers; None draws them from the operating system.
+    """
+    rng = np.random.default_rng() if seed is None else stream(seed, "identifiers")
+    return table.form.to_file(synthetic, rng)
 
 
 def synthesize(
@@ -342,17 +370,21 @@ def synthesize(
         epsilon=epsilon,
         seed=None if release else seed,
     )
-    run = federated(
-        module, train, parts, config=config, privacy=privacy, sizes=sizes, before=counted, seed=seed
-    )
-    what = f"{len(run.synthetic)} synthetic rows in {paths['rows'].name}"
-    hand_on(run, paths, Release(table.key, what, not release, len(parts) > 1, **about or {}), book)
+    options = {"privacy": privacy, "sizes": sizes, "before": counted, "seed": seed}
+    made = run(module, train, parts, config=config, **options)
+    what = f"{len(made.synthetic)} synthetic rows in {paths['rows'].name}"
+    rows = as_file(made.synthetic, table, seed=None if release else seed)
+    content = table.container.content(rows, table.form)
+    about = Release(table.key, what, not release, len(parts) > 1, **about or {})
+    hand_on(made, content, paths, about, book)
     return paths
 
 
-def hand_on(run: Run, paths: Mapping[str, Path], about: Release, book: Ledger | None = None) -> str:
-    """Writes the synthetic rows, and what must be said of them in three forms; gives the
-    statement's text.
+def hand_on(
+    run: Run, rows: bytes, paths: Mapping[str, Path], about: Release, book: Ledger | None = None
+) -> str:
+    """Writes the synthetic rows, a file's content, and what must be said of them in three forms;
+    gives the statement's text.
 
     book: of a release. It is written first, so that rows which left are in it whatever happens; it
         refuses what would overdraw, and a run without a guarantee.
@@ -364,11 +396,11 @@ def hand_on(run: Run, paths: Mapping[str, Path], about: Release, book: Ledger | 
     )
     total = None if book is None else book.total()
     contents = {
-        "rows": run.synthetic.to_csv(index=False),
-        "statement": text,
-        "page": summary_page(run.statement, about, total),
-        "record": registry_entry(run.statement, about),
+        "rows": rows,
+        "statement": text.encode(),
+        "page": summary_page(run.statement, about, total).encode(),
+        "record": registry_entry(run.statement, about).encode(),
     }
     for kind, content in contents.items():
-        write_atomically(paths[kind], content.encode())
+        write_atomically(paths[kind], content)
     return text

@@ -1,0 +1,377 @@
+"""The form of a table: which columns its file has, in which order, written how.
+
+`to_model` gives the rows that methods work on, `to_file` brings synthetic ones back into the form
+of the file. A form is declared in a TOML file, one `[[column]]` each (see `schemas/adult.toml`, and
+`kinds.FileColumn` for what may be said of one); it is public, as a schema is.
+"""
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import MISSING, dataclass, fields
+from datetime import date, datetime, time
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from fedsynth_lib.core.contract import BadInput, BadRows
+from fedsynth_lib.tables.encode import EqualWidthBins
+from fedsynth_lib.tables.kinds import (
+    FORMATS,
+    GAP,
+    PRESENT,
+    TIMES,
+    FileColumn,
+    Gaps,
+    moment_text,
+    plain,
+)
+from fedsynth_lib.tables.schema import (
+    READ_FROM_ROWS,
+    Column,
+    Schema,
+    closest,
+    read_toml,
+    require_columns,
+    validate,
+)
+
+# what an entry of a column must be
+TEXT, NUMBER, WHOLE = "text in quotation marks", "a number", "a whole number"
+YES_OR_NO, TEXTS = "true or false", "a list of texts, each in quotation marks"
+ENTRIES = {
+    **dict.fromkeys(("name", "kind", "scale", "format", "pattern", "value", "written"), TEXT),
+    **dict.fromkeys(("source", "question"), TEXT),
+    **dict.fromkeys(("integer", "ordered", "from_rows", "ignore"), YES_OR_NO),
+    **dict.fromkeys(("categories", "missing"), TEXTS),
+    "decimals": WHOLE,
+    "low": NUMBER,
+    "high": NUMBER,
+}
+
+
+@dataclass(frozen=True)
+class Form:
+    """The columns of a file, in its order, and the name of the target column.
+
+    ignored: columns of the file that are left out, besides those whose kind says so.
+    """
+
+    columns: tuple[FileColumn, ...]
+    target: str | None = None
+    ignored: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, schema: Schema) -> "Form":
+        """The form of a file that has the schema's columns as they are."""
+        return cls(tuple(map(plain, schema.columns)), schema.target)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(column.name for column in self.columns)
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """The columns of categories."""
+        return tuple(c.name for c in self.columns if c.kind in ("categorical", "boolean"))
+
+    @property
+    def questions(self) -> tuple[str, ...]:
+        """The columns about which a draft asks, and nobody has answered yet."""
+        return tuple(column.name for column in self.columns if column.question)
+
+    @property
+    def left_out(self) -> tuple[str, ...]:
+        """The declared columns that synthetic rows do not have."""
+        kinds = ("identifier", "text")
+        dropped = (c.name for c in self.columns if c.kind in kinds and not c.pattern)
+        return (*self.ignored, *dropped)
+
+    @cached_property
+    def schema(self) -> Schema:
+        """The columns that methods see."""
+        columns: list[Column] = []
+        for column in self.columns:
+            match column.modelled:
+                case Gaps() as gaps:
+                    columns += [gaps.number, gaps.missing]
+                case Column() as modelled:
+                    columns.append(modelled)
+        if not columns:
+            raise BadInput("schema: no column is modelled; declare one numeric or categorical.")
+        return Schema(tuple(columns), self.target)
+
+    @property
+    def gaps(self) -> tuple[Gaps, ...]:
+        """The numeric columns that may have gaps."""
+        return tuple(c.modelled for c in self.columns if isinstance(c.modelled, Gaps))
+
+    def to_model(self, raw: pd.DataFrame, name: str) -> pd.DataFrame:
+        """The rows that methods work on, of a frame as the reader gives it.
+
+        Raises BadInput, naming `name`, as `schema.validate`; for columns with gaps that none
+        declares, once for all of them.
+        """
+        kept = [column for column in self.columns if column.modelled is not None]
+        require_columns(raw, [column.name for column in kept], name)
+        self._refuse_gaps(raw, kept, name)
+        values: dict[str, pd.Series] = {}
+        for column in kept:
+            values |= column.parse(raw[column.name], f"{name}: column {column.name!r}")
+        return validate(pd.DataFrame(values, index=raw.index), self.schema, name)
+
+    def _refuse_gaps(self, raw: pd.DataFrame, columns: Iterable[FileColumn], name: str) -> None:
+        counts = {c.name: int(c.gaps(raw[c.name]).sum()) for c in columns}
+        if empty := [each for each, count in counts.items() if 0 < count == len(raw)]:
+            raise BadInput(
+                f"{name}: column {empty[0]!r} is empty; fill it or remove it from the schema."
+            )
+        gaps = {c.name: counts[c.name] for c in columns if counts[c.name] and not c.missing}
+        if gaps:
+            each = lambda texts: ", ".join(texts)  # noqa: E731
+            what = "columns have" if len(gaps) > 1 else "column has"
+            remedy = (
+                'say so in the schema, with missing = [""] and the other codes that stand for a '
+                "missing value, or fill them in"
+            )
+            raise BadRows(
+                f"{name}: {what} missing values that the schema does not allow: "
+                f"{each(f'{column!r} ({count})' for column, count in gaps.items())}; {remedy}.",
+                f"{name}: {what} missing values that the schema does not allow: "
+                f"{each(map(repr, gaps))}; {remedy}.",
+            )
+
+    def to_file(self, rows: pd.DataFrame, rng: np.random.Generator) -> pd.DataFrame:
+        """Synthetic rows as the file has them: its columns, in order, but those that are left out;
+        each value as `FileColumn.restore` says. rng: of fresh identifiers."""
+        restored = {column.name: column.restore(rows, rng) for column in self.columns}
+        return pd.DataFrame(
+            {name: values for name, values in restored.items() if values is not None},
+            index=rows.index,
+        )
+
+    def to_toml(self, notes: Mapping[str, str] | None = None) -> str:
+        """The form as the text of a file that `form_from` reads. notes: name -> a comment."""
+        head = [f"target = {_toml(self.target)}"] if self.target else []
+        parts = ["\n".join(["[table]", *head, ""])]
+        for column in self.columns:
+            lines = ["[[column]]", *_comment((notes or {}).get(column.name, ""))]
+            lines += [f"{key} = {_toml(value)}" for key, value in _said(column)]
+            parts.append("\n".join([*lines, ""]))
+        parts += [f"[[column]]\nname = {_toml(name)}\nignore = true\n" for name in self.ignored]
+        return "\n".join(parts)
+
+    def in_order_of(self, names: Iterable[str]) -> "Form":
+        """The form with its columns in the order of a file; those that it lacks last."""
+        place = {name: number for number, name in enumerate(names)}
+        order = sorted(self.columns, key=lambda column: place.get(column.name, len(place)))
+        return Form(tuple(order), self.target, self.ignored)
+
+
+# --- gaps, for methods that count -----------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Counted:
+    """A table with gaps as methods that count see it: one column of bins and a level more, instead
+    of a number and a column that says whether it is one.
+
+    So the number of gaps, and what goes along with them, is counted with what was cut into bins;
+    with two columns it would be known only where both were counted together.
+    edges: name -> edges of the bins of each column with gaps.
+    """
+
+    schema: Schema
+    gaps: tuple[Gaps, ...]
+    edges: Mapping[str, np.ndarray]
+
+    @classmethod
+    def of(cls, form: Form, encoder: Any) -> "Counted | None":
+        """By the bins of a method's encoder; None where there are no gaps, or nothing is cut."""
+        edges = getattr(encoder, "edges", None)
+        if not form.gaps or not edges:
+            return None
+        chosen = {gaps.number.name: edges[gaps.number.name] for gaps in form.gaps}
+        return cls(form.schema, form.gaps, chosen)
+
+    @cached_property
+    def counted(self) -> Schema:
+        """The schema with each pair of columns as one."""
+        gone = {gaps.missing.name for gaps in self.gaps}
+        numbers = {gaps.number.name: gaps.number for gaps in self.gaps}
+        return Schema(
+            tuple(
+                self._column(column) if column.name in numbers else column
+                for column in self.schema.columns
+                if column.name not in gone
+            ),
+            self.schema.target,
+        )
+
+    def _column(self, column: Column) -> Column:
+        bins = [f"{low:.12g} to {high:.12g}" for low, high in self._pairs(column.name)]
+        numbered = (f"{number}: {text}" for number, text in enumerate(bins))
+        return Column(
+            column.name,
+            "categorical",
+            categories=(*numbered, "missing"),
+            source=column.source,
+            from_rows=column.from_rows,
+        )
+
+    def _pairs(self, name: str) -> Iterable[tuple[float, float]]:
+        return zip(self.edges[name][:-1], self.edges[name][1:], strict=True)
+
+    def _bins(self, gaps: Gaps) -> EqualWidthBins:
+        name = gaps.number.name
+        return EqualWidthBins(Schema((gaps.number,)), len(self.edges[name]) - 1)
+
+    def join(self, rows: pd.DataFrame) -> pd.DataFrame:
+        """Rows of the form's schema as rows of `counted`."""
+        joined = {}
+        for gaps in self.gaps:
+            name, levels = gaps.number.name, self.counted[gaps.number.name].categories
+            codes = self._bins(gaps).transform(rows[[name]])[:, 0]
+            codes = np.where(rows[gaps.missing.name] == GAP, len(levels) - 1, codes)
+            joined[name] = pd.Categorical.from_codes(codes, categories=list(levels))
+        return rows.assign(**joined)[list(self.counted.names)]
+
+    def part(self, rows: pd.DataFrame, rng: np.random.Generator) -> pd.DataFrame:
+        """And back: numbers are drawn within their bins."""
+        parted = {}
+        for gaps in self.gaps:
+            name = gaps.number.name
+            codes = rows[name].cat.codes.to_numpy()
+            gap = codes == len(rows[name].cat.categories) - 1
+            inside = self._bins(gaps).inverse(np.where(gap, 0, codes)[:, None], rng)[name]
+            values = inside.mask(gap, gaps.fill)
+            parted[name] = values.astype(np.int64) if gaps.number.integer else values
+            parted[gaps.missing.name] = pd.Categorical.from_codes(
+                gap.astype(int), categories=[PRESENT, GAP]
+            )
+        return rows.assign(**parted)[list(self.schema.names)]
+
+
+# --- a form in a file -----------------------------------------------------------------------------
+
+
+def form_from(document: Mapping[str, Any], name: str) -> Form:
+    """The form in a parsed file. Raises BadInput, naming the column, for an entry of another type
+    than it must have, an unknown one, or a declaration that means nothing."""
+    table, entries = document.get("table", {}), document.get("column", [])
+    if not isinstance(table, Mapping) or not isinstance(entries, list):
+        raise BadInput(f"{name}: write [table] once, and [[column]] for each column.")
+    target, source = table.get("target"), table.get("source", "")
+    for what, value in (("target", target), ("source", source)):
+        if value is not None and not isinstance(value, str):
+            raise BadInput(f"{name}: {what} is {value!r}; write a name in quotation marks.")
+    columns, ignored = [], []
+    for entry in entries:
+        column = _column(entry, source, name)
+        if isinstance(column, FileColumn):
+            columns.append(column)
+        else:
+            ignored.append(column)
+    if not columns:
+        raise BadInput(
+            f"{name}: no [[column]] is declared; see "
+            "fedsynth_lib/tables/schemas/adult.toml for an example."
+        )
+    if target in ignored:
+        raise BadInput(f"{name}: the target {target!r} is ignored; name another one, or none.")
+    return Form(tuple(columns), target, tuple(ignored))
+
+
+def _said(column: FileColumn) -> Iterable[tuple[str, Any]]:
+    """What a file has to say of a column."""
+    for each in fields(column):
+        value = getattr(column, each.name)
+        derived = (
+            (each.name == "from_rows" and column.source == READ_FROM_ROWS)
+            or (each.name == "decimals" and bool(column.written))
+            or (each.name == "format" and value == FORMATS.get(column.kind))
+        )
+        if each.default is MISSING or (value != each.default and not derived):
+            yield each.name, value
+
+
+def _toml(value: Any) -> str:
+    """JSON is TOML, as long as nothing outside the basic plane is escaped."""
+    return json.dumps(list(value) if isinstance(value, tuple) else value, ensure_ascii=False)
+
+
+def _comment(text: str) -> list[str]:
+    return [f"# {line}" for line in text.splitlines()]
+
+
+def schema_from(document: Mapping[str, Any], name: str) -> Schema:
+    """The schema in a parsed file, as `form_from`."""
+    return form_from(document, name).schema
+
+
+def _column(entry: Any, source: str, name: str) -> FileColumn | str:
+    """A column, or the name of one that is ignored."""
+    called = entry.get("name") if isinstance(entry, Mapping) else None
+    if not isinstance(called, str):
+        raise BadInput(f'{name}: a [[column]] has no name in quotation marks; write name = "...".')
+    where = f"{name}: column {called!r}"
+    for key, value in entry.items():
+        if key not in ENTRIES:
+            raise BadInput(
+                f"{where} has unknown entry {key!r}{closest(key, ENTRIES)}; use "
+                f"{', '.join(sorted(ENTRIES))}."
+            )
+        if not _is(ENTRIES[key], value, entry.get("kind")):
+            moment = ENTRIES[key] is NUMBER and entry.get("kind") in TIMES
+            must = f"a {entry['kind']} in quotation marks" if moment else ENTRIES[key]
+            raise BadInput(f"{where} has {key} = {_shown(value)}; it must be {must}.")
+    if entry.get("ignore"):
+        return called
+    if "kind" not in entry:
+        raise BadInput(f'{where} has no kind; write one, such as kind = "numeric".')
+    chosen = {"source": source, **{key: v for key, v in entry.items() if key != "ignore"}}
+    for key in ("categories", "missing"):
+        chosen[key] = tuple(chosen.get(key, ()))
+    for key in ("low", "high"):
+        if isinstance(chosen.get(key), date | time):
+            chosen[key] = _moment_text(chosen[key], chosen)
+    try:
+        return FileColumn(**chosen)
+    except BadInput as error:
+        raise BadInput(str(error).replace("schema:", f"{name}:", 1)) from error
+
+
+def _is(what: str, value: Any, kind: Any) -> bool:
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    if what is NUMBER:
+        moment = isinstance(value, str | date | time)
+        return moment if kind in TIMES else number and np.isfinite(value)
+    if what is WHOLE:
+        return number and isinstance(value, int)
+    if what is YES_OR_NO:
+        return isinstance(value, bool)
+    if what is TEXTS:
+        return isinstance(value, list) and all(isinstance(each, str) for each in value)
+    return isinstance(value, str)
+
+
+def _shown(value: Any) -> str:
+    """As a TOML file has it."""
+    return str(value).lower() if isinstance(value, bool) else repr(value)
+
+
+def _moment_text(moment: date | time | datetime, entry: Mapping[str, Any]) -> str:
+    """A date or time that TOML knows, in the column's format."""
+    return moment_text(moment, entry.get("format") or FORMATS[entry["kind"]])
+
+
+def read_form(path: str | Path) -> Form:
+    """The form in a TOML file; BadInput where it cannot be read or declares nothing."""
+    return form_from(read_toml(path), str(path))
+
+
+def read_schema(path: str | Path) -> Schema:
+    """The schema in a TOML file, as `read_form`."""
+    return read_form(path).schema

@@ -1,0 +1,489 @@
+"""The kinds of column that a file may have, and how each becomes what methods work on, and back.
+
+Methods know two kinds of column: numbers in a declared range, and declared categories
+(`schema.Column`). A date is such a number (days since the first that is declared), an amount that
+is told by its order of magnitude is one (its logarithm), a gap is a category. So no method knows
+dates, logarithms or gaps, and each of them learns all three.
+
+Each way there and back treats a row on its own and follows from the declaration alone: nothing of
+the rows is released by it.
+"""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import date, datetime, time, timedelta
+from functools import cached_property
+from typing import Literal, NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from fedsynth_lib.core.contract import BadInput, BadRows
+from fedsynth_lib.tables.schema import Column, numbers_of
+from fedsynth_lib.tables.written import Written
+
+Kind = Literal[
+    "numeric",
+    "categorical",
+    "boolean",
+    "date",
+    "time",
+    "datetime",
+    "identifier",
+    "text",
+    "constant",
+]
+TIMES = ("date", "time", "datetime")
+NOT_MODELLED = ("identifier", "text", "constant")
+KINDS: tuple[str, ...] = ("numeric", "categorical", "boolean", *TIMES, *NOT_MODELLED)
+FORMATS = {"date": "%Y-%m-%d", "time": "%H:%M", "datetime": "%Y-%m-%d %H:%M:%S"}
+PRESENT, GAP = "no", "yes"  # of the column that says whether another one has a gap
+MOST_EXACT = 2**53  # beyond it, a float is no longer every whole number
+SEQUENCE = "sequence"  # a pattern of identifiers: 1, 2, 3 and so on
+LETTERS = "ABCDEFGHJKLMNPQRSTUVWXYZ"  # of fresh identifiers; I and O look like digits
+
+
+class Gaps(NamedTuple):
+    """A numeric column that may have gaps, as methods see it: its number, and whether it is one.
+
+    Where it has a gap the number is `fill`, the middle of the range, which says nothing.
+    """
+
+    number: Column
+    missing: Column
+    fill: float
+
+
+@dataclass(frozen=True)
+class FileColumn:
+    """A column as its file has it, and as everybody may know it.
+
+    low, high: of numbers; of dates and times as text in `format`.
+    decimals: of numbers, at most; None: as many as they have. integer: 0 of them.
+    written: a number as the file writes it, such as "$1,234.50", "12 345 €", "45%" or "1,5"; or
+        "1.50", where each has two decimals.
+    scale: "log" for amounts of which their order of magnitude tells: counted and drawn evenly in
+        their logarithm.
+    ordered: whether the order of the categories means something.
+    format: of dates and times, in the letters of strftime; %-d and %-m have no leading zero.
+    missing: how the file writes that there is no value; the first is what synthetic rows have. An
+        empty one allows no gaps.
+    pattern: of fresh identifiers: '#' a digit, '@' a letter, anything else itself; or 'sequence'.
+        Without one the column is left out.
+    value: of a constant.
+    source, from_rows: as in `schema.Column`.
+    question: what a draft asks about the column; whoever has the answer deletes it.
+    Raises BadInput for a declaration that means nothing.
+    """
+
+    name: str
+    kind: Kind
+    low: float | str | None = None
+    high: float | str | None = None
+    integer: bool = False
+    decimals: int | None = None
+    written: str = ""
+    scale: Literal["linear", "log"] = "linear"
+    categories: tuple[str, ...] = ()
+    ordered: bool = False
+    format: str = ""
+    missing: tuple[str, ...] = ()
+    pattern: str = ""
+    value: str = ""
+    source: str = ""
+    from_rows: bool = False
+    question: str = ""
+
+    def __post_init__(self):
+        where = f"schema: column {self.name!r}"
+        if self.kind not in KINDS:
+            raise BadInput(f"{where} has kind {self.kind!r}; write one of {', '.join(KINDS)}.")
+        self._check_fitting(where)
+        if self.kind in TIMES:
+            object.__setattr__(self, "format", self.format or FORMATS[self.kind])
+            for end in ("low", "high"):
+                self._check_moment(where, end)
+        if self.kind == "boolean":
+            object.__setattr__(self, "categories", self.categories or ("False", "True"))
+            if len(self.categories) != 2:
+                raise BadInput(f"{where} is boolean and needs two categories, false and true.")
+        if self.scale not in ("linear", "log"):
+            raise BadInput(f"{where} has scale {self.scale!r}; write 'linear' or 'log'.")
+        if self.written:
+            self._check_written(where)
+        if self.decimals is not None and self.decimals < 0:
+            raise BadInput(f"{where} has decimals = {self.decimals}; give 0 or more.")
+        if len(set(self.missing)) < len(self.missing):
+            raise BadInput(f"{where} names a code for missing values twice; remove one.")
+        if both := set(self.missing) & set(self.categories):
+            raise BadInput(
+                f"{where} has {min(both)!r} as a category and as missing; remove one of the two."
+            )
+        if self.kind == "numeric" and self.whole and self._limits_beyond(MOST_EXACT):
+            raise BadInput(
+                f"{where} has whole numbers beyond 2^53, which are not exact; declare it an "
+                "identifier, or categorical."
+            )
+        _ = self.modelled  # what a range or a list of categories lacks is said now
+
+    def _limits_beyond(self, most: int) -> bool:
+        return any(
+            isinstance(end, int | float) and abs(end) > most for end in (self.low, self.high)
+        )
+
+    def _check_fitting(self, where: str) -> None:
+        """Refuses an entry that has no meaning for this kind."""
+        fitting = {
+            "low": ("numeric", *TIMES),
+            "high": ("numeric", *TIMES),
+            "integer": ("numeric",),
+            "decimals": ("numeric",),
+            "written": ("numeric",),
+            "categories": ("categorical", "boolean"),
+            "ordered": ("categorical",),
+            "format": TIMES,
+            "missing": ("numeric", "categorical", "boolean", *TIMES),
+            "pattern": ("identifier",),
+            "value": ("constant",),
+        }
+        for entry, kinds in fitting.items():
+            if getattr(self, entry) not in (None, False, "", ()) and self.kind not in kinds:
+                raise BadInput(
+                    f"{where} is of kind {self.kind!r}, for which {entry!r} means nothing; "
+                    "remove it, or change the kind."
+                )
+        if self.scale != "linear" and self.kind != "numeric":
+            raise BadInput(f"{where} is of kind {self.kind!r}, which has no scale; remove it.")
+
+    def _check_written(self, where: str) -> None:
+        try:
+            object.__setattr__(self, "decimals", self.marks.decimals)
+        except BadInput as error:
+            raise BadInput(f"{where} has written = {error}") from error
+
+    def _check_moment(self, where: str, end: str) -> None:
+        text = getattr(self, end)
+        shown = (
+            f"of the form {self.format!r}, such as {datetime(2024, 12, 31, 23, 59):{self.format}}"
+        )
+        if re.search("%[zZ]", self.format):
+            raise BadInput(
+                f"{where} has the format {self.format!r}: a time zone cannot be kept; write all "
+                "times in one zone, and its name as plain letters."
+            )
+        if not isinstance(text, str):
+            raise BadInput(f"{where} needs {end}, a {self.kind} {shown}.")
+        if np.isnan(self._moments(pd.Series([text]))[0]):
+            raise BadInput(f"{where} has {end} = {text!r}; write a {self.kind} {shown}.")
+
+    @cached_property
+    def marks(self) -> Written:
+        """How its numbers are written, where `written` says so."""
+        return Written.like(self.written)
+
+    @property
+    def is_text(self) -> bool:
+        """Whether a text file's reader has to leave its values as they are."""
+        return self.kind != "numeric" or bool(self.written)
+
+    # --- what methods work on ----------------------------------------------------------------
+
+    @property
+    def whole(self) -> bool:
+        """Whether its numbers have no decimals."""
+        return self.integer or self.decimals == 0
+
+    @property
+    def says(self) -> dict:
+        """Where the limits are from."""
+        return {"source": self.source, "from_rows": self.from_rows}
+
+    @cached_property
+    def modelled(self) -> Column | Gaps | None:
+        """The column as methods see it; None where it is not modelled."""
+        if self.kind in NOT_MODELLED:
+            return None
+        if self.kind in ("categorical", "boolean"):
+            gap = (self.gap_label,) if self.missing else ()
+            return Column(
+                self.name, "categorical", categories=(*self.categories, *gap), **self.says
+            )
+        number = self._number()
+        if not self.missing:
+            return number
+        middle = (number.low + number.high) / 2
+        return Gaps(
+            number,
+            Column(
+                f"{self.name} is missing", "categorical", categories=(PRESENT, GAP), **self.says
+            ),
+            float(np.rint(middle)) if number.integer else middle,
+        )
+
+    @property
+    def gap_label(self) -> str:
+        """The category that a gap among categories is."""
+        label = "(missing)"
+        while label in self.categories:
+            label = f"({label})"
+        return label
+
+    def _number(self) -> Column:
+        if self.kind in TIMES:
+            low, high = self._moments(pd.Series([self.low, self.high]))
+            if not low < high:
+                raise BadInput(
+                    f"schema: column {self.name!r} needs low before high; it has "
+                    f"low = {self.low!r}, high = {self.high!r}."
+                )
+            return Column(self.name, "numeric", 0, int(high - low), True, **self.says)
+        declared = self._declared
+        if self.scale == "linear":
+            return declared
+        low, high = self._to_log(np.array([declared.low, declared.high], dtype=float))
+        return Column(self.name, "numeric", float(low), float(high), **self.says)
+
+    @cached_property
+    def _declared(self) -> Column:
+        """A numeric column in the units of its file."""
+        return Column(self.name, "numeric", self.low, self.high, self.whole, **self.says)
+
+    # --- there -------------------------------------------------------------------------------
+
+    def parse(self, raw: pd.Series, where: str) -> dict[str, pd.Series]:
+        """Name -> values of the modelled columns, of a column as the reader gives it: labels
+        (pandas' categories), numbers, moments.
+
+        Raises BadRows for what the declaration does not allow, but for the range of numbers and
+        the list of categories, which `schema.validate` checks; and for gaps, see `gaps`.
+        """
+        modelled = self.modelled
+        if modelled is None:
+            return {}
+        gaps = self.gaps(raw)
+        if isinstance(modelled, Column) and modelled.kind == "categorical":
+            return {self.name: self._labels(raw, gaps)}
+        values = np.full(len(raw), modelled.fill if isinstance(modelled, Gaps) else np.nan)
+        values[~gaps] = self._numbers(raw[~gaps], where)
+        if isinstance(modelled, Column):
+            return {self.name: pd.Series(values, raw.index)}
+        is_gap = pd.Categorical.from_codes(gaps.astype(int), categories=[PRESENT, GAP])
+        return {
+            self.name: pd.Series(values, raw.index),
+            modelled.missing.name: pd.Series(is_gap, raw.index),
+        }
+
+    def gaps(self, raw: pd.Series) -> np.ndarray:
+        """Where a raw column has no value, or a code for a missing one; bool (rows,)."""
+        gaps = raw.isna().to_numpy()
+        if isinstance(raw.dtype, pd.CategoricalDtype):
+            codes = [self._is_gap(label) for label in raw.cat.categories]
+            return gaps | np.array([*codes, True])[raw.cat.codes.to_numpy()]
+        if raw.dtype.kind in "iuf":
+            sentinels = pd.to_numeric(pd.Series(self.missing, dtype=object), errors="coerce")
+            return gaps | raw.isin(sentinels.dropna()).to_numpy(dtype=bool)
+        return gaps | raw.map(self._is_gap).to_numpy(dtype=bool)
+
+    def _is_gap(self, value: object) -> bool:
+        text = str(value).strip()
+        return text in self.missing or (text == "" and "" not in self.categories)
+
+    def _labels(self, raw: pd.Series, gaps: np.ndarray) -> pd.Series:
+        labels = raw.astype("category")
+        if self.missing and gaps.any():
+            texts = labels.cat.rename_categories(lambda label: str(label).strip())
+            labels = texts.cat.add_categories([self.gap_label])
+            labels[gaps] = self.gap_label
+            labels = labels.cat.remove_unused_categories()
+        return labels
+
+    def _numbers(self, raw: pd.Series, where: str) -> np.ndarray:
+        """The numbers that methods see, float64 (rows,), of values that are not missing."""
+        if len(raw) == 0:
+            return np.empty(0)
+        if self.kind == "numeric":
+            numbers = numbers_of(self._read(raw, where), self._declared, where).astype(float)
+            return numbers if self.scale == "linear" else self._to_log(numbers)
+        moments = self._moments(raw)
+        low, high = self._moments(pd.Series([self.low, self.high]))
+        wrong = np.isnan(moments)
+        if wrong.any():
+            form = f"which is no {self.kind} of the form {self.format!r}"
+            remedy = "correct it, or the format in the schema."
+            raise BadRows(
+                f"{where} holds {str(raw[wrong].iloc[0])!r}, {form}; {remedy}",
+                f"{where} holds something {form}; {remedy}",
+            )
+        outside = (moments < low) | (moments > high)
+        if outside.any():
+            what = f"outside the declared range {self.low} to {self.high}"
+            remedy = "correct the rows or widen the range in the schema."
+            raise BadRows(
+                f"{where} holds {str(raw[outside].iloc[0])!r}, {what}; {remedy}",
+                f"{where} holds a {self.kind} {what}; {remedy}",
+            )
+        return moments - low
+
+    def _read(self, raw: pd.Series, where: str) -> pd.Series:
+        """Numbers of texts that are written with marks; others as they are."""
+        if not self.written or raw.dtype.kind in "biuf":
+            return raw
+        codes, texts = pd.factorize(raw.astype(object))
+        numbers = self.marks.numbers(pd.Series(texts, dtype=object))
+        if (wrong := numbers.isna()).any():
+            form = f"which is no number written like {self.written!r}"
+            remedy = "correct it, or 'written' in the schema."
+            raise BadRows(
+                f"{where} holds {texts[wrong.to_numpy().argmax()]!r}, {form}; {remedy}",
+                f"{where} holds something {form}; {remedy}",
+            )
+        return pd.Series(numbers.to_numpy()[codes], raw.index)
+
+    def _moments(self, raw: pd.Series) -> np.ndarray:
+        """Days, minutes or seconds since 1970 (of a time, since midnight) of each value; NaN where
+        one is none. Each different text is read once."""
+        codes, texts = pd.factorize(raw.astype(object).map(self._text))
+        return np.array([*map(self._moment, texts), np.nan], dtype=float)[codes]
+
+    def _text(self, value: object) -> str:
+        """A value of a typed file (a date, a whole number) as a text file would write it."""
+        if hasattr(value, "strftime"):
+            return moment_text(value, self.format)
+        return str(value).strip().removesuffix(".0")
+
+    def _moment(self, text: str) -> float:
+        try:
+            moment = datetime.strptime(text, self.format.replace("%-", "%"))
+        except ValueError:
+            return np.nan
+        since = moment - (datetime(1900, 1, 1) if self.kind == "time" else datetime(1970, 1, 1))
+        return float(since // self.unit)
+
+    @property
+    def unit(self) -> timedelta:
+        """Of a date a day; of times a second, or a minute where the format has no seconds."""
+        if self.kind == "date":
+            return timedelta(days=1)
+        return timedelta(seconds=1) if re.search("%[STsXc]", self.format) else timedelta(minutes=1)
+
+    def _to_log(self, numbers: np.ndarray) -> np.ndarray:
+        return np.log(numbers) if self.low > 0 else np.log1p(numbers - self.low)
+
+    def _from_log(self, logs: np.ndarray) -> np.ndarray:
+        return np.exp(logs) if self.low > 0 else np.expm1(logs) + self.low
+
+    # --- and back ----------------------------------------------------------------------------
+
+    def restore(self, frame: pd.DataFrame, rng: np.random.Generator) -> pd.Series | None:
+        """The column as its file has it, of modelled rows; None where it has no place there.
+
+        Numbers come as float64, or Int64 where they are whole; as text where they are `written`
+        with marks, as dates and times are; booleans
+        and categories as Categoricals; gaps as missing.
+        """
+        if self.kind == "constant":
+            return pd.Series([self.value] * len(frame), frame.index, dtype=object)
+        if self.kind in NOT_MODELLED:
+            fresh = self._fresh(len(frame), rng) if self.pattern else None
+            return None if fresh is None else pd.Series(fresh, frame.index, dtype=object)
+        modelled = self.modelled
+        if isinstance(modelled, Column) and modelled.kind == "categorical":
+            return frame[self.name].cat.set_categories(list(self.categories), ordered=self.ordered)
+        restored = self._unnumbered(frame[self.name])
+        if isinstance(modelled, Gaps):
+            restored = restored.mask(frame[modelled.missing.name] == GAP)
+        return restored
+
+    def texts(self, values: pd.Series) -> pd.Series:
+        """Restored values as a text file has them; a gap as the first code for a missing value."""
+        gap = self.missing[0] if self.missing else ""
+        if values.dtype.kind == "f":
+            written = [repr(float(number)) for number in values]
+        else:
+            written = values.astype(object).astype(str)
+        return pd.Series(written, values.index, dtype=object).mask(values.isna(), gap)
+
+    def _unnumbered(self, numbers: pd.Series) -> pd.Series:
+        if self.kind in TIMES:
+            low = self._moments(pd.Series([self.low]))[0]
+            codes, moments = pd.factorize(numbers)
+            zero = datetime(1900, 1, 1) if self.kind == "time" else datetime(1970, 1, 1)
+            days = (zero + (int(low) + int(each)) * self.unit for each in moments)
+            texts = [moment_text(day, self.format) for day in days]
+            return pd.Series(np.array(texts, dtype=object)[codes], numbers.index)
+        values = numbers.to_numpy(dtype=float)
+        if self.scale == "log":
+            values = self._from_log(values)
+        values = np.clip(values, self.low, self.high)
+        if self.whole:
+            whole = pd.Series(np.rint(values).astype(np.int64), numbers.index, dtype="Int64")
+            return self.marks.texts(whole) if self.written else whole
+        if self.decimals is not None:
+            values = _rounded_within(values, self.decimals, self.low, self.high)
+        restored = pd.Series(values, numbers.index)
+        return self.marks.texts(restored) if self.written else restored
+
+    def _fresh(self, num_rows: int, rng: np.random.Generator) -> Sequence[str]:
+        """Different identifiers of the pattern. They are drawn without looking at the real ones,
+        so one may be somebody's by chance."""
+        if self.pattern == SEQUENCE:
+            return [str(number) for number in range(1, num_rows + 1)]
+        choices = {"#": "0123456789", "@": LETTERS}
+        places = [choices.get(mark, mark) for mark in self.pattern]
+        possible = int(np.prod([float(len(place)) for place in places]))
+        if possible < num_rows:
+            raise BadInput(
+                f"schema: column {self.name!r}: the pattern {self.pattern!r} has {possible} "
+                f"identifiers, and {num_rows} rows need one each; give a longer pattern."
+            )
+        if possible < 2 * num_rows:  # nearly all of them: dealt out
+            numbers = rng.permutation(possible)[:num_rows]
+        else:
+            numbers = _different(rng, possible, num_rows)
+        digits = []
+        for place in reversed(places):
+            numbers, digit = np.divmod(numbers, len(place))
+            digits.append(np.array(list(place))[digit])
+        return ["".join(marks) for marks in zip(*reversed(digits), strict=True)]
+
+
+def _different(rng: np.random.Generator, possible: int, size: int) -> np.ndarray:
+    """So many different whole numbers below `possible`, in random order."""
+    possible = min(possible, 2**62)
+    found = np.unique(rng.integers(possible, size=size))
+    while len(found) < size:
+        found = np.unique(np.append(found, rng.integers(possible, size=size - len(found))))
+    return rng.permutation(found)
+
+
+def _rounded_within(values: np.ndarray, decimals: int, low: float, high: float) -> np.ndarray:
+    """Rounded, and still within the range, whose ends may have more decimals."""
+    rounded, step = np.round(values, decimals), 10.0**-decimals
+    rounded = np.where(rounded > high, np.round(rounded - step, decimals), rounded)
+    return np.where(rounded < low, np.round(rounded + step, decimals), rounded)
+
+
+def moment_text(moment: date | time, form: str) -> str:
+    """strftime, also of %-d and such, which not every system has, and of years before 1000."""
+    parts = {"%-d": "day", "%-m": "month", "%-H": "hour", "%-I": "hour", "%Y": "year"}
+    for mark, part in parts.items():
+        if mark in form and hasattr(moment, part):
+            number = getattr(moment, part)
+            number = (number - 1) % 12 + 1 if mark == "%-I" else number
+            form = form.replace(mark, f"{number:04d}" if mark == "%Y" else str(number))
+    return moment.strftime(form)
+
+
+def plain(column: Column) -> FileColumn:
+    """A column of a schema that its file has as it is."""
+    return FileColumn(
+        column.name,
+        column.kind,
+        column.low,
+        column.high,
+        column.integer,
+        categories=column.categories,
+        source=column.source,
+        from_rows=column.from_rows,
+    )

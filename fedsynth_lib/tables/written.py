@@ -1,0 +1,99 @@
+"""How numbers are written in a file: "$1,234.50", "12 345 €", "45%", "1,5"."""
+
+import re
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from fedsynth_lib.core.contract import BadInput
+
+SPACES = " \N{NO-BREAK SPACE}\N{NARROW NO-BREAK SPACE}"
+SIGNS = "-+\N{MINUS SIGN}"
+THOUSANDS = f",.'{SPACES}"  # marks between groups of three digits
+NUMBER = re.compile(rf"[{SIGNS}]?\d(?:[\d{re.escape(THOUSANDS)}]*\d)?")
+
+
+@dataclass(frozen=True)
+class Written:
+    """The marks around and within a number.
+
+    prefix, suffix: what stands before and after, such as a currency or '%'.
+    thousands: the mark between groups of three digits; mark: the decimal mark.
+    decimals: how many digits follow the decimal mark.
+    """
+
+    prefix: str = ""
+    thousands: str = ""
+    mark: str = "."
+    decimals: int = 0
+    suffix: str = ""
+
+    @classmethod
+    def like(cls, example: str) -> "Written":
+        """As an example is written. A single comma or point with three digits behind it is read as
+        a thousands mark: 1,234 has no decimals, 1,5 and 1.234,500 have.
+
+        Raises BadInput where the example holds no number, or two.
+        """
+        found = NUMBER.findall(example)
+        if len(found) != 1:
+            raise BadInput(
+                f"{example!r} shows no number that is written one way; give one such as '1,234.50'."
+            )
+        prefix, suffix = example.split(found[0], maxsplit=1)
+        digits = found[0].lstrip(SIGNS)
+        marks = re.findall(r"\D", digits)
+        thousands, mark = "", "."
+        last = len(digits) - 1 - max((digits.rfind(m) for m in marks), default=len(digits) - 1)
+        if marks and (len(set(marks)) > 1 or (last != 3 and marks[-1] in ",.")):
+            mark = marks.pop()
+            decimals = last
+        else:
+            decimals = 0
+        if marks:
+            thousands = marks[0]
+            whole = digits.split(mark)[0] if decimals else digits
+            if len(set(marks)) > 1 or not re.fullmatch(
+                rf"\d{{1,3}}({re.escape(thousands)}\d{{3}})+", whole
+            ):
+                raise BadInput(f"{example!r} is not a number with groups of three digits.")
+        if not thousands and not decimals:
+            mark = "."
+        return cls(prefix, thousands, mark, decimals, suffix)
+
+    def numbers(self, texts: pd.Series) -> pd.Series:
+        """The numbers in texts, float64; NaN where one is not written so. Signs stand before the
+        number or before the prefix; a missing prefix, suffix or thousands mark is no mistake."""
+        bare = texts.astype(str).str.strip()
+        sign = np.where(bare.str.startswith(("-", "\N{MINUS SIGN}")), -1.0, 1.0)
+        bare = bare.str.lstrip(SIGNS).str.strip()
+        bare = bare.str.removeprefix(self.prefix.strip()).str.removesuffix(self.suffix.strip())
+        bare = bare.str.strip()
+        inner = np.where(bare.str.startswith(("-", "\N{MINUS SIGN}")), -1.0, 1.0)
+        bare = bare.str.lstrip(SIGNS)
+        if self.thousands:
+            marks = SPACES if self.thousands in SPACES else re.escape(self.thousands)
+            bare = bare.str.replace(rf"(?<=\d)[{marks}](?=\d{{3}})", "", regex=True)
+        bare = bare.str.replace(self.mark, ".", regex=False) if self.mark != "." else bare
+        fits = bare.str.fullmatch(r"\d*\.?\d+(?:[eE][-+]?\d+)?|\d+\.")
+        return pd.to_numeric(bare.where(fits), errors="coerce").astype(float) * sign * inner
+
+    def texts(self, numbers: pd.Series) -> pd.Series:
+        """Numbers as they are written, object; gaps stay gaps."""
+        swap = str.maketrans({",": self.thousands, ".": self.mark})
+        form = f",.{self.decimals}f"
+
+        def text(number: float) -> str:
+            body = format(abs(number), form).translate(swap)
+            negative = number < 0 and float(format(number, f".{self.decimals}f")) != 0
+            return f"{'-' if negative else ''}{self.prefix}{body}{self.suffix}"
+
+        return pd.Series(
+            [
+                None if gap else text(number)
+                for number, gap in zip(numbers, numbers.isna(), strict=True)
+            ],
+            numbers.index,
+            dtype=object,
+        )
