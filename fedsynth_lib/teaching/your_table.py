@@ -302,7 +302,8 @@ def run(method: Method, train: Table, parts: Parts, *, config: Any, **options: A
 
     What is released is what the method releases: the way there and back is public.
     """
-    counted = Counted.of(train.form, method.encoder(train.schema, config))
+    form = train.form or Form.of(train.schema)
+    counted = Counted.of(form, method.encoder(train.schema, config))
     if counted is None:
         return federated(method, train, parts, config=config, **options)
     if getattr(config, "by_column", ()):
