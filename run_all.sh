@@ -67,6 +67,7 @@ locks=(requirements.lock)
 if [[ $tests ]]; then locks+=(requirements-tests.lock); fi
 
 export PYTHONPATH="$root${PYTHONPATH:+:$PYTHONPATH}"
+export PYTHONUTF8=1 # files and parameters are UTF-8, whatever the locale
 export FLWR_TELEMETRY_ENABLED=0 RAY_USAGE_STATS_ENABLED=0 DO_NOT_TRACK=1
 
 here="$PWD"
