@@ -20,7 +20,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from fedsynth_lib.bundle.console import Outcome, Reporter, listing, read_last, summary
+from fedsynth_lib.bundle.console import Outcome, Reporter, heard, listing, read_last, summary
 from fedsynth_lib.bundle.estimate import PROFILES, minutes_of, warning
 from fedsynth_lib.bundle.notebooks import (
     BadInput,
@@ -162,7 +162,7 @@ def only_run(root: Path) -> Iterator[None]:
 
     path = root / "data" / "cache" / "run.lock"
     path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("a") as lock:
+    with path.open("a", encoding="utf-8") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -292,7 +292,6 @@ def execute_all(
 
 
 if __name__ == "__main__":
-    status = main()
-    sys.stdout.flush()
+    status = heard(main)
     sys.stderr.flush()
     os._exit(status)  # a kernel that was killed must not be waited for
