@@ -45,6 +45,9 @@ def _carry_out(arguments: Sequence[str] | None) -> int:
         return app(args=given, prog_name="fedsynth", standalone_mode=False) or 0
     except click.ClickException as error:
         error.show()
+        for word in sys.argv[1:] if arguments is None else arguments:
+            if word.startswith("-") and Path(word).is_file():
+                print(f"{word} is a file as well: write ./{word} for it.", file=sys.stderr)
         return error.exit_code
     except BadInput as error:
         print(f"fedsynth: {error}", file=sys.stderr)
