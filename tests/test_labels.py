@@ -119,7 +119,7 @@ def test_a_name_is_cut_only_where_it_is_long():
         labels.short("ab" + "x" * 40 + "yz", 10) == "abxxx…xxyz"
         and len(labels.short("x" * 99)) == 40
     )
-    assert labels.short("a\x00b\x07") == "a b "
+    assert labels.short("a\x00b\nc") == "a b c" and labels.short("a\nb", keep="\n") == "a\nb"
     assert labels.shorts(["x" * 99, "x" * 100, "y"], 12) == ["xxxx…xxx (1)", "xxxx…xxx (2)", "y"]
 
 

@@ -45,11 +45,11 @@ def heatmap(
         table = table.loc[first.index].reindex(columns=first.columns if square else table.columns)
         # an own scale begins below the smallest value, which stays visible
         ends = {"vmin": np.nanmin(table) - 0.05 if low is None else low, "vmax": high}
-        named = table.set_axis(labels.shorts(table.index)).set_axis(
-            labels.shorts(table.columns), axis="columns"
+        named = table.set_axis(labels.shorts(table.index, labels.BESIDE)).set_axis(
+            labels.shorts(table.columns, labels.BESIDE), axis="columns"
         )
         sns.heatmap(named.astype(float), ax=ax, fmt=written or ".2f", **ends, **look)
-        ax.set(title=labels.short(name), xlabel=x_label, ylabel="")
+        ax.set(title=labels.short(name, keep="\n"), xlabel=x_label, ylabel="")
         ax.grid(visible=False)
         ax.tick_params(length=0)
         ax.tick_params(axis="y", rotation=0)

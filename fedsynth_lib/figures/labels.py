@@ -17,6 +17,7 @@ from matplotlib.text import Text
 from matplotlib.ticker import LogFormatterSciNotation
 
 MOST = 40  # letters of a name; no column of a registered table that is drawn has more
+BESIDE = 24  # of one that stands beside an axis
 FALLBACKS = (  # fonts that have what DejaVu Sans lacks, where one of them is installed
     *("Noto Sans CJK JP", "Noto Sans CJK SC", "Noto Sans JP", "Noto Sans SC", "Noto Sans KR"),
     *("Hiragino Sans", "PingFang SC", "Yu Gothic", "Microsoft YaHei", "Malgun Gothic"),
@@ -41,11 +42,11 @@ def use_plain_text() -> None:
 # --- long names ----------------------------------------------------------------------------------
 
 
-def short(name: object, most: int = MOST) -> str:
+def short(name: object, most: int = MOST, *, keep: str = "") -> str:
     """A name in `most` letters: cut in the middle, as names often differ at their ends; without
-    control characters, which no font has."""
+    control characters, which no font has, but those in `keep`."""
     text = "".join(
-        " " if unicodedata.category(letter) in ("Cc", "Cs") and letter != "\n" else letter
+        " " if unicodedata.category(letter) in ("Cc", "Cs") and letter not in keep else letter
         for letter in str(name)
     )
     if len(text) <= most:

@@ -202,7 +202,7 @@ def legend(fig: Figure, handles: Sequence[Any]) -> None:
     """Put the legend above the panels, in as many columns as fit, and make the figure higher by
     its lines."""
     for entry in handles:
-        entry.set_label(labels.short(entry.get_label(), 2 * labels.MOST))
+        entry.set_label(labels.short(entry.get_label(), 2 * labels.MOST, keep="\n"))
     for beside in range(min(len(handles), 6), 0, -1):
         lines = -(-len(handles) // beside)
         columns = -(-len(handles) // lines)
