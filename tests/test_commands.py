@@ -9,6 +9,7 @@ import pytest
 
 from fedsynth_lib.bundle import commands, doctor
 from fedsynth_lib.tables.form import Form
+from fedsynth_lib.tables.load import load_table
 from fedsynth_lib.tables.schema import Column, Schema
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -97,3 +98,33 @@ def test_the_status_is_what_the_function_says(monkeypatch):
     assert commands.main(["doctor"]) == 1
     monkeypatch.setattr(doctor, "main", lambda: (_ for _ in ()).throw(KeyboardInterrupt))
     assert commands.main(["doctor"]) == 130
+
+
+ODD_NAMES = (
+    *("-dash.csv", "100%.csv", "with#hash.csv", "[1].csv", "two  spaces .csv", "über maß.csv"),
+    *("$HOME.csv", "it's.csv", "a,b.csv", "a.b.c.csv", "A=B.csv", ".hidden.csv", "release.csv"),
+    *("table.toml.csv", "csv", "x" * 200 + ".csv"),
+)
+
+
+@pytest.mark.parametrize("name", ODD_NAMES, ids=lambda name: name[:20])
+def test_a_table_may_be_named_as_files_may_be(name, people, tmp_path, monkeypatch, capsys):
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    path = people.rename(tmp_path / "here" / name)
+    asked = ["synth", "--method", "independent", "--out", str(tmp_path / "out"), "--", name]
+    assert commands.main(asked) == 2  # there is a draft now
+    assert path.with_suffix(".draft.toml").is_file()
+    path.with_suffix(".toml").write_text(Form.of(PEOPLE).to_toml(), encoding="utf-8")
+    assert load_table(path, schema=path.with_suffix(".toml")).key == path.stem
+    assert commands.main(asked) == 0
+    made = {each.name.removeprefix(path.stem) for each in (tmp_path / "out").iterdir()}
+    assert "_rehearsal_privacy.md" in made and len(made) == 4
+    assert str(tmp_path / "out" / path.stem) in capsys.readouterr().out
+
+
+def test_a_file_that_looks_like_an_option_gets_the_remedy(people, monkeypatch, capsys):
+    monkeypatch.chdir(people.parent)
+    people.rename(people.parent / "-dash.csv")
+    assert commands.main(["synth", "-dash.csv"]) == 2
+    assert "write ./-dash.csv for it" in capsys.readouterr().err

@@ -73,7 +73,7 @@ def test_processes_do_not_overdraw_together(tmp_path):
 def test_a_damaged_file_stops_everything(tmp_path):
     book = Ledger(tmp_path / "ward.jsonl")
     book.add(said(1.0), rows=1)
-    with open(book.journal.path, "a") as file:
+    with open(book.journal.path, "a", encoding="utf-8") as file:
         file.write('{"epsilon": 1.0, "del')
     for reader in (book, Ledger(book.journal.path)):
         with pytest.raises(

@@ -87,6 +87,10 @@ print(1)  # no parameter"""
         ("p = 3  # None: all", "None", None),
         ("p = 'a'  # one of: a, b", "b", "b"),
         ("p = 1 / 3", "0.5", 0.5),
+        ("p = []  # names of the columns to keep; empty: a few", "1", ["1"]),
+        ("p = []  # columns that the draft leaves out", "1, 2.5,age", ["1", "2.5", "age"]),
+        ("p = []  # any of the work's tables; empty: those of the profile", "adult", ["adult"]),
+        ("p = []  # rows of the file", "1", [1]),
     ],
 )
 def test_values_that_fit(line, text, value):
@@ -106,6 +110,8 @@ def test_values_that_fit(line, text, value):
         ("p = 'a'", "[1]", "a text"),
         ("p = [1]", "a,b", "a list"),
         ("p = True", "1", "True or False"),
+        ("p = []  # names of the columns", "[['a'], 'b']", r"a list \(a text each\)"),
+        ("p = [[50, 100]]  # rows", "[50, 100]", "a list"),
         (
             "p = 'a'  # one of: adult, bank",
             "adlt",

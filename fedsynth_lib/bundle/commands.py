@@ -14,6 +14,7 @@ from typing import Annotated
 import click
 import typer
 
+from fedsynth_lib.bundle.console import heard
 from fedsynth_lib.core.contract import BadInput
 from fedsynth_lib.core.store import project_root
 
@@ -30,7 +31,12 @@ PASSED_ON = {"ignore_unknown_options": True, "allow_extra_args": True, "help_opt
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """The exit status: 0 all well, 1 something failed, 2 asked for what cannot be, 130 stopped."""
+    """The exit status: 0 all well, 1 something failed, 2 asked for what cannot be, 130 stopped,
+    141 not read to the end."""
+    return heard(lambda: _carry_out(arguments))
+
+
+def _carry_out(arguments: Sequence[str] | None) -> int:
     # a shell switches the first off for background jobs
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.default_int_handler)
@@ -39,12 +45,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return app(args=given, prog_name="fedsynth", standalone_mode=False) or 0
     except click.ClickException as error:
         error.show()
+        for word in sys.argv[1:] if arguments is None else arguments:
+            if word.startswith("-") and Path(word).is_file():
+                print(f"{word} is a file as well: write ./{word} for it.", file=sys.stderr)
         return error.exit_code
     except BadInput as error:
         print(f"fedsynth: {error}", file=sys.stderr)
         return 2
     except (KeyboardInterrupt, click.Abort):
         return 130
+    except SystemExit as end:
+        if isinstance(end.__context__, BrokenPipeError):  # of which typer makes an end of its own
+            raise end.__context__ from None
+        raise
 
 
 @app.command(context_settings=PASSED_ON)

@@ -56,6 +56,12 @@ class Parameter:
     def many(self) -> bool:
         return isinstance(self.default, list | tuple) or "some of:" in self.comment
 
+    @property
+    def names(self) -> bool:
+        """Whether it is an empty list and its comment says that names come into it, which may look
+        like numbers: `names of columns`, `columns that ...`, `any of the work's tables`."""
+        return self.default == [] and bool(re.match(r"names|columns|any of", self.comment))
+
 
 @dataclass(frozen=True)
 class Notebook:
@@ -289,6 +295,10 @@ def read_value(text: str, parameter: Parameter, where: str) -> Any:
     elif isinstance(parameter.default, str) and not isinstance(value, str | list | tuple):
         value = text  # a text such as 2024 needs no quotes
     value = list(value) if isinstance(value, tuple) else value
+    if parameter.names and not any(isinstance(item, list | tuple | dict) for item in value):
+        value = [str(item) for item in value]
+    elif parameter.names:
+        raise BadInput(f"-p {parameter.name}={text}: {where} takes a list (a text each).")
     if not _fits(value, parameter):
         example = (
             "" if parameter.default in (ANY, None) else f", for instance {parameter.default!r}"

@@ -377,6 +377,7 @@ class Worker:
             "FEDSYNTH_HOME": str(self.home),
             "FEDSYNTH_FRESH": "",
             "FEDSYNTH_RUN_LOG": "",
+            "PYTHONUTF8": "1",
         }
         env["PYTHONPATH"] = os.pathsep.join(
             filter(None, (str(PACKAGE), os.environ.get("PYTHONPATH")))
@@ -398,8 +399,11 @@ class Worker:
     def end(self) -> None:
         """End the process and all that it started."""
         if self.process is not None:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(self.process.pid, signal.SIGKILL)
+            if hasattr(os, "killpg"):
+                with contextlib.suppress(ProcessLookupError):
+                    os.killpg(self.process.pid, signal.SIGKILL)
+            else:  # Windows has no groups of processes
+                self.process.kill()
             self.process.wait()
             self.process = None
 

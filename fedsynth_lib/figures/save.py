@@ -20,6 +20,7 @@ from PIL import Image
 from fedsynth_lib import __version__
 from fedsynth_lib.core.contract import BadInput
 from fedsynth_lib.core.store import log_event, project_root, write_atomically
+from fedsynth_lib.figures.labels import boxes
 from fedsynth_lib.runs.rows import folder_name
 
 
@@ -104,7 +105,7 @@ def save_figure(
     alt: what the figure shows, for those who cannot see it.
     """
     folder = _folder(exhibit, profile, data)
-    _footer(fig, profile, data, note)
+    _footer(fig, profile, data, " ".join(filter(None, (note, boxes(fig)))))
     layout, paths = fig.get_layout_engine(), []
     for kind, metadata in (
         ("png", {"Software": None}),

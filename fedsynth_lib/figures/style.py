@@ -18,6 +18,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from fedsynth_lib.core.contract import BadInput
+from fedsynth_lib.figures import labels
 from fedsynth_lib.metrics.registry import axis_label
 from fedsynth_lib.runs.names import level_name, partition_name
 
@@ -116,6 +117,7 @@ SWEPT = {
 def use_style() -> None:
     """Switch matplotlib to the look of this bundle."""
     plt.style.use(Path(__file__).with_name("paper.mplstyle"))
+    labels.use_plain_text()
 
 
 def look(name: str) -> Look:
@@ -199,6 +201,8 @@ def handle(style: Look, label: str, **changes: Any) -> Line2D:
 def legend(fig: Figure, handles: Sequence[Any]) -> None:
     """Put the legend above the panels, in as many columns as fit, and make the figure higher by
     its lines."""
+    for entry in handles:
+        entry.set_label(labels.short(entry.get_label(), 2 * labels.MOST, keep="\n"))
     for beside in range(min(len(handles), 6), 0, -1):
         lines = -(-len(handles) // beside)
         columns = -(-len(handles) // lines)

@@ -17,6 +17,7 @@ from fedsynth_lib.core.accounting import epsilon_of
 from fedsynth_lib.core.contract import Arrays, BadInput, Domain, Privacy, stream
 from fedsynth_lib.core.dp_sgd import Tape
 from fedsynth_lib.federation import settings
+from fedsynth_lib.figures.labels import short
 from fedsynth_lib.figures.style import BLACK, FULL_WIDTH, GREY
 from fedsynth_lib.methods.diffusion import findiff
 from fedsynth_lib.methods.diffusion.diffusion import Schedule
@@ -48,7 +49,7 @@ def few_columns(dataset: str, columns: Sequence[str], rows: int, seed: int) -> T
     beside = {"schema": Path(dataset).with_suffix(".toml")} if Path(dataset).suffix else {}
     table = load_table(dataset, **beside)
     chosen = {
-        table.schema[name].name for name in columns or FEW.get(dataset) or _first(table.schema)
+        table.schema[str(name)].name for name in columns or FEW.get(dataset) or _first(table.schema)
     }
     schema = table.schema.drop([name for name in table.schema.names if name not in chosen])
     if not schema.numeric or not schema.categorical:
@@ -197,11 +198,19 @@ def draw_space(state: Arrays, table: Table, config: findiff.Config, seed: int) -
         # names outwards
         shift, begin = (-4, "right") if spot[0] < spots[:, 0].median() else (4, "left")
         right.annotate(
-            name, spot, (shift, 0), textcoords="offset points", ha=begin, va="center", fontsize=6
+            short(name),
+            spot,
+            (shift, 0),
+            textcoords="offset points",
+            ha=begin,
+            va="center",
+            fontsize=6,
         )
-    left.set(title="a column", xlabel=number.name, ylabel="rows")
+    left.set(title="a column", xlabel=short(number.name), ylabel="rows")
     middle.set(title="through its quantile map", xlabel="normal score", ylabel="density")
-    right.set(title=f"embeddings of {kind.name}", xlabel="first number", ylabel="second number")
+    right.set(
+        title=f"embeddings of {short(kind.name)}", xlabel="first number", ylabel="second number"
+    )
     for ax in (left, middle):
         ax.set_ylim(top=1.35 * ax.get_ylim()[1])
         ax.legend(loc="upper right")
@@ -229,10 +238,12 @@ def draw_walk(
     for ax, (title, rows) in zip(axes[0], moments.items(), strict=True):
         for label, marker in zip(labels.value_counts().index[:3], MARKERS, strict=False):
             own = rows[(labels == label).to_numpy()][:200].numpy()
-            ax.plot(own[:, 0], own[:, upwards], marker, markersize=2.5, alpha=0.6, label=label)
+            ax.plot(
+                own[:, 0], own[:, upwards], marker, markersize=2.5, alpha=0.6, label=short(label)
+            )
         ax.set(title=title, xlim=(-5.5, 5.5), ylim=(-4, 4))
-    axes[0, 0].set(ylabel=names[upwards])
-    axes[0, len(moments) // 2].set(xlabel=names[0])
+    axes[0, 0].set(ylabel=short(names[upwards]))
+    axes[0, len(moments) // 2].set(xlabel=short(names[0]))
     fig.legend(*ax.get_legend_handles_labels(), loc="outside upper center", ncols=3, markerscale=2)
     return fig
 
@@ -291,7 +302,7 @@ def draw_maps(states: Mapping[str, Arrays], column: Column) -> Figure:
     for (name, state), style in zip(states.items(), LINES, strict=False):
         values = column.low + (column.high - column.low) * state["quantiles"][0]
         ax.plot(np.linspace(0, 1, len(values)), values, style, color=BLACK, label=name)
-    ax.set(xlabel="share of rows below", ylabel=column.name)
+    ax.set(xlabel="share of rows below", ylabel=short(column.name))
     ax.legend()
     return fig
 
