@@ -231,6 +231,8 @@ def test_private_search_never_sees_rows_after_the_release(table):
 
 
 def test_impossible_settings_are_refused(table):
+    with pytest.raises(BadInput, match="more than 2 columns, the table has 2: lower"):
+        bn.plan(1.0, Domain(tuple("ab"), (2, 2)), 9, bn.Config(degree=2))
     with pytest.raises(BadInput, match="more than 4 columns"):
         bn.start(Domain(tuple("abcd"), (2, 2, 2, 2)), bn.Config(degree=4), stream(0))
     with pytest.raises(BadInput, match="cells"):

@@ -2,7 +2,6 @@
 on."""
 
 import json
-import re
 
 import numpy as np
 import pandas as pd
@@ -15,7 +14,7 @@ from fedsynth_lib.core.summary import Release
 from fedsynth_lib.federation import settings
 from fedsynth_lib.methods import METHODS
 from fedsynth_lib.tables.draft import propose_schema
-from fedsynth_lib.tables.form import Form, read_schema
+from fedsynth_lib.tables.form import Form
 from fedsynth_lib.tables.load import load_table
 from fedsynth_lib.tables.schema import READ_FROM_ROWS, Column, Schema
 from fedsynth_lib.teaching import your_table
@@ -42,199 +41,6 @@ def patients(**columns):
 
 def alternate(*values):
     return np.resize(np.array(values, dtype=object), ROWS)
-
-
-# --- mistakes ------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("columns", "message"),
-    [
-        (
-            {"day": DAYS.strftime("%Y-%m-%d")},
-            r"'day' has 300 different values, all of them dates: "
-            r"write numbers",
-        ),
-        ({"day": DAYS.strftime("%d.%m.%Y")}, r"'day' has 300 different values, all of them dates"),
-        (
-            {"id": [f"P{row}" for row in range(ROWS)]},
-            r"'id' has 300 .*identifier.*leave out with "
-            r"ignore=\['id'\]",
-        ),
-        (
-            {"weight": [f"{row},5" for row in range(ROWS)]},
-            r"'weight' holds '0,5': write a decimal "
-            r"point",
-        ),
-        ({"weight": alternate("0,5", "1,5", "2")}, r"'weight' holds '0,5': write a decimal point"),
-        (
-            {"cost": [f"{row},000" for row in range(ROWS)]},
-            r"'cost' holds '0,000': .*no mark "
-            r"between thousands",
-        ),
-        (
-            {"size": [*range(ROWS - 1), "unknown"]},
-            r"'size' holds 'unknown' among numbers: put a "
-            r"number there",
-        ),
-        (
-            {"size": [*range(ROWS - 1), np.inf]},
-            r"'size' holds 'inf', which has no place in a "
-            r"range",
-        ),
-        (
-            {"ward": "A"},
-            r"'ward' holds nothing but 'A'; correct this, or leave out with "
-            r"ignore=\['ward'\]",
-        ),
-        ({"note": ""}, r"'note' is empty"),
-        ({"lab": alternate(7, "NA")}, r"'lab' holds the one number '7', and cells without any"),
-        (
-            {"ward": "A", "note": ""},
-            r"'ward' holds .*; column 'note' is empty; .* "
-            r"ignore=\['ward', 'note'\]",
-        ),
-        (
-            {"ill": "no"},
-            r"'ill' is the target and holds nothing but 'no': give rows of at least "
-            r"two classes",
-        ),
-        (
-            {"ill": np.arange(ROWS) / 7},
-            r"'ill' is the target and has 300 different values.*: cut "
-            r"it into classes",
-        ),
-    ],
-)
-def test_a_column_that_fits_no_schema_is_named_with_the_remedy(tmp_path, columns, message):
-    patients(**columns).to_csv(tmp_path / "own.csv", index=False, sep=";")
-    with pytest.raises(BadInput, match=r"own\.csv: column " + message) as refused:
-        propose_schema(tmp_path / "own.csv", target="ill")
-    assert "\n" not in str(refused.value) and not (tmp_path / "own.toml").exists()
-
-
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        (b"", "the file is empty; give a file with data"),
-        (b"age,ill\n", "0 rows tell nothing about a column"),
-        (b"age,ill\n30,no\n", "1 rows tell nothing about a column"),
-        (
-            b"age:dose:sex:ill\n1:2:f:no\n2:2:m:no\n",
-            r"cut at ',' it has the one column 'age:dose:sex:ill'; write comma",
-        ),
-        (
-            "age,town,ill\n30,Köln,no\n31,Ulm,yes\n".encode("latin-1"),
-            "it is not UTF-8 text; save it as UTF-8",
-        ),
-        (
-            "age,town,ill\n30,Köln,no\n31,Ulm,yes\n".encode("utf-16"),
-            "it is not UTF-8 text; save it as UTF-8",
-        ),
-        (b"age,age,ill\n30,3,no\n31,3,yes\n", "two columns are called 'age'; rename one of them"),
-        (
-            b"age,ill\n30,no\n31,yes,maybe\n",
-            r"cannot be read \(.*line 3, saw 3\); check that it "
-            r"is whole",
-        ),
-        (b"age,ill\n1,30,no\n2,31,yes\n", "rows have more fields than there are columns"),
-    ],
-)
-def test_a_file_that_gives_no_table_is_named_with_the_remedy(tmp_path, content, message):
-    (tmp_path / "own.csv").write_bytes(content)
-    with pytest.raises(BadInput, match=r"own\.csv: .*" + message) as refused:
-        propose_schema(tmp_path / "own.csv")
-    assert "\n" not in str(refused.value)
-
-
-def test_reading_with_a_schema_names_the_same_mistakes(tmp_path):
-    for content, message in (
-        ("age:dose:sex:ill\n1:2:f:no\n", "cut at ',' it has the one column 'age:dose:sex:ill'"),
-        ("age,dose,dose,sex,ill\n1,2,2,f,no\n", "two columns are called 'dose'"),
-    ):
-        (tmp_path / "own.csv").write_text(content)
-        with pytest.raises(BadInput, match=message):
-            load_table(tmp_path / "own.csv", schema=SCHEMA)
-
-
-def test_a_target_or_an_ignored_column_must_be_there(tmp_path):
-    patients().to_csv(tmp_path / "own.csv", index=False)
-    with pytest.raises(BadInput, match=r"target 'sick' is no column of the file\."):
-        propose_schema(tmp_path / "own.csv", target="sick")
-    with pytest.raises(
-        BadInput,
-        match=r"ignored 'aeg' is no column of the file \(did you mean "
-        r"'age'\?\)",
-    ):
-        propose_schema(tmp_path / "own.csv", ignore=["aeg"])
-
-
-# --- drafts that load ----------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("values", "categories"),
-    [
-        # a word that pandas takes for a missing value
-        (["None", "Mild", "Severe"], ("Mild", "None", "Severe")),
-        (["TRUE", "FALSE"], ("FALSE", "TRUE")),
-        (["true", "false"], ("false", "true")),
-        (["007", "012"], ("007", "012")),
-        (["1.0", "2.0"], ("1", "2")),
-        (["10", "9"], ("9", "10")),
-        (["1", "2", "?"], ("1", "2", "?")),
-        ([" f", "m "], ("f", "m")),
-    ],
-)
-def test_a_draft_has_the_categories_as_the_file_writes_them(tmp_path, values, categories):
-    patients(x=alternate(*values)).to_csv(tmp_path / "own.csv", index=False)
-    draft = propose_schema(tmp_path / "own.csv", target="ill")
-    assert read_schema(draft)["x"].categories == categories
-    found = load_table(tmp_path / "own.csv", schema=draft).frame["x"].astype(str)
-    assert found.map(categories.index).nunique() == len(values)
-
-
-def test_a_question_mark_among_numbers_is_a_missing_one(tmp_path):
-    patients(size=[*range(ROWS - 1), "?"]).to_csv(tmp_path / "own.csv", index=False)
-    draft = propose_schema(tmp_path / "own.csv", target="ill")
-    assert read_schema(draft)["size"].high == ROWS - 2
-    with pytest.raises(BadInput, match="'size' has 1 missing values; fill in or drop these rows"):
-        load_table(tmp_path / "own.csv", schema=draft)
-
-
-def test_an_identifier_is_asked_about_or_left_out(tmp_path):
-    patients(id=np.arange(ROWS), **{"free text": [f"text {row}" for row in range(ROWS)]}).to_csv(
-        tmp_path / "own.csv", index=False
-    )
-    draft = propose_schema(tmp_path / "own.csv", target="ill", ignore=["free text"])
-    text = draft.read_text()
-    assert re.findall(r'name = "(\w+)"\n# No two rows have the same value', text) == ["id"]
-    assert read_schema(draft).names == ("age", "dose", "sex", "ill", "id")
-    draft.write_text(re.sub(r"# No two .*add: (.*)\n", r"\1\n", text))  # what the question asks for
-    assert list(load_table(tmp_path / "own.csv", schema=draft).frame) == [
-        "age",
-        "dose",
-        "sex",
-        "ill",
-    ]
-
-
-def test_the_separator_is_the_one_that_cuts_every_line_alike(tmp_path):
-    frame = patients().rename(columns={"dose": "dose, in mg"})
-    frame.to_csv(tmp_path / "own.csv", index=False, sep=";", encoding="utf-8-sig", quoting=3)
-    assert read_schema(propose_schema(tmp_path / "own.csv")).names == (
-        "age",
-        "dose, in mg",
-        "sex",
-        "ill",
-    )
-
-
-def test_dates_of_a_parquet_file_are_labels_that_load(tmp_path):
-    patients(month=DAYS.to_period("M").to_timestamp()).to_parquet(tmp_path / "own.parquet")
-    draft = propose_schema(tmp_path / "own.parquet", target="ill")
-    assert load_table(tmp_path / "own.parquet", schema=draft).frame["month"].nunique() == 10
-    assert your_table.left_out(tmp_path / "own.parquet", SCHEMA) == ["month"]
 
 
 # --- from the file to what is handed on ----------------------------------------------------------
@@ -265,7 +71,7 @@ ABOUT = Release(
 
 def test_a_file_becomes_rows_to_hand_on_and_a_statement(file, home):
     table = your_table.load(file, file.with_suffix(".toml"), file.with_suffix(".draft.toml"))
-    assert your_table.left_out(file, table.schema) == ["id"] and table.schema.from_rows == ()
+    assert your_table.left_out(table) == ["id"] and table.schema.from_rows == ()
     key = your_table.key_of(0, release=True)
     train, holdout = your_table.split(table, key=key)
     parts = your_table.clients(train, 5, site="site", key=key)

@@ -88,6 +88,7 @@ class Container:
             raise BadInput(f"{path}: there is no such file; check the path.")
         known = ("separator", "header", "encoding")
         options = {key: value for key, value in (options or {}).items() if key in known}
+        _check_name(path)
         with refusing(path):
             beginning = _opened(path).read(4096)
         if beginning.startswith(b"PK"):
@@ -219,6 +220,17 @@ def _compression(path: Path) -> tuple[str, Callable[[Path], IO[bytes]]]:
     if beginning.startswith(b"PK") and len(_members(path)) == 1 and not _is_workbook(path):
         return ".zip", _only_member
     return "", lambda path: open(path, "rb")
+
+
+def _check_name(path: Path) -> None:
+    """Refuses a file that is not what its name says."""
+    with open(path, "rb") as file:
+        beginning = file.read(8)
+    endings = {found[0]: magic for magic, found in COMPRESSED.items()}
+    endings |= {f".{kind}": magic for magic, kind in TYPED.items()} | {".zip": b"PK"}
+    ending = path.suffix.lower()
+    if beginning and not beginning.startswith(endings.get(ending, b"")):
+        raise BadInput(f"{path}: the file cannot be read, for it is no {ending[1:]} file inside.")
 
 
 def _opened(path: Path) -> IO[bytes]:

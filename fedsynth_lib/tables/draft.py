@@ -28,6 +28,7 @@ MOST_LISTED = 1_000  # categories that a draft writes down
 MAX_NUMBER_LEVELS = 10  # a whole-number column with this many values or fewer is taken for a code
 MAX_DECIMALS = 6  # as people write; more come from a computation
 SPREAD = 20  # a 99th percentile so many times the median: amounts of different orders of magnitude
+LONGEST_UNIT = 6  # letters of a currency or a unit
 ALL_DIFFERENT = 0.9  # share of rows with a value of their own, from which on it may name somebody
 # what files write for a missing value beside the words of NOT_A_NUMBER
 MISSING_WORDS = (*NOT_A_NUMBER, "n/a", "NULL", "NaT", "<NA>", ".", "-", "--")
@@ -268,12 +269,16 @@ def _marked(seen: Seen) -> FileColumn | None:
         return None
     with_marks = seen.levels[~seen.levels.str.fullmatch(r"[-+]?\d+")]
     longest = sorted(with_marks, key=lambda text: (-len(re.findall(r"\D", text)), -len(text), text))
-    if seen.levels.str.contains(r"[^\W\d]\d|(?<!\d)0\d", regex=True).any():  # A12 and 007 are codes
+    # A12 and 007 are codes
+    if seen.levels.str.contains(r"[^\W\d]\d|(?<![\d.,])0\d", regex=True).any():
         return None
     for example in longest[:3]:
         try:
             marks = Written.like(example)
         except BadInput:
+            continue
+        around = [part.strip() for part in (marks.prefix, marks.suffix)]
+        if any(len(part) > LONGEST_UNIT or " " in part for part in around):
             continue
         numbers = marks.numbers(seen.levels)
         if numbers.isna().any() or not _one_way(seen.levels, marks):

@@ -130,17 +130,14 @@ class Form:
             )
         gaps = {c.name: counts[c.name] for c in columns if counts[c.name] and not c.missing}
         if gaps:
-            each = lambda texts: ", ".join(texts)  # noqa: E731
-            what = "columns have" if len(gaps) > 1 else "column has"
+            what = f"{name}: the schema allows no missing values, and they are in column"
             remedy = (
-                'say so in the schema, with missing = [""] and the other codes that stand for a '
-                "missing value, or fill them in"
+                'give the column missing = [""], with the other texts that stand for a missing '
+                "value, or fill them in"
             )
+            shown = ", ".join(f"{column!r} ({count})" for column, count in gaps.items())
             raise BadRows(
-                f"{name}: {what} missing values that the schema does not allow: "
-                f"{each(f'{column!r} ({count})' for column, count in gaps.items())}; {remedy}.",
-                f"{name}: {what} missing values that the schema does not allow: "
-                f"{each(map(repr, gaps))}; {remedy}.",
+                f"{what} {shown}; {remedy}.", f"{what} {', '.join(map(repr, gaps))}; {remedy}."
             )
 
     def to_file(self, rows: pd.DataFrame, rng: np.random.Generator) -> pd.DataFrame:

@@ -20,7 +20,7 @@ import numpy as np
 import pandas as pd
 
 from fedsynth_lib.core.contract import BadInput, BadRows
-from fedsynth_lib.tables.schema import Column, numbers_of
+from fedsynth_lib.tables.schema import Column, Schema, numbers_of, validate
 from fedsynth_lib.tables.written import Written
 
 Kind = Literal[
@@ -273,6 +273,12 @@ class FileColumn:
             self.name: pd.Series(values, raw.index),
             modelled.missing.name: pd.Series(is_gap, raw.index),
         }
+
+    def check(self, raw: pd.Series, where: str = "") -> pd.DataFrame:
+        """The modelled columns of a raw one, each checked as `schema.validate` does."""
+        parts = self.modelled if isinstance(self.modelled, Gaps) else (self.modelled,)
+        columns = tuple(part for part in parts if isinstance(part, Column))
+        return validate(pd.DataFrame(self.parse(raw, where)), Schema(columns), where)
 
     def gaps(self, raw: pd.Series) -> np.ndarray:
         """Where a raw column has no value, or a code for a missing one; bool (rows,)."""

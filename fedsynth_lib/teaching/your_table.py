@@ -410,7 +410,8 @@ def run(method: Method, train: Table, parts: Parts, *, config: Any, **options: A
 
 def _as_counted(method: Method, train: Table, config: Any) -> tuple[Table, Any, Counted | None]:
     """The table and the settings with which the method is run, and the way back."""
-    counted = Counted.of(train.form, method.encoder(train.schema, config))
+    form = train.form or Form.of(train.schema)
+    counted = Counted.of(form, method.encoder(train.schema, config))
     if counted is None:
         return train, config, None
     if getattr(config, "by_column", ()):

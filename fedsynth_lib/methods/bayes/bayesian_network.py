@@ -87,6 +87,7 @@ def encoder(schema: Schema, config: Config) -> EqualWidthBins:
 def plan(noise_multiplier: float, domain: Domain, num_rows: int, config: Config) -> list[Charge]:
     """`d - k` noisy tables, and the pair scores if the structure is private; costs 1 /
     noise_multiplier in all."""
+    _check_degree(len(domain.names), config.degree)
     charges = [_tables_charge(noise_multiplier, len(domain.names), config)]
     if config.private_structure:
         charges.append(_scores_charge(noise_multiplier, len(domain.names), config))
@@ -96,11 +97,7 @@ def plan(noise_multiplier: float, domain: Domain, num_rows: int, config: Config)
 def start(domain: Domain, config: Config, rng: np.random.Generator) -> Arrays:
     """Round 0, no networks received yet."""
     d, k = len(domain.names), config.degree
-    if d <= k:
-        raise BadInput(
-            f"a network of degree {k} needs more than {k} columns, the table has {d}: "
-            "lower `degree`."
-        )
+    _check_degree(d, k)
     largest = np.prod(np.sort(domain.levels)[-k - 1 :], dtype=float)
     if largest > MAX_CELLS:
         raise BadInput(
@@ -113,6 +110,15 @@ def start(domain: Domain, config: Config, rng: np.random.Generator) -> Arrays:
         "orders": np.zeros((0, d), np.int16),  # the networks that clients sent last
         "candidates": np.zeros((0, d, k), np.int16),
     }
+
+
+def _check_degree(columns: int, degree: int) -> None:
+    if columns <= degree:
+        raise BadInput(
+            f"a network of degree {degree} needs more than {degree} columns, the table has "
+            f"{columns}: "
+            + ("lower `degree`." if columns > 1 else "take a method of single columns.")
+        )
 
 
 def client_step(
