@@ -67,8 +67,8 @@ PRIVATE = {"participation": 1.0, "private_structure": True, "degree": 1}
 
 
 def example(rows: int, seed: int) -> Path:
-    """A CSV file of heart patients in data/cache/own, its declared schema beside it: public rows,
-    made-up sites."""
+    """A CSV file of heart patients in data/cache/own, its declared schema and a draft of one beside
+    it: public rows, made-up sites."""
     table = load_table("brfss_heart", rows=rows, seed=seed)
     site = stream(seed, "site").choice(list(WARDS), rows, p=list(WARDS.values()))
     path = project_root() / "data" / "cache" / "own" / "heart.csv"
@@ -83,7 +83,9 @@ def example(rows: int, seed: int) -> Path:
         EXAMPLE[-1],
     )
     write_atomically(path.with_suffix(".toml"), Form.of(schema).to_toml().encode())
-    path.with_suffix(".draft.toml").unlink(missing_ok=True)  # of other rows
+    drafted = path.with_suffix(".draft.toml")
+    drafted.unlink(missing_ok=True)  # of other rows
+    propose_schema(path, target=EXAMPLE[-1], out=drafted)
     return path
 
 
@@ -123,6 +125,14 @@ def draft(
     return propose_schema(files.table, target=target or None, ignore=names, out=path)
 
 
+def draft_where_needed(
+    files: Files, *, target: str = "", ignore: str | int | Sequence = ()
+) -> None:
+    """A draft for a table that has neither a schema nor a draft."""
+    if not (files.schema.exists() or files.draft.exists()):
+        draft(files, target=target, ignore=ignore)
+
+
 def questions(path: Path) -> list[str]:
     """What a draft asks, a line for each column."""
     return [f"{each.name}: {each.question}" for each in read_form(path).columns if each.question]
@@ -145,8 +155,7 @@ def load_or_draft(files: Files, *, target: str = "", ignore: str | int | Sequenc
     target, ignore: of the draft. A schema that is there has the last word: BadInput for what it
     says otherwise.
     """
-    if not (files.schema.exists() or files.draft.exists()):
-        draft(files, target=target, ignore=ignore)
+    draft_where_needed(files, target=target, ignore=ignore)
     table = load(files.table, files.schema, files.draft)
     if target and target != table.schema.target:
         said = repr(table.schema.target) if table.schema.target else "none"
