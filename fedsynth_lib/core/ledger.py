@@ -178,7 +178,9 @@ class Ledger:
                 "is no release."
             )
         with self.journal.locked():
-            others = [line for line in self.releases() if line.get("begun") != (number or None)]
+            others = [
+                line for line in self.releases() if line.get("begun", "") != number or not number
+            ]
             self._admit(total_of(others), epsilon, delta)
             self.journal.append(
                 _release(self.population, statement["method"], epsilon, delta)
