@@ -2,6 +2,7 @@
 on."""
 
 import json
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -158,8 +159,9 @@ def test_the_same_rows_are_refused_whatever_they_are_called(ward, home, copy):
     other.parent.mkdir()
     other.with_suffix(".toml").write_text(ward.with_suffix(".toml").read_text())
     copy(ward, other)
+    options = {"profile": "paper", "population": "others"}
     with pytest.raises(Refused, match=r"people: these rows were released once before") as refused:
-        released(other, profile="paper", population="others")
+        your_table.prepare(other, **ASKED, release=True, **options)
     assert "epsilon 2" in str(refused.value) and "again=True (--again)" in str(refused.value)
     assert not (home / "data" / "results" / "paper-own").exists()
     assert ledger.open_ledger("others").total().releases == 0
@@ -249,6 +251,13 @@ def test_two_releases_never_take_each_others_place(ward, home):
     assert len(list(home.glob("ward_release*"))) == 8
 
 
+def test_of_two_that_were_prepared_at_once_one_is_released(ward):
+    asked = [your_table.prepare(ward, **ASKED, release=True) for _ in range(2)]
+    your_table.carry_out(asked[0])
+    with pytest.raises(Refused, match="these rows were released once before"):
+        your_table.carry_out(asked[1])
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
@@ -296,6 +305,18 @@ def test_an_open_question_blocks_a_release(ward):
     ward.with_suffix(".toml").write_text(text.replace("[[column]]", question, 1))
     with pytest.raises(BadInput, match="the draft asks about age"):
         released(ward)
+
+
+def test_a_folder_that_cannot_be_written_is_found_before_noise_is_paid_for(ward, home):
+    (home / "taken").write_text("a file")
+    with pytest.raises(BadInput, match=r"out: .*taken.*ward_release1.* cannot be written"):
+        released(ward, out=home / "taken")
+    assert register_lines(home) == []
+    shutil.rmtree(home / "data")
+    (home / "data").write_text("a file")
+    with pytest.raises(BadInput, match=r"books of releases cannot be written .* FEDSYNTH_HOME"):
+        released(ward, out=home / "there")
+    assert not (home / "there").exists()
 
 
 # --- parameters and paths ------------------------------------------------------------------------

@@ -109,6 +109,11 @@ class Register:
         total = total_of(found)
         return Total(len(_handed_on(found)), total.epsilon, total.delta)
 
+    def admit(self, rows: str, *, name: str, epsilon: float, again: bool) -> None:
+        """Raises Refused for rows that were released before, unless `again`."""
+        if not again:
+            _refuse_earlier(self.releases(rows), epsilon, name)
+
     def begin(
         self,
         rows: str,
@@ -126,8 +131,7 @@ class Register:
         would be overdrawn. Of two at once the second finds the first begun.
         """
         with self.journal.locked():
-            if not again:
-                _refuse_earlier(self.releases(rows), epsilon, name)
+            self.admit(rows, name=name, epsilon=epsilon, again=again)
             number = book.begin(method, epsilon, delta)
             self.journal.append(
                 {

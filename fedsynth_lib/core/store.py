@@ -9,6 +9,7 @@ from fedsynth_lib.core.errors import BadInput
 
 __all__ = [
     "as_path",
+    "check_writable",
     "existing_file",
     "is_checkout",
     "log_event",
@@ -48,6 +49,18 @@ def existing_file(given: str | Path, name: str) -> Path:
         what = "this is a folder" if path.is_dir() else "there is no such file"
         raise BadInput(f"{name}: {path}: {what}; check the path.")
     return path
+
+
+def check_writable(path: Path, name: str) -> None:
+    """BadInput, naming the parameter, where `write_atomically` could not put a file there; its
+    folder is made."""
+    try:
+        write_atomically(probe := path.with_name(f"{path.name}.probe"), b"")
+        probe.unlink()
+    except OSError as error:
+        raise BadInput(
+            f"{name}: {path} cannot be written ({error.strerror}); give another folder."
+        ) from error
 
 
 def write_atomically(path: Path, content: bytes) -> None:

@@ -11,7 +11,8 @@ was declared (`declared_sizes`).
 
 import re
 import secrets
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -24,9 +25,16 @@ from fedsynth_lib.core.accounting import discrete_laplace_share, epsilon_of
 from fedsynth_lib.core.contract import BadInput, Charge, Method, Privacy, Run, stream
 from fedsynth_lib.core.errors import checked_seed
 from fedsynth_lib.core.ledger import Ledger, Refused, Total, open_ledger
+from fedsynth_lib.core.ledger import folder as ledger_folder
 from fedsynth_lib.core.register import Begun, open_register
 from fedsynth_lib.core.statement import promises, statement_text
-from fedsynth_lib.core.store import as_path, existing_file, project_root, write_atomically
+from fedsynth_lib.core.store import (
+    as_path,
+    check_writable,
+    existing_file,
+    project_root,
+    write_atomically,
+)
 from fedsynth_lib.core.summary import Release, registry_entry, summary_page
 from fedsynth_lib.federation.settings import ROW_COUNT, federated, planned
 from fedsynth_lib.figures import Saver, use_style
@@ -444,7 +452,7 @@ class Asked:
     """What was asked for, checked as far as it can be: no noise was drawn yet, nothing is written.
 
     train, holdout: rows to learn from, and rows set aside. parts: of `train`, a client each.
-    paths: as `places`.
+    paths: as `places`. known: by what the register knows the rows; '' in a rehearsal.
     """
 
     files: Files
@@ -462,6 +470,7 @@ class Asked:
     release: bool
     again: bool
     book: Ledger | None
+    known: str
     about: Release
 
 
@@ -549,11 +558,12 @@ def prepare(
     rows = [declared_rows] if isinstance(declared_rows, int) else list(declared_rows)
     check_declared_rows(rows, len(_sites(table, site)) if site else 1, site=site)
     paths = places(table, profile, release=release, folder=None if out is None else as_path(out))
-    book = None
+    book, known = None, ""
     if release:
         _check_release(table, privacy, rows)
         book = open_ledger(population or table.key, most_epsilon=most_epsilon)
         book.admit(epsilon, delta)
+        known = _known(files.table, table, epsilon, again=again)
     key = key_of(seed, release=release)
     train, holdout = split(table, key=key)
     parts = clients(train, num_clients or 1, site=site, key=key)
@@ -574,6 +584,7 @@ def prepare(
         release=release,
         again=again,
         book=book,
+        known=known,
         about=said,
     )
 
@@ -608,6 +619,8 @@ def carry_out(asked: Asked, say: Callable[[str], None] = lambda text: None) -> M
     Raises Refused for a release of rows that were released before, unless asked for again, and for
     a delta that is not far below 1 over the number of rows.
     """
+    for path in asked.paths.values():  # before noise is paid for
+        check_writable(path, "out")
     begun = _begin(asked) if asked.release else None
     sizes, counted = declared_sizes(
         asked.parts,
@@ -643,20 +656,40 @@ def synthesize(
     return carry_out(prepare(path, **options), say)
 
 
+@contextmanager
+def _books() -> Iterator[None]:
+    """BadInput in one sentence where ledger and register cannot be written."""
+    try:
+        yield
+    except OSError as error:
+        raise BadInput(
+            f"{ledger_folder()}: the books of releases cannot be written ({error.strerror}); set "
+            "FEDSYNTH_HOME to a folder of yours."
+        ) from error
+
+
+def _known(path: Path, table: Table, epsilon: float, *, again: bool) -> str:
+    """The digest of a file's rows; Refused where they were released before, unless `again`."""
+    raw = table.container.raw(path, table.container.columns)
+    with _books():
+        register = open_register()
+        rows = register.digest(raw)
+        register.admit(rows, name=table.key, epsilon=epsilon, again=again)
+    return rows
+
+
 def _begin(asked: Asked) -> Begun:
     """The release in the register and in the ledger, before any of its noise is drawn."""
-    register, table = open_register(), asked.table
-    names = table.container.columns
-    raw = table.container.raw(asked.files.table, names)
-    return register.begin(
-        register.digest(raw),
-        asked.book,
-        name=table.key,
-        method=asked.method.name,
-        epsilon=asked.privacy.epsilon,
-        delta=asked.privacy.delta,
-        again=asked.again,
-    )
+    with _books():
+        return open_register().begin(
+            asked.known,
+            asked.book,
+            name=asked.table.key,
+            method=asked.method.name,
+            epsilon=asked.privacy.epsilon,
+            delta=asked.privacy.delta,
+            again=asked.again,
+        )
 
 
 def _check_planned(
