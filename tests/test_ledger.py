@@ -87,18 +87,18 @@ def test_a_damaged_file_stops_everything(tmp_path):
 
 def test_what_was_begun_counts_until_it_is_settled(tmp_path):
     book = Ledger(tmp_path / "ward.jsonl", most_epsilon=3.0)
-    first = book.begin("aim", 2.0, 1e-6)
+    first = book.reserve("aim", 2.0, 1e-6)
     assert Ledger(book.journal.path).total() == Total(1, 2.0, 1e-6)
     with pytest.raises(Refused, match="1 releases have spent epsilon 2, and 2 more"):
-        book.begin("aim", 2.0, 0.0)
+        book.reserve("aim", 2.0, 0.0)
     book.add(said(1.9, 1e-6), rows=500, number=first)
     assert book.total() == Total(1, 1.9, 1e-6) and book.releases()[0]["rows"] == 500
-    second = book.begin("aim", 1.0, 0.0)
+    second = book.reserve("aim", 1.0, 0.0)
     book.settle(second, 0.02, 0.0, what="no rows, but their number")
     assert book.total() == Total(2, pytest.approx(1.92), 1e-6)
-    book.settle(book.begin("aim", 1.0, 0.0), 0.0, 0.0, what="nothing")
+    book.settle(book.reserve("aim", 1.0, 0.0), 0.0, 0.0, what="nothing")
     assert book.total().releases == 2
-    third = book.begin("aim", 1.0, 0.0)
+    third = book.reserve("aim", 1.0, 0.0)
     with pytest.raises(Refused, match="without noise is no release"):
         book.add(said(None), rows=1, number=third)
     assert book.total().epsilon == pytest.approx(2.92)  # noise may have been drawn

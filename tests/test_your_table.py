@@ -358,7 +358,7 @@ def test_ignoring_one_column_needs_no_list(home):
 
 def test_the_largest_seed_passes_through_everything(ward):
     made = your_table.synthesize(ward, **ASKED | {"seed": 2**32 - 1}, site="site")
-    your_table.evaluate(made)
+    your_table.write_scores(made)
     for setting in (settings.federated, settings.local):
         with pytest.raises(BadInput, match="seed is 4294967296"):
             setting(METHODS["independent"], made.train, made.asked.parts, seed=2**32)
@@ -426,22 +426,15 @@ def test_a_lesson_takes_a_table_by_an_absolute_path(ward, home):
 
 def test_a_run_says_what_it_does(ward):
     said = []
-    made = your_table.synthesize(ward, **ASKED, say=said.append)
-    your_table.evaluate(made, said.append)
-    assert [line.split()[0] for line in said] == [
-        "reads",
-        "independent",
-        "rows",
-        "scores,",
-        "pictures,",
-    ]
+    your_table.synthesize(ward, **ASKED, say=said.append)
+    assert [line.split()[0] for line in said] == ["reads", "independent", "rows"]
 
 
 def test_scores_and_pictures_lie_beside_the_rows_and_say_what_they_are(ward, home):
     patients().to_csv(home / "my table (2).csv", index=False)
     (home / "my table (2).toml").write_text(Form.of(SCHEMA).to_toml())
     made = your_table.synthesize(home / "my table (2).csv", **ASKED, out=home / "out")
-    paths = your_table.evaluate(made)
+    paths = [path for write in your_table.EVALUATIONS.values() for path in write(made)]
     assert {path.parent for path in paths} == {home / "out"}
     assert all("internal" in path.name and path.is_file() for path in paths)
     assert [path.suffix for path in paths] == [".csv", ".md", ".png", ".png"]

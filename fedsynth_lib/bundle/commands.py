@@ -9,13 +9,16 @@ import signal
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import click
 import typer
 
 from fedsynth_lib.core.contract import BadInput
 from fedsynth_lib.core.store import CODE, is_checkout, project_root
+
+if TYPE_CHECKING:  # brings all that a run needs
+    from fedsynth_lib.teaching import your_table
 
 app = typer.Typer(
     name="fedsynth",
@@ -118,9 +121,10 @@ def synth(
     ] = False,
     population: Annotated[str, typer.Option(help="whose rows these are, for the ledger")] = "",
     most_epsilon: Annotated[float, typer.Option(help="of all releases about these people")] = 3.0,
-    out: Annotated[Path | None, typer.Option(help="folder of what is written; default: here")] = (
-        None
-    ),
+    out: Annotated[
+        Path | None,
+        typer.Option(help="folder; default: here, in a checkout data/results/quick-own"),
+    ] = None,
     no_scores: Annotated[
         bool, typer.Option("--no-scores", help="neither scores nor pictures")
     ] = False,
@@ -157,16 +161,25 @@ def synth(
     )
     print(*made.paths.values(), sep="\n")
     print(made.verdict, flush=True)
-    if no_scores:
-        return 0
-    try:
-        internal = your_table.evaluate(made, _say)
-    except Exception as error:  # the release is out, whatever becomes of its scores
-        reason = f"{type(error).__name__}: {error}".splitlines()[0]
-        _say(f"no scores or pictures ({reason}); the files above are complete")
-        return 1
-    print("for you alone, made with the real rows:", *internal, sep="\n")
-    return 0
+    return 0 if no_scores else _evaluated(made)
+
+
+def _evaluated(made: "your_table.Made") -> int:
+    """Writes scores and pictures of a finished run, whose files are there whatever becomes of
+    these; 1 where one of the two failed."""
+    from fedsynth_lib.teaching import your_table
+
+    status = 0
+    print("for you alone, made with the real rows:")
+    for what, write in your_table.EVALUATIONS.items():
+        _say(f"{what}, with the real rows")
+        try:
+            print(*write(made), sep="\n", flush=True)
+        except Exception as error:
+            reason = f"{type(error).__name__}: {error}".splitlines()[0]
+            _say(f"no {what} ({reason}); what may be handed on is complete")
+            status = 1
+    return status
 
 
 def _say(text: str) -> None:

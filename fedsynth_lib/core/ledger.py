@@ -145,7 +145,7 @@ class Ledger:
                     f"raise most_{name} if its owner agrees."
                 )
 
-    def begin(self, method: str, epsilon: float, delta: float) -> str:
+    def reserve(self, method: str, epsilon: float, delta: float) -> str:
         """Notes what a release may cost before any of its noise is drawn: a run that is stopped,
         and two at once, cannot overdraw. Gives the entry's number, by which it is settled.
 

@@ -132,7 +132,7 @@ class Register:
         """
         with self.journal.locked():
             self.admit(rows, name=name, epsilon=epsilon, again=again)
-            number = book.begin(method, epsilon, delta)
+            number = book.reserve(method, epsilon, delta)
             self.journal.append(
                 {
                     "keyed": rows,

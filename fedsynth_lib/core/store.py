@@ -30,7 +30,7 @@ def project_root() -> Path:
     """The folder that holds data/ and figures/: FEDSYNTH_HOME, or the checkout; of an installed
     package the user's own, $XDG_DATA_HOME/fedsynth: what was released must outlive an update."""
     if home := os.environ.get("FEDSYNTH_HOME"):
-        return Path(home)
+        return as_path(home)
     if is_checkout():
         return CODE
     return Path(os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share") / "fedsynth"

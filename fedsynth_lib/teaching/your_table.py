@@ -787,20 +787,31 @@ def pairs_drawn(made: Made) -> Figure:
 INTERNAL = "made with the real rows, without noise: not to be handed on"
 
 
-def evaluate(made: Made, say: Callable[[str], None] = lambda text: None) -> list[Path]:
-    """Scores as CSV and Markdown and both pictures, beside the rows; their paths."""
-    say("scores, with the real rows")
+def write_scores(made: Made) -> list[Path]:
+    """Scores as CSV and Markdown, beside the rows; their paths."""
     found = scores(made.train, made.holdout, made.run.synthetic, seed=made.asked.seed)
+    saver, stem = _internal(made)
+    caption = f"Scores of {made.paths['rows'].name}, {INTERNAL}."
+    saved = saver.table(found, f"{stem}_scores", caption=caption)
+    return [saved.csv, saved.md]
+
+
+def write_pictures(made: Made) -> list[Path]:
+    """Both pictures, beside the rows; their paths."""
+    use_style()
+    saver, stem = _internal(made)
+    drawn = {"columns": columns_drawn(made), "pairs": pairs_drawn(made)}
+    return [
+        saver.figure(figure, f"{stem}_{name}", note=INTERNAL).png for name, figure in drawn.items()
+    ]
+
+
+# what may be done with a finished run, one without the other
+EVALUATIONS = {"scores": write_scores, "pictures": write_pictures}
+
+
+def _internal(made: Made) -> tuple[Saver, str]:
+    """What saves beside the rows, and how names begin of what nobody else must see."""
     place = made.paths["rows"]
     stem = re.sub(r"[^\w.-]", "_", place.name.removesuffix(made.table.container.suffix))
-    stem += "_internal"
-    saver = Saver("quick", "own", place.parent)
-    saved = saver.table(found, f"{stem}_scores", caption=f"Scores of {place.name}, {INTERNAL}.")
-    say("pictures, with the real rows")
-    use_style()
-    drawn = {"columns": columns_drawn, "pairs": pairs_drawn}
-    pictures = [
-        saver.figure(draw(made), f"{stem}_{name}", note=INTERNAL).png
-        for name, draw in drawn.items()
-    ]
-    return [saved.csv, saved.md, *pictures]
+    return Saver("quick", "own", place.parent), f"{stem}_internal"
