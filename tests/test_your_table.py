@@ -319,6 +319,18 @@ def test_a_folder_that_cannot_be_written_is_found_before_noise_is_paid_for(ward,
     assert not (home / "there").exists()
 
 
+def test_a_constant_that_was_read_from_the_rows_blocks_a_release(ward):
+    """No method sees it, and yet it stands in every synthetic row."""
+    patients(site="A", hospital="St. Mary", id=np.arange(ROWS)).to_csv(ward, index=False)
+    said = ward.with_suffix(".toml").read_text()
+    constant = '[[column]]\nname = "hospital"\nkind = "constant"\nvalue = "St. Mary"\n'
+    ward.with_suffix(".toml").write_text(f'{said}\n{constant}source = "{READ_FROM_ROWS}"\n')
+    with pytest.raises(BadInput, match="ward: hospital are read from the rows"):
+        released(ward)
+    ward.with_suffix(".toml").write_text(f"{said}\n{constant}")
+    assert set(pd.read_csv(released(ward).paths["rows"])["hospital"]) == {"St. Mary"}
+
+
 # --- parameters and paths ------------------------------------------------------------------------
 
 

@@ -401,7 +401,7 @@ def places(
             f"{table.key}: the draft asks about {names}; correct each column, and delete its "
             "question, or set release = False."
         )
-    if names := ", ".join(table.schema.from_rows):
+    if names := ", ".join(_read_from_rows(table.form)):
         raise BadInput(
             f"{table.key}: {names} are {READ_FROM_ROWS}; declare them, or set release = False."
         )
@@ -409,6 +409,17 @@ def places(
     while any((folder / f"{table.key}_release{number}{end}").exists() for end in ends.values()):
         number += 1
     return {kind: folder / f"{table.key}_release{number}{end}" for kind, end in ends.items()}
+
+
+def _read_from_rows(form: Form) -> list[str]:
+    """The columns of synthetic rows about which something was read from the real ones; a constant,
+    too, which no method sees."""
+    return [
+        column.name
+        for column in form.columns
+        if (column.from_rows or column.source == READ_FROM_ROWS)
+        and column.name not in form.left_out
+    ]
 
 
 def run(method: Method, train: Table, parts: Parts, *, config: Any, **options: Any) -> Run:
