@@ -229,8 +229,8 @@ def strongest_attacks(lines: pd.DataFrame, known: Sequence[str]) -> Figure:
     for place, method in enumerate(reversed(methods)):
         own = lines.loc[method].sort_index()
         look = Look(GREY, "d") if method in known else style.look(method)
-        form = {"marker": "h" if look.marker == "x" else look.marker}  # a cross cannot be hollow
-        form |= {"color": look.colour, "ms": 5, "linestyle": "", "clip_on": False, "zorder": 3}
+        form = {"marker": look.marker, "color": look.colour, "ms": 5, "linestyle": ""}
+        form |= {"clip_on": False, "zorder": 3}
         for number, (epsilon, line) in enumerate(own.iterrows()):
             form["mfc"] = look.colour if epsilon <= 1 else "none"
             spot = place + (0.14 - 0.28 * number if len(own) > 1 else 0)
