@@ -12,7 +12,8 @@ from matplotlib.patches import Patch
 from matplotlib.ticker import EngFormatter, MaxNLocator, ScalarFormatter
 
 from fedsynth_lib.figures import labels, style
-from fedsynth_lib.figures.style import FULL_WIDTH, GREY, Look
+from fedsynth_lib.figures.style import BLUE, FULL_WIDTH, GREY, Look
+from fedsynth_lib.tables.modes import Mixture
 from fedsynth_lib.tables.schema import Schema, bin_edges
 
 REAL_FILL = "#CFCFCF"
@@ -119,6 +120,24 @@ def densities(panels: Mapping[str, Mapping[str, np.ndarray]], *, label: str) -> 
             sns.kdeplot(values, ax=ax, clip=ends, gridsize=300, **line)
         ax.set(title=title, xlabel=label, ylabel="density")
     style.legend(fig, [style.handle(look, name, marker="") for name, look in looks.items()])
+    return fig
+
+
+def mixtures(
+    values: np.ndarray, fits: Mapping[int, Mixture], places: np.ndarray, *, unit: str, x_label: str
+) -> Figure:
+    """Density of whole numbers, filled, under the modes of a mixture and their sum: a panel for
+    each number of modes that were allowed. places: where densities are computed. unit: of values.
+    """
+    fig, axes = plt.subplots(1, len(fits), figsize=(FULL_WIDTH, 2.6), sharey=True)
+    edges = np.arange(values.min() - 0.5, values.max() + 1)
+    for ax, (most, mixture) in zip(axes, fits.items(), strict=True):
+        parts = pd.DataFrame(np.exp(mixture.log_density(places)), index=places)  # (places, modes)
+        ax.hist(values, edges, density=True, color=REAL_FILL)
+        ax.plot(parts, color=BLUE, linewidth=0.8)
+        ax.plot(parts.sum(axis=1), "k--")
+        ax.set(title=f"{most} modes allowed, {len(mixture.weights)} found", xlabel=x_label)
+    axes[0].set_ylabel(f"density (per {unit})")
     return fig
 
 

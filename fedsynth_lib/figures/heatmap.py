@@ -10,7 +10,9 @@ from matplotlib.figure import Figure
 from fedsynth_lib.core.contract import BadInput
 from fedsynth_lib.figures import labels, style
 from fedsynth_lib.figures.style import BLACK, COLUMN_WIDTH, FULL_WIDTH
+from fedsynth_lib.metrics.fidelity import associations
 from fedsynth_lib.metrics.registry import axis_label
+from fedsynth_lib.tables.schema import Schema
 
 
 def heatmap(
@@ -68,6 +70,18 @@ def association_maps(
     real, synthetic: square frames, as the association metric makes them. name: of `real`.
     """
     return heatmap({name: real, **synthetic}, scale=(-1, 1), label="association")
+
+
+def pair_maps(
+    real: pd.DataFrame, schema: Schema, synthetic: Mapping[str, pd.DataFrame], *, name: str = "real"
+) -> Figure:
+    """As `association_maps`, of tables; takes what `distributions` takes."""
+    names = list(schema.names)
+    real, *made = (
+        pd.DataFrame(associations(frame, schema), names, names)
+        for frame in (real, *synthetic.values())
+    )
+    return association_maps(real, dict(zip(synthetic, made, strict=True)), name=name)
 
 
 def squares(rows: pd.DataFrame, metric: str, names: Sequence[str]) -> dict[str, pd.DataFrame]:

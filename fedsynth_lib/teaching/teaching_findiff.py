@@ -217,6 +217,34 @@ def draw_space(state: Arrays, table: Table, config: findiff.Config, seed: int) -
     return fig
 
 
+def draw_schedules(schedules: Mapping[str, Schedule]) -> Figure:
+    """What is left of a row's size by steps, a line for each schedule."""
+    fig, ax = plt.subplots(figsize=(4.4, 2.4))
+    for (name, each), line in zip(schedules.items(), ("--", "-"), strict=True):
+        label = f"{name}; at the end {each.kept[-1] ** 0.5:.1%}"
+        ax.plot(each.kept.sqrt().numpy(), f"k{line}", label=label)
+    ax.set(xlabel="step", ylabel="share of the row's size left")
+    ax.legend()
+    return fig
+
+
+def draw_noise(lengths: Mapping[str, Tensor], clip: float, noises: pd.DataFrame) -> Figure:
+    """Shares of rows with gradients up to a length, a line for each network; and noise multipliers
+    by steps (the index), a line for each column, with dots from the sixth step on."""
+    fig, (left, right) = plt.subplots(1, 2, figsize=(FULL_WIDTH, 2.6))
+    for (name, own), line in zip(lengths.items(), ("--", "-"), strict=True):
+        left.ecdf(own.numpy(), color="k", linestyle=line, label=name)
+    left.axvline(clip, color=GREY, label="C")
+    left.set(xscale="log", xlabel="length of a row's gradient", ylabel="share of rows")
+    dots = {"markevery": range(5, len(noises)), "markersize": 3}
+    for name, line in zip(noises, (":", "--", "-"), strict=True):
+        right.plot(noises.index, noises[name], f"k{line}o", label=name, **dots)
+    words = {"xlabel": "steps of a client: rounds × local updates"}
+    right.set(xscale="log", yscale="log", ylabel="noise multiplier σ", **words)
+    left.legend(), right.legend()
+    return fig
+
+
 def widest(schema: Schema, vectors: Tensor, config: findiff.Config) -> int:
     """Which coordinate of the first category's embedding tells rows (rows, width) apart best."""
     first = len(schema.numeric)
@@ -261,13 +289,20 @@ def gradient_lengths(network: Network, vectors: Tensor, schedule: Schedule, *, s
         )
 
 
-def multiplier(rows: int, updates: int, batch: int, privacy: Privacy) -> float:
-    """The noise multiplier that a client of so many rows needs for all its local updates; nothing
-    else is released."""
-    config = findiff.Config(
-        training_rounds=1, local_updates=updates, batch=batch, encoding="declared"
-    )
-    return settings.noise_for(findiff, Domain(("number",), (0,)), [rows], config, privacy)
+def multipliers(
+    rows: int, updates: Sequence[int], batch: int, budgets: Iterable[Privacy]
+) -> pd.DataFrame:
+    """The noise multiplier that a client of so many rows needs for all its local updates (the
+    index), a column for each budget; nothing else is released."""
+    one = findiff.Config(training_rounds=1, batch=batch, encoding="declared")
+    plans, domain = [replace(one, local_updates=number) for number in updates], Domain(("x",), (0,))
+    found = {
+        f"ε = {each.epsilon:g}": [
+            settings.noise_for(findiff, domain, [rows], plan, each) for plan in plans
+        ]
+        for each in budgets
+    }
+    return pd.DataFrame(found, updates)
 
 
 def bills(
