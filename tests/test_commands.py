@@ -232,7 +232,8 @@ def test_a_table_may_be_named_as_files_may_be(name, people, tmp_path, monkeypatc
     (tmp_path / "here").mkdir()
     monkeypatch.chdir(tmp_path / "here")
     path = people.rename(tmp_path / "here" / name)
-    asked = ["synth", "--method", "independent", "--out", str(tmp_path / "out"), "--", name]
+    options = ["--method", "independent", "--no-scores", "--out", str(tmp_path / "out")]
+    asked = ["synth", *options, "--", name]
     assert commands.main(asked) == 2  # there is a draft now
     assert path.with_suffix(".draft.toml").is_file()
     path.with_suffix(".toml").write_text(Form.of(PEOPLE).to_toml(), encoding="utf-8")

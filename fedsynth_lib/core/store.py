@@ -1,6 +1,7 @@
 """Where the project's files are, how they are put in place, and the log of a run."""
 
 import contextlib
+import errno
 import json
 import os
 import threading
@@ -83,7 +84,8 @@ def write_atomically(path: Path, content: bytes) -> None:
 def unwritable(path: Path, error: OSError) -> str:
     """One sentence on a file or folder that cannot be written, with the remedy."""
     home, reason = project_root(), error.strerror or str(error)
-    if path.absolute().is_relative_to(home.absolute()):
+    refused = error.errno in (errno.EROFS, errno.EACCES, errno.EPERM)
+    if refused and path.absolute().is_relative_to(home.absolute()):
         remedy = "set FEDSYNTH_HOME to a folder of yours, where results then go"
         return f"{home} cannot be written to ({reason}): {remedy}."
     return f"{path} cannot be written ({reason}): choose another folder, or make room in it."
