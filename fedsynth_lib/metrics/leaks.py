@@ -13,6 +13,13 @@ raised an alarm for 33 to 45 percent of harmless tables.
 
 Real rows are never drawn down where a copy is looked for, as a copy of a row that was not drawn
 goes unseen.
+
+Measured on the tests' table of five columns, at 600, 3,000 and 12,000 rows: `singled_out` raised an
+alarm for 0.5, 2.5 and 2.5 percent of 200 harmless tables each, for 88 of 100, 50 of 50 and 18 of 20
+tables of which a tenth was copied, and for all 110 of which half was (600 and 12,000 rows). On the
+one of ten columns, where hardly a condition is met by chance, it was 0 of 400, 200 of 200 and 100
+of 100 (600 and 3,000 rows); `copies` was as sure. `near_copies` and `nearest_share` raised 1 to 2.5
+percent of false alarms there, and caught 89 to 100 and 11 to 49 percent of the tenths.
 """
 
 from typing import NamedTuple
