@@ -46,12 +46,18 @@ def test_a_folder_that_may_not_be_written_is_noticed_before_the_run(home, monkey
 
 def test_what_cannot_be_put_in_place_is_one_sentence_and_leaves_nothing(home, tmp_path):
     (home / "file").touch()
-    with pytest.raises(BadInput, match=f"^{home} cannot be written to .*: set FEDSYNTH_HOME"):
+    with pytest.raises(BadInput, match=f"^{home}/file/x.csv cannot be written .*: choose another"):
         write_atomically(home / "file" / "x.csv", b"1")
     (home / "folder").mkdir()
     with pytest.raises(BadInput):
         write_atomically(home / "folder", b"1")
     assert sorted(path.name for path in home.iterdir()) == ["file", "folder"]
+
+
+def test_a_project_that_may_not_be_written_to_has_its_own_remedy(home):
+    for number in (errno.EROFS, errno.EACCES):
+        said = unwritable(home / "data" / "x.csv", OSError(number, "Read-only file system"))
+        assert said.startswith(f"{home} cannot be written to (Read-only file system): set FEDSYNTH")
 
 
 def test_a_folder_outside_of_the_project_has_another_remedy(home):

@@ -520,15 +520,24 @@ def test_sites_and_methods_are_checked(file):
         your_table.private_config(METHODS["ctgan"])
 
 
-def test_scores_know_copies_and_constants(file):
-    """Rows that were copied are at distance 0 and nearer to themselves; a single class teaches
-    nothing."""
+def halves(file):
     table = load_table(file, schema=file.with_suffix(".toml"))
-    train, holdout = table.take(np.arange(150)), table.take(np.arange(150, 300))
-    copied = your_table.scores(train, holdout, train.frame, seed=0)["synthetic"]
-    assert copied.iloc[:2].tolist() == [0, 0] and copied.iloc[3] == 1
+    return table.take(np.arange(150)), table.take(np.arange(150, 300))
+
+
+def test_scores_know_copies_and_constants(file, capsys):
+    """Copied rows are told at once; a single class teaches nothing."""
+    train, holdout = halves(file)
+    copied = your_table.scores(train, holdout, train.frame, seed=0)
+    assert copied["synthetic"].iloc[:3].tolist() == [1, 1, 1]
+    assert copied["synthetic"].iloc[3] > 0.95  # a row set aside may meet a condition, too
+    assert copied["note"].iloc[:4].str.startswith("more than by chance").all()
+    assert (copied["synthetic"] - copied["yardstick"] > copied["±"]).iloc[:4].all()
+    assert copied["synthetic"].iloc[4:6].tolist() == [0, 0]
+    assert [*copied.columns[:4]] == ["synthetic", "yardstick", "±", "the yardstick is"]
+    assert "scores 1 of 9: training rows that are among" in capsys.readouterr().err
     one_class = train.frame.assign(ill=train.frame["ill"].where(train.frame["ill"] == "no", "no"))
-    assert your_table.scores(train, holdout, one_class, seed=0)["synthetic"].iloc[2] == 0.5
+    assert your_table.scores(train, holdout, one_class, seed=0)["synthetic"].iloc[6] == 0.5
     blind = your_table.scores(
         *(
             part.__class__(part.key, part.frame, Schema(part.schema.columns), "own")
@@ -537,4 +546,54 @@ def test_scores_know_copies_and_constants(file):
         train.frame,
         seed=0,
     )
-    assert not any("AUC" in name for name in blind.index) and len(blind) == 6
+    assert not any("AUC" in name for name in blind.index) and len(blind) == 10
+
+
+def test_what_scores_cannot_measure_is_said_and_the_rest_is_there(file):
+    """Cases 13 and 47: nobody ill was set aside, and synthetic rows are all the same."""
+    train, holdout = halves(file)
+    healthy = holdout.take(np.flatnonzero(holdout.frame["ill"] == "no"))
+    found = your_table.scores(train, healthy, train.frame[:1].loc[[0] * 100], seed=0)
+    lacking = found["note"].str.startswith("not measured: ")
+    assert found.loc[lacking, "note"].tolist() == [
+        "not measured: no condition fits one synthetic row alone.",
+        "not measured: target 'ill' has one class only in the hold-out rows; give rows of at "
+        "least two classes.",
+    ]
+    assert found.loc[~lacking, ["synthetic", "yardstick"]].notna().all(axis=None)
+    assert found.loc[lacking, ["synthetic", "yardstick", "±"]].isna().all(axis=None)
+
+
+def test_scores_refuse_rows_that_do_not_fit(file):
+    train, holdout = halves(file)
+    for wrong, message in (
+        (
+            train.frame.rename(columns={"dose": "doses"}),
+            r"'dose' is missing \(did you mean 'doses'",
+        ),
+        (train.frame.assign(dose=np.nan), "synthetic rows: column 'dose' has missing"),
+    ):
+        with pytest.raises(BadInput, match=message):
+            your_table.scores(train, holdout, wrong, seed=0)
+
+
+def test_scores_of_one_column_say_that_there_is_no_pair(file):
+    train, holdout = halves(file)
+    schema = Schema(train.schema.columns[:1])
+    one, other = (
+        part.__class__(part.key, part.frame[["age"]], schema, "own") for part in (train, holdout)
+    )
+    found = your_table.scores(one, other, one.frame, seed=0)["note"]
+    assert found["pairs of columns: correlation difference"] == (
+        "not measured: there is one column only."
+    )
+    assert "no pair of columns" in found["SDMetrics quality: column pair trends"]
+
+
+def test_few_rows_are_refused_before_any_work(file):
+    """Case 09."""
+    table = load_table(file, schema=file.with_suffix(".toml"))
+    key = your_table.key_of(0, release=False)
+    with pytest.raises(BadInput, match=r"ward: 19 rows are too few to set some aside .* give 20"):
+        your_table.split(table.take(np.arange(19)), key=key)
+    assert sum(map(len, your_table.split(table.take(np.arange(20)), key=key))) == 20

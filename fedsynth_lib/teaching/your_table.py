@@ -41,8 +41,7 @@ from fedsynth_lib.figures import Saver, use_style
 from fedsynth_lib.figures.distributions import distributions
 from fedsynth_lib.figures.heatmap import association_maps
 from fedsynth_lib.methods import METHODS, from_file
-from fedsynth_lib.metrics import anonymity, attacks, fidelity, utility
-from fedsynth_lib.metrics.quality import quality
+from fedsynth_lib.metrics import scores as measured
 from fedsynth_lib.runs.rows import folder_name
 from fedsynth_lib.tables.form import Counted, Form, read_form
 from fedsynth_lib.tables.load import Table, load_table, propose_schema
@@ -238,6 +237,7 @@ def key_of(seed: int, *, release: bool) -> bytes:
 def split(table: Table, *, key: bytes) -> tuple[Table, Table]:
     """(rows to learn from, rows set aside), TEST_SHARE of them set aside: each row on its own, see
     `by_hash`."""
+    measured.enough_rows(len(table), table.key)
     aside, train = by_hash(table.frame, [TEST_SHARE, 1 - TEST_SHARE], key=key, purpose="split")
     if min(len(aside), len(train)) == 0:
         raise BadInput(
@@ -324,55 +324,9 @@ def declared_sizes(
 
 
 def scores(train: Table, holdout: Table, synthetic: pd.DataFrame, *, seed: int) -> pd.DataFrame:
-    """A line for each measure: its value for the synthetic rows, a yardstick, and what the
-    yardstick is.
-
-    `±`: 95 percent, of the difference of an attack's two rates. Utility only where the target is
-    categorical. All of it is computed from the real rows, without any noise.
-    """
-    schema, real, unseen = train.schema, train.frame, holdout.frame
-    found = {
-        "single columns: Hellinger distance": fidelity.hellinger,
-        "pairs of columns: correlation difference": fidelity.pairwise_correlation_difference,
-    }
-    lines = {
-        name: (far(real, synthetic, schema), far(real, unseen, schema), None, "rows set aside")
-        for name, far in found.items()
-    }
-    if schema.target in schema.categorical:
-        learned = [
-            utility.auc(rows, unseen, schema, seed)["auc_rf_score"] for rows in (synthetic, real)
-        ]
-        lines[f"forest that predicts {schema.target}: AUC"] = (
-            *learned,
-            None,
-            "trained on real rows",
-        )
-    share = attacks.closest_records(real, unseen, synthetic, schema, seed)["dcr_share"]
-    lines["nearer to a training row than to one set aside: share"] = (
-        share,
-        0.5,
-        None,
-        "nothing learned by heart",
-    )
-    # a row is easier to find among few
-    equal = stream(seed, "drawn").permutation(len(real))[: len(unseen)]
-    drawn = real.iloc[equal]
-    risk = anonymity.singling_out(drawn, unseen, synthetic, schema, mode="multivariate", seed=seed)
-    error = float(np.hypot(risk.main.error, risk.control.error))
-    lines["attack that singles out a row: success"] = (
-        risk.main.value,
-        risk.control.value,
-        error,
-        "on rows set aside",
-    )
-    made, aside = quality(real, synthetic, schema), quality(real, unseen, schema)
-    for name, value in made.items():
-        lines[f"SDMetrics quality: {name}"] = (value, aside[name], None, "rows set aside")
-    frame = pd.DataFrame(
-        lines, index=["synthetic", "yardstick", "±", "the yardstick is"]
-    ).T.rename_axis("measure")
-    return frame.astype({"synthetic": float, "yardstick": float, "±": float})
+    """`metrics.scores.scores`: a line for each measure, computed from the real rows without any
+    noise."""
+    return measured.scores(train.frame, holdout.frame, synthetic, train.schema, seed=seed)
 
 
 KINDS = {
