@@ -3,7 +3,6 @@ short file and four functions."""
 
 import hashlib
 import json
-from collections.abc import Iterator
 from pathlib import Path
 
 import pandas as pd
@@ -14,8 +13,7 @@ from fedsynth_lib.core.contract import BadInput
 from fedsynth_lib.runs.grid import Asked, CellFailed
 from fedsynth_lib.runs.rows import PROFILES
 from fedsynth_lib.tables import lock
-from fedsynth_lib.works import WORKS, apellaniz_nodes, load
-from fedsynth_lib.works import apellaniz_study as study
+from fedsynth_lib.works import WORKS, load
 from fedsynth_lib.works.protocol import Measure
 
 PINNED = Path(__file__).parent / "cells_of_grids.json"
@@ -37,74 +35,16 @@ def locked(monkeypatch):
 def cells_of(profile: str) -> dict[str, list]:
     """File -> [number of cells, hash of what they are asked for], of all works at a profile."""
     found: dict[str, set[str]] = {}
-    for name, function, cells in (*declared(profile), *apellaniz(profile)):
-        found[name] = found.get(name, set()) | {Asked.of(function, c, "1").params for c in cells}
+    for work in map(load, WORKS):
+        for exhibit in work.grids:
+            grid = work.grid(exhibit, profile)
+            function = work.function(grid.kind)
+            asked = {Asked.of(function, cell, "1").params for cell in grid.cells}
+            found[grid.name] = found.get(grid.name, set()) | asked
     return {
         name: [len(asked), hashlib.sha256("\n".join(sorted(asked)).encode()).hexdigest()[:20]]
         for name, asked in sorted(found.items())
     }
-
-
-def declared(profile: str) -> Iterator[tuple]:
-    """(file, function, cells) of each declared grid."""
-    for work in map(load, WORKS):
-        for exhibit in work.grids:
-            grid = work.grid(exhibit, profile)
-            yield grid.name, work.function(grid.kind), grid.cells
-
-
-def apellaniz(profile: str) -> Iterator[tuple]:
-    """(file, function, cells) of each grid of apellaniz2025, as notebooks 60 to 66 build them."""
-    size, both, small = study.SIZES[profile], study.DATASETS, profile == "smoke"
-    few, seeds, judge = both[: 1 if small else None], range(size["trainings"]), study.judge
-
-    def grids(datasets=few, partitions=("iid",), seeds=(0,), **lists):
-        lists |= {"datasets": datasets, "partitions": partitions, "seeds": seeds}
-        return study.cells(size, **lists)
-
-    digests = {name: lock.table_digest(name, work=study.WORK) for name in both}
-    pairs = zip(both, both[::-1], strict=True)
-    tables = [{"dataset": one, "other": two, "table": digests[one]} for one, two in pairs]
-    dealt = {"dataset": both[0], "table": digests[both[0]], "node_rows": list(study.NODE_ROWS)}
-    dealt |= {name: size["fixed"][name] for name in ("judged", "scale") if name in size["fixed"]}
-    places = [{**dealt, "partition": name} for name in apellaniz_nodes.PARTITIONS]
-    yield "60_apellaniz2025_tables", study.described, tables
-    yield "60_apellaniz2025_nodes", study.dealt, places
-
-    for number, name, partition, found in ((61, "iid", "iid", both), (62, "skew", "bmi_skew", few)):
-        all_of, first = (grids(found, [partition], chosen) for chosen in (seeds, [0]))
-        as_run = [{**federation, "variant": study.AS_RUN} for federation in first]
-        once = [c for c in study.judged(first, 1) if c["dataset"] == both[0]]
-        whole = [{**cell, "whole": True} for cell in once]
-        yield f"{number}_apellaniz2025_{name}_training", study.train, first
-        yield f"{number}_apellaniz2025_{name}", judge, study.judged(all_of, 1)
-        yield f"{number}_apellaniz2025_cut", judge, study.judged(as_run, size["repeats"])
-        yield f"{number}_apellaniz2025_whole", judge, whole
-    yield "62_apellaniz2025_features", study.features, [{**cell, "node": 2} for cell in first]
-
-    sizes = study.COMBINATIONS[: 2 if small else None]
-    steep = {"node_rows": sizes, "seeds": seeds, "variant": study.AS_RUN}
-    asked = study.judged(grids(both[:1], ["iid", "bmi_skew"], **steep), 1)
-    yield "63_apellaniz2025_sizes", judge, asked
-
-    shared = grids(partitions=["iid", "bmi_skew"], techniques=["sds"])
-    near = [{**cell, "node": 3} for cell in shared]
-    near += [{**cell, "whole": True} for cell in near if profile != "paper"]
-    yield "64_apellaniz2025_distances", study.distances, near
-    pairs = grids(both[:1], ["iid", "bmi_skew"], techniques=["fedavg", "sds"])
-    yield "64_apellaniz2025_features", study.features, [{**cell, "node": 1} for cell in pairs]
-
-    choices = (("fedavg", "networks", 3), ("fedavg", "common_start", True))
-    for technique, name, value in (*choices, ("sds", "senders", "largest")):
-        varied = grids(both[:1], techniques=[technique], variant={name: value})
-        yield "65_apellaniz2025_variants", judge, study.judged(varied, 1)
-    yield "65_apellaniz2025_text", judge, study.judged(grids(partitions=["bmi_skew_text"]), 1)
-    clean = grids(both[:1], ["bmi_skew"], disjoint=True)
-    yield "65_apellaniz2025_disjoint", judge, study.judged(clean, 1)
-
-    dear = {"datasets": both[:1], "partitions": ["iid"], "techniques": ["isolated", "sds"]}
-    asked = study.private(size, [10_000.0, 10.0, 3.0, 1.0], **dear, seeds=[0])
-    yield "66_apellaniz2025_private", judge, study.judged(asked, 1)
 
 
 @pytest.mark.parametrize("profile", PROFILES)
