@@ -113,9 +113,8 @@ class Cell:
     @cached_property
     def config(self) -> Any:
         """The method's settings: its own in this work, the scheme's, and the cell's."""
-        own = {**self.method.settings, **self._of_scheme(), **self._configured[0]}
-        plain = {name: tuple(v) if isinstance(v, list) else v for name, v in own.items()}
-        return self.registered.Config(**plain)
+        levels = self.method.settings, self._of_scheme(), self._configured[0]
+        return configured(self.registered, *levels)
 
     def _of_scheme(self) -> dict[str, Any]:
         """What the cell's scheme makes of the method's settings."""
@@ -245,6 +244,14 @@ def train_once(
         return (draw(run) if draw else run.synthetic), facts
 
     return Made(*remember(key, make))
+
+
+def configured(method: contract.Method, *levels: Mapping[str, Any] | None) -> Any:
+    """The method's settings, of several levels the later before the earlier; lists, as files have
+    them, are tuples."""
+    own = {name: value for level in levels for name, value in (level or {}).items()}
+    plain = {name: tuple(v) if isinstance(v, list) else v for name, v in own.items()}
+    return method.Config(**plain)
 
 
 def guarantee(epsilon: float | None, delta: float, **options: Any) -> Privacy:
