@@ -13,7 +13,7 @@ FLOORS = (  # from the ground up: a room imports its own and those before it
 
 LINES = {  # of Python in each room, at most: ceilings that only come down
     **{"core": 2_700, "tables": 3_000, "methods": 7_200, "metrics": 2_600, "federation": 850},
-    **{"audit": 1_500, "runs": 1_200, "printed": 800, "figures": 2_050, "works": 4_050},
+    **{"audit": 1_500, "runs": 1_200, "printed": 800, "figures": 2_050, "works": 4_020},
     **{"verdicts": 3_220, "teaching": 1_600, "bundle": 4_300},
 }
 
