@@ -4,9 +4,10 @@ for the tests."""
 import numpy as np
 import pandas as pd
 
+from fedsynth_lib.tables import lock
 from fedsynth_lib.tables.load import Table
 from fedsynth_lib.tables.schema import Column, Schema
-from fedsynth_lib.works import apellaniz_study as study
+from fedsynth_lib.works import declared
 
 RANGES = {
     "PhysHlth": (0, 30),
@@ -69,8 +70,6 @@ TABLE = make_table()
 def in_place(tmp_path, monkeypatch):
     """The body of a fixture: the small table in place of the real ones, and an empty cache."""
     monkeypatch.setattr("fedsynth_lib.runs.grid.project_root", lambda: tmp_path)
-    monkeypatch.setattr(study, "load_table", lambda key, work: TABLE)
-    monkeypatch.setattr(study, "table_digest", lambda key, work: TABLE.digest)
-    study.standardised_rows.cache_clear()
+    monkeypatch.setattr(declared, "load_table", lambda key, work: TABLE)
+    monkeypatch.setattr(lock, "table_digest", lambda key, work: TABLE.digest)
     yield
-    study.standardised_rows.cache_clear()

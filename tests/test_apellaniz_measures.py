@@ -10,7 +10,8 @@ from scipy.spatial.distance import cdist, jensenshannon
 from sklearn.ensemble import RandomForestClassifier
 
 from fedsynth_lib.metrics.divergence import Sizes, jensen_shannon
-from fedsynth_lib.works import apellaniz_study as study
+from fedsynth_lib.works import apellaniz2025 as study
+from fedsynth_lib.works import protocol
 from fedsynth_lib.works.apellaniz_nodes import nodes
 
 NUMERIC = [NAMES.index(name) for name in SCHEMA.numeric]
@@ -46,7 +47,8 @@ def training(monkeypatch, units):
     rows = standardised(units).astype(np.float32)
     parts = [(1, np.abs(rows) * 0), (2, rows), (3, np.abs(rows) * 0 + 1)]
     frames = [pd.DataFrame(each, columns=list(NAMES)).assign(node=node) for node, each in parts]
-    monkeypatch.setattr(study, "trained", lambda **_: (pd.concat(frames, ignore_index=True), {}))
+    made = protocol.Made(pd.concat(frames, ignore_index=True), {})
+    monkeypatch.setattr(protocol, "train_once", lambda *_, **__: made)
 
 
 def drawn_rows():
@@ -89,7 +91,9 @@ def test_a_node_is_judged_by_its_validation_rows_and_its_synthetic_ones(monkeypa
     rounding = 0.026 if whole else 1e-9  # standardised anew, in single precision
     assert found["acc_synthetic_real"] == pytest.approx(forest(made, real, 4), abs=rounding)
     assert found["acc_real_real"] == pytest.approx(forest(real, real, CELL["seed"] + 4), abs=1e-9)
-    assert {(row["node"], row["method"], row["seed"]) for row in rows} == {("2", "SDS", 3)}
+    assert {(row["method"], row["setting"], row["data"]) for row in rows} == {
+        ("SDS", "federated", "own")
+    }
 
 
 @pytest.mark.parametrize("whole", [False, True])

@@ -11,14 +11,17 @@ from apellaniz_toys import CELL, JUDGED, NAMES, RANGES, SCHEMA, SIZES, TABLE, in
 
 from fedsynth_lib.core.contract import BadInput
 from fedsynth_lib.federation import settings
+from fedsynth_lib.methods import METHODS
 from fedsynth_lib.methods.vae_bgm import latent_mixture, vae_bgm
 from fedsynth_lib.methods.vae_bgm import training as vae_bgm_training
 from fedsynth_lib.methods.variants import dp_vae_bgm
 from fedsynth_lib.metrics.divergence import Sizes
 from fedsynth_lib.runs.grid import Asked
 from fedsynth_lib.tables.load import Table
-from fedsynth_lib.works import apellaniz_study as study
+from fedsynth_lib.works import apellaniz2025 as study
+from fedsynth_lib.works import declared
 from fedsynth_lib.works.apellaniz_nodes import BELOW_MEDIAN, moments_of, nodes, scaled
+from fedsynth_lib.works.protocol import Cell
 
 
 @pytest.fixture(autouse=True)
@@ -137,35 +140,56 @@ PUBLISHED = {  # protocol_apellaniz2025.md, sections Model, Techniques and Metri
 }
 
 
-@pytest.mark.parametrize("technique", study.TECHNIQUES)
+def config_of(technique, **asked):
+    """The settings of a federation with the published sizes, and its privacy."""
+    parts = [range(size) for size in asked.pop("node_rows", study.NODE_ROWS)]
+    dealt = study.Dealt(TABLE, (), Sizes(**asked.pop("judged", {})))
+    said = {"changes": None, "variant": None, "epsilon": None} | asked
+    own, privacy = study.configure(dealt, parts, **said)
+    method = study.WORK.method(technique)
+    key = method.key_of({"epsilon": said["epsilon"]})
+    return METHODS[key].Config(**{**method.settings, **own}), privacy
+
+
+@pytest.mark.parametrize("technique", study.WORK.methods)
 def test_settings_are_the_published_ones(technique):
-    config = study.configured(technique, TABLE, study.NODE_ROWS, Sizes())
+    config, privacy = config_of(technique)
     assert {name: getattr(config, name) for name in PUBLISHED} == PUBLISHED
+    assert privacy.epsilon is None
     assert config.networks == (1 if technique == "fedavg" else 3)
     assert (config.rounds, config.epochs) == ((1, 1000) if technique == "isolated" else (5, 200))
     assert config.moments == moments_of(TABLE)
-    small = study.configured(
-        technique, TABLE, study.COMBINATIONS[0], Sizes(training=60, evaluation=20), networks=2
-    )
+    judged = {"training": 60, "evaluation": 20}
+    asked = {"node_rows": study.COMBINATIONS[0], "judged": judged, "changes": {"networks": 2}}
+    small, _ = config_of(technique, **asked)
     assert (small.most_rows, small.shared_rows, small.networks) == (500, 100, 2)
+
+
+def test_a_guarantee_is_that_of_the_private_method_and_takes_no_moments_of_real_rows():
+    variant = study.private_variant({"epsilon": 3.0, "changes": {"local_epochs": 5}}, {})["variant"]
+    config, privacy = config_of("fedavg", variant=variant, epsilon=3.0)
+    assert isinstance(config, dp_vae_bgm.Config) and config.moments is None and config.private
+    assert (privacy.epsilon, privacy.delta, config.networks, config.epochs) == (3.0, 1e-5, 1, 5)
 
 
 def test_other_published_numbers():
     assert study.NODE_ROWS == (100, 1000, 10_000) and Sizes() == Sizes(7500, 1000, 10_000, 1000)
-    assert study.COMBINATIONS == (
-        (50, 100, 500),
-        (50, 100, 1000),
-        (50, 500, 1000),
-        (100, 500, 1000),
-    )
+    published = [[50, 100, 500], [50, 100, 1000], [50, 500, 1000], [100, 500, 1000]]
+    assert published == study.COMBINATIONS
     assert vae_bgm_training.BETAS == (0.9, 0.9)
     defaults = {name: p.default for name, p in signature(latent_mixture.fit).parameters.items()}
     assert (defaults["iterations"], defaults["ridge"]) == (5000, 1e-5)
     with pytest.raises(BadInput, match="isolated, fedavg, sds"):
-        study.configured("central", TABLE, SIZES, Sizes())
+        study.train(**{**CELL, "technique": "central"})
 
 
 # --- trainings
+
+
+def trained(**cell):
+    """The standardised rows of all nodes, and the facts of the run."""
+    _, made = next(Cell(study.WORK, "train", **cell).made())
+    return made.frame, made.facts
 
 
 @pytest.fixture
@@ -182,14 +206,14 @@ def runs(monkeypatch):
 
 
 def test_a_training_is_made_once_for_all_that_measure_it(runs):
-    frame, facts = study.trained(**CELL)
+    frame, facts = trained(**CELL)
     assert frame["node"].value_counts().to_dict() == {1: 200, 2: 200, 3: 200} and list(frame)[
         :-1
     ] == list(NAMES)
     found = nodes(TABLE, "bmi_skew", SIZES, 200)
     # validation rows stay out
     assert runs[0][2] == [sorted(node.training.tolist()) for node in found]
-    again, same_facts = study.trained(**{**CELL, "judged": {**JUDGED, "epochs": 9}})
+    again, same_facts = trained(**{**CELL, "judged": {**JUDGED, "epochs": 9}})
     pd.testing.assert_frame_equal(frame, again)
     (row,) = study.train(**CELL)
     assert (
@@ -205,11 +229,11 @@ def test_a_training_is_made_once_for_all_that_measure_it(runs):
         {"variant": {"senders": "largest"}},
     ):
         before = len(runs)
-        other, _ = study.trained(**{**CELL, **change})
+        other, _ = trained(**{**CELL, **change})
         assert len(runs) == before + 1 and not other[list(NAMES)].equals(frame[list(NAMES)])
-    assert study.trained(**{**CELL, "table": "toy"})[0].equals(frame)
+    assert trained(**{**CELL, "table": "toy"})[0].equals(frame)
     with pytest.raises(BadInput, match="build the grid anew"):
-        study.trained(**{**CELL, "table": "another"})
+        trained(**{**CELL, "table": "another"})
 
 
 def test_rows_of_nodes_that_found_their_own_moments_are_put_on_the_scale_of_the_real_ones(
@@ -221,7 +245,7 @@ def test_rows_of_nodes_that_found_their_own_moments_are_put_on_the_scale_of_the_
     monkeypatch.setattr(
         vae_bgm, "drawn", lambda state, node, *_: seen.append(state) or np.zeros((200, len(NAMES)))
     )
-    frame, _ = study.trained(**{**CELL, "technique": "isolated", "variant": {"moments": None}})
+    frame, _ = trained(**{**CELL, "technique": "isolated", "variant": {"moments": None}})
     bmi = SCHEMA.numeric.index("BMI")
     for node in range(3):
         mean, (whole, deviation) = (
@@ -256,17 +280,18 @@ def test_a_grid_names_every_federation_and_measurement_once():
     assert {cell["variant"]["clip"] for cell in private} == {1.0}
 
 
-def test_labels_say_whose_rows_they_are():
-    plain = study.labels(**CELL)
-    assert (plain["method"], plain["setting"], plain["n_clients"], plain["data"]) == (
-        "SDS",
-        "federated",
-        3,
-        "own",
-    )
-    assert study.labels(**{**CELL, "technique": "isolated"})["setting"] == "local"
-    private = study.labels(**{**CELL, "variant": {"clip": 1.0}, "epsilon": 2.0})
-    assert private["epsilon"] == 2.0 and private.keys() == plain.keys()
+def test_rows_say_whose_they_are(runs):
+    (plain,), (alone,) = study.train(**CELL), study.train(**{**CELL, "technique": "isolated"})
+    said = [
+        plain[name] for name in ("paper", "method", "setting", "n_clients", "data", "partition")
+    ]
+    assert said == ["apellaniz2025", "SDS", "federated", 3, "own", "bmi_skew"]
+    assert (alone["method"], alone["setting"], len(runs)) == ("Isolated", "local", 2)
+    assert plain["epsilon"] is None and plain["epsilon_spent"] is None
+    judged = study.judge(**CELL, node=1)
+    assert {frozenset(row) for row in judged} == {
+        frozenset({*plain} - {"seconds", "bytes_up", "bytes_down", "epsilon_spent", "unprotected"})
+    }
 
 
 def test_a_version_is_that_of_the_cells_own_method_and_measures():
@@ -276,7 +301,7 @@ def test_a_version_is_that_of_the_cells_own_method_and_measures():
     assert (
         study.version({"technique": "sds", "node": 1, "repeat": 0}) == f"{plain}, js_divergence 2"
     )
-    clipped = {"technique": "sds", "variant": {"clip": 1.0}}
+    clipped = {"technique": "sds", "variant": {"clip": 1.0}, "epsilon": 1.0}
     assert study.version(clipped) == private
     assert study.version({**clipped, "repeat": 3}) == f"{private}, js_divergence 2"
     assert study.version({"technique": "sds", "variant": {"networks": 3}}) == plain
@@ -299,11 +324,9 @@ def test_a_table_is_described_by_its_rows_classes_and_what_it_shares_with_anothe
         BMI=TABLE.frame["BMI"].where(np.arange(len(TABLE)) >= len(TABLE) // 4, -1)
     )
     tables = {"one": TABLE, "other": Table("other", changed, SCHEMA, "real")}
-    monkeypatch.setattr(study, "load_table", lambda name, work: tables[name])
-    found = {
-        (row["metric"], row.get("item")): row["value"]
-        for row in study.described("one", "other", TABLE.digest)
-    }
+    monkeypatch.setattr(declared, "load_table", lambda name, work: tables[name])
+    rows = study.described(dataset="one", other="other", table=TABLE.digest)
+    found = {(row["metric"], row.get("item")): row["value"] for row in rows}
     assert found["n_samples", None] == len(TABLE) and found["n_features", None] == len(NAMES)
     share = (TABLE.frame[SCHEMA.target] == TABLE.frame[SCHEMA.target].iloc[0]).mean()
     assert found[
@@ -317,7 +340,7 @@ def test_a_table_is_described_by_its_rows_classes_and_what_it_shares_with_anothe
 
 def test_nodes_are_described_by_their_own_rows():
     asked = {"partition": "bmi_skew", "node_rows": SIZES, "judged": JUDGED, "forests": 1}
-    rows = study.dealt(CELL["dataset"], **asked, table=TABLE.digest)
+    rows = study.dealt(dataset=CELL["dataset"], **asked, table=TABLE.digest)
     found = {(row.get("node"), row["metric"], row.get("item")): row["value"] for row in rows}
     bmi = TABLE.frame["BMI"].to_numpy()
     assert found[None, "bmi_mean", None] == pytest.approx(bmi.mean())

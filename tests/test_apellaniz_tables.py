@@ -24,7 +24,7 @@ from fedsynth_lib.verdicts.apellaniz_tables import (
     reciprocal_ranks,
     same_people,
 )
-from fedsynth_lib.works import apellaniz_study
+from fedsynth_lib.works import apellaniz2025
 from fedsynth_lib.works.apellaniz_nodes import nodes
 
 TABLES = ["tab2", "tab3", "tab4", "tab5", "tabA1", "tabA2"]
@@ -211,11 +211,13 @@ def test_settings_are_those_that_a_grid_of_the_study_asks_for(tmp_path, monkeypa
     at |= {"seed": 0, "repeat": 12, "node": 1}
     varied = {"variant": {"networks": 3, "senders": "largest"}, "disjoint": True}
 
+    said = {"paper": "apellaniz2025", "data": "none", "method": "FedAvg", "setting": "federated"}
+
     def judge(node, repeat=0, whole=False, **cell):
-        return [{**apellaniz_study.labels(**cell), "node": str(node), "metric": JS, "value": 1.0}]
+        return [{**said, "n_clients": 3, "metric": JS, "value": 1.0}]
 
     rows = run_grid(
-        judge, [at, {**at, **varied}], name="toy", version=apellaniz_study.version, save=False
+        judge, [at, {**at, **varied}], name="toy", version=apellaniz2025.version, save=False
     )
     assert in_print(rows)[["detail", "seed"]].to_numpy().tolist() == [
         ["train rows per node 50/100/500", 12]
@@ -346,7 +348,7 @@ def test_equal_ranks_are_shared_and_incomplete_blocks_have_none():
 
 
 def test_the_two_tables_hold_the_same_people_at_the_same_nodes():
-    diabetes, heart = (load_table(name, work="apellaniz2025") for name in apellaniz_study.DATASETS)
+    diabetes, heart = (load_table(name, work="apellaniz2025") for name in apellaniz2025.DATASETS)
     assert set(diabetes.frame) == set(heart.frame) and diabetes.schema.target != heart.schema.target
     assert all(diabetes.frame[name].equals(heart.frame[name]) for name in heart.frame)
     for partition in ("iid", "bmi_skew"):
@@ -391,7 +393,7 @@ def test_readings_stand_beside_the_printed_divergences():
     values = values[values["exhibit"].isin(["tab2", "tab5"])]
     rows, cut = (
         as_rows(values),
-        as_rows(values, variant=apellaniz_study.AS_RUN, shift=0.25, repeats=(1,)),
+        as_rows(values, variant=apellaniz2025.AS_RUN, shift=0.25, repeats=(1,)),
     )
     cut = cut[cut["dataset"] == "brfss_heart"]  # not all of it is there
     ours = {"text": in_print(rows), "code": in_print(cut, variant=apellaniz_tables.CUT)}
@@ -407,8 +409,8 @@ def test_readings_stand_beside_the_printed_divergences():
 
 
 def test_the_variant_of_rows_as_run_is_named_as_the_tables_look_for_it():
-    cell = apellaniz_study.cells(
-        apellaniz_study.SIZES["smoke"], seeds=[0], variant=apellaniz_study.AS_RUN
+    cell = apellaniz2025.cells(
+        apellaniz2025.SIZES["smoke"], seeds=[0], variant=apellaniz2025.AS_RUN
     )[0]
     assert apellaniz_tables.variants(to_frame([{"params": params_text(cell)}])).tolist() == [
         apellaniz_tables.CUT

@@ -7,7 +7,7 @@ from fedsynth_lib.runs.names import YARDSTICKS
 from fedsynth_lib.tables import load as loading
 from fedsynth_lib.tables import lock
 from fedsynth_lib.works import (
-    apellaniz_study,
+    WORKS,
     load,
     maddock2024,
     martinez2024,
@@ -17,13 +17,11 @@ from fedsynth_lib.works import (
 )
 
 STUDIES = (
-    apellaniz_study,
     maddock2024,
     martinez2024,
     membership_study,
 )
 STUDIES += (side_by_side, lock, tuning)
-DECLARED = ["leitner2023", "maddock2024", "martinez2024", "sattarov2024"]
 
 
 @pytest.fixture(autouse=True)
@@ -37,14 +35,6 @@ def no_tables(monkeypatch):
             )
         if hasattr(module, "prepared"):
             module.prepared.cache_clear()
-
-
-def apellaniz(profile):
-    size = apellaniz_study.SIZES[profile]
-    federations = apellaniz_study.cells(size, node_rows=apellaniz_study.COMBINATIONS, seeds=[0])
-    return apellaniz_study.judged(federations, 1) + apellaniz_study.private(
-        size, [1.0], techniques=["sds"], seeds=[0]
-    )
 
 
 def common(profile):
@@ -66,7 +56,7 @@ def searches(profile):
 
 
 @pytest.mark.parametrize("profile", ["quick", "paper"])
-@pytest.mark.parametrize("grid", [apellaniz, common, attacked, searches])
+@pytest.mark.parametrize("grid", [common, attacked, searches])
 def test_cells_name_their_tables_unloaded(grid, profile):
     cells = grid(profile)
     locked = {entry["digest"] for entry in lock._locked().values()}
@@ -74,7 +64,7 @@ def test_cells_name_their_tables_unloaded(grid, profile):
 
 
 @pytest.mark.parametrize("profile", ["quick", "paper"])
-@pytest.mark.parametrize("work", DECLARED)
+@pytest.mark.parametrize("work", WORKS)
 def test_declared_grids_name_their_tables_unloaded(work, profile, monkeypatch):
     locked = {entry["digest"] for entry in lock._locked().values()}
     view = load(work).view("adult")

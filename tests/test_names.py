@@ -14,7 +14,6 @@ from fedsynth_lib.core.contract import BadInput
 from fedsynth_lib.runs import names
 from fedsynth_lib.runs.rows import cell_key, read_params
 from fedsynth_lib.works import (
-    apellaniz_study,
     load,
     membership_study,
     side_by_side,
@@ -26,15 +25,8 @@ RESULTS = Path(__file__).resolve().parents[1] / "data" / "results"
 COLUMNS = ["cell", "method", "version", "params", "metric"]
 
 
-STUDIES = (apellaniz_study, membership_study, side_by_side, tuning)
-BY_METHOD = (
-    "measure",
-    "judge",
-    "train",
-    "features",
-    "distances",
-    "positives",
-)  # rest on a method
+STUDIES = (membership_study, side_by_side, tuning)
+BY_METHOD = ("measure", "positives")  # rest on a method
 
 
 def version_of(grid):

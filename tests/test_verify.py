@@ -284,9 +284,8 @@ def test_the_registry_knows_every_grid_of_the_notebooks_and_computes_it_as_they_
         source = "\n".join("".join(each["source"]) for each in cells if each["cell_type"] == "code")
         found |= {name: (path.stem, function) for name, function in grids(ast.parse(source))}
     for name, (notebook, function) in found.items():
-        module, _, own = recompute.computed_by(name).partition(":")
-        if module:  # else it is made from rows, by an object that holds them
-            assert [module.split(".")[-1], own] == function[-2:], f"{notebook}: {name}"
+        if by := recompute.computed_by(name):  # else from rows, by an object that holds them
+            assert by.replace(":", ".").split(".")[-2:] == function[-2:], f"{notebook}: {name}"
         else:
             assert function[-1].endswith("(rows)"), f"{notebook}: {name}"
     declared = {grid.name for key in works.WORKS for grid in works.load(key).grids.values()}
@@ -322,5 +321,6 @@ def grids(tree: ast.AST) -> list[tuple[str, list[str]]]:
         name = next((each.value for each in call.keywords if each.arg == "name"), None)
         if isinstance(name, ast.Constant):
             function = ast.unparse(call.args[0])
-            named.append((name.value, known.get(function, function).split(".")))
+            module, *rest = known.get(function, function).split(".")
+            named.append((name.value, [*known.get(module, module).split("."), *rest]))
     return named

@@ -16,7 +16,7 @@ import typer
 
 from fedsynth_lib.bundle.console import heard
 from fedsynth_lib.core.contract import BadInput
-from fedsynth_lib.core.store import CODE, is_checkout, project_root
+from fedsynth_lib.core.store import CODE, existing_file, is_checkout, project_root
 
 if TYPE_CHECKING:  # brings all that a run needs
     from fedsynth_lib.teaching import your_table
@@ -175,6 +175,29 @@ def synth(
     print(*made.paths.values(), sep="\n")
     print(made.verdict, flush=True)
     return 0 if no_scores else _evaluated(made)
+
+
+@app.command()
+def check(
+    table: Annotated[Path, typer.Argument(help="the real table")],
+    synthetic: Annotated[Path, typer.Argument(help="a synthetic file of it")],
+    schema: Annotated[Path | None, typer.Option(help="default: the .toml beside the table")] = None,
+) -> int:
+    """Whether a synthetic file has the form of the real one; 1 where something differs.
+
+    Columns and their order, types, ranges, categories, shares of missing values. It is computed
+    from the real rows, without noise: for their owner alone.
+    """
+    from fedsynth_lib.tables.check import compare_form
+    from fedsynth_lib.teaching import your_table
+
+    files = your_table.Files.of(table, schema=schema)
+    real = your_table.load(files.table, files.schema, files.draft)
+    lines = compare_form(real, existing_file(synthetic, "synthetic"))
+    print(lines.to_string(na_rep="", float_format="{:.1%}".format))
+    wrong = int((lines["differs"] != "").sum())
+    print("the form is the same" if not wrong else f"{wrong} lines differ")
+    return int(wrong > 0)
 
 
 def _evaluated(made: "your_table.Made") -> int:

@@ -30,14 +30,6 @@ COMPUTED_BY = {
     "27_martinez2024_search": "fedsynth_lib.works.tuning:measure",
     # follows from rows of other grids, so there is nothing to compute anew
     "27_martinez2024_chance": "",
-    "6": "fedsynth_lib.works.apellaniz_study:judge",
-    "60_apellaniz2025_tables": "fedsynth_lib.works.apellaniz_study:described",
-    "60_apellaniz2025_nodes": "fedsynth_lib.works.apellaniz_study:dealt",
-    "61_apellaniz2025_iid_training": "fedsynth_lib.works.apellaniz_study:train",
-    "62_apellaniz2025_skew_training": "fedsynth_lib.works.apellaniz_study:train",
-    "62_apellaniz2025_features": "fedsynth_lib.works.apellaniz_study:features",
-    "64_apellaniz2025_features": "fedsynth_lib.works.apellaniz_study:features",
-    "64_apellaniz2025_distances": "fedsynth_lib.works.apellaniz_study:distances",
     "7": "fedsynth_lib.works.side_by_side:measure",
     "70_membership": "fedsynth_lib.works.membership_study:measure",
 }

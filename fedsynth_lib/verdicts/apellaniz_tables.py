@@ -1,5 +1,5 @@
-"""The tables of apellaniz2025 from rows of `apellaniz_study.judge`: repeats, the marks of its
-tests, table 6.
+"""The tables of apellaniz2025 from rows of its cells `judge`: repeats, the marks of its tests,
+table 6.
 
 Deviations follow the work: their denominator is n, and its tests take them as they are for
 deviations of samples, which makes its p-values too small. Here they do the same, so that marks mean

@@ -150,12 +150,18 @@ def _with_marks(cells: pd.DataFrame) -> pd.DataFrame:
     keys = ["metric", *apellaniz_tables.PLACE, "method"]
     cells = cells.merge(tested[[*keys, "mean_other", "p", "mark"]], "left", keys)
     real = cells["metric"] == apellaniz_tables.REAL
-    return cells.assign(
+    marked = cells.assign(
         metric=cells["metric"].mask(real, apellaniz_tables.SYNTHETIC),
         method=cells["method"].mask(real, "Real"),
-        sizes=cells["detail"].str.removeprefix(SIZED),
-        item="",
     )
+    cells = pd.concat([marked, _ranks(cells)], ignore_index=True)
+    return cells.assign(sizes=cells["detail"].str.removeprefix(SIZED), item="")
+
+
+def _ranks(cells: pd.DataFrame) -> pd.DataFrame:
+    """Mean reciprocal ranks (table 6) of the scenarios that have all nodes and techniques."""
+    ranks = apellaniz_tables.reciprocal_ranks(cells).dropna(subset="value")
+    return ranks.rename(columns={"value": "mean"})
 
 
 def _as_drawn(rows: pd.DataFrame) -> pd.DataFrame:

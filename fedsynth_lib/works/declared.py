@@ -49,16 +49,23 @@ class Method:
     """A method under the name that the work prints; without a key it is known rows, not trained.
 
     key: in METHODS. settings: beside its defaults. setting: federated or central. private: whether
-    its run has a budget. idle: settings of cells that mean nothing to it. rows: which rows are
-    known (a field of what `prepare` returns, or `shuffled`).
+    its run has a budget. guaranteed: the key where a cell asks for an epsilon, if that is another.
+    idle: settings of cells that mean nothing to it. rows: which rows are known (a field of what
+    `prepare` returns, or `shuffled`). labels: columns that all its rows have.
     """
 
     key: str = ""
     settings: Settings = field(default_factory=dict)
     setting: str = "federated"
     private: bool = True
+    guaranteed: str = ""
     idle: tuple[str, ...] = ()
     rows: str = ""
+    labels: Settings = field(default_factory=dict)
+
+    def key_of(self, cell: Settings) -> str:
+        """The key of what a cell trains."""
+        return self.guaranteed if self.guaranteed and cell.get("epsilon") is not None else self.key
 
 
 @dataclass(frozen=True)
@@ -89,7 +96,7 @@ class Kind:
     of its synthetic table. complete: one that adds settings to a cell of a grid. admit: one that
     says whether there can be such a cell.
     keep: whether a run's rows are kept for other cells; else measures see the run itself.
-    labels: columns that all its rows have.
+    labels: columns that all its rows have. costs: whether they say what the run cost and released.
     """
 
     function: str = ""
@@ -112,6 +119,7 @@ class Kind:
     admit: str = ""
     keep: bool = True
     labels: Settings = field(default_factory=dict)
+    costs: bool = True
 
     @property
     def names(self) -> set[str]:
@@ -132,7 +140,8 @@ class Kind:
 class Declared:
     """The grid of an exhibit as it stands in the file. name: of its rows in data/results.
 
-    settings: of all its cells. like: a grid whose sweeps and profiles it has, too.
+    methods: all of the work unless said. settings: of all its cells. like: a grid whose sweeps and
+    profiles it has, too.
     """
 
     name: str
@@ -280,7 +289,7 @@ class Work:
             module = importlib.import_module(declared.version_of)
             return f"{declared.version_of.rpartition('.')[2]} {module.VERSION}"
         name = cell[declared.method] if declared.method in declared.needs else declared.trains
-        key = self.method(name).key if name else ""
+        key = self.method(name).key_of(cell) if name else ""
         by = declared.measured_by
         return names.version(key, self.named(by)(cell) if by else declared.measured)
 
@@ -316,6 +325,7 @@ class Work:
         size = _merged(size, {"sized": sized or {}})
         for method in methods or ():
             self.method(method)
+        usual = declared.methods or (tuple(self.methods) if kind.method in kind.needs else ())
         if tables is None:
             tables = size.get("tables") or declared.tables or self.tables
         tables = _some([*tables], "dataset", size)
@@ -328,13 +338,13 @@ class Work:
                 said = {**declared.settings, **sweep}
                 chosen = _merged(size, said, sweep.get(profile, {}), _replaced(said, asked))
                 if dataset is None or dataset in _some([*tables], "dataset", sweep):
-                    own = chosen.get("methods") or declared.methods
+                    own = chosen.get("methods") or usual
                     own = [name for name in own if methods is None or name in methods]
                     if not own and kind.method in kind.needs:
                         continue  # nothing of this sweep was asked for
                     for cell in self._expanded(declared.cells, dataset, own, chosen):
                         cells[params_text(cell)] = cell
-        chosen = {"tables": [*tables], "methods": [*(methods or declared.methods)]}
+        chosen = {"tables": [*tables], "methods": [*(methods or usual)]}
         shown = _merged({"seeds": 1}, size, chosen, _replaced({}, asked))
         return Grid(self, declared.cells, declared.name, profile, list(cells.values()), shown)
 
@@ -513,7 +523,7 @@ def _tables(kind: type, document: dict, section: str, path: Path) -> dict[str, A
 def _spread(entry: dict, others: Mapping[str, dict], kind: type) -> dict:
     """An entry with what its `like` has, and with a grid's profiles in one table."""
     if kind is Kind and "like" in entry:
-        entry = {**others[entry["like"]], **entry}
+        entry = {**_spread(others[entry["like"]], others, kind), **entry}
         entry.pop("like")
     if kind is Declared:
         profiles = {name: entry[name] for name in PROFILES if name in entry}

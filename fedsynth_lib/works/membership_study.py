@@ -8,7 +8,6 @@ neighbours in the bundle's sense: one row added at one client.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from functools import lru_cache
 from itertools import product
 from typing import Any, NamedTuple
@@ -18,21 +17,25 @@ import pandas as pd
 
 from fedsynth_lib.audit import shadow
 from fedsynth_lib.audit.bounds import one_run_bound
-from fedsynth_lib.core.contract import BadInput, Privacy, stream
+from fedsynth_lib.core.contract import BadInput, stream
 from fedsynth_lib.core.queries import Query
-from fedsynth_lib.federation import settings
-from fedsynth_lib.methods import METHODS
 from fedsynth_lib.metrics.attacks import nearest
 from fedsynth_lib.metrics.workload import random_workload
 from fedsynth_lib.runs import names
-from fedsynth_lib.runs.grid import remember
 from fedsynth_lib.runs.rows import Row
 from fedsynth_lib.tables.encode import EqualWidthBins
 from fedsynth_lib.tables.load import Table, load_table
 from fedsynth_lib.tables.lock import table_digest
 from fedsynth_lib.works import side_by_side
-from fedsynth_lib.works.protocol import shuffled
-from fedsynth_lib.works.side_by_side import BINS, DELTA, ENTRANTS, YARDSTICKS
+from fedsynth_lib.works.protocol import as_rows, guarantee, train_once
+from fedsynth_lib.works.side_by_side import (
+    BINS,
+    DELTA,
+    ENTRANTS,
+    YARDSTICKS,
+    entrant_of,
+    known_rows,
+)
 
 CLIENTS = 3
 QUERIES = 64  # random triples of columns
@@ -105,45 +108,19 @@ def synthetic(
     if method in YARDSTICKS:
         fresh = samples.fresh.frame
         second = fresh.iloc[stream(seed, "second", run).permutation(len(fresh))[:rows]]
-        frames = dict(
-            zip(YARDSTICKS, (members.frame, second, shuffled(members.frame, run)), strict=True)
-        )
-        return frames[method], {}
-    if method not in ENTRANTS:
-        raise BadInput(
-            f"method {method!r} does not take part: choose one of "
-            f"{', '.join((*ENTRANTS, *YARDSTICKS))}."
-        )
-    entrant = ENTRANTS[method]
-    module, own = METHODS[entrant.key], {**entrant.settings, **(training or {})}
-    config = module.Config(
-        **{name: tuple(v) if isinstance(v, list) else v for name, v in own.items()}
-    )
-    privacy = Privacy(epsilon, DELTA, reproduction=True) if np.isfinite(epsilon) else Privacy()
-    places = (
-        stream(seed, "clients", run).permutation(len(samples.pool)) % CLIENTS
-    )  # of who is in the run and who is not
-    parts = [np.flatnonzero(places[chosen] == client) for client in range(CLIENTS)]
-    sizes = [len(part) for part in np.array_split(np.arange(rows), CLIENTS)]
-    key = {
-        "method": entrant.key,
-        "version": module.VERSION,
-        "config": asdict(config),
-        "privacy": asdict(privacy),
-    }
-    key |= {"train": members.digest, "seed": seed, "run": run, "sizes": sizes, "membership": 1}
-
-    def make() -> tuple[pd.DataFrame, dict]:
-        options = {
-            "config": config,
-            "privacy": privacy,
-            "seed": (1000 * seed + run) % 2**32,
-            "sizes": sizes,
-        }
-        made = settings.federated(module, members, parts, **options)
-        return made.synthetic, {"statement": made.statement, "seconds": made.seconds}
-
-    return remember(key, make)
+        return known_rows(method, members.frame, second, run), {}
+    entrant = entrant_of(method)
+    # of who is in the run and who is not
+    places = stream(seed, "clients", run).permutation(len(samples.pool)) % CLIENTS
+    return train_once(
+        entrant.key,
+        members,
+        [np.flatnonzero(places[chosen] == client) for client in range(CLIENTS)],
+        config=entrant.config(training),
+        privacy=guarantee(epsilon, DELTA),
+        seed=(1000 * seed + run) % 2**32,
+        sizes=[len(part) for part in np.array_split(np.arange(rows), CLIENTS)],
+    )[:2]
 
 
 def seen(
@@ -190,22 +167,10 @@ def measure(
     samples.pool.expect(table)
     run = {"rows": rows, "targets": targets, "epsilon": epsilon, "training": training}
     looked, facts = seen(dataset, method, seed, runs, **run)
-    shared: Row = {"dataset": dataset, "method": method, "data": samples.pool.data, "seed": seed}
-    if method in YARDSTICKS:
-        shared |= {"setting": "real", "partition": "none"}
-    else:
-        statement = facts[0]["statement"]
-        shared |= {
-            "setting": "federated",
-            "partition": "iid",
-            "n_clients": CLIENTS,
-            "epsilon": epsilon,
-        }
-        shared |= {
-            "unprotected": len(statement["unprotected"]),
-            "seconds": sum(each["seconds"] for each in facts),
-        }
-        shared["epsilon_spent"] = statement["epsilon_protected"] if np.isfinite(epsilon) else None
+    shared = {"dataset": dataset, "method": method, "data": samples.pool.data, "seed": seed}
+    shared |= side_by_side.labels(facts[0], epsilon=epsilon, n_clients=CLIENTS)
+    if method not in YARDSTICKS:
+        shared["seconds"] = sum(each["seconds"] for each in facts)
     values: dict[tuple[str, str], float] = {
         ("", "attack_trials"): looked.inside.size,
         ("", "epsilon_ceiling"): ceiling(looked.inside),
@@ -213,22 +178,14 @@ def measure(
     for attack, judged in shadow.judge(looked, DELTA).items():
         values |= {(attack, name): value for name, value in zip(MEASURED, judged, strict=True)}
     told = {key: value for key, value in values.items() if not np.isnan(value)}
-    return [
-        {**shared, "item": item, "metric": name, "value": value}
-        for (item, name), value in told.items()
-    ]
+    return [{**shared, **row} for row in as_rows(told)]
 
 
-MEASURED = (
+MEASURED = (  # as shadow.Found has them
     *("attack_auc", "attack_tpr1", "attack_tpr1_low", "attack_tpr1_high"),
-    *(
-        "attack_tpr01",
-        "attack_tpr01_low",
-        "attack_tpr01_high",
-        "epsilon_bound",
-        "epsilon_first_half",
-    ),
-)  # as shadow.Found has them
+    *("attack_tpr01", "attack_tpr01_low", "attack_tpr01_high"),
+    *("epsilon_bound", "epsilon_first_half"),
+)
 
 
 def ceiling(inside: np.ndarray) -> float:
@@ -241,10 +198,8 @@ def ceiling(inside: np.ndarray) -> float:
 def version(cell: Mapping[str, Any]) -> str:
     """The versions that the rows of a cell rest on; where nothing is trained, those of its measures
     alone."""
-    entrant = ENTRANTS.get(cell["method"])
-    return names.version(
-        entrant.key if entrant else "", [*MEASURED, "attack_trials", "epsilon_ceiling"]
-    )
+    entrant, measured = ENTRANTS.get(cell["method"]), [*MEASURED, "attack_trials"]
+    return names.version(entrant.key if entrant else "", [*measured, "epsilon_ceiling"])
 
 
 # network_runs: of methods that train a network, which take longest
@@ -264,17 +219,9 @@ def cells(profile: str, datasets: Sequence[str], methods: Sequence[str]) -> list
     size, found = SIZES[profile], []
     for dataset, method in product(datasets, methods):
         key = ENTRANTS[method].key if method in ENTRANTS else ""
-        cell = {
-            "dataset": dataset,
-            "method": method,
-            "seed": 0,
-            "rows": size["rows"],
-            "targets": size["targets"],
-        }
-        cell |= {
-            "runs": size["network_runs" if key in NETWORKS else "runs"],
-            "table": table_digest(dataset),
-        }
+        cell = {"dataset": dataset, "method": method, "seed": 0, "table": table_digest(dataset)}
+        cell |= {name: size[name] for name in ("rows", "targets")}
+        cell["runs"] = size["network_runs" if key in NETWORKS else "runs"]
         if not key:
             found.append(cell)
             continue

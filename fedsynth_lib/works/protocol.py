@@ -86,7 +86,7 @@ class Cell:
     @property
     def registered(self) -> contract.Method:
         """The method's verbs."""
-        return METHODS[self.method.key]
+        return METHODS[self.method.key_of(self.settings)]
 
     @cached_property
     def prepared(self) -> Any:
@@ -113,9 +113,8 @@ class Cell:
     @cached_property
     def config(self) -> Any:
         """The method's settings: its own in this work, the scheme's, and the cell's."""
-        own = {**self.method.settings, **self._of_scheme(), **self._configured[0]}
-        plain = {name: tuple(v) if isinstance(v, list) else v for name, v in own.items()}
-        return self.registered.Config(**plain)
+        levels = self.method.settings, self._of_scheme(), self._configured[0]
+        return configured(self.registered, *levels)
 
     def _of_scheme(self) -> dict[str, Any]:
         """What the cell's scheme makes of the method's settings."""
@@ -155,8 +154,11 @@ class Cell:
                 self.registered, self.prepared.train, parts, num_rows=1, **options
             )
             return Made(run.synthetic, {name: getattr(run, name) for name in FACTS}, run)
-        draw = (lambda run: self._call(self.kind.draw, run=run)) if self.kind.draw else None
-        return train_once(self.method.key, self.prepared.train, parts, draw=draw, **options)
+        if drawn := self.kind.draw:
+            options |= {"num_rows": 1, "drawn": drawn}
+            options["draw"] = lambda run: self._call(drawn, run=run)
+        key = self.method.key_of(self.settings)
+        return train_once(key, self.prepared.train, parts, **options)
 
     def rows(self) -> list[Row]:
         """The measurements, as rows."""
@@ -178,8 +180,11 @@ class Cell:
         named = self.asked.get("n_clients") if "setting" in self.asked else None
         labels["n_clients"] = named if alone else len(self.parts)
         epsilon = self.settings.get("epsilon") if self.method.private else np.inf
+        labels |= self.method.labels
         if self.setting == "real":
             return labels | ({} if self.method.private else {"epsilon": epsilon})
+        if not self.kind.costs:
+            return labels | {"epsilon": epsilon}
         statement, finite = made.facts["statement"], epsilon is not None and np.isfinite(epsilon)
         return labels | {
             "epsilon": epsilon,
@@ -216,18 +221,20 @@ def train_once(
     privacy: Privacy,
     seed: int,
     draw: Callable[[Run], pd.DataFrame] | None = None,
+    drawn: str = "",
     num_rows: int | None = None,
     sizes: Sequence[int] | None = None,
 ) -> Made:
     """The rows of a run and its facts, with peak memory in GiB as `gib`: made once, and kept.
 
-    method: key in METHODS. draw: what is kept, in place of the run's synthetic table. The other
-    arguments are those of `settings.federated`.
+    method: key in METHODS. draw: what is kept, in place of the run's synthetic table, and `drawn`,
+    a name for it. The other arguments are those of `settings.federated`.
     """
     dealt = hashlib.sha256(b"".join(np.ascontiguousarray(part, np.int64) for part in parts))
     key = {"method": method, "version": METHODS[method].VERSION, "config": asdict(config)}
     key |= {"privacy": asdict(privacy), "train": train.digest, "seed": seed, "rows": num_rows}
     key |= {"parts": [[len(part) for part in parts], dealt.hexdigest()], "sizes": sizes}
+    key |= {"drawn": drawn} if drawn else {}
 
     def make() -> tuple[pd.DataFrame, dict]:
         options = {"num_rows": num_rows, "sizes": sizes, "privacy": privacy, "seed": seed}
@@ -237,6 +244,14 @@ def train_once(
         return (draw(run) if draw else run.synthetic), facts
 
     return Made(*remember(key, make))
+
+
+def configured(method: contract.Method, *levels: Mapping[str, Any] | None) -> Any:
+    """The method's settings, of several levels the later before the earlier; lists, as files have
+    them, are tuples."""
+    own = {name: value for level in levels for name, value in (level or {}).items()}
+    plain = {name: tuple(v) if isinstance(v, list) else v for name, v in own.items()}
+    return method.Config(**plain)
 
 
 def guarantee(epsilon: float | None, delta: float, **options: Any) -> Privacy:

@@ -8,7 +8,6 @@ epsilon says so in the column `unprotected`, and no ranking compares it with oth
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from functools import lru_cache
 from itertools import product
 from typing import Any, NamedTuple
@@ -16,9 +15,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from fedsynth_lib.core.contract import BadInput, Privacy, stream
+from fedsynth_lib.core.contract import BadInput, stream
 from fedsynth_lib.core.measured import measured
-from fedsynth_lib.federation import settings
 from fedsynth_lib.methods import METHODS
 from fedsynth_lib.metrics import (
     anonymity,
@@ -32,15 +30,13 @@ from fedsynth_lib.metrics.attacks import SCENARIOS, attribute_disclosure, closes
 from fedsynth_lib.metrics.membership import membership
 from fedsynth_lib.metrics.workload import random_workload, workload_error
 from fedsynth_lib.runs import names
-from fedsynth_lib.runs.grid import remember
-from fedsynth_lib.runs.memory import peak_memory
 from fedsynth_lib.runs.names import YARDSTICKS
 from fedsynth_lib.runs.rows import Row
 from fedsynth_lib.tables.encode import EqualWidthBins, standardised
 from fedsynth_lib.tables.load import Table, load_table
 from fedsynth_lib.tables.lock import table_digest
 from fedsynth_lib.tables.partition import Parts, split_clients
-from fedsynth_lib.works.protocol import shuffled
+from fedsynth_lib.works.protocol import as_rows, configured, guarantee, shuffled, train_once
 
 DELTA = 1e-5
 EPSILONS = (0.2, 1.0, 3.0, 10.0, np.inf)
@@ -61,6 +57,11 @@ class Entrant(NamedTuple):
     settings: Mapping[str, Any] = {}
     published: Mapping[str, Any] = {}
     most_clients: int = 10
+
+    def config(self, training: Mapping[str, Any] | None, *, as_published: bool = False) -> Any:
+        """Its settings. training: what a profile shrinks."""
+        published = self.published if as_published else {}
+        return configured(METHODS[self.key], self.settings, published, training)
 
 
 ENTRANTS = {
@@ -173,51 +174,30 @@ def synthetic(
     and kept."""
     train, second, _ = prepared(dataset, rows, seed)
     if method in YARDSTICKS:
-        frames = dict(
-            zip(YARDSTICKS, (train.frame, second.frame, shuffled(train.frame, seed)), strict=True)
-        )
-        return frames[method], {}
+        return known_rows(method, train.frame, second.frame, seed), {}
+    entrant = entrant_of(method)
+    return train_once(
+        entrant.key,
+        train,
+        divided(train, partition, n_clients, seed),
+        config=entrant.config(training, as_published=as_published),
+        privacy=guarantee(epsilon, DELTA),
+        seed=seed,
+    )[:2]
+
+
+def known_rows(method: str, rows: pd.DataFrame, second: pd.DataFrame, seed: int) -> pd.DataFrame:
+    """What a yardstick hands out in place of synthetic rows."""
+    known = (rows, second, shuffled(rows, seed))
+    return dict(zip(YARDSTICKS, known, strict=True))[method]
+
+
+def entrant_of(method: str) -> Entrant:
+    """The entrant of this name. Raises BadInput for one that does not take part."""
     if method not in ENTRANTS:
-        raise BadInput(
-            f"method {method!r} does not take part: choose one of "
-            f"{', '.join((*ENTRANTS, *YARDSTICKS))}."
-        )
-    entrant = ENTRANTS[method]
-    module, own = (
-        METHODS[entrant.key],
-        {**entrant.settings, **(entrant.published if as_published else {})},
-    )
-    own = {
-        name: tuple(v) if isinstance(v, list) else v
-        for name, v in {**own, **(training or {})}.items()
-    }
-    config = module.Config(**own)
-    privacy = Privacy(epsilon, DELTA, reproduction=True) if np.isfinite(epsilon) else Privacy()
-    parts = divided(train, partition, n_clients, seed)
-    key = {
-        "method": entrant.key,
-        "version": module.VERSION,
-        "config": asdict(config),
-        "privacy": asdict(privacy),
-    }
-    key |= {
-        "train": train.digest,
-        "partition": [partition, n_clients],
-        "seed": seed,
-        "side by side": 1,
-    }
-
-    def make() -> tuple[pd.DataFrame, dict]:
-        with peak_memory() as memory:
-            run = settings.federated(
-                module, train, parts, config=config, privacy=privacy, seed=seed
-            )
-        facts = {
-            name: getattr(run, name) for name in ("statement", "seconds", "bytes_up", "bytes_down")
-        }
-        return run.synthetic, facts | {"gib": memory.gib}
-
-    return remember(key, make)
+        known = ", ".join((*ENTRANTS, *YARDSTICKS))
+        raise BadInput(f"method {method!r} does not take part: choose one of {known}.")
+    return ENTRANTS[method]
 
 
 def measure(
@@ -243,21 +223,30 @@ def measure(
         values |= more_measures(
             train, second, test, frame, seed=seed, attacks=attacks, judged=judged or {}
         )
-    shared: Row = {"dataset": dataset, "method": method, "data": train.data, "seed": seed}
-    if method in YARDSTICKS:
-        shared |= {"setting": "real", "partition": "none"}
-    else:
-        statement, epsilon = facts["statement"], run.get("epsilon", 1.0)
-        shared |= {
-            "setting": "federated",
-            "epsilon": epsilon,
-            "unprotected": len(statement["unprotected"]),
-        }
-        shared |= {"partition": run.get("partition", "iid"), "n_clients": run.get("n_clients", 3)}
-        shared |= {name: facts[name] for name in ("seconds", "bytes_up", "bytes_down")}
-        shared["epsilon_spent"] = statement["epsilon_protected"] if np.isfinite(epsilon) else None
+    if method not in YARDSTICKS:
         values |= {"peak_gib": facts["gib"]}
-    return [{**shared, "metric": name, "value": value} for name, value in values.items()]
+    shared = {"dataset": dataset, "method": method, "data": train.data, "seed": seed}
+    asked = {name: run[name] for name in ("epsilon", "partition", "n_clients") if name in run}
+    shared |= labels(facts, **asked)
+    shared |= {name: facts[name] for name in ("seconds", "bytes_up", "bytes_down") if facts}
+    return [{**shared, **row} for row in as_rows(values)]
+
+
+def labels(
+    facts: Mapping[str, Any], epsilon: float = 1.0, partition: str = "iid", n_clients: int = 3
+) -> Row:
+    """What all rows of a run say of it. facts: of the run, none of known rows."""
+    if not facts:
+        return {"setting": "real", "partition": "none"}
+    statement = facts["statement"]
+    return {
+        "setting": "federated",
+        "partition": partition,
+        "n_clients": n_clients,
+        "epsilon": epsilon,
+        "epsilon_spent": statement["epsilon_protected"] if np.isfinite(epsilon) else None,
+        "unprotected": len(statement["unprotected"]),
+    }
 
 
 def measures(
@@ -353,31 +342,19 @@ def cells(
     runs. What a method does not have makes no cell: as published where that is its default, and
     more clients than it takes.
     """
-    lists = {
-        name: value if isinstance(value, list | tuple) else [value] for name, value in lists.items()
-    }
+    values = [v if isinstance(v, list | tuple) else [v] for v in lists.values()]
     found: dict[str, dict] = {}
-    for dataset, method, seed, *values in product(
-        datasets, methods, range(size["seeds"]), *lists.values()
-    ):
-        chosen = dict(zip(lists, values, strict=True)) if method not in YARDSTICKS else {}
-        cell = {
-            "dataset": dataset,
-            "method": method,
-            "seed": seed,
-            "rows": size["rows"],
-            "attacks": size["attacks"],
-        }
-        cell |= {"judged": size["judged"], "table": table_digest(dataset)}
+    for dataset, method, seed, *own in product(datasets, methods, range(size["seeds"]), *values):
+        cell = {"dataset": dataset, "method": method, "seed": seed, "table": table_digest(dataset)}
+        cell |= {name: size[name] for name in ("rows", "attacks", "judged")}
         cell |= {"brief": True} if brief else {}
         if method not in YARDSTICKS:
-            entrant = ENTRANTS[method]
-            if chosen.get("n_clients", 3) > entrant.most_clients or (
-                chosen.get("as_published") and not entrant.published
-            ):
+            entrant, chosen = entrant_of(method), dict(zip(lists, own, strict=True))
+            too_many = chosen.get("n_clients", 3) > entrant.most_clients
+            if too_many or (chosen.get("as_published") and not entrant.published):
                 continue
             cell |= {"training": size["training"].get(entrant.key)}
-        cell |= {name: value for name, value in chosen.items() if value != DEFAULTS[name]}
+            cell |= {name: value for name, value in chosen.items() if value != DEFAULTS[name]}
         found.setdefault(repr(cell), cell)
     return list(found.values())
 
@@ -392,24 +369,12 @@ BRIEF = [
 ]
 RISKS = ("risk", "singling_out", "singling_out_univariate", "singling_out_multivariate")
 RISKS += ("linkability", "inference")
-MORE = [
-    "ad_rmean",
-    "ad_dum",
-    "auc_gbt",
-    "pmse",
-    "log_cluster",
-    "js_divergence",
-    "auroc",
-    "auprc",
-    "accuracy",
-    *RISKS,
-]
+MORE = ["ad_rmean", "ad_dum", "auc_gbt", "pmse", "log_cluster", "js_divergence"]
+MORE += ["auroc", "auprc", "accuracy", *RISKS]
 
 
 def version(cell: Mapping[str, Any]) -> str:
     """The versions that the rows of a cell rest on; where nothing is trained, those of its measures
     alone."""
-    entrant = ENTRANTS.get(cell["method"])
-    return names.version(
-        entrant.key if entrant else "", BRIEF if cell.get("brief") else [*BRIEF, *MORE]
-    )
+    entrant, measured = ENTRANTS.get(cell["method"]), [*BRIEF, *([] if cell.get("brief") else MORE)]
+    return names.version(entrant.key if entrant else "", measured)

@@ -3,12 +3,10 @@
     propose -> measure -> finish
 
 `propose` asks a study for configurations: the complete grid for FedBN, random draws for FedVAE.
-    `measure` is the cell
-function of `run_grid`: it trains one configuration on one split and scores it. `finish` tells the
-    study the scores.
-Studies lie in data/cache/studies and come back on the next call, so that Optuna's plots and its
-dashboard can read them; which configurations a seed proposes does not depend on how many were
-proposed before.
+`measure` is the cell function of `run_grid`: it trains one configuration on one split and scores
+it. `finish` tells the study the scores. Studies lie in data/cache/studies and come back on the
+next call, so that Optuna's plots and its dashboard can read them; which configurations a seed
+proposes does not depend on how many were proposed before.
 """
 
 import hashlib
@@ -36,7 +34,7 @@ from fedsynth_lib.tables.lock import table_digest
 from fedsynth_lib.tables.partition import split_clients
 from fedsynth_lib.works.declared import load
 from fedsynth_lib.works.martinez2024 import PARTITION_SEED, PRINTED_SETTINGS, parsed
-from fedsynth_lib.works.protocol import Cell
+from fedsynth_lib.works.protocol import Cell, as_rows
 
 STUDY = load("martinez2024")
 WORK, DATASETS, MODELS = STUDY.key, STUDY.tables, tuple(STUDY.methods)
@@ -46,37 +44,26 @@ DRAWS = {"fedbn": None, "fedvae": 30}  # None: the complete grid
 # printed hyper-parameter -> field of the model's Config
 NAMES = {model: fields for model, (_, fields) in PRINTED_SETTINGS.items()}
 # What a profile shrinks. divide: numbers of epochs are divided by these, and rounded up so that
-# none becomes another.
-# starts: of k-means. shuffles: of `works/chance.py`. draws: how often one setting is scored again.
+# none becomes another. starts: of k-means. shuffles: of `works/chance.py`. draws: how often one
+# setting is scored again.
 SIZES: dict[str, dict[str, Any]] = {
     "smoke": {
         **{"rows": 500, "splits": 1, "min_rows": 10, "starts": 1, "shuffles": 2, "draws": 2},
-        **{"trials": {"fedbn": 4, "fedvae": 4}, "changes": {"fedbn": {"generations": 25}}},
+        "trials": {"fedbn": 4, "fedvae": 4},
+        "changes": {"fedbn": {"generations": 25}},
         "divide": {"global_epochs": 100, "local_epochs": 20},
     },
     "quick": {
-        **{
-            "rows": 2000,
-            "splits": 1,
-            "min_rows": 20,
-            "starts": 3,
-            "shuffles": 20,
-            "draws": 5,
-            "trials": DRAWS,
-        },
-        **{"changes": {}, "divide": {"global_epochs": 10, "local_epochs": 4}},
+        **{"rows": 2000, "splits": 1, "min_rows": 20, "starts": 3, "shuffles": 20, "draws": 5},
+        "trials": DRAWS,
+        "changes": {},
+        "divide": {"global_epochs": 10, "local_epochs": 4},
     },
     "paper": {
-        **{
-            "rows": None,
-            "splits": 3,
-            "min_rows": 200,
-            "starts": 10,
-            "shuffles": 100,
-            "draws": 5,
-            "trials": DRAWS,
-        },
-        **{"changes": {}, "divide": {}},
+        **{"rows": None, "splits": 3, "min_rows": 200, "starts": 10, "shuffles": 100, "draws": 5},
+        "trials": DRAWS,
+        "changes": {},
+        "divide": {},
     },
 }
 
@@ -230,30 +217,20 @@ def measure(
         of a number.
     draw: scores the same synthetic table with other rows of it and another start of k-means.
     """
-    own = {**_fields(model, parameters, divide or {}), **(changes or {})}
+    work = WORK if dataset in DATASETS else None
     asked = {"dataset": dataset, "seed": seed, "rows": rows, "min_rows": min_rows, "table": table}
-    cell = STUDY.cell(
-        model,
-        **{"group": "fidelity", "setting": "federated", "epsilon": math.inf, "changes": own},
-        **{"partition": PARTITION, "n_clients": N_CLIENTS},
-        **{"work": WORK if dataset in DATASETS else None, **asked},
-        **STUDY.constants["meant"][model],
-    )
+    asked |= {"partition": PARTITION, "n_clients": N_CLIENTS, "epsilon": math.inf, "work": work}
+    asked["changes"] = {**_fields(model, parameters, divide or {}), **(changes or {})}
+    meant = STUDY.constants["meant"][model]
+    cell = STUDY.cell(model, group="fidelity", setting="federated", **asked, **meant)
     train, parts, synthetic, seconds = _trained(cell, schema)
     redrawn = seed if draw is None else int(stream(seed, "draw", draw).integers(2**31))
     scores = client_scores(train, parts, synthetic, seed=redrawn, starts=starts)
-    shared = {
-        **{
-            "paper": WORK if dataset in DATASETS else None,
-            "dataset": train.key,
-            "data": train.data,
-            "method": model,
-            "partition": PARTITION,
-        },
-        **{"n_clients": N_CLIENTS, "setting": "tuning", "epsilon": math.inf, "seed": seed},
-    }
+    shared = {"paper": work, "dataset": train.key, "data": train.data, "method": model}
+    shared |= {"partition": PARTITION, "n_clients": N_CLIENTS, "setting": "tuning"}
+    shared |= {"epsilon": math.inf, "seed": seed}
     values = {"log_cluster": float(scores.mean()), "seconds_training": seconds}
-    return [{**shared, "metric": name, "value": value} for name, value in values.items()]
+    return [{**shared, **row} for row in as_rows(values)]
 
 
 def client_scores(
