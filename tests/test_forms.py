@@ -214,6 +214,13 @@ def test_targets_and_names_have_types_too():
             form_from(document, "my.toml")
 
 
+def test_an_empty_schema_declares_nothing(tmp_path):
+    FRAME.to_csv(tmp_path / "t.csv", index=False)
+    (tmp_path / "t.toml").write_text("")
+    with pytest.raises(BadInput, match=r"t\.toml: no \[\[column\]\] is declared"):
+        load_table(tmp_path / "t.csv", schema=tmp_path / "t.toml")
+
+
 def test_a_form_is_the_same_after_its_file(tmp_path):
     columns = (
         FileColumn("d", "date", "1.1.2024", "31.12.2024", format="%-d.%-m.%Y", missing=("", "?")),

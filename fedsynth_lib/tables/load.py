@@ -316,8 +316,9 @@ def _own_table(path: Path, schema: Schema | str | Path | None) -> Table:
             "nothing is read from private rows; propose_schema(path, target=...) writes a "
             "draft to correct."
         )
-    document = {} if isinstance(schema, Schema) else read_toml(schema)
-    form = form_from(document, str(schema)) if document else Form.of(schema)
+    declared = isinstance(schema, Schema)
+    document = {} if declared else read_toml(schema)
+    form = Form.of(schema) if declared else form_from(document, str(schema))
     reader = from_toml(Reader, document.get("reader", {}), path)
     container = Container.of(path, document.get("reader"))
     if len(container.columns) == 1 and container.columns[0] not in form.names:
