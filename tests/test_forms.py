@@ -276,6 +276,7 @@ WRITERS = {
     "t.csv": lambda frame, path: frame.to_csv(path, index=False),
     "t.tsv": lambda frame, path: frame.to_csv(path, index=False, sep="\t"),
     "semi.csv": lambda frame, path: frame.to_csv(path, index=False, sep=";"),
+    "crlf.csv": lambda frame, path: frame.to_csv(path, index=False, lineterminator="\r\n"),
     "bom.csv": lambda frame, path: frame.to_csv(path, index=False, encoding="utf-8-sig"),
     "t.csv.gz": lambda frame, path: frame.to_csv(path, index=False),
     "t.csv.bz2": lambda frame, path: frame.to_csv(path, index=False),

@@ -57,6 +57,7 @@ class Container:
 
     kind: of text: columns between separators, or a JSON object a line; others carry types.
     compressed: the ending of its compression, such as '.gz'; '' without.
+    newline: between the rows of text.
     columns: the names in its header, or of its types; none where it has no header.
     types: of a typed file.
     """
@@ -66,6 +67,7 @@ class Container:
     separator: str = ","
     encoding: str = "utf-8"
     header: bool = True
+    newline: str = "\n"
     columns: tuple[str, ...] = ()
     types: pa.Schema | None = None
 
@@ -114,7 +116,8 @@ class Container:
             )
         if beginning.startswith(codecs.BOM_UTF8):
             options = {"encoding": "utf-8-sig"} | options
-        found = cls("text", compressed, **options)
+        newline = "\r\n" if b"\r\n" in beginning else "\n"
+        found = cls("text", compressed, newline=newline, **options)
         if "separator" not in options:
             found = replace(found, separator=_separator(path, found))
         if found.header:
@@ -199,7 +202,7 @@ class Container:
         else:
             written = {name: columns[name].texts(frame[name]) for name in frame.columns}
             text = pd.DataFrame(written, index=frame.index).to_csv(
-                sep=self.separator, index=False, header=self.header, lineterminator="\n"
+                sep=self.separator, index=False, header=self.header, lineterminator=self.newline
             )
         return _compressed(text.encode(self.encoding), self.compressed)
 

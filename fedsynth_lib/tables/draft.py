@@ -29,6 +29,9 @@ MAX_NUMBER_LEVELS = 10  # a whole-number column with this many values or fewer i
 MAX_DECIMALS = 6  # as people write; more come from a computation
 SPREAD = 20  # a 99th percentile so many times the median: amounts of different orders of magnitude
 LONGEST_UNIT = 6  # letters of a currency or a unit
+FEW_EACH = 5  # rows of a category on average, below which its name may be somebody's
+SECONDS = 1e9, 2.1e9  # since 1970, from 2001 to 2036
+SERIAL = 20_000, 60_000  # days since 1900, as spreadsheets count them, from 1954 to 2064
 ALL_DIFFERENT = 0.9  # share of rows with a value of their own, from which on it may name somebody
 # what files write for a missing value beside the words of NOT_A_NUMBER
 MISSING_WORDS = (*NOT_A_NUMBER, "n/a", "NULL", "NaT", "<NA>", ".", "-", "--")
@@ -41,7 +44,7 @@ SENTINELS = {sign * float(digit * n) for sign in (1, -1) for digit in "89" for n
 DAY_FORMATS = (
     *("%Y-%m-%d", "%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y", "%d-%m-%Y", "%Y/%m/%d", "%Y%m%d"),
     *("%d-%b-%Y", "%d %b %Y", "%d %B %Y", "%b %d, %Y", "%B %d, %Y", "%d%b%Y", "%Y.%m.%d"),
-    *("%d.%m.%y", "%d/%m/%y", "%m/%d/%y", "%Y-%m", "%m/%Y"),
+    *("%d.%m.%y", "%d/%m/%y", "%m/%d/%y", "%Y-%m", "%m/%Y", "%Y%m"),
 )
 CLOCK_FORMATS = ("%H:%M", "%H:%M:%S", "%H:%M:%S.%f", "%I:%M %p", "%I:%M:%S %p", "%H:%M:%SZ")
 YEARS = 1800, 2200  # in which eight digits may be a date
@@ -374,6 +377,7 @@ def _ranged(seen: Seen, question: str) -> FileColumn | None:
             'No two rows have the same value: an identifier? Then write kind = "identifier", and '
             "no range."
         )
+    question = question or _moment_in_disguise(seen)
     said: dict = {"low": float(numbers.min()), "high": float(numbers.max())}
     if seen.whole:
         said = {name: int(value) for name, value in said.items()} | {"integer": True}
@@ -385,6 +389,17 @@ def _ranged(seen: Seen, question: str) -> FileColumn | None:
     if numbers.min() >= 0 and top > SPREAD * middle > 0:
         said["scale"] = "log"
     return seen.column("numeric", question, **said)
+
+
+def _moment_in_disguise(seen: Seen) -> str:
+    """What to ask of numbers that a computer may have made of moments; '' of others."""
+    low, high = seen.numbers.min(), seen.numbers.max()
+    if seen.whole and SECONDS[0] <= low and high <= SECONDS[1]:
+        return "Are these moments, in seconds since 1970? As numbers they are drawn to the second."
+    named = re.search("date|day|datum|time|zeit", seen.name, re.IGNORECASE)
+    if seen.whole and named and SERIAL[0] <= low and high <= SERIAL[1]:
+        return "Are these dates, in days since 1900, as spreadsheets count them?"
+    return ""
 
 
 def _categories(seen: Seen) -> FileColumn:
@@ -404,6 +419,9 @@ def _categories(seen: Seen) -> FileColumn:
         )
     elif words := [word for word in seen.missing if word]:
         question = f"Is {', '.join(map(repr, words))} a missing value here, and no category?"
+    held, texts = seen.num_rows - seen.num_missing, seen.numbers.isna().any()
+    if not question and texts and len(labels) >= FEW_EACH and held < FEW_EACH * len(labels):
+        question = "Few rows share a value: does it name a person, an address, a telephone?"
     if len(labels) == 1 and "" in seen.missing:  # a mark, or nothing
         question = "One value, and rows without any: does an empty cell mean 'no'?"
     return seen.column("categorical", question, categories=tuple(labels), ordered=seen.ordered)
@@ -492,10 +510,9 @@ def _fits(levels: pd.Series, form: str, first: int = 50) -> bool:
     """Whether every text is a moment of this form; most forms fail at once."""
     if len(levels) == 0:
         return False
-    if form in ("%Y%m%d", "%d%b%Y"):
-        digits = 8 if form == "%Y%m%d" else 9
-        if not (levels.str.len() == digits).all():
-            return False
+    digits = {"%Y%m%d": 8, "%d%b%Y": 9, "%Y%m": 6}.get(form)
+    if digits and not (levels.str.len() == digits).all():
+        return False
     for part in (levels[:first], levels[first:]):
         for text in part:
             try:
@@ -512,7 +529,7 @@ def _plausible(levels: pd.Series, form: str) -> bool:
 
 def _unpadded(levels: pd.Series, form: str) -> str:
     """The form with %-d and %-m where no text has a leading zero in them, and one lacks it."""
-    if re.search(r"%[dm]", form) is None or form == "%Y%m%d":
+    if re.search(r"%[dm]", form) is None or form in ("%Y%m%d", "%Y%m"):
         return form
     lone = levels.str.contains(r"(?<!\d)[1-9](?!\d)", regex=True).any()
     zero = levels.str.contains(r"(?<!\d)0\d(?!\d)", regex=True).any()
