@@ -50,6 +50,11 @@ def drafted(tmp_path, values):
         ([f"{d.day}/{d.month}/{d.year}" for d in DAYS], "date", {"format": "%-d/%-m/%Y"}),
         (DAYS.strftime("%Y-%m-%dT%H:%M:%S"), "datetime", {"format": "%Y-%m-%dT%H:%M:%S"}),
         ([f"{h % 24:02}:{h % 60:02}" for h in range(ROWS)], "time", {"format": "%H:%M"}),
+        (
+            [f"2024-01-{n % 28 + 1:02}T10:{n % 60:02}+01:00" for n in range(ROWS)],
+            "datetime",
+            {"format": "%Y-%m-%dT%H:%M+01:00", "low": "2024-01-01T10:00+01:00"},
+        ),
         (alternate("True", "False"), "boolean", {"categories": ("False", "True")}),
         (alternate("7E4", "7E5", "12E1"), "categorical", {"categories": ("12E1", "7E4", "7E5")}),
         (alternate("007", "012"), "categorical", {"categories": ("007", "012")}),
@@ -80,6 +85,7 @@ def test_what_is_plain_is_proposed_without_a_question(tmp_path, values, kind, sa
         (alternate("01/02/2024", "05/06/2024"), "date", {}, "%d/%m/%Y and %m/%d/%Y: which"),
         (alternate("$1,234.50", "$12.00", "$7.25"), "numeric", {"high": 1234.5}, "is this one"),
         (alternate("12 345 €", "12 €"), "numeric", {"high": 12345.0}, "is this one 12345"),
+        (alternate("-€5.00", "€12.50"), "numeric", {"low": -5.0}, "is this one"),
         (alternate("45%", "7%"), "numeric", {"high": 45.0}, "is this one 45"),
         (alternate("0,5", "1,5", "2"), "numeric", {"written": "0,5", "low": 0.5}, "is this one"),
         (alternate("-999", *range(20)), "numeric", {"missing": ("-999",), "low": 0}, "lies far"),
@@ -108,6 +114,11 @@ def test_what_a_person_must_decide_is_asked(tmp_path, values, kind, said, questi
     column = drafted(tmp_path, values)
     assert column.kind == kind and re.search(question, column.question)
     assert {name: getattr(column, name) for name in said} == said
+
+
+def test_a_table_may_have_one_column(tmp_path):
+    patients()[["age"]].to_csv(tmp_path / "own.csv", index=False)
+    assert read_form(propose_schema(tmp_path / "own.csv")).names == ("age",)
 
 
 def test_names_are_asked_about_in_a_small_table_too(tmp_path):

@@ -214,6 +214,13 @@ def test_targets_and_names_have_types_too():
             form_from(document, "my.toml")
 
 
+def test_what_keeps_account_of_gaps_has_a_name_of_its_own():
+    names = ("x", "x is missing")
+    form = Form(tuple(FileColumn(name, "numeric", 0, 9, missing=("",)) for name in names))
+    with pytest.raises(BadInput, match="'x' may have gaps, of which a column 'x is missing' keeps"):
+        _ = form.schema
+
+
 def test_an_empty_schema_declares_nothing(tmp_path):
     FRAME.to_csv(tmp_path / "t.csv", index=False)
     (tmp_path / "t.toml").write_text("")

@@ -17,7 +17,7 @@ import pandas as pd
 from fedsynth_lib.core.contract import BadInput
 from fedsynth_lib.core.store import write_atomically
 from fedsynth_lib.tables.container import Container
-from fedsynth_lib.tables.files import NOT_A_NUMBER, one_column
+from fedsynth_lib.tables.files import NOT_A_NUMBER, may_be_several, one_column
 from fedsynth_lib.tables.form import Form
 from fedsynth_lib.tables.kinds import MOST_EXACT, SEQUENCE, FileColumn
 from fedsynth_lib.tables.schema import READ_FROM_ROWS, closest
@@ -165,7 +165,7 @@ def propose_schema(
     container = Container.of(path)
     if out.exists():
         raise BadInput(f"{out} exists already; move it away or give another name with out=.")
-    if len(container.columns) == 1:
+    if len(container.columns) == 1 and may_be_several(container.columns[0]):
         raise one_column(path, container.separator, container.columns[0])
     raw = container.raw(path, ())
     for what, names in (("target", [] if target is None else [target]), ("ignored", ignore)):
@@ -245,11 +245,14 @@ def _nameless(seen: Seen) -> FileColumn | None:
 
 def _moments(seen: Seen) -> FileColumn | None:
     """Dates and times. Digits alone are asked about: they may be numbers."""
-    for kind, formats in (("date", _days()), ("time", CLOCK_FORMATS), ("datetime", _both())):
-        fitting = [form for form in formats if _fits(seen.levels, form)]
+    offset = _offset(seen.levels)
+    levels = seen.levels.str.removesuffix(offset) if offset else seen.levels
+    for kind, formats in (("date", DAY_FORMATS), ("time", CLOCK_FORMATS), ("datetime", _both())):
+        fitting = [form for form in formats if _fits(levels, form)]
         if not fitting:
             continue
-        form = _unpadded(seen.levels, fitting[0])
+        form = _unpadded(levels, fitting[0]) + offset
+        fitting = [each + offset for each in fitting]
         question = ""
         if len(seen.levels) and seen.levels.str.fullmatch(r"\d+").all():
             if not _plausible(seen.levels, form):
@@ -496,8 +499,11 @@ def _counts_up(numbers: pd.Series) -> bool:
     return numbers.min() in (0, 1) and numbers.nunique() == numbers.max() - numbers.min() + 1
 
 
-def _days() -> tuple[str, ...]:
-    return DAY_FORMATS
+def _offset(levels: pd.Series) -> str:
+    """The offset from universal time that all texts end with; '' where they differ or have none."""
+    found = levels.str.extract(r"([+-]\d\d:?\d\d)$")[0]
+    same = found.nunique(dropna=False) == 1 and found.notna().all()
+    return found.iloc[0] if same and levels.str.contains(r"\d:\d", regex=True).all() else ""
 
 
 def _both() -> Iterator[str]:

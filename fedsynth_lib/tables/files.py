@@ -1,6 +1,7 @@
 """Text and Parquet files to raw frames; `schema.validate` gives them their types afterwards."""
 
 import lzma
+import re
 import zlib
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -116,6 +117,11 @@ def unreadable(path: Path, error: Exception) -> BadInput:
     return BadInput(
         f"{path}: the file cannot be read ({reason}); check that it is whole, and its separator."
     )
+
+
+def may_be_several(name: str) -> bool:
+    """Whether the one name of a header looks like several that another mark keeps apart."""
+    return re.search(r"[:~^#/\\]|\s", name) is not None
 
 
 def one_column(path: Path, separator: str, name: str) -> BadInput:

@@ -96,6 +96,11 @@ class Form:
         for column in self.columns:
             match column.modelled:
                 case Gaps() as gaps:
+                    if gaps.missing.name in self.names:
+                        raise BadInput(
+                            f"schema: column {column.name!r} may have gaps, of which a column "
+                            f"{gaps.missing.name!r} keeps account; rename the one of the file."
+                        )
                     columns += [gaps.number, gaps.missing]
                 case Column() as modelled:
                     columns.append(modelled)

@@ -42,6 +42,7 @@ class Written:
                 f"{example!r} shows no number that is written one way; give one such as '1,234.50'."
             )
         prefix, suffix = example.split(found[0], maxsplit=1)
+        prefix = prefix.lstrip(SIGNS)  # as in -$5
         digits = found[0].lstrip(SIGNS)
         marks = re.findall(r"\D", digits)
         thousands, mark = "", "."

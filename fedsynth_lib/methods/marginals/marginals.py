@@ -139,6 +139,11 @@ def workload_of(domain: Domain, config: Config) -> np.ndarray:
     Raises BadInput for a column that is not there, and where no candidate fits into the model.
     """
     place = {name: number for number, name in enumerate(domain.names)}
+    if len(place) == 1:
+        raise BadInput(
+            f"{domain.names[0]!r} is the only column, and this method counts columns together: "
+            "take `independent`."
+        )
     if config.workload is None:
         width = min(3, len(place))
         chosen = random_workload(
