@@ -14,6 +14,7 @@ import secrets
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -37,14 +38,14 @@ from fedsynth_lib.core.store import (
 )
 from fedsynth_lib.core.summary import Release, registry_entry, summary_page
 from fedsynth_lib.federation.settings import ROW_COUNT, federated, planned
-from fedsynth_lib.figures import Saver, use_style
+from fedsynth_lib.figures import Saver, labels, use_style
 from fedsynth_lib.figures.distributions import distributions
-from fedsynth_lib.figures.heatmap import association_maps
+from fedsynth_lib.figures.heatmap import pair_maps
 from fedsynth_lib.methods import METHODS, from_file
-from fedsynth_lib.metrics import fidelity
 from fedsynth_lib.metrics import scores as measured
 from fedsynth_lib.runs.rows import folder_name
 from fedsynth_lib.tables.form import Counted, Form, read_form
+from fedsynth_lib.tables.kinds import TIMES
 from fedsynth_lib.tables.load import Table, load_table, propose_schema
 from fedsynth_lib.tables.partition import Parts, by_hash
 from fedsynth_lib.tables.schema import (
@@ -735,19 +736,28 @@ def _next(path: Path) -> Path:
 
 def columns_drawn(made: Made) -> Figure:
     """Each column on its own, real and synthetic."""
-    learned = {made.asked.method.name: made.run.synthetic}
-    return distributions(made.train.frame, made.table.schema, learned, name="real rows")
+    names = _names_with_units(made.table)
+    learned = {made.asked.method.name: made.run.synthetic.rename(columns=names)}
+    real, schema = made.train.frame.rename(columns=names), made.table.schema.rename(names)
+    return distributions(real, schema, learned, name="real rows")
+
+
+def _names_with_units(table: Table) -> dict[str, str]:
+    """Name -> the name with what its numbers are, of columns that are not modelled as they are."""
+    units = {timedelta(days=1): "days", timedelta(minutes=1): "min", timedelta(seconds=1): "s"}
+    found = {each.name: units[each.unit] for each in table.form.columns if each.kind in TIMES}
+    found |= {each.name: "log" for each in table.form.columns if each.scale == "log"}
+    return {name: f"{name} ({unit})" for name, unit in found.items()}
 
 
 def pairs_drawn(made: Made) -> Figure:
     """The association of each pair of columns, in real and in synthetic rows."""
-    names = list(made.table.schema.names)
-    real, synthetic = (
-        pd.DataFrame(fidelity.associations(rows, made.table.schema), names, names)
-        for rows in (made.train.frame, made.run.synthetic)
-    )
     title = f"{made.asked.method.name}, ε = {made.asked.privacy.epsilon:g}"
-    return association_maps(real, {title: synthetic}, name="real rows")
+    synthetic, schema = {title: made.run.synthetic}, made.table.schema
+    fig = pair_maps(made.train.frame, schema, synthetic, name="real rows")
+    longest = max(map(len, labels.shorts(schema.names, labels.BESIDE)))
+    fig.set_figheight(fig.get_figheight() + 0.05 * max(0, longest - 8))  # inches, for their names
+    return fig
 
 
 INTERNAL = "made with the real rows, without noise: not to be handed on"
