@@ -99,8 +99,24 @@ def test_each_kind_of_agreement_is_counted_and_kept(home, capsys):
     spread = kept[kept["agreement"] == SPREAD].iloc[0]
     assert (spread["grid"], json.loads(spread["params"])["seed"]) == ("99_spread", 1)
     assert (spread["metric"], spread["committed"], spread["recomputed"]) == ("hellinger", 0.25, 0.2)
-    text = (home / "data" / "results" / "verified.md").read_text()
+    text = (home / "data" / "results" / "verified.md").read_text(encoding="utf-8")
     assert "the seed `x`" in text and "99_wrong" in text and "numpy" in text
+
+
+def test_the_record_has_the_latest_of_every_cell_that_is_committed_still(home):
+    commit("99_one", SEEDS[:2])
+    commit("99_gone", [{"seed": 0, "size": 5}])
+    verify.verify(1, root=home, seed="x", save=True)
+    (home / "data" / "results" / "quick" / "99_gone.csv").unlink()
+    commit("99_two", [{"seed": 0, "size": 3}], s0=9.0)
+    assert verify.verify(1, root=home, seed="y", only="two", save=True) == 1
+    kept = pd.read_csv(home / "data" / "results" / "verified.csv")
+    assert list(zip(kept["grid"], kept["agreement"], strict=True)) == [
+        *[("99_one", EXACT)] * 2,
+        ("99_two", DIFFERENT),
+    ]
+    text = (home / "data" / "results" / "verified.md").read_text(encoding="utf-8")
+    assert "3 cells of 2 strata" in text and "2 exactly" in text and "1 different" in text
 
 
 def test_where_no_seeds_are_known_one_more_is_computed(home, capsys):

@@ -110,6 +110,7 @@ class Verification:
     stopped: list[Cell] = field(default_factory=list)  # begun, and not done in time
     seconds: float = 0.0
     interrupted: bool = False
+    keys: set[str] = field(default_factory=set)  # of all committed cells
 
     def counts(self) -> dict[tuple[str, str], Counter]:
         """Stratum -> kind of agreement -> cells."""
@@ -161,7 +162,10 @@ def sample(limit: float, *, root: Path, seed: str, only: str = "") -> Verificati
             "data/results/*/*.csv."
         )
     result = Verification(
-        seed, limit, Counter({stratum: len(cells) for stratum, cells in strata.items()})
+        seed,
+        limit,
+        Counter({stratum: len(cells) for stratum, cells in strata.items()}),
+        keys={cell.key for cells in committed_cells(files).values() for cell in cells},
     )
     plan = Plan({s: shuffled(cells, f"{seed} {s}") for s, cells in strata.items()}, limit)
     print(
@@ -530,40 +534,60 @@ def number_of(verdict: Agreement) -> str:
     )
 
 
+KEPT = (
+    "grid",
+    "profile",
+    "cell",
+    "params",
+    "agreement",
+    "metric",
+    "committed",
+    "recomputed",
+    "date",
+)
+
+
 def keep(found: Verification, folder: Path) -> None:
-    """Write verified.csv, a line for every recomputed cell, and verified.md, the table with its
-    circumstances."""
+    """Write verified.csv, a line for the latest recomputation of every committed cell, and
+    verified.md: the table of this run with its circumstances, and what all runs came to."""
+    today = date.today().isoformat()
     lines = [
-        (*cell[:4], verdict.kind, verdict.what, verdict.committed, verdict.recomputed)
-        for cell, verdict in sorted(found.verdicts.items())
+        (*cell[:4], verdict.kind, verdict.what, verdict.committed, verdict.recomputed, today)
+        for cell, verdict in found.verdicts.items()
     ]
-    columns = [
-        "grid",
-        "profile",
-        "cell",
-        "params",
-        "agreement",
-        "metric",
-        "committed",
-        "recomputed",
-    ]
-    content = pd.DataFrame(lines, columns=columns).to_csv(
-        index=False, lineterminator="\n", float_format="%.10g"
+    every = pd.concat(
+        [_kept_before(folder / "verified.csv", found), pd.DataFrame(lines, columns=KEPT)]
     )
+    every = every.sort_values(["grid", "profile", "cell"], kind="stable")
+    content = every.to_csv(index=False, lineterminator="\n", float_format="%.10g")
     rows.write_atomically(folder / "verified.csv", content.encode())
     packages = ", ".join(f"{name} {importlib.metadata.version(name)}" for name in PACKAGES)
+    counts = every["agreement"].value_counts()
+    so_far = ", ".join(f"{counts.get(kind, 0)} {kind}" for kind in KINDS)
+    strata = len(every.groupby(["grid", "profile"]))
     text = f"""# Committed cells, computed again
 
-Made by `./run_all.sh --verify {found.limit / 60:g}` on {date.today()} with the seed \
+Made by `./run_all.sh --verify {found.limit / 60:g}` on {today} with the seed \
 `{found.seed}`, in {duration(found.seconds)}.
 fedsynth {__version__}, Python {platform.python_version()}, {packages}; {processor()}, one thread.
-Every cell that was recomputed is in verified.csv.
+
+In all runs so far {len(every)} cells of {strata} strata (a grid in a profile) were computed
+again: {so_far}. verified.csv has the latest of each, with its day.
 
 ```
 {report(found)}
 ```
 """
     rows.write_atomically(folder / "verified.md", text.encode())
+
+
+def _kept_before(path: Path, found: Verification) -> pd.DataFrame:
+    """What earlier runs found of cells that are committed still, and were not recomputed now."""
+    if not path.is_file():
+        return pd.DataFrame(columns=KEPT)
+    before = pd.read_csv(path, dtype={"cell": str, "metric": str}).reindex(columns=KEPT)
+    gone = {cell.key for cell in found.verdicts}
+    return before[before["cell"].isin(found.keys) & ~before["cell"].isin(gone)]
 
 
 def processor() -> str:
