@@ -215,7 +215,7 @@ def project(tmp_path) -> Path:
     # before there are any packages
     needed = ("__init__", "console", "environment", "estimate", "notebooks", "runner")
     files = ("__init__.py", *(f"bundle/{module}.py" for module in needed))
-    files += ("core/__init__.py", "core/store.py")
+    files += ("core/__init__.py", "core/errors.py", "core/store.py")
     for name in ("run_all.sh", *(f"fedsynth_lib/{file}" for file in files)):
         shutil.copy(ROOT / name, project / name)
     (project / "notebooks").mkdir()
