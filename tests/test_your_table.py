@@ -474,7 +474,8 @@ def test_a_draft_as_schema_takes_the_guarantee_away(file, home):
     table = load_table(file, schema=draft)
     assert table.schema.from_rows == ("dose", "sex", "ill", "site")
     with pytest.raises(
-        BadInput, match="dose, sex, ill, site are read from the rows; declare them, or set release"
+        BadInput,
+        match="dose, sex, ill, site are read from the rows; declare them, or make a rehearsal",
     ):
         your_table.places(table, "smoke", release=True)
     with pytest.raises(

@@ -69,6 +69,8 @@ EXAMPLE = (
 )
 # made-up sites of the example, and their shares of the rows
 WARDS = {"north": 0.5, "south": 0.3, "west": 0.2}
+REHEARSE = "make a rehearsal (release = False, no --release)"
+
 TEST_SHARE = 0.2  # of the rows, set aside
 COUNT_SHARE = 0.02  # of epsilon, for the number of rows where nobody declares it
 # settings, where a method has them
@@ -355,12 +357,10 @@ def places(
     if names := ", ".join(table.form.questions):
         raise BadInput(
             f"{table.key}: the draft asks about {names}; correct each column, and delete its "
-            "question, or set release = False."
+            f"question, or {REHEARSE}."
         )
     if names := ", ".join(_read_from_rows(table.form)):
-        raise BadInput(
-            f"{table.key}: {names} are {READ_FROM_ROWS}; declare them, or set release = False."
-        )
+        raise BadInput(f"{table.key}: {names} are {READ_FROM_ROWS}; declare them, or {REHEARSE}.")
     number = 1
     while any((folder / f"{table.key}_release{number}{end}").exists() for end in ends.values()):
         number += 1
@@ -445,13 +445,15 @@ class Asked:
 class Made:
     """What came out, and where it lies.
 
-    sizes: rows that each client was taken to have. text: of the statement. paths: as `places`.
+    sizes: rows that each client was taken to have. rows: synthetic ones as the file has them (those
+    of the run are as methods see them). text: of the statement. paths: as `places`.
     total: of all releases of these rows, this one included; None of a rehearsal.
     """
 
     asked: Asked
     sizes: list[int]
     run: Run
+    rows: pd.DataFrame
     text: str
     paths: dict[str, Path]
     total: Total | None
@@ -562,7 +564,7 @@ def _check_release(table: Table, privacy: Privacy, declared_rows: Sequence[int])
     if unsaid:
         raise BadInput(
             f"{table.key}: the schema does not say what {', '.join(map(repr, unsaid))} is; declare "
-            "it, or write ignore = true for it, or set release = False."
+            f"it, or write ignore = true for it, or {REHEARSE}."
         )
     if declared_rows:
         _check_delta(privacy, sum(declared_rows), "declared", table.key)
@@ -605,13 +607,14 @@ def carry_out(asked: Asked, say: Callable[[str], None] = lambda text: None) -> M
     }
     if begun:
         _check_planned(asked, begun, **options)
-    say(f"{asked.method.name} learns from {len(asked.parts)} clients, which may take minutes")
+    clients = "one client" if len(asked.parts) == 1 else f"{len(asked.parts)} clients"
+    say(f"{asked.method.name} learns from {clients}, which may take minutes")
     made = run(asked.method, asked.train, asked.parts, **options)
     rows = as_file(made.synthetic, asked.table, seed=None if asked.release else asked.seed)
     content = asked.table.container.content(rows, asked.table.form)
     text, paths = hand_on(made, content, asked.paths, asked.about, begun)
     say(f"rows and statement are in {paths['rows'].parent}")
-    return Made(asked, sizes, made, text, paths, begun and begun.total())
+    return Made(asked, sizes, made, rows, text, paths, begun and begun.total())
 
 
 def synthesize(
