@@ -1,0 +1,305 @@
+"""FedPGM: a graphical model from two secure sums of counts.
+
+What crosses the wire: in the first round every client's counts of all single columns and of all
+pairs of columns, in the second its counts of the pairs that the server chose. Each client adds its
+share of whole-number noise to its counts and masks them, so that the server, and whoever watches
+it, learns the noisy sums alone. No server is trusted with rows, shares or exact counts.
+
+The server chooses the pairs that are furthest from independence by the noisy sums, as many as a
+model of limited size holds (as MST and PrivSyn choose among noisy statistics: McKenna, Miklau and
+Sheldon 2021; Zhang et al. 2021), and fits a graphical model to both rounds together (Private-PGM,
+McKenna et al. 2019). Choosing costs nothing: it only looks at what was released.
+
+Noise is Skellam noise, of which shares add up exactly (Agarwal, Kairouz and Liu 2021).
+"""
+
+from dataclasses import dataclass
+from itertools import chain, combinations
+
+import numpy as np
+
+from fedsynth_lib.core import secure_sum
+from fedsynth_lib.core.accounting import skellam_share
+from fedsynth_lib.core.contract import Arrays, BadInput, Charge, Client, Domain, Noise, Update
+from fedsynth_lib.core.queries import Query
+from fedsynth_lib.methods.marginals.graphical_model import Model, Target, estimate
+from fedsynth_lib.methods.marginals.junction_tree import grown_fits
+from fedsynth_lib.methods.marginals.marginal_state import model_of, name_of
+from fedsynth_lib.methods.marginals.marginals import MEGABYTE, Candidates, expected_error
+from fedsynth_lib.methods.marginals.model_answers import sample as sample_model
+from fedsynth_lib.tables.encode import EqualWidthBins
+from fedsynth_lib.tables.schema import Schema
+
+VERSION = 1
+TRUST = "secure sum"
+ONE_WAY, TWO_WAY, AGAIN = (
+    "counts of single columns",
+    "counts of all pairs",
+    "counts of chosen pairs",
+)
+MOST_CELLS = 20_000_000  # of all pairs together, which each client counts and sends
+
+
+@dataclass(frozen=True)
+class Config:
+    """bins, by_column: equal-width bins of numeric columns, and of single ones; None keeps whole
+        numbers as they are.
+    one_way_share, two_way_share: of the budget (in 1 / noise^2) for single columns and for all
+        pairs; the rest measures chosen pairs again.
+    again: how many measurements the second round has for each column; a pair may take several.
+    max_megabytes: of the model's tables. iterations: of estimation.
+    """
+
+    bins: int | None = 32
+    by_column: tuple[tuple[str, int], ...] = ()
+    one_way_share: float = 0.1
+    two_way_share: float = 0.3
+    again: float = 2.0
+    max_megabytes: float = 4.0
+    iterations: int = 300
+    rounds: int = 2
+
+    def __post_init__(self):
+        shares = self.one_way_share, self.two_way_share
+        if min(shares) <= 0 or sum(shares) >= 1:
+            raise BadInput(
+                f"one_way_share and two_way_share are {shares[0]:g} and {shares[1]:g}: give two "
+                "parts above 0 that leave something of 1."
+            )
+        if self.again <= 0 or self.max_megabytes <= 0:
+            raise BadInput(
+                f"again and max_megabytes are {self.again:g} and {self.max_megabytes:g}: give "
+                "numbers above 0."
+            )
+
+
+def encoder(schema: Schema, config: Config) -> EqualWidthBins:
+    return EqualWidthBins(schema, config.bins, by_column=dict(config.by_column))
+
+
+@dataclass(frozen=True)
+class Scales:
+    """Standard deviation of the noise on one count of each kind, and how often each kind is
+    measured."""
+
+    one_way: float
+    two_way: float
+    again: float
+    columns: int
+    pairs: int
+    slots: int
+
+    @classmethod
+    def of(cls, noise_multiplier: float, columns: int, config: Config) -> "Scales":
+        """All measurements together cost as one count with noise `noise_multiplier`.
+
+        A record is in one cell of each table, so each table is one release of sensitivity 1. That
+        the second round has a number of measurements that is known beforehand, whatever is chosen,
+        keeps its noise from depending on the first round.
+        """
+        pairs = columns * (columns - 1) // 2
+        slots = max(1, round(config.again * columns)) if pairs else 0
+        rest = 1 - config.one_way_share - config.two_way_share
+        kinds = ((columns, config.one_way_share), (pairs, config.two_way_share), (slots, rest))
+        scales = (noise_multiplier * np.sqrt(times / share) for times, share in kinds)
+        return cls(*scales, columns, pairs, slots)
+
+    def charges(self) -> list[list[Charge]]:
+        """What each of the two rounds costs."""
+        first = [
+            Charge(ONE_WAY, "skellam", self.one_way, times=self.columns),
+            Charge(TWO_WAY, "skellam", self.two_way, times=self.pairs),
+        ]
+        again = [Charge(AGAIN, "skellam", self.again, times=self.slots)]
+        return [[c for c in charges if c.times] for charges in (first, again)]
+
+
+def plan(noise_multiplier: float, domain: Domain, num_rows: int, config: Config) -> list[Charge]:
+    """All counts of both rounds."""
+    return list(chain(*Scales.of(noise_multiplier, len(domain.names), config).charges()))
+
+
+def start(domain: Domain, config: Config, rng: np.random.Generator) -> Arrays:
+    levels = np.array(domain.levels, np.int64)
+    cells = int((levels.sum() ** 2 - (levels**2).sum()) // 2)
+    if cells > MOST_CELLS:
+        largest = domain.names[int(levels.argmax())]
+        raise BadInput(
+            f"all pairs of columns have {cells:,} cells together, more than {MOST_CELLS:,}: bin or "
+            f"merge the levels of {largest!r}, or leave it out."
+        )
+    return {"levels": levels, "round": np.array(0), "rows": np.array(0)}
+
+
+def tables_in(levels: np.ndarray) -> Candidates:
+    """All single columns and all pairs, as places in one array of counts."""
+    columns = range(len(levels))
+    queries = (*((c,) for c in columns), *combinations(columns, 2))
+    return _candidates(levels, queries)
+
+
+def _candidates(levels: np.ndarray, queries: tuple[Query, ...]) -> Candidates:
+    sizes = np.array([np.prod(levels[list(query)]) for query in queries], dtype=np.int64)
+    return Candidates(queries, np.ones(len(queries)), sizes, np.cumsum(sizes) - sizes)
+
+
+def chosen_in(state: Arrays) -> tuple[Query, ...]:
+    return tuple(map(tuple, state["chosen"].tolist()))
+
+
+def client_step(
+    state: Arrays, client: Client, config: Config, noise: Noise | None, rng: np.random.Generator
+) -> Update:
+    """The client's counts with its share of the noise.
+
+    One more row adds 1 to one cell of each table, whose noise is drawn for it alone. In the second
+    round a table that is measured r times is sent as the sum of these measurements.
+    """
+    levels = state["levels"]
+    if int(state["round"]) == 0:
+        asked, repeats = tables_in(levels), None
+    else:
+        asked, repeats = _candidates(levels, chosen_in(state)), state["repeats"]
+    counts = asked.counts(client.rows, levels)
+    if repeats is not None:
+        counts = counts * np.repeat(repeats, asked.sizes)
+    if noise is not None:
+        counts = counts + _noise(state, asked, repeats, config, client.shares, noise)
+    return Update(summed={"counts": counts})
+
+
+def _noise(
+    state: Arrays,
+    asked: Candidates,
+    repeats: np.ndarray | None,
+    config: Config,
+    shares: int,
+    noise: Noise,
+) -> np.ndarray:
+    scales = Scales.of(noise.multiplier, len(state["levels"]), config)
+    if repeats is None:
+        first = int(asked.sizes[: scales.columns].sum())
+        parts = [(scales.one_way**2, first), (scales.two_way**2, int(asked.sizes.sum()) - first)]
+    else:
+        parts = [
+            (count * scales.again**2, size)
+            for count, size in zip(repeats, asked.sizes, strict=True)
+        ]
+    return np.concatenate(
+        [skellam_share(variance, shares, (size,), rng=noise.rng) for variance, size in parts]
+    )
+
+
+def server_step(
+    state: Arrays,
+    updates: list[Update],
+    config: Config,
+    noise: Noise | None,
+    rng: np.random.Generator,
+) -> tuple[Arrays, list[Charge]]:
+    """Choose pairs by the noisy counts of all; or fit the model to both rounds."""
+    counts = secure_sum.total(updates)["counts"]
+    rows = sum(update.num_rows for update in updates)
+    number, columns = int(state["round"]), len(state["levels"])
+    scales = Scales.of(noise.multiplier if noise else 0.0, columns, config)
+    if noise is None:
+        what = [[ONE_WAY, TWO_WAY], [AGAIN]][number]
+        charges = [Charge(each, "unprotected") for each in what]
+    else:
+        charges = scales.charges()[number]
+    state = {**state, "round": np.array(number + 1), "rows": np.array(rows)}
+    if number == 0:
+        state |= _choose(state, counts / max(rows, 1), scales, config)
+    else:
+        state |= _measured_again(state, counts, rows, scales)
+    if number == 1 or len(state["chosen"]) == 0:
+        model = _fit(state, scales, config)
+        state |= {name_of("potential", q): table for q, table in model.potentials.items()}
+        state["finished"] = np.array(True)
+    return state, charges
+
+
+def _choose(state: Arrays, shares: np.ndarray, scales: Scales, config: Config) -> Arrays:
+    """The first round's shares of rows by table; the pairs to measure again, furthest from
+    independence first, and how often each.
+
+    A score is the distance of a pair's noisy shares from the product of its columns', less what
+    noise alone is expected to make of it. A pair is taken while the model stays within its size.
+    """
+    levels, rows = state["levels"], float(state["rows"])
+    asked = tables_in(levels)
+    pieces = np.split(shares, asked.starts[1:])
+    tables = {
+        query: piece.reshape(levels[list(query)])
+        for query, piece in zip(asked.queries, pieces, strict=True)
+    }
+    alone = [_as_distribution(tables[(c,)]) for c in range(len(levels))]
+    scores = {
+        (a, b): np.abs(tables[a, b] - np.outer(alone[a], alone[b])).sum()
+        - expected_error(scales.two_way, np.array(tables[a, b].size), rows)
+        for a, b in asked.queries[len(levels) :]
+    }
+    chosen: list[Query] = []
+    alone_queries = [(c,) for c in range(len(levels))]
+    for query in sorted(scores, key=lambda query: -scores[query]):
+        if scores[query] <= 0 or len(chosen) == scales.slots:
+            break
+        limit = config.max_megabytes * MEGABYTE
+        if all(grown_fits(tuple(levels.tolist()), (*alone_queries, *chosen), [query], limit)):
+            chosen.append(query)
+    repeats = np.full(len(chosen), scales.slots // max(len(chosen), 1), np.int64)
+    repeats[: scales.slots - repeats.sum()] += 1
+    kept = {name_of("shares", query): tables[query] for query in (*alone_queries, *chosen)}
+    return {
+        **kept,
+        "chosen": np.array(chosen, np.int16).reshape(-1, 2),
+        "repeats": repeats,
+    }
+
+
+def _as_distribution(shares: np.ndarray) -> np.ndarray:
+    positive = np.maximum(shares, 0)
+    return (
+        positive / positive.sum() if positive.sum() > 0 else np.full(len(shares), 1 / len(shares))
+    )
+
+
+def _measured_again(state: Arrays, counts: np.ndarray, rows: float, scales: Scales) -> Arrays:
+    """Both rounds' shares of each chosen pair, averaged by precision."""
+    levels, repeats = state["levels"], state["repeats"]
+    asked = _candidates(levels, chosen_in(state))
+    averaged = {}
+    for query, piece, count in zip(
+        asked.queries, np.split(counts, asked.starts[1:]), repeats, strict=True
+    ):
+        again = piece.reshape(levels[list(query)]) / (count * max(rows, 1))
+        before = state[name_of("shares", query)]
+        first, second = _precision(scales.two_way, 1), _precision(scales.again, count)
+        averaged[name_of("shares", query)] = (first * before + second * again) / (first + second)
+    return averaged
+
+
+def _precision(scale: float, times: int) -> float:
+    """Of a mean of so many measurements; noise 0 counts as 1, so that all weigh the same."""
+    return times / (scale or 1.0) ** 2
+
+
+def _fit(state: Arrays, scales: Scales, config: Config) -> Model:
+    """The graphical model of everything that was measured."""
+    levels = tuple(state["levels"].tolist())
+    rows, targets = float(max(int(state["rows"]), 1)), {}
+    repeats = dict(zip(chosen_in(state), state["repeats"].tolist(), strict=True))
+    for query in (*((c,) for c in range(len(levels))), *repeats):
+        if len(query) == 1:
+            precision = _precision(scales.one_way, 1)
+        else:
+            precision = _precision(scales.two_way, 1) + _precision(scales.again, repeats[query])
+        targets[query] = Target(state[name_of("shares", query)], rows**2 * precision)
+    return estimate(
+        Model(levels), targets, iterations=config.iterations, to_noise=scales.two_way > 0
+    )
+
+
+def sample(state: Arrays, num_rows: int, config: Config, rng: np.random.Generator) -> np.ndarray:
+    """Rows of the fitted model, (num_rows, columns); post-processing."""
+    return sample_model(model_of(state), num_rows, rng=rng)
