@@ -37,6 +37,7 @@ ONE_WAY, TWO_WAY, AGAIN = (
     "counts of all pairs",
     "counts of chosen pairs",
 )
+SURE = 2.0  # standard deviations by which a distance must exceed what noise alone makes of it
 MOST_CELLS = 20_000_000  # of all pairs together, which each client counts and sends
 
 
@@ -55,7 +56,7 @@ class Config:
     one_way_share: float = 0.1
     two_way_share: float = 0.3
     again: float = 2.0
-    max_megabytes: float = 4.0
+    max_megabytes: float = 1.0
     iterations: int = 300
     rounds: int = 2
 
@@ -224,7 +225,8 @@ def _choose(state: Arrays, shares: np.ndarray, scales: Scales, config: Config) -
     independence first, and how often each.
 
     A score is the distance of a pair's noisy shares from the product of its columns', less what
-    noise alone is expected to make of it. A pair is taken while the model stays within its size.
+    noise alone is expected to make of it, which it must exceed clearly. A pair is taken while the
+    model stays within its size.
     """
     levels, rows = state["levels"], float(state["rows"])
     asked = tables_in(levels)
@@ -233,6 +235,9 @@ def _choose(state: Arrays, shares: np.ndarray, scales: Scales, config: Config) -
         query: piece.reshape(levels[list(query)])
         for query, piece in zip(asked.queries, pieces, strict=True)
     }
+    # of the distance: the absolute value of a normal variable has 1 - 2 / pi of its variance
+    chance = np.sqrt((1 - 2 / np.pi) * asked.sizes) * scales.two_way / rows
+    least = dict(zip(asked.queries, SURE * chance, strict=True))
     alone = [_as_distribution(tables[(c,)]) for c in range(len(levels))]
     scores = {
         (a, b): np.abs(tables[a, b] - np.outer(alone[a], alone[b])).sum()
@@ -242,8 +247,10 @@ def _choose(state: Arrays, shares: np.ndarray, scales: Scales, config: Config) -
     chosen: list[Query] = []
     alone_queries = [(c,) for c in range(len(levels))]
     for query in sorted(scores, key=lambda query: -scores[query]):
-        if scores[query] <= 0 or len(chosen) == scales.slots:
+        if len(chosen) == scales.slots:
             break
+        if scores[query] <= least[query]:
+            continue
         limit = config.max_megabytes * MEGABYTE
         if all(grown_fits(tuple(levels.tolist()), (*alone_queries, *chosen), [query], limit)):
             chosen.append(query)
