@@ -8,7 +8,10 @@
 set -euo pipefail
 
 root="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd -P)"
+[[ ${FEDSYNTH_HOME:-/} == /* ]] || export FEDSYNTH_HOME="$PWD/$FEDSYNTH_HOME"
 venv="$root/.venv"
+# The environment of a read-only checkout lies where its results go.
+[[ -w $root || -z ${FEDSYNTH_HOME:-} ]] || venv="$FEDSYNTH_HOME/.venv"
 marker="$venv/complete"
 
 fail() {
@@ -38,6 +41,8 @@ is_command() { [[ ${1:-} =~ ^[a-z]+$ ]]; }
 stamp() { echo "$root $(cat "$@" | cksum)"; }
 
 make_venv() {
+    mkdir -p "${venv%/*}" 2>/dev/null && [[ -w ${venv%/*} ]] ||
+        fail "${venv%/*} cannot be written to: set FEDSYNTH_HOME to a folder of yours, where environment and results then go."
     if ! { supported "$venv/bin/python" && grep -qxF "$(stamp requirements.lock)" "$marker" 2>/dev/null; }; then
         echo "run_all.sh: setting up $venv with $("$1" -V); this takes a few minutes, once."
         rm -rf "$venv"
@@ -67,6 +72,7 @@ locks=(requirements.lock)
 if [[ $tests ]]; then locks+=(requirements-tests.lock); fi
 
 export PYTHONPATH="$root${PYTHONPATH:+:$PYTHONPATH}"
+export PYTHONUTF8=1 # files and parameters are UTF-8, whatever the locale
 export FLWR_TELEMETRY_ENABLED=0 RAY_USAGE_STATS_ENABLED=0 DO_NOT_TRACK=1
 
 here="$PWD"

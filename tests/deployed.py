@@ -163,7 +163,7 @@ class Federation:
     def _log(self, name: str, command: str, *arguments: str, **options) -> subprocess.Popen:
         path = self.folder / f"{name}.log"
         path.unlink(missing_ok=True)  # of an earlier node, whose processes may still write
-        with open(path, "w") as log:
+        with open(path, "w", encoding="utf-8") as log:
             return self._start(COMMANDS / command, *arguments, stdout=log, stderr=log, **options)
 
     def _start(self, *command: str | Path, **options) -> subprocess.Popen:

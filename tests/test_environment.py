@@ -210,10 +210,12 @@ def run_all(project: Path, *options: str, **env: str) -> subprocess.CompletedPro
 def project(tmp_path) -> Path:
     """A copy of what sets up, with one small package in its lock that no environment has yet."""
     project = tmp_path / "a project"
-    (project / "fedsynth_lib" / "bundle").mkdir(parents=True)
+    for room in ("bundle", "core"):
+        (project / "fedsynth_lib" / room).mkdir(parents=True)
     # before there are any packages
     needed = ("__init__", "console", "environment", "estimate", "notebooks", "runner")
     files = ("__init__.py", *(f"bundle/{module}.py" for module in needed))
+    files += ("core/__init__.py", "core/store.py")
     for name in ("run_all.sh", *(f"fedsynth_lib/{file}" for file in files)):
         shutil.copy(ROOT / name, project / name)
     (project / "notebooks").mkdir()
@@ -293,3 +295,16 @@ def test_another_python_gets_one_sentence(project, tmp_path):
     result = run_all(project, PATH=str(tools))
     assert result.returncode == 1
     assert result.stderr.count("\n") == 1 and "python3 is Python 3.10.4" in result.stderr
+
+
+def test_a_read_only_checkout_has_its_environment_with_its_results(project, tmp_path):
+    """Root may write everywhere, so the script is told that it may not, and a file is in the way
+    of the other folder."""
+    (tmp_path / "file").touch()
+    path = project / "run_all.sh"
+    path.write_text(
+        path.read_text(encoding="utf-8").replace("-w $root ||", "", 1), encoding="utf-8"
+    )
+    told = run_all(project, "--check", FEDSYNTH_HOME=str(tmp_path / "file" / "home"))
+    assert told.returncode == 1 and told.stderr.count("\n") == 1
+    assert f"{tmp_path}/file/home cannot be written to: set FEDSYNTH_HOME" in told.stderr

@@ -17,11 +17,13 @@ import pytest
 from PIL import Image
 
 from fedsynth_lib import __version__, figures
+from fedsynth_lib.audit import table
 from fedsynth_lib.core.contract import BadInput
 from fedsynth_lib.figures import save, style
 from fedsynth_lib.figures.save import Saver, save_figure, save_table
 from fedsynth_lib.figures.style import look, use_style
 from fedsynth_lib.printed import published
+from fedsynth_lib.works import side_by_side
 
 
 @pytest.fixture(autouse=True)
@@ -233,6 +235,14 @@ def test_every_published_method_has_a_look_of_its_own_within_its_work(monkeypatc
     assert look("AugFLAIM (Private)") == look("augflaim_private")
     with pytest.raises(BadInput, match="no colour is set for 'magic'"):
         look("magic")
+
+
+def test_methods_of_chapter_7_differ_in_marker_and_in_colour_and_audited_ones_in_the_pair():
+    entrants = [look(name) for name in side_by_side.ENTRANTS]
+    assert len({each.marker for each in entrants}) == len(entrants)  # told apart in greyscale
+    assert len({each.colour for each in entrants}) == len(entrants)
+    audited = [look(name) for name in {line.method for line in table.load()}]
+    assert len({(each.colour, each.marker) for each in audited}) == len(audited)
 
 
 def test_settings_differ_in_marker_and_in_grey_level():

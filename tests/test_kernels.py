@@ -27,6 +27,7 @@ facts |= {"left": os.environ.get("LEFT_BEHIND"), "random": [random.random(), np.
 facts |= {"backend": matplotlib.rcParams["backend"], "main": __name__, "threads": os.environ["OMP_NUM_THREADS"]}
 facts |= {"mark": os.environ["FEDSYNTH_RUN_MARK"], "name": facts["log"].rsplit("/", 1)[-1]}
 facts |= {"leader": os.getsid(0) == os.getpid(), "started": "leaked" in vars(np)}
+facts |= {"utf8": sys.flags.utf8_mode}
 os.environ["LEFT_BEHIND"] = "yes"
 np.leaked = True
 np.random.seed(1)
@@ -72,6 +73,7 @@ def test_each_notebook_has_a_clean_kernel_of_its_own(home, way):
         assert facts["left"] is None and not facts["started"] and facts["leader"]
         assert Path(facts["argv"]).stem == "ipykernel_launcher" and facts["path"].count("") == 1
         assert facts["backend"] == warm.INLINE
+        assert facts["utf8"] == 1
     assert first["log"] != second["log"] and first["mark"] != second["mark"]
     assert set(first["random"]).isdisjoint(second["random"])  # seeded by the system, each
 

@@ -4,8 +4,10 @@ process."""
 import json
 import subprocess
 import sys
+from decimal import Decimal
 
 import numpy as np
+import pandas as pd
 import pytest
 from flwr.app import ConfigRecord, Message, RecordDict
 from promises import thirds
@@ -14,6 +16,7 @@ from test_methods import broken
 from fedsynth_lib.core import ledger
 from fedsynth_lib.core.contract import BadInput, BadRows, Charge, Privacy
 from fedsynth_lib.core.ledger import ClientLedger, Ledger, Refused, Total
+from fedsynth_lib.core.register import Register, rows_digest
 from fedsynth_lib.federation import flower, settings
 from fedsynth_lib.methods.marginals import independent
 
@@ -73,13 +76,124 @@ def test_processes_do_not_overdraw_together(tmp_path):
 def test_a_damaged_file_stops_everything(tmp_path):
     book = Ledger(tmp_path / "ward.jsonl")
     book.add(said(1.0), rows=1)
-    with open(book.journal.path, "a") as file:
+    with open(book.journal.path, "a", encoding="utf-8") as file:
         file.write('{"epsilon": 1.0, "del')
     for reader in (book, Ledger(book.journal.path)):
         with pytest.raises(
             BadInput, match="a line is incomplete, so the releases cannot be counted; restore"
         ):
             reader.total()
+
+
+def test_what_was_begun_counts_until_it_is_settled(tmp_path):
+    book = Ledger(tmp_path / "ward.jsonl", most_epsilon=3.0)
+    first = book.reserve("aim", 2.0, 1e-6)
+    assert Ledger(book.journal.path).total() == Total(1, 2.0, 1e-6)
+    with pytest.raises(Refused, match="1 releases have spent epsilon 2, and 2 more"):
+        book.reserve("aim", 2.0, 0.0)
+    book.add(said(1.9, 1e-6), rows=500, number=first)
+    assert book.total() == Total(1, 1.9, 1e-6) and book.releases()[0]["rows"] == 500
+    second = book.reserve("aim", 1.0, 0.0)
+    book.settle(second, 0.02, 0.0, what="no rows, but their number")
+    assert book.total() == Total(2, pytest.approx(1.92), 1e-6)
+    book.settle(book.reserve("aim", 1.0, 0.0), 0.0, 0.0, what="nothing")
+    assert book.total().releases == 2
+    third = book.reserve("aim", 1.0, 0.0)
+    with pytest.raises(Refused, match="without noise is no release"):
+        book.add(said(None), rows=1, number=third)
+    assert book.total().epsilon == pytest.approx(2.92)  # noise may have been drawn
+
+
+# --- the register of rows ------------------------------------------------------------------------
+
+ROWS = pd.DataFrame({"age": ["20", "30.50", None, "20"], "sex": ["f", "m", "f", "f"]})
+KEY = b"k" * 32
+
+
+def test_rows_are_known_as_a_multiset():
+    known = rows_digest(ROWS, KEY)
+    same = [
+        ROWS.iloc[[3, 0, 2, 1]],
+        ROWS[["sex", "age"]],
+        ROWS.rename(columns={"age": "years"}),
+        ROWS.assign(age=[20.0, 30.5, np.nan, 20.0]),
+        ROWS.assign(age=[" 20", "30.5 ", "", "2e1"]),
+        ROWS.astype("category"),
+    ]
+    assert [rows_digest(rows, KEY) for rows in same] == [known] * len(same)
+    other = [
+        ROWS.iloc[:3],  # one of two equal rows less
+        ROWS.iloc[[0, 1, 2, 3, 3]],
+        ROWS.assign(age=["20", "30.50", "1", "20"]),
+        ROWS.assign(sex=["m", "f", "f", "f"]),  # the same cells in each column, in other rows
+        ROWS.assign(more="1"),
+        ROWS[["age"]],
+    ]
+    digests = {rows_digest(rows, KEY) for rows in other} | {known, rows_digest(ROWS, b"l" * 32)}
+    assert len(digests) == len(other) + 2
+
+
+def test_dates_and_numbers_are_alike_in_all_kinds_of_file():
+    text = pd.DataFrame({"day": ["2024-01-31", "2024-02-01"], "size": ["1.10", "7"]})
+    typed = pd.DataFrame({"day": pd.to_datetime(text["day"]), "size": [1.1, 7.0]})
+    exact = typed.assign(day=typed["day"].dt.date, size=[Decimal("1.10"), Decimal(7)])
+    assert len({rows_digest(rows, KEY) for rows in (text, typed, exact)}) == 1
+
+
+def begin(register, rows, book, **options):
+    asked = {"name": "ward", "method": "aim", "epsilon": 1.0, "delta": 0.0, "again": False}
+    return register.begin(rows, book, **asked | options)
+
+
+def test_a_release_of_the_same_rows_is_refused_until_asked_for_by_name(tmp_path):
+    register, book = Register(tmp_path / "r"), Ledger(tmp_path / "ward.jsonl")
+    rows, other = register.digest(ROWS), register.digest(ROWS.iloc[:2])
+    assert rows == Register(tmp_path / "r").digest(ROWS)  # the key stays
+    first = begin(register, rows, book)
+    with pytest.raises(Refused, match=r"a release of these rows was begun at 20.* has not ended"):
+        begin(Register(tmp_path / "r"), rows, book)
+    first.end(said(0.9), rows=3)
+    with pytest.raises(Refused, match=r"released once before.* adds up to epsilon 1.9, say so"):
+        begin(register, rows, Ledger(tmp_path / "other.jsonl"))
+    assert not (tmp_path / "other.jsonl").exists()
+    second = begin(register, rows, Ledger(tmp_path / "other.jsonl"), again=True)
+    second.end(said(1.0), rows=3)
+    assert second.total() == Total(2, 1.9, 0.0)
+    with pytest.raises(Refused, match="released twice before"):
+        begin(register, rows, book)
+    begin(register, other, book).give_up(0.02, 0.0, "no rows, but their number")
+    assert register.total(other) == Total(0, 0.02, 0.0)
+    begin(register, other, book)
+
+
+def test_a_population_that_would_be_overdrawn_leaves_the_rows_free(tmp_path):
+    register = Register(tmp_path / "r")
+    with pytest.raises(Refused, match=r"would exceed 0\.5"):
+        begin(register, "x", Ledger(tmp_path / "ward.jsonl", most_epsilon=0.5))
+    begin(register, "x", Ledger(tmp_path / "ward.jsonl", most_epsilon=1.0))
+
+
+def test_of_many_at_once_one_begins(tmp_path):
+    code = (
+        "import sys; from pathlib import Path\n"
+        "from fedsynth_lib.core.ledger import Ledger, Refused\n"
+        "from fedsynth_lib.core.register import Register\n"
+        "home = Path(sys.argv[1])\n"
+        "try: Register(home / 'r').begin('x', Ledger(home / 'w.jsonl'), name='w', method='m', "
+        "epsilon=1.0, delta=0.0, again=False)\nexcept Refused: sys.exit(3)"
+    )
+    command = [sys.executable, "-c", code, str(tmp_path)]
+    codes = sorted(process.wait() for process in [subprocess.Popen(command) for _ in range(4)])
+    assert codes == [0, 3, 3, 3] and Register(tmp_path / "r").total("x") == Total(1, 1.0, 0.0)
+    assert Ledger(tmp_path / "w.jsonl").total().releases == 1
+
+
+def test_a_register_without_its_key_is_refused(tmp_path):
+    register = Register(tmp_path / "r")
+    begin(register, register.digest(ROWS), Ledger(tmp_path / "ward.jsonl"))
+    (tmp_path / "r" / "key").unlink()
+    with pytest.raises(BadInput, match=r"the key of the register is gone.* restore the file"):
+        Register(tmp_path / "r").digest(ROWS)
 
 
 def test_the_command_tells_releases_and_totals(home, capsys, monkeypatch):

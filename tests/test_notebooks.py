@@ -97,7 +97,7 @@ def test_it_tells_a_story_and_leaves_the_work_to_the_library(path):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
     ]
     assert set(defined) <= {"run_one"}
-    assert sum(map(code_lines, sources)) <= 150
+    assert sum(map(code_lines, sources)) <= 120
 
 
 @every_notebook

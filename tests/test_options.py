@@ -2,6 +2,7 @@
 runs."""
 
 import re
+from pathlib import Path
 
 import pytest
 from tiny import write
@@ -87,6 +88,10 @@ print(1)  # no parameter"""
         ("p = 3  # None: all", "None", None),
         ("p = 'a'  # one of: a, b", "b", "b"),
         ("p = 1 / 3", "0.5", 0.5),
+        ("p = []  # names of the columns to keep; empty: a few", "1", ["1"]),
+        ("p = []  # columns that the draft leaves out", "1, 2.5,age", ["1", "2.5", "age"]),
+        ("p = []  # any of the work's tables; empty: those of the profile", "adult", ["adult"]),
+        ("p = []  # rows of the file", "1", [1]),
     ],
 )
 def test_values_that_fit(line, text, value):
@@ -106,6 +111,8 @@ def test_values_that_fit(line, text, value):
         ("p = 'a'", "[1]", "a text"),
         ("p = [1]", "a,b", "a list"),
         ("p = True", "1", "True or False"),
+        ("p = []  # names of the columns", "[['a'], 'b']", r"a list \(a text each\)"),
+        ("p = [[50, 100]]  # rows", "[50, 100]", "a list"),
         (
             "p = 'a'  # one of: adult, bank",
             "adlt",
@@ -130,6 +137,40 @@ def test_a_file_may_stand_for_a_key_where_that_is_said(tmp_path, monkeypatch):
     assert read_value("own.csv,adult", parameter, "nb") == [str(tmp_path / "own.csv"), "adult"]
     with pytest.raises(BadInput, match=r"other\.csv"):
         read_value("other.csv", parameter, "nb")
+
+
+PATH = "schema = ''  # path of the declared schema; empty: the .toml file beside the table"
+
+
+def test_a_path_is_meant_from_where_the_user_stands(tmp_path, monkeypatch):
+    """A notebook runs in a folder of its own, and a link stays a link."""
+    (tmp_path / "deep").mkdir()
+    (tmp_path / "own.toml").write_text("")
+    (tmp_path / "deep" / "link.toml").symlink_to(tmp_path / "own.toml")
+    monkeypatch.chdir(tmp_path / "deep")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    schema = declared(PATH)["schema"]
+    table = declared("table = 'example'  # one of: example, a path")["table"]
+    for parameter in (schema, table):
+        found = [read_value(text, parameter, "nb") for text in ("../own.toml", "~/own.toml")]
+        assert [Path(each).resolve() for each in found] == [tmp_path / "own.toml"] * 2
+        assert all(Path(each).is_absolute() for each in found)
+        assert read_value("link.toml", parameter, "nb") == str(tmp_path / "deep" / "link.toml")
+    assert read_value("", schema, "nb") == ""
+    for parameter, text in ((schema, "no"), (table, "no.csv"), (table, "~/x"), (table, "./")):
+        told = "this is a folder" if text == "./" else "there is no such file"
+        with pytest.raises(BadInput, match=f"^-p {parameter.name}: .*{told}; check the path"):
+            read_value(text, parameter, "nb")
+    with pytest.raises(BadInput, match="does not know 'exmple', the closest is 'example'"):
+        read_value("exmple", table, "nb")
+
+
+@pytest.mark.parametrize("text", ["4294967296", "20240101123000", "-1"])
+def test_a_seed_that_no_generator_takes_is_refused(text):
+    seed = declared("seed = 0")["seed"]
+    with pytest.raises(BadInput, match=rf"-p seed: nb: seed is {text}: .* 0 to 4294967295"):
+        read_value(text, seed, "nb")
+    assert read_value("4294967295", seed, "nb") == 2**32 - 1
 
 
 def test_a_parameter_goes_to_every_notebook_that_has_it(home):

@@ -5,7 +5,8 @@ import pandas as pd
 import pytest
 from conftest import SCHEMA, make_frame
 
-from fedsynth_lib.metrics.quality import quality
+from fedsynth_lib.metrics import quality as reports
+from fedsynth_lib.metrics.quality import diagnostic, quality
 from fedsynth_lib.tables.schema import Column, Schema
 
 
@@ -35,3 +36,23 @@ def test_shapes_are_the_distances_counted_by_hand():
 def test_columns_without_a_declaration_are_left_out():
     real = make_frame(200).assign(extra=1)
     assert quality(real, real.drop(columns="extra"), SCHEMA)["column shapes"] == 1.0
+
+
+def test_validity_is_the_share_of_values_in_the_real_range():
+    schema = Schema(
+        (Column("x", "numeric", 0, 20), Column("c", "categorical", categories=("a", "b")))
+    )
+    real = pd.DataFrame({"x": np.arange(10.0), "c": ["a"] * 10})
+    synthetic = pd.DataFrame({"x": np.arange(10.0) + 4, "c": ["a"] * 8 + ["b"] * 2})
+    assert diagnostic(real, synthetic, schema) == {
+        "data validity": pytest.approx((0.6 + 0.8) / 2),
+        "data structure": 1.0,
+    }
+
+
+def test_long_tables_are_drawn_from_with_the_seed(monkeypatch):
+    """The report itself draws beyond 50,000 rows, differently each time."""
+    monkeypatch.setattr(reports, "MOST_ROWS", 100)
+    real, other = make_frame(400), make_frame(400, seed=1)
+    one, again, third = (quality(real, other, SCHEMA, seed=seed) for seed in (0, 0, 1))
+    assert one == again != third

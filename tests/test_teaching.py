@@ -11,6 +11,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import pytest
+import torch
 
 from fedsynth_lib.core.accounting import calibrate
 from fedsynth_lib.core.contract import Privacy
@@ -48,6 +49,31 @@ def test_source_is_the_running_code():
     code = shown.removeprefix("```python\n").removesuffix("```")
     assert len(shown) == len(code) + 13  # both ends of the block were there
     assert [node.name for node in ast.parse(code).body] == ["calibrate", "_vote"]
+
+
+def test_what_the_library_refuses_is_told_and_what_it_takes_is_not():
+    attempts = {"nobody": lambda: Privacy(-1.0), "fine": lambda: Privacy(1.0)}
+    assert list(lessons.refused(attempts)) == ["nobody"]
+
+
+def test_a_count_moves_by_one_and_by_two_where_a_record_is_replaced():
+    records = np.array([[0], [1]])
+    found = lessons.largest_moves(
+        lambda rows: np.bincount(rows[:, 0], minlength=2), records, most_rows=2
+    )
+    wanted = {"added: L1": 1, "added: L2": 1, "replaced: L1": 2, "replaced: L2": 2**0.5}
+    assert found == pytest.approx(wanted)
+
+
+def test_gradients_are_cut_one_by_one_and_added_up():
+    line, rows = torch.nn.Linear(2, 1, bias=False), torch.tensor([[3.0, 4.0], [0.3, 0.0]])
+    total, norms = lessons.summed_gradient(line, lambda each: line(each)[:, 0], rows, clip=1.0)
+    assert norms.tolist() == pytest.approx([5, 0.3])
+    assert total.tolist() == pytest.approx([0.6 + 0.3, 0.8])  # the first is cut to length 1
+    halved, _ = lessons.summed_gradient(
+        line, lambda each: line(each)[:, 0], rows, clip=9.0, records=1, divisor=2
+    )
+    assert halved.tolist() == pytest.approx([3.3 / 2, 4 / 2])
 
 
 SMALL = {

@@ -166,7 +166,8 @@ def test_lengths_of_gradients_are_those_of_one_row_at_a_time(run, table):
 @pytest.mark.filterwarnings("ignore:Optimal order")
 @pytest.mark.parametrize(("epsilon", "updates"), [(1.0, 30_000), (10.0, 300_000)])
 def test_multipliers_agree_with_opacus(epsilon, updates):
-    found = fd.multiplier(5_210, updates, 16, Privacy(epsilon, 1e-5, reproduction=True))
+    budget = Privacy(epsilon, 1e-5, reproduction=True)
+    found = fd.multipliers(5_210, [updates], 16, [budget]).iat[0, 0]
     settings_of_both = {
         "sample_rate": 16 / 5_210,
         "steps": updates,

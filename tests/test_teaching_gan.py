@@ -115,7 +115,8 @@ def test_the_bill_adds_up_all_rounds(table):
         Privacy(9.0, 1e-5, noise_multiplier=2.0),
     )
     job, rows = Job(dp_fed_ctgan, config, encoder.domain, 2.0, 1, 3), encoder.transform(table.frame)
-    bill = lessons.epsilons(list(lessons.steps(job, [rows[part] for part in parts])), privacy.delta)
+    rounds = [step.charges for step in lessons.steps(job, [rows[part] for part in parts])]
+    bill = lessons.epsilons(rounds, privacy.delta)
     run = settings.federated(dp_fed_ctgan, table, parts, config=config, privacy=privacy, seed=1)
     assert bill["all rounds so far"].iloc[-1] == pytest.approx(run.statement["epsilon"])
     assert bill["all rounds so far"].is_monotonic_increasing and len(bill) == 4

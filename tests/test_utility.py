@@ -91,6 +91,36 @@ def test_rows_of_one_class_score_a_half(train, holdout):
     assert set(utility.auc(only, holdout, SCHEMA, seed=0).values()) == {0.5}
 
 
+def test_constant_rows_score_a_half(train, holdout):
+    """Case 47: variances of 0 made naive Bayes NaN. One class, constant inputs, or both; a single
+    row has fewer neighbours than the classifier asks for."""
+    numbers, words = list(SCHEMA.numeric), [n for n in SCHEMA.categorical if n != "target"]
+    constant = train.assign(**{name: train[name].iloc[0] for name in numbers + words})
+    for rows in (constant[:300], constant.assign(target="no")[:30], constant[:3], train[:1]):
+        values = utility.auc(rows, holdout, SCHEMA, 0)
+        assert set(values.values()) == {0.5}, values
+        assert np.isfinite(
+            list(utility.five_classifiers(rows, holdout, SCHEMA, seed=0).values())
+        ).all()
+        assert np.isfinite(
+            list(utility.four_classifiers(rows, holdout, SCHEMA, seed=0).values())
+        ).all()
+    half = train.assign(**{name: train[name].iloc[0] for name in numbers})
+    assert np.isfinite(list(utility.auc(half, holdout, SCHEMA, 0).values())).all()
+
+
+def test_missing_numbers_are_refused_by_name(train, holdout):
+    with pytest.raises(BadInput, match=r"the training table has missing .* in column 'income'"):
+        utility.auc(train.assign(income=np.nan), holdout, SCHEMA, 0)
+
+
+def test_classifiers_can_be_chosen(train, holdout):
+    every = utility.auc(train, holdout, SCHEMA, 0)
+    assert utility.auc(train, holdout, SCHEMA, 0, ["nb"]) == {
+        name: every[name] for name in ("auc_nb", "auc_nb_score")
+    }
+
+
 def test_the_declared_order_of_categories_does_not_matter(train, holdout):
     columns = (replace(c, categories=c.categories[::-1]) for c in SCHEMA.columns)
     assert utility.auc(

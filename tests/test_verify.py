@@ -26,12 +26,15 @@ import time
 import pandas as pd
 from fedsynth_lib.runs.grid import remember
 
-def measure(seed, size=1, wait=0.0, fails=False, table=""):
+def measure(seed, size=1, wait=0.0, fails=False, table="", items=0):
     if fails:
         raise RuntimeError("it cannot be done")
     time.sleep(wait)
     made, _ = remember({"toy": seed}, lambda: (pd.DataFrame({"value": [0.1 * (seed + 1)]}), {}))
-    return {"data": "none", "paper": "ours", "hellinger": made["value"][0] * size, "peak_gib": time.time()}
+    labels, value = {"data": "none", "paper": "ours"}, made["value"][0] * size
+    if items:
+        return [{**labels, "metric": "hellinger", "item": f"{n}", "value": value + n} for n in range(items)]
+    return {**labels, "hellinger": value, "peak_gib": time.time()}
 """
 
 
@@ -98,6 +101,17 @@ def test_each_kind_of_agreement_is_counted_and_kept(home, capsys):
     assert (spread["metric"], spread["committed"], spread["recomputed"]) == ("hellinger", 0.25, 0.2)
     text = (home / "data" / "results" / "verified.md").read_text()
     assert "the seed `x`" in text and "99_wrong" in text and "numpy" in text
+
+
+def test_where_no_seeds_are_known_one_more_is_computed(home, capsys):
+    """0.1 with seed 0 and 0.2 with seed 1, of each of three items: a deviation of 0.07."""
+    path = commit("99_lone", [{"seed": 0, "items": 3}])
+    for off, kind, status in ((0.05, SPREAD, 0), (0.9, DIFFERENT, 1)):
+        frame = rows.load_rows(path)
+        frame.loc[frame["item"] == "0", "value"] = 0.1 + off
+        frame.to_csv(path, index=False)
+        assert verify.verify(1, root=home) == status
+        assert f"{kind}: 99_lone" in capsys.readouterr().out
 
 
 def test_nothing_that_was_kept_counts_and_nothing_of_the_user_is_touched(home, capsys):

@@ -2,6 +2,8 @@
 on."""
 
 import json
+import shutil
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -9,16 +11,17 @@ import pytest
 
 from fedsynth_lib.core import ledger
 from fedsynth_lib.core.contract import BadInput, Privacy
+from fedsynth_lib.core.ledger import Refused
 from fedsynth_lib.core.statement import statement_text
-from fedsynth_lib.core.summary import Release
 from fedsynth_lib.federation import settings
 from fedsynth_lib.methods import METHODS
 from fedsynth_lib.tables.draft import propose_schema
-from fedsynth_lib.tables.form import Form
+from fedsynth_lib.tables.form import Form, read_form
 from fedsynth_lib.tables.load import load_table
 from fedsynth_lib.tables.schema import READ_FROM_ROWS, Column, Schema
 from fedsynth_lib.teaching import your_table
 
+ROOT = Path(__file__).resolve().parents[1]
 ROWS = 300
 DAYS = pd.date_range("2024-01-01", periods=ROWS)
 SCHEMA = Schema(
@@ -64,65 +67,391 @@ def file(home):
     return path
 
 
-ABOUT = Release(
-    "Ward 7", "synthetic patients", rehearsal=False, federated=True, curator="Clinic <A>"
-)
+@pytest.fixture
+def ward(file):
+    """The file with a schema that says of each of its columns what it is."""
+    said = file.with_suffix(".toml").read_text()
+    file.with_suffix(".toml").write_text(said + '\n[[column]]\nname = "id"\nignore = true\n')
+    return file
 
 
-def test_a_file_becomes_rows_to_hand_on_and_a_statement(file, home):
-    table = your_table.load(file, file.with_suffix(".toml"), file.with_suffix(".draft.toml"))
-    assert your_table.left_out(table) == ["id"] and table.schema.from_rows == ()
-    key = your_table.key_of(0, release=True)
-    train, holdout = your_table.split(table, key=key)
-    parts = your_table.clients(train, 5, site="site", key=key)
-    assert len(train) + len(holdout) == ROWS and [len(part) for part in parts] == pytest.approx(
-        [120, 60, 60], abs=25
+ASKED = {"method": "independent", "epsilon": 1.0, "delta": 1e-6}
+
+
+def released(path, **options):
+    return your_table.synthesize(path, **ASKED | {"release": True} | options)
+
+
+def register_lines(home):
+    path = home / "data" / "ledger" / "register" / "releases.jsonl"
+    return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+
+
+def test_a_file_becomes_rows_to_hand_on_and_a_statement(ward, home):
+    about = {"curator": "Clinic <A>", "purpose": "teaching"}
+    options = {"method": "aim", "epsilon": 2.0, "site": "site", "profile": "smoke"}
+    made = released(ward, **options, about=about)
+    assert len(made.train) + len(made.holdout) == ROWS and len(made.sizes) == 3
+    sites = [set(made.train.frame["site"].iloc[part]) for part in made.asked.parts]
+    assert sites == [{"A"}, {"B"}, {"C"}]
+    assert made.run.statement["epsilon"] == pytest.approx(2.0)
+    assert made.run.statement["entries"][0]["what"] == "number of rows"
+    assert {path.parent for path in made.paths.values()} == {home / "data/results/smoke-own"}
+    assert made.paths["rows"].name == "ward_release1.csv" and made.verdict == "fit to hand on"
+    again = load_table(made.paths["rows"], schema=ward.with_suffix(".toml"))
+    assert len(again) == sum(made.sizes) and again.schema == made.table.schema
+    assert made.paths["statement"].read_text() == made.text
+    assert (
+        f"# Privacy statement: {sum(made.sizes)} synthetic rows in ward_release1.csv" in made.text
     )
-    assert [tuple(train.frame["site"].iloc[part].unique()) for part in parts] == [
-        ("A",),
-        ("B",),
-        ("C",),
-    ]
-    sizes, counted = your_table.declared_sizes(parts, site="site", epsilon=2.0, seed=None)
-    method = your_table.method_of("aim")
-    privacy = Privacy(2.0, 1e-6, noise_seed=None)
-    options = {
-        "config": your_table.private_config(method),
-        "privacy": privacy,
-        "sizes": sizes,
-        "before": counted,
-    }
-    run = settings.federated(method, train, parts, **options)
-    assert run.statement["epsilon"] == pytest.approx(2.0) and run.statement["unprotected"] == []
-    assert run.statement["entries"][0]["what"] == "number of rows"
+    assert "**epsilon = 2, delta = 1e-06.**" in made.text and "7.39 times" in made.text  # e^2
+    assert "The noise is secret" in made.text and "as it was counted with noise" in made.text
+    page = made.paths["page"].read_text()
+    assert "Clinic &lt;A&gt;" in page and "1, with epsilon 2 and delta 1e-06 together" in page
+    assert json.loads(made.paths["record"].read_text())["tier"] == 3
     book = ledger.open_ledger("ward", most_epsilon=3.0)
-    paths = your_table.places(table, "smoke", release=True)
-    assert {path.parent for path in paths.values()} == {home / "data" / "results" / "smoke-own"}
-    text = your_table.hand_on(run, paths, ABOUT, book)
-    assert paths["statement"].read_text() == text
-    again = load_table(paths["rows"], schema=file.with_suffix(".toml"))
-    assert len(again) == sum(sizes) and again.schema == table.schema
-    assert f"# Privacy statement: {sum(sizes)} synthetic rows in ward_release1.csv" in text
-    assert "**epsilon = 2, delta = 1e-06.**" in text and "7.39 times as likely" in text  # e^2
-    assert (
-        "The noise is secret" in text
-        and "* the number of rows of each client as it was counted with noise" in text
+    assert book.total() == ledger.Total(1, made.run.statement["epsilon"], 1e-6)
+    with pytest.raises(BadInput, match=r"'ward': 1 releases have spent epsilon 2, and 2 more"):
+        released(ward, epsilon=2.0, again=True)
+    assert len(list(made.paths["rows"].parent.iterdir())) == 4
+
+
+# --- a release happens once ----------------------------------------------------------------------
+
+
+def shuffled(ward, to):
+    pd.read_csv(ward, dtype=str).sample(frac=1, random_state=3).to_csv(to, index=False)
+
+
+def columns_turned(ward, to):
+    pd.read_csv(ward, dtype=str)[["id", "ill", "site", "sex", "dose", "age"]].to_csv(
+        to, index=False
+    )
+
+
+def columns_renamed(ward, to):
+    text = ward.read_text().replace("age,dose", "years,dose", 1)
+    to.write_text(text)
+    schema = ward.with_suffix(".toml").read_text().replace('"age"', '"years"')
+    to.with_suffix(".toml").write_text(schema)
+
+
+def other_marks(ward, to):
+    """Semicolons, and 2.50 for 2.5."""
+    frame = pd.read_csv(ward)
+    frame["dose"] = frame["dose"].map("{:.4f}".format)
+    frame.to_csv(to, index=False, sep=";")
+
+
+def fewer_columns_declared(ward, to):
+    to.write_bytes(ward.read_bytes())
+    schema = Schema(SCHEMA.columns[:3], None)
+    rest = "".join(f'\n[[column]]\nname = "{n}"\nignore = true\n' for n in ("ill", "site", "id"))
+    to.with_suffix(".toml").write_text(Form.of(schema).to_toml() + rest)
+
+
+@pytest.mark.parametrize(
+    "copy", [shuffled, columns_turned, columns_renamed, other_marks, fewer_columns_declared]
+)
+def test_the_same_rows_are_refused_whatever_they_are_called(ward, home, copy):
+    first = released(ward, profile="smoke")
+    other = home / "elsewhere" / "people.csv"
+    other.parent.mkdir()
+    other.with_suffix(".toml").write_text(ward.with_suffix(".toml").read_text())
+    copy(ward, other)
+    options = {"profile": "paper", "population": "others"}
+    with pytest.raises(Refused, match=r"people: these rows were released once before") as refused:
+        your_table.prepare(other, **ASKED, release=True, **options)
+    assert "epsilon 2" in str(refused.value) and "again=True (--again)" in str(refused.value)
+    assert not (home / "data" / "results" / "paper-own").exists()
+    assert ledger.open_ledger("others").total().releases == 0
+    assert first.total == ledger.Total(1, first.run.statement["epsilon"], 1e-6)
+
+
+def test_a_parquet_copy_is_the_same_rows(ward, home):
+    released(ward)
+    frame = pd.read_csv(ward).sample(frac=1, random_state=1)
+    frame["sex"] = frame["sex"].astype("category")
+    frame.to_parquet(home / "w.parquet", index=False)
+    (home / "w.toml").write_text(ward.with_suffix(".toml").read_text())
+    with pytest.raises(Refused, match="these rows were released once before"):
+        released(home / "w.parquet")
+
+
+def test_other_rows_are_other_people_as_far_as_the_register_knows(ward):
+    """A row less is not noticed: what it says of itself, and the ledger is for."""
+    released(ward)
+    lines = ward.read_text().splitlines(keepends=True)
+    ward.write_text("".join(lines[:-1]))
+    assert released(ward).total.releases == 1
+    assert ledger.open_ledger("ward").total().releases == 2
+
+
+def test_what_is_released_again_is_added_up_in_all_that_is_handed_on(ward, home):
+    released(ward)
+    again = released(ward, again=True, population="other", out=home / "there")
+    together = "one of 2 releases of the same rows: together they have epsilon = 2, delta = 2e-06"
+    assert together in again.text and together in again.paths["page"].read_text()
+    assert together in again.paths["record"].read_text()
+    assert "2, with epsilon 2 and delta 2e-06 together" in again.paths["page"].read_text()
+    assert again.total.releases == 2 and again.verdict == "fit to hand on"
+    weak = released(ward, again=True, population="other", epsilon=9.0, most_epsilon=10.5)
+    assert "epsilon 11" in weak.verdict and "promises nothing useful" in weak.verdict
+    assert "promises nothing useful" in weak.text
+
+
+def test_the_entry_is_there_before_noise_is_drawn(ward, home, monkeypatch):
+    seen = []
+
+    def stopped(*args, **options):
+        seen.extend(register_lines(home))
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(your_table, "declared_sizes", stopped)
+    with pytest.raises(KeyboardInterrupt):
+        released(ward)
+    assert [line["epsilon"] for line in seen] == [1.0]
+    monkeypatch.undo()
+    monkeypatch.setenv("FEDSYNTH_HOME", str(home))
+    with pytest.raises(Refused, match=r"a release of these rows was begun at 20.* has not ended"):
+        released(ward)
+    assert ledger.open_ledger("ward").total() == ledger.Total(1, 1.0, 1e-6)  # it may have been paid
+    assert released(ward, again=True).total.epsilon == pytest.approx(2.0)
+
+
+def test_a_setting_that_cannot_be_costs_no_release(ward, home):
+    with pytest.raises(BadInput, match="delta"):
+        released(ward, method="aim", delta=0.0, declared_rows=ROWS)
+    assert ledger.open_ledger("ward").total() == ledger.Total(0, 0, 0)
+    assert released(ward).total.releases == 1
+
+
+def test_the_register_keeps_no_plain_digest(ward, home):
+    """Whoever has a row cannot look it up without the key, which differs from machine to machine."""
+    released(ward)
+    (line, _) = register_lines(home)
+    (home / "data" / "ledger").rename(home / "gone")
+    released(ward)
+    assert register_lines(home)[0]["keyed"] != line["keyed"]
+    assert (home / "gone" / "register" / "key").stat().st_mode & 0o077 == 0
+    kept = "".join(
+        path.read_text() for path in (home / "data" / "results").rglob("*") if path.is_file()
+    )
+    assert line["keyed"] not in kept
+
+
+def test_two_releases_never_take_each_others_place(ward, home):
+    """Paths are chosen before the run; another release may be written meanwhile."""
+    asked = [
+        your_table.prepare(ward, **ASKED, release=True, again=True, out=home) for _ in range(2)
+    ]
+    made = [your_table.carry_out(each) for each in asked]
+    assert [each.paths["rows"].name for each in made] == ["ward_release1.csv", "ward_release2.csv"]
+    assert "in ward_release2.csv" in made[1].paths["statement"].read_text()
+    assert len(list(home.glob("ward_release*"))) == 8
+
+
+def test_of_two_that_were_prepared_at_once_one_is_released(ward):
+    asked = [your_table.prepare(ward, **ASKED, release=True) for _ in range(2)]
+    your_table.carry_out(asked[0])
+    with pytest.raises(Refused, match="these rows were released once before"):
+        your_table.carry_out(asked[1])
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"delta": 1 / 300, "declared_rows": 300}, r"as 300 rows were declared"),
+        ({"delta": 0.9, "declared_rows": [300]}, r"delta is 0.9, .* give one far below 0.0033"),
+        ({"epsilon": 3.5}, r"0 releases have spent epsilon 0, and 3.5 more would exceed 3"),
+        ({"seed": 2**32}, r"seed is 4294967296: give a whole number from 0 to 4294967295"),
+    ],
+)
+def test_a_release_is_refused_before_it_is_begun(ward, home, options, message):
+    with pytest.raises(BadInput, match=message):
+        released(ward, **options)
+    assert register_lines(home) == [] and not (home / "data" / "results").exists()
+
+
+def test_a_delta_is_judged_by_rows_that_were_counted_with_noise(ward):
+    """The true number is never asked: the count is paid for, and the rows may be released yet."""
+    with pytest.raises(Refused, match=r"rows were counted with noise. Counting .* epsilon 0.02"):
+        released(ward, delta=0.5)
+    assert ledger.open_ledger("ward").total().epsilon == pytest.approx(0.02)
+    made = released(ward)
+    assert made.total.releases == 1 and made.total.epsilon == pytest.approx(1.02)
+
+
+def test_an_epsilon_beyond_use_is_called_so(ward):
+    made = released(ward, epsilon=50.0, most_epsilon=100.0)
+    assert "An epsilon above 10 promises nothing useful" in made.text
+    page = made.paths["page"].read_text()
+    assert "promises nothing useful" in page and "box bad" in page
+    assert "times as likely" not in made.text + page and "e+21" not in made.text + page
+    assert made.verdict.startswith("released at epsilon 50, which promises nothing useful")
+    rehearsed = your_table.synthesize(ward, **ASKED | {"epsilon": 1000.0})
+    assert "inf times" not in rehearsed.text and rehearsed.verdict.startswith("a rehearsal")
+
+
+def test_a_column_that_nobody_mentions_blocks_a_release(file):
+    with pytest.raises(BadInput, match=r"does not say what 'id' is; .* ignore = true"):
+        released(file)
+    assert "id" not in your_table.synthesize(file, **ASKED).run.synthetic
+
+
+def test_an_open_question_blocks_a_release(ward):
+    text = ward.with_suffix(".toml").read_text()
+    question = '[[column]]\nquestion = "Is it?"'
+    ward.with_suffix(".toml").write_text(text.replace("[[column]]", question, 1))
+    with pytest.raises(BadInput, match="the draft asks about age"):
+        released(ward)
+
+
+def test_a_folder_that_cannot_be_written_is_found_before_noise_is_paid_for(ward, home):
+    (home / "taken").write_text("a file")
+    with pytest.raises(BadInput, match=r"out: .*taken.*ward_release1.* cannot be written"):
+        released(ward, out=home / "taken")
+    assert register_lines(home) == []
+    shutil.rmtree(home / "data")
+    (home / "data").write_text("a file")
+    with pytest.raises(BadInput, match=r"books of releases cannot be written .* FEDSYNTH_HOME"):
+        released(ward, out=home / "there")
+    assert not (home / "there").exists()
+
+
+def test_a_constant_that_was_read_from_the_rows_blocks_a_release(ward):
+    """No method sees it, and yet it stands in every synthetic row."""
+    patients(site="A", hospital="St. Mary", id=np.arange(ROWS)).to_csv(ward, index=False)
+    said = ward.with_suffix(".toml").read_text()
+    constant = '[[column]]\nname = "hospital"\nkind = "constant"\nvalue = "St. Mary"\n'
+    ward.with_suffix(".toml").write_text(f'{said}\n{constant}source = "{READ_FROM_ROWS}"\n')
+    with pytest.raises(BadInput, match="ward: hospital are read from the rows"):
+        released(ward)
+    ward.with_suffix(".toml").write_text(f"{said}\n{constant}")
+    assert set(pd.read_csv(released(ward).paths["rows"])["hospital"]) == {"St. Mary"}
+
+
+# --- parameters and paths ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"target": "sex"}, r"target is 'sex' and the target in ward.toml is 'ill'"),
+        ({"ignore": ["dose"]}, r"ignore names 'dose', which is declared in ward.toml"),
+        ({"ignore": 1}, r"ignore names '1', which is no column of the file"),
+        ({"ignore": [1.5]}, r"ignore names 1.5; give names of columns"),
+        ({"site": "site", "num_clients": 3}, r"num_clients is 3 and site is 'site'"),
+        ({"site": "site", "declared_rows": [300]}, r"give those of each of the 3 sites"),
+        ({"declared_rows": ["many"]}, r"declared_rows is \['many'\]: give one number"),
+        ({"num_clients": -1}, r"num_clients is -1; give at least 1"),
+        ({"seed": -1}, r"seed is -1: give a whole number"),
+        ({"seed": 1.5}, r"seed is 1.5: give a whole number"),
+    ],
+)
+def test_a_parameter_without_effect_is_refused(ward, home, options, message):
+    with pytest.raises(BadInput, match=message):
+        your_table.synthesize(ward, **ASKED | options)
+    assert not (home / "data" / "results").exists()
+
+
+def test_parameters_that_agree_with_the_schema_are_no_mistake(ward):
+    options = {"target": "ill", "ignore": "id", "seed": 2**32 - 1, "declared_rows": ROWS}
+    made = your_table.synthesize(ward, **ASKED | options)
+    assert made.sizes == [240]
+
+
+def test_ignoring_one_column_needs_no_list(home):
+    patients(**{"1": np.arange(ROWS) + 1}).to_csv(home / "own.csv", index=False)
+    with pytest.raises(BadInput, match=r"correct .*own.draft\.toml"):
+        your_table.synthesize(home / "own.csv", **ASKED, ignore=1, target="ill")
+    assert read_form(home / "own.draft.toml").ignored == ("1",)
+
+
+def test_the_largest_seed_passes_through_everything(ward):
+    made = your_table.synthesize(ward, **ASKED | {"seed": 2**32 - 1}, site="site")
+    your_table.write_scores(made)
+    for setting in (settings.federated, settings.local):
+        with pytest.raises(BadInput, match="seed is 4294967296"):
+            setting(METHODS["independent"], made.train, made.asked.parts, seed=2**32)
+    with pytest.raises(BadInput, match="seed is 4294967296"):
+        load_table(ward, schema=ward.with_suffix(".toml"), rows=5, seed=2**32)
+
+
+def test_paths_are_meant_from_where_the_user_stands(ward, home, monkeypatch):
+    deep = home / "deep" / "er"
+    deep.mkdir(parents=True)
+    (home / "schemas").mkdir()
+    ward.with_suffix(".toml").rename(home / "schemas" / "said.toml")
+    monkeypatch.chdir(deep)
+    made = your_table.synthesize(
+        "../../ward.csv", **ASKED, schema="../../schemas/said.toml", out="results"
     )
     assert (
-        "Clinic &lt;A&gt;" in paths["page"].read_text()
-        and json.loads(paths["record"].read_text())["tier"] == 3
+        made.paths["rows"] == deep / "results" / "ward_rehearsal.csv"
+        and (deep / "results" / "ward_rehearsal.csv").is_file()
     )
-    assert book.total() == ledger.Total(1, run.statement["epsilon"], 1e-6)
-    # never in its place
-    assert your_table.places(table, "smoke", release=True)["rows"].name == "ward_release2.csv"
-    assert your_table.places(table, "smoke", release=False)["rows"].name == "ward_rehearsal.csv"
-    with pytest.raises(
-        BadInput,
-        match=r"'ward': 1 releases have spent epsilon 2, and 2 more "
-        r"would exceed 3",
-    ):
-        your_table.hand_on(run, your_table.places(table, "smoke", release=True), ABOUT, book)
-    assert not your_table.places(table, "smoke", release=True)["rows"].exists()
+    monkeypatch.setenv("HOME", str(home))
+    made = your_table.synthesize("~/ward.csv", **ASKED, schema="~/schemas/said.toml", out="~/out")
+    assert (home / "out" / "ward_rehearsal.csv").is_file()
+    own = deep / "mine.py"
+    own.write_text((ROOT / "notebooks" / "your_method.py").read_text())
+    assert your_table.method_of("mine.py").name == your_table.method_of("~/deep/er/mine.py").name
+    assert len(load_table("~/ward.csv", schema="~/schemas/said.toml")) == ROWS
+    assert propose_schema("~/ward.csv", out="~/d.toml") == home / "d.toml"
+
+
+def test_the_schema_of_a_link_lies_beside_the_link(ward, home):
+    (home / "links").mkdir()
+    link = home / "links" / "people.csv"
+    link.symlink_to(ward)
+    with pytest.raises(BadInput, match=r"there is no people\.toml"):
+        your_table.synthesize(link, **ASKED)
+    assert (home / "links" / "people.draft.toml").is_file()
+    link.with_suffix(".toml").write_text(ward.with_suffix(".toml").read_text())
+    assert your_table.synthesize(link, **ASKED).paths["rows"].name == "people_rehearsal.csv"
+
+
+@pytest.mark.parametrize(
+    ("table", "options", "message"),
+    [
+        ("nothere.csv", {}, r"table: .*nothere.csv: there is no such file"),
+        ("", {}, r"table: .*: this is a folder"),
+        ("ward.csv", {"schema": "no.toml"}, r"schema: .*no.toml: there is no such file"),
+        ("ward.csv", {"method": "no.py"}, r"no.py: there is no such Python file"),
+    ],
+)
+def test_a_file_that_is_not_there_is_named(ward, home, table, options, message):
+    options = {key: home / v if key == "schema" else v for key, v in options.items()}
+    with pytest.raises(BadInput, match=message):
+        your_table.synthesize(home / table, **ASKED | options)
+    assert not list(home.glob("*.draft.toml"))
+
+
+def test_a_lesson_takes_a_table_by_an_absolute_path(ward, home):
+    assert your_table.own(str(ward)).schema.target == "ill"
+    ward.with_suffix(".toml").unlink()
+    with pytest.raises(BadInput, match=r"there is no ward\.toml; correct"):
+        your_table.own(str(ward))
+    assert ward.with_suffix(".draft.toml").is_file()
+
+
+def test_a_run_says_what_it_does(ward):
+    said = []
+    your_table.synthesize(ward, **ASKED, say=said.append)
+    assert [line.split()[0] for line in said] == ["reads", "independent", "rows"]
+
+
+def test_scores_and_pictures_lie_beside_the_rows_and_say_what_they_are(ward, home):
+    patients().to_csv(home / "my table (2).csv", index=False)
+    (home / "my table (2).toml").write_text(Form.of(SCHEMA).to_toml())
+    made = your_table.synthesize(home / "my table (2).csv", **ASKED, out=home / "out")
+    paths = [path for write in your_table.EVALUATIONS.values() for path in write(made)]
+    assert {path.parent for path in paths} == {home / "out"}
+    assert all("internal" in path.name and path.is_file() for path in paths)
+    assert [path.suffix for path in paths] == [".csv", ".md", ".png", ".png"]
+    assert "not to be handed on" in paths[1].read_text()
+    assert "Hellinger" in pd.read_csv(paths[0])["measure"].iloc[0]
 
 
 def test_without_a_schema_the_draft_is_pointed_at(file):
@@ -191,15 +520,24 @@ def test_sites_and_methods_are_checked(file):
         your_table.private_config(METHODS["ctgan"])
 
 
-def test_scores_know_copies_and_constants(file):
-    """Rows that were copied are at distance 0 and nearer to themselves; a single class teaches
-    nothing."""
+def halves(file):
     table = load_table(file, schema=file.with_suffix(".toml"))
-    train, holdout = table.take(np.arange(150)), table.take(np.arange(150, 300))
-    copied = your_table.scores(train, holdout, train.frame, seed=0)["synthetic"]
-    assert copied.iloc[:2].tolist() == [0, 0] and copied.iloc[3] == 1
+    return table.take(np.arange(150)), table.take(np.arange(150, 300))
+
+
+def test_scores_know_copies_and_constants(file, capsys):
+    """Copied rows are told at once; a single class teaches nothing."""
+    train, holdout = halves(file)
+    copied = your_table.scores(train, holdout, train.frame, seed=0)
+    assert copied["synthetic"].iloc[:3].tolist() == [1, 1, 1]
+    assert copied["synthetic"].iloc[3] > 0.95  # a row set aside may meet a condition, too
+    assert copied["note"].iloc[:4].str.startswith("more than by chance").all()
+    assert (copied["synthetic"] - copied["yardstick"] > copied["±"]).iloc[:4].all()
+    assert copied["synthetic"].iloc[4:6].tolist() == [0, 0]
+    assert [*copied.columns[:4]] == ["synthetic", "yardstick", "±", "the yardstick is"]
+    assert "scores 1 of 9: training rows that are among" in capsys.readouterr().err
     one_class = train.frame.assign(ill=train.frame["ill"].where(train.frame["ill"] == "no", "no"))
-    assert your_table.scores(train, holdout, one_class, seed=0)["synthetic"].iloc[2] == 0.5
+    assert your_table.scores(train, holdout, one_class, seed=0)["synthetic"].iloc[6] == 0.5
     blind = your_table.scores(
         *(
             part.__class__(part.key, part.frame, Schema(part.schema.columns), "own")
@@ -208,4 +546,54 @@ def test_scores_know_copies_and_constants(file):
         train.frame,
         seed=0,
     )
-    assert not any("AUC" in name for name in blind.index) and len(blind) == 6
+    assert not any("AUC" in name for name in blind.index) and len(blind) == 10
+
+
+def test_what_scores_cannot_measure_is_said_and_the_rest_is_there(file):
+    """Cases 13 and 47: nobody ill was set aside, and synthetic rows are all the same."""
+    train, holdout = halves(file)
+    healthy = holdout.take(np.flatnonzero(holdout.frame["ill"] == "no"))
+    found = your_table.scores(train, healthy, train.frame[:1].loc[[0] * 100], seed=0)
+    lacking = found["note"].str.startswith("not measured: ")
+    assert found.loc[lacking, "note"].tolist() == [
+        "not measured: no condition fits one synthetic row alone.",
+        "not measured: target 'ill' has one class only in the hold-out rows; give rows of at "
+        "least two classes.",
+    ]
+    assert found.loc[~lacking, ["synthetic", "yardstick"]].notna().all(axis=None)
+    assert found.loc[lacking, ["synthetic", "yardstick", "±"]].isna().all(axis=None)
+
+
+def test_scores_refuse_rows_that_do_not_fit(file):
+    train, holdout = halves(file)
+    for wrong, message in (
+        (
+            train.frame.rename(columns={"dose": "doses"}),
+            r"'dose' is missing \(did you mean 'doses'",
+        ),
+        (train.frame.assign(dose=np.nan), "synthetic rows: column 'dose' has missing"),
+    ):
+        with pytest.raises(BadInput, match=message):
+            your_table.scores(train, holdout, wrong, seed=0)
+
+
+def test_scores_of_one_column_say_that_there_is_no_pair(file):
+    train, holdout = halves(file)
+    schema = Schema(train.schema.columns[:1])
+    one, other = (
+        part.__class__(part.key, part.frame[["age"]], schema, "own") for part in (train, holdout)
+    )
+    found = your_table.scores(one, other, one.frame, seed=0)["note"]
+    assert found["pairs of columns: correlation difference"] == (
+        "not measured: there is one column only."
+    )
+    assert "no pair of columns" in found["SDMetrics quality: column pair trends"]
+
+
+def test_few_rows_are_refused_before_any_work(file):
+    """Case 09."""
+    table = load_table(file, schema=file.with_suffix(".toml"))
+    key = your_table.key_of(0, release=False)
+    with pytest.raises(BadInput, match=r"ward: 19 rows are too few to set some aside .* give 20"):
+        your_table.split(table.take(np.arange(19)), key=key)
+    assert sum(map(len, your_table.split(table.take(np.arange(20)), key=key))) == 20

@@ -12,8 +12,9 @@ The standard deviation is that of committed rows of the same measure and profile
 params but the seed, where there are 3 seeds or more. Elsewhere it is pooled (weighted by degrees of
 freedom, of which there are 2 at least) over the cells of the grid that have several seeds: those of
 the same table and method, else of the same method, else all; and where the grid has none, so over
-all grids and profiles of the work. Where these have none either, a number that is not within
-rounding is different, and it is said that no seeds are known. What measures the machine (MACHINE,
+all grids and profiles of the work. Where these have none either, the cell is computed with one more
+seed and its numbers of the same measure are pooled; a number that is not within rounding and has no
+seed is different, and it is said that no seeds are known. What measures the machine (MACHINE,
 and the column `seconds`) is not compared; epsilon_spent, bytes and unprotected are.
 """
 
@@ -36,6 +37,7 @@ EXACT, ROUNDED, SPREAD, DIFFERENT = KINDS = (
 ROUNDING = 1e-6  # of the larger number
 CHANCE = 0.05  # that a cell whose run is as good as one with another seed counts as different
 FEWEST_SEEDS = 3
+NO_SEEDS = " (no seeds to judge by)"
 MACHINE = ("seconds", "seconds_training", "peak_gib")
 # columns that are measured, not asked for
 BESIDE = ("epsilon_spent", "bytes_up", "bytes_down", "unprotected")
@@ -56,6 +58,11 @@ class Agreement(NamedTuple):
     what: str = ""
     committed: float = math.nan
     recomputed: float = math.nan
+
+    @property
+    def lacks_seeds(self) -> bool:
+        """Whether it is different for want of a second seed to judge by."""
+        return self.kind == DIFFERENT and self.what.endswith(NO_SEEDS)
 
 
 def measured(rows: pd.DataFrame) -> pd.DataFrame:
@@ -171,7 +178,7 @@ def compare(committed: pd.DataFrame, recomputed: pd.DataFrame, spread: Spread) -
             if math.isfinite(gap)
             else math.inf
         )
-        unknown = " (no seeds to judge by)" if math.isnan(deviation) else ""
+        unknown = NO_SEEDS if math.isnan(deviation) else ""
         judged.append((KINDS.index(kind), relative, _what(place) + unknown, one, other))
     worst, _, what, one, other = max(judged, key=lambda each: each[:2])
     return Agreement(KINDS[worst], what, one, other) if worst else Agreement(EXACT)

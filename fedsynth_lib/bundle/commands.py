@@ -9,13 +9,17 @@ import signal
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import click
 import typer
 
+from fedsynth_lib.bundle.console import heard
 from fedsynth_lib.core.contract import BadInput
-from fedsynth_lib.core.store import project_root
+from fedsynth_lib.core.store import CODE, is_checkout, project_root
+
+if TYPE_CHECKING:  # brings all that a run needs
+    from fedsynth_lib.teaching import your_table
 
 app = typer.Typer(
     name="fedsynth",
@@ -30,7 +34,12 @@ PASSED_ON = {"ignore_unknown_options": True, "allow_extra_args": True, "help_opt
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """The exit status: 0 all well, 1 something failed, 2 asked for what cannot be, 130 stopped."""
+    """The exit status: 0 all well, 1 something failed, 2 asked for what cannot be, 130 stopped,
+    141 not read to the end."""
+    return heard(lambda: _carry_out(arguments))
+
+
+def _carry_out(arguments: Sequence[str] | None) -> int:
     # a shell switches the first off for background jobs
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.default_int_handler)
@@ -39,12 +48,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return app(args=given, prog_name="fedsynth", standalone_mode=False) or 0
     except click.ClickException as error:
         error.show()
+        for word in sys.argv[1:] if arguments is None else arguments:
+            if word.startswith("-") and Path(word).is_file():
+                print(f"{word} is a file as well: write ./{word} for it.", file=sys.stderr)
         return error.exit_code
     except BadInput as error:
         print(f"fedsynth: {error}", file=sys.stderr)
         return 2
     except (KeyboardInterrupt, click.Abort):
         return 130
+    except SystemExit as end:
+        if isinstance(end.__context__, BrokenPipeError):  # of which typer makes an end of its own
+            raise end.__context__ from None
+        raise
 
 
 @app.command(context_settings=PASSED_ON)
@@ -69,56 +85,125 @@ def verify(
 
 
 @app.command()
+def draft(
+    table: Annotated[Path, typer.Argument(help="CSV, parquet or another file with a table")],
+    target: Annotated[str, typer.Option(help="column to predict")] = "",
+    ignore: Annotated[list[str] | None, typer.Option(help="column that is left out")] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="the draft; default: .draft.toml beside the table")
+    ] = None,
+) -> int:
+    """A first schema of a table, read from its rows: for the eyes of their owner alone.
+
+    Prints its path, and what only a person can answer.
+    """
+    from fedsynth_lib.teaching import your_table
+
+    files = your_table.Files.of(table)
+    path = your_table.draft(files, target=target, ignore=ignore or (), out=out)
+    print(path)
+    asked = your_table.questions(path)
+    print(*asked, sep="\n")
+    print(
+        f"{len(asked)} questions: correct these columns and delete their questions; replace "
+        f"whatever was read from the rows by what is documented; save it as {files.schema}.",
+        file=sys.stderr,
+    )
+    return 0
+
+
+@app.command()
 def synth(
-    table: Annotated[Path, typer.Argument(help="CSV or parquet file")],
+    table: Annotated[Path, typer.Argument(help="CSV, parquet or another file with a table")],
     method: Annotated[str, typer.Option(help="its key, or the path of a file with one")] = "aim",
     epsilon: Annotated[float, typer.Option(help="of the whole run, for one row")] = 3.0,
     delta: Annotated[float, typer.Option(help="far below 1 / rows")] = 1e-6,
     schema: Annotated[Path | None, typer.Option(help="default: the .toml beside the table")] = None,
     target: Annotated[str, typer.Option(help="column to predict, for the draft")] = "",
     ignore: Annotated[list[str] | None, typer.Option(help="column the draft leaves out")] = None,
-    site: Annotated[str, typer.Option(help="column that says which site a row is from")] = "",
-    clients: Annotated[int, typer.Option(help="sites, where no column says so")] = 1,
+    sites: Annotated[str, typer.Option(help="column that says which site a row is from")] = "",
+    clients: Annotated[int, typer.Option(help="clients that rows are dealt to; 0: one")] = 0,
     declared_rows: Annotated[
         list[int] | None,
         typer.Option(help="rows of the file, or of each site; else counted with noise"),
     ] = None,
-    seed: Annotated[int, typer.Option(help="of a rehearsal")] = 0,
+    seed: Annotated[int, typer.Option(help="of a rehearsal, 0 to 2^32 - 1")] = 0,
     release: Annotated[bool, typer.Option("--release", help="secret noise, to hand on")] = False,
+    again: Annotated[
+        bool, typer.Option("--again", help="these rows were released before; costs add up")
+    ] = False,
     population: Annotated[str, typer.Option(help="whose rows these are, for the ledger")] = "",
     most_epsilon: Annotated[float, typer.Option(help="of all releases about these people")] = 3.0,
-    out: Annotated[Path | None, typer.Option(help="folder of what is written")] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(help="folder; default: here, in a checkout data/results/quick-own"),
+    ] = None,
+    no_scores: Annotated[
+        bool, typer.Option("--no-scores", help="neither scores nor pictures")
+    ] = False,
     curator: Annotated[str, typer.Option(help="who answers for the release")] = "",
     recipients: Annotated[str, typer.Option(help="who gets the rows")] = "",
     purpose: Annotated[str, typer.Option(help="what they get them for")] = "",
 ) -> int:
     """A synthetic table of your own: writes the rows, and what must be said of them.
 
-    Where no schema is beside the table, a draft of one is written, to be corrected first.
+    Where no schema is beside the table, a draft of one is written, to be corrected first. Scores
+    and pictures follow; they are made with the real rows, without noise, and for you alone.
     """
     from fedsynth_lib.teaching import your_table
 
-    paths = your_table.synthesize(
+    made = your_table.synthesize(
         table,
+        say=_say,
         method=method,
         epsilon=epsilon,
         delta=delta,
         schema=schema,
         target=target,
         ignore=ignore or (),
-        site=site,
+        site=sites,
         num_clients=clients,
         declared_rows=declared_rows or (),
         seed=seed,
         release=release,
+        again=again,
         population=population,
         most_epsilon=most_epsilon,
-        out=out,
+        out=out or _results(),
         about={"curator": curator, "recipients": recipients, "purpose": purpose},
     )
-    print(*paths.values(), sep="\n")
-    print("fit to hand on" if release else "a rehearsal: do not hand this on")
-    return 0
+    print(*made.paths.values(), sep="\n")
+    print(made.verdict, flush=True)
+    return 0 if no_scores else _evaluated(made)
+
+
+def _evaluated(made: "your_table.Made") -> int:
+    """Writes scores and pictures of a finished run, whose files are there whatever becomes of
+    these; 1 where one of the two failed."""
+    from fedsynth_lib.teaching import your_table
+
+    status = 0
+    print("for you alone, made with the real rows:")
+    for what, write in your_table.EVALUATIONS.items():
+        _say(f"{what}, with the real rows")
+        try:
+            print(*write(made), sep="\n", flush=True)
+        except Exception as error:
+            reason = f"{type(error).__name__}: {error}".splitlines()[0]
+            _say(f"no {what} ({reason}); what may be handed on is complete")
+            status = 1
+    return status
+
+
+def _say(text: str) -> None:
+    print(f"fedsynth: {text}", file=sys.stderr, flush=True)
+
+
+def _results() -> Path | None:
+    """Where the user stands; None within the checkout, where results on tables of one's own have a
+    folder that is never committed."""
+    here = Path.cwd()
+    return None if is_checkout() and here.is_relative_to(CODE) else here
 
 
 @app.command()

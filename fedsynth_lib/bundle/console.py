@@ -2,13 +2,14 @@
 last status."""
 
 import contextlib
+import io
 import itertools
 import json
 import os
 import re
 import sys
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -192,6 +193,31 @@ def read_log(path: Path) -> dict[str, Any]:
             "standin": any("-standin" in Path(figure).parent.name for figure in figures),
         }
     return {}
+
+
+# --- the streams ---------------------------------------------------------------------------------
+
+READER_GONE = 141  # what a shell says of a program that SIGPIPE ended
+
+
+def heard(work: Callable[[], int]) -> int:
+    """The exit status of `work`, with all that it printed written out.
+
+    A letter that the terminal's encoding lacks is printed as an escape. Where whoever reads has
+    enough (`| head`), the program ends without a word.
+    """
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+    try:
+        try:
+            return work()
+        finally:
+            sys.stdout.flush()
+    except BrokenPipeError:
+        # what is left in the buffer would be tried once more, and complained about, at exit
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return READER_GONE
 
 
 # --- tables --------------------------------------------------------------------------------------

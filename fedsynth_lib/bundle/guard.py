@@ -44,7 +44,7 @@ class Guard:
         mark of its own."""
         for process, mark in self._marked():
             with contextlib.suppress(psutil.Error, OSError):
-                if mark == self.scratch / kernel or os.getsid(process.pid) == pid:
+                if mark == self.scratch / kernel or _session(process) == pid:
                     process.kill()
 
     def _marked(self) -> Iterator[tuple[psutil.Process, Path]]:
@@ -53,6 +53,11 @@ class Guard:
                 mark = process.environ().get(MARK)
                 if mark and Path(mark).is_relative_to(self.scratch):
                     yield process, Path(mark)
+
+
+def _session(process: psutil.Process) -> int:
+    """The process id of whoever leads its session; where there are none, as on Windows, its own."""
+    return os.getsid(process.pid) if hasattr(os, "getsid") else process.pid
 
 
 @contextlib.contextmanager

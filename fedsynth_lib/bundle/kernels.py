@@ -29,6 +29,7 @@ class Kernels:
         path = os.pathsep.join(filter(None, (str(HERE), os.environ.get("PYTHONPATH"))))
         self.guard = guard
         self.env = {**env, "PYTHONPATH": path, "IPYTHONDIR": str(guard.scratch / "ipython")}
+        self.env["PYTHONUTF8"] = "1"  # cells may read a file in whatever locale the user works
         self.address = guard.scratch / "warm"
         self.before = {
             name: os.environ.get(name) for name in ("JUPYTER_PATH", "JUPYTER_RUNTIME_DIR")

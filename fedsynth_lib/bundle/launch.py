@@ -12,6 +12,7 @@ import json
 import os
 import signal
 import socket
+import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -33,12 +34,17 @@ def main(address: str, pid_file: str, folder: str, *arguments: str) -> int:
         status = int(answers.readline() or -signal.SIGKILL)
         return status if status >= 0 else 128 - status
     Path(pid_file).write_text(str(os.getpid()), encoding="utf-8")
-    os.execv(sys.executable, [sys.executable, "-m", "ipykernel_launcher", *arguments])
+    kernel = [sys.executable, "-m", "ipykernel_launcher", *arguments]
+    if sys.platform == "win32":  # there this process would end before its kernel, and so the run
+        return subprocess.call(kernel)
+    os.execv(sys.executable, kernel)
 
 
 def ask(address: str, arguments: Sequence[str]) -> BinaryIO | None:
     """Ask the warm process for a kernel; its answers, a line each (pid, then status), or None where
     it is not there."""
+    if not hasattr(socket, "AF_UNIX"):  # Windows
+        return None
     request = {"arguments": arguments, "folder": os.getcwd(), "env": dict(os.environ)}
     with socket.socket(socket.AF_UNIX) as channel:
         try:

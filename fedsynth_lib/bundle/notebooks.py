@@ -19,13 +19,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-try:
-    from fedsynth_lib.core.contract import BadInput
-except ModuleNotFoundError:  # before set-up there is no numpy; a bad option is refused all the same
-
-    class BadInput(ValueError):
-        """What the user handed in cannot work; the message is one sentence with the remedy."""
-
+from fedsynth_lib.core.errors import BadInput, checked_seed
+from fedsynth_lib.core.store import as_path, existing_file
 
 BOUNDS = {
     "at least": operator.ge,
@@ -53,8 +48,19 @@ class Parameter:
         return [word.strip().strip("'\"") for word in words if word.strip()]
 
     @property
+    def is_path(self) -> bool:
+        """Whether its comment says `path of ...`: a file, or an empty text for none."""
+        return self.comment.startswith("path of")
+
+    @property
     def many(self) -> bool:
         return isinstance(self.default, list | tuple) or "some of:" in self.comment
+
+    @property
+    def names(self) -> bool:
+        """Whether it is an empty list and its comment says that names come into it, which may look
+        like numbers: `names of columns`, `columns that ...`, `any of the work's tables`."""
+        return self.default == [] and bool(re.match(r"names|columns|any of", self.comment))
 
 
 @dataclass(frozen=True)
@@ -289,6 +295,10 @@ def read_value(text: str, parameter: Parameter, where: str) -> Any:
     elif isinstance(parameter.default, str) and not isinstance(value, str | list | tuple):
         value = text  # a text such as 2024 needs no quotes
     value = list(value) if isinstance(value, tuple) else value
+    if parameter.names and not any(isinstance(item, list | tuple | dict) for item in value):
+        value = [str(item) for item in value]
+    elif parameter.names:
+        raise BadInput(f"-p {parameter.name}={text}: {where} takes a list (a text each).")
     if not _fits(value, parameter):
         example = (
             "" if parameter.default in (ANY, None) else f", for instance {parameter.default!r}"
@@ -344,13 +354,21 @@ def _kind(default: Any) -> str:
     return names.get(type(default), "another value")
 
 
+def _looks_like_path(text: str) -> bool:
+    return bool(re.search(r"[/\\~]|\.\w+$", text))
+
+
 def _checked(value: Any, parameter: Parameter, where: str) -> Any:
     """The value, or BadInput where the parameter's comment rules it out; a file's path is made
-    absolute."""
+    absolute: a notebook runs in a folder of its own."""
     choices = parameter.choices
+    if parameter.is_path and value:
+        return str(existing_file(value, f"-p {parameter.name}"))
+    if parameter.name == "seed":
+        checked_seed(value, f"-p seed: {where}: seed")
     if choices and value is not None and str(value) not in choices:
-        if "a path" in choices and Path(str(value)).is_file():
-            return str(Path(value).resolve())  # a notebook runs in a folder of its own
+        if "a path" in choices and (as_path(str(value)).is_file() or _looks_like_path(str(value))):
+            return str(existing_file(str(value), f"-p {parameter.name}"))
         near = _closest(str(value), choices)
         raise BadInput(
             f"-p {parameter.name}: {where} does not know {value!r}{near}; choose from "

@@ -10,6 +10,7 @@ that.
 
 import argparse
 import contextlib
+import errno
 import os
 import queue
 import shutil
@@ -17,10 +18,11 @@ import signal
 import sys
 import time
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from fedsynth_lib.bundle.console import Outcome, Reporter, listing, read_last, summary
+from fedsynth_lib.bundle.console import Outcome, Reporter, heard, listing, read_last, summary
 from fedsynth_lib.bundle.estimate import PROFILES, minutes_of, warning
 from fedsynth_lib.bundle.notebooks import (
     BadInput,
@@ -29,6 +31,7 @@ from fedsynth_lib.bundle.notebooks import (
     read_notebooks,
     select,
 )
+from fedsynth_lib.core.store import CODE, project_root, unwritable
 
 if TYPE_CHECKING:
     from fedsynth_lib.bundle.kernels import Kernels
@@ -116,11 +119,12 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
 def main(argv: Sequence[str] | None = None) -> int:
     """Exit status: 0 all well, 1 a notebook failed, 2 asked for what cannot be, 130 stopped by
     Ctrl-C."""
-    root = Path(os.environ.get("FEDSYNTH_HOME") or Path(__file__).resolve().parents[2]).resolve()
+    root = project_root().resolve()
+    new = not (root / "notebooks").exists()
     try:
         asked = parse(argv)
         chosen = select(
-            read_notebooks(root / "notebooks"),
+            read_notebooks((CODE if new else root) / "notebooks"),
             ",".join(asked.only).split(",") if asked.only else (),
             asked.start,
         )
@@ -130,6 +134,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         if asked.list or asked.check:
             return 0
         with only_run(root):
+            if new:
+                furnish(root)
+                chosen = [replace(n, path=root / "notebooks" / n.path.name) for n in chosen]
             return carry_out(asked, chosen, values, root)
     except BadInput as error:
         print(f"run_all.sh: {error}", file=sys.stderr)
@@ -158,19 +165,40 @@ def carry_out(
 def only_run(root: Path) -> Iterator[None]:
     """Refuse a second run in this checkout while this one lasts; the system lifts the lock however
     it ends."""
-    import fcntl
-
     path = root / "data" / "cache" / "run.lock"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("a") as lock:
+    try:
+        for folder in (path.parent, root / "figures"):
+            folder.mkdir(parents=True, exist_ok=True)
+            if not os.access(folder, os.W_OK):
+                raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+        opened = path.open("a", encoding="utf-8")
+    except OSError as error:
+        raise BadInput(unwritable(root, error)) from error
+    with opened as lock:
         try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            # Windows has no fcntl: there nobody notices a second run
+            with contextlib.suppress(ImportError):
+                import fcntl
+
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise BadInput(
                 f"another run is at work in {root}: wait for its end, or stop it with Ctrl-C "
                 "where it was started."
             ) from None
         yield
+
+
+def furnish(root: Path) -> None:
+    """Copy notebooks and committed data into a new FEDSYNTH_HOME; a checkout may be read-only, and
+    what is copied is not."""
+    kept = [CODE / "notebooks", *(CODE / "data").glob("[!.]*")]
+    for top in (each for each in kept if each.name not in ("cache", "raw")):
+        for path in [top] if top.is_file() else top.rglob("*"):
+            if path.is_file():
+                target = root / path.relative_to(CODE)
+                target.parent.mkdir(parents=True, exist_ok=True)
+                shutil.copyfile(path, target)
 
 
 def run(
@@ -201,6 +229,7 @@ def run(
     env = {
         **QUIET,
         **dict.fromkeys(THREADS, threads),
+        "FEDSYNTH_HOME": str(root),  # kernels run in folders of their own, and it may be relative
         **({"FEDSYNTH_FRESH": f"{time.time():.0f}"} if fresh else {}),
     }
     # a shell switches it off for background jobs
@@ -292,7 +321,6 @@ def execute_all(
 
 
 if __name__ == "__main__":
-    status = main()
-    sys.stdout.flush()
+    status = heard(main)
     sys.stderr.flush()
     os._exit(status)  # a kernel that was killed must not be waited for

@@ -90,7 +90,10 @@ def _renamed(key: str, source: str, names: dict[str, str], folder: Path) -> Path
         raise BadInput(
             f"{key}: its rows are those of {source}; make the stand-in of {source} first."
         )
-    record = json.loads((folder / f"{source}.json").read_text()) | {"table": key, "rows_of": source}
+    record = json.loads((folder / f"{source}.json").read_text(encoding="utf-8")) | {
+        "table": key,
+        "rows_of": source,
+    }
     write_atomically(folder / f"{key}.json", (json.dumps(record, indent=1) + "\n").encode())
     frame = pd.read_parquet(folder / f"{source}.parquet").rename(columns=names)[
         list(entry(key).schema.names)
@@ -158,7 +161,7 @@ def total(people: Population, folder: Path | None = None) -> dict:
 def write_down(key: str, epsilon: float, delta: float, folder: Path) -> None:
     """Adds a release at the end of the ledger, before its rows are written."""
     path = folder / "ledger.toml"
-    before = path.read_text() if path.is_file() else ""
+    before = path.read_text(encoding="utf-8") if path.is_file() else ""
     today = datetime.now(UTC).date()
     entry = (
         f'\n[[release]]\ntable = "{key}"\ndate = {today}\nepsilon = {epsilon!r}\ndelta '
@@ -174,7 +177,9 @@ def note_totals(folder: Path | None = None) -> None:
     for people in populations():
         for path in (folder / f"{key}.json" for key in people.tables):
             if path.is_file():
-                record = json.loads(path.read_text()) | {"population": total(people, folder)}
+                record = json.loads(path.read_text(encoding="utf-8")) | {
+                    "population": total(people, folder)
+                }
                 write_atomically(path, (json.dumps(record, indent=1) + "\n").encode())
     write_atomically(folder / "README.md", readme(folder).encode())
 

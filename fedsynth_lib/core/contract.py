@@ -65,28 +65,13 @@ from typing import Any, Literal, Protocol
 import numpy as np
 import pandas as pd
 
+from fedsynth_lib.core.errors import BadInput, BadRows
+
 Arrays = dict[str, np.ndarray]
 Mechanism = Literal["laplace", "gaussian", "skellam", "exponential", "public", "unprotected"]
 NOISY = ("laplace", "gaussian", "skellam", "exponential")
 Relation = Literal["add_remove", "replace_one"]
 SECRET = "secret/"  # begins the names of arrays that never leave the server
-
-
-class BadInput(ValueError):
-    """What the user handed in cannot work; the message is one sentence with the remedy."""
-
-
-class BadRows(BadInput):
-    """Rows do not fit their schema. The message may show a value to their owner, who has to find
-    it.
-
-    told: the same without a value and without a number of rows, which is all that a client may send
-        to others.
-    """
-
-    def __init__(self, message: str, told: str = ""):
-        super().__init__(message)
-        self.told = told
 
 
 @dataclass(frozen=True)
@@ -378,3 +363,25 @@ def stream(seed: int, *path: int | str) -> np.random.Generator:
         int.from_bytes(part.encode(), "little") if isinstance(part, str) else part for part in path
     ]
     return np.random.default_rng(np.random.SeedSequence([seed, *words]))
+
+
+__all__ = [
+    "SECRET",
+    "Arrays",
+    "BadInput",
+    "BadRows",
+    "Charge",
+    "Client",
+    "Domain",
+    "Encoder",
+    "Mechanism",
+    "Method",
+    "Noise",
+    "Privacy",
+    "Relation",
+    "Run",
+    "Update",
+    "every_client_in_every_round",
+    "stamp",
+    "stream",
+]

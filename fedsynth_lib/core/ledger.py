@@ -5,7 +5,8 @@ what is too much.
     python -m fedsynth_lib ledger patients     # every release about `patients`
 
 Each release about the same people adds its epsilon and its delta, whoever asks for it and however
-the two are related. A population is a name that the owner gives to these people; its file is
+the two are related. It is noted before its noise is drawn, with what it may cost, and again when it
+has ended. A population is a name that the owner gives to these people; its file is
 data/ledger/<population>.jsonl, a line of JSON for each release, never committed. A client of a
 federation keeps the rounds that it has answered in the same file.
 """
@@ -16,7 +17,8 @@ import json
 import math
 import os
 import re
-from collections.abc import Iterable, Iterator
+import secrets
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -41,6 +43,22 @@ class Total:
     delta: float
 
 
+def settled(lines: Iterable[dict]) -> list[dict]:
+    """Of lines with an epsilon those that count: an entry that was begun counts until another one
+    settles it, and one that was settled at no cost is none."""
+    costly = [line for line in lines if "epsilon" in line]
+    done = {line["settles"] for line in costly if "settles" in line}
+    open_or_settled = (line for line in costly if line.get("begun") not in done)
+    return [line for line in open_or_settled if line["epsilon"] > 0 or line["delta"] > 0]
+
+
+def total_of(releases: Sequence[dict]) -> Total:
+    """Sums. They hold for any releases; to prove less one would have to know who was which client
+    in each."""
+    epsilon, delta = (math.fsum(line[name] for line in releases) for name in ("epsilon", "delta"))
+    return Total(len(releases), epsilon, delta)
+
+
 class Journal:
     """A file of JSON lines that only grows. Whoever reads in order to append holds the lock in
     between."""
@@ -54,7 +72,7 @@ class Journal:
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        with open(self.path.with_suffix(".lock"), "a") as lock:
+        with open(self.path.with_suffix(".lock"), "ab") as lock:
             # Windows has no fcntl: there one process at a time
             with contextlib.suppress(ImportError):
                 import fcntl
@@ -105,20 +123,17 @@ class Ledger:
         return self.journal.path.stem
 
     def releases(self) -> list[dict]:
-        return [line for line in self.journal.lines() if "epsilon" in line]
+        """Those that ended, at what they cost; those that only began, at what they may cost."""
+        return settled(self.journal.lines())
 
     def total(self) -> Total:
-        """Sums. They hold for any releases; to prove less one would have to know who was which
-        client in each."""
-        releases = self.releases()
-        epsilon, delta = (
-            math.fsum(line[name] for line in releases) for name in ("epsilon", "delta")
-        )
-        return Total(len(releases), epsilon, delta)
+        return total_of(self.releases())
 
     def admit(self, epsilon: float, delta: float) -> None:
         """Raises Refused if a release of this cost would overdraw what the population may spend."""
-        spent = self.total()
+        self._admit(self.total(), epsilon, delta)
+
+    def _admit(self, spent: Total, epsilon: float, delta: float) -> None:
         for name, before, asked, most in (
             ("epsilon", spent.epsilon, epsilon, self.most_epsilon),
             ("delta", spent.delta, delta, self.most_delta),
@@ -130,20 +145,47 @@ class Ledger:
                     f"raise most_{name} if its owner agrees."
                 )
 
-    def add(self, statement: dict, *, rows: int) -> None:
+    def reserve(self, method: str, epsilon: float, delta: float) -> str:
+        """Notes what a release may cost before any of its noise is drawn: a run that is stopped,
+        and two at once, cannot overdraw. Gives the entry's number, by which it is settled.
+
+        Raises Refused where it would overdraw.
+        """
+        number = secrets.token_hex(8)
+        with self.journal.locked():
+            self.admit(epsilon, delta)
+            line = _release(self.population, method, epsilon, delta)
+            self.journal.append(line | {"begun": number})
+        return number
+
+    def settle(self, number: str, epsilon: float, delta: float, **said: Any) -> None:
+        """Notes what a release that was begun has cost: no more than it was begun with."""
+        with self.journal.locked():
+            (line,) = (each for each in self.releases() if each.get("begun") == number)
+            line = _release(self.population, line["method"], epsilon, delta)
+            self.journal.append(line | said | {"settles": number})
+
+    def add(self, statement: dict, *, rows: int, number: str = "") -> None:
         """Writes down a finished run by its privacy statement, before its rows leave; Refused where
-        it overdraws."""
-        epsilon = statement["epsilon"]
+        it overdraws.
+
+        number: of the entry with which it was begun; '' where it was not.
+        """
+        epsilon, delta = statement["epsilon"], statement["delta"]
         if epsilon is None:
             raise Refused(
                 f"population {self.population!r}: a run that released something without noise "
                 "is no release."
             )
         with self.journal.locked():
-            self.admit(epsilon, statement["delta"])
+            others = [
+                line for line in self.releases() if line.get("begun", "") != number or not number
+            ]
+            self._admit(total_of(others), epsilon, delta)
             self.journal.append(
-                _release(self.population, statement["method"], epsilon, statement["delta"])
+                _release(self.population, statement["method"], epsilon, delta)
                 | {"rows": rows, "charges": statement["entries"], "statement": digest(statement)}
+                | ({"settles": number} if number else {})
             )
 
 
@@ -260,7 +302,7 @@ def as_text(population: str) -> str:
     total = ledger.total()
     lines = [
         f"{line['when']}  {line['method']}  epsilon {line['epsilon']:.4g}  delta "
-        f"{line['delta']:g}  " + (f"{line['rows']} rows" if "rows" in line else "as a client")
+        f"{line['delta']:g}  {_what(line)}"
         for line in ledger.releases()
     ]
     return "\n".join(
@@ -270,6 +312,13 @@ def as_text(population: str) -> str:
             f"{total.delta:g}",
         ]
     )
+
+
+def _what(line: dict) -> str:
+    """What a line is of: 500 rows; a count of rows alone; a run that has not ended; a client's."""
+    if "begun" in line:
+        return "begun, and not ended"
+    return f"{line['rows']} rows" if "rows" in line else line.get("what", "as a client")
 
 
 def overview(population: str = "") -> str:

@@ -19,6 +19,7 @@ from fedsynth_lib.core.accounting import (
     numerical_epsilon_of,
 )
 from fedsynth_lib.core.contract import NOISY, Charge, Privacy
+from fedsynth_lib.core.ledger import Total
 from fedsynth_lib.core.measured import Measured
 
 if TYPE_CHECKING:  # a Styler brings matplotlib, which a run does not need
@@ -42,6 +43,11 @@ TRUST = {  # by a method's TRUST (see `core/contract.py`)
     "the noise in it",
     "server": "the server, which learns exact sums and adds the noise",
 }
+MOST_USEFUL = 10.0  # beyond it one record may change an outcome's probability from 0.0001 to 0.7
+PROMISES_NOTHING = (
+    "An epsilon above 10 promises nothing useful: whoever sees the result may be all but certain "
+    "whether a record was in the table."
+)
 BY_RENYI = "Renyi DP (Canonne-Kamath-Steinke conversion) and pure composition, the smaller"
 
 
@@ -234,9 +240,22 @@ def _ranges(numbers: list[int]) -> str:
     return ", ".join(str(run[0]) if len(run) == 1 else f"{run[0]}-{run[-1]}" for run in runs)
 
 
-def statement_text(statement: dict, title: str) -> str:
+def odds(epsilon: float) -> str:
+    """What an epsilon promises, in words that follow 'no outcome becomes'."""
+    return f"more than {np.exp(epsilon):.3g} times as likely"
+
+
+def promises(epsilon: float) -> bool:
+    """Whether an epsilon promises anything that a person could use."""
+    return epsilon <= MOST_USEFUL
+
+
+def statement_text(statement: dict, title: str, total: Total | None = None) -> str:
     """The statement as Markdown for someone who must approve a release: the promise, then what it
-    rests on."""
+    rests on.
+
+    total: of all releases of the same rows, this one included; None where nothing was released.
+    """
     epsilon, delta = statement["epsilon"], statement["delta"]
     if epsilon is None:
         promise = (
@@ -248,10 +267,13 @@ def statement_text(statement: dict, title: str) -> str:
         )
     else:
         rest = f", except with probability {delta:g} (delta)" if delta else ""
-        promise = (
-            f"**epsilon = {epsilon:.4g}, delta = {delta:g}.** Adding or removing one record makes "
-            f"no outcome more than {np.exp(epsilon):.3g} times as likely or unlikely{rest}."
+        promise = f"**epsilon = {epsilon:.4g}, delta = {delta:g}.** " + (
+            f"Adding or removing one record makes no outcome {odds(epsilon)} or unlikely{rest}."
+            if promises(epsilon)
+            else f"**{PROMISES_NOTHING}**"
         )
+    if total is not None and total.releases > 1:
+        promise += f" {added_up(total)}"
     if COUNTED in statement["public_inputs"]:
         promise += (
             " The number of rows of each client is treated as public: what is compared are tables "
@@ -315,6 +337,15 @@ def statement_text(statement: dict, title: str) -> str:
         f"## Not covered\n\n{_list([*statement['not_covered'].split('; '), *BEYOND])}",
     ]
     return "\n\n".join(parts) + "\n"
+
+
+def added_up(total: Total) -> str:
+    """What several releases of the same rows cost together, and what that is worth."""
+    text = (
+        f"This is one of {total.releases} releases of the same rows: together they have epsilon = "
+        f"{total.epsilon:.4g}, delta = {total.delta:g}."
+    )
+    return text if promises(total.epsilon) else f"{text} {PROMISES_NOTHING}"
 
 
 def _shares(statement: dict) -> str:

@@ -1,24 +1,94 @@
 """Where the project's files are, how they are put in place, and the log of a run."""
 
+import contextlib
+import errno
 import json
 import os
+import threading
 from pathlib import Path
 from typing import Any
 
-__all__ = ["log_event", "project_root", "write_atomically"]
+from fedsynth_lib.core.errors import BadInput
+
+__all__ = [
+    "CODE",
+    "as_path",
+    "check_writable",
+    "existing_file",
+    "is_checkout",
+    "log_event",
+    "project_root",
+    "unwritable",
+    "write_atomically",
+]
+
+
+CODE = Path(__file__).resolve().parents[2]  # the folder that this package is in
+
+
+def is_checkout() -> bool:
+    """Whether the package lies in a checkout of the project, not among installed packages."""
+    return (CODE / "pyproject.toml").is_file()
 
 
 def project_root() -> Path:
-    """The folder that holds data/ and figures/: FEDSYNTH_HOME, or the parent of this package."""
-    return Path(os.environ.get("FEDSYNTH_HOME") or Path(__file__).resolve().parents[2])
+    """The folder that holds data/ and figures/: FEDSYNTH_HOME, or the checkout; of an installed
+    package the user's own, $XDG_DATA_HOME/fedsynth: what was released must outlive an update."""
+    if home := os.environ.get("FEDSYNTH_HOME"):
+        return as_path(home)
+    if is_checkout():
+        return CODE
+    return Path(os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share") / "fedsynth"
+
+
+def as_path(given: str | Path) -> Path:
+    """A path as its user means it: from the folder where they stand, `~` their home. A link stays
+    the link: what belongs to a table lies beside it, not beside what it points to."""
+    return Path(given).expanduser().absolute()
+
+
+def existing_file(given: str | Path, name: str) -> Path:
+    """`as_path`; BadInput, naming the parameter, where there is no file."""
+    path = as_path(given)
+    if not path.is_file():
+        what = "this is a folder" if path.is_dir() else "there is no such file"
+        raise BadInput(f"{name}: {path}: {what}; check the path.")
+    return path
+
+
+def check_writable(path: Path, name: str) -> None:
+    """BadInput, naming the parameter, where `write_atomically` could not put a file there; its
+    folder is made."""
+    try:
+        write_atomically(probe := path.with_name(f"{path.name}.probe"), b"")
+        probe.unlink()
+    except BadInput as error:
+        raise BadInput(f"{name}: {error}") from error
 
 
 def write_atomically(path: Path, content: bytes) -> None:
-    """Put the file in place in one step, so that no reader ever sees half of it."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.parent / f".{path.name}.{os.getpid()}.tmp"
-    temporary.write_bytes(content)
-    os.replace(temporary, path)
+    """Put the file in place in one step, so that no reader ever sees half of it. Raises BadInput
+    where it cannot be written."""
+    # not named after the file, whose name may be as long as names can be
+    temporary = path.parent / f".{os.getpid()}.{threading.get_ident()}.tmp"
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        temporary.write_bytes(content)
+        os.replace(temporary, path)
+    except OSError as error:
+        with contextlib.suppress(OSError):
+            temporary.unlink(missing_ok=True)
+        raise BadInput(unwritable(path, error)) from error
+
+
+def unwritable(path: Path, error: OSError) -> str:
+    """One sentence on a file or folder that cannot be written, with the remedy."""
+    home, reason = project_root(), error.strerror or str(error)
+    refused = error.errno in (errno.EROFS, errno.EACCES, errno.EPERM)
+    if refused and path.absolute().is_relative_to(home.absolute()):
+        remedy = "set FEDSYNTH_HOME to a folder of yours, where results then go"
+        return f"{home} cannot be written to ({reason}): {remedy}."
+    return f"{path} cannot be written ({reason}): choose another folder, or make room in it."
 
 
 def log_event(event: str, **facts: Any) -> None:

@@ -12,11 +12,17 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
 from html import escape
-from math import exp
 
 from fedsynth_lib import __version__
 from fedsynth_lib.core.ledger import Total, digest
-from fedsynth_lib.core.statement import BEYOND, audited
+from fedsynth_lib.core.statement import (
+    BEYOND,
+    PROMISES_NOTHING,
+    added_up,
+    audited,
+    odds,
+    promises,
+)
 
 UNSAID = "not stated"
 # what the seed policy of a statement says of noise that is fit for release
@@ -39,9 +45,14 @@ class Release:
     when: date = field(default_factory=lambda: datetime.now(UTC).date())
 
 
-def summary_page(statement: dict, about: Release, total: Total | None = None) -> str:
-    """The statement on one page of HTML. total: of all releases about these people, this one
-    included."""
+def summary_page(
+    statement: dict, about: Release, total: Total | None = None, same_rows: Total | None = None
+) -> str:
+    """The statement on one page of HTML.
+
+    total: of all releases about these people, by the name of their population; same_rows: of all
+        releases of these very rows, whatever name they went by. Both with this one.
+    """
     facts = {
         "Released": about.product,
         "By": about.curator or UNSAID,
@@ -54,6 +65,7 @@ def summary_page(statement: dict, about: Release, total: Total | None = None) ->
         "Who must be trusted": statement["trust"],
         "Measured": audited(statement),
         "All releases about these people": _total(total),
+        "All releases of these rows": _total(same_rows),
         "Accountant": statement["accountant"],
         "Full statement": f"fingerprint {digest(statement)}",
     }
@@ -69,11 +81,14 @@ def summary_page(statement: dict, about: Release, total: Total | None = None) ->
     lists = "".join(f"<section><h2>{name}</h2>{_list(items)}</section>" for name, items in columns)
     signed = "<footer><span>Approved by</span><span>Date</span><span>Signature</span></footer>"
     return PAGE.format(
-        title=title, day=about.when.isoformat(), promise=_promise(statement, about), table=table
+        title=title,
+        day=about.when.isoformat(),
+        promise=_promise(statement, about, same_rows),
+        table=table,
     ) + (f'<div class="lists">{lists}</div>{signed}</body></html>\n')
 
 
-def _promise(statement: dict, about: Release) -> str:
+def _promise(statement: dict, about: Release, same_rows: Total | None) -> str:
     """The box at the top: what is guaranteed, or that nothing is."""
     epsilon, delta = statement["epsilon"], statement["delta"]
     if epsilon is None:
@@ -82,10 +97,11 @@ def _promise(statement: dict, about: Release) -> str:
             f'<div class="box bad"><b>No guarantee.</b> This left without noise: {bare}. Do not '
             "hand on.</div>"
         )
+    rest = f", except with probability {delta:g}." if delta else "."
     words = (
-        "Whether one record is in the table or not, no outcome becomes more than "
-        f"{exp(epsilon):.3g} times as likely"
-        + (f", except with probability {delta:g}." if delta else ".")
+        f"Whether one record is in the table or not, no outcome becomes {odds(epsilon)}{rest}"
+        if promises(epsilon)
+        else f"<b>{PROMISES_NOTHING}</b>"
     )
     promise = f"<b>&epsilon; = {epsilon:.4g}, &delta; = {delta:g}.</b> {words}"
     if _is_rehearsal(statement, about):
@@ -93,7 +109,12 @@ def _promise(statement: dict, about: Release) -> str:
             '<div class="box bad"><b>Rehearsal: do not hand on.</b> The noise is not secret. '
             f"{promise}</div>"
         )
-    return f'<div class="box">{promise} The noise is secret and cannot be drawn again.</div>'
+    together = same_rows if same_rows is not None and same_rows.releases > 1 else None
+    if together is not None:
+        promise += f" {added_up(together)}"
+    weak = not promises(max(epsilon, together.epsilon if together else 0.0))
+    box = "box bad" if weak else "box"
+    return f'<div class="{box}">{promise} The noise is secret and cannot be drawn again.</div>'
 
 
 def _is_rehearsal(statement: dict, about: Release) -> bool:
@@ -145,14 +166,15 @@ footer span {{ flex: 1; border-top: 0.2mm solid #111; padding-top: 1mm; color: #
 """
 
 
-def registry_entry(statement: dict, about: Release) -> str:
+def registry_entry(statement: dict, about: Release, same_rows: Total | None = None) -> str:
     """The release as an entry of the registry, a draft; region, sector and justification are the
-    owner's to add.
+    owner's to add. same_rows: as in `summary_page`.
 
     A rehearsal says so in its name, and has no epsilon: its noise is not secret.
     """
     epsilon, delta = statement["epsilon"], statement["delta"]
     guaranteed = epsilon is not None and not _is_rehearsal(statement, about)
+    several = added_up(same_rows) if same_rows is not None and same_rows.releases > 1 else ""
     basic = {
         "name": about.name + " (rehearsal, not released)" * _is_rehearsal(statement, about),
         "data_curators": [about.curator or UNSAID],
@@ -174,7 +196,7 @@ def registry_entry(statement: dict, about: Release) -> str:
             "privacy_unit": statement["unit"],
             "privacy_unit_details": f"neighbouring tables: {statement['relation']}",
             "privacy_parameters": {"epsilon": epsilon, "delta": delta} if guaranteed else {},
-            "privacy_parameters_details": audited(statement),
+            "privacy_parameters_details": ". ".join(filter(None, [audited(statement), several])),
         },
         "deployment_model": {
             "model_name": "Federated" if about.federated else "Central",

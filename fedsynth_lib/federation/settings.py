@@ -27,7 +27,17 @@ from fedsynth_lib.core.accounting import (
     noisy_profiles,
     within_budget,
 )
-from fedsynth_lib.core.contract import BadInput, Charge, Domain, Method, Privacy, Run, stream
+from fedsynth_lib.core.contract import (
+    BadInput,
+    Charge,
+    Domain,
+    Encoder,
+    Method,
+    Privacy,
+    Run,
+    stream,
+)
+from fedsynth_lib.core.errors import checked_seed
 from fedsynth_lib.core.measured import Measured, measured
 from fedsynth_lib.core.statement import COUNTED, DECLARED, statement
 from fedsynth_lib.federation import flower
@@ -66,37 +76,21 @@ def federated(
     is encoded if the plan would cost more than the budget, BadInput if delta is above 1 / rows.
     """
     begin = time.perf_counter()
-    method = Method.of(method)
-    config = method.Config() if config is None else config
     privacy = Privacy() if privacy is None else privacy
     before = [*before, *_read_from_rows(table, privacy)]
-    _check_parts(parts, len(table.frame), table.key)
-    encoder = method.encoder(table.schema, config)
-    domain = encoder.domain
-
     declared = sizes is not None
-    sizes = _checked_sizes(sizes, parts, table.key) if declared else [len(part) for part in parts]
-    check_delta(privacy, sum(sizes))
-    multiplier: float | tuple[float, ...] | None = noise_for(
-        method, domain, sizes, config, privacy, before
+    job, encoder = planned(
+        method,
+        table,
+        parts,
+        config=config,
+        privacy=privacy,
+        seed=seed,
+        sizes=sizes,
+        before=before,
     )
-    if multiplier is not None and method.OWN_NOISE:
-        own = {
-            size: noise_for(method, domain, [size], config, privacy, before) for size in set(sizes)
-        }
-        multiplier = tuple(own[size] for size in sizes)
-    mask_seed = secrets.randbits(62) if privacy.noise_seed is None else None
-    job = flower.Job(
-        method, config, domain, multiplier, seed, len(parts), privacy, tuple(sizes), mask_seed
-    )
-    fewest = min(share for _, share in job.schedule()) * len(parts)
-    if fewest < 1 < len(parts):
-        raise BadInput(
-            f"{len(parts)} clients at this participation make {fewest:g} a round: "
-            "raise one of the two."
-        )
-    # bad settings show before a row is touched
-    method.start(domain, config=config, rng=stream(seed, "start"))
+    method, config, domain, sizes = job.method, job.config, job.domain, job.sizes
+    multiplier = job.noise_multiplier
     frame = table.frame.iloc[np.concatenate(parts)]
     if privacy.epsilon is not None:
         frame = clamped(frame, table.schema)
@@ -143,6 +137,52 @@ def federated(
     )
 
 
+def planned(
+    method: Method | ModuleType,
+    table: Table,
+    parts: Sequence[np.ndarray],
+    *,
+    config: Any,
+    privacy: Privacy,
+    seed: int = 0,
+    sizes: Sequence[int] | None = None,
+    before: Sequence[Charge] = (),
+) -> tuple[flower.Job, Encoder]:
+    """The job of a run and the encoder of its rows, with noise calibrated to the budget: all of
+    `federated`, and all of its refusals, before a row is encoded."""
+    checked_seed(seed)
+    method = Method.of(method)
+    config = method.Config() if config is None else config
+    _check_parts(parts, len(table.frame), table.key)
+    encoder = method.encoder(table.schema, config)
+    domain = encoder.domain
+    sizes = (
+        [len(part) for part in parts] if sizes is None else _checked_sizes(sizes, parts, table.key)
+    )
+    check_delta(privacy, sum(sizes))
+    multiplier: float | tuple[float, ...] | None = noise_for(
+        method, domain, sizes, config, privacy, before
+    )
+    if multiplier is not None and method.OWN_NOISE:
+        own = {
+            size: noise_for(method, domain, [size], config, privacy, before) for size in set(sizes)
+        }
+        multiplier = tuple(own[size] for size in sizes)
+    mask_seed = secrets.randbits(62) if privacy.noise_seed is None else None
+    job = flower.Job(
+        method, config, domain, multiplier, seed, len(parts), privacy, tuple(sizes), mask_seed
+    )
+    fewest = min(share for _, share in job.schedule()) * len(parts)
+    if fewest < 1 < len(parts):
+        raise BadInput(
+            f"{len(parts)} clients at this participation make {fewest:g} a round: "
+            "raise one of the two."
+        )
+    # bad settings show before a row is touched
+    method.start(domain, config=config, rng=stream(seed, "start"))
+    return job, encoder
+
+
 def _audit_of(method: Method) -> Measured | None:
     """What the committed audit says of a registered method, if of this version."""
     key = key_of(method)
@@ -167,6 +207,7 @@ def local(
     **options: Any,
 ) -> list[Run]:
     """Every client alone, each with the whole budget; one Run per client, in order."""
+    checked_seed(seed)
     own = (
         [None] * len(parts)
         if sizes is None
@@ -328,4 +369,4 @@ def _check_parts(parts: Sequence[np.ndarray], num_rows: int, name: str) -> None:
         )
 
 
-__all__ = ["BudgetExceeded", "central", "client_seed", "federated", "local", "noise_for"]
+__all__ = ["BudgetExceeded", "central", "client_seed", "federated", "local", "noise_for", "planned"]

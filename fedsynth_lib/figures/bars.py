@@ -8,6 +8,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
 from fedsynth_lib.core.contract import BadInput
+from fedsynth_lib.figures import labels as text
 from fedsynth_lib.figures import style
 from fedsynth_lib.runs.names import partition_name
 
@@ -49,8 +50,8 @@ def bars(
                 ax.bar_label(drawn, [_short(value) for value in heights], fontsize=6)
                 ax.margins(y=0.15)
             bottom = bottom + heights if stacked else bottom
-        ax.set_title(name)
-        ax.set_xticks(spots, table.index)
+        ax.set_title(text.short(name, keep="\n"))
+        ax.set_xticks(spots, text.shorts(table.index, text.BESIDE))
     for ax in axes[::columns]:
         ax.set_ylabel(y_label)
     for ax in axes[-columns:]:

@@ -11,12 +11,14 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 from matplotlib.ticker import EngFormatter, MaxNLocator, ScalarFormatter
 
-from fedsynth_lib.figures import style
-from fedsynth_lib.figures.style import FULL_WIDTH, GREY, Look
+from fedsynth_lib.figures import labels, style
+from fedsynth_lib.figures.style import BLUE, FULL_WIDTH, GREY, Look
+from fedsynth_lib.tables.modes import Mixture
 from fedsynth_lib.tables.schema import Schema, bin_edges
 
 REAL_FILL = "#CFCFCF"
 MOST = 8  # categories of a column; more are drawn together
+WIDEST = 14  # letters of a category
 
 
 def distributions(
@@ -77,7 +79,8 @@ def _share_panels(
     fig = plt.figure(figsize=(FULL_WIDTH, sum(heights) + 0.1))
     subfigures = fig.subfigures(len(blocks), 1, height_ratios=heights, squeeze=False)[:, 0]
     for subfigure, (names, lines) in zip(subfigures, blocks, strict=True):
-        axes = subfigure.subplots(lines, -(-len(names) // lines), squeeze=False)
+        across = -(-len(names) // lines)
+        axes, most = subfigure.subplots(lines, across, squeeze=False), 120 // max(across, 3)
         for ax in axes.flat[len(names) :]:
             ax.set_axis_off()
         for ax, column in zip(axes.flat, names, strict=False):
@@ -86,7 +89,7 @@ def _share_panels(
                 _bars(ax, table, looks)
             else:
                 _histogram(ax, edges, table, looks)
-            ax.set_title(column)
+            ax.set_title(labels.short(column, most))
         if names == schema.numeric:
             subfigure.supylabel("rows (%)")
         else:
@@ -117,6 +120,24 @@ def densities(panels: Mapping[str, Mapping[str, np.ndarray]], *, label: str) -> 
             sns.kdeplot(values, ax=ax, clip=ends, gridsize=300, **line)
         ax.set(title=title, xlabel=label, ylabel="density")
     style.legend(fig, [style.handle(look, name, marker="") for name, look in looks.items()])
+    return fig
+
+
+def mixtures(
+    values: np.ndarray, fits: Mapping[int, Mixture], places: np.ndarray, *, unit: str, x_label: str
+) -> Figure:
+    """Density of whole numbers, filled, under the modes of a mixture and their sum: a panel for
+    each number of modes that were allowed. places: where densities are computed. unit: of values.
+    """
+    fig, axes = plt.subplots(1, len(fits), figsize=(FULL_WIDTH, 2.6), sharey=True)
+    edges = np.arange(values.min() - 0.5, values.max() + 1)
+    for ax, (most, mixture) in zip(axes, fits.items(), strict=True):
+        parts = pd.DataFrame(np.exp(mixture.log_density(places)), index=places)  # (places, modes)
+        ax.hist(values, edges, density=True, color=REAL_FILL)
+        ax.plot(parts, color=BLUE, linewidth=0.8)
+        ax.plot(parts.sum(axis=1), "k--")
+        ax.set(title=f"{most} modes allowed, {len(mixture.weights)} found", xlabel=x_label)
+    axes[0].set_ylabel(f"density (per {unit})")
     return fig
 
 
@@ -212,6 +233,14 @@ def _histogram(ax: Axes, edges: np.ndarray, table: pd.DataFrame, looks: Mapping[
     ax.xaxis.set_major_formatter(EngFormatter(sep="") if edges[-1] >= 10_000 else ScalarFormatter())
 
 
+def _categories(names: pd.Index) -> list[str]:
+    """Names of bars: their first letters, if these tell them apart."""
+    first = [str(c) if len(str(c)) <= WIDEST else f"{str(c)[: WIDEST - 1]}…" for c in names]
+    long = any(len(str(c)) > labels.MOST for c in names)
+    ends = long or len(set(first)) < len(first)
+    return labels.shorts(names, WIDEST) if ends else [labels.short(text) for text in first]
+
+
 def _bars(ax: Axes, table: pd.DataFrame, looks: Mapping[str, Look]) -> None:
     """Bars per category in declared order; of many categories the frequent ones and all others
     together."""
@@ -225,11 +254,7 @@ def _bars(ax: Axes, table: pd.DataFrame, looks: Mapping[str, Look]) -> None:
     for number, (name, look) in enumerate(looks.items()):
         spot = positions + (number + 1) / (len(looks) + 1) - 0.5
         ax.plot(table[name], spot, look.marker, color=look.colour, markersize=3, clip_on=False)
-    ax.set_yticks(
-        positions,
-        [str(c) if len(str(c)) <= 14 else f"{str(c)[:13]}…" for c in table.index],
-        fontsize=7,
-    )
+    ax.set_yticks(positions, _categories(table.index), fontsize=7)
     ax.invert_yaxis()
     ax.grid(axis="y", visible=False)
     ax.grid(axis="x", visible=True)

@@ -8,9 +8,11 @@ import seaborn as sns
 from matplotlib.figure import Figure
 
 from fedsynth_lib.core.contract import BadInput
-from fedsynth_lib.figures import style
+from fedsynth_lib.figures import labels, style
 from fedsynth_lib.figures.style import BLACK, COLUMN_WIDTH, FULL_WIDTH
+from fedsynth_lib.metrics.fidelity import associations
 from fedsynth_lib.metrics.registry import axis_label
+from fedsynth_lib.tables.schema import Schema
 
 
 def heatmap(
@@ -45,8 +47,11 @@ def heatmap(
         table = table.loc[first.index].reindex(columns=first.columns if square else table.columns)
         # an own scale begins below the smallest value, which stays visible
         ends = {"vmin": np.nanmin(table) - 0.05 if low is None else low, "vmax": high}
-        sns.heatmap(table.astype(float), ax=ax, fmt=written or ".2f", **ends, **look)
-        ax.set(title=name, xlabel=x_label, ylabel="")
+        named = table.set_axis(labels.shorts(table.index, labels.BESIDE)).set_axis(
+            labels.shorts(table.columns, labels.BESIDE), axis="columns"
+        )
+        sns.heatmap(named.astype(float), ax=ax, fmt=written or ".2f", **ends, **look)
+        ax.set(title=labels.short(name, keep="\n"), xlabel=x_label, ylabel="")
         ax.grid(visible=False)
         ax.tick_params(length=0)
         ax.tick_params(axis="y", rotation=0)
@@ -65,6 +70,18 @@ def association_maps(
     real, synthetic: square frames, as the association metric makes them. name: of `real`.
     """
     return heatmap({name: real, **synthetic}, scale=(-1, 1), label="association")
+
+
+def pair_maps(
+    real: pd.DataFrame, schema: Schema, synthetic: Mapping[str, pd.DataFrame], *, name: str = "real"
+) -> Figure:
+    """As `association_maps`, of tables; takes what `distributions` takes."""
+    names = list(schema.names)
+    real, *made = (
+        pd.DataFrame(associations(frame, schema), names, names)
+        for frame in (real, *synthetic.values())
+    )
+    return association_maps(real, dict(zip(synthetic, made, strict=True)), name=name)
 
 
 def squares(rows: pd.DataFrame, metric: str, names: Sequence[str]) -> dict[str, pd.DataFrame]:

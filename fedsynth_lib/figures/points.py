@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import seaborn as sns
@@ -14,7 +15,7 @@ from matplotlib.lines import Line2D
 
 from fedsynth_lib.core.contract import BadInput
 from fedsynth_lib.figures import style
-from fedsynth_lib.figures.style import GREY, Look
+from fedsynth_lib.figures.style import FULL_WIDTH, GREY, Look
 from fedsynth_lib.metrics.registry import MEASURES, axis_label
 from fedsynth_lib.runs.names import partition_name
 
@@ -161,6 +162,7 @@ def lines(
     line: str,
     panel: str,
     looks: Mapping[str, Look],
+    levels: Mapping[str, float] | None = None,
     share_y: bool = False,
 ) -> Figure:
     """Mean of `y` over repeats with one standard deviation, a line for each name in `looks`, a
@@ -168,7 +170,7 @@ def lines(
 
     rows: tidy; rows that agree in x, line and panel are repeats. Up to 12 values of x stand evenly
     spaced with error bars, an infinite one as 'none' (no noise); more of them lie on a scale, with
-    bands.
+    bands. levels: panel -> a value to compare with, a grey line.
     """
     names, values = list(dict.fromkeys(rows[panel])), np.sort(rows[x].unique())
     few = len(values) <= 12
@@ -180,12 +182,48 @@ def lines(
             shape = {"color": look.colour, "linestyle": look.line, "errorbar": "sd", "ax": ax}
             shape |= {"marker": look.marker, "err_style": "bars"} if few else {}
             sns.lineplot(x=at, y=own[y], **shape)
+        if levels and name in levels:
+            ax.axhline(levels[name], color=GREY, linestyle="-.")
         if few:
             ticks = ["none" if np.isinf(value) else f"{value:g}" for value in values]
             ax.set_xticks(range(len(values)), ticks)
         measured = axis_label(name) if name in MEASURES else partition_name(name)
         ax.set(title=measured, xlabel=x, ylabel=y if share_y and number == 0 else "")
     style.legend(fig, [style.handle(look, label) for label, look in looks.items()])
+    return fig
+
+
+def slopes(
+    tables: Mapping[str, pd.DataFrame],
+    metrics: Mapping[str, str],
+    *,
+    by: str,
+    order: Mapping[str, str],
+    line: str,
+    looks: Mapping[str, Look],
+) -> Figure:
+    """Means with two standard errors of each name in `looks`, from one value of `by` to the next: a
+    line of panels for each table, a panel for each measure.
+
+    metrics, order: with their names.
+    """
+    shape, places = (len(tables), len(metrics)), range(len(order))
+    size = (FULL_WIDTH, 1.8 * len(tables))
+    fig, axes = plt.subplots(*shape, figsize=size, sharex=True, squeeze=False)
+    for beside, (title, rows) in zip(axes, tables.items(), strict=True):
+        for ax, metric in zip(beside, metrics, strict=True):
+            for name, look in looks.items():
+                own = rows[(rows[line] == name) & (rows["metric"] == metric)].groupby(by)["value"]
+                own = own.agg(["mean", "sem"]).reindex(list(order))
+                shape = {"color": look.colour, "marker": look.marker, "linestyle": look.line}
+                error = 2 * own["sem"].fillna(0)
+                ax.errorbar(places, own["mean"], error, elinewidth=0.8, label=name, **shape)
+            ax.set(xticks=places, xticklabels=order.values(), xlim=(-0.3, len(order) - 0.7))
+            ax.tick_params(axis="y", labelsize=7)
+        beside[0].set_ylabel(title)
+    for ax, label in zip(axes[0], metrics.values(), strict=True):
+        ax.set_title(label)
+    fig.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside upper center", ncols=4)
     return fig
 
 

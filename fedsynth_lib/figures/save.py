@@ -20,6 +20,7 @@ from PIL import Image
 from fedsynth_lib import __version__
 from fedsynth_lib.core.contract import BadInput
 from fedsynth_lib.core.store import log_event, project_root, write_atomically
+from fedsynth_lib.figures.labels import boxes
 from fedsynth_lib.runs.rows import folder_name
 
 
@@ -40,7 +41,7 @@ class SavedFigure:
 
     def __repr__(self) -> str:
         # executed notebooks name no machine's folders
-        return str(self.png.relative_to(project_root()))
+        return _within(self.png)
 
     def _repr_mimebundle_(self, **_: Any) -> tuple[dict, dict]:
         return {"image/png": self.png.read_bytes()}, {
@@ -58,7 +59,7 @@ class SavedTable:
     html: str
 
     def __repr__(self) -> str:
-        return str(self.md.relative_to(project_root()))
+        return _within(self.md)
 
     def _repr_html_(self) -> str:
         return self.html
@@ -69,16 +70,18 @@ class Saver:
     """Saves what one notebook makes from one source of data.
 
     profile: of the run. data: `real`, `standin`, `own`, or `none` for what no table went into.
+    folder: of the files; None: the one of figures of this profile and data.
     """
 
     profile: str
     data: str
+    folder: Path | None = None
 
     def figure(
         self, fig: Figure, exhibit: str, *, note: str = "", alt: str = "", data: str = ""
     ) -> SavedFigure:
         """As `save_figure`. data: instead of the saver's own, for this file."""
-        source = {"profile": self.profile, "data": data or self.data}
+        source = {"profile": self.profile, "data": data or self.data, "folder": self.folder}
         return save_figure(fig, exhibit, **source, note=note, alt=alt)
 
     def table(
@@ -91,20 +94,27 @@ class Saver:
         data: str = "",
     ) -> SavedTable:
         """As `save_table`. data: instead of the saver's own, for this file."""
-        source = {"profile": self.profile, "data": data or self.data}
+        source = {"profile": self.profile, "data": data or self.data, "folder": self.folder}
         return save_table(frame, exhibit, **source, caption=caption, decimals=decimals)
 
 
 def save_figure(
-    fig: Figure, exhibit: str, *, profile: str, data: str, note: str = "", alt: str = ""
+    fig: Figure,
+    exhibit: str,
+    *,
+    profile: str,
+    data: str,
+    note: str = "",
+    alt: str = "",
+    folder: Path | None = None,
 ) -> SavedFigure:
     """Write figures/<profile>/<exhibit>.png and .pdf with a footer that says what it was made from.
 
     exhibit: `<work>_<exhibit>`. note: added to the footer.
-    alt: what the figure shows, for those who cannot see it.
+    alt: what the figure shows, for those who cannot see it. folder: instead of figures/<profile>.
     """
-    folder = _folder(exhibit, profile, data)
-    _footer(fig, profile, data, note)
+    folder = _folder(exhibit, profile, data, folder)
+    _footer(fig, profile, data, " ".join(filter(None, (note, boxes(fig)))))
     layout, paths = fig.get_layout_engine(), []
     for kind, metadata in (
         ("png", {"Software": None}),
@@ -123,7 +133,7 @@ def save_figure(
         _keep_layout(fig)
     fig.set_layout_engine(layout)
     plt.close(fig)  # or a notebook would show it twice
-    log_event("figure", path=str(paths[0].relative_to(project_root())))
+    log_event("figure", path=_within(paths[0]))
     return SavedFigure(*paths, width=round(110 * fig.get_figwidth()), alt=alt or exhibit)
 
 
@@ -136,7 +146,14 @@ def _keep_layout(fig: Figure) -> None:
 
 
 def save_table(
-    frame: pd.DataFrame, exhibit: str, *, profile: str, data: str, caption: str, decimals: int = 3
+    frame: pd.DataFrame,
+    exhibit: str,
+    *,
+    profile: str,
+    data: str,
+    caption: str,
+    decimals: int = 3,
+    folder: Path | None = None,
 ) -> SavedTable:
     """Write figures/<profile>/<exhibit>.csv, .md and .tex (booktabs), each with the provenance
     inside.
@@ -145,7 +162,7 @@ def save_table(
     profile, data and version as columns; the others show `decimals` decimals. An index becomes the
     leading columns, unless it is row numbers: whole numbers without a name.
     """
-    folder = _folder(exhibit, profile, data)
+    folder = _folder(exhibit, profile, data, folder)
     plain_index = pd.api.types.is_integer_dtype(frame.index.dtype) and frame.index.name in (
         None,
         "",
@@ -175,19 +192,24 @@ def save_table(
     paths = {kind: folder / f"{exhibit}.{kind}" for kind in contents}
     for kind, content in contents.items():
         write_atomically(paths[kind], content.encode())
-    log_event("figure", path=str(paths["md"].relative_to(project_root())))
+    log_event("figure", path=_within(paths["md"]))
     shown = pd.DataFrame(text, columns=names).to_html(index=False, border=0)
     return SavedTable(
         **paths, html=f"<p>{_html(caption)}<br><small>{_html(line)}</small></p>{shown}"
     )
 
 
-def _folder(exhibit: str, profile: str, data: str) -> Path:
+def _within(path: Path) -> str:
+    """A path from the project on, where it is within it."""
+    return str(path.relative_to(project_root()) if path.is_relative_to(project_root()) else path)
+
+
+def _folder(exhibit: str, profile: str, data: str, folder: Path | None = None) -> Path:
     if not re.fullmatch(r"[\w.-]+", exhibit):
         raise BadInput(
             f"the exhibit {exhibit!r} becomes a file name: use letters, digits, '_', '-' and '.'."
         )
-    return project_root() / "figures" / folder_name(profile, data)
+    return folder or project_root() / "figures" / folder_name(profile, data)
 
 
 def _footer(fig: Figure, profile: str, data: str, note: str) -> None:

@@ -16,7 +16,16 @@ from matplotlib.patheffects import Normal, Stroke
 
 from fedsynth_lib.core.contract import BadInput
 from fedsynth_lib.figures import style
-from fedsynth_lib.figures.style import BLACK, BLUE, FULL_WIDTH, GREY, SKY, VERMILLION, Look
+from fedsynth_lib.figures.style import (
+    BLACK,
+    BLUE,
+    COLUMN_WIDTH,
+    FULL_WIDTH,
+    GREY,
+    SKY,
+    VERMILLION,
+    Look,
+)
 from fedsynth_lib.printed.outcomes import COUNTED, OUTCOMES, STATES
 
 # --- networks ------------------------------------------------------------------------------------
@@ -57,6 +66,27 @@ def network(graph: Any, strength: pd.DataFrame) -> Figure:
     )
     ax.set_axis_off()
     ax.margins(x=0.1, y=0.08)
+    return fig
+
+
+# --- weights of clients --------------------------------------------------------------------------
+
+
+def weight_rules(
+    shares: np.ndarray, weights: Mapping[str, np.ndarray], marked: tuple[float, float]
+) -> Figure:
+    """The weight of a client by its share of rows: by rows, and by similarity, `alike` a line,
+    `least` to `most` a band around it. marked: share and weight of one client."""
+    fig, ax = plt.subplots(figsize=(COLUMN_WIDTH, 2.6))
+    by_rows, by_similarity = style.look("Fed-CTGAN"), style.look("Fed-TGAN")
+    colour = {"color": by_similarity.colour}
+    ax.fill_between(shares, weights["least"], weights["most"], alpha=0.2, lw=0, **colour)
+    ax.plot(shares, weights["alike"], by_similarity.line, label="by similarity", **colour)
+    ax.plot(shares, shares, by_rows.line, color=by_rows.colour, label="by rows")
+    ax.plot(*marked, by_similarity.marker, **colour)
+    ends = {"xlim": (0, 1), "ylim": (0, 1)}
+    ax.set(xlabel="share of rows at client 1", ylabel="weight of client 1", **ends)
+    fig.legend(*ax.get_legend_handles_labels(), loc="outside upper center", ncols=2)
     return fig
 
 
@@ -126,6 +156,37 @@ def clouds(
     return fig
 
 
+# --- budgets -------------------------------------------------------------------------------------
+
+
+def beside_exact(
+    claims: tuple[pd.DataFrame, pd.DataFrame],
+    exact: str,
+    left: Mapping[str, Any],
+    right: Mapping[str, Any],
+    *,
+    style: Sequence[str],
+    above: bool = False,
+) -> Figure:
+    """What theorems claim by releases, a line for each; and claims over those of the column
+    `exact`.
+
+    claims: (releases, theorems), of either panel. left, right: what `DataFrame.plot` takes beside.
+    above: the legend stands over the panels, not in the left one. A logarithmic axis of ratios has
+        plain numbers.
+    """
+    fig, axes = plt.subplots(1, 2, figsize=(FULL_WIDTH, 2.7))
+    look = {"style": style, "xlabel": "releases"}
+    claims[0].plot(ax=axes[0], legend=not above, **look, **left)
+    claims[1].div(claims[1][exact], axis=0).plot(ax=axes[1], legend=False, **look, **right)
+    if axes[1].get_yscale() == "log":
+        axes[1].set_yticks([1, 10, 100], ["1", "10", "100"])
+    if above:
+        names = axes[0].get_legend_handles_labels()
+        fig.legend(*names, loc="outside upper center", ncols=len(style))
+    return fig
+
+
 # --- audits and attacks --------------------------------------------------------------------------
 
 
@@ -168,8 +229,8 @@ def strongest_attacks(lines: pd.DataFrame, known: Sequence[str]) -> Figure:
     for place, method in enumerate(reversed(methods)):
         own = lines.loc[method].sort_index()
         look = Look(GREY, "d") if method in known else style.look(method)
-        form = {"marker": "h" if look.marker == "x" else look.marker}  # a cross cannot be hollow
-        form |= {"color": look.colour, "ms": 5, "linestyle": "", "clip_on": False, "zorder": 3}
+        form = {"marker": look.marker, "color": look.colour, "ms": 5, "linestyle": ""}
+        form |= {"clip_on": False, "zorder": 3}
         for number, (epsilon, line) in enumerate(own.iterrows()):
             form["mfc"] = look.colour if epsilon <= 1 else "none"
             spot = place + (0.14 - 0.28 * number if len(own) > 1 else 0)

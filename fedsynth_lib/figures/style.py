@@ -18,12 +18,13 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from fedsynth_lib.core.contract import BadInput
+from fedsynth_lib.figures import labels
 from fedsynth_lib.metrics.registry import axis_label
 from fedsynth_lib.runs.names import level_name, partition_name
 
 COLUMN_WIDTH, FULL_WIDTH = 3.4, 7.0  # inches
 BLACK, GREY, ORANGE, SKY, GREEN = "#000000", "#7F7F7F", "#E69F00", "#56B4E9", "#009E73"
-BLUE, VERMILLION, PURPLE, BROWN = "#0072B2", "#D55E00", "#CC79A7", "#7A4B2A"
+BLUE, VERMILLION, PURPLE, BROWN, WINE = "#0072B2", "#D55E00", "#CC79A7", "#7A4B2A", "#882255"
 
 
 @dataclass(frozen=True)
@@ -37,18 +38,18 @@ class Look:
     filled: bool = True
 
 
-METHODS = {
-    "independent": Look(GREY, "x", ":", "xx"),
+METHODS = {  # those that are drawn beside each other differ in colour and in marker
+    "independent": Look(GREY, ">", ":", "xx"),
     # a network and an autoencoder
-    "fedbn": Look(BLUE, "o", "-"),
-    "fedvae": Look(ORANGE, "s", "--", "//"),
+    "fedbn": Look(BLUE, "D", "-"),
+    "fedvae": Look(PURPLE, "s", "--", "//"),
     # generative adversarial networks
     "ctgan": Look(BLACK, "o", "-"),
     "dpctgan": Look(PURPLE, "v", ":", ".."),
     "fedtgan": Look(GREEN, "s", "--", "//"),
     "fedctgan": Look(BLUE, "^", "-.", "\\\\"),
     "dpfedctgan": Look(VERMILLION, "X", ":", "xx"),
-    "feddpctgan": Look(VERMILLION, "X", ":", "xx"),
+    "feddpctgan": Look(VERMILLION, "H", ":", "xx"),
     # marginals, and the parts of AugFLAIM on their own
     "aim": Look(BLACK, "o", "-"),
     "distaim": Look(BLUE, "s", "--", "//"),
@@ -69,9 +70,8 @@ METHODS = {
     "fedprox": Look(PURPLE, "v", ":", ".."),
     "fedyogi": Look(GREEN, "P", "-", "++"),
     # diffusion
-    "findiff": Look(BLACK, "o", "-"),
-    "fedfindiff": Look(SKY, "<", "--", "||"),
-    "dpfedfindiff": Look(BROWN, "p", ":", "xx"),
+    "findiff": Look(WINE, "p", ":", "xx"),
+    "dpfedfindiff": Look(WINE, "p", ":", "xx"),
 }
 SETTINGS = {
     "central": Look(BLACK, "o", "-"),
@@ -116,6 +116,7 @@ SWEPT = {
 def use_style() -> None:
     """Switch matplotlib to the look of this bundle."""
     plt.style.use(Path(__file__).with_name("paper.mplstyle"))
+    labels.use_plain_text()
 
 
 def look(name: str) -> Look:
@@ -199,6 +200,8 @@ def handle(style: Look, label: str, **changes: Any) -> Line2D:
 def legend(fig: Figure, handles: Sequence[Any]) -> None:
     """Put the legend above the panels, in as many columns as fit, and make the figure higher by
     its lines."""
+    for entry in handles:
+        entry.set_label(labels.short(entry.get_label(), 2 * labels.MOST, keep="\n"))
     for beside in range(min(len(handles), 6), 0, -1):
         lines = -(-len(handles) // beside)
         columns = -(-len(handles) // lines)

@@ -255,7 +255,7 @@ def from_file(path: str | Path) -> ModuleType:
     It is not left where `import` finds it: so it travels to other processes (Ray) as it is, not by
     its name.
     """
-    path = Path(path).resolve()
+    path = Path(path).expanduser().resolve()
     if path.suffix != ".py" or not path.is_file():
         raise BadInput(
             f"{path}: there is no such Python file; give the path of a file that ends in .py."

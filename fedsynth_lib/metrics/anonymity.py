@@ -19,8 +19,9 @@ import numpy as np
 import pandas as pd
 
 from fedsynth_lib.core.contract import BadInput, stream
+from fedsynth_lib.metrics.coding import check_columns
 from fedsynth_lib.tables.encode import UnitRange
-from fedsynth_lib.tables.schema import Schema
+from fedsynth_lib.tables.schema import Schema, closest
 
 Z = 1.959963984540054  # two-sided, 95 percent
 AT_ONCE = 64  # attacks whose distances to all rows are in memory together
@@ -44,7 +45,11 @@ class Rate(NamedTuple):
 
 @dataclass(frozen=True)
 class Risk:
-    """The success rates of an attack, and how many attacks there were."""
+    """The success rates of an attack, and how many attacks there were: of none, rates mean nothing.
+
+    The intervals take attacks for independent, as the paper does, though many meet the same few
+    unusual people. For a table of one's own see `leaks.singling_out`.
+    """
 
     main: Rate
     baseline: Rate
@@ -53,8 +58,8 @@ class Risk:
 
     @property
     def told(self) -> bool:
-        """Whether the main attack beat blind guessing."""
-        return self.main.value > self.baseline.value
+        """Whether there were attacks, and they beat blind guessing."""
+        return self.attacks > 0 and self.main.value > self.baseline.value
 
     @property
     def residual(self) -> float:
@@ -218,6 +223,7 @@ def _right(guesses: np.ndarray, secrets: np.ndarray, kind: str, tolerance: float
 def _coded(schema: Schema, **frames: pd.DataFrame) -> list[np.ndarray]:
     """Float64 (rows, columns): numbers in their own units, categories as codes."""
     coded = []
+    check_columns(schema, **frames)
     for name, frame in frames.items():
         if len(frame) == 0:
             raise BadInput(f"attacks: there are no {name} rows; hand in one at least.")
@@ -232,9 +238,10 @@ def _coded(schema: Schema, **frames: pd.DataFrame) -> list[np.ndarray]:
 def _places(schema: Schema, names: Sequence[str], attack: str) -> np.ndarray:
     unknown = [name for name in names if name not in schema.names]
     if unknown or not len(names):
+        wrong = (unknown or ["no column"])[0]
         raise BadInput(
-            f"{attack}: {(unknown or ['no column'])[0]!r} is not in the table; name "
-            "columns of the schema."
+            f"{attack}: {wrong!r} is not in the table{closest(wrong, schema.names)}; name columns "
+            "of the schema."
         )
     return np.array([schema.names.index(name) for name in names])
 

@@ -53,11 +53,10 @@ def closest_records(
                         (median of all printed shares: 0.471) and the distance to training rows
                         above that to hold-out rows (in 99 of 100 printed rows).
     """
-    centre, spread = moments(alphabetical_codes(train, schema))
-    tables = train, holdout, synthetic
-    real, held_out, queries = (
-        (alphabetical_codes(table, schema) - centre) / spread for table in tables
-    )
+    tables = {"training": train, "hold-out": holdout, "synthetic": synthetic}
+    codes = [alphabetical_codes(table, schema, name) for name, table in tables.items()]
+    centre, spread = moments(codes[0])
+    real, held_out, queries = ((rows - centre) / spread for rows in codes)
     rng, size = stream(seed, "closest_records"), min(len(real), len(held_out))
 
     to_all, index = nearest(queries, real, NEIGHBOURS)
@@ -199,6 +198,8 @@ def attribute_disclosure_by_key(
         )
     if schema[target].kind != "categorical":
         raise BadInput(f"attack on {target!r}: the column is numeric; give a categorical target.")
+    for name in scenario.quasi_identifiers:
+        schema[name]  # an unknown name is an error
     results = {}
     for key in combinations(scenario.quasi_identifiers, scenario.key_length):
         part = schema.drop([name for name in schema.names if name not in (*key, target)])

@@ -8,13 +8,55 @@ import joblib
 import numpy as np
 import pandas as pd
 
-from fedsynth_lib.tables.encode import label_codes
-from fedsynth_lib.tables.schema import Schema
+from fedsynth_lib.core.contract import BadInput
+from fedsynth_lib.tables import encode
+from fedsynth_lib.tables.schema import Schema, closest
 
 InputsAndLabels = tuple[np.ndarray, np.ndarray]
 
 
-def alphabetical_codes(frame: pd.DataFrame, schema: Schema) -> np.ndarray:
+class NotMeasured(BadInput):
+    """A measure has nothing to be computed from here; the message says what is lacking."""
+
+
+def check_columns(schema: Schema, **frames: pd.DataFrame) -> None:
+    """Raises BadInput for a frame without one of the schema's columns, by the frame's name."""
+    for name, frame in frames.items():
+        for column in schema.names:
+            if column not in frame.columns:
+                near = closest(column, map(str, frame.columns))
+                raise BadInput(
+                    f"the {name} table has no column {column!r}{near}; rename a column, or drop "
+                    "it from the schema."
+                )
+
+
+def label_codes(frame: pd.DataFrame, schema: Schema, name: str = "measured") -> np.ndarray:
+    """As `encode.label_codes`; BadInput for a column that the table lacks, and for numbers that are
+    missing or infinite."""
+    check_columns(schema, **{name: frame})
+    codes = encode.label_codes(frame, schema)
+    finite = np.isfinite(codes).all(axis=0)
+    if not finite.all():
+        raise BadInput(
+            f"the {name} table has missing or infinite values in column "
+            f"{schema.names[int(np.argmin(finite))]!r}; replace or drop them."
+        )
+    return codes
+
+
+def standardised_together(schema: Schema, **frames: pd.DataFrame) -> np.ndarray:
+    """`encode.standardised` rows of all frames, one after the other, by the moments of them all.
+
+    Checked one by one: a frame without a column would get missing values from the others.
+    """
+    for name, frame in frames.items():
+        label_codes(frame, schema, name)
+    rows = [frame[list(schema.names)] for frame in frames.values()]
+    return encode.standardised(pd.concat(rows, ignore_index=True), schema)
+
+
+def alphabetical_codes(frame: pd.DataFrame, schema: Schema, name: str = "measured") -> np.ndarray:
     """Float64 (rows, columns) in schema order: numbers as they are, categories by their place in
     the alphabet.
 
@@ -25,7 +67,7 @@ def alphabetical_codes(frame: pd.DataFrame, schema: Schema) -> np.ndarray:
     ordered = (
         replace(column, categories=tuple(sorted(column.categories))) for column in schema.columns
     )
-    return label_codes(frame, replace(schema, columns=tuple(ordered)))
+    return label_codes(frame, replace(schema, columns=tuple(ordered)), name)
 
 
 def inputs_and_labels(
@@ -38,13 +80,24 @@ def inputs_and_labels(
     """
     numeric = np.array([column.kind == "numeric" for column in schema.columns])
     inputs = np.array([name != target for name in schema.names])
-    rows, test_rows = alphabetical_codes(train, schema), alphabetical_codes(test, schema)
+    rows, test_rows = training_and_holdout(train, test, schema)
     centre, spread = moments(rows)
     centre, spread = np.where(numeric, centre, 0), np.where(numeric, spread, 1)
     return tuple(
         (((t - centre) / spread)[:, inputs], t[:, ~inputs][:, 0].astype(np.intp))
         for t in (rows, test_rows)
     )
+
+
+def training_and_holdout(
+    train: pd.DataFrame, test: pd.DataFrame, schema: Schema
+) -> tuple[np.ndarray, np.ndarray]:
+    """`alphabetical_codes` of both; BadInput where one has no rows."""
+    tables = {"training": train, "hold-out": test}
+    for name, table in tables.items():
+        if not len(table):
+            raise BadInput(f"the {name} table has no rows; give at least one.")
+    return tuple(alphabetical_codes(table, schema, name) for name, table in tables.items())
 
 
 def moments(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -9,7 +9,7 @@ import pandas as pd
 from fedsynth_lib.core.contract import BadInput
 from fedsynth_lib.metrics import attacks, fidelity, utility
 from fedsynth_lib.metrics.attacks import AttackScenario
-from fedsynth_lib.tables.schema import Schema
+from fedsynth_lib.tables.schema import Schema, closest
 
 
 def evaluate(
@@ -36,7 +36,7 @@ def evaluate(
             f"metrics: unknown group {min(unknown)!r}; choose from fidelity, utility, privacy."
         )
     for name, frame in (("training", train), ("hold-out", holdout), ("synthetic", synthetic)):
-        _check(frame, schema, name)
+        check(frame, schema, name)
     values: dict[str, float] = {}
     if "fidelity" in groups:
         values["hellinger"] = fidelity.hellinger(train, synthetic, schema)
@@ -52,11 +52,13 @@ def evaluate(
     return values
 
 
-def _check(frame: pd.DataFrame, schema: Schema, name: str) -> None:
+def check(frame: pd.DataFrame, schema: Schema, name: str) -> None:
+    """Raises BadInput for rows that cannot be measured, by the column that does not fit."""
     for column in schema.columns:
         where = f"{name} rows: column {column.name!r}"
         if column.name not in frame.columns:
-            raise BadInput(f"{where} is missing; hand in every column of the schema.")
+            near = closest(column.name, map(str, frame.columns))
+            raise BadInput(f"{where} is missing{near}; hand in every column of the schema.")
         values = frame[column.name]
         if column.kind == "numeric" and not np.isfinite(values.to_numpy(np.float64)).all():
             raise BadInput(

@@ -12,7 +12,7 @@ from scipy.special import rel_entr
 from scipy.stats import wasserstein_distance
 
 from fedsynth_lib.core.contract import BadInput
-from fedsynth_lib.tables.encode import label_codes
+from fedsynth_lib.metrics.coding import check_columns, label_codes
 from fedsynth_lib.tables.schema import Schema
 
 
@@ -37,6 +37,7 @@ def jensen_shannon_by_column(
     0: the same shares; 1: no category in common. A column that is constant in both tables scores 0
     or 1 by this.
     """
+    check_columns(schema, real=real, synthetic=synthetic)
     discrete = schema.drop(schema.numeric)
     tables = [
         _codes(frame, discrete, name) for name, frame in (("real", real), ("synthetic", synthetic))
@@ -63,6 +64,7 @@ def wasserstein_by_column(
     column has no range: its distance is in the column's own units, as scikit-learn's MinMaxScaler
     would leave it.
     """
+    check_columns(schema, real=real, synthetic=synthetic)
     continuous = schema.drop(schema.categorical)
     a, b = (
         _codes(frame, continuous, name)
@@ -76,16 +78,9 @@ def wasserstein_by_column(
 
 
 def _codes(frame: pd.DataFrame, schema: Schema, name: str) -> np.ndarray:
-    codes = label_codes(frame, schema)
-    if len(codes) == 0:
+    if len(frame) == 0:
         raise BadInput(f"the {name} table has no rows; give at least one.")
-    if not np.isfinite(codes).all():
-        column = schema.names[int(np.argmin(np.isfinite(codes).all(axis=0)))]
-        raise BadInput(
-            f"the {name} table has missing or infinite values in column {column!r}; "
-            "replace or drop them."
-        )
-    return codes
+    return label_codes(frame, schema, name)
 
 
 def _mean(distances: dict[str, float]) -> float:

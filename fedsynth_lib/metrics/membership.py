@@ -19,7 +19,7 @@ from sklearn.metrics import roc_auc_score, roc_curve
 
 from fedsynth_lib.core.contract import BadInput, stream
 from fedsynth_lib.metrics.attacks import nearest
-from fedsynth_lib.tables.encode import standardised
+from fedsynth_lib.metrics.coding import standardised_together
 from fedsynth_lib.tables.schema import Schema
 
 MOST_TARGETS = 1000  # of members, and of others
@@ -65,7 +65,8 @@ def membership(
     targets = [
         frame.iloc[np.sort(rng.permutation(len(frame))[:size])] for frame in (members, others)
     ]
-    points = standardised(pd.concat([*targets, reference, synthetic], ignore_index=True), schema)
+    drawn = {"member": targets[0], "other": targets[1]}
+    points = standardised_together(schema, **tables | drawn)
     people, known, made = np.split(points, np.cumsum([2 * size, len(reference)]))
     to_made, to_known = (nearest(people, rows, 1)[0][:, 0] for rows in (made, known))
     tiny = np.finfo(np.float32).tiny

@@ -9,11 +9,11 @@ from scipy.special import entr
 
 from fedsynth_lib.core.contract import stream
 from fedsynth_lib.metrics.attacks import nearest
+from fedsynth_lib.metrics.coding import label_codes, standardised_together
 from fedsynth_lib.metrics.marginal_distances import (
     jensen_shannon_by_column,
     wasserstein_by_column,
 )
-from fedsynth_lib.tables.encode import label_codes, standardised
 from fedsynth_lib.tables.schema import Schema
 
 NEIGHBOURS, MIXED_ROWS = 10, 1000  # of `mixing`
@@ -90,7 +90,7 @@ def mixing(real: pd.DataFrame, synthetic: pd.DataFrame, schema: Schema, *, seed:
     """
     rng, size = stream(seed, "mixing"), min(MIXED_ROWS, len(real), len(synthetic))
     both = [each.iloc[np.sort(rng.permutation(len(each))[:size])] for each in (real, synthetic)]
-    points = standardised(pd.concat(both, ignore_index=True), schema)
+    points = standardised_together(schema, real=both[0], synthetic=both[1])
     places, own = nearest(points, points, NEIGHBOURS + 1)[1], np.arange(len(points))
     other = places != own[:, None]
     other[other.all(axis=1), -1] = False  # among many equal rows a row may not find itself

@@ -2,6 +2,7 @@
 better."""
 
 import warnings
+from collections.abc import Sequence
 from itertools import permutations
 
 import numpy as np
@@ -20,10 +21,11 @@ from threadpoolctl import threadpool_limits
 from fedsynth_lib.core.contract import BadInput
 from fedsynth_lib.metrics.coding import (
     InputsAndLabels,
-    alphabetical_codes,
+    NotMeasured,
     inputs_and_labels,
     moments,
     threads,
+    training_and_holdout,
 )
 from fedsynth_lib.tables.schema import Schema
 
@@ -31,7 +33,13 @@ FOUR = ("knn", "mlp", "rf", "ada")  # the classifiers of leitner2023
 FIVE = ("rf", "dt", "lr", "ada", "mlp")  # of sattarov2024
 
 
-def auc(train: pd.DataFrame, holdout: pd.DataFrame, schema: Schema, seed: int) -> dict[str, float]:
+def auc(
+    train: pd.DataFrame,
+    holdout: pd.DataFrame,
+    schema: Schema,
+    seed: int,
+    names: Sequence[str] = ("rf", "nb", "knn"),
+) -> dict[str, float]:
     """Area under the ROC curve on `holdout` of three classifiers of the target fitted on `train`.
 
     auc_rf, auc_nb, auc_knn: from hard labels, which for two classes is balanced accuracy. So the
@@ -44,30 +52,46 @@ def auc(train: pd.DataFrame, holdout: pd.DataFrame, schema: Schema, seed: int) -
     Numeric columns are z-scored by the rows the classifier is fitted on, categories are
     alphabetical codes. The value is the mean over the one-vs-rest curves of the classes that the
     hold-out rows can judge (two classes: both curves have the same area). A class that `train`
-    lacks counts 0.5, and so does everything when `train` holds a single class.
+    lacks counts 0.5, and so does everything when `train` holds a single class, or the same inputs
+    in all rows. names: of the classifiers to fit. NotMeasured where the hold-out rows have one
+    class only.
     """
     target = _target(schema)
     (inputs, labels), (test_inputs, test_labels) = inputs_and_labels(train, holdout, schema, target)
     truth = test_labels[:, None] == np.arange(len(schema[target].categories))  # (rows, classes)
     judged = truth.any(axis=0) & ~truth.all(axis=0)
     if not judged.any():
-        raise BadInput(
-            f"target {target!r} has one class only in the hold-out rows; give rows of "
-            "at least two classes."
-        )
-    classifiers = {
-        "rf": fit_forest(inputs, labels, seed),
-        "nb": GaussianNB().fit(inputs, labels),
-        "knn": KNeighborsClassifier().fit(inputs, labels),
-    }
+        raise _one_class(target)
+    classes, counts = np.unique(labels, return_counts=True)
+    # GaussianNB divides by variances, which are all 0 here: nothing but the classes' shares is told
+    constant = not np.ptp(inputs, axis=0).any()
     values = {}
-    for name, classifier in classifiers.items():
+    for name in names:
         scores = np.zeros(truth.shape)
-        scores[:, np.unique(labels)] = classifier.predict_proba(test_inputs)
+        scores[:, classes] = (
+            counts / len(labels)
+            if constant
+            else _auc_classifier(name, inputs, labels, seed).predict_proba(test_inputs)
+        )
         hard = np.eye(truth.shape[1])[scores.argmax(axis=1)]
         values[f"auc_{name}"] = float(roc_auc_score(truth[:, judged], hard[:, judged]))
         values[f"auc_{name}_score"] = float(roc_auc_score(truth[:, judged], scores[:, judged]))
     return values
+
+
+def _auc_classifier(name: str, inputs: np.ndarray, labels: np.ndarray, seed: int):
+    """One of the three of `auc`, fitted; fewer than 5 rows are all neighbours."""
+    if name == "rf":
+        return fit_forest(inputs, labels, seed)
+    model = GaussianNB() if name == "nb" else KNeighborsClassifier(min(5, len(inputs)))
+    return model.fit(inputs, labels)
+
+
+def _one_class(target: str) -> NotMeasured:
+    return NotMeasured(
+        f"target {target!r} has one class only in the hold-out rows; give rows of at least two "
+        "classes."
+    )
 
 
 def gradient_boosting_auc(train: np.ndarray, test: np.ndarray, target: int, *, seed: int) -> float:
@@ -143,10 +167,7 @@ def four_classifiers(
     truth = test_labels[:, None] == np.arange(len(schema[target].categories))  # (rows, classes)
     judged = np.flatnonzero(truth.any(axis=0) & ~truth.all(axis=0))
     if not len(judged):
-        raise BadInput(
-            f"target {target!r} has one class only in the hold-out rows; give rows of "
-            "at least two classes."
-        )
+        raise _one_class(target)
     judged = judged[-1:] if truth.shape[1] == 2 else judged
     known = np.unique(labels)
     values = {}
@@ -207,17 +228,8 @@ def _one_hot_inputs(
 ) -> tuple[InputsAndLabels, InputsAndLabels]:
     """As `coding.inputs_and_labels` with the categories one-hot: numbers z-scored by `train`, then
     0/1 per category."""
-    tables = {
-        "training": alphabetical_codes(train, schema),
-        "hold-out": alphabetical_codes(test, schema),
-    }
-    for name, rows in tables.items():
-        if not len(rows) or not np.isfinite(rows).all():
-            raise BadInput(
-                f"the {name} table has no rows, or missing or infinite numbers; give "
-                "rows without these."
-            )
-    centre, spread = moments(tables["training"])
+    tables = training_and_holdout(train, test, schema)
+    centre, spread = moments(tables[0])
 
     def coded(rows: np.ndarray) -> InputsAndLabels:
         parts = []
@@ -230,7 +242,7 @@ def _one_hot_inputs(
             np.intp
         )
 
-    return coded(tables["training"]), coded(tables["hold-out"])
+    return coded(tables[0]), coded(tables[1])
 
 
 def _probabilities(

@@ -157,8 +157,8 @@ def propose_schema(
     ignore: columns that stay in the file and out of the table, such as an identifier.
     Raises BadInput for a file that cannot be read, and for a target that has no classes.
     """
-    path = Path(path)
-    out = Path(out) if out else path.with_suffix(".toml")
+    path = Path(path).expanduser()
+    out = Path(out).expanduser() if out else path.with_suffix(".toml")
     container = Container.of(path)
     if out.exists():
         raise BadInput(f"{out} exists already; move it away or give another name with out=.")

@@ -19,6 +19,7 @@ import numpy as np
 import pandas as pd
 
 from fedsynth_lib.core.contract import BadInput, stream
+from fedsynth_lib.core.errors import checked_seed
 from fedsynth_lib.core.store import project_root
 from fedsynth_lib.tables import fetch, synthfs
 from fedsynth_lib.tables.container import Container
@@ -130,13 +131,14 @@ def load_table(
     part: 'holdout' gives the work's own test file where it has one.
     Raises BadInput, in one sentence, for whatever cannot work.
     """
+    checked_seed(seed)
     if _is_path(key_or_path):
         if work is not None:
             raise BadInput(
                 f"{key_or_path}: work={work!r} selects columns of a registered table; leave it "
                 "out for a file."
             )
-        table = _own_table(Path(key_or_path), schema)
+        table = _own_table(Path(key_or_path).expanduser(), schema)
     else:
         if schema is not None:
             raise BadInput(
@@ -150,6 +152,7 @@ def load_table(
 def split(table: Table, *, seed: int, test_share: float = 0.2) -> tuple[Table, Table]:
     """(training table, hold-out table) by a random permutation; the hold-out has round(rows *
     test_share)."""
+    checked_seed(seed)
     num_test = round(len(table) * test_share)
     if not 0 < num_test < len(table):
         raise BadInput(

@@ -14,6 +14,7 @@ import numpy as np
 import pandas as pd
 
 from fedsynth_lib.core.contract import BadInput, stream
+from fedsynth_lib.core.errors import checked_seed
 from fedsynth_lib.tables import embedding
 from fedsynth_lib.tables.encode import standardised
 from fedsynth_lib.tables.load import Table
@@ -38,6 +39,7 @@ def split_clients(table: Table, partition: str, num_clients: int, *, seed: int, 
             f"partition {partition!r} is unknown; choose one of {', '.join(PARTITIONS)}."
         )
     check_clients(len(table.frame), num_clients, table.key)
+    checked_seed(seed)
     divide = PARTITIONS[partition]
     allowed = [
         p.name for p in inspect.signature(divide).parameters.values() if p.kind == p.KEYWORD_ONLY

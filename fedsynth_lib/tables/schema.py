@@ -139,7 +139,7 @@ class Schema:
 def read_toml(path: str | Path) -> dict:
     """The content of a TOML file; BadInput where it cannot be read."""
     try:
-        return tomllib.loads(Path(path).read_text(encoding="utf-8-sig"))
+        return tomllib.loads(Path(path).expanduser().read_text(encoding="utf-8-sig"))
     except OSError as error:
         raise BadInput(
             f"{path}: the schema file cannot be read ({error.strerror}); check the path."

@@ -4,7 +4,8 @@ vary the budget."""
 import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import pairwise
+from functools import partial
+from itertools import chain, combinations_with_replacement, pairwise
 from types import ModuleType
 from typing import Any, NamedTuple
 
@@ -12,10 +13,13 @@ import numpy as np
 import pandas as pd
 import torch
 from IPython.display import Markdown
+from torch.nn.functional import softplus
 
+from fedsynth_lib.core import accounting
 from fedsynth_lib.core.accounting import epsilon_of, zcdp_to_epsilon
 from fedsynth_lib.core.contract import (
     Arrays,
+    BadInput,
     Charge,
     Encoder,
     Method,
@@ -26,6 +30,7 @@ from fedsynth_lib.core.contract import (
     stamp,
     stream,
 )
+from fedsynth_lib.core.dp_sgd import Tape
 from fedsynth_lib.core.queries import Query
 from fedsynth_lib.federation import settings
 from fedsynth_lib.federation.flower import Job
@@ -35,15 +40,45 @@ from fedsynth_lib.methods.gan.sampling import LocalRows
 from fedsynth_lib.methods.marginals.graphical_model import Model, Target, estimate
 from fedsynth_lib.methods.marginals.junction_tree import junction_tree
 from fedsynth_lib.methods.marginals.marginal_state import answers_of, tables_of
-from fedsynth_lib.methods.marginals.marginals import candidates_in
+from fedsynth_lib.methods.marginals.marginals import candidates_in, expected_error
 from fedsynth_lib.methods.marginals.model_answers import Answers, log_likelihood
 from fedsynth_lib.metrics import fidelity, marginal_distances, utility, workload
 from fedsynth_lib.tables.load import Column, Schema, Table
+from fedsynth_lib.tables.partition import heterogeneity, split_clients
 
 
 def show_source(*functions: Callable) -> Markdown:
     """The functions' own source as a code block, so that a notebook holds no second copy of it."""
     return Markdown("```python\n{}```".format("\n\n".join(map(inspect.getsource, functions))))
+
+
+def refused(attempts: Mapping[str, Callable[[], Any]]) -> dict[str, str]:
+    """What the library says to each attempt that it refuses; one that it takes is missing."""
+    said = {}
+    for name, attempt in attempts.items():
+        try:
+            attempt()
+        except BadInput as error:
+            said[name] = str(error)
+    return said
+
+
+def largest_moves(
+    release: Callable[[np.ndarray], np.ndarray], records: np.ndarray, *, most_rows: int
+) -> dict[str, float]:
+    """How far a release moves at most between neighbouring tables: all tables of at most so many
+    rows, each of which may be any of `records` (kinds, columns)."""
+    kinds = range(len(records))
+    sizes = (combinations_with_replacement(kinds, size) for size in range(most_rows + 1))
+    worlds = [records[list(rows)] for size in sizes for rows in size]
+    before = np.array([release(rows) for rows in worlds])[:, None]
+    after = np.array([[release(np.vstack([rows, new])) for new in records] for rows in worlds])
+    moves = {"added": after - before, "replaced": after[:, :, None] - after[:, None]}
+    return {
+        f"{what}: L{power}": np.linalg.norm(move, power, axis=-1).max()
+        for what, move in moves.items()
+        for power in (1, 2)
+    }
 
 
 class Step(NamedTuple):
@@ -141,6 +176,17 @@ def clique_graph(levels: tuple[int, ...], names: Sequence[str], queries: Iterabl
     return graph
 
 
+def candidates(
+    state: Mapping[str, np.ndarray], names: Sequence[str], sigma: float, num_rows: int
+) -> pd.DataFrame:
+    """A line for each candidate of the state's workload, by the names of its columns: how many
+    columns and cells it has, and the L1 error, in shares, of asking it with noise `sigma`."""
+    asked = candidates_in(state)
+    facts = {"columns": list(map(len, asked.queries)), "cells": asked.sizes}
+    facts["error by noise"] = expected_error(sigma, asked.sizes, num_rows)
+    return pd.DataFrame(facts, [", ".join(names[c] for c in query) for query in asked.queries])
+
+
 def candidate_errors(state: Mapping[str, np.ndarray], rows: np.ndarray) -> np.ndarray:
     """L1 distance, in shares, of the state's model to `rows` on every candidate of its workload,
     (candidates,)."""
@@ -182,6 +228,50 @@ def rounds_of(
     return pd.DataFrame(lines).set_index("chosen")
 
 
+def laplace_recipes(
+    scale: float, num_clients: int, draws: int, rng: np.random.Generator
+) -> dict[str, np.ndarray]:
+    """Noise on a sum, made of what each client adds: by the library's shares, and by three readings
+    of formula (3.3)."""
+    clients, shape = range(num_clients), (draws,)
+    squares = partial(accounting.laplace_by_squares, shape=shape, rng=rng)
+    shares = partial(accounting.discrete_laplace_share, scale, num_clients, shape, rng=rng)
+    return {
+        "integer shares, summed": sum(shares() for _ in clients),
+        "(3.3), variance s/2": squares(scale, num_clients),
+        "(3.3), standard deviation s/2": squares(scale**2 / 2, num_clients),
+        "(3.3), each squares its own": sum(squares(scale / num_clients, 1) for _ in clients),
+    }
+
+
+def unlike(
+    table: Table, partition: str, num_clients: int, seeds: Iterable[int], **options: Any
+) -> list[float]:
+    """How unlike the clients are (`heterogeneity`) in each draw of a division."""
+    drawn = (split_clients(table, partition, num_clients, seed=seed, **options) for seed in seeds)
+    return [heterogeneity(table.frame, parts) for parts in drawn]
+
+
+def children(num_rows: int, seed: int) -> Table:
+    """Made-up people up to 40 years, and their height (cm): children grow."""
+    rng = stream(seed, "toy")
+    age = rng.uniform(0, 40, num_rows)
+    height = 50 + 125 * (1 - np.exp(-age / 8)) + rng.normal(0, 6, num_rows)
+    columns = Column("age", "numeric", 0, 40), Column("height", "numeric", 20, 200)
+    frame = pd.DataFrame({"age": age, "height": height})
+    return Table("toy", frame, Schema(columns, target=None), "own")
+
+
+def ward(num_rows: int, seed: int) -> pd.DataFrame:
+    """A made-up ward: age, room, days of the stay, and whether there was an infection; long stays
+    bring more."""
+    rng = np.random.default_rng(seed)
+    columns = {"age": rng.integers(20, 90, num_rows), "room": rng.choice(list("ABC"), num_rows)}
+    days = rng.integers(1, 30, num_rows)
+    infection = np.where(rng.random(num_rows) < days / 40, "yes", "no")
+    return pd.DataFrame(columns | {"days": days, "infection": infection})
+
+
 def birds(num_rows: int, seed: int) -> Table:
     """Made-up birds: three kinds, one of them rare, and a weight (kg) that all but follows from the
     kind."""
@@ -213,6 +303,46 @@ def with_rings(table: Table, seed: int) -> Table:
     )
 
 
+def summed_gradient(
+    network: torch.nn.Module,
+    losses: Callable[[torch.Tensor], torch.Tensor],
+    rows: torch.Tensor,
+    *,
+    clip: float,
+    records: int | None = None,
+    divisor: float = 1.0,
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """The sum over records of the network's gradients, each cut to norm `clip`, as one vector and
+    without noise; and their norms before that, (records,).
+
+    losses: of each of `rows`, called on a `Tape`. records: how many there are, if a record has
+        several rows: the first of each, then the second. divisor: of the sum, as a batch's size.
+    """
+    with Tape(network) as tape:
+        how = {"clip": clip, "noise_multiplier": 0, "expected_records": divisor}
+        norms = tape.backward(losses(rows), num_records=records or len(rows), **how)
+    return torch.cat([each.grad.flatten() for each in network.parameters()]), norms
+
+
+def trained_in_order(
+    order: Sequence[str], rows: torch.Tensor, *, noise_seed: int, seed: int
+) -> torch.Tensor:
+    """The weights of a tiny network after 20 rounds of these lines of code: `noise`, `backward`,
+    and what an optimiser does. seed: of its start."""
+    torch.manual_seed(seed)
+    network, coins = torch.nn.Linear(rows.shape[1], 1, bias=False), torch.Generator()
+    optimiser = torch.optim.Adam(network.parameters(), lr=0.01)
+    coins.manual_seed(noise_seed)
+    for line in 20 * list(order):
+        if line == "noise":
+            network.weight.grad += torch.randn(network.weight.shape, generator=coins)
+        elif line == "backward":
+            softplus(-network(rows)).mean().backward()
+        else:
+            getattr(optimiser, line)()
+    return network.weight.detach()
+
+
 def gan_encoded(
     state: Arrays, rows: np.ndarray, rng: np.random.Generator
 ) -> tuple[Layout, LocalRows]:
@@ -240,19 +370,38 @@ def gan_decoded(state: Arrays, encoded: torch.Tensor) -> np.ndarray:
     return rows
 
 
-def epsilons(steps: Sequence[Step], delta: float) -> pd.DataFrame:
+def epsilons(rounds: Sequence[Sequence[Charge]], delta: float) -> pd.DataFrame:
     """ε at `delta` after every round: of all rounds so far, and of the round alone, as an
     accountant made anew says."""
-    charges, lines = [], []
-    for step in steps:
-        charges += step.charges
-        lines.append(
-            {
-                "all rounds so far": epsilon_of(charges, delta),
-                "round alone": epsilon_of(step.charges, delta),
-            }
-        )
-    return pd.DataFrame(lines).rename_axis("round")
+    so_far = [list(chain.from_iterable(rounds[:number])) for number in range(1, len(rounds) + 1)]
+    told = {"all rounds so far": so_far, "round alone": rounds}
+    found = {name: [epsilon_of(each, delta) for each in own] for name, own in told.items()}
+    return pd.DataFrame(found).rename_axis("round")
+
+
+def spent(steps: Sequence[Step], num_clients: int, delta: float) -> pd.DataFrame:
+    """A line for each client of a run of FLAIM: the rounds in which it chose, and ε at `delta` of
+    what touched its records."""
+    charges = [charge for step in steps for charge in step.charges]
+    chose = [u.client for step in steps for u in step.updates if "chosen" in u.arrays]
+    own = [[c for c in charges if c.client in (None, k)] for k in range(num_clients)]
+    return pd.DataFrame(
+        {
+            "rounds": np.bincount(chose, minlength=num_clients),
+            "ε": [epsilon_of(each, delta) for each in own],
+        }
+    )
+
+
+def epsilon_by_opacus(noise: float, rate: float, steps: int, delta: float) -> dict[str, float]:
+    """ε of so many noisy gradients as Opacus counts it: by Rényi divergences, and by composing
+    privacy losses."""
+    from opacus.accountants import PRVAccountant, RDPAccountant  # slow to import, needed here only
+
+    counted = {"Rényi": RDPAccountant(), "composed losses": PRVAccountant()}
+    for each in counted.values():
+        each.history = [(noise, rate, steps)]
+    return {name: each.get_epsilon(delta) for name, each in counted.items()}
 
 
 def gan_rows(

@@ -17,6 +17,7 @@ from fedsynth_lib.core.accounting import epsilon_of
 from fedsynth_lib.core.contract import Arrays, BadInput, Domain, Privacy, stream
 from fedsynth_lib.core.dp_sgd import Tape
 from fedsynth_lib.federation import settings
+from fedsynth_lib.figures.labels import short
 from fedsynth_lib.figures.style import BLACK, FULL_WIDTH, GREY
 from fedsynth_lib.methods.diffusion import findiff
 from fedsynth_lib.methods.diffusion.diffusion import Schedule
@@ -48,7 +49,7 @@ def few_columns(dataset: str, columns: Sequence[str], rows: int, seed: int) -> T
     beside = {"schema": Path(dataset).with_suffix(".toml")} if Path(dataset).suffix else {}
     table = load_table(dataset, **beside)
     chosen = {
-        table.schema[name].name for name in columns or FEW.get(dataset) or _first(table.schema)
+        table.schema[str(name)].name for name in columns or FEW.get(dataset) or _first(table.schema)
     }
     schema = table.schema.drop([name for name in table.schema.names if name not in chosen])
     if not schema.numeric or not schema.categorical:
@@ -197,14 +198,50 @@ def draw_space(state: Arrays, table: Table, config: findiff.Config, seed: int) -
         # names outwards
         shift, begin = (-4, "right") if spot[0] < spots[:, 0].median() else (4, "left")
         right.annotate(
-            name, spot, (shift, 0), textcoords="offset points", ha=begin, va="center", fontsize=6
+            short(name),
+            spot,
+            (shift, 0),
+            textcoords="offset points",
+            ha=begin,
+            va="center",
+            fontsize=6,
         )
-    left.set(title="a column", xlabel=number.name, ylabel="rows")
+    left.set(title="a column", xlabel=short(number.name), ylabel="rows")
     middle.set(title="through its quantile map", xlabel="normal score", ylabel="density")
-    right.set(title=f"embeddings of {kind.name}", xlabel="first number", ylabel="second number")
+    right.set(
+        title=f"embeddings of {short(kind.name)}", xlabel="first number", ylabel="second number"
+    )
     for ax in (left, middle):
         ax.set_ylim(top=1.35 * ax.get_ylim()[1])
         ax.legend(loc="upper right")
+    return fig
+
+
+def draw_schedules(schedules: Mapping[str, Schedule]) -> Figure:
+    """What is left of a row's size by steps, a line for each schedule."""
+    fig, ax = plt.subplots(figsize=(4.4, 2.4))
+    for (name, each), line in zip(schedules.items(), ("--", "-"), strict=True):
+        label = f"{name}; at the end {each.kept[-1] ** 0.5:.1%}"
+        ax.plot(each.kept.sqrt().numpy(), f"k{line}", label=label)
+    ax.set(xlabel="step", ylabel="share of the row's size left")
+    ax.legend()
+    return fig
+
+
+def draw_noise(lengths: Mapping[str, Tensor], clip: float, noises: pd.DataFrame) -> Figure:
+    """Shares of rows with gradients up to a length, a line for each network; and noise multipliers
+    by steps (the index), a line for each column, with dots from the sixth step on."""
+    fig, (left, right) = plt.subplots(1, 2, figsize=(FULL_WIDTH, 2.6))
+    for (name, own), line in zip(lengths.items(), ("--", "-"), strict=True):
+        left.ecdf(own.numpy(), color="k", linestyle=line, label=name)
+    left.axvline(clip, color=GREY, label="C")
+    left.set(xscale="log", xlabel="length of a row's gradient", ylabel="share of rows")
+    dots = {"markevery": range(5, len(noises)), "markersize": 3}
+    for name, line in zip(noises, (":", "--", "-"), strict=True):
+        right.plot(noises.index, noises[name], f"k{line}o", label=name, **dots)
+    words = {"xlabel": "steps of a client: rounds × local updates"}
+    right.set(xscale="log", yscale="log", ylabel="noise multiplier σ", **words)
+    left.legend(), right.legend()
     return fig
 
 
@@ -229,10 +266,12 @@ def draw_walk(
     for ax, (title, rows) in zip(axes[0], moments.items(), strict=True):
         for label, marker in zip(labels.value_counts().index[:3], MARKERS, strict=False):
             own = rows[(labels == label).to_numpy()][:200].numpy()
-            ax.plot(own[:, 0], own[:, upwards], marker, markersize=2.5, alpha=0.6, label=label)
+            ax.plot(
+                own[:, 0], own[:, upwards], marker, markersize=2.5, alpha=0.6, label=short(label)
+            )
         ax.set(title=title, xlim=(-5.5, 5.5), ylim=(-4, 4))
-    axes[0, 0].set(ylabel=names[upwards])
-    axes[0, len(moments) // 2].set(xlabel=names[0])
+    axes[0, 0].set(ylabel=short(names[upwards]))
+    axes[0, len(moments) // 2].set(xlabel=short(names[0]))
     fig.legend(*ax.get_legend_handles_labels(), loc="outside upper center", ncols=3, markerscale=2)
     return fig
 
@@ -250,13 +289,20 @@ def gradient_lengths(network: Network, vectors: Tensor, schedule: Schedule, *, s
         )
 
 
-def multiplier(rows: int, updates: int, batch: int, privacy: Privacy) -> float:
-    """The noise multiplier that a client of so many rows needs for all its local updates; nothing
-    else is released."""
-    config = findiff.Config(
-        training_rounds=1, local_updates=updates, batch=batch, encoding="declared"
-    )
-    return settings.noise_for(findiff, Domain(("number",), (0,)), [rows], config, privacy)
+def multipliers(
+    rows: int, updates: Sequence[int], batch: int, budgets: Iterable[Privacy]
+) -> pd.DataFrame:
+    """The noise multiplier that a client of so many rows needs for all its local updates (the
+    index), a column for each budget; nothing else is released."""
+    one = findiff.Config(training_rounds=1, batch=batch, encoding="declared")
+    plans, domain = [replace(one, local_updates=number) for number in updates], Domain(("x",), (0,))
+    found = {
+        f"ε = {each.epsilon:g}": [
+            settings.noise_for(findiff, domain, [rows], plan, each) for plan in plans
+        ]
+        for each in budgets
+    }
+    return pd.DataFrame(found, updates)
 
 
 def bills(
@@ -291,7 +337,7 @@ def draw_maps(states: Mapping[str, Arrays], column: Column) -> Figure:
     for (name, state), style in zip(states.items(), LINES, strict=False):
         values = column.low + (column.high - column.low) * state["quantiles"][0]
         ax.plot(np.linspace(0, 1, len(values)), values, style, color=BLACK, label=name)
-    ax.set(xlabel="share of rows below", ylabel=column.name)
+    ax.set(xlabel="share of rows below", ylabel=short(column.name))
     ax.legend()
     return fig
 

@@ -1,13 +1,18 @@
 """What the teaching notebook of VAE-BGM needs: made-up patients, one node's rows, how alike two
 tables are."""
 
+from collections.abc import Mapping
+
+import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import torch
+from matplotlib.figure import Figure
 from scipy.special import rel_entr
 from scipy.stats import multivariate_normal, wilcoxon
 
 from fedsynth_lib.core.contract import Arrays, stream
+from fedsynth_lib.figures.style import BLACK, FULL_WIDTH, GREY, Look
 from fedsynth_lib.methods.gan import weights
 from fedsynth_lib.methods.vae_bgm import vae_bgm
 from fedsynth_lib.methods.vae_bgm.latent_mixture import Mixture
@@ -87,6 +92,51 @@ def outline(mean: np.ndarray, covariance: np.ndarray, deviations: float = 2.0) -
         * np.hstack([np.cos(angles), np.sin(angles)])
         @ np.linalg.cholesky(covariance).T
     )
+
+
+def draw_latent(
+    points: Mapping[str, np.ndarray], tables: Mapping[str, pd.DataFrame], latent: Latent
+) -> Figure:
+    """Latent points above and patients below, a panel for each title; around the first points the
+    components with a weight above 0.02, two deviations wide."""
+    size = {"figsize": (FULL_WIDTH, 4.8), "sharex": "row", "sharey": "row"}
+    fig, axes = plt.subplots(2, len(points), **size)
+    for (upper, lower), (name, table) in zip(axes.T, tables.items(), strict=True):
+        upper.plot(*points[name].T, ".", color=GREY, markersize=1.5)
+        for kind, marker in zip(table["diabetes"].cat.categories, ".x+", strict=True):
+            own = table[table["diabetes"] == kind].head(300)
+            look = {"markersize": 2.5, "alpha": 0.7, "label": f"diabetes: {kind}"}
+            lower.plot(own["age"], own["BMI"], marker, **look)
+        ends = {"xlim": (-4, 4), "ylim": (-4, 4)}
+        upper.set(title=f"latent numbers: {name}", xlabel="first", ylabel="second", **ends)
+        lower.set(title=f"patients: {name}", xlabel="age (years)", ylabel="BMI (kg/m²)")
+    for weight, *component in zip(*latent[:3], strict=True):
+        axes[0, 0].plot(*outline(*component).T, color=BLACK, visible=weight > 0.02)
+    above = {"loc": "outside upper center", "ncols": 3, "markerscale": 2}
+    fig.legend(*lower.get_legend_handles_labels(), **above)
+    return fig
+
+
+def draw_nodes(scores: pd.DataFrame, looks: Mapping[str, Look], others: float) -> Figure:
+    """Divergence by the size of a hospital (the index), a mark for each way with a bar over its
+    seeds.
+
+    scores: a list of values for each hospital and way. looks: of the ways. others: that of patients
+        of no hospital, a grey line.
+    """
+    fig, ax = plt.subplots(figsize=(4.4, 2.8))
+    for shift, (name, look) in zip((-0.12, -0.04, 0.04, 0.12), looks.items(), strict=True):
+        own = scores[name].dropna()
+        middle, fill = own.map(np.mean), {"fillstyle": "full" if look.filled else "none"}
+        error, at = (middle - own.map(min), own.map(max) - middle), np.arange(len(own)) + shift
+        ax.errorbar(at, middle, error, None, look.marker, color=look.colour, label=name, **fill)
+    ax.axhline(others, color=GREY, label="other patients")
+    ax.set_ylim(min(0, ax.get_ylim()[0]))
+    ticks = {"xticks": range(len(scores)), "xticklabels": scores.index}
+    ax.set(**ticks, xlabel="patients of the hospital")
+    ax.set_ylabel("$D_{JS}$ (bits)", parse_math=True)
+    ax.legend()
+    return fig
 
 
 def node_rows(

@@ -9,27 +9,41 @@ number of rows: a secret key says where each row goes (`key_of`), and methods ta
 was declared (`declared_sizes`).
 """
 
+import re
 import secrets
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
+from matplotlib.figure import Figure
 
-from fedsynth_lib.core.accounting import discrete_laplace_share
+from fedsynth_lib.core.accounting import discrete_laplace_share, epsilon_of
 from fedsynth_lib.core.contract import BadInput, Charge, Method, Privacy, Run, stream
-from fedsynth_lib.core.ledger import Ledger, open_ledger
-from fedsynth_lib.core.statement import statement_text
-from fedsynth_lib.core.store import project_root, write_atomically
+from fedsynth_lib.core.errors import checked_seed
+from fedsynth_lib.core.ledger import Ledger, Refused, Total, open_ledger
+from fedsynth_lib.core.ledger import folder as ledger_folder
+from fedsynth_lib.core.register import Begun, open_register
+from fedsynth_lib.core.statement import promises, statement_text
+from fedsynth_lib.core.store import (
+    as_path,
+    check_writable,
+    existing_file,
+    project_root,
+    write_atomically,
+)
 from fedsynth_lib.core.summary import Release, registry_entry, summary_page
-from fedsynth_lib.federation.settings import ROW_COUNT, federated
+from fedsynth_lib.federation.settings import ROW_COUNT, federated, planned
+from fedsynth_lib.figures import Saver, use_style
+from fedsynth_lib.figures.distributions import distributions
+from fedsynth_lib.figures.heatmap import association_maps
 from fedsynth_lib.methods import METHODS, from_file
-from fedsynth_lib.metrics import anonymity, attacks, fidelity, utility
-from fedsynth_lib.metrics.quality import quality
+from fedsynth_lib.metrics import scores as measured
 from fedsynth_lib.runs.rows import folder_name
-from fedsynth_lib.tables.form import Counted, Form
+from fedsynth_lib.tables.form import Counted, Form, read_form
 from fedsynth_lib.tables.load import Table, load_table, propose_schema
 from fedsynth_lib.tables.partition import Parts, by_hash
 from fedsynth_lib.tables.schema import (
@@ -60,8 +74,8 @@ PRIVATE = {"participation": 1.0, "private_structure": True, "degree": 1}
 
 
 def example(rows: int, seed: int) -> Path:
-    """A CSV file of heart patients in data/cache/own, its declared schema beside it: public rows,
-    made-up sites."""
+    """A CSV file of heart patients in data/cache/own, its declared schema and a draft of one beside
+    it: public rows, made-up sites."""
     table = load_table("brfss_heart", rows=rows, seed=seed)
     site = stream(seed, "site").choice(list(WARDS), rows, p=list(WARDS.values()))
     path = project_root() / "data" / "cache" / "own" / "heart.csv"
@@ -76,8 +90,59 @@ def example(rows: int, seed: int) -> Path:
         EXAMPLE[-1],
     )
     write_atomically(path.with_suffix(".toml"), Form.of(schema).to_toml().encode())
-    path.with_suffix(".draft.toml").unlink(missing_ok=True)  # of other rows
+    drafted = path.with_suffix(".draft.toml")
+    drafted.unlink(missing_ok=True)  # of other rows
+    propose_schema(path, target=EXAMPLE[-1], out=drafted)
     return path
+
+
+@dataclass(frozen=True)
+class Files:
+    """Where a table, its declared schema and a draft of one are, or would be.
+
+    given: the schema was named, so it must be there.
+    """
+
+    table: Path
+    schema: Path
+    draft: Path
+    given: bool = False
+
+    @classmethod
+    def of(cls, table: str | Path, schema: str | Path | None = None) -> "Files":
+        """By the paths as their user means them; without a schema, the .toml beside the table.
+
+        Raises BadInput where a named file is not there.
+        """
+        path = existing_file(table, "table")
+        chosen = existing_file(schema, "schema") if schema else path.with_suffix(".toml")
+        return cls(path, chosen, path.with_suffix(".draft.toml"), bool(schema))
+
+
+def draft(
+    files: Files,
+    *,
+    target: str = "",
+    ignore: str | int | Sequence = (),
+    out: str | Path | None = None,
+) -> Path:
+    """Writes the draft of a schema beside the table, or to `out`, and gives its path."""
+    names = names_of(ignore, "ignore")
+    path = as_path(out) if out else files.draft
+    return propose_schema(files.table, target=target or None, ignore=names, out=path)
+
+
+def draft_where_needed(
+    files: Files, *, target: str = "", ignore: str | int | Sequence = ()
+) -> None:
+    """A draft for a table that has neither a schema nor a draft."""
+    if not (files.schema.exists() or files.draft.exists()):
+        draft(files, target=target, ignore=ignore)
+
+
+def questions(path: Path) -> list[str]:
+    """What a draft asks, a line for each column."""
+    return [f"{each.name}: {each.question}" for each in read_form(path).columns if each.question]
 
 
 def load(path: Path, schema: Path, draft: Path) -> Table:
@@ -89,6 +154,44 @@ def load(path: Path, schema: Path, draft: Path) -> Table:
             "and run again."
         )
     return load_table(path, schema=schema)
+
+
+def load_or_draft(files: Files, *, target: str = "", ignore: str | int | Sequence = ()) -> Table:
+    """The table; where it has no schema a draft is written, and BadInput says what to do with it.
+
+    target, ignore: of the draft. A schema that is there has the last word: BadInput for what it
+    says otherwise.
+    """
+    draft_where_needed(files, target=target, ignore=ignore)
+    table = load(files.table, files.schema, files.draft)
+    if target and target != table.schema.target:
+        said = repr(table.schema.target) if table.schema.target else "none"
+        raise BadInput(
+            f"target is {target!r} and the target in {files.schema.name} is {said}; change it "
+            "there, or leave target out."
+        )
+    kept = [name for name in names_of(ignore, "ignore") if name not in left_out(table)]
+    if kept:
+        where = "declared in" if kept[0] in table.form.names else "no column of the file or"
+        raise BadInput(
+            f"ignore names {kept[0]!r}, which is {where} {files.schema.name}; write ignore = true "
+            "for it there, or leave it out of ignore."
+        )
+    return table
+
+
+def own(table: str | Path) -> Table:
+    """Somebody's own table for a lesson: with the schema beside it, or a draft, as `load_or_draft`
+    says."""
+    return load_or_draft(Files.of(table))
+
+
+def names_of(given: str | int | Sequence, parameter: str) -> list[str]:
+    """Names of columns: one, or several; a number is one that is called so."""
+    many = [given] if isinstance(given, str | int) else list(given)
+    if wrong := [each for each in many if not isinstance(each, str | int)]:
+        raise BadInput(f"{parameter} names {wrong[0]!r}; give names of columns.")
+    return [str(each) for each in many if each != ""]
 
 
 def left_out(table: Table) -> list[str]:
@@ -134,6 +237,7 @@ def key_of(seed: int, *, release: bool) -> bytes:
 def split(table: Table, *, key: bytes) -> tuple[Table, Table]:
     """(rows to learn from, rows set aside), TEST_SHARE of them set aside: each row on its own, see
     `by_hash`."""
+    measured.enough_rows(len(table), table.key)
     aside, train = by_hash(table.frame, [TEST_SHARE, 1 - TEST_SHARE], key=key, purpose="split")
     if min(len(aside), len(train)) == 0:
         raise BadInput(
@@ -156,11 +260,8 @@ def clients(table: Table, num_clients: int, *, site: str = "", key: bytes) -> Pa
                 f"{table.key}: a client of {num_clients} would have no row; take fewer clients."
             )
         return parts
-    if table.schema[site].kind != "categorical":
-        raise BadInput(
-            f"{table.key}: site column {site!r} is declared numeric; declare it categorical."
-        )
-    codes, names = table.frame[site].cat.codes.to_numpy(), table.schema[site].categories
+    names = _sites(table, site)
+    codes = table.frame[site].cat.codes.to_numpy()
     parts = [np.flatnonzero(codes == code) for code in range(len(names))]
     if empty := [name for name, part in zip(names, parts, strict=True) if len(part) == 0]:
         raise BadInput(
@@ -168,6 +269,28 @@ def clients(table: Table, num_clients: int, *, site: str = "", key: bytes) -> Pa
             f"{site!r} that take part."
         )
     return parts
+
+
+def _sites(table: Table, site: str) -> tuple[str, ...]:
+    """The declared categories of the column that says which site a row is from."""
+    if table.schema[site].kind != "categorical":
+        raise BadInput(
+            f"{table.key}: site column {site!r} is declared numeric; declare it categorical."
+        )
+    return table.schema[site].categories
+
+
+def check_declared_rows(declared_rows: Sequence[int], num_counts: int, *, site: str = "") -> None:
+    """Raises BadInput unless there are none, or one of at least 1 for each count."""
+    whole = all(isinstance(n, int | np.integer) and n >= 1 for n in declared_rows)
+    if len(declared_rows) not in (0, num_counts) or not whole:
+        what = (
+            f"those of each of the {num_counts} sites" if site else "one number, of the whole file"
+        )
+        raise BadInput(
+            f"declared_rows is {list(declared_rows)}: give {what}, or nothing to have rows "
+            "counted with noise."
+        )
 
 
 def declared_sizes(
@@ -186,15 +309,7 @@ def declared_sizes(
         row is in one count.
     seed: of the noise; None draws it from the operating system, as a release must.
     """
-    num_counts = len(parts) if site else 1
-    if len(declared_rows) not in (0, num_counts) or min(declared_rows, default=1) < 1:
-        what = (
-            f"those of each of the {num_counts} sites" if site else "one number, of the whole file"
-        )
-        raise BadInput(
-            f"declared_rows is {list(declared_rows)}: give {what}, or nothing to have rows "
-            "counted with noise."
-        )
+    check_declared_rows(declared_rows, len(parts) if site else 1, site=site)
     if len(declared_rows):
         counts, charges = np.array(declared_rows) * (1 - TEST_SHARE), []
     else:
@@ -209,55 +324,9 @@ def declared_sizes(
 
 
 def scores(train: Table, holdout: Table, synthetic: pd.DataFrame, *, seed: int) -> pd.DataFrame:
-    """A line for each measure: its value for the synthetic rows, a yardstick, and what the
-    yardstick is.
-
-    `±`: 95 percent, of the difference of an attack's two rates. Utility only where the target is
-    categorical. All of it is computed from the real rows, without any noise.
-    """
-    schema, real, unseen = train.schema, train.frame, holdout.frame
-    found = {
-        "single columns: Hellinger distance": fidelity.hellinger,
-        "pairs of columns: correlation difference": fidelity.pairwise_correlation_difference,
-    }
-    lines = {
-        name: (far(real, synthetic, schema), far(real, unseen, schema), None, "rows set aside")
-        for name, far in found.items()
-    }
-    if schema.target in schema.categorical:
-        learned = [
-            utility.auc(rows, unseen, schema, seed)["auc_rf_score"] for rows in (synthetic, real)
-        ]
-        lines[f"forest that predicts {schema.target}: AUC"] = (
-            *learned,
-            None,
-            "trained on real rows",
-        )
-    share = attacks.closest_records(real, unseen, synthetic, schema, seed)["dcr_share"]
-    lines["nearer to a training row than to one set aside: share"] = (
-        share,
-        0.5,
-        None,
-        "nothing learned by heart",
-    )
-    # a row is easier to find among few
-    equal = stream(seed, "drawn").permutation(len(real))[: len(unseen)]
-    drawn = real.iloc[equal]
-    risk = anonymity.singling_out(drawn, unseen, synthetic, schema, mode="multivariate", seed=seed)
-    error = float(np.hypot(risk.main.error, risk.control.error))
-    lines["attack that singles out a row: success"] = (
-        risk.main.value,
-        risk.control.value,
-        error,
-        "on rows set aside",
-    )
-    made, aside = quality(real, synthetic, schema), quality(real, unseen, schema)
-    for name, value in made.items():
-        lines[f"SDMetrics quality: {name}"] = (value, aside[name], None, "rows set aside")
-    frame = pd.DataFrame(
-        lines, index=["synthetic", "yardstick", "±", "the yardstick is"]
-    ).T.rename_axis("measure")
-    return frame.astype({"synthetic": float, "yardstick": float, "±": float})
+    """`metrics.scores.scores`: a line for each measure, computed from the real rows without any
+    noise."""
+    return measured.scores(train.frame, holdout.frame, synthetic, train.schema, seed=seed)
 
 
 KINDS = {
@@ -286,7 +355,7 @@ def places(
             f"{table.key}: the draft asks about {names}; correct each column, and delete its "
             "question, or set release = False."
         )
-    if names := ", ".join(table.schema.from_rows):
+    if names := ", ".join(_read_from_rows(table.form)):
         raise BadInput(
             f"{table.key}: {names} are {READ_FROM_ROWS}; declare them, or set release = False."
         )
@@ -296,23 +365,42 @@ def places(
     return {kind: folder / f"{table.key}_release{number}{end}" for kind, end in ends.items()}
 
 
+def _read_from_rows(form: Form) -> list[str]:
+    """The columns of synthetic rows about which something was read from the real ones; a constant,
+    too, which no method sees."""
+    return [
+        column.name
+        for column in form.columns
+        if (column.from_rows or column.source == READ_FROM_ROWS)
+        and column.name not in form.left_out
+    ]
+
+
 def run(method: Method, train: Table, parts: Parts, *, config: Any, **options: Any) -> Run:
     """`federation.settings.federated`, with gaps as a level of their own where the method counts;
     its synthetic rows are those of the table's schema again.
 
     What is released is what the method releases: the way there and back is public.
     """
+    table, config, counted = _as_counted(method, train, config)
+    made = federated(method, table, parts, config=config, **options)
+    if counted is None:
+        return made
+    rng = stream(options.get("seed", 0), "within bins")
+    return replace(made, synthetic=counted.part(made.synthetic, rng))
+
+
+def _as_counted(method: Method, train: Table, config: Any) -> tuple[Table, Any, Counted | None]:
+    """The table and the settings with which the method is run, and the way back."""
     form = train.form or Form.of(train.schema)
     counted = Counted.of(form, method.encoder(train.schema, config))
     if counted is None:
-        return federated(method, train, parts, config=config, **options)
+        return train, config, None
     if getattr(config, "by_column", ()):
         kept = {name: n for name, n in dict(config.by_column).items() if name not in counted.edges}
         config = replace(config, by_column=kept)
-    joined = replace(train, frame=counted.join(train.frame), schema=counted.counted, digest="")
-    made = federated(method, joined, parts, config=config, **options)
-    rng = stream(options.get("seed", 0), "within bins")
-    return replace(made, synthetic=counted.part(made.synthetic, rng))
+    joined = counted.join(train.frame)
+    return replace(train, frame=joined, schema=counted.counted, digest=""), config, counted
 
 
 def as_file(synthetic: pd.DataFrame, table: Table, *, seed: int | None) -> pd.DataFrame:
@@ -324,84 +412,371 @@ def as_file(synthetic: pd.DataFrame, table: Table, *, seed: int | None) -> pd.Da
     return table.form.to_file(synthetic, rng)
 
 
-def synthesize(
-    path: Path,
+@dataclass(frozen=True)
+class Asked:
+    """What was asked for, checked as far as it can be: no noise was drawn yet, nothing is written.
+
+    train, holdout: rows to learn from, and rows set aside. parts: of `train`, a client each.
+    paths: as `places`. known: by what the register knows the rows; '' in a rehearsal.
+    """
+
+    files: Files
+    table: Table
+    train: Table
+    holdout: Table
+    parts: Parts
+    method: Method
+    config: Any
+    privacy: Privacy
+    paths: dict[str, Path]
+    site: str
+    declared_rows: list[int]
+    seed: int
+    release: bool
+    again: bool
+    book: Ledger | None
+    known: str
+    about: Release
+
+
+@dataclass(frozen=True)
+class Made:
+    """What came out, and where it lies.
+
+    sizes: rows that each client was taken to have. text: of the statement. paths: as `places`.
+    total: of all releases of these rows, this one included; None of a rehearsal.
+    """
+
+    asked: Asked
+    sizes: list[int]
+    run: Run
+    text: str
+    paths: dict[str, Path]
+    total: Total | None
+
+    @property
+    def table(self) -> Table:
+        return self.asked.table
+
+    @property
+    def train(self) -> Table:
+        return self.asked.train
+
+    @property
+    def holdout(self) -> Table:
+        return self.asked.holdout
+
+    @property
+    def verdict(self) -> str:
+        """Whether it may be handed on, in a few words."""
+        if self.total is None:
+            return "a rehearsal: do not hand this on"
+        if not promises(self.total.epsilon):
+            return (
+                f"released at epsilon {self.total.epsilon:.4g}, which promises nothing useful: do "
+                "not hand this on as private"
+            )
+        return "fit to hand on"
+
+
+def prepare(
+    path: str | Path,
     *,
     method: str = "aim",
     epsilon: float,
     delta: float,
-    schema: Path | None = None,
+    schema: str | Path | None = None,
     target: str = "",
-    ignore: Sequence[str] = (),
+    ignore: str | int | Sequence = (),
     site: str = "",
-    num_clients: int = 1,
-    declared_rows: Sequence[int] = (),
+    num_clients: int = 0,
+    declared_rows: int | Sequence[int] = (),
     seed: int = 0,
     release: bool = False,
+    again: bool = False,
     population: str = "",
     most_epsilon: float = 3.0,
-    out: Path | None = None,
+    profile: str = "quick",
+    out: str | Path | None = None,
     about: Mapping[str, str] | None = None,
-) -> dict[str, Path]:
-    """All of notebook 81 but its scores: from a file to the files that may be handed on, `places`.
+) -> Asked:
+    """Reads the table, divides its rows, and checks all that was asked for.
 
     Where there is no schema, a draft is written beside the table, and BadInput says what to do.
-    Raises BadInput, before any work, for what cannot be asked, and for a release that the ledger of
-    this population refuses.
-    out: folder of the files; by default the one for results on tables of your own.
+    Raises BadInput for what cannot be asked, has no effect, or does not fit the declared schema,
+    and Refused for a release that the ledger of this population refuses.
+    num_clients: to which rows are dealt where no column `site` says whose they are; 0 is one.
+    again: release rows once more that were released before; their costs add up.
+    out: folder of the files; by default that of `profile` for results on tables of your own.
     about: of `Release`: curator, recipients, purpose.
     """
-    declared, draft = schema or path.with_suffix(".toml"), path.with_suffix(".draft.toml")
-    if not (declared.exists() or draft.exists()):
-        propose_schema(path, target=target or None, ignore=list(ignore), out=draft)
-    table, module = load(path, declared, draft), method_of(method)
-    config = private_config(module)
+    checked_seed(seed)
+    files, module = Files.of(path, schema), method_of(method)
     privacy = Privacy(epsilon, delta, noise_seed=None if release else "run")
-    paths, book = places(table, "quick", release=release, folder=out), None
+    config = private_config(module)
+    if site and num_clients:
+        raise BadInput(
+            f"num_clients is {num_clients} and site is {site!r}, which says how many there are; "
+            "give one of the two."
+        )
+    table = load_or_draft(files, target=target, ignore=ignore)
+    rows = [declared_rows] if isinstance(declared_rows, int) else list(declared_rows)
+    check_declared_rows(rows, len(_sites(table, site)) if site else 1, site=site)
+    paths = places(table, profile, release=release, folder=None if out is None else as_path(out))
+    book, known = None, ""
     if release:
+        _check_release(table, privacy, rows)
         book = open_ledger(population or table.key, most_epsilon=most_epsilon)
         book.admit(epsilon, delta)
+        known = _known(files.table, table, epsilon, again=again)
     key = key_of(seed, release=release)
-    train, _ = split(table, key=key)
-    parts = clients(train, num_clients, site=site, key=key)
-    sizes, counted = declared_sizes(
-        parts,
+    train, holdout = split(table, key=key)
+    parts = clients(train, num_clients or 1, site=site, key=key)
+    said = Release(table.key, "", not release, len(parts) > 1, **about or {})
+    return Asked(
+        files=files,
+        table=table,
+        train=train,
+        holdout=holdout,
+        parts=parts,
+        method=module,
+        config=config,
+        privacy=privacy,
+        paths=paths,
         site=site,
-        declared_rows=declared_rows,
-        epsilon=epsilon,
-        seed=None if release else seed,
+        declared_rows=rows,
+        seed=seed,
+        release=release,
+        again=again,
+        book=book,
+        known=known,
+        about=said,
     )
-    options = {"privacy": privacy, "sizes": sizes, "before": counted, "seed": seed}
-    made = run(module, train, parts, config=config, **options)
-    what = f"{len(made.synthetic)} synthetic rows in {paths['rows'].name}"
-    rows = as_file(made.synthetic, table, seed=None if release else seed)
-    content = table.container.content(rows, table.form)
-    about = Release(table.key, what, not release, len(parts) > 1, **about or {})
-    hand_on(made, content, paths, about, book)
-    return paths
+
+
+def _check_release(table: Table, privacy: Privacy, declared_rows: Sequence[int]) -> None:
+    """What a release needs beyond a rehearsal, as far as it shows before noise is drawn."""
+    unsaid = [name for name in left_out(table) if name not in table.form.left_out]
+    if unsaid:
+        raise BadInput(
+            f"{table.key}: the schema does not say what {', '.join(map(repr, unsaid))} is; declare "
+            "it, or write ignore = true for it, or set release = False."
+        )
+    if declared_rows:
+        _check_delta(privacy, sum(declared_rows), "declared", table.key)
+
+
+def _check_delta(privacy: Privacy, num_rows: float, known: str, name: str, spent: str = "") -> None:
+    """Raises Refused for a delta at which a release might publish whole records: 1 / rows or more,
+    where rows are declared or counted with noise, and never the true number."""
+    if privacy.delta * num_rows >= 1:
+        raise Refused(
+            f"{name}: delta is {privacy.delta:g}, and from 1 / rows on whole records might be "
+            f"published; give one far below {1 / num_rows:.2g}, as {num_rows:.0f} rows were "
+            f"{known}.{spent}"
+        )
+
+
+def carry_out(asked: Asked, say: Callable[[str], None] = lambda text: None) -> Made:
+    """The run, and at once the files that may be handed on; a release is registered before.
+
+    say: is told what begins, a line each.
+    Raises Refused for a release of rows that were released before, unless asked for again, and for
+    a delta that is not far below 1 over the number of rows.
+    """
+    for path in asked.paths.values():  # before noise is paid for
+        check_writable(path, "out")
+    begun = _begin(asked) if asked.release else None
+    sizes, counted = declared_sizes(
+        asked.parts,
+        site=asked.site,
+        declared_rows=asked.declared_rows,
+        epsilon=asked.privacy.epsilon,
+        seed=None if asked.release else asked.seed,
+    )
+    options = {
+        "config": asked.config,
+        "privacy": asked.privacy,
+        "sizes": sizes,
+        "before": counted,
+        "seed": asked.seed,
+    }
+    if begun:
+        _check_planned(asked, begun, **options)
+    say(f"{asked.method.name} learns from {len(asked.parts)} clients, which may take minutes")
+    made = run(asked.method, asked.train, asked.parts, **options)
+    rows = as_file(made.synthetic, asked.table, seed=None if asked.release else asked.seed)
+    content = asked.table.container.content(rows, asked.table.form)
+    text, paths = hand_on(made, content, asked.paths, asked.about, begun)
+    say(f"rows and statement are in {paths['rows'].parent}")
+    return Made(asked, sizes, made, text, paths, begun and begun.total())
+
+
+def synthesize(
+    path: str | Path, *, say: Callable[[str], None] = lambda text: None, **options: Any
+) -> Made:
+    """From a file to the files that may be handed on: `prepare`, with its options, and then
+    `carry_out`."""
+    say(f"reads {path}")
+    return carry_out(prepare(path, **options), say)
+
+
+@contextmanager
+def _books() -> Iterator[None]:
+    """BadInput in one sentence where ledger and register cannot be written."""
+    try:
+        yield
+    except OSError as error:
+        raise BadInput(
+            f"{ledger_folder()}: the books of releases cannot be written ({error.strerror}); set "
+            "FEDSYNTH_HOME to a folder of yours."
+        ) from error
+
+
+def _known(path: Path, table: Table, epsilon: float, *, again: bool) -> str:
+    """The digest of a file's rows; Refused where they were released before, unless `again`."""
+    raw = table.container.raw(path, table.container.columns)
+    with _books():
+        register = open_register()
+        rows = register.digest(raw)
+        register.admit(rows, name=table.key, epsilon=epsilon, again=again)
+    return rows
+
+
+def _begin(asked: Asked) -> Begun:
+    """The release in the register and in the ledger, before any of its noise is drawn."""
+    with _books():
+        return open_register().begin(
+            asked.known,
+            asked.book,
+            name=asked.table.key,
+            method=asked.method.name,
+            epsilon=asked.privacy.epsilon,
+            delta=asked.privacy.delta,
+            again=asked.again,
+        )
+
+
+def _check_planned(
+    asked: Asked, begun: Begun, *, sizes: Sequence[int], before: Sequence[Charge], **options: Any
+) -> None:
+    """Whatever else refuses the run, by the number of rows that it is taken to have: so a setting
+    that cannot be is found before the run has begun, and costs the count of the rows at most."""
+    cost = epsilon_of(before) if before else 0.0
+    try:
+        if before:
+            spent = f" Counting the rows has cost epsilon {cost:.2g}; declared_rows would not."
+            num_rows = sum(sizes) / (1 - TEST_SHARE)
+            _check_delta(asked.privacy, num_rows, "counted with noise", asked.table.key, spent)
+        table, config, _ = _as_counted(asked.method, asked.train, options.pop("config"))
+        options |= {"config": config, "sizes": sizes, "before": before}
+        planned(asked.method, table, asked.parts, **options)
+    except BadInput:
+        begun.give_up(cost, 0.0, "no rows, but their number" if before else "nothing")
+        raise
 
 
 def hand_on(
-    run: Run, rows: bytes, paths: Mapping[str, Path], about: Release, book: Ledger | None = None
-) -> str:
-    """Writes the synthetic rows, a file's content, and what must be said of them in three forms;
-    gives the statement's text.
+    run: Run,
+    rows: bytes,
+    paths: Mapping[str, Path],
+    about: Release,
+    begun: Begun | None = None,
+) -> tuple[str, dict[str, Path]]:
+    """Writes the synthetic rows, a file's content, and what must be said of them in three forms.
+    Gives the statement's text, and where the files are: a release never takes another one's place,
+    so where one was written since `places` looked it has the next number.
 
-    book: of a release. It is written first, so that rows which left are in it whatever happens; it
-        refuses what would overdraw, and a run without a guarantee.
+    begun: of a release. It is settled first, so that rows which left are in the ledger and in the
+        register whatever happens; it refuses a run without a guarantee.
     """
-    if book is not None:
-        book.add(run.statement, rows=len(run.synthetic))
-    text = statement_text(
-        run.statement, f"{len(run.synthetic)} synthetic rows in {paths['rows'].name}"
-    )
-    total = None if book is None else book.total()
+    if begun is None:
+        return _written(run, rows, paths, about)
+    begun.end(run.statement, rows=len(run.synthetic))
+    totals = begun.book.total(), begun.total()
+    with begun.register.journal.locked():
+        while any(path.exists() for path in paths.values()):
+            paths = {kind: _next(path) for kind, path in paths.items()}
+        return _written(run, rows, paths, about, *totals)
+
+
+def _written(
+    run: Run,
+    rows: bytes,
+    paths: Mapping[str, Path],
+    about: Release,
+    people: Total | None = None,
+    same_rows: Total | None = None,
+) -> tuple[str, dict[str, Path]]:
+    title = f"{len(run.synthetic)} synthetic rows in {paths['rows'].name}"
+    about = replace(about, product=about.product or title)
+    text = statement_text(run.statement, title, same_rows)
     contents = {
         "rows": rows,
         "statement": text.encode(),
-        "page": summary_page(run.statement, about, total).encode(),
-        "record": registry_entry(run.statement, about).encode(),
+        "page": summary_page(run.statement, about, people, same_rows).encode(),
+        "record": registry_entry(run.statement, about, same_rows).encode(),
     }
     for kind, content in contents.items():
         write_atomically(paths[kind], content)
-    return text
+    return text, dict(paths)
+
+
+def _next(path: Path) -> Path:
+    """The path of a release with the next number."""
+    *_, last = re.finditer(r"_release(\d+)", path.name)
+    number = f"_release{int(last[1]) + 1}"
+    return path.with_name(path.name[: last.start()] + number + path.name[last.end() :])
+
+
+# --- how good it is: made with the real rows, and for their owner alone ---------------------------
+
+
+def columns_drawn(made: Made) -> Figure:
+    """Each column on its own, real and synthetic."""
+    learned = {made.asked.method.name: made.run.synthetic}
+    return distributions(made.train.frame, made.table.schema, learned, name="real rows")
+
+
+def pairs_drawn(made: Made) -> Figure:
+    """The association of each pair of columns, in real and in synthetic rows."""
+    names = list(made.table.schema.names)
+    real, synthetic = (
+        pd.DataFrame(fidelity.associations(rows, made.table.schema), names, names)
+        for rows in (made.train.frame, made.run.synthetic)
+    )
+    title = f"{made.asked.method.name}, ε = {made.asked.privacy.epsilon:g}"
+    return association_maps(real, {title: synthetic}, name="real rows")
+
+
+INTERNAL = "made with the real rows, without noise: not to be handed on"
+
+
+def write_scores(made: Made) -> list[Path]:
+    """Scores as CSV and Markdown, beside the rows; their paths."""
+    found = scores(made.train, made.holdout, made.run.synthetic, seed=made.asked.seed)
+    saver, stem = _internal(made)
+    caption = f"Scores of {made.paths['rows'].name}, {INTERNAL}."
+    saved = saver.table(found, f"{stem}_scores", caption=caption)
+    return [saved.csv, saved.md]
+
+
+def write_pictures(made: Made) -> list[Path]:
+    """Both pictures, beside the rows; their paths."""
+    use_style()
+    saver, stem = _internal(made)
+    drawn = {"columns": columns_drawn(made), "pairs": pairs_drawn(made)}
+    return [
+        saver.figure(figure, f"{stem}_{name}", note=INTERNAL).png for name, figure in drawn.items()
+    ]
+
+
+# what may be done with a finished run, one without the other
+EVALUATIONS = {"scores": write_scores, "pictures": write_pictures}
+
+
+def _internal(made: Made) -> tuple[Saver, str]:
+    """What saves beside the rows, and how names begin of what nobody else must see."""
+    place = made.paths["rows"]
+    stem = re.sub(r"[^\w.-]", "_", place.name.removesuffix(made.table.container.suffix))
+    return Saver("quick", "own", place.parent), f"{stem}_internal"

@@ -134,7 +134,12 @@ def synthetic(
     key |= {"train": members.digest, "seed": seed, "run": run, "sizes": sizes, "membership": 1}
 
     def make() -> tuple[pd.DataFrame, dict]:
-        options = {"config": config, "privacy": privacy, "seed": 1000 * seed + run, "sizes": sizes}
+        options = {
+            "config": config,
+            "privacy": privacy,
+            "seed": (1000 * seed + run) % 2**32,
+            "sizes": sizes,
+        }
         made = settings.federated(module, members, parts, **options)
         return made.synthetic, {"statement": made.statement, "seconds": made.seconds}
 

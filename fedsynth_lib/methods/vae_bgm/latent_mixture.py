@@ -85,7 +85,9 @@ def fit(
             f"a mixture needs at least two rows and got {len(rows)}: give the node more rows."
         )
     components = min(components, len(rows))
-    labels = np.stack([_clusters(rows, components, seed + start) for start in range(starts)])
+    labels = np.stack(
+        [_clusters(rows, components, (seed + start) % 2**32) for start in range(starts)]
+    )
     posterior, _ = converged(
         rows, labels, components, tolerance=tolerance, iterations=iterations, ridge=ridge
     )

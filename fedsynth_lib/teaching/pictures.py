@@ -1,0 +1,152 @@
+"""Pictures of single lessons: what no other notebook draws, so that lessons hold questions and
+numbers, not axes."""
+
+from collections.abc import Mapping, Sequence
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pandas as pd
+from matplotlib.figure import Figure
+
+from fedsynth_lib.core.contract import Run
+from fedsynth_lib.figures.distributions import REAL_FILL
+from fedsynth_lib.figures.style import COLUMN_WIDTH, FULL_WIDTH, GREY, ORANGE, VERMILLION
+from fedsynth_lib.tables.encode import EqualWidthBins
+
+# --- 02, the privacy budget ----------------------------------------------------------------------
+
+
+def odds(released: pd.DataFrame, epsilon: float, right: float) -> Figure:
+    """Outputs with and without Ann; and the share of right guesses that any epsilon allows, a dot
+    at the game's."""
+    fig, axes = plt.subplots(1, 2, figsize=(FULL_WIDTH, 2.4))
+    shares = 100 * released.apply(pd.Series.value_counts, normalize=True)
+    shares = shares.loc[3 - 5 / epsilon : 4 + 5 / epsilon]
+    look = {"style": ["o-", "s--"], "xlabel": "released number of the ill"}
+    shares.plot(ax=axes[0], ylabel="outputs (%)", **look)
+    bound = pd.Series({e: 100 / (1 + np.exp(-e)) for e in np.geomspace(0.01, 20, 200)})
+    words = {"ylabel": "guesses right (%)", "title": f"dot: the game, {right:.1%}"}
+    bound.plot(ax=axes[1], logx=True, xlabel="epsilon", **words)
+    axes[1].plot(epsilon, 100 * right, "o")
+    return fig
+
+
+def noises(logs: pd.DataFrame, drawn: np.ndarray) -> Figure:
+    """Log densities of noise by its size, in steps of a tenth, over those of discrete draws; and
+    the privacy loss: by how much a density changes where the size changes by one."""
+    fig, axes = plt.subplots(1, 2, figsize=(FULL_WIDTH, 2.5))
+    look = {"style": ["-", "--"]}
+    logs.plot(ax=axes[0], xlabel="noise", ylabel="log density", ylim=(-16, 8), **look)
+    words = {"xlabel": "output", "ylabel": "privacy loss"}
+    logs.diff(10).abs().plot(ax=axes[1], legend=False, **words, **look)
+    shares = np.log(pd.Series(drawn).value_counts(normalize=True))
+    axes[0].plot(shares, ".", label="discrete Laplace, drawn")
+    axes[0].legend(loc="upper left")
+    return fig
+
+
+def first_counts(runs: Mapping[str, Sequence[Run]], column: str) -> Figure:
+    """The first column's counts of two runs, a panel for each title, with the epsilon that the
+    first of them claims."""
+    fig, axes = plt.subplots(1, len(runs), figsize=(FULL_WIDTH, 2.3), sharey=True)
+    for ax, (name, pair) in zip(axes, runs.items(), strict=True):
+        levels = pair[0].state["levels"][0]
+        counts = pd.DataFrame({f"run {k}": r.state["counts"] for k, r in enumerate(pair, start=1)})
+        look = {"drawstyle": "steps-mid", "style": ["-", "--"], "ylabel": "count"}
+        counts[:levels].plot(ax=ax, xticks=range(0, levels, 3), **look)
+        claim = f"{name}; epsilon {pair[0].statement['epsilon']:g} claimed"
+        ax.set(title=claim, xlabel=f"level of {column}")
+    return fig
+
+
+def edges(encoders: Mapping[str, EqualWidthBins], column: str, moved: float) -> Figure:
+    """Where the bins of a column begin and end, a line for each encoder. moved: share of the rows
+    that change their bin."""
+    fig, ax = plt.subplots(figsize=(FULL_WIDTH, 1.6))
+    lines = [each.edges[column] for each in encoders.values()]
+    ax.eventplot(lines, linelengths=0.7, colors=["C0", "C1", "C3"])
+    words = f"bin edges of {column}; {moved:.0%} of the others moved"
+    ax.set(yticks=range(len(lines)), yticklabels=encoders, xlabel=words)
+    return fig
+
+
+# --- 10, the Bayesian network --------------------------------------------------------------------
+
+
+def scatters(
+    frames: Mapping[str, pd.DataFrame], x: str, y: str, *, labels: Sequence[str]
+) -> Figure:
+    """Rows as points, a panel for each title. labels: of the axes."""
+    size = {"figsize": (FULL_WIDTH, 2.2), "sharex": True, "sharey": True}
+    fig, axes = plt.subplots(1, len(frames), **size)
+    for ax, (name, frame) in zip(axes, frames.items(), strict=True):
+        ax.scatter(frame[x], frame[y], s=1)
+        ax.set(title=name, xlabel=labels[0], ylabel=labels[1])
+    return fig
+
+
+# --- 12, CTGAN -----------------------------------------------------------------------------------
+
+
+def bird_weights(real: pd.DataFrame, made: Mapping[int, pd.DataFrame]) -> Figure:
+    """Weights of made birds, a line for each kind and a panel for each number of rounds; all real
+    birds in grey."""
+    fig, axes = plt.subplots(1, len(made), figsize=(FULL_WIDTH, 2.2), sharey=True)
+    for ax, (rounds, birds) in zip(axes, made.items(), strict=True):
+        ax.hist(real["weight"], 45, range=(0, 15), color=REAL_FILL)
+        kinds = birds.groupby("kind", observed=False)["weight"]
+        for (kind, own), line in zip(kinds, ("-", "--", ":"), strict=True):
+            ax.hist(own, 45, range=(0, 15), histtype="step", linestyle=line, label=kind)
+        words = {"xlabel": "weight (kg)", "ylabel": "birds"}
+        ax.set(title=f"rounds of training: {rounds}", yscale="log", **words)
+    fig.legend(*ax.get_legend_handles_labels(), loc="outside upper center", ncols=3)
+    return fig
+
+
+# --- 13, AIM and FLAIM ---------------------------------------------------------------------------
+
+
+def stops(path: pd.DataFrame) -> Figure:
+    """What `lessons.fit_path` finds by iterations; dashed: where the loss has come down to that of
+    the truth."""
+    titles = ["loss / loss of the truth", "workload error (L1)", "NLL (nats per row)"]
+    shape = {"figsize": (FULL_WIDTH, 2.3), "layout": (1, 3), "subplots": True, "legend": False}
+    axes = path.plot(title=titles, marker="o", logx=True, **shape).flat
+    for ax in axes:
+        ax.axvline(path.index[path["loss"] <= 1].min(), color=VERMILLION, linestyle="--")
+    return ax.figure
+
+
+def asking(candidates: pd.DataFrame) -> Figure:
+    """Of candidates of more than one column the `error` of not asking, as dots by `cells`; the
+    `error by noise` of asking as a line."""
+    joint = candidates[candidates["columns"] > 1]
+    ax = joint.plot.scatter("cells", "error", s=6, loglog=True, label="error of not asking")
+    look = {"color": ORANGE, "label": "error of asking"}
+    candidates.sort_values("cells").plot("cells", "error by noise", ax=ax, **look)
+    ax.set(xlabel="cells of the marginal", ylabel="L1 error")
+    return ax.figure
+
+
+def skews(true: np.ndarray, proxy: np.ndarray, picks: Mapping[str, np.ndarray]) -> Figure:
+    """Proxy by true heterogeneity of clients and marginals (any shape); and the true one of what
+    clients picked, by penalty. Grey: the mean of all."""
+    fig, axes = plt.subplots(1, 2, figsize=(FULL_WIDTH, 2.7))
+    cloud = true.ravel(), proxy.ravel()
+    axes[0].plot(*cloud, ".", markersize=1, alpha=0.2, rasterized=True)
+    title = f"correlation {np.corrcoef(cloud)[0, 1]:.2f}"
+    axes[0].set(xlabel="true heterogeneity", ylabel="proxy", title=title)
+    look = {"orientation": "horizontal", "showmeans": True}
+    axes[1].boxplot(list(picks.values()), tick_labels=list(picks), **look)
+    axes[1].axvline(cloud[0].mean(), color=GREY, linestyle="--")
+    axes[1].set(xlabel="true heterogeneity of the choice", title="choices, by penalty")
+    return fig
+
+
+def spent(clients: pd.DataFrame, epsilon: float) -> Figure:
+    """What `lessons.spent` finds: ε of each client by the rounds that it took part in. Dashed: the
+    epsilon asked for."""
+    ax = clients.plot.scatter("rounds", "ε", figsize=(COLUMN_WIDTH * 1.3, 2.3))
+    ax.axhline(epsilon, color=VERMILLION, linestyle="--")
+    ax.set(xlabel="rounds that the client was drawn for", ylabel="ε spent on its records")
+    return ax.figure
