@@ -41,6 +41,7 @@ from fedsynth_lib.figures import Saver, use_style
 from fedsynth_lib.figures.distributions import distributions
 from fedsynth_lib.figures.heatmap import association_maps
 from fedsynth_lib.methods import METHODS, from_file
+from fedsynth_lib.metrics import fidelity
 from fedsynth_lib.metrics import scores as measured
 from fedsynth_lib.runs.rows import folder_name
 from fedsynth_lib.tables.form import Counted, Form, read_form
