@@ -37,7 +37,9 @@ ONE_WAY, TWO_WAY, AGAIN = (
     "counts of all pairs",
     "counts of chosen pairs",
 )
+SUMS = "first", "again"  # the summed array of each round
 SURE = 2.0  # standard deviations by which a distance must exceed what noise alone makes of it
+MOST_ROWS = 2**40  # of a client
 MOST_CELLS = 20_000_000  # of all pairs together, which each client counts and sends
 
 
@@ -58,6 +60,8 @@ class Config:
     again: float = 2.0
     max_megabytes: float = 1.0
     iterations: int = 300
+    stop: bool = True
+    sure: float = 2.0
     rounds: int = 2
 
     def __post_init__(self):
@@ -136,16 +140,22 @@ def tables_in(levels: np.ndarray) -> Candidates:
     """All single columns and all pairs, as places in one array of counts."""
     columns = range(len(levels))
     queries = (*((c,) for c in columns), *combinations(columns, 2))
-    return _candidates(levels, queries)
+    return tables_of_queries(levels, queries)
 
 
-def _candidates(levels: np.ndarray, queries: tuple[Query, ...]) -> Candidates:
+def tables_of_queries(levels: np.ndarray, queries: tuple[Query, ...]) -> Candidates:
+    """The tables of these queries, likewise."""
     sizes = np.array([np.prod(levels[list(query)]) for query in queries], dtype=np.int64)
     return Candidates(queries, np.ones(len(queries)), sizes, np.cumsum(sizes) - sizes)
 
 
 def chosen_in(state: Arrays) -> tuple[Query, ...]:
     return tuple(map(tuple, state["chosen"].tolist()))
+
+
+def broadcast(state: Arrays, config: Config) -> Arrays:
+    """What is counted next: the noisy counts stay with the server, which alone needs them."""
+    return {name: state[name] for name in ("levels", "round", "chosen", "repeats") if name in state}
 
 
 def client_step(
@@ -160,13 +170,13 @@ def client_step(
     if int(state["round"]) == 0:
         asked, repeats = tables_in(levels), None
     else:
-        asked, repeats = _candidates(levels, chosen_in(state)), state["repeats"]
+        asked, repeats = tables_of_queries(levels, chosen_in(state)), state["repeats"]
     counts = asked.counts(client.rows, levels)
     if repeats is not None:
         counts = counts * np.repeat(repeats, asked.sizes)
     if noise is not None:
-        counts = counts + _noise(state, asked, repeats, config, client.shares, noise)
-    return Update(summed={"counts": counts})
+        counts = counts + _noise(state, asked, repeats, config, client, noise)
+    return Update(summed={SUMS[int(state["round"])]: counts})
 
 
 def _noise(
@@ -174,7 +184,7 @@ def _noise(
     asked: Candidates,
     repeats: np.ndarray | None,
     config: Config,
-    shares: int,
+    client: Client,
     noise: Noise,
 ) -> np.ndarray:
     scales = Scales.of(noise.multiplier, len(state["levels"]), config)
@@ -186,9 +196,29 @@ def _noise(
             (count * scales.again**2, size)
             for count, size in zip(repeats, asked.sizes, strict=True)
         ]
+    check_sums(parts, repeats, client)
     return np.concatenate(
-        [skellam_share(variance, shares, (size,), rng=noise.rng) for variance, size in parts]
+        [skellam_share(variance, client.shares, (size,), rng=noise.rng) for variance, size in parts]
     )
+
+
+def check_sums(parts: list[tuple[float, int]], repeats: np.ndarray | None, client: Client) -> None:
+    """Raises BadInput where the sum over all clients could wrap around modulo 2^64.
+
+    Read as an int64 a sum is exact while it is below 2^63 in size. A client adds at most its rows,
+    of which it has no more than MOST_ROWS, once a measurement; and a difference of two Poisson
+    variables, which stays within 50 standard deviations and 1,000 but with a chance below 1e-300
+    (Bernstein's inequality). Each client's part must be below 2^62 / clients. It holds for a
+    thousand clients with noise up to 1e9: what numpy's Poisson draws go to is checked as well.
+    """
+    share = max(variance for variance, _ in parts) / client.shares
+    most = 1 if repeats is None else int(repeats.max())
+    largest = MOST_ROWS * most + 50 * share**0.5 + 1_000
+    if largest * client.num_clients >= 2**62 or share / 2 >= 2**62:
+        raise BadInput(
+            f"noise of {(share * client.shares) ** 0.5:.2g} on each count and {client.num_clients} "
+            "clients do not fit the whole numbers of a secure sum: give a larger epsilon."
+        )
 
 
 def server_step(
@@ -199,9 +229,9 @@ def server_step(
     rng: np.random.Generator,
 ) -> tuple[Arrays, list[Charge]]:
     """Choose pairs by the noisy counts of all; or fit the model to both rounds."""
-    counts = secure_sum.total(updates)["counts"]
-    rows = sum(update.num_rows for update in updates)
     number, columns = int(state["round"]), len(state["levels"])
+    counts = secure_sum.total(updates)[SUMS[number]]
+    rows = sum(update.num_rows for update in updates)
     scales = Scales.of(noise.multiplier if noise else 0.0, columns, config)
     if noise is None:
         what = [[ONE_WAY, TWO_WAY], [AGAIN]][number]
@@ -235,28 +265,31 @@ def _choose(state: Arrays, shares: np.ndarray, scales: Scales, config: Config) -
         query: piece.reshape(levels[list(query)])
         for query, piece in zip(asked.queries, pieces, strict=True)
     }
+    rows = max(rows, 1.0)
+    singles = [(c,) for c in range(len(levels))]
     # of the distance: the absolute value of a normal variable has 1 - 2 / pi of its variance
     chance = np.sqrt((1 - 2 / np.pi) * asked.sizes) * scales.two_way / rows
-    least = dict(zip(asked.queries, SURE * chance, strict=True))
-    alone = [_as_distribution(tables[(c,)]) for c in range(len(levels))]
+    least = dict(zip(asked.queries, config.sure * chance, strict=True))
+    sizes = tuple(levels.tolist())
+    limit = config.max_megabytes * MEGABYTE
+
+    alone = [_as_distribution(tables[c]) for c in singles]
     scores = {
         (a, b): np.abs(tables[a, b] - np.outer(alone[a], alone[b])).sum()
         - expected_error(scales.two_way, np.array(tables[a, b].size), rows)
         for a, b in asked.queries[len(levels) :]
     }
     chosen: list[Query] = []
-    alone_queries = [(c,) for c in range(len(levels))]
     for query in sorted(scores, key=lambda query: -scores[query]):
         if len(chosen) == scales.slots:
             break
-        if scores[query] <= least[query]:
-            continue
-        limit = config.max_megabytes * MEGABYTE
-        if all(grown_fits(tuple(levels.tolist()), (*alone_queries, *chosen), [query], limit)):
+        if scores[query] > least[query] and all(
+            grown_fits(sizes, (*singles, *chosen), [query], limit)
+        ):
             chosen.append(query)
     repeats = np.full(len(chosen), scales.slots // max(len(chosen), 1), np.int64)
     repeats[: scales.slots - repeats.sum()] += 1
-    kept = {name_of("shares", query): tables[query] for query in (*alone_queries, *chosen)}
+    kept = {name_of("shares", query): tables[query] for query in (*singles, *chosen)}
     return {
         **kept,
         "chosen": np.array(chosen, np.int16).reshape(-1, 2),
@@ -274,7 +307,7 @@ def _as_distribution(shares: np.ndarray) -> np.ndarray:
 def _measured_again(state: Arrays, counts: np.ndarray, rows: float, scales: Scales) -> Arrays:
     """Both rounds' shares of each chosen pair, averaged by precision."""
     levels, repeats = state["levels"], state["repeats"]
-    asked = _candidates(levels, chosen_in(state))
+    asked = tables_of_queries(levels, chosen_in(state))
     averaged = {}
     for query, piece, count in zip(
         asked.queries, np.split(counts, asked.starts[1:]), repeats, strict=True
@@ -303,7 +336,10 @@ def _fit(state: Arrays, scales: Scales, config: Config) -> Model:
             precision = _precision(scales.two_way, 1) + _precision(scales.again, repeats[query])
         targets[query] = Target(state[name_of("shares", query)], rows**2 * precision)
     return estimate(
-        Model(levels), targets, iterations=config.iterations, to_noise=scales.two_way > 0
+        Model(levels),
+        targets,
+        iterations=config.iterations,
+        to_noise=config.stop and scales.two_way > 0,
     )
 
 
