@@ -13,8 +13,9 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from fedsynth_lib.core import secure_sum
 from fedsynth_lib.core.accounting import epsilon_of
-from fedsynth_lib.core.contract import Domain, Privacy, stream
+from fedsynth_lib.core.contract import Domain, Method, Privacy, stream
 from fedsynth_lib.federation import settings
 from fedsynth_lib.methods import VERBS
 
@@ -57,7 +58,9 @@ def budget(method, epsilon=1.0, delta=1e-5, **options):
         return Privacy(**options)
     charges = method.plan(1.0, Domain(tuple("abcd"), (2, 3, 4, 5)), 400, method.Config())
     return Privacy(
-        epsilon, delta if any(c.mechanism == "gaussian" for c in charges) else 0.0, **options
+        epsilon,
+        delta if any(c.mechanism in ("gaussian", "skellam") for c in charges) else 0.0,
+        **options,
     )
 
 
@@ -153,20 +156,24 @@ def divides_noise_among_the_honest(method, table):
     each adds a whole."""
     if getattr(method, "TRUST", "") != "secure sum":
         return
-    clean, spread = federated(method, table).state, []
-    sums = [
-        name for name in clean if name not in ("levels", "round") and clean[name].dtype == np.int64
-    ]
+
+    def first_sums(**options):
+        """All that is summed in the first round that sums anything."""
+        found = []
+
+        def listened(state, updates, config, noise, rng):
+            sums = secure_sum.total(updates)
+            if sums:
+                found.append(np.concatenate([sums[name].ravel() for name in sorted(sums)]))
+            return method.server_step(state, updates, config=config, noise=noise, rng=rng)
+
+        federated(replace(Method.of(method), server_step=listened), table, **options)
+        return found[0]
+
+    clean, spread = first_sums(), []
     for curious in (0, 2):
         loud = [budget(method, 0.1, curious=curious, noise_seed=seed) for seed in range(8)]
-        states = [federated(method, table, privacy=each).state for each in loud]
-        spread.append(
-            np.std(
-                np.concatenate(
-                    [(state[name] - clean[name]).ravel() for state in states for name in sums]
-                )
-            )
-        )
+        spread.append(np.std([first_sums(privacy=each) - clean for each in loud]))
     assert 0 < 1.5 * spread[0] < spread[1] < 2 * spread[0], spread
 
 

@@ -19,6 +19,7 @@ from fedsynth_lib.core.contract import BadInput, Client, Noise, Privacy, stream
 from fedsynth_lib.federation import flower
 from fedsynth_lib.methods import METHODS
 from fedsynth_lib.methods.diffusion import findiff
+from fedsynth_lib.methods.marginals import fedpgm
 from fedsynth_lib.methods.vae import fedvae
 from fedsynth_lib.tables.partition import split_clients
 from fedsynth_lib.tables.schema import Column, Schema
@@ -35,6 +36,7 @@ SURE = {"confidence": table.ALARM}
         ("independent", 1, 1000, 1.5),
         ("independent", 3, 500, 1.0),
         ("fedbn", 1, 1500, 0.3),
+        ("fedpgm", 1, 1500, 1.5),
         ("fednaivebayes", 1, 1000, 1.0),
         ("aim", 1, 500, 0.2),
     ],
@@ -51,6 +53,44 @@ def test_bounds_of_counts_and_marginals(key, clients, runs, least):
         1000 if key == "independent" else 250
     )
     assert lower_bound(*control, delta, gaussian=case.gaussian) > claim
+
+
+def silent_in(number):
+    """FedPGM whose clients add no noise in one of its rounds."""
+
+    def step(state, client, config, noise, rng):
+        quiet = int(state["round"]) == number
+        return fedpgm.client_step(state, client, config, None if quiet else noise, rng)
+
+    return step
+
+
+def divided_among_all(state, client, config, noise, rng):
+    return fedpgm.client_step(state, replace(client, shares=client.num_clients), config, noise, rng)
+
+
+@pytest.mark.parametrize(
+    ("step", "clients", "caught"),
+    [
+        (fedpgm.client_step, 2, False),
+        (divided_among_all, 2, True),
+        (silent_in(0), 1, True),
+        (silent_in(1), 1, True),
+    ],
+    ids=["whole", "divided among all", "no noise first", "no noise again"],
+)
+def test_two_sums_are_audited_against_a_client_that_takes_its_noise_off(step, clients, caught):
+    """Of several clients the last one knows its own noise: what it takes off it need not add."""
+
+    def curious(state, client, config, noise, rng):
+        knows = client.num_clients > 1 and client.index == client.num_clients - 1
+        return step(state, client, config, None if knows else noise, rng)
+
+    case = neighbours.case_of("fedpgm")
+    case = replace(case, method=replace(case.method, client_step=curious))
+    pair = Scenario(case, clients).score_runs(2500 if step is divided_among_all else 400)
+    bound = lower_bound(*pair, 1e-5, gaussian=True, confidence=0.9 if caught else table.ALARM)
+    assert (bound > case.privacy.epsilon) == caught
 
 
 @pytest.mark.parametrize(

@@ -232,6 +232,7 @@ def test_version_pins_the_output(method, table):
         METHODS["augflaim_private"]: (1, 1985571224),
         METHODS["flaim_random"]: (1, 2690569792),
         METHODS["fednaivebayes"]: (1, 2350091843),
+        METHODS["fedpgm"]: (1, 1148354560),
         METHODS["ctgan"]: (1, 3158329736),
         METHODS["dpctgan"]: (1, 3930092090),
         METHODS["fedtgan"]: (1, 3849165767),

@@ -521,6 +521,38 @@ def test_sites_and_methods_are_checked(file):
         your_table.private_config(METHODS["ctgan"])
 
 
+@pytest.mark.parametrize(
+    ("key", "rows", "epsilon", "bins"),
+    [
+        ("aim", 600, 1.0, 16),
+        ("aim", 1_999, 1.0, 16),
+        ("aim", 2_000, 1.0, 32),
+        ("aim", 600, 4.0, 32),
+        ("fedbn", 600, 1.0, 16),
+        ("dpvaebgm", 600, 1.0, None),
+    ],
+)
+def test_few_rows_have_few_bins(key, rows, epsilon, bins):
+    config = your_table.private_config(METHODS[key])
+    assert getattr(your_table.fitting(config, rows, epsilon), "bins", None) == bins
+    assert your_table.private_config(METHODS["aim"]).annealed
+
+
+@pytest.mark.parametrize("declared", [(), (3_000,)])
+def test_bins_follow_what_is_known_of_the_rows(ward, monkeypatch, declared):
+    """300 rows in truth: what is declared decides, or a noisy count."""
+    seen = []
+    monkeypatch.setattr(
+        your_table,
+        "run",
+        lambda *parts, config, **options: seen.append(config.bins) or 1 / 0,
+    )
+    asked = your_table.prepare(ward, **ASKED | {"method": "aim"}, declared_rows=declared)
+    with pytest.raises(ZeroDivisionError):
+        your_table.carry_out(asked)
+    assert seen == [32 if declared else 16] and asked.config.bins == 32
+
+
 def halves(file):
     table = load_table(file, schema=file.with_suffix(".toml"))
     return table.take(np.arange(150)), table.take(np.arange(150, 300))

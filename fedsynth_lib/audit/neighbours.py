@@ -20,6 +20,7 @@ from fedsynth_lib.core.contract import Arrays, BadInput, Domain, Privacy
 from fedsynth_lib.methods import METHODS
 from fedsynth_lib.methods.bayes import bayesian_network
 from fedsynth_lib.methods.gan import budget as gan_budget
+from fedsynth_lib.methods.marginals import fedpgm
 from fedsynth_lib.tables.schema import Column, Schema, closest
 
 SCHEMA = Schema(
@@ -44,6 +45,8 @@ GAN = STEPS | {"local_epochs": 1, "hidden": (), "noise_width": 2, "discriminator
 GAN |= {"discriminator_decay": 0.0}
 SETTINGS: dict[str, dict[str, Any]] = {
     "independent": {},
+    # a second round whatever the first one says
+    "fedpgm": {"sure": -1e9, "iterations": 20},
     "fedbn": {"private_structure": True, "degree": 1}
     | {"population": 2, "selection": 1, "interval": 1, "generations": 1},
     **dict.fromkeys(
@@ -115,12 +118,39 @@ def histograms(scenario: Scenario, seen: Seen) -> np.ndarray:
     return seen.wire[0]["0/counts"] / (charge.noise * charge.sensitivity)
 
 
+def measured_cells(scenario: Scenario, seen: Seen) -> list[tuple[int, int, float]]:
+    """FedPGM: the record's cell of each table that either round counts, as (noisy count, by how
+    much the record moves it, variance of its noise).
+
+    The record stands alone in its cells. The first round is charged by kind of table; a table that
+    the second measures r times moves by r, with r times the variance.
+    """
+    job, target = scenario.job, scenario.target
+    scales = fedpgm.Scales.of(
+        job.noise_multiplier / scenario.noise, len(job.domain.names), scenario.case.config
+    )
+    levels, chosen = np.array(job.domain.levels), fedpgm.chosen_in(seen.state)
+    first, again = fedpgm.tables_in(levels), fedpgm.tables_of_queries(levels, chosen)
+    alone = [len(query) == 1 for query in first.queries]
+    found = []
+    for asked, sent, moves, scale in (
+        (first, "first", np.ones(len(alone)), np.where(alone, scales.one_way, scales.two_way)),
+        (again, "again", seen.state["repeats"], np.full(len(chosen), scales.again)),
+    ):
+        counts = next(wire[f"sum/{sent}"] for wire in seen.wire if f"sum/{sent}" in wire)
+        cells = counts[asked.cells(target[None], levels)[:, 0]]
+        found += zip(cells.tolist(), moves.tolist(), (moves * scale**2).tolist(), strict=True)
+    return found
+
+
 ADAM = {"fedvae": ("network", 0.9), "findiff": ("network", 0.9), "dpvaebgm": ("network/0", 0.0)}
 DISCRIMINATOR = scores.steps("discriminator", momentum=0.5, others=histograms)
 COUNTS: Mapping[str, Any] = {
     "independent": scores.counts(lambda seen: {"counts": seen.state["counts"]}, independent_scales),
     "fedbn": scores.counts(network_releases, network_scales),
+    "fedpgm": scores.skellam(measured_cells),
 }
+PURE = "independent", "fedbn"  # a claim with delta 0
 
 
 def _score(key: str):
@@ -162,11 +192,11 @@ def case_of(key: str, epsilon: float | None = None, **options: Any) -> Case:
         raise BadInput(f"method {key}: {reason}; there is no claim to audit.")
     config = replace(method.Config(), **SETTINGS[key] | options)
     epsilon = epsilon_of_family(key) if epsilon is None else epsilon
-    privacy = Privacy(epsilon, 0.0 if key in COUNTS else DELTA, noise_seed=None)
+    privacy = Privacy(epsilon, 0.0 if key in PURE else DELTA, noise_seed=None)
     world = (SCHEMA, OTHERS, TARGET)
     if key in ADAM or "ctgan" in key:  # what others add to a gradient is noise as well
         world = (PLACE, ((0.0,),), (1.0,)) if key == "findiff" else (SCHEMA, OTHERS[:1], TARGET)
-    return Case(key, method, config, privacy, *world, _sees(key), key not in COUNTS, _score(key))
+    return Case(key, method, config, privacy, *world, _sees(key), key not in PURE, _score(key))
 
 
 def refusal(key: str) -> str:

@@ -9,7 +9,7 @@ method and its budget are public.
 from collections.abc import Callable, Sequence
 
 import numpy as np
-from scipy.special import logsumexp
+from scipy.special import ive, logsumexp
 
 from fedsynth_lib.audit.scenario import Scenario, Seen
 from fedsynth_lib.core.contract import Arrays
@@ -19,6 +19,7 @@ Score = Callable[[Seen], float]
 QUIET = 1e-3  # noise of shadow runs, as a share of the claim's
 SHADOWS = 60  # runs of either kind
 TINY = 1e-8  # Adam's own
+TINIEST = 1e-300
 
 
 def counts(
@@ -43,6 +44,30 @@ def counts(
                 {name: np.abs(noisy[name] - own[name]) for name in noisy} for own in clean
             )
             return float(sum(np.sum(without[name] - there[name]) / scale[name] for name in noisy))
+
+        return score
+
+    return make
+
+
+def skellam(
+    cells: Callable[[Scenario, Seen], Sequence[tuple[float, float, float]]],
+) -> Callable[[Scenario], Score]:
+    """Counts with Skellam noise: the log-likelihood ratio of the cells that the record is in.
+
+    cells: of a run, (noisy count, by how much the record moves it, variance); 0 without the record.
+    A count x has chance exp(-variance) I_|x|(variance), I being the modified Bessel function.
+    """
+
+    def make(scenario: Scenario) -> Score:
+        def score(seen: Seen) -> float:
+            count, moved, variance = np.array(cells(scenario, seen)).T
+            # one that neither table can show comes out of broken noise alone: the floor stands for
+            # a chance too small for a number
+            there, without = (
+                np.log(np.maximum(ive(np.abs(count - by), variance), TINIEST)) for by in (moved, 0)
+            )
+            return float((there - without).sum())
 
         return score
 

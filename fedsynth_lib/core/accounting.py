@@ -10,7 +10,7 @@ unless Renyi DP is asked for by name.
 
 from collections import Counter
 from collections.abc import Callable, Iterable
-from dataclasses import asdict, replace
+from dataclasses import replace
 from functools import lru_cache, partial
 from typing import Literal
 
@@ -56,6 +56,19 @@ def discrete_laplace_share(
     """
     stop = -np.expm1(-1 / scale)
     draw = rng.negative_binomial(1 / num_shares, stop, size=(2, *shape))
+    return draw[0] - draw[1]
+
+
+def skellam_share(
+    variance: float, num_shares: int, shape: tuple[int, ...], *, rng: np.random.Generator
+) -> np.ndarray:
+    """One of `num_shares` integer shares whose sum is Skellam noise of this variance; int64 of
+    `shape`.
+
+    A Skellam variable is the difference of two Poisson ones, and sums of those are again Poisson:
+    so clients make it together exactly, whatever their number (Agarwal, Kairouz and Liu 2021).
+    """
+    draw = rng.poisson(variance / (2 * num_shares), size=(2, *shape))
     return draw[0] - draw[1]
 
 
@@ -124,6 +137,8 @@ def rdp(charge: Charge, orders: np.ndarray = ORDERS) -> np.ndarray:
         return charge.times * _sampled_gaussian(charge.rate, charge.noise, tuple(orders))
     if charge.mechanism == "gaussian":
         return charge.times * orders / (2 * charge.noise**2)
+    if charge.mechanism == "skellam":
+        return charge.times * _skellam(charge.noise**2, orders)
     epsilon = pure_epsilon(charge)
     # Randomised response is the worst pure-epsilon mechanism, and discrete Laplace noise at
     # sensitivity 1 attains it, so Mironov's smaller curve for continuous Laplace must not be used
@@ -136,6 +151,16 @@ def rdp(charge: Charge, orders: np.ndarray = ORDERS) -> np.ndarray:
     if charge.mechanism == "exponential":
         worst = np.minimum(worst, orders * epsilon**2 / 8)
     return charge.times * worst
+
+
+def _skellam(variance: float, orders: np.ndarray) -> np.ndarray:
+    """Of Skellam noise on a count that moves by 1 (Agarwal, Kairouz and Liu 2021, theorem 3.5).
+
+    The theorem is for whole orders; a curve does not fall, so that of the next one serves others.
+    """
+    whole = np.ceil(orders)
+    excess = np.minimum((2 * whole + 5) / (4 * variance**2), 3 / (2 * variance))
+    return whole / (2 * variance) + excess
 
 
 @lru_cache(maxsize=256)
@@ -253,19 +278,20 @@ def _numerical(profile: Profile, delta: float) -> float:
     """
     if delta <= 0 or any(charge.noise <= 0 for charge in profile):
         return np.inf
-    pure = [charge for charge in profile if charge.mechanism != "gaussian"]
+    skellam = [charge for charge in profile if charge.mechanism == "skellam"]
+    pure = [c for c in profile if c.mechanism not in ("gaussian", "skellam")]
     sampled = [charge for charge in profile if charge.rate < 1]
     rest = [charge for charge in profile if charge.mechanism == "gaussian" and charge.rate == 1]
     selects = any(charge.mechanism == "exponential" for charge in pure)
-    if selects and sampled:
+    if selects and (sampled or skellam):
         return np.inf
     mu = np.sqrt(sum(charge.times / charge.noise**2 for charge in rest))
-    if selects or not (pure or sampled):
+    if selects or not (pure or sampled or skellam):
         return _added_up(pure) + _exact(mu, delta)
-    together = [*pure, *sampled, *([Charge("", "gaussian", 1 / mu)] if rest else [])]
+    together = [*pure, *sampled, *skellam, *([Charge("", "gaussian", 1 / mu)] if rest else [])]
     figure = numerical_epsilon(together, delta, _renyi(profile, delta))
     return (
-        _added_up(pure) + _numerical(tuple(sampled + rest), delta)
+        _added_up(pure) + _numerical(tuple(sampled + rest + skellam), delta)
         if pure and np.isinf(figure)
         else figure
     )
@@ -275,7 +301,9 @@ def as_relation(charges: Iterable[Charge], relation: Relation) -> list[Charge]:
     """The charges as the relation sees them; they are recorded for adding or removing a record.
 
     Replacing a record is removing one and adding one: the sensitivity doubles (triangle
-    inequality), that is, the noise multiplier halves. Poisson sampling has no such shortcut.
+    inequality), that is, the noise multiplier halves. Of counts with Skellam noise one falls by 1
+    and another one, with noise of its own, rises by 1: two releases. Poisson sampling has no such
+    shortcut.
     """
     charges = list(charges)
     if relation == "add_remove":
@@ -284,7 +312,12 @@ def as_relation(charges: Iterable[Charge], relation: Relation) -> list[Charge]:
         raise BadInput(
             "relation 'replace_one' has no accounting under Poisson sampling: use 'add_remove'."
         )
-    return [Charge(**{**asdict(charge), "noise": charge.noise / 2}) for charge in charges]
+    return [
+        replace(charge, times=2 * charge.times)
+        if charge.mechanism == "skellam"
+        else replace(charge, noise=charge.noise / 2)
+        for charge in charges
+    ]
 
 
 def epsilon_of(

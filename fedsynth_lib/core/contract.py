@@ -68,7 +68,8 @@ import pandas as pd
 from fedsynth_lib.core.errors import BadInput, BadRows
 
 Arrays = dict[str, np.ndarray]
-Mechanism = Literal["laplace", "gaussian", "exponential", "public", "unprotected"]
+Mechanism = Literal["laplace", "gaussian", "skellam", "exponential", "public", "unprotected"]
+NOISY = ("laplace", "gaussian", "skellam", "exponential")
 Relation = Literal["add_remove", "replace_one"]
 SECRET = "secret/"  # begins the names of arrays that never leave the server
 
@@ -79,7 +80,8 @@ class Charge:
 
     noise: scale of the noise as a multiple of the sensitivity. Laplace: scale / L1
         sensitivity, so one release costs 1 / noise. Gaussian: standard deviation / L2
-        sensitivity. Exponential mechanism: Gumbel scale / score sensitivity, so one
+        sensitivity. Skellam: standard deviation, of whole-number noise on counts of which a record
+        changes one by 1. Exponential mechanism: Gumbel scale / score sensitivity, so one
         selection costs 2 / noise.
     sensitivity: how far one added or removed record moves the release, in the norm above.
     rate: Poisson sampling rate of records (Gaussian only).
@@ -98,7 +100,7 @@ class Charge:
 
     @property
     def protected(self) -> bool:
-        return self.mechanism in ("laplace", "gaussian", "exponential")
+        return self.mechanism in NOISY
 
 
 @dataclass(frozen=True)

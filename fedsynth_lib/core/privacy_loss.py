@@ -23,7 +23,7 @@ from functools import lru_cache
 
 import numpy as np
 from scipy.fft import irfft, next_fast_len, rfft
-from scipy.special import ndtr, ndtri
+from scipy.special import ive, ndtr, ndtri
 
 from fedsynth_lib.core.contract import Charge
 
@@ -47,8 +47,8 @@ class Losses:
 
 
 def numerical_epsilon(charges: Sequence[Charge], delta: float, rough: float) -> float:
-    """Epsilon at `delta` of Gaussian and Laplace charges about the same record, whose noise was
-    fixed beforehand.
+    """Epsilon at `delta` of charges about the same record whose noise was fixed beforehand; none of
+    them a selection.
 
     rough: an epsilon of about the same size, such as that of Renyi DP; it sets the width of the
     grid. Infinite where numbers would not be exact enough or take too long: there is then no
@@ -77,6 +77,8 @@ def _epsilon(
             losses = _gaussian(
                 charge.noise, charge.rate, width, CUT * delta / releases, adding=adding
             )
+        elif charge.mechanism == "skellam":
+            losses = _skellam(charge.noise**2, width, CUT * delta / releases)
         else:
             losses = _pure(1 / charge.noise, width)
         if losses is None:
@@ -153,6 +155,36 @@ def _on_grid(p: np.ndarray, q: np.ndarray, left: np.ndarray, width: float) -> np
     and q in them."""
     upper = np.clip((p - q * np.exp(left)) / -np.expm1(-width), 0, p)
     return np.append(p - upper, 0) + np.insert(upper, 0, 0)
+
+
+def _skellam(variance: float, width: float, tail: float) -> Losses | None:
+    """The loss of a count that moves by 1 and has Skellam noise, which only takes whole numbers.
+
+    P(x) = exp(-variance) I_x(variance), with Bessel functions I. It is symmetric and log-concave:
+    adding and removing a record are one pair, and the loss grows with x. None: too many values.
+    """
+    log_tail = -np.log(tail)
+    # Bernstein: beyond it lies less than `tail`
+    reach = int(np.ceil(np.sqrt(2 * variance * log_tail) + log_tail / 3)) + 1
+    if reach > MOST_POINTS // 2:
+        return None
+    chances = ive(np.abs(np.arange(-reach - 1, reach + 1)), variance)
+    p, q = chances[:-1], chances[1:]
+    held = (p > 0) & (q > 0)
+    if np.isnan(chances).any() or not held.any():  # beyond what the Bessel functions reach
+        return None
+    p, q = p[held], q[held]
+    losses = np.log(p / q)
+    if not np.isfinite(losses).all() or losses.max() > 600:
+        return None
+    cells = np.floor(losses / width).astype(np.int64)
+    first, size = int(cells.min()), int(cells.max() - cells.min()) + 2
+    if size > MOST_POINTS:
+        return None
+    upper = np.clip((p - q * np.exp(cells * width)) / -np.expm1(-width), 0, p)
+    masses = np.bincount(cells - first, p - upper, size)
+    masses += np.bincount(cells - first + 1, upper, size)
+    return Losses(first, masses, max(tail, 1 - float(p.sum())))
 
 
 def _pure(epsilon: float, width: float) -> Losses:

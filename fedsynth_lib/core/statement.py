@@ -18,7 +18,7 @@ from fedsynth_lib.core.accounting import (
     exceeds,
     numerical_epsilon_of,
 )
-from fedsynth_lib.core.contract import Charge, Privacy
+from fedsynth_lib.core.contract import NOISY, Charge, Privacy
 from fedsynth_lib.core.ledger import Total
 from fedsynth_lib.core.measured import Measured
 
@@ -203,7 +203,7 @@ def statement_table(statement: dict) -> Styler:
     for name in ("rounds", "clients"):
         if name in frame:
             frame[name] = [v if isinstance(v, str) else _ranges(v) for v in frame[name]]
-    noisy = frame["mechanism"].isin(["laplace", "gaussian", "exponential"])
+    noisy = frame["mechanism"].isin(NOISY)
     numbers = frame.columns.intersection(["sensitivity", "noise_multiplier", "scale", "rate"])
     # a release without noise has none of them
     frame[numbers] = frame[numbers].astype(float).where(noisy)

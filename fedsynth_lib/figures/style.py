@@ -57,6 +57,7 @@ METHODS = {  # those that are drawn beside each other differ in colour and in ma
     "augflaimoracle": Look(SKY, "D", ":", ".."),
     "augflaimprivate": Look(GREEN, "P", "-", "++"),
     "flaimrandom": Look(GREY, "*", "--", "--"),
+    "fedpgm": Look(VERMILLION, "d", "-", "oo"),
     "fednaivebayes": Look(BROWN, "<", "-.", "||"),
     "trueskewfilterandcombine": Look(SKY, "h", (0, (3, 1))),
     "privateskewonly": Look(GREEN, "X", ":"),

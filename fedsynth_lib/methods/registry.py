@@ -98,6 +98,12 @@ REGISTRY: dict[str, Entry] = {
         "server",
         {"maddock2024": "FedNaiveBayes", "": "FedNaiveBayes"},
     ),
+    "fedpgm": Entry(
+        "marginals.fedpgm",
+        "this bundle, after McKenna et al. 2019, 2021 and Agarwal et al. 2021",
+        "secure sum",
+        {"": "FedPGM"},
+    ),
     "ctgan": Entry("gan.ctgan", "Xu et al. 2019", "", {"leitner2023": "CTGAN"}),
     "dpctgan": Entry(
         "dp_ctgan",

@@ -74,7 +74,11 @@ REHEARSE = "make a rehearsal (release = False, no --release)"
 TEST_SHARE = 0.2  # of the rows, set aside
 COUNT_SHARE = 0.02  # of epsilon, for the number of rows where nobody declares it
 # settings, where a method has them
-PRIVATE = {"participation": 1.0, "private_structure": True, "degree": 1}
+PRIVATE = {"participation": 1.0, "private_structure": True, "degree": 1, "annealed": True}
+# below so many rows, times epsilon, a column has fewer bins: on cardio and brfss_heart at 600 rows
+# and epsilon 1 the 2-way TVD of AIM fell from 0.078 with 32 bins to 0.070 with 16, at 3,000 rows 32
+# were better
+FEW, BINS_OF_FEW = 2_000, 16
 
 
 def example(rows: int, seed: int) -> Path:
@@ -230,6 +234,18 @@ def private_config(method: Method) -> Any:
     return replace(
         config, **{name: value for name, value in PRIVATE.items() if hasattr(config, name)}
     )
+
+
+def fitting(config: Any, num_rows: float, epsilon: float) -> Any:
+    """The settings with bins as coarse as so many rows and so much noise call for.
+
+    num_rows: to learn from, as declared or as counted with noise; never the true number, which
+        nobody has paid for.
+    """
+    bins = getattr(config, "bins", None)
+    if bins is None or num_rows * epsilon >= FEW:
+        return config
+    return replace(config, bins=min(bins, BINS_OF_FEW))
 
 
 def key_of(seed: int, *, release: bool) -> bytes:
@@ -526,6 +542,8 @@ def prepare(
     table = load_or_draft(files, target=target, ignore=ignore)
     rows = [declared_rows] if isinstance(declared_rows, int) else list(declared_rows)
     check_declared_rows(rows, len(_sites(table, site)) if site else 1, site=site)
+    if rows:  # else they are counted, with noise, when the run begins
+        config = fitting(config, sum(rows) * (1 - TEST_SHARE), epsilon)
     paths = places(table, profile, release=release, folder=None if out is None else as_path(out))
     book, known = None, ""
     if release:
@@ -599,7 +617,7 @@ def carry_out(asked: Asked, say: Callable[[str], None] = lambda text: None) -> M
         seed=None if asked.release else asked.seed,
     )
     options = {
-        "config": asked.config,
+        "config": fitting(asked.config, sum(sizes), asked.privacy.epsilon),
         "privacy": asked.privacy,
         "sizes": sizes,
         "before": counted,

@@ -1,0 +1,359 @@
+"""FedPGM: a graphical model from two secure sums of counts.
+
+What crosses the wire: in the first round every client's counts of all single columns and of all
+pairs of columns, in the second its counts of the pairs that the server chose. Each client adds its
+share of whole-number noise to its counts and masks them, so that the server, and whoever watches
+it, learns the noisy sums alone. No server is trusted with rows, shares or exact counts.
+
+The server chooses the pairs that are furthest from independence by the noisy sums, as many as a
+model of limited size holds (as MST and PrivSyn choose among noisy statistics: McKenna, Miklau and
+Sheldon 2021; Zhang et al. 2021), and fits a graphical model to both rounds together (Private-PGM,
+McKenna et al. 2019). Choosing costs nothing: it only looks at what was released.
+
+Noise is Skellam noise, of which shares add up exactly (Agarwal, Kairouz and Liu 2021).
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain, combinations
+
+import numpy as np
+
+from fedsynth_lib.core import secure_sum
+from fedsynth_lib.core.accounting import skellam_share
+from fedsynth_lib.core.contract import Arrays, BadInput, Charge, Client, Domain, Noise, Update
+from fedsynth_lib.core.queries import Query
+from fedsynth_lib.methods.marginals.graphical_model import Model, Target, estimate
+from fedsynth_lib.methods.marginals.junction_tree import grown_fits
+from fedsynth_lib.methods.marginals.marginal_state import model_of, name_of
+from fedsynth_lib.methods.marginals.marginals import MEGABYTE, Candidates, expected_error
+from fedsynth_lib.methods.marginals.model_answers import sample as sample_model
+from fedsynth_lib.tables.encode import EqualWidthBins
+from fedsynth_lib.tables.schema import Schema
+
+VERSION = 1
+TRUST = "secure sum"
+ONE_WAY, TWO_WAY, AGAIN = (
+    "counts of single columns",
+    "counts of all pairs",
+    "counts of chosen pairs",
+)
+SUMS = "first", "again"  # the summed array of each round
+MOST_ROWS = 2**40  # of a client
+MOST_CELLS = 20_000_000  # of all pairs together, which each client counts and sends
+
+
+@dataclass(frozen=True)
+class Config:
+    """bins, by_column: equal-width bins of numeric columns, and of single ones; None keeps whole
+        numbers as they are.
+    one_way_share, two_way_share: of the budget (in 1 / noise^2) for single columns and for all
+        pairs; the rest measures chosen pairs again.
+    again: how many measurements the second round has for each column; a pair may take several.
+    sure: standard deviations by which a pair's distance from independence must exceed what noise
+        alone makes of it.
+    max_megabytes: of the model's tables. iterations: of estimation.
+
+    Shares and limits were chosen, one at a time, on 20,000 rows each of cardio, bank, brfss_heart,
+    obesity and magic (5 clients, epsilon 1 and 3, 2- and 3-way total variation to test rows), and
+    on no other table.
+    """
+
+    bins: int | None = 32
+    by_column: tuple[tuple[str, int], ...] = ()
+    one_way_share: float = 0.2
+    two_way_share: float = 0.3
+    again: float = 2.0
+    sure: float = 2.0
+    max_megabytes: float = 4.0
+    iterations: int = 300
+    rounds: int = 2
+
+    def __post_init__(self):
+        shares = self.one_way_share, self.two_way_share
+        if min(shares) <= 0 or sum(shares) >= 1:
+            raise BadInput(
+                f"one_way_share and two_way_share are {shares[0]:g} and {shares[1]:g}: give two "
+                "parts above 0 that leave something of 1."
+            )
+        if self.again <= 0 or self.max_megabytes <= 0:
+            raise BadInput(
+                f"again and max_megabytes are {self.again:g} and {self.max_megabytes:g}: give "
+                "numbers above 0."
+            )
+
+
+def encoder(schema: Schema, config: Config) -> EqualWidthBins:
+    return EqualWidthBins(schema, config.bins, by_column=dict(config.by_column))
+
+
+@dataclass(frozen=True)
+class Scales:
+    """Standard deviation of the noise on one count of each kind, and how often each kind is
+    measured."""
+
+    one_way: float
+    two_way: float
+    again: float
+    columns: int
+    pairs: int
+    slots: int
+
+    @classmethod
+    def of(cls, noise_multiplier: float, columns: int, config: Config) -> "Scales":
+        """All measurements together cost as one count with noise `noise_multiplier`.
+
+        A record is in one cell of each table, so each table is one release of sensitivity 1. That
+        the second round has a number of measurements that is known beforehand, whatever is chosen,
+        keeps its noise from depending on the first round.
+        """
+        pairs = columns * (columns - 1) // 2
+        slots = max(1, round(config.again * columns)) if pairs else 0
+        rest = 1 - config.one_way_share - config.two_way_share
+        kinds = ((columns, config.one_way_share), (pairs, config.two_way_share), (slots, rest))
+        scales = (noise_multiplier * np.sqrt(times / share) for times, share in kinds)
+        return cls(*scales, columns, pairs, slots)
+
+    def charges(self) -> list[list[Charge]]:
+        """What each of the two rounds costs."""
+        first = [
+            Charge(ONE_WAY, "skellam", self.one_way, times=self.columns),
+            Charge(TWO_WAY, "skellam", self.two_way, times=self.pairs),
+        ]
+        again = [Charge(AGAIN, "skellam", self.again, times=self.slots)]
+        return [[c for c in charges if c.times] for charges in (first, again)]
+
+
+def plan(noise_multiplier: float, domain: Domain, num_rows: int, config: Config) -> list[Charge]:
+    """All counts of both rounds."""
+    return list(chain(*Scales.of(noise_multiplier, len(domain.names), config).charges()))
+
+
+def start(domain: Domain, config: Config, rng: np.random.Generator) -> Arrays:
+    levels = np.array(domain.levels, np.int64)
+    cells = int((levels.sum() ** 2 - (levels**2).sum()) // 2)
+    if cells > MOST_CELLS:
+        largest = domain.names[int(levels.argmax())]
+        raise BadInput(
+            f"all pairs of columns have {cells:,} cells together, more than {MOST_CELLS:,}: bin or "
+            f"merge the levels of {largest!r}, or leave it out."
+        )
+    return {"levels": levels, "round": np.array(0), "rows": np.array(0)}
+
+
+def tables_in(levels: np.ndarray) -> Candidates:
+    """All single columns and all pairs, as places in one array of counts."""
+    columns = range(len(levels))
+    queries = (*((c,) for c in columns), *combinations(columns, 2))
+    return tables_of_queries(levels, queries)
+
+
+def tables_of_queries(levels: np.ndarray, queries: tuple[Query, ...]) -> Candidates:
+    """The tables of these queries, likewise."""
+    sizes = np.array([np.prod(levels[list(query)]) for query in queries], dtype=np.int64)
+    return Candidates(queries, np.ones(len(queries)), sizes, np.cumsum(sizes) - sizes)
+
+
+def chosen_in(state: Arrays) -> tuple[Query, ...]:
+    return tuple(map(tuple, state["chosen"].tolist()))
+
+
+def broadcast(state: Arrays, config: Config) -> Arrays:
+    """What is counted next: the noisy counts stay with the server, which alone needs them."""
+    return {name: state[name] for name in ("levels", "round", "chosen", "repeats") if name in state}
+
+
+def client_step(
+    state: Arrays, client: Client, config: Config, noise: Noise | None, rng: np.random.Generator
+) -> Update:
+    """The client's counts with its share of the noise.
+
+    One more row adds 1 to one cell of each table, whose noise is drawn for it alone. In the second
+    round a table that is measured r times is sent as the sum of these measurements.
+    """
+    levels = state["levels"]
+    if int(state["round"]) == 0:
+        asked, repeats = tables_in(levels), None
+    else:
+        asked, repeats = tables_of_queries(levels, chosen_in(state)), state["repeats"]
+    counts = asked.counts(client.rows, levels)
+    if repeats is not None:
+        counts = counts * np.repeat(repeats, asked.sizes)
+    if noise is not None:
+        counts = counts + _noise(state, asked, repeats, config, client, noise)
+    return Update(summed={SUMS[int(state["round"])]: counts})
+
+
+def _noise(
+    state: Arrays,
+    asked: Candidates,
+    repeats: np.ndarray | None,
+    config: Config,
+    client: Client,
+    noise: Noise,
+) -> np.ndarray:
+    scales = Scales.of(noise.multiplier, len(state["levels"]), config)
+    if repeats is None:
+        first = int(asked.sizes[: scales.columns].sum())
+        parts = [(scales.one_way**2, first), (scales.two_way**2, int(asked.sizes.sum()) - first)]
+    else:
+        parts = [
+            (count * scales.again**2, size)
+            for count, size in zip(repeats, asked.sizes, strict=True)
+        ]
+    check_sums(parts, repeats, client)
+    return np.concatenate(
+        [skellam_share(variance, client.shares, (size,), rng=noise.rng) for variance, size in parts]
+    )
+
+
+def check_sums(parts: list[tuple[float, int]], repeats: np.ndarray | None, client: Client) -> None:
+    """Raises BadInput where the sum over all clients could wrap around modulo 2^64.
+
+    Read as an int64 a sum is exact while it is below 2^63 in size. A client adds at most its rows,
+    of which it has no more than MOST_ROWS, once a measurement; and a difference of two Poisson
+    variables, which stays within 50 standard deviations and 1,000 but with a chance below 1e-300
+    (Bernstein's inequality). Each client's part must be below 2^62 / clients. It holds for a
+    thousand clients with noise up to 1e9: what numpy's Poisson draws go to is checked as well.
+    """
+    share = max(variance for variance, _ in parts) / client.shares
+    most = 1 if repeats is None else int(repeats.max())
+    largest = MOST_ROWS * most + 50 * share**0.5 + 1_000
+    if largest * client.num_clients >= 2**62 or share / 2 >= 2**62:
+        raise BadInput(
+            f"noise of {(share * client.shares) ** 0.5:.2g} on each count and {client.num_clients} "
+            "clients do not fit the whole numbers of a secure sum: give a larger epsilon."
+        )
+
+
+def server_step(
+    state: Arrays,
+    updates: list[Update],
+    config: Config,
+    noise: Noise | None,
+    rng: np.random.Generator,
+) -> tuple[Arrays, list[Charge]]:
+    """Choose pairs by the noisy counts of all; or fit the model to both rounds."""
+    number, columns = int(state["round"]), len(state["levels"])
+    counts = secure_sum.total(updates)[SUMS[number]]
+    rows = sum(update.num_rows for update in updates)
+    scales = Scales.of(noise.multiplier if noise else 0.0, columns, config)
+    if noise is None:
+        what = [[ONE_WAY, *[TWO_WAY] * (columns > 1)], [AGAIN]][number]
+        charges = [Charge(each, "unprotected") for each in what]
+    else:
+        charges = scales.charges()[number]
+    state = {**state, "round": np.array(number + 1), "rows": np.array(rows)}
+    if number == 0:
+        state |= _choose(state, counts / max(rows, 1), scales, config)
+    else:
+        state |= _measured_again(state, counts, rows, scales)
+    if number == 1 or len(state["chosen"]) == 0:
+        model = _fit(state, scales, config)
+        state |= {name_of("potential", q): table for q, table in model.potentials.items()}
+        state["finished"] = np.array(True)
+    return state, charges
+
+
+def _choose(state: Arrays, shares: np.ndarray, scales: Scales, config: Config) -> Arrays:
+    """The first round's shares of rows by table; the pairs to measure again, and how often each."""
+    levels = state["levels"]
+    asked = tables_in(levels)
+    tables = {
+        query: piece.reshape(levels[list(query)])
+        for query, piece in zip(asked.queries, np.split(shares, asked.starts[1:]), strict=True)
+    }
+    standing_out = _standing_out(tables, scales, max(float(state["rows"]), 1.0), config.sure)
+    chosen = _fitting(standing_out, tuple(levels.tolist()), scales.slots, config.max_megabytes)
+    repeats = np.full(len(chosen), scales.slots // max(len(chosen), 1), np.int64)
+    repeats[: scales.slots - repeats.sum()] += 1
+    alone = [query for query in tables if len(query) == 1]
+    return {
+        **{name_of("shares", query): tables[query] for query in (*alone, *chosen)},
+        "chosen": np.array(chosen, np.int16).reshape(-1, 2),
+        "repeats": repeats,
+    }
+
+
+def _standing_out(
+    tables: Mapping[Query, np.ndarray], scales: Scales, rows: float, sure: float
+) -> list[Query]:
+    """Pairs whose noisy shares are further from the product of their columns' than by noise alone,
+    the furthest first.
+
+    By how much, in L1, less what noise is expected to make of it; that exceeds `sure` times its
+    standard deviation, which for the absolute value of a normal variable is the root of 1 - 2 / pi
+    of its variance.
+    """
+    alone = {query[0]: _as_distribution(table) for query, table in tables.items() if len(query) < 2}
+    scores = {}
+    for (a, b), table in ((query, table) for query, table in tables.items() if len(query) == 2):
+        distance = float(np.abs(table - np.outer(alone[a], alone[b])).sum())
+        score = distance - float(expected_error(scales.two_way, np.array(table.size), rows))
+        if score > sure * np.sqrt((1 - 2 / np.pi) * table.size) * scales.two_way / rows:
+            scores[a, b] = score
+    return sorted(scores, key=lambda query: -scores[query])
+
+
+def _fitting(
+    candidates: Sequence[Query], levels: tuple[int, ...], most: int, megabytes: float
+) -> list[Query]:
+    """As many of the candidates, from the first on, as a model of this size holds; `most` pairs."""
+    alone, chosen = [(column,) for column in range(len(levels))], []
+    for query in candidates:
+        if len(chosen) == most:
+            break
+        if all(grown_fits(levels, (*alone, *chosen), [query], megabytes * MEGABYTE)):
+            chosen.append(query)
+    return chosen
+
+
+def _as_distribution(shares: np.ndarray) -> np.ndarray:
+    positive = np.maximum(shares, 0)
+    return (
+        positive / positive.sum() if positive.sum() > 0 else np.full(len(shares), 1 / len(shares))
+    )
+
+
+def _measured_again(state: Arrays, counts: np.ndarray, rows: float, scales: Scales) -> Arrays:
+    """Both rounds' shares of each chosen pair, averaged by precision."""
+    levels, repeats = state["levels"], state["repeats"]
+    asked = tables_of_queries(levels, chosen_in(state))
+    averaged = {}
+    for query, piece, count in zip(
+        asked.queries, np.split(counts, asked.starts[1:]), repeats, strict=True
+    ):
+        again = piece.reshape(levels[list(query)]) / (count * max(rows, 1))
+        before = state[name_of("shares", query)]
+        first, second = _precision(scales.two_way, 1), _precision(scales.again, count)
+        averaged[name_of("shares", query)] = (first * before + second * again) / (first + second)
+    return averaged
+
+
+def _precision(scale: float, times: int) -> float:
+    """Of a mean of so many measurements; noise 0 counts as 1, so that all weigh the same."""
+    return times / (scale or 1.0) ** 2
+
+
+def _fit(state: Arrays, scales: Scales, config: Config) -> Model:
+    """The graphical model of everything that was measured."""
+    levels = tuple(state["levels"].tolist())
+    rows, targets = float(max(int(state["rows"]), 1)), {}
+    repeats = dict(zip(chosen_in(state), state["repeats"].tolist(), strict=True))
+    for query in (*((c,) for c in range(len(levels))), *repeats):
+        if len(query) == 1:
+            precision = _precision(scales.one_way, 1)
+        else:
+            precision = _precision(scales.two_way, 1) + _precision(scales.again, repeats[query])
+        targets[query] = Target(state[name_of("shares", query)], rows**2 * precision)
+    return estimate(
+        Model(levels),
+        targets,
+        iterations=config.iterations,
+        to_noise=scales.two_way > 0,
+    )
+
+
+def sample(state: Arrays, num_rows: int, config: Config, rng: np.random.Generator) -> np.ndarray:
+    """Rows of the fitted model, (num_rows, columns); post-processing."""
+    return sample_model(model_of(state), num_rows, rng=rng)

@@ -1,0 +1,260 @@
+"""FedPGM: what two secure sums release, how pairs are chosen, what comes out."""
+
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from fedsynth_lib.core import secure_sum
+from fedsynth_lib.core.accounting import epsilon_of
+from fedsynth_lib.core.contract import (
+    BadInput,
+    Client,
+    Domain,
+    Method,
+    Noise,
+    Privacy,
+    Update,
+    stream,
+)
+from fedsynth_lib.federation import settings
+from fedsynth_lib.methods.marginals import fedpgm
+from fedsynth_lib.methods.marginals.fedpgm import Config, Scales
+from fedsynth_lib.methods.marginals.junction_tree import BYTES
+from fedsynth_lib.methods.marginals.marginals import MEGABYTE
+from fedsynth_lib.tables.load import Table
+from fedsynth_lib.tables.schema import Column, Schema
+
+METHOD = Method.of(fedpgm)
+LEVELS = (3, 4, 2, 5)
+DOMAIN = Domain(tuple("abcd"), LEVELS)
+NAMES = "abcd"
+
+
+def coded(rows, seed=0):
+    """b follows a, d follows c; the two pairs know nothing of each other."""
+    rng = np.random.default_rng(seed)
+    a, c = rng.integers(0, 3, rows), rng.integers(0, 2, rows)
+    b = np.where(rng.random(rows) < 0.8, a, rng.integers(0, 4, rows))
+    d = np.where(rng.random(rows) < 0.8, c * 2, rng.integers(0, 5, rows))
+    return np.column_stack([a, b, c, d]).astype(np.int32)
+
+
+def table_of(rows):
+    schema = Schema(
+        tuple(
+            Column(name, "categorical", categories=tuple(f"{name}{k}" for k in range(level)))
+            for name, level in zip(NAMES, LEVELS, strict=True)
+        )
+    )
+    columns = {
+        name: pd.Categorical.from_codes(rows[:, j], categories=list(schema[name].categories))
+        for j, name in enumerate(NAMES)
+    }
+    return Table("toy", pd.DataFrame(columns), schema, "own")
+
+
+def run(rows=4000, clients=4, **options):
+    table = table_of(coded(rows))
+    parts = options.pop("parts", np.array_split(np.arange(rows), clients))
+    given = {"config": Config(), "privacy": Privacy(1.0, 1e-5), "seed": 1, **options}
+    return table, settings.federated(METHOD, table, parts, **given)
+
+
+def test_both_rounds_cost_what_was_promised_and_no_more():
+    _, made = run()
+    assert made.statement["epsilon"] == pytest.approx(1.0, abs=1e-6)
+    counts = {entry["what"]: entry["count"] for entry in made.statement["entries"]}
+    # 4 columns, 6 pairs, and 2 measurements a column however many pairs were chosen
+    assert [counts[w] for w in (fedpgm.ONE_WAY, fedpgm.TWO_WAY, fedpgm.AGAIN)] == [4, 6, 8]
+    assert made.statement["unprotected"] == []
+
+
+@pytest.mark.parametrize("round_number", [0, 1])
+def test_one_row_more_moves_every_count_by_what_its_charge_says(round_number):
+    """Brute force over all rows that may be added: one cell of each table, by 1 a measurement."""
+    rows = coded(50)
+    state = fedpgm.start(DOMAIN, Config(), stream(0))
+    state |= {"round": np.array(round_number)}
+    state |= {"chosen": np.array([[0, 1], [2, 3], [0, 3]]), "repeats": np.array([3, 3, 2])}
+    before = fedpgm.client_step(state, Client(rows, 0, 1), Config(), None, stream(0)).summed
+    for added in np.ndindex(*LEVELS):
+        more = np.vstack([rows, np.array(added, np.int32)])
+        after = fedpgm.client_step(state, Client(more, 0, 1), Config(), None, stream(0)).summed
+        moved = after[fedpgm.SUMS[round_number]] - before[fedpgm.SUMS[round_number]]
+        if round_number == 0:
+            asked, repeats = fedpgm.tables_in(state["levels"]), np.ones(10)
+        else:
+            asked = fedpgm.tables_of_queries(state["levels"], fedpgm.chosen_in(state))
+            repeats = state["repeats"]
+        tables = np.split(moved, asked.starts[1:])
+        assert [table.sum() for table in tables] == list(repeats)
+        assert all((np.sort(table)[:-1] == 0).all() for table in tables)
+
+
+@pytest.mark.parametrize("clients", [1, 2, 7])
+def test_the_honest_clients_noise_alone_has_the_variance_of_the_charge(clients):
+    """One client is curious: the others' shares must do."""
+    config, levels = Config(), np.array(LEVELS)
+    shares = max(1, clients - 1)
+    state = fedpgm.start(DOMAIN, config, stream(0))
+    nothing = np.zeros((0, 4), np.int32)
+    drawn = []
+    for repeat in range(400):
+        parts = [
+            fedpgm.client_step(
+                state,
+                Client(nothing, index, clients, shares=shares),
+                config,
+                Noise(10.0, stream(repeat, index)),
+                stream(0),
+            ).summed["first"]
+            for index in range(shares)
+        ]
+        drawn.append(np.sum(parts, axis=0))
+    scales, alone = Scales.of(10.0, 4, config), int(levels.sum())
+    drawn = np.array(drawn)
+    assert drawn[:, :alone].std() == pytest.approx(scales.one_way, rel=0.03)
+    assert drawn[:, alone:].std() == pytest.approx(scales.two_way, rel=0.03)
+
+
+def test_what_hangs_together_is_chosen_and_measured_again():
+    table, made = run(rows=8000)
+    chosen = set(map(tuple, made.state["chosen"].tolist()))
+    assert {(0, 1), (2, 3)} <= chosen
+    for one, other in (("a", "b"), ("c", "d")):
+        real, drawn = (
+            pd.crosstab(frame[one], frame[other], normalize=True).to_numpy()
+            for frame in (table.frame, made.synthetic)
+        )
+        assert np.abs(real - drawn).sum() / 2 < 0.04
+
+
+def test_without_noise_the_chosen_pairs_are_those_of_the_rows():
+    table, made = run(rows=6000, privacy=Privacy())
+    assert made.statement["epsilon"] is None
+    real, drawn = (
+        pd.crosstab(frame["a"], frame["b"], normalize=True).to_numpy()
+        for frame in (table.frame, made.synthetic)
+    )
+    assert np.abs(real - drawn).sum() / 2 < 0.03
+
+
+def test_more_noise_than_signal_leaves_independent_columns():
+    _, made = run(rows=60, privacy=Privacy(0.05, 1e-5))
+    assert len(made.state["chosen"]) <= 3 and made.statement["epsilon"] <= 0.05 * (1 + 1e-6)
+    assert len(made.synthetic) == 60
+
+
+def test_a_single_column_is_counted_alone():
+    rows = table_of(coded(500))
+    one = replace(
+        rows, frame=rows.frame[["b"]], schema=rows.schema.drop(["a", "c", "d"]), digest=""
+    )
+    made = settings.central(METHOD, one, config=Config(), privacy=Privacy(1.0, 1e-5), seed=1)
+    assert [entry["what"] for entry in made.statement["entries"]] == [fedpgm.ONE_WAY]
+    real, drawn = (
+        f["b"].value_counts(normalize=True, sort=False) for f in (rows.frame, made.synthetic)
+    )
+    assert np.abs(real - drawn).sum() / 2 < 0.05
+
+
+def test_the_plan_is_that_of_one_count_with_the_multipliers_noise():
+    plan = fedpgm.plan(20.0, DOMAIN, 100, Config())
+    assert sum(charge.times / charge.noise**2 for charge in plan) == pytest.approx(1 / 400)
+    assert epsilon_of(plan, 1e-5) < epsilon_of(fedpgm.plan(10.0, DOMAIN, 100, Config()), 1e-5)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        (lambda: Config(one_way_share=0.6, two_way_share=0.4), "leave something of 1"),
+        (lambda: Config(one_way_share=0.0), "parts above 0"),
+        (lambda: Config(again=0), "numbers above 0"),
+        (
+            lambda: fedpgm.start(Domain(("a", "b"), (9000, 8000)), Config(), stream(0)),
+            "72,000,000 cells together.*levels of 'a'",
+        ),
+    ],
+)
+def test_what_cannot_work_is_refused_before_any_row_is_seen(wrong, message):
+    with pytest.raises(BadInput, match=message):
+        wrong()
+
+
+def test_clients_are_sent_what_to_count_and_no_counts():
+    made = run()[1]
+    assert set(fedpgm.broadcast(made.state, Config())) == {"levels", "round", "chosen", "repeats"}
+
+
+def asked(round_number=0, **changed):
+    state = fedpgm.start(DOMAIN, Config(), stream(0)) | {"round": np.array(round_number)}
+    return state | changed
+
+
+@pytest.mark.parametrize("clients", [2, 1000])
+def test_sums_do_not_wrap_around(clients):
+    """The largest parts that pass, from all clients, with all noise to one side."""
+    largest = fedpgm.MOST_ROWS * 8 + 50 * 1e9 + 1_000
+    fedpgm.check_sums([(1e18, 9)], np.array([8]), Client(coded(1), 0, clients))
+    assert largest * clients < 2**62
+    # exact as whole numbers, however the masks wrap on the way
+    parts = [np.array([2**62 // clients, -(2**62) // clients], np.int64)] * clients
+    masked = [
+        Update(
+            summed=secure_sum.mask({"again": p}, client=k, clients=range(clients), round=1, seed=3)
+        )
+        for k, p in enumerate(parts)
+    ]
+    assert (
+        secure_sum.total(masked)["again"].tolist() == np.sum(parts, axis=0, dtype=object).tolist()
+    )
+
+
+@pytest.mark.parametrize(
+    ("variance", "repeats", "clients"),
+    [(1e20, 1, 2), (1e18, 2**21, 2), (1e37, 1, 1), (1e33, 1, 10**6)],
+)
+def test_sums_that_could_wrap_around_are_refused(variance, repeats, clients):
+    with pytest.raises(BadInput, match="larger epsilon"):
+        fedpgm.check_sums([(variance, 9)], np.array([repeats]), Client(coded(1), 0, clients))
+
+
+def test_noise_beyond_whole_numbers_is_refused_before_it_is_drawn():
+    with pytest.raises(BadInput, match="larger epsilon"):
+        fedpgm.client_step(
+            asked(), Client(coded(9), 0, 2), Config(), Noise(1e12, stream(0)), stream(0)
+        )
+
+
+@pytest.mark.parametrize("rows", [0, 1])
+@pytest.mark.parametrize("round_number", [0, 1])
+def test_a_client_of_one_row_or_none_sends_as_many_numbers_as_others(rows, round_number):
+    state = asked(round_number, chosen=np.array([[0, 1]]), repeats=np.array([8]))
+    sent = [
+        fedpgm.client_step(
+            state, Client(coded(9)[:held], 0, 2, size=9), Config(), Noise(5.0, stream(1)), stream(0)
+        ).summed[fedpgm.SUMS[round_number]]
+        for held in (rows, 9)
+    ]
+    assert sent[0].shape == sent[1].shape and sent[0].dtype == np.int64
+
+
+def test_two_clients_of_which_one_has_a_single_row():
+    _, made = run(rows=400, parts=[np.arange(1), np.arange(1, 400)])
+    assert len(made.synthetic) == 400 and made.statement["epsilon"] == pytest.approx(1, abs=1e-6)
+
+
+def test_an_epsilon_at_which_nothing_stands_out_ends_after_one_round():
+    _, made = run(rows=50, config=Config(sure=1e3), privacy=Privacy(1e-3, 1e-5))
+    assert len(made.state["chosen"]) == 0 and made.statement["epsilon"] < 1e-3 * (1 + 1e-6)
+    assert fedpgm.AGAIN not in {entry["what"] for entry in made.statement["entries"]}
+
+
+def test_pairs_that_do_not_fit_the_model_are_not_chosen():
+    """Columns alone have 14 cells; with the first pair they would be 19, with the last one 17."""
+    _, made = run(rows=8000, config=Config(max_megabytes=17.5 * BYTES / MEGABYTE))
+    assert [tuple(pair) for pair in made.state["chosen"].tolist()] == [(2, 3)]
+    _, made = run(rows=8000, config=Config(max_megabytes=1e-9))
+    assert len(made.state["chosen"]) == 0 and len(made.synthetic) == 8000
