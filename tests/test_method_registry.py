@@ -46,7 +46,8 @@ def test_names_are_those_of_the_works():
         known = {name: method.key for name, method in works.load(work).methods.items()}
         assert printed(work).items() <= known.items()
         assert set(known.values()) - {""} <= set(printed(work).values())
-    assert printed("") == {name: each.key for name, each in side_by_side.ENTRANTS.items()}
+    entrants = {name: each.key for name, each in side_by_side.ENTRANTS.items()}
+    assert printed("") == entrants | {"FedPGM": "fedpgm"}  # whose rows of chapter 7 are to come
 
 
 @pytest.mark.parametrize(
