@@ -14,6 +14,7 @@ from fedsynth_lib.metrics.evaluation import check
 from fedsynth_lib.tables.schema import Schema
 
 MIN_ROWS = 20
+WATCHED = 20_000  # rows from which on it says how far it is
 FOREST_ROWS = 20_000  # that a forest learns from, and as many that it is examined on
 LEAKS = {
     "training rows that are among the synthetic rows: share": leaks.copies,
@@ -95,7 +96,8 @@ def scores(
     )
     lines: dict[str, Line] = {}
     for number, (names, measure) in enumerate(steps.items(), start=1):
-        print(f"scores {number} of {len(steps)}: {names[0]}", file=sys.stderr, flush=True)
+        if len(real) >= WATCHED:
+            print(f"scores {number} of {len(steps)}: {names[0]}", file=sys.stderr, flush=True)
         try:
             found = measure()
         except NotMeasured as lacking:  # a release must not be lost because it cannot be judged
