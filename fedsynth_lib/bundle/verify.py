@@ -555,9 +555,9 @@ def keep(found: Verification, folder: Path) -> None:
         (*cell[:4], verdict.kind, verdict.what, verdict.committed, verdict.recomputed, today)
         for cell, verdict in found.verdicts.items()
     ]
-    every = pd.concat(
-        [_kept_before(folder / "verified.csv", found), pd.DataFrame(lines, columns=KEPT)]
-    )
+    now = pd.DataFrame(lines, columns=KEPT)
+    before = _kept_before(folder / "verified.csv", found)
+    every = pd.concat([before, now]) if len(before) else now
     every = every.sort_values(["grid", "profile", "cell"], kind="stable")
     content = every.to_csv(index=False, lineterminator="\n", float_format="%.10g")
     rows.write_atomically(folder / "verified.csv", content.encode())
