@@ -24,7 +24,7 @@ import pyarrow as pa
 from pyarrow import feather, parquet
 
 from fedsynth_lib.core.contract import BadInput
-from fedsynth_lib.tables.files import refusing, unreadable, whole
+from fedsynth_lib.tables.files import parsed, refusing, unreadable, whole
 from fedsynth_lib.tables.form import Form
 from fedsynth_lib.tables.kinds import TIMES, FileColumn
 
@@ -174,14 +174,7 @@ class Container:
             "skipinitialspace": True,
         }
         types = {name: float if name in numbers else "category" for name in names}
-        try:
-            frame = pd.read_csv(_opened(path), dtype=types, **options)
-        except ValueError as error:
-            known = UnicodeDecodeError | pd.errors.ParserError | pd.errors.EmptyDataError
-            if isinstance(error, known):
-                raise
-            # a number that is none: whoever reads the columns names it
-            frame = pd.read_csv(_opened(path), dtype=str, **options)
+        frame = parsed(lambda: _opened(path), types, options)
         return whole(frame, path)
 
     def content(self, frame: pd.DataFrame, form: Form) -> bytes:

@@ -6,6 +6,7 @@ import zlib
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import IO
 
 import numpy as np
 import pandas as pd
@@ -48,16 +49,19 @@ def read_text(
         name: float for name in schema.numeric
     }
     with refusing(path):
-        try:
-            frame = pd.read_csv(path, dtype=types, **options)
-        except ValueError as error:
-            if isinstance(
-                error, UnicodeDecodeError | pd.errors.ParserError | pd.errors.EmptyDataError
-            ):
-                raise
-            # a number that is none: validate names it
-            frame = pd.read_csv(path, dtype=str, **options)
+        frame = parsed(lambda: path, types, options)
     return with_labels(whole(frame, path), schema.categorical, reader)
+
+
+def parsed(source: Callable[[], Path | IO[bytes]], types: dict, options: dict) -> pd.DataFrame:
+    """`pandas.read_csv` with these types; all as text where a number is none, which whoever checks
+    the columns names. source: is asked anew for each attempt."""
+    try:
+        return pd.read_csv(source(), dtype=types, **options)
+    except (UnicodeDecodeError, pd.errors.ParserError, pd.errors.EmptyDataError):
+        raise
+    except ValueError:
+        return pd.read_csv(source(), dtype=str, **options)
 
 
 @contextmanager
