@@ -96,6 +96,8 @@ class Kind:
     of its synthetic table. complete: one that adds settings to a cell of a grid. admit: one that
     says whether there can be such a cell.
     keep: whether a run's rows are kept for other cells; else measures see the run itself.
+    of_measurement: settings that cells of one run differ in. They are swept last, so that workers
+    side by side make different runs.
     labels: columns that all its rows have. costs: whether they say what the run cost and released.
     """
 
@@ -118,6 +120,7 @@ class Kind:
     complete: str = ""
     admit: str = ""
     keep: bool = True
+    of_measurement: tuple[str, ...] = ()
     labels: Settings = field(default_factory=dict)
     costs: bool = True
 
@@ -344,9 +347,13 @@ class Work:
                         continue  # nothing of this sweep was asked for
                     for cell in self._expanded(declared.cells, dataset, own, chosen):
                         cells[params_text(cell)] = cell
+        found = sorted(
+            cells.values(),
+            key=lambda cell: [cell.get(name, kind.usually(name)) for name in kind.of_measurement],
+        )
         chosen = {"tables": [*tables], "methods": [*(methods or usual)]}
         shown = _merged({"seeds": 1}, size, chosen, _replaced({}, asked))
-        return Grid(self, declared.cells, declared.name, profile, list(cells.values()), shown)
+        return Grid(self, declared.cells, declared.name, profile, found, shown)
 
     def cells_of(self, kind: str = "run", *, seeds: int | Sequence[int] = 1, **lists: Any) -> list:
         """Cells of no exhibit: every combination of the values of `lists`, for lessons."""
