@@ -6,6 +6,7 @@ of each exhibit.
     [cells.<kind>]     what a cell of this kind may be asked for, and what it measures
     [profiles.<name>]  what `smoke`, `quick` and `paper` shrink in all grids
     [grids.<exhibit>]  the sweeps whose cells make a table or figure
+    [computed]         of files of rows that no sweep makes, what computes their cells
 
 A sweep names values of settings: a list is swept, a single value is fixed. The words in WORDS
 choose among the values of a list; `by_method` says more of some methods' cells, `sized` what a
@@ -204,7 +205,8 @@ class Work:
 
     tables: in the order of the work. files: of tables that are not registered, by name: the rows
     and their schema, relative to `path`. own_views: whether it has views of tables of its own.
-    constants: numbers that its functions read.
+    constants: numbers that its functions read. computed: file of data/results that is no grid's ->
+    `module:function` here that computes a cell, empty where rows of other files make them.
     """
 
     key: str
@@ -218,6 +220,7 @@ class Work:
     files: Mapping[str, Sequence[str]] = field(default_factory=dict)
     own_views: bool = True
     constants: Settings = field(default_factory=dict)
+    computed: Mapping[str, str] = field(default_factory=dict)
 
     @cached_property
     def module(self) -> ModuleType:
@@ -510,12 +513,15 @@ def load(work: str | Path) -> Work:
     return found
 
 
-def computed_by(grid: str) -> tuple[str, str] | None:
-    """(work, kind) of the cells in a file of data/results; None if no work declares it."""
-    for key in WORKS:
-        for declared in load(key).grids.values():
-            if declared.name == grid:
-                return key, declared.cells
+def computed_by(grid: str) -> str | None:
+    """What computes the cells in a file of data/results: `work.kind` or `module:function`; empty
+    where rows of other files make them, None where no work declares it."""
+    for work in map(load, WORKS):
+        if function := work.computed.get(grid):
+            return f"{__package__}.{function}"
+        kinds = {declared.name: f"{work.key}.{declared.cells}" for declared in work.grids.values()}
+        if grid in kinds or grid in work.computed:
+            return kinds.get(grid, "")
     return None
 
 
