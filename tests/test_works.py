@@ -13,7 +13,7 @@ from fedsynth_lib.core.contract import BadInput
 from fedsynth_lib.runs.grid import Asked, CellFailed
 from fedsynth_lib.runs.rows import PROFILES
 from fedsynth_lib.tables import lock
-from fedsynth_lib.works import WORKS, declared, load
+from fedsynth_lib.works import WORKS, declared, load, trained_in
 from fedsynth_lib.works.protocol import Measure
 
 PINNED = Path(__file__).parent / "cells_of_grids.json"
@@ -220,6 +220,13 @@ def test_what_a_file_may_not_say_is_refused_by_file_and_key(sixth, old, new, mes
     assert old in TOML
     with pytest.raises(BadInput, match="toy2030.toml.*" + message.removeprefix("toy2030.toml")):
         sixth(TOML.replace(old, new, 1))
+
+
+def test_a_file_of_rows_without_trainings_names_the_one_that_has_them(sixth):
+    assert trained_in("33_leitner2023_classes") == "33_leitner2023_label_skew"
+    assert trained_in("33_leitner2023_weights") == trained_in("toy") == ""
+    with pytest.raises(BadInput, match=r"grids\.tab1: 'tab2' means nothing here"):
+        sixth(TOML.replace('name = "toy2030_clients"', 'name = "toy"\ntrained_in = "tab2"'))
 
 
 def test_an_unknown_work_is_refused():

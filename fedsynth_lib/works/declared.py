@@ -145,7 +145,8 @@ class Declared:
     """The grid of an exhibit as it stands in the file. name: of its rows in data/results.
 
     methods: all of the work unless said. settings: of all its cells. like: a grid whose sweeps and
-    profiles it has, too.
+    profiles it has, too. trained_in: a grid whose rows say how long its runs trained, where its own
+    do not.
     """
 
     name: str
@@ -154,6 +155,7 @@ class Declared:
     methods: tuple[str, ...] = ()
     settings: Settings = field(default_factory=dict)
     like: str = ""
+    trained_in: str = ""
     sweeps: Mapping[str, Settings] = field(default_factory=dict)
     profiles: Mapping[str, Settings] = field(default_factory=dict)
 
@@ -525,6 +527,16 @@ def computed_by(grid: str) -> str | None:
     return None
 
 
+def trained_in(grid: str) -> str:
+    """The file of data/results whose rows say how long the runs of this one trained; empty where
+    its own do."""
+    for work in map(load, WORKS):
+        for declared in work.grids.values():
+            if declared.name == grid and declared.trained_in:
+                return work.grids[declared.trained_in].name
+    return ""
+
+
 def _tables(kind: type, document: dict, section: str, path: Path) -> dict[str, Any]:
     entries = document.pop(section, {})
     return {
@@ -565,6 +577,8 @@ def _check(work: Work) -> None:
         kind = work.kind(declared.cells)
         _check_names(f"{where}.settings", declared.settings, kind.names)
         _check_names(f"{where}.methods", declared.methods, work.methods)
+        others = [other for other in (declared.like, declared.trained_in) if other]
+        _check_names(where, others, work.grids)
         for profile, entry in declared.profiles.items():
             _check_names(f"{where}.{profile}", entry, kind.names | _SIZE)
         for sweep, entry in declared.sweeps.items():
