@@ -298,7 +298,7 @@ def test_the_claimed_epsilon_stands_an_audit_that_catches_too_little_noise():
     encode = evaluation.encoder(TWO, evaluation.config_for(TWO))
     config = evaluation.config_for(TWO, score_bins=2, learn_rows=1)
     config = replace(config, synthetic=encode.transform(made))
-    privacy = Privacy(4.0, 1e-5)
+    privacy = Privacy(2.0, 1e-5)  # noise that is close to normal, which the bound takes it for
     job = evaluation.job_for(TWO, privacy, [len(OTHERS) + 1], synthetic=made, config=config)
     state = evaluation.start(job.domain, config, stream(0))
     absent, there = (
@@ -323,10 +323,10 @@ def test_the_claimed_epsilon_stands_an_audit_that_catches_too_little_noise():
             sent = evaluation.client_step(state, client, config, noise, stream(0))
             return score(sent.summed["counts"])
 
-        scores = [[released(rows, run) for run in range(1200)] for rows in (there, absent)]
+        scores = [[released(rows, run) for run in range(800)] for rows in (there, absent)]
         return lower_bound(*scores, 1e-5, gaussian=True)
 
-    assert 2.5 < bound(job.noise_multiplier) < 4.0 < bound(0.3 * job.noise_multiplier)
+    assert 0.3 < bound(job.noise_multiplier) < 2.0 < bound(0.3 * job.noise_multiplier)
 
 
 # --- what is said, and what is refused -----------------------------------------------------------
