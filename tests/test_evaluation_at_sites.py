@@ -380,9 +380,29 @@ def test_a_site_refuses_what_its_own_plan_does_not_have():
     few = Client(coded(make_frame(30, 1)), 1, 3, size=5)
     with pytest.raises(BadInput, match="client 1: 5 held-out rows were declared"):
         evaluation.client_step(state, few, config, None, stream(0))
-    more = state | {"levels": np.append(state["levels"], 4)}
-    with pytest.raises(BadInput, match="counts other columns than the site has"):
-        evaluation.client_step(more, replace(few, size=30), config, None, stream(0))
+    sent = {
+        "levels": np.append(state["levels"], 4),
+        "tree/feature": state["tree/feature"] + 3,
+        "tree/left": -state["tree/left"],
+        "tree/value": state["tree/value"] * np.nan,
+        "edges": state["edges"][::-1],
+        "target": np.array(5),
+    }
+    for name, wrong in sent.items():
+        with pytest.raises(BadInput, match="other columns than the site has, or sends a classif"):
+            evaluation.client_step(
+                state | {name: wrong}, replace(few, size=30), config, None, stream(0)
+            )
+
+
+def test_no_levels_that_a_server_sends_make_a_row_count_twice_or_fail():
+    config = replace(CONFIG, synthetic=coded(SYNTHETIC))
+    domain = evaluation.encoder(SCHEMA, config).domain
+    state = evaluation.start(domain, config, stream(0)) | {"levels": np.full(5, 3)}
+    rows = coded(make_frame(30, 1))
+    before, after = (evaluation.counts_of(held, state, config) for held in (rows[1:], rows))
+    assert before.shape == after.shape
+    assert (after - before).sum() <= 17 and (after - before).min() == 0  # as many tables
 
 
 @pytest.mark.parametrize(

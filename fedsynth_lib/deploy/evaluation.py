@@ -43,7 +43,7 @@ from fedsynth_lib.core.contract import (
 )
 from fedsynth_lib.core.errors import checked_seed
 from fedsynth_lib.core.queries import Query, random_workload
-from fedsynth_lib.core.statement import DECLARED, statement
+from fedsynth_lib.core.statement import COUNTED, DECLARED, statement
 from fedsynth_lib.federation import flower
 from fedsynth_lib.federation.settings import PUBLIC, RUNTIMES, noise_for
 from fedsynth_lib.methods.marginals.fedpgm import check_sums, tables_of_queries
@@ -233,13 +233,17 @@ def cells_of(levels: np.ndarray, parts: Sequence[Part], config: Config) -> list[
 
 def counts_of(rows: np.ndarray, state: Arrays, config: Config) -> np.ndarray:
     """All counts of these rows, int64; one row more adds 1 to one cell of each table, and to at
-    most one of the scores."""
-    parts = parts_of(rows.shape[1], config)
-    counts = tables_in(state["levels"], parts).counts(rows, state["levels"])
+    most one of the scores.
+
+    That holds, and nothing fails because of a row, whatever levels and classifier a server sends.
+    """
+    levels, parts = state["levels"], parts_of(rows.shape[1], config)
+    rows = np.minimum(rows, levels - 1)
+    counts = tables_in(levels, parts).counts(rows, levels)
     if not config.target:
         return counts
     truth = rows[:, int(state["target"])]
-    judged = truth < state["levels"][int(state["target"])] - UNDECLARED
+    judged = truth < levels[int(state["target"])] - UNDECLARED
     bins = np.searchsorted(state["edges"], scores_of(rows, state), side="right")
     cells = bins + config.score_bins * (truth == int(state["positive"]))
     return np.append(counts, np.bincount(cells[judged], minlength=2 * config.score_bins))
@@ -248,6 +252,7 @@ def counts_of(rows: np.ndarray, state: Arrays, config: Config) -> np.ndarray:
 # --- the classifier -------------------------------------------------------------------------------
 
 TREE = ("feature", "threshold", "left", "right", "value")
+DEPTH = 4  # of a tree
 
 
 def fitted(rows: np.ndarray, levels: np.ndarray, target: int, config: Config, seed: int) -> Arrays:
@@ -265,7 +270,7 @@ def fitted(rows: np.ndarray, levels: np.ndarray, target: int, config: Config, se
     labels, inputs = rows[:, target] == positive, np.delete(rows, target, axis=1)
     trees = []
     if labels.any() and not labels.all() and inputs.shape[1]:
-        model = GradientBoostingClassifier(n_estimators=100, max_depth=4, random_state=seed)
+        model = GradientBoostingClassifier(n_estimators=100, max_depth=DEPTH, random_state=seed)
         trees = [tree.tree_ for tree in model.fit(inputs, labels).estimators_[:, 0]]
     nodes = max((tree.node_count for tree in trees), default=1)
     places = np.delete(np.arange(rows.shape[1]), target)
@@ -295,14 +300,37 @@ def scores_of(rows: np.ndarray, state: Arrays) -> np.ndarray:
     scores, row = np.zeros(len(rows)), np.arange(len(rows))
     for number in range(len(feature)):
         node = np.zeros(len(rows), np.intp)
-        while True:
+        for _ in range(DEPTH):
             less = rows[row, feature[number, node]] <= threshold[number, node]
-            below = np.where(less, left[number, node], right[number, node])
-            if (below == node).all():
-                break
-            node = below
+            node = np.where(less, left[number, node], right[number, node])
         scores += value[number, node]
     return scores
+
+
+def _check_sent(state: Arrays, columns: int, config: Config, who: str) -> None:
+    """Refuses, before a row is touched, what no server sends that keeps to the protocol: so no row
+    can make the difference between an answer and an error."""
+    levels = state["levels"]
+    sound = levels.shape == (columns,) and (levels > UNDECLARED).all()
+    if sound and config.target:
+        feature, threshold, left, right, value = (state[f"tree/{name}"] for name in TREE)
+        edges, nodes = state["edges"], feature.shape[-1]
+        sound = (
+            feature.ndim == 2
+            and {feature.shape} == {each.shape for each in (threshold, left, right, value)}
+            and all(((each >= 0) & (each < nodes)).all() for each in (left, right))
+            and ((feature >= 0) & (feature < columns)).all()
+            and np.isfinite(threshold).all()
+            and np.isfinite(value).all()
+            and edges.shape == (config.score_bins - 1,)
+            and (np.diff(edges) >= 0).all()
+            and 0 <= int(state["target"]) < columns
+        )
+    if not sound:
+        raise BadInput(
+            f"{who}: the server asks for counts of other columns than the site has, or sends a "
+            "classifier that is none."
+        )
 
 
 # --- the verbs ------------------------------------------------------------------------------------
@@ -345,8 +373,7 @@ def client_step(
     """The site's counts with its share of the noise, or with a whole dose where it shows them."""
     if client.size < MIN_ROWS:
         raise BadInput(_too_few(f"client {client.index}", client.size))
-    if len(state["levels"]) != client.rows.shape[1]:
-        raise BadInput(f"client {client.index}: the server counts other columns than the site has.")
+    _check_sent(state, client.rows.shape[1], config, f"client {client.index}")
     shown = client.index in config.published
     # what is shown can be subtracted from the sum: the others make the noise without it
     shares = 1 if shown else max(1, client.shares - len(set(config.published)))
@@ -523,9 +550,12 @@ TOTAL_VARIATION_1, TOTAL_VARIATION_2, TOTAL_VARIATION_3, K_MARGINAL, AUC, VALIDI
 
 @dataclass(frozen=True)
 class Scored:
-    """figures: measure -> value, low, high, chance, note. trouble: a line for each column and kind
-    of it, the share of held-out rows with its interval and that of synthetic ones. rows: held-out
-    rows, as counted with noise."""
+    """figures: measure -> value, low, high, chance, note (see `Figure`). Intervals say what noise
+    hides of these held-out rows; that of the AUC speaks of the population that they are from.
+
+    trouble: a line for each column and kind of it, the share of held-out rows with its interval and
+    that of synthetic ones. rows: held-out rows, as counted with noise.
+    """
 
     figures: pd.DataFrame
     trouble: pd.DataFrame
@@ -678,11 +708,15 @@ def evaluated(
     outcome: flower.Outcome,
     *,
     names: Sequence[str] = (),
+    declared: bool = True,
     trained: float | None = None,
     other_people: bool = True,
 ) -> Evaluation:
-    """What a finished run of `job` says, and what must be said of it. trained, other_people: as
-    `evaluate_sites`."""
+    """What a finished run of `job` says, and what must be said of it.
+
+    declared: whether its sizes were declared; else they are the true ones, which are then public.
+    trained, other_people: as `evaluate_sites`.
+    """
     names = names or [f"client {number}" for number in range(job.num_clients)]
     shown = {
         names[client]: figures(outcome.state, job.domain, job.config, client=client)
@@ -693,7 +727,7 @@ def evaluated(
         job.privacy,
         public_inputs=(
             PUBLIC[0],
-            DECLARED,
+            DECLARED if declared else COUNTED,
             "the synthetic rows, which were released before",
             PUBLIC[1],
             *[OTHER_PEOPLE] * other_people,
@@ -783,4 +817,11 @@ def evaluate_sites(
     server = flower.server_app(job, outcome, refuse_overspending)
     client = flower.client_app(job, lambda index: rows[index])
     RUNTIMES[runtime](server, client, job.num_clients)
-    return evaluated(job, outcome, names=names, trained=trained, other_people=other_people)
+    return evaluated(
+        job,
+        outcome,
+        names=names,
+        declared=sizes is not None,
+        trained=trained,
+        other_people=other_people,
+    )
