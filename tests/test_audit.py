@@ -88,7 +88,7 @@ def test_two_sums_are_audited_against_a_client_that_takes_its_noise_off(step, cl
 
     case = neighbours.case_of("fedpgm")
     case = replace(case, method=replace(case.method, client_step=curious))
-    pair = Scenario(case, clients).score_runs(1800 if step is divided_among_all else 400)
+    pair = Scenario(case, clients).score_runs(2500 if step is divided_among_all else 400)
     bound = lower_bound(*pair, 1e-5, gaussian=True, confidence=0.9 if caught else table.ALARM)
     assert (bound > case.privacy.epsilon) == caught
 
