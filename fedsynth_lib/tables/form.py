@@ -44,7 +44,7 @@ YES_OR_NO, TEXTS = "true or false", "a list of texts, each in quotation marks"
 ENTRIES = {
     **dict.fromkeys(("name", "kind", "scale", "format", "pattern", "value", "written"), TEXT),
     **dict.fromkeys(("source", "question"), TEXT),
-    **dict.fromkeys(("integer", "ordered", "from_rows", "ignore"), YES_OR_NO),
+    **dict.fromkeys(("integer", "ordered", "keep", "from_rows", "ignore"), YES_OR_NO),
     **dict.fromkeys(("categories", "missing"), TEXTS),
     "decimals": WHOLE,
     "low": NUMBER,
@@ -80,7 +80,7 @@ class Form:
     @property
     def questions(self) -> tuple[str, ...]:
         """The columns about which a draft asks, and nobody has answered yet."""
-        return tuple(column.name for column in self.columns if column.question)
+        return tuple(c.name for c in self.columns if c.question and not c.keep)
 
     @property
     def left_out(self) -> tuple[str, ...]:

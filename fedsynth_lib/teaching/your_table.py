@@ -132,12 +132,16 @@ def draft(
     *,
     target: str = "",
     ignore: str | int | Sequence = (),
+    keep: str | int | Sequence = (),
     out: str | Path | None = None,
 ) -> Path:
-    """Writes the draft of a schema beside the table, or to `out`, and gives its path."""
-    names = names_of(ignore, "ignore")
+    """Writes the draft of a schema beside the table, or to `out`, and gives its path.
+
+    keep: columns of categories, however many they have.
+    """
+    ignored, kept = names_of(ignore, "ignore"), names_of(keep, "keep")
     path = as_path(out) if out else files.draft
-    return propose_schema(files.table, target=target or None, ignore=names, out=path)
+    return propose_schema(files.table, target=target or None, ignore=ignored, keep=kept, out=path)
 
 
 def draft_where_needed(
@@ -150,7 +154,8 @@ def draft_where_needed(
 
 def questions(path: Path) -> list[str]:
     """What a draft asks, a line for each column."""
-    return [f"{each.name}: {each.question}" for each in read_form(path).columns if each.question]
+    form = read_form(path)
+    return [f"{c.name}: {c.question}" for c in form.columns if c.name in form.questions]
 
 
 def load(path: Path, schema: Path, draft: Path) -> Table:
