@@ -790,22 +790,21 @@ INTERNAL = "made with the real rows, without noise: not to be handed on"
 
 
 def write_scores(made: Made) -> list[Path]:
-    """Scores as CSV and Markdown, beside the rows; their paths."""
+    """Scores as CSV, Markdown and LaTeX, beside the rows; their paths."""
     found = scores(made.train, made.holdout, made.run.synthetic, seed=made.asked.seed)
     saver, stem = _internal(made)
     caption = f"Scores of {made.paths['rows'].name}, {INTERNAL}."
     saved = saver.table(found, f"{stem}_scores", caption=caption)
-    return [saved.csv, saved.md]
+    return [saved.csv, saved.md, saved.tex]
 
 
 def write_pictures(made: Made) -> list[Path]:
-    """Both pictures, beside the rows; their paths."""
+    """Both pictures as PNG and PDF, beside the rows; their paths."""
     use_style()
     saver, stem = _internal(made)
     drawn = {"columns": columns_drawn(made), "pairs": pairs_drawn(made)}
-    return [
-        saver.figure(figure, f"{stem}_{name}", note=INTERNAL).png for name, figure in drawn.items()
-    ]
+    saved = [saver.figure(fig, f"{stem}_{name}", note=INTERNAL) for name, fig in drawn.items()]
+    return [path for each in saved for path in (each.png, each.pdf)]
 
 
 # what may be done with a finished run, one without the other
