@@ -45,6 +45,11 @@ FOREIGN = {
     b"%PDF": "a PDF; give the table as CSV",
     b"<!DOCTYPE": "a page of HTML; give the table as CSV",
     b"<html": "a page of HTML; give the table as CSV",
+    b"7z\xbc\xaf": "a 7z archive; give the table in it",
+    b"Rar!": "a RAR archive; give the table in it",
+    **dict.fromkeys(
+        (b"\x80\x03", b"\x80\x04", b"\x80\x05"), "a pickle; write the table as CSV or parquet"
+    ),
     b"RDX": "an R data file; write it with write.csv",
     b"\xff\xfe": "text in UTF-16; save it as UTF-8 (spreadsheets: 'CSV UTF-8')",
     b"\xfe\xff": "text in UTF-16; save it as UTF-8 (spreadsheets: 'CSV UTF-8')",
@@ -101,7 +106,7 @@ class Container:
         for magic, kind in TYPED.items():
             if beginning.startswith(magic):
                 with refusing(path):
-                    types = _typed(path, kind).schema
+                    types = _types(path, kind)
                 _refuse_twins(path, types.names)
                 return cls(kind, columns=tuple(types.names), types=types)
         compressed = _compression(path)[0]
@@ -302,6 +307,12 @@ def _first_lines(path: Path, container: Container, most: int = 5) -> list[list[s
 
 
 # --- types ----------------------------------------------------------------------------------------
+
+
+def _types(path: Path, kind: str) -> pa.Schema:
+    if kind == "parquet":
+        return parquet.read_schema(path)
+    return _typed(path, kind).schema
 
 
 def _typed(path: Path, kind: str) -> pa.Table:

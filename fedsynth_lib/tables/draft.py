@@ -116,7 +116,12 @@ class Seen:
         if typed and isinstance(kind, pd.CategoricalDtype):
             own, ordered = tuple(map(_text, kind.categories)), bool(kind.ordered)
         counts = raw.value_counts(dropna=False)
-        words = ["" if pd.isna(value) else _text(value) for value in counts.index.astype(object)]
+        if kind.kind == "M":
+            words = _moment_texts(counts.index)
+        else:
+            words = [
+                "" if pd.isna(value) else _text(value) for value in counts.index.astype(object)
+            ]
         merged = pd.Series(counts.to_numpy(), words, dtype=np.int64)
         merged = merged[merged > 0].groupby(level=0, sort=False).sum()
         absent = merged.index.isin(MISSING_WORDS)
@@ -527,7 +532,7 @@ def _moment_in_disguise(seen: Seen) -> str:
         return "Are these moments, in seconds since 1970? As numbers they are drawn to the second."
     if seen.whole and SECONDS[0] <= low / 1000 and high / 1000 <= SECONDS[1]:
         return "Are these moments, in milliseconds since 1970? As numbers they are drawn so, too."
-    if seen.whole and not 7 <= seen.levels.str.len().max() <= 8:
+    if seen.whole and 7 <= seen.levels.str.len().max() <= 8:
         padded = seen.levels.str.zfill(8)
         for form, parts in (("%d%m%Y", "day, month"), ("%m%d%Y", "month, day")):
             if _misfits(padded, form, 0) is not None:
@@ -597,6 +602,15 @@ def _text(value: object) -> str:
     return str(value).strip()
 
 
+def _moment_texts(moments: pd.DatetimeIndex) -> list[str]:
+    """Moments of a typed file as text, all of them as fine as the finest one."""
+    form = "%Y-%m-%d %H:%M:%S.%f"
+    for finest, shorter in (("s", "%Y-%m-%d %H:%M:%S"), ("D", "%Y-%m-%d")):
+        if (moments.dropna() == moments.dropna().floor(finest)).all():
+            form = shorter
+    return ["" if pd.isna(moment) else moment_text(moment, form) for moment in moments]
+
+
 def _numbers(levels: pd.Series) -> pd.Series:
     plain = levels.astype(str).str.fullmatch(
         r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?|[-+]?inf(?:inity)?", case=False
@@ -630,7 +644,8 @@ def _decimals(levels: pd.Series) -> dict[str, int | str]:
         return {}
     if most > 1 and (digits.str.len() == most).all() and digits.str.endswith("0").any():
         example = levels[0].lstrip("-+")
-        return {"written": example if example[0] != "." else f"0{example}"}
+        # three digits behind a point may be thousands, but for a zero before it
+        return {"written": "0.000" if most == 3 else f"0{example}"[example[0] != "." :]}
     return {"decimals": most}
 
 

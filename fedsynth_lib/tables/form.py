@@ -50,6 +50,12 @@ ENTRIES = {
     "low": NUMBER,
     "high": NUMBER,
 }
+# the parts of a file, and what [table] may say: of registered tables more than of one's own
+PARTS = ("table", "column", "reader", "file", "work")
+ABOUT = (
+    *("target", "source", "title", "page", "licence", "notes", "folder", "files", "otherwise"),
+    *("drop", "generated"),
+)
 
 
 @dataclass(frozen=True)
@@ -266,6 +272,12 @@ def form_from(document: Mapping[str, Any], name: str) -> Form:
     if not isinstance(table, Mapping) or not isinstance(entries, list):
         raise BadInput(f"{name}: write [table] once, and [[column]] for each column.")
     target, source = table.get("target"), table.get("source", "")
+    for what, said, known in (("part", document, PARTS), ("entry of [table]", table, ABOUT)):
+        if unknown := [each for each in said if each not in known]:
+            raise BadInput(
+                f"{name}: {what} {unknown[0]!r} is unknown{closest(unknown[0], known)}; correct "
+                "its name."
+            )
     for what, value in (("target", target), ("source", source)):
         if value is not None and not isinstance(value, str):
             raise BadInput(f"{name}: {what} is {value!r}; write a name in quotation marks.")

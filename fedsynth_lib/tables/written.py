@@ -37,8 +37,8 @@ class Written:
     @classmethod
     def like(cls, example: str) -> "Written":
         """As an example is written. A single comma or point with three digits behind it is read as
-        a thousands mark: 1,234 has no decimals, 1,5 and 1.234,500 have. A sign or brackets say how
-        negative numbers are written.
+        a thousands mark where it may be one: 1,234 has no decimals, 1,5, 0,234 and 1.234,500 have.
+        A sign or brackets say how negative numbers are written.
 
         Raises BadInput where the example holds no number, or two.
         """
@@ -56,7 +56,9 @@ class Written:
         marks = re.findall(r"\D", digits)
         thousands, mark = "", "."
         last = len(digits) - 1 - max((digits.rfind(m) for m in marks), default=len(digits) - 1)
-        if marks and (len(set(marks)) > 1 or (last != 3 and marks[-1] in ",.")):
+        # 12,345 has groups of three digits; 0,345 and 12345,678 have not
+        single = len(marks) == 1 and (digits[0] == "0" or len(digits) - last - 1 > 3)
+        if marks and (len(set(marks)) > 1 or ((last != 3 or single) and marks[-1] in ",.")):
             mark = marks.pop()
             decimals = last
         else:
