@@ -128,6 +128,7 @@ def measures(made):
     return {(sex, "share"): float((made.frame["sex"] == sex).mean()) for sex in ("f", "m")}
 """
 SCHEMA = """
+[table]
 target = "sex"
 [[column]]
 name = "sex"
