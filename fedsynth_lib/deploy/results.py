@@ -1,0 +1,65 @@
+"""What comes out of a study: synthetic rows, and what must be said of them, as `fedsynth synth`
+writes them."""
+
+import json
+from pathlib import Path
+
+from fedsynth_lib.core.contract import Run
+from fedsynth_lib.core.store import write_atomically
+from fedsynth_lib.core.summary import Release
+from fedsynth_lib.deploy.study import Study
+from fedsynth_lib.federation.flower import Outcome
+from fedsynth_lib.federation.settings import CLAMPED, PUBLIC, statement_of
+from fedsynth_lib.tables.container import Container
+from fedsynth_lib.tables.load import Table
+from fedsynth_lib.teaching import your_table
+
+REHEARSED = (
+    "whoever sees the synthetic rows; the server knows the seed of all masks and all noise, so it "
+    "is not among those: a rehearsal of {name}"
+)
+
+
+def write(study: Study, outcome: Outcome, folder: Path, *, seconds: float) -> list[Path]:
+    """Writes rows, statement, page, record and traffic into a folder; their paths."""
+    plan = study.plan
+    synthetic = plan.sample(outcome.state, study.synthetic_rows or sum(study.sizes))
+    said = statement_of(
+        plan.job,
+        outcome.charges,
+        public_inputs=(PUBLIC[0], CLAMPED),
+        declared=True,
+        before=study.before,
+        adversary="" if study.release else REHEARSED.format(name=study.name),
+    )
+    run = Run(
+        state=outcome.state,
+        synthetic=synthetic,
+        statement=said,
+        seconds=seconds,
+        bytes_up=outcome.bytes("up"),
+        bytes_down=outcome.bytes("down"),
+        traffic=outcome.traffic,
+    )
+    container = Container("text", columns=study.form.names)
+    columns = plan.sample(outcome.state, 1).iloc[:0]  # of the schema, and no rows
+    form = study.form
+    table = Table(study.name, columns, study.form.schema, "own", form=form, container=container)
+    paths = your_table.places(table, "quick", release=study.release, folder=folder)
+    rows = your_table.as_file(synthetic, table, seed=None if study.release else study.seed)
+    about = Release(study.name, "", not study.release, federated=True)
+    _, paths = your_table.hand_on(run, container.content(rows, study.form), paths, about)
+    traffic = paths["rows"].with_name(f"{paths['rows'].stem}_traffic.json")
+    write_atomically(traffic, json.dumps(traffic_of(study, run), indent=1).encode())
+    return [*paths.values(), traffic]
+
+
+def traffic_of(study: Study, run: Run) -> dict:
+    """Bytes of arrays, in all and for each site; what Flower adds is not counted."""
+    lines = [line | {"site": study.sites[line["client"]].name} for line in run.traffic]
+    return {
+        "seconds": round(run.seconds, 1),
+        "bytes_up": run.bytes_up,
+        "bytes_down": run.bytes_down,
+        "messages": lines,
+    }
