@@ -12,6 +12,7 @@ what differs is named; nothing about rows has left a site by then.
 
 import hashlib
 import json
+import re
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
@@ -30,6 +31,7 @@ from fedsynth_lib.core.accounting import check_budget
 from fedsynth_lib.core.contract import BadInput, Charge, stream
 from fedsynth_lib.core.ledger import ClientLedger, Refused
 from fedsynth_lib.deploy import keys
+from fedsynth_lib.deploy.masks import Agreement, ClientMasks, ServerMasks
 from fedsynth_lib.deploy.study import Study, differences, load_site, read_study
 from fedsynth_lib.federation import flower
 from fedsynth_lib.tables.load import Table
@@ -110,17 +112,30 @@ def site_app(place: Place) -> ClientApp:
 
 def app_of(place: Place) -> ClientApp:
     """A site's rounds, as `flower.client_app`, and its word on the study."""
-    rows = place.rows()
-    app = flower.client_app(place.study.plan.job, lambda index: rows, place.ledger)
+    rows, study = place.rows(), place.study
+    masks = None if place.key is None else ClientMasks(agreement_of(study), place.key)
+    app = flower.client_app(study.plan.job, lambda index: rows, place.ledger, masks)
 
     @app.query("agree")
     def agree(message: Message, context: Context) -> Message:
         theirs = json.loads(str(message.content["study"]["said"]))
-        found = differences(theirs, place.study.said())
+        found = differences(theirs, study.said())
         about = ConfigRecord({"client": place.index, "differs": found})
         return Message(RecordDict({"about": about}), reply_to=message)
 
     return app
+
+
+def agreement_of(study: Study) -> Agreement:
+    """What the masks of the study's secure sums rest on."""
+    public = [keys.public_key(site.key, f"site {site.name!r}") for site in study.sites]
+    return Agreement(
+        study.plan.job,
+        public,
+        study.digest,
+        absent=study.absent,
+        smallest=study.minimum_group,
+    )
 
 
 def client_app(here: str) -> ClientApp:
@@ -274,7 +289,19 @@ def carry_out(study: Study, grid: Grid, context: Context, *, insecure: bool) -> 
         check_budget(charges, study.privacy, when=f"by round {number}")
         say(f"round {number + 1} of {rounds} at most is done")
 
-    flower.server_app(study.plan.job, outcome, after_round)(checked, context)
+    masks = None if insecure else ServerMasks(agreement_of(study))
+    job = study.plan.job
+    try:
+        flower.server_app(job, outcome, after_round, masks, study.timeout)(checked, context)
+    except RuntimeError as error:
+        raise Refused(named(study, str(error))) from error
+    for line in outcome.refused:
+        say(
+            named(
+                study,
+                f"client {line['client']} is gone since round {line['round'] + 1}: {line['why']}",
+            )
+        )
     out = Path(str(context.run_config.get("out", "")) or ".")
     for path in write(study, outcome, out, seconds=time.perf_counter() - begin):
         say(f"wrote {path}")
@@ -302,6 +329,16 @@ def ask_whether_they_agree(study: Study, grid: Grid, nodes: dict[int, int]) -> N
                 f"site {site.name!r} ('here') has another study: {differs[0]}{more}; nothing was "
                 "released."
             )
+
+
+def named(study: Study, text: str) -> str:
+    """A message with the sites' names for the numbers of their clients."""
+    names = [site.name for site in study.sites]
+    return re.sub(
+        r"\bclient (\d+)\b",
+        lambda found: f"site {names[int(found[1])]!r}" if int(found[1]) < len(names) else found[0],
+        text,
+    )
 
 
 def say(text: str) -> None:

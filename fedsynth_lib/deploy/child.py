@@ -1,19 +1,23 @@
 """One of Flower's long-running processes, as a child that ends with whoever has started it.
 
-    python -P -m fedsynth_lib.deploy.child superlink|supernode|superexec OPTIONS
+    python -P -m fedsynth_lib.deploy.child superlink|supernode|superexec PARENT OPTIONS
 
 It looks twice a second whether its parent is still there, so it ends too where the parent was
 killed and could say nothing. A SuperLink serves its sites alone to the network: Flower 1.41 has all
 of its APIs on one port, and anybody who reaches it could start runs or register nodes; here these
-answer to this machine alone.
+answer to this machine alone. The sites' keys are registered before it listens (the environment's
+FEDSYNTH_NODES is a file with them), so none is refused for having been early.
 """
 
+import json
 import os
 import signal
 import sys
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
 from typing import Any
 
 LOOK, GRACE = 0.5, 5.0  # seconds
@@ -47,9 +51,30 @@ def superlink() -> None:
     from flwr.superlink.cli import flower_superlink
     from starlette.middleware import Middleware
 
-    # the hook that Flower has for its own extensions, of which there are none here
+    # the hooks that Flower has for its own extensions, of which there are none here
     extensions.get_middleware = lambda: (Middleware(SitesAlone),)
+    extensions.get_lifespan_contexts = lambda: (registered,)
     flower_superlink()
+
+
+@asynccontextmanager
+async def registered(app: Any) -> AsyncIterator[None]:
+    """The nodes in the SuperLink's books, which may have them from before; it does not listen
+    yet."""
+    from flwr.common.constant import HEARTBEAT_DEFAULT_INTERVAL, NOOP_ACCOUNT_NAME, NOOP_FLWR_AID
+
+    state = app.state.linkstate_factory.state()
+    if path := os.environ.get("FEDSYNTH_NODES"):
+        for name, key in json.loads(Path(path).read_text(encoding="utf-8")).items():
+            with suppress(ValueError):  # it is known
+                state.create_node(
+                    owner_aid=NOOP_FLWR_AID,
+                    owner_name=NOOP_ACCOUNT_NAME,
+                    public_key=key.encode(),
+                    heartbeat_interval=HEARTBEAT_DEFAULT_INTERVAL,
+                    name=name,
+                )
+    yield
 
 
 def supernode() -> None:

@@ -66,7 +66,8 @@ def init(
         list[str] | None, typer.Option("--set", help="setting=value of the method, as TOML has it")
     ] = None,
     colluding: Annotated[int, typer.Option(help="sites that may pool what they know")] = 1,
-    minimum_group: Annotated[int, typer.Option(help="sites that a round needs")] = 3,
+    absent: Annotated[int, typer.Option(help="sites that may drop out of the run")] = 0,
+    minimum_group: Annotated[int, typer.Option(help="sites that a sum needs")] = 3,
     holdout: Annotated[float, typer.Option(help="share of rows kept for evaluation")] = 0.0,
     counted_epsilon: Annotated[
         float, typer.Option(help="that each site has spent on counting its rows")
@@ -90,7 +91,8 @@ def init(
         epsilon=epsilon,
         delta=delta,
         colluding=colluding,
-        minimum_group=min(minimum_group, len(site)),
+        absent=absent,
+        minimum_group=minimum_group,
         holdout=holdout,
         counted_epsilon=counted_epsilon,
         server=server,

@@ -25,6 +25,10 @@ ENVIRONMENT = {
 }
 
 
+class Ended(BadInput):
+    """A process has ended that should not have."""
+
+
 @dataclass
 class Children:
     """Flower's processes of one command; a context that ends them all, and all that they started.
@@ -42,8 +46,11 @@ class Children:
     def __exit__(self, *_: object) -> None:
         self.end()
 
-    def start(self, command: str, *options: str) -> None:
-        """One of `child.py`'s, in a session of its own: a Ctrl-C is for the parent, who ends it."""
+    def start(self, command: str, *options: str, **said: str) -> None:
+        """One of `child.py`'s, in a session of its own: a Ctrl-C is for the parent, who ends it.
+
+        said: further entries of its environment.
+        """
         asked = [sys.executable, "-P", "-m", "fedsynth_lib.deploy.child", command, str(os.getpid())]
         with open(self.log(command), "w", encoding="utf-8") as log:
             self.running[command] = subprocess.Popen(
@@ -51,7 +58,7 @@ class Children:
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
-                env=environment(self.folder),
+                env=environment(self.folder) | said,
                 start_new_session=True,
             )
 
@@ -59,10 +66,10 @@ class Children:
         return self.folder / f"{command}.log"
 
     def check(self) -> None:
-        """Raises BadInput where one of them has ended, with the last that it said."""
+        """Raises Ended where one of them has, with the last that it said."""
         for command, process in self.running.items():
             if process.poll() is not None:
-                raise BadInput(
+                raise Ended(
                     f"Flower's {command} has ended ({process.returncode}): {self.last(command)} "
                     f"(all of it: {self.log(command)})."
                 )

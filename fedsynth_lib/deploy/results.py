@@ -14,10 +14,12 @@ from fedsynth_lib.tables.container import Container
 from fedsynth_lib.tables.load import Table
 from fedsynth_lib.teaching import your_table
 
-REHEARSED = (
-    "whoever sees the synthetic rows; the server knows the seed of all masks and all noise, so it "
-    "is not among those: a rehearsal of {name}"
+ADVERSARY = (
+    "whoever sees the synthetic rows, and the server, whatever it does, together with at most "
+    "{colluding} of the {sites} sites: sums are opened by the sites alone, with masks of keys that "
+    "they have agreed on (X25519, ChaCha20)"
 )
+REHEARSED = "nobody who knows the seed, as all parties do: a rehearsal"
 
 
 def write(study: Study, outcome: Outcome, folder: Path, *, seconds: float) -> list[Path]:
@@ -30,7 +32,7 @@ def write(study: Study, outcome: Outcome, folder: Path, *, seconds: float) -> li
         public_inputs=(PUBLIC[0], CLAMPED),
         declared=True,
         before=study.before,
-        adversary="" if study.release else REHEARSED.format(name=study.name),
+        adversary=adversary(study),
     )
     run = Run(
         state=outcome.state,
@@ -52,6 +54,16 @@ def write(study: Study, outcome: Outcome, folder: Path, *, seconds: float) -> li
     traffic = paths["rows"].with_name(f"{paths['rows'].stem}_traffic.json")
     write_atomically(traffic, json.dumps(traffic_of(study, run), indent=1).encode())
     return [*paths.values(), traffic]
+
+
+def adversary(study: Study) -> str:
+    """Whom the statement says that records are protected from; '' where the method's own words
+    hold, since it makes no secure sum."""
+    if not study.release:
+        return REHEARSED
+    if study.plan.method.TRUST != "secure sum":
+        return study.plan.method.ADVERSARY
+    return ADVERSARY.format(colluding=study.colluding, sites=len(study.sites))
 
 
 def traffic_of(study: Study, run: Run) -> dict:

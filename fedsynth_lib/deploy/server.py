@@ -4,6 +4,7 @@ fedsynth deploy server --study DIR --own DIR    until it is stopped
 fedsynth deploy run --study DIR --own DIR       in another terminal of the same machine
 """
 
+import json
 import re
 import subprocess
 from collections.abc import Callable, Iterator
@@ -21,7 +22,7 @@ from fedsynth_lib.deploy.processes import (
     secret_file,
 )
 from fedsynth_lib.deploy.site import check_secure
-from fedsynth_lib.deploy.study import Study, check_flower, check_plan, read_study
+from fedsynth_lib.deploy.study import check_flower, check_plan, read_study
 
 CONNECTION = "study"  # what Flower's own files call the SuperLink
 
@@ -66,30 +67,18 @@ def serving(
             options += ["--ssl-certfile", str(own / keys.CERTIFICATE)]
             options += ["--ssl-keyfile", str(own / keys.SERVER_KEY)]
             trust = ["--root-certificates", str(own / keys.CA)]
-        children.start("superlink", *options, *(["--insecure"] if insecure else []))
+        nodes = state / "nodes.json"
+        known = {} if insecure else {each.name: keys.raw(each.key).decode() for each in study.sites}
+        write_atomically(nodes, json.dumps(known).encode())
+        options += ["--insecure"] if insecure else []
+        children.start("superlink", *options, FEDSYNTH_NODES=str(nodes))
         children.wait_for(port)
         link = f"127.0.0.1:{port}"
         secret_options = ["--superexec-auth-secret-file", str(secret)]
         children.start("superexec", "--runtime-api-address", link, *trust, *secret_options)
         _write_connection(state, link, None if insecure else own / keys.CA)
-        if not insecure:
-            register(study, children)
         say(f"{study.name}: the server listens at {bind}:{port} for {len(study.sites)} sites")
         yield children
-
-
-def register(study: Study, children: Children) -> None:
-    """Makes the sites' keys known to the SuperLink, and no others; one that is known stays."""
-    asked = {}
-    for site in study.sites:
-        path = children.folder / f"{site.name}.pub"
-        write_atomically(path, f"{site.key}\n".encode())
-        command = ["supernode", "register", str(path), CONNECTION, "--name", site.name]
-        asked[site.name] = flwr(children.folder, *command)
-    for name, process in asked.items():
-        text = process.communicate(timeout=120)[0]
-        if process.returncode and "already in use" not in text:
-            raise BadInput(f"site {name!r} cannot be registered: {' '.join(text.split())[-300:]}")
 
 
 def run(

@@ -19,6 +19,7 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+from flwr.clientapp import ClientApp
 
 from fedsynth_lib.core.accounting import discrete_laplace_share
 from fedsynth_lib.core.contract import BadInput, BadRows
@@ -26,7 +27,7 @@ from fedsynth_lib.core.ledger import ClientLedger, path_of
 from fedsynth_lib.core.store import write_atomically
 from fedsynth_lib.deploy import keys
 from fedsynth_lib.deploy.apps import Place, site_app
-from fedsynth_lib.deploy.processes import Children, check_free, free_port, secret_file
+from fedsynth_lib.deploy.processes import Children, Ended, free_port, secret_file
 from fedsynth_lib.deploy.study import (
     FEWEST_ROWS,
     SCHEMA,
@@ -43,6 +44,7 @@ from fedsynth_lib.tables.load import Table, load_table
 from fedsynth_lib.tables.schema import Schema, read_toml, validate
 
 BUDGET = "budget.toml"
+CONNECTED = "SuperNode ID"  # which a SuperNode says as soon as it has one
 BUDGET_TEXT = """\
 # What this site allows, whatever a server asks: yours alone to decide.
 population = "{name}"    # whose rows these are; its releases are in one ledger
@@ -269,11 +271,33 @@ def run_site(
         if not ask(asked_of(study, name, place.ledger)):
             raise BadInput(f"site {name!r} takes no part: its operator has declined.")
         own.agree(study)
+    while True:
+        try:
+            _connect(study, place, own, app, say, insecure=insecure)
+        except LostConnection:
+            say("the connection was lost; connects anew")
+
+
+class LostConnection(Exception):
+    """A SuperNode that was connected has ended: its server has forgotten it, say."""
+
+
+def _connect(
+    study: Study,
+    place: Place,
+    own: Own,
+    app: ClientApp,
+    say: Callable[[str], None],
+    *,
+    insecure: bool,
+) -> None:
+    """Starts a SuperNode and answers what it is asked, to its end, which is one of the two errors:
+    LostConnection, or BadInput where it was never connected."""
+    from fedsynth_lib.deploy.worker import answer_all  # it brings Flower's own parts
+
     if not insecure:
         check_server(study, say)
-    port = free_port()
-    check_free(port, "127.0.0.1", "SuperNode")
-    state = study.state(own.folder)
+    state, port = study.state(own.folder), free_port()
     with secret_file(state) as secret, Children(state) as children:
         options = [
             *("--superlink", study.server, "--host", "127.0.0.1", "--port", str(port)),
@@ -288,10 +312,13 @@ def run_site(
             options += ["--auth-supernode-private-key", str(own.folder / keys.NODE_KEY)]
         children.start("supernode", *options)
         children.wait_for(port)
-        say(f"site {name} waits for {study.server}; Ctrl-C ends it")
-        from fedsynth_lib.deploy.worker import answer_all  # it brings Flower's own parts
-
-        answer_all(f"127.0.0.1:{port}", secret.read_bytes(), app, say, children.check)
+        say(f"site {place.name} is ready for {study.server}; Ctrl-C ends it")
+        try:
+            answer_all(f"127.0.0.1:{port}", secret.read_bytes(), app, say, children.check)
+        except Ended as error:
+            if CONNECTED in children.log("supernode").read_text(encoding="utf-8"):
+                raise LostConnection from error
+            raise
 
 
 def check_secure(study: Study, insecure: bool) -> None:

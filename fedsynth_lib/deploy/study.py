@@ -57,7 +57,9 @@ class Study:
     """The content of study.toml, checked, and what follows from it.
 
     colluding: sites that may pool what they know, with the server, against another one.
-    minimum_group: a site answers no round of fewer sites.
+    absent: sites that the run can do without, once it has begun; their shares of the noise are
+        made by the others.
+    minimum_group: a site adds to no sum over fewer sites.
     release: noise from the operating system, which nobody can repeat; else from `seed`.
     counted_epsilon: what each site has spent on counting its rows with noise; 0: they are declared.
     holdout: share of the rows that each site sets aside, for evaluation at the sites.
@@ -73,6 +75,7 @@ class Study:
     delta: float
     sites: tuple[Site, ...]
     colluding: int = 1
+    absent: int = 0
     minimum_group: int = 3
     release: bool = False
     seed: int = 0
@@ -117,8 +120,9 @@ class Study:
         if len(set(given)) < len(given):
             raise BadInput(f"{where}: two sites have the same key; each needs one of its own.")
         for name, low, high in (
-            ("minimum_group", 1, len(self.sites)),
-            ("colluding", 0, len(self.sites) - 1),
+            ("absent", 0, len(self.sites) - 1),
+            ("minimum_group", 1, len(self.sites) - self.absent),
+            ("colluding", 0, len(self.sites) - 1 - self.absent),
             ("holdout", 0, 0.9),
             ("counted_epsilon", 0, self.epsilon),
             ("timeout", 1, math.inf),
@@ -192,7 +196,7 @@ class Study:
         return Privacy(
             self.epsilon,
             self.delta,
-            curious=self.colluding,
+            curious=self.colluding + self.absent,  # whose shares of the noise are not needed
             noise_seed=None if self.release else "run",
         )
 
@@ -238,10 +242,10 @@ class Study:
             seed=self.seed,
             before=self.before,
         )
-        fewest = min(len(job.participants(*entry)) for entry in job.schedule())
+        fewest = min(len(job.participants(*entry)) for entry in job.schedule()) - self.absent
         if fewest < self.minimum_group:
             raise BadInput(
-                f"{where}: minimum_group is {self.minimum_group} and some round asks {fewest} "
+                f"{where}: minimum_group is {self.minimum_group} and some round may have {fewest} "
                 "sites; set participation = 1.0 in [config], or lower it."
             )
         return Plan(job, encoder, schema, counted)
@@ -291,8 +295,8 @@ class Study:
             f"  method   {self.method}: {settings}",
             f"  columns  {', '.join(self.form.names)} (see {self.folder / SCHEMA})",
             f"  budget   epsilon {self.epsilon:g}, delta {self.delta:g}, for each record",
-            f"  trust    safe from the server and {self.colluding} other site(s) together; no "
-            f"round of fewer than {self.minimum_group} sites",
+            f"  trust    safe from the server and {self.colluding} other site(s) together; no sum "
+            f"over fewer than {self.minimum_group} sites; {self.absent} may drop out",
             f"  server   {self.server}",
             f"    its authority {keys.certificate_fingerprint(self.ca) if self.ca else 'none'}",
             "  sites",

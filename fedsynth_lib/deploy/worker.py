@@ -22,7 +22,6 @@ from flwr.supercore.interceptors import (
     RuntimeVersionHttpInterceptor,
     SuperExecAuthHttpInterceptor,
 )
-from flwr.supercore.retry import make_simple_http_retry_invoker
 from flwr.supercore.runtime import RuntimeHttpClient
 from flwr.supernode.runtime.run_clientapp import pull_task_input, push_message, push_task_output
 
@@ -46,11 +45,12 @@ def answer_all(
     with _client(address, "SuperExec", sign) as runtime:
         while True:
             check()
-            found = runtime.AcquireTask(
-                AcquireTaskRequest(supported_task_types=[TaskType.CLIENT_APP])
-            )
-            if found.HasField("task") and found.token:
-                _answer(address, found.token, app, say)
+            token = ""
+            with contextlib.suppress(httpx.TransportError):  # it has ended, as `check` will say
+                asked = AcquireTaskRequest(supported_task_types=[TaskType.CLIENT_APP])
+                token = runtime.AcquireTask(asked).token
+            if token:
+                _answer(address, token, app, say)
             else:
                 time.sleep(LOOK)
 
@@ -107,7 +107,6 @@ class _client:
             insecure=True,  # on this machine
             root_certificates=None,
             interceptors=[RuntimeVersionHttpInterceptor(component_name=name), who],
-            retry_invoker=make_simple_http_retry_invoker(),
         )
 
     def __enter__(self) -> RuntimeHttpClient:
