@@ -63,8 +63,7 @@ def _answer(address: str, token: str, app: ClientApp, say: Callable[[str], None]
         message, context, _, _ = pull_task_input(runtime)
         status, details = SubStatus.COMPLETED, ""
         try:
-            reply = app(message, context)
-            say(f"answered {_about(message)}")
+            reply, said = app(message, context), f"answered {_about(message)}"
         except Exception as error:
             # as `flower.client_app`: others learn what is refused, and of other errors the class
             details = str(error) if isinstance(error, Refused) else told(error)
@@ -73,10 +72,11 @@ def _answer(address: str, token: str, app: ClientApp, say: Callable[[str], None]
                 Error(code=ErrorCode.CLIENT_APP_RAISED_EXCEPTION, reason=details), reply_to=message
             )
             cause = error.__cause__ or error
-            say(f"refused {_about(message)}: {cause}")
+            said = f"refused {_about(message)}: {cause}"
         try:
             push_message(runtime, reply, context)
             push_task_output(runtime, context, status, details)
+            say(said)
         except httpx.HTTPError as error:  # the run has ended, say
             say(f"the answer was not taken: {error}")
         finally:
