@@ -14,7 +14,7 @@ import pandas as pd
 import pytest
 from cryptography import x509
 from flwr.app import Context, Message, RecordDict
-from sites import MOST, ROWS, Commands, copy, make, ports, rows_of
+from sites import MOST, ROWS, Parties, copy, make, ports, rows_of
 from tiny import wait_for
 
 from fedsynth_lib.bundle import commands
@@ -414,21 +414,19 @@ def deployed(tmp_path_factory):
     """A server and three sites, with TLS and keys."""
     folder = tmp_path_factory.mktemp("deployed")
     make(folder, server=f"localhost:{ports()}")
-    parties = Commands(folder)
-    try:
-        for name in ROWS:
+    with Parties(folder) as parties:
+        for name in ROWS:  # who is early waits
             parties.site(name)
         parties.server()
         for name in ROWS:
             parties.wait(name, "is ready")
         yield parties
-    finally:
-        parties.stop()
 
 
 def finished(parties, out):
     """The rows of a run, and what it said."""
-    assert parties.run(out).wait(MOST) == 0, parties.said("run")
+    parties.run(out)
+    assert parties.status("run") == 0, parties.said("run")
     return (parties.folder / out / "hearts_rehearsal.csv").read_bytes(), parties.said("run")
 
 
@@ -446,9 +444,8 @@ def test_a_stranger_is_refused(deployed):
     for file in ("node", "node.pub"):
         (deployed.folder / "stranger" / file).unlink()
     keys.make_node_key(deployed.folder / "stranger")
-    words = ("site", "west", "--study", deployed.at("study"), "--own", deployed.at("stranger"))
-    command = deployed.command(*words, "--table", deployed.at("west.csv"), "--yes")
-    assert deployed.begin("stranger", command).wait(MOST) == 2
+    deployed.site("west", terminal="stranger", own="stranger")
+    assert deployed.status("stranger") == 2
     assert "this is not the key that study hearts has of site 'west'" in deployed.said("stranger")
 
     address = read_study(deployed.folder / "study").server
@@ -456,7 +453,8 @@ def test_a_stranger_is_refused(deployed):
     node += ["--superlink", address, "--root-certificates", deployed.at("server/ca.pem")]
     node += ["--auth-supernode-private-key", deployed.at("stranger/node"), "--isolation", "process"]
     node += ["--port", str(ports()), "--node-config", "partition-id=2"]
-    assert deployed.begin("stranger", node).wait(MOST) != 0
+    deployed.begin_process("stranger", node)
+    assert deployed.status("stranger") != 0
     assert "SuperNode ID" not in deployed.said("stranger")
 
 
@@ -467,10 +465,9 @@ def test_a_wrong_authority_is_refused(deployed):
     theirs = (deployed.folder / "other" / "ca.pem").read_text().strip()
     text = re.sub(r"-----BEGIN[^\"]*-----END CERTIFICATE-----", theirs, package.read_text())
     package.write_text(text)
-    own = copy(deployed.folder, "west", "west2").name
-    words = ("site", "west", "--study", deployed.at("mistaken"), "--own", deployed.at(own))
-    command = deployed.command(*words, "--table", deployed.at("west.csv"), "--yes")
-    assert deployed.begin("mistaken", command).wait(MOST) == 2
+    copy(deployed.folder, "west", "west2")
+    deployed.site("west", terminal="mistaken", study="mistaken", own="west2")
+    assert deployed.status("mistaken") == 2
     assert "is refused: " in deployed.said("mistaken")
     assert "it is not the server that the study names" in deployed.said("mistaken")
 
@@ -488,9 +485,10 @@ def test_a_site_in_the_place_of_another_one_is_refused(deployed):
     assert not deployed.processes("north")
     places = {"study": "study", "table": "south.csv", "own": "north"}
     text = IMPOSTOR.format(**{name: deployed.at(place) for name, place in places.items()})
-    deployed.begin("north", [sys.executable, "-u", "-P", "-c", text])
+    deployed.begin_process("north", [sys.executable, "-u", "-P", "-c", text])
     deployed.wait("north", "is ready")
-    assert deployed.run("second").wait(MOST) == 2
+    deployed.run("second")
+    assert deployed.status("run") == 2
     assert "has not signed with the key that the study has of it" in deployed.said("run")
     deployed.end("north")
     deployed.site("north")
@@ -514,7 +512,7 @@ def test_a_site_that_is_killed_in_a_round_does_not_end_the_run(deployed):
     deployed.wait("west", "answered masks", before + 2)  # its keys and its shares
     deployed.end("west", signal.SIGKILL)
     wait_for(lambda: not deployed.processes("west"), MOST)
-    assert deployed.running["run"].wait(MOST) == 0, deployed.said("run")
+    assert deployed.status("run") == 0, deployed.said("run")
     assert "site 'west' is gone since round 1" in deployed.said("run")
     rows = (deployed.folder / "fourth" / "hearts_rehearsal.csv").read_bytes()
     assert rows != (deployed.folder / "first" / "hearts_rehearsal.csv").read_bytes()

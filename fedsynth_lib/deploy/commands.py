@@ -38,7 +38,6 @@ def keys(
     """
     from fedsynth_lib.core.contract import BadInput
     from fedsynth_lib.deploy import keys as made
-    from fedsynth_lib.deploy.site import Own
 
     if bool(host) == bool(site):
         raise BadInput("give --host for the keys of the server, or --site for those of a site.")
@@ -47,9 +46,8 @@ def keys(
         print(made.make_server_keys(place, [*host, *made.HERE], days))
         _say(f"{place / made.CA} goes into the study; the other files stay")
         return 0
-    own = Own.make(place, site)
-    print(made.fingerprint((own.folder / made.NODE_PUBLIC).read_text(encoding="ascii")))
-    _say(f"{place / made.NODE_PUBLIC} goes into the study; correct {place / 'budget.toml'}")
+    print(made.make_site(place, site))
+    _say(f"{place / made.NODE_PUBLIC} goes into the study; correct {place / made.BUDGET}")
     return 0
 
 

@@ -37,7 +37,13 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 from fedsynth_lib.core.contract import BadInput
 
 CA, CA_KEY, CERTIFICATE, SERVER_KEY = "ca.pem", "ca.key", "server.pem", "server.key"
-NODE_KEY, NODE_PUBLIC = "node", "node.pub"
+NODE_KEY, NODE_PUBLIC, BUDGET = "node", "node.pub", "budget.toml"
+BUDGET_TEXT = """\
+# What this site allows, whatever a server asks: yours alone to decide.
+population = "{name}"    # whose rows these are; its releases are in one ledger
+most_epsilon = 3.0       # of all releases about these people together
+most_delta = 1e-4
+"""
 HERE = ("localhost", "127.0.0.1")  # as whom the server's own processes reach it
 EARLIER = timedelta(minutes=5)  # clocks differ
 
@@ -78,6 +84,14 @@ def make_server_keys(folder: Path, hosts: Sequence[str], days: int = 365) -> str
     signed = server.sign(signing, hashes.SHA384())
     _write(folder / CERTIFICATE, signed.public_bytes(Encoding.PEM))
     return certificate_fingerprint((folder / CA).read_text(encoding="ascii"))
+
+
+def make_site(folder: Path, name: str) -> str:
+    """A site's own folder: its key, and a budget to be corrected; what is there is kept. Gives the
+    key's fingerprint."""
+    if not (folder / BUDGET).exists():
+        _write(folder / BUDGET, BUDGET_TEXT.format(name=name).encode())
+    return make_node_key(folder)
 
 
 def make_node_key(folder: Path) -> str:

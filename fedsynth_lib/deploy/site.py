@@ -43,14 +43,7 @@ from fedsynth_lib.tables.kinds import FileColumn, Gaps
 from fedsynth_lib.tables.load import Table, load_table
 from fedsynth_lib.tables.schema import Schema, read_toml, validate
 
-BUDGET = "budget.toml"
 CONNECTED = "SuperNode ID"  # which a SuperNode says as soon as it has one
-BUDGET_TEXT = """\
-# What this site allows, whatever a server asks: yours alone to decide.
-population = "{name}"    # whose rows these are; its releases are in one ledger
-most_epsilon = 3.0       # of all releases about these people together
-most_delta = 1e-4
-"""
 
 
 @dataclass(frozen=True)
@@ -60,19 +53,10 @@ class Own:
 
     folder: Path
 
-    @classmethod
-    def make(cls, folder: Path, name: str) -> "Own":
-        """With a new key, and a budget to be corrected; what is there is kept."""
-        own = cls(folder)
-        keys.make_node_key(folder)
-        if not (folder / BUDGET).exists():
-            write_atomically(folder / BUDGET, BUDGET_TEXT.format(name=name).encode())
-        return own
-
     @cached_property
     def ledger(self) -> ClientLedger:
         """The ledger of the population that the budget file names, with its limits."""
-        path = self.folder / BUDGET
+        path = self.folder / keys.BUDGET
         if not path.is_file():
             raise BadInput(f"{path}: there is no budget; `fedsynth deploy keys --site` writes one.")
         said = read_toml(path)
