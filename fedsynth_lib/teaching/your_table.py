@@ -37,11 +37,14 @@ from fedsynth_lib.core.store import (
     write_atomically,
 )
 from fedsynth_lib.core.summary import Release, registry_entry, summary_page
+from fedsynth_lib.federation.saved import as_counted, saved
+from fedsynth_lib.federation.saved import write as write_model
 from fedsynth_lib.federation.settings import ROW_COUNT, federated, planned
 from fedsynth_lib.figures import Saver, labels, use_style
 from fedsynth_lib.figures.distributions import distributions
 from fedsynth_lib.figures.heatmap import pair_maps
 from fedsynth_lib.methods import METHODS, from_file
+from fedsynth_lib.methods import key_of as key_of_method
 from fedsynth_lib.metrics import scores as measured
 from fedsynth_lib.runs.rows import folder_name
 from fedsynth_lib.tables.form import Counted, Form, read_form
@@ -411,14 +414,14 @@ def run(method: Method, train: Table, parts: Parts, *, config: Any, **options: A
 def _as_counted(method: Method, train: Table, config: Any) -> tuple[Table, Any, Counted | None]:
     """The table and the settings with which the method is run, and the way back."""
     form = train.form or Form.of(train.schema)
-    counted = Counted.of(form, method.encoder(train.schema, config))
+    schema, config, counted = as_counted(method, form, config)
     if counted is None:
         return train, config, None
-    if getattr(config, "by_column", ()):
-        kept = {name: n for name, n in dict(config.by_column).items() if name not in counted.edges}
-        config = replace(config, by_column=kept)
-    joined = counted.join(train.frame)
-    return replace(train, frame=joined, schema=counted.counted, digest=""), config, counted
+    return (
+        replace(train, frame=counted.join(train.frame), schema=schema, digest=""),
+        config,
+        counted,
+    )
 
 
 def as_file(synthetic: pd.DataFrame, table: Table, *, seed: int | None) -> pd.DataFrame:
@@ -455,6 +458,7 @@ class Asked:
     book: Ledger | None
     known: str
     about: Release
+    model: Path | None = None
 
 
 @dataclass(frozen=True)
@@ -518,6 +522,7 @@ def prepare(
     most_epsilon: float = 3.0,
     profile: str = "quick",
     out: str | Path | None = None,
+    save_model: str | Path | None = None,
     about: Mapping[str, str] | None = None,
 ) -> Asked:
     """Reads the table, divides its rows, and checks all that was asked for.
@@ -528,6 +533,8 @@ def prepare(
     num_clients: to which rows are dealt where no column `site` says whose they are; 0 is one.
     again: release rows once more that were released before; their costs add up.
     out: folder of the files; by default that of `profile` for results on tables of your own.
+    save_model: the file that the model goes to, from which rows can be drawn later; a release
+        takes no other file's place.
     about: of `Release`: curator, recipients, purpose.
     """
     checked_seed(seed)
@@ -545,6 +552,9 @@ def prepare(
     if rows:  # else they are counted, with noise, when the run begins
         config = fitting(config, sum(rows) * (1 - TEST_SHARE), epsilon)
     paths = places(table, profile, release=release, folder=None if out is None else as_path(out))
+    model = None if save_model is None else as_path(save_model)
+    if model is not None:
+        _check_model(model, module, release=release)
     book, known = None, ""
     if release:
         _check_release(table, privacy, rows)
@@ -573,6 +583,7 @@ def prepare(
         book=book,
         known=known,
         about=said,
+        model=model,
     )
 
 
@@ -586,6 +597,17 @@ def _check_release(table: Table, privacy: Privacy, declared_rows: Sequence[int])
         )
     if declared_rows:
         _check_delta(privacy, sum(declared_rows), "declared", table.key)
+
+
+def _check_model(path: Path, method: Method, *, release: bool) -> None:
+    if key_of_method(method) is None:
+        raise BadInput(
+            f"save_model: method {method.name} is not one of the bundle's, and a saved model names "
+            "its method; leave save_model out."
+        )
+    if release and path.exists():
+        raise BadInput(f"save_model: {path} is there already; a release takes no file's place.")
+    check_writable(path, "save_model")
 
 
 def _check_delta(privacy: Privacy, num_rows: float, known: str, name: str, spent: str = "") -> None:
@@ -631,6 +653,13 @@ def carry_out(asked: Asked, say: Callable[[str], None] = lambda text: None) -> M
     rows = as_file(made.synthetic, asked.table, seed=None if asked.release else asked.seed)
     content = asked.table.container.content(rows, asked.table.form)
     text, paths = hand_on(made, content, asked.paths, asked.about, begun)
+    if asked.model is not None:
+        form, container = asked.table.form, asked.table.container
+        model = saved(
+            made, asked.method, options["config"], form, container=container, seed=asked.seed
+        )
+        write_model(model, asked.model)
+        paths["model"] = asked.model
     say(f"rows and statement are in {paths['rows'].parent}")
     return Made(asked, sizes, made, rows, text, paths, begun and begun.total())
 
