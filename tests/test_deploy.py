@@ -20,12 +20,12 @@ from tiny import wait_for
 from fedsynth_lib.bundle import commands
 from fedsynth_lib.core.contract import BadInput, Privacy
 from fedsynth_lib.core.ledger import Refused
-from fedsynth_lib.deploy import apps, child, keys, processes, site
+from fedsynth_lib.deploy import apps, child, evaluation, keys, processes, site
 from fedsynth_lib.deploy import study as studies
 from fedsynth_lib.deploy.init import parsed_settings, parsed_site
 from fedsynth_lib.deploy.site import Own
 from fedsynth_lib.deploy.study import differences, read_study
-from fedsynth_lib.federation import flower, settings
+from fedsynth_lib.federation import flower, saved, settings
 from fedsynth_lib.methods import METHODS
 from fedsynth_lib.tables.load import load_table
 from fedsynth_lib.teaching import your_table
@@ -307,11 +307,13 @@ def test_a_port_in_use_is_named():
 # --- the apps, in process -------------------------------------------------------------------------
 
 
-def carried_out(study, places, out):
+def carried_out(study, places, out, **run_config):
     """The apps of all parties, each site with its own place, in this process."""
     client = apps.SiteApp(lambda context: places[context.node_id - 1])
     grid = flower.LocalGrid(client, len(places))
-    context = Context(flower.LOCAL_RUN, 0, {}, RecordDict(), {"out": str(out)})
+    for each in grid._contexts.values():
+        each.run_id, each.run_config = flower.LOCAL_RUN, run_config
+    context = Context(flower.LOCAL_RUN, 0, {}, RecordDict(), {"out": str(out)} | run_config)
     apps.carry_out(study, grid, context, insecure=False)
 
 
@@ -328,6 +330,47 @@ def test_apps_make_the_rows_of_the_run_in_process(folder, study, places, tmp_pat
     statement = (tmp_path / "out" / "hearts_rehearsal_privacy.md").read_text()
     assert "**epsilon = 1, delta = 1e-06.**" in statement and "must not be released" in statement
     assert [place.ledger.total().epsilon for place in places] == pytest.approx([1, 1, 1])
+
+
+def test_sites_evaluate_with_rows_that_they_have_set_aside(folder, tmp_path, monkeypatch):
+    """As in one process over the same rows; and the ledger has both runs."""
+    monkeypatch.setenv("FEDSYNTH_HOME", str(tmp_path / "home"))
+    made = changed(
+        folder, tmp_path, ("seed = 5", "seed = 5\nholdout = 0.4\nevaluation_epsilon = 2.0")
+    )
+    study = read_study(made)
+    places = [Own(folder / name).place(study, name, folder / f"{name}.csv") for name in ROWS]
+    carried_out(study, places, tmp_path)
+    rows = tmp_path / "hearts_rehearsal.csv"
+    monkeypatch.setattr(flower, "LOCAL_RUN", 2)  # another run, to whom rounds are new
+    carried_out(study, places, tmp_path, evaluate=str(rows))
+    found = pd.read_csv(tmp_path / "hearts_rehearsal_evaluation.csv", index_col="measure")
+
+    parts = [study.rows_to_learn_from(place.table, place.split_key) for place in places]
+    for place, (train, aside) in zip(places, parts, strict=True):
+        assert sorted([*train.index, *aside.index]) == list(range(len(place.table)))
+        assert place.ledger.total().epsilon == pytest.approx(3.0)
+    here = evaluation.evaluate_sites(
+        {name: aside for name, (_, aside) in zip(ROWS, parts, strict=True)},
+        load_table(rows, schema=folder / "schema.toml").frame,
+        study.form.schema,
+        Privacy(2.0, 1e-6),
+        sizes=[round(0.4 * rows) for rows in ROWS.values()],
+        seed=5,
+    )
+    pd.testing.assert_frame_equal(
+        found[["value", "low", "high"]], here.all_sites.figures[["value", "low", "high"]]
+    )
+    said = (tmp_path / "hearts_rehearsal_evaluation_privacy.md").read_text()
+    assert "A person pays epsilon 1 for the synthetic rows or 2 for their evaluation" in said
+
+
+def test_a_model_is_saved_with_the_rows(study, places, tmp_path):
+    carried_out(study, places, tmp_path)
+    assert (
+        saved.read(tmp_path / "hearts_rehearsal.fedsynth").file()
+        == (tmp_path / "hearts_rehearsal.csv").read_bytes()
+    )
 
 
 def test_another_sites_partition_is_refused(study, places, tmp_path):

@@ -14,7 +14,7 @@ import hashlib
 import json
 import re
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -32,9 +32,9 @@ from fedsynth_lib.core.contract import BadInput, Charge, stream
 from fedsynth_lib.core.ledger import ClientLedger, Refused
 from fedsynth_lib.deploy import keys
 from fedsynth_lib.deploy.masks import Agreement, ClientMasks, ServerMasks
-from fedsynth_lib.deploy.study import Study, differences, load_site, read_study
+from fedsynth_lib.deploy.study import SCHEMA, Study, differences, load_site, read_study
 from fedsynth_lib.federation import flower
-from fedsynth_lib.tables.load import Table
+from fedsynth_lib.tables.load import Table, load_table
 
 AGREE = "query.agree"
 SIGNATURE = "signature"
@@ -75,6 +75,13 @@ class Place:
         train, _ = self.study.rows_to_learn_from(self.table, self.split_key)
         return self.study.plan.encoded(train)
 
+    def rows_set_aside(self, job: flower.Job) -> np.ndarray:
+        """The other ones, encoded for the evaluation."""
+        from fedsynth_lib.deploy import evaluation
+
+        _, aside = self.study.rows_to_learn_from(self.table, self.split_key)
+        return evaluation.encoder(self.study.form.schema, job.config).transform(aside)
+
 
 class SiteApp(ClientApp):
     """The ClientApp of a site; every answer of it is signed.
@@ -85,7 +92,7 @@ class SiteApp(ClientApp):
     def __init__(self, find: Callable[[Context], Place]):
         super().__init__()
         self._find = find
-        self._apps: dict[int, tuple[Place, ClientApp]] = {}
+        self._apps: dict[tuple[int, bool], tuple[Place, ClientApp]] = {}
 
     def __call__(self, message: Message, context: Context) -> Message:
         place, app = self._app(context)
@@ -98,11 +105,13 @@ class SiteApp(ClientApp):
         return reply
 
     def _app(self, context: Context) -> tuple[Place, ClientApp]:
-        """Of a node, made once: it encodes the rows, and keeps nothing else."""
-        if context.node_id not in self._apps:
+        """Of a node, made once for learning and once for evaluating: it encodes the rows, and keeps
+        nothing else."""
+        kind = context.node_id, bool(context.run_config.get("evaluate"))
+        if kind not in self._apps:
             place = self._find(context)
-            self._apps[context.node_id] = place, app_of(place)
-        return self._apps[context.node_id]
+            self._apps[kind] = place, app_of(place, evaluate=kind[1])
+        return self._apps[kind]
 
 
 def site_app(place: Place) -> ClientApp:
@@ -110,11 +119,13 @@ def site_app(place: Place) -> ClientApp:
     return SiteApp(lambda context: place)
 
 
-def app_of(place: Place) -> ClientApp:
+def app_of(place: Place, *, evaluate: bool = False) -> ClientApp:
     """A site's rounds, as `flower.client_app`, and its word on the study."""
-    rows, study = place.rows(), place.study
-    masks = None if place.key is None else ClientMasks(agreement_of(study), place.key)
-    app = flower.client_app(study.plan.job, lambda index: rows, place.ledger, masks)
+    study = place.study
+    job = study.evaluation() if evaluate else study.plan.job
+    rows = place.rows_set_aside(job) if evaluate else place.rows()
+    masks = None if place.key is None else ClientMasks(agreement_of(study, job), place.key)
+    app = flower.client_app(job, lambda index: rows, place.ledger, masks)
 
     @app.query("agree")
     def agree(message: Message, context: Context) -> Message:
@@ -126,13 +137,13 @@ def app_of(place: Place) -> ClientApp:
     return app
 
 
-def agreement_of(study: Study) -> Agreement:
-    """What the masks of the study's secure sums rest on."""
+def agreement_of(study: Study, job: flower.Job) -> Agreement:
+    """What the masks of the secure sums of one of the study's jobs rest on."""
     public = [keys.public_key(site.key, f"site {site.name!r}") for site in study.sites]
     return Agreement(
-        study.plan.job,
+        job,
         public,
-        study.digest,
+        f"{study.digest} {job.method.name}",
         absent=study.absent,
         smallest=study.minimum_group,
     )
@@ -250,8 +261,9 @@ class StudyGrid(Grid):
 def server_app(here: str) -> ServerApp:
     """The serverapp of the folder in which `here` lies.
 
-    run-config `out`: the folder for rows and statement; '' the one where it runs. `insecure`: true
-    where sites have no keys, as in a simulation.
+    run-config `out`: the folder for rows and statement; '' the one where it runs. `evaluate`: a
+    file of synthetic rows; the run then evaluates them at the sites. `insecure`: true where sites
+    have no keys, as in a simulation.
     """
     app = ServerApp()
 
@@ -266,7 +278,7 @@ def server_app(here: str) -> ServerApp:
 
 def carry_out(study: Study, grid: Grid, context: Context, *, insecure: bool) -> None:
     """All of a run at the server: who is there, whether they agree, the rounds, what comes out."""
-    from fedsynth_lib.deploy.results import write
+    from fedsynth_lib.deploy import results
 
     if insecure and study.release:
         raise BadInput(f"{study.name}: a release is not made without keys; leave insecure out.")
@@ -275,36 +287,53 @@ def carry_out(study: Study, grid: Grid, context: Context, *, insecure: bool) -> 
             f"{study.name}: the study has no keys of its sites; add them, or rehearse with "
             "insecure = true."
         )
-    checked = StudyGrid(grid, study, insecure=insecure)
+    out = Path(str(context.run_config.get("out", "")) or ".")
+    rows = str(context.run_config.get("evaluate", ""))
+    synthetic = load_table(Path(rows), schema=study.folder / SCHEMA).frame if rows else None
+    job = study.plan.job if synthetic is None else study.evaluation(synthetic)
+    before = study.before if synthetic is None else []
     begin = time.perf_counter()
-    say(f"waits for {len(study.sites)} sites")
-    number = len(study.sites)
+    outcome = run_job(study, job, before, grid, context, insecure=insecure)
+    if synthetic is None:
+        paths = results.write(study, outcome, out, seconds=time.perf_counter() - begin)
+    else:
+        paths = results.write_evaluation(study, job, outcome, out, Path(rows).stem)
+    for path in paths:
+        say(f"wrote {path}")
+
+
+def run_job(
+    study: Study,
+    job: flower.Job,
+    before: Sequence[Charge],
+    grid: Grid,
+    context: Context,
+    *,
+    insecure: bool,
+) -> flower.Outcome:
+    """The rounds of one of the study's jobs, once all sites are there and agree. before: what
+    records have paid already, within the same budget."""
+    checked, number = StudyGrid(grid, study, insecure=insecure), len(study.sites)
+    say(f"waits for {number} sites")
     nodes = flower.nodes_of_clients(checked, flower.wait_for_nodes(checked, number, study.timeout))
     ask_whether_they_agree(study, checked, nodes)
     say("all sites are there and agree on the study")
-    outcome = flower.Outcome(charges=list(study.before))
-    rounds = len(study.plan.job.schedule())
+    outcome = flower.Outcome(charges=list(before))
+    rounds = len(job.schedule())
 
     def after_round(number: int, charges: list[Charge]) -> None:
-        check_budget(charges, study.privacy, when=f"by round {number}")
+        check_budget(charges, job.privacy, when=f"by round {number}")
         say(f"round {number + 1} of {rounds} at most is done")
 
-    masks = None if insecure else ServerMasks(agreement_of(study))
-    job = study.plan.job
+    masks = None if insecure else ServerMasks(agreement_of(study, job))
     try:
         flower.server_app(job, outcome, after_round, masks, study.timeout)(checked, context)
     except RuntimeError as error:
         raise Refused(named(study, str(error))) from error
     for line in outcome.refused:
-        say(
-            named(
-                study,
-                f"client {line['client']} is gone since round {line['round'] + 1}: {line['why']}",
-            )
-        )
-    out = Path(str(context.run_config.get("out", "")) or ".")
-    for path in write(study, outcome, out, seconds=time.perf_counter() - begin):
-        say(f"wrote {path}")
+        when = f"since round {line['round'] + 1}"
+        say(named(study, f"client {line['client']} is gone {when}: {line['why']}"))
+    return outcome
 
 
 def ask_whether_they_agree(study: Study, grid: Grid, nodes: dict[int, int]) -> None:

@@ -67,6 +67,7 @@ def init(
     absent: Annotated[int, typer.Option(help="sites that may drop out of the run")] = 0,
     minimum_group: Annotated[int, typer.Option(help="sites that a sum needs")] = 3,
     holdout: Annotated[float, typer.Option(help="share of rows kept for evaluation")] = 0.0,
+    evaluation_epsilon: Annotated[float, typer.Option(help="of the evaluation at the sites")] = 0.0,
     counted_epsilon: Annotated[
         float, typer.Option(help="that each site has spent on counting its rows")
     ] = 0.0,
@@ -92,6 +93,7 @@ def init(
         absent=absent,
         minimum_group=minimum_group,
         holdout=holdout,
+        evaluation_epsilon=evaluation_epsilon,
         counted_epsilon=counted_epsilon,
         server=server,
         release=release,
@@ -177,6 +179,24 @@ def run(
     from fedsynth_lib.deploy.server import run as carried_out
 
     print(*carried_out(study, own, out, say=_say, insecure=insecure), sep="\n")
+    return 0
+
+
+@app.command()
+def evaluate(
+    rows: Annotated[Path, typer.Argument(help="a synthetic file of the study")],
+    own: OwnFolder,
+    study: StudyFolder = Path("."),
+    out: Annotated[Path, typer.Option(help="folder for what comes out")] = Path("."),
+    insecure: Insecure = False,
+) -> int:
+    """Have synthetic rows evaluated by rows that the sites have set aside, beside the server.
+
+    What comes out are figures over all sites with their intervals; no site's own.
+    """
+    from fedsynth_lib.deploy.server import run as carried_out
+
+    print(*carried_out(study, own, out, say=_say, evaluate=rows, insecure=insecure), sep="\n")
     return 0
 
 

@@ -38,6 +38,7 @@ clientapp = "{name}.client_app:app"
 [tool.flwr.app.config]
 out = ""            # folder for rows and statement
 tables = ""         # of a simulation: the folder with a CSV for each site
+evaluate = ""       # a file of synthetic rows, to be evaluated at the sites
 insecure = false    # true where sites have no keys, as in a simulation
 """
 README = """\

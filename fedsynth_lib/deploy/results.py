@@ -5,10 +5,13 @@ import json
 from pathlib import Path
 
 from fedsynth_lib.core.contract import Run
+from fedsynth_lib.core.statement import statement_text
 from fedsynth_lib.core.store import write_atomically
 from fedsynth_lib.core.summary import Release
+from fedsynth_lib.deploy import evaluation
 from fedsynth_lib.deploy.study import Study
-from fedsynth_lib.federation.flower import Outcome
+from fedsynth_lib.federation import saved
+from fedsynth_lib.federation.flower import Job, Outcome
 from fedsynth_lib.federation.settings import CLAMPED, PUBLIC, statement_of
 from fedsynth_lib.tables.container import Container
 from fedsynth_lib.tables.load import Table
@@ -51,9 +54,32 @@ def write(study: Study, outcome: Outcome, folder: Path, *, seconds: float) -> li
     rows = your_table.as_file(synthetic, table, seed=None if study.release else study.seed)
     about = Release(study.name, "", not study.release, federated=True)
     _, paths = your_table.hand_on(run, container.content(rows, study.form), paths, about)
+    model = saved.saved(
+        run, plan.method, plan.config, study.form, container=container, seed=study.seed
+    )
+    paths["model"] = paths["rows"].with_suffix(".fedsynth")  # `fedsynth sample` draws from it
+    saved.write(model, paths["model"])
     traffic = paths["rows"].with_name(f"{paths['rows'].stem}_traffic.json")
     write_atomically(traffic, json.dumps(traffic_of(study, run), indent=1).encode())
     return [*paths.values(), traffic]
+
+
+def write_evaluation(
+    study: Study, job: Job, outcome: Outcome, folder: Path, rows: str
+) -> list[Path]:
+    """Writes the figures of an evaluation at the sites, and what must be said of them; rows: the
+    name of the rows that were evaluated."""
+    found = evaluation.evaluated(
+        job, outcome, names=[site.name for site in study.sites], trained=study.epsilon
+    )
+    title = f"evaluation of {rows} at the sites"
+    text = f"{statement_text(found.statement, title)}\n{found.text}\n"
+    contents = {"": found.all_sites.figures.to_csv(), "_trouble": found.all_sites.trouble.to_csv()}
+    paths = {folder / f"{rows}_evaluation{end}.csv": made for end, made in contents.items()}
+    paths[folder / f"{rows}_evaluation_privacy.md"] = text
+    for path, content in paths.items():
+        write_atomically(path, content.encode())
+    return list(paths)
 
 
 def adversary(study: Study) -> str:

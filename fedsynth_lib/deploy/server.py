@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from fedsynth_lib.core.contract import BadInput
-from fedsynth_lib.core.store import write_atomically
+from fedsynth_lib.core.store import existing_file, write_atomically
 from fedsynth_lib.deploy import keys
 from fedsynth_lib.deploy.processes import (
     Children,
@@ -87,9 +87,12 @@ def run(
     out: str | Path,
     *,
     say: Callable[[str], None],
+    evaluate: str | Path = "",
     insecure: bool = False,
 ) -> list[Path]:
     """A run of the study at a server that has been started; the paths of what came out.
+
+    evaluate: a file of synthetic rows, which the sites then evaluate.
 
     Raises BadInput with the reason where the run was refused, at the server or by a site.
     """
@@ -108,6 +111,8 @@ def run(
     if app is None:
         raise BadInput(f"{study.folder}: this is no app; `fedsynth deploy init` makes one.")
     options = [f'--run-config=out="{out}"', f"--run-config=insecure={str(insecure).lower()}"]
+    if evaluate:
+        options.append(f'--run-config=evaluate="{existing_file(evaluate, "rows")}"')
     command = ["run", str(app), CONNECTION, "--stream", *options]
     written, refused = [], ""
     with flwr(state, *command) as process:

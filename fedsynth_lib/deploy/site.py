@@ -248,9 +248,12 @@ def run_site(
     own = Own(Path(own_folder).expanduser().absolute())
     say(f"reads {table}")
     place = own.place(study, name, table)
-    place.ledger.admit(study.epsilon, study.delta)
+    runs = 1 + bool(study.evaluation_epsilon)
+    place.ledger.admit(study.epsilon + study.evaluation_epsilon, study.delta * runs)
     app = site_app(place)
     place.rows()  # a table that the method cannot take shows now
+    if study.evaluation_epsilon:
+        place.rows_set_aside(study.evaluation())
     if not own.has_agreed(study):
         if not ask(asked_of(study, name, place.ledger)):
             raise BadInput(f"site {name!r} takes no part: its operator has declined.")

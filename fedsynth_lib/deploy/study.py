@@ -26,6 +26,7 @@ from fedsynth_lib.core.errors import BadRows, checked_seed
 from fedsynth_lib.core.store import CODE
 from fedsynth_lib.deploy import keys
 from fedsynth_lib.federation.flower import Job
+from fedsynth_lib.federation.saved import as_counted
 from fedsynth_lib.federation.settings import ROW_COUNT, job_of
 from fedsynth_lib.methods import METHODS
 from fedsynth_lib.tables.encode import clamped
@@ -63,6 +64,8 @@ class Study:
     release: noise from the operating system, which nobody can repeat; else from `seed`.
     counted_epsilon: what each site has spent on counting its rows with noise; 0: they are declared.
     holdout: share of the rows that each site sets aside, for evaluation at the sites.
+    evaluation_epsilon: of that evaluation; 0: there is none. Its rows are others than those that
+        were learned from.
     synthetic_rows: 0 are as many as the sites have together.
     server: host:port. ca: the certificate that the server's one is signed with, as PEM.
     timeout: seconds that a site may take for an answer.
@@ -81,6 +84,7 @@ class Study:
     seed: int = 0
     counted_epsilon: float = 0.0
     holdout: float = 0.0
+    evaluation_epsilon: float = 0.0
     synthetic_rows: int = 0
     server: str = "localhost:9443"
     ca: str = ""
@@ -125,6 +129,7 @@ class Study:
             ("colluding", 0, len(self.sites) - 1 - self.absent),
             ("holdout", 0, 0.9),
             ("counted_epsilon", 0, self.epsilon),
+            ("evaluation_epsilon", 0, 1e6 if self.holdout else 0),
             ("timeout", 1, math.inf),
             ("synthetic_rows", 0, math.inf),
         ):
@@ -193,8 +198,11 @@ class Study:
 
     @property
     def privacy(self) -> Privacy:
+        return self._privacy(self.epsilon)
+
+    def _privacy(self, epsilon: float) -> Privacy:
         return Privacy(
-            self.epsilon,
+            epsilon,
             self.delta,
             curious=self.colluding + self.absent,  # whose shares of the noise are not needed
             noise_seed=None if self.release else "run",
@@ -231,13 +239,12 @@ class Study:
         config = method.Config(**settings)
         if not getattr(config, "private", True):
             raise BadInput(f"{where}: method {self.method} adds no noise; choose one that does.")
-        counted = Counted.of(self.form, method.encoder(self.form.schema, config))
-        schema = self.form.schema if counted is None else counted.counted
+        schema, modelled, counted = as_counted(method, self.form, config)
         job, encoder = job_of(
             method,
             schema,
             self.sizes,
-            config=config,
+            config=modelled,
             privacy=self.privacy,
             seed=self.seed,
             before=self.before,
@@ -248,7 +255,25 @@ class Study:
                 f"{where}: minimum_group is {self.minimum_group} and some round may have {fewest} "
                 "sites; set participation = 1.0 in [config], or lower it."
             )
-        return Plan(job, encoder, schema, counted)
+        return Plan(job, encoder, schema, counted, config)
+
+    def evaluation(self, synthetic: pd.DataFrame | None = None) -> Job:
+        """The job of the evaluation at the sites; synthetic: rows of the schema, at the server."""
+        from fedsynth_lib.deploy import evaluation
+
+        if not self.evaluation_epsilon:
+            raise BadInput(
+                f"{self.folder / STUDY}: evaluation_epsilon is 0, so the sites evaluate nothing; "
+                "give holdout and evaluation_epsilon, and agree on the study anew."
+            )
+        return evaluation.job_for(
+            self.form.schema,
+            self._privacy(self.evaluation_epsilon),
+            [max(1, round(site.rows * self.holdout)) for site in self.sites],
+            synthetic=synthetic,
+            seed=self.seed,
+            names=[site.name for site in self.sites],
+        )
 
     def rows_to_learn_from(self, table: Table, key: bytes) -> tuple[pd.DataFrame, pd.DataFrame]:
         """(rows to learn from, rows set aside) of a site's table; the key says which is which."""
@@ -294,7 +319,9 @@ class Study:
         return [
             f"  method   {self.method}: {settings}",
             f"  columns  {', '.join(self.form.names)} (see {self.folder / SCHEMA})",
-            f"  budget   epsilon {self.epsilon:g}, delta {self.delta:g}, for each record",
+            f"  budget   epsilon {self.epsilon:g}, delta {self.delta:g}, for each record"
+            + f"; {self.holdout:.0%} of the rows are set aside, and evaluate with epsilon "
+            f"{self.evaluation_epsilon:g}" * bool(self.evaluation_epsilon),
             f"  trust    safe from the server and {self.colluding} other site(s) together; no sum "
             f"over fewer than {self.minimum_group} sites; {self.absent} may drop out",
             f"  server   {self.server}",
@@ -315,12 +342,13 @@ class Study:
 @dataclass(frozen=True)
 class Plan:
     """schema: as the method sees the table; counted: the way there and back, where columns have
-    gaps."""
+    gaps; config: as the study gives it, of columns that may have gaps."""
 
     job: Job
     encoder: Encoder
     schema: Schema
     counted: Counted | None
+    config: Any
 
     @property
     def method(self) -> Method:
