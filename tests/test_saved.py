@@ -169,8 +169,10 @@ def _read(content, path):
 def test_a_method_of_ones_own_cannot_be_named():
     run = promises.federated(independent, TABLE, seed=5)
     mine = replace(Method.of(independent), name="mine")
+    model = saved.saved(run, mine, independent.Config(), Form.of(SCHEMA), seed=5)
+    assert model.sample().equals(run.synthetic)
     with pytest.raises(BadInput, match="mine is not one of the bundle's"):
-        saved.saved(run, mine, independent.Config(), Form.of(SCHEMA))
+        saved.to_bytes(model)
 
 
 def test_rows_that_cannot_be_are_refused():

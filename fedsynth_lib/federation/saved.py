@@ -43,11 +43,11 @@ PLAIN = "biuf"  # kinds of arrays: truth values and numbers
 class SavedModel:
     """All that drawing rows takes.
 
-    key: of METHODS. config: as the run was given it. form, container: of the table's file.
+    config: as the run was given it. form, container: of the table's file.
     num_rows, seed: of the run's own rows; with these its rows are drawn again.
     """
 
-    key: str
+    method: Method
     config: Any
     state: Arrays
     form: Form
@@ -55,10 +55,6 @@ class SavedModel:
     statement: dict
     num_rows: int
     seed: int
-
-    @property
-    def method(self) -> Method:
-        return METHODS[self.key]
 
     def sample(self, num_rows: int | None = None, *, seed: int | None = None) -> pd.DataFrame:
         """Synthetic rows as methods see them; None takes the number and the seed of the run."""
@@ -114,32 +110,21 @@ def saved(
     """The model of a run with these settings, on a table of this form.
 
     seed: that the run was given. container: of the table's file; CSV where there is none.
-    Raises BadInput for a method that is not of this bundle, and for a state that cannot be kept.
+    Raises BadInput for a state that may not be handed on.
     """
-    key = key_of(method)
-    if key is None:
-        raise BadInput(
-            f"method {method.name} is not one of the bundle's, so a saved model could not name it: "
-            "leave save_model out."
-        )
     for name, values in run.state.items():
         if name.startswith(SECRET) or values.dtype.kind not in PLAIN:
-            raise BadInput(f"the model's array {name!r} may not be handed on; nothing was saved.")
+            raise BadInput(
+                f"the model's array {name!r} may not be handed on; there is no model to save."
+            )
     container = replace(container or Container("text"), columns=())  # which writing does not need
     if container.types is not None:
         kept = [each for each in container.types if each.name not in form.left_out]
         # without metadata, which other programs fill with what they like
         container = replace(container, types=pa.schema(each.remove_metadata() for each in kept))
-    if _config(type(config), _plain(config)) != config:
-        raise BadInput(f"the settings of {method.name} cannot be written down; nothing was saved.")
     return SavedModel(
-        key, config, run.state, form, container, run.statement, len(run.synthetic), seed
+        method, config, run.state, form, container, run.statement, len(run.synthetic), seed
     )
-
-
-def _plain(config: Any) -> dict[str, Any]:
-    """Settings as JSON has them."""
-    return json.loads(json.dumps(asdict(config)))
 
 
 def _config(kind: type, settings: Mapping[str, Any]) -> Any:
@@ -154,8 +139,18 @@ def _config(kind: type, settings: Mapping[str, Any]) -> Any:
 # --- a file ---------------------------------------------------------------------------------------
 
 
+def key_in_files(method: Method) -> str:
+    """By which a file names its method; BadInput for one that is not of this bundle."""
+    if (key := key_of(method)) is None:
+        raise BadInput(
+            f"save_model: method {method.name} is not one of the bundle's, and a saved model names "
+            "its method; leave save_model out."
+        )
+    return key
+
+
 def to_bytes(model: SavedModel) -> bytes:
-    """The file's content; of equal models it is the same."""
+    """The file's content; of equal models it is the same. BadInput as `key_in_files`."""
     container = {
         each.name: getattr(model.container, each.name)
         for each in fields(Container)
@@ -167,7 +162,7 @@ def to_bytes(model: SavedModel) -> bytes:
         MODEL: json.dumps(
             {
                 "format": FORMAT,
-                "method": model.key,
+                "method": key_in_files(model.method),
                 "version": model.method.VERSION,
                 "config": asdict(model.config),
                 "form": model.form.to_toml(),
@@ -196,6 +191,7 @@ def _digest(members: Mapping[str, bytes]) -> str:
 
 
 def write(model: SavedModel, path: Path) -> None:
+    """Put it into a file; BadInput as `key_in_files`, and where the file cannot be written."""
     write_atomically(path, to_bytes(model))
 
 
@@ -230,7 +226,7 @@ def read(given: str | Path) -> SavedModel:
             state = {name: arrays[name] for name in arrays.files}
         types = pa.ipc.read_schema(pa.py_buffer(members[TYPES])) if TYPES in members else None
         return SavedModel(
-            key,
+            METHODS[key],
             _config(METHODS[key].Config, document["config"]),
             state,
             form_from(parse_toml(document["form"], str(path)), str(path)),

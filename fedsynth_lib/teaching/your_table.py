@@ -37,14 +37,12 @@ from fedsynth_lib.core.store import (
     write_atomically,
 )
 from fedsynth_lib.core.summary import Release, registry_entry, summary_page
-from fedsynth_lib.federation.saved import as_counted, saved
-from fedsynth_lib.federation.saved import write as write_model
+from fedsynth_lib.federation import saved
 from fedsynth_lib.federation.settings import ROW_COUNT, federated, planned
 from fedsynth_lib.figures import Saver, labels, use_style
 from fedsynth_lib.figures.distributions import distributions
 from fedsynth_lib.figures.heatmap import pair_maps
 from fedsynth_lib.methods import METHODS, from_file
-from fedsynth_lib.methods import key_of as key_of_method
 from fedsynth_lib.metrics import scores as measured
 from fedsynth_lib.runs.rows import folder_name
 from fedsynth_lib.tables.form import Counted, Form, read_form
@@ -414,7 +412,7 @@ def run(method: Method, train: Table, parts: Parts, *, config: Any, **options: A
 def _as_counted(method: Method, train: Table, config: Any) -> tuple[Table, Any, Counted | None]:
     """The table and the settings with which the method is run, and the way back."""
     form = train.form or Form.of(train.schema)
-    schema, config, counted = as_counted(method, form, config)
+    schema, config, counted = saved.as_counted(method, form, config)
     if counted is None:
         return train, config, None
     return (
@@ -465,13 +463,15 @@ class Asked:
 class Made:
     """What came out, and where it lies.
 
-    sizes: rows that each client was taken to have. rows: synthetic ones as the file has them (those
-    of the run are as methods see them). text: of the statement. paths: as `places`.
+    sizes: rows that each client was taken to have. config: settings of the run. rows: synthetic
+    ones as the file has them (those of the run are as methods see them). text: of the statement.
+    paths: as `places`, and 'model' where one was saved.
     total: of all releases of these rows, this one included; None of a rehearsal.
     """
 
     asked: Asked
     sizes: list[int]
+    config: Any
     run: Run
     rows: pd.DataFrame
     text: str
@@ -489,6 +489,19 @@ class Made:
     @property
     def holdout(self) -> Table:
         return self.asked.holdout
+
+    @property
+    def model(self) -> saved.SavedModel:
+        """What more rows can be drawn from, at no further cost."""
+        form, container = self.table.form, self.table.container
+        return saved.saved(
+            self.run,
+            self.asked.method,
+            self.config,
+            form,
+            container=container,
+            seed=self.asked.seed,
+        )
 
     @property
     def verdict(self) -> str:
@@ -600,11 +613,7 @@ def _check_release(table: Table, privacy: Privacy, declared_rows: Sequence[int])
 
 
 def _check_model(path: Path, method: Method, *, release: bool) -> None:
-    if key_of_method(method) is None:
-        raise BadInput(
-            f"save_model: method {method.name} is not one of the bundle's, and a saved model names "
-            "its method; leave save_model out."
-        )
+    saved.key_in_files(method)
     if release and path.exists():
         raise BadInput(f"save_model: {path} is there already; a release takes no file's place.")
     check_writable(path, "save_model")
@@ -653,15 +662,13 @@ def carry_out(asked: Asked, say: Callable[[str], None] = lambda text: None) -> M
     rows = as_file(made.synthetic, asked.table, seed=None if asked.release else asked.seed)
     content = asked.table.container.content(rows, asked.table.form)
     text, paths = hand_on(made, content, asked.paths, asked.about, begun)
-    if asked.model is not None:
-        form, container = asked.table.form, asked.table.container
-        model = saved(
-            made, asked.method, options["config"], form, container=container, seed=asked.seed
-        )
-        write_model(model, asked.model)
-        paths["model"] = asked.model
     say(f"rows and statement are in {paths['rows'].parent}")
-    return Made(asked, sizes, made, rows, text, paths, begun and begun.total())
+    total = begun and begun.total()
+    found = Made(asked, sizes, options["config"], made, rows, text, paths, total)
+    if asked.model is not None:
+        saved.write(found.model, asked.model)
+        paths["model"] = asked.model
+    return found
 
 
 def synthesize(
