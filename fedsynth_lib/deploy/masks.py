@@ -48,8 +48,8 @@ lost its keys by a restart counts as gone.
 
 Codes of what is refused, by clients and by the server: keys-missing, keys-garbage, keys-stranger,
 keys-other (another study, run or client), keys-signature, keys-equal, keys-changed, keys-weak,
-keys-twice, keys-lost; group-small; unmask-twice, unmask-unanswered, unmask-few, unmask-self;
-shares-broken, shares-garbage, shares-few.
+keys-twice, keys-lost; group-small, mask-twice; unmask-twice, unmask-unanswered, unmask-few,
+unmask-self; shares-broken, shares-garbage, shares-few.
 """
 
 import hashlib
@@ -79,6 +79,12 @@ from fedsynth_lib.federation.masks import Ask
 PROTOCOL = "fedsynth masks 1"
 KEY = 32  # bytes of an X25519 key, of a seed, of a digest
 SEALED = 2 * BYTES + 16  # both shares of a client in a round, with a tag
+
+
+def threshold(clients: int, colluding: int, absent: int) -> int:
+    """How many of so many clients open a sum; see above."""
+    colluding = min(colluding, clients - 1)
+    return max(clients // 2, colluding + (clients - colluding) * absent // (absent + 1)) + 1
 
 
 @dataclass(frozen=True)
@@ -132,10 +138,8 @@ class Agreement:
         return [sorted(self.job.participants(*entry)) for entry in self.job.schedule()]
 
     def threshold(self, clients: int) -> int:
-        """How many of so many clients open a sum; see above."""
-        colluding = min(self.colluding, clients - 1)
-        honest = clients - colluding
-        return max(clients // 2, colluding + honest * self.absent // (self.absent + 1)) + 1
+        """How many of so many clients open a sum."""
+        return threshold(clients, self.colluding, self.absent)
 
     def head(self, client: int, run: int) -> bytes:
         """What a client's keys are for."""
@@ -209,6 +213,7 @@ class ClientMasks:
         *,
         client: int,
         clients: Sequence[int],
+        run: int,
         round: int,
         groups: Mapping[str, Sequence[int]],
         secrets: Arrays,
@@ -216,9 +221,11 @@ class ClientMasks:
         """The arrays with the masks of all pairs of their group, and the client's own."""
         if not arrays:
             return {}
-        if "public" not in secrets:
+        agreement = self.agreement
+        if "public" not in secrets or _run_of(secrets) != run:
             raise Refused(f"client {client}: it has no keys of this run [keys-lost].")
-        agreement, run = self.agreement, _run_of(secrets)
+        if round <= int(secrets.get("answered", -1)):
+            raise Refused(f"client {client}: masks of round {round} are used once [mask-twice].")
         for name in arrays:
             group = set(groups.get(name, clients)) & set(clients)
             if client not in group or len(group) - agreement.absent < agreement.smallest:
@@ -249,8 +256,9 @@ class ClientMasks:
     # --- before the first round -------------------------------------------------------------------
 
     def _keys(self, question: Arrays, client: int, run: int, secrets: Arrays) -> Arrays:
-        if secrets:
+        if "run" in secrets and _run_of(secrets) == run:
             raise BadAnswer("keys-twice", "its keys of this run were asked for before")
+        secrets.clear()  # a node may keep its notebook over runs
         number = len(self.agreement.rounds)
         own = [system.token_bytes(KEY) for _ in range(1 + 2 * number)]
         public = [_public(own[0])]
@@ -354,6 +362,7 @@ class ServerMasks:
     """The server's part, see `federation.masks.Opening`."""
 
     agreement: Agreement
+    finite: bool = True
     _run: int = field(default=0, init=False)
     _public: np.ndarray | None = field(default=None, init=False)
     _sealed: np.ndarray | None = field(default=None, init=False)  # (sender, receiver, round, bytes)

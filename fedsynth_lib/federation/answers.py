@@ -44,7 +44,7 @@ def unpack(record: ArrayRecord) -> Arrays:
     }
 
 
-def arrays_of(content: RecordDict, kind: str) -> Arrays:
+def arrays_of(content: RecordDict, kind: str, *, finite: bool = True) -> Arrays:
     """Of a record that another party made; BadAnswer where it makes no arrays of numbers."""
     try:
         found = unpack(content[kind])
@@ -53,7 +53,7 @@ def arrays_of(content: RecordDict, kind: str) -> Arrays:
     for name, values in found.items():
         if values.dtype.kind not in "biuf":
             raise BadAnswer("garbage", f"{kind} {name!r} is of {values.dtype}, not of numbers")
-        if values.dtype.kind == "f" and not np.isfinite(values).all():
+        if finite and values.dtype.kind == "f" and not np.isfinite(values).all():
             raise BadAnswer("nan", f"{kind} {name!r} has a number that is none, or infinite")
     return found
 
@@ -74,13 +74,21 @@ def check_sender(content: RecordDict, *, client: int, run: int, round: int) -> N
 
 
 def update_of(
-    content: RecordDict, *, client: int, clients: Sequence[int], size: int, smallest: int = 1
+    content: RecordDict,
+    *,
+    client: int,
+    clients: Sequence[int],
+    size: int,
+    smallest: int,
+    finite: bool,
 ) -> Update:
     """What a client answers in a round; raises BadAnswer.
 
     size: the number of its rows, as declared; -1: not known. smallest: fewest clients of a sum.
+    finite: whether it may send no number that is none, or infinite.
     """
-    arrays, summed = (arrays_of(content, kind) for kind in ("arrays", "summed"))
+    arrays = arrays_of(content, "arrays", finite=finite)
+    summed = arrays_of(content, "summed")
     for name, values in summed.items():
         if values.dtype != np.uint64:
             raise BadAnswer("dtype", f"summed {name!r} is of {values.dtype}, not of uint64")

@@ -230,6 +230,7 @@ def client_app(
             update.summed,
             client=index,
             clients=clients,
+            run=message.metadata.run_id,
             round=number,
             groups=update.groups,
             secrets=secrets,
@@ -314,8 +315,9 @@ def server_app(
 
     masks: of the secure sums, as the clients have them; None: those of a simulation.
     timeout: seconds that clients have for an answer; None: as long as they take.
-    A client whose answer is missing or refused is out of the run, which ends with a RuntimeError
-    where the masks, or the noise that was made for all, cannot do without it.
+    A client whose answer is missing or refused (`answers.py` has the codes) is out of the run,
+    which ends with a RuntimeError where the masks, or the noise that was made for all, cannot do
+    without it.
     """
     app = ServerApp()
     masks = job.simulated_masks if masks is None else masks
@@ -377,7 +379,12 @@ class Asking:
         def read(client: int, content: RecordDict) -> Update:
             size = -1 if sizes is None else sizes[client]
             return update_of(
-                content, client=client, clients=clients, size=size, smallest=masks.smallest
+                content,
+                client=client,
+                clients=clients,
+                size=size,
+                smallest=masks.smallest,
+                finite=masks.finite,
             )
 
         job = ConfigRecord({"round": number, "clients": clients})
@@ -432,14 +439,17 @@ class Asking:
             for client in asked
         }
         replies: dict[int, list[Message]] = {client: [] for client in asked}
+        nobodys = ""  # the SuperLink does not say whose message it could not deliver
         for reply in self.grid.send_and_receive(list(messages.values()), timeout=self.timeout):
-            for client, message in messages.items():
-                if _is_reply(reply, message):
-                    replies[client].append(reply)
+            whose = [client for client in asked if _is_reply(reply, messages[client])]
+            for client in whose:
+                replies[client].append(reply)
+            if reply.has_error() and not whose:
+                nobodys = reply.error.reason
         found = {}
         for client in asked:
             try:
-                content = _only(replies[client])
+                content = _only(replies[client], nobodys)
                 check_sender(content, client=client, run=self.run, round=number)
                 found[client] = read(client, content)
             except BadAnswer as why:
@@ -474,8 +484,13 @@ def _is_reply(reply: Message, message: Message) -> bool:
     return reply.metadata.src_node_id == message.metadata.dst_node_id
 
 
-def _only(replies: list[Message]) -> RecordDict:
-    """The content of a client's one answer; BadAnswer where there is none, or more."""
+def _only(replies: list[Message], otherwise: str) -> RecordDict:
+    """The content of a client's one answer; BadAnswer where there is none, or more.
+
+    otherwise: an error that is said of somebody who has not answered.
+    """
+    if not replies and otherwise:
+        raise BadAnswer("failed", otherwise)
     if not replies:
         raise BadAnswer("late", "no answer")
     if len(replies) > 1:

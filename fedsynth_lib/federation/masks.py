@@ -36,6 +36,7 @@ class Masks(Protocol):
         *,
         client: int,
         clients: Sequence[int],
+        run: int,
         round: int,
         groups: Mapping[str, Sequence[int]],
         secrets: Arrays,
@@ -56,10 +57,12 @@ class Opening(Protocol):
     """The server's part.
 
     absent: how many clients of a round it can do without. smallest: fewest clients of a sum.
+    finite: whether a client may send no number that is none; a simulation shows what comes of it.
     """
 
     absent: int
     smallest: int
+    finite: bool
 
     def agree(self, ask: Ask, run: int) -> None:
         """Before the first round; BadAnswer where a client is missing."""
@@ -80,6 +83,7 @@ class Simulated:
     seed: int
     absent: int = 0
     smallest: int = 1
+    finite: bool = False
 
     def mask(
         self,
@@ -87,6 +91,7 @@ class Simulated:
         *,
         client: int,
         clients: Sequence[int],
+        run: int,
         round: int,
         groups: Mapping[str, Sequence[int]],
         secrets: Arrays,
