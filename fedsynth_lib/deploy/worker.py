@@ -28,7 +28,7 @@ from flwr.supernode.runtime.run_clientapp import pull_task_input, push_message, 
 from fedsynth_lib.core.ledger import Refused
 from fedsynth_lib.federation.flower import told
 
-LOOK = 0.2  # seconds
+LOOK = 0.4  # seconds
 
 
 def answer_all(
