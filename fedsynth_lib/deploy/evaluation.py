@@ -479,8 +479,9 @@ def total_variation(
         show: since the bias is convex in t^2, no other gaps with this mean square have less;
     for the value, that of normal gaps with this mean square.
 
-    Cells whose q is below what noise alone adds are left out of the first two sums instead, where
-    they count 0 at least and q at most. Skellam noise is taken as normal.
+    Mean squares are taken of cells with about the same q, whose gaps are alike. Cells whose q is
+    below what noise alone adds are left out of the first two sums instead, where they count 0 at
+    least and q at most. Skellam noise is taken as normal.
     """
     q = np.concatenate([table / table.sum() for table in synthetic])
     gaps, tables = np.concatenate(counts) / rows - q, len(counts)
@@ -492,22 +493,27 @@ def total_variation(
         exact = float(short[q > 0].sum() / tables)
         return Figure(exact, exact, exact, chance)
 
-    def square(kept: np.ndarray, sure: float) -> float:
-        """Mean square of the gaps, in noise's own; `sure` deviations above what is found."""
-        found = max(np.mean((gaps[kept] / s) ** 2) - 1, 0.0)
-        return found + sure * np.sqrt((2 + 4 * found) / kept.sum())
+    def by_size(kept: np.ndarray) -> tuple[np.ndarray, ...]:
+        """Of these cells in groups of about the same q: how many, the sums of their noisy gaps, the
+        mean squares of their gaps in noise's own, and the sums of q."""
+        _, group = np.unique(np.floor(np.log2(q[kept])), return_inverse=True)
+        number = np.bincount(group)
+        squares = np.bincount(group, (gaps[kept] / s) ** 2) / number - 1
+        sums = (np.bincount(group, each[kept]) for each in (short, q))
+        return number, next(sums), np.maximum(squares, 0), next(sums)
 
-    large, low, high = q > s / np.sqrt(2 * np.pi), 0.0, q.sum()
+    large = q > s / np.sqrt(2 * np.pi)
     deviation = np.hypot(s * np.sqrt(large.sum()), tables * rows_deviation / rows)
-    if large.any():
-        bump = s * np.exp(-((gaps[large] / s) ** 2) / 2) / np.sqrt(np.pi)
-        # the bump makes a cell vary more, by a quarter at most
-        low = (short[large] - bump).sum() - SURE * 1.25 * deviation
-        bias = s / 2 * folded_bias(np.sqrt(square(large, SURE)))
-        high = short[large].sum() - large.sum() * bias + q[~large].sum() + SURE * deviation
-    mean_square = square(q > 0, 0.0)
-    bias = s / np.sqrt(2 * np.pi) * (np.sqrt(1 + mean_square) - np.sqrt(mean_square))
-    value = short[q > 0].sum() - (q > 0).sum() * bias
+    bump = s * np.exp(-((gaps[large] / s) ** 2) / 2) / np.sqrt(np.pi)
+    # the bump makes a cell vary more, by a quarter at most
+    low = (short[large] - bump).sum() - SURE * 1.25 * deviation
+    number, noisy, squares, _ = by_size(large)
+    squares = squares + SURE * np.sqrt((2 + 4 * squares) / number)
+    high = (noisy - number * s / 2 * folded_bias(np.sqrt(squares))).sum()
+    high += q[~large].sum() + SURE * deviation
+    number, noisy, squares, most = by_size(q > 0)
+    bias = s / np.sqrt(2 * np.pi) * (np.sqrt(1 + squares) - np.sqrt(squares))
+    value = np.minimum(noisy - number * bias, most).sum()
     low, high = np.clip([low / tables, high / tables], 0, 1)
     high = max(low, high)
     return Figure(float(np.clip(value / tables, low, high)), float(low), float(high), chance)
