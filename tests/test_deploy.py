@@ -346,7 +346,7 @@ def test_sites_evaluate_with_rows_that_they_have_set_aside(folder, tmp_path, mon
     carried_out(study, places, tmp_path, evaluate=str(rows))
     found = pd.read_csv(tmp_path / "hearts_rehearsal_evaluation.csv", index_col="measure")
 
-    parts = [study.rows_to_learn_from(place.table, place.split_key) for place in places]
+    parts = [place.divided() for place in places]
     for place, (train, aside) in zip(places, parts, strict=True):
         assert sorted([*train.index, *aside.index]) == list(range(len(place.table)))
         assert place.ledger.total().epsilon == pytest.approx(3.0)

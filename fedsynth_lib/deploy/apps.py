@@ -15,11 +15,12 @@ import json
 import re
 import time
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
@@ -49,7 +50,8 @@ class Place:
     """A site of a study, with what is its own.
 
     table: all of its rows. key: private; None in a rehearsal without keys. ledger: None where none
-        is kept, as in a simulation. split_key: says which rows are set aside (`Study.holdout`).
+        is kept, as in a simulation. split_key: says which rows are set aside (`Study.holdout`);
+        b'' in a rehearsal, where it follows from the seed.
     """
 
     study: Study
@@ -62,9 +64,10 @@ class Place:
     def __post_init__(self):
         if self.key is None and self.study.release:
             raise BadInput(f"site {self.name!r}: a release needs its key.")
-        if not self.split_key:
-            own = replace(self, split_key=stream(self.study.seed, "key", self.index).bytes(32))
-            object.__setattr__(self, "split_key", own.split_key)
+        if self.study.release and self.study.holdout and not self.split_key:
+            raise BadInput(
+                f"site {self.name!r}: in a release only the site may know who is set aside."
+            )
 
     @property
     def name(self) -> str:
@@ -72,21 +75,25 @@ class Place:
 
     def rows(self) -> np.ndarray:
         """The rows to learn from, encoded."""
-        train, _ = self.study.rows_to_learn_from(self.table, self.split_key)
-        return self.study.plan.encoded(train)
+        return self.study.plan.encoded(self.divided()[0])
 
     def rows_set_aside(self, job: flower.Job) -> np.ndarray:
         """The other ones, encoded for the evaluation."""
         from fedsynth_lib.deploy import evaluation
 
-        _, aside = self.study.rows_to_learn_from(self.table, self.split_key)
-        return evaluation.encoder(self.study.form.schema, job.config).transform(aside)
+        encoder = evaluation.encoder(self.study.form.schema, job.config)
+        return encoder.transform(self.divided()[1])
+
+    def divided(self) -> tuple[pd.DataFrame, pd.DataFrame]:
+        """(rows to learn from, rows set aside)."""
+        key = self.split_key or stream(self.study.seed, "key", self.index).bytes(32)
+        return self.study.rows_to_learn_from(self.table, key)
 
 
 class SiteApp(ClientApp):
     """The ClientApp of a site; every answer of it is signed.
 
-    place: the site's; None finds it out from what the SuperNode, or the simulation, says of itself.
+    find: gives the site's place, from what the SuperNode, or the simulation, says of itself.
     """
 
     def __init__(self, find: Callable[[Context], Place]):

@@ -131,7 +131,6 @@ def count(
 def server(
     own: OwnFolder,
     study: StudyFolder = Path("."),
-    bind: Annotated[str, typer.Option(help="address to listen at")] = "",
     insecure: Insecure = False,
 ) -> int:
     """Let the sites of a study connect, and nobody else, until it is stopped."""
@@ -139,7 +138,7 @@ def server(
 
     from fedsynth_lib.deploy.server import serving
 
-    with serving(study, own, say=_say, bind=bind, insecure=insecure) as children:
+    with serving(study, own, say=_say, insecure=insecure) as children:
         while True:
             children.check()
             time.sleep(0.5)

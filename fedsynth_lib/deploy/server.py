@@ -33,14 +33,13 @@ def serving(
     own_folder: str | Path,
     *,
     say: Callable[[str], None],
-    bind: str = "",
     insecure: bool = False,
 ) -> Iterator[Children]:
     """A SuperLink for the sites of a study, for the length of the context.
 
-    bind: the address that it listens at; '' is this machine alone where the study's server is on
-        it, and all of its addresses otherwise.
-    What nodes are registered, and what runs there were, is kept in the own folder over restarts.
+    It listens at this machine alone where the study's server is on it, and at all of its addresses
+    otherwise. What nodes are registered, and what runs there were, is kept in the own folder over
+    restarts.
     """
     check_flower()
     study = read_study(study_folder)
@@ -48,7 +47,7 @@ def serving(
     check_plan(study)
     own = Path(own_folder).expanduser().absolute()
     port = study.address[1]
-    bind = bind or ("127.0.0.1" if study.on_loopback else "0.0.0.0")
+    bind = "127.0.0.1" if study.on_loopback else "0.0.0.0"
     if not insecure:
         keys.check_validity(own / keys.CERTIFICATE)
         if (own / keys.CA).read_text(encoding="ascii").strip() != study.ca.strip():
@@ -93,7 +92,6 @@ def run(
     """A run of the study at a server that has been started; the paths of what came out.
 
     evaluate: a file of synthetic rows, which the sites then evaluate.
-
     Raises BadInput with the reason where the run was refused, at the server or by a site.
     """
     check_flower()
@@ -130,7 +128,9 @@ def run(
         finally:
             process.terminate()
     if not written:
-        raise BadInput(f"the run has ended without a table: {refused or 'see the log'}.")
+        raise BadInput(
+            f"the run has ended without a result: {refused or f'see {state}/superexec.log'}."
+        )
     return written
 
 
