@@ -38,7 +38,18 @@ def people(tmp_path, monkeypatch) -> Path:
 def test_every_command_is_listed_with_what_it_does(capsys):
     assert commands.main(["--help"]) == 0
     listed = capsys.readouterr().out
-    for name in ("run", "verify", "draft", "synth", "audit", "ledger", "report", "doctor", "bench"):
+    for name in (
+        "run",
+        "verify",
+        "draft",
+        "synth",
+        "sample",
+        "audit",
+        "ledger",
+        "report",
+        "doctor",
+        "bench",
+    ):
         assert f"\n  {name} " in listed
         if name != "run":
             assert commands.main([name, "--help"]) == 0
