@@ -144,6 +144,17 @@ def test_sums_of_some_of_the_clients(lost):
         assert sums[name].tolist() == [sum(10**k for k in group if k not in lost)]
 
 
+def test_who_adds_nothing_helps_to_open_all_the_same():
+    parties = Parties(agreement_of(absent=1)).ready()
+    parties.lost = {0}
+    group = {"a": (0, 1, 2, 3)}
+    arrays = [{"a": np.array([10**k])} if k < 4 else {} for k in range(5)]
+    updates = parties.updates(arrays, groups=dict.fromkeys(range(4), group))
+    assert updates[-1].summed == {}
+    assert parties.sums(updates)["a"].tolist() == [1110]
+    assert sum("shares" in each for each in parties.seen) == 4
+
+
 def test_rounds_that_only_some_clients_are_in():
     schedule = [(1, 0.6), (3, 0.6), (99, 1.0), (5, 0.6)]
     method = broken(independent, schedule=lambda domain, config: schedule)
@@ -606,7 +617,7 @@ ALL, STEP = range(5), flower.STEP
 def test_through_messages_the_sums_are_those_of_the_simulation():
     outcome, grid = run(timeout=7.5)
     assert outcome.state["counts"].tolist() == counts(ALL, ALL) and outcome.refused == []
-    assert grid.timeouts == {None, 7.5}  # who is there has a time of its own
+    assert grid.timeouts == {7.5}
     simulated, _ = run(own=job_of().simulated_masks, absent=0)
     assert outcome.state["counts"].tolist() == simulated.state["counts"].tolist()
 

@@ -219,10 +219,10 @@ class ClientMasks:
         secrets: Arrays,
     ) -> Arrays:
         """The arrays with the masks of all pairs of their group, and the client's own."""
-        if not arrays:
-            return {}
         agreement = self.agreement
         if "public" not in secrets or _run_of(secrets) != run:
+            if not arrays:
+                return {}
             raise Refused(f"client {client}: it has no keys of this run [keys-lost].")
         if round <= int(secrets.get("answered", -1)):
             raise Refused(f"client {client}: masks of round {round} are used once [mask-twice].")
@@ -248,7 +248,7 @@ class ClientMasks:
         for name, values in arrays.items():
             hidden[name] = secure_sum.whole(name, values)
             _add(hidden[name], own, name, 1)
-            for other in set(groups.get(name, clients)) - {client}:
+            for other in others.keys() & set(groups.get(name, clients)):
                 _add(hidden[name], others[other], name, 1 if client < other else -1)
         secrets["answered"] = np.array(round)
         return hidden

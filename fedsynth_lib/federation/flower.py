@@ -324,7 +324,7 @@ def server_app(
 
     @app.main()
     def main(grid: Grid, context: Context) -> None:
-        nodes = nodes_of_clients(grid, wait_for_nodes(grid, job.num_clients))
+        nodes = nodes_of_clients(grid, wait_for_nodes(grid, job.num_clients), timeout)
         asking = Asking(grid, nodes, int(context.run_id), outcome, timeout)
         with asking.refusing(BEFORE):
             masks.agree(asking.masks(BEFORE), asking.run)
@@ -509,14 +509,14 @@ def public(state: Arrays) -> Arrays:
     return {name: values for name, values in state.items() if not name.startswith(SECRET)}
 
 
-def nodes_of_clients(grid: Grid, nodes: list[int]) -> dict[int, int]:
+def nodes_of_clients(grid: Grid, nodes: list[int], timeout: float | None = None) -> dict[int, int]:
     """Client -> its node: each says which partition it holds, since node ids are in no order.
 
     Raises RuntimeError where the nodes do not hold the partitions 0, 1, ... once each.
     """
     asked = [Message(RecordDict(), message_type=WHO, dst_node_id=node) for node in nodes]
     found = {}
-    for reply in grid.send_and_receive(asked):
+    for reply in grid.send_and_receive(asked, timeout=timeout):
         if reply.has_error():
             raise RuntimeError(f"a node cannot say which partition it holds: {reply.error.reason}")
         found[int(reply.content["about"]["client"])] = reply.metadata.src_node_id
