@@ -17,6 +17,7 @@ import typer
 from fedsynth_lib.bundle.console import heard
 from fedsynth_lib.core.contract import BadInput
 from fedsynth_lib.core.store import CODE, existing_file, is_checkout, project_root
+from fedsynth_lib.deploy import commands as deploy
 
 if TYPE_CHECKING:  # brings all that a run needs
     from fedsynth_lib.teaching import your_table
@@ -30,6 +31,7 @@ app = typer.Typer(
     suggest_commands=False,  # click does
     rich_markup_mode=None,
 )
+app.add_typer(deploy.app, name="deploy")
 PASSED_ON = {"ignore_unknown_options": True, "allow_extra_args": True, "help_option_names": []}
 
 

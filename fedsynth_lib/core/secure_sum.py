@@ -1,12 +1,12 @@
 """Secure summation, simulated: integer masks that cancel exactly in the sum, and shares that hide
 one number.
 
-As in Bonawitz et al. 2017 without the key exchange and without drop-out recovery: pairs of clients
-share a mask stream, the lower index adds it and the higher subtracts it, modulo 2^64. One masked
-array alone is uniform; the sum of all is exact. Not every pair is needed: where there are many
-clients each has masks with some 2 log2(n) others, in a ring, as in Bell et al. 2020, whose cost
-grows with n and not with its square. It is a simulation because here the streams derive from the
-run's seed, which a real deployment would agree on in secret.
+As in Bonawitz et al. 2017 without the key exchange and without drop-out recovery, which
+`deploy/masks.py` has: pairs of clients share a mask stream, the lower index adds it and the higher
+subtracts it, modulo 2^64. One masked array alone is uniform; the sum of all is exact. Not every
+pair is needed: where there are many clients each has masks with some 2 log2(n) others, in a ring,
+as in Bell et al. 2020, whose cost grows with n and not with its square. It is a simulation because
+here the streams derive from the run's seed, which a real deployment agrees on in secret.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -36,10 +36,7 @@ def mask(
     """
     hidden, clients = {}, sorted(clients)
     for name, values in arrays.items():
-        if not np.issubdtype(values.dtype, np.integer):
-            raise TypeError(f"secure summation needs integers, array '{name}' has {values.dtype}")
-        # two's complement
-        hidden[name] = np.ascontiguousarray(values, dtype=np.int64).view(np.uint64).copy()
+        hidden[name] = whole(name, values)
         for other in neighbours(
             client, sorted(groups[name]) if groups and name in groups else clients
         ):
@@ -48,6 +45,14 @@ def mask(
             )
             hidden[name] += pad if client < other else -pad
     return hidden
+
+
+def whole(name: str, values: np.ndarray) -> np.ndarray:
+    """A copy modulo 2^64, uint64; TypeError where the numbers are not whole."""
+    if not np.issubdtype(values.dtype, np.integer):
+        raise TypeError(f"secure summation needs integers, array '{name}' has {values.dtype}")
+    # two's complement
+    return np.ascontiguousarray(values, dtype=np.int64).view(np.uint64).copy()
 
 
 def neighbours(client: int, clients: Sequence[int]) -> list[int]:

@@ -8,9 +8,10 @@ is the state (down) and an Update (up); both are counted by their bytes, by kind
 import json
 import os
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 from uuid import uuid4
 
 import numpy as np
@@ -20,7 +21,6 @@ from flwr.clientapp import ClientApp
 from flwr.serverapp import Grid, ServerApp
 from flwr.supercore.task_identity import TaskIdentity  # not public API; used in this file only
 
-from fedsynth_lib.core import secure_sum
 from fedsynth_lib.core.contract import (
     SECRET,
     Arrays,
@@ -36,9 +36,20 @@ from fedsynth_lib.core.contract import (
     stream,
 )
 from fedsynth_lib.core.ledger import ClientLedger, Refused
+from fedsynth_lib.federation.answers import (
+    RAW,
+    BadAnswer,
+    arrays_of,
+    check_sender,
+    misfits,
+    unpack,
+    update_of,
+)
+from fedsynth_lib.federation.masks import Check, Masks, Opening, Simulated
 
-STEP, WHO = "query.client_step", "query.partition"
-RAW = "raw"  # C-ordered bytes, in the byte order that the dtype names
+STEP, WHO, MASKS = "query.client_step", "query.partition", "query.masks"
+BEFORE = -1  # the round of what is agreed on before the first one
+Answer = TypeVar("Answer")
 LOCAL_RUN = 1  # run id of the in-process grid: one run at a time in a process
 
 
@@ -64,6 +75,10 @@ class Job:
 
     def __post_init__(self):
         object.__setattr__(self, "method", Method.of(self.method))
+
+    @property
+    def simulated_masks(self) -> Simulated:
+        return Simulated(self.seed if self.mask_seed is None else self.mask_seed)
 
     @property
     def secret(self) -> bool:
@@ -121,6 +136,7 @@ class Outcome:
     state: Arrays = field(default_factory=dict)
     charges: list[Charge] = field(default_factory=list)
     traffic: list[dict] = field(default_factory=list)  # round, client, direction, kind, bytes
+    refused: list[dict] = field(default_factory=list)  # round, client, code, why
 
     def bytes(self, direction: str) -> int:
         return sum(line["bytes"] for line in self.traffic if line["direction"] == direction)
@@ -139,15 +155,11 @@ def pack(arrays: Arrays) -> ArrayRecord:
     )
 
 
-def unpack(record: ArrayRecord) -> Arrays:
-    """New, writable arrays from a packed record."""
-    return {
-        name: np.frombuffer(a.data, a.dtype).reshape(a.shape).copy() for name, a in record.items()
-    }
-
-
 def client_app(
-    job: Job, load_rows: Callable[[int], np.ndarray], ledger: ClientLedger | None = None
+    job: Job,
+    load_rows: Callable[[int], np.ndarray],
+    ledger: ClientLedger | None = None,
+    masks: Masks | None = None,
 ) -> ClientApp:
     """The ClientApp of a job; `load_rows(index)` gives the encoded rows of client `index`, in its
     own process.
@@ -157,9 +169,11 @@ def client_app(
     rows, as a sentence without a value.
     ledger: where this client keeps what it has answered and spent, over restarts, and what it is
         willing to spend.
+    masks: of its secure sums; None: those of a simulation.
     """
     app = ClientApp()
     schedule = [job.participants(*entry) for entry in job.schedule()]
+    masks = job.simulated_masks if masks is None else masks
 
     @app.query("partition")
     def partition(message: Message, context: Context) -> Message:
@@ -168,13 +182,27 @@ def client_app(
 
     @app.query("client_step")
     def client_step(message: Message, context: Context) -> Message:
-        try:
-            return answer(message, context)
-        except Refused:
-            raise
-        # the cause stays here: Flower sends the text of the outermost error alone
-        except Exception as error:
-            raise Refused(told(error)) from error
+        return guarded(answer, message, context)
+
+    @app.query("masks")
+    def masks_(message: Message, context: Context) -> Message:
+        return guarded(reply, message, context)
+
+    def reply(message: Message, context: Context) -> Message:
+        index, run = int(context.node_config["partition-id"]), int(message.metadata.run_id)
+        job_ = message.content["job"]
+        secrets = unpack(context.state["masks"]) if "masks" in context.state else {}
+        arrays = masks.reply(
+            str(job_["phase"]),
+            unpack(message.content["arrays"]),
+            client=index,
+            run=run,
+            secrets=secrets,
+        )
+        context.state["masks"] = pack(secrets)
+        about = {"client": index, "run": str(run), "round": int(job_["round"])}
+        content = {"arrays": pack(arrays), "about": ConfigRecord(about)}
+        return Message(RecordDict(content), reply_to=message)
 
     def answer(message: Message, context: Context) -> Message:
         index, number = (
@@ -197,22 +225,28 @@ def client_app(
             rng=job.stream("client", index, number),
         )
         context.state["memory"] = pack(client.memory)
-        seed = job.seed if job.mask_seed is None else job.mask_seed
-        masked = secure_sum.mask(
+        secrets = unpack(context.state["masks"]) if "masks" in context.state else {}
+        masked = masks.mask(
             update.summed,
             client=index,
             clients=clients,
+            run=message.metadata.run_id,
             round=number,
-            seed=seed,
             groups=update.groups,
+            secrets=secrets,
         )
+        if secrets:
+            context.state["masks"] = pack(secrets)
         charges = stamp(update.spent, round=number, client=index)
         if ledger is not None:
             ledger.spend(charges, job.privacy, run=message.metadata.run_id)
         about = {
             "client": index,
+            "run": str(message.metadata.run_id),  # beyond what a record's numbers hold
+            "round": number,
             "num_rows": client.size,
             "spent": json.dumps([asdict(each) for each in charges]),
+            "groups": json.dumps(update.groups),
         }
         content = {
             "arrays": pack(update.arrays),
@@ -249,6 +283,19 @@ def check_request(
         )
 
 
+def guarded(
+    answer: Callable[[Message, Context], Message], message: Message, context: Context
+) -> Message:
+    """The answer; where it fails, what others may know of why."""
+    try:
+        return answer(message, context)
+    except Refused:
+        raise
+    # the cause stays here: Flower sends the text of the outermost error alone
+    except Exception as error:
+        raise Refused(told(error)) from error
+
+
 def told(error: Exception) -> str:
     """What others may know of an error at a client: its class and, of rows that do not fit, which
     column it is."""
@@ -257,36 +304,40 @@ def told(error: Exception) -> str:
 
 
 def server_app(
-    job: Job, outcome: Outcome, after_round: Callable[[int, list[Charge]], None] = lambda *_: None
+    job: Job,
+    outcome: Outcome,
+    after_round: Callable[[int, list[Charge]], None] = lambda *_: None,
+    masks: Opening | None = None,
+    timeout: float | None = None,
 ) -> ServerApp:
     """The ServerApp of a job; it fills `outcome` and calls `after_round(round, all charges so
-    far)`."""
+    far)`.
+
+    masks: of the secure sums, as the clients have them; None: those of a simulation.
+    timeout: seconds that clients have for an answer; None: as long as they take.
+    A client whose answer is missing or refused (`answers.py` has the codes) is out of the run,
+    which ends with a RuntimeError where the masks, or the noise that was made for all, cannot do
+    without it.
+    """
     app = ServerApp()
+    masks = job.simulated_masks if masks is None else masks
 
     @app.main()
     def main(grid: Grid, context: Context) -> None:
-        nodes = nodes_of_clients(grid, wait_for_nodes(grid, job.num_clients))
+        nodes = nodes_of_clients(grid, wait_for_nodes(grid, job.num_clients), timeout)
+        asking = Asking(grid, nodes, int(context.run_id), outcome, timeout)
+        with asking.refusing(BEFORE):
+            masks.agree(asking.masks(BEFORE), asking.run)
         state = job.method.start(job.domain, config=job.config, rng=stream(job.seed, "start"))
         for number, (draw, share) in enumerate(job.schedule()):
             clients = job.participants(draw, share)
             # once: every client gets the same bytes
             packed = pack(public(job.method.broadcast(state, config=job.config)))
-            messages = [
-                Message(
-                    RecordDict(
-                        {
-                            "state": packed,
-                            "job": ConfigRecord({"round": number, "clients": clients}),
-                        }
-                    ),
-                    message_type=STEP,
-                    dst_node_id=nodes[client],
-                    group_id=str(number),
+            updates = asking.step(number, packed, clients, job.sizes, masks)
+            with asking.refusing(number):
+                updates = masks.opened(
+                    updates, clients=clients, round=number, ask=asking.masks(number)
                 )
-                for client in clients
-            ]
-            updates = _receive(grid.send_and_receive(messages), clients, outcome, number)
-            outcome.traffic += _traffic(number, "down", {"state": packed}, clients)
             state, charges = job.method.server_step(
                 state,
                 updates,
@@ -304,19 +355,168 @@ def server_app(
     return app
 
 
+@dataclass
+class Asking:
+    """The server's questions to clients of a run. gone: who is asked no more, and why."""
+
+    grid: Grid
+    nodes: dict[int, int]
+    run: int
+    outcome: Outcome
+    timeout: float | None
+    gone: dict[int, BadAnswer] = field(default_factory=dict)
+
+    def step(
+        self,
+        number: int,
+        state: ArrayRecord,
+        clients: list[int],
+        sizes: tuple[int, ...] | None,
+        masks: Opening,
+    ) -> list[Update]:
+        """The clients' updates in order of their index; RuntimeError where too few are left."""
+
+        def read(client: int, content: RecordDict) -> Update:
+            size = -1 if sizes is None else sizes[client]
+            return update_of(
+                content,
+                client=client,
+                clients=clients,
+                size=size,
+                smallest=masks.smallest,
+                finite=masks.finite,
+            )
+
+        job = ConfigRecord({"round": number, "clients": clients})
+        questions = {client: RecordDict({"state": state, "job": job}) for client in clients}
+        updates = self.ask(STEP, questions, number, read)
+        for client, why in misfits(updates, clients).items():
+            self.refuse(number, client, why)
+            del updates[client]
+        missing = {client: self.gone[client] for client in clients if client not in updates}
+        if len(missing) > masks.absent:
+            # the noise shares and masks of absent clients would be missing from every sum
+            raise RuntimeError(
+                f"round {number}: {_reasons(missing)}; the run can do without {masks.absent} of "
+                f"its {len(clients)} clients, and is refused"
+            )
+        return [updates[client] for client in sorted(updates)]
+
+    def masks(self, number: int) -> Callable[..., dict[int, Arrays]]:
+        """As the masks ask, see `federation.masks.Ask`."""
+
+        def ask(phase: str, questions: Mapping[int, Arrays], check: Check) -> dict[int, Arrays]:
+            def read(client: int, content: RecordDict) -> Arrays:
+                arrays = arrays_of(content, "arrays")
+                check(client, arrays)
+                return arrays
+
+            job = ConfigRecord({"round": number, "phase": phase})
+            contents = {
+                client: RecordDict({"arrays": pack(arrays), "job": job})
+                for client, arrays in questions.items()
+            }
+            return self.ask(MASKS, contents, number, read)
+
+        return ask
+
+    def ask(
+        self,
+        kind: str,
+        questions: Mapping[int, RecordDict],
+        number: int,
+        read: Callable[[int, RecordDict], Answer],
+    ) -> dict[int, Answer]:
+        """What `read` makes of the answers, by client; whoever has none is gone."""
+        asked = [client for client in questions if client not in self.gone]
+        messages = {
+            client: Message(
+                questions[client],
+                message_type=kind,
+                dst_node_id=self.nodes[client],
+                group_id=str(number),
+            )
+            for client in asked
+        }
+        replies: dict[int, list[Message]] = {client: [] for client in asked}
+        nobodys = ""  # the SuperLink does not say whose message it could not deliver
+        for reply in self.grid.send_and_receive(list(messages.values()), timeout=self.timeout):
+            whose = [client for client in asked if _is_reply(reply, messages[client])]
+            for client in whose:
+                replies[client].append(reply)
+            if reply.has_error() and not whose:
+                nobodys = reply.error.reason
+        found = {}
+        for client in asked:
+            try:
+                content = _only(replies[client], nobodys)
+                check_sender(content, client=client, run=self.run, round=number)
+                found[client] = read(client, content)
+            except BadAnswer as why:
+                self.refuse(number, client, why)
+            else:
+                self.outcome.traffic += _traffic(number, "up", content.array_records, [client])
+        for client in asked:
+            records = questions[client].array_records
+            self.outcome.traffic += _traffic(number, "down", records, [client])
+        return found
+
+    def refuse(self, number: int, client: int, why: BadAnswer) -> None:
+        self.gone[client] = why
+        line = {"round": number, "client": client, "code": why.code, "why": why.why}
+        self.outcome.refused.append(line)
+
+    @contextmanager
+    def refusing(self, number: int) -> Iterator[None]:
+        """Ends the run where masks cannot be agreed on or opened."""
+        try:
+            yield
+        except BadAnswer as error:
+            when = "before the first round" if number == BEFORE else f"round {number}"
+            reasons = f": {_reasons(self.gone)}" if self.gone else ""
+            raise RuntimeError(f"{when}: {error}; the run is refused{reasons}") from None
+
+
+def _is_reply(reply: Message, message: Message) -> bool:
+    """An answer comes from the node that was asked; an error may come from the SuperLink."""
+    if reply.has_error():
+        return reply.metadata.reply_to_message_id == message.metadata.message_id
+    return reply.metadata.src_node_id == message.metadata.dst_node_id
+
+
+def _only(replies: list[Message], otherwise: str) -> RecordDict:
+    """The content of a client's one answer; BadAnswer where there is none, or more.
+
+    otherwise: an error that is said of somebody who has not answered.
+    """
+    if not replies and otherwise:
+        raise BadAnswer("failed", otherwise)
+    if not replies:
+        raise BadAnswer("late", "no answer")
+    if len(replies) > 1:
+        raise BadAnswer("twice", f"{len(replies)} answers")
+    if replies[0].has_error():
+        raise BadAnswer("failed", replies[0].error.reason)
+    return replies[0].content
+
+
+def _reasons(refused: Mapping[int, BadAnswer]) -> str:
+    return "; ".join(f"client {client}: {refused[client]}" for client in sorted(refused))
+
+
 def public(state: Arrays) -> Arrays:
     """The state without what never leaves the server."""
     return {name: values for name, values in state.items() if not name.startswith(SECRET)}
 
 
-def nodes_of_clients(grid: Grid, nodes: list[int]) -> dict[int, int]:
+def nodes_of_clients(grid: Grid, nodes: list[int], timeout: float | None = None) -> dict[int, int]:
     """Client -> its node: each says which partition it holds, since node ids are in no order.
 
     Raises RuntimeError where the nodes do not hold the partitions 0, 1, ... once each.
     """
     asked = [Message(RecordDict(), message_type=WHO, dst_node_id=node) for node in nodes]
     found = {}
-    for reply in grid.send_and_receive(asked):
+    for reply in grid.send_and_receive(asked, timeout=timeout):
         if reply.has_error():
             raise RuntimeError(f"a node cannot say which partition it holds: {reply.error.reason}")
         found[int(reply.content["about"]["client"])] = reply.metadata.src_node_id
@@ -340,36 +540,8 @@ def wait_for_nodes(grid: Grid, num_clients: int, timeout: float = 120.0) -> list
     return nodes[:num_clients]
 
 
-def _receive(
-    replies: Iterable[Message], clients: list[int], outcome: Outcome, number: int
-) -> list[Update]:
-    """The clients' updates in order of their index; a missing or failed client stops the run."""
-    updates = {}
-    for reply in replies:
-        if reply.has_error():
-            raise RuntimeError(f"round {number}: a client failed: {reply.error.reason}")
-        about = reply.content["about"]
-        index = int(about["client"])
-        spent = [Charge(**charge) for charge in json.loads(about["spent"])]
-        arrays, summed = reply.content["arrays"], reply.content["summed"]
-        updates[index] = Update(
-            unpack(arrays),
-            unpack(summed),
-            num_rows=int(about["num_rows"]),
-            spent=spent,
-            client=index,
-        )
-        outcome.traffic += _traffic(number, "up", {"arrays": arrays, "summed": summed}, [index])
-    if missing := set(clients) - set(updates):
-        # the noise shares and masks of absent clients would be missing from every sum
-        raise RuntimeError(
-            f"round {number}: no answer from clients {sorted(missing)}; the run is refused"
-        )
-    return [updates[index] for index in sorted(updates)]
-
-
 def _traffic(
-    number: int, direction: str, records: dict[str, ArrayRecord], clients: Iterable[int]
+    number: int, direction: str, records: Mapping[str, ArrayRecord], clients: Iterable[int]
 ) -> list[dict]:
     """One line for each client and kind of content that holds any bytes."""
     sizes = {kind: record.count_bytes() for kind, record in records.items()}

@@ -44,7 +44,7 @@ from fedsynth_lib.federation import flower
 from fedsynth_lib.methods import key_of
 from fedsynth_lib.tables.encode import clamped
 from fedsynth_lib.tables.load import Table
-from fedsynth_lib.tables.schema import READ_FROM_ROWS
+from fedsynth_lib.tables.schema import READ_FROM_ROWS, Schema
 
 RUNTIMES: dict[str, Callable] = {"in_process": flower.run_in_process, "ray": flower.run_with_ray}
 
@@ -115,20 +115,12 @@ def federated(
     return Run(
         state=outcome.state,
         synthetic=encoder.inverse(codes, rng=stream(seed, "decode")),
-        statement=statement(
+        statement=statement_of(
+            job,
             outcome.charges,
-            privacy,
-            public_inputs=(
-                *_schema_inputs(table, privacy),
-                _size_input(declared, before),
-                PUBLIC[1],
-            ),
-            method=method.name,
-            adversary=method.ADVERSARY,
-            trust=method.TRUST,
-            audit=_audit_of(method),
-            num_rows=sum(sizes),
-            num_clients=len(parts),
+            public_inputs=_schema_inputs(table, privacy),
+            declared=declared,
+            before=before,
         ),
         seconds=time.perf_counter() - begin,
         bytes_up=outcome.bytes("up"),
@@ -151,14 +143,31 @@ def planned(
     """The job of a run and the encoder of its rows, with noise calibrated to the budget: all of
     `federated`, and all of its refusals, before a row is encoded."""
     checked_seed(seed)
-    method = Method.of(method)
-    config = method.Config() if config is None else config
     _check_parts(parts, len(table.frame), table.key)
-    encoder = method.encoder(table.schema, config)
-    domain = encoder.domain
     sizes = (
         [len(part) for part in parts] if sizes is None else _checked_sizes(sizes, parts, table.key)
     )
+    return job_of(
+        method, table.schema, sizes, config=config, privacy=privacy, seed=seed, before=before
+    )
+
+
+def job_of(
+    method: Method | ModuleType,
+    schema: Schema,
+    sizes: Sequence[int],
+    *,
+    config: Any,
+    privacy: Privacy,
+    seed: int = 0,
+    before: Sequence[Charge] = (),
+) -> tuple[flower.Job, Encoder]:
+    """`planned`, from what is public alone: the schema, and the number of rows that each client is
+    taken to have."""
+    method = Method.of(method)
+    config = method.Config() if config is None else config
+    encoder = method.encoder(schema, config)
+    domain = encoder.domain
     check_delta(privacy, sum(sizes))
     multiplier: float | tuple[float, ...] | None = noise_for(
         method, domain, sizes, config, privacy, before
@@ -170,17 +179,46 @@ def planned(
         multiplier = tuple(own[size] for size in sizes)
     mask_seed = secrets.randbits(62) if privacy.noise_seed is None else None
     job = flower.Job(
-        method, config, domain, multiplier, seed, len(parts), privacy, tuple(sizes), mask_seed
+        method, config, domain, multiplier, seed, len(sizes), privacy, tuple(sizes), mask_seed
     )
-    fewest = min(share for _, share in job.schedule()) * len(parts)
-    if fewest < 1 < len(parts):
+    fewest = min(share for _, share in job.schedule()) * len(sizes)
+    if fewest < 1 < len(sizes):
         raise BadInput(
-            f"{len(parts)} clients at this participation make {fewest:g} a round: "
+            f"{len(sizes)} clients at this participation make {fewest:g} a round: "
             "raise one of the two."
         )
     # bad settings show before a row is touched
     method.start(domain, config=config, rng=stream(seed, "start"))
     return job, encoder
+
+
+def statement_of(
+    job: flower.Job,
+    charges: Sequence[Charge],
+    *,
+    public_inputs: Sequence[str],
+    declared: bool,
+    before: Sequence[Charge] = (),
+    adversary: str = "",
+) -> dict:
+    """The privacy statement of a finished run.
+
+    public_inputs: what is said of the schema. declared: whether the numbers of rows were, or were
+        counted (with noise, where `before` says so). adversary: where the method's own words, or
+        those of `core/statement.py`, do not fit the way in which it was run.
+    """
+    method = job.method
+    return statement(
+        charges,
+        job.privacy,
+        public_inputs=(*public_inputs, _size_input(declared, before), PUBLIC[1]),
+        method=method.name,
+        adversary=adversary or method.ADVERSARY,
+        trust=method.TRUST,
+        audit=_audit_of(method),
+        num_rows=sum(job.sizes),
+        num_clients=job.num_clients,
+    )
 
 
 def _audit_of(method: Method) -> Measured | None:

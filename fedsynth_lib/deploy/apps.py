@@ -1,0 +1,413 @@
+"""A study as a pair of Flower apps: the same in a simulation, behind plain SuperNodes, and where
+`fedsynth deploy` starts them.
+
+    app = apps.client_app(__file__)    all that the clientapp of a study's folder holds
+    app = apps.server_app(__file__)    and its serverapp
+
+A site proves who it is in every answer: it signs what it says, for this run and this message, with
+the key that stands in the study. So nobody answers for another site, whatever a SuperLink lets in,
+and `partition-id` is believed of nobody. Before the first round both sides compare the study, and
+what differs is named; nothing about rows has left a site by then.
+"""
+
+import hashlib
+import json
+import re
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec
+from flwr.app import ArrayRecord, ConfigRecord, Context, Message, RecordDict
+from flwr.clientapp import ClientApp
+from flwr.serverapp import Grid, ServerApp
+
+from fedsynth_lib.core.accounting import check_budget
+from fedsynth_lib.core.contract import BadInput, Charge, stream
+from fedsynth_lib.core.ledger import ClientLedger, Refused
+from fedsynth_lib.deploy import keys
+from fedsynth_lib.deploy.masks import Agreement, ClientMasks, ServerMasks
+from fedsynth_lib.deploy.study import SCHEMA, Study, differences, load_site, read_study
+from fedsynth_lib.federation import flower
+from fedsynth_lib.tables.load import Table, load_table
+
+AGREE = "query.agree"
+SIGNATURE = "signature"
+POLL = 0.3  # seconds between looks for answers; Flower's own grid takes three
+
+
+# --- a site ---------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Place:
+    """A site of a study, with what is its own.
+
+    table: all of its rows. key: private; None in a rehearsal without keys. ledger: None where none
+        is kept, as in a simulation. split_key: says which rows are set aside (`Study.holdout`);
+        b'' in a rehearsal, where it follows from the seed.
+    """
+
+    study: Study
+    index: int
+    table: Table
+    key: ec.EllipticCurvePrivateKey | None = None
+    ledger: ClientLedger | None = None
+    split_key: bytes = b""
+
+    def __post_init__(self):
+        if self.key is None and self.study.release:
+            raise BadInput(f"site {self.name!r}: a release needs its key.")
+        if self.study.release and self.study.holdout and not self.split_key:
+            raise BadInput(
+                f"site {self.name!r}: in a release only the site may know who is set aside."
+            )
+
+    @property
+    def name(self) -> str:
+        return self.study.sites[self.index].name
+
+    def rows(self) -> np.ndarray:
+        """The rows to learn from, encoded."""
+        return self.study.plan.encoded(self.divided()[0])
+
+    def rows_set_aside(self, job: flower.Job) -> np.ndarray:
+        """The other ones, encoded for the evaluation."""
+        from fedsynth_lib.deploy import evaluation
+
+        encoder = evaluation.encoder(self.study.form.schema, job.config)
+        return encoder.transform(self.divided()[1])
+
+    def divided(self) -> tuple[pd.DataFrame, pd.DataFrame]:
+        """(rows to learn from, rows set aside)."""
+        key = self.split_key or stream(self.study.seed, "key", self.index).bytes(32)
+        return self.study.rows_to_learn_from(self.table, key)
+
+
+class SiteApp(ClientApp):
+    """The ClientApp of a site; every answer of it is signed.
+
+    find: gives the site's place, from what the SuperNode, or the simulation, says of itself.
+    """
+
+    def __init__(self, find: Callable[[Context], Place]):
+        super().__init__()
+        self._find = find
+        self._apps: dict[tuple[int, bool], tuple[Place, ClientApp]] = {}
+
+    def __call__(self, message: Message, context: Context) -> Message:
+        place, app = self._app(context)
+        context.node_config["partition-id"] = place.index
+        reply = app(message, context)
+        if place.key is not None:
+            text = _signed_text(reply.content, message)
+            signature = place.key.sign(text, ec.ECDSA(hashes.SHA384()))
+            reply.content[SIGNATURE] = ConfigRecord({"site": place.index, "signature": signature})
+        return reply
+
+    def _app(self, context: Context) -> tuple[Place, ClientApp]:
+        """Of a node, made once for learning and once for evaluating: it encodes the rows, and keeps
+        nothing else."""
+        kind = context.node_id, bool(context.run_config.get("evaluate"))
+        if kind not in self._apps:
+            place = self._find(context)
+            self._apps[kind] = place, app_of(place, evaluate=kind[1])
+        return self._apps[kind]
+
+
+def site_app(place: Place) -> ClientApp:
+    """The ClientApp of a site that is known, in a process of its own."""
+    return SiteApp(lambda context: place)
+
+
+def app_of(place: Place, *, evaluate: bool = False) -> ClientApp:
+    """A site's rounds, as `flower.client_app`, and its word on the study."""
+    study = place.study
+    job = study.evaluation() if evaluate else study.plan.job
+    rows = place.rows_set_aside(job) if evaluate else place.rows()
+    masks = None if place.key is None else ClientMasks(agreement_of(study, job), place.key)
+    app = flower.client_app(job, lambda index: rows, place.ledger, masks)
+
+    @app.query("agree")
+    def agree(message: Message, context: Context) -> Message:
+        theirs = json.loads(str(message.content["study"]["said"]))
+        found = differences(theirs, study.said())
+        about = ConfigRecord({"client": place.index, "differs": found})
+        return Message(RecordDict({"about": about}), reply_to=message)
+
+    return app
+
+
+def agreement_of(study: Study, job: flower.Job) -> Agreement:
+    """What the masks of the secure sums of one of the study's jobs rest on."""
+    public = [keys.public_key(site.key, f"site {site.name!r}") for site in study.sites]
+    return Agreement(
+        job,
+        public,
+        f"{study.digest} {job.method.name}",
+        absent=study.absent,
+        smallest=study.minimum_group,
+    )
+
+
+def client_app(here: str) -> ClientApp:
+    """The clientapp of the folder in which `here` lies.
+
+    A site's file is named by the node-config `table`, the folder of its key by `own`; in a
+    simulation it is <name of the site>.csv in the folder that the run-config `tables` names.
+    """
+    study = read_study(Path(here).parent)
+
+    def find(context: Context) -> Place:
+        index = int(context.node_config["partition-id"])
+        if not 0 <= index < len(study.sites):
+            raise BadInput(f"partition-id is {index}; the study has {len(study.sites)} sites.")
+        name = study.sites[index].name
+        if own := str(context.node_config.get("own", "")):
+            from fedsynth_lib.deploy.site import Own  # it brings what starts processes
+
+            return Own(Path(own)).place(study, name, str(context.node_config["table"]))
+        folder = str(context.node_config.get("tables") or context.run_config.get("tables", ""))
+        if not folder:
+            raise BadInput(
+                f"site {name!r}: say where its rows are, with run-config tables, or node-config "
+                "table and own."
+            )
+        return Place(study, index, load_site(study, name, Path(folder) / f"{name}.csv"))
+
+    return SiteApp(find)
+
+
+# --- the server -----------------------------------------------------------------------------------
+
+
+class StudyGrid(Grid):
+    """A grid on which every answer is of the site that it is said to be of.
+
+    Answers are waited for as long as the study says; whoever has not answered by then is not among
+    them. insecure: nobody signs, as in a simulation.
+    """
+
+    def __init__(self, grid: Grid, study: Study, *, insecure: bool):
+        self._grid, self._study, self._insecure = grid, study, insecure
+        self._sites: dict[int, int] = {}  # node -> site
+
+    def set_run(self, run: Any) -> None:
+        self._grid.set_run(run)
+
+    @property
+    def run(self) -> Any:
+        return self._grid.run
+
+    def create_message(self, *arguments: Any, **options: Any) -> Message:
+        return self._grid.create_message(*arguments, **options)
+
+    def get_node_ids(self) -> Iterable[int]:
+        return self._grid.get_node_ids()
+
+    def push_messages(self, messages: Iterable[Message]) -> Iterable[str]:
+        return self._grid.push_messages(messages)
+
+    def pull_messages(self, message_ids: Iterable[str]) -> Iterable[Message]:
+        return [self._checked(reply) for reply in self._grid.pull_messages(message_ids)]
+
+    def send_and_receive(
+        self, messages: Iterable[Message], *, timeout: float | None = None
+    ) -> Iterable[Message]:
+        end = time.monotonic() + (self._study.timeout if timeout is None else timeout)
+        open_ids, replies = set(self.push_messages(messages)), []
+        while open_ids:
+            found = list(self.pull_messages(open_ids))
+            replies += found
+            open_ids -= {reply.metadata.reply_to_message_id for reply in found}
+            if time.monotonic() > end:
+                break
+            if open_ids:
+                time.sleep(POLL)
+        return replies
+
+    def _checked(self, reply: Message) -> Message:
+        """The reply; Refused where the site that it is said to be of has not signed it."""
+        if reply.has_error():
+            return reply
+        node, content = reply.metadata.src_node_id, reply.content
+        said = content["about"]["client"] if "about" in content else None
+        index = self._sites.get(node, said)
+        if index is None or not 0 <= int(index) < len(self._study.sites):
+            raise Refused(f"a node says that it is site {index}, of which there is none.")
+        name = self._study.sites[int(index)].name
+        if said is not None and int(said) != int(index):
+            other = self._study.sites[int(said)].name
+            raise Refused(f"the node of site {name!r} answers as if it were {other!r}.")
+        if not self._insecure:
+            self._check_signature(reply, int(index), name)
+        self._sites[node] = int(index)
+        return reply
+
+    def _check_signature(self, reply: Message, index: int, name: str) -> None:
+        signed = reply.content.pop(SIGNATURE, None)
+        key = keys.public_key(self._study.sites[index].key, f"site {name!r}")
+        try:
+            if signed is None:
+                raise InvalidSignature
+            text = _signed_text(reply.content, reply)
+            key.verify(bytes(signed["signature"]), text, ec.ECDSA(hashes.SHA384()))
+        except InvalidSignature:
+            raise Refused(
+                f"a node says that it is site {name!r} and has not signed with the key that the "
+                "study has of it; the run is refused."
+            ) from None
+
+
+def server_app(here: str) -> ServerApp:
+    """The serverapp of the folder in which `here` lies.
+
+    run-config `out`: the folder for rows and statement; '' the one where it runs. `evaluate`: a
+    file of synthetic rows; the run then evaluates them at the sites. `insecure`: true where sites
+    have no keys, as in a simulation.
+    """
+    app = ServerApp()
+
+    @app.main()
+    def main(grid: Grid, context: Context) -> None:
+        study = read_study(Path(here).parent)
+        insecure = bool(context.run_config.get("insecure", False))
+        carry_out(study, grid, context, insecure=insecure)
+
+    return app
+
+
+def carry_out(study: Study, grid: Grid, context: Context, *, insecure: bool) -> None:
+    """All of a run at the server: who is there, whether they agree, the rounds, what comes out."""
+    from fedsynth_lib.deploy import results
+
+    if insecure and study.release:
+        raise BadInput(f"{study.name}: a release is not made without keys; leave insecure out.")
+    if not insecure and not study.secure:
+        raise BadInput(
+            f"{study.name}: the study has no keys of its sites; add them, or rehearse with "
+            "insecure = true."
+        )
+    out = Path(str(context.run_config.get("out", "")) or ".")
+    rows = str(context.run_config.get("evaluate", ""))
+    synthetic = load_table(Path(rows), schema=study.folder / SCHEMA).frame if rows else None
+    job = study.plan.job if synthetic is None else study.evaluation(synthetic)
+    before = study.before if synthetic is None else []
+    begin = time.perf_counter()
+    outcome = run_job(study, job, before, grid, context, insecure=insecure)
+    if synthetic is None:
+        paths = results.write(study, outcome, out, seconds=time.perf_counter() - begin)
+    else:
+        paths = results.write_evaluation(study, job, outcome, out, Path(rows).stem)
+    for path in paths:
+        say(f"wrote {path}")
+
+
+def run_job(
+    study: Study,
+    job: flower.Job,
+    before: Sequence[Charge],
+    grid: Grid,
+    context: Context,
+    *,
+    insecure: bool,
+) -> flower.Outcome:
+    """The rounds of one of the study's jobs, once all sites are there and agree. before: what
+    records have paid already, within the same budget."""
+    checked, number = StudyGrid(grid, study, insecure=insecure), len(study.sites)
+    say(f"waits for {number} sites")
+    nodes = flower.nodes_of_clients(checked, flower.wait_for_nodes(checked, number, study.timeout))
+    ask_whether_they_agree(study, checked, nodes)
+    say("all sites are there and agree on the study")
+    outcome = flower.Outcome(charges=list(before))
+    rounds = len(job.schedule())
+
+    def after_round(number: int, charges: list[Charge]) -> None:
+        check_budget(charges, job.privacy, when=f"by round {number}")
+        say(f"round {number + 1} of {rounds} at most is done")
+
+    masks = None if insecure else ServerMasks(agreement_of(study, job))
+    try:
+        flower.server_app(job, outcome, after_round, masks, study.timeout)(checked, context)
+    except RuntimeError as error:
+        raise Refused(named(study, str(error))) from error
+    for line in outcome.refused:
+        when = f"since round {line['round'] + 1}"
+        say(named(study, f"client {line['client']} is gone {when}: {line['why']}"))
+    return outcome
+
+
+def ask_whether_they_agree(study: Study, grid: Grid, nodes: dict[int, int]) -> None:
+    """Raises Refused, naming site and entry, where a site's study is another one."""
+    said = ConfigRecord({"said": json.dumps(study.said())})
+    messages = [
+        Message(RecordDict({"study": said}), message_type=AGREE, dst_node_id=node)
+        for node in nodes.values()
+    ]
+    heard: dict[int, list[str]] = {}
+    for reply in grid.send_and_receive(messages):
+        if reply.has_error():
+            raise Refused(f"a site cannot say whether it agrees: {reply.error.reason}")
+        about = reply.content["about"]
+        heard[int(about["client"])] = [str(each) for each in about["differs"]]
+    for index, site in enumerate(study.sites):
+        if index not in heard:
+            raise Refused(f"site {site.name!r} has not said whether it agrees; nothing was asked.")
+        if differs := heard[index]:
+            more = f", and {len(differs) - 1} more" if len(differs) > 1 else ""
+            raise Refused(
+                f"site {site.name!r} ('here') has another study: {differs[0]}{more}; nothing was "
+                "released."
+            )
+
+
+def named(study: Study, text: str) -> str:
+    """A message with the sites' names for the numbers of their clients."""
+    names = [site.name for site in study.sites]
+    return re.sub(
+        r"\bclient (\d+)\b",
+        lambda found: f"site {names[int(found[1])]!r}" if int(found[1]) < len(names) else found[0],
+        text,
+    )
+
+
+def say(text: str) -> None:
+    """Progress, which a SuperLink hands on as the log of the run."""
+    print(f"fedsynth: {text}", flush=True)
+
+
+# --- signatures -----------------------------------------------------------------------------------
+
+
+def _signed_text(content: RecordDict, message: Message) -> bytes:
+    """A digest of an answer's content, its run, and the message that it answers.
+
+    message: the one that is answered, for who answers; the answer itself, for who checks.
+    """
+    about = message.metadata
+    answers = about.reply_to_message_id or about.message_id
+    digest = hashlib.blake2b(f"{about.run_id} {answers}".encode(), digest_size=32)
+    for name in sorted(content):
+        record = content[name]
+        digest.update(f"|{name}|{type(record).__name__}|".encode())
+        if isinstance(record, ArrayRecord):
+            for key, array in record.items():
+                digest.update(f"|{key}|{array.dtype}|{array.shape}|{len(array.data)}|".encode())
+                digest.update(array.data)
+        else:
+            entries = {key: _listed(value) for key, value in record.items()}
+            digest.update(json.dumps(entries, sort_keys=True).encode())
+    return digest.digest()
+
+
+def _listed(value: Any) -> Any:
+    """As JSON has it, and alike before and after the wire."""
+    if isinstance(value, bytes):
+        return value.hex()
+    return [_listed(each) for each in value] if isinstance(value, list | tuple) else value

@@ -1,0 +1,114 @@
+"""One of Flower's long-running processes, as a child that ends with whoever has started it.
+
+    python -P -m fedsynth_lib.deploy.child superlink|supernode|superexec PARENT OPTIONS
+
+It looks twice a second whether its parent is still there, so it ends too where the parent was
+killed and could say nothing. A SuperLink serves its sites alone to the network: Flower 1.41 has all
+of its APIs on one port, and anybody who reaches it could start runs or register nodes; here these
+answer to this machine alone. The sites' keys are registered before it listens (the environment's
+FEDSYNTH_NODES is a file with them), so none is refused for having been early.
+"""
+
+import json
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+LOOK, GRACE = 0.5, 5.0  # seconds
+OPEN_TO_ALL = "/v1/fleet/"  # what SuperNodes use, who sign each request
+
+
+class SitesAlone:
+    """ASGI middleware: from other machines nothing but what SuperNodes use."""
+
+    def __init__(self, app: Any):
+        self.app = app
+
+    async def __call__(self, scope: dict, receive: Any, send: Any) -> None:
+        if scope["type"] == "http" and not admitted(scope["path"], scope.get("client")):
+            head = {"type": "http.response.start", "status": 403, "headers": []}
+            await send(head)
+            await send({"type": "http.response.body", "body": b""})
+            return
+        await self.app(scope, receive, send)
+
+
+def admitted(path: str, client: Sequence | None) -> bool:
+    """Whether a request may come in: of a SuperNode, or from this machine."""
+    from fedsynth_lib.deploy.study import is_loopback
+
+    return path.startswith(OPEN_TO_ALL) or (client is not None and is_loopback(client[0]))
+
+
+def superlink() -> None:
+    from flwr.superlink import extensions
+    from flwr.superlink.cli import flower_superlink
+    from starlette.middleware import Middleware
+
+    # the hooks that Flower has for its own extensions, of which there are none here
+    extensions.get_middleware = lambda: (Middleware(SitesAlone),)
+    extensions.get_lifespan_contexts = lambda: (registered,)
+    flower_superlink()
+
+
+@asynccontextmanager
+async def registered(app: Any) -> AsyncIterator[None]:
+    """The nodes in the SuperLink's books, which may have them from before; it does not listen
+    yet."""
+    from flwr.common.constant import HEARTBEAT_DEFAULT_INTERVAL, NOOP_ACCOUNT_NAME, NOOP_FLWR_AID
+
+    state = app.state.linkstate_factory.state()
+    if path := os.environ.get("FEDSYNTH_NODES"):
+        for name, key in json.loads(Path(path).read_text(encoding="utf-8")).items():
+            with suppress(ValueError):  # it is known
+                state.create_node(
+                    owner_aid=NOOP_FLWR_AID,
+                    owner_name=NOOP_ACCOUNT_NAME,
+                    public_key=key.encode(),
+                    heartbeat_interval=HEARTBEAT_DEFAULT_INTERVAL,
+                    name=name,
+                )
+    yield
+
+
+def supernode() -> None:
+    from flwr.supernode.cli import flower_supernode
+
+    flower_supernode()
+
+
+def superexec() -> None:
+    from flwr.supercore.cli import flower_superexec
+
+    flower_superexec()
+
+
+def end_with_parent(parent: int) -> None:
+    """Ends this process soon after its parent is another one; by force where it takes too long."""
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(LOOK)
+        os.kill(os.getpid(), signal.SIGTERM)
+        time.sleep(GRACE)
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
+
+
+def main(arguments: Sequence[str]) -> None:
+    command, parent, *options = arguments
+    if os.name == "posix":
+        end_with_parent(int(parent))
+    sys.argv = [f"flower-{command}", *options]
+    {"superlink": superlink, "supernode": supernode, "superexec": superexec}[command]()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

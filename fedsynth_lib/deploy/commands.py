@@ -1,0 +1,203 @@
+"""The command line `fedsynth deploy`: a study of several sites over a network.
+
+As `bundle/commands.py`: each command is declared here and calls one function of the library, which
+is imported when the command runs.
+"""
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+app = typer.Typer(
+    help="A study of several sites that do not pool their rows, over a network.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+StudyFolder = Annotated[Path, typer.Option("--study", help="folder of the study, the same for all")]
+OwnFolder = Annotated[Path, typer.Option("--own", help="your own folder, with your keys")]
+Insecure = Annotated[
+    bool, typer.Option("--insecure", help="no TLS, no keys: rehearsals on this machine alone")
+]
+
+
+@app.command()
+def keys(
+    folder: Annotated[Path, typer.Argument(help="your own folder")],
+    host: Annotated[
+        list[str] | None,
+        typer.Option(help="of the server: a name or address; may be repeated"),
+    ] = None,
+    site: Annotated[str, typer.Option(help="of a site: its name in the study")] = "",
+    days: Annotated[int, typer.Option(help="that the server's certificate is valid")] = 365,
+) -> int:
+    """Make the keys of the server (--host) or of a site (--site), and print their fingerprint.
+
+    Compare it over the telephone: what comes by mail may have been changed on its way.
+    """
+    from fedsynth_lib.core.contract import BadInput
+    from fedsynth_lib.deploy import keys as made
+
+    if bool(host) == bool(site):
+        raise BadInput("give --host for the keys of the server, or --site for those of a site.")
+    place = folder.expanduser().absolute()
+    if host:
+        print(made.make_server_keys(place, [*host, *made.HERE], days))
+        _say(f"{place / made.CA} goes into the study; the other files stay")
+        return 0
+    print(made.make_site(place, site))
+    _say(f"{place / made.NODE_PUBLIC} goes into the study; correct {place / made.BUDGET}")
+    return 0
+
+
+@app.command()
+def init(
+    folder: Annotated[Path, typer.Argument(help="a new folder")],
+    schema: Annotated[Path, typer.Option(help="the declared schema, in TOML")],
+    site: Annotated[list[str], typer.Option(help="NAME:ROWS:node.pub, once for each site")],
+    name: Annotated[str, typer.Option(help="default: as the folder")] = "",
+    method: Annotated[str, typer.Option(help="its key")] = "aim",
+    epsilon: Annotated[float, typer.Option(help="of the whole run, for one row")] = 1.0,
+    delta: Annotated[float, typer.Option(help="far below 1 / rows")] = 1e-6,
+    set_: Annotated[
+        list[str] | None, typer.Option("--set", help="setting=value of the method, as TOML has it")
+    ] = None,
+    colluding: Annotated[int, typer.Option(help="sites that may pool what they know")] = 1,
+    absent: Annotated[int, typer.Option(help="sites that may drop out of the run")] = 0,
+    minimum_group: Annotated[int, typer.Option(help="sites that a sum needs")] = 3,
+    holdout: Annotated[float, typer.Option(help="share of rows kept for evaluation")] = 0.0,
+    evaluation_epsilon: Annotated[float, typer.Option(help="of the evaluation at the sites")] = 0.0,
+    counted_epsilon: Annotated[
+        float, typer.Option(help="that each site has spent on counting its rows")
+    ] = 0.0,
+    server: Annotated[str, typer.Option(help="host:port")] = "localhost:9443",
+    ca: Annotated[Path | None, typer.Option(help="the server's ca.pem")] = None,
+    release: Annotated[bool, typer.Option("--release", help="secret noise, to hand on")] = False,
+    seed: Annotated[int, typer.Option(help="of a rehearsal")] = 0,
+) -> int:
+    """Write the folder of a study: a Flower app, to be copied to all parties as it is."""
+    from fedsynth_lib.core.store import existing_file
+    from fedsynth_lib.deploy import init as made
+
+    study = made.init(
+        folder,
+        name=name or folder.absolute().name,
+        schema=schema,
+        sites=[made.parsed_site(each) for each in site],
+        ca=existing_file(ca, "ca").read_text(encoding="utf-8") if ca else "",
+        method=method,
+        epsilon=epsilon,
+        delta=delta,
+        colluding=colluding,
+        absent=absent,
+        minimum_group=minimum_group,
+        holdout=holdout,
+        evaluation_epsilon=evaluation_epsilon,
+        counted_epsilon=counted_epsilon,
+        server=server,
+        release=release,
+        seed=seed,
+        config=made.parsed_settings(set_ or ()),
+    )
+    print(study.digest)
+    return 0
+
+
+@app.command()
+def show(study: StudyFolder = Path(".")) -> int:
+    """What a study asks for, its fingerprint, and those of its sites."""
+    from fedsynth_lib.deploy.study import read_study
+
+    print("\n".join(read_study(study).lines()))
+    return 0
+
+
+@app.command()
+def count(
+    table: Annotated[Path, typer.Argument(help="the site's file")],
+    own: OwnFolder,
+    schema: Annotated[Path, typer.Option(help="the declared schema, in TOML")],
+    epsilon: Annotated[float, typer.Option(help="that the count costs")] = 0.02,
+) -> int:
+    """Count a site's rows with noise, to be told to the others; noted in the site's ledger."""
+    from fedsynth_lib.deploy.site import Own, noisy_count
+
+    print(noisy_count(Own(own.expanduser().absolute()), table, schema, epsilon))
+    return 0
+
+
+@app.command()
+def server(
+    own: OwnFolder,
+    study: StudyFolder = Path("."),
+    insecure: Insecure = False,
+) -> int:
+    """Let the sites of a study connect, and nobody else, until it is stopped."""
+    import time
+
+    from fedsynth_lib.deploy.server import serving
+
+    with serving(study, own, say=_say, insecure=insecure) as children:
+        while True:
+            children.check()
+            time.sleep(0.5)
+
+
+@app.command()
+def site(
+    name: Annotated[str, typer.Argument(help="the site's name in the study")],
+    table: Annotated[Path, typer.Option(help="its rows: CSV or another file")],
+    own: OwnFolder,
+    study: StudyFolder = Path("."),
+    yes: Annotated[bool, typer.Option("--yes", help="agree without being asked")] = False,
+    insecure: Insecure = False,
+) -> int:
+    """Take part in a study with the rows of one site, until it is stopped.
+
+    Before the first run it shows what is asked, and what the site's ledger says.
+    """
+    from fedsynth_lib.deploy.site import run_site
+
+    def ask(text: str) -> bool:
+        print(text, flush=True)
+        return yes or typer.confirm("Take part?")
+
+    run_site(study, name, table, own, say=_say, ask=ask, insecure=insecure)
+    return 0
+
+
+@app.command()
+def run(
+    own: OwnFolder,
+    study: StudyFolder = Path("."),
+    out: Annotated[Path, typer.Option(help="folder for what comes out")] = Path("."),
+    insecure: Insecure = False,
+) -> int:
+    """Make the synthetic table, beside a server that has been started; its paths are printed."""
+    from fedsynth_lib.deploy.server import run as carried_out
+
+    print(*carried_out(study, own, out, say=_say, insecure=insecure), sep="\n")
+    return 0
+
+
+@app.command()
+def evaluate(
+    rows: Annotated[Path, typer.Argument(help="a synthetic file of the study")],
+    own: OwnFolder,
+    study: StudyFolder = Path("."),
+    out: Annotated[Path, typer.Option(help="folder for what comes out")] = Path("."),
+    insecure: Insecure = False,
+) -> int:
+    """Have synthetic rows evaluated by rows that the sites have set aside, beside the server.
+
+    What comes out are figures over all sites with their intervals; no site's own.
+    """
+    from fedsynth_lib.deploy.server import run as carried_out
+
+    print(*carried_out(study, own, out, say=_say, evaluate=rows, insecure=insecure), sep="\n")
+    return 0
+
+
+def _say(text: str) -> None:
+    print(f"fedsynth: {text}", file=sys.stderr, flush=True)

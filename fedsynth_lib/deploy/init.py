@@ -1,0 +1,163 @@
+"""A study as the folder of a Flower app, in the conventions of Flower Hub."""
+
+import json
+import tomllib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from fedsynth_lib import __version__
+from fedsynth_lib.core.contract import BadInput
+from fedsynth_lib.core.store import write_atomically
+from fedsynth_lib.deploy import keys
+from fedsynth_lib.deploy.study import OLDEST_FLOWER, SCHEMA, STUDY, Study, check_plan, read_study
+
+PYPROJECT = """\
+[build-system]
+requires = ["hatchling"]
+build-backend = "hatchling.build"
+
+[project]
+name = "{name}"
+version = "1.0.0"
+description = "A private synthetic table of {sites} sites: {method}, epsilon {epsilon:g}"
+license = "MIT"
+dependencies = ["flwr[simulation]>={flower}", "fedsynth=={version}"]
+
+[tool.hatch.build.targets.wheel]
+packages = ["{name}"]
+
+[tool.flwr.app]
+publisher = "fedsynth"
+
+[tool.flwr.app.components]
+serverapp = "{name}.server_app:app"
+clientapp = "{name}.client_app:app"
+
+[tool.flwr.app.config]
+out = ""            # folder for rows and statement
+tables = ""         # of a simulation: the folder with a CSV for each site
+evaluate = ""       # a file of synthetic rows, to be evaluated at the sites
+insecure = false    # true where sites have no keys, as in a simulation
+"""
+README = """\
+# {name}
+
+A private synthetic table of {sites} sites that do not pool their rows: {method}, epsilon
+{epsilon:g}, delta {delta:g}. All parties agree on `{name}/study.toml` and `{name}/schema.toml`.
+
+    fedsynth deploy server --study . --own SERVER                    # the server
+    fedsynth deploy site NAME --study . --own OWN --table NAME.csv   # each site
+    fedsynth deploy run --study . --own SERVER                       # beside the server
+
+The same app in a simulation, where DIR holds a CSV for each site:
+
+    flwr run . --run-config 'insecure=true tables="DIR"' \\
+        --federation-config 'num-supernodes={sites}'
+"""
+APP = '''\
+"""The {which} of the study, which is in study.toml and schema.toml beside this file."""
+
+from fedsynth_lib.deploy import apps
+
+app = apps.{function}(__file__)
+'''
+
+
+def init(
+    folder: str | Path,
+    *,
+    name: str,
+    schema: str | Path,
+    sites: Sequence[tuple[str, int, str]],
+    ca: str = "",
+    **entries: Any,
+) -> Study:
+    """Writes the app's folder and gives its study, checked as every party will check it.
+
+    sites: (name, rows, public key) each. ca: PEM. entries: further ones of `Study`.
+    Raises BadInput for a folder that has something in it, and for whatever a study cannot be.
+    """
+    folder = Path(folder).expanduser().absolute()
+    if folder.exists() and any(folder.iterdir()):
+        raise BadInput(f"{folder}: there is something in this folder; name a new one.")
+    if not name.isidentifier():
+        raise BadInput(f"name is {name!r}; give letters, digits and '_', no digit first.")
+    try:
+        declared = Path(schema).expanduser().read_bytes()
+    except OSError as error:
+        raise BadInput(f"schema: {schema} cannot be read ({error.strerror}).") from None
+    text = study_text({"name": name, **entries}, sites, ca).encode()
+    with TemporaryDirectory() as trial:  # nothing is left of a study that cannot be
+        for file, content in ((SCHEMA, declared), (STUDY, text)):
+            write_atomically(Path(trial) / file, content)
+        check_plan(read_study(trial))
+    package = folder / name
+    write_atomically(package / SCHEMA, declared)
+    write_atomically(package / STUDY, text)
+    study = read_study(package)
+    facts = {
+        "name": name,
+        "sites": len(study.sites),
+        "method": study.method,
+        "epsilon": study.epsilon,
+        "delta": study.delta,
+        "version": __version__,
+        "flower": ".".join(map(str, OLDEST_FLOWER)),
+    }
+    write_atomically(folder / "pyproject.toml", PYPROJECT.format(**facts).encode())
+    write_atomically(folder / "README.md", README.format(**facts).encode())
+    write_atomically(package / "__init__.py", f'"""Study {name}."""\n'.encode())
+    for which, function in (("clientapp", "client_app"), ("serverapp", "server_app")):
+        text = APP.format(which=which, function=function)
+        write_atomically(package / f"{function}.py", text.encode())
+    return study
+
+
+def study_text(entries: Mapping[str, Any], sites: Sequence[tuple[str, int, str]], ca: str) -> str:
+    """The content of study.toml."""
+    config = entries.get("config", {})
+    lines = ["# What all parties of this study agree on; each has the same file.", ""]
+    lines += [f"{key} = {_toml(value)}" for key, value in entries.items() if key != "config"]
+    if ca:
+        lines.append(f'ca = """\n{ca.strip()}\n"""')
+    lines += ["", "[config]", *(f"{key} = {_toml(value)}" for key, value in config.items())]
+    for name, rows, key in sites:
+        lines += ["", "[[site]]", f"name = {_toml(name)}", f"rows = {rows}"]
+        lines += [f"key = {_toml(key.strip())}"] * bool(key)
+    return "\n".join([*lines, ""])
+
+
+def _toml(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False)
+
+
+def parsed_settings(texts: Sequence[str]) -> dict[str, Any]:
+    """Settings of a method as a command names them: NAME=VALUE, the value as TOML has it."""
+    found: dict[str, Any] = {}
+    for text in texts:
+        name, equals, value = text.partition("=")
+        try:
+            found[name.strip()] = tomllib.loads(f"value = {value}")["value"]
+        except tomllib.TOMLDecodeError:
+            equals = ""
+        if not equals:
+            raise BadInput(f"set is {text!r}; write NAME=VALUE, a text in quotation marks.")
+    return found
+
+
+def parsed_site(text: str) -> tuple[str, int, str]:
+    """A site as a command names it: NAME:ROWS, or NAME:ROWS:the path of its node.pub."""
+    name, _, rest = text.partition(":")
+    rows, _, path = rest.partition(":")
+    if not name or not rows.isdigit():
+        raise BadInput(f"site is {text!r}; write NAME:ROWS:node.pub, such as north:1200:north.pub.")
+    if not path:
+        return name, int(rows), ""
+    try:
+        key = Path(path).expanduser().read_text(encoding="ascii").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise BadInput(f"site {name!r}: {path} cannot be read as a public key ({error}).") from None
+    keys.public_key(key, path)
+    return name, int(rows), key

@@ -1,0 +1,170 @@
+"""Processes that start together and end together, whatever happens to whoever started them."""
+
+import contextlib
+import os
+import re
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import psutil
+
+from fedsynth_lib.core.contract import BadInput
+from fedsynth_lib.core.store import CODE
+
+GRACE = 5.0  # seconds for a process to end by itself
+ENVIRONMENT = {
+    "FLWR_TELEMETRY_ENABLED": "0",
+    "FLWR_DISABLE_UPDATE_CHECK": "1",
+    "FLWR_DISABLE_RUNTIME_DEPENDENCY_INSTALLATION": "1",
+    "FLWR_SUPEREXEC_TASK_POLL_INTERVAL": "0.3",  # seconds
+    "PYTHONUTF8": "1",
+}
+
+
+class Ended(BadInput):
+    """A process has ended that should not have."""
+
+
+@dataclass
+class Children:
+    """Flower's processes of one command; a context that ends them all, and all that they started.
+
+    folder: for what they say, a log each, and for Flower's own files (FLWR_HOME).
+    """
+
+    folder: Path
+    running: dict[str, subprocess.Popen] = field(default_factory=dict)
+
+    def __enter__(self) -> "Children":
+        self.folder.mkdir(parents=True, exist_ok=True)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.end()
+
+    def start(self, command: str, *options: str, **said: str) -> None:
+        """One of `child.py`'s, in a session of its own: a Ctrl-C is for the parent, who ends it.
+
+        said: further entries of its environment.
+        """
+        asked = [sys.executable, "-P", "-m", "fedsynth_lib.deploy.child", command, str(os.getpid())]
+        with open(self.log(command), "w", encoding="utf-8") as log:
+            self.running[command] = subprocess.Popen(
+                [*asked, *options],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                env=environment(self.folder) | said,
+                start_new_session=True,
+            )
+
+    def log(self, command: str) -> Path:
+        return self.folder / f"{command}.log"
+
+    def check(self) -> None:
+        """Raises Ended where one of them has, with the last that it said."""
+        for command, process in self.running.items():
+            if process.poll() is not None:
+                raise Ended(
+                    f"Flower's {command} has ended ({process.returncode}): {self.last(command)} "
+                    f"(all of it: {self.log(command)})."
+                )
+
+    def last(self, command: str) -> str:
+        """What a process said at last that means something, in one line."""
+        text = self.log(command).read_text(encoding="utf-8", errors="replace")
+        plain = re.sub(r"\x1b\[[0-9;]*m", "", text)
+        said = [line.strip() for line in plain.splitlines() if line.strip()]
+        errors = [n for n, line in enumerate(said) if line.startswith(("ERROR", "Exit Code"))]
+        found = said[errors[-1] :] if errors else said[-1:]
+        return " ".join(found)[-400:] or "nothing was said"
+
+    def wait_for(self, port: int, seconds: float = 60.0) -> None:
+        """Returns once something listens at a port of this machine."""
+        end = time.monotonic() + seconds
+        while not listens("127.0.0.1", port):
+            self.check()
+            if time.monotonic() > end:
+                raise BadInput(f"nothing listens at port {port} after {seconds:g} seconds.")
+            time.sleep(0.2)
+
+    def end(self) -> None:
+        """All of them, and what they have started, by force where they take too long."""
+        found = [psutil.Process(each.pid) for each in self.running.values() if each.poll() is None]
+        all_of_them = [process for each in found for process in (each, *_descendants(each))]
+        for process in found:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                process.terminate()
+        _, alive = psutil.wait_procs(all_of_them, timeout=GRACE)
+        for process in alive:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                process.kill()
+        psutil.wait_procs(alive, timeout=GRACE)
+        for process in self.running.values():
+            process.wait()
+        self.running.clear()
+
+
+def environment(folder: Path) -> dict[str, str]:
+    """Of Flower's processes: its files in this folder, nothing said to anybody, and the commands
+    of this environment before those of any other."""
+    here, scripts = os.environ.get("PYTHONPATH", ""), str(Path(sys.executable).parent)
+    return {
+        **os.environ,
+        **ENVIRONMENT,
+        "FLWR_HOME": str(folder),
+        "PYTHONPATH": os.pathsep.join(filter(None, (str(CODE), here))),
+        "PATH": os.pathsep.join((scripts, os.environ.get("PATH", os.defpath))),
+    }
+
+
+def _descendants(process: psutil.Process) -> list[psutil.Process]:
+    with contextlib.suppress(psutil.NoSuchProcess):
+        return process.children(recursive=True)
+    return []
+
+
+def listens(host: str, port: int) -> bool:
+    with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as trial:
+        trial.settimeout(1)
+        return trial.connect_ex((host, port)) == 0
+
+
+def check_free(port: int, host: str, what: str) -> None:
+    """Raises BadInput for a port that is taken, or that this user must not have."""
+    with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as trial:
+        if os.name == "posix":  # as servers do; what a server has left is no server
+            trial.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            trial.bind((host, port))
+        except OSError as error:
+            raise BadInput(
+                f"{what}: port {port} of {host} cannot be had ({error.strerror}); end what uses "
+                "it, or choose another port."
+            ) from None
+
+
+def free_port() -> int:
+    """Of this machine, for one of its own processes."""
+    with socket.socket() as trial:
+        trial.bind(("127.0.0.1", 0))
+        return trial.getsockname()[1]
+
+
+@contextlib.contextmanager
+def secret_file(folder: Path) -> Iterator[Path]:
+    """32 random bytes that a process and its children share, in a file of their owner's alone."""
+    path = folder / "secret"
+    folder.mkdir(parents=True, exist_ok=True)
+    path.unlink(missing_ok=True)
+    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+        file.write(os.urandom(32))
+    try:
+        yield path
+    finally:
+        path.unlink(missing_ok=True)

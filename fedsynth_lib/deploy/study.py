@@ -1,0 +1,521 @@
+"""What all parties of a study agree on, as two files: `study.toml`, and `schema.toml` beside it.
+
+Every site and the server have the same two. From them alone each makes the job of the run: method,
+noise, rounds. So no site has to believe what a server says about the budget, and what differs shows
+before anything is released: `said` is what they compare, `differences` names the entry or the
+column.
+"""
+
+import hashlib
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import MISSING, asdict, dataclass, field, fields
+from functools import cached_property, lru_cache
+from importlib.metadata import version
+from ipaddress import ip_address
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from fedsynth_lib import __version__
+from fedsynth_lib.core.contract import BadInput, Charge, Encoder, Method, Privacy, stream
+from fedsynth_lib.core.errors import BadRows, checked_seed
+from fedsynth_lib.core.store import CODE
+from fedsynth_lib.deploy import keys
+from fedsynth_lib.federation.flower import Job
+from fedsynth_lib.federation.saved import as_counted
+from fedsynth_lib.federation.settings import ROW_COUNT, job_of
+from fedsynth_lib.methods import METHODS
+from fedsynth_lib.tables.encode import clamped
+from fedsynth_lib.tables.form import Counted, Form, read_form
+from fedsynth_lib.tables.load import Table, load_table
+from fedsynth_lib.tables.partition import by_hash
+from fedsynth_lib.tables.schema import Schema, closest, read_toml
+
+STUDY, SCHEMA = "study.toml", "schema.toml"
+OLDEST_FLOWER = (1, 41)  # the first whose SuperLink has all of its APIs on one port
+FEWEST_ROWS = 2  # of a site: with one, all that it says is about one person
+
+
+@dataclass(frozen=True)
+class Site:
+    """A data owner as the others know it.
+
+    rows: as declared before the run, or as counted with noise. key: public, in OpenSSH's form; ''
+        in a rehearsal on one machine.
+    """
+
+    name: str
+    rows: int
+    key: str = ""
+
+
+@dataclass(frozen=True)
+class Study:
+    """The content of study.toml, checked, and what follows from it.
+
+    colluding: sites that may pool what they know, with the server, against another one.
+    absent: sites that the run can do without, once it has begun; their shares of the noise are
+        made by the others.
+    minimum_group: a site adds to no sum over fewer sites.
+    release: noise from the operating system, which nobody can repeat; else from `seed`.
+    counted_epsilon: what each site has spent on counting its rows with noise; 0: they are declared.
+    holdout: share of the rows that each site sets aside, for evaluation at the sites.
+    evaluation_epsilon: of that evaluation; 0: there is none. Its rows are others than those that
+        were learned from.
+    synthetic_rows: 0 are as many as the sites have together.
+    server: host:port. ca: the certificate that the server's one is signed with, as PEM.
+    timeout: seconds that a site may take for an answer.
+    """
+
+    folder: Path
+    name: str
+    method: str
+    epsilon: float
+    delta: float
+    sites: tuple[Site, ...]
+    colluding: int = 1
+    absent: int = 0
+    minimum_group: int = 3
+    release: bool = False
+    seed: int = 0
+    counted_epsilon: float = 0.0
+    holdout: float = 0.0
+    evaluation_epsilon: float = 0.0
+    synthetic_rows: int = 0
+    server: str = "localhost:9443"
+    ca: str = ""
+    timeout: float = 600.0
+    config: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self):
+        where, names = self.folder / STUDY, [site.name for site in self.sites]
+        if not self.name.isidentifier():
+            raise BadInput(
+                f"{where}: name is {self.name!r}; give letters, digits and '_', no digit first."
+            )
+        if self.method not in METHODS:
+            raise BadInput(
+                f"{where}: method {self.method!r} is unknown{closest(self.method, METHODS)}; "
+                f"choose one of {', '.join(METHODS)}."
+            )
+        if not names or len(set(names)) < len(names) or not all(map(str.isidentifier, names)):
+            raise BadInput(
+                f"{where}: the sites are called {', '.join(map(repr, names)) or 'nothing'}; write "
+                "a [[site]] for each, with a name of its own of letters, digits and '_'."
+            )
+        if self.release and not self.secure:
+            raise BadInput(
+                f"{where}: a release needs ca and the key of every site; add them, or write "
+                "release = false for a rehearsal."
+            )
+        for site in self.sites:
+            if site.rows < FEWEST_ROWS:
+                raise BadInput(
+                    f"{where}: site {site.name!r} has rows = {site.rows}; a site needs "
+                    f"{FEWEST_ROWS} rows at least."
+                )
+            if site.key:
+                keys.public_key(site.key, f"{where}: site {site.name!r}")
+        given = [site.key for site in self.sites if site.key]
+        if len(set(given)) < len(given):
+            raise BadInput(f"{where}: two sites have the same key; each needs one of its own.")
+        for name, low, high in (
+            ("absent", 0, len(self.sites) - 1),
+            ("minimum_group", 1, len(self.sites) - self.absent),
+            ("colluding", 0, len(self.sites) - 1 - self.absent),
+            ("holdout", 0, 0.9),
+            ("counted_epsilon", 0, self.epsilon),
+            ("evaluation_epsilon", 0, 1e6 if self.holdout else 0),
+            ("timeout", 1, math.inf),
+            ("synthetic_rows", 0, math.inf),
+        ):
+            if not low <= getattr(self, name) <= high:
+                raise BadInput(
+                    f"{where}: {name} is {getattr(self, name):g}; give {low:g} to {high:g}."
+                )
+        checked_seed(self.seed, f"{where}: seed")
+        host, _, port = self.server.rpartition(":")
+        if not host or not port.isdigit() or not 0 < int(port) < 2**16:
+            raise BadInput(
+                f"{where}: server is {self.server!r}; write host:port, such as 'localhost:9443'."
+            )
+
+    # --- who and where ---------------------------------------------------------------------------
+
+    @property
+    def secure(self) -> bool:
+        """Whether it says by which keys the parties know each other."""
+        return bool(self.ca) and all(site.key for site in self.sites)
+
+    @property
+    def address(self) -> tuple[str, int]:
+        """Host and port of the server."""
+        host, _, port = self.server.rpartition(":")
+        return host.strip("[]"), int(port)
+
+    @property
+    def on_loopback(self) -> bool:
+        """Whether the server is reached from its own machine alone."""
+        return is_loopback(self.address[0])
+
+    def index_of(self, name: str) -> int:
+        """The place of a site, which is the number of its client and of its partition."""
+        names = [site.name for site in self.sites]
+        if name not in names:
+            raise BadInput(
+                f"site {name!r} is not in study {self.name}{closest(name, names)}; it has "
+                f"{', '.join(names)}."
+            )
+        return names.index(name)
+
+    def state(self, own: Path) -> Path:
+        """Where a party keeps what Flower leaves, in its own folder; another study is another
+        place."""
+        return own / f"state-{self.name}-{self.digest[:8]}"
+
+    # --- the run ---------------------------------------------------------------------------------
+
+    @cached_property
+    def form(self) -> Form:
+        """The columns of everybody's file."""
+        form = read_form(self.folder / SCHEMA)
+        where = self.folder / SCHEMA
+        if form.questions:
+            raise BadInput(
+                f"{where}: the draft asks about {', '.join(form.questions)}; correct each column, "
+                "and delete its question."
+            )
+        if form.schema.from_rows:
+            raise BadInput(
+                f"{where}: {', '.join(form.schema.from_rows)} was read from rows; all that sites "
+                "share must be declared."
+            )
+        return form
+
+    @property
+    def privacy(self) -> Privacy:
+        return self._privacy(self.epsilon)
+
+    def _privacy(self, epsilon: float) -> Privacy:
+        return Privacy(
+            epsilon,
+            self.delta,
+            curious=self.colluding + self.absent,  # whose shares of the noise are not needed
+            noise_seed=None if self.release else "run",
+        )
+
+    @property
+    def sizes(self) -> list[int]:
+        """Rows to learn from that each site is taken to have."""
+        return [max(1, round(site.rows * (1 - self.holdout))) for site in self.sites]
+
+    @property
+    def before(self) -> list[Charge]:
+        """What each record has paid before the run: for the count of its site's rows."""
+        if not self.counted_epsilon:
+            return []
+        return [Charge(ROW_COUNT, "laplace", 1 / self.counted_epsilon)]
+
+    @cached_property
+    def plan(self) -> "Plan":
+        """The job of the run. Raises BadInput for settings that the method does not have, and all
+        that `settings.planned` refuses."""
+        method, where = METHODS[self.method], self.folder / STUDY
+        known = {each.name for each in fields(method.Config)}
+        for name in self.config:
+            if name not in known:
+                raise BadInput(
+                    f"{where}: method {self.method} has no setting {name!r}"
+                    f"{closest(name, known)}; it has {', '.join(sorted(known))}."
+                )
+        settings = {
+            name: tuple(value) if isinstance(value, list) else value
+            for name, value in self.config.items()
+        }
+        config = method.Config(**settings)
+        if not getattr(config, "private", True):
+            raise BadInput(f"{where}: method {self.method} adds no noise; choose one that does.")
+        schema, modelled, counted = as_counted(method, self.form, config)
+        job, encoder = job_of(
+            method,
+            schema,
+            self.sizes,
+            config=modelled,
+            privacy=self.privacy,
+            seed=self.seed,
+            before=self.before,
+        )
+        fewest = min(len(job.participants(*entry)) for entry in job.schedule()) - self.absent
+        if fewest < self.minimum_group:
+            raise BadInput(
+                f"{where}: minimum_group is {self.minimum_group} and some round may have {fewest} "
+                "sites; set participation = 1.0 in [config], or lower it."
+            )
+        return Plan(job, encoder, schema, counted, config)
+
+    def evaluation(self, synthetic: pd.DataFrame | None = None) -> Job:
+        """The job of the evaluation at the sites; synthetic: rows of the schema, at the server."""
+        from fedsynth_lib.deploy import evaluation
+
+        if not self.evaluation_epsilon:
+            raise BadInput(
+                f"{self.folder / STUDY}: evaluation_epsilon is 0, so the sites evaluate nothing; "
+                "give holdout and evaluation_epsilon, and agree on the study anew."
+            )
+        return evaluation.job_for(
+            self.form.schema,
+            self._privacy(self.evaluation_epsilon),
+            [max(1, round(site.rows * self.holdout)) for site in self.sites],
+            synthetic=synthetic,
+            seed=self.seed,
+            names=[site.name for site in self.sites],
+        )
+
+    def rows_to_learn_from(self, table: Table, key: bytes) -> tuple[pd.DataFrame, pd.DataFrame]:
+        """(rows to learn from, rows set aside) of a site's table; the key says which is which."""
+        if not self.holdout:
+            return table.frame, table.frame.iloc[:0]
+        shares = [self.holdout, 1 - self.holdout]
+        aside, train = by_hash(table.frame, shares, key=key, purpose="split")
+        return table.frame.iloc[train], table.frame.iloc[aside]
+
+    # --- what the parties compare -----------------------------------------------------------------
+
+    def said(self) -> dict[str, Any]:
+        """All that two parties must agree on, as JSON has it."""
+        entries = {
+            each.name: getattr(self, each.name)
+            for each in fields(self)
+            if each.name not in ("folder", "sites", "timeout")
+        }
+        return {
+            "study": entries | {"config": dict(self.config)},
+            "sites": {site.name: asdict(site) for site in self.sites},
+            "order of sites": [site.name for site in self.sites],
+            "columns": {
+                column.name: _plain(asdict(column), but=("source", "question"))
+                for column in self.form.columns
+            },
+            "order of columns": list(self.form.names),
+            "ignored columns": list(self.form.ignored),
+            "target": self.form.target,
+            "code": f"fedsynth {__version__}, {code_digest()}",
+        }
+
+    def lines(self, name: str = "") -> list[str]:
+        """For people: what is asked, and the fingerprints to compare. name: the reader's site."""
+        settings = ", ".join(
+            f"{key} = {value}" for key, value in asdict(self.plan.job.config).items()
+        )
+        sites = [
+            f"    {site.name}{' (you)' if site.name == name else ''}: about {site.rows} rows, "
+            f"key {keys.fingerprint(site.key) if site.key else 'none'}"
+            for site in self.sites
+        ]
+        return [
+            f"  method   {self.method}: {settings}",
+            f"  columns  {', '.join(self.form.names)} (see {self.folder / SCHEMA})",
+            f"  budget   epsilon {self.epsilon:g}, delta {self.delta:g}, for each record"
+            + f"; {self.holdout:.0%} of the rows are set aside, and evaluate with epsilon "
+            f"{self.evaluation_epsilon:g}" * bool(self.evaluation_epsilon),
+            f"  trust    safe from the server and {self.colluding} other site(s) together; no sum "
+            f"over fewer than {self.minimum_group} sites; {self.absent} may drop out",
+            f"  server   {self.server}",
+            f"    its authority {keys.certificate_fingerprint(self.ca) if self.ca else 'none'}",
+            "  sites",
+            *sites,
+            f"  code     {code_digest()}",
+            f"  study    {self.digest}",
+        ]
+
+    @property
+    def digest(self) -> str:
+        """A fingerprint of all that, code included, to be compared by telephone."""
+        text = json.dumps(self.said(), sort_keys=True)
+        return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
+
+
+@dataclass(frozen=True)
+class Plan:
+    """schema: as the method sees the table; counted: the way there and back, where columns have
+    gaps; config: as the study gives it, of columns that may have gaps."""
+
+    job: Job
+    encoder: Encoder
+    schema: Schema
+    counted: Counted | None
+    config: Any
+
+    @property
+    def method(self) -> Method:
+        return self.job.method
+
+    def encoded(self, frame: pd.DataFrame) -> np.ndarray:
+        """Rows as the method works on them."""
+        joined = frame if self.counted is None else self.counted.join(frame)
+        return self.encoder.transform(clamped(joined, self.schema))
+
+    def sample(self, state: Mapping[str, np.ndarray], num_rows: int) -> pd.DataFrame:
+        """Synthetic rows of the schema; that they come from the run's seed costs nothing."""
+        seed = self.job.seed
+        codes = self.method.sample(
+            state, num_rows, config=self.job.config, rng=stream(seed, "sample")
+        )
+        rows = self.encoder.inverse(codes, rng=stream(seed, "decode"))
+        if self.counted is None:
+            return rows
+        return self.counted.part(rows, stream(seed, "within bins"))
+
+
+def read_study(folder: str | Path) -> Study:
+    """The study in a folder. Raises BadInput, in one sentence, for what is missing, unknown, of
+    another type, or means nothing."""
+    folder = Path(folder).expanduser().absolute()
+    path = folder / STUDY
+    if not path.is_file():
+        inside = [each for each in folder.glob(f"*/{STUDY}") if each.is_file()]
+        if len(inside) == 1:  # the folder of an app, with the study in its package
+            return read_study(inside[0].parent)
+        raise BadInput(f"{folder}: there is no {STUDY}; `fedsynth deploy init` writes one.")
+    document = read_toml(path)
+    sites = document.pop("site", [])
+    if not isinstance(sites, list) or not all(isinstance(site, dict) for site in sites):
+        raise BadInput(f"{path}: write [[site]], with name, rows and key, for each site.")
+    read = tuple(
+        Site(**_entries(Site, site, f"{path}: site {number}"))
+        for number, site in enumerate(sites, 1)
+    )
+    entries = _entries(Study, document, str(path), given=("folder", "sites"))
+    return Study(folder, sites=read, **entries)
+
+
+def _entries(kind: type, document: Mapping[str, Any], where: str, given: tuple = ()) -> dict:
+    """The entries of a table of TOML, each of the type that its field has."""
+    known = {each.name: each for each in fields(kind) if each.name not in given}
+    for name in document:
+        if name not in known:
+            raise BadInput(
+                f"{where} has unknown entry {name!r}{closest(name, known)}; use {', '.join(known)}."
+            )
+    for name, each in known.items():
+        required = each.default is MISSING and each.default_factory is MISSING
+        if required and name not in document:
+            raise BadInput(f"{where} has no {name}; add it.")
+    kinds = {
+        str: (str, "a text in quotation marks"),
+        int: (int, "a whole number"),
+        float: (int | float, "a number"),
+        bool: (bool, "true or false"),
+    }
+    for name, value in document.items():
+        kind, called = kinds.get(known[name].type, (dict, "a table"))
+        if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
+            raise BadInput(f"{where} has {name} = {value!r}; give {called}.")
+    return dict(document)
+
+
+def differences(theirs: Mapping[str, Any], ours: Mapping[str, Any]) -> list[str]:
+    """What two parties say differently, an entry or a column each; nothing of anybody's rows.
+
+    theirs, ours: as `Study.said`. Columns come first, for they are what a person must look at.
+    """
+    found = []
+    for name in _both(theirs.get("columns"), ours["columns"]):
+        here, there = ours["columns"].get(name), (theirs.get("columns") or {}).get(name)
+        if here is None or there is None:
+            found.append(f"column {name!r} is in one of the two schemas alone")
+        else:
+            found += [
+                f"column {name!r} has {entry} = {_shown(here.get(entry))} here and "
+                f"{_shown(there.get(entry))} at the server"
+                for entry in _both(here, there)
+                if here.get(entry) != there.get(entry)
+            ]
+    for part in ("study", "sites"):
+        mine, other = ours[part], theirs.get(part) or {}
+        found += [
+            f"{'site ' if part == 'sites' else ''}{name} is {_shown(mine.get(name))} here and "
+            f"{_shown(other.get(name))} at the server"
+            for name in _both(mine, other)
+            if mine.get(name) != other.get(name)
+        ]
+    orders = ("order of sites", "order of columns", "ignored columns", "target", "code")
+    found += [
+        f"{name} is {_shown(ours[name])} here and {_shown(theirs.get(name))} at the server"
+        for name in orders
+        if ours[name] != theirs.get(name) and not (found and name.startswith("order"))
+    ]
+    return found
+
+
+def load_site(study: Study, name: str, path: str | Path) -> Table:
+    """A site's file with the schema that all share. Raises BadInput for a file that does not fit
+    it, BadRows where its rows do not: with how many, for the eyes of its owner alone."""
+    table = load_table(Path(path), schema=study.folder / SCHEMA)
+    declared = study.sites[study.index_of(name)].rows
+    if len(table) < FEWEST_ROWS:
+        raise BadRows(
+            f"{path}: there is one row; a site needs {FEWEST_ROWS} at least, for with one, all "
+            "that it says is about one person.",
+            "a site needs more rows",
+        )
+    if not 0.5 < len(table) / declared < 2:
+        raise BadRows(
+            f"{path}: there are {len(table)} rows and {declared} are declared for {name!r}; is "
+            "this the right file?",
+            "the file is not of about the declared number of rows",
+        )
+    return table
+
+
+def check_plan(study: Study) -> None:
+    """Raises BadInput for settings and budgets that no run can have."""
+    _ = study.plan
+
+
+def check_flower() -> None:
+    """Raises BadInput where Flower is too old."""
+    found = version("flwr")
+    if tuple(int(part) for part in found.split(".")[:2]) < OLDEST_FLOWER:
+        wanted = ".".join(map(str, OLDEST_FLOWER))
+        raise BadInput(
+            f"Flower {found} is installed, and a deployment needs {wanted}: pip install "
+            f"'flwr>={wanted}'."
+        )
+
+
+def is_loopback(host: str) -> bool:
+    if host == "localhost":
+        return True
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+@lru_cache(maxsize=1)
+def code_digest() -> str:
+    """A fingerprint of the library's source, so that two installations can be told apart."""
+    content = hashlib.blake2b(digest_size=8)
+    for path in sorted((CODE / "fedsynth_lib").rglob("*.py")):
+        content.update(path.relative_to(CODE).as_posix().encode())
+        content.update(path.read_bytes().replace(b"\r\n", b"\n"))
+    return content.hexdigest()
+
+
+def _plain(entries: Mapping[str, Any], but: tuple[str, ...]) -> dict[str, Any]:
+    return json.loads(json.dumps({k: v for k, v in entries.items() if k not in but}))
+
+
+def _both(one: Mapping | None, other: Mapping | None) -> list[str]:
+    """The names of both, in their order, each once."""
+    return list(dict.fromkeys([*(one or {}), *(other or {})]))
+
+
+def _shown(value: Any) -> str:
+    text = json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= 60 else f"{text[:57]}..."

@@ -1,0 +1,138 @@
+"""What a server takes for an answer: of the right client, round and run, well formed, and fitting
+what the others sent. Anything else is refused by a code.
+
+    late        no answer within the time of a round
+    failed      the client, or its node, reports an error
+    twice       more than one answer in a round
+    client      it is said to be from another client than the one that was asked
+    replay      it belongs to another round or another run
+    garbage     it cannot be read: a part is missing, its bytes do not make the array that it names
+    size        an array of another shape, or another number of rows, than agreed on
+    dtype       a masked array that is not of unsigned 64-bit numbers
+    nan         a number that is none, or is infinite
+    names       an array that the others do not send, or none where they do
+    groups      a sum over other clients than the others say
+    keys-...    of the key agreement and the shares, see `deploy/masks.py`
+
+What a client adds to a sum nobody can judge: a client that lies about its rows spoils the result.
+"""
+
+import json
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from flwr.app import ArrayRecord, RecordDict
+
+from fedsynth_lib.core.contract import Arrays, Charge, Update
+
+RAW = "raw"  # C-ordered bytes, in the byte order that the dtype names
+
+
+class BadAnswer(Exception):
+    """An answer that is not taken. code: as above."""
+
+    def __init__(self, code: str, why: str):
+        super().__init__(f"{why} [{code}]")
+        self.code, self.why = code, why
+
+
+def unpack(record: ArrayRecord) -> Arrays:
+    """New, writable arrays from a packed record."""
+    return {
+        name: np.frombuffer(a.data, a.dtype).reshape(a.shape).copy() for name, a in record.items()
+    }
+
+
+def arrays_of(content: RecordDict, kind: str, *, finite: bool = True) -> Arrays:
+    """Of a record that another party made; BadAnswer where it makes no arrays of numbers."""
+    try:
+        found = unpack(content[kind])
+    except Exception as error:  # whatever bytes can do to a reader
+        raise BadAnswer("garbage", f"{kind} cannot be read ({type(error).__name__})") from None
+    for name, values in found.items():
+        if values.dtype.kind not in "biuf":
+            raise BadAnswer("garbage", f"{kind} {name!r} is of {values.dtype}, not of numbers")
+        if finite and values.dtype.kind == "f" and not np.isfinite(values).all():
+            raise BadAnswer("nan", f"{kind} {name!r} has a number that is none, or infinite")
+    return found
+
+
+def check_sender(content: RecordDict, *, client: int, run: int, round: int) -> None:
+    """Raises BadAnswer for an answer of another client, round or run than was asked."""
+    try:
+        about = content["about"]
+        said = [int(about[name]) for name in ("client", "run", "round")]
+    except Exception as error:
+        raise BadAnswer(
+            "garbage", f"it does not say whose it is ({type(error).__name__})"
+        ) from None
+    if said[0] != client:
+        raise BadAnswer("client", f"it says that it is from client {said[0]}")
+    if said[1:] != [run, round]:
+        raise BadAnswer("replay", f"it belongs to round {said[2]} of run {said[1]}")
+
+
+def update_of(
+    content: RecordDict,
+    *,
+    client: int,
+    clients: Sequence[int],
+    size: int,
+    smallest: int,
+    finite: bool,
+) -> Update:
+    """What a client answers in a round; raises BadAnswer.
+
+    size: the number of its rows, as declared; -1: not known. smallest: fewest clients of a sum.
+    finite: whether it may send no number that is none, or infinite.
+    """
+    arrays = arrays_of(content, "arrays", finite=finite)
+    summed = arrays_of(content, "summed")
+    for name, values in summed.items():
+        if values.dtype != np.uint64:
+            raise BadAnswer("dtype", f"summed {name!r} is of {values.dtype}, not of uint64")
+    about = content["about"]
+    try:
+        rows = int(about["num_rows"])
+        spent = [Charge(**charge) for charge in json.loads(about["spent"])]
+        groups = {
+            name: tuple(map(int, members)) for name, members in json.loads(about["groups"]).items()
+        }
+    except Exception as error:
+        raise BadAnswer("garbage", f"'about' cannot be read ({type(error).__name__})") from None
+    if size >= 0 and rows != size:
+        raise BadAnswer("size", f"it speaks of {rows} rows, and {size} are declared")
+    for name, members in groups.items():
+        fits = {client} <= set(members) <= set(clients) and len(set(members)) >= smallest
+        if not fits or name not in summed:
+            raise BadAnswer("groups", f"the sum {name!r} cannot be over clients {list(members)}")
+    return Update(arrays, summed, groups, num_rows=rows, spent=spent, client=client)
+
+
+def misfits(updates: Mapping[int, Update], clients: Sequence[int]) -> dict[int, BadAnswer]:
+    """Clients whose summed arrays do not fit those of the others, and why: most of those whom a sum
+    is about decide; where they are no more than the others, whoever sent it is refused."""
+    found: dict[int, BadAnswer] = {}
+    everyone, names = tuple(clients), {name for each in updates.values() for name in each.summed}
+    for name in sorted(names):
+        said = {
+            client: (update.groups.get(name, everyone), update.summed[name].shape)
+            for client, update in updates.items()
+            if name in update.summed
+        }
+        ((group, shape), votes), *_ = Counter(said.values()).most_common(1)
+        silent = [client for client in group if client in updates and client not in said]
+        if votes <= len(said) - votes + len(silent):
+            why = BadAnswer("names", f"most of the others do not know its sum {name!r}")
+            found |= dict.fromkeys(said, why)
+            continue
+        found |= {client: BadAnswer("names", f"it sent no {name!r}") for client in silent}
+        for client, (other_group, other_shape) in said.items():
+            if other_group != group:
+                why = f"its sum {name!r} is over clients {list(other_group)}, not {list(group)}"
+                found[client] = BadAnswer("groups", why)
+            elif other_shape != shape:
+                why = f"summed {name!r} has shape {other_shape}, not {shape}"
+                found[client] = BadAnswer("size", why)
+    return found

@@ -1,0 +1,115 @@
+"""What the runtime asks of the masks of secure sums: a client's part and the server's.
+
+`Simulated` has both, from the run's seed. Masks that clients agree on in secret, which also do
+without some of the clients: `deploy/masks.py`.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from fedsynth_lib.core import secure_sum
+from fedsynth_lib.core.contract import Arrays, Update
+from fedsynth_lib.core.ledger import Refused
+
+Check = Callable[[int, Arrays], None]  # of a client's answer; raises BadAnswer
+
+
+class Ask(Protocol):
+    """How the server asks clients in a phase of the masks: a question for each of them.
+
+    Gives the answers of those who gave one that `check` lets pass; nobody else is asked again.
+    """
+
+    def __call__(
+        self, phase: str, questions: Mapping[int, Arrays], check: Check
+    ) -> dict[int, Arrays]: ...
+
+
+class Masks(Protocol):
+    """A client's part. secrets: what the client keeps over the rounds of a run; it never
+    travels."""
+
+    def mask(
+        self,
+        arrays: Arrays,
+        *,
+        client: int,
+        clients: Sequence[int],
+        run: int,
+        round: int,
+        groups: Mapping[str, Sequence[int]],
+        secrets: Arrays,
+    ) -> Arrays:
+        """Integer arrays as uint64 arrays of which the server learns the sums alone; Refused where
+        it would learn more."""
+        ...
+
+    def reply(
+        self, phase: str, question: Arrays, *, client: int, run: int, secrets: Arrays
+    ) -> Arrays:
+        """The answer to a server that agrees on masks or opens a sum; Refused where it does not
+        keep to the protocol."""
+        ...
+
+
+class Opening(Protocol):
+    """The server's part.
+
+    absent: how many clients of a round it can do without. smallest: fewest clients of a sum.
+    finite: whether a client may send no number that is none; a simulation shows what comes of it.
+    """
+
+    absent: int
+    smallest: int
+    finite: bool
+
+    def agree(self, ask: Ask, run: int) -> None:
+        """Before the first round; BadAnswer where a client is missing."""
+        ...
+
+    def opened(
+        self, updates: list[Update], *, clients: Sequence[int], round: int, ask: Ask
+    ) -> list[Update]:
+        """Updates whose summed arrays add up to the sums over the clients that have answered;
+        BadAnswer where too few help to open them."""
+        ...
+
+
+@dataclass(frozen=True)
+class Simulated:
+    """Both parts, of masks that derive from a seed: all clients of a round must answer."""
+
+    seed: int
+    absent: int = 0
+    smallest: int = 1
+    finite: bool = False
+
+    def mask(
+        self,
+        arrays: Arrays,
+        *,
+        client: int,
+        clients: Sequence[int],
+        run: int,
+        round: int,
+        groups: Mapping[str, Sequence[int]],
+        secrets: Arrays,
+    ) -> Arrays:
+        return secure_sum.mask(
+            arrays, client=client, clients=clients, round=round, seed=self.seed, groups=groups
+        )
+
+    def reply(
+        self, phase: str, question: Arrays, *, client: int, run: int, secrets: Arrays
+    ) -> Arrays:
+        raise Refused(f"client {client}: the masks of this run are simulated; there are no keys.")
+
+    def agree(self, ask: Ask, run: int) -> None:
+        """Nothing to do: the seed is known."""
+
+    def opened(
+        self, updates: list[Update], *, clients: Sequence[int], round: int, ask: Ask
+    ) -> list[Update]:
+        """As they are: masks cancel by themselves."""
+        return updates

@@ -1,0 +1,140 @@
+"""A study of three made-up sites, and its commands as processes of this machine, for the tests."""
+
+import os
+import shutil
+from contextlib import suppress
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import psutil
+from deployed import SITECUSTOMIZE, free_ports
+
+from fedsynth_lib.deploy import keys
+from fedsynth_lib.deploy.init import init
+from fedsynth_lib.deploy.study import Study
+from fedsynth_lib.deploy.terminals import Terminals
+
+ROOT = Path(__file__).resolve().parents[1]
+ROWS = {"north": 300, "south": 200, "west": 120}
+MOST = 170.0  # seconds that anything may take, on a machine that others use too
+SCHEMA = """\
+[table]
+target = "sick"
+
+[[column]]
+name = "age"
+kind = "numeric"
+low = 18
+high = 100
+integer = true
+
+[[column]]
+name = "smoker"
+kind = "categorical"
+categories = ["no", "yes"]
+
+[[column]]
+name = "sick"
+kind = "categorical"
+categories = ["no", "yes"]
+"""
+
+
+def rows_of(name: str) -> pd.DataFrame:
+    """Each site's are different."""
+    rng = np.random.default_rng(len(name) + ROWS[name])
+    smoker = rng.random(ROWS[name]) < 0.3
+    sick = rng.random(ROWS[name]) < np.where(smoker, 0.6, 0.2)
+    words = np.array(["no", "yes"])
+    age = rng.integers(18, 40 + len(name) * 10, ROWS[name])
+    return pd.DataFrame({"age": age, "smoker": words[smoker * 1], "sick": words[sick * 1]})
+
+
+def make(folder: Path, **entries) -> Study:
+    """Keys, CSVs and the study of three sites in a folder; `entries` of study.toml."""
+    keys.make_server_keys(folder / "server", keys.HERE)
+    sites = []
+    for name, rows in ROWS.items():
+        rows_of(name).to_csv(folder / f"{name}.csv", index=False)
+        own = folder / name
+        keys.make_site(own, name)
+        text = (own / keys.BUDGET).read_text().replace("3.0", "100.0").replace("1e-4", "1.0")
+        (own / keys.BUDGET).write_text(text)
+        sites.append((name, rows, (own / keys.NODE_PUBLIC).read_text()))
+    (folder / "schema.toml").write_text(SCHEMA)
+    asked = {
+        "method": "independent",
+        "epsilon": 1.0,
+        "delta": 1e-6,
+        "colluding": 0,
+        "absent": 1,
+        "minimum_group": 2,
+        "timeout": MOST / 4,
+        "seed": 5,
+        "server": "localhost:9443",
+    }
+    return init(
+        folder / "study",
+        name="hearts",
+        schema=folder / "schema.toml",
+        sites=sites,
+        ca=(folder / "server" / keys.CA).read_text(),
+        **asked | entries,
+    )
+
+
+class Parties(Terminals):
+    """All parties of the study in a folder; Flower's loops do not wait for long."""
+
+    def __init__(self, folder: Path):
+        (folder / "short").mkdir(exist_ok=True)
+        (folder / "short" / "sitecustomize.py").write_text(SITECUSTOMIZE)
+        path = os.pathsep.join((str(folder / "short"), str(ROOT)))
+        super().__init__(folder, OMP_NUM_THREADS="1", PYTHONPATH=path)
+
+    def server(self) -> None:
+        self.begin("server", f"deploy server --study {self.at('study')} --own {self.at('server')}")
+
+    def site(self, name: str, *, terminal: str = "", study: str = "study", own: str = "") -> None:
+        places = f"--study {self.at(study)} --own {self.at(own or name)}"
+        table = self.at(f"{name}.csv")
+        self.begin(terminal or name, f"deploy site {name} {places} --table {table} --yes")
+
+    def run(self, out: str) -> None:
+        places = f"--study {self.at('study')} --own {self.at('server')} --out {self.at(out)}"
+        self.begin("run", f"deploy run {places}")
+
+    def status(self, terminal: str) -> int:
+        """How a command ends."""
+        return self.running[terminal].wait(MOST)
+
+    def at(self, name: str) -> str:
+        return str(self.folder / name)
+
+    def processes(self, name: str = "") -> list[psutil.Process]:
+        """All that runs for this study, or for the party with this folder; not who is forgotten."""
+        found = []
+        for process in psutil.process_iter():
+            with suppress(psutil.Error):
+                ours = process.environ().get("FEDSYNTH_HOME") == self.at("home")
+                mine = not name or any(self.at(name) in word for word in process.cmdline())
+                if ours and mine and process.status() != psutil.STATUS_ZOMBIE:
+                    found.append(process)
+        return found
+
+    def __exit__(self, *_: object) -> None:
+        """By force, whatever is left."""
+        for process in self.processes():
+            with suppress(psutil.Error):
+                process.kill()
+        super().__exit__()
+
+
+def ports() -> int:
+    return free_ports(1)[0]
+
+
+def copy(folder: Path, name: str, other: str) -> Path:
+    """A party's copy of a folder, to be changed."""
+    return Path(shutil.copytree(folder / name, folder / other))

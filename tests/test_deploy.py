@@ -1,0 +1,574 @@
+"""A study of three sites: what they agree on, who is refused, and the real processes of all four
+parties, with TLS and keys, against the run in process."""
+
+import os
+import re
+import signal
+import stat
+import sys
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from cryptography import x509
+from flwr.app import Context, Message, RecordDict
+from sites import MOST, ROWS, Parties, copy, make, ports, rows_of
+from tiny import wait_for
+
+from fedsynth_lib.bundle import commands
+from fedsynth_lib.core.contract import BadInput, Privacy
+from fedsynth_lib.core.ledger import Refused
+from fedsynth_lib.deploy import apps, child, evaluation, keys, processes, site
+from fedsynth_lib.deploy import study as studies
+from fedsynth_lib.deploy.init import parsed_settings, parsed_site
+from fedsynth_lib.deploy.site import Own
+from fedsynth_lib.deploy.study import differences, read_study
+from fedsynth_lib.federation import flower, saved, settings
+from fedsynth_lib.methods import METHODS
+from fedsynth_lib.tables.load import load_table
+from fedsynth_lib.teaching import your_table
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory) -> Path:
+    """Of a study at rest; nobody changes it."""
+    made = tmp_path_factory.mktemp("study")
+    make(made)
+    return made
+
+
+@pytest.fixture
+def study(folder, monkeypatch, tmp_path):
+    monkeypatch.setenv("FEDSYNTH_HOME", str(tmp_path))
+    return read_study(folder / "study")
+
+
+def in_one_process(folder: Path, study) -> bytes:
+    """The rows that the study must make, by the run in process over the three files."""
+    together = pd.concat([pd.read_csv(folder / f"{name}.csv") for name in ROWS])
+    together.to_csv(folder / "all.csv", index=False)
+    table = load_table(folder / "all.csv", schema=folder / "schema.toml")
+    ends = np.cumsum(list(ROWS.values()))
+    parts = np.split(np.arange(len(table)), ends[:-1])
+    privacy = Privacy(1.0, 1e-6, curious=1)
+    made = settings.federated(
+        METHODS["independent"], table, parts, privacy=privacy, seed=5, sizes=list(ROWS.values())
+    )
+    rows = your_table.as_file(made.synthetic, table, seed=5)
+    return table.container.content(rows, table.form)
+
+
+# --- what all agree on ----------------------------------------------------------------------------
+
+
+def changed(folder, tmp_path, *pairs):
+    """The study's folder with some texts of study.toml replaced."""
+    package = copy(folder, "study/hearts", str(tmp_path / "changed"))
+    path = package / "study.toml"
+    text = path.read_text()
+    for old, new in pairs:
+        assert old in text
+        text = text.replace(old, new)
+    path.write_text(text)
+    return package
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("epsilon = 1.0", "", "has no epsilon; add it"),
+        ("epsilon = 1.0", "epsilon = '1'", "has epsilon = '1'; give a number"),
+        ("epsilon = 1.0", "epsilon = true", "has epsilon = True; give a number"),
+        ("epsilon = 1.0", "epsilom = 1.0", "unknown entry 'epsilom' (did you mean 'epsilon'?)"),
+        ('"independent"', '"independant"', "(did you mean 'independent'?)"),
+        ("rows = 120", "rows = 1", "site 'west' has rows = 1; a site needs 2 rows"),
+        ("rows = 120", "rows = 120\nplace = 1", "site 3 has unknown entry 'place'"),
+        ('name = "west"', 'name = "north"', "with a name of its own"),
+        ("minimum_group = 2", "minimum_group = 3", "minimum_group is 3; give 1 to 2"),
+        ("absent = 1", "absent = 2", "minimum_group is 2; give 1 to 1"),
+        ("seed = 5", "seed = -1", "seed is -1"),
+        (":9443", "", "write host:port"),
+        ("ecdsa-sha2-nistp384 ", "ssh-rsa ", "no ECDSA key in OpenSSH's form"),
+        ("[config]", "[config]\nbinz = 3", "has no setting 'binz' (did you mean 'bins'?)"),
+        ("[config]", "[config", "not valid TOML"),
+    ],
+)
+def test_a_study_that_cannot_be_is_refused_in_a_sentence(folder, tmp_path, old, new, said):
+    package = changed(folder, tmp_path, (old, new))
+    with pytest.raises(BadInput) as refused:
+        studies.check_plan(read_study(package))
+    assert said in str(refused.value) and str(refused.value).count("\n") <= 3
+
+
+def test_a_release_needs_keys(folder, tmp_path):
+    text = (folder / "study/hearts/study.toml").read_text()
+    key = re.search(r'\nkey = "[^"]*"', text)[0]
+    with pytest.raises(BadInput, match="a release needs ca and the key of every site"):
+        read_study(changed(folder, tmp_path, (key, ""), ("seed = 5", "seed = 5\nrelease = true")))
+
+
+def test_what_differs_is_named(study):
+    ours, theirs = study.said(), study.said()
+    assert differences(theirs, ours) == []
+    theirs["columns"]["age"]["high"] = 90.0
+    theirs["study"]["epsilon"] = 3.0
+    theirs["code"] = "fedsynth 0"
+    first, second, third = differences(theirs, ours)
+    assert first == "column 'age' has high = 100 here and 90.0 at the server"
+    assert second == "epsilon is 1.0 here and 3.0 at the server"
+    assert third.startswith("code is ") and third.endswith('and "fedsynth 0" at the server')
+    del theirs["columns"]["smoker"]
+    assert "column 'smoker' is in one of the two schemas alone" in differences(theirs, ours)
+
+
+def test_the_digest_is_of_all_that_is_agreed_on(folder, study, tmp_path):
+    assert read_study(folder / "study").digest == study.digest
+    other = read_study(changed(folder, tmp_path, ("rows = 120", "rows = 121")))
+    assert other.digest != study.digest
+
+
+def test_a_study_comes_from_a_command(folder, tmp_path, capsys):
+    """The folder is an app in Flower's conventions: its own command builds it."""
+    from flwr.cli.build import build_fab_from_disk
+
+    words = ["deploy", "init", str(tmp_path / "new"), "--schema", str(folder / "schema.toml")]
+    for name, rows in ROWS.items():
+        words += ["--site", f"{name}:{rows}:{folder / name / 'node.pub'}"]
+    words += ["--ca", str(folder / "server/ca.pem"), "--method", "independent", "--set", "bins=7"]
+    assert commands.main(words) == 0
+    made = read_study(tmp_path / "new")
+    assert capsys.readouterr().out.strip() == made.digest
+    assert made.plan.job.config.bins == 7 and made.secure and made.name == "new"
+    assert build_fab_from_disk(tmp_path / "new")
+    assert commands.main(words) == 2
+    assert "there is something in this folder" in capsys.readouterr().err
+
+
+def test_bad_words_are_refused():
+    assert parsed_settings(["bins = 3", 'x="a"']) == {"bins": 3, "x": "a"}
+    for text in ("bins", "bins=three"):
+        with pytest.raises(BadInput, match="write NAME=VALUE"):
+            parsed_settings([text])
+    for text in ("north", "north:many", ":3"):
+        with pytest.raises(BadInput, match="write NAME:ROWS"):
+            parsed_site(text)
+
+
+# --- keys -----------------------------------------------------------------------------------------
+
+
+def test_keys_are_their_owners_alone(folder):
+    for path in ("server/ca.key", "server/server.key", "north/node"):
+        assert stat.S_IMODE((folder / path).stat().st_mode) == 0o600
+    private = keys.private_key(folder / "north" / "node")
+    public = {name: (folder / name / "node.pub").read_text() for name in ROWS}
+    assert [keys.same_key(private, public[name]) for name in ROWS] == [True, False, False]
+    assert re.fullmatch(r"SHA256:[\w+/]{43}", keys.fingerprint(public["north"]))
+
+
+def test_a_key_that_others_can_read_is_refused(tmp_path):
+    keys.make_node_key(tmp_path)
+    (tmp_path / "node").chmod(0o644)
+    with pytest.raises(BadInput, match="others can read this key; chmod 600"):
+        keys.private_key(tmp_path / "node")
+
+
+def test_a_certificate_names_hosts_and_ends(tmp_path):
+    keys.make_server_keys(tmp_path, ["a.example", "10.1.2.3"], days=30)
+    found = x509.load_pem_x509_certificate((tmp_path / "server.pem").read_bytes())
+    names = found.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    assert names.get_values_for_type(x509.DNSName) == ["a.example"]
+    assert [str(each) for each in names.get_values_for_type(x509.IPAddress)] == ["10.1.2.3"]
+    left = found.not_valid_after_utc - datetime.now(UTC)
+    assert timedelta(days=29) < left < timedelta(days=30)
+    first = (tmp_path / "ca.pem").read_bytes()
+    keys.make_server_keys(tmp_path, ["b.example"])  # another certificate of the same authority
+    assert (tmp_path / "ca.pem").read_bytes() == first
+
+
+def test_a_clock_outside_of_the_certificate_is_named(tmp_path, monkeypatch):
+    monkeypatch.setattr(keys, "EARLIER", timedelta(days=40))  # it has ended ten days ago
+    keys.make_server_keys(tmp_path, ["localhost"], days=30)
+    with pytest.raises(BadInput, match="and the clock here says"):
+        keys.check_validity(tmp_path / "server.pem")
+
+
+# --- a site ---------------------------------------------------------------------------------------
+
+
+def test_cells_that_do_not_fit_are_counted_for_the_operator(folder, study, tmp_path):
+    rows = rows_of("north").astype({"age": object})
+    rows.loc[:6, "age"] = 140
+    rows.loc[7, "age"] = "old"
+    rows.loc[:2, "sick"] = "perhaps"
+    rows.to_csv(tmp_path / "bad.csv", index=False)
+    with pytest.raises(BadInput) as refused:
+        Own(folder / "north").place(study, "north", tmp_path / "bad.csv")
+    assert "by column: age (8), sick (3); the first:" in str(refused.value)
+    assert not re.search(r"\b(140|old|8|3)\b", refused.value.told.replace(str(tmp_path), ""))
+
+
+@pytest.mark.parametrize(
+    ("rows", "said"),
+    [(0, "the table has no rows"), (1, "there is one row"), (20, "is this the right file?")],
+)
+def test_a_site_needs_about_its_rows(folder, study, tmp_path, rows, said):
+    rows_of("north").head(rows).to_csv(tmp_path / "few.csv", index=False)
+    with pytest.raises(BadInput, match=re.escape(said)):
+        Own(folder / "north").place(study, "north", tmp_path / "few.csv")
+
+
+def test_the_key_must_be_the_one_in_the_study(folder, study):
+    with pytest.raises(BadInput, match="not the key that study hearts has of site 'south'"):
+        Own(folder / "north").place(study, "south", folder / "south.csv")
+    with pytest.raises(BadInput, match="site 'nort' is not in study hearts"):
+        Own(folder / "north").place(study, "nort", folder / "north.csv")
+
+
+def test_the_operator_sees_what_is_asked_and_can_decline(folder, study, capsys):
+    shown = []
+
+    def take_part(answer):
+        site.run_site(
+            folder / "study",
+            "north",
+            folder / "north.csv",
+            folder / "north",
+            say=print,
+            ask=lambda text: shown.append(text) or answer,
+        )
+
+    with pytest.raises(BadInput, match="its operator has declined"):
+        take_part(False)
+    (text,) = shown
+    others = [keys.fingerprint(each.key) for each in study.sites]
+    for part in ("REHEARSAL", "independent", "epsilon 1", "age, smoker", study.digest, *others):
+        assert part in text
+    assert not Own(folder / "north").has_agreed(study)
+
+
+def test_a_budget_file_has_the_last_word(folder, study, tmp_path):
+    own = Own(copy(folder, "north", str(tmp_path / "own")))
+    (own.folder / "budget.toml").write_text(
+        'population = "few"\nmost_epsilon = 0.5\nmost_delta = 1'
+    )
+    with pytest.raises(Refused, match=r"1 more would exceed 0\.5"):
+        site.run_site(
+            folder / "study",
+            "north",
+            folder / "north.csv",
+            own.folder,
+            say=print,
+            ask=lambda text: True,
+        )
+    own = Own(own.folder)
+    assert own.ledger.total().releases == 0
+    (own.folder / "budget.toml").write_text('population = "few"\nmost_epsilon = "all"')
+    with pytest.raises(BadInput, match="most_epsilon is 'all'; give a number"):
+        _ = Own(own.folder).ledger
+
+
+def test_a_noisy_count_is_paid_for(folder, study):
+    own = Own(folder / "south")
+    number = site.noisy_count(own, folder / "south.csv", folder / "schema.toml", 0.5)
+    assert abs(number - ROWS["south"]) < 60  # exp(-30) of being farther
+    assert own.ledger.total().epsilon == 0.5
+
+
+def test_insecure_is_for_this_machine_and_for_rehearsals(folder, study, tmp_path):
+    site.check_secure(study, insecure=True)
+    far = read_study(changed(folder, tmp_path, ("localhost:", "far.example:")))
+    with pytest.raises(BadInput, match="for this machine alone"):
+        site.check_secure(far, insecure=True)
+    bare = re.sub(r'(?s)ca = """.*?"""', "", (folder / "study/hearts/study.toml").read_text())
+    (tmp_path / "changed" / "study.toml").write_text(bare)
+    with pytest.raises(BadInput, match="no certificate, or no key"):
+        site.check_secure(read_study(tmp_path / "changed"), insecure=False)
+
+
+def test_an_old_flower_is_named(monkeypatch):
+    monkeypatch.setattr(studies, "version", lambda name: "1.38.1")
+    with pytest.raises(BadInput, match=re.escape("Flower 1.38.1 is installed")):
+        studies.check_flower()
+
+
+def test_a_port_in_use_is_named():
+    import socket
+
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        with pytest.raises(BadInput, match=r"server: port \d+ of 127.0.0.1 cannot be had"):
+            processes.check_free(taken.getsockname()[1], "127.0.0.1", "server")
+
+
+# --- the apps, in process -------------------------------------------------------------------------
+
+
+def carried_out(study, places, out, **run_config):
+    """The apps of all parties, each site with its own place, in this process."""
+    client = apps.SiteApp(lambda context: places[context.node_id - 1])
+    grid = flower.LocalGrid(client, len(places))
+    for each in grid._contexts.values():
+        each.run_id, each.run_config = flower.LOCAL_RUN, run_config
+    context = Context(flower.LOCAL_RUN, 0, {}, RecordDict(), {"out": str(out)} | run_config)
+    apps.carry_out(study, grid, context, insecure=False)
+
+
+@pytest.fixture
+def places(folder, study):
+    return [Own(folder / name).place(study, name, folder / f"{name}.csv") for name in ROWS]
+
+
+def test_apps_make_the_rows_of_the_run_in_process(folder, study, places, tmp_path):
+    """Nodes in another order than sites; every site has paid."""
+    carried_out(study, places[::-1], tmp_path / "out")
+    rows = (tmp_path / "out" / "hearts_rehearsal.csv").read_bytes()
+    assert rows == in_one_process(folder, study)
+    statement = (tmp_path / "out" / "hearts_rehearsal_privacy.md").read_text()
+    assert "**epsilon = 1, delta = 1e-06.**" in statement and "must not be released" in statement
+    assert [place.ledger.total().epsilon for place in places] == pytest.approx([1, 1, 1])
+
+
+def test_sites_evaluate_with_rows_that_they_have_set_aside(folder, tmp_path, monkeypatch):
+    """As in one process over the same rows; and the ledger has both runs."""
+    monkeypatch.setenv("FEDSYNTH_HOME", str(tmp_path / "home"))
+    made = changed(
+        folder, tmp_path, ("seed = 5", "seed = 5\nholdout = 0.4\nevaluation_epsilon = 2.0")
+    )
+    study = read_study(made)
+    places = [Own(folder / name).place(study, name, folder / f"{name}.csv") for name in ROWS]
+    carried_out(study, places, tmp_path)
+    rows = tmp_path / "hearts_rehearsal.csv"
+    monkeypatch.setattr(flower, "LOCAL_RUN", 2)  # another run, to whom rounds are new
+    carried_out(study, places, tmp_path, evaluate=str(rows))
+    found = pd.read_csv(tmp_path / "hearts_rehearsal_evaluation.csv", index_col="measure")
+
+    parts = [place.divided() for place in places]
+    for place, (train, aside) in zip(places, parts, strict=True):
+        assert sorted([*train.index, *aside.index]) == list(range(len(place.table)))
+        assert place.ledger.total().epsilon == pytest.approx(3.0)
+    here = evaluation.evaluate_sites(
+        {name: aside for name, (_, aside) in zip(ROWS, parts, strict=True)},
+        load_table(rows, schema=folder / "schema.toml").frame,
+        study.form.schema,
+        Privacy(2.0, 1e-6),
+        sizes=[round(0.4 * rows) for rows in ROWS.values()],
+        seed=5,
+    )
+    pd.testing.assert_frame_equal(
+        found[["value", "low", "high"]], here.all_sites.figures[["value", "low", "high"]]
+    )
+    said = (tmp_path / "hearts_rehearsal_evaluation_privacy.md").read_text()
+    assert "A person pays epsilon 1 for the synthetic rows or 2 for their evaluation" in said
+
+
+def test_a_model_is_saved_with_the_rows(study, places, tmp_path):
+    carried_out(study, places, tmp_path)
+    assert (
+        saved.read(tmp_path / "hearts_rehearsal.fedsynth").file()
+        == (tmp_path / "hearts_rehearsal.csv").read_bytes()
+    )
+
+
+def test_another_sites_partition_is_refused(study, places, tmp_path):
+    """A site with its own key in the place of another one."""
+    from dataclasses import replace
+
+    impostor = replace(places[1], key=places[0].key)
+    with pytest.raises(Refused, match="it is site 'south' and has not signed with the key"):
+        carried_out(study, [impostor, places[1], places[2]], tmp_path)
+    unsigned = replace(places[1], key=None)
+    with pytest.raises(Refused, match="it is site 'south' and has not signed with the key"):
+        carried_out(study, [places[0], unsigned, places[2]], tmp_path)
+    with pytest.raises(RuntimeError, match=re.escape("hold the partitions [0, 2]")):
+        carried_out(study, [places[0], places[0], places[2]], tmp_path)
+    assert places[0].ledger.total().releases == 0
+
+
+def test_an_answer_is_signed_for_its_message_alone(study, places):
+    """What a site has signed for one message is worth nothing for another."""
+    app, taken = apps.site_app(places[0]), {}
+    grid = flower.LocalGrid(app, 1)
+    checked = apps.StudyGrid(grid, study, insecure=False)
+
+    def asked() -> str:
+        message = Message(RecordDict(), message_type=flower.WHO, dst_node_id=1)
+        (number,) = grid.push_messages([message])
+        return number
+
+    first, second = asked(), asked()
+    taken = {number: grid._replies[number] for number in (first, second)}
+    grid._replies[second].content[apps.SIGNATURE] = taken[first].content[apps.SIGNATURE]
+    assert list(checked.pull_messages([first]))
+    with pytest.raises(Refused, match="has not signed"):
+        checked.pull_messages([second])
+
+
+def test_a_site_with_another_schema_is_named_and_nothing_is_released(
+    folder, study, places, tmp_path
+):
+    package = copy(folder, "study/hearts", str(tmp_path / "other"))
+    schema = package / "schema.toml"
+    schema.write_text(schema.read_text().replace("high = 100", "high = 120"))
+    other = Own(folder / "west").place(read_study(package), "west", folder / "west.csv")
+    with pytest.raises(Refused) as refused:
+        carried_out(study, [*places[:2], other], tmp_path)
+    assert str(refused.value) == (
+        "site 'west' ('here') has another study: column 'age' has high = 120 here and 100 at the "
+        "server; nothing was released."
+    )
+    assert [place.ledger.total().releases for place in places] == [0, 0, 0]
+
+
+def test_the_two_lines_of_an_app_run_in_a_simulation(folder, study, tmp_path):
+    """As `flwr run` with insecure = true and the folder of tables: same rows, no keys."""
+    context = Context(
+        flower.LOCAL_RUN,
+        0,
+        {},
+        RecordDict(),
+        {"out": str(tmp_path), "insecure": True, "tables": str(folder)},
+    )
+    here = str(folder / "study/hearts/client_app.py")
+    grid = flower.LocalGrid(apps.client_app(here), 3)
+    for each in grid._contexts.values():
+        each.run_config = context.run_config
+    apps.server_app(here)(grid, context)
+    rows = (tmp_path / "hearts_rehearsal.csv").read_bytes()
+    assert rows == in_one_process(folder, study)
+
+
+def test_other_machines_get_what_sites_use_and_nothing_else():
+    far, near = ("10.0.0.7", 5), ("127.0.0.1", 5)
+    assert child.admitted("/v1/fleet/pull-messages", far)
+    for path in ("/v1/control/start-run", "/v1/control/register-node", "/v1/runtime/acquire-task"):
+        assert not child.admitted(path, far) and not child.admitted(path, None)
+        assert child.admitted(path, near)
+
+
+# --- real processes -------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def deployed(tmp_path_factory):
+    """A server and three sites, with TLS and keys."""
+    folder = tmp_path_factory.mktemp("deployed")
+    make(folder, server=f"localhost:{ports()}")
+    with Parties(folder) as parties:
+        for name in ROWS:  # who is early waits
+            parties.site(name)
+        parties.server()
+        for name in ROWS:
+            parties.wait(name, "is ready")
+        yield parties
+
+
+def finished(parties, out):
+    """The rows of a run, and what it said."""
+    parties.run(out)
+    assert parties.status("run") == 0, parties.said("run")
+    return (parties.folder / out / "hearts_rehearsal.csv").read_bytes(), parties.said("run")
+
+
+def test_three_sites_make_the_rows_of_the_run_in_process(deployed):
+    rows, said = finished(deployed, "first")
+    study = read_study(deployed.folder / "study")
+    assert rows == in_one_process(deployed.folder, study)
+    assert "all sites are there and agree on the study" in said
+    assert "hearts_rehearsal_privacy.md" in said
+
+
+def test_a_stranger_is_refused(deployed):
+    """By the site's own command, and where it comes with Flower's, by the SuperLink."""
+    copy(deployed.folder, "west", "stranger")
+    for file in ("node", "node.pub"):
+        (deployed.folder / "stranger" / file).unlink()
+    keys.make_node_key(deployed.folder / "stranger")
+    deployed.site("west", terminal="stranger", own="stranger")
+    assert deployed.status("stranger") == 2
+    assert "this is not the key that study hearts has of site 'west'" in deployed.said("stranger")
+
+    address = read_study(deployed.folder / "study").server
+    node = [sys.executable, "-P", "-m", "fedsynth_lib.deploy.child", "supernode", str(os.getpid())]
+    node += ["--superlink", address, "--root-certificates", deployed.at("server/ca.pem")]
+    node += ["--auth-supernode-private-key", deployed.at("stranger/node"), "--isolation", "process"]
+    node += ["--port", str(ports()), "--node-config", "partition-id=2"]
+    deployed.begin_process("stranger", node)
+    assert deployed.status("stranger") != 0
+    assert "SuperNode ID" not in deployed.said("stranger")
+
+
+def test_a_wrong_authority_is_refused(deployed):
+    """The site's copy of the study names another one, so it does not trust the server."""
+    package = copy(deployed.folder, "study", "mistaken") / "hearts" / "study.toml"
+    keys.make_server_keys(deployed.folder / "other", ["localhost"])
+    theirs = (deployed.folder / "other" / "ca.pem").read_text().strip()
+    text = re.sub(r"-----BEGIN[^\"]*-----END CERTIFICATE-----", theirs, package.read_text())
+    package.write_text(text)
+    copy(deployed.folder, "west", "west2")
+    deployed.site("west", terminal="mistaken", study="mistaken", own="west2")
+    assert deployed.status("mistaken") == 2
+    assert "is refused: " in deployed.said("mistaken")
+    assert "it is not the server that the study names" in deployed.said("mistaken")
+
+
+IMPOSTOR = """\
+from fedsynth_lib.deploy import keys, site
+keys.same_key = lambda *_: True
+site.run_site({study!r}, "south", {table!r}, {own!r}, say=print, ask=lambda text: True)
+"""
+
+
+def test_a_site_in_the_place_of_another_one_is_refused(deployed):
+    """It is registered and has a key, but not that of the partition which it presents."""
+    deployed.end("north")
+    assert not deployed.processes("north")
+    places = {"study": "study", "table": "south.csv", "own": "north"}
+    text = IMPOSTOR.format(**{name: deployed.at(place) for name, place in places.items()})
+    deployed.begin_process("north", [sys.executable, "-u", "-P", "-c", text])
+    deployed.wait("north", "is ready")
+    deployed.run("second")
+    assert deployed.status("run") == 2
+    assert "has not signed with the key that the study has of it" in deployed.said("run")
+    deployed.end("north")
+    deployed.site("north")
+    deployed.wait("north", "is ready")
+
+
+def test_a_server_that_was_killed_is_started_again(deployed):
+    """It leaves nothing behind, and its sites come back."""
+    deployed.end("server", signal.SIGKILL)
+    wait_for(lambda: not deployed.processes("server"), MOST)
+    deployed.server()
+    deployed.wait("server", "listens")
+    rows, _ = finished(deployed, "third")
+    assert rows == (deployed.folder / "first" / "hearts_rehearsal.csv").read_bytes()
+
+
+def test_a_site_that_is_killed_in_a_round_does_not_end_the_run(deployed):
+    """It has been asked and does not answer. Its share of the noise is not needed, since one may be
+    absent; the others take its masks off."""
+
+    def asked() -> int:
+        (log,) = deployed.folder.glob("west/state-*/supernode.log")
+        return log.read_text().count("Receiving: query.client_step")
+
+    before, steps = deployed.said("west").count("answered masks"), asked()
+    deployed.run("fourth")
+    deployed.wait("west", "answered masks", before + 2)  # its keys and its shares
+    deployed.running["west"].send_signal(signal.SIGSTOP)
+    wait_for(lambda: asked() > steps, MOST)
+    deployed.end("west", signal.SIGKILL)
+    wait_for(lambda: not deployed.processes("west"), MOST)
+    assert deployed.status("run") == 0, deployed.said("run")
+    assert "site 'west' is gone since round 1" in deployed.said("run")
+    assert (deployed.folder / "fourth" / "hearts_rehearsal.csv").is_file()
+
+
+def test_nothing_is_left_once_all_have_been_told_to_end(deployed):
+    for name in ("server", "north", "south"):
+        deployed.end(name)
+    assert not deployed.processes()
