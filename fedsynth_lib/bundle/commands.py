@@ -89,6 +89,9 @@ def draft(
     table: Annotated[Path, typer.Argument(help="CSV, parquet or another file with a table")],
     target: Annotated[str, typer.Option(help="column to predict")] = "",
     ignore: Annotated[list[str] | None, typer.Option(help="column that is left out")] = None,
+    keep: Annotated[
+        list[str] | None, typer.Option(help="column of categories, however many there are")
+    ] = None,
     out: Annotated[
         Path | None, typer.Option(help="the draft; default: .draft.toml beside the table")
     ] = None,
@@ -100,7 +103,7 @@ def draft(
     from fedsynth_lib.teaching import your_table
 
     files = your_table.Files.of(table)
-    path = your_table.draft(files, target=target, ignore=ignore or (), out=out)
+    path = your_table.draft(files, target=target, ignore=ignore or (), keep=keep or (), out=out)
     print(path)
     asked = your_table.questions(path)
     print(*asked, sep="\n")

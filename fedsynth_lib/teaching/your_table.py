@@ -133,12 +133,16 @@ def draft(
     *,
     target: str = "",
     ignore: str | int | Sequence = (),
+    keep: str | int | Sequence = (),
     out: str | Path | None = None,
 ) -> Path:
-    """Writes the draft of a schema beside the table, or to `out`, and gives its path."""
-    names = names_of(ignore, "ignore")
+    """Writes the draft of a schema beside the table, or to `out`, and gives its path.
+
+    keep: columns of categories, however many they have.
+    """
+    ignored, kept = names_of(ignore, "ignore"), names_of(keep, "keep")
     path = as_path(out) if out else files.draft
-    return propose_schema(files.table, target=target or None, ignore=names, out=path)
+    return propose_schema(files.table, target=target or None, ignore=ignored, keep=kept, out=path)
 
 
 def draft_where_needed(
@@ -151,7 +155,8 @@ def draft_where_needed(
 
 def questions(path: Path) -> list[str]:
     """What a draft asks, a line for each column."""
-    return [f"{each.name}: {each.question}" for each in read_form(path).columns if each.question]
+    form = read_form(path)
+    return [f"{c.name}: {c.question}" for c in form.columns if c.name in form.questions]
 
 
 def load(path: Path, schema: Path, draft: Path) -> Table:
@@ -821,22 +826,21 @@ INTERNAL = "made with the real rows, without noise: not to be handed on"
 
 
 def write_scores(made: Made) -> list[Path]:
-    """Scores as CSV and Markdown, beside the rows; their paths."""
+    """Scores as CSV, Markdown and LaTeX, beside the rows; their paths."""
     found = scores(made.train, made.holdout, made.run.synthetic, seed=made.asked.seed)
     saver, stem = _internal(made)
     caption = f"Scores of {made.paths['rows'].name}, {INTERNAL}."
     saved = saver.table(found, f"{stem}_scores", caption=caption)
-    return [saved.csv, saved.md]
+    return [saved.csv, saved.md, saved.tex]
 
 
 def write_pictures(made: Made) -> list[Path]:
-    """Both pictures, beside the rows; their paths."""
+    """Both pictures as PNG and PDF, beside the rows; their paths."""
     use_style()
     saver, stem = _internal(made)
     drawn = {"columns": columns_drawn(made), "pairs": pairs_drawn(made)}
-    return [
-        saver.figure(figure, f"{stem}_{name}", note=INTERNAL).png for name, figure in drawn.items()
-    ]
+    saved = [saver.figure(fig, f"{stem}_{name}", note=INTERNAL) for name, fig in drawn.items()]
+    return [path for each in saved for path in (each.png, each.pdf)]
 
 
 # what may be done with a finished run, one without the other
