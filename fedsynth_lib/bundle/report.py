@@ -50,7 +50,7 @@ OUTCOMES = {
     "not judged yet": "",
 }
 # end of a cell, or all of it -> class
-MARKS = {"=": "within", "≈": "ordering", "≠": "different", **OUTCOMES}
+MARKS = {"=": "within", "≈": "ordering", "≠": "different", "~": "", "∞": "", **OUTCOMES}
 
 
 class Table(NamedTuple):

@@ -3,11 +3,9 @@ on."""
 
 from collections.abc import Iterable
 
-from fedsynth_lib.printed.published import UNTESTED
+from fedsynth_lib.printed.published import UNTESTED, VERDICTS
 
-JUDGED = ("within", "ordering", "different")  # a printed cell beside ours
-NOT_JUDGED, MISSING = "not judged", "ours missing"  # a shrunk or a single run; no row of ours
-COUNTED = (*JUDGED, NOT_JUDGED, MISSING)
+COUNTED = tuple(VERDICTS)  # a printed cell beside ours
 # of an exhibit
 IN_FULL, IN_PART, SHRUNK, NOT_MADE = STATES = ("in full", "in part", "shrunk", "not made")
 OUTCOMES = ("holds", "mostly holds", "mostly fails", "does not hold", "not tested")
