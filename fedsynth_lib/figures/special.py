@@ -458,7 +458,7 @@ PANELS: dict[str, dict[str, Shade]] = {
     "printed cells": dict(
         zip(COUNTED, (GOOD, FAIR, BAD, UNTOLD, POOR, UNKNOWN, NOTHING), strict=True)
     ),
-    "claims": dict(zip(OUTCOMES, (GOOD, FAIR, POOR, BAD, UNKNOWN), strict=True)),
+    "claims": dict(zip(OUTCOMES, (GOOD, FAIR, BAD, UNTOLD, POOR, UNKNOWN), strict=True)),
 }
 
 

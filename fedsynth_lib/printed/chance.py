@@ -66,7 +66,7 @@ def components(work: str, cells: pd.DataFrame) -> pd.DataFrame:
     for number, (where, _) in enumerate(rules):
         here = np.ones(len(cells), dtype=bool)
         for column, values in where.items():
-            here &= cells[column].isin(values).to_numpy()
+            here &= cells[column].isin(values).to_numpy() if column in cells else False
         chosen[here] = number
     found = [rules[number][1] for number in chosen]
     return pd.DataFrame(found, index=cells.index, columns=Components._fields)
@@ -82,7 +82,7 @@ def standard_error(work: str, table: pd.DataFrame, ours: pd.DataFrame) -> pd.Dat
     said = components(work, table)
     unit = 10.0 ** -table["decimals"].astype(float)
     printed = table["published_std"].clip(lower=unit / 2)
-    own = _pooled(said, table, ours).where(table["n"] > 1, printed)
+    own = pooled(said, table, ours).where(table["n"] > 1, printed)
     printed = printed.where(said["print"] == STATED, own).fillna(0)
     own = own.fillna(0)
     share = table["published"].clip(0, 1)
@@ -92,7 +92,7 @@ def standard_error(work: str, table: pd.DataFrame, ours: pd.DataFrame) -> pd.Dat
     return pd.DataFrame({"error": error, "no_bound": said["no_bound"]})
 
 
-def _pooled(said: pd.DataFrame, table: pd.DataFrame, ours: pd.DataFrame) -> pd.Series:
+def pooled(said: pd.DataFrame, table: pd.DataFrame, ours: pd.DataFrame) -> pd.Series:
     """Own deviations; where cells spread alike the root of their mean variance, by degrees of
     freedom."""
     own = table["ours_std"].astype(float).copy()

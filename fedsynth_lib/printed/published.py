@@ -39,7 +39,7 @@ VALUE_COLUMNS = ["paper", "exhibit", *KEYS, "mean", "std", "significance", "note
 NOT_JUDGED, MISSING = "not judged", "ours missing"  # a shrunk or a single run; no row of ours
 UNSTABLE, NOT_COMPARABLE = "unstable", "not comparable"
 VERDICTS = ["within", "ordering", "different", UNSTABLE, NOT_COMPARABLE, NOT_JUDGED, MISSING]
-UNTESTED = "not tested at this scale"  # a claim
+UNTESTED = "not tested"  # a claim
 CLAIM = re.compile(r"c\d\d")  # the number of a claim in its file
 
 

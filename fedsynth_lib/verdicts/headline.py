@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import pandas as pd
 
-from fedsynth_lib.printed.outcomes import COUNTED, NOT_MADE, OUTCOMES, STATES, outcome
+from fedsynth_lib.printed.outcomes import COUNTED, NOT_MADE, OUTCOMES, STATES
 from fedsynth_lib.printed.published import WORKS, load_claims
 from fedsynth_lib.runs.grid import committed_rows
 from fedsynth_lib.runs.rows import FULLEST_FIRST
@@ -105,15 +105,16 @@ def by_profile(rows: AllRows) -> pd.DataFrame:
         judges.judged(work, rows[work][profile]).assign(profile=profile) for work, profile in pairs
     ]
     told = pd.concat([each for each in judged if len(each)] or judged[:1], ignore_index=True)
-    return told.assign(outcome=[outcome(*pair) for pair in told[["verdict", "share"]].to_numpy()])
+    return told.rename(columns={"verdict": "outcome"})
 
 
 def claims_judged(told: pd.DataFrame) -> pd.DataFrame:
     """Every claim, at the fullest profile that could test it. told: what `by_profile` returns.
 
-    Columns: work, id, claim, outcome (OUTCOMES), share (of its conditions that hold), profile,
-    seeds, `on print` (whether the claim holds on the printed values), fails (the conditions
-    that do not hold), evidence, and `other`, the outcome at the lesser profile.
+    Columns: work, id, claim, outcome (OUTCOMES), share (of its deciding conditions that hold),
+    redrawn (of runs drawn anew), profile, seeds, `on print` (whether the claim holds on the printed
+    values), fails (the conditions that do not hold), evidence, and `other`, the share that a shrunk
+    run has, which gets no verdict.
     """
     lines = []
     for claim in load_claims().itertuples():
@@ -127,12 +128,13 @@ def claims_judged(told: pd.DataFrame) -> pd.DataFrame:
             "claim": claim.claim,
             "outcome": OUTCOMES[-1],
         }
-        line |= dict.fromkeys(("share", "profile", "seeds", "fails", "evidence"), "")
+        line |= dict.fromkeys(("share", "redrawn", "profile", "seeds", "fails", "evidence"), "")
         line |= (
             {} if first.empty else first[list(told.columns.intersection(line))].iloc[0].to_dict()
         )
         line["on print"] = claim.holds_on_published_values
-        line["other"] = "; ".join(f"{e.profile}: {e.outcome}" for e in tested.iloc[1:].itertuples())
+        rest = known.drop(first.index).dropna(subset="share")
+        line["other"] = "; ".join(f"{e.profile}: {e.share:.2f}" for e in rest.itertuples())
         lines.append(line)
     table = pd.DataFrame(lines)
     table["share"] = pd.to_numeric(table["share"])
@@ -142,6 +144,7 @@ def claims_judged(told: pd.DataFrame) -> pd.DataFrame:
         "claim",
         "outcome",
         "share",
+        "redrawn",
         "profile",
         "seeds",
         "on print",
