@@ -19,8 +19,8 @@ def nearest(
     exhibits: Sequence[str],
     by: Sequence[str] = ("exhibit", "metric"),
 ) -> pd.DataFrame:
-    """For each value of `by` and reading: mean of ours and of print, mean distance, rank
-    correlation, the nearest.
+    """For each value of `by` and reading: mean of ours and of print, mean distance, cells within
+    print, rank correlation, the nearest.
 
     readings: name -> tidy rows of one profile whose `metric` and `detail` are those of the printed
         cells. A reading is held against the printed cells for which it has a value (`cells` of
@@ -48,6 +48,7 @@ def nearest(
         ours=("ours", "mean"),
         printed=("published", "mean"),
         distance=("distance", "mean"),
+        within=("verdict", lambda verdicts: (verdicts == "within").sum()),
     )
     order = {
         key: own["ours"].corr(own["published"], method="spearman") if len(own) > 2 else None

@@ -246,7 +246,7 @@ def compare_means(
     table["by_chance"] = relations.by_chance(values)
     cases = {
         MISSING: table["n"] == 0,
-        NOT_JUDGED: (table["n"] < runs) | (profile not in ("paper", "")),
+        NOT_JUDGED: (table["n"] < runs) | (runs > 1 and profile not in ("paper", "")),
         NOT_COMPARABLE: known["no_bound"] != "",
         UNSTABLE: table["ours_std"] > table["ours"].abs().clip(lower=step / 2),
         "within": (table["difference"].abs() <= table["tolerance"]) | rounds_equal,

@@ -30,19 +30,32 @@ AllRows = Mapping[str, Rows]  # work -> profile -> rows
 
 
 class Verdict(NamedTuple):
+    """As `exhibits_and_cells` and `claims_judged` return them. printed: every printed cell beside
+    ours."""
+
     exhibits: pd.DataFrame
     cells: pd.DataFrame
     claims: pd.DataFrame
+    printed: pd.DataFrame = pd.DataFrame()
 
 
 def gathered(exhibit_map: pd.DataFrame, rows: AllRows | None = None) -> Verdict:
-    """All three tables by the rows given, by default by all that are committed.
+    """All tables by the rows given, by default by all that are committed.
 
     exhibit_map: of `bundle.chapters`, which notebook makes which exhibit.
     """
     rows = rows or all_rows()
-    exhibits, cells = exhibits_and_cells(exhibit_map, rows)
-    return Verdict(exhibits, cells, claims_judged(by_profile(rows)))
+    printed = all_printed(rows)
+    exhibits, cells = exhibits_and_cells(exhibit_map, rows, printed)
+    beside = pd.concat(
+        [found for found in printed.values() if len(found) and "difference" in found]
+    )
+    return Verdict(exhibits, cells, claims_judged(by_profile(rows)), beside)
+
+
+def all_printed(rows: AllRows) -> dict[str, pd.DataFrame]:
+    """Exhibit -> its printed cells beside ours."""
+    return {each.id: printed_cells(each, rows[each.work]) for each in load_exhibits()}
 
 
 def all_rows() -> AllRows:
@@ -53,7 +66,7 @@ def all_rows() -> AllRows:
 
 
 def exhibits_and_cells(
-    exhibit_map: pd.DataFrame, rows: AllRows
+    exhibit_map: pd.DataFrame, rows: AllRows, printed: Mapping[str, pd.DataFrame] | None = None
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
     """What there is of every exhibit that a run can make, and every file of printed values,
     counted.
@@ -72,7 +85,7 @@ def exhibits_and_cells(
     for each in load_exhibits():
         check_methods(each, rows[each.work])
         place = (each.work, each.name)
-        found = printed_cells(each, rows[each.work])
+        found = printed_cells(each, rows[each.work]) if printed is None else printed[each.id]
         state, missing = state_of(each, found, drawn_points(each, rows[each.work]))
         if each.live and place not in made_by:
             state, missing = NOT_MADE, "no notebook makes it"
@@ -160,7 +173,7 @@ def headline(verdict: Verdict) -> pd.DataFrame:
     how many of each."""
     lines = {}
     for work in WORKS:
-        states, printed, outcomes = (table[table["work"] == work] for table in verdict)
+        states, printed, outcomes = (table[table["work"] == work] for table in verdict[:3])
         state, judged = states["state"].value_counts(), outcomes["outcome"].value_counts()
         lines[work] = {
             **{("exhibits", name): state.get(name, 0) for name in STATES[:3]},
