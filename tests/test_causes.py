@@ -52,9 +52,10 @@ def test_evidence_that_is_a_file_is_there():
 
 def toy(**values):
     keys = {"paper": "martinez2024", "exhibit": "tab6.1", "dataset": "adult", "method": "fedbn"}
-    keys |= {"partition": "none", "n_clients": 0, "node": "", "setting": "central"}
+    keys |= {"partition": "none", "node": "", "setting": "central"}
     keys |= {"epsilon": float("inf"), "detail": "", "metric": "pcd", "verdict": "different"}
-    return pd.DataFrame([{**keys, "difference": 0.4, "tolerance": 0.1, **values}])
+    cells = pd.DataFrame([{**keys, "difference": 0.4, "tolerance": 0.1, **values}])
+    return cells.assign(n_clients=pd.array([None], dtype="Int64"))
 
 
 def entry(said, **more):
