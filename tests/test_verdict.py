@@ -117,7 +117,7 @@ def test_every_claim_comes_to_what_is_pinned(committed):
 def test_every_claim_that_a_notebook_saved_is_counted_with_its_outcome(committed):
     """By its id, whatever the file is called: a file of claims is one with the columns id and
     verdict."""
-    told, (_, _, claims) = committed
+    told, claims = committed[0], committed[1].claims
     counted, seen, own = claims.set_index("id"), set(), told.set_index(["profile", "id"])
     for profile in FULLEST_FIRST:
         for path in (project_root() / "figures" / profile).glob("[!9]*.csv"):
@@ -165,7 +165,7 @@ def test_the_headline_adds_up():
 
 
 def test_exhibits_and_cells_of_the_works_are_all_there(committed):
-    _, (exhibits, cells, claims) = committed
+    exhibits, cells, claims = committed[1][:3]
     assert (
         len(exhibits) == 89
         and set(exhibits["state"]) <= set(STATES)

@@ -6,9 +6,12 @@ section 2.1.3, of its classifiers) and the draws (5.6.1), and counts `education-
 categories (5.1.1); the rest was found by looking at print.
 """
 
+import pandas as pd
+
 from fedsynth_lib.metrics.attacks import closest_records
 from fedsynth_lib.metrics.coding import alphabetical_codes, numbers_in_unit
 from fedsynth_lib.metrics.fidelity import log_cluster
+from fedsynth_lib.printed import alternatives
 from fedsynth_lib.works.martinez2024 import WORK
 from fedsynth_lib.works.protocol import Made, Prepared
 
@@ -24,3 +27,19 @@ def measures(prepared: Prepared, made: Made, dataset: str, seed: int) -> dict[st
     near = closest_records(train.frame, holdout.frame, frame, schema, seed, scale=scale)
     clusters = log_cluster(train.frame, frame, schema, seed, scale=scale)
     return {name: {**near, **clusters}[name] for name in MEASURED}
+
+
+def beside_print(rows: pd.DataFrame, profile: str, tables: list[str], **asked: int) -> pd.DataFrame:
+    """`alternatives.nearest` for the published scale, of rows of profile paper unless in a smoke
+    run, and for ours, where these are of profile paper too.
+
+    rows: ours, of the grid `fedbn privacy`. asked: seed and jobs.
+    """
+    scale, jobs = "smoke" if profile == "smoke" else "paper", asked.pop("jobs", 1)
+    again = WORK.grid("fedbn rescaled", scale, tables=tables, **asked).run(jobs=jobs)
+    plain = again["metric"].str.removesuffix("_printed").str.removesuffix("_base2")
+    readings = {"rescaled": again.assign(detail="", metric=plain)}
+    readings |= {"ours": rows} if profile == "paper" else {}
+    exhibits = {"adult": ("tab6.6", "tab6.1"), "bank": ("tabA.2", "tab6.2"), "cardio": ("tab6.3",)}
+    known = [name for table in tables if table in set(again["dataset"]) for name in exhibits[table]]
+    return alternatives.nearest(readings, WORK.key, known, by=["exhibit", "metric", "epsilon"])
