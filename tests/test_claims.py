@@ -1,27 +1,31 @@
 """The claims of the works: what they come to on print and on committed rows, and what their files
 may not say."""
 
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pytest
 
 from fedsynth_lib.core.contract import BadInput
+from fedsynth_lib.printed.outcomes import VACUOUS, outcome
 from fedsynth_lib.printed.published import UNTESTED, WORKS, claims_path, load_claims, read_claims
 from fedsynth_lib.runs import names
 from fedsynth_lib.runs.grid import committed_rows
 from fedsynth_lib.runs.rows import FULLEST_FIRST
-from fedsynth_lib.verdicts import judges
-from fedsynth_lib.verdicts.cells import cells_of, printed_cells
+from fedsynth_lib.verdicts.cells import cells_of, measured_cells, printed_cells, redrawn
 from fedsynth_lib.verdicts.claim_files import parsed, written
 from fedsynth_lib.verdicts.custom import CUSTOM
-from fedsynth_lib.verdicts.judges import judge, judged, verdict
+from fedsynth_lib.verdicts.judges import judge, judged
+from fedsynth_lib.verdicts.places import same_layout
+from fedsynth_lib.verdicts.vocabulary import band
 
 CLAIMS = [claim for work in WORKS for claim in written(work)]
 IN_TABLES = [work for work in WORKS if work != "sattarov2024"]  # which shows results in figures
 VERDICTS = {
     "yes": "holds",
-    "partly": "holds partly",
+    "partly": "partly",
     "no": "does not hold",
     "not testable from tables": UNTESTED,
 }
@@ -42,8 +46,11 @@ def on_print():
 
 @pytest.fixture(scope="module")
 def committed():
-    """profile -> every claim on its committed rows."""
-    tables = {p: [judged(work, committed_rows(work, p)) for work in WORKS] for p in FULLEST_FIRST}
+    """profile -> every claim on its committed rows, not redrawn: test_verdict.py does that."""
+    tables = {
+        p: [judged(work, committed_rows(work, p), redraws=0) for work in WORKS]
+        for p in FULLEST_FIRST
+    }
     return {p: pd.concat([table for table in own if len(table)]) for p, own in tables.items()}
 
 
@@ -57,8 +64,9 @@ def stated(claim):
 @pytest.mark.parametrize("work", IN_TABLES)
 def test_each_claim_says_of_print_what_its_file_says(on_print, work):
     for claim in written(work):
-        outcome, evidence = on_print[claim.id]
-        assert verdict(outcome) == VERDICTS[stated(claim)], (claim.id, evidence)
+        share, evidence = on_print[claim.id]
+        said = UNTESTED if share is None else outcome(share, share, share)
+        assert said == VERDICTS[stated(claim)], (claim.id, evidence)
         assert evidence and "\n" not in evidence and "nan" not in evidence, claim.id
 
 
@@ -76,7 +84,6 @@ def test_each_claim_on_committed_rows_comes_to_what_it_did(committed, profile):
     found, pinned = committed[profile].set_index("id"), PINNED.loc[profile]
     assert set(found.index) == set(pinned.index)
     found = found.loc[pinned.index]
-    assert found["verdict"].to_dict() == pinned["verdict"].to_dict()
     pd.testing.assert_series_equal(found["share"], pinned["share"], check_names=False, rtol=1e-8)
 
 
@@ -117,13 +124,109 @@ def test_a_group_is_judged_on_the_rows_at_hand_and_all_groups_on_their_own_grids
         judged("maddock2024", own, "table")
 
 
-def test_a_shrunk_run_shows_numbers_and_gets_no_verdict_where_its_file_says_so(committed):
+def test_a_shrunk_run_shows_numbers_and_gets_no_verdict(committed):
     quick = committed["quick"].set_index("id")
-    assert quick.loc["sattarov2024/c05", "verdict"] == "holds"  # a ratio of times
-    others = quick.loc["sattarov2024/c06":"sattarov2024/c19"]
-    assert set(others["verdict"]) == {UNTESTED}
-    assert others["evidence"].str.startswith("no verdict, since private models").all()
-    assert others["evidence"].str.contains("; seen: [a-z]").all()
+    assert set(quick["verdict"]) == {UNTESTED, VACUOUS}
+    shown = quick[quick["share"].notna() & (quick["verdict"] == UNTESTED)]
+    assert len(shown) > 80 and shown["evidence"].str.startswith("a shrunk run, which gets no").all()
+    assert shown["evidence"].str.contains("; seen: ").all()
+
+
+def test_a_claim_that_cannot_fail_is_vacuous_whatever_its_rows_hold(committed):
+    found = pd.concat(committed).query("verdict == @VACUOUS")
+    assert set(found["id"]) == {"apellaniz2025/c17", "apellaniz2025/c18", "sattarov2024/c05"}
+    assert found["evidence"].str.contains("; seen: ").all()
+
+
+# --- redraws -------------------------------------------------------------------------------------
+
+
+def toy(means, std, n=3, metric="nll"):
+    """Cells of maddock2024: methods on adult."""
+    cells = printed_cells("maddock2024").iloc[: len(means)]
+    return cells.assign(
+        **{
+            "mean": list(means.values()),
+            "std": std,
+            "n": n,
+            "sem": std / n**0.5,
+            "dataset": "adult",
+        },
+        **{"method": list(means), "metric": metric, "values": [(m,) * n for m in means.values()]},
+    )
+
+
+def test_redrawn_means_spread_as_runs_of_unknown_deviation_do():
+    cells = pd.concat([toy({"AIM": 10.0}, 3.0)] * 20_000, ignore_index=True)
+    again = redrawn("maddock2024", cells, np.random.default_rng(0))
+    moved = (again["mean"] - 10) / (3 / 3**0.5)
+    # Student's t of two degrees of freedom, and chi-squared of as many
+    for level, limit in ((0.5, 0.816), (0.9, 2.920)):
+        assert (moved.abs() < limit).mean() == pytest.approx(level, abs=0.015)
+    assert [run[0] for run in again["values"]] == again["mean"].tolist()
+    alone = redrawn("maddock2024", cells.assign(n=1), np.random.default_rng(0))
+    assert (alone["mean"] == 10).all()
+
+
+def test_accuracies_move_by_their_test_rows_and_pooled_deviations_are_known():
+    rows = committed_rows("apellaniz2025", "paper")
+    rows = rows[rows["grid"] == "61_apellaniz2025_iid"]
+    cells = measured_cells("apellaniz2025", rows)
+    rng = np.random.default_rng(0)
+    draws = np.array([redrawn("apellaniz2025", cells, rng)["mean"] for _ in range(400)])
+    accuracy = (cells["metric"] == "acc_real_real").to_numpy()
+    share = cells["mean"][accuracy]
+    least = np.sqrt(share * (1 - share) / 1900).to_numpy()
+    assert (draws.std(axis=0)[accuracy] > 0.9 * least).all()
+    node = ((cells["metric"] == "js_divergence") & (cells["node"] == "1")).to_numpy()
+    pooled = np.sqrt((cells["std"][node] ** 2).mean()) / np.sqrt(3)
+    assert draws.std(axis=0)[node] == pytest.approx(np.full(node.sum(), pooled), rel=0.15)
+
+
+def test_the_layout_of_cells_is_found_once_and_gives_the_same_outcome():
+    rows = committed_rows("maddock2024", "paper")
+    cells = cells_of("maddock2024", rows[rows["grid"] == "45_maddock2024_all_tables"])
+    own = [claim for claim in written("maddock2024") if claim.group == "all_tables"]
+    other = cells.assign(mean=-cells["mean"])
+    with same_layout():
+        found = [judge(claim, table) for table in (cells, other) for claim in own]
+    assert found == [judge(claim, table) for table in (cells, other) for claim in own]
+
+
+@pytest.mark.parametrize(
+    ("share", "low", "high", "said"),
+    [
+        (1.0, 1.0, 1.0, "holds"),
+        (1.0, 0.75, 1.0, "holds"),
+        (1.0, 0.5, 1.0, "cannot tell"),
+        (0.0, 0.0, 0.25, "does not hold"),
+        (0.0, 0.0, 0.5, "cannot tell"),
+        (0.6, 0.4, 0.8, "partly"),
+        (0.5, 0.0, 1.0, "cannot tell"),
+        (None, 0.0, 0.0, "not tested"),
+    ],
+)
+def test_an_outcome_is_told_by_the_range_of_redraws(share, low, high, said):
+    assert outcome(share, low, high) == said
+
+
+def test_a_side_clause_colours_and_does_not_decide():
+    claim = next(c for c in written("maddock2024") if c.id == "maddock2024/c07")
+    rows = committed_rows("maddock2024", "paper")
+    cells = cells_of("maddock2024", rows[rows["grid"].isin(claim.grids)])
+    wrong = replace(claim.conditions[0], of=["NaiveFLAIM", "AIM"])
+    both = replace(claim, conditions=(*claim.conditions, wrong))
+    coloured = replace(claim, conditions=(*claim.conditions, replace(wrong, side=True)))
+    assert judge(both, cells)[0] == 0.5 and judge(coloured, cells)[0] == 1
+    assert "NaiveFLAIM < AIM in 0 of" in judge(coloured, cells)[1].fails
+
+
+@pytest.mark.parametrize(
+    ("stated", "places", "expected"),
+    [(6, 9, (3, 9)), (0, 9, (0, 2)), (9, 9, (7, 9)), (0, 36, (0, 2)), (5, 9, (2, 8))],
+)
+def test_an_exact_count_is_a_band_of_what_chance_makes_of_it(stated, places, expected):
+    assert band(stated, places) == expected
 
 
 def test_another_reading_sees_other_cells():
@@ -142,11 +245,6 @@ def test_rows_of_several_profiles_are_refused():
     with pytest.raises(BadInput, match="one profile at a time"):
         judged("maddock2024", pd.concat([rows, rows.assign(profile="paper")]), "skew")
     assert cells_of("maddock2024", rows.assign(paper="leitner2023")).empty
-
-
-def test_an_outcome_has_a_word():
-    assert [verdict(outcome) for outcome in (True, 0.5, False, None)] == list(VERDICTS.values())
-    assert set(judges.COLUMNS) >= {"id", "verdict", "share", "evidence", "fails", "seeds"}
 
 
 # --- what a file may not say ---------------------------------------------------------------------

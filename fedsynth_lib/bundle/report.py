@@ -35,6 +35,7 @@ from fedsynth_lib.core.contract import BadInput
 from fedsynth_lib.core.store import project_root, write_atomically
 from fedsynth_lib.printed.published import (
     KEYS,
+    UNTESTED,
     WORKS,
     load_catalogue,
     load_claims,
@@ -43,14 +44,13 @@ from fedsynth_lib.printed.published import (
 
 OUTCOMES = {
     "holds": "holds",
-    "mostly holds": "partly",
-    "mostly fails": "partly",
+    "partly": "partly",
     "does not hold": "fails",
-    "not tested": "",
+    **dict.fromkeys(("cannot tell", "vacuous", UNTESTED), ""),
     "not judged yet": "",
 }
 # end of a cell, or all of it -> class
-MARKS = {"=": "within", "≈": "ordering", "≠": "different", **OUTCOMES}
+MARKS = {"=": "within", "≈": "ordering", "≠": "different", "~": "", "∞": "", **OUTCOMES}
 
 
 class Table(NamedTuple):

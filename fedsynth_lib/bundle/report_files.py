@@ -6,15 +6,14 @@ import pandas as pd
 
 from fedsynth_lib.core.contract import BadInput
 from fedsynth_lib.core.store import project_root
-from fedsynth_lib.printed.outcomes import OUTCOMES, outcome
-from fedsynth_lib.printed.published import UNTESTED, WORKS
+from fedsynth_lib.printed.outcomes import OUTCOMES
+from fedsynth_lib.printed.published import WORKS
 from fedsynth_lib.runs.rows import FULLEST_FIRST, PROFILES
 
 BEST_FIRST = PROFILES[::-1]
 # real tables before stand-ins
 FOLDERS = (*BEST_FIRST, *(f"{profile}-standin" for profile in BEST_FIRST))
 KINDS = {".png": "PNG", ".pdf": "PDF", ".csv": "CSV", ".md": "Markdown", ".tex": "LaTeX"}
-VERDICTS = {"holds", "holds partly", "does not hold", UNTESTED}  # of `judges.judged`
 SAID = ["id", "verdict", "share", "evidence"]
 # name of a result -> folder, best first -> suffix -> file
 Found = dict[str, dict[str, dict[str, Path]]]
@@ -59,15 +58,11 @@ def find_claims() -> pd.DataFrame:
                 path.stem.endswith("_claims") or {"id", "verdict"} <= set(table)
             ):
                 continue
-            if set(SAID) - set(table) or set(table["verdict"]) - VERDICTS:
+            if set(SAID) - set(table) or set(table["verdict"]) - set(OUTCOMES):
                 raise BadInput(
                     f"{path} lacks {', '.join(SAID)}, or has an unknown verdict: make it anew."
                 )
-            shares = pd.to_numeric(table["share"])
-            table["outcome"] = [
-                outcome(*pair) for pair in zip(table["verdict"], shares, strict=True)
-            ]
-            frames.append(table.assign(folder=folder))
+            frames.append(table.assign(folder=folder, outcome=table["verdict"]))
     judged = pd.concat(frames, ignore_index=True)[list(frames[0])]
     rank = 2 * ~judged["folder"].isin(FULLEST_FIRST) + (judged["outcome"] == OUTCOMES[-1])
     return judged.iloc[rank.argsort(kind="stable")].reset_index(drop=True)

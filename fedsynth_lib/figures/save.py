@@ -70,18 +70,21 @@ class Saver:
     """Saves what one notebook makes from one source of data.
 
     profile: of the run. data: `real`, `standin`, `own`, or `none` for what no table went into.
-    folder: of the files; None: the one of figures of this profile and data.
+    folder: of the files; None: the one of figures of this profile and data. remark: what every note
+        and caption says besides, as of the signal-to-noise of shrunk private runs.
     """
 
     profile: str
     data: str
     folder: Path | None = None
+    remark: str = ""
 
     def figure(
         self, fig: Figure, exhibit: str, *, note: str = "", alt: str = "", data: str = ""
     ) -> SavedFigure:
         """As `save_figure`. data: instead of the saver's own, for this file."""
         source = {"profile": self.profile, "data": data or self.data, "folder": self.folder}
+        note = " ".join(filter(None, (note, self.remark)))
         return save_figure(fig, exhibit, **source, note=note, alt=alt)
 
     def table(
@@ -95,7 +98,8 @@ class Saver:
     ) -> SavedTable:
         """As `save_table`. data: instead of the saver's own, for this file."""
         source = {"profile": self.profile, "data": data or self.data, "folder": self.folder}
-        return save_table(frame, exhibit, **source, caption=caption, decimals=decimals)
+        words = f"{caption.rstrip('.')}. {self.remark}" if self.remark else caption
+        return save_table(frame, exhibit, **source, caption=words, decimals=decimals)
 
 
 def save_figure(

@@ -14,7 +14,7 @@ from sklearn.neighbors import KNeighborsClassifier, NearestNeighbors
 from sklearn.svm import SVC
 
 from fedsynth_lib.core.contract import BadInput, stream
-from fedsynth_lib.metrics.coding import alphabetical_codes, inputs_and_labels, moments
+from fedsynth_lib.metrics.coding import Scale, alphabetical_codes, inputs_and_labels, moments
 from fedsynth_lib.metrics.utility import fit_forest
 from fedsynth_lib.tables.schema import Schema
 
@@ -31,11 +31,12 @@ def closest_records(
     schema: Schema,
     seed: int,
     subsamples: int = 10,
+    scale: Scale | None = None,
 ) -> dict[str, float]:
     """Distance of synthetic rows to the closest real record (DCR), held against hold-out rows.
 
     The hold-out test of Platzer and Reutterer 2021. Euclidean, on label codes z-scored with mean
-    and standard deviation of `train` (gap 21).
+    and standard deviation of `train` (gap 21), or on another scale.
 
     dcr_min             smallest distance to a training row; exactly 0 for a copy dcr_share
     share of synthetic rows that are nearer to training than to hold-out rows, ties counting half,
@@ -55,8 +56,8 @@ def closest_records(
     """
     tables = {"training": train, "hold-out": holdout, "synthetic": synthetic}
     codes = [alphabetical_codes(table, schema, name) for name, table in tables.items()]
-    centre, spread = moments(codes[0])
-    real, held_out, queries = ((rows - centre) / spread for rows in codes)
+    zero, unit = moments(codes[0]) if scale is None else scale
+    real, held_out, queries = ((rows - zero) / unit for rows in codes)
     rng, size = stream(seed, "closest_records"), min(len(real), len(held_out))
 
     to_all, index = nearest(queries, real, NEIGHBOURS)

@@ -2,6 +2,7 @@
 codes."""
 
 import os
+from collections.abc import Collection
 from dataclasses import replace
 
 import joblib
@@ -13,6 +14,7 @@ from fedsynth_lib.tables import encode
 from fedsynth_lib.tables.schema import Schema, closest
 
 InputsAndLabels = tuple[np.ndarray, np.ndarray]
+Scale = tuple[np.ndarray, np.ndarray]  # zero and unit of each column
 
 
 class NotMeasured(BadInput):
@@ -100,11 +102,22 @@ def training_and_holdout(
     return tuple(alphabetical_codes(table, schema, name) for name, table in tables.items())
 
 
-def moments(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def moments(rows: np.ndarray) -> Scale:
     """Mean and standard deviation of each column; 1 in place of a deviation of 0, as
     StandardScaler."""
     constant = np.ptp(rows, axis=0) == 0
     return rows.mean(axis=0), np.where(constant, 1, rows.std(axis=0))
+
+
+def numbers_in_unit(rows: np.ndarray, schema: Schema, coded: Collection[str] = ()) -> Scale:
+    """Numbers in [0, 1] by these rows, categories as label codes, 0, 1, 2, ...
+
+    rows: `alphabetical_codes`. coded: numeric columns that are taken for categories, of which the
+        smallest value is 0 and one unit is one level.
+    """
+    scaled = [c.kind == "numeric" and c.name not in coded for c in schema.columns]
+    width = np.ptp(rows, axis=0)
+    return rows.min(axis=0), np.where(scaled & (width > 0), width, 1)
 
 
 def threads() -> int:

@@ -18,6 +18,7 @@ from threadpoolctl import threadpool_limits
 
 from fedsynth_lib.core.contract import BadInput, stream
 from fedsynth_lib.metrics.coding import (
+    Scale,
     alphabetical_codes,
     label_codes,
     standardised_together,
@@ -181,6 +182,7 @@ def log_cluster(
     max_clusters: int = 20,
     starts: int = 10,
     coreset: int = 5_000,
+    scale: Scale | None = None,
 ) -> dict[str, float]:
     """How unevenly real and synthetic rows share clusters, the lowest value over G =
     2..max_clusters, in three forms.
@@ -192,14 +194,19 @@ def log_cluster(
                          the mean is not positive; the lowest of the defined values, NaN where there
                          is none (gap 15)
 
-    The merged rows, numeric columns standardised and categories one-hot, are projected by PCA to 85
-    % of the variance and clustered by k-means (gap 16), see `cluster`. A mean square of 0 (a copy
+    The merged rows, numeric columns standardised and categories one-hot, or label codes on another
+    scale, are projected by PCA to 85 % of the variance and clustered by k-means (gap 16), see
+    `cluster`. A mean square of 0 (a copy
     of the rows) is floored at the smallest positive one that two tables of one size can reach, 2 /
     (max_clusters N^2) for N rows in all. The minimum over G makes the measure lenient, since one G
     with outliers in a cluster of their own, shared evenly, is enough for a low value, and unsteady:
     another seed can move it by several units.
     """
-    points = _project(standardised_together(schema, real=real, synthetic=synthetic))
+    if scale is None:
+        points = _project(standardised_together(schema, real=real, synthetic=synthetic))
+    else:
+        codes = np.vstack([alphabetical_codes(rows, schema) for rows in (real, synthetic)])
+        points = _project((codes - scale[0]) / scale[1])
     is_real = np.arange(len(points)) < len(real)
     sample, weights = lightweight_coreset(points, coreset, stream(seed, "log_cluster"))
     squares, means = [], []

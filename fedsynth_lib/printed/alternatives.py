@@ -8,7 +8,7 @@ import pandas as pd
 
 from fedsynth_lib.core.contract import BadInput, stream
 from fedsynth_lib.metrics.attacks import nearest as nearest_rows
-from fedsynth_lib.metrics.coding import alphabetical_codes, moments
+from fedsynth_lib.metrics.coding import alphabetical_codes, moments, numbers_in_unit
 from fedsynth_lib.printed import published
 from fedsynth_lib.tables.load import Table
 
@@ -19,8 +19,8 @@ def nearest(
     exhibits: Sequence[str],
     by: Sequence[str] = ("exhibit", "metric"),
 ) -> pd.DataFrame:
-    """For each value of `by` and reading: mean of ours and of print, mean distance, rank
-    correlation, the nearest.
+    """For each value of `by` and reading: mean of ours and of print, mean distance, cells within
+    print, rank correlation, the nearest.
 
     readings: name -> tidy rows of one profile whose `metric` and `detail` are those of the printed
         cells. A reading is held against the printed cells for which it has a value (`cells` of
@@ -48,6 +48,7 @@ def nearest(
         ours=("ours", "mean"),
         printed=("published", "mean"),
         distance=("distance", "mean"),
+        within=("verdict", lambda verdicts: (verdicts == "within").sum()),
     )
     order = {
         key: own["ours"].corr(own["published"], method="spearman") if len(own) > 2 else None
@@ -78,15 +79,15 @@ def distances_by_scale(
     width = np.where(width > 0, width, 1)
     drawn = codes[rng.choice(len(codes), size, replace=False)]
     queries = queries[rng.choice(len(queries), min(most, size), replace=False)]
-    numeric = np.array([column.kind == "numeric" for column in train.schema.columns])
-    kept = numeric & ~np.isin(train.schema.names, list(also))
+    schema = train.schema
     scales = {
         "z-scores": (mean, spread),
         "[0, 1]": (low, width),
-        "the work's": (low, np.where(numeric, width, 1)),
+        "the work's": numbers_in_unit(codes, schema),
     }
     if also:
-        scales[f"the work's, {' and '.join(also)} as codes"] = low, np.where(kept, width, 1)
+        name = f"the work's, {' and '.join(also)} as codes"
+        scales[name] = numbers_in_unit(codes, schema, also)
     means = {
         name: float(nearest_rows((queries - zero) / one, (drawn - zero) / one, 1)[0].mean())
         for name, (zero, one) in scales.items()

@@ -7,11 +7,15 @@ import pandas as pd
 
 from fedsynth_lib.core.contract import BadInput
 from fedsynth_lib.printed import published
+from fedsynth_lib.printed.published import NOT_COMPARABLE, UNSTABLE
 from fedsynth_lib.runs.details import with_detail
 from fedsynth_lib.runs.names import level_name, partition_name
 
-MARKS = {"within": "=", "ordering": "≈", "different": "≠"}
-MARKS_EXPLAINED = "ours (published); = within the spread, ≈ ordering kept, ≠ different"
+MARKS = {"within": "=", "ordering": "≈", "different": "≠", UNSTABLE: "~", NOT_COMPARABLE: "∞"}
+MARKS_EXPLAINED = (
+    "ours (published); = within the spread, ≈ ordering kept, ≠ different, ~ unstable, ∞ no bound; "
+    "without a mark: a shrunk or a single run"
+)
 # columns of the tables of distances and of attacks
 DISTANCES = ("dcr_min", "dcr_share", "dcr_avg_train", "dcr_avg_holdout")
 ATTACKS = {
@@ -36,7 +40,7 @@ def comparison_table(comparison: pd.DataFrame, *, spread: bool = False) -> pd.Da
             else ""
         )
         ours = f"{row['ours']:.{places}f}{std}" if row["n"] else "–"
-        mark = f" {MARKS[row['verdict']]}" if row["n"] else ""
+        mark = f" {MARKS.get(row['verdict'], '')}".rstrip()
         entries.append(f"{ours} ({row['published']:.{places}f}{printed_std}){mark}")
     wide = comparison.assign(
         entry=entries,

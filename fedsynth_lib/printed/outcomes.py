@@ -3,14 +3,15 @@ on."""
 
 from collections.abc import Iterable
 
-from fedsynth_lib.printed.published import UNTESTED
+from fedsynth_lib.printed.published import UNTESTED, VERDICTS
 
-JUDGED = ("within", "ordering", "different")  # a printed cell beside ours
-NOT_JUDGED, MISSING = "not judged", "ours missing"  # a shrunk or a single run; no row of ours
-COUNTED = (*JUDGED, NOT_JUDGED, MISSING)
+COUNTED = tuple(VERDICTS)  # a printed cell beside ours
 # of an exhibit
 IN_FULL, IN_PART, SHRUNK, NOT_MADE = STATES = ("in full", "in part", "shrunk", "not made")
-OUTCOMES = ("holds", "mostly holds", "mostly fails", "does not hold", "not tested")
+HOLDS, PARTLY, FAILS, UNTOLD, VACUOUS = (
+    *("holds", "partly", "does not hold", "cannot tell", "vacuous"),
+)
+OUTCOMES = (HOLDS, PARTLY, FAILS, UNTOLD, VACUOUS, UNTESTED)  # of a claim
 
 
 class Evidence(str):
@@ -28,9 +29,18 @@ class Evidence(str):
         return found
 
 
-def outcome(verdict: str, share: float) -> str:
-    """One of OUTCOMES, by a verdict of `judges.judged` and the share of the claim's
-    conditions that hold."""
-    if verdict == UNTESTED:
-        return OUTCOMES[-1]
-    return verdict if share in (0, 1) else OUTCOMES[1 if share >= 0.5 else 2]
+def outcome(share: float | None, low: float, high: float) -> str:
+    """Of a claim that is tested, by the share of its conditions that hold, and by the range of
+    shares that redrawn runs have: one of the first four OUTCOMES.
+
+    A claim that holds in all does so where redraws keep three quarters of it, one that fails in all
+    where they find no more than a quarter; what lies between is told unless redraws range over half
+    of what there is.
+    """
+    if share is None:
+        return UNTESTED
+    if share == 1:
+        return HOLDS if low >= 0.75 else UNTOLD
+    if share == 0:
+        return FAILS if high <= 0.25 else UNTOLD
+    return PARTLY if high - low < 0.5 else UNTOLD

@@ -20,6 +20,7 @@ from scipy import stats
 from fedsynth_lib.core.contract import BadInput
 from fedsynth_lib.core.store import project_root
 from fedsynth_lib.metrics.registry import sign
+from fedsynth_lib.printed import chance
 from fedsynth_lib.runs.details import with_detail
 
 WORKS = ("martinez2024", "leitner2023", "maddock2024", "sattarov2024", "apellaniz2025")
@@ -35,10 +36,10 @@ KEYS = [
     "metric",
 ]
 VALUE_COLUMNS = ["paper", "exhibit", *KEYS, "mean", "std", "significance", "note"]
-# stated in the works
-REPEATS = {"martinez2024": 3, "leitner2023": 5, "maddock2024": 10, "apellaniz2025": 3}
-VERDICTS = ["within", "ordering", "different", "ours missing"]
-UNTESTED = "not tested at this scale"  # a claim
+NOT_JUDGED, MISSING = "not judged", "ours missing"  # a shrunk or a single run; no row of ours
+UNSTABLE, NOT_COMPARABLE = "unstable", "not comparable"
+VERDICTS = ["within", "ordering", "different", UNSTABLE, NOT_COMPARABLE, NOT_JUDGED, MISSING]
+UNTESTED = "not tested"  # a claim
 CLAIM = re.compile(r"c\d\d")  # the number of a claim in its file
 
 
@@ -180,24 +181,28 @@ def aggregate(rows: pd.DataFrame, *, per_node: bool = False) -> pd.DataFrame:
     )
 
 
-def compare(rows: pd.DataFrame, work: str, exhibit: str) -> pd.DataFrame:
+def compare(rows: pd.DataFrame, work: str, exhibit: str, *, runs: int = 2) -> pd.DataFrame:
     """Every printed cell of an exhibit with our value, the difference and a verdict.
 
     rows: tidy rows of one profile, from any grid; a printed cell takes the rows of this work that
         agree in KEYS. Per-client rows are averaged where the work prints no clients.
+    runs: of ours that a judged cell needs; 1 where nothing is drawn at random.
     verdict:
-        within        |difference| <= `tolerance`, twice the standard error of the difference
-                      (published and own spread over repeats; with a single seed ours is taken to be
-                      the published one, which earns no verdict in `verdict`), or equal after
-                      rounding to the printed decimals
-        ordering      not within, but more than half of the cell's relations have the printed sign.
-                      A relation is a pair (this cell, counterpart): the same dataset, method,
-                      metric and epsilon in another setting, and, where both have clients, the same
-                      partition and number of clients. In exhibits of several methods the
-                      counterparts are the other methods instead, whatever their epsilon. `order`
-                      shows kept/all relations.
-        different     neither
-        ours missing  no row of ours
+        within         |difference| <= `tolerance`, twice its standard error (`chance`), or equal
+                       after rounding to the printed decimals
+        ordering       not within, but more than half of the cell's relations have the printed
+                       sign. A relation is a pair (this cell, counterpart): the same dataset,
+                       method, metric and epsilon in another setting, and, where both have clients,
+                       the same partition and number of clients. In exhibits of several methods the
+                       counterparts are the other methods instead, whatever their epsilon; in those
+                       of a single setting the cell at another epsilon, or in another partition.
+                       `order` shows kept/all relations, `by_chance` how often it would be kept if
+                       our values were dealt anew
+        different      neither
+        unstable       our deviation exceeds our mean, so that nothing can be told
+        not comparable the quantity has no bound
+        not judged     of a shrunk profile, or of fewer runs
+        ours missing   no row of ours
     """
     rows = rows[rows["paper"].isin(["", work])]
     profiles = sorted(rows["profile"].unique())
@@ -206,7 +211,8 @@ def compare(rows: pd.DataFrame, work: str, exhibit: str) -> pd.DataFrame:
             f"rows of the profiles {', '.join(profiles)} are mixed: compare one profile at a time."
         )
     ours = aggregate(rows, per_node=names_nodes(load_values(work, exhibit)))
-    return compare_means(ours, work, exhibit, profile=profiles[0] if profiles else "")
+    profile = profiles[0] if profiles else ""
+    return compare_means(ours, work, exhibit, profile=profile, runs=runs)
 
 
 def names_nodes(values: pd.DataFrame) -> bool:
@@ -216,63 +222,47 @@ def names_nodes(values: pd.DataFrame) -> bool:
 
 
 def compare_means(
-    ours: pd.DataFrame, work: str, exhibit: str, *, profile: str = ""
+    ours: pd.DataFrame, work: str, exhibit: str, *, profile: str = "", runs: int = 2
 ) -> pd.DataFrame:
     """As `compare`, of means by `aggregate`: whoever wants cells with repeats only leaves out the
     others first."""
     table = load_values(work, exhibit)
     table = table[table["mean"].notna()].reset_index(drop=True)
-    ours = _merge_keys(table).merge(ours, on=KEYS, how="left", validate="many_to_one")
+    own = _merge_keys(table).merge(ours, on=KEYS, how="left", validate="many_to_one")
 
     table = table.rename(columns={"mean": "published", "std": "published_std"})
-    table["ours"], table["ours_std"], table["n"] = (
-        ours["mean"],
-        ours["std"],
-        ours["n"].fillna(0).astype(int),
-    )
+    table["ours"], table["ours_std"] = own["mean"], own["std"]
+    table["n"] = own["n"].fillna(0).astype(int)
     table["difference"] = table["ours"] - table["published"]
-    spread = table["published_std"].fillna(0)
-    own_spread = table["ours_std"].where(table["n"] > 1, spread).fillna(0)
-    table["tolerance"] = 2 * np.sqrt(
-        spread**2 / REPEATS.get(work, 1) + own_spread**2 / table["n"].clip(lower=1)
-    )
+    known = chance.standard_error(work, table, ours)
+    table["tolerance"] = 2 * known["error"]
 
     step = 10.0 ** -table["decimals"].astype(float)
     rounds_equal = (table["ours"] / step).round() == (table["published"] / step).round()
-    kept, relations = _order_kept(table)
-    table["order"] = [f"{k}/{r}" if r else "" for k, r in zip(kept, relations, strict=True)]
-    table["verdict"] = np.select(
-        [
-            table["n"] == 0,
-            (table["difference"].abs() <= table["tolerance"]) | rounds_equal,
-            kept > relations / 2,
-        ],
-        ["ours missing", "within", "ordering"],
-        "different",
-    )
+    relations = _relations(table)
+    values = table["ours"].to_numpy(float)
+    kept, number = relations.kept(values)
+    table["order"] = [f"{k}/{r}" if r else "" for k, r in zip(kept, number, strict=True)]
+    table["by_chance"] = relations.by_chance(values)
+    cases = {
+        MISSING: table["n"] == 0,
+        NOT_JUDGED: (table["n"] < runs) | (runs > 1 and profile not in ("paper", "")),
+        NOT_COMPARABLE: known["no_bound"] != "",
+        UNSTABLE: table["ours_std"] > table["ours"].abs().clip(lower=step / 2),
+        "within": (table["difference"].abs() <= table["tolerance"]) | rounds_equal,
+        "ordering": kept > number / 2,
+    }
+    table["verdict"] = np.select(list(cases.values()), list(cases), "different")
     table["profile"] = profile
-    table["data"] = ours["data"].fillna("")
+    table["data"] = own["data"].fillna("")
     remarks = [
-        _remark(profile, data)
-        for profile, data in zip(table["profile"], table["data"], strict=True)
+        "; ".join(filter(None, [_remark(profile, data), why, note]))
+        for data, why, note in zip(table["data"], known["no_bound"], table["note"], strict=True)
     ]
-    table["note"] = [
-        "; ".join(filter(None, pair)) for pair in zip(remarks, table["note"], strict=True)
-    ]
-    shown = [
-        "published",
-        "published_std",
-        "ours",
-        "ours_std",
-        "n",
-        "difference",
-        "tolerance",
-        "order",
-        "verdict",
-    ]
-    return table[
-        ["paper", "exhibit", *KEYS, *shown, "profile", "data", "decimals", "doubt", "note"]
-    ]
+    table["note"] = remarks
+    shown = ["published", "published_std", "ours", "ours_std", "n", "difference", "tolerance"]
+    shown += ["order", "by_chance", "verdict", "profile", "data", "decimals", "doubt", "note"]
+    return table[["paper", "exhibit", *KEYS, *shown]]
 
 
 def summary(comparison: pd.DataFrame, by: Sequence[str] = ("exhibit", "setting")) -> pd.DataFrame:
@@ -307,47 +297,38 @@ def _merge_keys(frame: pd.DataFrame) -> pd.DataFrame:
     return keys
 
 
-def _order_kept(table: pd.DataFrame) -> tuple[np.ndarray, np.ndarray]:
-    """For each cell the number of its relations whose sign ours keep, and of all its relations (see
-    `compare`)."""
+def _relations(table: pd.DataFrame) -> chance.Relations:
+    """The relations of `compare` between cells that both have a value of ours."""
     keys = _merge_keys(table)
     if not keys.duplicated([key for key in KEYS if key != "detail"]).any():
         keys["detail"] = ""  # tells no cells apart here: a remark on the method
     cells = keys.assign(cell=np.arange(len(keys)), **table[["published", "ours", "decimals"]])
-    methods = keys.loc[keys["setting"] != "real", "method"].nunique()
+    drawn = keys["setting"] != "real"
+    methods, settings = (keys.loc[drawn, axis].nunique() for axis in ("method", "setting"))
     pairs = cells.merge(cells, on=["dataset", "metric", "node", "detail"], suffixes=("", "_other"))
-    same_place = (pairs["partition"] == pairs["partition_other"]) & (
-        pairs["n_clients"] == pairs["n_clients_other"]
-    )
+
+    def same(*axes: str) -> pd.Series:
+        return np.logical_and.reduce([pairs[axis] == pairs[f"{axis}_other"] for axis in axes])
+
     no_clients = (pairs["partition"] == "none") | (pairs["partition_other"] == "none")
+    place, own = same("partition", "n_clients"), ["dataset", "metric", "node", "detail"]
+    real = (pairs["setting"] == "real") | (pairs["setting_other"] == "real")
     if methods > 1:
-        counterpart = pairs["method"] != pairs["method_other"]
+        related = ~same("method") & (place | no_clients)
+    elif settings > 1 or not drawn.all():
+        related = ~same("setting") & (same("epsilon") | real) & (place | no_clients)
+        own += ["epsilon"]
     else:
-        real = (pairs["setting"] == "real") | (pairs["setting_other"] == "real")
-        counterpart = (pairs["setting"] != pairs["setting_other"]) & (
-            (pairs["epsilon"] == pairs["epsilon_other"]) | real
-        )
-    pairs = pairs[
-        counterpart
-        & (same_place | no_clients)
-        & pairs["ours"].notna()
-        & pairs["ours_other"].notna()
-    ]
-    pairs = pairs.drop_duplicates(
-        [
-            "cell",
-            *[f"{key}_other" for key in ("method", "partition", "n_clients", "setting", "epsilon")],
-        ]
-    )
+        related = (place & ~same("epsilon")) | (same("n_clients", "epsilon") & ~same("partition"))
+    pairs = pairs[related & pairs["ours"].notna() & pairs["ours_other"].notna()]
+    other = [f"{key}_other" for key in ("method", "partition", "n_clients", "setting", "epsilon")]
+    pairs = pairs.drop_duplicates(["cell", *other])
 
     step = 10.0 ** -pairs[["decimals", "decimals_other"]].max(axis=1).astype(float)
-
-    def sign(column: str) -> pd.Series:
-        return np.sign(((pairs[column] - pairs[f"{column}_other"]) / step).round())
-
-    kept = (sign("published") == sign("ours")).groupby(pairs["cell"]).agg(["sum", "size"])
-    kept = kept.reindex(range(len(table)), fill_value=0)
-    return kept["sum"].to_numpy(), kept["size"].to_numpy()
+    sign = np.sign(((pairs["published"] - pairs["published_other"]) / step).round())
+    groups = keys.groupby(own, dropna=False).ngroup()
+    columns = (pairs["cell"], pairs["cell_other"], sign, step, groups)
+    return chance.Relations(*(column.to_numpy() for column in columns))
 
 
 # --- tests ---------------------------------------------------------------------------------------

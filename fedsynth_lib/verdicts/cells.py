@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from fedsynth_lib.printed.chance import components, pooled
 from fedsynth_lib.printed.published import aggregate, load_values, of_work
 from fedsynth_lib.runs.details import PRINTED, SIZED, STRATEGIES
 from fedsynth_lib.runs.rows import params_text, to_frame, with_params
@@ -129,8 +130,7 @@ def _sattarov(rows: pd.DataFrame, risk: str = "") -> pd.DataFrame:
 
 
 def _apellaniz(rows: pd.DataFrame, spread: str = "seed", variant: str = "") -> pd.DataFrame:
-    """Cells of the tables with the marks of their tests, and those of what is measured at rows as
-    drawn.
+    """Cells of the tables, and those of what is measured at rows as drawn; `finished` adds marks.
 
     spread, variant: as in `apellaniz_tables.in_print`, of the tables.
     """
@@ -139,13 +139,24 @@ def _apellaniz(rows: pd.DataFrame, spread: str = "seed", variant: str = "") -> p
     parts = [_as_drawn(rows[~measured])]
     if measured.any():
         own = apellaniz_tables.in_print(rows[measured], spread, variant)
-        parts.append(_with_marks(aggregate(own, per_node=True)))
+        parts.append(aggregate(own, per_node=True))
+    return pd.concat(parts, ignore_index=True)
+
+
+def finished(work: str, cells: pd.DataFrame) -> pd.DataFrame:
+    """The cells with what follows from several of them: marks of tests, and ranks."""
+    if work != "apellaniz2025":
+        return cells
+    measured = cells["metric"].isin(apellaniz_tables.METRICS)
+    parts = [cells[~measured]]
+    if measured.any():
+        parts.append(_with_marks(cells[measured].drop(columns=["sizes", "item"], errors="ignore")))
     return pd.concat(parts, ignore_index=True)
 
 
 def _with_marks(cells: pd.DataFrame) -> pd.DataFrame:
     """Accuracies of real data count as those of a method, `Real`."""
-    cells = cells[cells["metric"].isin(apellaniz_tables.METRICS)]
+    cells = cells.drop(columns=["mean_other", "p", "mark"], errors="ignore")
     tested = apellaniz_tables.tested(cells)
     keys = ["metric", *apellaniz_tables.PLACE, "method"]
     cells = cells.merge(tested[[*keys, "mean_other", "p", "mark"]], "left", keys)
@@ -181,8 +192,50 @@ CELLS: dict[str, Callable[..., pd.DataFrame]] = {
 
 def cells_of(work: str, rows: pd.DataFrame, **reading: Any) -> pd.DataFrame:
     """The cells of a work by tidy rows of one profile."""
+    return finished(work, measured_cells(work, rows, **reading))
+
+
+def measured_cells(work: str, rows: pd.DataFrame, **reading: Any) -> pd.DataFrame:
+    """As `cells_of`, without what `finished` adds."""
     rows = of_work(rows, work)
     return CELLS[work](rows[rows["value"].notna()], **reading)
+
+
+def redrawn(work: str, cells: pd.DataFrame, rng: np.random.Generator) -> pd.DataFrame:
+    """`measured_cells` as another set of as many runs, on other test rows, could have them.
+
+    The deviation of all such runs is drawn by what n of them tell (chi-squared), then their mean
+    and deviation by it; where sides are measured on few test rows (`printed.chance`) a share moves
+    by its binomial error, too. Deviations that components.toml pools are taken as known. A cell of
+    one run stays as it is.
+    """
+    n, std = cells["n"].to_numpy(float), cells["std"].to_numpy(float)
+    several = (n > 1) & np.isfinite(std)
+    freedom = np.where(several, n - 1, 1.0)
+    said = components(work, cells)
+    pools = said["pool"].map(len).to_numpy() > 0
+    own = np.where(several, pooled(said, cells.rename(columns={"std": "ours_std"}), cells), 0.0)
+    doubt = np.where(pools, 1.0, np.sqrt(freedom / rng.chisquare(freedom)))
+    error = np.where(several, own * doubt / np.sqrt(np.where(several, n, 1.0)), 0.0)
+    means = cells["mean"].to_numpy(float)
+    test = said["test_rows"].to_numpy(float)
+    share = np.clip(np.nan_to_num(means), 0, 1)
+    binomial = np.where(test > 0, np.sqrt(share * (1 - share) / np.where(test > 0, test, 1.0)), 0)
+    shift = error * rng.standard_normal(len(cells)) + binomial * rng.standard_normal(len(cells))
+    scale = doubt * np.sqrt(rng.chisquare(freedom) / freedom)
+    moved = {"mean": means + shift, "std": std * scale}
+    for name in ("median", "min", "max"):
+        if name in cells:
+            moved[name] = cells[name].to_numpy(float) + shift
+    for name in ("sem", "iqr"):
+        if name in cells:
+            moved[name] = cells[name].to_numpy(float) * scale
+    if "values" in cells:
+        runs = zip(cells["values"], shift, strict=True)
+        moved["values"] = [
+            tuple(v + by for v in own) if isinstance(own, tuple) else own for own, by in runs
+        ]
+    return cells.assign(**moved)
 
 
 def printed_cells(work: str) -> pd.DataFrame:

@@ -22,12 +22,12 @@ from fedsynth_lib.verdicts.vocabulary import BOUNDS, KINDS, MONOTONE
 
 ADDED = {"where", "needs"}  # of all levels together
 SHARED = {*ADDED, "each", "across", "average", "as_run", "incomplete", "statistic", "separately"}
-OF_ROWS = {"reading", "only_at", "why"}
+OF_ROWS = {"reading", "vacuous", "untold"}
 PROSE = {
     *("claim", "place", "check", "datasets", "setting"),
     *("holds_on_published_values", "published_evidence", "on_rounded_figures"),
 }
-OWN = {"only", "count", "share", "optional"}  # of a condition alone
+OWN = {"only", "count", "share", "optional", "side"}  # of a condition alone
 BOUNDED = ("value", "difference", "gap", "ratio", "cut", "range")
 OF_KIND: dict[str, set[str]] = {
     **{kind: {*BOUNDS} for kind in BOUNDED},
@@ -50,8 +50,8 @@ WORDS = {  # key -> what it may be
 class Claim:
     """A claim, ready to be judged.
 
-    reading: how rows are made into cells (see `cells`). only_at: the profile whose rows it needs,
-        and why.
+    reading: how rows are made into cells (see `cells`). vacuous: why it cannot fail. untold: why
+        rows of this kind cannot tell, whatever they hold.
     """
 
     id: str
@@ -60,8 +60,8 @@ class Claim:
     datasets: tuple[str, ...]
     conditions: tuple[Condition, ...]
     reading: Mapping[str, Any] = field(default_factory=dict)
-    only_at: str = ""
-    why: str = ""
+    vacuous: str = ""
+    untold: str = ""
 
 
 @lru_cache

@@ -15,6 +15,7 @@ from pathlib import Path
 from string import Formatter
 from typing import Any, NamedTuple
 
+import numpy as np
 import pandas as pd
 
 from fedsynth_lib.core.contract import BadInput
@@ -23,13 +24,13 @@ from fedsynth_lib.printed.outcomes import (
     COUNTED,
     IN_FULL,
     IN_PART,
-    MISSING,
-    NOT_JUDGED,
     NOT_MADE,
     SHRUNK,
 )
 from fedsynth_lib.printed.published import (
     KEYS,
+    MISSING,
+    NOT_JUDGED,
     aggregate,
     compare_means,
     load_catalogue,
@@ -179,11 +180,12 @@ def printed_cells(exhibit: Exhibit, rows: Rows) -> pd.DataFrame:
     values = load_values(exhibit.work, exhibit.name)
     means = {profile: _means(exhibit, own, values) for profile, own in rows.items()}
     enough = means["paper"]["n"] >= exhibit.seeds
-    cells = compare_means(means["paper"][enough], exhibit.work, exhibit.name, profile="paper")
+    asked = exhibit.work, exhibit.name
+    cells = compare_means(means["paper"][enough], *asked, profile="paper", runs=exhibit.seeds)
     for profile, found in (("paper", means["paper"][~enough]), ("quick", means["quick"])):
         if found.empty:
             continue
-        lesser = compare_means(found, exhibit.work, exhibit.name, profile=profile)
+        lesser = compare_means(found, *asked, profile=profile)
         fills = (cells["n"] == 0) & (lesser["n"] > 0)
         taken = ["ours", "ours_std", "n", "difference", "profile", "data"]
         cells.loc[fills, taken] = lesser.loc[fills, taken]
@@ -204,20 +206,33 @@ def _has_values(exhibit: Exhibit) -> bool:
     ).is_file()
 
 
-def counts(exhibit: Exhibit, cells: pd.DataFrame) -> dict[str, int]:
+def counts(exhibit: Exhibit, cells: pd.DataFrame) -> dict[str, Any]:
     """COUNTED and `cells`, their sum; `excluded`, numbers that print holds but that cannot serve;
-    `words`."""
-    said = {verdict: int((cells["verdict"] == verdict).sum()) for verdict in COUNTED}
+    `words`; of the judged cells that have an order the percent that keep it, and would by
+    chance."""
+    said: dict[str, Any] = {name: int((cells["verdict"] == name).sum()) for name in COUNTED}
     values = (
         load_values(exhibit.work, exhibit.name, excluded=True)
         if _has_values(exhibit)
         else cells.assign(mean=0.0)
     )
     numbers = int(values["mean"].notna().sum())
-    return said | {
-        "cells": len(cells),
-        "excluded": numbers - len(cells),
-        "words": len(values) - numbers,
+    said |= {"cells": len(cells), "excluded": numbers - len(cells), "words": len(values) - numbers}
+    return said | order_kept(cells)
+
+
+def order_kept(cells: pd.DataFrame) -> dict[str, str]:
+    """`order kept` and `by chance`, in percent of the judged cells that have an order."""
+    told = {"order kept": "", "by chance": ""}
+    if "order" not in cells:
+        return told
+    cells = cells[(cells["order"] != "") & ~cells["verdict"].isin([MISSING, NOT_JUDGED])]
+    if cells.empty:
+        return told
+    kept = [int(k) > int(r) / 2 for k, r in cells["order"].str.split("/")]
+    return {
+        "order kept": f"{100 * np.mean(kept):.0f}",
+        "by chance": f"{100 * cells['by_chance'].mean():.0f}",
     }
 
 

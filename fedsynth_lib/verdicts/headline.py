@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import pandas as pd
 
-from fedsynth_lib.printed.outcomes import COUNTED, NOT_MADE, OUTCOMES, STATES, outcome
+from fedsynth_lib.printed.outcomes import COUNTED, NOT_MADE, OUTCOMES, STATES
 from fedsynth_lib.printed.published import WORKS, load_claims
 from fedsynth_lib.runs.grid import committed_rows
 from fedsynth_lib.runs.rows import FULLEST_FIRST
@@ -30,19 +30,32 @@ AllRows = Mapping[str, Rows]  # work -> profile -> rows
 
 
 class Verdict(NamedTuple):
+    """As `exhibits_and_cells` and `claims_judged` return them. printed: every printed cell beside
+    ours."""
+
     exhibits: pd.DataFrame
     cells: pd.DataFrame
     claims: pd.DataFrame
+    printed: pd.DataFrame = pd.DataFrame()
 
 
 def gathered(exhibit_map: pd.DataFrame, rows: AllRows | None = None) -> Verdict:
-    """All three tables by the rows given, by default by all that are committed.
+    """All tables by the rows given, by default by all that are committed.
 
     exhibit_map: of `bundle.chapters`, which notebook makes which exhibit.
     """
     rows = rows or all_rows()
-    exhibits, cells = exhibits_and_cells(exhibit_map, rows)
-    return Verdict(exhibits, cells, claims_judged(by_profile(rows)))
+    printed = all_printed(rows)
+    exhibits, cells = exhibits_and_cells(exhibit_map, rows, printed)
+    beside = pd.concat(
+        [found for found in printed.values() if len(found) and "difference" in found]
+    )
+    return Verdict(exhibits, cells, claims_judged(by_profile(rows)), beside)
+
+
+def all_printed(rows: AllRows) -> dict[str, pd.DataFrame]:
+    """Exhibit -> its printed cells beside ours."""
+    return {each.id: printed_cells(each, rows[each.work]) for each in load_exhibits()}
 
 
 def all_rows() -> AllRows:
@@ -53,7 +66,7 @@ def all_rows() -> AllRows:
 
 
 def exhibits_and_cells(
-    exhibit_map: pd.DataFrame, rows: AllRows
+    exhibit_map: pd.DataFrame, rows: AllRows, printed: Mapping[str, pd.DataFrame] | None = None
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
     """What there is of every exhibit that a run can make, and every file of printed values,
     counted.
@@ -72,7 +85,7 @@ def exhibits_and_cells(
     for each in load_exhibits():
         check_methods(each, rows[each.work])
         place = (each.work, each.name)
-        found = printed_cells(each, rows[each.work])
+        found = printed_cells(each, rows[each.work]) if printed is None else printed[each.id]
         state, missing = state_of(each, found, drawn_points(each, rows[each.work]))
         if each.live and place not in made_by:
             state, missing = NOT_MADE, "no notebook makes it"
@@ -105,15 +118,16 @@ def by_profile(rows: AllRows) -> pd.DataFrame:
         judges.judged(work, rows[work][profile]).assign(profile=profile) for work, profile in pairs
     ]
     told = pd.concat([each for each in judged if len(each)] or judged[:1], ignore_index=True)
-    return told.assign(outcome=[outcome(*pair) for pair in told[["verdict", "share"]].to_numpy()])
+    return told.rename(columns={"verdict": "outcome"})
 
 
 def claims_judged(told: pd.DataFrame) -> pd.DataFrame:
     """Every claim, at the fullest profile that could test it. told: what `by_profile` returns.
 
-    Columns: work, id, claim, outcome (OUTCOMES), share (of its conditions that hold), profile,
-    seeds, `on print` (whether the claim holds on the printed values), fails (the conditions
-    that do not hold), evidence, and `other`, the outcome at the lesser profile.
+    Columns: work, id, claim, outcome (OUTCOMES), share (of its deciding conditions that hold),
+    redrawn (of runs drawn anew), profile, seeds, `on print` (whether the claim holds on the printed
+    values), fails (the conditions that do not hold), evidence, and `other`, the share that a shrunk
+    run has, which gets no verdict.
     """
     lines = []
     for claim in load_claims().itertuples():
@@ -127,12 +141,13 @@ def claims_judged(told: pd.DataFrame) -> pd.DataFrame:
             "claim": claim.claim,
             "outcome": OUTCOMES[-1],
         }
-        line |= dict.fromkeys(("share", "profile", "seeds", "fails", "evidence"), "")
+        line |= dict.fromkeys(("share", "redrawn", "profile", "seeds", "fails", "evidence"), "")
         line |= (
             {} if first.empty else first[list(told.columns.intersection(line))].iloc[0].to_dict()
         )
         line["on print"] = claim.holds_on_published_values
-        line["other"] = "; ".join(f"{e.profile}: {e.outcome}" for e in tested.iloc[1:].itertuples())
+        rest = known.drop(first.index).dropna(subset="share")
+        line["other"] = "; ".join(f"{e.profile}: {e.share:.2f}" for e in rest.itertuples())
         lines.append(line)
     table = pd.DataFrame(lines)
     table["share"] = pd.to_numeric(table["share"])
@@ -142,6 +157,7 @@ def claims_judged(told: pd.DataFrame) -> pd.DataFrame:
         "claim",
         "outcome",
         "share",
+        "redrawn",
         "profile",
         "seeds",
         "on print",
@@ -157,7 +173,7 @@ def headline(verdict: Verdict) -> pd.DataFrame:
     how many of each."""
     lines = {}
     for work in WORKS:
-        states, printed, outcomes = (table[table["work"] == work] for table in verdict)
+        states, printed, outcomes = (table[table["work"] == work] for table in verdict[:3])
         state, judged = states["state"].value_counts(), outcomes["outcome"].value_counts()
         lines[work] = {
             **{("exhibits", name): state.get(name, 0) for name in STATES[:3]},

@@ -4,49 +4,49 @@ A notebook judges the claims of its chapter on the rows at hand, the verdict all
 committed rows; both go through here, so that no claim depends on what a notebook saved.
 """
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from fedsynth_lib.core.contract import BadInput
-from fedsynth_lib.printed.outcomes import Evidence
+from fedsynth_lib.core.contract import BadInput, stream
+from fedsynth_lib.printed.outcomes import UNTOLD, VACUOUS, Evidence, outcome
 from fedsynth_lib.printed.published import UNTESTED, load_claims
-from fedsynth_lib.verdicts.cells import cells_of
+from fedsynth_lib.verdicts.cells import finished, measured_cells, redrawn
 from fedsynth_lib.verdicts.claim_files import Claim, written
 from fedsynth_lib.verdicts.custom import CUSTOM
-from fedsynth_lib.verdicts.places import Condition, Missing, chosen, flat
+from fedsynth_lib.verdicts.places import Condition, Missing, chosen, flat, same_layout
 from fedsynth_lib.verdicts.vocabulary import KINDS, Told
 
-Judgement = tuple[bool | float | None, str]
+REDRAWS = 40
+JUDGED_AT = ("paper", "")  # rows of a shrunk profile show numbers and get no verdict
+Judgement = tuple[float | None, str]
 COLUMNS = [
-    *("id", "claim", "verdict", "share", "evidence", "fails", "published_holds", "seeds"),
+    *("id", "claim", "verdict", "share", "redrawn", "evidence", "fails", "published_holds"),
+    "seeds",
 ]
 
 
-def judge(claim: Claim, cells: pd.DataFrame, profile: str = "") -> Judgement:
-    """Outcome and evidence: True, False, or the mean share of the conditions if it lies between;
-    None where these cells cannot tell.
-
-    profile: of the rows behind the cells; some claims show numbers and get no verdict at others
-    than their own.
-    """
+def judge(claim: Claim, cells: pd.DataFrame) -> Judgement:
+    """Mean share of the conditions that hold, of those that decide, and the evidence; None where
+    these cells cannot tell."""
     parts: list[Told] = []
     try:
         for c in claim.conditions:
             if c.kind == "custom":
-                parts += CUSTOM[c.of](cells, c)
+                found = CUSTOM[c.of](cells, c)
             elif not c.optional or _there(cells, c):
-                parts.append(KINDS[c.kind](cells, c))
+                found = [KINDS[c.kind](cells, c)]
+            else:
+                continue
+            parts += [part._replace(side=part.side or c.side) for part in found]
     except Missing as missing:
         return None, str(missing)
     if absent := dict.fromkeys(name for part in parts for name in part.absent):
         parts[-1] = parts[-1]._replace(text=f"{parts[-1].text}; not run: {', '.join(absent)}")
     evidence = Evidence.of((part.share, part.text) for part in parts)
-    if claim.only_at and profile and profile != claim.only_at:
-        return None, f"no verdict, {claim.why}; seen: {evidence}"
-    share = float(np.mean([part.share for part in parts]))
-    return bool(share) if share in (0, 1) else share, evidence
+    return float(np.mean([part.share for part in parts if not part.side])), evidence
 
 
 def _there(cells: pd.DataFrame, c: Condition) -> bool:
@@ -56,49 +56,95 @@ def _there(cells: pd.DataFrame, c: Condition) -> bool:
     return set(flat(c.of)) <= set(rows[across])
 
 
-def judged(work: str, rows: pd.DataFrame, group: str = "", **reading: Any) -> pd.DataFrame:
+def judged(
+    work: str, rows: pd.DataFrame, group: str = "", *, redraws: int = REDRAWS, **reading: Any
+) -> pd.DataFrame:
     """The claims of a group, by default of all groups that have rows, each with our verdict.
 
     rows: tidy rows of one profile. Where they have `grid`, as committed rows do, a group is judged
         on those of its own grids; otherwise on all.
+    redraws: how often runs are drawn anew; with 0 no verdict rests on them.
     reading: how rows are seen where a work leaves it open (`cells`), instead of as its file says.
-    Columns: id, claim, verdict, share of the conditions that hold, evidence, fails (the conditions
-    that do not), published_holds (what print says of itself), seeds (of the runs behind it).
+    Columns: id, claim, verdict (`outcomes.OUTCOMES`), share of the deciding conditions that hold,
+    redrawn (the shares that runs drawn anew have, in words), evidence, fails (the conditions that
+    do not), published_holds (what print says of itself), seeds (of the runs behind it).
     """
     claims = [claim for claim in written(work) if group in ("", claim.group)]
     if not claims:
         groups = ", ".join(dict.fromkeys(claim.group for claim in written(work)))
         raise BadInput(f"{work} has no group of claims {group!r}: choose one of {groups}.")
     texts = load_claims(work).set_index("id")
-    lines, known = [], {}
+    lines, seen = {}, {}
     for claim in claims:
         own = rows[rows["grid"].isin(claim.grids)] if "grid" in rows else rows
-        if own.empty and not group:
-            continue
-        ways = {**claim.reading, **reading}
-        if (key := (claim.group, *sorted(ways.items()))) not in known:
-            known[key] = cells_of(work, own, **ways)
+        if len(own) or group:
+            ways = {**claim.reading, **reading}
+            seen.setdefault((claim.group, *sorted(ways.items())), (own, ways, []))[2].append(claim)
+    for own, ways, alike in seen.values():
         profile = own["profile"].iloc[0] if len(own) else ""
-        outcome, evidence = judge(claim, known[key], profile)
-        lines.append(
-            {
+        for claim, told in _on_rows(work, own, ways, alike, profile, redraws):
+            lines[claim.id] = {
                 "id": claim.id,
                 "claim": texts.loc[claim.id, "claim"],
-                "verdict": verdict(outcome),
-                "share": np.nan if outcome is None else float(outcome),
-                "evidence": str(evidence),
-                "fails": getattr(evidence, "fails", ""),
+                **told,
                 "published_holds": texts.loc[claim.id, "holds_on_published_values"],
                 "seeds": _seeds(own, claim.datasets),
             }
-        )
-    return pd.DataFrame(lines, columns=COLUMNS)
+    return pd.DataFrame([lines[c.id] for c in claims if c.id in lines], columns=COLUMNS)
 
 
-def verdict(outcome: bool | float | None) -> str:
-    if outcome is None:
-        return UNTESTED
-    return "holds" if outcome == 1 else "does not hold" if outcome == 0 else "holds partly"
+def _on_rows(
+    work: str,
+    rows: pd.DataFrame,
+    ways: dict[str, Any],
+    claims: list[Claim],
+    profile: str,
+    redraws: int,
+) -> Iterator[tuple[Claim, dict[str, Any]]]:
+    """Claims that see the same cells, each with verdict, share, redrawn, evidence and fails."""
+    measured = measured_cells(work, rows, **ways)
+    cells = finished(work, measured)
+    found = {claim.id: judge(claim, cells) for claim in claims}
+    shares: dict[str, list[float]] = {claim.id: [] for claim in claims}
+    told = [claim for claim in claims if found[claim.id][0] is not None and not claim.vacuous]
+    alone = not (measured["n"] > 1).any()  # one run of each says nothing of another
+    if profile in JUDGED_AT and told and not alone:
+        rng = stream(0, "redraws", work)
+        with same_layout():
+            for _ in range(redraws):
+                again = finished(work, redrawn(work, measured, rng))
+                for claim in told:
+                    shares[claim.id].append(judge(claim, again)[0])
+    for claim in claims:
+        share, evidence = found[claim.id]
+        verdict, words = verdict_of(claim, share, shares[claim.id], profile, alone)
+        line = {"verdict": verdict, "share": np.nan if share is None else share}
+        line |= {"redrawn": words, "evidence": str(evidence)}
+        if verdict == UNTESTED and share is not None:
+            line["evidence"] = f"a shrunk run, which gets no verdict; seen: {evidence}"
+        if why := claim.vacuous or (claim.untold if verdict == UNTOLD else ""):
+            line["evidence"] = f"{why}; seen: {evidence}"
+        yield claim, line | {"fails": getattr(evidence, "fails", "")}
+
+
+def verdict_of(
+    claim: Claim, share: float | None, shares: list[float], profile: str, alone: bool = False
+) -> tuple[str, str]:
+    """The outcome, and in words how far redrawn runs agree: the power of the test."""
+    if share is None:
+        return UNTESTED, ""
+    if claim.vacuous:
+        return VACUOUS, ""
+    if profile not in JUDGED_AT:
+        return UNTESTED, ""
+    if alone:
+        return UNTOLD, "one run of each"
+    if not shares:
+        return outcome(share, share, share), ""
+    low, high = np.quantile(shares, [0.05, 0.95])
+    alike = sum(abs(each - share) < 1e-9 for each in shares)
+    words = f"{low:.2f} to {high:.2f}; the same in {alike} of {len(shares)} redraws"
+    return UNTOLD if claim.untold else outcome(share, low, high), words
 
 
 def _seeds(rows: pd.DataFrame, datasets: tuple[str, ...]) -> str:

@@ -4,7 +4,9 @@ A place is one combination of the values of the axes that a condition goes over;
 values of the axis that it compares across, as a rule methods. What is missing is named.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from itertools import product
 from typing import Any
@@ -28,7 +30,8 @@ class Condition:
 
     kind: str
     of: Any  # what the kind compares
-    axes: Values  # of the file: the values that each axis may have
+    # of the file: the values that each axis may have
+    axes: Values = field(repr=False)
     own: Mapping[str, Any] = field(default_factory=dict)  # the keys of the condition itself
     where: Values = field(default_factory=dict)
     each: tuple[str, ...] = ()
@@ -42,6 +45,7 @@ class Condition:
     incomplete: str = ""
     optional: bool = False
     statistic: str = "mean"
+    side: bool = False
 
     def values(self, axis: str) -> list:
         return self.where.get(axis, self.axes[axis])
@@ -67,22 +71,68 @@ def wide(
     A side that does not have an axis, as central data have no clients, stands in every place.
     gaps: missing numbers are allowed; otherwise raises Missing.
     """
-    sides = _sides(cells, c, names)
+    statistic = statistic or c.statistic
+    names = list(names)
+    known, key = _LAYOUT.get(), repr((c, names))
+    if known is None or key not in known:
+        layout = _layout(cells, c, names)
+        if known is not None:
+            known[key] = layout
+    else:
+        layout = known[key]
+    nothing = pd.Series(np.nan, cells.index)
+    table = _filled(layout, cells.get(statistic, nothing))
+    if c.incomplete == "skip":
+        table = table.dropna()
+    _complete(table, c, gaps)
+    if c.average:
+        kept = [axis for axis in table.index.names if axis not in c.average]
+        table = table.groupby(kept, sort=False).mean()
+    return table
+
+
+_LAYOUT: ContextVar[dict[str, pd.DataFrame] | None] = ContextVar("layout", default=None)
+
+
+@contextmanager
+def same_layout() -> Iterator[None]:
+    """In here all cells that are judged are the same ones in the same order, with other numbers, so
+    that where they stand is found once."""
+    token = _LAYOUT.set({})
+    try:
+        yield
+    finally:
+        _LAYOUT.reset(token)
+
+
+def _layout(cells: pd.DataFrame, c: Condition, names: list) -> pd.DataFrame:
+    """Places by sides, holding the position of each cell; NaN where there is none."""
+    sides = _sides(cells.assign(position=np.arange(len(cells))), c, names)
     there = pd.concat(list(sides.values())) if sides else cells.iloc[:0]
     each = [axis for axis in dict.fromkeys([*c.each, "metric"]) if axis != c.across]
     each = [axis for axis in each if there.empty or there[axis].notna().any()]
     table = _places(there, c, each)
     for name, own in sides.items():
-        table[name] = _beside(table[each], own, statistic or c.statistic, c)
+        table[name] = _beside(table[each], own, "position", c)
     table = table.set_index(each or pd.Index([""] * len(table)))
     if c.only and len(table):
         table = table.reset_index().query(c.only).set_index(each)
-    if c.incomplete == "skip":
-        table = table.dropna()
-    _complete(table, c, gaps)
-    if c.average:
-        table = table.groupby([axis for axis in each if axis not in c.average], sort=False).mean()
     return table
+
+
+def _filled(layout: pd.DataFrame, numbers: pd.Series) -> pd.DataFrame:
+    """The layout with the numbers of its cells."""
+    place = layout.to_numpy(float)
+    lost, values = np.isnan(place), numbers.to_numpy()
+    if not len(values):
+        return layout.astype(float)
+    found = values[np.where(lost, 0, place).astype(int)]
+    if lost.any():
+        found = found.astype(
+            np.result_type(found.dtype, float) if found.dtype != object else object
+        )
+        found[lost] = np.nan
+    return pd.DataFrame(found, layout.index, layout.columns)
 
 
 def means(cells: pd.DataFrame, c: Condition, names: Iterable[Any]) -> pd.DataFrame:
@@ -136,6 +186,8 @@ def _complete(table: pd.DataFrame, c: Condition, gaps: bool) -> None:
     """Raise Missing, naming the first cells that are."""
     if table.empty:
         raise Missing(f"all cells are missing: {side(c, list(table.columns))} ({about(c)})")
+    if not table.isna().to_numpy().any():
+        return
     empty = table.isna().stack()
     lost = empty.index[empty.to_numpy()]
     if len(lost) and not gaps:

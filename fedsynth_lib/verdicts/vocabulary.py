@@ -17,7 +17,8 @@ which it holds; where `count` or `share` says how many are wanted, it is 1 or 0.
     {monotone = "rising"}    over the axis `across`, also "falling", or "either"; with `steps`, the
                              share of its steps
     {tested = B, outcome}    the outcome of martinez2024's t-test of federated against B (central,
-                             local): better, worse, equal; or with `score` all counts, as "+6/-0"
+                             local): better, worse, equal; or with `score` both counts, as "+6/-0",
+                             each within the `band` of what chance makes of it
     {marked = A, mark}       the mark of apellaniz2025's test at A: "*", "worse", "not *"
     {custom = name}          a function of `verdicts/custom.py`
 
@@ -34,6 +35,7 @@ as_run      axes of which those values count that were run for any side; `needs`
             that must be among them. Of all other axes every value is needed.
 incomplete  "skip" leaves out places that lack a side.
 optional    the condition is left out where none of its cells is there.
+side        the condition is told, but decides nothing: the others are what the claim says first.
 opposite    axis -> values at which `below` is to be the other way round.
 statistic   of the runs of a cell: mean (the default), its standard error `sem`, median,
             inter-quartile range `iqr`, min, max.
@@ -70,11 +72,13 @@ FEW = 4  # what is told one by one
 
 
 class Told(NamedTuple):
-    """The share of a condition that holds, its sentence, and the tables that were not run."""
+    """The share of a condition that holds, its sentence, the tables that were not run, and whether
+    it decides nothing."""
 
     share: float
     text: str
     absent: tuple[str, ...] = ()
+    side: bool = False
 
 
 # --- sentences -----------------------------------------------------------------------------------
@@ -113,12 +117,23 @@ def context(c: Condition) -> str:
 def wanted_share(c: Condition, holds: pd.Series) -> tuple[float, str]:
     """The share of places in which a condition holds, or whether it is as many as wanted."""
     if c.count is not None:
-        least, most = c.count
+        least, most = c.count if c.count[0] < c.count[1] else band(c.count[0], len(holds))
         words = f"{least}" if least == most else f"{least} to {most}"
         return float(least <= holds.sum() <= most), f", {words} wanted"
     if c.share is not None:
         return float(holds.mean() >= c.share), f", {100 * c.share:.0f} percent wanted"
     return float(holds.mean()), ""
+
+
+def band(stated: int, places: int) -> tuple[int, int]:
+    """The counts that a repetition could have as well, where a work has `stated` of so many places:
+    within two standard deviations of a binomial, one at least.
+
+    Its chance is (stated + 1) / (places + 2), so that 0 of 9 may be 1 the next time.
+    """
+    chance = (stated + 1) / (places + 2)
+    width = max(1, round(2 * np.sqrt(places * chance * (1 - chance))))
+    return max(0, stated - width), min(places, stated + width)
 
 
 def _absent(c: Condition, index: pd.Index) -> tuple[str, ...]:
@@ -282,8 +297,13 @@ def _tested(cells: pd.DataFrame, c: Condition) -> Told:
     score = f"+{(found == 'better').sum()}/-{(found == 'worse').sum()}"
     against = f"federated v {c.of}"
     if "score" in c.own:
-        text = f"{context(c)}{against} {score} of {len(found)}, {c.own['score']} wanted"
-        return Told(float(score == c.own["score"]), text)
+        counts = (found == "better").sum(), (found == "worse").sum()
+        stated = [int(number) for number in c.own["score"].replace("-", "").split("/")]
+        bands = [band(number, len(found)) for number in stated]
+        within = [low <= n <= high for n, (low, high) in zip(counts, bands, strict=True)]
+        words = " and ".join(f"{low} to {high}" for low, high in bands)
+        text = f"{context(c)}{against} {score} of {len(found)}, {c.own['score']} stated: {words}"
+        return Told(float(all(within)), text)
     wanted = flat(c.own["outcome"])
     holds = found.isin(wanted)
     return told(c, holds, f"{against} {' or '.join(wanted)}", found, score)

@@ -1,0 +1,97 @@
+"""How much signal a whole private training has for its noise, and which cheaper one has as much.
+
+A step of DP-SGD averages about `batch` clipped gradients and adds noise of sigma / batch to their
+mean. Over all steps signal adds up with their number and noise with its root, so that a run has
+sqrt(steps) / (sigma / batch). At one epsilon sigma / batch grows as sqrt(steps) / rows, whatever
+the batch, as long as sigma stays off its floor (about 0.8): rounds are nearly free, rows are not.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from fedsynth_lib.core.accounting import calibrate
+from fedsynth_lib.core.contract import BadInput, Charge, Privacy
+
+LARGEST = 4096  # batch that `cheaper` tries
+
+
+@dataclass(frozen=True)
+class Training:
+    """Private training of one model. rows: of each client. batch: expected records of a step.
+
+    rounds: of the federation, each of `local_steps` steps at every client. learning_rate: of Adam.
+    """
+
+    rows: Sequence[int]
+    rounds: int
+    batch: int
+    local_steps: int = 1
+    learning_rate: float = 1.0
+
+    def __post_init__(self):
+        if not self.rows or min(*self.rows, self.rounds, self.batch, self.local_steps) < 1:
+            raise BadInput("training needs clients with rows, and rounds, steps and a batch of 1.")
+
+    @property
+    def steps(self) -> int:
+        """Of each client."""
+        return self.rounds * self.local_steps
+
+
+def signal_to_noise(training: Training, epsilon: float, delta: float) -> float:
+    """sqrt(steps) over the noise in the average of the clients' mean gradients, weighted by rows,
+    each client with its own noise for the budget.
+
+    By Renyi accounting of Poisson batches, one record added or removed, as the works account. A
+    client of fewer rows than the batch takes all of them in each step.
+    """
+    noise = []
+    for size in training.rows:
+        batch = min(training.batch, size)
+
+        def plan(sigma: float, rate: float = batch / size) -> list[Charge]:
+            return [Charge("steps", "gaussian", sigma, 1.0, rate=rate, times=training.steps)]
+
+        noise.append(calibrate(plan, Privacy(epsilon, delta, reproduction=True)) / batch)
+    weights = np.divide(training.rows, np.sum(training.rows))
+    return float(np.sqrt(training.steps) / np.linalg.norm(weights * noise))
+
+
+def ratio(ours: Training, published: Training, epsilon: float, delta: float) -> float:
+    """The signal-to-noise of our training over that of the published one, at one budget."""
+    parts = (signal_to_noise(training, epsilon, delta) for training in (ours, published))
+    return next(parts) / next(parts)
+
+
+def cheaper(
+    published: Training, epsilon: float, delta: float, *, rounds: int, least: float = 0.98
+) -> tuple[Training, float]:
+    """The training of so many rounds on the same rows that has `least` of the published one's
+    signal-to-noise, by the smallest batch of doubled size, and its ratio.
+
+    The learning rate grows by the root of the rounds left out, so that Adam's steps go as far.
+    Raises BadInput where no batch up to LARGEST does.
+    """
+    if not 1 <= rounds <= published.rounds:
+        raise BadInput(f"rounds is {rounds}; give 1 to {published.rounds}, those published.")
+    step = published.learning_rate * np.sqrt(published.rounds / rounds)
+    wanted = least * signal_to_noise(published, epsilon, delta)
+    batch = published.batch
+    while batch <= LARGEST:
+        found = replace(published, rounds=rounds, batch=batch, learning_rate=float(step))
+        if (own := signal_to_noise(found, epsilon, delta)) >= wanted:
+            return found, own * least / wanted
+        batch *= 2
+    raise BadInput(
+        f"{rounds} rounds have less than {least:g} of the signal-to-noise at any batch up to "
+        f"{LARGEST}; give more rounds."
+    )
+
+
+def in_words(ratios: Sequence[float]) -> str:
+    """For a caption: what part of the published signal-to-noise private runs have."""
+    low, high = min(ratios), max(ratios)
+    span = f"{low:.2f}" if f"{low:.2f}" == f"{high:.2f}" else f"{low:.2f} to {high:.2f}"
+    return f"Private runs have {span} of the published signal-to-noise."

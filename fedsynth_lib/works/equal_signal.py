@@ -1,0 +1,103 @@
+"""What part of the published signal-to-noise the private runs of a profile have: for captions.
+
+By numbers of rows and settings alone, so that no table is loaded; clients are taken to be of one
+size. Profiles that shrink rows lose signal in proportion, those that shrink rounds hardly any
+(`core.signal`).
+"""
+
+import math
+from collections.abc import Iterable
+
+from fedsynth_lib.core.composition import affordable_steps
+from fedsynth_lib.core.signal import Training, in_words, signal_to_noise
+from fedsynth_lib.methods import METHODS
+from fedsynth_lib.tables.lock import table_rows
+from fedsynth_lib.works import leitner2023, martinez2024
+from fedsynth_lib.works.declared import load
+
+TRAINED_ON = 0.8  # of the rows
+
+
+def of_findiff(
+    profile: str, datasets: Iterable[str], *, epsilons: Iterable[float] = (0.2, 1.0, 10.0)
+) -> str:
+    """sattarov2024: five clients, 100 updates a round, delta one over all training rows."""
+    size, published = load("sattarov2024").size("fig5", profile), METHODS["findiff"].Config()
+    changes = size.get("changes", {})
+    rounds = changes.get("training_rounds", published.training_rounds)
+    batch = changes.get("batch", published.batch)
+    ratios = []
+    for dataset in datasets:
+        whole = table_rows(dataset, work="sattarov2024")
+        rows = [round(TRAINED_ON * n) for n in (whole, min(whole, size.get("rows") or whole))]
+        theirs, ours = (
+            Training([number // 5] * 5, *asked, local_steps=published.local_updates)
+            for number, asked in zip(
+                rows,
+                ((published.training_rounds, published.batch), (rounds, batch)),
+                strict=True,
+            )
+        )
+        ratios += [
+            signal_to_noise(ours, e, 1 / rows[1]) / signal_to_noise(theirs, e, 1 / rows[0])
+            for e in epsilons
+        ]
+    return in_words(ratios)
+
+
+def of_fedvae(
+    profile: str,
+    datasets: Iterable[str],
+    *,
+    clients: int = 5,
+    epsilons: Iterable[float] = (0.5, 1.6),
+) -> str:
+    """martinez2024: the settings of table 5.6 and delta 1e-5."""
+    size = load("martinez2024").size("fedvae fidelity", profile)
+    changes = size.get("by_method", {}).get("fedvae", {}).get("changes", {})
+    delta, ratios = load("martinez2024").constants["meant"]["fedvae"]["delta"], []
+    for dataset in datasets:
+        whole = table_rows(dataset, work="martinez2024")
+        published = martinez2024.tuned("fedvae", dataset, private=True)
+        theirs, ours = (
+            _epochs(round(TRAINED_ON * number) // clients, clients, settings)
+            for number, settings in (
+                (whole, published),
+                (min(whole, size.get("rows") or whole), published | changes),
+            )
+        )
+        ratios += [
+            signal_to_noise(ours, e, delta) / signal_to_noise(theirs, e, delta) for e in epsilons
+        ]
+    return in_words(ratios)
+
+
+def _epochs(rows: int, clients: int, settings: dict) -> Training:
+    """Of FedVAE, whose rounds are passes over the rows."""
+    steps = max(1, rows // settings["batch"]) * settings["local_epochs"]
+    return Training([rows] * clients, settings["training_rounds"], settings["batch"], steps)
+
+
+def of_ctgan(
+    profile: str, datasets: Iterable[str], *, clients: int = 3, epsilon: float = 3.0
+) -> str:
+    """leitner2023: the noise is stated, and the budget says how many steps it pays for. Published
+    is taken to be what profile paper has, since the work does not say its batch."""
+    ratios = []
+    for dataset in datasets:
+        sigma, delta = leitner2023.budget(dataset, "DP-Fed-CTGAN")
+        theirs, ours = (
+            _spent(dataset, each, clients, sigma, epsilon, delta) for each in ("paper", profile)
+        )
+        ratios.append(ours / theirs)
+    return in_words(ratios)
+
+
+def _spent(
+    dataset: str, profile: str, clients: int, sigma: float, epsilon: float, delta: float
+) -> float:
+    size = load("leitner2023").size("fig5.3", profile)
+    rows = leitner2023.training_rows(dataset, size.get("rows")) // clients
+    batch = min(size["sized"]["batch_private"], rows)
+    steps = affordable_steps(sigma, batch / rows, epsilon, delta)
+    return math.sqrt(steps) * batch / sigma

@@ -1,0 +1,77 @@
+"""The rule of equal signal-to-noise, against what was measured for published FinDiff."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from fedsynth_lib.core.contract import BadInput
+from fedsynth_lib.core.signal import Training, cheaper, in_words, ratio, signal_to_noise
+from fedsynth_lib.works import equal_signal
+
+ADULT = (962, 2095, 14597, 6277, 2118)  # training rows of five clients
+PUBLISHED = Training(ADULT, rounds=3000, batch=16, local_steps=100, learning_rate=1e-4)
+DELTA = 1 / sum(ADULT)
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "low", "high"), [(0.2, 0.99, 1.01), (1.0, 1.0, 1.02), (10.0, 1.11, 1.19)]
+)
+def test_thirty_rounds_of_larger_batches_have_the_published_signal(epsilon, low, high):
+    ours = replace(PUBLISHED, rounds=30, batch=256)
+    assert ours.steps == PUBLISHED.steps / 100
+    assert low <= ratio(ours, PUBLISHED, epsilon, DELTA) <= high
+
+
+@pytest.mark.parametrize(("batch", "epsilon", "share"), [(64, 10, 0.585), (16, 10, 0.20)])
+def test_small_batches_lose_where_the_noise_is_at_its_floor(batch, epsilon, share):
+    ours = replace(PUBLISHED, rounds=30, batch=batch)
+    assert ratio(ours, PUBLISHED, epsilon, DELTA) == pytest.approx(share, abs=0.01)
+
+
+@pytest.mark.parametrize(("epsilon", "share"), [(0.2, 0.098), (1.0, 0.085), (10.0, 0.054)])
+def test_fewer_rows_lose_nearly_all_of_it(epsilon, share):
+    rows = (85, 156, 1103, 482, 174)
+    quick = signal_to_noise(Training(rows, 4, 16, 100), epsilon, 1 / sum(rows))
+    found = quick / signal_to_noise(PUBLISHED, epsilon, DELTA)
+    assert found == pytest.approx(share, abs=0.002)
+
+
+def test_a_cheaper_training_has_the_smallest_batch_that_is_enough_and_longer_steps():
+    found, share = cheaper(PUBLISHED, 10.0, DELTA, rounds=30)
+    assert (found.rounds, found.batch) == (30, 256) and found.rows == PUBLISHED.rows
+    assert share == pytest.approx(ratio(found, PUBLISHED, 10.0, DELTA)) and share >= 0.98
+    assert ratio(replace(found, batch=128), PUBLISHED, 10.0, DELTA) < 0.98
+    assert found.learning_rate == pytest.approx(1e-4 * np.sqrt(100))
+    same, one = cheaper(PUBLISHED, 1.0, DELTA, rounds=3000)
+    assert same == PUBLISHED and one == pytest.approx(1)
+
+
+def test_what_cannot_be_is_refused():
+    with pytest.raises(BadInput, match="rounds is 0; give 1 to 3000"):
+        cheaper(PUBLISHED, 1.0, DELTA, rounds=0)
+    with pytest.raises(BadInput, match="30 rounds have less than 2 of the"):
+        cheaper(PUBLISHED, 0.2, DELTA, rounds=30, least=2)
+    with pytest.raises(BadInput, match="needs clients with rows"):
+        Training((), 1, 1)
+    with pytest.raises(BadInput, match="a batch of 1"):
+        Training((5,), 1, 0)
+
+
+def test_captions_say_the_least_and_the_most():
+    assert in_words([0.05, 0.098]).startswith("Private runs have 0.05 to 0.10 of the published")
+    assert in_words([1.0]) == "Private runs have 1.00 of the published signal-to-noise."
+
+
+@pytest.mark.parametrize(
+    ("work", "datasets"),
+    [
+        (equal_signal.of_findiff, ["adult"]),
+        (equal_signal.of_fedvae, ["cardio"]),
+        (equal_signal.of_ctgan, ["adult"]),
+    ],
+)
+def test_profile_quick_has_a_tenth_or_less_and_paper_all_of_it(work, datasets):
+    assert work("paper", datasets) == in_words([1.0])
+    words = work("quick", datasets)
+    assert float(words.split(" of the")[0].split()[-1]) <= 0.1, words
