@@ -52,7 +52,8 @@ class Config:
     again: how many measurements the second round has for each column; a pair may take several.
     sure: standard deviations by which a pair's distance from independence must exceed what noise
         alone makes of it.
-    max_megabytes: of the model's tables. iterations: of estimation.
+    tree: choose the pairs of a spanning tree alone, as MST does. max_megabytes: of the model's
+        tables. iterations: of estimation.
 
     Shares and limits were chosen, one at a time, on 20,000 rows each of cardio, bank, brfss_heart,
     obesity and magic (5 clients, epsilon 1 and 3, 2- and 3-way total variation to test rows), and
@@ -65,6 +66,7 @@ class Config:
     two_way_share: float = 0.3
     again: float = 2.0
     sure: float = 2.0
+    tree: bool = False
     max_megabytes: float = 4.0
     iterations: int = 300
     rounds: int = 2
@@ -264,6 +266,8 @@ def _choose(state: Arrays, shares: np.ndarray, scales: Scales, config: Config) -
         for query, piece in zip(asked.queries, np.split(shares, asked.starts[1:]), strict=True)
     }
     standing_out = _standing_out(tables, scales, max(float(state["rows"]), 1.0), config.sure)
+    if config.tree:
+        standing_out = _spanning_tree(standing_out, len(levels))
     chosen = _fitting(standing_out, tuple(levels.tolist()), scales.slots, config.max_megabytes)
     repeats = np.full(len(chosen), scales.slots // max(len(chosen), 1), np.int64)
     repeats[: scales.slots - repeats.sum()] += 1
@@ -293,6 +297,17 @@ def _standing_out(
         if score > sure * np.sqrt((1 - 2 / np.pi) * table.size) * scales.two_way / rows:
             scores[a, b] = score
     return sorted(scores, key=lambda query: -scores[query])
+
+
+def _spanning_tree(candidates: Sequence[Query], columns: int) -> list[Query]:
+    """The candidates, from the first on, that join columns which none before it has joined
+    (Kruskal's algorithm)."""
+    group, kept = list(range(columns)), []
+    for a, b in candidates:
+        if group[a] != group[b]:
+            kept.append((a, b))
+            group = [group[a] if each == group[b] else each for each in group]
+    return kept
 
 
 def _fitting(
