@@ -25,8 +25,8 @@ METHODS = (  # as rows name them, where they do not by key
     *("true skew, filter and combine", "private skew only", "weights only"),
     *("Isolated", "FedAvg", "SDS"),
     # beside the field: settings of ours, and tables that others released
-    *("AIM, annealed", "DistAIM, annealed", "FedPGM, central", "FedPGM, tree"),
-    *("FedPGM, central tree", "FedPrivSyn", "AdaFedPrivSyn"),
+    *("DistAIM, annealed", "FedPGM, central", "FedPGM, every year", "FedPGM, tree"),
+    *("FedPrivSyn", "AdaFedPrivSyn"),
 )
 
 

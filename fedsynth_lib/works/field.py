@@ -1,11 +1,12 @@
 """Ours beside the field: NIST's target with its areas as clients, and Adult as HeteroFedSyn divides
 it.
 
-Each benchmark keeps its own protocol: rows, split, delta and measures. Settings of methods are their
-defaults; none was chosen on these tables.
+Each benchmark keeps its own protocol: rows, split, delta and measures. Methods run with their
+defaults, of which none was chosen on these tables.
 """
 
 import gzip
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import lru_cache
 from itertools import combinations
@@ -16,10 +17,12 @@ import numpy as np
 
 from fedsynth_lib.core.contract import BadInput, Privacy, stream
 from fedsynth_lib.core.store import project_root
-from fedsynth_lib.metrics import k_marginal, range_queries
+from fedsynth_lib.metrics import anonymity, k_marginal, range_queries
+from fedsynth_lib.metrics.membership import membership
 from fedsynth_lib.metrics.utility import boosted_trees
 from fedsynth_lib.metrics.workload import workload_error
 from fedsynth_lib.runs.rows import Row
+from fedsynth_lib.tables import lock
 from fedsynth_lib.tables.encode import EqualWidthBins
 from fedsynth_lib.tables.load import Table, load_table
 from fedsynth_lib.tables.partition import Parts, split_clients
@@ -27,6 +30,7 @@ from fedsynth_lib.works.declared import load
 from fedsynth_lib.works.protocol import Cell, Made
 
 WORK = load("field")
+RELEASES = ("FedPrivSyn", "AdaFedPrivSyn")  # HeteroFedSyn's; known rows, and a result of theirs
 TVD_BINS = 100  # of each number, as HeteroFedSyn has it
 SPLIT = "heterofedsyn_split.txt.gz"  # a letter for each row of adult.data: fit, val, test
 
@@ -78,7 +82,7 @@ def marginal_scores(prepared: Areas, made: Made, cell: Cell) -> dict[str, float]
 
 
 def subsample(prepared: Areas, seed: int, share: float) -> list[Row]:
-    """The score of a random `share` of the rows against all of them. item: the share, in percent."""
+    """The score of a random `share` of the rows against all of them. item: that share."""
     train = prepared.train
     number = max(1, round(share * len(train)))
     rows = stream(seed, "subsample").choice(len(train), size=number, replace=False)
@@ -123,6 +127,14 @@ def parties(dataset: str, rows: int | None) -> Parties:
     return Parties(*(some(table.take(np.flatnonzero(each)), rows) for each in (~test, test)))
 
 
+def can_be_had(cell: Mapping[str, Any]) -> bool:
+    """Whether there can be such a cell: a table that others released may be out of reach."""
+    if cell["method"] not in RELEASES:
+        return True
+    profile = "smoke" if "rows" in cell else "quick"
+    return bool(lock.reachable(["heterofedsyn"], work="fed_privsyn", profile=profile))
+
+
 def split_path() -> Path:
     return project_root() / "data" / "published" / SPLIT
 
@@ -150,6 +162,18 @@ def answers(prepared: Parties, made: Made, cell: Cell, seed: int) -> dict[str, f
         queries = combinations(range(len(levels)), width)
         values[f"tvd_{width}"] = workload_error(*codes, levels, queries) / 2
     return {**values, **costs(train, made, cell)}
+
+
+def risks(prepared: Parties, made: Made, seed: int, attacks: int) -> dict[str, float]:
+    """Membership, singling out, linkability and inference; half of the test rows are the people who
+    are not in the table, the other half what an attacker knows of the population."""
+    train, test = prepared.train, prepared.test.frame
+    halves = test.iloc[: len(test) // 2], test.iloc[len(test) // 2 :]
+    found = membership(train.frame, *halves, made.frame, train.schema, seed=seed)
+    values = {f"mia_{name}": attack.auc for name, attack in found.items()}
+    values |= {f"mia_{name}_caught": attack.caught for name, attack in found.items()}
+    more = anonymity.risks(train.frame, test, made.frame, train.schema, seed=seed, attacks=attacks)
+    return values | {name: value for name, value in more.items() if not name.endswith("_success")}
 
 
 # --- both ----------------------------------------------------------------------------------------
