@@ -94,7 +94,7 @@ def beside(
     the first measure on top.
 
     rows: of one grid of the work. metrics: measure -> decimals. epsilon: of our lines; those of
-    others keep theirs. A value is a mean, with half its 95 percent interval where there are several seeds.
+    others keep theirs. A value is a mean, with half its 95 percent interval of several seeds.
     """
     ours = grouped(rows)
     lines = [ours.assign(source="", date=""), foreign(block)]
