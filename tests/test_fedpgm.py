@@ -215,7 +215,8 @@ def test_what_cannot_work_is_refused_before_any_row_is_seen(wrong, message):
 
 def test_clients_are_sent_what_to_count_and_no_counts():
     made = run()[1]
-    assert set(fedpgm.broadcast(made.state, Config())) == {"levels", "round", "chosen", "repeats"}
+    sent = {"levels", "round", "long", "chosen", "repeats"}
+    assert set(fedpgm.broadcast(made.state, Config())) == sent
 
 
 def asked(round_number=0, **changed):
