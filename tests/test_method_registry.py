@@ -47,7 +47,7 @@ def test_names_are_those_of_the_works():
         assert printed(work).items() <= known.items()
         assert set(known.values()) - {""} <= set(printed(work).values())
     entrants = {name: each.key for name, each in side_by_side.ENTRANTS.items()}
-    assert printed("") == entrants
+    assert printed("") == entrants | {"FedPGM": "fedpgm"}  # whose rows of chapter 7 are to come
 
 
 @pytest.mark.parametrize(

@@ -77,7 +77,6 @@ ENTRANTS = {
     "FedNaiveBayes": Entrant("fednaivebayes", {"participation": 1.0}, most_clients=100),
     "DP-Fed-FinDiff": Entrant("findiff", {}, METHODS["findiff"].AS_PUBLISHED),
     "DP-VAE-BGM": Entrant("dpvaebgm"),
-    "FedPGM": Entrant("fedpgm", most_clients=100),
 }
 # every: which methods, budgets and partitions are taken, each or each third
 SIZES: dict[str, dict[str, Any]] = {
