@@ -5,7 +5,7 @@ Bounds are judged at the confidence of an alarm (99.9 percent), since many are t
 """
 
 import hashlib
-from dataclasses import replace
+from dataclasses import fields, replace
 
 import numpy as np
 import pytest
@@ -14,6 +14,7 @@ from fedsynth_lib.audit import floats, neighbours, replay, scores, shares, table
 from fedsynth_lib.audit.bounds import lower_bound
 from fedsynth_lib.audit.scenario import Scenario, handed_on, parts_of, table_of
 from fedsynth_lib.bundle.commands import main
+from fedsynth_lib.core import measured as core_measured
 from fedsynth_lib.core.accounting import discrete_laplace_share
 from fedsynth_lib.core.contract import BadInput, Client, Noise, Privacy, stream
 from fedsynth_lib.federation import flower
@@ -304,10 +305,26 @@ def test_the_committed_table_has_every_private_method_and_power():
         assert line.verdict == table.BELOW and line.lower > least * line.epsilon, key
 
 
-def test_lines_are_kept_and_found_again(tmp_path, monkeypatch, capsys):
+@pytest.fixture
+def nothing_audited(tmp_path, monkeypatch):
+    """A home of its own, and no committed line."""
+    monkeypatch.setenv("FEDSYNTH_HOME", str(tmp_path))
+    committed = tmp_path / "committed" / "audit.csv"
+    committed.parent.mkdir()
+    committed.write_text(",".join(field.name for field in fields(table.Line)))
+    monkeypatch.setattr(core_measured, "COMMITTED", committed)
+
+
+def test_the_committed_lines_are_told_wherever_results_go(tmp_path, monkeypatch):
+    kept = core_measured.measured("independent")
+    monkeypatch.setenv("FEDSYNTH_HOME", str(tmp_path))
+    assert core_measured.measured("independent") == kept is not None
+    assert core_measured.path_of_lines() == tmp_path / "data" / "results" / "audit.csv"
+
+
+def test_lines_are_kept_and_found_again(nothing_audited, capsys):
     from fedsynth_lib import audit
 
-    monkeypatch.setenv("FEDSYNTH_HOME", str(tmp_path))
     assert audit.measured("independent") is None
     assert main(["audit", "--methods", "independent", "--runs", "5"]) == 0
     first = table.load()
@@ -328,8 +345,6 @@ def test_lines_are_kept_and_found_again(tmp_path, monkeypatch, capsys):
     assert main(["audit", "--methods", "ctgan"]) == 2 and "adds no noise" in capsys.readouterr().err
 
 
-def test_no_time_left_begins_no_line(tmp_path, monkeypatch, capsys):
-
-    monkeypatch.setenv("FEDSYNTH_HOME", str(tmp_path))
+def test_no_time_left_begins_no_line(nothing_audited, capsys):
     assert main(["audit", "--methods", "independent", "--minutes", "0"]) == 0
     assert "no time left" in capsys.readouterr().err and table.load() == []

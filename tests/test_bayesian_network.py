@@ -1,6 +1,7 @@
 """FedBN against exact values: information, counts, conditionals, sampling, sensitivity."""
 
 import itertools
+import tracemalloc
 import warnings
 
 import numpy as np
@@ -54,6 +55,20 @@ def test_dependence_equals_its_definition():
     joint = pd.crosstab(ROWS[:, 0], ROWS[:, 1]).to_numpy()
     independent = np.outer(joint.sum(1), joint.sum(0)) / len(ROWS)
     assert ours[0, 1] == pytest.approx(np.abs(joint - independent).sum() / 2)
+
+
+def test_scores_of_many_levels_are_those_of_few(monkeypatch):
+    """Case 07: no matrix of all pairs of levels is made."""
+    few = search.dependence(ROWS, LEVELS), search.mutual_information(ROWS, LEVELS)
+    monkeypatch.setattr(search, "MANY_LEVELS", 1)
+    monkeypatch.setattr(search, "pair_counts", None)
+    assert np.allclose(search.dependence(ROWS, LEVELS), few[0])
+    assert np.allclose(search.mutual_information(ROWS, LEVELS), few[1])
+    wide = np.random.default_rng(0).integers(0, 8_000, (500, 2))
+    tracemalloc.start()
+    search.dependence(wide, np.array([8_000, 8_000]))
+    assert tracemalloc.get_traced_memory()[1] < 5e6
+    tracemalloc.stop()
 
 
 def test_dependence_moves_by_less_than_two_for_any_neighbour():

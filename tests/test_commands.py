@@ -4,12 +4,15 @@ import os
 import shutil
 import subprocess
 import sys
+import tomllib
+from fnmatch import fnmatch
 from pathlib import Path
 
 import pandas as pd
 import pytest
 
 from fedsynth_lib.bundle import commands, doctor
+from fedsynth_lib.core.measured import measured
 from fedsynth_lib.tables.form import Form
 from fedsynth_lib.tables.load import load_table
 from fedsynth_lib.tables.schema import Column, Schema
@@ -38,7 +41,18 @@ def people(tmp_path, monkeypatch) -> Path:
 def test_every_command_is_listed_with_what_it_does(capsys):
     assert commands.main(["--help"]) == 0
     listed = capsys.readouterr().out
-    for name in ("run", "verify", "draft", "synth", "audit", "ledger", "report", "doctor", "bench"):
+    for name in (
+        "run",
+        "verify",
+        "draft",
+        "synth",
+        "sample",
+        "audit",
+        "ledger",
+        "report",
+        "doctor",
+        "bench",
+    ):
         assert f"\n  {name} " in listed
         if name != "run":
             assert commands.main([name, "--help"]) == 0
@@ -116,11 +130,7 @@ def test_a_rehearsal_and_a_release_of_a_table(declared, tmp_path, capsys):
     assert {"people_rehearsal_internal_columns.png", "people_rehearsal_internal_pairs.png"} < set(
         internal
     )
-    assert all(
-        str(tmp_path / "out" / name) in said.out
-        for name in internal
-        if name[-3:] != "pdf" and name[-3:] != "tex"
-    )
+    assert all(str(tmp_path / "out" / name) in said.out for name in internal)
     asked += ["--no-scores", "--release"]
     assert commands.main([*asked, "--curator", "a clinic"]) == 0
     said = capsys.readouterr().out
@@ -187,6 +197,9 @@ def test_it_works_from_an_installed_package_and_writes_where_the_user_stands(peo
     made = subprocess.run([*command, *arguments], capture_output=True, text=True, cwd=here, env=env)
     assert made.returncode == 0, made.stderr
     assert made.stdout.splitlines()[0] == str(here / "people_release1.csv")
+    # what was measured of the method is said as in a checkout: its table is installed, too
+    lower = f"proves {measured('independent').lower:.3g} at"
+    assert lower in (here / "people_release1_privacy.md").read_text(encoding="utf-8")
     books = home / ".local" / "share" / "fedsynth" / "data" / "ledger"
     assert (books / "people.jsonl").is_file() and (books / "register" / "key").is_file()
     assert not (site / "data").exists()
@@ -196,6 +209,21 @@ def test_it_works_from_an_installed_package_and_writes_where_the_user_stands(peo
     arguments[1] = "others.csv"
     made = subprocess.run([*command, *arguments], capture_output=True, text=True, cwd=here, env=env)
     assert made.returncode == 2 and "these rows were released once before" in made.stderr
+
+
+def test_whatever_the_package_reads_is_installed_with_it():
+    listed = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    patterns = [
+        f"{package.replace('.', '/')}/{name}"
+        for package, names in listed["tool"]["setuptools"]["package-data"].items()
+        for name in names
+    ]
+    tracked = subprocess.run(
+        ["git", "ls-files", "fedsynth_lib"], capture_output=True, text=True, cwd=ROOT, check=True
+    )
+    data = [name for name in tracked.stdout.split() if not name.endswith(".py")]
+    assert [name for name in data if not any(fnmatch(name, p) for p in patterns)] == []
+    assert "fedsynth_lib/core/audit.csv" in data
 
 
 def test_results_of_a_checkout_are_where_nothing_is_committed(declared, tmp_path, monkeypatch):

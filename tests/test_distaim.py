@@ -21,9 +21,9 @@ from marginal_toys import (
 from scipy.stats import kstest
 
 from fedsynth_lib.core import accounting, secure_sum
-from fedsynth_lib.core.contract import Privacy, stream
+from fedsynth_lib.core.contract import BadInput, Domain, Privacy, stream
 from fedsynth_lib.federation import settings
-from fedsynth_lib.methods.marginals import distaim, marginal_state
+from fedsynth_lib.methods.marginals import distaim, flaim, marginal_state
 from fedsynth_lib.methods.marginals.marginals import candidates_in
 from fedsynth_lib.methods.variants import aim
 
@@ -346,3 +346,11 @@ def test_noise_is_drawn_for_the_choice():
             settings.central(method, table, config=config, privacy=privacy_asked, seed=seed)
             found[privacy_asked].update(chosen)
     assert len(found[small]) > 3 and len(found[None]) == 1
+
+
+@pytest.mark.parametrize("method", [distaim, flaim])
+def test_more_cells_than_memory_holds_are_refused_at_the_start(method):
+    """Case 07: two columns of 8,000 levels."""
+    domain = Domain(("a", "code", "other"), (2, 8_000, 8_001))
+    with pytest.raises(BadInput, match=r"together, more than .* merge the levels of 'other'"):
+        method.start(domain, method.Config(), np.random.default_rng(0))

@@ -448,8 +448,13 @@ def test_scores_and_pictures_lie_beside_the_rows_and_say_what_they_are(ward, hom
     made = your_table.synthesize(home / "my table (2).csv", **ASKED, out=home / "out")
     paths = [path for write in your_table.EVALUATIONS.values() for path in write(made)]
     assert {path.parent for path in paths} == {home / "out"}
+    written = {path for path in (home / "out").iterdir() if "internal" in path.name}
+    assert written == set(paths)  # nothing is there that is not told
     assert all("internal" in path.name and path.is_file() for path in paths)
-    assert [path.suffix for path in paths] == [".csv", ".md", ".png", ".png"]
+    assert [path.suffix for path in paths] == [
+        *(".csv", ".md", ".tex"),
+        *(".png", ".pdf") * 2,
+    ]
     assert "not to be handed on" in paths[1].read_text()
     assert pd.read_csv(paths[0])["measure"].str.contains("Hellinger").any()
 

@@ -12,7 +12,7 @@ import pandas as pd
 from fedsynth_lib.audit import neighbours, scores
 from fedsynth_lib.audit.bounds import lower_bound
 from fedsynth_lib.audit.scenario import RATE_OF_CONTROL, Case, Scenario
-from fedsynth_lib.core.measured import BELOW, EXCEEDED, WEAK, path_of_lines
+from fedsynth_lib.core.measured import BELOW, EXCEEDED, WEAK, lines_at_hand, path_of_lines
 from fedsynth_lib.core.store import write_atomically
 
 CLIENTS = (1, 3)
@@ -133,9 +133,8 @@ def lines(
 
 
 def load() -> list[Line]:
-    """The finished lines; none where nothing was audited yet."""
-    path = path_of_lines()
-    return [Line(**row) for row in pd.read_csv(path).to_dict("records")] if path.is_file() else []
+    """The finished lines, of the committed audit to begin with."""
+    return [Line(**row) for row in pd.read_csv(lines_at_hand()).to_dict("records")]
 
 
 def save(line: Line) -> None:
@@ -183,7 +182,7 @@ def audit(
 ) -> int:
     """Audit methods, all private ones where none is named, and print the table; the exit status.
 
-    Finished lines are kept in data/results/audit.csv, so that an interrupted audit goes on where
+    Finished lines are kept, as `path_of_lines` says, so that an interrupted audit goes on where
     it was. The committed lines count as finished: `again` measures them anew.
     minutes: no line is begun after so long.
     Returns 1 where a lower bound exceeds its claim. Raises BadInput, before any work, for a method

@@ -89,6 +89,9 @@ def draft(
     table: Annotated[Path, typer.Argument(help="CSV, parquet or another file with a table")],
     target: Annotated[str, typer.Option(help="column to predict")] = "",
     ignore: Annotated[list[str] | None, typer.Option(help="column that is left out")] = None,
+    keep: Annotated[
+        list[str] | None, typer.Option(help="column of categories, however many there are")
+    ] = None,
     out: Annotated[
         Path | None, typer.Option(help="the draft; default: .draft.toml beside the table")
     ] = None,
@@ -100,7 +103,7 @@ def draft(
     from fedsynth_lib.teaching import your_table
 
     files = your_table.Files.of(table)
-    path = your_table.draft(files, target=target, ignore=ignore or (), out=out)
+    path = your_table.draft(files, target=target, ignore=ignore or (), keep=keep or (), out=out)
     print(path)
     asked = your_table.questions(path)
     print(*asked, sep="\n")
@@ -138,6 +141,9 @@ def synth(
         Path | None,
         typer.Option(help="folder; default: here, in a checkout data/results/quick-own"),
     ] = None,
+    save_model: Annotated[
+        Path | None, typer.Option(help="file for the model, of which `sample` draws more rows")
+    ] = None,
     no_scores: Annotated[
         bool, typer.Option("--no-scores", help="neither scores nor pictures")
     ] = False,
@@ -170,11 +176,38 @@ def synth(
         population=population,
         most_epsilon=most_epsilon,
         out=out or _results(),
+        save_model=save_model,
         about={"curator": curator, "recipients": recipients, "purpose": purpose},
     )
     print(*made.paths.values(), sep="\n")
     print(made.verdict, flush=True)
     return 0 if no_scores else _evaluated(made)
+
+
+@app.command()
+def sample(
+    model: Annotated[Path, typer.Argument(help="a file that synth --save-model wrote")],
+    rows: Annotated[int | None, typer.Option(help="how many; default: as many as the run")] = None,
+    seed: Annotated[int | None, typer.Option(help="of the draw; default: that of the run")] = None,
+    out: Annotated[Path | None, typer.Option(help="file of the rows; default: print")] = None,
+) -> int:
+    """Draw synthetic rows from a saved model, in the form of the table that it learned from.
+
+    It costs no more epsilon. With the run's own seed and number they are the run's own rows; but
+    fresh identifiers of a release are drawn anew.
+    """
+    from fedsynth_lib.core.store import as_path, write_atomically
+    from fedsynth_lib.federation import saved
+
+    found = saved.read(model)
+    content = found.file(rows, seed=seed)
+    if out is None:
+        sys.stdout.buffer.write(content)
+    else:
+        write_atomically(as_path(out), content)
+        print(as_path(out))
+    _say(found.cost)
+    return 0
 
 
 @app.command()

@@ -6,8 +6,9 @@ from typing import NamedTuple
 
 import pandas as pd
 
-from fedsynth_lib.core.store import project_root
+from fedsynth_lib.core.store import CODE, project_root
 
+COMMITTED = Path(__file__).with_name("audit.csv")  # installed with the package
 EXCEEDED, BELOW, WEAK = "claim exceeded", "below the claim", "too weak to tell"
 
 
@@ -21,7 +22,14 @@ class Measured(NamedTuple):
 
 
 def path_of_lines() -> Path:
-    return project_root() / "data" / "results" / "audit.csv"
+    """Where an audit puts its lines: the committed ones in a checkout, else the user's own."""
+    home = project_root()
+    return COMMITTED if home == CODE else home / "data" / "results" / COMMITTED.name
+
+
+def lines_at_hand() -> Path:
+    """The user's own lines, or the committed ones while there are none."""
+    return path if (path := path_of_lines()).is_file() else COMMITTED
 
 
 def measured(key: str, version: int | None = None) -> Measured | None:
@@ -30,9 +38,7 @@ def measured(key: str, version: int | None = None) -> Measured | None:
 
     version: None takes any.
     """
-    if not path_of_lines().is_file():
-        return None
-    lines = pd.read_csv(path_of_lines())
+    lines = pd.read_csv(lines_at_hand())
     own = lines[(lines["method"] == key) & (lines["clients"] == 1) & (lines["verdict"] != WEAK)]
     own = own if version is None else own[own["version"] == version]
     if own.empty:

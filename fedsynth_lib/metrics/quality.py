@@ -51,12 +51,14 @@ def _scores(
         label_codes(frame, schema, name)  # what does not fit the schema is refused
     kinds = {"numeric": "numerical", "categorical": "categorical"}
     columns = {column.name: {"sdtype": kinds[column.kind]} for column in schema.columns}
-    names = list(schema.names)
+    # as plain values: of categories it would visit all pairs of levels, whether a row has them
+    plain = {name: object for name in schema.categorical}
+    real, synthetic = (each[list(schema.names)].astype(plain) for each in (real, synthetic))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # constant columns have no correlation, which it leaves out
         report.generate(
-            {"table": real[names]},
-            {"table": synthetic[names]},
+            {"table": real},
+            {"table": synthetic},
             {"tables": {"table": {"columns": columns}}},
             verbose=False,
         )

@@ -90,5 +90,6 @@ def _values(column: FileColumn, raw: pd.Series) -> list[str]:
 
 def _repeated(column: FileColumn, raw: pd.Series) -> list[str]:
     if column.kind == "constant":
-        return [] if set(raw.astype(str)) <= {column.value} else ["it has other values"]
+        found = set(raw.astype(object).where(raw.notna(), "").astype(str))
+        return [] if found <= {column.value} else ["it has other values"]
     return ["an identifier is there twice"] if raw.astype(str).duplicated().any() else []

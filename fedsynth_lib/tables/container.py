@@ -12,7 +12,7 @@ import re
 import zipfile
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from decimal import Decimal
 from itertools import islice
 from pathlib import Path
@@ -26,7 +26,7 @@ from pyarrow import feather, parquet
 from fedsynth_lib.core.contract import BadInput
 from fedsynth_lib.tables.files import parsed, refusing, unreadable, whole
 from fedsynth_lib.tables.form import Form
-from fedsynth_lib.tables.kinds import TIMES, FileColumn
+from fedsynth_lib.tables.kinds import TIMES, FileColumn, moment_of
 
 SEPARATORS = ",;\t|"
 COMPRESSED: dict[bytes, tuple[str, Callable[[Path], IO[bytes]]]] = {
@@ -45,6 +45,11 @@ FOREIGN = {
     b"%PDF": "a PDF; give the table as CSV",
     b"<!DOCTYPE": "a page of HTML; give the table as CSV",
     b"<html": "a page of HTML; give the table as CSV",
+    b"7z\xbc\xaf": "a 7z archive; give the table in it",
+    b"Rar!": "a RAR archive; give the table in it",
+    **dict.fromkeys(
+        (b"\x80\x03", b"\x80\x04", b"\x80\x05"), "a pickle; write the table as CSV or parquet"
+    ),
     b"RDX": "an R data file; write it with write.csv",
     b"\xff\xfe": "text in UTF-16; save it as UTF-8 (spreadsheets: 'CSV UTF-8')",
     b"\xfe\xff": "text in UTF-16; save it as UTF-8 (spreadsheets: 'CSV UTF-8')",
@@ -91,8 +96,8 @@ class Container:
         known = ("separator", "header", "encoding")
         options = {key: value for key, value in (options or {}).items() if key in known}
         _check_name(path)
-        with refusing(path):
-            beginning = _opened(path).read(4096)
+        with refusing(path), _opened(path) as file:
+            beginning = file.read(4096)
         if beginning.startswith(b"PK"):
             raise BadInput(f"{path}: this is {_archive(path)}.")
         for magic, what in FOREIGN.items():
@@ -101,7 +106,8 @@ class Container:
         for magic, kind in TYPED.items():
             if beginning.startswith(magic):
                 with refusing(path):
-                    types = _typed(path, kind).schema
+                    types = _types(path, kind)
+                _refuse_twins(path, types.names)
                 return cls(kind, columns=tuple(types.names), types=types)
         compressed = _compression(path)[0]
         first = beginning.removeprefix(codecs.BOM_UTF8).lstrip().split(b"\n")[0].strip()
@@ -137,9 +143,10 @@ class Container:
         numbers = numbers or {}
         with refusing(path):
             if self.types is not None:
-                frame = _typed(path, self.kind).to_pandas(ignore_metadata=True)
+                frame = _plain_moments(_typed(path, self.kind)).to_pandas(ignore_metadata=True)
             elif self.kind == "json lines":
-                text = io.StringIO(_opened(path).read().decode(self.encoding))
+                with _opened(path) as file:
+                    text = io.StringIO(file.read().decode(self.encoding))
                 frame = pd.read_json(text, lines=True, dtype=False, convert_dates=False)
             else:
                 frame = self._text(path, names, numbers)
@@ -280,10 +287,14 @@ def _separator(path: Path, container: Container) -> str:
 
 def _header(path: Path, container: Container) -> tuple[str, ...]:
     names = next(iter(_first_lines(path, container)), [])
-    if twice := [name for name in names if name and names.count(name) > 1]:
-        raise BadInput(f"{path}: two columns are called {twice[0]!r}; rename one of them.")
+    _refuse_twins(path, names)
     # as pandas calls them
     return tuple(name or f"Unnamed: {place}" for place, name in enumerate(names))
+
+
+def _refuse_twins(path: Path, names: Sequence[str]) -> None:
+    if twice := [name for name in names if name and names.count(name) > 1]:
+        raise BadInput(f"{path}: two columns are called {twice[0]!r}; rename one of them.")
 
 
 def _first_lines(path: Path, container: Container, most: int = 5) -> list[list[str]]:
@@ -298,11 +309,32 @@ def _first_lines(path: Path, container: Container, most: int = 5) -> list[list[s
 # --- types ----------------------------------------------------------------------------------------
 
 
+def _types(path: Path, kind: str) -> pa.Schema:
+    if kind == "parquet":
+        return parquet.read_schema(path)
+    return _typed(path, kind).schema
+
+
 def _typed(path: Path, kind: str) -> pa.Table:
     try:
         return parquet.read_table(path) if kind == "parquet" else feather.read_table(path)
     except (OSError, pa.ArrowException) as error:
         raise unreadable(path, error) from error
+
+
+def _plain_moments(table: pa.Table) -> pa.Table:
+    """Moments with a time zone as those of universal time without one, and durations as seconds:
+    what the kinds of column know."""
+    for place, field in enumerate(table.schema):
+        column = table.column(place)
+        if pa.types.is_timestamp(field.type) and field.type.tz is not None:
+            # their numbers count from 1970 in universal time, whatever the zone that is shown
+            column = column.cast(pa.timestamp(field.type.unit))
+        elif pa.types.is_duration(field.type):
+            seconds = column.to_pandas().dt.total_seconds()
+            column = pa.chunked_array([pa.array(seconds, from_pandas=True)])
+        table = table.set_column(place, field.name, column)
+    return table
 
 
 def _array(values: pd.Series, column: FileColumn, kind: pa.DataType | None) -> pa.Array:
@@ -329,11 +361,12 @@ def _dictionary(plain: pa.Array, column: FileColumn, kind: pa.DictionaryType) ->
 def _reader(column: FileColumn, kind: pa.DataType) -> Callable:
     """From a restored value to what the type holds."""
     if pa.types.is_temporal(kind) and column.kind in TIMES:
-        form = column.format.replace("%-", "%")
         part = {"date": datetime.date, "time": datetime.time}.get(column.kind)
         if pa.types.is_timestamp(kind):
             part = None
-        return lambda text: (part or (lambda moment: moment))(datetime.strptime(text, form))
+        return lambda text: (part or (lambda moment: moment))(moment_of(text, column.format))
+    if pa.types.is_duration(kind):
+        return lambda seconds: timedelta(seconds=float(seconds))
     if pa.types.is_boolean(kind):
         return lambda label: str(label) == (column.categories or ("False", "True"))[-1]
     if pa.types.is_integer(kind):

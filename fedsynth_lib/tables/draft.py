@@ -6,9 +6,10 @@ most, and a release is refused as long as one is there.
 
 import re
 from collections.abc import Callable, Collection, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cached_property
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -19,9 +20,15 @@ from fedsynth_lib.core.store import write_atomically
 from fedsynth_lib.tables.container import Container
 from fedsynth_lib.tables.files import NOT_A_NUMBER, may_be_several, one_column
 from fedsynth_lib.tables.form import Form
-from fedsynth_lib.tables.kinds import MOST_EXACT, SEQUENCE, FileColumn
+from fedsynth_lib.tables.kinds import (
+    MOST_EXACT,
+    SEQUENCE,
+    FileColumn,
+    moment_of,
+    moment_text,
+)
 from fedsynth_lib.tables.schema import READ_FROM_ROWS, closest
-from fedsynth_lib.tables.written import Written
+from fedsynth_lib.tables.written import QUOTES, SPACES, Written
 
 MAX_CATEGORIES = 100  # more are asked about
 MOST_LISTED = 1_000  # categories that a draft writes down
@@ -29,25 +36,46 @@ MAX_NUMBER_LEVELS = 10  # a whole-number column with this many values or fewer i
 MAX_DECIMALS = 6  # as people write; more come from a computation
 SPREAD = 20  # a 99th percentile so many times the median: amounts of different orders of magnitude
 LONGEST_UNIT = 6  # letters of a currency or a unit
+MOST_ODD = 3  # values of another kind among those of one, which may stand for a missing one
+LONGEST_WORD = 3  # letters before a number and a space, as in "EUR 5"; "Ward 5" is a name
 FEW_EACH = 5  # rows of a category on average, below which its name may be somebody's
-SECONDS = 1e9, 2.1e9  # since 1970, from 2001 to 2036
+SECONDS = 7.9e8, 2.1e9  # since 1970, from 1995 to 2036
 SERIAL = 20_000, 60_000  # days since 1900, as spreadsheets count them, from 1954 to 2064
 ALL_DIFFERENT = 0.9  # share of rows with a value of their own, from which on it may name somebody
 # what files write for a missing value beside the words of NOT_A_NUMBER
 MISSING_WORDS = (*NOT_A_NUMBER, "n/a", "NULL", "NaT", "<NA>", ".", "-", "--")
 MAYBE_WORDS = ("None", "-", "--", ".")  # among words, these are some: a grade, a sign
 # numbers that stand for a missing value in many a file
-SENTINELS = {sign * float(digit * n) for sign in (1, -1) for digit in "89" for n in range(2, 7)} | {
-    -1.0,
-    -9.0,
-}
+NINES = [float(digit * n) for digit in "89" for n in range(2, 7)]
+SENTINELS = {-1.0, -9.0} | {sign * nines for sign in (1, -1) for nines in NINES}
+SENTINELS |= {sign * float(f"{nines:.0f}.9") for sign in (1, -1) for nines in (9, 99, 999, 9999)}
+SENTINEL_YEARS = {1, 1111, 1753, 1800, 1899, 1900, 1901, 1970, 2099, 2100, 2999, 3000, 9999}
 DAY_FORMATS = (
-    *("%Y-%m-%d", "%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y", "%d-%m-%Y", "%Y/%m/%d", "%Y%m%d"),
-    *("%d-%b-%Y", "%d %b %Y", "%d %B %Y", "%b %d, %Y", "%B %d, %Y", "%d%b%Y", "%Y.%m.%d"),
-    *("%d.%m.%y", "%d/%m/%y", "%m/%d/%y", "%Y-%m", "%m/%Y", "%Y%m"),
+    *("%Y-%m-%d", "%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y", "%d-%m-%Y", "%m-%d-%Y", "%Y/%m/%d"),
+    *("%d-%b-%Y", "%d %b %Y", "%d %B %Y", "%d. %B %Y", "%d-%B-%Y", "%d%b%Y", "%d.%b.%Y"),
+    *("%b %d, %Y", "%B %d, %Y", "%b %d %Y", "%a, %d %b %Y", "%A, %d %B %Y", "%A, %B %d, %Y"),
+    *("%d.%m.%y", "%d/%m/%y", "%m/%d/%y", "%d-%m-%y", "%d-%b-%y", "%d %b %y", "%Y.%m.%d"),
+    *("%Y-%m", "%m/%Y", "%Y/%m", "%b %Y", "%B %Y", "%b-%Y", "%b-%y", "%Y-%j"),
 )
-CLOCK_FORMATS = ("%H:%M", "%H:%M:%S", "%H:%M:%S.%f", "%I:%M %p", "%I:%M:%S %p", "%H:%M:%SZ")
+DAY_DIGITS = ("%Y%m%d", "%d%m%Y", "%m%d%Y", "%Y%m", "%y%m%d", "%d%m%y", "%m%d%y", "%Y%j")
+CLOCK_FORMATS = (
+    *("%H:%M", "%H:%M:%S", "%H:%M:%S.%f", "%I:%M %p", "%I:%M:%S %p", "%I:%M%p", "%Hh%M"),
+)
+BARE_CLOCKS = ("%H.%M", "%H%M", "%H%M%S")  # numbers, but where one begins with a zero
+MOMENT_DIGITS = ("%Y%m%d%H%M%S", "%Y%m%d%H%M")
+UNSURE = (*DAY_DIGITS[1:], *BARE_CLOCKS)
+# how many digits a form has, where strptime would take fewer, too
+DIGITS = {
+    **{"%Y%m%d": 8, "%d%m%Y": 8, "%m%d%Y": 8, "%Y%m": 6, "%y%m%d": 6, "%d%m%y": 6, "%m%d%y": 6},
+    **{"%Y%j": 7, "%H.%M": 4, "%H%M": 4, "%H%M%S": 6, "%Y%m%d%H%M%S": 14, "%Y%m%d%H%M": 12},
+    "%d%b%Y": 6,
+}
 YEARS = 1800, 2200  # in which eight digits may be a date
+# each part of a moment, and how else a file may write it
+SPELLINGS = {
+    **{"%d": "%-d", "%m": "%-m", "%H": "%-H", "%I": "%-I", "%f": "%3f"},
+    **{"%b": "%^b", "%B": "%^B", "%p": "%P"},
+}
 
 WARNING = """\
 # DRAFT, made by reading the rows of {name}.
@@ -56,7 +84,8 @@ WARNING = """\
 # model made with it, learns these things, and no epsilon covers them. Before private use replace
 # every range and every category list by what the table's documentation says (a code book, the
 # limits of the instrument, a law), and its source '{source}' by where you found it.
-# A line `question = ...` asks what only you can know. Correct the column, and delete the line.
+# A line `question = ...` asks what only you can know. Correct the column, and delete the line; a
+# long list of categories that you want is answered by `keep = true`.
 """
 
 
@@ -87,7 +116,12 @@ class Seen:
         if typed and isinstance(kind, pd.CategoricalDtype):
             own, ordered = tuple(map(_text, kind.categories)), bool(kind.ordered)
         counts = raw.value_counts(dropna=False)
-        words = ["" if pd.isna(value) else _text(value) for value in counts.index.astype(object)]
+        if kind.kind == "M":
+            words = _moment_texts(counts.index)
+        else:
+            words = [
+                "" if pd.isna(value) else _text(value) for value in counts.index.astype(object)
+            ]
         merged = pd.Series(counts.to_numpy(), words, dtype=np.int64)
         merged = merged[merged > 0].groupby(level=0, sort=False).sum()
         absent = merged.index.isin(MISSING_WORDS)
@@ -149,6 +183,7 @@ def propose_schema(
     *,
     target: str | None = None,
     ignore: Collection[str] = (),
+    keep: Collection[str] = (),
     out: str | Path | None = None,
 ) -> Path:
     """Writes a draft schema for a file beside it (or to `out`), and gives its path.
@@ -158,6 +193,8 @@ def propose_schema(
     source is 'read from the rows' until someone replaces it. An existing file is never overwritten.
 
     ignore: columns that stay in the file and out of the table, such as an identifier.
+    keep: columns whose values are all listed as categories, however many they are, and of which
+        the draft asks nothing.
     Raises BadInput for a file that cannot be read, and for a target that has no classes.
     """
     path = Path(path).expanduser()
@@ -168,7 +205,8 @@ def propose_schema(
     if len(container.columns) == 1 and may_be_several(container.columns[0]):
         raise one_column(path, container.separator, container.columns[0])
     raw = container.raw(path, ())
-    for what, names in (("target", [] if target is None else [target]), ("ignored", ignore)):
+    targets = [] if target is None else [target]
+    for what, names in (("target", targets), ("ignored", ignore), ("kept", keep)):
         if unknown := [name for name in names if name not in raw]:
             near = closest(unknown[0], map(str, raw))
             raise BadInput(f"{path}: {what} {unknown[0]!r} is no column of the file{near}.")
@@ -179,8 +217,20 @@ def propose_schema(
     typed = container.types is not None
     seen = [Seen.of(raw[name], typed=typed) for name in raw if name not in ignore]
     columns = [
-        _target(each, path) if each.name == target else propose_column(each) for each in seen
+        _target(each, path)
+        if each.name == target
+        else _kept(each, path)
+        if each.name in keep
+        else propose_column(each)
+        for each in seen
     ]
+    if container.kind == "text" and container.header and _looks_like_a_row(container, seen):
+        asked = (
+            "The names of all columns look like values of theirs: is the first line a row? Then "
+            "put a line of names before it, and draft anew.",
+            columns[0].question,
+        )
+        columns[0] = replace(columns[0], question=" ".join(filter(None, asked)))
     form = Form(tuple(columns), target, tuple(ignore))
     notes = {each.name: _note(each) for each in seen}
     text = WARNING.format(name=path.name, source=READ_FROM_ROWS) + "\n" + form.to_toml(notes)
@@ -216,12 +266,36 @@ def _target(seen: Seen, path: Path) -> FileColumn:
     return _categories(seen)
 
 
+def _kept(seen: Seen, path: Path) -> FileColumn:
+    """Categories, however many they are."""
+    if len(seen.levels) == 0:
+        raise BadInput(
+            f"{path}: column {seen.name!r} is empty, so there are no categories to keep."
+        )
+    return replace(_categories(seen, most=len(seen.levels)), keep=True, question="")
+
+
+def _looks_like_a_row(container: Container, seen: list[Seen]) -> bool:
+    """Whether each name of the header would do as a value of its column, and not all are numbers in
+    a row, as some tables call their columns."""
+    if tuple(each.name for each in seen) != container.columns:  # some are ignored
+        return False
+    names = _numbers(pd.Series([each.name.strip() for each in seen], dtype=object))
+    if names.notna().all() and (names.diff()[1:] == 1).all():
+        return False
+    for each, number in zip(seen, names, strict=True):
+        within = each.is_number and each.numbers.min() <= number <= each.numbers.max()
+        if not within and each.name.strip() not in set(each.levels):
+            return False
+    return True
+
+
 # --- what a column may be, the surest first -------------------------------------------------------
 
 
 def _empty_or_constant(seen: Seen) -> FileColumn | None:
     if len(seen.levels) == 0:
-        return seen.column("text")
+        return seen.column("constant")
     one = len(seen.levels) == 1 or (seen.is_number and seen.numbers.nunique() == 1)
     if one and not seen.missing and not seen.own and not _too_large(seen):
         return seen.column("constant", value=seen.levels[0])
@@ -244,66 +318,123 @@ def _nameless(seen: Seen) -> FileColumn | None:
 
 
 def _moments(seen: Seen) -> FileColumn | None:
-    """Dates and times. Digits alone are asked about: they may be numbers."""
-    offset = _offset(seen.levels)
-    levels = seen.levels.str.removesuffix(offset) if offset else seen.levels
-    for kind, formats in (("date", DAY_FORMATS), ("time", CLOCK_FORMATS), ("datetime", _both())):
-        fitting = [form for form in formats if _fits(levels, form)]
-        if not fitting:
-            continue
-        form = _unpadded(levels, fitting[0]) + offset
-        fitting = [each + offset for each in fitting]
-        question = ""
-        if len(seen.levels) and seen.levels.str.fullmatch(r"\d+").all():
-            if not _plausible(seen.levels, form):
-                return None
-            question = (
-                f"Digits that are all a valid {kind} ({form}): are they? Else make it numeric."
-            )
-        elif len(fitting) > 1:
-            question = f"It fits {' and '.join(fitting[:2])}: which is it? Write it as format."
-        moments = sorted(seen.levels, key=lambda text: datetime.strptime(text, fitting[0]))
-        if len(moments) < 2:
-            return None
-        return seen.column(kind, question, low=moments[0], high=moments[-1], format=form)
+    """Dates and times; with a few words among them, if need be. Digits alone are asked about: they
+    may be numbers."""
+    suffix = _suffix(seen.levels)
+    levels = seen.levels.str.removesuffix(suffix) if suffix else seen.levels
+    for most in (0, MOST_ODD):
+        for kind, formats in (
+            ("date", (*DAY_FORMATS, *DAY_DIGITS)),
+            ("time", (*CLOCK_FORMATS, *BARE_CLOCKS)),
+            ("datetime", (*_both(), *MOMENT_DIGITS)),
+        ):
+            found = {form: _misfits(levels, form, most) for form in formats}
+            odd = {form: places for form, places in found.items() if places is not None}
+            fewest = min(map(len, odd.values()), default=0)
+            fitting = [form for form, places in odd.items() if len(places) == fewest]
+            if not fitting:
+                continue
+            column = _moment(seen, levels, kind, fitting, odd[fitting[0]], suffix)
+            if column is not None:
+                return column
     return None
 
 
+def _moment(
+    seen: Seen, levels: pd.Series, kind: str, fitting: list[str], odd: list[int], suffix: str
+) -> FileColumn | None:
+    """The column, where most levels, without their suffix, are moments of the `fitting` forms; odd:
+    the places of those that are none."""
+    asked, out = [], list(odd)
+    kept = levels.drop(index=odd)
+    moments = pd.Series({place: moment_of(text, fitting[0]) for place, text in kept.items()})
+    form = _as_written(kept, moments, fitting[0]) + suffix
+    if len(kept) and kept.str.fullmatch(r"\d+").all():
+        if "%Y" in form and not moments.map(lambda m: YEARS[0] <= m.year <= YEARS[1]).all():
+            return None
+        asked.append(
+            f"Digits that are all a valid {kind} ({' or '.join([form, *fitting[1:3]])}): are they? "
+            "Else make it numeric, or list the categories."
+        )
+    elif len(fitting) > 1:
+        first, second = form, fitting[1] + suffix
+        asked.append(f"It fits {first} and {second}: which is it? Write it as format.")
+    if odd:
+        shown = ", ".join(repr(text) for text in seen.levels[odd])
+        asked.append(
+            f"Among {kind}s stands {shown}: is that a missing value? If not, correct the rows."
+        )
+    if kind != "time" and (far := _far_moments(moments)):
+        shown = ", ".join(seen.levels[far])
+        asked.append(f"{shown} lies far from all other {kind}s: is that a missing value?")
+        out += far
+    order = moments.drop(index=[place for place in out if place in moments.index]).sort_values()
+    if len(order) < 2:
+        return None
+    low, high = (seen.levels[order.index[end]] for end in (0, -1))
+    return seen.without(seen.levels[out]).column(
+        kind, " ".join(asked), low=low, high=high, format=form
+    )
+
+
 def _marked(seen: Seen) -> FileColumn | None:
-    """Numbers with a currency, a unit, a percent sign, marks between thousands, a decimal comma."""
+    """Numbers with a currency, a unit, a percent sign, marks between thousands, a decimal comma,
+    brackets for a minus; with a few words among them, if need be."""
     if seen.is_number or len(seen.levels) < 2:
         return None
-    with_marks = seen.levels[~seen.levels.str.fullmatch(r"[-+]?\d+")]
-    longest = sorted(with_marks, key=lambda text: (-len(re.findall(r"\D", text)), -len(text), text))
-    # A12 and 007 are codes
-    if seen.levels.str.contains(r"[^\W\d]\d|(?<![\d.,])0\d", regex=True).any():
+    digits = seen.levels[seen.levels.str.contains(r"\d", regex=True)]
+    # A12 and 007 are codes; 12 045 and 1,045 are none
+    code = rf"[^\W\d]\d|(?<![\d.,{QUOTES}])(?<!\d[{SPACES}])0\d"
+    if digits.str.contains(code, regex=True).any():
         return None
+    with_marks = digits[~digits.str.fullmatch(r"[-+]?\d+")]
+    longest = sorted(with_marks, key=lambda text: (-len(re.findall(r"\D", text)), -len(text), text))
     for example in longest[:3]:
         try:
             marks = Written.like(example)
         except BadInput:
             continue
-        around = [part.strip() for part in (marks.prefix, marks.suffix)]
-        if any(len(part) > LONGEST_UNIT or " " in part for part in around):
-            continue
+        if marks == Written(decimals=marks.decimals) or _is_wording(marks):
+            continue  # a plain number; a name
         numbers = marks.numbers(seen.levels)
-        if numbers.isna().any() or not _one_way(seen.levels, marks):
+        words = seen.levels[numbers.isna()]
+        kept = seen.without(words)
+        if len(words) > _most_odd(len(seen.levels)) or not _one_way(kept.levels, marks):
             continue
         number = numbers[seen.levels == example].iloc[0]
         question = f"Numbers are written like {example!r}: is this one {number:.12g}?"
+        if len(words):
+            shown = ", ".join(map(repr, words))
+            question += f" And is {shown} a missing value? If not, correct the rows."
         low, high = float(numbers.min()), float(numbers.max())
         if low == high:
             return None
-        return seen.column("numeric", question, low=low, high=high, written=example)
+        return kept.column("numeric", question, low=low, high=high, written=example)
     return None
+
+
+def _is_wording(marks: Written) -> bool:
+    """Whether what stands around a number is more than a currency or a unit: 'Ward 5'."""
+    around = [part.strip() for part in (marks.prefix, marks.suffix)]
+    if any(len(part) > LONGEST_UNIT or " " in part for part in around):
+        return True
+    return marks.prefix.endswith(" ") and sum(map(str.isalpha, marks.prefix)) > LONGEST_WORD
 
 
 def _codes(seen: Seen) -> FileColumn | None:
     """Digits that are no quantity: 007, 7E4, 1.10 beside 1.9."""
     texts = seen.levels
-    if texts.map(_looks_like_code).any() or _two_ways(texts[seen.numbers.notna()]):
-        return None if seen.all_different else _categories(seen)
-    return None
+    codes = texts.map(_looks_like_code)
+    if not codes.any() and not _two_ways(texts[seen.numbers.notna()]):
+        return None
+    if seen.all_different:
+        return None
+    column = _categories(seen)
+    if seen.is_number and 0 < codes.sum() <= _most_odd(len(texts)):
+        shown = ", ".join(texts[codes])
+        question = f"Among numbers stands {shown}: are all of these codes, as here, or numbers?"
+        column = replace(column, question=question)
+    return column
 
 
 def _named(seen: Seen) -> FileColumn | None:
@@ -318,7 +449,7 @@ def _named(seen: Seen) -> FileColumn | None:
     question = (
         "Hardly two rows have the same value: a name, a number of a person? It is left out. Give a "
         f"pattern to have fresh ones, such as {SEQUENCE!r} or 'P-####'; if these are categories, "
-        "list them."
+        "draft anew with this column in keep (--keep)."
     )
     return seen.column("identifier", question)
 
@@ -371,6 +502,7 @@ def _ranged(seen: Seen, question: str) -> FileColumn | None:
         return None
     if seen.whole and numbers.nunique() <= MAX_NUMBER_LEVELS and not question:
         return None
+    question = question or _moment_in_disguise(seen) or _thousands(seen.levels)
     if seen.whole and seen.all_different and seen.num_rows >= 20 and not question:
         if _counts_up(numbers):
             return seen.column(
@@ -380,7 +512,6 @@ def _ranged(seen: Seen, question: str) -> FileColumn | None:
             'No two rows have the same value: an identifier? Then write kind = "identifier", and '
             "no range."
         )
-    question = question or _moment_in_disguise(seen)
     said: dict = {"low": float(numbers.min()), "high": float(numbers.max())}
     if seen.whole:
         said = {name: int(value) for name, value in said.items()} | {"integer": True}
@@ -399,26 +530,53 @@ def _moment_in_disguise(seen: Seen) -> str:
     low, high = seen.numbers.min(), seen.numbers.max()
     if seen.whole and SECONDS[0] <= low and high <= SECONDS[1]:
         return "Are these moments, in seconds since 1970? As numbers they are drawn to the second."
+    if seen.whole and SECONDS[0] <= low / 1000 and high / 1000 <= SECONDS[1]:
+        return "Are these moments, in milliseconds since 1970? As numbers they are drawn so, too."
+    if seen.whole and 7 <= seen.levels.str.len().max() <= 8:
+        padded = seen.levels.str.zfill(8)
+        for form, parts in (("%d%m%Y", "day, month"), ("%m%d%Y", "month, day")):
+            if _misfits(padded, form, 0) is not None:
+                return (
+                    f"Are these dates, {parts} and year, without a first zero? As numbers they are "
+                    "drawn as no dates: write them in the file with all eight digits."
+                )
     named = re.search("date|day|datum|time|zeit", seen.name, re.IGNORECASE)
     if seen.whole and named and SERIAL[0] <= low and high <= SERIAL[1]:
         return "Are these dates, in days since 1900, as spreadsheets count them?"
     return ""
 
 
-def _categories(seen: Seen) -> FileColumn:
-    """A list of categories; of many, or of words that may mean a missing value, it asks."""
+def _thousands(levels: pd.Series) -> str:
+    """What to ask where every point has three digits behind it, as one between thousands has."""
+    pointed = levels[levels.str.contains(".", regex=False)]
+    if len(pointed) < FEW_EACH or not pointed.str.fullmatch(r"[-+]?[1-9]\d{0,2}\.\d{3}").all():
+        return ""
+    if levels.drop(index=pointed.index).str.len().max() > 3:
+        return ""
+    text = pointed.iloc[0]
+    return (
+        f"Is {text!r} {float(text):.12g}? If it is {text.replace('.', '')}, write "
+        f'written = "{text}" instead of decimals, and the range of these numbers.'
+    )
+
+
+def _categories(seen: Seen, most: int = MOST_LISTED) -> FileColumn:
+    """A list of categories, `most` at most; of many, or of words that may mean a missing value, it
+    asks."""
     labels = list(seen.own) or sorted(seen.levels)
     if seen.whole and not seen.own and not seen.levels.map(_looks_like_code).any():
         labels = sorted({label.removesuffix(".0") for label in labels}, key=float)
-    if len(labels) > MOST_LISTED:
+    if len(labels) > most:
         return seen.column(
-            "text", f"{len(labels)} different values, which are left out. Is it a list of codes?"
+            "text",
+            f"{len(labels)} different values, which are left out. Are they categories? Then draft "
+            "anew with this column in keep (--keep), which lists them.",
         )
     question = ""
     if len(labels) > MAX_CATEGORIES:
         question = (
-            f"{len(labels)} categories: is this the documented list? If it is free text, write "
-            'kind = "text" instead of the categories.'
+            f"{len(labels)} categories: is this the documented list? Then write keep = true, or "
+            'delete this question. If it is free text, write kind = "text" instead of them.'
         )
     elif words := [word for word in seen.missing if word]:
         question = f"Is {', '.join(map(repr, words))} a missing value here, and no category?"
@@ -444,6 +602,15 @@ def _text(value: object) -> str:
     return str(value).strip()
 
 
+def _moment_texts(moments: pd.DatetimeIndex) -> list[str]:
+    """Moments of a typed file as text, all of them as fine as the finest one."""
+    form = "%Y-%m-%d %H:%M:%S.%f"
+    for finest, shorter in (("s", "%Y-%m-%d %H:%M:%S"), ("D", "%Y-%m-%d")):
+        if (moments.dropna() == moments.dropna().floor(finest)).all():
+            form = shorter
+    return ["" if pd.isna(moment) else moment_text(moment, form) for moment in moments]
+
+
 def _numbers(levels: pd.Series) -> pd.Series:
     plain = levels.astype(str).str.fullmatch(
         r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?|[-+]?inf(?:inity)?", case=False
@@ -453,7 +620,7 @@ def _numbers(levels: pd.Series) -> pd.Series:
 
 def _looks_like_code(text: str) -> bool:
     """Whether digits would lose something as a number: leading zeros, an E among whole digits."""
-    return bool(re.fullmatch(r"[-+]?0\d+|\d+[eEdD]\d+", text))
+    return bool(re.fullmatch(r"[-+]?0\d+(\.\d+)?|\d+[eEdD]\d+", text))
 
 
 def _two_ways(numbers: pd.Series) -> bool:
@@ -476,7 +643,9 @@ def _decimals(levels: pd.Series) -> dict[str, int | str]:
     if most > MAX_DECIMALS or levels.str.contains("[eE]", regex=True).any():
         return {}
     if most > 1 and (digits.str.len() == most).all() and digits.str.endswith("0").any():
-        return {"written": levels[0].lstrip("-+")}
+        example = levels[0].lstrip("-+")
+        # three digits behind a point may be thousands, but for a zero before it
+        return {"written": "0.000" if most == 3 else f"0{example}"[example[0] != "." :]}
     return {"decimals": most}
 
 
@@ -499,47 +668,76 @@ def _counts_up(numbers: pd.Series) -> bool:
     return numbers.min() in (0, 1) and numbers.nunique() == numbers.max() - numbers.min() + 1
 
 
-def _offset(levels: pd.Series) -> str:
-    """The offset from universal time that all texts end with; '' where they differ or have none."""
-    found = levels.str.extract(r"([+-]\d\d:?\d\d)$")[0]
-    same = found.nunique(dropna=False) == 1 and found.notna().all()
-    return found.iloc[0] if same and levels.str.contains(r"\d:\d", regex=True).all() else ""
+def _suffix(levels: pd.Series) -> str:
+    """What nearly all times end with that says where they hold: Z, UTC, an offset such as +01:00;
+    '' where they differ or have none."""
+    found = levels.str.extract(r"\d:\d.*?((?: ?[+-]\d\d:?\d\d)|Z| UTC| GMT)$")[0]
+    if found.notna().sum() < len(levels) - _most_odd(len(levels)) or found.nunique() != 1:
+        return ""
+    return found.dropna().iloc[0]
 
 
 def _both() -> Iterator[str]:
     return (
-        f"{day}{gap}{clock}" for day in DAY_FORMATS for gap in (" ", "T") for clock in CLOCK_FORMATS
+        f"{day}{gap}{clock}"
+        for day in DAY_FORMATS
+        for gap in (" ", "T", ", ")
+        for clock in CLOCK_FORMATS
     )
 
 
-def _fits(levels: pd.Series, form: str, first: int = 50) -> bool:
-    """Whether every text is a moment of this form; most forms fail at once."""
-    if len(levels) == 0:
-        return False
-    digits = {"%Y%m%d": 8, "%d%b%Y": 9, "%Y%m": 6}.get(form)
-    if digits and not (levels.str.len() == digits).all():
-        return False
-    for part in (levels[:first], levels[first:]):
-        for text in part:
-            try:
-                datetime.strptime(text, form)
-            except ValueError:
-                return False
-    return True
+def _most_odd(num_levels: int) -> int:
+    """How many levels of another kind may stand among so many."""
+    return min(MOST_ODD, num_levels // (MAX_NUMBER_LEVELS + 1))
 
 
-def _plausible(levels: pd.Series, form: str) -> bool:
-    years = [datetime.strptime(text, form).year for text in levels]
-    return YEARS[0] <= min(years) and max(years) <= YEARS[1]
+def _misfits(levels: pd.Series, form: str, most: int) -> list[int] | None:
+    """The places of the levels that are no moment of this form; None where there are more than
+    `most`, or too few others. Most forms fail at once."""
+    most = min(most, _most_odd(len(levels)))
+    places = DIGITS.get(form)
+    if len(levels) == 0 or (form in BARE_CLOCKS and not levels.str.match(r"0\d").any()):
+        return None
+    if form in UNSURE and len(levels) <= MAX_NUMBER_LEVELS:
+        return None  # so few may all be valid by chance
+    odd = []
+    for place, text in levels.items():
+        try:
+            if places and sum(map(str.isdigit, text)) != places:
+                raise ValueError
+            datetime.strptime(text, form)
+        except ValueError:
+            odd.append(place)
+            if len(odd) > most:
+                return None
+    return odd
 
 
-def _unpadded(levels: pd.Series, form: str) -> str:
-    """The form with %-d and %-m where no text has a leading zero in them, and one lacks it."""
-    if re.search(r"%[dm]", form) is None or form in ("%Y%m%d", "%Y%m"):
-        return form
-    lone = levels.str.contains(r"(?<!\d)[1-9](?!\d)", regex=True).any()
-    zero = levels.str.contains(r"(?<!\d)0\d(?!\d)", regex=True).any()
-    return form.replace("%d", "%-d").replace("%m", "%-m") if lone and not zero else form
+def _as_written(levels: pd.Series, moments: pd.Series, form: str) -> str:
+    """The form that writes these moments as they stand: with or without zeros, in capitals or not;
+    the given one where none does."""
+    parts = [part for part in SPELLINGS if part in form]
+    for chosen in product(*([part, SPELLINGS[part]] for part in parts)):
+        spelled = form
+        for part, spelling in zip(parts, chosen, strict=True):
+            spelled = spelled.replace(part, spelling)
+        if all(
+            moment_text(moment, spelled) == text
+            for moment, text in zip(moments, levels, strict=True)
+        ):
+            return spelled
+    return form
+
+
+def _far_moments(moments: pd.Series) -> list[int]:
+    """The places of moments in years that stand for a missing one, far from all others."""
+    years = moments.map(lambda moment: moment.year)
+    known = years.isin(SENTINEL_YEARS)
+    rest = years[~known]
+    if len(rest) < MAX_NUMBER_LEVELS:
+        return []
+    span = rest.max() - rest.min() + 1
+    return list(years.index[known & ((years < rest.min() - span) | (years > rest.max() + span))])
 
 
 def _one_way(levels: pd.Series, marks: Written) -> bool:

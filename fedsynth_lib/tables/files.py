@@ -4,7 +4,7 @@ import lzma
 import re
 import zlib
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import IO
 
@@ -49,19 +49,23 @@ def read_text(
         name: float for name in schema.numeric
     }
     with refusing(path):
-        frame = parsed(lambda: path, types, options)
+        frame = parsed(lambda: nullcontext(path), types, options)
     return with_labels(whole(frame, path), schema.categorical, reader)
 
 
-def parsed(source: Callable[[], Path | IO[bytes]], types: dict, options: dict) -> pd.DataFrame:
+def parsed(
+    source: Callable[[], AbstractContextManager[Path | IO[bytes]]], types: dict, options: dict
+) -> pd.DataFrame:
     """`pandas.read_csv` with these types; all as text where a number is none, which whoever checks
     the columns names. source: is asked anew for each attempt."""
     try:
-        return pd.read_csv(source(), dtype=types, **options)
+        with source() as file:
+            return pd.read_csv(file, dtype=types, **options)
     except (UnicodeDecodeError, pd.errors.ParserError, pd.errors.EmptyDataError):
         raise
     except ValueError:
-        return pd.read_csv(source(), dtype=str, **options)
+        with source() as file:
+            return pd.read_csv(file, dtype=str, **options)
 
 
 @contextmanager

@@ -44,12 +44,18 @@ YES_OR_NO, TEXTS = "true or false", "a list of texts, each in quotation marks"
 ENTRIES = {
     **dict.fromkeys(("name", "kind", "scale", "format", "pattern", "value", "written"), TEXT),
     **dict.fromkeys(("source", "question"), TEXT),
-    **dict.fromkeys(("integer", "ordered", "from_rows", "ignore"), YES_OR_NO),
+    **dict.fromkeys(("integer", "ordered", "keep", "from_rows", "ignore"), YES_OR_NO),
     **dict.fromkeys(("categories", "missing"), TEXTS),
     "decimals": WHOLE,
     "low": NUMBER,
     "high": NUMBER,
 }
+# the parts of a file, and what [table] may say: of registered tables more than of one's own
+PARTS = ("table", "column", "reader", "file", "work")
+ABOUT = (
+    *("target", "source", "title", "page", "licence", "notes", "folder", "files", "otherwise"),
+    *("drop", "generated"),
+)
 
 
 @dataclass(frozen=True)
@@ -80,7 +86,7 @@ class Form:
     @property
     def questions(self) -> tuple[str, ...]:
         """The columns about which a draft asks, and nobody has answered yet."""
-        return tuple(column.name for column in self.columns if column.question)
+        return tuple(c.name for c in self.columns if c.question and not c.keep)
 
     @property
     def left_out(self) -> tuple[str, ...]:
@@ -266,6 +272,12 @@ def form_from(document: Mapping[str, Any], name: str) -> Form:
     if not isinstance(table, Mapping) or not isinstance(entries, list):
         raise BadInput(f"{name}: write [table] once, and [[column]] for each column.")
     target, source = table.get("target"), table.get("source", "")
+    for what, said, known in (("part", document, PARTS), ("entry of [table]", table, ABOUT)):
+        if unknown := [each for each in said if each not in known]:
+            raise BadInput(
+                f"{name}: {what} {unknown[0]!r} is unknown{closest(unknown[0], known)}; correct "
+                "its name."
+            )
     for what, value in (("target", target), ("source", source)):
         if value is not None and not isinstance(value, str):
             raise BadInput(f"{name}: {what} is {value!r}; write a name in quotation marks.")

@@ -66,12 +66,15 @@ class FileColumn:
     scale: "log" for amounts of which their order of magnitude tells: counted and drawn evenly in
         their logarithm.
     ordered: whether the order of the categories means something.
-    format: of dates and times, in the letters of strftime; %-d and %-m have no leading zero.
+    format: of dates and times, in the letters of strftime; %-d, %-m, %-H and %-I have no leading
+        zero, %^b and %^B are in capitals, %P is am or pm, %3f are milliseconds.
     missing: how the file writes that there is no value; the first is what synthetic rows have. An
         empty one allows no gaps.
     pattern: of fresh identifiers: '#' a digit, '@' a letter, anything else itself; or 'sequence'.
         Without one the column is left out.
-    value: of a constant.
+    value: of a constant; an empty one of a column without any value.
+    keep: whether there are so many categories because all of them are wanted: answers what a draft
+        asks about a long list.
     source, from_rows: as in `schema.Column`.
     question: what a draft asks about the column; whoever has the answer deletes it.
     Raises BadInput for a declaration that means nothing.
@@ -91,6 +94,7 @@ class FileColumn:
     missing: tuple[str, ...] = ()
     pattern: str = ""
     value: str = ""
+    keep: bool = False
     source: str = ""
     from_rows: bool = False
     question: str = ""
@@ -142,6 +146,7 @@ class FileColumn:
             "written": ("numeric",),
             "categories": ("categorical", "boolean"),
             "ordered": ("categorical",),
+            "keep": ("categorical",),
             "format": TIMES,
             "missing": ("numeric", "categorical", "boolean", *TIMES),
             "pattern": ("identifier",),
@@ -164,9 +169,8 @@ class FileColumn:
 
     def _check_moment(self, where: str, end: str) -> None:
         text = getattr(self, end)
-        shown = (
-            f"of the form {self.format!r}, such as {datetime(2024, 12, 31, 23, 59):{self.format}}"
-        )
+        example = moment_text(datetime(2024, 12, 31, 23, 59), self.format)
+        shown = f"of the form {self.format!r}, such as {example}"
         if re.search("%[zZ]", self.format):
             raise BadInput(
                 f"{where} has the format {self.format!r}: a time zone cannot be kept; write all "
@@ -236,6 +240,11 @@ class FileColumn:
                 raise BadInput(
                     f"schema: column {self.name!r} needs low before high; it has "
                     f"low = {self.low!r}, high = {self.high!r}."
+                )
+            if high - low > MOST_EXACT:
+                raise BadInput(
+                    f"schema: column {self.name!r} spans too long a time to be exact to the "
+                    "microsecond; bring low and high closer, or leave %f out of its format."
                 )
             return Column(self.name, "numeric", 0, int(high - low), True, **self.says)
         declared = self._declared
@@ -360,7 +369,7 @@ class FileColumn:
 
     def _moment(self, text: str) -> float:
         try:
-            moment = datetime.strptime(text, self.format.replace("%-", "%"))
+            moment = moment_of(text, self.format)
         except ValueError:
             return np.nan
         since = moment - (datetime(1900, 1, 1) if self.kind == "time" else datetime(1970, 1, 1))
@@ -368,9 +377,14 @@ class FileColumn:
 
     @property
     def unit(self) -> timedelta:
-        """Of a date a day; of times a second, or a minute where the format has no seconds."""
+        """Of a date a day; of times a second, or what the format has instead: minutes, or parts of
+        a second."""
         if self.kind == "date":
             return timedelta(days=1)
+        if "%f" in self.format:
+            return timedelta(microseconds=1)
+        if "%3f" in self.format:
+            return timedelta(milliseconds=1)
         return timedelta(seconds=1) if re.search("%[STsXc]", self.format) else timedelta(minutes=1)
 
     def _to_log(self, numbers: np.ndarray) -> np.ndarray:
@@ -389,7 +403,7 @@ class FileColumn:
         and categories as Categoricals; gaps as missing.
         """
         if self.kind == "constant":
-            return pd.Series([self.value] * len(frame), frame.index, dtype=object)
+            return pd.Series([self.value or None] * len(frame), frame.index, dtype=object)
         if self.kind in NOT_MODELLED:
             fresh = self._fresh(len(frame), rng) if self.pattern else None
             return None if fresh is None else pd.Series(fresh, frame.index, dtype=object)
@@ -470,6 +484,11 @@ def _rounded_within(values: np.ndarray, decimals: int, low: float, high: float) 
     return np.where(rounded < low, np.round(rounded + step, decimals), rounded)
 
 
+def moment_of(text: str, form: str) -> datetime:
+    """strptime, of all that `FileColumn.format` may have; ValueError where the text is none."""
+    return datetime.strptime(text, re.sub("%[-^3]", "%", form).replace("%P", "%p"))
+
+
 def moment_text(moment: date | time, form: str) -> str:
     """strftime, also of %-d and such, which not every system has, and of years before 1000."""
     parts = {"%-d": "day", "%-m": "month", "%-H": "hour", "%-I": "hour", "%Y": "year"}
@@ -478,6 +497,10 @@ def moment_text(moment: date | time, form: str) -> str:
             number = getattr(moment, part)
             number = (number - 1) % 12 + 1 if mark == "%-I" else number
             form = form.replace(mark, f"{number:04d}" if mark == "%Y" else str(number))
+    if re.search("%[P3^]", form):
+        form = form.replace("%P", moment.strftime("%p").lower())
+        form = form.replace("%3f", moment.strftime("%f")[:3])
+        form = re.sub(r"%\^([bB])", lambda found: moment.strftime("%" + found[1]).upper(), form)
     return moment.strftime(form)
 
 

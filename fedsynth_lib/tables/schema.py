@@ -139,13 +139,21 @@ class Schema:
 def read_toml(path: str | Path) -> dict:
     """The content of a TOML file; BadInput where it cannot be read."""
     try:
-        return tomllib.loads(Path(path).expanduser().read_text(encoding="utf-8-sig"))
+        return parse_toml(Path(path).expanduser().read_text(encoding="utf-8-sig"), str(path))
     except OSError as error:
         raise BadInput(
             f"{path}: the schema file cannot be read ({error.strerror}); check the path."
         ) from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except UnicodeDecodeError as error:
         raise BadInput(f"{path}: the schema file is not valid TOML: {error}.") from error
+
+
+def parse_toml(text: str, name: str) -> dict:
+    """The content of such a text; BadInput, naming the file, where it is none."""
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise BadInput(f"{name}: the schema file is not valid TOML: {error}.") from error
 
 
 def closest(word: str, known: Iterable[str]) -> str:

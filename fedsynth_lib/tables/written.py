@@ -1,4 +1,4 @@
-"""How numbers are written in a file: "$1,234.50", "12 345 €", "45%", "1,5"."""
+"""How numbers are written in a file: "$1,234.50", "12 345 €", "45%", "1,5", "(12.00)"."""
 
 import re
 from dataclasses import dataclass
@@ -8,10 +8,13 @@ import pandas as pd
 
 from fedsynth_lib.core.contract import BadInput
 
-SPACES = " \N{NO-BREAK SPACE}\N{NARROW NO-BREAK SPACE}"
+SPACES = " \N{NO-BREAK SPACE}\N{NARROW NO-BREAK SPACE}\N{THIN SPACE}"
 SIGNS = "-+\N{MINUS SIGN}"
-THOUSANDS = f",.'{SPACES}"  # marks between groups of three digits
+MINUS = ("-", "\N{MINUS SIGN}")
+QUOTES = "'\N{RIGHT SINGLE QUOTATION MARK}"
+THOUSANDS = f",.{QUOTES}{SPACES}"  # marks between groups of three digits
 NUMBER = re.compile(rf"[{SIGNS}]?\d(?:[\d{re.escape(THOUSANDS)}]*\d)?")
+IN_BRACKETS = re.compile(r"\((.*)\)")  # a negative number, as accountants write it
 
 
 @dataclass(frozen=True)
@@ -21,6 +24,7 @@ class Written:
     prefix, suffix: what stands before and after, such as a currency or '%'.
     thousands: the mark between groups of three digits; mark: the decimal mark.
     decimals: how many digits follow the decimal mark.
+    minus: the sign of a negative number; '()' where it stands in brackets instead.
     """
 
     prefix: str = ""
@@ -28,26 +32,33 @@ class Written:
     mark: str = "."
     decimals: int = 0
     suffix: str = ""
+    minus: str = "-"
 
     @classmethod
     def like(cls, example: str) -> "Written":
         """As an example is written. A single comma or point with three digits behind it is read as
-        a thousands mark: 1,234 has no decimals, 1,5 and 1.234,500 have.
+        a thousands mark where it may be one: 1,234 has no decimals, 1,5, 0,234 and 1.234,500 have.
+        A sign or brackets say how negative numbers are written.
 
         Raises BadInput where the example holds no number, or two.
         """
-        found = NUMBER.findall(example)
+        inside = IN_BRACKETS.fullmatch(example)
+        bare = inside[1] if inside else example
+        found = NUMBER.findall(bare)
         if len(found) != 1:
             raise BadInput(
                 f"{example!r} shows no number that is written one way; give one such as '1,234.50'."
             )
-        prefix, suffix = example.split(found[0], maxsplit=1)
+        prefix, suffix = bare.split(found[0], maxsplit=1)
+        sign = (*filter(bare.lstrip().startswith, MINUS), *filter(found[0].startswith, MINUS), "-")
         prefix = prefix.lstrip(SIGNS)  # as in -$5
         digits = found[0].lstrip(SIGNS)
         marks = re.findall(r"\D", digits)
         thousands, mark = "", "."
         last = len(digits) - 1 - max((digits.rfind(m) for m in marks), default=len(digits) - 1)
-        if marks and (len(set(marks)) > 1 or (last != 3 and marks[-1] in ",.")):
+        # 12,345 has groups of three digits; 0,345 and 12345,678 have not
+        single = len(marks) == 1 and (digits[0] == "0" or len(digits) - last - 1 > 3)
+        if marks and (len(set(marks)) > 1 or ((last != 3 or single) and marks[-1] in ",.")):
             mark = marks.pop()
             decimals = last
         else:
@@ -61,21 +72,25 @@ class Written:
                 raise BadInput(f"{example!r} is not a number with groups of three digits.")
         if not thousands and not decimals:
             mark = "."
-        return cls(prefix, thousands, mark, decimals, suffix)
+        return cls(prefix, thousands, mark, decimals, suffix, "()" if inside else sign[0])
 
     def numbers(self, texts: pd.Series) -> pd.Series:
         """The numbers in texts, float64; NaN where one is not written so. Signs stand before the
-        number or before the prefix; a missing prefix, suffix or thousands mark is no mistake."""
+        number or before the prefix, or brackets around all of it; a missing prefix, suffix or
+        thousands mark is no mistake."""
         bare = texts.astype(str).str.strip()
-        sign = np.where(bare.str.startswith(("-", "\N{MINUS SIGN}")), -1.0, 1.0)
+        sign = np.where(bare.str.startswith(MINUS), -1.0, 1.0)
+        if self.minus == "()":
+            sign = np.where(bare.str.fullmatch(IN_BRACKETS), -1.0, sign)
+            bare = bare.str.replace(IN_BRACKETS, r"\1", regex=True)
         bare = bare.str.lstrip(SIGNS).str.strip()
         bare = bare.str.removeprefix(self.prefix.strip()).str.removesuffix(self.suffix.strip())
         bare = bare.str.strip()
-        inner = np.where(bare.str.startswith(("-", "\N{MINUS SIGN}")), -1.0, 1.0)
+        inner = np.where(bare.str.startswith(MINUS), -1.0, 1.0)
         bare = bare.str.lstrip(SIGNS)
         if self.thousands:
-            marks = SPACES if self.thousands in SPACES else re.escape(self.thousands)
-            bare = bare.str.replace(rf"(?<=\d)[{marks}](?=\d{{3}})", "", regex=True)
+            alike = next((m for m in (SPACES, QUOTES) if self.thousands in m), self.thousands)
+            bare = bare.str.replace(rf"(?<=\d)[{re.escape(alike)}](?=\d{{3}})", "", regex=True)
         bare = bare.str.replace(self.mark, ".", regex=False) if self.mark != "." else bare
         fits = bare.str.fullmatch(r"\d*\.?\d+(?:[eE][-+]?\d+)?|\d+\.")
         return pd.to_numeric(bare.where(fits), errors="coerce").astype(float) * sign * inner
@@ -86,9 +101,11 @@ class Written:
         form = f",.{self.decimals}f"
 
         def text(number: float) -> str:
-            body = format(abs(number), form).translate(swap)
+            body = f"{self.prefix}{format(abs(number), form).translate(swap)}{self.suffix}"
             negative = number < 0 and float(format(number, f".{self.decimals}f")) != 0
-            return f"{'-' if negative else ''}{self.prefix}{body}{self.suffix}"
+            if not negative:
+                return body
+            return f"({body})" if self.minus == "()" else f"{self.minus}{body}"
 
         return pd.Series(
             [

@@ -37,6 +37,7 @@ from fedsynth_lib.core.store import (
     write_atomically,
 )
 from fedsynth_lib.core.summary import Release, registry_entry, summary_page
+from fedsynth_lib.federation import saved
 from fedsynth_lib.federation.settings import ROW_COUNT, federated, planned
 from fedsynth_lib.figures import Saver, labels, use_style
 from fedsynth_lib.figures.distributions import distributions
@@ -132,12 +133,16 @@ def draft(
     *,
     target: str = "",
     ignore: str | int | Sequence = (),
+    keep: str | int | Sequence = (),
     out: str | Path | None = None,
 ) -> Path:
-    """Writes the draft of a schema beside the table, or to `out`, and gives its path."""
-    names = names_of(ignore, "ignore")
+    """Writes the draft of a schema beside the table, or to `out`, and gives its path.
+
+    keep: columns of categories, however many they have.
+    """
+    ignored, kept = names_of(ignore, "ignore"), names_of(keep, "keep")
     path = as_path(out) if out else files.draft
-    return propose_schema(files.table, target=target or None, ignore=names, out=path)
+    return propose_schema(files.table, target=target or None, ignore=ignored, keep=kept, out=path)
 
 
 def draft_where_needed(
@@ -150,7 +155,8 @@ def draft_where_needed(
 
 def questions(path: Path) -> list[str]:
     """What a draft asks, a line for each column."""
-    return [f"{each.name}: {each.question}" for each in read_form(path).columns if each.question]
+    form = read_form(path)
+    return [f"{c.name}: {c.question}" for c in form.columns if c.name in form.questions]
 
 
 def load(path: Path, schema: Path, draft: Path) -> Table:
@@ -411,14 +417,14 @@ def run(method: Method, train: Table, parts: Parts, *, config: Any, **options: A
 def _as_counted(method: Method, train: Table, config: Any) -> tuple[Table, Any, Counted | None]:
     """The table and the settings with which the method is run, and the way back."""
     form = train.form or Form.of(train.schema)
-    counted = Counted.of(form, method.encoder(train.schema, config))
+    schema, config, counted = saved.as_counted(method, form, config)
     if counted is None:
         return train, config, None
-    if getattr(config, "by_column", ()):
-        kept = {name: n for name, n in dict(config.by_column).items() if name not in counted.edges}
-        config = replace(config, by_column=kept)
-    joined = counted.join(train.frame)
-    return replace(train, frame=joined, schema=counted.counted, digest=""), config, counted
+    return (
+        replace(train, frame=counted.join(train.frame), schema=schema, digest=""),
+        config,
+        counted,
+    )
 
 
 def as_file(synthetic: pd.DataFrame, table: Table, *, seed: int | None) -> pd.DataFrame:
@@ -455,19 +461,22 @@ class Asked:
     book: Ledger | None
     known: str
     about: Release
+    model: Path | None = None
 
 
 @dataclass(frozen=True)
 class Made:
     """What came out, and where it lies.
 
-    sizes: rows that each client was taken to have. rows: synthetic ones as the file has them (those
-    of the run are as methods see them). text: of the statement. paths: as `places`.
+    sizes: rows that each client was taken to have. config: settings of the run. rows: synthetic
+    ones as the file has them (those of the run are as methods see them). text: of the statement.
+    paths: as `places`, and 'model' where one was saved.
     total: of all releases of these rows, this one included; None of a rehearsal.
     """
 
     asked: Asked
     sizes: list[int]
+    config: Any
     run: Run
     rows: pd.DataFrame
     text: str
@@ -485,6 +494,19 @@ class Made:
     @property
     def holdout(self) -> Table:
         return self.asked.holdout
+
+    @property
+    def model(self) -> saved.SavedModel:
+        """What more rows can be drawn from, at no further cost."""
+        form, container = self.table.form, self.table.container
+        return saved.saved(
+            self.run,
+            self.asked.method,
+            self.config,
+            form,
+            container=container,
+            seed=self.asked.seed,
+        )
 
     @property
     def verdict(self) -> str:
@@ -518,6 +540,7 @@ def prepare(
     most_epsilon: float = 3.0,
     profile: str = "quick",
     out: str | Path | None = None,
+    save_model: str | Path | None = None,
     about: Mapping[str, str] | None = None,
 ) -> Asked:
     """Reads the table, divides its rows, and checks all that was asked for.
@@ -528,6 +551,8 @@ def prepare(
     num_clients: to which rows are dealt where no column `site` says whose they are; 0 is one.
     again: release rows once more that were released before; their costs add up.
     out: folder of the files; by default that of `profile` for results on tables of your own.
+    save_model: the file that the model goes to, from which rows can be drawn later; a release
+        takes no other file's place.
     about: of `Release`: curator, recipients, purpose.
     """
     checked_seed(seed)
@@ -545,6 +570,9 @@ def prepare(
     if rows:  # else they are counted, with noise, when the run begins
         config = fitting(config, sum(rows) * (1 - TEST_SHARE), epsilon)
     paths = places(table, profile, release=release, folder=None if out is None else as_path(out))
+    model = None if save_model is None else as_path(save_model)
+    if model is not None:
+        _check_model(model, module, release=release)
     book, known = None, ""
     if release:
         _check_release(table, privacy, rows)
@@ -573,6 +601,7 @@ def prepare(
         book=book,
         known=known,
         about=said,
+        model=model,
     )
 
 
@@ -586,6 +615,13 @@ def _check_release(table: Table, privacy: Privacy, declared_rows: Sequence[int])
         )
     if declared_rows:
         _check_delta(privacy, sum(declared_rows), "declared", table.key)
+
+
+def _check_model(path: Path, method: Method, *, release: bool) -> None:
+    saved.key_in_files(method)
+    if release and path.exists():
+        raise BadInput(f"save_model: {path} is there already; a release takes no file's place.")
+    check_writable(path, "save_model")
 
 
 def _check_delta(privacy: Privacy, num_rows: float, known: str, name: str, spent: str = "") -> None:
@@ -632,7 +668,12 @@ def carry_out(asked: Asked, say: Callable[[str], None] = lambda text: None) -> M
     content = asked.table.container.content(rows, asked.table.form)
     text, paths = hand_on(made, content, asked.paths, asked.about, begun)
     say(f"rows and statement are in {paths['rows'].parent}")
-    return Made(asked, sizes, made, rows, text, paths, begun and begun.total())
+    total = begun and begun.total()
+    found = Made(asked, sizes, options["config"], made, rows, text, paths, total)
+    if asked.model is not None:
+        saved.write(found.model, asked.model)
+        paths["model"] = asked.model
+    return found
 
 
 def synthesize(
@@ -785,22 +826,21 @@ INTERNAL = "made with the real rows, without noise: not to be handed on"
 
 
 def write_scores(made: Made) -> list[Path]:
-    """Scores as CSV and Markdown, beside the rows; their paths."""
+    """Scores as CSV, Markdown and LaTeX, beside the rows; their paths."""
     found = scores(made.train, made.holdout, made.run.synthetic, seed=made.asked.seed)
     saver, stem = _internal(made)
     caption = f"Scores of {made.paths['rows'].name}, {INTERNAL}."
     saved = saver.table(found, f"{stem}_scores", caption=caption)
-    return [saved.csv, saved.md]
+    return [saved.csv, saved.md, saved.tex]
 
 
 def write_pictures(made: Made) -> list[Path]:
-    """Both pictures, beside the rows; their paths."""
+    """Both pictures as PNG and PDF, beside the rows; their paths."""
     use_style()
     saver, stem = _internal(made)
     drawn = {"columns": columns_drawn(made), "pairs": pairs_drawn(made)}
-    return [
-        saver.figure(figure, f"{stem}_{name}", note=INTERNAL).png for name, figure in drawn.items()
-    ]
+    saved = [saver.figure(fig, f"{stem}_{name}", note=INTERNAL) for name, fig in drawn.items()]
+    return [path for each in saved for path in (each.png, each.pdf)]
 
 
 # what may be done with a finished run, one without the other

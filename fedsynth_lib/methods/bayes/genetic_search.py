@@ -11,9 +11,13 @@ leaves the operators to the earlier paper; they are those of the software that i
 in the protocol (section 4.2).
 """
 
+from collections.abc import Iterator
+from itertools import combinations
 from typing import NamedTuple
 
 import numpy as np
+
+MANY_LEVELS = 4_000  # of all columns together, beyond which no matrix of all pairs of them is made
 
 
 class Population(NamedTuple):
@@ -182,19 +186,37 @@ def _blocks(matrix: np.ndarray, levels: np.ndarray) -> np.ndarray:
     return np.add.reduceat(np.add.reduceat(matrix, edges, axis=0), edges, axis=1)
 
 
+def _occupied(
+    rows: np.ndarray, levels: np.ndarray
+) -> Iterator[tuple[int, int, np.ndarray, np.ndarray]]:
+    """(column, other column, counts, what they would be if both were independent) of the cells of
+    each pair that some row is in: memory follows the rows, not the levels."""
+    single = [np.bincount(rows[:, i], minlength=levels[i]) for i in range(len(levels))]
+    for i, j in combinations(range(len(levels)), 2):
+        both = rows[:, i].astype(np.int64) * levels[j] + rows[:, j]
+        cells, counts = np.unique(both, return_counts=True)
+        yield i, j, counts, single[i][cells // levels[j]] * single[j][cells % levels[j]] / len(rows)
+
+
 def mutual_information(rows: np.ndarray, levels: np.ndarray) -> np.ndarray:
     """Mutual information of every pair of columns in nats, (d, d); the diagonal is 0.
 
     Rounded to multiples of 2^-32, so that sums of scores are exact and the search breaks ties
     between networks the same way on every machine.
     """
-    counts = pair_counts(rows, levels)
-    single = np.diag(counts)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        terms = counts * np.log(counts * len(rows) / np.outer(single, single))
-    information = _blocks(np.nan_to_num(terms, nan=0.0, posinf=0.0, neginf=0.0), levels) / max(
-        len(rows), 1
-    )
+    if np.sum(levels) > MANY_LEVELS:
+        information = np.zeros((len(levels), len(levels)))
+        for i, j, counts, expected in _occupied(rows, levels):
+            shared = np.sum(counts * np.log(counts / expected)) / max(len(rows), 1)
+            information[i, j] = information[j, i] = shared
+    else:
+        counts = pair_counts(rows, levels)
+        single = np.diag(counts)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            terms = counts * np.log(counts * len(rows) / np.outer(single, single))
+        information = _blocks(np.nan_to_num(terms, nan=0.0, posinf=0.0, neginf=0.0), levels) / max(
+            len(rows), 1
+        )
     information = np.round(np.maximum(information + information.T, 0) * 2**31) / 2**32
     np.fill_diagonal(information, 0)
     return information
@@ -207,6 +229,13 @@ def dependence(rows: np.ndarray, levels: np.ndarray) -> np.ndarray:
     n (P - p q') into itself plus n/(n+1) (e_x - p)(e_y - q)', whose L1 norm is at most 4,
     so every entry moves by less than 2, whatever n is.
     """
+    if np.sum(levels) > MANY_LEVELS:
+        scores = np.zeros((len(levels), len(levels)))
+        for i, j, counts, expected in _occupied(rows, levels):
+            # a cell without rows adds what is expected there, and all of it adds up to the rows
+            distance = np.abs(counts - expected).sum() + len(rows) - expected.sum()
+            scores[i, j] = scores[j, i] = distance / 2
+        return scores
     counts = pair_counts(rows, levels)
     single = np.diag(counts)
     scores = _blocks(np.abs(counts - np.outer(single, single) / max(len(rows), 1)), levels) / 2

@@ -14,6 +14,7 @@ from fedsynth_lib.methods.marginals.marginals import (
     MEGABYTE,
     Config,
     QueryCounts,
+    candidates_in,
     choosing,
     expected_error,
     measuring,
@@ -23,11 +24,13 @@ from fedsynth_lib.methods.marginals.marginals import (
 from fedsynth_lib.methods.marginals.model_answers import Answers
 from fedsynth_lib.methods.marginals.model_answers import sample as sample_model
 
+MOST_CELLS = 100_000_000  # of all candidates, whose answers are kept in 8 bytes each
+
 
 def start(domain: Domain, config: Config) -> Arrays:
     """What every method of the family begins with; `sigma` and `choice_noise` are of the round to
-    come."""
-    return {
+    come. Raises BadInput for candidates that memory would not hold."""
+    state = {
         "levels": np.array(domain.levels),
         "workload": workload_of(domain, config),
         "round": np.array(0),  # of the schedule
@@ -37,6 +40,14 @@ def start(domain: Domain, config: Config) -> Arrays:
         "choice_noise": np.array(0.0),
         "last": np.array(False),  # whether the round to come is the last
     }
+    cells = int(candidates_in(state).sizes.sum())
+    if cells > MOST_CELLS:
+        largest = domain.names[int(np.argmax(domain.levels))]
+        raise BadInput(
+            f"all candidates have {cells:,} cells together, more than {MOST_CELLS:,}: bin or merge "
+            f"the levels of {largest!r}, or leave it out, or name a smaller workload."
+        )
+    return state
 
 
 def name_of(kind: str, query: Query) -> str:
