@@ -59,6 +59,7 @@ METHODS = {  # those that are drawn beside each other differ in colour and in ma
     "augflaimprivate": Look(GREEN, "P", "-", "++"),
     "flaimrandom": Look(GREY, "*", "--", "--"),
     "fedpgm": Look(VERMILLION, "d", "-", "oo"),
+    "fedpgmbins": Look(WINE, "h", "-"),
     "fedpgmprivatebins": Look(WINE, "h", "-"),
     "fedpgmcentral": Look(VERMILLION, "p", ":"),
     "fedpgmeveryyear": Look(VERMILLION, "v", ":"),
