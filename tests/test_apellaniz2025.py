@@ -1,6 +1,7 @@
 """The protocol of apellaniz2025 on a small table: rows of nodes, settings, what is remembered and
 what is measured."""
 
+from functools import partial
 from inspect import signature
 from itertools import pairwise
 
@@ -22,6 +23,13 @@ from fedsynth_lib.works import apellaniz2025 as study
 from fedsynth_lib.works import declared
 from fedsynth_lib.works.apellaniz_nodes import BELOW_MEDIAN, moments_of, nodes, scaled
 from fedsynth_lib.works.protocol import Cell
+
+NODE_ROWS = tuple(study.WORK.kind("train").settings["node_rows"])
+COMBINATIONS = study.WORK.swept("tabA1 and tabA2", "sizes", "node_rows")
+FIXED = {name: value for name, value in study.WORK.profiles["quick"].items() if name != "seeds"}
+train, judge, features, described, dealt = map(
+    study.WORK.function, ("train", "judge", "features", "described", "dealt")
+)
 
 
 @pytest.fixture(autouse=True)
@@ -142,7 +150,7 @@ PUBLISHED = {  # protocol_apellaniz2025.md, sections Model, Techniques and Metri
 
 def config_of(technique, **asked):
     """The settings of a federation with the published sizes, and its privacy."""
-    parts = [range(size) for size in asked.pop("node_rows", study.NODE_ROWS)]
+    parts = [range(size) for size in asked.pop("node_rows", NODE_ROWS)]
     dealt = study.Dealt(TABLE, (), Sizes(**asked.pop("judged", {})))
     said = {"changes": None, "variant": None, "epsilon": None} | asked
     own, privacy = study.configure(dealt, parts, **said)
@@ -160,7 +168,7 @@ def test_settings_are_the_published_ones(technique):
     assert (config.rounds, config.epochs) == ((1, 1000) if technique == "isolated" else (5, 200))
     assert config.moments == moments_of(TABLE)
     judged = {"training": 60, "evaluation": 20}
-    asked = {"node_rows": study.COMBINATIONS[0], "judged": judged, "changes": {"networks": 2}}
+    asked = {"node_rows": COMBINATIONS[0], "judged": judged, "changes": {"networks": 2}}
     small, _ = config_of(technique, **asked)
     assert (small.most_rows, small.shared_rows, small.networks) == (500, 100, 2)
 
@@ -173,14 +181,14 @@ def test_a_guarantee_is_that_of_the_private_method_and_takes_no_moments_of_real_
 
 
 def test_other_published_numbers():
-    assert study.NODE_ROWS == (100, 1000, 10_000) and Sizes() == Sizes(7500, 1000, 10_000, 1000)
+    assert NODE_ROWS == (100, 1000, 10_000) and Sizes() == Sizes(7500, 1000, 10_000, 1000)
     published = [[50, 100, 500], [50, 100, 1000], [50, 500, 1000], [100, 500, 1000]]
-    assert published == study.COMBINATIONS
+    assert published == COMBINATIONS
     assert vae_bgm_training.BETAS == (0.9, 0.9)
     defaults = {name: p.default for name, p in signature(latent_mixture.fit).parameters.items()}
     assert (defaults["iterations"], defaults["ridge"]) == (5000, 1e-5)
     with pytest.raises(BadInput, match="isolated, fedavg, sds"):
-        study.train(**{**CELL, "technique": "central"})
+        train(**{**CELL, "technique": "central"})
 
 
 # --- trainings
@@ -215,7 +223,7 @@ def test_a_training_is_made_once_for_all_that_measure_it(runs):
     assert runs[0][2] == [sorted(node.training.tolist()) for node in found]
     again, same_facts = trained(**{**CELL, "judged": {**JUDGED, "epochs": 9}})
     pd.testing.assert_frame_equal(frame, again)
-    (row,) = study.train(**CELL)
+    (row,) = train(**CELL)
     assert (
         len(runs) == 1
         and facts == same_facts
@@ -260,35 +268,40 @@ def test_rows_of_nodes_that_found_their_own_moments_are_put_on_the_scale_of_the_
 
 
 def test_a_grid_names_every_federation_and_measurement_once():
-    size = {"fixed": {"changes": {"starts": 1}, "judged": JUDGED}, "repeats": 1}
-    grid = study.cells(size, partitions=["iid"], node_rows=study.COMBINATIONS, seeds=[7, 8])
-    assert len(grid) == 2 * 4 * 3 * 2 and len({str(cell) for cell in grid}) == len(grid)
-    expected = {
-        "dataset": "brfss_heart",
-        "partition": "iid",
-        "technique": "sds",
-        "node_rows": [100, 500, 1000],
-    }
-    assert grid[-1] == {**expected, "seed": 8, "table": "toy", **size["fixed"]}
-    measured = study.judged(grid[:2], 3)
-    assert measured[:3] == [
-        {**cell, "node": 1, "repeat": r} for cell, r in ((grid[0], 0), (grid[1], 0), (grid[0], 1))
-    ]
-    assert len(measured) == 2 * 9 and measured[-1] == {**grid[1], "node": 3, "repeat": 2}
-    private = study.private(size, [1.0, 2.0], techniques=["fedavg"], seeds=[7])
-    assert [cell["epsilon"] for cell in private] == [1.0] * 4 + [2.0] * 4
+    asked = {"seed": 7, "tables": ["brfss_heart"]}
+    grid = study.WORK.grid("tab2 and tab3", "quick", **asked)
+    assert len(grid) == 3 * 3 * 3 and len({str(cell) for cell in grid.cells}) == len(grid)
+    expected = {"dataset": "brfss_heart", "partition": "iid", "technique": "sds", "node": 3}
+    assert grid.cells[-1] == {**expected, "seed": 9, "table": "toy", **FIXED}
+    measured = study.WORK.grid("tab2 and tab3 cut", "quick", **asked).cells
+    assert len(measured) == 3 * 3 * 2
+    last = {**expected, "seed": 7, "table": "toy", **FIXED, "variant": {"steepest": 1000.0}}
+    assert measured[-1] == {**last, "repeat": 1}
+    private = study.WORK.grid("guarantee", "quick", **asked, epsilon=[1.0, 2.0]).cells
+    assert [cell["epsilon"] for cell in private] == [1.0, 2.0, 1.0, 2.0] * 3
     assert {cell["variant"]["clip"] for cell in private} == {1.0}
 
 
+def test_cells_that_stand_side_by_side_are_of_different_trainings():
+    for exhibit in ("tab2 and tab3", "tab2 and tab3 cut", "tabA1 and tabA2"):
+        cells = study.WORK.grid(exhibit, "quick").cells
+        trainings = [
+            str({name: v for name, v in cell.items() if name not in ("node", "repeat")})
+            for cell in cells
+        ]
+        number = len(set(trainings))
+        assert trainings == trainings[:number] * (len(cells) // number)
+
+
 def test_rows_say_whose_they_are(runs):
-    (plain,), (alone,) = study.train(**CELL), study.train(**{**CELL, "technique": "isolated"})
+    (plain,), (alone,) = train(**CELL), train(**{**CELL, "technique": "isolated"})
     said = [
         plain[name] for name in ("paper", "method", "setting", "n_clients", "data", "partition")
     ]
     assert said == ["apellaniz2025", "SDS", "federated", 3, "own", "bmi_skew"]
     assert (alone["method"], alone["setting"], len(runs)) == ("Isolated", "local", 2)
     assert plain["epsilon"] is None and plain["epsilon_spent"] is None
-    judged = study.judge(**CELL, node=1)
+    judged = judge(**CELL, node=1)
     assert {frozenset(row) for row in judged} == {
         frozenset({*plain} - {"seconds", "bytes_up", "bytes_down", "epsilon_spent", "unprotected"})
     }
@@ -296,24 +309,19 @@ def test_rows_say_whose_they_are(runs):
 
 def test_a_version_is_that_of_the_cells_own_method_and_measures():
     plain, private = f"vaebgm {vae_bgm.VERSION}", f"dpvaebgm {dp_vae_bgm.VERSION}"
-    # of features, distances and trainings
-    assert study.version({"technique": "sds", "node": 1}) == plain
-    assert (
-        study.version({"technique": "sds", "node": 1, "repeat": 0}) == f"{plain}, js_divergence 2"
-    )
     clipped = {"technique": "sds", "variant": {"clip": 1.0}, "epsilon": 1.0}
-    assert study.version(clipped) == private
-    assert study.version({**clipped, "repeat": 3}) == f"{private}, js_divergence 2"
-    assert study.version({"technique": "sds", "variant": {"networks": 3}}) == plain
+    for kind, measures in {"train": "", "features": "", "judge": ", js_divergence 2"}.items():
+        for cell, method in (
+            ({"technique": "sds"}, plain),
+            ({"technique": "sds", "variant": {"networks": 3}}, plain),
+            (clipped, private),
+        ):
+            assert study.WORK.version(kind, cell) == method + measures
 
 
-def test_a_judged_cell_that_names_no_repeat_is_of_the_first_and_has_the_version_of_its_measures():
-    judged, features = (
-        Asked.of(run, {**CELL, "node": 1}, study.version) for run in (study.judge, study.features)
-    )
-    assert (
-        judged.version == f"{features.version}, js_divergence 2" and '"repeat":0' in judged.params
-    )
+def test_a_judged_cell_that_names_no_repeat_is_of_the_first():
+    asked = Asked.of(judge, {**CELL, "node": 1}, partial(study.WORK.version, "judge"))
+    assert '"repeat":0' in asked.params
 
 
 # --- the tables and nodes themselves
@@ -325,7 +333,7 @@ def test_a_table_is_described_by_its_rows_classes_and_what_it_shares_with_anothe
     )
     tables = {"one": TABLE, "other": Table("other", changed, SCHEMA, "real")}
     monkeypatch.setattr(declared, "load_table", lambda name, work: tables[name])
-    rows = study.described(dataset="one", other="other", table=TABLE.digest)
+    rows = described(dataset="one", other="other", table=TABLE.digest)
     found = {(row["metric"], row.get("item")): row["value"] for row in rows}
     assert found["n_samples", None] == len(TABLE) and found["n_features", None] == len(NAMES)
     share = (TABLE.frame[SCHEMA.target] == TABLE.frame[SCHEMA.target].iloc[0]).mean()
@@ -340,7 +348,7 @@ def test_a_table_is_described_by_its_rows_classes_and_what_it_shares_with_anothe
 
 def test_nodes_are_described_by_their_own_rows():
     asked = {"partition": "bmi_skew", "node_rows": SIZES, "judged": JUDGED, "forests": 1}
-    rows = study.dealt(dataset=CELL["dataset"], **asked, table=TABLE.digest)
+    rows = dealt(dataset=CELL["dataset"], **asked, table=TABLE.digest)
     found = {(row.get("node"), row["metric"], row.get("item")): row["value"] for row in rows}
     bmi = TABLE.frame["BMI"].to_numpy()
     assert found[None, "bmi_mean", None] == pytest.approx(bmi.mean())

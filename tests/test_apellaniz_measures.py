@@ -14,6 +14,7 @@ from fedsynth_lib.works import apellaniz2025 as study
 from fedsynth_lib.works import protocol
 from fedsynth_lib.works.apellaniz_nodes import nodes
 
+judge, distances, features = map(study.WORK.function, ("judge", "distances", "features"))
 NUMERIC = [NAMES.index(name) for name in SCHEMA.numeric]
 TARGET = NAMES.index("Diabetes")
 OTHERS = [place for place in range(len(NAMES)) if place != TARGET]
@@ -79,7 +80,7 @@ def forest(source, real, seed):
 def test_a_node_is_judged_by_its_validation_rows_and_its_synthetic_ones(monkeypatch, whole):
     units, rounded = drawn_rows()
     training(monkeypatch, units)
-    rows = study.judge(node=2, repeat=4, whole=whole, **CELL)
+    rows = judge(node=2, repeat=4, whole=whole, **CELL)
     found = {row["metric"]: row["value"] for row in rows}
     real, made = (
         standardised(each).astype(np.float32)
@@ -104,7 +105,7 @@ def test_whole_rows_are_cut_and_rounded_as_a_table_would_be(monkeypatch, whole):
     monkeypatch.setattr(
         study, "jensen_shannon", lambda real, made, **_: seen.append((real, made)) or (0.0, 7)
     )
-    study.judge(node=2, whole=whole, **CELL)
+    judge(node=2, whole=whole, **CELL)
     ((real, made),) = seen
     np.testing.assert_allclose(real, standardised(validation()), atol=1e-5)
     np.testing.assert_allclose(made, standardised(rounded if whole else units), atol=1e-5)
@@ -120,7 +121,7 @@ def test_distances_are_those_to_the_nearest_other_row(monkeypatch):
     units[20:23], units[30:33, BMI] = validation()[:3], 140  # copies, and far away
     assert np.abs(standardised(units)[30:33, BMI]).min() > 8
     training(monkeypatch, units)
-    rows = study.distances(node=2, **CELL)
+    rows = distances(node=2, **CELL)
     real, made = standardised(validation()), standardised(units)
     among = cdist(real, real)
     np.fill_diagonal(among, np.inf)
@@ -152,7 +153,7 @@ def test_p_values_are_small_where_synthetic_rows_lie_farther_away(monkeypatch, f
     units = validation().copy()
     units[:, AGE] += far
     training(monkeypatch, units)
-    rows = study.distances(node=2, **CELL)
+    rows = distances(node=2, **CELL)
     for name in ("p_wilcoxon", "p_kolmogorov_smirnov"):
         assert (by_metric(rows, name)[""] < 1e-6) == small and (
             by_metric(rows, name)[""] > 0.9
@@ -162,7 +163,7 @@ def test_p_values_are_small_where_synthetic_rows_lie_farther_away(monkeypatch, f
 def test_features_are_the_shares_of_whole_values(monkeypatch):
     units, rounded = drawn_rows()
     training(monkeypatch, units)
-    rows, real = study.features(node=2, **CELL), validation()
+    rows, real = features(node=2, **CELL), validation()
     for name in study.FEATURES:
         place, counted = NAMES.index(name), {}
         for kind, values in (("real", real[:, place]), ("synthetic", rounded[:, place])):

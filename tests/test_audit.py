@@ -36,9 +36,9 @@ SURE = {"confidence": table.ALARM}
     [
         ("independent", 1, 1000, 1.5),
         ("independent", 3, 500, 1.0),
-        ("fedbn", 1, 1500, 0.3),
-        ("fedpgm", 1, 1500, 1.5),
-        ("fednaivebayes", 1, 1000, 1.0),
+        ("fedbn", 1, 600, 0.3),
+        ("fedpgm", 1, 700, 1.5),
+        ("fednaivebayes", 1, 500, 1.0),
         ("aim", 1, 500, 0.2),
     ],
 )
@@ -51,7 +51,7 @@ def test_bounds_of_counts_and_marginals(key, clients, runs, least):
     assert lower_bound(*pair, delta, gaussian=case.gaussian, **SURE) <= claim
     assert lower_bound(*pair, delta, gaussian=case.gaussian) >= least
     control = Scenario(case, clients, table.RATE_OF_CONTROL).score_runs(
-        1000 if key == "independent" else 250
+        1000 if key == "independent" else 150
     )
     assert lower_bound(*control, delta, gaussian=case.gaussian) > claim
 
@@ -95,7 +95,7 @@ def test_two_sums_are_audited_against_a_client_that_takes_its_noise_off(step, cl
 
 
 @pytest.mark.parametrize(
-    ("key", "runs"), [("fedvae", 100), ("findiff", 120), ("dpctgan", 600), ("dpvaebgm", 100)]
+    ("key", "runs"), [("fedvae", 100), ("findiff", 120), ("dpctgan", 400), ("dpvaebgm", 100)]
 )
 def test_bounds_of_networks(key, runs, monkeypatch):
     monkeypatch.setattr(scores, "SHADOWS", 40)

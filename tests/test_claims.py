@@ -30,8 +30,14 @@ PINNED = pd.read_csv(Path(__file__).parent / "claims_judged.csv").set_index(["on
 
 
 @pytest.fixture(scope="module")
-def printed():
-    return {work: printed_cells(work) for work in IN_TABLES}
+def on_print():
+    """Claim -> (outcome, evidence) on the printed cells of its work."""
+    return {
+        claim.id: judge(claim, cells)
+        for work in IN_TABLES
+        for cells in [printed_cells(work)]
+        for claim in written(work)
+    }
 
 
 @pytest.fixture(scope="module")
@@ -49,15 +55,15 @@ def stated(claim):
 
 
 @pytest.mark.parametrize("work", IN_TABLES)
-def test_each_claim_says_of_print_what_its_file_says(printed, work):
+def test_each_claim_says_of_print_what_its_file_says(on_print, work):
     for claim in written(work):
-        outcome, evidence = judge(claim, printed[work])
+        outcome, evidence = on_print[claim.id]
         assert verdict(outcome) == VERDICTS[stated(claim)], (claim.id, evidence)
         assert evidence and "\n" not in evidence and "nan" not in evidence, claim.id
 
 
-def test_each_claim_on_print_has_the_share_it_had(printed):
-    shares = {c.id: judge(c, printed[c.id.split("/")[0]])[0] for w in IN_TABLES for c in written(w)}
+def test_each_claim_on_print_has_the_share_it_had(on_print):
+    shares = {name: outcome for name, (outcome, _) in on_print.items()}
     pinned = PINNED.loc["print", "share"]
     assert set(shares) == set(pinned.index)
     found = pd.Series({name: float("nan") if v is None else float(v) for name, v in shares.items()})

@@ -1,27 +1,14 @@
-"""No grid of a notebook loads a table whose digest is locked: `cells` of every study, where loading
-fails."""
+"""No grid that a study lists loads a table whose digest is locked, where loading fails. Of declared
+grids tests/test_works.py says so."""
 
 import pytest
 
 from fedsynth_lib.runs.names import YARDSTICKS
 from fedsynth_lib.tables import load as loading
 from fedsynth_lib.tables import lock
-from fedsynth_lib.works import (
-    WORKS,
-    load,
-    maddock2024,
-    martinez2024,
-    membership_study,
-    side_by_side,
-    tuning,
-)
+from fedsynth_lib.works import declared, membership_study, side_by_side, tuning
 
-STUDIES = (
-    maddock2024,
-    martinez2024,
-    membership_study,
-)
-STUDIES += (side_by_side, lock, tuning)
+STUDIES = (membership_study, side_by_side, lock, tuning, declared)
 
 
 @pytest.fixture(autouse=True)
@@ -61,15 +48,3 @@ def test_cells_name_their_tables_unloaded(grid, profile):
     cells = grid(profile)
     locked = {entry["digest"] for entry in lock._locked().values()}
     assert len(cells) > 5 and {cell["table"] for cell in cells} <= locked
-
-
-@pytest.mark.parametrize("profile", ["quick", "paper"])
-@pytest.mark.parametrize("work", WORKS)
-def test_declared_grids_name_their_tables_unloaded(work, profile, monkeypatch):
-    locked = {entry["digest"] for entry in lock._locked().values()}
-    view = load(work).view("adult")
-    monkeypatch.setattr(
-        lock, "reachable", lambda keys, **_: [key for key in keys if lock.is_locked(key, work=view)]
-    )
-    cells = [cell for name in load(work).grids for cell in load(work).grid(name, profile).cells]
-    assert len(cells) > 5 and {cell["table"] for cell in cells if "table" in cell} <= locked

@@ -31,23 +31,16 @@ def test_contract(method):
     promises.follows_the_contract(method)
 
 
-@methods
-@pytest.mark.parametrize(
-    "promise",
-    [promises.keeps_columns, promises.repeats_with_its_seed, promises.one_client_is_central],
-    ids=lambda promise: promise.__name__,
-)
+# those of a method one after the other, for they share a run
+PROMISES = {
+    f"{promise.__name__}-{key}": (promise, method)
+    for key, method in METHODS.items()
+    for promise in promises.ALWAYS[1:] + promises.PRIVATE * (key in PRIVATE)
+}
+
+
+@pytest.mark.parametrize(("promise", "method"), PROMISES.values(), ids=PROMISES)
 def test_promises(promise, method, table):
-    promise(method, table)
-
-
-@private_methods
-@pytest.mark.parametrize(
-    "promise",
-    promises.PRIVATE,
-    ids=lambda promise: promise.__name__,
-)
-def test_promises_of_privacy(promise, method, table):
     promise(method, table)
 
 

@@ -23,13 +23,16 @@ from fedsynth_lib.runs.grid import remember, run_grid
 ROOT = Path(__file__).resolve().parents[1]
 TOYS = """
 import time
+from pathlib import Path
 import pandas as pd
 from fedsynth_lib.runs.grid import remember
 
 def measure(seed, size=1, wait=0.0, fails=False, table="", items=0):
     if fails:
         raise RuntimeError("it cannot be done")
-    time.sleep(wait)
+    if wait:
+        Path(__file__).with_name("waiting").touch()
+        time.sleep(wait)
     made, _ = remember({"toy": seed}, lambda: (pd.DataFrame({"value": [0.1 * (seed + 1)]}), {}))
     labels, value = {"data": "none", "paper": "ours"}, made["value"][0] * size
     if items:
@@ -49,8 +52,12 @@ def home(tmp_path, monkeypatch):
         "PYTHONPATH", os.pathsep.join([str(tmp_path / "toys"), os.environ.get("PYTHONPATH", "")])
     )
     monkeypatch.syspath_prepend(str(tmp_path / "toys"))
-    monkeypatch.setitem(recompute.COMPUTED_BY, "99", "toys:measure")
+    monkeypatch.setattr(works, "computed_by", toy_grid)
     return tmp_path
+
+
+def toy_grid(name: str) -> str | None:
+    return "toys:measure" if name.startswith("99_") else None
 
 
 def commit(name: str, cells: list[dict], profile: str = "quick", **values: float) -> Path:
@@ -281,12 +288,15 @@ def test_ctrl_c_ends_with_the_table(home):
     frame.assign(params=params, cell=rows.cell_key(params, "1"), seconds=5.0).to_csv(
         path, index=False
     )
-    program = "from fedsynth_lib.bundle import commands, recompute; recompute.COMPUTED_BY['99'] = 'toys:measure'; "
+    program = "from fedsynth_lib import works; works.computed_by = lambda grid: 'toys:measure'; "
+    program += "from fedsynth_lib.bundle import commands; "
     program += "raise SystemExit(commands.main(['verify', '5']))"
     begun = subprocess.Popen(
         [sys.executable, "-c", program], stdout=subprocess.PIPE, text=True, env=os.environ
     )
-    time.sleep(25)
+    waiting, end = home / "toys" / "waiting", time.monotonic() + 120
+    while not waiting.exists() and begun.poll() is None and time.monotonic() < end:
+        time.sleep(0.1)
     begun.send_signal(signal.SIGINT)
     out, _ = begun.communicate(timeout=60)
     assert begun.returncode == 130, out

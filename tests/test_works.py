@@ -13,7 +13,7 @@ from fedsynth_lib.core.contract import BadInput
 from fedsynth_lib.runs.grid import Asked, CellFailed
 from fedsynth_lib.runs.rows import PROFILES
 from fedsynth_lib.tables import lock
-from fedsynth_lib.works import WORKS, load
+from fedsynth_lib.works import WORKS, declared, load, trained_in
 from fedsynth_lib.works.protocol import Measure
 
 PINNED = Path(__file__).parent / "cells_of_grids.json"
@@ -21,12 +21,14 @@ PINNED = Path(__file__).parent / "cells_of_grids.json"
 
 @pytest.fixture
 def locked(monkeypatch):
-    """Tables whose digest is locked count as reachable, and no others."""
+    """Tables whose digest is locked count as reachable, and no others; none can be loaded."""
 
     def reachable(keys, work=None, profile="quick"):
         return [key for key in keys if lock.is_locked(key, work=work)]
 
     monkeypatch.setattr(lock, "reachable", reachable)
+    for module in (declared, lock):
+        monkeypatch.setattr(module, "load_table", lambda key, **_: pytest.fail(f"{key} was loaded"))
 
 
 # --- the cells of the works ---
@@ -56,9 +58,9 @@ def test_the_cells_of_every_grid_are_those_of_the_committed_rows(profile, locked
 
 @pytest.mark.parametrize("key", WORKS)
 def test_every_grid_is_computed_by_what_its_file_says(key):
-    for declared in load(key).grids.values():
-        known = recompute.computed_by(declared.name)
-        assert known == f"{key}.{declared.cells}"
+    for grid in load(key).grids.values():
+        known = recompute.computed_by(grid.name)
+        assert known == f"{key}.{grid.cells}"
         assert callable(recompute.function_of(known))
 
 
@@ -126,6 +128,7 @@ def measures(made):
     return {(sex, "share"): float((made.frame["sex"] == sex).mean()) for sex in ("f", "m")}
 """
 SCHEMA = """
+[table]
 target = "sex"
 [[column]]
 name = "sex"
@@ -218,6 +221,13 @@ def test_what_a_file_may_not_say_is_refused_by_file_and_key(sixth, old, new, mes
     assert old in TOML
     with pytest.raises(BadInput, match="toy2030.toml.*" + message.removeprefix("toy2030.toml")):
         sixth(TOML.replace(old, new, 1))
+
+
+def test_a_file_of_rows_without_trainings_names_the_one_that_has_them(sixth):
+    assert trained_in("33_leitner2023_classes") == "33_leitner2023_label_skew"
+    assert trained_in("33_leitner2023_weights") == trained_in("toy") == ""
+    with pytest.raises(BadInput, match=r"grids\.tab1: 'tab2' means nothing here"):
+        sixth(TOML.replace('name = "toy2030_clients"', 'name = "toy"\ntrained_in = "tab2"'))
 
 
 def test_an_unknown_work_is_refused():

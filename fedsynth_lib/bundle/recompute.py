@@ -24,32 +24,20 @@ from fedsynth_lib.core.contract import BadInput
 from fedsynth_lib.runs.grid import rows_of
 from fedsynth_lib.runs.rows import read_params
 
-# Grids that no work declares: how the name begins -> what `run_grid` is given for it; the longest
-# beginning counts.
-COMPUTED_BY = {
-    "27_martinez2024_search": "fedsynth_lib.works.tuning:measure",
-    # follows from rows of other grids, so there is nothing to compute anew
-    "27_martinez2024_chance": "",
-    "7": "fedsynth_lib.works.side_by_side:measure",
-    "70_membership": "fedsynth_lib.works.membership_study:measure",
-}
-
 
 def computed_by(grid: str) -> str:
-    """What computes the cells of a grid: `work.kind` as a work declares it, or `module:function`;
+    """What computes the cells of a grid, as a work declares it: `work.kind` or `module:function`;
     empty where they follow from rows of other grids.
 
-    Raises BadInput for a grid that neither a work nor COMPUTED_BY knows.
+    Raises BadInput for a grid that no work declares.
     """
-    if declared := works.computed_by(grid):
-        return ".".join(declared)
-    known = [beginning for beginning in COMPUTED_BY if grid.startswith(beginning)]
-    if not known:
+    declared = works.computed_by(grid)
+    if declared is None:
         raise BadInput(
             f"nothing is known to compute the grid {grid!r}: declare it in its work's file, "
             "fedsynth_lib/works/<work>.toml."
         )
-    return COMPUTED_BY[max(known, key=len)]
+    return declared
 
 
 def function_of(text: str) -> Callable:

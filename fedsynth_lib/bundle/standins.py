@@ -10,6 +10,7 @@ and the privacy statement, and data/standin/ledger.toml counts all releases abou
 those that were replaced included: epsilons add up.
 """
 
+import hashlib
 import json
 import math
 from collections.abc import Mapping, Sequence
@@ -64,7 +65,8 @@ def make_standin(
         raise RuntimeError(
             f"{key}: something was released without protection; no stand-in is written"
         )
-    write_down(key, run.statement["epsilon"], run.statement["delta"], folder)
+    content = short(run.synthetic, table.schema).to_parquet(index=False, compression="zstd")
+    write_down(key, run.statement["epsilon"], run.statement["delta"], content, folder)
     record = {
         "table": key,
         "rows": num_rows,
@@ -77,9 +79,7 @@ def make_standin(
     write_atomically(folder / f"{key}.json", (json.dumps(record, indent=1) + "\n").encode())
     note_totals(folder)
     path = folder / f"{key}.parquet"
-    write_atomically(
-        path, short(run.synthetic, table.schema).to_parquet(index=False, compression="zstd")
-    )
+    write_atomically(path, content)
     return path
 
 
@@ -158,14 +158,15 @@ def total(people: Population, folder: Path | None = None) -> dict:
     }
 
 
-def write_down(key: str, epsilon: float, delta: float, folder: Path) -> None:
-    """Adds a release at the end of the ledger, before its rows are written."""
+def write_down(key: str, epsilon: float, delta: float, content: bytes, folder: Path) -> None:
+    """Adds a release at the end of the ledger, before its rows, `content` of their file, are
+    written."""
     path = folder / "ledger.toml"
     before = path.read_text(encoding="utf-8") if path.is_file() else ""
     today = datetime.now(UTC).date()
     entry = (
-        f'\n[[release]]\ntable = "{key}"\ndate = {today}\nepsilon = {epsilon!r}\ndelta '
-        f"= {delta!r}\n"
+        f'\n[[release]]\ntable = "{key}"\ndate = {today}\nepsilon = {epsilon!r}\n'
+        f'delta = {delta!r}\nsha256 = "{hashlib.sha256(content).hexdigest()}"\n'
     )
     write_atomically(path, (before + entry).encode())
 

@@ -36,7 +36,7 @@ from typing import Any, NamedTuple, TextIO
 import pandas as pd
 from tqdm import tqdm
 
-from fedsynth_lib import __version__
+from fedsynth_lib import __version__, works
 from fedsynth_lib.bundle import agreement
 from fedsynth_lib.bundle.agreement import DIFFERENT, EXACT, KINDS, Agreement, Spread
 from fedsynth_lib.bundle.console import aligned
@@ -54,8 +54,6 @@ CLUSTERING = 60.0
 STARTING = 60.0  # seconds: a worker that has nothing imported yet is given so many
 # settings that say what is measured of a training, not how it is made
 ONE_TRAINING = ("node", "repeat", "whole")
-# whose seconds lack the training, and where it is
-TRAINED_BY = {"33_leitner2023_classes": "33_leitner2023_label_skew"}
 TRAININGS = ("seconds", "seconds_training")  # metrics: what a training took
 PACKAGES = ("numpy", "scipy", "pandas", "scikit-learn", "torch")
 DECISION = (
@@ -261,7 +259,7 @@ def committed_cells(files: Mapping[tuple[str, str], Path]) -> dict[tuple[str, st
         for cell in found[grid, profile]:
             longest[training_of(cell)] = max(longest[training_of(cell)], cell.seconds)
     least = {
-        key: max((c.seconds for c in found.get((TRAINED_BY.get(key[0]), key[1]), [])), default=0)
+        key: max((c.seconds for c in found.get((works.trained_in(key[0]), key[1]), [])), default=0)
         for key in found
     }
     return {

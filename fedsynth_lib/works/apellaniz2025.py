@@ -274,65 +274,7 @@ def describe_nodes(prepared: Dealt, forests: int) -> list[Row]:
     return [{"n_clients": len(prepared.nodes), **row} for row in rows]
 
 
-# --- for notebooks, which name federations and nodes one by one ----------------------------------
-
-DATASETS, NODE_ROWS = WORK.tables, tuple(WORK.kind("train").settings["node_rows"])
-COMBINATIONS = WORK.swept("tabA1 and tabA2", "sizes", "node_rows")  # appendix D
-# a `variant`: what the published code does, and its text does not say
-AS_RUN = WORK.grids["tab2 and tab3 cut"].sweeps["first"]["variant"]
-SIZES = {
-    name: {
-        "fixed": {setting: value for setting, value in said.items() if setting != "seeds"},
-        "repeats": len(WORK.swept("tab2 and tab3 cut", "first", "repeat")),
-        "trainings": said["seeds"],
-    }
-    for name, said in WORK.profiles.items()
-}
-train, judge, distances, features, described, dealt = (
-    WORK.function(kind)
-    for kind in ("train", "judge", "distances", "features", "described", "dealt")
-)
-
-
-def cells(
-    size: Mapping[str, Any],
-    *,
-    datasets: Sequence[str] = DATASETS,
-    partitions: Sequence[str] = ("iid", "bmi_skew"),
-    techniques: Sequence[str] = tuple(WORK.methods),
-    node_rows: Sequence[Sequence[int]] = (NODE_ROWS,),
-    seeds: Sequence[int],
-    **fixed: Any,
-) -> list[dict]:
-    """The federations of a grid, each the settings of `train`. size: of the profile, one of
-    SIZES."""
-    lists = {"dataset": datasets, "partition": partitions, "technique": techniques}
-    lists |= {"node_rows": node_rows, "seeds": seeds}
-    return WORK.cells_of("train", **lists, **size["fixed"], **fixed)
-
-
-def judged(
-    federations: Sequence[Mapping[str, Any]], repeats: int, *, nodes: Sequence[int] = (1, 2, 3)
-) -> list[dict]:
-    """A cell of `judge` for each node and repeat of every federation; workers side by side train
-    different ones."""
-    return [
-        {**cell, "node": n, "repeat": r}
-        for n in nodes
-        for r in range(repeats)
-        for cell in federations
-    ]
-
-
-def private(size: Mapping[str, Any], epsilons: Sequence[float], **lists: Any) -> list[dict]:
-    """The federations of `cells` with each guarantee."""
-    return [cell for e in epsilons for cell in cells(size, epsilon=e, **lists)]
-
-
-def version(cell: Mapping[str, Any]) -> str:
-    """The versions that the rows of a cell of any kind rest on."""
-    kind = "judge" if "repeat" in cell else "features" if "node" in cell else "train"
-    return WORK.version(kind, cell)
+# --- for notebooks ------------------------------------------------------------------------------
 
 
 def small_statement(seed: int, epsilon: float | None = None) -> dict[str, Any]:
@@ -342,6 +284,6 @@ def small_statement(seed: int, epsilon: float | None = None) -> dict[str, Any]:
     What a statement says does not depend on rows or sizes, but for the noise. Shared rows: with a
     guarantee of epsilon for each node, or without any.
     """
-    lists = {"datasets": DATASETS[:1], "partitions": ["iid"], "techniques": ["sds"]}
-    (cell,) = cells(SIZES["smoke"], **lists, seeds=[seed], epsilon=epsilon)
+    asked = {"tables": WORK.tables[:1], "methods": ["sds"], "seed": seed, "epsilon": epsilon}
+    (cell,) = WORK.grid("tab2 and tab3 trainings", "smoke", **asked).cells
     return next(Cell(WORK, "train", **cell | {"table": ""}).made())[1].facts["statement"]

@@ -6,6 +6,7 @@ of each exhibit.
     [cells.<kind>]     what a cell of this kind may be asked for, and what it measures
     [profiles.<name>]  what `smoke`, `quick` and `paper` shrink in all grids
     [grids.<exhibit>]  the sweeps whose cells make a table or figure
+    [computed]         of files of rows that no sweep makes, what computes their cells
 
 A sweep names values of settings: a list is swept, a single value is fixed. The words in WORDS
 choose among the values of a list; `by_method` says more of some methods' cells, `sized` what a
@@ -96,6 +97,8 @@ class Kind:
     of its synthetic table. complete: one that adds settings to a cell of a grid. admit: one that
     says whether there can be such a cell.
     keep: whether a run's rows are kept for other cells; else measures see the run itself.
+    of_measurement: settings that cells of one run differ in. They are swept last, so that workers
+    side by side make different runs.
     labels: columns that all its rows have. costs: whether they say what the run cost and released.
     """
 
@@ -118,6 +121,7 @@ class Kind:
     complete: str = ""
     admit: str = ""
     keep: bool = True
+    of_measurement: tuple[str, ...] = ()
     labels: Settings = field(default_factory=dict)
     costs: bool = True
 
@@ -141,7 +145,8 @@ class Declared:
     """The grid of an exhibit as it stands in the file. name: of its rows in data/results.
 
     methods: all of the work unless said. settings: of all its cells. like: a grid whose sweeps and
-    profiles it has, too.
+    profiles it has, too. trained_in: a grid whose rows say how long its runs trained, where its own
+    do not.
     """
 
     name: str
@@ -150,6 +155,7 @@ class Declared:
     methods: tuple[str, ...] = ()
     settings: Settings = field(default_factory=dict)
     like: str = ""
+    trained_in: str = ""
     sweeps: Mapping[str, Settings] = field(default_factory=dict)
     profiles: Mapping[str, Settings] = field(default_factory=dict)
 
@@ -201,7 +207,8 @@ class Work:
 
     tables: in the order of the work. files: of tables that are not registered, by name: the rows
     and their schema, relative to `path`. own_views: whether it has views of tables of its own.
-    constants: numbers that its functions read.
+    constants: numbers that its functions read. computed: file of data/results that is no grid's ->
+    `module:function` here that computes a cell, empty where rows of other files make them.
     """
 
     key: str
@@ -215,6 +222,7 @@ class Work:
     files: Mapping[str, Sequence[str]] = field(default_factory=dict)
     own_views: bool = True
     constants: Settings = field(default_factory=dict)
+    computed: Mapping[str, str] = field(default_factory=dict)
 
     @cached_property
     def module(self) -> ModuleType:
@@ -344,9 +352,13 @@ class Work:
                         continue  # nothing of this sweep was asked for
                     for cell in self._expanded(declared.cells, dataset, own, chosen):
                         cells[params_text(cell)] = cell
+        found = sorted(
+            cells.values(),
+            key=lambda cell: [cell.get(name, kind.usually(name)) for name in kind.of_measurement],
+        )
         chosen = {"tables": [*tables], "methods": [*(methods or usual)]}
         shown = _merged({"seeds": 1}, size, chosen, _replaced({}, asked))
-        return Grid(self, declared.cells, declared.name, profile, list(cells.values()), shown)
+        return Grid(self, declared.cells, declared.name, profile, found, shown)
 
     def cells_of(self, kind: str = "run", *, seeds: int | Sequence[int] = 1, **lists: Any) -> list:
         """Cells of no exhibit: every combination of the values of `lists`, for lessons."""
@@ -503,13 +515,26 @@ def load(work: str | Path) -> Work:
     return found
 
 
-def computed_by(grid: str) -> tuple[str, str] | None:
-    """(work, kind) of the cells in a file of data/results; None if no work declares it."""
-    for key in WORKS:
-        for declared in load(key).grids.values():
-            if declared.name == grid:
-                return key, declared.cells
+def computed_by(grid: str) -> str | None:
+    """What computes the cells in a file of data/results: `work.kind` or `module:function`; empty
+    where rows of other files make them, None where no work declares it."""
+    for work in map(load, WORKS):
+        if function := work.computed.get(grid):
+            return f"{__package__}.{function}"
+        kinds = {declared.name: f"{work.key}.{declared.cells}" for declared in work.grids.values()}
+        if grid in kinds or grid in work.computed:
+            return kinds.get(grid, "")
     return None
+
+
+def trained_in(grid: str) -> str:
+    """The file of data/results whose rows say how long the runs of this one trained; empty where
+    its own do."""
+    for work in map(load, WORKS):
+        for declared in work.grids.values():
+            if declared.name == grid and declared.trained_in:
+                return work.grids[declared.trained_in].name
+    return ""
 
 
 def _tables(kind: type, document: dict, section: str, path: Path) -> dict[str, Any]:
@@ -552,6 +577,8 @@ def _check(work: Work) -> None:
         kind = work.kind(declared.cells)
         _check_names(f"{where}.settings", declared.settings, kind.names)
         _check_names(f"{where}.methods", declared.methods, work.methods)
+        others = [other for other in (declared.like, declared.trained_in) if other]
+        _check_names(where, others, work.grids)
         for profile, entry in declared.profiles.items():
             _check_names(f"{where}.{profile}", entry, kind.names | _SIZE)
         for sweep, entry in declared.sweeps.items():

@@ -5,7 +5,7 @@ runs the scheme as published or one whose epsilon covers more, and trains until 
 """
 
 from collections.abc import Mapping
-from functools import lru_cache
+from functools import cache, lru_cache
 from itertools import combinations
 from typing import Any
 
@@ -77,6 +77,7 @@ def divide(prepared: Prepared, partition: str, n_clients: int, seed: int) -> Par
     return split_clients(train, "by_strata", 3, seed=seed, **options)
 
 
+@cache
 def budget(dataset: str, method: str) -> tuple[float, float]:
     """(noise multiplier, delta) of table 5.2; our own for tables that the work does not have."""
     printed = load_values(WORK.key, "tab5.2")

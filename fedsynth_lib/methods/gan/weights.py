@@ -74,7 +74,11 @@ def seeded(
     secret: so that it cannot be found by trying all seeds (see `dp_sgd.begun`).
     """
     with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
-        torch.manual_seed(int(rng.integers(2**63)))
+        # `torch.manual_seed` would also note the call, with its stack, for GPUs that nobody uses
+        seed = int(rng.integers(2**63))
+        torch.default_generator.manual_seed(seed)
+        if device.type == "cuda":
+            torch.cuda.manual_seed_all(seed)
         if secret:
             begun(torch.default_generator, rng, secret=True)
         yield
