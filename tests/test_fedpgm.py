@@ -119,6 +119,36 @@ def test_the_honest_clients_noise_alone_has_the_variance_of_the_charge(clients):
     assert drawn[:, alone:].std() == pytest.approx(scales.two_way, rel=0.03)
 
 
+def test_the_server_knows_the_noise_that_all_clients_make(clients=3):
+    """With one curious client of three, each of the others makes half of what is charged."""
+    state = fedpgm.start(DOMAIN, Config(), stream(0))
+    nothing = np.zeros((0, 4), np.int32)
+    sums = []
+    for repeat in range(300):
+        updates = [
+            fedpgm.client_step(
+                state,
+                Client(nothing, index, clients, shares=clients - 1),
+                Config(),
+                Noise(10.0, stream(repeat, index)),
+                stream(0),
+            )
+            for index in range(clients)
+        ]
+        sums.append(sum(update.summed["first"] for update in updates))
+    assert fedpgm.excess(updates) == pytest.approx(np.sqrt(3 / 2))
+    told = Scales.of(10.0 * fedpgm.excess(updates), 4, Config())
+    alone = int(np.array(LEVELS).sum())
+    assert np.array(sums)[:, :alone].std() == pytest.approx(told.one_way, rel=0.03)
+    assert np.array(sums)[:, alone:].std() == pytest.approx(told.two_way, rel=0.03)
+
+
+def test_a_tree_joins_columns_that_nothing_before_has_joined():
+    ranked = [(0, 1), (1, 2), (0, 2), (3, 4), (0, 3), (2, 4), (1, 5)]
+    assert fedpgm._spanning_tree(ranked, 6) == [(0, 1), (1, 2), (3, 4), (0, 3), (1, 5)]
+    assert fedpgm._spanning_tree([], 3) == []
+
+
 def test_what_hangs_together_is_chosen_and_measured_again():
     table, made = run(rows=8000)
     chosen = set(map(tuple, made.state["chosen"].tolist()))
@@ -185,7 +215,8 @@ def test_what_cannot_work_is_refused_before_any_row_is_seen(wrong, message):
 
 def test_clients_are_sent_what_to_count_and_no_counts():
     made = run()[1]
-    assert set(fedpgm.broadcast(made.state, Config())) == {"levels", "round", "chosen", "repeats"}
+    sent = {"levels", "round", "long", "chosen", "repeats"}
+    assert set(fedpgm.broadcast(made.state, Config())) == sent
 
 
 def asked(round_number=0, **changed):

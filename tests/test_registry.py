@@ -36,8 +36,10 @@ TABLES += [
     "credit_default",
     "credit_fraud",
     "diabetes",
+    "heterofedsyn",
     "intrusion",
     "magic",
+    "nist_national2019",
     "obesity",
 ]
 TABLES += ["philadelphia", "synthfs"]

@@ -35,8 +35,14 @@ OTHERS = (("no", "no"),) * 3
 TARGET = ("yes", "yes")
 # for FinDiff: its ends lie farthest apart
 PLACE = Schema((Column("place", "numeric", low=0.0, high=1.0),))
+# for bins that follow noisy counts: a column of more levels than are kept as they are
+LONG = Schema(
+    (Column("first", "numeric", low=0, high=99, integer=True), SCHEMA["second"]), "second"
+)
 DELTA = 1e-5
 
+# a second round whatever the first one says
+TWO_SUMS = {"sure": -1e9, "iterations": 20}
 MARGINALS = {"rounds": 3, "participation": 1.0, "iterations": 2, "final_iterations": 20}
 # gradients far below Adam's 1e-8, and steps that still show in single precision
 TINY_CLIP, RATE = 1e-10, 1.0
@@ -45,8 +51,7 @@ GAN = STEPS | {"local_epochs": 1, "hidden": (), "noise_width": 2, "discriminator
 GAN |= {"discriminator_decay": 0.0}
 SETTINGS: dict[str, dict[str, Any]] = {
     "independent": {},
-    # a second round whatever the first one says
-    "fedpgm": {"sure": -1e9, "iterations": 20},
+    **dict.fromkeys(("fedpgm", "fedpgm_bins"), TWO_SUMS),
     "fedbn": {"private_structure": True, "degree": 1}
     | {"population": 2, "selection": 1, "interval": 1, "generations": 1},
     **dict.fromkeys(
@@ -119,28 +124,41 @@ def histograms(scenario: Scenario, seen: Seen) -> np.ndarray:
 
 
 def measured_cells(scenario: Scenario, seen: Seen) -> list[tuple[int, int, float]]:
-    """FedPGM: the record's cell of each table that either round counts, as (noisy count, by how
+    """FedPGM: the record's cell of each table that any round counts, as (noisy count, by how
     much the record moves it, variance of its noise).
 
-    The record stands alone in its cells. The first round is charged by kind of table; a table that
-    the second measures r times moves by r, with r times the variance.
+    The record stands alone in its cells, or with others whom this does not know. The first round is
+    charged by kind of table; a table that the second measures r times moves by r, with r times the
+    variance. Runs of levels, if any, are those that the server formed.
     """
-    job, target = scenario.job, scenario.target
+    job, state = scenario.job, seen.state
+    long = fedpgm.long_columns({**state, "levels": np.array(job.domain.levels)})
     scales = fedpgm.Scales.of(
-        job.noise_multiplier / scenario.noise, len(job.domain.names), scenario.case.config
+        job.noise_multiplier / scenario.noise,
+        len(job.domain.names),
+        scenario.case.config,
+        len(long.queries),
     )
-    levels, chosen = np.array(job.domain.levels), fedpgm.chosen_in(seen.state)
+    target, levels = scenario.target[None], state["levels"]
+    in_runs, chosen = fedpgm.in_runs(state, target), fedpgm.chosen_in(state)
     first, again = fedpgm.tables_in(levels), fedpgm.tables_of_queries(levels, chosen)
-    alone = [len(query) == 1 for query in first.queries]
+    alone, once = [len(query) == 1 for query in first.queries], np.ones(len(first.queries))
     found = []
-    for asked, sent, moves, scale in (
-        (first, "first", np.ones(len(alone)), np.where(alone, scales.one_way, scales.two_way)),
-        (again, "again", seen.state["repeats"], np.full(len(chosen), scales.again)),
-    ):
-        counts = next(wire[f"sum/{sent}"] for wire in seen.wire if f"sum/{sent}" in wire)
-        cells = counts[asked.cells(target[None], levels)[:, 0]]
-        found += zip(cells.tolist(), moves.tolist(), (moves * scale**2).tolist(), strict=True)
-    return found
+    if long.queries:
+        fine, moved = np.full(len(long.queries), scales.fine), np.ones(len(long.queries))
+        found += _cells(seen, "fine", long.cells(target, job.domain.levels), moved, fine)
+    kinds = np.where(alone, scales.one_way, scales.two_way)
+    found += _cells(seen, "first", first.cells(in_runs, levels), once, kinds)
+    repeats, scale = state["repeats"], np.full(len(chosen), scales.again)
+    return found + _cells(seen, "again", again.cells(in_runs, levels), repeats, scale)
+
+
+def _cells(
+    seen: Seen, sent: str, cells: np.ndarray, moves: np.ndarray, scale: np.ndarray
+) -> list[tuple[int, int, float]]:
+    counts = next(wire[f"sum/{sent}"] for wire in seen.wire if f"sum/{sent}" in wire)
+    own = counts[cells[:, 0]]
+    return list(zip(own.tolist(), moves.tolist(), (moves * scale**2).tolist(), strict=True))
 
 
 ADAM = {"fedvae": ("network", 0.9), "findiff": ("network", 0.9), "dpvaebgm": ("network/0", 0.0)}
@@ -148,7 +166,7 @@ DISCRIMINATOR = scores.steps("discriminator", momentum=0.5, others=histograms)
 COUNTS: Mapping[str, Any] = {
     "independent": scores.counts(lambda seen: {"counts": seen.state["counts"]}, independent_scales),
     "fedbn": scores.counts(network_releases, network_scales),
-    "fedpgm": scores.skellam(measured_cells),
+    **dict.fromkeys(("fedpgm", "fedpgm_bins"), scores.skellam(measured_cells)),
 }
 PURE = "independent", "fedbn"  # a claim with delta 0
 
@@ -194,6 +212,8 @@ def case_of(key: str, epsilon: float | None = None, **options: Any) -> Case:
     epsilon = epsilon_of_family(key) if epsilon is None else epsilon
     privacy = Privacy(epsilon, 0.0 if key in PURE else DELTA, noise_seed=None)
     world = (SCHEMA, OTHERS, TARGET)
+    if key == "fedpgm_bins":
+        world = (LONG, ((0, "no"),) * 3, (99, "yes"))
     if key in ADAM or "ctgan" in key:  # what others add to a gradient is noise as well
         world = (PLACE, ((0.0,),), (1.0,)) if key == "findiff" else (SCHEMA, OTHERS[:1], TARGET)
     return Case(key, method, config, privacy, *world, _sees(key), key not in PURE, _score(key))

@@ -104,6 +104,12 @@ REGISTRY: dict[str, Entry] = {
         "secure sum",
         {"": "FedPGM"},
     ),
+    "fedpgm_bins": Entry(
+        "fedpgm_bins",
+        "this bundle, after Zhang et al. 2016 and the works of FedPGM",
+        "secure sum",
+        {"field": "FedPGM, private bins"},
+    ),
     "ctgan": Entry("gan.ctgan", "Xu et al. 2019", "", {"leitner2023": "CTGAN"}),
     "dpctgan": Entry(
         "dp_ctgan",

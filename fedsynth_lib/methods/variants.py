@@ -59,6 +59,8 @@ VARIANTS: dict[str, Variant] = {
         "marginals.flaim",
         {"selection": "none", "penalty": "none", **ONE_WAY_AS_ANY, "weighted": False},
     ),
+    # bins that follow noisy histograms, in a round of their own
+    "fedpgm_bins": Variant("marginals.fedpgm", {"bins": "private"}),
     # Fed-CTGAN: DP-Fed-CTGAN without its privacy (leitner2023, section 5.1.3, table 5.3); nothing
     # of it is protected. The work does not say which losses it has. Table 5.3 gives it the settings
     # of Wasserstein training, 10 rows judged together and three steps of the discriminator, on top

@@ -100,6 +100,17 @@ MEASURES: dict[str, Measure] = {
     "auprc_mlp": Measure("AUPRC, MLP", "higher", LEITNER),
     "auprc_rf": Measure("AUPRC, random forest", "higher", LEITNER),
     "accuracy_guess": Measure("accuracy of the most frequent class", work=LEITNER),
+    # as benchmarks of the field measure: NIST's, and HeteroFedSyn's
+    "k_marginal": Measure("k-marginal score", "higher", unit="of 1000"),
+    "k_marginal_worst": Measure("k-marginal score of the worst area", "higher", unit="of 1000"),
+    "query_error_1": Measure("error of one-way range queries", "lower"),
+    "query_error_2": Measure("error of two-way range queries", "lower"),
+    "query_error_3": Measure("error of three-way range queries", "lower"),
+    "tvd_1": Measure("total variation of columns", "lower"),
+    "tvd_2": Measure("total variation of pairs", "lower"),
+    "auc_hgb": Measure("AUC, boosted trees", "higher"),
+    "f1_hgb": Measure("macro F1, boosted trees", "higher"),
+    "rounds": Measure("rounds, at most", "lower"),
     # membership: attacks on one table, and the audit of a method
     "mia_closest": Measure("membership attack, closest", "lower", unit="AUC"),
     "mia_calibrated": Measure("membership attack, calibrated", "lower", unit="AUC"),

@@ -24,6 +24,9 @@ METHODS = (  # as rows name them, where they do not by key
     # settings that works print as methods: of AugFLAIM (maddock2024) and VAE-BGM (apellaniz2025)
     *("true skew, filter and combine", "private skew only", "weights only"),
     *("Isolated", "FedAvg", "SDS"),
+    # beside the field: settings of ours, and tables that others released
+    *("DistAIM, annealed", "FedPGM, central", "FedPGM, every year", "FedPGM, tree"),
+    *("FedPrivSyn", "AdaFedPrivSyn"),
 )
 
 

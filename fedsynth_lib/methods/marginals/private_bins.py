@@ -1,0 +1,94 @@
+"""Bins that follow noisy histograms: narrow where there are many rows, wide where there are few.
+
+A column of many levels is counted alone, with noise. From these counts alone its levels are put
+into runs of neighbours, by halving what is heavy (as PrivTree does, Zhang et al. 2016) and joining
+what is light; a single value that is frequent ends as a run of its own. Within a run a value is
+drawn by the same noisy counts again, no coarser than BASE equal parts of the whole range, so that
+wide runs do not blur the column itself. All of this is post-processing.
+"""
+
+from collections.abc import Sequence
+from itertools import pairwise
+
+import numpy as np
+
+from fedsynth_lib.core.contract import Domain
+from fedsynth_lib.tables.encode import EqualWidthBins
+from fedsynth_lib.tables.schema import Schema
+
+FINE = 1024  # levels of a number before runs are formed
+KEPT = 64  # a column with no more levels keeps them, whatever it is
+BASE = 32  # equal parts of a range, and about as many runs come out
+SURE = 6.0  # standard deviations by which the mass of a run to be halved must exceed its noise
+
+
+def fine_encoder(schema: Schema, by_column: Sequence[tuple[str, int]]) -> EqualWidthBins:
+    """FINE equal-width bins of each number that `by_column` does not name; whole numbers of a
+    narrower range as they are."""
+    chosen = {}
+    for column in (schema[name] for name in schema.numeric):
+        values = column.high - column.low + 1
+        chosen[column.name] = int(min(FINE, values)) if column.integer else FINE
+    return EqualWidthBins(schema, None, {**chosen, **dict(by_column)})
+
+
+def large(levels: Sequence[int]) -> list[int]:
+    """The columns whose levels are put into runs."""
+    return [place for place, count in enumerate(levels) if count > KEPT]
+
+
+def most_levels(domain: Domain) -> np.ndarray:
+    """Int64 (columns,): what a column can have after runs are formed: BASE parts, and as many
+    halvings as the mass allows."""
+    return np.minimum(domain.levels, 2 * BASE).astype(np.int64)
+
+
+def runs(noisy: np.ndarray, sigma: float) -> np.ndarray:
+    """Int64: the first level of each run, ascending from 0; at most 2 * BASE runs.
+
+    noisy: (levels,) counts with noise of standard deviation `sigma` on each.
+    """
+    size, total = len(noisy), max(float(noisy.sum()), 1.0)
+    goal, below = total / BASE, np.concatenate([[0.0], np.cumsum(noisy)])
+    edges = base_edges(size)
+    waiting = list(pairwise(edges))[::-1]
+    found: list[tuple[int, int]] = []
+    while waiting:
+        first, end = waiting.pop()
+        mass = below[end] - below[first]
+        heavy = mass > max(2 * goal, SURE * sigma * np.sqrt(end - first))
+        if heavy and end - first > 1 and len(found) + len(waiting) < 2 * BASE - 1:
+            middle = (first + end) // 2
+            waiting += [(middle, end), (first, middle)]
+        elif found and below[end] - below[found[-1][0]] < goal / 2:
+            found[-1] = (found[-1][0], end)
+        else:
+            found.append((first, end))
+    return np.array([first for first, _ in found], np.int64)
+
+
+def base_edges(size: int) -> np.ndarray:
+    """Int64: the edges of at most BASE equal parts of so many levels."""
+    return np.unique(np.round(np.linspace(0, size, BASE + 1)).astype(np.int64))
+
+
+def run_of(codes: np.ndarray, firsts: np.ndarray) -> np.ndarray:
+    """The run of each level."""
+    return np.searchsorted(firsts, codes, side="right") - 1
+
+
+def spread(
+    codes: np.ndarray, firsts: np.ndarray, noisy: np.ndarray, rng: np.random.Generator
+) -> np.ndarray:
+    """A level for each run: one of its parts by their noisy counts, and uniform in that part. A
+    part ends where a run or one of the BASE equal parts does."""
+    edges = np.unique([*firsts, *base_edges(len(noisy))])
+    masses = np.maximum(np.add.reduceat(noisy, edges[:-1]), 0)
+    owner = run_of(edges[:-1], firsts)
+    drawn = np.empty(len(codes), np.int64)
+    for run in np.unique(codes):
+        here, own = np.flatnonzero(codes == run), np.flatnonzero(owner == run)
+        chance = masses[own] if masses[own].sum() > 0 else np.diff(edges)[own].astype(float)
+        part = own[rng.choice(len(own), size=len(here), p=chance / chance.sum())]
+        drawn[here] = rng.integers(edges[part], edges[part + 1])
+    return drawn

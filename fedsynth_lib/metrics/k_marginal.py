@@ -1,0 +1,65 @@
+"""The k-marginal score of NIST's Collaborative Research Cycle for k = 2 (SDNist 2.5, "K-Marginal").
+
+Over all pairs of columns, the mean L1 distance (0 to 2) between the shares of rows in each
+combination of values; the score is (2 - mean) * 500: 1000 for equal shares, 0 for disjoint ones.
+"""
+
+from itertools import combinations
+
+import numpy as np
+import pandas as pd
+
+from fedsynth_lib.core.contract import BadInput
+from fedsynth_lib.metrics.workload import workload_error
+from fedsynth_lib.tables.schema import Schema
+
+BINS = 20  # a number with a wider range is cut into so many
+
+
+def k_marginal(target: pd.DataFrame, synthetic: pd.DataFrame, schema: Schema) -> float:
+    """The score of `synthetic` rows against the `target`, 0 to 1000; higher is better."""
+    return score(*coded(target, synthetic, schema))
+
+
+def score(target: np.ndarray, synthetic: np.ndarray, levels: tuple[int, ...]) -> float:
+    """The score of two tables of codes (rows, columns), such as `coded` makes."""
+    if len(levels) < 2:
+        raise BadInput("the k-marginal score compares pairs: give a table of two columns or more.")
+    error = workload_error(target, synthetic, levels, combinations(range(len(levels)), 2))
+    return (2 - error) * 500
+
+
+def coded(
+    target: pd.DataFrame, synthetic: pd.DataFrame, schema: Schema
+) -> tuple[np.ndarray, np.ndarray, tuple[int, ...]]:
+    """Both tables as int64 codes (rows, columns) and the levels of each column: categories as they
+    are, numbers as whole numbers where their declared range has at most BINS steps, else in bins
+    of the target (see `bins_of_target`)."""
+    columns, levels = [], []
+    for column in schema.columns:
+        pair = target[column.name], synthetic[column.name]
+        if column.kind == "categorical":
+            codes = [pd.Categorical(each, column.categories).codes for each in pair]
+        elif column.integer and column.high - column.low <= BINS:
+            codes = [each.to_numpy() - int(column.low) for each in pair]
+        else:
+            edges = bins_of_target(*(each.to_numpy(float) for each in pair))
+            codes = [np.searchsorted(edges[1:], each.to_numpy(float)) for each in pair]
+        columns.append([np.asarray(each, np.int64) for each in codes])
+        levels.append(1 + max(int(each.max()) for each in columns[-1]))
+    both = (np.column_stack(each) for each in zip(*columns, strict=True))
+    return (*both, tuple(levels))
+
+
+def bins_of_target(target: np.ndarray, synthetic: np.ndarray) -> np.ndarray:
+    """Ascending edges of bins that hold equal shares of the target; a bin holds its upper edge,
+    the first one its lower edge too.
+
+    Quantiles are values of the target, the next larger one where none is exact. What is synthetic
+    and beyond the target gets a bin of its own at that end, one of the BINS.
+    """
+    low, high = target.min(), target.max()
+    beyond = [end for end in (synthetic.min(), synthetic.max()) if end < low or end > high]
+    number = BINS - len(beyond)
+    quantiles = np.quantile(target, np.arange(number) / number, method="higher")
+    return np.unique([*quantiles, high, *beyond])

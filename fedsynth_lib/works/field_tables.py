@@ -1,0 +1,184 @@
+"""The tables of notebook 73: what others print, what they released, and ours, group by group.
+
+No rank crosses the groups: who has to be trusted stands beside every line.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from scipy import stats
+
+from fedsynth_lib.core.contract import BadInput
+from fedsynth_lib.core.measured import measured
+from fedsynth_lib.core.store import project_root
+from fedsynth_lib.methods import METHODS
+from fedsynth_lib.metrics.registry import MEASURES, sign
+from fedsynth_lib.tables.schema import read_toml
+from fedsynth_lib.works.field import RELEASES, WORK
+
+PRINTED, RELEASED, RERUN = "printed elsewhere", "from a released file", "theirs, run by us"
+CENTRAL, FEDERATED, OWN = "ours, central", "ours, federated", "your method"
+KNOWN = "known rows"
+GROUPS = (PRINTED, RELEASED, RERUN, CENTRAL, FEDERATED, OWN, KNOWN)
+FLAGS = {"printed": PRINTED, "rerun": RERUN}
+RELEASED_AT = {"epsilon": 5.0, "n_clients": 5}  # by the configuration beside the files
+TRUSTED = {
+    "server": "a server",
+    "secure sum": "a secure sum",
+    "local noise": "nobody",
+    "": "no noise",
+}
+CURATOR = "a curator"  # who has all rows
+INDEX = ["group", "method", "epsilon", "n_clients", "trusted"]
+
+
+def foreign(block: str) -> pd.DataFrame:
+    """What others report on `nist` or `adult`: a line for each value, with INDEX, metric, value,
+    source, date, note. Raises BadInput for an entry that does not say where it is from."""
+    path = project_root() / "data" / "published" / "field.toml"
+    document, lines = read_toml(path), []
+    for entry in document.get(block, []):
+        where = f"{path.name}: {block}, {entry.get('method', 'no method')}"
+        source = document["source"].get(entry.get("source"))
+        if source is None or entry.get("flag") not in FLAGS:
+            raise BadInput(f"{where}: name a source of the file, and printed or rerun as its flag.")
+        if unknown := [name for name in entry["values"] if name not in MEASURES]:
+            raise BadInput(f"{where}: {unknown[0]!r} is no measure of metrics/registry.py.")
+        shared = {"group": FLAGS[entry["flag"]], "source": source["text"], "date": source["date"]}
+        shared |= {name: entry[name] for name in ("method", "epsilon", "trusted", "note")}
+        shared |= {"n_clients": entry.get("n_clients", 1)}
+        lines += [{**shared, "metric": m, "value": float(v)} for m, v in entry["values"].items()]
+    return pd.DataFrame(lines)
+
+
+def grouped(rows: pd.DataFrame) -> pd.DataFrame:
+    """Our rows with the columns `group` and `trusted`; released tables with their epsilon."""
+    places = {name: _place(name) for name in rows["method"].unique()}
+    rows = rows.assign(
+        group=[places[name][0] for name in rows["method"]],
+        trusted=[places[name][1] for name in rows["method"]],
+        n_clients=rows["n_clients"].fillna(1).astype(int),
+    )
+    released = rows["method"].isin(RELEASES)
+    return rows.assign(
+        **{name: rows[name].mask(released, value) for name, value in RELEASED_AT.items()}
+    )
+
+
+def _place(name: str) -> tuple[str, str]:
+    """The group of a method, and whom its noise needs trusted."""
+    if name not in WORK.methods:
+        return OWN, TRUSTED.get(METHODS[name].TRUST, "")
+    declared = WORK.methods[name]
+    if not declared.key:
+        return (RELEASED, "not audited") if name in RELEASES else (KNOWN, "")
+    if declared.setting == "central":
+        return CENTRAL, CURATOR
+    return FEDERATED, TRUSTED[METHODS[declared.key].TRUST]
+
+
+def interval(values: Sequence[float]) -> float:
+    """Half the width of the 95 percent interval of the mean (Student's t); nan for one value."""
+    values = np.asarray(values, float)
+    if len(values) < 2:
+        return np.nan
+    return float(stats.t.ppf(0.975, len(values) - 1) * values.std(ddof=1) / np.sqrt(len(values)))
+
+
+def beside(
+    rows: pd.DataFrame, block: str, metrics: Mapping[str, int], *, epsilon: float | None = None
+) -> pd.DataFrame:
+    """Others and ours, a line for each method, budget and number of clients; in a group the best by
+    the first measure on top.
+
+    rows: of one grid of the work. metrics: measure -> decimals. epsilon: of our lines; those of
+    others keep theirs. A value is a mean, with half its 95 percent interval of several seeds.
+    """
+    ours = grouped(rows)
+    lines = [ours.assign(source="", date=""), foreign(block)]
+    both = pd.concat([each.dropna(axis=1, how="all") for each in lines], ignore_index=True)
+    both = both[both["metric"].isin(list(metrics))]
+    if epsilon is not None:
+        both = both[
+            both["epsilon"].isin([epsilon]) | ~both["group"].isin([CENTRAL, FEDERATED, OWN])
+        ]
+    both = both.assign(epsilon=both["epsilon"].where(both["group"] != KNOWN, np.nan))
+    keys = [*INDEX, "source", "date"]
+    found = both.fillna({"source": "", "date": ""}).groupby([*keys, "metric"], dropna=False)[
+        "value"
+    ]
+    means, halves = (found.agg(each).unstack("metric") for each in ("mean", interval))
+    first, *_ = metrics
+    order = means.reset_index().assign(
+        place=lambda t: t["group"].map(GROUPS.index), by=lambda t: -sign(first) * t[first]
+    )
+    order = order.sort_values(["place", "epsilon", "n_clients", "by"]).index
+    texts = {
+        MEASURES[name].label: [
+            _text(mean, half, digits)
+            for mean, half in zip(means[name].iloc[order], halves[name].iloc[order], strict=True)
+        ]
+        for name, digits in metrics.items()
+        if name in means
+    }
+    labels = means.iloc[order].index.to_frame(index=False)
+    labels["epsilon"] = [f"{e:g}" if e == e else "" for e in labels["epsilon"]]
+    labels = labels.rename(columns={"n_clients": "clients", "epsilon": "ε"}).astype({"date": str})
+    table = pd.concat([labels.drop(columns=["source", "date"]), pd.DataFrame(texts)], axis=1)
+    return table.assign(**labels[["source", "date"]]).set_index(["group", "method"])
+
+
+def _text(mean: float, half: float, digits: int) -> str:
+    if mean != mean:
+        return ""
+    return f"{mean:.{digits}f}" + (f" ± {half:.{digits}f}" if half == half and half > 0 else "")
+
+
+def ladder(rows: pd.DataFrame) -> pd.DataFrame:
+    """Random shares of NIST's rows: the scores of its own reports, and ours with their range."""
+    document = read_toml(project_root() / "data" / "published" / "field.toml")["ladder"]
+    reports = np.array([v for name, v in document.items() if name not in ("source", "shares")])
+    ours = rows.groupby("item")["value"]
+    table = pd.DataFrame(
+        {
+            "NIST, mean": reports.mean(axis=0),
+            "NIST, lowest": reports.min(axis=0),
+            "NIST, highest": reports.max(axis=0),
+        },
+        index=pd.Index(document["shares"], name="share of the rows"),
+    )
+    table = table.join(pd.DataFrame({"ours, mean": ours.mean(), "ours, ±": ours.agg(interval)}))
+    return table.assign(difference=table["ours, mean"] - table["NIST, mean"])
+
+
+def costs(rows: pd.DataFrame) -> pd.DataFrame:
+    """What a run takes, means over seeds: seconds, rounds, MB on the wire, GiB, trust needed."""
+    runs = grouped(rows)
+    runs = runs[runs["group"].isin([CENTRAL, FEDERATED, OWN])]
+    keys = ["group", "method", "trusted"]
+    found = runs.pivot_table("value", keys, "metric")
+    sent = runs.groupby(keys)[["seconds", "bytes_up", "bytes_down"]].mean()
+    table = pd.DataFrame(
+        {
+            "seconds": sent["seconds"],
+            "rounds, at most": found["rounds"],
+            "MB up": sent["bytes_up"] / 1e6,
+            "MB down": sent["bytes_down"] / 1e6,
+            "GiB": found["peak_gib"],
+        }
+    )
+    return table.reset_index("trusted").sort_values(["group", "seconds"])
+
+
+def audited(names: Sequence[str]) -> pd.DataFrame:
+    """What the committed audit proves of each method's claim, with one client; a method whose
+    claim was not audited in this version has none."""
+    lines: dict[str, dict[str, Any]] = {}
+    for name in names:
+        key = WORK.methods[name].key if name in WORK.methods else name
+        found = measured(key, METHODS[key].VERSION) if key else None
+        if found:
+            lines[name] = {"claimed ε": found.claimed, "at least": found.lower, "runs": found.runs}
+    return pd.DataFrame.from_dict(lines, orient="index")

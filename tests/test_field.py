@@ -1,0 +1,215 @@
+"""Beside the field: the two benchmarks' measures against their definitions, the division of Adult,
+foreign numbers, and the command that holds a method file against them."""
+
+import gzip
+from itertools import combinations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from fedsynth_lib.core.contract import BadInput
+from fedsynth_lib.metrics import k_marginal, range_queries, utility
+from fedsynth_lib.runs.grid import load_rows
+from fedsynth_lib.tables.load import Table
+from fedsynth_lib.tables.schema import Column, Schema
+from fedsynth_lib.teaching import bench
+from fedsynth_lib.works import field, field_tables
+
+SCHEMA = Schema(
+    (
+        Column("age", "numeric", low=0, high=99, integer=True),
+        Column("kids", "numeric", low=0, high=9, integer=True),
+        Column("sex", "categorical", categories=("f", "m")),
+        Column("area", "categorical", categories=("a", "b", "c", "never")),
+    ),
+    "sex",
+)
+
+
+def people(seed, rows=300, oldest=90):
+    rng = np.random.default_rng(seed)
+    age = rng.integers(20, oldest + 1, rows)
+    frame = pd.DataFrame({"age": age, "kids": rng.integers(0, 4, rows)})
+    frame["sex"] = pd.Categorical(np.where(rng.random(rows) < age / 100, "f", "m"), ("f", "m"))
+    frame["area"] = pd.Categorical(rng.choice(["a", "b", "c"], rows), SCHEMA["area"].categories)
+    return frame
+
+
+# --- NIST's score ---
+
+
+def test_k_marginal_is_its_definition():
+    """Shares of every combination of two columns' values, by pandas; ages in NIST's bins."""
+    target, synthetic = people(0), people(1, rows=170)
+    quantiles = np.unique(np.percentile(target["age"], np.arange(20) * 5, method="higher"))
+    edges = np.append(quantiles, target["age"].max())
+    binned = [
+        frame.assign(age=pd.cut(frame["age"].clip(target["age"].min()), edges, include_lowest=True))
+        for frame in (target, synthetic)
+    ]
+    errors = []
+    for pair in combinations(SCHEMA.names, 2):
+        shares = [f.groupby(list(pair), observed=False).size() / len(f) for f in binned]
+        errors.append(shares[0].subtract(shares[1], fill_value=0).abs().sum())
+    assert synthetic["age"].between(target["age"].min(), target["age"].max()).all()
+    expected = (2 - np.mean(errors)) * 500
+    assert k_marginal.k_marginal(target, synthetic, SCHEMA) == pytest.approx(expected, abs=1e-9)
+
+
+def test_k_marginal_of_a_copy_is_1000_and_of_other_people_0():
+    target = people(0)
+    assert k_marginal.k_marginal(target, target.sample(frac=1, random_state=0), SCHEMA) == 1000
+    two = Schema(SCHEMA.columns[2:])
+    women, men = target[target["sex"] == "f"], target[target["sex"] == "m"]
+    assert k_marginal.k_marginal(women, men, two) == pytest.approx(0, abs=1e-9)
+    with pytest.raises(BadInput, match="two columns"):
+        k_marginal.k_marginal(target, target, Schema(SCHEMA.columns[:1]))
+
+
+def test_what_is_beyond_the_target_has_a_bin_of_its_own():
+    target = np.arange(10.0, 60.0)
+    inside, above, both = (
+        k_marginal.bins_of_target(target, np.array(values))
+        for values in ([20.0], [20.0, 80.0], [1.0, 80.0])
+    )
+    assert (len(inside), len(above), len(both)) == (21, 21, 21)
+    assert (inside[0], inside[-1]) == (10, 59) and list(above[-2:]) == [59, 80]
+    assert list(both[[0, 1, -2, -1]]) == [1, 10, 59, 80]
+
+
+def test_the_ladder_of_the_committed_rows_is_nists():
+    """Within two points where NIST's own draws agree; a hundredth of the rows is a wide draw."""
+    path = field.project_root() / "data" / "results" / "paper" / "73_field_ladder.csv"
+    ladder = field_tables.ladder(load_rows(path))
+    assert list(ladder.index) == ["1%", "5%", "10%", "20%", "40%", "60%", "80%"]
+    assert ladder.loc["5%":, "difference"].abs().max() < 2
+    assert ladder.loc["1%", "difference"] < ladder.loc["1%", "ours, ±"] + 3
+
+
+# --- range queries ---
+
+
+def test_query_error_is_the_mean_difference_of_shares():
+    real, synthetic = people(0), people(1)
+    queries = range_queries.random_queries(SCHEMA, width=2, number=50, seed=3)
+    gaps = []
+    for query in queries:
+        shares = []
+        for frame in (real, synthetic):
+            met = pd.Series(True, index=frame.index)
+            for name, low, high in query:
+                values = frame[name] if name in SCHEMA.numeric else frame[name].cat.codes
+                met &= (values >= low) & (values <= high)
+            shares.append(met.sum() / len(frame))
+        gaps.append(abs(shares[0] - shares[1]))
+    found = range_queries.query_error(real, synthetic, SCHEMA, width=2, number=50, seed=3)
+    assert found == pytest.approx(np.mean(gaps)) and found > 0.005
+    assert range_queries.query_error(real, real, SCHEMA, width=3, number=50) == 0
+
+
+def test_queries_stay_in_declared_ranges_and_name_different_columns():
+    queries = range_queries.random_queries(SCHEMA, width=3, number=400, seed=0)
+    assert all(len({name for name, _, _ in query}) == 3 for query in queries)
+    conditions = [condition for query in queries for condition in query]
+    ages = [(low, high) for name, low, high in conditions if name == "age"]
+    assert all(0 <= low <= high <= 99 for low, high in ages)
+    assert {low for name, low, high in conditions if name == "area"} == {0, 1, 2, 3}
+    with pytest.raises(BadInput, match="width is 5"):
+        range_queries.random_queries(SCHEMA, width=5, number=1, seed=0)
+
+
+def test_boosted_trees_tell_a_dependence_from_none():
+    learnt, judged = people(0, rows=1500), people(1, rows=600)
+    found = utility.boosted_trees(learnt, judged, SCHEMA, seed=0)
+    shuffled = learnt.assign(sex=learnt["sex"].sample(frac=1, random_state=0).array)
+    assert (
+        found["auc_hgb"] > utility.boosted_trees(shuffled, judged, SCHEMA, seed=0)["auc_hgb"] + 0.1
+    )
+    alone = utility.boosted_trees(learnt[learnt["sex"] == "f"], judged, SCHEMA, seed=0)
+    assert alone["auc_hgb"] == 0.5 and 0.2 < alone["f1_hgb"] < 0.5
+
+
+# --- the benchmarks ---
+
+
+def test_adult_is_divided_as_heterofedsyn_divides_it():
+    letters = gzip.decompress(field.split_path().read_bytes()).decode().strip()
+    assert (len(letters), letters.count("f"), letters.count("v")) == (32_561, 20_838, 5_210)
+    assert letters.count("t") == 6_513
+
+
+def test_a_client_is_an_area():
+    area = np.array([3, 0, 3, 7, 0])
+    parts = field.by_area(field.Areas(None, area))
+    assert [list(part) for part in parts] == [[1, 4], [0, 2], [3]]
+
+
+def test_foreign_numbers_say_where_they_are_from():
+    for block in ("nist", "adult"):
+        lines = field_tables.foreign(block)
+        assert lines["source"].str.len().min() > 10 and lines["date"].notna().all()
+        assert set(lines["group"]) <= {field_tables.PRINTED, field_tables.RERUN}
+        assert (lines["value"] > 0).all()
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"), [('flag = "heard"', "flag"), ('source = "x"', "source")]
+)
+def test_a_foreign_number_without_a_source_is_refused(wrong, said, tmp_path, monkeypatch):
+    name = wrong.split()[0]
+    text = (field.project_root() / "data" / "published" / "field.toml").read_text()
+    lines = [wrong if line.startswith(f"{name} =") else line for line in text.splitlines()]
+    (tmp_path / "data" / "published").mkdir(parents=True)
+    (tmp_path / "data" / "published" / "field.toml").write_text("\n".join(lines))
+    monkeypatch.setenv("FEDSYNTH_HOME", str(tmp_path))
+    with pytest.raises(BadInput, match=said):
+        field_tables.foreign("nist")
+
+
+def test_interval_is_students():
+    assert field_tables.interval([1.0, 2.0, 3.0]) == pytest.approx(4.302653 / np.sqrt(3), rel=1e-6)
+    assert np.isnan(field_tables.interval([1.0]))
+
+
+# --- a method of one's own ---
+
+
+@pytest.fixture
+def small_target(monkeypatch):
+    """NIST's block over a table of people in two areas."""
+    frame = people(0, rows=240)
+    table = Table("people", frame, SCHEMA, "own")
+    areas = field.Areas(table, np.arange(240) % 2)
+    monkeypatch.setattr(field, "areas", lambda dataset, rows: areas)
+
+
+def test_a_method_file_gets_its_line_and_a_broken_promise_is_told(small_target, tmp_path):
+    good = (field.project_root() / "notebooks" / "your_method.py").read_text()
+    mine = tmp_path / "mine.py"
+    mine.write_text(good)
+    table, broken = bench.bench("A", mine, seeds=1, say=lambda text: None)
+    own = table.loc[field_tables.OWN]
+    assert list(own.index) == ["mine"] and broken == {}
+    assert own["trusted"].tolist() == ["a secure sum"] and own["ε"].tolist() == ["1"]
+    assert 0 < float(own["k-marginal score"].iloc[0]) < 1000
+    assert field_tables.FEDERATED not in table.index  # these rows are nobody's benchmark
+
+    mine.write_text(
+        good.replace("noise_multiplier, sensitivity", "9 * noise_multiplier, sensitivity")
+    )
+    table, broken = bench.bench("A", mine, seeds=1, say=lambda text: None)
+    assert broken and field_tables.OWN not in table.index
+
+
+def test_the_tables_are_shown_without_a_method_and_bad_requests_are_refused(tmp_path):
+    for block, method in (("A", "FedPGM"), ("B", "FedPGM")):
+        table, _ = bench.bench(block, None)
+        assert method in table.loc[field_tables.FEDERATED].index
+        assert field_tables.PRINTED in table.index
+    with pytest.raises(BadInput, match="block is 'C'"):
+        bench.bench("C", None)
+    with pytest.raises(BadInput, match="no such Python file"):
+        bench.bench("A", tmp_path / "none.py")
+    with pytest.raises(BadInput, match="seeds is 0"):
+        bench.bench("A", tmp_path / "none.py", seeds=0)

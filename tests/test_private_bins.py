@@ -1,0 +1,140 @@
+"""Bins that follow noisy histograms, alone and in FedPGM."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from fedsynth_lib.core.contract import BadInput, Client, Domain, Noise, Privacy, stream
+from fedsynth_lib.federation import settings
+from fedsynth_lib.methods import METHODS
+from fedsynth_lib.methods.marginals import fedpgm, private_bins
+from fedsynth_lib.tables.load import Table
+from fedsynth_lib.tables.schema import Column, Schema
+
+PRIVATE = fedpgm.Config(bins="private")
+SCHEMA = Schema(
+    (
+        Column("money", "numeric", low=0, high=999, integer=True),
+        Column("rate", "numeric", low=0.0, high=1.0),
+        Column("class", "categorical", categories=("a", "b")),
+    ),
+    "class",
+)
+
+
+def paid(rows=4000):
+    """Half of the rows have no money; class b has more."""
+    rng = np.random.default_rng(0)
+    rich = rng.random(rows) < 0.5
+    money = np.where(rich, np.minimum(rng.exponential(60, rows) + 1, 999), 0).astype(int)
+    frame = pd.DataFrame({"money": money, "rate": rng.beta(2, 8, rows)})
+    frame["class"] = pd.Categorical(np.where(rich, "b", "a"), ("a", "b"))
+    return Table("paid", frame, SCHEMA, "own")
+
+
+def test_runs_cover_all_levels_and_a_frequent_value_is_alone():
+    counts = np.random.default_rng(0).poisson(3.0, 1000).astype(float)
+    counts[300] = 9_000
+    firsts = private_bins.runs(counts, sigma=1.0)
+    assert firsts[0] == 0 and (np.diff(firsts) > 0).all() and firsts[-1] < 1000
+    assert len(firsts) <= 2 * private_bins.BASE
+    assert {300, 301} <= set(firsts.tolist())
+    masses = np.add.reduceat(counts, firsts)
+    others = np.delete(masses, list(firsts).index(300))
+    assert others.max() <= 2 * counts.sum() / private_bins.BASE
+
+
+def test_noise_alone_halves_nothing():
+    noise = stream(0).normal(0, 50, 1024)
+    edges = private_bins.base_edges(1024)
+    assert set(private_bins.runs(noise, sigma=50.0)) <= set(edges.tolist())
+
+
+@pytest.mark.parametrize("counts", [np.zeros(100), -np.ones(100), np.full(100, 1e9)])
+def test_runs_of_any_counts_are_runs(counts):
+    firsts = private_bins.runs(counts, sigma=1.0)
+    assert firsts[0] == 0 and 1 <= len(firsts) <= 2 * private_bins.BASE
+
+
+def test_what_is_spread_stays_in_its_run_and_follows_the_counts():
+    noisy = np.concatenate([np.full(64, 100.0), np.full(192, 0.0)])
+    firsts = np.array([0, 16, 128])
+    codes = np.repeat([0, 1, 2], 3000)
+    drawn = private_bins.spread(codes, firsts, noisy, stream(0))
+    assert (private_bins.run_of(drawn, firsts) == codes).all()
+    assert drawn[codes == 1].max() < 64  # nobody was counted from 64 on
+    assert len(set(drawn[codes == 2])) > 100  # nobody at all: anywhere in it
+
+
+def test_the_budget_is_spent_on_three_rounds_and_not_exceeded():
+    table = paid()
+    parts = np.array_split(np.arange(len(table)), 3)
+    run = settings.federated(
+        METHODS["fedpgm_bins"], table, parts, privacy=Privacy(1.0, 1e-5), seed=0
+    )
+    assert run.statement["epsilon"] == pytest.approx(1.0, abs=1e-6)
+    counts = {entry["what"]: entry["count"] for entry in run.statement["entries"]}
+    # two long columns, three columns, three pairs, two measurements a column
+    assert list(counts.values()) == [2, 3, 3, 6]
+    assert next(iter(counts)) == fedpgm.FINE
+    made = run.synthetic["money"]
+    assert (made == 0).mean() == pytest.approx(0.5, abs=0.05)  # the frequent value is kept
+    assert run.synthetic["rate"].between(0, 1).all()
+    assert (made[run.synthetic["class"] == "a"] == 0).mean() > 0.9
+
+
+def test_the_promised_noise_is_the_noise_of_each_round():
+    """All measurements together cost as one count with the multiplier's noise."""
+    domain = Domain(("money", "rate", "class"), (1000, 1024, 2))
+    charges = fedpgm.plan(7.0, domain, 100, PRIVATE)
+    assert sum(c.times / c.noise**2 for c in charges) == pytest.approx(1 / 49)
+    state = fedpgm.start(domain, PRIVATE, stream(0))
+    nothing = np.zeros((0, 3), np.int32)
+    drawn = [
+        fedpgm.client_step(
+            state, Client(nothing, 0, 1), PRIVATE, Noise(7.0, stream(repeat)), stream(0)
+        ).summed["fine"]
+        for repeat in range(20)
+    ]
+    assert np.std(drawn) == pytest.approx(charges[0].noise, rel=0.03)
+    assert charges[0].what == fedpgm.FINE and charges[0].times == 2
+
+
+def test_one_row_more_moves_one_fine_count_of_each_long_column_by_one():
+    domain = Domain(("money", "rate", "class"), (70, 2, 80))
+    state = fedpgm.start(domain, PRIVATE, stream(0))
+    before = np.zeros((0, 3), np.int32)
+    for money in (0, 33, 69):
+        row = np.array([[money, 1, 79]], np.int32)
+        counts = [
+            fedpgm.client_step(state, Client(rows, 0, 1), PRIVATE, None, stream(0)).summed["fine"]
+            for rows in (before, row)
+        ]
+        moved = counts[1] - counts[0]
+        assert list(np.flatnonzero(moved)) == [money, 70 + 79] and set(moved) == {0, 1}
+
+
+def test_clients_get_the_runs_and_no_counts():
+    table = paid(400)
+    parts = [np.arange(200), np.arange(200, 400)]
+    options = {"privacy": Privacy(2.0, 1e-5), "seed": 0}
+    run = settings.federated(METHODS["fedpgm_bins"], table, parts, **options)
+    sent = fedpgm.broadcast(run.state, PRIVATE)
+    assert {"firsts 0", "firsts 1"} <= set(sent)
+    assert not [name for name in sent if name.startswith(("fine", "shares", "potential"))]
+
+
+def test_short_columns_keep_their_levels_and_two_rounds():
+    domain = Domain(("a", "b"), (64, 3))
+    state = fedpgm.start(domain, PRIVATE, stream(0))
+    assert int(state["round"]) == 0 and len(state["long"]) == 0
+    assert fedpgm.FINE not in {c.what for c in fedpgm.plan(1.0, domain, 10, PRIVATE)}
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [({"bins": "privat"}, "bins is 'privat'"), ({"fine_share": 1.0}, "fine_share")],
+)
+def test_what_means_nothing_is_refused(wrong, said):
+    with pytest.raises(BadInput, match=said):
+        fedpgm.Config(**wrong)
