@@ -17,32 +17,40 @@ import requests
 from selenium.webdriver import Keys
 from selenium.webdriver.common.by import By
 from selenium.webdriver.support.ui import WebDriverWait
+from test_clinic import clinic, declaration
 from test_playground import AIM, known, measured, of_table
 
 from fedsynth_lib.runs.rows import save_rows, to_frame
 from fedsynth_lib.tables.lock import at_hand, table_digest
+from fedsynth_lib.teaching import your_table
 
 pytestmark = pytest.mark.browser
 pytest_plugins = ["browser"]
 
 ROOT = Path(__file__).resolve().parents[1]
-TEACHING, PLAYGROUND = "11_vae.ipynb", "80_playground.ipynb"
+TEACHING, PLAYGROUND, OWN = "11_vae.ipynb", "80_playground.ipynb", "81_your_table.ipynb"
 # seconds within which a control must have changed the page; on a quiet machine it takes one
 ANSWER = 3
 
 
 @pytest.fixture(scope="module")
 def home(tmp_path_factory) -> Path:
-    """A project of its own: two notebooks at profile smoke, and rows of two budgets for the
-    playground."""
+    """A project of its own: three notebooks at profile smoke, rows of two budgets for the
+    playground, and the declared table of a clinic."""
     home = tmp_path_factory.mktemp("project")
     (home / "notebooks").mkdir()
-    for name in (TEACHING, PLAYGROUND):
+    clinic().head(800).to_csv(home / "clinic.csv", index=False, sep=";", na_rep="NA")
+    files = your_table.Files.of(home / "clinic.csv")
+    drafted = your_table.draft(files, target="ill").read_text(encoding="utf-8")
+    files.schema.write_text(declaration(drafted), encoding="utf-8")
+    for name in (TEACHING, PLAYGROUND, OWN):
         notebook = nbformat.read(ROOT / "notebooks" / name, as_version=4)
         cell = next(
             cell for cell in notebook.cells if "parameters" in cell.metadata.get("tags", [])
         )
         cell.source = cell.source.replace('profile = "quick"', 'profile = "smoke"')
+        cell.source = cell.source.replace('table = "example"', f"table = {str(files.table)!r}")
+        cell.source = cell.source.replace('site = ""', 'site = "site"')
         nbformat.write(notebook, home / "notebooks" / name)
     (home / "data").mkdir()
     for name in ("published", "standin", "tables.lock.json"):  # which are only read
@@ -167,6 +175,21 @@ def test_a_teaching_notebook_runs_from_top_to_bottom(browser, lab, home):
     ]
     assert "image/png" in shown
     assert list((home / "figures").glob("smoke*/*.png"))  # and not in the repository
+
+
+def test_a_table_of_ones_own_runs_from_top_to_bottom(browser, lab, home):
+    cells = run_all(browser, lab.format(OWN))
+    assert errors(cells) == []
+    kinds = [
+        kind for cell in cells for output in cell["outputs"] for kind in output.get("data", {})
+    ]
+    assert kinds.count("image/png") == 2 and kinds.count("text/markdown") == 1
+    real = home / "clinic.csv"
+    synthetic = home / "data" / "results" / "smoke-own" / "clinic_rehearsal.csv"
+    names, kept = (
+        path.read_text(encoding="utf-8").splitlines()[0].split(";") for path in (real, synthetic)
+    )
+    assert kept == [name for name in names if name not in ("name", "note")]
 
 
 def test_the_controls_of_the_playground_answer_at_once(browser, lab):
