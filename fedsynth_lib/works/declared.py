@@ -10,9 +10,8 @@ of each exhibit.
 
 A sweep names values of settings: a list is swept, a single value is fixed. The words in WORDS
 choose among the values of a list; `by_method` says more of some methods' cells, `sized` what a
-kind's `complete` needs to know, `unset` takes back what a profile of the work sets, and `like` names
-the profile of the work that a grid's begins from. A profile of a sweep counts before that of its
-grid, and that before the work's. Unknown keys are refused.
+kind's `complete` needs to know, and `unset` takes back what a profile of the work sets. A profile
+of a sweep counts before that of its grid, and that before the work's. Unknown keys are refused.
 """
 
 import importlib
@@ -317,7 +316,7 @@ class Work:
             raise BadInput(f"profile is {profile!r}: choose one of {', '.join(PROFILES)}.")
         declared = self._declared(exhibit)
         own = self._profiles(declared)[profile]
-        shared = self.profiles.get(own.get("like", profile), {})
+        shared = self.profiles.get(profile, {})
         shared = {name: value for name, value in shared.items() if name not in own.get("unset", ())}
         return _merged(shared, own)
 
@@ -589,7 +588,7 @@ def _check(work: Work) -> None:
                 _check_names(f"{place}.{profile}", entry.get(profile, {}), kind.names | _SIZE)
 
 
-_SIZE = {"seeds", "tables", "methods", "by_method", "sized", "unset", "like", *WORDS}
+_SIZE = {"seeds", "tables", "methods", "by_method", "sized", "unset", *WORDS}
 
 
 def _check_names(where: str, entry: Iterable[str], known: Iterable[str]) -> None:
