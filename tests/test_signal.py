@@ -72,6 +72,7 @@ def test_captions_say_the_least_and_the_most():
     ],
 )
 def test_profile_quick_has_a_tenth_or_less_and_paper_all_of_it(work, datasets):
-    assert work("paper", datasets) == in_words([1.0])
+    least = work("paper", datasets).split(" of the")[0].split()[3]
+    assert float(least) == 1.0
     words = work("quick", datasets)
     assert float(words.split(" of the")[0].split()[-1]) <= 0.1, words
