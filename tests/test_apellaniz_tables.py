@@ -1,6 +1,7 @@
 """Tables of apellaniz2025: rows become printed cells, tests make the printed marks, ranks make
 table 6."""
 
+from functools import partial
 from itertools import product
 
 import numpy as np
@@ -24,9 +25,11 @@ from fedsynth_lib.verdicts.apellaniz_tables import (
     reciprocal_ranks,
     same_people,
 )
-from fedsynth_lib.works import apellaniz2025
+from fedsynth_lib.works import load
 from fedsynth_lib.works.apellaniz_nodes import nodes
 
+WORK = load("apellaniz2025")
+CUT = WORK.grids["tab2 and tab3 cut"].sweeps["first"]["variant"]  # as the published code does
 TABLES = ["tab2", "tab3", "tab4", "tab5", "tabA1", "tabA2"]
 MAIN = "train rows per node 100/1000/10000"
 KEYS = [
@@ -216,9 +219,8 @@ def test_settings_are_those_that_a_grid_of_the_study_asks_for(tmp_path, monkeypa
     def judge(node, repeat=0, whole=False, **cell):
         return [{**said, "n_clients": 3, "metric": JS, "value": 1.0}]
 
-    rows = run_grid(
-        judge, [at, {**at, **varied}], name="toy", version=apellaniz2025.version, save=False
-    )
+    version = partial(WORK.version, "judge")
+    rows = run_grid(judge, [at, {**at, **varied}], name="toy", version=version, save=False)
     assert in_print(rows)[["detail", "seed"]].to_numpy().tolist() == [
         ["train rows per node 50/100/500", 12]
     ]
@@ -348,7 +350,7 @@ def test_equal_ranks_are_shared_and_incomplete_blocks_have_none():
 
 
 def test_the_two_tables_hold_the_same_people_at_the_same_nodes():
-    diabetes, heart = (load_table(name, work="apellaniz2025") for name in apellaniz2025.DATASETS)
+    diabetes, heart = (load_table(name, work="apellaniz2025") for name in WORK.tables)
     assert set(diabetes.frame) == set(heart.frame) and diabetes.schema.target != heart.schema.target
     assert all(diabetes.frame[name].equals(heart.frame[name]) for name in heart.frame)
     for partition in ("iid", "bmi_skew"):
@@ -393,7 +395,7 @@ def test_readings_stand_beside_the_printed_divergences():
     values = values[values["exhibit"].isin(["tab2", "tab5"])]
     rows, cut = (
         as_rows(values),
-        as_rows(values, variant=apellaniz2025.AS_RUN, shift=0.25, repeats=(1,)),
+        as_rows(values, variant=CUT, shift=0.25, repeats=(1,)),
     )
     cut = cut[cut["dataset"] == "brfss_heart"]  # not all of it is there
     ours = {"text": in_print(rows), "code": in_print(cut, variant=apellaniz_tables.CUT)}
@@ -409,9 +411,7 @@ def test_readings_stand_beside_the_printed_divergences():
 
 
 def test_the_variant_of_rows_as_run_is_named_as_the_tables_look_for_it():
-    cell = apellaniz2025.cells(
-        apellaniz2025.SIZES["smoke"], seeds=[0], variant=apellaniz2025.AS_RUN
-    )[0]
+    cell = WORK.grid("tab2 and tab3 cut", "smoke").cells[0]
     assert apellaniz_tables.variants(to_frame([{"params": params_text(cell)}])).tolist() == [
         apellaniz_tables.CUT
     ]

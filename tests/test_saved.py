@@ -48,6 +48,7 @@ def test_the_runs_seed_draws_the_runs_rows(key, tmp_path):
     pd.testing.assert_frame_equal(read.sample(), run.synthetic)
     assert not read.sample(seed=6).equals(run.synthetic) and len(read.sample(7, seed=6)) == 7
     weights = TABLE.frame["weight"].to_numpy()
+    weights = weights[weights % 1 > 0]  # a noisy count may be the one that is whole
     kept = np.concatenate([values.ravel() for values in read.state.values()]).astype(float)
     assert not np.isin(weights, kept).any()
     assert not np.isin(weights.astype(np.float32), kept.astype(np.float32)).any()
