@@ -572,3 +572,16 @@ def test_nothing_is_left_once_all_have_been_told_to_end(deployed):
     for name in ("server", "north", "south"):
         deployed.end(name)
     assert not deployed.processes()
+
+
+def test_no_proxy_stands_between_the_processes_of_one_machine(tmp_path, monkeypatch):
+    monkeypatch.setenv("HTTPS_PROXY", "http://proxy.hospital:3128")
+    monkeypatch.delenv("no_proxy", raising=False)
+    for given, direct in (
+        ("", "127.0.0.1,localhost"),
+        (".hospital", ".hospital,127.0.0.1,localhost"),
+    ):
+        monkeypatch.setenv("NO_PROXY", given)
+        found = processes.environment(tmp_path)
+        assert found["no_proxy"] == found["NO_PROXY"] == direct
+        assert found["HTTPS_PROXY"] == "http://proxy.hospital:3128"  # which a server may be behind

@@ -111,16 +111,24 @@ class Children:
 
 
 def environment(folder: Path) -> dict[str, str]:
-    """Of Flower's processes: its files in this folder, nothing said to anybody, and the commands
-    of this environment before those of any other."""
+    """Of Flower's processes: its files in this folder, nothing said to anybody, the commands of
+    this environment before those of any other, and no proxy on the way to this machine itself."""
     here, scripts = os.environ.get("PYTHONPATH", ""), str(Path(sys.executable).parent)
     return {
         **os.environ,
         **ENVIRONMENT,
+        **without_proxy(),
         "FLWR_HOME": str(folder),
         "PYTHONPATH": os.pathsep.join(filter(None, (str(CODE), here))),
         "PATH": os.pathsep.join((scripts, os.environ.get("PATH", os.defpath))),
     }
+
+
+def without_proxy() -> dict[str, str]:
+    """Entries of an environment by which no proxy stands between processes of this machine."""
+    given = os.environ.get("no_proxy") or os.environ.get("NO_PROXY", "")
+    direct = ",".join(filter(None, (given, "127.0.0.1,localhost")))
+    return {"no_proxy": direct, "NO_PROXY": direct}
 
 
 def _descendants(process: psutil.Process) -> list[psutil.Process]:

@@ -27,7 +27,13 @@ from fedsynth_lib.core.ledger import ClientLedger, path_of
 from fedsynth_lib.core.store import write_atomically
 from fedsynth_lib.deploy import keys
 from fedsynth_lib.deploy.apps import Place, site_app
-from fedsynth_lib.deploy.processes import Children, Ended, free_port, secret_file
+from fedsynth_lib.deploy.processes import (
+    Children,
+    Ended,
+    free_port,
+    secret_file,
+    without_proxy,
+)
 from fedsynth_lib.deploy.study import (
     FEWEST_ROWS,
     SCHEMA,
@@ -284,6 +290,7 @@ def _connect(
 
     if not insecure:
         check_server(study, say)
+    os.environ.update(without_proxy())  # this process answers the SuperNode beside it
     state, port = study.state(own.folder), free_port()
     with secret_file(state) as secret, Children(state) as children:
         options = [
