@@ -81,8 +81,9 @@ def divided_among_all(state, client, config, noise, rng):
     [
         (fedpgm.client_step, 2, False, {}),
         (divided_among_all, 2, True, {}),
-        (silent_in(0), 1, True, {}),
-        (silent_in(1), 1, True, {"one_way_share": 0.05, "two_way_share": 0.1}),  # most is there
+        # in the round that most of the budget is for
+        (silent_in(0), 1, True, {"one_way_share": 0.1, "two_way_share": 0.8}),
+        (silent_in(1), 1, True, {"one_way_share": 0.05, "two_way_share": 0.1}),
     ],
     ids=["whole", "divided among all", "no noise first", "no noise again"],
 )
