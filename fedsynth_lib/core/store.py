@@ -50,6 +50,10 @@ def as_path(given: str | Path) -> Path:
 def existing_file(given: str | Path, name: str) -> Path:
     """`as_path`; BadInput, naming the parameter, where there is no file."""
     path = as_path(given)
+    if path.name == "-" or (path.exists() and not (path.is_file() or path.is_dir())):
+        raise BadInput(
+            f"{name}: {given}: this is a pipe or a device; save the table in a file first."
+        )
     if not path.is_file():
         what = "this is a folder" if path.is_dir() else "there is no such file"
         raise BadInput(f"{name}: {path}: {what}; check the path.")

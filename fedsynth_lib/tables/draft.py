@@ -34,7 +34,9 @@ MAX_CATEGORIES = 100  # more are asked about
 MOST_LISTED = 1_000  # categories that a draft writes down
 MAX_NUMBER_LEVELS = 10  # a whole-number column with this many values or fewer is taken for a code
 MAX_DECIMALS = 6  # as people write; more come from a computation
-SPREAD = 20  # a 99th percentile so many times the median: amounts of different orders of magnitude
+# amounts of different orders of magnitude: a 99th percentile so many times the median, or half of
+# the rows within the first of so many even bins
+SPREAD, EVEN_BINS = 20, 16
 LONGEST_UNIT = 6  # letters of a currency or a unit
 MOST_ODD = 3  # values of another kind among those of one, which may stand for a missing one
 LONGEST_WORD = 3  # letters before a number and a space, as in "EUR 5"; "Ward 5" is a name
@@ -67,7 +69,8 @@ UNSURE = (*DAY_DIGITS[1:], *BARE_CLOCKS)
 # how many digits a form has, where strptime would take fewer, too
 DIGITS = {
     **{"%Y%m%d": 8, "%d%m%Y": 8, "%m%d%Y": 8, "%Y%m": 6, "%y%m%d": 6, "%d%m%y": 6, "%m%d%y": 6},
-    **{"%Y%j": 7, "%H.%M": 4, "%H%M": 4, "%H%M%S": 6, "%Y%m%d%H%M%S": 14, "%Y%m%d%H%M": 12},
+    **{"%Y%j": 7, "%Y-%j": 7, "%H.%M": 4, "%H%M": 4, "%H%M%S": 6},
+    **{"%Y%m%d%H%M%S": 14, "%Y%m%d%H%M": 12},
     "%d%b%Y": 6,
 }
 YEARS = 1800, 2200  # in which eight digits may be a date
@@ -409,7 +412,9 @@ def _marked(seen: Seen) -> FileColumn | None:
         low, high = float(numbers.min()), float(numbers.max())
         if low == high:
             return None
-        return kept.column("numeric", question, low=low, high=high, written=example)
+        short = marks.decimals > 0 and _short_whole(kept.levels, marks.mark)
+        said = {"low": low, "high": high, "written": example, "short_whole": short}
+        return kept.column("numeric", question, **said)
     return None
 
 
@@ -502,7 +507,12 @@ def _ranged(seen: Seen, question: str) -> FileColumn | None:
         return None
     if seen.whole and numbers.nunique() <= MAX_NUMBER_LEVELS and not question:
         return None
-    question = question or _moment_in_disguise(seen) or _thousands(seen.levels)
+    question = (
+        question
+        or _moment_in_disguise(seen)
+        or _thousands(seen.levels)
+        or ("" if seen.whole else _amounts(seen.levels))
+    )
     if seen.whole and seen.all_different and seen.num_rows >= 20 and not question:
         if _counts_up(numbers):
             return seen.column(
@@ -520,7 +530,9 @@ def _ranged(seen: Seen, question: str) -> FileColumn | None:
     order = np.argsort(numbers.to_numpy(), kind="stable")
     share = np.cumsum(seen.counts[order]) / seen.counts.sum()
     middle, top = (numbers.to_numpy()[order][np.searchsorted(share, at)] for at in (0.5, 0.99))
-    if numbers.min() >= 0 and top > SPREAD * middle > 0:
+    low, high = said["low"], said["high"]
+    heaped = middle - low < (high - low) / EVEN_BINS
+    if low >= 0 and middle > 0 and (heaped or top > SPREAD * middle):
         said["scale"] = "log"
     return seen.column("numeric", question, **said)
 
@@ -624,9 +636,29 @@ def _looks_like_code(text: str) -> bool:
 
 
 def _two_ways(numbers: pd.Series) -> bool:
-    """Whether 1.10 stands beside 1.9: as a number, one of the two would be written otherwise."""
-    digits = numbers.str.extract(r"\.(\d+)$")[0].fillna("").str.len()
+    """Whether 1.10 stands beside 1.9: as a number, one of the two would be written otherwise. 1.10
+    beside 1 is an amount, which is asked about."""
+    digits = numbers.str.extract(r"\.(\d+)$")[0].dropna().str.len()
     return bool(numbers.str.contains(r"\.\d+0$").any()) and digits.nunique() > 1
+
+
+def _short_whole(levels: pd.Series, mark: str) -> bool:
+    """Whether whole numbers stand without decimals: 42 beside 42.5, and hardly a 42.0."""
+    whole = ~levels.str.contains(rf"{re.escape(mark)}|\d[eE]", regex=True)
+    zeros = levels.str.contains(rf"{re.escape(mark)}0+(?!\d)", regex=True)
+    return bool(whole.sum() > zeros.sum())
+
+
+def _amounts(levels: pd.Series) -> str:
+    """What to ask where 12.50 stands beside 12; '' elsewhere."""
+    ends = levels[levels.str.contains(r"\.\d+0$", regex=True)]
+    if len(ends) == 0 or not _short_whole(levels, "."):
+        return ""
+    whole = levels[levels.str.fullmatch(r"[-+]?\d+")].iloc[0]
+    return (
+        f"Some stand there like {ends.iloc[0]}, others like {whole}: are these numbers? If they "
+        "are codes, list them as categories."
+    )
 
 
 def _too_large(seen: Seen) -> bool:
@@ -635,18 +667,21 @@ def _too_large(seen: Seen) -> bool:
     return any(int(text) > MOST_EXACT for text in digits[digits.str.len() > 15])
 
 
-def _decimals(levels: pd.Series) -> dict[str, int | str]:
+def _decimals(levels: pd.Series) -> dict[str, int | str | bool]:
     """How many digits stand behind the point: at most, or of each, which is shown by an example;
-    nothing where these are too many to be somebody's choice."""
+    nothing where these are too many to be somebody's choice. And whether whole numbers have any."""
+    said: dict[str, int | str | bool] = {"short_whole": True} if _short_whole(levels, ".") else {}
     digits = levels.str.extract(r"\.(\d*)$")[0].fillna("")
     most = int(digits.str.len().max())
     if most > MAX_DECIMALS or levels.str.contains("[eE]", regex=True).any():
-        return {}
-    if most > 1 and (digits.str.len() == most).all() and digits.str.endswith("0").any():
-        example = levels[0].lstrip("-+")
+        return said
+    with_any = digits[digits != ""] if said else digits
+    if most > 1 and (with_any.str.len() == most).all() and with_any.str.endswith("0").any():
+        example = levels[with_any.index[0]].lstrip("-+")
         # three digits behind a point may be thousands, but for a zero before it
-        return {"written": "0.000" if most == 3 else f"0{example}"[example[0] != "." :]}
-    return {"decimals": most}
+        shown = "0.000" if most == 3 else f"0{example}"[example[0] != "." :]
+        return said | {"written": shown}
+    return said | {"decimals": most}
 
 
 def _sentinels(seen: Seen) -> list[str]:

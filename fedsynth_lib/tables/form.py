@@ -44,7 +44,9 @@ YES_OR_NO, TEXTS = "true or false", "a list of texts, each in quotation marks"
 ENTRIES = {
     **dict.fromkeys(("name", "kind", "scale", "format", "pattern", "value", "written"), TEXT),
     **dict.fromkeys(("source", "question"), TEXT),
-    **dict.fromkeys(("integer", "ordered", "keep", "from_rows", "ignore"), YES_OR_NO),
+    **dict.fromkeys(
+        ("integer", "short_whole", "ordered", "keep", "from_rows", "ignore"), YES_OR_NO
+    ),
     **dict.fromkeys(("categories", "missing"), TEXTS),
     "decimals": WHOLE,
     "low": NUMBER,

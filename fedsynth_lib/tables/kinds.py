@@ -63,6 +63,7 @@ class FileColumn:
     decimals: of numbers, at most; None: as many as they have. integer: 0 of them.
     written: a number as the file writes it, such as "$1,234.50", "12 345 €", "45%" or "1,5"; or
         "1.50", where each has two decimals.
+    short_whole: whether whole numbers among others stand without decimals: 42 beside 42.5.
     scale: "log" for amounts of which their order of magnitude tells: counted and drawn evenly in
         their logarithm.
     ordered: whether the order of the categories means something.
@@ -87,6 +88,7 @@ class FileColumn:
     integer: bool = False
     decimals: int | None = None
     written: str = ""
+    short_whole: bool = False
     scale: Literal["linear", "log"] = "linear"
     categories: tuple[str, ...] = ()
     ordered: bool = False
@@ -118,6 +120,10 @@ class FileColumn:
             self._check_written(where)
         if self.decimals is not None and self.decimals < 0:
             raise BadInput(f"{where} has decimals = {self.decimals}; give 0 or more.")
+        if self.short_whole and self.whole:
+            raise BadInput(
+                f"{where} has whole numbers alone: short_whole means nothing; remove it."
+            )
         if len(set(self.missing)) < len(self.missing):
             raise BadInput(f"{where} names a code for missing values twice; remove one.")
         if both := set(self.missing) & set(self.categories):
@@ -144,6 +150,7 @@ class FileColumn:
             "integer": ("numeric",),
             "decimals": ("numeric",),
             "written": ("numeric",),
+            "short_whole": ("numeric",),
             "categories": ("categorical", "boolean"),
             "ordered": ("categorical",),
             "keep": ("categorical",),
@@ -420,6 +427,8 @@ class FileColumn:
         gap = self.missing[0] if self.missing else ""
         if values.dtype.kind == "f":
             written = [repr(float(number)) for number in values]
+            if self.short_whole:
+                written = [text.removesuffix(".0") for text in written]
         else:
             written = values.astype(object).astype(str)
         return pd.Series(written, values.index, dtype=object).mask(values.isna(), gap)
@@ -442,7 +451,7 @@ class FileColumn:
         if self.decimals is not None:
             values = _rounded_within(values, self.decimals, self.low, self.high)
         restored = pd.Series(values, numbers.index)
-        return self.marks.texts(restored) if self.written else restored
+        return self.marks.texts(restored, self.short_whole) if self.written else restored
 
     def _fresh(self, num_rows: int, rng: np.random.Generator) -> Sequence[str]:
         """Different identifiers of the pattern. They are drawn without looking at the real ones,

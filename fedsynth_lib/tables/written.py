@@ -1,4 +1,4 @@
-"""How numbers are written in a file: "$1,234.50", "12 345 €", "45%", "1,5", "(12.00)"."""
+"""How numbers are written in a file: "$1,234.50", "12 345 €", "45%", "1,5", "(12)", "1,23,456"."""
 
 import re
 from dataclasses import dataclass
@@ -14,6 +14,7 @@ MINUS = ("-", "\N{MINUS SIGN}")
 QUOTES = "'\N{RIGHT SINGLE QUOTATION MARK}"
 THOUSANDS = f",.{QUOTES}{SPACES}"  # marks between groups of three digits
 NUMBER = re.compile(rf"[{SIGNS}]?\d(?:[\d{re.escape(THOUSANDS)}]*\d)?")
+LAKH = re.compile(r"\B(?=(?:\d\d)*\d{3}(?!\d))")  # where marks stand in 12,34,567
 IN_BRACKETS = re.compile(r"\((.*)\)")  # a negative number, as accountants write it
 
 
@@ -25,6 +26,7 @@ class Written:
     thousands: the mark between groups of three digits; mark: the decimal mark.
     decimals: how many digits follow the decimal mark.
     minus: the sign of a negative number; '()' where it stands in brackets instead.
+    lakh: whether groups have two digits but for the last, which has three, as in India.
     """
 
     prefix: str = ""
@@ -33,6 +35,7 @@ class Written:
     decimals: int = 0
     suffix: str = ""
     minus: str = "-"
+    lakh: bool = False
 
     @classmethod
     def like(cls, example: str) -> "Written":
@@ -54,7 +57,7 @@ class Written:
         prefix = prefix.lstrip(SIGNS)  # as in -$5
         digits = found[0].lstrip(SIGNS)
         marks = re.findall(r"\D", digits)
-        thousands, mark = "", "."
+        thousands, mark, lakh = "", ".", None
         last = len(digits) - 1 - max((digits.rfind(m) for m in marks), default=len(digits) - 1)
         # 12,345 has groups of three digits; 0,345 and 12345,678 have not
         single = len(marks) == 1 and (digits[0] == "0" or len(digits) - last - 1 > 3)
@@ -66,13 +69,15 @@ class Written:
         if marks:
             thousands = marks[0]
             whole = digits.split(mark)[0] if decimals else digits
-            if len(set(marks)) > 1 or not re.fullmatch(
-                rf"\d{{1,3}}({re.escape(thousands)}\d{{3}})+", whole
-            ):
+            between = re.escape(thousands)
+            lakh = re.fullmatch(rf"\d{{1,2}}({between}\d\d)+{between}\d{{3}}", whole)
+            threes = re.fullmatch(rf"\d{{1,3}}({between}\d{{3}})+", whole)
+            if len(set(marks)) > 1 or not (lakh or threes):
                 raise BadInput(f"{example!r} is not a number with groups of three digits.")
         if not thousands and not decimals:
             mark = "."
-        return cls(prefix, thousands, mark, decimals, suffix, "()" if inside else sign[0])
+        minus = "()" if inside else sign[0]
+        return cls(prefix, thousands, mark, decimals, suffix, minus, bool(lakh))
 
     def numbers(self, texts: pd.Series) -> pd.Series:
         """The numbers in texts, float64; NaN where one is not written so. Signs stand before the
@@ -90,19 +95,25 @@ class Written:
         bare = bare.str.lstrip(SIGNS)
         if self.thousands:
             alike = next((m for m in (SPACES, QUOTES) if self.thousands in m), self.thousands)
-            bare = bare.str.replace(rf"(?<=\d)[{re.escape(alike)}](?=\d{{3}})", "", regex=True)
+            digits = 2 if self.lakh else 3
+            between = rf"(?<=\d)[{re.escape(alike)}](?=\d{{{digits}}})"
+            bare = bare.str.replace(between, "", regex=True)
         bare = bare.str.replace(self.mark, ".", regex=False) if self.mark != "." else bare
         fits = bare.str.fullmatch(r"\d*\.?\d+(?:[eE][-+]?\d+)?|\d+\.")
         return pd.to_numeric(bare.where(fits), errors="coerce").astype(float) * sign * inner
 
-    def texts(self, numbers: pd.Series) -> pd.Series:
-        """Numbers as they are written, object; gaps stay gaps."""
-        swap = str.maketrans({",": self.thousands, ".": self.mark})
-        form = f",.{self.decimals}f"
+    def texts(self, numbers: pd.Series, short_whole: bool = False) -> pd.Series:
+        """Numbers as they are written, object; gaps stay gaps; whole ones without decimals where
+        short_whole says so."""
+        zeros = f"{self.mark}{'0' * self.decimals}" if short_whole else ""
 
         def text(number: float) -> str:
-            body = f"{self.prefix}{format(abs(number), form).translate(swap)}{self.suffix}"
-            negative = number < 0 and float(format(number, f".{self.decimals}f")) != 0
+            whole, point, rest = format(abs(number), f".{self.decimals}f").partition(".")
+            groups = LAKH.sub(",", whole) if self.lakh else format(int(whole), ",")
+            grouped = groups.replace(",", self.thousands)
+            digits = f"{grouped}{point and self.mark}{rest}".removesuffix(zeros)
+            body = f"{self.prefix}{digits}{self.suffix}"
+            negative = number < 0 and float(f"{whole}.{rest or 0}") != 0
             if not negative:
                 return body
             return f"({body})" if self.minus == "()" else f"{self.minus}{body}"
