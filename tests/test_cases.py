@@ -236,6 +236,7 @@ def of(form, moments=DAYS):
         ),
         (with_words(of("%H:%M", TIMES), "99:99"), "time", "%H:%M", "Among times stands '99:99'"),
         # which are none
+        ([f"1:{n % 9 + 1}" for n in range(ROWS)], "categorical", "", ""),
         ([f"{n % 40 + 1990}" for n in range(ROWS)], "numeric", "", ""),
         ([f"{n * 997 % 900_000 + 100_000}" for n in range(ROWS)], "numeric", "", "No two rows"),
     ],
@@ -245,6 +246,13 @@ def test_dates_and_times_are_known_and_come_back_as_they_were(values, kind, form
     assert (column.kind, column.format, changed) == (kind, form, 0)
     assert (question == "") == (column.question == "")
     assert pd.Series([column.question]).str.contains(question, regex=True).all()
+
+
+def test_dates_that_are_written_in_two_ways_are_asked_about():
+    days = [f"{n % 28 + 1:0{n % 2 + 1}}.01.{2000 + n % 9}" for n in range(ROWS)]
+    column, changed = proposed(days)
+    assert column.format == "%d.%m.%Y" and changed
+    assert "1.01.2000 would come back as 01.01.2000" in column.question
 
 
 def test_moments_are_drawn_as_fine_as_they_are_written(tmp_path):
@@ -305,6 +313,9 @@ NEGATIVE = [value * (-1) ** place for place, value in enumerate(AMOUNTS)]
         ([f"{n % 80 / 4:g}" for n in range(ROWS)], 19.75, ""),
         ([f"{n % 20 / 2:g}".replace(".", ",") for n in range(ROWS)], 9.5, "is this one"),
         ([f"{n % 20 / 2:g}".replace(".", ",") + " €" for n in range(ROWS)], 9.5, "is this one"),
+        ([f"{n % 60}.0" for n in range(ROWS)], 59, ""),  # as pandas writes ages with gaps
+        ([f"{n % 60}.00" if n % 5 else "" for n in range(ROWS)], 59, ""),
+        ([f"{n % 60 + 90}" if n % 7 else "0" for n in range(ROWS)], 149, "0 lies far from all"),
         ([f"{n % 40 / 2:.2f}".removesuffix(".00") for n in range(ROWS)], 19.5, "If they are codes"),
         (
             [f"(${-v:,.2f})" if v < 0 else f"${v:,.2f}" for v in NEGATIVE],
@@ -340,6 +351,7 @@ def test_a_point_before_three_digits_may_stand_between_thousands():
     ("values", "question"),
     [
         (["7E4", "12E1", "3E4"], ""),
+        (["0.0", "1.0"], ""),
         (["1D5", "2D7"], ""),
         (["04.57", "12.30", "99.99"], ""),
         (["0x1F", "0xA0"], ""),

@@ -49,7 +49,7 @@ MISSING_WORDS = (*NOT_A_NUMBER, "n/a", "NULL", "NaT", "<NA>", ".", "-", "--")
 MAYBE_WORDS = ("None", "-", "--", ".")  # among words, these are some: a grade, a sign
 # numbers that stand for a missing value in many a file
 NINES = [float(digit * n) for digit in "89" for n in range(2, 7)]
-SENTINELS = {-1.0, -9.0} | {sign * nines for sign in (1, -1) for nines in NINES}
+SENTINELS = {0.0, -1.0, -9.0} | {sign * nines for sign in (1, -1) for nines in NINES}
 SENTINELS |= {sign * float(f"{nines:.0f}.9") for sign in (1, -1) for nines in (9, 99, 999, 9999)}
 SENTINEL_YEARS = {1, 1111, 1753, 1800, 1899, 1900, 1901, 1970, 2099, 2100, 2999, 3000, 9999}
 DAY_FORMATS = (
@@ -73,6 +73,7 @@ DIGITS = {
     **{"%Y%m%d%H%M%S": 14, "%Y%m%d%H%M": 12},
     "%d%b%Y": 6,
 }
+LONE_DIGIT = re.compile(r":\d(?!\d)")  # 1:5 is a ratio, where strptime sees five past one
 YEARS = 1800, 2200  # in which eight digits may be a date
 # each part of a moment, and how else a file may write it
 SPELLINGS = {
@@ -362,6 +363,10 @@ def _moment(
     elif len(fitting) > 1:
         first, second = form, fitting[1] + suffix
         asked.append(f"It fits {first} and {second}: which is it? Write it as format.")
+    again = [moment_text(moment, form) for moment in moments]
+    if len(other := kept[kept + suffix != again]):
+        shown = moment_text(moments[other.index[0]], form)
+        asked.append(f"{other.iloc[0]}{suffix} would come back as {shown}: is that right?")
     if odd:
         shown = ", ".join(repr(text) for text in seen.levels[odd])
         asked.append(
@@ -525,6 +530,9 @@ def _ranged(seen: Seen, question: str) -> FileColumn | None:
     said: dict = {"low": float(numbers.min()), "high": float(numbers.max())}
     if seen.whole:
         said = {name: int(value) for name, value in said.items()} | {"integer": True}
+        zeros = seen.levels.str.extract(r"\.(0+)$")[0]
+        if zeros.notna().all() and zeros.nunique() == 1:  # 34.0, as pandas writes ages with gaps
+            said["written"] = f"0.{zeros[0]}"
     else:
         said |= _decimals(seen.levels)
     order = np.argsort(numbers.to_numpy(), kind="stable")
@@ -577,7 +585,9 @@ def _categories(seen: Seen, most: int = MOST_LISTED) -> FileColumn:
     asks."""
     labels = list(seen.own) or sorted(seen.levels)
     if seen.whole and not seen.own and not seen.levels.map(_looks_like_code).any():
-        labels = sorted({label.removesuffix(".0") for label in labels}, key=float)
+        if not seen.levels.str.endswith(".0").all():
+            labels = [label.removesuffix(".0") for label in labels]
+        labels = sorted(set(labels), key=float)
     if len(labels) > most:
         return seen.column(
             "text",
@@ -739,6 +749,8 @@ def _misfits(levels: pd.Series, form: str, most: int) -> list[int] | None:
     for place, text in levels.items():
         try:
             if places and sum(map(str.isdigit, text)) != places:
+                raise ValueError
+            if LONE_DIGIT.search(text):
                 raise ValueError
             datetime.strptime(text, form)
         except ValueError:
