@@ -146,12 +146,9 @@ def fit_path(
         ]
         errors = [np.abs(answers(query).ravel() - shares).sum() for query, shares in true.items()]
         likelihood = log_likelihood(model, held_out).mean()
-        lines[number] = {
-            "loss": sum(squares) / 2 / expected,
-            "error": np.mean(errors),
-            "NLL": -likelihood,
-        }
-    return pd.DataFrame(lines).T.rename_axis("iterations")
+        lines[number] = sum(squares) / 2 / expected, np.mean(errors), -likelihood
+    names = ["loss", "error", "NLL"]
+    return pd.DataFrame(lines, names).T.rename_axis("iterations")
 
 
 def clique_graph(levels: tuple[int, ...], names: Sequence[str], queries: Iterable[Query]) -> Any:
@@ -219,10 +216,8 @@ def rounds_of(
         for query in (query for query in after if after[query] != before.get(query)):
             place, spent = asked.queries.index(query), float(steps[number].state["spent"])
             line = {"chosen": ", ".join(names[c] for c in query), "cells": asked.sizes[place]}
-            line |= {
-                "error before": errors[number - 1][place],
-                "error after": errors[number][place],
-            }
+            line |= {"error before": errors[number - 1][place]}
+            line |= {"error after": errors[number][place]}
             line |= {"workload error": errors[number][wanted].mean()}
             lines.append(line | {"ε so far": zcdp_to_epsilon(spent, delta)})
     return pd.DataFrame(lines).set_index("chosen")
@@ -277,30 +272,21 @@ def birds(num_rows: int, seed: int) -> Table:
     kind."""
     rng, kinds = stream(seed, "birds"), ("hen", "goose", "swan")
     kind = rng.choice(3, num_rows, p=[0.70, 0.26, 0.04])
-    weight = rng.normal(np.array([2.2, 5.0, 10.0])[kind], np.array([0.35, 0.7, 1.0])[kind]).clip(
-        0.5, 15
-    )
+    weight = rng.normal(np.array([2.2, 5.0, 10.0])[kind], np.array([0.35, 0.7, 1.0])[kind])
     columns = Column("weight", "numeric", 0, 15), Column("kind", "categorical", categories=kinds)
-    frame = pd.DataFrame({"weight": weight, "kind": pd.Categorical.from_codes(kind, list(kinds))})
-    return Table(
-        "birds", frame, Schema(columns, target="kind"), "own", digest=f"birds {num_rows} {seed}"
-    )
+    kind = pd.Categorical.from_codes(kind, list(kinds))
+    frame = pd.DataFrame({"weight": weight.clip(0.5, 15), "kind": kind})
+    digest = f"birds {num_rows} {seed}"
+    return Table("birds", frame, Schema(columns, target="kind"), "own", digest=digest)
 
 
 def with_rings(table: Table, seed: int) -> Table:
     """The birds, one in twenty with a ring on its leg that says nothing about the bird."""
-    ring = pd.Categorical.from_codes(
-        (stream(seed, "rings").random(len(table)) < 0.05).astype(int), ["no", "yes"]
-    )
+    rings = stream(seed, "rings").random(len(table)) < 0.05
+    ring = pd.Categorical.from_codes(rings.astype(int), ["no", "yes"])
     columns = (*table.schema.columns, Column("ring", "categorical", categories=("no", "yes")))
-    schema = Schema(columns, target=table.schema.target)
-    return Table(
-        "ringed birds",
-        table.frame.assign(ring=ring),
-        schema,
-        "own",
-        digest=f"{table.digest} {seed}",
-    )
+    schema, digest = Schema(columns, target=table.schema.target), f"{table.digest} {seed}"
+    return Table("ringed birds", table.frame.assign(ring=ring), schema, "own", digest=digest)
 
 
 def summed_gradient(
@@ -324,6 +310,17 @@ def summed_gradient(
     return torch.cat([each.grad.flatten() for each in network.parameters()]), norms
 
 
+def mean_gradient(
+    network: torch.nn.Module, rows: torch.Tensor, clipped: str, *, clip: float, divisor: float
+) -> torch.Tensor:
+    """The mean gradient of the loss that all rows are imagined, as one vector, after a rule:
+    nothing is clipped, the mean is, or each record. divisor: of the sum."""
+    each = clip if clipped == "each record" else np.inf
+    how = {"clip": each, "divisor": divisor}
+    mean, _ = summed_gradient(network, lambda rows: softplus(-network(rows)[:, 0]), rows, **how)
+    return mean * min(1, clip / float(mean.norm())) if clipped == "the mean" else mean
+
+
 def trained_in_order(
     order: Sequence[str], rows: torch.Tensor, *, noise_seed: int, seed: int
 ) -> torch.Tensor:
@@ -343,6 +340,12 @@ def trained_in_order(
     return network.weight.detach()
 
 
+def apart_by_noise(order: Sequence[str], rows: torch.Tensor, seed: int) -> float:
+    """The largest difference of two networks that were `trained_in_order` with other noise."""
+    one, other = (trained_in_order(order, rows, noise_seed=n, seed=seed) for n in (1, 2))
+    return float((one - other).abs().max())
+
+
 def gan_encoded(
     state: Arrays, rows: np.ndarray, rng: np.random.Generator
 ) -> tuple[Layout, LocalRows]:
@@ -359,14 +362,11 @@ def gan_decoded(state: Arrays, encoded: torch.Tensor) -> np.ndarray:
     entry of each block."""
     layout, levels = gan_encoding.layout_of(state), state["levels"]
     distances, blocks = encoded.split([layout.numbers, sum(layout.blocks)], dim=1)
-    picked = np.stack(
-        [block.argmax(dim=1).numpy() for block in blocks.split(layout.blocks, dim=1)], axis=1
-    )
+    picked = [block.argmax(dim=1).numpy() for block in blocks.split(layout.blocks, dim=1)]
+    modes, codes = np.split(np.stack(picked, axis=1), [layout.numbers], axis=1)
     rows = np.empty((len(encoded), len(levels)))
-    rows[:, levels == 0] = gan_encoding.decode_numbers(
-        picked[:, : layout.numbers], distances.numpy(), state
-    )
-    rows[:, levels > 0] = gan_encoding.declared(picked[:, layout.numbers :], state)
+    rows[:, levels == 0] = gan_encoding.decode_numbers(modes, distances.numpy(), state)
+    rows[:, levels > 0] = gan_encoding.declared(codes, state)
     return rows
 
 
@@ -385,12 +385,8 @@ def spent(steps: Sequence[Step], num_clients: int, delta: float) -> pd.DataFrame
     charges = [charge for step in steps for charge in step.charges]
     chose = [u.client for step in steps for u in step.updates if "chosen" in u.arrays]
     own = [[c for c in charges if c.client in (None, k)] for k in range(num_clients)]
-    return pd.DataFrame(
-        {
-            "rounds": np.bincount(chose, minlength=num_clients),
-            "ε": [epsilon_of(each, delta) for each in own],
-        }
-    )
+    spent = [epsilon_of(each, delta) for each in own]
+    return pd.DataFrame({"rounds": np.bincount(chose, minlength=num_clients), "ε": spent})
 
 
 def epsilon_by_opacus(noise: float, rate: float, steps: int, delta: float) -> dict[str, float]:
@@ -475,6 +471,12 @@ def settings_table(runs: Mapping[str, Sequence[Run]], table: Table) -> pd.DataFr
     return pd.DataFrame({setting: pd.DataFrame(group).mean() for setting, group in lines.items()}).T
 
 
+def traffic(run: Run) -> pd.DataFrame:
+    """Bytes of all clients together by round, and by direction and kind of message."""
+    sent = pd.DataFrame(run.traffic)
+    return sent.pivot_table("bytes", "round", ["direction", "kind"], "sum", fill_value=0)
+
+
 def sweep(
     variants: Mapping[str, tuple[Method | ModuleType, Any]],
     train: Table,
@@ -500,17 +502,11 @@ def sweep(
         for epsilon in budgets:
             for seed in seeds:
                 privacy = Privacy(epsilon, delta, relation)
-                run = settings.federated(
-                    method, train, parts, config=config, privacy=privacy, seed=seed
-                )
-                values = distances(train, run.synthetic)
+                asked = {"config": config, "privacy": privacy, "seed": seed}
+                made = settings.federated(method, train, parts, **asked).synthetic
+                values = distances(train, made)
                 if learn_from:
-                    scores = utility.auc(
-                        run.synthetic.head(learn_from), holdout.frame, train.schema, seed
-                    )
+                    scores = utility.auc(made.head(learn_from), holdout.frame, train.schema, seed)
                     values["AUC"] = scores["auc_rf_score"]
-                rows += [
-                    (name, epsilon or np.inf, seed, measure, value)
-                    for measure, value in values.items()
-                ]
+                rows += [(name, epsilon or np.inf, seed, *value) for value in values.items()]
     return pd.DataFrame(rows, columns=["variant", "ε", "seed", "measure", "value"])

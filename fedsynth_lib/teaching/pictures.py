@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 
 from fedsynth_lib.core.contract import Run
 from fedsynth_lib.figures.distributions import REAL_FILL
-from fedsynth_lib.figures.style import COLUMN_WIDTH, FULL_WIDTH, GREY, ORANGE, VERMILLION
+from fedsynth_lib.figures.style import BLUE, COLUMN_WIDTH, FULL_WIDTH, GREY, ORANGE, VERMILLION
 from fedsynth_lib.tables.encode import EqualWidthBins
 
 # --- 02, the privacy budget ----------------------------------------------------------------------
@@ -86,6 +86,25 @@ def scatters(
 
 
 # --- 12, CTGAN -----------------------------------------------------------------------------------
+
+
+def gumbel(draws: Mapping[float, np.ndarray], names: Sequence[str]) -> Figure:
+    """Draws of one block (draws, categories) as columns, black for 1, a panel for each
+    temperature."""
+    fig, axes = plt.subplots(1, len(draws), figsize=(FULL_WIDTH, 1.5), sharey=True)
+    for ax, (temperature, soft) in zip(axes, draws.items(), strict=True):
+        ax.imshow(soft.T, cmap="Greys", aspect="auto", vmin=0, vmax=1, zorder=1)
+        words = {"title": f"temperature {temperature:g}", "xlabel": "draw"}
+        ax.set(yticks=range(len(names)), yticklabels=names, **words)
+    return fig
+
+
+def conditions(shares: pd.DataFrame) -> Figure:
+    """Two shares of each country, those of rows and of conditions, by the rank of the country."""
+    ranked = shares[["share of rows", "share of conditions"]]
+    look = {"style": ["s", "o"], "color": [GREY, BLUE], "logy": True, "ylabel": "share"}
+    ranked = ranked.set_axis(range(1, len(ranked) + 1))
+    return ranked.plot(xlabel="native country, by rank", **look).figure
 
 
 def bird_weights(real: pd.DataFrame, made: Mapping[int, pd.DataFrame]) -> Figure:

@@ -65,11 +65,8 @@ def few_columns(dataset: str, columns: Sequence[str], rows: int, seed: int) -> T
 def _first(schema: Schema) -> list[str]:
     others = [name for name in schema.categorical if name != schema.target]
     short = [name for name in others if len(schema[name].categories) <= MOST_LEVELS]
-    return [
-        *schema.numeric[:NUMBERS],
-        *short[:CATEGORIES],
-        *([schema.target] if schema.target else []),
-    ]
+    target = [schema.target] if schema.target else []
+    return [*schema.numeric[:NUMBERS], *short[:CATEGORIES], *target]
 
 
 def owners(table: Table, num_clients: int, seed: int) -> Parts:
@@ -96,11 +93,10 @@ def points(state: Arrays, table: Table, config: findiff.Config) -> Tensor:
     state."""
     rows, levels = UnitRange(table.schema).transform(table.frame), state["levels"]
     scores = quantile_map.scores(numbers_of(rows, levels), state["quantiles"])
+    scores = torch.from_numpy(scores.astype(np.float32))
     codes = torch.from_numpy(codes_of(rows, levels).astype(np.int64))
     with torch.no_grad():
-        return findiff.trained(state, config).vectors(
-            torch.from_numpy(scores.astype(np.float32)), codes
-        )
+        return findiff.trained(state, config).vectors(scores, codes)
 
 
 def rows_at(vectors: Tensor, state: Arrays, schema: Schema, config: findiff.Config) -> pd.DataFrame:
@@ -142,9 +138,8 @@ def walk(
 
     with weights.seeded(rng, torch.device("cpu")), torch.no_grad():
         network = findiff.trained(state, config)  # here, since an untrained network draws, too
-        seen[0] = config.schedule.denoised(
-            torch.randn(num_rows, network.denoiser.head.out_features), predict
-        )
+        noise = torch.randn(num_rows, network.denoiser.head.out_features)
+        seen[0] = config.schedule.denoised(noise, predict)
     return seen
 
 
@@ -168,49 +163,34 @@ def draw_space(state: Arrays, table: Table, config: findiff.Config, seed: int) -
 
     The line over the column are standard normal draws on their way back through the column's map.
     """
-    fig, (left, middle, right) = plt.subplots(
-        1, 3, figsize=(FULL_WIDTH, 2.6), width_ratios=(1, 1, 1.4)
-    )
+    shape = {"figsize": (FULL_WIDTH, 2.6), "width_ratios": (1, 1, 1.4)}
+    fig, (left, middle, right) = plt.subplots(1, 3, **shape)
     number, kind = table.schema[table.schema.numeric[0]], table.schema[table.schema.categorical[0]]
     values, line = table.frame[number.name].to_numpy(float), state["quantiles"][:1]
     normal = stream(seed, "normal").normal(size=(len(table), 1))
     drawn = number.low + (number.high - number.low) * quantile_map.numbers(normal, line)[:, 0]
     _, edges, _ = left.hist(values, bins=30, color=GREY, alpha=0.6, label="real")
     left.hist(drawn, bins=edges, histtype="step", color=BLACK, label="from normal draws")
-    scores = quantile_map.scores((values[:, None] - number.low) / (number.high - number.low), line)[
-        :, 0
-    ]
-    middle.hist(
-        scores, bins=60, range=(-6, 6), density=True, color=GREY, alpha=0.6, label="normal scores"
-    )
+    places = (values[:, None] - number.low) / (number.high - number.low)
+    scores, look = quantile_map.scores(places, line)[:, 0], {"color": GREY, "alpha": 0.6}
+    middle.hist(scores, bins=60, range=(-6, 6), density=True, label="normal scores", **look)
     x = np.linspace(-6, 6, 200)
     middle.plot(x, norm.pdf(x), color=BLACK, label="normal density")
-    spots, side = (
-        findiff.trained(state, config).embeddings[0].weight.detach().T,
-        torch.linspace(-3.5, 3.5, 350),
-    )
+    spots = findiff.trained(state, config).embeddings[0].weight.detach().T
+    side = torch.linspace(-3.5, 3.5, 350)
     shades = (nearest_cells(spots, side) % SHADES).numpy()
-    right.pcolormesh(
-        side.numpy(), side.numpy(), shades, cmap="Greys", vmin=-1, vmax=2 * SHADES, rasterized=True
-    )
+    greys = {"cmap": "Greys", "vmin": -1, "vmax": 2 * SHADES, "rasterized": True}
+    right.pcolormesh(side.numpy(), side.numpy(), shades, **greys)
     right.plot(*spots.T.numpy(), "k.")
     for name, spot in list(zip(kind.categories, spots.tolist(), strict=True))[:MOST_LEVELS]:
         # names outwards
         shift, begin = (-4, "right") if spot[0] < spots[:, 0].median() else (4, "left")
-        right.annotate(
-            short(name),
-            spot,
-            (shift, 0),
-            textcoords="offset points",
-            ha=begin,
-            va="center",
-            fontsize=6,
-        )
+        look = {"textcoords": "offset points", "ha": begin, "va": "center", "fontsize": 6}
+        right.annotate(short(name), spot, (shift, 0), **look)
     left.set(title="a column", xlabel=short(number.name), ylabel="rows")
     middle.set(title="through its quantile map", xlabel="normal score", ylabel="density")
-    right.set(
-        title=f"embeddings of {short(kind.name)}", xlabel="first number", ylabel="second number"
-    )
+    words = {"xlabel": "first number", "ylabel": "second number"}
+    right.set(title=f"embeddings of {short(kind.name)}", **words)
     for ax in (left, middle):
         ax.set_ylim(top=1.35 * ax.get_ylim()[1])
         ax.legend(loc="upper right")
@@ -260,15 +240,13 @@ def draw_walk(
     labels: of the rows; of each of the three most frequent at most 200 rows are drawn. names: of
         the coordinates.
     """
-    fig, axes = plt.subplots(
-        1, len(moments), figsize=(FULL_WIDTH, 2.2), sharex=True, sharey=True, squeeze=False
-    )
+    shape = {"figsize": (FULL_WIDTH, 2.2), "sharex": True, "sharey": True, "squeeze": False}
+    fig, axes = plt.subplots(1, len(moments), **shape)
     for ax, (title, rows) in zip(axes[0], moments.items(), strict=True):
         for label, marker in zip(labels.value_counts().index[:3], MARKERS, strict=False):
             own = rows[(labels == label).to_numpy()][:200].numpy()
-            ax.plot(
-                own[:, 0], own[:, upwards], marker, markersize=2.5, alpha=0.6, label=short(label)
-            )
+            look = {"markersize": 2.5, "alpha": 0.6, "label": short(label)}
+            ax.plot(own[:, 0], own[:, upwards], marker, **look)
         ax.set(title=title, xlim=(-5.5, 5.5), ylim=(-4, 4))
     axes[0, 0].set(ylabel=short(names[upwards]))
     axes[0, len(moments) // 2].set(xlabel=short(names[0]))
@@ -319,14 +297,8 @@ def bills(
     for rows in sizes:
         own = settings.noise_for(findiff, domain, [rows], config, privacy)
         plans = findiff.plan(largest, domain, rows, config), findiff.plan(own, domain, rows, longer)
-        lines.append(
-            [
-                rows,
-                rate(rows, config),
-                own,
-                *(epsilon_of(charges, privacy.delta) for charges in plans),
-            ]
-        )
+        spent = [epsilon_of(charges, privacy.delta) for charges in plans]
+        lines.append([rows, rate(rows, config), own, *spent])
     names = ["rows", "rate", "σ", "ε with the largest's σ", "ε with 10 × updates"]
     return pd.DataFrame(lines, columns=names).rename_axis(index="client")
 
@@ -353,12 +325,10 @@ def first_look(
     for name, frame in tables.items():
         lines[name] = fidelity(train.frame, frame, train.schema)
         if train.schema.target in train.schema.categorical:
-            lines[name]["accuracy"] = five_classifiers(
-                frame, control.frame, train.schema, seed=seed
-            )["accuracy"]
+            scores = five_classifiers(frame, control.frame, train.schema, seed=seed)
+            lines[name]["accuracy"] = scores["accuracy"]
         tables = (train.frame, control.frame, frame, train.schema)
         found = anonymity.risks(*tables, seed=seed, attacks=attacks)
-        lines[name] |= {
-            kind: found[kind] for kind in ("singling_out", "linkability", "inference", "risk")
-        }
+        kinds = ("singling_out", "linkability", "inference", "risk")
+        lines[name] |= {kind: found[kind] for kind in kinds}
     return pd.DataFrame(lines).T.rename(columns=lambda name: name.replace("_", " "))
