@@ -20,7 +20,6 @@ from fedsynth_lib.federation import settings
 from fedsynth_lib.federation.flower import Job, public
 from fedsynth_lib.methods.bayes import bayesian_network as bn
 from fedsynth_lib.methods.marginals import distaim, flaim, independent
-from fedsynth_lib.methods.marginals.graphical_model import targets
 from fedsynth_lib.methods.marginals.marginal_state import model_of
 from fedsynth_lib.methods.marginals.model_answers import Answers
 from fedsynth_lib.methods.variants import aim
@@ -118,10 +117,8 @@ def test_a_fit_goes_from_nothing_to_what_was_measured():
     as they are."""
     rows = np.array([[0, 0, 1]] * 3 + [[1, 1, 1]])
     exact = {(0, 1): [3, 0, 0, 1], (2,): [0, 4]}
-    goals = targets(
-        (2, 2, 2), [(query, np.array(counts), 1.0) for query, counts in exact.items()], total=4
-    )
-    path = lessons.fit_path((2, 2, 2), goals, rows, rows[:1], [(0, 1), (1,)], iterations=[0, 400])
+    exact = [(query, np.array(counts), 1.0) for query, counts in exact.items()]
+    path = lessons.fit_path((2, 2, 2), exact, rows, rows[:1], [(0, 1), (1,)], iterations=[0, 400])
     # Off by 1/2, 1/4, 1/4 and 0, and twice by 1/2; the squares weigh (4 / 1)^2, and there are 6
     # cells.
     assert path.loc[0, "loss"] == pytest.approx(16 * (0.25 + 2 / 16 + 0.5) / 6)

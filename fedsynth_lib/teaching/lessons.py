@@ -5,7 +5,7 @@ import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from itertools import chain, combinations_with_replacement, pairwise
+from itertools import chain, combinations_with_replacement, pairwise, product
 from types import ModuleType
 from typing import Any, NamedTuple
 
@@ -16,13 +16,16 @@ from IPython.display import Markdown
 from torch.nn.functional import softplus
 
 from fedsynth_lib.core import accounting
-from fedsynth_lib.core.accounting import epsilon_of, zcdp_to_epsilon
+from fedsynth_lib.core.accounting import epsilon_of, epsilon_to_zcdp, zcdp_to_epsilon
 from fedsynth_lib.core.contract import (
     Arrays,
     BadInput,
     Charge,
+    Client,
+    Domain,
     Encoder,
     Method,
+    Noise,
     Privacy,
     Relation,
     Run,
@@ -34,10 +37,13 @@ from fedsynth_lib.core.dp_sgd import Tape
 from fedsynth_lib.core.queries import Query
 from fedsynth_lib.federation import settings
 from fedsynth_lib.federation.flower import Job
+from fedsynth_lib.methods.bayes import bayesian_network as bn
+from fedsynth_lib.methods.bayes import genetic_search as search
 from fedsynth_lib.methods.gan import encoding as gan_encoding
 from fedsynth_lib.methods.gan.networks import Layout
 from fedsynth_lib.methods.gan.sampling import LocalRows
-from fedsynth_lib.methods.marginals.graphical_model import Model, Target, estimate
+from fedsynth_lib.methods.marginals import flaim
+from fedsynth_lib.methods.marginals.graphical_model import Model, estimate, targets
 from fedsynth_lib.methods.marginals.junction_tree import junction_tree
 from fedsynth_lib.methods.marginals.marginal_state import answers_of, tables_of
 from fedsynth_lib.methods.marginals.marginals import candidates_in, expected_error
@@ -117,17 +123,34 @@ def steps(job: Job, rows: Sequence[np.ndarray]) -> Iterator[Step]:
             return
 
 
+def noisy(
+    tables: Mapping[Query, np.ndarray], scale: float, rng: np.random.Generator
+) -> list[tuple[Query, np.ndarray, float]]:
+    """Each marginal with normal noise of this deviation, as a model is fitted to them."""
+    how = {"noise_multiplier": scale, "l2_sensitivity": 1, "rng": rng}
+    return [(query, accounting.gaussian(own, **how), scale) for query, own in tables.items()]
+
+
+def fitted(
+    levels: tuple[int, ...], measured: Iterable[tuple[Query, np.ndarray, float]], total: int
+) -> np.ndarray:
+    """The joint counts (levels) of the graphical model that fits noisy marginals best."""
+    goals = targets(levels, list(measured), total=total)
+    model = estimate(Model(levels), goals, iterations=1000, to_noise=False)
+    return total * Answers(model)(tuple(range(len(levels))))
+
+
 def fit_path(
     levels: tuple[int, ...],
-    targets: Mapping[Query, Target],
+    measured: Sequence[tuple[Query, np.ndarray, float]],
     rows: np.ndarray,
     held_out: np.ndarray,
     queries: Iterable[Query],
     *,
     iterations: Iterable[int],
 ) -> pd.DataFrame:
-    """What becomes of a graphical model that is fitted for ever more iterations; a line for each
-    number of them.
+    """What becomes of a graphical model that is fitted to `noisy` marginals of `rows` for ever more
+    iterations; a line for each number of them.
 
     loss: over what that of the true distribution is expected to be, so 1 is where the fit reaches
         the noise.
@@ -135,14 +158,13 @@ def fit_path(
         held_out: integer codes.
     """
     true = {query: workload.marginal(rows, levels, query) / len(rows) for query in queries}
-    expected = sum(target.shares.size for target in targets.values()) / 2  # half a unit a cell
-    lines = {}
+    goals, lines = targets(levels, measured, total=len(rows)), {}
+    expected = sum(goal.shares.size for goal in goals.values()) / 2  # half a unit a cell
     for number in map(int, iterations):
-        model = estimate(Model(levels), targets, iterations=number, to_noise=False)
+        model = estimate(Model(levels), goals, iterations=number, to_noise=False)
         answers = Answers(model)
         squares = [
-            target.weight * ((answers(query) - target.shares) ** 2).sum()
-            for query, target in targets.items()
+            g.weight * ((answers(query) - g.shares) ** 2).sum() for query, g in goals.items()
         ]
         errors = [np.abs(answers(query).ravel() - shares).sum() for query, shares in true.items()]
         likelihood = log_likelihood(model, held_out).mean()
@@ -162,14 +184,11 @@ def clique_graph(levels: tuple[int, ...], names: Sequence[str], queries: Iterabl
     tree = junction_tree(levels, tuple(sorted(queries)))
     called = ["\n".join(names[c] for c in node.columns) for node in tree]
     graph = networkx.DiGraph()
-    graph.add_nodes_from(
-        name for name, node in zip(called, tree, strict=True) if len(node.columns) > 1
-    )
-    graph.add_edges_from(
-        (called[node.parent], name)
-        for name, node in zip(called, tree, strict=True)
-        if node.separator
-    )
+    for name, node in zip(called, tree, strict=True):
+        if len(node.columns) > 1:
+            graph.add_node(name)
+        if node.separator:
+            graph.add_edge(called[node.parent], name)
     return graph
 
 
@@ -221,6 +240,50 @@ def rounds_of(
             line |= {"workload error": errors[number][wanted].mean()}
             lines.append(line | {"ε so far": zcdp_to_epsilon(spent, delta)})
     return pd.DataFrame(lines).set_index("chosen")
+
+
+def migration(
+    domain: Domain,
+    rows: np.ndarray,
+    divisions: Mapping[str, Sequence[np.ndarray]],
+    scores: np.ndarray,
+    config: Any,
+    seeds: Iterable[int],
+) -> pd.DataFrame:
+    """FedBN's search alone, and with an exchange every `interval` generations: a line for each
+    client's best network, with its fitness by `scores`, those of all rows together. divisions:
+    name -> rows of each client."""
+    single, history = replace(config, interval=1), []  # a round is one generation
+    nobody = bn.start(domain, single, stream(0, "start"))
+    for (name, parts), way, seed in product(divisions.items(), ("alone", "exchange"), seeds):
+        owners = [Client(rows[part], index, len(parts)) for index, part in enumerate(parts)]
+        state = nobody
+        for number in range(single.generations):
+            guests = state if way == "exchange" and number % config.interval == 0 else nobody
+            updates = [
+                bn.client_step(guests, owner, single, None, stream(seed, owner.index, number))
+                for owner in owners
+            ]
+            state, _ = bn.server_step(nobody, updates, single, None, stream(seed, number))
+            best = search.Population(state["orders"], state["candidates"])
+            history += [(name, way, number + 1, fit) for fit in search.fitness(best, scores)]
+    columns = ["division", "search", "generation", "fitness on all rows (nats)"]
+    return pd.DataFrame(history, columns=columns)
+
+
+def answers(network: Any, table: Table, synthetic: pd.DataFrame, given: str) -> pd.DataFrame:
+    """Share of the target's second class by the levels of a column: as pgmpy computes it from the
+    network, and among synthetic and real rows."""
+    from pgmpy.inference import VariableElimination  # slow to import, needed here only
+
+    ask, target, exact = VariableElimination(network), table.schema.target, {}
+    for code, level in enumerate(table.schema[given].categories):
+        exact[level] = ask.query([target], {given: code}, show_progress=False).values[1]
+    held = {"synthetic rows": synthetic, "real rows": table.frame}
+    for name, rows in held.items():
+        second = rows[target].cat.codes.eq(1)
+        held[name] = second.groupby(rows[given], observed=False).mean()
+    return pd.DataFrame({"the network": exact, **held})
 
 
 def laplace_recipes(
@@ -389,6 +452,51 @@ def spent(steps: Sequence[Step], num_clients: int, delta: float) -> pd.DataFrame
     return pd.DataFrame({"rounds": np.bincount(chose, minlength=num_clients), "ε": spent})
 
 
+def added_up(releases: Sequence[int], noise: float, delta: float) -> pd.DataFrame:
+    """ε of ever more releases (the index) of a count with Laplace and with Gaussian noise of the
+    same multiplier, as each way to add up has it."""
+    laplace, gaussian = (
+        [[Charge("count", kind, noise=noise, times=number)] for number in releases]
+        for kind in ("laplace", "gaussian")
+    )
+    counted = partial(epsilon_of, delta=delta, accountant="rdp")
+    rho = np.asarray(releases) / (2 * noise**2)
+    curves = {
+        "Laplace, added up": map(epsilon_of, laplace),
+        "Gaussian, textbook zCDP": rho + 2 * np.sqrt(rho * np.log(1 / delta)),
+        "Gaussian, Rényi": map(counted, gaussian),
+        "Laplace, the smaller of both": map(counted, laplace),
+        "Gaussian, exact": (accounting.exact_gaussian_epsilon(each, delta) for each in gaussian),
+    }
+    return pd.DataFrame({name: list(values) for name, values in curves.items()}, releases)
+
+
+def choices(
+    sent: Arrays, owners: Sequence[Client], config: Any, penalty: str, sigma: float, key: tuple
+) -> list[int]:
+    """Which candidate each client chooses in a round of FLAIM that begins with `sent`. key: of the
+    noise."""
+    rule, chosen = replace(config, penalty=penalty), []
+    for owner in owners:
+        noise = Noise(sigma, stream(*key, owner.index))
+        chosen.append(flaim.choose(sent, owner, rule, noise)[0][0])
+    return chosen
+
+
+def lemma(
+    config: Any, domain: Domain, num_rows: int, privacy: Privacy, local_steps: Sequence[int]
+) -> pd.DataFrame:
+    """AugFLAIM (Private) by local steps: σ by lemma 4.1 of maddock2024, what it really spends, and
+    the σ that keeps the budget."""
+    rho, d = epsilon_to_zcdp(privacy.epsilon, privacy.delta), len(domain.levels)
+    r, s = config.measure_share, pd.Index(local_steps, name="local steps s").to_series()
+    really = [zcdp_to_epsilon(each, privacy.delta) for each in rho * (1 + r * (s - 1) / (s + d))]
+    rules = [replace(config, local_steps=each) for each in local_steps]
+    enough = [settings.noise_for(flaim, domain, [num_rows], rule, privacy) for rule in rules]
+    found = {"σ by the lemma": np.sqrt(config.rounds * (s + d) / (2 * r * rho))}
+    return pd.DataFrame(found | {"ε spent with it": really, "σ for the budget": enough})
+
+
 def epsilon_by_opacus(noise: float, rate: float, steps: int, delta: float) -> dict[str, float]:
     """ε of so many noisy gradients as Opacus counts it: by Rényi divergences, and by composing
     privacy losses."""
@@ -427,12 +535,10 @@ def gan_scores(real: Table, tables: Mapping[Any, pd.DataFrame]) -> pd.DataFrame:
     lines = {}
     for name, frame in {**tables, "real": real.frame}.items():
         found = np.abs(fidelity.associations(frame, real.schema))
-        lines[name] = {
-            "JSD": marginal_distances.jensen_shannon(real.frame, frame, real.schema),
-            "WD": marginal_distances.wasserstein(real.frame, frame, real.schema),
-            "association": found[np.triu_indices(len(found), 1)].mean(),
-        }
-    return pd.DataFrame(lines).T
+        both = (real.frame, frame, real.schema)
+        scores = marginal_distances.jensen_shannon(*both), marginal_distances.wasserstein(*both)
+        lines[name] = *scores, found[np.triu_indices(len(found), 1)].mean()
+    return pd.DataFrame(lines, ["JSD", "WD", "association"]).T
 
 
 def distances(real: Table, synthetic: pd.DataFrame) -> dict[str, float]:

@@ -3,7 +3,10 @@ diffusion, walks in it."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
+from itertools import product
 from pathlib import Path
+from typing import Any
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -15,7 +18,6 @@ from torch import Tensor
 
 from fedsynth_lib.core.accounting import epsilon_of
 from fedsynth_lib.core.contract import Arrays, BadInput, Domain, Privacy, stream
-from fedsynth_lib.core.dp_sgd import Tape
 from fedsynth_lib.federation import settings
 from fedsynth_lib.figures.labels import short
 from fedsynth_lib.figures.style import BLACK, FULL_WIDTH, GREY
@@ -33,10 +35,11 @@ from fedsynth_lib.tables.encode import UnitRange
 from fedsynth_lib.tables.load import Table, load_table
 from fedsynth_lib.tables.partition import Parts, split_clients
 from fedsynth_lib.tables.schema import Column, Schema
+from fedsynth_lib.teaching.lessons import summed_gradient
 
 FEW = {"adult": ("age", "hours-per-week", "marital-status", "occupation", "sex", "income")}
 NUMBERS, CATEGORIES, MOST_LEVELS = 2, 3, 12  # what is taken of other tables
-MARKERS, LINES, SHADES = ".x+", ("-", "--", ":"), 7
+MARKERS, SHADES = ".x+", 7
 
 
 def few_columns(dataset: str, columns: Sequence[str], rows: int, seed: int) -> Table:
@@ -67,6 +70,15 @@ def _first(schema: Schema) -> list[str]:
     short = [name for name in others if len(schema[name].categories) <= MOST_LEVELS]
     target = [schema.target] if schema.target else []
     return [*schema.numeric[:NUMBERS], *short[:CATEGORIES], *target]
+
+
+def parted(table: Table, rows: int) -> tuple[Table, Table, Table, Table]:
+    """(train, many, control, strangers): `rows` rows at most to learn from, which are the first of
+    many; and rows that nobody learns from, twice."""
+    spare = min(rows, len(table) // 4)
+    places = np.split(np.arange(len(table)), [spare, 2 * spare])
+    control, strangers, many = map(table.take, places)
+    return many.take(np.arange(min(rows, len(many)))), many, control, strangers
 
 
 def owners(table: Table, num_clients: int, seed: int) -> Parts:
@@ -197,17 +209,6 @@ def draw_space(state: Arrays, table: Table, config: findiff.Config, seed: int) -
     return fig
 
 
-def draw_schedules(schedules: Mapping[str, Schedule]) -> Figure:
-    """What is left of a row's size by steps, a line for each schedule."""
-    fig, ax = plt.subplots(figsize=(4.4, 2.4))
-    for (name, each), line in zip(schedules.items(), ("--", "-"), strict=True):
-        label = f"{name}; at the end {each.kept[-1] ** 0.5:.1%}"
-        ax.plot(each.kept.sqrt().numpy(), f"k{line}", label=label)
-    ax.set(xlabel="step", ylabel="share of the row's size left")
-    ax.legend()
-    return fig
-
-
 def draw_noise(lengths: Mapping[str, Tensor], clip: float, noises: pd.DataFrame) -> Figure:
     """Shares of rows with gradients up to a length, a line for each network; and noise multipliers
     by steps (the index), a line for each column, with dots from the sixth step on."""
@@ -257,14 +258,9 @@ def draw_walk(
 def gradient_lengths(network: Network, vectors: Tensor, schedule: Schedule, *, seed: int) -> Tensor:
     """Euclidean lengths of the gradients of single rows, (rows,), as private training sees them
     before it clips."""
-    with (
-        weights.seeded(stream(seed, "lengths"), torch.device("cpu")),
-        Tape(network.denoiser) as tape,
-    ):
-        losses = network.losses(vectors, schedule)
-        return tape.backward(
-            losses, num_records=len(losses), clip=1.0, noise_multiplier=0, expected_records=1
-        )
+    with weights.seeded(stream(seed, "lengths"), torch.device("cpu")):
+        losses = partial(network.losses, schedule=schedule)
+        return summed_gradient(network.denoiser, losses, vectors, clip=1.0)[1]
 
 
 def multipliers(
@@ -303,15 +299,20 @@ def bills(
     return pd.DataFrame(lines, columns=names).rename_axis(index="client")
 
 
-def draw_maps(states: Mapping[str, Arrays], column: Column) -> Figure:
-    """The maps of the first numeric column in each of `states`."""
-    fig, ax = plt.subplots(figsize=(4.4, 2.6))
-    for (name, state), style in zip(states.items(), LINES, strict=False):
-        values = column.low + (column.high - column.low) * state["quantiles"][0]
-        ax.plot(np.linspace(0, 1, len(values)), values, style, color=BLACK, label=name)
-    ax.set(xlabel="share of rows below", ylabel=short(column.name))
-    ax.legend()
-    return fig
+def upper_ends(
+    train: Table, column: Column, encodings: Iterable[str], config: findiff.Config, **options: Any
+) -> pd.DataFrame:
+    """The upper end of the first numeric column's map, by encoding: of the lower nine tenths of the
+    rows, and once the row with the largest value has entered. options: of `settings.federated`."""
+    values, tops = train.frame[column.name], {}
+    usual = np.flatnonzero(values <= values.quantile(0.9))
+    entered = {"without": usual, "with": np.union1d(usual, [values.argmax()])}
+    for encoding, (who, part) in product(encodings, entered.items()):
+        brief = replace(config, encoding=encoding, training_rounds=1, local_updates=1)
+        run = settings.federated(findiff, train, [part], config=brief, num_rows=1, **options)
+        end = run.state["quantiles"][0, -1]
+        tops[encoding, who] = column.low + (column.high - column.low) * end
+    return pd.Series(tops).unstack(sort=False)
 
 
 def first_look(

@@ -66,10 +66,8 @@ def split_column(dataset: str) -> str:
         counts = table.frame[name].value_counts(sort=False)
         counts = counts[counts > 0].to_numpy()
         if name != table.schema.target and len(counts) >= MOST_CLIENTS:
-            five, ten = (
-                np.array([block.sum() for block in np.array_split(counts, n)])
-                for n in (5, MOST_CLIENTS)
-            )
+            blocks = (np.array_split(counts, n) for n in (5, MOST_CLIENTS))
+            five, ten = (np.array([block.sum() for block in each]) for each in blocks)
             found[name] = (min(ten.min(), WORK.constants["least_rows"]), five.max())
     if not found:
         raise BadInput(
@@ -169,9 +167,8 @@ def placed(
     few = [frame.sample(min(most, len(frame)), random_state=seed) for frame in drawn.values()]
     points = standardised(pd.concat(few, ignore_index=True), prepared.train.schema)
     together = joint_map(np.split(points, np.cumsum([len(frame) for frame in few])[:-1]), seed=seed)
-    places = np.split(
-        squares(np.concatenate(together), SQUARES), np.cumsum([len(part) for part in together])[:-1]
-    )
+    ends = np.cumsum([len(part) for part in together])[:-1]
+    places = np.split(squares(np.concatenate(together), SQUARES), ends)
     found: list[Row] = []
     for epsilon, part in zip(drawn, places, strict=True):
         held, counts = np.unique(part, axis=0, return_counts=True)
