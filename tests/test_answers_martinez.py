@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 
 from fedsynth_lib.printed import published
-from fedsynth_lib.verdicts.answers_martinez import QUESTIONS, answers
+from fedsynth_lib.verdicts.custom.martinez_answers import QUESTIONS, answers
 
 
 @pytest.fixture(scope="module")

@@ -16,7 +16,7 @@ from fedsynth_lib.runs.grid import committed_rows
 from fedsynth_lib.runs.rows import FULLEST_FIRST
 from fedsynth_lib.verdicts.cells import cells_of, measured_cells, printed_cells, redrawn
 from fedsynth_lib.verdicts.claim_files import parsed, written
-from fedsynth_lib.verdicts.custom import CUSTOM
+from fedsynth_lib.verdicts.custom.claims import CUSTOM
 from fedsynth_lib.verdicts.judges import judge, judged
 from fedsynth_lib.verdicts.places import same_layout
 from fedsynth_lib.verdicts.vocabulary import band
@@ -102,7 +102,7 @@ def test_every_custom_condition_is_asked_for():
 @pytest.mark.parametrize("work", WORKS)
 def test_metrics_are_known_and_axes_have_no_value_twice(work):
     axes = read_claims(work)["axes"]
-    made = ("seconds", "mrr_js")  # of cells, by `verdicts/cells.py`
+    made = ("seconds", "mrr_js")  # of cells, by `verdicts/custom/cells.py`
     assert all(names.is_metric(metric) for metric in axes["metric"] if metric not in made)
     assert all(len(values) == len(set(values)) for values in axes.values())
 

@@ -455,10 +455,8 @@ def spent(steps: Sequence[Step], num_clients: int, delta: float) -> pd.DataFrame
 def added_up(releases: Sequence[int], noise: float, delta: float) -> pd.DataFrame:
     """ε of ever more releases (the index) of a count with Laplace and with Gaussian noise of the
     same multiplier, as each way to add up has it."""
-    laplace, gaussian = (
-        [[Charge("count", kind, noise=noise, times=number)] for number in releases]
-        for kind in ("laplace", "gaussian")
-    )
+    laplace = [[Charge("count", "laplace", noise=noise, times=number)] for number in releases]
+    gaussian = [[Charge("count", "gaussian", noise=noise, times=number)] for number in releases]
     counted = partial(epsilon_of, delta=delta, accountant="rdp")
     rho = np.asarray(releases) / (2 * noise**2)
     curves = {
@@ -566,15 +564,13 @@ def three_settings(
 def settings_table(runs: Mapping[str, Sequence[Run]], table: Table) -> pd.DataFrame:
     """A line for each setting: distances from `table`, seconds and traffic in kB; means over
     clients when local."""
-    lines = {
-        setting: [
-            distances(table, run.synthetic)
-            | {"seconds": run.seconds, "kB up": run.bytes_up / 1e3, "kB down": run.bytes_down / 1e3}
-            for run in group
-        ]
-        for setting, group in runs.items()
-    }
-    return pd.DataFrame({setting: pd.DataFrame(group).mean() for setting, group in lines.items()}).T
+    lines = {}
+    for setting, group in runs.items():
+        costs = [(run.seconds, run.bytes_up / 1e3, run.bytes_down / 1e3) for run in group]
+        costs = pd.DataFrame(costs, columns=["seconds", "kB up", "kB down"])
+        found = pd.DataFrame([distances(table, run.synthetic) for run in group])
+        lines[setting] = found.join(costs).mean()
+    return pd.DataFrame(lines).T
 
 
 def traffic(run: Run) -> pd.DataFrame:

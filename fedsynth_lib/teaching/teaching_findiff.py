@@ -51,9 +51,8 @@ def few_columns(dataset: str, columns: Sequence[str], rows: int, seed: int) -> T
     """
     beside = {"schema": Path(dataset).with_suffix(".toml")} if Path(dataset).suffix else {}
     table = load_table(dataset, **beside)
-    chosen = {
-        table.schema[str(name)].name for name in columns or FEW.get(dataset) or _first(table.schema)
-    }
+    names = columns or FEW.get(dataset) or _first(table.schema)
+    chosen = {table.schema[str(name)].name for name in names}
     schema = table.schema.drop([name for name in table.schema.names if name not in chosen])
     if not schema.numeric or not schema.categorical:
         raise BadInput(
@@ -92,12 +91,9 @@ def owners(table: Table, num_clients: int, seed: int) -> Parts:
 
 def coordinates(schema: Schema, config: findiff.Config) -> list[str]:
     """Names of the numbers that a row consists of in the space of the diffusion."""
-    places = [
-        f"{name} (point, {place + 1})"
-        for name in schema.categorical
-        for place in range(config.embedding)
-    ]
-    return [f"{name} (normal score)" for name in schema.numeric] + places
+    places = product(schema.categorical, range(config.embedding))
+    points = [f"{name} (point, {place + 1})" for name, place in places]
+    return [f"{name} (normal score)" for name in schema.numeric] + points
 
 
 def points(state: Arrays, table: Table, config: findiff.Config) -> Tensor:
@@ -270,13 +266,11 @@ def multipliers(
     index), a column for each budget; nothing else is released."""
     one = findiff.Config(training_rounds=1, batch=batch, encoding="declared")
     plans, domain = [replace(one, local_updates=number) for number in updates], Domain(("x",), (0,))
-    found = {
-        f"ε = {each.epsilon:g}": [
-            settings.noise_for(findiff, domain, [rows], plan, each) for plan in plans
-        ]
-        for each in budgets
-    }
-    return pd.DataFrame(found, updates)
+    found = pd.DataFrame(index=updates)
+    for each in budgets:
+        noises = [settings.noise_for(findiff, domain, [rows], plan, each) for plan in plans]
+        found[f"ε = {each.epsilon:g}"] = noises
+    return found
 
 
 def bills(

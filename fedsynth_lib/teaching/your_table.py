@@ -373,12 +373,8 @@ def places(
 def _read_from_rows(form: Form) -> list[str]:
     """The columns of synthetic rows about which something was read from the real ones; a constant,
     too, which no method sees."""
-    return [
-        column.name
-        for column in form.columns
-        if (column.from_rows or column.source == READ_FROM_ROWS)
-        and column.name not in form.left_out
-    ]
+    read = [c.name for c in form.columns if c.from_rows or c.source == READ_FROM_ROWS]
+    return [name for name in read if name not in form.left_out]
 
 
 def run(method: Method, train: Table, parts: Parts, *, config: Any, **options: Any) -> Run:
@@ -617,20 +613,11 @@ def carry_out(asked: Asked, say: Callable[[str], None] = lambda text: None) -> M
     for path in asked.paths.values():  # before noise is paid for
         check_writable(path, "out")
     begun = _begin(asked) if asked.release else None
-    sizes, counted = declared_sizes(
-        asked.parts,
-        site=asked.site,
-        declared_rows=asked.declared_rows,
-        epsilon=asked.privacy.epsilon,
-        seed=None if asked.release else asked.seed,
-    )
-    options = {
-        "config": fitting(asked.config, sum(sizes), asked.privacy.epsilon),
-        "privacy": asked.privacy,
-        "sizes": sizes,
-        "before": counted,
-        "seed": asked.seed,
-    }
+    epsilon, seed = asked.privacy.epsilon, None if asked.release else asked.seed
+    known = {"site": asked.site, "declared_rows": asked.declared_rows}
+    sizes, counted = declared_sizes(asked.parts, **known, epsilon=epsilon, seed=seed)
+    options = {"config": fitting(asked.config, sum(sizes), epsilon), "privacy": asked.privacy}
+    options |= {"sizes": sizes, "before": counted, "seed": asked.seed}
     if begun:
         _check_planned(asked, begun, **options)
     clients = "one client" if len(asked.parts) == 1 else f"{len(asked.parts)} clients"
@@ -681,16 +668,10 @@ def _known(path: Path, table: Table, epsilon: float, *, again: bool) -> str:
 
 def _begin(asked: Asked) -> Begun:
     """The release in the register and in the ledger, before any of its noise is drawn."""
+    said = {"name": asked.table.key, "method": asked.method.name, "again": asked.again}
+    said |= {"epsilon": asked.privacy.epsilon, "delta": asked.privacy.delta}
     with _books():
-        return open_register().begin(
-            asked.known,
-            asked.book,
-            name=asked.table.key,
-            method=asked.method.name,
-            epsilon=asked.privacy.epsilon,
-            delta=asked.privacy.delta,
-            again=asked.again,
-        )
+        return open_register().begin(asked.known, asked.book, **said)
 
 
 def _check_planned(

@@ -16,7 +16,7 @@ from fedsynth_lib.printed.outcomes import UNTOLD, VACUOUS, Evidence, outcome
 from fedsynth_lib.printed.published import UNTESTED, load_claims
 from fedsynth_lib.verdicts.cells import finished, measured_cells, redrawn
 from fedsynth_lib.verdicts.claim_files import Claim, written
-from fedsynth_lib.verdicts.custom import CUSTOM
+from fedsynth_lib.verdicts.custom.claims import CUSTOM
 from fedsynth_lib.verdicts.places import Condition, Missing, chosen, flat, same_layout
 from fedsynth_lib.verdicts.vocabulary import KINDS, Told
 

@@ -17,7 +17,7 @@ from fedsynth_lib.core.contract import BadInput, Privacy
 from fedsynth_lib.metrics import anonymity
 from fedsynth_lib.metrics.similarity import fidelity, mixing
 from fedsynth_lib.metrics.utility import five_classifiers
-from fedsynth_lib.runs.details import STRATEGIES
+from fedsynth_lib.runs.details import names_of
 from fedsynth_lib.runs.rows import Row, with_params
 from fedsynth_lib.tables.embedding import joint_map, squares
 from fedsynth_lib.tables.encode import standardised
@@ -188,7 +188,7 @@ def with_settings(rows: pd.DataFrame) -> pd.DataFrame:
     trained = rows["setting"] != "real"
     return rows.assign(
         local_updates=pd.to_numeric(rows["local_updates"].where(trained)).astype("Int64"),
-        strategy=rows["strategy"].map(STRATEGIES).where(trained),
+        strategy=rows["strategy"].map(names_of("sattarov2024", "strategy")).where(trained),
         scheme=rows["scheme"].where(trained, ""),
     )
 
