@@ -158,15 +158,15 @@ def training(cell: Mapping[str, Any], chosen: Mapping[str, Any]) -> dict[str, An
     return {"changes": {"training_rounds": rounds, "batch": batch, "hidden": [*sized["hidden"]]}}
 
 
-def trains(rows: int, **asked: Any) -> dict[str, float]:
+def trains(num_rows: int, /, **asked: Any) -> dict[str, float]:
     """How long a client of so many rows trains within the budget of a private cell."""
     cell = Cell(WORK, "run", **asked)
     schema, config = declared_schema(cell.settings["dataset"], WORK.key), cell.config
     levels = cell.registered.encoder(schema, config).domain.levels
-    steps = gan_budget.total_steps(cell.privacy.noise_multiplier, levels, rows, config)
-    a_round, rate = gan_budget.steps_per_round(rows, config), gan_budget.rate(rows, config)
-    rounds = -(-steps // a_round)
-    return {"rows": rows, "rate": rate, "steps a round": a_round, "steps": steps, "rounds": rounds}
+    steps = gan_budget.total_steps(cell.privacy.noise_multiplier, levels, num_rows, config)
+    a_round, rate = gan_budget.steps_per_round(num_rows, config), gan_budget.rate(num_rows, config)
+    facts = {"rows": num_rows, "rate": rate, "steps a round": a_round, "steps": steps}
+    return {**facts, "rounds": -(-steps // a_round)}
 
 
 def pays(cell: Mapping[str, Any]) -> bool:
