@@ -292,7 +292,7 @@ def refused(change, number="c07"):
             ],
             "nothing says which way mean_heterogeneity is better",
         ),
-        ([{"custom": "penalty"}], "custom.py has no 'penalty'"),
+        ([{"custom": "penalty"}], "custom/claims.py has no 'penalty'"),
         ([{"below": ["AIM", "DistAIM"], "each": []}], "several values of epsilon: name it in each"),
     ],
 )

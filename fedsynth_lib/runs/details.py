@@ -3,7 +3,7 @@
 
 Rows say it as typed `params` and `item` (runs/rows.py). Where they stand beside printed values,
 `with_detail` puts it into the words that print has for it, so that equal cells meet in one merge.
-Nothing reads these words apart again. Which words a work has stands in data/published/details.toml.
+Nothing reads these words apart again. Which words a work has stands in `details.toml`.
 """
 
 import json
@@ -12,12 +12,12 @@ import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import pandas as pd
 
 from fedsynth_lib.core.contract import BadInput
-from fedsynth_lib.core.store import project_root
 from fedsynth_lib.runs.rows import canonical, read_params
 
 FIELD = re.compile(r"\{([\w.]+)(?::(\w+))?\}")  # a setting in a text, and how it is written
@@ -82,7 +82,7 @@ def _written(value: Any, how: str) -> str:
 
 @cache
 def _declared() -> dict[str, dict[str, Any]]:
-    path = project_root() / "data" / "published" / "details.toml"
+    path = Path(__file__).with_suffix(".toml")
     return tomllib.loads(path.read_text(encoding="utf-8"))
 
 

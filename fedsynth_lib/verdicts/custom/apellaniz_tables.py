@@ -36,7 +36,7 @@ def variants(rows: pd.DataFrame) -> pd.Series:
 
 
 def _said(rows: pd.DataFrame, part: str) -> pd.Series:
-    """The words of a kind (data/published/details.toml) for each row."""
+    """The words of a kind (runs/details.toml) for each row."""
     words = {text: said_of(WORK, read_params(text), part) for text in rows["params"].unique()}
     return rows["params"].map(words)
 
