@@ -2,6 +2,7 @@
 vary the budget."""
 
 import inspect
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -274,7 +275,8 @@ def migration(
 def answers(network: Any, table: Table, synthetic: pd.DataFrame, given: str) -> pd.DataFrame:
     """Share of the target's second class by the levels of a column: as pgmpy computes it from the
     network, and among synthetic and real rows."""
-    from pgmpy.inference import VariableElimination  # slow to import, needed here only
+    with warnings.catch_warnings(action="ignore"):  # what it says while it is imported
+        from pgmpy.inference import VariableElimination  # slow, and needed here only
 
     ask, target, exact = VariableElimination(network), table.schema.target, {}
     for code, level in enumerate(table.schema[given].categories):
