@@ -14,8 +14,8 @@ from fedsynth_lib.printed.published import aggregate, compare, load_values
 from fedsynth_lib.runs.grid import run_grid
 from fedsynth_lib.runs.rows import params_text, to_frame
 from fedsynth_lib.tables.load import load_table
-from fedsynth_lib.verdicts import apellaniz_tables
-from fedsynth_lib.verdicts.apellaniz_tables import (
+from fedsynth_lib.verdicts.custom import apellaniz_tables
+from fedsynth_lib.verdicts.custom.apellaniz_tables import (
     JS,
     METHODS,
     METRICS,

@@ -9,7 +9,7 @@ from fedsynth_lib.core.contract import stream
 from fedsynth_lib.printed.published import load_values
 from fedsynth_lib.runs.grid import committed_rows
 from fedsynth_lib.runs.rows import params_text, to_frame
-from fedsynth_lib.verdicts import as_printed
+from fedsynth_lib.verdicts.custom import readings
 
 
 def flaim(method, rounds, seed, error, traffic, nll):
@@ -38,7 +38,7 @@ def overhead(**options):
     ]
     rows += [row for seed in (0, 1) for row in flaim("DistAIM", 4, seed, 0.9, 1.0, 30.0)]
     rows += [row for seed in (0, 1) for row in flaim("AugFLAIM (Private)", 2, seed, 0.4, 1.5, 20.0)]
-    found = as_printed.overhead(to_frame(rows), load_values("maddock2024", "tab3"), **options)
+    found = readings.overhead(to_frame(rows), load_values("maddock2024", "tab3"), **options)
     assert set(found["seed"]) == {0, 1} and set(found["detail"]) == set(
         load_values("maddock2024", "tab3")["detail"]
     )
@@ -48,7 +48,7 @@ def overhead(**options):
 def test_overhead_is_taken_at_the_best_rounds_of_each_method():
     # DistAIM: 8 rounds, error 0.2, 3 MB; the other: 2 rounds, 0.4, 1.5 MB
     found = overhead(measured=True)
-    ratio = found[as_printed.PAIR]
+    ratio = found[readings.PAIR]
     assert ratio["rounds_ratio"] == 4 and ratio["client_throughput_ratio"] == 2
     assert ratio["workload_error_improvement_percent"] == pytest.approx(50)
     assert ratio["nll_improvement_percent"] == pytest.approx(10)
@@ -65,8 +65,8 @@ def test_the_work_counts_twelve_of_its_bytes_for_one_of_ours():
         and found["AugFLAIM (Private)", "client_throughput_mb"] == 1.5
     )
     assert (
-        found[as_printed.PAIR, "client_throughput_ratio"] == 24
-        and found[as_printed.PAIR, "rounds_ratio"] == 4
+        found[readings.PAIR, "client_throughput_ratio"] == 24
+        and found[readings.PAIR, "rounds_ratio"] == 4
     )
 
 
@@ -88,7 +88,7 @@ def test_a_rank_rests_on_all_trainings_and_has_no_spread():
         for node, value in enumerate(values, start=1)
         for seed in (0, 1, 2)
     ]
-    found = as_printed.ranks(to_frame(rows), load_values("apellaniz2025", "tab6"))
+    found = readings.ranks(to_frame(rows), load_values("apellaniz2025", "tab6"))
     by_method = found.groupby("method")["value"].agg(["mean", "std", "size"])
     assert (by_method["size"] == 3).all() and (by_method["std"] == 0).all()
     # ranks 3 1 2; 2 1 3; 1 2 1 (dense): (1/3 + 1 + 1/2) / 3, (1/2 + 1 + 1/3) / 3, (1 + 1/2 + 1) / 3
@@ -116,7 +116,7 @@ def test_the_best_configuration_is_chosen_over_all_splits():
 
     # best in one split, best on average
     rows = to_frame(scored(100, -9.0, -1.0) + scored(150, -6.0, -6.0))
-    found = as_printed.tuned(rows, load_values("martinez2024", "tab5.5"))
+    found = readings.tuned(rows, load_values("martinez2024", "tab5.5"))
     assert found.groupby("metric")["value"].agg(list).to_dict() == {
         "population_size": [150, 150],
         "selection_pressure": [5, 5],
@@ -128,7 +128,7 @@ def test_the_best_configuration_is_chosen_over_all_splits():
 def test_ranks_of_importance_name_all_of_the_printed_parameters():
     rows = committed_rows("martinez2024", "quick")
     rows = rows[rows["grid"] == "27_martinez2024_search_fedvae"]
-    found = as_printed.importance(rows, load_values("martinez2024", "fig6.2"))
+    found = readings.importance(rows, load_values("martinez2024", "fig6.2"))
     own = found[found["dataset"] == "adult"].sort_values("value")
     assert own["value"].tolist() == list(range(1, len(own) + 1))
     printed = load_values("martinez2024", "fig6.2")
@@ -138,7 +138,7 @@ def test_ranks_of_importance_name_all_of_the_printed_parameters():
 def test_print_has_one_line_a_method_where_ours_says_more():
     values = pd.DataFrame({"method": ["AIM", "FLAIM"], "detail": ["", "T=10; participation 0.1"]})
     rows = pd.DataFrame({"method": ["FLAIM", "AIM", "AIM"], "detail": ["T=10", "T=10", "T=20"]})
-    assert as_printed.one_line_a_method(rows, values)["detail"].tolist() == [
+    assert readings.one_line_a_method(rows, values)["detail"].tolist() == [
         "T=10; participation 0.1",
         "",
         "",
@@ -155,6 +155,6 @@ def test_changes_are_means_of_the_tables_own_percentages():
                 {"metric": metric, "dataset": dataset, "epsilon": epsilon, "value": value + s}
                 for s in (spread, -spread)
             ]
-    changes = as_printed.stated_of_budget(pd.DataFrame(rows))
+    changes = readings.stated_of_budget(pd.DataFrame(rows))
     assert changes["privacy_change_percent"] == pytest.approx((50 + 25) / 2)
     assert changes["utility_change_percent"] == pytest.approx(-(50 + 25) / 2)

@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 
 from fedsynth_lib.core.contract import BadInput
+from fedsynth_lib.figures import Saver
 from fedsynth_lib.printed.outcomes import VACUOUS, outcome
 from fedsynth_lib.printed.published import UNTESTED, WORKS, claims_path, load_claims, read_claims
 from fedsynth_lib.runs import names
@@ -16,8 +17,8 @@ from fedsynth_lib.runs.grid import committed_rows
 from fedsynth_lib.runs.rows import FULLEST_FIRST
 from fedsynth_lib.verdicts.cells import cells_of, measured_cells, printed_cells, redrawn
 from fedsynth_lib.verdicts.claim_files import parsed, written
-from fedsynth_lib.verdicts.custom import CUSTOM
-from fedsynth_lib.verdicts.judges import judge, judged
+from fedsynth_lib.verdicts.custom.claims import CUSTOM
+from fedsynth_lib.verdicts.judges import judge, judged, save_claims
 from fedsynth_lib.verdicts.places import same_layout
 from fedsynth_lib.verdicts.vocabulary import band
 
@@ -102,7 +103,7 @@ def test_every_custom_condition_is_asked_for():
 @pytest.mark.parametrize("work", WORKS)
 def test_metrics_are_known_and_axes_have_no_value_twice(work):
     axes = read_claims(work)["axes"]
-    made = ("seconds", "mrr_js")  # of cells, by `verdicts/cells.py`
+    made = ("seconds", "mrr_js")  # of cells, by `verdicts/custom/cells.py`
     assert all(names.is_metric(metric) for metric in axes["metric"] if metric not in made)
     assert all(len(values) == len(set(values)) for values in axes.values())
 
@@ -291,7 +292,7 @@ def refused(change, number="c07"):
             ],
             "nothing says which way mean_heterogeneity is better",
         ),
-        ([{"custom": "penalty"}], "custom.py has no 'penalty'"),
+        ([{"custom": "penalty"}], "custom/claims.py has no 'penalty'"),
         ([{"below": ["AIM", "DistAIM"], "each": []}], "several values of epsilon: name it in each"),
     ],
 )
@@ -308,3 +309,16 @@ def test_keys_of_claims_groups_and_files_are_checked_too():
         parsed("maddock2024", {**data, "shared": {**data["shared"], "grid": []}}, "toy.toml")
     with pytest.raises(BadInput, match=r"toy\.toml, skew: unknown key 'claims'"):
         parsed("maddock2024", {**data, "skew": {**data["skew"], "claims": []}}, "toy.toml")
+
+
+def test_a_notebook_saves_the_claims_of_its_chapter_with_another_reading_beside(tmp_path):
+    rows = committed_rows("maddock2024", "quick")
+    own = rows[rows["grid"] == "41_maddock2024_feature_skew"]
+    again = pd.Series(["as ever"])
+    how = {"what": "The claim", "on_print": True, "beside": {"otherwise": again}}
+    save = Saver(profile="quick", data="real", folder=tmp_path)
+    saved = save_claims(save, "maddock2024", own, "feature_skew", "claims", **how)
+    table = pd.read_csv(saved.csv)
+    columns = ["id", "claim", "verdict", "share", "otherwise", "evidence", "published_holds"]
+    assert list(table)[:7] == columns and table["otherwise"].tolist() == ["as ever"]
+    assert "The claim, judged on our rows, profile quick" in saved.md.read_text(encoding="utf-8")

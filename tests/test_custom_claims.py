@@ -8,9 +8,9 @@ import pandas as pd
 import pytest
 
 from fedsynth_lib.printed.published import read_claims
-from fedsynth_lib.verdicts.cells import _ranks
 from fedsynth_lib.verdicts.claim_files import written
-from fedsynth_lib.verdicts.custom import CUSTOM, at_nominal_budgets, best_rounds
+from fedsynth_lib.verdicts.custom.cells import _ranks
+from fedsynth_lib.verdicts.custom.claims import CUSTOM, at_nominal_budgets, best_rounds
 from fedsynth_lib.verdicts.judges import judge
 from fedsynth_lib.verdicts.places import Missing
 

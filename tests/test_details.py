@@ -7,7 +7,15 @@ import pytest
 
 from fedsynth_lib.core.contract import BadInput
 from fedsynth_lib.printed.published import aggregate, load_values
-from fedsynth_lib.runs.details import configuration, is_redrawn, with_detail
+from fedsynth_lib.runs.details import (
+    Word,
+    asked_by,
+    configuration,
+    is_redrawn,
+    names_of,
+    said_of,
+    with_detail,
+)
 from fedsynth_lib.runs.rows import params_text, to_frame
 
 
@@ -180,3 +188,40 @@ def test_equal_rows_have_equal_details_whatever_their_index():
     )
     found = with_detail(rows.set_index(pd.Index([7, 7, 3])))
     assert found["detail"].tolist() == ["a", "b", "a"] and found.index.tolist() == [7, 7, 3]
+
+
+def test_printed_names_and_words_lead_back_to_settings():
+    assert names_of("sattarov2024", "strategy")["fedadam"] == "FedAdam"
+    assert names_of("leitner2023", "strategy") == {}
+    assert asked_by("maddock2024", "T=10; participation 0.1") == {
+        "rounds": 10,
+        "participation": 0.1,
+    }
+    assert asked_by("maddock2024", "T=11") == {}
+
+
+def test_a_kind_of_words_can_be_had_alone():
+    params = {**NODES, "variant": {"networks": 1}, "repeat": 0}
+    assert said_of("apellaniz2025", params, "sizes") == SIZES
+    assert said_of("apellaniz2025", params, "variant") == "1 networks"
+
+
+@pytest.mark.parametrize(
+    ("word", "settings", "text"),
+    [
+        (Word("{a:g} of {b}"), {"a": 0.50, "b": [1, 2]}, "0.5 of 1/2"),
+        (Word("{a}"), {"a": 0}, "0"),  # a number is said, whatever it is
+        (Word("{a}"), {"a": ""}, ""),
+        (Word("{a}"), {"a": None}, ""),
+        (Word("yes", given=("a",)), {"a": False}, ""),
+        (Word("no", without=("a",)), {"a": True}, ""),
+        (Word("{a}", usual={"a": 3}), {}, "3"),
+        (Word("{a}", silent={"a": 3}), {"a": 3}, ""),
+        (Word("{b:g}", times={"b": ("a", 0.1)}), {"a": 25}, "2.5"),
+        (Word("x", where={"method": ["m"]}), {}, "x"),
+        (Word("x", where={"method": ["n"]}), {}, ""),
+        (Word("x", unless={"method": ["m"]}), {}, ""),
+    ],
+)
+def test_a_word_is_said_where_its_settings_are_given(word, settings, text):
+    assert word.of({"method": "m"}, settings) == text

@@ -6,7 +6,13 @@ import pytest
 
 from fedsynth_lib.core.contract import BadInput
 from fedsynth_lib.printed import published
-from fedsynth_lib.printed.layouts import ATTACKS, comparison_table, own_table, unprinted
+from fedsynth_lib.printed.layouts import (
+    ATTACKS,
+    comparison_table,
+    entries_table,
+    own_table,
+    unprinted,
+)
 from fedsynth_lib.runs.rows import to_frame
 
 
@@ -70,3 +76,15 @@ def test_cells_without_a_run_are_a_dash():
     comparison, _ = compared("tab6.1")
     missing = comparison.assign(n=0, ours=np.nan, verdict="ours missing")
     assert comparison_table(missing).iloc[0, 0] == "– (0.186)"
+
+
+def test_entries_stand_beside_print_and_what_is_not_printed_comes_last():
+    ours = {("bank", "n_instances"): 45211, ("bank", "target"): "subscribed"}
+    ours |= {("bank", "combinations"): 331776, ("adult", "n_instances"): 32000}
+    table = entries_table("martinez2024", "tab5.1", ours)
+    assert list(dict.fromkeys(table.index.get_level_values("dataset"))) == ["adult", "bank"]
+    assert table.loc[("adult", "n_instances"), "difference"] == -561
+    bank = table.loc["bank"]
+    assert bank.index[-1] == "combinations" and bank.loc["combinations", "published"] == ""
+    assert bank.loc["target", ["published", "ours"]].tolist() == ["subscribed"] * 2
+    assert np.isnan(bank.loc["target", "difference"]) and bank.loc["n_instances", "remark"] == ""

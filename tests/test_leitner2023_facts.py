@@ -1,6 +1,7 @@
 """What needs no network in leitner2023: cells against counts by hand and direct calls."""
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from fedsynth_lib.core.contract import BadInput
@@ -98,3 +99,49 @@ def test_one_client_alone_sends_its_own_fit():
 def test_modes_are_counted_for_each_limit():
     found = rows_of("modes", dataset="adult", column="age", number=100, seed=1, rows=500)
     assert found["item"].tolist() == list(facts.LIMITS) and found["value"].between(1, 10).all()
+
+
+def test_distances_are_told_by_column_and_client():
+    prepared = leitner2023.prepare("cardio", 300)
+    parts = leitner2023.divide(prepared, "label_skew", 3, seed=0)
+    table = facts.distances(prepared, parts)
+    assert list(table) == ["client 1", "client 2", "client 3"]
+    assert tuple(table.index) == prepared.train.schema.names
+    # who holds one class alone is farthest from all rows in the target, and ln 2 / 2 bounds it
+    assert table.loc[prepared.train.schema.target].idxmax() == "client 1"
+
+
+def test_a_client_trains_in_whole_rounds_until_its_budget_is_spent():
+    asked = next(
+        c for c in load("leitner2023").grid("tab5.9", "smoke").cells if "DP" in c["method"]
+    )
+    many, few = (leitner2023.trains(rows, **asked) for rows in (4000, 400))
+    assert many["rate"] < few["rate"] and many["steps"] > few["steps"] > 0
+    for found in (many, few):
+        assert found["rounds"] * found["steps a round"] - found["steps"] >= 0
+        assert found["rounds"] * found["steps a round"] - found["steps"] < found["steps a round"]
+
+
+def test_a_spike_of_a_mixture_counts_the_people_with_its_value():
+    own = np.array([0.0] * 6 + [500.0] * 3 + [9.0])
+    narrow = modes.Mixture(np.array([0.7, 0.3]), np.array([2.0, 500.0]), np.array([3.0, 1e-3]))
+    table = facts.spikes([own], [narrow])
+    assert table.to_numpy().tolist() == [[1, 500, pytest.approx(3.0), 3]]
+
+
+def test_densities_are_told_for_each_start_and_division():
+    kinds = [(0, "central"), (1, "central"), (0, "agreed")]
+    rows = {
+        key: to_frame(
+            [
+                {"metric": f"mixture_{name}", "item": "0", "value": value, "seed": key[0]}
+                for name, value in (("weight", 1.0), ("mean", 5.0), ("deviation", 1.0 + key[0]))
+            ]
+        )
+        for key in kinds
+    }
+    central = pd.concat([rows[0, "central"], rows[1, "central"]])
+    table = facts.densities(central, rows[0, "agreed"], np.linspace(-20, 30, 501))
+    names = ["central fit", "central fit, start 2", "agreed by clients, division 1"]
+    assert list(table) == names and np.allclose(table.sum() * 0.1, 1, atol=1e-6)
+    assert table["central fit"].equals(table[names[2]].rename("central fit"))

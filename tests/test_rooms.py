@@ -1,6 +1,7 @@
 """The rooms of the library: which may import which, and how many lines each may hold."""
 
 import ast
+import re
 from pathlib import Path
 
 import pytest
@@ -48,6 +49,56 @@ def test_arrows_go_down(path):
 def test_verdicts_know_no_protocol(path):
     """They judge rows and print by data/published, whatever made the rows."""
     assert "works" not in imports(path)
+
+
+WORK = re.compile(r"martinez|leitner|maddock|sattarov|apell[aá]niz", re.IGNORECASE)
+# where it is data which work prints a method or a measure, and what only one work needs
+OF_WORKS = {"methods/registry.py", "metrics/registry.py", "verdicts/custom"}
+
+
+def named_works(path: Path) -> list[str]:
+    """Names and texts in the code of a file that name a work; sources in docstrings and comments
+    are none."""
+    tree, found, docstrings = ast.parse(path.read_text(encoding="utf-8")), [], []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
+            docstrings.append(node.value)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and node not in docstrings:
+            found.append(str(node.value))
+        for attribute in ("id", "attr", "name", "arg", "module"):
+            found.append(str(getattr(node, attribute, "")))
+    return [text for text in found if WORK.search(text)]
+
+
+def without_works(*rooms: str) -> list[Path]:
+    paths = [path for room in rooms for path in sorted((LIBRARY / room).rglob("*.py"))]
+    names = {path: path.relative_to(LIBRARY).as_posix() for path in paths}
+    return [path for path in paths if not names[path].startswith(tuple(OF_WORKS))]
+
+
+@pytest.mark.parametrize(
+    "path", without_works("core", "tables", "methods", "metrics"), ids=lambda path: path.stem
+)
+def test_machinery_knows_no_work(path):
+    """It may cite one as its source."""
+    assert not named_works(path)
+
+
+@pytest.mark.parametrize(
+    "path", without_works("runs", "figures", "verdicts"), ids=lambda path: path.stem
+)
+def test_vocabularies_name_no_work(path):
+    """Not even in what they say of themselves: a sixth work needs no line of theirs."""
+    assert not WORK.search(path.read_text(encoding="utf-8"))
+
+
+def test_a_name_of_a_work_in_code_is_found_and_a_cited_source_is_not(tmp_path):
+    path = tmp_path / "module.py"
+    path.write_text(
+        'def of_leitner():\n    """As maddock2024 has it."""\n    return "sattarov2024"\n'
+    )
+    assert named_works(path) == ["of_leitner", "sattarov2024"]
 
 
 def test_every_file_is_in_a_room():

@@ -19,8 +19,8 @@ from fedsynth_lib.core.statement import statement
 from fedsynth_lib.federation import settings
 from fedsynth_lib.federation.flower import Job, public
 from fedsynth_lib.methods.bayes import bayesian_network as bn
+from fedsynth_lib.methods.bayes import genetic_search
 from fedsynth_lib.methods.marginals import distaim, flaim, independent
-from fedsynth_lib.methods.marginals.graphical_model import targets
 from fedsynth_lib.methods.marginals.marginal_state import model_of
 from fedsynth_lib.methods.marginals.model_answers import Answers
 from fedsynth_lib.methods.variants import aim
@@ -118,10 +118,8 @@ def test_a_fit_goes_from_nothing_to_what_was_measured():
     as they are."""
     rows = np.array([[0, 0, 1]] * 3 + [[1, 1, 1]])
     exact = {(0, 1): [3, 0, 0, 1], (2,): [0, 4]}
-    goals = targets(
-        (2, 2, 2), [(query, np.array(counts), 1.0) for query, counts in exact.items()], total=4
-    )
-    path = lessons.fit_path((2, 2, 2), goals, rows, rows[:1], [(0, 1), (1,)], iterations=[0, 400])
+    exact = [(query, np.array(counts), 1.0) for query, counts in exact.items()]
+    path = lessons.fit_path((2, 2, 2), exact, rows, rows[:1], [(0, 1), (1,)], iterations=[0, 400])
     # Off by 1/2, 1/4, 1/4 and 0, and twice by 1/2; the squares weigh (4 / 1)^2, and there are 6
     # cells.
     assert path.loc[0, "loss"] == pytest.approx(16 * (0.25 + 2 / 16 + 0.5) / 6)
@@ -230,3 +228,80 @@ def test_the_convention_of_a_budget_reaches_the_runs(halves):
     )
     added = lessons.sweep(variants, train, holdout, parts, epsilons=[0.2], **common)
     assert replaced["value"].tolist() == added["value"].tolist()
+
+
+def test_releases_add_up_in_five_ways():
+    curves = lessons.added_up([1, 100], 10, 1e-5)
+    assert curves["Laplace, added up"].tolist() == pytest.approx([0.1, 10])
+    rho = 100 / 200
+    assert curves["Gaussian, textbook zCDP"][100] == pytest.approx(
+        rho + 2 * (rho * np.log(1e5)) ** 0.5
+    )
+    assert curves["Laplace, the smaller of both"][1] == pytest.approx(0.1, abs=1e-4)
+    order = ["Gaussian, exact", "Gaussian, Rényi", "Gaussian, textbook zCDP"]
+    assert curves.loc[100, order].is_monotonic_increasing
+
+
+def test_a_model_is_fitted_to_tables_without_noise_as_they_are():
+    people = np.array([[30.0, 10.0], [20.0, 40.0]])
+    exact = [((0, 1), people, 1.0)]
+    assert np.allclose(lessons.fitted((2, 2), exact, 100), people, atol=0.1)
+    rng = np.random.default_rng(0)
+    ((query, noisy, scale),) = lessons.noisy({(0, 1): np.zeros((50, 50))}, 3.0, rng)
+    assert query == (0, 1) and scale == 3.0 and noisy.std() == pytest.approx(3, rel=0.05)
+
+
+def test_the_lemma_is_right_for_one_local_step_and_too_small_for_more(table):
+    domain = flaim.encoder(table.schema, flaim.Config()).domain
+    config, privacy = flaim.Config(rounds=3, penalty="proxy"), Privacy(2.0, 1e-5)
+    found = lessons.lemma(config, domain, 500, privacy, [1, 4])
+    assert found.loc[1, "ε spent with it"] == pytest.approx(2.0, rel=1e-6)
+    assert found.loc[1, "σ by the lemma"] == pytest.approx(
+        found.loc[1, "σ for the budget"], rel=0.02
+    )
+    assert found.loc[4, "ε spent with it"] > 2.0
+    assert found.loc[4, "σ for the budget"] > found.loc[4, "σ by the lemma"]
+
+
+def test_traffic_is_that_of_the_run(halves):
+    train, _, parts = halves
+    run = settings.federated(independent, train, parts, seed=1)
+    found = lessons.traffic(run)
+    assert found["up"].to_numpy().sum() == run.bytes_up
+    assert found["down"].to_numpy().sum() == run.bytes_down
+
+
+def test_the_mean_gradient_is_cut_where_the_rule_says():
+    torch.manual_seed(0)
+    line, rows = torch.nn.Linear(2, 1), torch.tensor([[300.0, 400.0], [0.3, 0.0]])
+    rules = ("nothing", "the mean", "each record")
+    free, mean, each = (
+        lessons.mean_gradient(line, rows, rule, clip=0.1, divisor=2) for rule in rules
+    )
+    assert mean.norm() == pytest.approx(0.1, rel=1e-4) and torch.allclose(
+        mean / 0.1, free / free.norm()
+    )
+    assert each.norm() <= 0.1 * (1 + 1e-5)
+
+
+def test_noise_that_is_wiped_out_leaves_the_same_network():
+    rows = torch.randn(8, 3)
+    assert (
+        lessons.apart_by_noise(["backward", "noise", "zero_grad", "backward", "step"], rows, 0) == 0
+    )
+    assert lessons.apart_by_noise(["zero_grad", "backward", "noise", "step"], rows, 0) > 0
+
+
+def test_clients_that_meet_no_guests_search_alone(halves):
+    """With an exchange in every generation the first one is still alone."""
+    train, _, parts = halves
+    encoder = bn.encoder(train.schema, CONFIG)
+    rows = encoder.transform(train.frame)
+    scores = genetic_search.mutual_information(rows, np.array(encoder.domain.levels))
+    asked = (encoder.domain, rows, {"iid": parts}, scores, CONFIG, [1])
+    found = lessons.migration(*asked)
+    counts = found.groupby("search")["generation"].agg(["size", "max"])
+    assert (counts == [len(parts) * CONFIG.generations, CONFIG.generations]).all(axis=None)
+    alone, exchange = (found[found["search"] == way] for way in ("alone", "exchange"))
+    fitness = "fitness on all rows (nats)"
+    assert alone[fitness].tolist()[:3] == exchange[fitness].tolist()[:3]

@@ -217,10 +217,23 @@ def test_the_pictures_hold_the_rows(run, table):
     )
     assert [ax.get_title() for ax in fig.axes] == ["one", "two"] and fig.axes[1].get_xlabel() == "a"
     assert sum(len(line.get_xdata()) for line in fig.axes[1].lines) == 50
-    fig = fd.draw_maps({"pooled": run.state}, table.schema["age"])
-    drawn = fig.axes[0].lines[0].get_ydata()
-    assert np.allclose(drawn, np.quantile(table.frame["age"], np.linspace(0, 1, findiff.LEVELS)))
     plt.close("all")
+
+
+def test_only_the_pooled_map_ends_at_the_person_who_enters(table):
+    """The pooled one ends at the largest value, with the person and without; the declared one at
+    the end of the range."""
+    column, values = table.schema["age"], table.frame["age"]
+    usual = values[values <= values.quantile(0.9)]
+    ends = fd.upper_ends(table, column, ("pooled", "declared"), FAST, seed=0)
+    assert ends.loc["pooled"].tolist() == pytest.approx([usual.max(), values.max()])
+    assert ends.loc["declared"].tolist() == pytest.approx([column.high, column.high])
+
+
+def test_the_parts_of_a_table_share_no_row(table):
+    train, many, control, strangers = fd.parted(table, 50)
+    assert train.frame.equals(many.frame.head(50))
+    assert len(many) + len(control) + len(strangers) == len(table) and len(control) == 50
 
 
 def test_normal_draws_go_back_through_the_map(run, table):

@@ -178,3 +178,13 @@ def test_distances_against_all_pairs(table):
     far = others.assign(age=100, BMI=60)
     p = bgm.distances(own, {"far": far, "copied": copied})["p"]
     assert p["far"] < 1e-10 and p["copied"] > 0.99
+
+
+def test_hospitals_are_judged_one_by_one_for_each_seed(table):
+    sizes = Sizes(60, 30, epochs=2, patience=2)
+    parts = [np.arange(100), np.arange(100, 300)]
+    judged = {"table": table, "unseen": bgm.patients(120, 5), "sizes": sizes, "seeds": (3, 4)}
+    run, lines = bgm.hospitals("FedAvg", vae_bgm, CONFIG, parts, **judged)
+    assert [line[:2] for line in lines] == [("FedAvg", 100), ("FedAvg", 200)] * 2
+    made = bgm.node_rows(run.state, 1, sizes.rows, CONFIG, 4)
+    assert lines[-1][2] == bgm.divergence(judged["unseen"], made, sizes=sizes, seed=4)

@@ -15,7 +15,7 @@ from fedsynth_lib.core.store import project_root
 from fedsynth_lib.figures.special import outcomes
 from fedsynth_lib.printed.outcomes import COUNTED, OUTCOMES, STATES, Evidence
 from fedsynth_lib.printed.published import UNTESTED, WORKS, load_claims
-from fedsynth_lib.runs.details import PRINTED, with_detail
+from fedsynth_lib.runs.details import asked_by, with_detail
 from fedsynth_lib.runs.rows import FULLEST_FIRST, params_text, to_frame
 from fedsynth_lib.verdicts import headline, judges
 
@@ -55,7 +55,7 @@ def skew_rows(profile, strong):
             **shared,
             "dataset": dataset,
             "partition": partition,
-            "params": params_text(PRINTED.get(detail, {})),
+            "params": params_text(asked_by("maddock2024", detail)),
         }
         | {"value": value or ratio}
         for dataset, ratio in (("adult", 2.2), ("magic", 1.5))

@@ -30,6 +30,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
+from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple, TextIO
 
@@ -52,8 +53,6 @@ OVERHEAD = 2.0  # seconds: loading the table and measuring, which the committed 
 # seconds: what clustering the rows of a table takes, which its first cell of `cluster_skew` does
 CLUSTERING = 60.0
 STARTING = 60.0  # seconds: a worker that has nothing imported yet is given so many
-# settings that say what is measured of a training, not how it is made
-ONE_TRAINING = ("node", "repeat", "whole")
 TRAININGS = ("seconds", "seconds_training")  # metrics: what a training took
 PACKAGES = ("numpy", "scipy", "pandas", "scikit-learn", "torch")
 DECISION = (
@@ -268,12 +267,20 @@ def committed_cells(files: Mapping[tuple[str, str], Path]) -> dict[tuple[str, st
     }
 
 
+@cache
+def of_measurement() -> frozenset[str]:
+    """Settings that say what is measured of a training, not how it is made: those that any work
+    declares."""
+    kinds = [kind for work in works.WORKS for kind in works.load(work).cells.values()]
+    return frozenset(name for kind in kinds for name in kind.of_measurement)
+
+
 def training_of(cell: Cell) -> tuple[str, str]:
     """What cells that share a training have in common: the first of them to be computed takes its
     time."""
     settings = rows.read_params(cell.params)
     return cell.profile, rows.canonical(
-        {name: v for name, v in settings.items() if name not in ONE_TRAINING}
+        {name: v for name, v in settings.items() if name not in of_measurement()}
     )
 
 

@@ -1,6 +1,7 @@
 """Comparisons in the layout of the printed tables: ours with the published value in brackets."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -34,11 +35,8 @@ def comparison_table(comparison: pd.DataFrame, *, spread: bool = False) -> pd.Da
     entries = []
     for row, places in zip(comparison.to_dict("records"), digits, strict=True):
         std = f" ± {row['ours_std']:.{places}f}" if spread and row["n"] > 1 else ""
-        printed_std = (
-            f" ± {row['published_std']:.{places}f}"
-            if spread and pd.notna(row["published_std"])
-            else ""
-        )
+        known = spread and pd.notna(row["published_std"])
+        printed_std = f" ± {row['published_std']:.{places}f}" if known else ""
         ours = f"{row['ours']:.{places}f}{std}" if row["n"] else "–"
         mark = f" {MARKS.get(row['verdict'], '')}".rstrip()
         entries.append(f"{ours} ({row['published']:.{places}f}{printed_std}){mark}")
@@ -50,15 +48,9 @@ def comparison_table(comparison: pd.DataFrame, *, spread: bool = False) -> pd.Da
         .where(comparison["partition"] != "none", ""),
         clients=comparison["n_clients"].astype("string").fillna(""),
     )
-    rows, columns = (
-        ["dataset", "method", "node", "detail", "partition", "clients", "setting"],
-        ["level", "metric"],
-    )
-    rows = [
-        name
-        for name in rows
-        if name in ("partition", "clients", "setting") or wide[name].nunique() > 1
-    ]
+    columns, always = ["level", "metric"], ("partition", "clients", "setting")
+    rows = ["dataset", "method", "node", "detail", *always]
+    rows = [name for name in rows if name in always or wide[name].nunique() > 1]
     if wide.duplicated([*rows, *columns]).any():
         raise BadInput("several exhibits are in this comparison: make one table for each.")
     table = wide.pivot(index=rows, columns=columns, values="entry")
@@ -71,11 +63,8 @@ def unprinted(rows: pd.DataFrame, metrics: Sequence[str] = DISTANCES) -> pd.Data
     """Federated cells of rows, and real ones, in the form of `published.compare`, where nothing is
     printed."""
     rows = with_detail(rows)
-    chosen = (
-        rows["setting"].isin(["federated", "real"])
-        & rows["metric"].isin(list(metrics))
-        & (rows["detail"] == "")
-    )
+    chosen = rows["setting"].isin(["federated", "real"]) & (rows["detail"] == "")
+    chosen &= rows["metric"].isin(list(metrics))
     cells = published.aggregate(rows[chosen])
     if cells.empty:
         raise BadInput(
@@ -113,3 +102,23 @@ def own_table(cells: pd.DataFrame, *, spread: bool = False) -> pd.DataFrame:
     wide = named.pivot(index=rows, columns=columns, values="entry")
     orders = [pd.MultiIndex.from_frame(named[names].drop_duplicates()) for names in (rows, columns)]
     return wide.reindex(index=orders[0], columns=orders[1]).fillna("")
+
+
+def entries_table(work: str, exhibit: str, ours: Mapping[tuple[str, str], Any]) -> pd.DataFrame:
+    """Printed entries of a described table, words and numbers, beside ours: their difference, and
+    where there is one what is known of it.
+
+    ours: (dataset, metric) -> entry; what print does not have comes last of its dataset.
+    """
+    printed = published.load_values(work, exhibit).set_index(["dataset", "metric"])
+    table = pd.DataFrame({"published": printed["printed"], "ours": pd.Series(ours)})
+    places = [*dict.fromkeys([*printed.index, *ours])]
+    tables = [*dict.fromkeys(dataset for dataset, _ in places)]
+    places = [place for place in places if place[0] in {dataset for dataset, _ in ours}]
+    table = table.loc[sorted(places, key=lambda place: tables.index(place[0]))]
+    table = table.rename_axis(printed.index.names)
+    numbers = table.apply(pd.to_numeric, errors="coerce")
+    table["difference"] = numbers["ours"] - numbers["published"]
+    remark = printed["note"].str.removeprefix("DOUBT: ")
+    table["remark"] = remark.where(table["difference"] != 0, "")
+    return table.fillna({"published": "", "remark": ""})

@@ -3,11 +3,16 @@
 
 Rows say it as typed `params` and `item` (runs/rows.py). Where they stand beside printed values,
 `with_detail` puts it into the words that print has for it, so that equal cells meet in one merge.
-Nothing reads these words apart again.
+Nothing reads these words apart again. Which words a work has stands in `details.toml`.
 """
 
 import json
+import re
+import tomllib
 from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import pandas as pd
@@ -15,24 +20,7 @@ import pandas as pd
 from fedsynth_lib.core.contract import BadInput
 from fedsynth_lib.runs.rows import canonical, read_params
 
-# the label skew of leitner2023
-SKEWED = "client 1 holds all negatives; clients 2 and 3 share the positives"
-SIZED = "train rows per node "
-STRATEGIES = {"fedavg": "FedAvg", "fedadam": "FedAdam", "fedprox": "FedProx", "fedyogi": "FedYogi"}
-VARIANTS = {  # of VAE-BGM, by the setting that is not as published
-    **{"networks": "{} networks", "senders": "senders {}", "common_start": "common start"},
-    **{"training_rounds": "{} rounds", "most_rows": "up to {} rows", "steepest": "slopes to {:g}"},
-}
-
-
-PRINTED: dict[str, dict[str, Any]] = {  # what cells with these words in print would be asked for
-    "T=10": {"rounds": 10},
-    "T=10; participation 0.1": {"rounds": 10, "participation": 0.1},
-    "participation 0.1": {"participation": 0.1},
-    "50 epochs (500 rounds); participation 0.1": {"training_rounds": 500},
-    "beta=0.1": {"beta": 0.1},
-    "beta=0.8": {"beta": 0.8},
-}
+FIELD = re.compile(r"\{([\w.]+)(?::(\w+))?\}")  # a setting in a text, and how it is written
 
 
 class Cell(NamedTuple):
@@ -44,6 +32,78 @@ class Cell(NamedTuple):
     setting: str
     params: Mapping[str, Any]
     item: str
+
+
+@dataclass(frozen=True)
+class Word:
+    """What is said of a cell, where all settings that `text` names are given.
+
+    where, unless: column -> values that the cell must have, or must not. given, without: settings
+    that must be given, or must not. usual: values of settings that are not given. silent: values
+    that need no word. times: name -> a setting and what it is multiplied by. part: what kind of
+    word it is, for `said`. alone: where it is said, nothing else is.
+    """
+
+    text: str
+    where: Mapping[str, list] = field(default_factory=dict)
+    unless: Mapping[str, list] = field(default_factory=dict)
+    given: tuple[str, ...] = ()
+    without: tuple[str, ...] = ()
+    usual: Mapping[str, Any] = field(default_factory=dict)
+    silent: Mapping[str, Any] = field(default_factory=dict)
+    times: Mapping[str, tuple[str, float]] = field(default_factory=dict)
+    part: str = ""
+    alone: bool = False
+
+    def of(self, columns: Mapping[str, str], settings: Mapping[str, Any]) -> str:
+        """The word itself; empty where it is not said."""
+        fits = all(columns[name] in values for name, values in self.where.items())
+        if not fits or any(columns[name] in values for name, values in self.unless.items()):
+            return ""
+        known = {**self.usual, **{name: v for name, v in settings.items() if _given(v)}}
+        for name, (setting, factor) in self.times.items():
+            known[name] = factor * known.get(setting, 0)
+        needed = [*self.given, *(name for name, _ in FIELD.findall(self.text))]
+        if not set(needed) <= set(known) or set(self.without) & set(known):
+            return ""
+        if any(known.get(name, value) == value for name, value in self.silent.items()):
+            return ""
+        return FIELD.sub(lambda found: _written(known[found[1]], found[2] or ""), self.text)
+
+
+def _given(value: Any) -> bool:
+    return value is not None and value is not False and value != ""
+
+
+def _written(value: Any, how: str) -> str:
+    """A setting in a text; several values stand with strokes between them."""
+    return "/".join(map(str, value)) if isinstance(value, list | tuple) else format(value, how)
+
+
+@cache
+def _declared() -> dict[str, dict[str, Any]]:
+    path = Path(__file__).with_suffix(".toml")
+    return tomllib.loads(path.read_text(encoding="utf-8"))
+
+
+@cache
+def _words(work: str) -> tuple[Word, ...]:
+    """Raises BadInput for a key that no word has."""
+    entries = _declared().get(work, _declared()["ours"])["words"]
+    for entry in entries:
+        if unknown := sorted(set(entry) - set(Word.__dataclass_fields__)):
+            raise BadInput(f"details.toml, {work}: a word has no key {unknown[0]!r}: correct it.")
+    return tuple(Word(**entry) for entry in entries)
+
+
+def names_of(work: str, setting: str) -> dict[str, str]:
+    """The printed names of a setting's values, by value; empty where print has none."""
+    return _declared().get(work, {}).get("names", {}).get(setting, {})
+
+
+def asked_by(work: str, detail: str) -> dict[str, Any]:
+    """The settings that a cell of ours with these words of print has been asked for with."""
+    return _declared().get(work, {}).get("asked", {}).get(detail, {})
 
 
 def with_detail(rows: pd.DataFrame) -> pd.DataFrame:
@@ -64,7 +124,32 @@ def _detail(cell: Cell) -> str:
     if cell.setting == "tuning":
         draw = {"draw": cell.params["draw"]} if "draw" in cell.params else {}
         return canonical({**cell.params["parameters"], **draw})
-    return "; ".join(filter(None, _WORDS.get(cell.paper, _of_ours)(cell)))
+    return said(cell)
+
+
+def said(cell: Cell, part: str = "") -> str:
+    """The words of a cell, or those of a kind alone."""
+    columns = {"method": cell.method, "partition": cell.partition, "setting": cell.setting}
+    columns["item"], settings = cell.item, {**cell.params, "item": cell.item}
+    changes = cell.params.get("variant")
+    if isinstance(changes, Mapping):  # else it is a name
+        settings |= {f"variant.{name}": value for name, value in changes.items()}
+    settings |= {
+        name: names.get(settings.get(name), settings.get(name))
+        for name, names in _declared().get(cell.paper, {}).get("names", {}).items()
+    }
+    words = []
+    for word in _words(cell.paper):
+        text = word.of(columns, settings) if part in ("", word.part) else ""
+        if text and word.alone:
+            return text
+        words.append(text)
+    return "; ".join(filter(None, words))
+
+
+def said_of(work: str, params: Mapping[str, Any], part: str) -> str:
+    """The words of a kind that settings alone make, as the sizes of nodes."""
+    return said(Cell(work, "", "", "", params, ""), part)
 
 
 def configuration(detail: str) -> dict[str, Any]:
@@ -79,85 +164,3 @@ def configuration(detail: str) -> dict[str, Any]:
 def is_redrawn(detail: str) -> bool:
     """Whether a row scores a configuration again; False for rows of no search."""
     return detail.startswith("{") and "draw" in configuration(detail)
-
-
-def _of_ours(cell: Cell) -> list[str]:
-    return [cell.item, "as published" if cell.params.get("as_published") else ""]
-
-
-def _martinez(cell: Cell) -> list[str]:
-    return [cell.params.get("variant", ""), cell.item]
-
-
-def _leitner(cell: Cell) -> list[str]:
-    skewed = cell.partition == "label_skew" and cell.setting == "federated" and not cell.item
-    return [
-        cell.item,
-        SKEWED if skewed else "",
-        cell.params.get("scheme", ""),
-        cell.params.get("variant", ""),
-    ]
-
-
-def _maddock(cell: Cell) -> list[str]:
-    given = cell.params
-    if cell.method in ("DP-CTGAN", "Fed DP-CTGAN"):
-        return _maddock_networks(cell)
-    clients = cell.setting == "federated"
-    words = [f"T={given['rounds']}"] if "rounds" in given and cell.method != "FedNaiveBayes" else []
-    words += (
-        [f"participation {given['participation']:g}"]
-        if clients and "participation" in given
-        else []
-    )
-    words += [f"beta={given['beta']:g}"] if "beta" in given else []
-    words += [f"s={given['local_steps']}"] if given.get("local_steps", 1) > 1 else []
-    words += [f"r={given['measure_share']:g}"] if given.get("measure_share", 0.9) != 0.9 else []
-    estimator = given.get("estimator", "published")
-    return [*words, estimator] if estimator != "published" else words
-
-
-def _maddock_networks(cell: Cell) -> list[str]:
-    """How long a network trained, in the words of table 1, which has none for the central method's
-    20 epochs."""
-    rounds = cell.params.get("training_rounds")
-    if cell.method == "Fed DP-CTGAN":
-        return [f"{(rounds or 500) * 0.1:g} epochs ({rounds or 500} rounds)", "participation 0.1"]
-    return [f"{rounds} epochs" if rounds else ""]
-
-
-def _sattarov(cell: Cell) -> list[str]:
-    if cell.setting == "real":
-        return []
-    given = cell.params
-    strategy = STRATEGIES[given.get("strategy", "fedavg")]
-    return [f"{given.get('local_updates', 100)} local updates", strategy, given.get("scheme", "")]
-
-
-def _apellaniz(cell: Cell) -> list[str]:
-    repeat = f"repeat {cell.params['repeat']}" if "repeat" in cell.params else ""
-    return [cell.item] if cell.item else [sizes_of(cell.params), variant_of(cell.params), repeat]
-
-
-def sizes_of(params: Mapping[str, Any]) -> str:
-    """The nodes of a federation of apellaniz2025 in the words of its tables; empty where there are
-    none."""
-    return SIZED + "/".join(map(str, params["node_rows"])) if "node_rows" in params else ""
-
-
-def variant_of(params: Mapping[str, Any]) -> str:
-    """What is not as published in a federation of apellaniz2025, or in how it was measured; empty
-    where nothing is."""
-    variant = params.get("variant", {})
-    words = [text.format(variant[name]) for name, text in VARIANTS.items() if variant.get(name)]
-    words = ["private"] if "clip" in variant else words
-    return "; ".join([*words, *(name for name in ("disjoint", "whole") if params.get(name))])
-
-
-_WORDS = {
-    "martinez2024": _martinez,
-    "leitner2023": _leitner,
-    "maddock2024": _maddock,
-    "sattarov2024": _sattarov,
-    "apellaniz2025": _apellaniz,
-}

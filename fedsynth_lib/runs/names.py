@@ -21,7 +21,7 @@ YARDSTICKS = ("A copy", "Second sample", "Shuffled columns")
 METHODS = (  # as rows name them, where they do not by key
     *("", "real", "Real", *YARDSTICKS),
     *sorted({name for entry in REGISTRY.values() for name in entry.printed.values()}),
-    # settings that works print as methods: of AugFLAIM (maddock2024) and VAE-BGM (apellaniz2025)
+    # settings that works print as methods: of AugFLAIM and VAE-BGM
     *("true skew, filter and combine", "private skew only", "weights only"),
     *("Isolated", "FedAvg", "SDS"),
     # beside the field: settings of ours, and tables that others released

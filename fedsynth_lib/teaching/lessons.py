@@ -2,10 +2,11 @@
 vary the budget."""
 
 import inspect
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from itertools import chain, combinations_with_replacement, pairwise
+from itertools import chain, combinations_with_replacement, pairwise, product
 from types import ModuleType
 from typing import Any, NamedTuple
 
@@ -16,13 +17,16 @@ from IPython.display import Markdown
 from torch.nn.functional import softplus
 
 from fedsynth_lib.core import accounting
-from fedsynth_lib.core.accounting import epsilon_of, zcdp_to_epsilon
+from fedsynth_lib.core.accounting import epsilon_of, epsilon_to_zcdp, zcdp_to_epsilon
 from fedsynth_lib.core.contract import (
     Arrays,
     BadInput,
     Charge,
+    Client,
+    Domain,
     Encoder,
     Method,
+    Noise,
     Privacy,
     Relation,
     Run,
@@ -34,10 +38,13 @@ from fedsynth_lib.core.dp_sgd import Tape
 from fedsynth_lib.core.queries import Query
 from fedsynth_lib.federation import settings
 from fedsynth_lib.federation.flower import Job
+from fedsynth_lib.methods.bayes import bayesian_network as bn
+from fedsynth_lib.methods.bayes import genetic_search as search
 from fedsynth_lib.methods.gan import encoding as gan_encoding
 from fedsynth_lib.methods.gan.networks import Layout
 from fedsynth_lib.methods.gan.sampling import LocalRows
-from fedsynth_lib.methods.marginals.graphical_model import Model, Target, estimate
+from fedsynth_lib.methods.marginals import flaim
+from fedsynth_lib.methods.marginals.graphical_model import Model, estimate, targets
 from fedsynth_lib.methods.marginals.junction_tree import junction_tree
 from fedsynth_lib.methods.marginals.marginal_state import answers_of, tables_of
 from fedsynth_lib.methods.marginals.marginals import candidates_in, expected_error
@@ -117,17 +124,34 @@ def steps(job: Job, rows: Sequence[np.ndarray]) -> Iterator[Step]:
             return
 
 
+def noisy(
+    tables: Mapping[Query, np.ndarray], scale: float, rng: np.random.Generator
+) -> list[tuple[Query, np.ndarray, float]]:
+    """Each marginal with normal noise of this deviation, as a model is fitted to them."""
+    how = {"noise_multiplier": scale, "l2_sensitivity": 1, "rng": rng}
+    return [(query, accounting.gaussian(own, **how), scale) for query, own in tables.items()]
+
+
+def fitted(
+    levels: tuple[int, ...], measured: Iterable[tuple[Query, np.ndarray, float]], total: int
+) -> np.ndarray:
+    """The joint counts (levels) of the graphical model that fits noisy marginals best."""
+    goals = targets(levels, list(measured), total=total)
+    model = estimate(Model(levels), goals, iterations=1000, to_noise=False)
+    return total * Answers(model)(tuple(range(len(levels))))
+
+
 def fit_path(
     levels: tuple[int, ...],
-    targets: Mapping[Query, Target],
+    measured: Sequence[tuple[Query, np.ndarray, float]],
     rows: np.ndarray,
     held_out: np.ndarray,
     queries: Iterable[Query],
     *,
     iterations: Iterable[int],
 ) -> pd.DataFrame:
-    """What becomes of a graphical model that is fitted for ever more iterations; a line for each
-    number of them.
+    """What becomes of a graphical model that is fitted to `noisy` marginals of `rows` for ever more
+    iterations; a line for each number of them.
 
     loss: over what that of the true distribution is expected to be, so 1 is where the fit reaches
         the noise.
@@ -135,23 +159,19 @@ def fit_path(
         held_out: integer codes.
     """
     true = {query: workload.marginal(rows, levels, query) / len(rows) for query in queries}
-    expected = sum(target.shares.size for target in targets.values()) / 2  # half a unit a cell
-    lines = {}
+    goals, lines = targets(levels, measured, total=len(rows)), {}
+    expected = sum(goal.shares.size for goal in goals.values()) / 2  # half a unit a cell
     for number in map(int, iterations):
-        model = estimate(Model(levels), targets, iterations=number, to_noise=False)
+        model = estimate(Model(levels), goals, iterations=number, to_noise=False)
         answers = Answers(model)
         squares = [
-            target.weight * ((answers(query) - target.shares) ** 2).sum()
-            for query, target in targets.items()
+            g.weight * ((answers(query) - g.shares) ** 2).sum() for query, g in goals.items()
         ]
         errors = [np.abs(answers(query).ravel() - shares).sum() for query, shares in true.items()]
         likelihood = log_likelihood(model, held_out).mean()
-        lines[number] = {
-            "loss": sum(squares) / 2 / expected,
-            "error": np.mean(errors),
-            "NLL": -likelihood,
-        }
-    return pd.DataFrame(lines).T.rename_axis("iterations")
+        lines[number] = sum(squares) / 2 / expected, np.mean(errors), -likelihood
+    names = ["loss", "error", "NLL"]
+    return pd.DataFrame(lines, names).T.rename_axis("iterations")
 
 
 def clique_graph(levels: tuple[int, ...], names: Sequence[str], queries: Iterable[Query]) -> Any:
@@ -165,14 +185,11 @@ def clique_graph(levels: tuple[int, ...], names: Sequence[str], queries: Iterabl
     tree = junction_tree(levels, tuple(sorted(queries)))
     called = ["\n".join(names[c] for c in node.columns) for node in tree]
     graph = networkx.DiGraph()
-    graph.add_nodes_from(
-        name for name, node in zip(called, tree, strict=True) if len(node.columns) > 1
-    )
-    graph.add_edges_from(
-        (called[node.parent], name)
-        for name, node in zip(called, tree, strict=True)
-        if node.separator
-    )
+    for name, node in zip(called, tree, strict=True):
+        if len(node.columns) > 1:
+            graph.add_node(name)
+        if node.separator:
+            graph.add_edge(called[node.parent], name)
     return graph
 
 
@@ -219,13 +236,56 @@ def rounds_of(
         for query in (query for query in after if after[query] != before.get(query)):
             place, spent = asked.queries.index(query), float(steps[number].state["spent"])
             line = {"chosen": ", ".join(names[c] for c in query), "cells": asked.sizes[place]}
-            line |= {
-                "error before": errors[number - 1][place],
-                "error after": errors[number][place],
-            }
+            line |= {"error before": errors[number - 1][place]}
+            line |= {"error after": errors[number][place]}
             line |= {"workload error": errors[number][wanted].mean()}
             lines.append(line | {"ε so far": zcdp_to_epsilon(spent, delta)})
     return pd.DataFrame(lines).set_index("chosen")
+
+
+def migration(
+    domain: Domain,
+    rows: np.ndarray,
+    divisions: Mapping[str, Sequence[np.ndarray]],
+    scores: np.ndarray,
+    config: Any,
+    seeds: Iterable[int],
+) -> pd.DataFrame:
+    """FedBN's search alone, and with an exchange every `interval` generations: a line for each
+    client's best network, with its fitness by `scores`, those of all rows together. divisions:
+    name -> rows of each client."""
+    single, history = replace(config, interval=1), []  # a round is one generation
+    nobody = bn.start(domain, single, stream(0, "start"))
+    for (name, parts), way, seed in product(divisions.items(), ("alone", "exchange"), seeds):
+        owners = [Client(rows[part], index, len(parts)) for index, part in enumerate(parts)]
+        state = nobody
+        for number in range(single.generations):
+            guests = state if way == "exchange" and number % config.interval == 0 else nobody
+            updates = [
+                bn.client_step(guests, owner, single, None, stream(seed, owner.index, number))
+                for owner in owners
+            ]
+            state, _ = bn.server_step(nobody, updates, single, None, stream(seed, number))
+            best = search.Population(state["orders"], state["candidates"])
+            history += [(name, way, number + 1, fit) for fit in search.fitness(best, scores)]
+    columns = ["division", "search", "generation", "fitness on all rows (nats)"]
+    return pd.DataFrame(history, columns=columns)
+
+
+def answers(network: Any, table: Table, synthetic: pd.DataFrame, given: str) -> pd.DataFrame:
+    """Share of the target's second class by the levels of a column: as pgmpy computes it from the
+    network, and among synthetic and real rows."""
+    with warnings.catch_warnings(action="ignore"):  # what it says while it is imported
+        from pgmpy.inference import VariableElimination  # slow, and needed here only
+
+    ask, target, exact = VariableElimination(network), table.schema.target, {}
+    for code, level in enumerate(table.schema[given].categories):
+        exact[level] = ask.query([target], {given: code}, show_progress=False).values[1]
+    held = {"synthetic rows": synthetic, "real rows": table.frame}
+    for name, rows in held.items():
+        second = rows[target].cat.codes.eq(1)
+        held[name] = second.groupby(rows[given], observed=False).mean()
+    return pd.DataFrame({"the network": exact, **held})
 
 
 def laplace_recipes(
@@ -277,30 +337,21 @@ def birds(num_rows: int, seed: int) -> Table:
     kind."""
     rng, kinds = stream(seed, "birds"), ("hen", "goose", "swan")
     kind = rng.choice(3, num_rows, p=[0.70, 0.26, 0.04])
-    weight = rng.normal(np.array([2.2, 5.0, 10.0])[kind], np.array([0.35, 0.7, 1.0])[kind]).clip(
-        0.5, 15
-    )
+    weight = rng.normal(np.array([2.2, 5.0, 10.0])[kind], np.array([0.35, 0.7, 1.0])[kind])
     columns = Column("weight", "numeric", 0, 15), Column("kind", "categorical", categories=kinds)
-    frame = pd.DataFrame({"weight": weight, "kind": pd.Categorical.from_codes(kind, list(kinds))})
-    return Table(
-        "birds", frame, Schema(columns, target="kind"), "own", digest=f"birds {num_rows} {seed}"
-    )
+    kind = pd.Categorical.from_codes(kind, list(kinds))
+    frame = pd.DataFrame({"weight": weight.clip(0.5, 15), "kind": kind})
+    digest = f"birds {num_rows} {seed}"
+    return Table("birds", frame, Schema(columns, target="kind"), "own", digest=digest)
 
 
 def with_rings(table: Table, seed: int) -> Table:
     """The birds, one in twenty with a ring on its leg that says nothing about the bird."""
-    ring = pd.Categorical.from_codes(
-        (stream(seed, "rings").random(len(table)) < 0.05).astype(int), ["no", "yes"]
-    )
+    rings = stream(seed, "rings").random(len(table)) < 0.05
+    ring = pd.Categorical.from_codes(rings.astype(int), ["no", "yes"])
     columns = (*table.schema.columns, Column("ring", "categorical", categories=("no", "yes")))
-    schema = Schema(columns, target=table.schema.target)
-    return Table(
-        "ringed birds",
-        table.frame.assign(ring=ring),
-        schema,
-        "own",
-        digest=f"{table.digest} {seed}",
-    )
+    schema, digest = Schema(columns, target=table.schema.target), f"{table.digest} {seed}"
+    return Table("ringed birds", table.frame.assign(ring=ring), schema, "own", digest=digest)
 
 
 def summed_gradient(
@@ -324,6 +375,17 @@ def summed_gradient(
     return torch.cat([each.grad.flatten() for each in network.parameters()]), norms
 
 
+def mean_gradient(
+    network: torch.nn.Module, rows: torch.Tensor, clipped: str, *, clip: float, divisor: float
+) -> torch.Tensor:
+    """The mean gradient of the loss that all rows are imagined, as one vector, after a rule:
+    nothing is clipped, the mean is, or each record. divisor: of the sum."""
+    each = clip if clipped == "each record" else np.inf
+    how = {"clip": each, "divisor": divisor}
+    mean, _ = summed_gradient(network, lambda rows: softplus(-network(rows)[:, 0]), rows, **how)
+    return mean * min(1, clip / float(mean.norm())) if clipped == "the mean" else mean
+
+
 def trained_in_order(
     order: Sequence[str], rows: torch.Tensor, *, noise_seed: int, seed: int
 ) -> torch.Tensor:
@@ -343,6 +405,12 @@ def trained_in_order(
     return network.weight.detach()
 
 
+def apart_by_noise(order: Sequence[str], rows: torch.Tensor, seed: int) -> float:
+    """The largest difference of two networks that were `trained_in_order` with other noise."""
+    one, other = (trained_in_order(order, rows, noise_seed=n, seed=seed) for n in (1, 2))
+    return float((one - other).abs().max())
+
+
 def gan_encoded(
     state: Arrays, rows: np.ndarray, rng: np.random.Generator
 ) -> tuple[Layout, LocalRows]:
@@ -359,14 +427,11 @@ def gan_decoded(state: Arrays, encoded: torch.Tensor) -> np.ndarray:
     entry of each block."""
     layout, levels = gan_encoding.layout_of(state), state["levels"]
     distances, blocks = encoded.split([layout.numbers, sum(layout.blocks)], dim=1)
-    picked = np.stack(
-        [block.argmax(dim=1).numpy() for block in blocks.split(layout.blocks, dim=1)], axis=1
-    )
+    picked = [block.argmax(dim=1).numpy() for block in blocks.split(layout.blocks, dim=1)]
+    modes, codes = np.split(np.stack(picked, axis=1), [layout.numbers], axis=1)
     rows = np.empty((len(encoded), len(levels)))
-    rows[:, levels == 0] = gan_encoding.decode_numbers(
-        picked[:, : layout.numbers], distances.numpy(), state
-    )
-    rows[:, levels > 0] = gan_encoding.declared(picked[:, layout.numbers :], state)
+    rows[:, levels == 0] = gan_encoding.decode_numbers(modes, distances.numpy(), state)
+    rows[:, levels > 0] = gan_encoding.declared(codes, state)
     return rows
 
 
@@ -385,12 +450,51 @@ def spent(steps: Sequence[Step], num_clients: int, delta: float) -> pd.DataFrame
     charges = [charge for step in steps for charge in step.charges]
     chose = [u.client for step in steps for u in step.updates if "chosen" in u.arrays]
     own = [[c for c in charges if c.client in (None, k)] for k in range(num_clients)]
-    return pd.DataFrame(
-        {
-            "rounds": np.bincount(chose, minlength=num_clients),
-            "ε": [epsilon_of(each, delta) for each in own],
-        }
-    )
+    spent = [epsilon_of(each, delta) for each in own]
+    return pd.DataFrame({"rounds": np.bincount(chose, minlength=num_clients), "ε": spent})
+
+
+def added_up(releases: Sequence[int], noise: float, delta: float) -> pd.DataFrame:
+    """ε of ever more releases (the index) of a count with Laplace and with Gaussian noise of the
+    same multiplier, as each way to add up has it."""
+    laplace = [[Charge("count", "laplace", noise=noise, times=number)] for number in releases]
+    gaussian = [[Charge("count", "gaussian", noise=noise, times=number)] for number in releases]
+    counted = partial(epsilon_of, delta=delta, accountant="rdp")
+    rho = np.asarray(releases) / (2 * noise**2)
+    curves = {
+        "Laplace, added up": map(epsilon_of, laplace),
+        "Gaussian, textbook zCDP": rho + 2 * np.sqrt(rho * np.log(1 / delta)),
+        "Gaussian, Rényi": map(counted, gaussian),
+        "Laplace, the smaller of both": map(counted, laplace),
+        "Gaussian, exact": (accounting.exact_gaussian_epsilon(each, delta) for each in gaussian),
+    }
+    return pd.DataFrame({name: list(values) for name, values in curves.items()}, releases)
+
+
+def choices(
+    sent: Arrays, owners: Sequence[Client], config: Any, penalty: str, sigma: float, key: tuple
+) -> list[int]:
+    """Which candidate each client chooses in a round of FLAIM that begins with `sent`. key: of the
+    noise."""
+    rule, chosen = replace(config, penalty=penalty), []
+    for owner in owners:
+        noise = Noise(sigma, stream(*key, owner.index))
+        chosen.append(flaim.choose(sent, owner, rule, noise)[0][0])
+    return chosen
+
+
+def lemma(
+    config: Any, domain: Domain, num_rows: int, privacy: Privacy, local_steps: Sequence[int]
+) -> pd.DataFrame:
+    """AugFLAIM (Private) by local steps: σ by lemma 4.1 of maddock2024, what it really spends, and
+    the σ that keeps the budget."""
+    rho, d = epsilon_to_zcdp(privacy.epsilon, privacy.delta), len(domain.levels)
+    r, s = config.measure_share, pd.Index(local_steps, name="local steps s").to_series()
+    really = [zcdp_to_epsilon(each, privacy.delta) for each in rho * (1 + r * (s - 1) / (s + d))]
+    rules = [replace(config, local_steps=each) for each in local_steps]
+    enough = [settings.noise_for(flaim, domain, [num_rows], rule, privacy) for rule in rules]
+    found = {"σ by the lemma": np.sqrt(config.rounds * (s + d) / (2 * r * rho))}
+    return pd.DataFrame(found | {"ε spent with it": really, "σ for the budget": enough})
 
 
 def epsilon_by_opacus(noise: float, rate: float, steps: int, delta: float) -> dict[str, float]:
@@ -431,12 +535,10 @@ def gan_scores(real: Table, tables: Mapping[Any, pd.DataFrame]) -> pd.DataFrame:
     lines = {}
     for name, frame in {**tables, "real": real.frame}.items():
         found = np.abs(fidelity.associations(frame, real.schema))
-        lines[name] = {
-            "JSD": marginal_distances.jensen_shannon(real.frame, frame, real.schema),
-            "WD": marginal_distances.wasserstein(real.frame, frame, real.schema),
-            "association": found[np.triu_indices(len(found), 1)].mean(),
-        }
-    return pd.DataFrame(lines).T
+        both = (real.frame, frame, real.schema)
+        scores = marginal_distances.jensen_shannon(*both), marginal_distances.wasserstein(*both)
+        lines[name] = *scores, found[np.triu_indices(len(found), 1)].mean()
+    return pd.DataFrame(lines, ["JSD", "WD", "association"]).T
 
 
 def distances(real: Table, synthetic: pd.DataFrame) -> dict[str, float]:
@@ -464,15 +566,19 @@ def three_settings(
 def settings_table(runs: Mapping[str, Sequence[Run]], table: Table) -> pd.DataFrame:
     """A line for each setting: distances from `table`, seconds and traffic in kB; means over
     clients when local."""
-    lines = {
-        setting: [
-            distances(table, run.synthetic)
-            | {"seconds": run.seconds, "kB up": run.bytes_up / 1e3, "kB down": run.bytes_down / 1e3}
-            for run in group
-        ]
-        for setting, group in runs.items()
-    }
-    return pd.DataFrame({setting: pd.DataFrame(group).mean() for setting, group in lines.items()}).T
+    lines = {}
+    for setting, group in runs.items():
+        costs = [(run.seconds, run.bytes_up / 1e3, run.bytes_down / 1e3) for run in group]
+        costs = pd.DataFrame(costs, columns=["seconds", "kB up", "kB down"])
+        found = pd.DataFrame([distances(table, run.synthetic) for run in group])
+        lines[setting] = found.join(costs).mean()
+    return pd.DataFrame(lines).T
+
+
+def traffic(run: Run) -> pd.DataFrame:
+    """Bytes of all clients together by round, and by direction and kind of message."""
+    sent = pd.DataFrame(run.traffic)
+    return sent.pivot_table("bytes", "round", ["direction", "kind"], "sum", fill_value=0)
 
 
 def sweep(
@@ -500,17 +606,11 @@ def sweep(
         for epsilon in budgets:
             for seed in seeds:
                 privacy = Privacy(epsilon, delta, relation)
-                run = settings.federated(
-                    method, train, parts, config=config, privacy=privacy, seed=seed
-                )
-                values = distances(train, run.synthetic)
+                asked = {"config": config, "privacy": privacy, "seed": seed}
+                made = settings.federated(method, train, parts, **asked).synthetic
+                values = distances(train, made)
                 if learn_from:
-                    scores = utility.auc(
-                        run.synthetic.head(learn_from), holdout.frame, train.schema, seed
-                    )
+                    scores = utility.auc(made.head(learn_from), holdout.frame, train.schema, seed)
                     values["AUC"] = scores["auc_rf_score"]
-                rows += [
-                    (name, epsilon or np.inf, seed, measure, value)
-                    for measure, value in values.items()
-                ]
+                rows += [(name, epsilon or np.inf, seed, *value) for value in values.items()]
     return pd.DataFrame(rows, columns=["variant", "ε", "seed", "measure", "value"])

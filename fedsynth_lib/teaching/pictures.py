@@ -1,17 +1,16 @@
 """Pictures of single lessons: what no other notebook draws, so that lessons hold questions and
 numbers, not axes."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
+from scipy.stats import laplace, norm
 
-from fedsynth_lib.core.contract import Run
 from fedsynth_lib.figures.distributions import REAL_FILL
-from fedsynth_lib.figures.style import COLUMN_WIDTH, FULL_WIDTH, GREY, ORANGE, VERMILLION
-from fedsynth_lib.tables.encode import EqualWidthBins
+from fedsynth_lib.figures.style import BLUE, COLUMN_WIDTH, FULL_WIDTH, GREY, ORANGE, VERMILLION
 
 # --- 02, the privacy budget ----------------------------------------------------------------------
 
@@ -31,11 +30,15 @@ def odds(released: pd.DataFrame, epsilon: float, right: float) -> Figure:
     return fig
 
 
-def noises(logs: pd.DataFrame, drawn: np.ndarray) -> Figure:
-    """Log densities of noise by its size, in steps of a tenth, over those of discrete draws; and
-    the privacy loss: by how much a density changes where the size changes by one."""
+def noises(drawn: np.ndarray, *, scale: float, sigma: float, delta: float) -> Figure:
+    """Log densities of Laplace and Gaussian noise, over those of discrete draws; and the privacy
+    loss: by how much a density changes where the output changes by one."""
+    reach = int(1.5 * sigma**2 / scale)
+    z = np.linspace(-reach, reach, 20 * reach + 1)  # in steps of 0.1
+    logs = {"Laplace": laplace.logpdf(z, 0, scale)}
+    logs[f"Gaussian, delta {delta:g}"] = norm.logpdf(z, 0, sigma)
+    logs, look = pd.DataFrame(logs, z), {"style": ["-", "--"]}
     fig, axes = plt.subplots(1, 2, figsize=(FULL_WIDTH, 2.5))
-    look = {"style": ["-", "--"]}
     logs.plot(ax=axes[0], xlabel="noise", ylabel="log density", ylim=(-16, 8), **look)
     words = {"xlabel": "output", "ylabel": "privacy loss"}
     logs.diff(10).abs().plot(ax=axes[1], legend=False, **words, **look)
@@ -45,47 +48,15 @@ def noises(logs: pd.DataFrame, drawn: np.ndarray) -> Figure:
     return fig
 
 
-def first_counts(runs: Mapping[str, Sequence[Run]], column: str) -> Figure:
-    """The first column's counts of two runs, a panel for each title, with the epsilon that the
-    first of them claims."""
-    fig, axes = plt.subplots(1, len(runs), figsize=(FULL_WIDTH, 2.3), sharey=True)
-    for ax, (name, pair) in zip(axes, runs.items(), strict=True):
-        levels = pair[0].state["levels"][0]
-        counts = pd.DataFrame({f"run {k}": r.state["counts"] for k, r in enumerate(pair, start=1)})
-        look = {"drawstyle": "steps-mid", "style": ["-", "--"], "ylabel": "count"}
-        counts[:levels].plot(ax=ax, xticks=range(0, levels, 3), **look)
-        claim = f"{name}; epsilon {pair[0].statement['epsilon']:g} claimed"
-        ax.set(title=claim, xlabel=f"level of {column}")
-    return fig
-
-
-def edges(encoders: Mapping[str, EqualWidthBins], column: str, moved: float) -> Figure:
-    """Where the bins of a column begin and end, a line for each encoder. moved: share of the rows
-    that change their bin."""
-    fig, ax = plt.subplots(figsize=(FULL_WIDTH, 1.6))
-    lines = [each.edges[column] for each in encoders.values()]
-    ax.eventplot(lines, linelengths=0.7, colors=["C0", "C1", "C3"])
-    words = f"bin edges of {column}; {moved:.0%} of the others moved"
-    ax.set(yticks=range(len(lines)), yticklabels=encoders, xlabel=words)
-    return fig
-
-
-# --- 10, the Bayesian network --------------------------------------------------------------------
-
-
-def scatters(
-    frames: Mapping[str, pd.DataFrame], x: str, y: str, *, labels: Sequence[str]
-) -> Figure:
-    """Rows as points, a panel for each title. labels: of the axes."""
-    size = {"figsize": (FULL_WIDTH, 2.2), "sharex": True, "sharey": True}
-    fig, axes = plt.subplots(1, len(frames), **size)
-    for ax, (name, frame) in zip(axes, frames.items(), strict=True):
-        ax.scatter(frame[x], frame[y], s=1)
-        ax.set(title=name, xlabel=labels[0], ylabel=labels[1])
-    return fig
-
-
 # --- 12, CTGAN -----------------------------------------------------------------------------------
+
+
+def conditions(shares: pd.DataFrame) -> Figure:
+    """Two shares of each country, those of rows and of conditions, by the rank of the country."""
+    ranked = shares[["share of rows", "share of conditions"]]
+    look = {"style": ["s", "o"], "color": [GREY, BLUE], "logy": True, "ylabel": "share"}
+    ranked = ranked.set_axis(range(1, len(ranked) + 1))
+    return ranked.plot(xlabel="native country, by rank", **look).figure
 
 
 def bird_weights(real: pd.DataFrame, made: Mapping[int, pd.DataFrame]) -> Figure:

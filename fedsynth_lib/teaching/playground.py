@@ -117,14 +117,12 @@ def _rows_of(digest: str, folder: Path) -> pd.DataFrame:
     """The rows of SOURCES in a folder: of the table with this digest, by today's methods, nothing
     as published."""
     found = [load_rows(path) for name in SOURCES if (path := folder / f"{name}.csv").is_file()]
-    rows = with_params(
-        pd.concat(found) if found else to_frame([]), table="", brief=False, as_published=False
-    )
+    rows = pd.concat(found) if found else to_frame([])
+    rows = with_params(rows, table="", brief=False, as_published=False)
     pairs = zip(rows["method"], rows["brief"], strict=True)
     today = [side_by_side.version({"method": method, "brief": brief}) for method, brief in pairs]
-    return rows[
-        (rows["table"] == digest) & ~rows["as_published"].astype(bool) & (rows["version"] == today)
-    ]
+    same = (rows["table"] == digest) & (rows["version"] == today)
+    return rows[same & ~rows["as_published"].astype(bool)]
 
 
 def at(rows: pd.DataFrame, choice: Choice) -> pd.DataFrame:
@@ -140,21 +138,15 @@ def kept(rows: pd.DataFrame, choice: Choice) -> bool:
     own = at(rows, choice).query("method == @choice.method and seed == 0 and cell != ''")
     runs = own[["profile", "cell"]].drop_duplicates().itertuples(index=False)
     folder = project_root() / "data" / "cache" / "cells"
-    return any(
-        (folder / name / run.profile / f"{run.cell}.json").is_file()
-        for run in runs
-        for name in SOURCES
-    )
+    files = (folder / name / run.profile / f"{run.cell}.json" for run in runs for name in SOURCES)
+    return any(file.is_file() for file in files)
 
 
 def arguments(choice: Choice, profile: str) -> dict[str, Any]:
     """What `synthetic` is called with, as the grids do for their seed 0."""
     size, key = SIZES[profile], ENTRANTS[checked(choice, profile).method].key
-    return choice._asdict() | {
-        "seed": 0,
-        "rows": size["rows"],
-        "training": size["training"].get(key),
-    }
+    sized = {"rows": size["rows"], "training": size["training"].get(key)}
+    return choice._asdict() | {"seed": 0} | sized
 
 
 def train(choice: Choice, profile: str) -> pd.DataFrame:
@@ -162,9 +154,8 @@ def train(choice: Choice, profile: str) -> pd.DataFrame:
     measures only."""
     version = side_by_side.version({"method": choice.method, "brief": True})
     labels = {"profile": profile, "version": version}
-    return to_frame(
-        complete(side_by_side.measure(**arguments(choice, profile), brief=True), labels)
-    )
+    made = side_by_side.measure(**arguments(choice, profile), brief=True)
+    return to_frame(complete(made, labels))
 
 
 def joined(rows: pd.DataFrame, made: pd.DataFrame) -> pd.DataFrame:
@@ -219,10 +210,8 @@ def columns_picture(choice: Choice, profile: str) -> Figure:
     table = learned_from(choice.dataset, profile)
     # the target first
     labels = sorted(table.schema.categorical, key=lambda name: name != table.schema.target)
-    few = Schema(
-        tuple(map(table.schema.__getitem__, (*table.schema.numeric[:MOST], *labels[:MOST])))
-    )
-    return distributions(table.frame, few, {choice.method: frame}, name=table.data)
+    few = (table.schema[name] for name in (*table.schema.numeric[:MOST], *labels[:MOST]))
+    return distributions(table.frame, Schema(tuple(few)), {choice.method: frame}, name=table.data)
 
 
 def image(fig: Figure, text: str) -> str:
@@ -250,11 +239,8 @@ def controls(start: Choice, profile: str) -> Any:
     parts: dict[str, Any] = {}
     for name, labels in options(profile).items():
         kind = ipywidgets.SelectionSlider if name == "epsilon" else ipywidgets.Dropdown
-        parts[name] = kind(
-            options=[*labels.items()],
-            value=getattr(start, name),
-            description=name.replace("_", " "),
-        )
+        shown = {"value": getattr(start, name), "description": name.replace("_", " ")}
+        parts[name] = kind(options=[*labels.items()], **shown)
     button, errors = ipywidgets.Button(description="Train"), ipywidgets.Output()
     said, measures, columns = (ipywidgets.HTML() for _ in range(3))
     known: dict[str, pd.DataFrame] = {}  # table -> its rows
@@ -264,14 +250,11 @@ def controls(start: Choice, profile: str) -> Any:
         measures.value, columns.value, errors.outputs = "", "", ()
         with errors:  # what nobody foresaw is shown there
             try:
-                choice = checked(
-                    Choice(**{name: part.value for name, part in parts.items()}), profile
-                )
-                rows = (
-                    known[choice.dataset]
-                    if choice.dataset in known
-                    else load(choice.dataset, profile)
-                )
+                chosen = Choice(**{name: part.value for name, part in parts.items()})
+                choice = checked(chosen, profile)
+                if choice.dataset not in known:
+                    known[choice.dataset] = load(choice.dataset, profile)
+                rows = known[choice.dataset]
                 if event is button:
                     said.value = f"<p>Training {html.escape(str(choice))} …</p>"
                     rows = joined(rows, train(choice, profile))
@@ -285,9 +268,8 @@ def controls(start: Choice, profile: str) -> Any:
                     "kept here.</p>"
                 )
                 if choice in drawable or kept(rows, choice):
-                    columns.value = image(
-                        columns_picture(choice, profile), f"Columns of {choice}, and the real ones"
-                    )
+                    picture = columns_picture(choice, profile)
+                    columns.value = image(picture, f"Columns of {choice}, and the real ones")
             except BadInput as error:
                 said.value = f"<p>{html.escape(str(error))}</p>"
 

@@ -3,7 +3,10 @@ diffusion, walks in it."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
+from itertools import product
 from pathlib import Path
+from typing import Any
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -15,7 +18,6 @@ from torch import Tensor
 
 from fedsynth_lib.core.accounting import epsilon_of
 from fedsynth_lib.core.contract import Arrays, BadInput, Domain, Privacy, stream
-from fedsynth_lib.core.dp_sgd import Tape
 from fedsynth_lib.federation import settings
 from fedsynth_lib.figures.labels import short
 from fedsynth_lib.figures.style import BLACK, FULL_WIDTH, GREY
@@ -33,10 +35,11 @@ from fedsynth_lib.tables.encode import UnitRange
 from fedsynth_lib.tables.load import Table, load_table
 from fedsynth_lib.tables.partition import Parts, split_clients
 from fedsynth_lib.tables.schema import Column, Schema
+from fedsynth_lib.teaching.lessons import summed_gradient
 
 FEW = {"adult": ("age", "hours-per-week", "marital-status", "occupation", "sex", "income")}
 NUMBERS, CATEGORIES, MOST_LEVELS = 2, 3, 12  # what is taken of other tables
-MARKERS, LINES, SHADES = ".x+", ("-", "--", ":"), 7
+MARKERS, SHADES = ".x+", 7
 
 
 def few_columns(dataset: str, columns: Sequence[str], rows: int, seed: int) -> Table:
@@ -48,9 +51,8 @@ def few_columns(dataset: str, columns: Sequence[str], rows: int, seed: int) -> T
     """
     beside = {"schema": Path(dataset).with_suffix(".toml")} if Path(dataset).suffix else {}
     table = load_table(dataset, **beside)
-    chosen = {
-        table.schema[str(name)].name for name in columns or FEW.get(dataset) or _first(table.schema)
-    }
+    names = columns or FEW.get(dataset) or _first(table.schema)
+    chosen = {table.schema[str(name)].name for name in names}
     schema = table.schema.drop([name for name in table.schema.names if name not in chosen])
     if not schema.numeric or not schema.categorical:
         raise BadInput(
@@ -65,11 +67,17 @@ def few_columns(dataset: str, columns: Sequence[str], rows: int, seed: int) -> T
 def _first(schema: Schema) -> list[str]:
     others = [name for name in schema.categorical if name != schema.target]
     short = [name for name in others if len(schema[name].categories) <= MOST_LEVELS]
-    return [
-        *schema.numeric[:NUMBERS],
-        *short[:CATEGORIES],
-        *([schema.target] if schema.target else []),
-    ]
+    target = [schema.target] if schema.target else []
+    return [*schema.numeric[:NUMBERS], *short[:CATEGORIES], *target]
+
+
+def parted(table: Table, rows: int) -> tuple[Table, Table, Table, Table]:
+    """(train, many, control, strangers): `rows` rows at most to learn from, which are the first of
+    many; and rows that nobody learns from, twice."""
+    spare = min(rows, len(table) // 4)
+    places = np.split(np.arange(len(table)), [spare, 2 * spare])
+    control, strangers, many = map(table.take, places)
+    return many.take(np.arange(min(rows, len(many)))), many, control, strangers
 
 
 def owners(table: Table, num_clients: int, seed: int) -> Parts:
@@ -83,12 +91,9 @@ def owners(table: Table, num_clients: int, seed: int) -> Parts:
 
 def coordinates(schema: Schema, config: findiff.Config) -> list[str]:
     """Names of the numbers that a row consists of in the space of the diffusion."""
-    places = [
-        f"{name} (point, {place + 1})"
-        for name in schema.categorical
-        for place in range(config.embedding)
-    ]
-    return [f"{name} (normal score)" for name in schema.numeric] + places
+    places = product(schema.categorical, range(config.embedding))
+    points = [f"{name} (point, {place + 1})" for name, place in places]
+    return [f"{name} (normal score)" for name in schema.numeric] + points
 
 
 def points(state: Arrays, table: Table, config: findiff.Config) -> Tensor:
@@ -96,11 +101,10 @@ def points(state: Arrays, table: Table, config: findiff.Config) -> Tensor:
     state."""
     rows, levels = UnitRange(table.schema).transform(table.frame), state["levels"]
     scores = quantile_map.scores(numbers_of(rows, levels), state["quantiles"])
+    scores = torch.from_numpy(scores.astype(np.float32))
     codes = torch.from_numpy(codes_of(rows, levels).astype(np.int64))
     with torch.no_grad():
-        return findiff.trained(state, config).vectors(
-            torch.from_numpy(scores.astype(np.float32)), codes
-        )
+        return findiff.trained(state, config).vectors(scores, codes)
 
 
 def rows_at(vectors: Tensor, state: Arrays, schema: Schema, config: findiff.Config) -> pd.DataFrame:
@@ -142,9 +146,8 @@ def walk(
 
     with weights.seeded(rng, torch.device("cpu")), torch.no_grad():
         network = findiff.trained(state, config)  # here, since an untrained network draws, too
-        seen[0] = config.schedule.denoised(
-            torch.randn(num_rows, network.denoiser.head.out_features), predict
-        )
+        noise = torch.randn(num_rows, network.denoiser.head.out_features)
+        seen[0] = config.schedule.denoised(noise, predict)
     return seen
 
 
@@ -168,63 +171,37 @@ def draw_space(state: Arrays, table: Table, config: findiff.Config, seed: int) -
 
     The line over the column are standard normal draws on their way back through the column's map.
     """
-    fig, (left, middle, right) = plt.subplots(
-        1, 3, figsize=(FULL_WIDTH, 2.6), width_ratios=(1, 1, 1.4)
-    )
+    shape = {"figsize": (FULL_WIDTH, 2.6), "width_ratios": (1, 1, 1.4)}
+    fig, (left, middle, right) = plt.subplots(1, 3, **shape)
     number, kind = table.schema[table.schema.numeric[0]], table.schema[table.schema.categorical[0]]
     values, line = table.frame[number.name].to_numpy(float), state["quantiles"][:1]
     normal = stream(seed, "normal").normal(size=(len(table), 1))
     drawn = number.low + (number.high - number.low) * quantile_map.numbers(normal, line)[:, 0]
     _, edges, _ = left.hist(values, bins=30, color=GREY, alpha=0.6, label="real")
     left.hist(drawn, bins=edges, histtype="step", color=BLACK, label="from normal draws")
-    scores = quantile_map.scores((values[:, None] - number.low) / (number.high - number.low), line)[
-        :, 0
-    ]
-    middle.hist(
-        scores, bins=60, range=(-6, 6), density=True, color=GREY, alpha=0.6, label="normal scores"
-    )
+    places = (values[:, None] - number.low) / (number.high - number.low)
+    scores, look = quantile_map.scores(places, line)[:, 0], {"color": GREY, "alpha": 0.6}
+    middle.hist(scores, bins=60, range=(-6, 6), density=True, label="normal scores", **look)
     x = np.linspace(-6, 6, 200)
     middle.plot(x, norm.pdf(x), color=BLACK, label="normal density")
-    spots, side = (
-        findiff.trained(state, config).embeddings[0].weight.detach().T,
-        torch.linspace(-3.5, 3.5, 350),
-    )
+    spots = findiff.trained(state, config).embeddings[0].weight.detach().T
+    side = torch.linspace(-3.5, 3.5, 350)
     shades = (nearest_cells(spots, side) % SHADES).numpy()
-    right.pcolormesh(
-        side.numpy(), side.numpy(), shades, cmap="Greys", vmin=-1, vmax=2 * SHADES, rasterized=True
-    )
+    greys = {"cmap": "Greys", "vmin": -1, "vmax": 2 * SHADES, "rasterized": True}
+    right.pcolormesh(side.numpy(), side.numpy(), shades, **greys)
     right.plot(*spots.T.numpy(), "k.")
     for name, spot in list(zip(kind.categories, spots.tolist(), strict=True))[:MOST_LEVELS]:
         # names outwards
         shift, begin = (-4, "right") if spot[0] < spots[:, 0].median() else (4, "left")
-        right.annotate(
-            short(name),
-            spot,
-            (shift, 0),
-            textcoords="offset points",
-            ha=begin,
-            va="center",
-            fontsize=6,
-        )
+        look = {"textcoords": "offset points", "ha": begin, "va": "center", "fontsize": 6}
+        right.annotate(short(name), spot, (shift, 0), **look)
     left.set(title="a column", xlabel=short(number.name), ylabel="rows")
     middle.set(title="through its quantile map", xlabel="normal score", ylabel="density")
-    right.set(
-        title=f"embeddings of {short(kind.name)}", xlabel="first number", ylabel="second number"
-    )
+    words = {"xlabel": "first number", "ylabel": "second number"}
+    right.set(title=f"embeddings of {short(kind.name)}", **words)
     for ax in (left, middle):
         ax.set_ylim(top=1.35 * ax.get_ylim()[1])
         ax.legend(loc="upper right")
-    return fig
-
-
-def draw_schedules(schedules: Mapping[str, Schedule]) -> Figure:
-    """What is left of a row's size by steps, a line for each schedule."""
-    fig, ax = plt.subplots(figsize=(4.4, 2.4))
-    for (name, each), line in zip(schedules.items(), ("--", "-"), strict=True):
-        label = f"{name}; at the end {each.kept[-1] ** 0.5:.1%}"
-        ax.plot(each.kept.sqrt().numpy(), f"k{line}", label=label)
-    ax.set(xlabel="step", ylabel="share of the row's size left")
-    ax.legend()
     return fig
 
 
@@ -260,15 +237,13 @@ def draw_walk(
     labels: of the rows; of each of the three most frequent at most 200 rows are drawn. names: of
         the coordinates.
     """
-    fig, axes = plt.subplots(
-        1, len(moments), figsize=(FULL_WIDTH, 2.2), sharex=True, sharey=True, squeeze=False
-    )
+    shape = {"figsize": (FULL_WIDTH, 2.2), "sharex": True, "sharey": True, "squeeze": False}
+    fig, axes = plt.subplots(1, len(moments), **shape)
     for ax, (title, rows) in zip(axes[0], moments.items(), strict=True):
         for label, marker in zip(labels.value_counts().index[:3], MARKERS, strict=False):
             own = rows[(labels == label).to_numpy()][:200].numpy()
-            ax.plot(
-                own[:, 0], own[:, upwards], marker, markersize=2.5, alpha=0.6, label=short(label)
-            )
+            look = {"markersize": 2.5, "alpha": 0.6, "label": short(label)}
+            ax.plot(own[:, 0], own[:, upwards], marker, **look)
         ax.set(title=title, xlim=(-5.5, 5.5), ylim=(-4, 4))
     axes[0, 0].set(ylabel=short(names[upwards]))
     axes[0, len(moments) // 2].set(xlabel=short(names[0]))
@@ -279,14 +254,9 @@ def draw_walk(
 def gradient_lengths(network: Network, vectors: Tensor, schedule: Schedule, *, seed: int) -> Tensor:
     """Euclidean lengths of the gradients of single rows, (rows,), as private training sees them
     before it clips."""
-    with (
-        weights.seeded(stream(seed, "lengths"), torch.device("cpu")),
-        Tape(network.denoiser) as tape,
-    ):
-        losses = network.losses(vectors, schedule)
-        return tape.backward(
-            losses, num_records=len(losses), clip=1.0, noise_multiplier=0, expected_records=1
-        )
+    with weights.seeded(stream(seed, "lengths"), torch.device("cpu")):
+        losses = partial(network.losses, schedule=schedule)
+        return summed_gradient(network.denoiser, losses, vectors, clip=1.0)[1]
 
 
 def multipliers(
@@ -296,13 +266,11 @@ def multipliers(
     index), a column for each budget; nothing else is released."""
     one = findiff.Config(training_rounds=1, batch=batch, encoding="declared")
     plans, domain = [replace(one, local_updates=number) for number in updates], Domain(("x",), (0,))
-    found = {
-        f"ε = {each.epsilon:g}": [
-            settings.noise_for(findiff, domain, [rows], plan, each) for plan in plans
-        ]
-        for each in budgets
-    }
-    return pd.DataFrame(found, updates)
+    found = pd.DataFrame(index=updates)
+    for each in budgets:
+        noises = [settings.noise_for(findiff, domain, [rows], plan, each) for plan in plans]
+        found[f"ε = {each.epsilon:g}"] = noises
+    return found
 
 
 def bills(
@@ -319,27 +287,26 @@ def bills(
     for rows in sizes:
         own = settings.noise_for(findiff, domain, [rows], config, privacy)
         plans = findiff.plan(largest, domain, rows, config), findiff.plan(own, domain, rows, longer)
-        lines.append(
-            [
-                rows,
-                rate(rows, config),
-                own,
-                *(epsilon_of(charges, privacy.delta) for charges in plans),
-            ]
-        )
+        spent = [epsilon_of(charges, privacy.delta) for charges in plans]
+        lines.append([rows, rate(rows, config), own, *spent])
     names = ["rows", "rate", "σ", "ε with the largest's σ", "ε with 10 × updates"]
     return pd.DataFrame(lines, columns=names).rename_axis(index="client")
 
 
-def draw_maps(states: Mapping[str, Arrays], column: Column) -> Figure:
-    """The maps of the first numeric column in each of `states`."""
-    fig, ax = plt.subplots(figsize=(4.4, 2.6))
-    for (name, state), style in zip(states.items(), LINES, strict=False):
-        values = column.low + (column.high - column.low) * state["quantiles"][0]
-        ax.plot(np.linspace(0, 1, len(values)), values, style, color=BLACK, label=name)
-    ax.set(xlabel="share of rows below", ylabel=short(column.name))
-    ax.legend()
-    return fig
+def upper_ends(
+    train: Table, column: Column, encodings: Iterable[str], config: findiff.Config, **options: Any
+) -> pd.DataFrame:
+    """The upper end of the first numeric column's map, by encoding: of the lower nine tenths of the
+    rows, and once the row with the largest value has entered. options: of `settings.federated`."""
+    values, tops = train.frame[column.name], {}
+    usual = np.flatnonzero(values <= values.quantile(0.9))
+    entered = {"without": usual, "with": np.union1d(usual, [values.argmax()])}
+    for encoding, (who, part) in product(encodings, entered.items()):
+        brief = replace(config, encoding=encoding, training_rounds=1, local_updates=1)
+        run = settings.federated(findiff, train, [part], config=brief, num_rows=1, **options)
+        end = run.state["quantiles"][0, -1]
+        tops[encoding, who] = column.low + (column.high - column.low) * end
+    return pd.Series(tops).unstack(sort=False)
 
 
 def first_look(
@@ -353,12 +320,10 @@ def first_look(
     for name, frame in tables.items():
         lines[name] = fidelity(train.frame, frame, train.schema)
         if train.schema.target in train.schema.categorical:
-            lines[name]["accuracy"] = five_classifiers(
-                frame, control.frame, train.schema, seed=seed
-            )["accuracy"]
+            scores = five_classifiers(frame, control.frame, train.schema, seed=seed)
+            lines[name]["accuracy"] = scores["accuracy"]
         tables = (train.frame, control.frame, frame, train.schema)
         found = anonymity.risks(*tables, seed=seed, attacks=attacks)
-        lines[name] |= {
-            kind: found[kind] for kind in ("singling_out", "linkability", "inference", "risk")
-        }
+        kinds = ("singling_out", "linkability", "inference", "risk")
+        lines[name] |= {kind: found[kind] for kind in kinds}
     return pd.DataFrame(lines).T.rename(columns=lambda name: name.replace("_", " "))

@@ -1,7 +1,11 @@
 """What the teaching notebook of VAE-BGM needs: made-up patients, one node's rows, how alike two
 tables are."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from itertools import product
+from types import ModuleType
+from typing import Any
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -11,7 +15,8 @@ from matplotlib.figure import Figure
 from scipy.special import rel_entr
 from scipy.stats import multivariate_normal, wilcoxon
 
-from fedsynth_lib.core.contract import Arrays, stream
+from fedsynth_lib.core.contract import Arrays, Method, Run, stream
+from fedsynth_lib.federation import settings
 from fedsynth_lib.figures.style import BLACK, FULL_WIDTH, GREY, Look
 from fedsynth_lib.methods.gan import weights
 from fedsynth_lib.methods.vae_bgm import vae_bgm
@@ -70,28 +75,21 @@ def decoded(
     rng = stream(seed, "decoded")
     vectors = rng.normal(size=(num_rows, network.latent))
     if latent:
-        vectors = (
-            Mixture(*latent[:3]).sample(num_rows, rng)
-            + np.exp(0.5 * latent.log_variances) * vectors
-        )
+        middles = Mixture(*latent[:3]).sample(num_rows, rng)
+        vectors = middles + np.exp(0.5 * latent.log_variances) * vectors
     with weights.seeded(rng, vae_bgm.CPU):
         rows = network.draw(torch.from_numpy(vectors.astype(np.float32))).numpy()
     encoder, moments = UnitRange(table.schema), np.array(moments_of(table))
-    return vectors, encoder.inverse(
-        vae_bgm.places(rows, np.array(encoder.domain.levels), moments), rng
-    )
+    places = vae_bgm.places(rows, np.array(encoder.domain.levels), moments)
+    return vectors, encoder.inverse(places, rng)
 
 
 def outline(mean: np.ndarray, covariance: np.ndarray, deviations: float = 2.0) -> np.ndarray:
     """A closed line (101, 2) around a normal distribution of two columns, so many deviations from
     its mean."""
     angles = np.linspace(0, 2 * np.pi, 101)[:, None]
-    return (
-        mean
-        + deviations
-        * np.hstack([np.cos(angles), np.sin(angles)])
-        @ np.linalg.cholesky(covariance).T
-    )
+    circle = np.hstack([np.cos(angles), np.sin(angles)])
+    return mean + deviations * circle @ np.linalg.cholesky(covariance).T
 
 
 def draw_latent(
@@ -156,17 +154,38 @@ def standard(rows: np.ndarray | pd.DataFrame, table: Table) -> np.ndarray:
     return vae_bgm.standardised(rows, np.array(encoder.domain.levels), np.array(moments_of(table)))
 
 
+def hospitals(
+    name: str,
+    method: Method | ModuleType,
+    config: Any,
+    owners: Sequence[np.ndarray],
+    *,
+    table: Table,
+    unseen: Table,
+    sizes: Sizes,
+    seeds: Iterable[int],
+    **options: Any,
+) -> tuple[Run, list[tuple[str, int, float]]]:
+    """Federated runs of hospitals with the rows `owners` of `table`, one for each seed: the last
+    run, and a line for each hospital and seed: name, its patients, D_JS of its rows from `unseen`
+    patients. options: of `settings.federated`."""
+    lines = []
+    for seed in seeds:
+        asked = {"config": config, "seed": seed, "num_rows": 1, **options}
+        run = settings.federated(method, table, owners, **asked)
+        for node, part in enumerate(owners):
+            made = node_rows(run.state, node, sizes.rows, config, seed)
+            lines.append((name, len(part), divergence(unseen, made, sizes=sizes, seed=seed)))
+    return run, lines
+
+
 def divergence(real: Table, made: np.ndarray | pd.DataFrame, *, sizes: Sizes, seed: int) -> float:
     """D_JS in bits, by a network, of `real` and of a frame, or of places, which are rounded
     first."""
-    made = (
-        made
-        if isinstance(made, pd.DataFrame)
-        else UnitRange(real.schema).inverse(made, stream(seed, "unused"))
-    )
-    return jensen_shannon(
-        standard(real.frame, real), standard(made, real), seed=seed, sizes=sizes
-    ).bits
+    if not isinstance(made, pd.DataFrame):
+        made = UnitRange(real.schema).inverse(made, stream(seed, "unused"))
+    both = standard(real.frame, real), standard(made, real)
+    return jensen_shannon(*both, seed=seed, sizes=sizes).bits
 
 
 def normal_divergence(
@@ -174,26 +193,39 @@ def normal_divergence(
 ) -> float:
     """D_JS in bits of two independent normal columns and of two correlated ones, the first moved by
     `shift`: exact by integration, or with `sizes` as a network finds it."""
-    distributions = [
-        multivariate_normal([0, 0]),
-        multivariate_normal([shift, 0], [[1, correlation], [correlation, 1]]),
-    ]
+    moved = multivariate_normal([shift, 0], [[1, correlation], [correlation, 1]])
+    distributions = [multivariate_normal([0, 0]), moved]
     if sizes is not None:
         rng = stream(seed, "normal")
-        return jensen_shannon(
-            *(each.rvs(sizes.rows, random_state=rng) for each in distributions),
-            seed=seed,
-            sizes=sizes,
-        ).bits
+        rows = (each.rvs(sizes.rows, random_state=rng) for each in distributions)
+        return jensen_shannon(*rows, seed=seed, sizes=sizes).bits
     side = np.linspace(-10, 10 + shift, 401)
     grid = np.stack(np.meshgrid(side, side, indexing="ij"), axis=-1)
     density = [each.pdf(grid) for each in distributions]
-    nats = (
-        sum(rel_entr(2 * each, sum(density)) for each in density).sum()
-        / 4
-        * (side[1] - side[0]) ** 2
-    )
-    return float(nats / np.log(2))
+    nats = sum(rel_entr(2 * each, sum(density)) for each in density).sum() / 4
+    return float(nats * (side[1] - side[0]) ** 2 / np.log(2))
+
+
+def draw_judge(sizes: Sizes, seed: int) -> Figure:
+    """What `normal_divergence` finds, twice for each pair of tables, and lines for the truth: by
+    the distance of the means (crosses: 50 rows to learn, 25 to estimate), and by the rows learned
+    from."""
+    few = replace(sizes, training=50, evaluation=25)
+    fig, axes = plt.subplots(1, 2, figsize=(7, 2.6), sharey=True)
+    shifts, learned = (0, 0.5, 1, 2, 4), (20, 50, 200, sizes.training)
+    cases = [(0, x, x, 0.0, each) for x in shifts for each in (few, sizes)]
+    cases += [(1, n, 0.0, 0.8, replace(sizes, training=n)) for n in learned]
+    for (panel, x, *pair, judge), k in product(cases, range(2)):
+        bits = normal_divergence(*pair, sizes=judge, seed=seed + k)
+        axes[panel].plot(x, bits, "C3x" if judge is few else "C0o", fillstyle="none")
+    x = np.arange(0, 4.2, 0.2)
+    axes[0].plot(x, [normal_divergence(each, 0.0) for each in x], color=BLACK)
+    axes[1].axhline(normal_divergence(0.0, 0.8), color=BLACK)
+    axes[0].set(title="one column moved", xlabel="distance of the means (deviations)")
+    axes[0].set_ylabel("$D_{JS}$ (bits)", parse_math=True)
+    words = {"xlabel": "rows learned from, of each table", "xscale": "log"}
+    axes[1].set(title="columns correlated in one table", **words)
+    return fig
 
 
 def distances(own: Table, made: dict[str, np.ndarray | pd.DataFrame]) -> pd.DataFrame:
@@ -210,6 +242,5 @@ def distances(own: Table, made: dict[str, np.ndarray | pd.DataFrame]) -> pd.Data
     table = pd.DataFrame(found).agg(["median", "min", lambda each: (each == 0).mean()]).T
     among = found.pop("own rows, to each other")
     p = {name: wilcoxon(each, among, alternative="greater").pvalue for name, each in found.items()}
-    return table.set_axis(["median", "smallest", "copies"], axis=1).join(
-        pd.Series(p, name="p", dtype=float)
-    )
+    table = table.set_axis(["median", "smallest", "copies"], axis=1)
+    return table.join(pd.Series(p, name="p", dtype=float))

@@ -58,15 +58,8 @@ from fedsynth_lib.tables.schema import (
 )
 
 EXAMPLE = (
-    "Age",
-    "Sex",
-    "BMI",
-    "HighBP",
-    "HighChol",
-    "Smoker",
-    "Diabetes",
-    "PhysHlth",
-    "HeartDiseaseorAttack",
+    *("Age", "Sex", "BMI", "HighBP", "HighChol", "Smoker", "Diabetes", "PhysHlth"),
+    "HeartDiseaseorAttack",  # the target
 )
 # made-up sites of the example, and their shares of the rows
 WARDS = {"north": 0.5, "south": 0.3, "west": 0.2}
@@ -88,16 +81,13 @@ def example(rows: int, seed: int) -> Path:
     table = load_table("brfss_heart", rows=rows, seed=seed)
     site = stream(seed, "site").choice(list(WARDS), rows, p=list(WARDS.values()))
     path = project_root() / "data" / "cache" / "own" / "heart.csv"
-    write_atomically(
-        path, table.frame[list(EXAMPLE)].assign(site=site).to_csv(index=False).encode()
-    )
+    text = table.frame[list(EXAMPLE)].assign(site=site).to_csv(index=False)
+    write_atomically(path, text.encode())
     # the file ends before
     codebook = {"BMI": Column("BMI", "numeric", 12, 99, True, source="codebook: 12 to 99")}
     columns = tuple(codebook.get(name, table.schema[name]) for name in EXAMPLE)
-    schema = Schema(
-        (*columns, Column("site", "categorical", categories=tuple(WARDS), source="made up")),
-        EXAMPLE[-1],
-    )
+    wards = Column("site", "categorical", categories=tuple(WARDS), source="made up")
+    schema = Schema((*columns, wards), EXAMPLE[-1])
     write_atomically(path.with_suffix(".toml"), Form.of(schema).to_toml().encode())
     drafted = path.with_suffix(".draft.toml")
     drafted.unlink(missing_ok=True)  # of other rows
@@ -211,12 +201,8 @@ def names_of(given: str | int | Sequence, parameter: str) -> list[str]:
 def left_out(table: Table) -> list[str]:
     """The columns of a file that its synthetic rows will not have: undeclared ones, and those whose
     declaration says so."""
-    declared = table.form.names
-    return [
-        name
-        for name in table.container.columns
-        if name not in declared or name in table.form.left_out
-    ]
+    kept = set(table.form.names) - set(table.form.left_out)
+    return [name for name in table.container.columns if name not in kept]
 
 
 def method_of(name: str) -> Method:
@@ -237,9 +223,8 @@ def private_config(method: Method) -> Any:
     config = method.Config()
     if not getattr(config, "private", True):
         raise BadInput(f"method {method.name} adds no noise; choose one that does, such as aim.")
-    return replace(
-        config, **{name: value for name, value in PRIVATE.items() if hasattr(config, name)}
-    )
+    known = {name: value for name, value in PRIVATE.items() if hasattr(config, name)}
+    return replace(config, **known)
 
 
 def fitting(config: Any, num_rows: float, epsilon: float) -> Any:
@@ -355,12 +340,8 @@ def scores(train: Table, holdout: Table, synthetic: pd.DataFrame, *, seed: int) 
     return measured.scores(train.frame, holdout.frame, synthetic, train.schema, seed=seed)
 
 
-KINDS = {
-    "rows": "",  # as the file is
-    "statement": "_privacy.md",
-    "page": "_privacy.html",
-    "record": "_privacy.json",
-}
+# rows: as the file is
+KINDS = {"rows": "", "statement": "_privacy.md", "page": "_privacy.html", "record": "_privacy.json"}
 
 
 def places(
@@ -392,12 +373,8 @@ def places(
 def _read_from_rows(form: Form) -> list[str]:
     """The columns of synthetic rows about which something was read from the real ones; a constant,
     too, which no method sees."""
-    return [
-        column.name
-        for column in form.columns
-        if (column.from_rows or column.source == READ_FROM_ROWS)
-        and column.name not in form.left_out
-    ]
+    read = [c.name for c in form.columns if c.from_rows or c.source == READ_FROM_ROWS]
+    return [name for name in read if name not in form.left_out]
 
 
 def run(method: Method, train: Table, parts: Parts, *, config: Any, **options: Any) -> Run:
@@ -420,11 +397,8 @@ def _as_counted(method: Method, train: Table, config: Any) -> tuple[Table, Any, 
     schema, config, counted = saved.as_counted(method, form, config)
     if counted is None:
         return train, config, None
-    return (
-        replace(train, frame=counted.join(train.frame), schema=schema, digest=""),
-        config,
-        counted,
-    )
+    joined = replace(train, frame=counted.join(train.frame), schema=schema, digest="")
+    return joined, config, counted
 
 
 def as_file(synthetic: pd.DataFrame, table: Table, *, seed: int | None) -> pd.DataFrame:
@@ -498,15 +472,9 @@ class Made:
     @property
     def model(self) -> saved.SavedModel:
         """What more rows can be drawn from, at no further cost."""
-        form, container = self.table.form, self.table.container
-        return saved.saved(
-            self.run,
-            self.asked.method,
-            self.config,
-            form,
-            container=container,
-            seed=self.asked.seed,
-        )
+        form, asked = self.table.form, self.asked
+        kept = {"container": self.table.container, "seed": asked.seed}
+        return saved.saved(self.run, asked.method, self.config, form, **kept)
 
     @property
     def verdict(self) -> str:
@@ -645,20 +613,11 @@ def carry_out(asked: Asked, say: Callable[[str], None] = lambda text: None) -> M
     for path in asked.paths.values():  # before noise is paid for
         check_writable(path, "out")
     begun = _begin(asked) if asked.release else None
-    sizes, counted = declared_sizes(
-        asked.parts,
-        site=asked.site,
-        declared_rows=asked.declared_rows,
-        epsilon=asked.privacy.epsilon,
-        seed=None if asked.release else asked.seed,
-    )
-    options = {
-        "config": fitting(asked.config, sum(sizes), asked.privacy.epsilon),
-        "privacy": asked.privacy,
-        "sizes": sizes,
-        "before": counted,
-        "seed": asked.seed,
-    }
+    epsilon, seed = asked.privacy.epsilon, None if asked.release else asked.seed
+    known = {"site": asked.site, "declared_rows": asked.declared_rows}
+    sizes, counted = declared_sizes(asked.parts, **known, epsilon=epsilon, seed=seed)
+    options = {"config": fitting(asked.config, sum(sizes), epsilon), "privacy": asked.privacy}
+    options |= {"sizes": sizes, "before": counted, "seed": asked.seed}
     if begun:
         _check_planned(asked, begun, **options)
     clients = "one client" if len(asked.parts) == 1 else f"{len(asked.parts)} clients"
@@ -709,16 +668,10 @@ def _known(path: Path, table: Table, epsilon: float, *, again: bool) -> str:
 
 def _begin(asked: Asked) -> Begun:
     """The release in the register and in the ledger, before any of its noise is drawn."""
+    said = {"name": asked.table.key, "method": asked.method.name, "again": asked.again}
+    said |= {"epsilon": asked.privacy.epsilon, "delta": asked.privacy.delta}
     with _books():
-        return open_register().begin(
-            asked.known,
-            asked.book,
-            name=asked.table.key,
-            method=asked.method.name,
-            epsilon=asked.privacy.epsilon,
-            delta=asked.privacy.delta,
-            again=asked.again,
-        )
+        return open_register().begin(asked.known, asked.book, **said)
 
 
 def _check_planned(

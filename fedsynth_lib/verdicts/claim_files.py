@@ -16,7 +16,7 @@ from typing import Any
 from fedsynth_lib.core.contract import BadInput
 from fedsynth_lib.metrics.registry import sign
 from fedsynth_lib.printed.published import CLAIM, claims_path, read_claims
-from fedsynth_lib.verdicts.custom import CUSTOM
+from fedsynth_lib.verdicts.custom.claims import CUSTOM
 from fedsynth_lib.verdicts.places import Condition, flat
 from fedsynth_lib.verdicts.vocabulary import BOUNDS, KINDS, MONOTONE
 
@@ -142,7 +142,7 @@ def _known(where: str, entry: Mapping, known: set[str]) -> None:
 def _check(where: str, c: Condition) -> None:
     """Refuse axes, values and words that nobody declares, and a condition that says nothing."""
     if c.kind == "custom" and c.of not in CUSTOM:
-        raise BadInput(f"{where}: custom.py has no {c.of!r}: it has {', '.join(CUSTOM)}.")
+        raise BadInput(f"{where}: custom/claims.py has no {c.of!r}: it has {', '.join(CUSTOM)}.")
     if c.kind in REQUIRED and not OF_KIND[c.kind] & set(c.own):
         raise BadInput(f"{where}: {c.kind} needs one of {', '.join(sorted(OF_KIND[c.kind]))}.")
     words = {**c.own, "incomplete": c.incomplete or "skip", "statistic": c.statistic}

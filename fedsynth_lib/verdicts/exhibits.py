@@ -38,7 +38,7 @@ from fedsynth_lib.printed.published import (
     names_nodes,
 )
 from fedsynth_lib.runs.rows import DTYPES
-from fedsynth_lib.verdicts.as_printed import READINGS
+from fedsynth_lib.verdicts.custom.readings import READINGS
 
 FIELDS = {"grids", "where", "reading", "seeds", "points", "live", "without"}
 WORDS = {

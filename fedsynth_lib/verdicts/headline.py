@@ -91,20 +91,11 @@ def exhibits_and_cells(
             state, missing = NOT_MADE, "no notebook makes it"
         if place in regenerable:
             line = {"title": titles.loc[place, "title"], "notebook": made_by.get(place, "")}
-            exhibits.append(
-                {
-                    "work": each.work,
-                    "exhibit": each.name,
-                    **line,
-                    "state": state,
-                    "missing": missing,
-                }
-            )
+            line = {"work": each.work, "exhibit": each.name, **line}
+            exhibits.append({**line, "state": state, "missing": missing})
         if (counted := counts(each, found))["cells"] or counted["excluded"]:
-            why = each.live or each.without
-            cells.append(
-                {"work": each.work, "exhibit": each.name, **counted, "why ours are missing": why}
-            )
+            line = {"work": each.work, "exhibit": each.name, **counted}
+            cells.append({**line, "why ours are missing": each.live or each.without})
     order = {place: number for number, place in enumerate(regenerable)}
     exhibits.sort(key=lambda line: order[line["work"], line["exhibit"]])
     return pd.DataFrame(exhibits), pd.DataFrame(cells)
@@ -135,12 +126,8 @@ def claims_judged(told: pd.DataFrame) -> pd.DataFrame:
         tested = known[known["outcome"] != OUTCOMES[-1]]
         # why not, of the lesser profile
         first = (tested if len(tested) else known.iloc[::-1]).head(1)
-        line = {
-            "work": claim.id.partition("/")[0],
-            "id": claim.id,
-            "claim": claim.claim,
-            "outcome": OUTCOMES[-1],
-        }
+        line = {"work": claim.id.partition("/")[0], "id": claim.id, "claim": claim.claim}
+        line["outcome"] = OUTCOMES[-1]
         line |= dict.fromkeys(("share", "redrawn", "profile", "seeds", "fails", "evidence"), "")
         line |= (
             {} if first.empty else first[list(told.columns.intersection(line))].iloc[0].to_dict()
@@ -151,21 +138,8 @@ def claims_judged(told: pd.DataFrame) -> pd.DataFrame:
         lines.append(line)
     table = pd.DataFrame(lines)
     table["share"] = pd.to_numeric(table["share"])
-    columns = [
-        "work",
-        "id",
-        "claim",
-        "outcome",
-        "share",
-        "redrawn",
-        "profile",
-        "seeds",
-        "on print",
-        "fails",
-        "other",
-        "evidence",
-    ]
-    return table[columns]
+    columns = ["work", "id", "claim", "outcome", "share", "redrawn", "profile", "seeds"]
+    return table[[*columns, "on print", "fails", "other", "evidence"]]
 
 
 def headline(verdict: Verdict) -> pd.DataFrame:

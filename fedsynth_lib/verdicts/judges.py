@@ -4,18 +4,19 @@ A notebook judges the claims of its chapter on the rows at hand, the verdict all
 committed rows; both go through here, so that no claim depends on what a notebook saved.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from fedsynth_lib.core.contract import BadInput, stream
+from fedsynth_lib.figures import SavedTable, Saver
 from fedsynth_lib.printed.outcomes import UNTOLD, VACUOUS, Evidence, outcome
 from fedsynth_lib.printed.published import UNTESTED, load_claims
 from fedsynth_lib.verdicts.cells import finished, measured_cells, redrawn
 from fedsynth_lib.verdicts.claim_files import Claim, written
-from fedsynth_lib.verdicts.custom import CUSTOM
+from fedsynth_lib.verdicts.custom.claims import CUSTOM
 from fedsynth_lib.verdicts.places import Condition, Missing, chosen, flat, same_layout
 from fedsynth_lib.verdicts.vocabulary import KINDS, Told
 
@@ -91,6 +92,29 @@ def judged(
                 "seeds": _seeds(own, claim.datasets),
             }
     return pd.DataFrame([lines[c.id] for c in claims if c.id in lines], columns=COLUMNS)
+
+
+def save_claims(
+    save: Saver,
+    work: str,
+    rows: pd.DataFrame,
+    group: str,
+    exhibit: str,
+    *,
+    what: str,
+    on_print: bool = False,
+    beside: Mapping[str, pd.Series] | None = None,
+) -> SavedTable:
+    """Judge a group of claims on the rows at hand, and save what came out under `exhibit`.
+
+    what: of the caption, as "Claims on utility". on_print: a last column says what print says of
+        itself. beside: further columns, as the verdicts in another reading, by their headings.
+    """
+    table = judged(work, rows, group).assign(**(beside or {}))
+    columns = ["id", "claim", "verdict", "share", *(beside or {}), "evidence"]
+    columns += ["published_holds"] if on_print else []
+    caption = f"{what}, judged on our rows, profile {save.profile}"
+    return save.table(table[columns], exhibit, caption=caption)
 
 
 def _on_rows(

@@ -1,7 +1,6 @@
-"""Do federated runs differ from central, local or real ones by more than chance? Cell by cell, for
-martinez2024.
+"""Do federated runs differ from central, local or real ones by more than chance? Cell by cell.
 
-Two answers for each cell. The test of the work, by which it coloured its tables green and red:
+Two answers for each cell. The test by which a work may colour its tables green and red:
 Student's t-test with equal variances, two-sided, level 0.05, means rounded to three decimals
 (`published.t_test`). And a t-interval of the difference paired by split: both sides see the same
 rows, so what a split adds to both cancels. Three splits leave two degrees of freedom, hence an
@@ -47,7 +46,6 @@ def tested(
     *,
     against: Sequence[str] = ("central", "local"),
     exhibits: Sequence[str] = (),
-    work: str = "martinez2024",
     level: float = 0.95,
 ) -> pd.DataFrame:
     """A line for each federated cell and reference: both means and standard deviations over the `n`
@@ -75,7 +73,9 @@ def tested(
     table = _sorted(table, ["dataset", "partition", "n_clients", "against", "epsilon", "metric"])
     keys = [*CELL, "against"]
     return table.merge(
-        _printed(work, exhibits, against)[[*keys, "printed", "printed_gain"]], on=keys, how="left"
+        _printed(rows["paper"].iloc[0], exhibits, against)[[*keys, "printed", "printed_gain"]],
+        on=keys,
+        how="left",
     )
 
 

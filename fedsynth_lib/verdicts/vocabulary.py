@@ -16,11 +16,11 @@ which it holds; where `count` or `share` says how many are wanted, it is 1 or 0.
     {ordered = [A, B, C]}    A < B < C
     {monotone = "rising"}    over the axis `across`, also "falling", or "either"; with `steps`, the
                              share of its steps
-    {tested = B, outcome}    the outcome of martinez2024's t-test of federated against B (central,
+    {tested = B, outcome}    the outcome of Student's t-test of federated against B (central,
                              local): better, worse, equal; or with `score` both counts, as "+6/-0",
                              each within the `band` of what chance makes of it
-    {marked = A, mark}       the mark of apellaniz2025's test at A: "*", "worse", "not *"
-    {custom = name}          a function of `verdicts/custom.py`
+    {marked = A, mark}       the mark that a work's own test makes at A: "*", "worse", "not *"
+    {custom = name}          a function of `verdicts/custom/claims.py`
 
 A, B: values of the axis `across`, `method` unless it says otherwise. Several in a list are each
 compared on their own, and count as places; in `below` all of the first lie below all of the second,

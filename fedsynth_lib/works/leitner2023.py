@@ -12,6 +12,7 @@ from typing import Any
 import pandas as pd
 
 from fedsynth_lib.core.contract import BadInput, Privacy
+from fedsynth_lib.methods.gan import budget as gan_budget
 from fedsynth_lib.metrics import fidelity
 from fedsynth_lib.metrics.marginal_distances import jensen_shannon, wasserstein
 from fedsynth_lib.metrics.utility import four_classifiers
@@ -155,6 +156,17 @@ def training(cell: Mapping[str, Any], chosen: Mapping[str, Any]) -> dict[str, An
     if method.private and sized["rounds"] >= 10:
         rounds = WORK.constants["most_rounds"]
     return {"changes": {"training_rounds": rounds, "batch": batch, "hidden": [*sized["hidden"]]}}
+
+
+def trains(num_rows: int, /, **asked: Any) -> dict[str, float]:
+    """How long a client of so many rows trains within the budget of a private cell."""
+    cell = Cell(WORK, "run", **asked)
+    schema, config = declared_schema(cell.settings["dataset"], WORK.key), cell.config
+    levels = cell.registered.encoder(schema, config).domain.levels
+    steps = gan_budget.total_steps(cell.privacy.noise_multiplier, levels, num_rows, config)
+    a_round, rate = gan_budget.steps_per_round(num_rows, config), gan_budget.rate(num_rows, config)
+    facts = {"rows": num_rows, "rate": rate, "steps a round": a_round, "steps": steps}
+    return {**facts, "rounds": -(-steps // a_round)}
 
 
 def pays(cell: Mapping[str, Any]) -> bool:

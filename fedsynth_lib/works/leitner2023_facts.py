@@ -60,11 +60,8 @@ def exposure(prepared: Prepared, n_clients: int, batch: int) -> dict[tuple[str, 
     train = prepared.train
     own = train.take(split_clients(train, "iid", n_clients, seed=0)[0])
     chance = composition.chance_in_batch(own.frame[list(own.schema.categorical)], batch)
-    found = {
-        "assumed": min(1, batch / len(own)),
-        "median row": np.median(chance),
-        "most exposed row": chance.max(),
-    }
+    found = {"assumed": min(1, batch / len(own)), "median row": np.median(chance)}
+    found["most exposed row"] = chance.max()
     chances = {(who, "chance_in_batch"): float(p) for who, p in found.items()}
     return {("", "n_train"): len(own), **chances}
 
@@ -76,28 +73,36 @@ def weighting(prepared: Prepared, parts: Parts) -> list[Row]:
     client_rows: of each. distance_part: its part of the distances from all rows, summed over
         columns.
     """
-    train = prepared.train
-    encoder = METHODS["fedtgan"].encoder(train.schema, METHODS["fedtgan"].Config())
-    levels, encoded = np.array(encoder.domain.levels), encoder.transform(train.frame)
-    held = [encoded[part] for part in parts]
+    encoded, held, levels = _encoded(prepared, parts)
     distances = client_distances(encoded, held, levels)
     part = (distances / distances.sum(axis=1, keepdims=True)).sum(axis=0)
     sizes = np.array(list(map(len, held)))
-    counts = [
-        gan_encoding.category_counts(gan_encoding.codes_of(own, levels), levels) for own in held
-    ]
+    codes = [gan_encoding.codes_of(own, levels) for own in held]
+    counts = [gan_encoding.category_counts(own, levels) for own in codes]
     numbers = list(zip(*(gan_encoding.numbers_of(own, levels).T for own in held), strict=True))
     weights = gan_encoding.similarity_weights(sizes, counts, levels, numbers)
-    facts = {
-        "client_rows": sizes,
-        "distance_part": part / part.sum(),
-        "weight_by_similarity": weights,
-    }
+    facts = {"client_rows": sizes, "distance_part": part / part.sum()}
+    facts["weight_by_similarity"] = weights
     return [
         {"metric": metric, "node": str(client), "value": float(value)}
         for metric, values in facts.items()
         for client, value in enumerate(values, start=1)
     ]
+
+
+def _encoded(prepared: Prepared, parts: Parts) -> tuple[np.ndarray, list[np.ndarray], np.ndarray]:
+    """The training rows as Fed-TGAN sees them, those of each client, and the levels of columns."""
+    train, method = prepared.train, METHODS["fedtgan"]
+    encoder = method.encoder(train.schema, method.Config())
+    encoded = encoder.transform(train.frame)
+    return encoded, [encoded[part] for part in parts], np.array(encoder.domain.levels)
+
+
+def distances(prepared: Prepared, parts: Parts) -> pd.DataFrame:
+    """`client_distances` of the training rows, a line for each column."""
+    names = [f"client {number + 1}" for number in range(len(parts))]
+    found = client_distances(*_encoded(prepared, parts))
+    return pd.DataFrame(found, prepared.train.schema.names, names)
 
 
 def client_distances(encoded: np.ndarray, held: list[np.ndarray], levels: np.ndarray) -> np.ndarray:
@@ -109,10 +114,8 @@ def client_distances(encoded: np.ndarray, held: list[np.ndarray], levels: np.nda
     found = []
     for column, whole in enumerate(encoded.T):
         if levels[column]:
-            shares = [
-                np.bincount(own[:, column].astype(int), minlength=levels[column])
-                for own in [encoded, *held]
-            ]
+            codes = [own[:, column].astype(int) for own in [encoded, *held]]
+            shares = [np.bincount(own, minlength=levels[column]) for own in codes]
             found.append([jensenshannon(own, shares[0]) for own in shares[1:]])
         else:
             found.append([wasserstein_distance(own[:, column], whole) for own in held])
@@ -179,6 +182,29 @@ def mixture(rows: pd.DataFrame) -> Mixture:
         for metric, own in rows.groupby("metric")
     }
     return Mixture(*(parts[f"mixture_{name}"]["value"].to_numpy() for name in PARTS))
+
+
+def densities(central: pd.DataFrame, agreed: pd.DataFrame, place: np.ndarray) -> pd.DataFrame:
+    """Densities at `place` (the index): of the central fit (seed 0), and for each division of the
+    mixture agreed on by clients, after a central fit from another start."""
+    found = {"central fit": mixture(central[central["seed"] == 0])}
+    for seed in sorted(agreed["seed"].unique()):
+        again = central[central["seed"] == seed + 1]
+        found[f"central fit, start {seed + 2}"] = mixture(again)
+        found[f"agreed by clients, division {seed + 1}"] = mixture(agreed[agreed["seed"] == seed])
+    shown = {name: np.exp(own.log_density(place)).sum(axis=1) for name, own in found.items()}
+    return pd.DataFrame(shown, place)
+
+
+def spikes(held: list[np.ndarray], sent: list[Mixture]) -> pd.DataFrame:
+    """The narrowest modes of the mixtures that clients send: their weight in rows, and how many
+    people have that value."""
+    told = []
+    for client, (own, each) in enumerate(zip(held, sent, strict=True), start=1):
+        for mode in np.flatnonzero((each.deviations < 0.01) & (each.weights > 1e-6)):
+            mean, implied = each.means[mode], each.weights[mode] * len(own)
+            told.append((client, round(mean), implied, np.isclose(own, mean, atol=0.01).sum()))
+    return pd.DataFrame(told, columns=["client", "capital gain", "weight × rows", "people"])
 
 
 def _values(found: Mixture) -> dict[tuple[str, str], float]:

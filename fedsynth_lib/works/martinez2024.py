@@ -43,28 +43,17 @@ ATTACKS = {
     "bank": {"": attacks.SCENARIOS["bank"]},
     "cardio": {"": attacks.SCENARIOS["cardio"]},
 }
-PRINTED_SETTINGS = {  # of a model: where they stand, and the fields that they are
-    "fedbn": (
-        "tab5.5",
-        {
-            "population_size": "population",
-            "selection_pressure": "selection",
-            "aggregation_interval": "interval",
-        },
-    ),
-    "fedvae": (
-        "tab5.6",
-        {
-            "global_epochs": "training_rounds",
-            "local_epochs": "local_epochs",
-            "batch_size": "batch",
-            "compress_dimension": "hidden",
-            "embedding_dimension": "embedding",
-            "weight_decay": "weight_decay",
-            "loss_factor": "loss_factor",
-        },
-    ),
+_BN = {
+    **{"population_size": "population", "selection_pressure": "selection"},
+    "aggregation_interval": "interval",
 }
+_VAE = {
+    **{"global_epochs": "training_rounds", "local_epochs": "local_epochs", "batch_size": "batch"},
+    **{"compress_dimension": "hidden", "embedding_dimension": "embedding"},
+    **{"weight_decay": "weight_decay", "loss_factor": "loss_factor"},
+}
+# of a model: where they stand, and the fields that they are
+PRINTED_SETTINGS = {"fedbn": ("tab5.5", _BN), "fedvae": ("tab5.6", _VAE)}
 BINS = (20, 50, 100, 200, 500)
 MEASURED = {  # by each group of measures
     **{group: [name for name, m in METRICS.items() if m.group == group] for group in GROUPS},
@@ -86,9 +75,8 @@ def whole(dataset: str) -> Whole:
 @lru_cache(maxsize=4)
 def prepare(dataset: str, rows: int | None, seed: int, work: str | None) -> Prepared:
     """Training and hold-out rows of a table, or of a random subsample."""
-    return Prepared(
-        *split(load_table(dataset, work=work, rows=rows, seed=PARTITION_SEED), seed=seed)
-    )
+    table = load_table(dataset, work=work, rows=rows, seed=PARTITION_SEED)
+    return Prepared(*split(table, seed=seed))
 
 
 def divide(prepared: Prepared, partition: str, n_clients: int, min_rows: int | None) -> Parts:
@@ -245,10 +233,8 @@ def summary(counted: pd.DataFrame) -> dict[tuple[str, str], Any]:
         kind = "binary" if len(schema[schema.target].categories) == 2 else "multi-class"
         levels = [len(schema[name].categories) for name in schema.categorical]
         found = {name: int(number) for name, number in own.items()}
-        found |= {
-            "target": schema.target,
-            "class_ratio_percent": f"{larger:.0f}:{100 - larger:.0f}",
-        }
+        found["target"], ratio = schema.target, f"{larger:.0f}:{100 - larger:.0f}"
+        found |= {"class_ratio_percent": ratio}
         found |= {"task": f"{kind} classification", "combinations": np.prod(levels)}
         entries |= {(key, name): entry for name, entry in found.items()}
     return entries
@@ -298,9 +284,8 @@ def by_column(train: Table, frame: pd.DataFrame, column: str | None = None) -> l
     touched, pairs = numeric[:, None] | numeric, np.triu(np.ones_like(error, dtype=bool), 1)
     for kind, chosen in (("numeric", pairs & touched), ("categorical", pairs & ~touched)):
         if chosen.any():
-            rows.append(
-                {"metric": "association_error", "item": kind, "value": float(error[chosen].mean())}
-            )
+            mean = float(error[chosen].mean())
+            rows.append({"metric": "association_error", "item": kind, "value": mean})
     return rows
 
 
@@ -308,14 +293,8 @@ def by_bins(train: Table, frame: pd.DataFrame, column: str | None = None) -> lis
     """The mean Hellinger distance on finer and finer bins of numeric columns (gap 8); `item` says
     how many."""
     real, schema = train.frame, train.schema
-    return [
-        {
-            "metric": "hellinger",
-            "item": f"{bins} bins",
-            "value": fidelity.hellinger(real, frame, schema, bins=bins),
-        }
-        for bins in BINS
-    ]
+    found = {bins: fidelity.hellinger(real, frame, schema, bins=bins) for bins in BINS}
+    return [{"metric": "hellinger", "item": f"{k} bins", "value": v} for k, v in found.items()]
 
 
 def by_share(train: Table, frame: pd.DataFrame, column: str | None) -> list[Row]:
@@ -343,9 +322,5 @@ def square(rows: pd.DataFrame, names: Sequence[str]) -> pd.DataFrame:
     return pd.DataFrame(found, list(names), list(names))
 
 
-LOOKS = {  # groups that look at the rows themselves
-    "columns": by_column,
-    "bins": by_bins,
-    "shares": by_share,
-    "pairs": by_pair,
-}
+# groups that look at the rows themselves
+LOOKS = {"columns": by_column, "bins": by_bins, "shares": by_share, "pairs": by_pair}

@@ -17,7 +17,7 @@ from fedsynth_lib.core.contract import BadInput, Privacy
 from fedsynth_lib.metrics import anonymity
 from fedsynth_lib.metrics.similarity import fidelity, mixing
 from fedsynth_lib.metrics.utility import five_classifiers
-from fedsynth_lib.runs.details import STRATEGIES
+from fedsynth_lib.runs.details import names_of
 from fedsynth_lib.runs.rows import Row, with_params
 from fedsynth_lib.tables.embedding import joint_map, squares
 from fedsynth_lib.tables.encode import standardised
@@ -66,10 +66,8 @@ def split_column(dataset: str) -> str:
         counts = table.frame[name].value_counts(sort=False)
         counts = counts[counts > 0].to_numpy()
         if name != table.schema.target and len(counts) >= MOST_CLIENTS:
-            five, ten = (
-                np.array([block.sum() for block in np.array_split(counts, n)])
-                for n in (5, MOST_CLIENTS)
-            )
+            blocks = (np.array_split(counts, n) for n in (5, MOST_CLIENTS))
+            five, ten = (np.array([block.sum() for block in each]) for each in blocks)
             found[name] = (min(ten.min(), WORK.constants["least_rows"]), five.max())
     if not found:
         raise BadInput(
@@ -169,9 +167,8 @@ def placed(
     few = [frame.sample(min(most, len(frame)), random_state=seed) for frame in drawn.values()]
     points = standardised(pd.concat(few, ignore_index=True), prepared.train.schema)
     together = joint_map(np.split(points, np.cumsum([len(frame) for frame in few])[:-1]), seed=seed)
-    places = np.split(
-        squares(np.concatenate(together), SQUARES), np.cumsum([len(part) for part in together])[:-1]
-    )
+    ends = np.cumsum([len(part) for part in together])[:-1]
+    places = np.split(squares(np.concatenate(together), SQUARES), ends)
     found: list[Row] = []
     for epsilon, part in zip(drawn, places, strict=True):
         held, counts = np.unique(part, axis=0, return_counts=True)
@@ -191,7 +188,7 @@ def with_settings(rows: pd.DataFrame) -> pd.DataFrame:
     trained = rows["setting"] != "real"
     return rows.assign(
         local_updates=pd.to_numeric(rows["local_updates"].where(trained)).astype("Int64"),
-        strategy=rows["strategy"].map(STRATEGIES).where(trained),
+        strategy=rows["strategy"].map(names_of("sattarov2024", "strategy")).where(trained),
         scheme=rows["scheme"].where(trained, ""),
     )
 

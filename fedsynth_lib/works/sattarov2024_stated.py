@@ -1,5 +1,5 @@
 """What sattarov2024 states in prose (it prints no tables) beside ours: settings, sizes, and results
-where given (`verdicts/as_printed.py` takes these from rows)."""
+where given (`verdicts/custom/readings.py` takes these from rows)."""
 
 from collections.abc import Callable, Mapping
 from importlib.metadata import version

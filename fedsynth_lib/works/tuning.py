@@ -154,9 +154,8 @@ def finish(
     """
     found = configurations(rows, model, Path(dataset).stem)
     search = search_of(model, dataset, seed=seed, profile=rows["profile"].iloc[0], **options)
-    return studies.tell(
-        search, zip(found[list(search.grid)].to_dict("records"), found["log_cluster"], strict=True)
-    )
+    tried = found[list(search.grid)].to_dict("records")
+    return studies.tell(search, zip(tried, found["log_cluster"], strict=True))
 
 
 # --- the cells -----------------------------------------------------------------------------------
@@ -247,27 +246,24 @@ def client_scores(
     for client, part in enumerate(parts):
         drawn = stream(seed, "tuning", client).choice(len(synthetic), len(part), replace=False)
         own, made = train.frame.iloc[part], synthetic.iloc[drawn]
-        scores.append(
-            fidelity.log_cluster(own, made, train.schema, seed, starts=starts)["log_cluster"]
-        )
+        found = fidelity.log_cluster(own, made, train.schema, seed, starts=starts)
+        scores.append(found["log_cluster"])
     return np.array(scores)
 
 
 def configurations(rows: pd.DataFrame, model: str, dataset: str) -> pd.DataFrame:
     """A line for each configuration in rows: its hyper-parameters, `log_cluster` (mean over splits,
     `std`, `splits`), and `seconds` of training."""
-    found = rows[
-        (rows["setting"] == "tuning") & (rows["method"] == model) & (rows["dataset"] == dataset)
-    ]
+    own = (rows["method"] == model) & (rows["dataset"] == dataset)
+    found = rows[(rows["setting"] == "tuning") & own]
     if found.empty or found["profile"].nunique() > 1:
         what = "no search" if found.empty else "several profiles"
         raise BadInput(f"rows hold {what} of {model} on {dataset}: give the rows of one.")
     found = with_detail(found)  # of a search it is the configuration
     scores = found[found["metric"] == "log_cluster"].groupby("detail", sort=False)["value"]
     table = scores.agg(log_cluster="mean", std="std", splits="size")
-    table["seconds"] = (
-        found[found["metric"] == "seconds_training"].groupby("detail")["value"].mean()
-    )
+    seconds = found[found["metric"] == "seconds_training"]
+    table["seconds"] = seconds.groupby("detail")["value"].mean()
     parameters = pd.DataFrame([configuration(detail) for detail in table.index], table.index)
     return pd.concat([parameters, table], axis=1).reset_index()
 

@@ -1,5 +1,5 @@
 """The research questions of martinez2024 (its section 7.2), each answered in a sentence counted
-from our rows."""
+from our rows; and the numbers behind, ours beside print."""
 
 from collections.abc import Callable
 
@@ -11,6 +11,7 @@ from fedsynth_lib.printed.published import aggregate, of_work
 
 FIDELITY, UTILITY = ["hellinger", "pcd", "pmse", "log_cluster"], ["auc_rf", "auc_nb", "auc_knn"]
 PLACE = ["dataset", "method", "metric", "partition", "n_clients"]
+NO_ROWS = "no rows for this question"
 QUESTIONS = {  # the published answers in our words
     "1a: against central and local data": "FedBN without noise is as good as a central network, "
     "often no better than clients alone whose data resemble the whole; FedVAE differs more from "
@@ -38,13 +39,8 @@ def answers(rows: pd.DataFrame) -> pd.DataFrame:
     cells = aggregate(of_work(rows, "martinez2024"))
     cells = cells[cells["detail"] == ""].assign(n_clients=cells["n_clients"].fillna(0))
     quiet = cells[np.isinf(cells["epsilon"])]
-    ours = [
-        _baselines(quiet),
-        _models(quiet),
-        _division(quiet),
-        _closeness(quiet),
-        _disclosure(cells),
-    ]
+    ours = [_baselines(quiet), _models(quiet), _division(quiet), _closeness(quiet)]
+    ours.append(_disclosure(cells))
     table = {"question": list(QUESTIONS), "published": list(QUESTIONS.values()), "ours": ours}
     return pd.DataFrame(table).set_index("question")
 
@@ -52,10 +48,8 @@ def answers(rows: pd.DataFrame) -> pd.DataFrame:
 def _by_method(cells: pd.DataFrame, sentence: Callable[[pd.DataFrame], str | None]) -> str:
     """A sentence for each model, those without the rows for it left out."""
     said = {method: sentence(own) for method, own in cells.groupby("method", sort=False)}
-    return (
-        "; ".join(f"{method}: {text}" for method, text in said.items() if text)
-        or "no rows for this question"
-    )
+    told = [f"{method}: {text}" for method, text in said.items() if text]
+    return "; ".join(told) or NO_ROWS
 
 
 def _signed(cells: pd.DataFrame) -> pd.Series:
@@ -86,39 +80,32 @@ def _baselines(quiet: pd.DataFrame) -> str:
 
 
 def _models(quiet: pd.DataFrame) -> str:
-    own = quiet[
-        (quiet["setting"] == "federated") & quiet["metric"].isin(FIDELITY + UTILITY)
-    ].assign(score=_signed)
-    pairs = own.pivot(
-        index=[name for name in PLACE if name != "method"], columns="method", values="score"
-    )
+    measured = quiet["metric"].isin(FIDELITY + UTILITY)
+    own = quiet[(quiet["setting"] == "federated") & measured].assign(score=_signed)
+    place = [name for name in PLACE if name != "method"]
+    pairs = own.pivot(index=place, columns="method", values="score")
     if not {"fedbn", "fedvae"} <= set(pairs.columns):
-        return "no rows for this question"
+        return NO_ROWS
     pairs = pairs.dropna()
     ahead = (pairs["fedbn"] > pairs["fedvae"]).groupby(["dataset", "metric"]).agg(["sum", "size"])
     texts = []
     for dataset, found in ahead.groupby(level="dataset"):
-        found = found.droplevel("dataset").reindex(
-            [m for m in FIDELITY + UTILITY if (dataset, m) in ahead.index]
-        )
-        texts.append(
-            f"{dataset}: "
-            + ", ".join(f"{m} {r['sum']} of {r['size']}" for m, r in found.iterrows())
-        )
+        known = [m for m in FIDELITY + UTILITY if (dataset, m) in ahead.index]
+        found = found.droplevel("dataset").reindex(known)
+        counts = ", ".join(f"{m} {r['sum']} of {r['size']}" for m, r in found.iterrows())
+        texts.append(f"{dataset}: {counts}")
     return "fedbn is better in " + "; ".join(texts)
 
 
 def _division(quiet: pd.DataFrame) -> str:
     def sentence(own: pd.DataFrame) -> str | None:
         own = own[(own["setting"] == "federated") & (own["metric"] == "pcd")]
-        table = own.pivot_table(
-            index=["dataset", "n_clients"], columns="partition", values="mean"
-        ).dropna()
+        table = own.pivot_table("mean", ["dataset", "n_clients"], "partition").dropna()
         if not {"iid", "label_skew"} <= set(table.columns) or table.empty:
             return None
         worst = (table.idxmax(axis=1) == "label_skew").sum()
         text = f"label skew has the worst association error in {worst} of {len(table)} places"
-        counts = own.pivot_table(index=["dataset", "partition"], columns="n_clients", values="mean")
+        counts = own.pivot_table("mean", ["dataset", "partition"], "n_clients")
         if counts.shape[1] > 1:
             change = (counts[counts.columns.max()] / counts[counts.columns.min()] - 1).dropna()
             text += (
@@ -133,9 +120,8 @@ def _division(quiet: pd.DataFrame) -> str:
 def _closeness(quiet: pd.DataFrame) -> str:
     def sentence(own: pd.DataFrame) -> str | None:
         own = own[own["setting"] == "federated"]
-        shares, least = (
-            own.loc[own["metric"] == name, "mean"] for name in ("dcr_share", "dcr_min")
-        )
+        names = ("dcr_share", "dcr_min")
+        shares, least = (own.loc[own["metric"] == name, "mean"] for name in names)
         if shares.empty or least.empty:
             return None
         return (
@@ -148,9 +134,7 @@ def _closeness(quiet: pd.DataFrame) -> str:
 
 def _disclosure(cells: pd.DataFrame) -> str:
     attack = cells[cells["metric"].isin(["ad_ens", "ad_rmean", "ad_dum"])]
-    real = attack[attack["setting"] == "real"].pivot_table(
-        index="dataset", columns="metric", values="mean"
-    )
+    real = attack[attack["setting"] == "real"].pivot_table("mean", "dataset", "metric")
 
     def sentence(made: pd.DataFrame) -> str | None:
         made = made[made["dataset"].isin(real.index)]
@@ -158,13 +142,11 @@ def _disclosure(cells: pd.DataFrame) -> str:
             return None
         texts = []
         for dataset, found in made.groupby("dataset"):
-            by = found.pivot_table(index="epsilon", columns="metric", values="mean")
+            by = found.pivot_table("mean", "epsilon", "metric")
             loss = real.loc[dataset, "ad_ens"] - by["ad_ens"]
             over = by["ad_rmean"] - by["ad_dum"]
-            levels = [
-                f"{'no noise' if np.isinf(e) else f'epsilon {e:g}'} {loss[e]:.3f}"
-                for e in by.index[::-1]
-            ]
+            names = {e: "no noise" if np.isinf(e) else f"epsilon {e:g}" for e in by.index}
+            levels = [f"{names[e]} {loss[e]:.3f}" for e in by.index[::-1]]
             texts.append(
                 f"{dataset} loses {', '.join(levels)} to real rows and beats the dummy by "
                 f"{over.min():.3f} to {over.max():.3f}"
@@ -172,3 +154,41 @@ def _disclosure(cells: pd.DataFrame) -> str:
         return "; ".join(texts)
 
     return _by_method(attack[attack["setting"] == "federated"], sentence)
+
+
+# --- the numbers behind: cells are what `published.compare` returns -------------------------------
+
+
+def spans(cells: pd.DataFrame, over: str) -> pd.DataFrame:
+    """2b: mean of the federated cells by division or number of clients (`over`), ours and printed,
+    and how far they span."""
+    federated = cells[cells["setting"] == "federated"]
+    means = federated.pivot_table(["ours", "published"], ["dataset", "epsilon"], over)
+    for source in means.columns.unique(0):
+        means[(source, "span")] = means[source].max(axis=1) - means[source].min(axis=1)
+    return means.sort_index(axis=1, level=0, sort_remaining=False)
+
+
+def copies(cells: pd.DataFrame) -> pd.DataFrame:
+    """3a: lowest and highest share nearer to training rows, and how many cells have an exact copy,
+    by table and budget, ours and printed."""
+    found = (cells["ours"] == 0).where(cells["ours"].notna())
+    cells = cells.assign(copy=found, printed_copy=cells["published"] == 0)
+    kinds = {name: own.groupby(["dataset", "epsilon"]) for name, own in cells.groupby("metric")}
+    share = kinds["dcr_share"][["ours", "published"]].agg(["min", "max"])
+    share.columns = [f"{source} share, {end}" for source, end in share.columns]
+    return share.join(kinds["dcr_min"][["copy", "printed_copy"]].sum().astype(int)).reset_index()
+
+
+def disclosed(cells: pd.DataFrame) -> pd.DataFrame:
+    """3b: what the vote of attacks loses against real rows, and how far their mean lies above the
+    dummy, by table, division and budget, ours and printed."""
+    place, table = ["dataset", "partition", "epsilon"], {}
+    real = cells[(cells["setting"] == "real") & (cells["metric"] == "ad_ens")].set_index("dataset")
+    federated = cells[cells["setting"] == "federated"].set_index([*place, "metric"])
+    for source in ("ours", "published"):
+        own = federated[source].unstack("metric")
+        alone = real[source].reindex(own.index.get_level_values(0)).to_numpy()
+        table[f"loss, {source}"] = alone - own["ad_ens"]
+        table[f"above dummy, {source}"] = own["ad_rmean"] - own["ad_dum"]
+    return pd.DataFrame(table)

@@ -15,9 +15,9 @@ from fedsynth_lib.printed import sensitivity
 from fedsynth_lib.printed.published import aggregate
 from fedsynth_lib.runs.details import configuration
 from fedsynth_lib.runs.rows import COLUMNS, to_frame, with_params
-from fedsynth_lib.verdicts import apellaniz_tables
-from fedsynth_lib.verdicts.cells import flaim_runs
-from fedsynth_lib.verdicts.custom import DISTAIM, PRIVATE, WORK_COUNTS, best_rounds
+from fedsynth_lib.verdicts.custom import apellaniz_tables
+from fedsynth_lib.verdicts.custom.cells import flaim_runs
+from fedsynth_lib.verdicts.custom.claims import DISTAIM, PRIVATE, WORK_COUNTS, best_rounds
 
 Reading = Callable[[pd.DataFrame, pd.DataFrame], pd.DataFrame]
 PAIR = "DistAIM vs AugFLAIM (Private)"  # the method of a printed ratio
@@ -48,7 +48,7 @@ def overhead(
     """Table 3 of maddock2024: DistAIM against AugFLAIM (Private), each at its best T, of each run.
 
     measured: bytes as ours were sent; else DistAIM's as the work counts them
-        (`custom.WORK_COUNTS` times ours).
+        (`claims.WORK_COUNTS` times ours).
     """
     best = at_best_rounds(rows, epsilon)
     index = ["dataset", "seed", "n_clients", "profile", "data"]
@@ -64,11 +64,8 @@ def overhead(
         (PAIR, "workload_error_improvement_percent"): 100 * (1 - ratio["workload_error"]),
         (PAIR, "nll_improvement_percent"): 100 * (1 - ratio["nll"]),
     }
-    table = (
-        pd.DataFrame(found)
-        .rename_axis(columns=["method", "metric"])
-        .stack([0, 1], future_stack=True)
-    )
+    table = pd.DataFrame(found).rename_axis(columns=["method", "metric"])
+    table = table.stack([0, 1], future_stack=True)
     place = {"paper": "maddock2024", "partition": "cluster_skew", "setting": "federated"}
     place["detail"] = values["detail"].iloc[0]
     return _tidy(table.rename("value").reset_index().assign(**place))
@@ -156,15 +153,12 @@ def stated_of_updates(rows: pd.DataFrame) -> dict[str, float]:
     total = scaled.loc["accuracy"] + scaled.loc["fidelity"] + 1 - scaled.loc["risk"]
     uneven = (means.loc["accuracy"] + means.loc["fidelity"]).loc["noniid"]
     hours = runs[runs["metric"] == "fidelity"].groupby("local_updates")["seconds"].mean() / 3600
+    timed = [updates for updates in (100, 1000) if updates in hours]
     return {
         "privacy_risk_peak_local_updates": means.loc["risk"].mean().idxmax(),
         "best_local_updates": total.mean().idxmax(),
         "noniid_decline_threshold_local_updates": uneven.idxmax(),
-        **{
-            f"training_hours {updates}": hours[updates]
-            for updates in (100, 1000)
-            if updates in hours
-        },
+        **{f"training_hours {updates}": hours[updates] for updates in timed},
     }
 
 
@@ -194,18 +188,6 @@ def _tidy(table: pd.DataFrame) -> pd.DataFrame:
     return rows.assign(detail=table["detail"].to_numpy()) if "detail" in table else rows
 
 
-READINGS: dict[str, Reading] = {
-    each.__name__: each
-    for each in (
-        *(
-            as_they_are,
-            one_line_a_method,
-            overhead,
-            trainings,
-            trainings_with_slopes_cut,
-            counted,
-            ranks,
-        ),
-        *(tuned, importance, stated),
-    )
-}
+_ALL = (as_they_are, one_line_a_method, overhead, trainings, trainings_with_slopes_cut, counted)
+_ALL += (ranks, tuned, importance, stated)
+READINGS: dict[str, Reading] = {each.__name__: each for each in _ALL}

@@ -7,6 +7,7 @@ Each takes the cells of a claim's rows and the condition, whose `where` and `eac
 
 from collections.abc import Callable, Sequence
 from dataclasses import fields, replace
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -144,9 +145,8 @@ def best_rounds(runs: pd.DataFrame, value: str = "mean") -> pd.DataFrame:
     errors = runs[runs["metric"] == "workload_error"].groupby([*keys, "rounds"], as_index=False)
     errors = errors[value].mean()
     best = errors.loc[errors.groupby(keys)[value].idxmin(), [*keys, "rounds"]]
-    return runs.merge(
-        best.merge(errors.groupby(keys, as_index=False).agg(longest=("rounds", "max")))
-    )
+    longest = errors.groupby(keys, as_index=False).agg(longest=("rounds", "max"))
+    return runs.merge(best.merge(longest))
 
 
 def _overhead(cells: pd.DataFrame, c: Condition) -> pd.DataFrame:
@@ -155,9 +155,7 @@ def _overhead(cells: pd.DataFrame, c: Condition) -> pd.DataFrame:
     where = {axis: values for axis, values in c.where.items() if axis != "rounds"}
     best = best_rounds(chosen(cells, where))
     best = pd.concat([best, best.assign(metric="rounds", mean=best["rounds"])])
-    table = best[best["longest"] > 64].pivot_table(
-        index="dataset", columns=["method", "metric"], values="mean"
-    )
+    table = best[best["longest"] > 64].pivot_table("mean", "dataset", ["method", "metric"])
     wanted = [[DISTAIM, PRIVATE], ["rounds", TRAFFIC, "workload_error", "nll"]]
     table = table.reindex(columns=pd.MultiIndex.from_product(wanted)).dropna()
     if table.empty:
@@ -172,10 +170,9 @@ def traffic_at_the_best_rounds(cells: pd.DataFrame, c: Condition) -> list[Told]:
     """c19: DistAIM sends at least 10 times as much everywhere, over 1000 times on adult and magic,
     least on covertype."""
     ratio = _overhead(cells, c)[TRAFFIC]
-    numbers = ", ".join(
-        f"{name} {each:.0f}, x{WORK_COUNTS} {WORK_COUNTS * each:.0f}"
-        for name, each in ratio.items()
-    )
+    times = f"x{WORK_COUNTS}"
+    told = [f"{name} {each:.0f}, {times} {WORK_COUNTS * each:.0f}" for name, each in ratio.items()]
+    numbers = ", ".join(told)
     parts = [counted(ratio >= 10, "bytes, and x12 as the work counts: >= 10", numbers)]
     if len(wide_ones := ratio[ratio.index.isin(["adult", "magic"])]):
         parts.append(counted(wide_ones > 1000, "adult, magic > 1000"))
@@ -190,12 +187,10 @@ def gains_at_the_best_rounds(cells: pd.DataFrame, c: Condition) -> list[Told]:
     likelihood."""
     rounds, traffic, error, nll = _overhead(cells, c).loc["adult"]
     error, nll, counted_so = 100 * (1 - error), 100 * (1 - nll), WORK_COUNTS * traffic
+    text = f"{traffic:.0f} x the bytes ({counted_so:.0f} as the work counts), 1300 wanted"
     return [
         single(1.5 <= rounds <= 3, f"{rounds:.3g} x the rounds, 2 stated: 1.5 to 3"),
-        single(
-            abs(traffic / 1300 - 1) <= 0.3,
-            f"{traffic:.0f} x the bytes ({counted_so:.0f} as the work counts), 1300 wanted",
-        ),
+        single(abs(traffic / 1300 - 1) <= 0.3, text),
         single(abs(error - 58) <= 5, f"error gain {error:.0f} percent, 58 wanted"),
         single(abs(nll - 11) <= 5, f"NLL gain {nll:.0f} percent, 11 wanted"),
     ]
@@ -210,9 +205,8 @@ def gap_shrinks_with_beta(cells: pd.DataFrame, c: Condition) -> list[Told]:
 
 # --- leitner2023 ---------------------------------------------------------------------------------
 
-REAL, CTGAN, DP, TGAN, FED, DP_FED = (
-    *("Real", "CTGAN", "DP-CTGAN", "Fed-TGAN", "Fed-CTGAN", "DP-Fed-CTGAN"),
-)
+REAL, CTGAN, DP = "Real", "CTGAN", "DP-CTGAN"
+TGAN, FED, DP_FED = "Fed-TGAN", "Fed-CTGAN", "DP-Fed-CTGAN"
 SYNTHESIZERS, FEDERATED = [CTGAN, DP, TGAN, FED, DP_FED], [TGAN, FED, DP_FED]
 # Where claims leave it open: a curve over clients drops or rises by more than 0.02 (utility) or 10
 # percent (fidelity); fidelity is much worse at 1.5 times the distance.
@@ -283,12 +277,9 @@ def discrete_associations(cells: pd.DataFrame, c: Condition) -> list[Told]:
     table = _pairs_of_columns(cells, c)
     error = table[SYNTHESIZERS].sub(table[REAL], axis=0).abs().mean()
     kept, text = error[FEDERATED].max(), "mean |V - V real|:"
-    return [
-        single(
-            kept < error[CTGAN], f"{text} {CTGAN} {error[CTGAN]:.3f}, federated up to {kept:.3f}"
-        ),
-        single(error[CTGAN] < error[DP], f"{text} {DP} {error[DP]:.3f}, above {CTGAN} wanted"),
-    ]
+    first = f"{text} {CTGAN} {error[CTGAN]:.3f}, federated up to {kept:.3f}"
+    second = f"{text} {DP} {error[DP]:.3f}, above {CTGAN} wanted"
+    return [single(kept < error[CTGAN], first), single(error[CTGAN] < error[DP], second)]
 
 
 def correlations(cells: pd.DataFrame, c: Condition) -> list[Told]:
@@ -299,21 +290,14 @@ def correlations(cells: pd.DataFrame, c: Condition) -> list[Told]:
     size, turned = table.abs().mean(), table[DP] * table[REAL] < 0
     best, others = error[[TGAN, FED]].max(), error[[CTGAN, DP, DP_FED]].min()
     strongest = table.loc[turned, REAL].abs().max() if turned.any() else 0.0
+    near = f"mean |r - r real| of {TGAN} and {FED} up to {best:.3f}, of others from {others:.3f}"
+    weak = f"mean |r| of {DP_FED} {size[DP_FED]:.3f}, of {REAL} {size[REAL]:.3f}"
+    signs = f"{DP} turns the sign of {turned.sum()} of {len(turned)} pairs, of real"
     return [
-        single(
-            best < others,
-            f"mean |r - r real| of {TGAN} and {FED} up to {best:.3f}, of others from {others:.3f}",
-        ),
-        single(
-            size[DP_FED] < size[REAL],
-            f"mean |r| of {DP_FED} {size[DP_FED]:.3f}, of {REAL} {size[REAL]:.3f}",
-        ),
+        single(best < others, near),
+        single(size[DP_FED] < size[REAL], weak),
         single(size[CTGAN] > size[REAL], f"of {CTGAN} {size[CTGAN]:.3f}"),
-        single(
-            turned.any(),
-            f"{DP} turns the sign of {turned.sum()} of {len(turned)} pairs, of real "
-            f"|r| <= {strongest:.3f}",
-        ),
+        single(turned.any(), f"{signs} |r| <= {strongest:.3f}"),
     ]
 
 
@@ -337,11 +321,8 @@ def at_nominal_budgets(cells: pd.DataFrame, swept: Sequence[float]) -> pd.DataFr
 def _swept(cells: pd.DataFrame, c: Condition, axis: str, methods: list[str]) -> list[str]:
     """The tables on which several values of an axis were run."""
     rows = chosen(cells, {**{a: v for a, v in c.where.items() if a != axis}, "method": methods})
-    tables = [
-        name
-        for name in c.values("dataset")
-        if rows.loc[rows["dataset"] == name, axis].nunique() > 1
-    ]
+    several = rows.groupby("dataset")[axis].nunique() > 1
+    tables = [name for name in c.values("dataset") if several.get(name, False)]
     if not tables:
         names = ", ".join(c.values("dataset"))
         raise Missing(f"cells are missing: no table of {names} has several values of {axis}")
@@ -367,19 +348,15 @@ def utility_jumps(cells: pd.DataFrame, c: Condition) -> list[Told]:
             curve = _curve(cells, c, "epsilon", [], [DP_FED], **where)[DP_FED]
             below, above = curve[curve.index <= low], curve[curve.index >= high]
             if min(len(below), len(above)) < 2:
-                raise Missing(
-                    f"cells are missing: two budgets up to {low:g} and two from {high:g} "
-                    f"({dataset})"
-                )
+                few = f"two budgets up to {low:g} and two from {high:g} ({dataset})"
+                raise Missing(f"cells are missing: {few}")
             jump = int(np.nanargmax(curve.diff()))
             before, after = curve.index[jump - 1], curve.index[jump]
             numbers = f"{below.max():.3f}, {above.min():.3f} to {above.max():.3f}"
             text = f"{dataset} {metric} from {high:g} on above all up to {low:g}"
             parts.append(counted(above > below.max(), text, numbers))
-            text = (
-                f"largest rise from {before:.3g} to {after:.3g}, within {low:g} to {high:g} wanted"
-            )
-            parts.append(single(after > low and before < high, text))
+            text = f"largest rise from {before:.3g} to {after:.3g}, within {low:g} to {high:g}"
+            parts.append(single(after > low and before < high, f"{text} wanted"))
     return with_absent(parts, tables, c.values("dataset"))
 
 
@@ -397,10 +374,10 @@ def fidelity_stays_level(cells: pd.DataFrame, c: Condition) -> list[Told]:
             where = {"dataset": dataset, "metric": metric, "epsilon": [0.1, start, 10]}
             curve = _curve(cells, c, "epsilon", [0.1, start, 10], [DP_FED], **where)[DP_FED]
             least, _, most = curve / curve[start]
-            text = f"{dataset} {metric} over that at {start:.3g}: {most:.2f} at 10"
-            parts.append(
-                single(round(abs(most - 1), 9) <= 0.2, f"{text}, within 20 percent wanted")
+            text = (
+                f"{dataset} {metric} over that at {start:.3g}: {most:.2f} at 10, within 20 percent"
             )
+            parts.append(single(round(abs(most - 1), 9) <= 0.2, f"{text} wanted"))
             parts.append(single(least >= MUCH, f"{least:.2f} at 0.1, {MUCH:g} wanted"))
     return with_absent(parts, tables, c.values("dataset"))
 
@@ -409,15 +386,10 @@ def _by_clients(
     cells: pd.DataFrame, c: Condition, metrics: Sequence[str]
 ) -> tuple[dict[tuple[str, str], pd.DataFrame], list[str]]:
     """(dataset, metric) -> methods by number of clients; the tables."""
-    tables = _swept(cells, c, "n_clients", FEDERATED)
-    needs = [2, 5, 10, 20]
-    curves = {
-        (dataset, metric): _curve(
-            cells, c, "n_clients", needs, FEDERATED, dataset=dataset, metric=metric
-        )
-        for dataset in tables
-        for metric in metrics
-    }
+    tables, curves = _swept(cells, c, "n_clients", FEDERATED), {}
+    swept = "n_clients", [2, 5, 10, 20], FEDERATED
+    for dataset, metric in product(tables, metrics):
+        curves[dataset, metric] = _curve(cells, c, *swept, dataset=dataset, metric=metric)
     return curves, tables
 
 
@@ -446,12 +418,8 @@ def utility_drops_with_clients(cells: pd.DataFrame, c: Condition) -> list[Told]:
 def fidelity_worsens_with_clients(cells: pd.DataFrame, c: Condition) -> list[Told]:
     """c22: from 5 to 20 clients distances rise for the methods that are named, and for these only;
     on adult that of DP-Fed-CTGAN falls from 2 to 5."""
-    stated = {
-        ("adult", "jsd"): FEDERATED,
-        ("adult", "wd"): FEDERATED,
-        ("cardio", "jsd"): [DP_FED],
-        ("cardio", "wd"): [TGAN, FED],
-    }
+    stated = {("adult", "jsd"): FEDERATED, ("adult", "wd"): FEDERATED}
+    stated |= {("cardio", "jsd"): [DP_FED], ("cardio", "wd"): [TGAN, FED]}
     (curves, tables), parts = _by_clients(cells, c, ("jsd", "wd")), []
     for (dataset, metric), table in curves.items():
         ratio = table.loc[20] / table.loc[5]
@@ -535,18 +503,12 @@ def commonest_education(cells: pd.DataFrame, c: Condition) -> list[Told]:
     rows = rows[rows["item"].fillna("").str.startswith("Education ")]
     held, shown = [], []
     for partition in c.values("partition"):
-        shares = rows[rows["partition"] == partition].pivot_table(
-            index=["metric", "method"], columns="item", values="mean", fill_value=0
-        )
-        wanted = [
-            (kind, method)
-            for kind in ("real_share", "synthetic_share")
-            for method in ("FedAvg", "SDS")
-        ]
+        own, by = rows[rows["partition"] == partition], ["metric", "method"]
+        shares = own.pivot_table("mean", by, "item", fill_value=0)
+        wanted = [*product(("real_share", "synthetic_share"), ("FedAvg", "SDS"))]
         if lost := [" of ".join(key) for key in wanted if key not in shares.index]:
-            raise Missing(
-                f"shares of Education at node 1 are missing: {partition} {', '.join(lost)}"
-            )
+            which = f"{partition} {', '.join(lost)}"
+            raise Missing(f"shares of Education at node 1 are missing: {which}")
         real = shares.loc["real_share"].mean()
         drawn = shares.loc["synthetic_share", real.idxmax()]
         held.append(drawn["FedAvg"] > real.max())
@@ -569,9 +531,8 @@ def better_than_local_most_often_under_label_skew(cells: pd.DataFrame, c: Condit
     gain = table["federated"] - table["local"]
     wins = ((gain * sign_of(table, c)).round(9) > 0).groupby("partition").sum()
     held = wins["label_skew"] > wins.drop("label_skew").max()
-    return [
-        single(held, f"fedbn better than local most often under label_skew ({listed(wins, 'd')})")
-    ]
+    text = f"fedbn better than local most often under label_skew ({listed(wins, 'd')})"
+    return [single(held, text)]
 
 
 def noise_costs_most_on_adult(cells: pd.DataFrame, c: Condition) -> list[Told]:
@@ -596,11 +557,8 @@ def copies_with_fedvae_only(cells: pd.DataFrame, c: Condition) -> list[Told]:
     """c47: a smallest distance of 0 occurs with FedVAE, and never with FedBN."""
     copies = means(cells, at(c, metric="dcr_min"), MODELS) == 0
     fedbn, fedvae = copies["fedbn"], copies["fedvae"]
-    text = (
-        f"dcr_min 0 in {fedbn.sum()} of {len(fedbn)} (fedbn) and {fedvae.sum()} of {len(fedvae)} "
-        "(fedvae)"
-    )
-    return [single(not fedbn.any() and fedvae.any(), text)]
+    text = f"dcr_min 0 in {fedbn.sum()} of {len(fedbn)} (fedbn) and {fedvae.sum()} of {len(fedvae)}"
+    return [single(not fedbn.any() and fedvae.any(), f"{text} (fedvae)")]
 
 
 def ensemble_guesses_the_majority(cells: pd.DataFrame, c: Condition) -> list[Told]:

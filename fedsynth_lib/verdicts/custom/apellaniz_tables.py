@@ -15,7 +15,7 @@ from scipy import stats
 
 from fedsynth_lib.core.contract import BadInput
 from fedsynth_lib.printed.published import aggregate, of_work
-from fedsynth_lib.runs.details import sizes_of, variant_of
+from fedsynth_lib.runs.details import said_of
 from fedsynth_lib.runs.rows import read_params, to_frame, with_params
 
 WORK, DATASETS = "apellaniz2025", ["brfss_diabetes", "brfss_heart"]
@@ -23,27 +23,22 @@ JS, SYNTHETIC, REAL = METRICS = ("js_divergence", "acc_synthetic_real", "acc_rea
 ISOLATED, FEDAVG, SDS = METHODS = ("Isolated", "FedAvg", "SDS")
 LEVEL, REPEATS = 0.01, 3
 CUT = "slopes to 1000"  # the variant of rows AS_RUN
+SIZED = "train rows per node "  # and their numbers: what details say of a federation's nodes
 PLACE = ["dataset", "partition", "detail", "node"]
-SHARED = [
-    "paper",
-    "dataset",
-    "data",
-    "partition",
-    "n_clients",
-    "node",
-    "detail",
-    "metric",
-    "seed",
-    "profile",
-]
+SHARED = ["paper", "dataset", "data", "partition", "n_clients", "node", "detail", "metric"]
+SHARED += ["seed", "profile"]
 
 
 def variants(rows: pd.DataFrame) -> pd.Series:
     """What is not as published in each row, in words, such as `3 networks`; empty where nothing
     is."""
-    return rows["params"].map(
-        {text: variant_of(read_params(text)) for text in rows["params"].unique()}
-    )
+    return _said(rows, "variant")
+
+
+def _said(rows: pd.DataFrame, part: str) -> pd.Series:
+    """The words of a kind (runs/details.toml) for each row."""
+    words = {text: said_of(WORK, read_params(text), part) for text in rows["params"].unique()}
+    return rows["params"].map(words)
 
 
 def in_print(rows: pd.DataFrame, spread: str = "repeat", variant: str = "") -> pd.DataFrame:
@@ -70,8 +65,7 @@ def in_print(rows: pd.DataFrame, spread: str = "repeat", variant: str = "") -> p
         there = ", ".join(sorted(set(found) - {""})) or "none"
         raise BadInput(f"no row is of the variant {variant!r}: these rows are of {there}.")
     rows = rows[found == variant]
-    sizes = {text: sizes_of(read_params(text)) for text in rows["params"].unique()}
-    rows = rows.assign(detail=rows["params"].map(sizes))
+    rows = rows.assign(detail=_said(rows, "sizes"))
     repeat = with_params(rows, repeat=0)["repeat"].astype(int)
     if spread == "repeat":
         training = ["dataset", "partition", "detail", "method", "epsilon"]
@@ -79,10 +73,8 @@ def in_print(rows: pd.DataFrame, spread: str = "repeat", variant: str = "") -> p
         rows = rows.assign(seed=repeat)[lowest]
     else:
         rows = rows[repeat == 0]
-    real = (
-        rows[rows["metric"] == REAL].groupby(SHARED, dropna=False, as_index=False)["value"].mean()
-    )
-    real = real.assign(method="Real", setting="real", epsilon=np.inf)
+    real = rows[rows["metric"] == REAL].groupby(SHARED, dropna=False, as_index=False)
+    real = real["value"].mean().assign(method="Real", setting="real", epsilon=np.inf)
     records = [*rows[rows["metric"] != REAL].to_dict("records"), *real.to_dict("records")]
     return to_frame(records).assign(detail=[record["detail"] for record in records])
 
