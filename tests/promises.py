@@ -20,13 +20,13 @@ from fedsynth_lib.federation import settings
 from fedsynth_lib.methods import VERBS
 
 SHORT = {
-    "training_rounds": 3,
-    "local_epochs": 3,
+    "training_rounds": 2,
+    "local_epochs": 2,
     "most_rounds": None,
     "batch": 50,
     "hidden": (16, 16),
     "noise_width": 8,
-    "local_updates": 20,
+    "local_updates": 8,
     "steps": 20,
 }
 # VAE-BGM's one hidden layer, and its mixture

@@ -215,8 +215,8 @@ def dependences(frame):
 def test_central_training_learns_dependences(table):
     """A generator that ignores its noise or condition shows none. Means of three trainings, which
     scatter."""
-    rates = {"generator_rate": 1e-3, "discriminator_rate": 1e-3}
-    config = replace(ctgan.Config(), training_rounds=40, batch=100, hidden=(64, 64), **rates)
+    rates = {"generator_rate": 2e-3, "discriminator_rate": 2e-3}
+    config = replace(ctgan.Config(), training_rounds=40, batch=200, hidden=(64, 64), **rates)
     runs = [
         settings.central(ctgan, table, config=config, seed=seed, num_rows=4000) for seed in range(3)
     ]
