@@ -14,7 +14,6 @@ from fedsynth_lib.methods.gan import budget as gan_budget
 from fedsynth_lib.methods.gan import ctgan
 from fedsynth_lib.methods.variants import dp_ctgan, dp_fed_ctgan, fed_ctgan
 from fedsynth_lib.tables.load import Table
-from fedsynth_lib.tables.schema import Schema
 
 SMALL = {"training_rounds": 3, "local_epochs": 2, "batch": 50, "hidden": (16, 16), "noise_width": 8}
 PRIVATE = {"dp_fed_ctgan": dp_fed_ctgan, "dp_ctgan": dp_ctgan}
@@ -152,20 +151,6 @@ def test_a_budget_that_pays_for_no_step_is_refused_before_any_row(table):
 def test_settings_that_cannot_work_are_one_sentence(method, changes, message, table):
     with pytest.raises(BadInput, match=message):
         run(method, table, **changes)
-
-
-def only(table, kind):
-    schema = Schema(tuple(column for column in table.schema.columns if column.kind == kind))
-    return Table("toy", table.frame[list(schema.names)], schema, data="own", digest=kind)
-
-
-@pytest.mark.parametrize("key", ["ctgan", "fedctgan", "fedtgan", "dpfedctgan"])
-@pytest.mark.parametrize("kind", ["numeric", "categorical"])
-def test_tables_of_one_kind_of_column_work(key, kind, table):
-    narrow = only(table, kind)
-    privacy = Privacy(5.0, 1e-5) if key.startswith("dp") else None
-    synthetic = run(METHODS[key], narrow, privacy=privacy, num_rows=70).synthetic
-    assert list(synthetic.columns) == list(narrow.schema.names) and len(synthetic) == 70
 
 
 @pytest.mark.parametrize("key", ["fedctgan", "fedtgan", "dpfedctgan"])

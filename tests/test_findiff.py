@@ -279,17 +279,6 @@ def test_bfloat16_draws_rows_that_are_as_near_to_the_real_ones(table):
     assert far["bfloat16", "pairs"] == pytest.approx(far["float32", "pairs"], abs=0.1)
 
 
-@pytest.mark.parametrize("kind", ["numeric", "categorical"])
-def test_tables_of_one_kind(table, kind):
-    names = [column.name for column in table.schema.columns if column.kind != kind]
-    schema = replace(table.schema.drop([n for n in names]), target=None)
-    part = replace(table, frame=table.frame[list(schema.names)], schema=schema)
-    run = settings.central(
-        findiff, part, config=FAST, privacy=Privacy(2.0, 1e-5), seed=1, num_rows=20
-    )
-    assert list(run.synthetic.columns) == list(schema.names)
-
-
 def test_moments_stay_with_the_client(table):
     state, rows = encoded(table, FAST)
     client = Client(rows[0], 0, 3)
