@@ -35,17 +35,6 @@ def run(method, table, **options):
     )
 
 
-@pytest.mark.parametrize("key", ["ctgan", "fedctgan", "fedtgan"])
-def test_methods_without_noise_say_so_and_refuse_a_budget(key, table):
-    statement = run(METHODS[key], table).statement
-    assert (
-        statement["epsilon"] is None
-        and "parameters of networks trained without noise" in statement["unprotected"]
-    )
-    with pytest.raises(BadInput, match="adds no noise"):
-        run(METHODS[key], table, privacy=Privacy(1.0, 1e-5))
-
-
 @pytest.mark.parametrize("key", PRIVATE)
 def test_by_default_epsilon_covers_everything(key, table):
     statement = run(PRIVATE[key], table, privacy=Privacy(2.0, 1e-5)).statement

@@ -42,12 +42,23 @@ def epsilon_covers_all_but_what_is_known(method, table):
     assert set(found) == UNPROTECTED.get(method, set())
 
 
+def says_that_nothing_is_protected(method, table):
+    statement = promises.usual(method, table).statement
+    assert statement["epsilon"] is None and any("networks" in w for w in statement["unprotected"])
+    with pytest.raises(BadInput, match=r"adds no noise|dpvaebgm"):
+        promises.federated(method, table, privacy=Privacy(1.0, 1e-5))
+
+
 # those of a method one after the other, for they share a run
 PROMISES = {
     f"{promise.__name__}-{key}": (promise, method)
     for key, method in METHODS.items()
     for promise in promises.ALWAYS[1:]
-    + (*promises.PRIVATE, epsilon_covers_all_but_what_is_known) * (key in PRIVATE)
+    + (
+        (*promises.PRIVATE, epsilon_covers_all_but_what_is_known)
+        if key in PRIVATE
+        else (says_that_nothing_is_protected,)
+    )
 }
 
 
