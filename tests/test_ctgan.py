@@ -14,7 +14,6 @@ from fedsynth_lib.methods.gan import budget as gan_budget
 from fedsynth_lib.methods.gan import ctgan
 from fedsynth_lib.methods.variants import dp_ctgan, dp_fed_ctgan, fed_ctgan
 from fedsynth_lib.tables.load import Table
-from fedsynth_lib.tables.schema import Schema
 
 SMALL = {"training_rounds": 3, "local_epochs": 2, "batch": 50, "hidden": (16, 16), "noise_width": 8}
 PRIVATE = {"dp_fed_ctgan": dp_fed_ctgan, "dp_ctgan": dp_ctgan}
@@ -34,17 +33,6 @@ def run(method, table, **options):
     return settings.federated(
         method, table, parts, config=small(method, **changes), **{"seed": 1, **options}
     )
-
-
-@pytest.mark.parametrize("key", ["ctgan", "fedctgan", "fedtgan"])
-def test_methods_without_noise_say_so_and_refuse_a_budget(key, table):
-    statement = run(METHODS[key], table).statement
-    assert (
-        statement["epsilon"] is None
-        and "parameters of networks trained without noise" in statement["unprotected"]
-    )
-    with pytest.raises(BadInput, match="adds no noise"):
-        run(METHODS[key], table, privacy=Privacy(1.0, 1e-5))
 
 
 @pytest.mark.parametrize("key", PRIVATE)
@@ -154,20 +142,6 @@ def test_settings_that_cannot_work_are_one_sentence(method, changes, message, ta
         run(method, table, **changes)
 
 
-def only(table, kind):
-    schema = Schema(tuple(column for column in table.schema.columns if column.kind == kind))
-    return Table("toy", table.frame[list(schema.names)], schema, data="own", digest=kind)
-
-
-@pytest.mark.parametrize("key", ["ctgan", "fedctgan", "fedtgan", "dpfedctgan"])
-@pytest.mark.parametrize("kind", ["numeric", "categorical"])
-def test_tables_of_one_kind_of_column_work(key, kind, table):
-    narrow = only(table, kind)
-    privacy = Privacy(5.0, 1e-5) if key.startswith("dp") else None
-    synthetic = run(METHODS[key], narrow, privacy=privacy, num_rows=70).synthetic
-    assert list(synthetic.columns) == list(narrow.schema.names) and len(synthetic) == 70
-
-
 @pytest.mark.parametrize("key", ["fedctgan", "fedtgan", "dpfedctgan"])
 def test_a_client_with_a_single_class_and_fewer_rows_than_a_batch(key, table):
     """Such a client takes all its rows in every batch, and asks for the categories that it has."""
@@ -215,8 +189,8 @@ def dependences(frame):
 def test_central_training_learns_dependences(table):
     """A generator that ignores its noise or condition shows none. Means of three trainings, which
     scatter."""
-    rates = {"generator_rate": 1e-3, "discriminator_rate": 1e-3}
-    config = replace(ctgan.Config(), training_rounds=40, batch=100, hidden=(64, 64), **rates)
+    rates = {"generator_rate": 2e-3, "discriminator_rate": 2e-3}
+    config = replace(ctgan.Config(), training_rounds=40, batch=200, hidden=(64, 64), **rates)
     runs = [
         settings.central(ctgan, table, config=config, seed=seed, num_rows=4000) for seed in range(3)
     ]

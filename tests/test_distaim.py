@@ -322,19 +322,6 @@ def test_whoever_comes_late_is_charged_as_the_first():
     assert "three compute servers" in run.statement["adversary"]
 
 
-def test_the_last_fit_has_the_final_iterations(monkeypatch):
-    used, estimate = [], marginal_state.estimate
-
-    def spy(*args, **options):
-        used.append(options["iterations"])
-        return estimate(*args, **options)
-
-    monkeypatch.setattr(marginal_state, "estimate", spy)
-    config = aim.Config(rounds=3, iterations=2, final_iterations=7)
-    settings.central(aim, make_table(60), config=config, privacy=BUDGET, seed=1)
-    assert used == [2, 2, 2, 7]  # one-way marginals, then three rounds
-
-
 def test_noise_is_drawn_for_the_choice():
     """At a small budget choices differ from run to run; without noise they do not."""
     table, config = make_table(), aim.Config(rounds=1, **FAST)

@@ -11,7 +11,7 @@ from fedsynth_lib.core.contract import BadInput, stream
 from fedsynth_lib.metrics import divergence, divergence_layers
 from fedsynth_lib.metrics.divergence import Discriminator, Sizes, jensen_shannon
 
-SMALL = Sizes(training=2000, evaluation=500, epochs=300, patience=60)
+SMALL = Sizes(training=2000, evaluation=500, epochs=180, patience=30)
 
 
 def reference(network):

@@ -34,14 +34,6 @@ def parts_of(table, sizes=(700, 300, 200)):
     return np.split(stream(3, "parts").permutation(len(table.frame)), np.cumsum(sizes)[:-1])
 
 
-def test_a_private_run_spends_its_budget_and_leaves_nothing_unprotected(table):
-    run = settings.federated(
-        fedvae, table, parts_of(table), config=FAST, privacy=Privacy(1.0, 1e-5), seed=1
-    )
-    assert run.statement["unprotected"] == []
-    assert 0.999 < run.statement["epsilon_protected"] <= 1.0
-
-
 def test_five_rounds_cost_what_one_run_of_all_steps_costs():
     five = replace(FAST, training_rounds=5, local_epochs=2)
     one = replace(FAST, training_rounds=1, local_epochs=10)

@@ -226,18 +226,16 @@ def test_a_row_of_infinite_loss_counts_nothing(table):
     assert np.isfinite(update.arrays["network"]).all()
 
 
-def test_it_learns_a_dependence(table):
-    config = findiff.Config(
-        **{
-            "training_rounds": 12,
-            "local_updates": 60,
-            "batch": 128,
-            "hidden": (96, 96),
-            "steps": 60,
-        },
-        **{"learning_rate": 2e-3, "encoding": "pooled"},
-    )
-    run = settings.central(findiff, table, config=config, seed=1, num_rows=3000)
+@pytest.fixture(scope="module")
+def learned(table):
+    """The settings, and a run long enough to learn a dependence."""
+    sizes = {"training_rounds": 12, "local_updates": 60, "batch": 128, "hidden": (96, 96)}
+    config = findiff.Config(**sizes, steps=60, learning_rate=2e-3, encoding="pooled")
+    return config, settings.central(findiff, table, config=config, seed=1, num_rows=3000)
+
+
+def test_it_learns_a_dependence(table, learned):
+    _, run = learned
     real, made = (
         fidelity.associations(frame, table.schema) for frame in (table.frame, run.synthetic)
     )
@@ -253,18 +251,8 @@ def test_fewer_sampling_steps_give_rows_of_the_schema(table):
     assert len(run.synthetic) == 37 and (run.synthetic.dtypes == table.frame.dtypes).all()
 
 
-def test_bfloat16_draws_rows_that_are_as_near_to_the_real_ones(table):
-    config = findiff.Config(
-        **{
-            "training_rounds": 6,
-            "local_updates": 60,
-            "batch": 128,
-            "hidden": (96, 96),
-            "steps": 60,
-        },
-        **{"learning_rate": 2e-3, "encoding": "pooled"},
-    )
-    run = settings.central(findiff, table, config=config, seed=1, num_rows=10)
+def test_bfloat16_draws_rows_that_are_as_near_to_the_real_ones(table, learned):
+    config, run = learned
     encoder, far = findiff.encoder(table.schema, config), {}
     for precision in ("float32", "bfloat16"):
         rows = findiff.sample(
@@ -277,17 +265,6 @@ def test_bfloat16_draws_rows_that_are_as_near_to_the_real_ones(table):
         )
     assert far["bfloat16"] == pytest.approx(far["float32"], abs=0.02)
     assert far["bfloat16", "pairs"] == pytest.approx(far["float32", "pairs"], abs=0.1)
-
-
-@pytest.mark.parametrize("kind", ["numeric", "categorical"])
-def test_tables_of_one_kind(table, kind):
-    names = [column.name for column in table.schema.columns if column.kind != kind]
-    schema = replace(table.schema.drop([n for n in names]), target=None)
-    part = replace(table, frame=table.frame[list(schema.names)], schema=schema)
-    run = settings.central(
-        findiff, part, config=FAST, privacy=Privacy(2.0, 1e-5), seed=1, num_rows=20
-    )
-    assert list(run.synthetic.columns) == list(schema.names)
 
 
 def test_moments_stay_with_the_client(table):

@@ -20,6 +20,7 @@ from fedsynth_lib.methods import METHODS
 from fedsynth_lib.methods.marginals import flaim, marginal_state
 from fedsynth_lib.methods.marginals.marginals import candidates_in
 from fedsynth_lib.methods.variants import (
+    aim,
     augflaim_oracle,
     fed_naive_bayes,
     flaim_random,
@@ -35,7 +36,7 @@ CODES = make_codes(240)
 # --- rounds ---
 
 
-@pytest.mark.parametrize("method", [flaim, naive_flaim, augflaim_oracle, flaim_random])
+@pytest.mark.parametrize("method", [aim, flaim, naive_flaim, augflaim_oracle, flaim_random])
 def test_the_last_fit_has_the_final_iterations(method, monkeypatch):
     used, estimate = [], marginal_state.estimate
 
@@ -46,6 +47,7 @@ def test_the_last_fit_has_the_final_iterations(method, monkeypatch):
     monkeypatch.setattr(marginal_state, "estimate", spy)
     config = method.Config(rounds=3, iterations=2, final_iterations=7)
     run = settings.central(method, make_table(60), config=config, privacy=BUDGET, seed=1)
+    # one-way marginals, then three rounds
     assert used == [2, 2, 2, 7] and run.state["finished"]
 
 

@@ -17,7 +17,6 @@ from fedsynth_lib.core.store import project_root
 
 ROOT = project_root()
 LIST = tomllib.loads((ROOT / facts.FOLDER / "typed.toml").read_text(encoding="utf-8"))
-UNCONVERTED = LIST.pop("unconverted")["files"]
 NOTEBOOKS = [
     path for path in sorted((ROOT / "notebooks").glob("*.ipynb")) if re.match("[2-7]", path.name)
 ]
@@ -32,18 +31,12 @@ def prose(path: Path) -> str:
     return "\n\n".join(cell.source for cell in cells if cell.cell_type == "markdown")
 
 
-@pytest.mark.parametrize("name", [name for name in FILES if name not in UNCONVERTED])
+@pytest.mark.parametrize("name", FILES)
 def test_no_number_of_ours_is_typed(name):
     """Make it a fact (CONTRIBUTING.md), or list it in typed.toml with its reason."""
     assert [
         number for number in typed_decimals(prose(FILES[name])) if number not in LIST.get(name, {})
     ] == []
-
-
-@pytest.mark.parametrize("name", UNCONVERTED)
-def test_the_files_not_yet_converted_have_something_left(name):
-    """Take a file off the list `unconverted` once it is converted: the list only shrinks."""
-    assert set(typed_decimals(prose(FILES[name]))) - set(LIST.get(name, {}))
 
 
 def test_the_readme_is_one_screen():

@@ -16,7 +16,16 @@ import numpy as np
 import pandas as pd
 
 from fedsynth_lib.core import secure_sum
-from fedsynth_lib.core.contract import Arrays, Charge, Method, Privacy
+from fedsynth_lib.core.contract import (
+    Arrays,
+    Charge,
+    Client,
+    Method,
+    Privacy,
+    Update,
+    stamp,
+    stream,
+)
 from fedsynth_lib.federation import flower, settings
 from fedsynth_lib.tables.load import Table
 from fedsynth_lib.tables.schema import Schema
@@ -142,6 +151,10 @@ class Scenario:
         job = self.job if multiplier == -1.0 else replace(self.job, noise_multiplier=multiplier)
         return run(job, self.rows[present], self.case.sees)
 
+    def over_the_wire(self, *, present: bool) -> Seen:
+        """One run as messages between the apps, whose traffic is seen as well."""
+        return over_the_wire(self.job, self.rows[present], self.case.sees)
+
     def score_runs(self, number: int) -> tuple[np.ndarray, np.ndarray]:
         """Scores of so many runs with the record, and of as many without."""
         score = self.case.score(self)
@@ -158,7 +171,65 @@ class Scenario:
 
 
 def run(job: flower.Job, rows: list[np.ndarray], sees: Sees) -> Seen:
-    """One run in this process, with an ear at the server."""
+    """One run by the method's verbs alone, in a fraction of the time that messages take: an audit
+    makes thousands.
+
+    With the same draws it shows what `over_the_wire` shows, but for the traffic; a test says so of
+    every method. Masks are left out: they cancel in the sums, and no adversary here sees more.
+    """
+    seen, method = Seen(), job.method
+    memories: list[Arrays] = [{} for _ in rows]
+    state = method.start(job.domain, config=job.config, rng=stream(job.seed, "start"))
+    for number, (draw, share) in enumerate(job.schedule()):
+        clients = job.participants(draw, share)
+        sent = flower.public(method.broadcast(state, config=job.config))
+        seen.sent.append(copied(sent))
+        updates = []
+        for index in clients:
+            client = job.client(rows[index], index, len(clients), memories[index])
+            update = method.client_step(
+                copied(sent),
+                client,
+                config=job.config,
+                noise=job.noise("client", index, number),
+                rng=job.stream("client", index, number),
+            )
+            updates.append(arrived(update, client, number))
+        seen.wire.append(overheard(updates, sees))
+        state, charges = method.server_step(
+            state,
+            updates,
+            config=job.config,
+            noise=job.noise("server", number),
+            rng=stream(job.seed, "server", number),
+        )
+        seen.charges += [charge for update in updates for charge in update.spent]
+        seen.charges += stamp(charges, round=number)
+        if np.any(state.get("finished", False)):
+            break
+    seen.state = flower.public(state)
+    return seen
+
+
+def arrived(update: Update, client: Client, number: int) -> Update:
+    """A client's update of a round as the server gets it."""
+    return replace(
+        update,
+        arrays=copied(update.arrays),
+        summed={name: secure_sum.whole(name, values) for name, values in update.summed.items()},
+        num_rows=client.size,
+        spent=stamp(update.spent, round=number, client=client.index),
+        client=client.index,
+    )
+
+
+def copied(arrays: Arrays) -> Arrays:
+    """As they arrive on the other side of a wire: nobody can change the sender's."""
+    return {name: np.array(values, order="C") for name, values in arrays.items()}
+
+
+def over_the_wire(job: flower.Job, rows: list[np.ndarray], sees: Sees) -> Seen:
+    """One run of the apps in this process, with an ear at the server."""
     seen, method = Seen(), job.method
 
     def listened(state, updates, config, noise, rng):

@@ -122,6 +122,8 @@ class Job:
 
     def participants(self, draw: int, share: float) -> list[int]:
         """The clients of a draw, each in it with probability `share`; drawn again if nobody is."""
+        if share >= 1:
+            return list(range(self.num_clients))  # as would come out of any draw
         rng = stream(self.seed, "participants", draw)
         while True:
             chosen = np.flatnonzero(rng.random(self.num_clients) < share).tolist()

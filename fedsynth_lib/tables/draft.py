@@ -64,6 +64,7 @@ CLOCK_FORMATS = (
     *("%H:%M", "%H:%M:%S", "%H:%M:%S.%f", "%I:%M %p", "%I:%M:%S %p", "%I:%M%p", "%Hh%M"),
 )
 BARE_CLOCKS = ("%H.%M", "%H%M", "%H%M%S")  # numbers, but where one begins with a zero
+MARKS = frozenset("-/.:,")  # that stand in a text wherever they stand in its form
 MOMENT_DIGITS = ("%Y%m%d%H%M%S", "%Y%m%d%H%M")
 UNSURE = (*DAY_DIGITS[1:], *BARE_CLOCKS)
 # how many digits a form has, where strptime would take fewer, too
@@ -745,9 +746,12 @@ def _misfits(levels: pd.Series, form: str, most: int) -> list[int] | None:
         return None
     if form in UNSURE and len(levels) <= MAX_NUMBER_LEVELS:
         return None  # so few may all be valid by chance
-    odd = []
+    odd, marks = [], MARKS.intersection(form)
     for place, text in levels.items():
         try:
+            # strptime would fail as well, after it has compiled the form, which takes long
+            if not marks.issubset(text):
+                raise ValueError
             if places and sum(map(str.isdigit, text)) != places:
                 raise ValueError
             if LONE_DIGIT.search(text):
