@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from fedsynth_lib.bundle import commands
 from fedsynth_lib.core.contract import BadInput
 from fedsynth_lib.metrics import k_marginal, range_queries, utility
 from fedsynth_lib.runs.grid import load_rows
@@ -182,6 +183,26 @@ def small_target(monkeypatch):
     table = Table("people", frame, SCHEMA, "own")
     areas = field.Areas(table, np.arange(240) % 2)
     monkeypatch.setattr(field, "areas", lambda dataset, rows: areas)
+
+
+@pytest.fixture
+def small_parties(monkeypatch):
+    """Adult's block over the same people, and others to judge on."""
+    train, test = (Table("people", people(seed, rows=240), SCHEMA, "own") for seed in (0, 1))
+    monkeypatch.setattr(field, "parties", lambda dataset, rows: field.Parties(train, test))
+
+
+def test_the_command_runs_a_method_on_the_block_that_is_named(
+    small_parties, small_target, tmp_path, capsys
+):
+    mine = tmp_path / "mine.py"
+    mine.write_text((field.project_root() / "notebooks" / "your_method.py").read_text())
+    for block, clients, measure in (("b", "5", "AUC, boosted trees"), ("A", "2", "k-marginal")):
+        assert commands.main(["bench", str(mine), "--block", block, "--seeds", "1"]) == 0
+        table = capsys.readouterr().out
+        (own,) = [line for line in table.splitlines() if " mine " in line]
+        assert measure in table.splitlines()[0]
+        assert own.split()[3:5] == ["1", clients]  # epsilon, clients, behind "your method"
 
 
 def test_a_method_file_gets_its_line_and_a_broken_promise_is_told(small_target, tmp_path):
