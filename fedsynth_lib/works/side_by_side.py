@@ -16,7 +16,6 @@ import numpy as np
 import pandas as pd
 
 from fedsynth_lib.core.contract import BadInput, stream
-from fedsynth_lib.core.measured import measured
 from fedsynth_lib.methods import METHODS
 from fedsynth_lib.metrics import (
     anonymity,
@@ -115,20 +114,6 @@ SIZES: dict[str, dict[str, Any]] = {
 DATASETS = ("adult", "bank", "cardio")
 
 
-def audited(methods: Sequence[str]) -> pd.DataFrame:
-    """What the committed audit says of these entrants: the epsilon that was claimed, and what was
-    proven of it."""
-    lines = {}
-    for name in methods:
-        module = METHODS[ENTRANTS[name].key]
-        if found := measured(ENTRANTS[name].key, module.VERSION):
-            told = f"≤ {found.claimed:g} (claimed), ≥ {found.lower:.2f} (measured)"
-            lines[name] = {"ε": told, "runs": found.runs, "who adds the noise": module.TRUST}
-    return pd.DataFrame.from_dict(
-        lines, orient="index", columns=["ε", "runs", "who adds the noise"]
-    )
-
-
 class Prepared(NamedTuple):
     train: Table
     second: Table
@@ -183,7 +168,7 @@ def synthetic(
         config=entrant.config(training, as_published=as_published),
         privacy=guarantee(epsilon, DELTA),
         seed=seed,
-    )[:2]
+    )
 
 
 def known_rows(method: str, rows: pd.DataFrame, second: pd.DataFrame, seed: int) -> pd.DataFrame:
