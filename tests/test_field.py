@@ -2,6 +2,8 @@
 foreign numbers, and the command that holds a method file against them."""
 
 import gzip
+import json
+import shutil
 from itertools import combinations
 
 import numpy as np
@@ -213,13 +215,38 @@ def test_foreign_numbers_say_where_they_are_from():
 )
 def test_a_foreign_number_without_a_source_is_refused(wrong, said, tmp_path, monkeypatch):
     name = wrong.split()[0]
-    text = (field.project_root() / "data" / "published" / "field.toml").read_text()
+    published = field.project_root() / "data" / "published"
+    text = (published / "field.toml").read_text()
     lines = [wrong if line.startswith(f"{name} =") else line for line in text.splitlines()]
     (tmp_path / "data" / "published").mkdir(parents=True)
     (tmp_path / "data" / "published" / "field.toml").write_text("\n".join(lines))
+    shutil.copy(published / "reruns.toml", tmp_path / "data" / "published")
     monkeypatch.setenv("FEDSYNTH_HOME", str(tmp_path))
     with pytest.raises(BadInput, match=said):
         field_tables.foreign("nist")
+
+
+def test_rows_of_flaim_stand_by_who_takes_part():
+    rows = pd.DataFrame(
+        [
+            {"dataset": "a", "method": method, "metric": metric, "value": value, "setting": "federated",
+             "params": json.dumps({"participation": p, "measure_share": share, "estimator": by})}
+            for method, p, share, by, metric, value in (
+                ("FedPGM", 0.1, 0.9, "ours", "workload_error", 0.5),
+                ("FedPGM", 0.1, 0.9, "ours", "workload_error", 0.7),
+                ("FedPGM", 1.0, 0.9, "ours", "workload_error", 0.2),
+                ("FedPGM", 1.0, 0.9, "ours", "nll", 9.0),
+                ("DistAIM", 0.1, 0.9, "published", "workload_error", 0.4),
+                ("DistAIM", 0.1, 0.5, "published", "workload_error", 8.0),
+            )
+        ]
+    )  # fmt: skip
+    table = field_tables.by_participation(rows[:4], rows[4:])
+    assert table.loc["a"].to_dict() == {
+        "DistAIM, published": "0.400",
+        "FedPGM, 10%": "0.600 ± 1.271",
+        "FedPGM, 100%": "0.200",
+    }
 
 
 def test_interval_is_students():

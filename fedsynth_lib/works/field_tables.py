@@ -40,7 +40,8 @@ def foreign(block: str) -> pd.DataFrame:
     source, date, note. Raises BadInput for an entry that does not say where it is from."""
     path = project_root() / "data" / "published" / "field.toml"
     document, lines = read_toml(path), []
-    for entry in document.get(block, []):
+    rerun = read_toml(path.with_name("reruns.toml"))
+    for entry in [*document.get(block, []), *rerun.get(block, [])]:
         where = f"{path.name}: {block}, {entry.get('method', 'no method')}"
         source = document["source"].get(entry.get("source"))
         if source is None or entry.get("flag") not in FLAGS:
