@@ -70,6 +70,8 @@ ENTRANTS = {
     ),
     "FedVAE": Entrant("fedvae", {}, {"encoding": "pooled", "likeliest": True}),
     "DP-Fed-CTGAN": Entrant("dpfedctgan", {}, METHODS["dpfedctgan"].AS_PUBLISHED),
+    "FedPGM": Entrant("fedpgm", most_clients=100),
+    "FedPGM, private bins": Entrant("fedpgm_bins", most_clients=100),
     "AIM": Entrant("aim", most_clients=100),
     "NaiveFLAIM": Entrant("naiveflaim", {"participation": 1.0}, most_clients=100),
     "AugFLAIM (Private)": Entrant("augflaim_private", {"participation": 1.0}, most_clients=100),
@@ -96,13 +98,8 @@ SIZES: dict[str, dict[str, Any]] = {
         "training": {
             "fedvae": {"training_rounds": 20, "local_epochs": 3},
             "dpfedctgan": {"training_rounds": 15, "hidden": [128, 128], "batch": 50},
-            "findiff": {
-                "training_rounds": 10,
-                "local_updates": 40,
-                "hidden": [128] * 3,
-                "batch": 64,
-            }
-            | {"learning_rate": 1e-3},
+            "findiff": {"training_rounds": 10, "local_updates": 40, "hidden": [128] * 3}
+            | {"batch": 64, "learning_rate": 1e-3},
             "dpvaebgm": {"training_rounds": 3, "local_epochs": 10},
         },
     },
