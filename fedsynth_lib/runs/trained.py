@@ -1,4 +1,4 @@
-"""Runs that are made once and kept, for all cells that measure them."""
+"""Runs (see `federation.settings`) that are made once and kept, for all cells that measure them."""
 
 import hashlib
 from collections.abc import Callable, Sequence
@@ -33,8 +33,7 @@ def train_once(
 ) -> tuple[pd.DataFrame, dict]:
     """The rows of a run and its facts, with peak memory in GiB as `gib`: made once, and kept.
 
-    method: key in METHODS. draw: what is kept, in place of the run's synthetic table, and `drawn`,
-    a name for it. The other arguments are those of `settings.federated`.
+    method: of METHODS. draw: what is kept of the run, not its table; `drawn` is a name for that.
     """
     dealt = hashlib.sha256(b"".join(np.ascontiguousarray(part, np.int64) for part in parts))
     key = {"method": method, "version": METHODS[method].VERSION, "config": asdict(config)}

@@ -88,10 +88,7 @@ def everything(dataset: str, rows: int | None, method: str = "A copy") -> Areas:
     ranges = WORK.constants["gaps"] if paths else {}
     options = {"dtype": str, "keep_default_na": False, "usecols": list(ranges)}
     texts = [pd.read_csv(path, **options) for path in paths]  # of one file, checked with the table
-    numbers = [
-        FileColumn(name, "numeric", low, high, integer=True, missing=("N",))
-        for name, (low, high) in ranges.items()
-    ]
+    numbers = [FileColumn(n, "numeric", *ends, True, missing=("N",)) for n, ends in ranges.items()]
     form = Form((*Form.of(table.schema).columns, *numbers), table.schema.target)
     frame = form.to_model(pd.concat([table.frame, *texts], axis=1), dataset)
     # a cell names the table by its ten columns
@@ -100,8 +97,7 @@ def everything(dataset: str, rows: int | None, method: str = "A copy") -> Areas:
     area, target, counted = train.frame["PUMA"].cat.codes, with_nan(train.frame, form), None
     if declared.key:
         module = METHODS[declared.key]
-        config = configured(module, declared.settings)
-        schema, _, counted = saved.as_counted(module, form, config)
+        schema, _, counted = saved.as_counted(module, form, configured(module, declared.settings))
     if counted:
         train = replace(train, frame=counted.join(train.frame), schema=schema, digest="")
     return Areas(train, area.to_numpy(), target, form, counted)
