@@ -1,6 +1,9 @@
 """The three attacks: predicates and neighbours by brute force, rates by hand, and positive and
 negative controls."""
 
+import json
+from pathlib import Path
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -59,6 +62,14 @@ INDEPENDENT = INDEPENDENT.assign(
     }
 )
 HALVES = (["age", "income"], ["debt", "job"])
+
+
+HALVES = (["age", "job"], ["income", "debt", "ill"])
+
+
+def half_a_copy() -> pd.DataFrame:
+    """Half of the rows are real ones, half are of nobody."""
+    return pd.concat([REAL[:300], INDEPENDENT[300:]], ignore_index=True)
 
 
 @pytest.mark.parametrize(("successes", "attacks"), [(0, 10), (3, 10), (250, 500), (500, 500)])
@@ -233,3 +244,26 @@ def test_risks_of_a_copy_are_high_and_of_noise_low(table):
         assert found["risk"] == pytest.approx(np.mean(parts))
         for name in ("singling_out", "linkability", "inference"):
             assert found[f"{name}_low"] <= found[name] <= found[f"{name}_high"]
+
+
+RATES = json.loads((Path(__file__).parent / "anonymeter_rates.json").read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize("name", [name for name in RATES if " " in name or name == "linkability"])
+def test_risks_are_those_of_anonymeter(name):
+    """Its success rates on the same tables (.ci/anonymeter_rates.py) and ours differ by no more
+    than both intervals; each draws its own attacks."""
+    attack, _, what = name.partition(", ")
+    tables, options = (REAL, OTHERS, half_a_copy(), SCHEMA), {"seed": 0, "attacks": 300}
+    if attack == "singling out":
+        ours = singling_out(*tables, mode=what, **options)
+    elif attack == "linkability":
+        ours = linkability(*tables, known=HALVES, **options)
+    else:
+        ours = inference(*tables, secret=what, **options)
+    theirs = RATES[name]
+    for own, key in ((ours.main, "attack"), (ours.control, "control")):
+        value, error = theirs[key]
+        assert abs(own.value - value) <= own.error + error, key
+    low, high = theirs["risk"][1]
+    assert ours.interval[0] <= high and low <= ours.interval[1]

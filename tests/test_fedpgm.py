@@ -149,6 +149,37 @@ def test_a_tree_joins_columns_that_nothing_before_has_joined():
     assert fedpgm._spanning_tree([], 3) == []
 
 
+def test_whoever_may_be_in_both_rounds_is_charged_for_both():
+    """A draw of clients for each round, and no discount for the chance not to be in it."""
+    config = Config(participation=0.3)
+    (first, chance), (second, _) = METHOD.schedule(DOMAIN, config)
+    assert first != second and chance == 0.3
+    table, few = run(clients=20, config=config)
+    _, all_of_them = run(clients=20)
+    took_part = {
+        number: {line["client"] for line in few.traffic if line["round"] == number}
+        for number in (0, 1)
+    }
+    assert took_part[0] != took_part[1] and max(map(len, took_part.values())) < 20
+    assert few.statement["epsilon_protected"] == all_of_them.statement["epsilon_protected"]
+    assert {entry["clients"] for entry in few.statement["entries"]} == {"all"}
+    assert few.state["first_rows"] == 200 * len(took_part[0]) != few.state["rows"]
+    assert len(few.synthetic) == len(table)
+
+
+def test_rounds_count_by_the_rows_that_they_had():
+    """A mean weighted by precision: half the rows and the same noise have a quarter of it."""
+    scales = fedpgm.Scales.of(3.0, 4, Config())
+    state = {
+        "levels": np.array(LEVELS), "chosen": np.array([[0, 1]]), "repeats": np.array([8]),
+        "rows": np.array(400), "first_rows": np.array(200), "shares 0,1": np.full((3, 4), 0.5),
+    }  # fmt: skip
+    again = fedpgm._measured_again(state, np.full(12, 8 * 400 * 0.1), 400, scales)
+    first, second = 0.25 / scales.two_way**2, 8 / scales.again**2
+    expected = (first * 0.5 + second * 0.1) / (first + second)
+    np.testing.assert_allclose(again["shares 0,1"], expected)
+
+
 def test_what_hangs_together_is_chosen_and_measured_again():
     table, made = run(rows=8000)
     chosen = set(map(tuple, made.state["chosen"].tolist()))
@@ -201,7 +232,8 @@ def test_the_plan_is_that_of_one_count_with_the_multipliers_noise():
     [
         (lambda: Config(one_way_share=0.6, two_way_share=0.4), "leave something of 1"),
         (lambda: Config(one_way_share=0.0), "parts above 0"),
-        (lambda: Config(again=0), "numbers above 0"),
+        (lambda: Config(again=0), "0, 4, 1: give more than 0"),
+        (lambda: Config(participation=-0.5), "2, 4, -0.5: give more than 0"),
         (
             lambda: fedpgm.start(Domain(("a", "b"), (9000, 8000)), Config(), stream(0)),
             "72,000,000 cells together.*levels of 'a'",

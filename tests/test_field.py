@@ -2,19 +2,26 @@
 foreign numbers, and the command that holds a method file against them."""
 
 import gzip
+import json
+import shutil
 from itertools import combinations
 
 import numpy as np
 import pandas as pd
 import pytest
 
+from fedsynth_lib.bundle import commands
 from fedsynth_lib.core.contract import BadInput
 from fedsynth_lib.metrics import k_marginal, range_queries, utility
 from fedsynth_lib.runs.grid import load_rows
+from fedsynth_lib.tables.encode import EqualWidthBins
+from fedsynth_lib.tables.form import Counted, Form
+from fedsynth_lib.tables.kinds import FileColumn
 from fedsynth_lib.tables.load import Table
 from fedsynth_lib.tables.schema import Column, Schema
 from fedsynth_lib.teaching import bench
 from fedsynth_lib.works import field, field_tables
+from fedsynth_lib.works.protocol import Made
 
 SCHEMA = Schema(
     (
@@ -87,6 +94,56 @@ def test_the_ladder_of_the_committed_rows_is_nists():
     assert ladder.loc["1%", "difference"] < ladder.loc["1%", "ours, ±"] + 3
 
 
+def test_a_gap_is_a_bin_of_its_own_and_given_edges_are_kept():
+    target = people(0).assign(age=np.where(np.arange(300) < 60, np.nan, people(0)["age"]))
+    edges = {"kids": np.array([0.0, 1.0, 3.0])}
+    kids = Schema((SCHEMA["age"], Column("kids", "numeric", low=0, high=99)))
+    real, same, levels = k_marginal.coded(target, target.iloc[:60], kids, edges)
+    assert levels == (20, 2) and (real[:60, 0] == 19).all() and real[60:, 0].max() == 18
+    assert (same == real[:60]).all()
+    assert (real[:, 1] == (target["kids"] > 1)).all()
+
+
+def test_the_ladder_of_all_columns_is_nists():
+    path = field.project_root() / "data" / "results" / "paper" / "73_field_ladder_all.csv"
+    ladder = field_tables.ladder(load_rows(path), "ladder_all")
+    assert ladder.loc["10%":, "difference"].abs().max() < 2
+    assert ladder["NIST, mean"].iloc[0] < 560 < 700 < ladder["ours, mean"].iloc[1]
+
+
+def test_all_columns_are_scored_within_areas_and_gaps_come_back(monkeypatch):
+    """By pandas, over every pair beside the area; a method that counts has a level for a gap."""
+    rng, frame = np.random.default_rng(0), people(0).rename(columns={"area": "PUMA"})
+    frame = frame[["PUMA", "age", "sex"]]
+    columns = (Column("PUMA", "categorical", categories=("a", "b", "c", "never")), *SCHEMA.columns)
+    schema = Schema(tuple(c for c in columns if c.name in frame))
+    form = Form((*Form.of(schema).columns, FileColumn("pay", "numeric", 0, 90, missing=("N",))))
+    pay = np.where(rng.random(300) < 0.3, "N", rng.integers(0, 90, 300).astype(str))
+    whole = form.to_model(frame.assign(pay=pay), "toy")
+    target = field.with_nan(whole, form)
+    assert list(target) == ["PUMA", "age", "sex", "pay"]
+    assert (target["pay"].isna() == (pay == "N")).all()
+    table = Table("toy", whole, form.schema, "own")
+    prepared = field.Areas(table, frame["PUMA"].cat.codes.to_numpy(), target, form)
+    assert prepared.score(target) == 1000
+    other = target.sample(150, random_state=1)
+    schema = form.schema.drop(["pay is missing"])
+    both = [pd.DataFrame(each) for each in k_marginal.coded(target, other, schema)[:2]]
+    errors = []
+    for pair in combinations((1, 2, 3), 2):
+        shares = [codes.groupby([0, *pair]).size() / len(codes) for codes in both]
+        errors.append(shares[0].subtract(shares[1], fill_value=0).abs().sum())
+    assert prepared.score(other) == pytest.approx((2 - np.mean(errors)) * 500)
+
+    counted = Counted.of(form, EqualWidthBins(form.schema, 32))
+    back = counted.part(counted.join(whole), rng)
+    assert (field.with_nan(back, form)["pay"].isna() == target["pay"].isna()).all()
+    shown = field.Areas(table, prepared.area, target, form, counted)
+    monkeypatch.setattr(field, "costs", lambda *_: {})
+    made = Made(counted.join(whole), {})
+    assert 800 < field.score_of_everything(shown, made, None, 0)["k_marginal"] < 1000
+
+
 # --- range queries ---
 
 
@@ -141,12 +198,12 @@ def test_adult_is_divided_as_heterofedsyn_divides_it():
 
 def test_a_client_is_an_area():
     area = np.array([3, 0, 3, 7, 0])
-    parts = field.by_area(field.Areas(None, area))
+    parts = field.by_area(field.Areas(None, area, None))
     assert [list(part) for part in parts] == [[1, 4], [0, 2], [3]]
 
 
 def test_foreign_numbers_say_where_they_are_from():
-    for block in ("nist", "adult"):
+    for block in ("nist", "nist_all", "adult"):
         lines = field_tables.foreign(block)
         assert lines["source"].str.len().min() > 10 and lines["date"].notna().all()
         assert set(lines["group"]) <= {field_tables.PRINTED, field_tables.RERUN}
@@ -158,13 +215,38 @@ def test_foreign_numbers_say_where_they_are_from():
 )
 def test_a_foreign_number_without_a_source_is_refused(wrong, said, tmp_path, monkeypatch):
     name = wrong.split()[0]
-    text = (field.project_root() / "data" / "published" / "field.toml").read_text()
+    published = field.project_root() / "data" / "published"
+    text = (published / "field.toml").read_text()
     lines = [wrong if line.startswith(f"{name} =") else line for line in text.splitlines()]
     (tmp_path / "data" / "published").mkdir(parents=True)
     (tmp_path / "data" / "published" / "field.toml").write_text("\n".join(lines))
+    shutil.copy(published / "reruns.toml", tmp_path / "data" / "published")
     monkeypatch.setenv("FEDSYNTH_HOME", str(tmp_path))
     with pytest.raises(BadInput, match=said):
         field_tables.foreign("nist")
+
+
+def test_rows_of_flaim_stand_by_who_takes_part():
+    rows = pd.DataFrame(
+        [
+            {"dataset": "a", "method": method, "metric": metric, "value": value, "setting": "federated",
+             "params": json.dumps({"participation": p, "measure_share": share, "estimator": by})}
+            for method, p, share, by, metric, value in (
+                ("FedPGM", 0.1, 0.9, "ours", "workload_error", 0.5),
+                ("FedPGM", 0.1, 0.9, "ours", "workload_error", 0.7),
+                ("FedPGM", 1.0, 0.9, "ours", "workload_error", 0.2),
+                ("FedPGM", 1.0, 0.9, "ours", "nll", 9.0),
+                ("DistAIM", 0.1, 0.9, "published", "workload_error", 0.4),
+                ("DistAIM", 0.1, 0.5, "published", "workload_error", 8.0),
+            )
+        ]
+    )  # fmt: skip
+    table = field_tables.by_participation(rows[:4], rows[4:])
+    assert table.loc["a"].to_dict() == {
+        "DistAIM, published": "0.400",
+        "FedPGM, 10%": "0.600 ± 1.271",
+        "FedPGM, 100%": "0.200",
+    }
 
 
 def test_interval_is_students():
@@ -180,8 +262,28 @@ def small_target(monkeypatch):
     """NIST's block over a table of people in two areas."""
     frame = people(0, rows=240)
     table = Table("people", frame, SCHEMA, "own")
-    areas = field.Areas(table, np.arange(240) % 2)
+    areas = field.Areas(table, np.arange(240) % 2, frame)
     monkeypatch.setattr(field, "areas", lambda dataset, rows: areas)
+
+
+@pytest.fixture
+def small_parties(monkeypatch):
+    """Adult's block over the same people, and others to judge on."""
+    train, test = (Table("people", people(seed, rows=240), SCHEMA, "own") for seed in (0, 1))
+    monkeypatch.setattr(field, "parties", lambda dataset, rows: field.Parties(train, test))
+
+
+def test_the_command_runs_a_method_on_the_block_that_is_named(
+    small_parties, small_target, tmp_path, capsys
+):
+    mine = tmp_path / "mine.py"
+    mine.write_text((field.project_root() / "notebooks" / "your_method.py").read_text())
+    for block, clients, measure in (("b", "5", "AUC, boosted trees"), ("A", "2", "k-marginal")):
+        assert commands.main(["bench", str(mine), "--block", block, "--seeds", "1"]) == 0
+        table = capsys.readouterr().out
+        (own,) = [line for line in table.splitlines() if " mine " in line]
+        assert measure in table.splitlines()[0]
+        assert own.split()[3:5] == ["1", clients]  # epsilon, clients, behind "your method"
 
 
 def test_a_method_file_gets_its_line_and_a_broken_promise_is_told(small_target, tmp_path):

@@ -238,7 +238,8 @@ def test_every_published_method_has_a_look_of_its_own_within_its_work(monkeypatc
 
 
 def test_methods_of_chapter_7_differ_in_marker_and_in_colour_and_audited_ones_in_the_pair():
-    entrants = [look(name) for name in side_by_side.ENTRANTS]
+    drawn = [name for name in side_by_side.ENTRANTS if "FedPGM" not in name]  # in tables alone
+    entrants = [look(name) for name in drawn]
     assert len({each.marker for each in entrants}) == len(entrants)  # told apart in greyscale
     assert len({each.colour for each in entrants}) == len(entrants)
     audited = [look(name) for name in {line.method for line in table.load()}]

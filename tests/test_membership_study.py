@@ -12,9 +12,9 @@ from fedsynth_lib.audit import shadow
 from fedsynth_lib.audit.bounds import one_run_bound
 from fedsynth_lib.core.contract import BadInput
 from fedsynth_lib.figures.special import strongest_attacks
-from fedsynth_lib.runs import names
+from fedsynth_lib.runs import names, trained
 from fedsynth_lib.runs.rows import complete, params_text, to_frame
-from fedsynth_lib.works import leaderboard, membership_study, protocol, side_by_side
+from fedsynth_lib.works import leaderboard, membership_study, side_by_side
 
 SMALL = {"rows": 100, "targets": 10}
 
@@ -185,13 +185,13 @@ def test_a_coin_moves_nobody_else(toy):
 def test_a_run_with_a_record_and_one_without_are_neighbours(toy, monkeypatch):
     """Sizes are declared and clients dealt as if the record were in, or not, all the same."""
     samples, asked = membership_study.sampled("toy", seed=0, **SMALL), []
-    monkeypatch.setattr(protocol, "remember", lambda key, make: make())
+    monkeypatch.setattr(trained, "remember", lambda key, make: make())
 
     def federated(module, members, parts, *, sizes, **options):
         asked.append(([set(members.frame["weight"].iloc[part]) for part in parts], sizes))
         raise InterruptedError
 
-    monkeypatch.setattr(protocol.settings, "federated", federated)
+    monkeypatch.setattr(trained.settings, "federated", federated)
     usual = membership_study.inside(samples, 100, 0, 5)
     for flip in (False, True):
         chosen = usual.copy()

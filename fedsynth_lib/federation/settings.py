@@ -10,7 +10,7 @@ round against what was really released.
 
 import secrets
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from types import ModuleType
 from typing import Any, Literal
@@ -408,3 +408,18 @@ def _check_parts(parts: Sequence[np.ndarray], num_rows: int, name: str) -> None:
 
 
 __all__ = ["BudgetExceeded", "central", "client_seed", "federated", "local", "noise_for", "planned"]
+
+
+def configured(method: Method, *levels: Mapping[str, Any] | None) -> Any:
+    """The method's settings, of several levels the later before the earlier; lists, as files have
+    them, are tuples."""
+    own = {name: value for level in levels for name, value in (level or {}).items()}
+    plain = {name: tuple(v) if isinstance(v, list) else v for name, v in own.items()}
+    return method.Config(**plain)
+
+
+def guarantee(epsilon: float | None, delta: float, **options: Any) -> Privacy:
+    """The guarantee asked for; none where epsilon is infinite. options: of Privacy."""
+    if epsilon is None or np.isinf(epsilon):
+        return Privacy()
+    return Privacy(epsilon, delta, reproduction=True, **options)

@@ -4,6 +4,7 @@ Over all pairs of columns, the mean L1 distance (0 to 2) between the shares of r
 combination of values; the score is (2 - mean) * 500: 1000 for equal shares, 0 for disjoint ones.
 """
 
+from collections.abc import Mapping
 from itertools import combinations
 
 import numpy as np
@@ -13,6 +14,7 @@ from fedsynth_lib.core.contract import BadInput
 from fedsynth_lib.metrics.workload import workload_error
 from fedsynth_lib.tables.schema import Schema
 
+Edges = Mapping[str, np.ndarray] | None  # of bins, by column
 BINS = 20  # a number with a wider range is cut into so many
 
 
@@ -30,11 +32,11 @@ def score(target: np.ndarray, synthetic: np.ndarray, levels: tuple[int, ...]) ->
 
 
 def coded(
-    target: pd.DataFrame, synthetic: pd.DataFrame, schema: Schema
+    target: pd.DataFrame, synthetic: pd.DataFrame, schema: Schema, edges: Edges = None
 ) -> tuple[np.ndarray, np.ndarray, tuple[int, ...]]:
     """Both tables as int64 codes (rows, columns) and the levels of each column: categories as they
-    are, numbers as whole numbers where their declared range has at most BINS steps, else in bins
-    of the target (see `bins_of_target`)."""
+    are, numbers as whole numbers where their declared range has at most BINS steps, else in bins:
+    `edges`, or those of the target (see `bins_of_target`). No number (nan) is one of the bins."""
     columns, levels = [], []
     for column in schema.columns:
         pair = target[column.name], synthetic[column.name]
@@ -43,8 +45,11 @@ def coded(
         elif column.integer and column.high - column.low <= BINS:
             codes = [each.to_numpy() - int(column.low) for each in pair]
         else:
-            edges = bins_of_target(*(each.to_numpy(float) for each in pair))
-            codes = [np.searchsorted(edges[1:], each.to_numpy(float)) for each in pair]
+            numbers = [each.to_numpy(float) for each in pair]
+            bounds = (
+                edges[column.name] if column.name in (edges or {}) else bins_of_target(*numbers)
+            )
+            codes = [np.searchsorted(bounds[1:], each) for each in numbers]  # nan: the last
         columns.append([np.asarray(each, np.int64) for each in codes])
         levels.append(1 + max(int(each.max()) for each in columns[-1]))
     both = (np.column_stack(each) for each in zip(*columns, strict=True))
@@ -56,10 +61,13 @@ def bins_of_target(target: np.ndarray, synthetic: np.ndarray) -> np.ndarray:
     the first one its lower edge too.
 
     Quantiles are values of the target, the next larger one where none is exact. What is synthetic
-    and beyond the target gets a bin of its own at that end, one of the BINS.
+    and beyond the target gets a bin of its own at that end, one of the BINS, as nan is.
     """
-    low, high = target.min(), target.max()
-    beyond = [end for end in (synthetic.min(), synthetic.max()) if end < low or end > high]
-    number = BINS - len(beyond)
-    quantiles = np.quantile(target, np.arange(number) / number, method="higher")
+    held, made = (each[~np.isnan(each)] for each in (target, synthetic))
+    low, high = held.min(), held.max()
+    beyond = [
+        end for end in (made.min(initial=low), made.max(initial=high)) if not low <= end <= high
+    ]
+    number = BINS - len(beyond) - (len(held) < len(target))
+    quantiles = np.quantile(held, np.arange(number) / number, method="higher")
     return np.unique([*quantiles, high, *beyond])

@@ -42,7 +42,7 @@ def bench(
     Raises BadInput for an unknown block, or a file that is no method. On a stand-in the method's
     line stands alone: no other is of those rows.
     """
-    if block not in BLOCKS:
+    if (block := block.upper()) not in BLOCKS:
         raise BadInput(f"block is {block!r}: choose one of {', '.join(BLOCKS)}.")
     if seeds < 1:
         raise BadInput(f"seeds is {seeds}: give at least 1.")

@@ -14,20 +14,26 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+import pandas as pd
 
 from fedsynth_lib.core.contract import BadInput, Privacy, stream
 from fedsynth_lib.core.store import project_root
+from fedsynth_lib.federation import saved
+from fedsynth_lib.methods import METHODS
 from fedsynth_lib.metrics import anonymity, k_marginal, range_queries
 from fedsynth_lib.metrics.membership import membership
 from fedsynth_lib.metrics.utility import boosted_trees
 from fedsynth_lib.metrics.workload import workload_error
 from fedsynth_lib.runs.rows import Row
-from fedsynth_lib.tables import lock
+from fedsynth_lib.tables import fetch, lock
 from fedsynth_lib.tables.encode import EqualWidthBins
+from fedsynth_lib.tables.form import Counted, Form
+from fedsynth_lib.tables.kinds import GAP, FileColumn
 from fedsynth_lib.tables.load import Table, load_table
 from fedsynth_lib.tables.partition import Parts, split_clients
+from fedsynth_lib.tables.registry import REGISTRY
 from fedsynth_lib.works.declared import load
-from fedsynth_lib.works.protocol import Cell, Made
+from fedsynth_lib.works.protocol import Cell, Made, configured
 
 WORK = load("field")
 RELEASES = ("FedPrivSyn", "AdaFedPrivSyn")  # HeteroFedSyn's; known rows, and a result of theirs
@@ -39,20 +45,68 @@ SPLIT = "heterofedsyn_split.txt.gz"  # a letter for each row of adult.data: fit,
 
 
 class Areas(NamedTuple):
-    """The ten columns that NIST scores, and the area of each row (code)."""
+    """The columns that are scored and the area of each row (code).
+
+    target: the rows to score against, a gap in a number is nan. form, counted: of all columns; what
+    their file has, and the way back from a method's rows, if it does not take them as they are.
+    """
 
     train: Table
     area: np.ndarray
+    target: pd.DataFrame
+    form: Form | None = None
+    counted: Counted | None = None
+
+    def score(self, rows: pd.DataFrame) -> float:
+        """NIST's score; with all columns of each pair within each area, as SDNist has it."""
+        if self.form is None:
+            return k_marginal.k_marginal(self.target, rows, self.train.schema)
+        schema = self.form.schema.drop(gaps.missing.name for gaps in self.form.gaps)
+        edges = {"DENSITY": np.array(WORK.constants["density_edges"])}
+        *codes, levels = k_marginal.coded(self.target, rows, schema, edges)
+        within = [(0, *pair) for pair in combinations(range(1, len(levels)), 2)]  # 0: the area
+        return (2 - workload_error(*codes, levels, within)) * 500
 
 
 @lru_cache(maxsize=2)
 def areas(dataset: str, rows: int | None) -> Areas:
-    """The whole table, or a sample of so many rows."""
+    """The whole table, or a sample of so many rows: the ten columns of most published scores."""
     table = some(WORK.table(dataset), rows)
     columns = WORK.constants["columns"]
     kept = table.schema.drop([name for name in table.schema.names if name not in columns])
     train = replace(table, frame=table.frame[list(kept.names)], schema=kept, digest="")
-    return Areas(train, table.frame["PUMA"].cat.codes.to_numpy())
+    return Areas(train, table.frame["PUMA"].cat.codes.to_numpy(), train.frame)
+
+
+@lru_cache(maxsize=2)
+def everything(dataset: str, rows: int | None, method: str = "A copy") -> Areas:
+    """All columns of the file. As in one's own table, a gap is a level more for a method that
+    counts, and a column of its own for others. A stand-in has no column with gaps."""
+    table, declared = load_table(dataset, work="all"), WORK.method(method)
+    entry = REGISTRY[dataset]
+    paths, _ = fetch.locate(entry, entry.default.files if table.data == "real" else ())
+    ranges = WORK.constants["gaps"] if paths else {}
+    options = {"dtype": str, "keep_default_na": False, "usecols": list(ranges)}
+    texts = [pd.read_csv(path, **options) for path in paths]  # of one file, checked with the table
+    numbers = [FileColumn(n, "numeric", *ends, True, missing=("N",)) for n, ends in ranges.items()]
+    form = Form((*Form.of(table.schema).columns, *numbers), table.schema.target)
+    frame = form.to_model(pd.concat([table.frame, *texts], axis=1), dataset)
+    # a cell names the table by its ten columns
+    origin = WORK.table(dataset).origin
+    train = some(replace(table, frame=frame, schema=form.schema, digest="", origin=origin), rows)
+    area, target, counted = train.frame["PUMA"].cat.codes, with_nan(train.frame, form), None
+    if declared.key:
+        module = METHODS[declared.key]
+        schema, _, counted = saved.as_counted(module, form, configured(module, declared.settings))
+    if counted:
+        train = replace(train, frame=counted.join(train.frame), schema=schema, digest="")
+    return Areas(train, area.to_numpy(), target, form, counted)
+
+
+def with_nan(frame: pd.DataFrame, form: Form) -> pd.DataFrame:
+    """The columns of the file, nan for a gap."""
+    marks = {gaps.number.name: frame[gaps.missing.name] == GAP for gaps in form.gaps}
+    return frame.assign(**{n: frame[n].mask(mark) for n, mark in marks.items()})[list(form.names)]
 
 
 def some(table: Table, rows: int | None) -> Table:
@@ -67,10 +121,6 @@ def by_area(prepared: Areas) -> Parts:
     return [np.flatnonzero(prepared.area == each) for each in np.unique(prepared.area)]
 
 
-def nist_budget(epsilon: float) -> tuple[dict[str, Any], Privacy]:
-    return {}, Privacy(epsilon, WORK.constants["nist_delta"])
-
-
 def marginal_scores(prepared: Areas, made: Made, cell: Cell) -> dict[str, float]:
     """The score against all rows, and against those of the area where it is the lowest: what the
     one synthetic table, which has no areas, is worth to the client that differs most."""
@@ -81,12 +131,20 @@ def marginal_scores(prepared: Areas, made: Made, cell: Cell) -> dict[str, float]
     return {"k_marginal": whole, "k_marginal_worst": min(own), **costs(train, made, cell)}
 
 
+def score_of_everything(prepared: Areas, made: Made, cell: Cell, seed: int) -> dict[str, float]:
+    frame = made.frame
+    if prepared.counted:
+        frame = prepared.counted.part(frame, stream(seed, "within bins"))
+    value = prepared.score(with_nan(frame, prepared.form))
+    return {"k_marginal": value, **costs(prepared.train, made, cell)}
+
+
 def subsample(prepared: Areas, seed: int, share: float) -> list[Row]:
     """The score of a random `share` of the rows against all of them. item: that share."""
-    train = prepared.train
-    number = max(1, round(share * len(train)))
-    rows = stream(seed, "subsample").choice(len(train), size=number, replace=False)
-    value = k_marginal.k_marginal(train.frame, train.frame.iloc[rows], train.schema)
+    target = prepared.target
+    number = max(1, round(share * len(target)))
+    rows = stream(seed, "subsample").choice(len(target), size=number, replace=False)
+    value = prepared.score(target.iloc[rows])
     return [{"item": f"{share:.0%}", "metric": "k_marginal", "value": value, "seed": seed}]
 
 
@@ -144,10 +202,6 @@ def dealt(prepared: Parties, n_clients: int, seed: int) -> Parts:
     return split_clients(prepared.train, "iid", n_clients, seed=seed)
 
 
-def adult_budget(epsilon: float) -> tuple[dict[str, Any], Privacy]:
-    return {}, Privacy(epsilon, WORK.constants["adult_delta"])
-
-
 def answers(prepared: Parties, made: Made, cell: Cell, seed: int) -> dict[str, float]:
     """HeteroFedSyn's measures against its test rows. Its queries are drawn by the clock; these are
     the same for all tables. Total variation: numbers in TVD_BINS equal-width bins."""
@@ -177,6 +231,10 @@ def risks(prepared: Parties, made: Made, seed: int, attacks: int) -> dict[str, f
 
 
 # --- both ----------------------------------------------------------------------------------------
+
+
+def budget(dataset: str, epsilon: float) -> tuple[dict[str, Any], Privacy]:
+    return {}, Privacy(epsilon, WORK.constants["delta"][dataset])
 
 
 def costs(train: Table, made: Made, cell: Cell) -> dict[str, float]:

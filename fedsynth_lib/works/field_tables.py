@@ -17,6 +17,7 @@ from fedsynth_lib.methods import METHODS
 from fedsynth_lib.metrics.registry import MEASURES, sign
 from fedsynth_lib.tables.schema import read_toml
 from fedsynth_lib.works.field import RELEASES, WORK
+from fedsynth_lib.works.maddock2024 import unpacked
 
 PRINTED, RELEASED, RERUN = "printed elsewhere", "from a released file", "theirs, run by us"
 CENTRAL, FEDERATED, OWN = "ours, central", "ours, federated", "your method"
@@ -35,11 +36,12 @@ INDEX = ["group", "method", "epsilon", "n_clients", "trusted"]
 
 
 def foreign(block: str) -> pd.DataFrame:
-    """What others report on `nist` or `adult`: a line for each value, with INDEX, metric, value,
+    """What others report on a block of the file: a line for each value, with INDEX, metric, value,
     source, date, note. Raises BadInput for an entry that does not say where it is from."""
     path = project_root() / "data" / "published" / "field.toml"
     document, lines = read_toml(path), []
-    for entry in document.get(block, []):
+    rerun = read_toml(path.with_name("reruns.toml"))
+    for entry in [*document.get(block, []), *rerun.get(block, [])]:
         where = f"{path.name}: {block}, {entry.get('method', 'no method')}"
         source = document["source"].get(entry.get("source"))
         if source is None or entry.get("flag") not in FLAGS:
@@ -136,9 +138,9 @@ def _text(mean: float, half: float, digits: int) -> str:
     return f"{mean:.{digits}f}" + (f" ± {half:.{digits}f}" if half == half and half > 0 else "")
 
 
-def ladder(rows: pd.DataFrame) -> pd.DataFrame:
+def ladder(rows: pd.DataFrame, block: str = "ladder") -> pd.DataFrame:
     """Random shares of NIST's rows: the scores of its own reports, and ours with their range."""
-    document = read_toml(project_root() / "data" / "published" / "field.toml")["ladder"]
+    document = read_toml(project_root() / "data" / "published" / "field.toml")[block]
     reports = np.array([v for name, v in document.items() if name not in ("source", "shares")])
     ours = rows.groupby("item")["value"]
     table = pd.DataFrame(
@@ -151,6 +153,18 @@ def ladder(rows: pd.DataFrame) -> pd.DataFrame:
     )
     table = table.join(pd.DataFrame({"ours, mean": ours.mean(), "ours, ±": ours.agg(interval)}))
     return table.assign(difference=table["ours, mean"] - table["NIST, mean"])
+
+
+def by_participation(ours: pd.DataFrame, theirs: pd.DataFrame) -> pd.DataFrame:
+    """The workload error on FLAIM's tables: of FedPGM by the chance to take part in a round, of the
+    work's methods as published and with our estimation."""
+    rows = unpacked(pd.concat([ours, theirs], ignore_index=True))
+    rows = rows[(rows["metric"] == "workload_error") & (rows["measure_share"] == 0.9)]
+    kind = rows["estimator"].mask(
+        rows["method"] == "FedPGM", rows["participation"].map("{:.0%}".format)
+    )
+    found = rows.groupby(["dataset", rows["method"] + ", " + kind])["value"]
+    return found.agg(lambda values: _text(values.mean(), interval(values), 3)).unstack()
 
 
 def costs(rows: pd.DataFrame) -> pd.DataFrame:
@@ -172,13 +186,12 @@ def costs(rows: pd.DataFrame) -> pd.DataFrame:
     return table.reset_index("trusted").sort_values(["group", "seconds"])
 
 
-def audited(names: Sequence[str]) -> pd.DataFrame:
+def audited(methods: Mapping[str, str]) -> pd.DataFrame:
     """What the committed audit proves of each method's claim, with one client; a method whose
-    claim was not audited in this version has none."""
+    claim was not audited in this version has none. methods: name -> key in METHODS."""
     lines: dict[str, dict[str, Any]] = {}
-    for name in names:
-        key = WORK.methods[name].key if name in WORK.methods else name
-        found = measured(key, METHODS[key].VERSION) if key else None
-        if found:
+    for name, key in methods.items():
+        if found := measured(key, METHODS[key].VERSION):
             lines[name] = {"claimed ε": found.claimed, "at least": found.lower, "runs": found.runs}
+            lines[name]["who adds the noise"] = METHODS[key].TRUST
     return pd.DataFrame.from_dict(lines, orient="index")

@@ -103,6 +103,8 @@ def configure(
     own |= {} if rounds == "annealed" else {"rounds": rounds}
     own |= {} if WORK.method(method).setting == "central" else {"participation": participation}
     own |= {"local_steps": local_steps} if local_steps > 1 else {}
+    known = METHODS[WORK.method(method).key].Config.__dataclass_fields__  # FedPGM has two rounds
+    own = {name: value for name, value in own.items() if name in known}
     return own, Privacy(epsilon, DELTA, reproduction=True)
 
 
@@ -131,9 +133,10 @@ def measures(
     state, train = made.run.state, prepared.train
     encoder, real, held_out = _encoded(prepared, registered, config)
     codes = registered.sample(state, len(train), config=config, rng=stream(seed, "sample"))
-    workload = [tuple(c for c in query if c >= 0) for query in state["workload"].tolist()]
+    levels = encoder.domain.levels
+    workload = random_workload(len(levels), width=min(3, len(levels)))  # as methods choose by
     queries = closure(workload)
-    found = workload_errors(real, codes, encoder.domain.levels, queries)
+    found = workload_errors(real, codes, levels, queries)
     errors = dict(zip(queries, found, strict=True))
     values = {
         "workload_error": np.mean([errors[query] for query in workload]),

@@ -120,7 +120,7 @@ def synthetic(
         privacy=guarantee(epsilon, DELTA),
         seed=(1000 * seed + run) % 2**32,
         sizes=[len(part) for part in np.array_split(np.arange(rows), CLIENTS)],
-    )[:2]
+    )
 
 
 def seen(

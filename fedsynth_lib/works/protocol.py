@@ -12,10 +12,9 @@ Everything else is the same for all works: the table's digest is checked, a run 
 kept for the cells that measure it again, and rows say what they rest on.
 """
 
-import hashlib
 import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import cache, cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -24,18 +23,18 @@ import numpy as np
 import pandas as pd
 
 from fedsynth_lib.core import contract
-from fedsynth_lib.core.contract import BadInput, Privacy, Run, stream
+from fedsynth_lib.core.contract import BadInput, Privacy, stream
 from fedsynth_lib.federation import settings
+from fedsynth_lib.federation.settings import configured
+from fedsynth_lib.federation.settings import guarantee as guarantee
 from fedsynth_lib.methods import METHODS
-from fedsynth_lib.runs.grid import remember
-from fedsynth_lib.runs.memory import peak_memory
 from fedsynth_lib.runs.rows import Row
+from fedsynth_lib.runs.trained import FACTS, train_once
 from fedsynth_lib.tables.load import Table
 from fedsynth_lib.tables.partition import Parts
 from fedsynth_lib.works.declared import Kind, Method, Work, load
 
 SETTINGS = ("central", "local", "federated", "real")
-FACTS = ("statement", "seconds", "bytes_up", "bytes_down")  # of a run, kept with its rows
 
 
 class Prepared(NamedTuple):
@@ -51,7 +50,7 @@ class Made(NamedTuple):
 
     frame: pd.DataFrame
     facts: Mapping[str, Any]
-    run: Run | None = None
+    run: contract.Run | None = None
 
 
 class Cell:
@@ -158,7 +157,7 @@ class Cell:
             options |= {"num_rows": 1, "drawn": drawn}
             options["draw"] = lambda run: self._call(drawn, run=run)
         key = self.method.key_of(self.settings)
-        return train_once(key, self.prepared.train, parts, **options)
+        return Made(*train_once(key, self.prepared.train, parts, **options))
 
     def rows(self) -> list[Row]:
         """The measurements, as rows."""
@@ -210,55 +209,6 @@ class Cell:
 @cache
 def _parameters(function: Callable) -> tuple[str, ...]:
     return tuple(inspect.signature(function).parameters)
-
-
-def train_once(
-    method: str,
-    train: Table,
-    parts: Sequence[np.ndarray],
-    *,
-    config: Any,
-    privacy: Privacy,
-    seed: int,
-    draw: Callable[[Run], pd.DataFrame] | None = None,
-    drawn: str = "",
-    num_rows: int | None = None,
-    sizes: Sequence[int] | None = None,
-) -> Made:
-    """The rows of a run and its facts, with peak memory in GiB as `gib`: made once, and kept.
-
-    method: key in METHODS. draw: what is kept, in place of the run's synthetic table, and `drawn`,
-    a name for it. The other arguments are those of `settings.federated`.
-    """
-    dealt = hashlib.sha256(b"".join(np.ascontiguousarray(part, np.int64) for part in parts))
-    key = {"method": method, "version": METHODS[method].VERSION, "config": asdict(config)}
-    key |= {"privacy": asdict(privacy), "train": train.digest, "seed": seed, "rows": num_rows}
-    key |= {"parts": [[len(part) for part in parts], dealt.hexdigest()], "sizes": sizes}
-    key |= {"drawn": drawn} if drawn else {}
-
-    def make() -> tuple[pd.DataFrame, dict]:
-        options = {"num_rows": num_rows, "sizes": sizes, "privacy": privacy, "seed": seed}
-        with peak_memory() as memory:
-            run = settings.federated(METHODS[method], train, parts, config=config, **options)
-        facts = {name: getattr(run, name) for name in FACTS} | {"gib": memory.gib}
-        return (draw(run) if draw else run.synthetic), facts
-
-    return Made(*remember(key, make))
-
-
-def configured(method: contract.Method, *levels: Mapping[str, Any] | None) -> Any:
-    """The method's settings, of several levels the later before the earlier; lists, as files have
-    them, are tuples."""
-    own = {name: value for level in levels for name, value in (level or {}).items()}
-    plain = {name: tuple(v) if isinstance(v, list) else v for name, v in own.items()}
-    return method.Config(**plain)
-
-
-def guarantee(epsilon: float | None, delta: float, **options: Any) -> Privacy:
-    """The guarantee asked for; none where epsilon is infinite. options: of Privacy."""
-    if epsilon is None or np.isinf(epsilon):
-        return Privacy()
-    return Privacy(epsilon, delta, reproduction=True, **options)
 
 
 def shuffled(frame: pd.DataFrame, seed: int) -> pd.DataFrame:

@@ -16,7 +16,6 @@ import numpy as np
 import pandas as pd
 
 from fedsynth_lib.core.contract import BadInput, stream
-from fedsynth_lib.core.measured import measured
 from fedsynth_lib.methods import METHODS
 from fedsynth_lib.metrics import (
     anonymity,
@@ -71,6 +70,8 @@ ENTRANTS = {
     ),
     "FedVAE": Entrant("fedvae", {}, {"encoding": "pooled", "likeliest": True}),
     "DP-Fed-CTGAN": Entrant("dpfedctgan", {}, METHODS["dpfedctgan"].AS_PUBLISHED),
+    "FedPGM": Entrant("fedpgm", most_clients=100),
+    "FedPGM, private bins": Entrant("fedpgm_bins", most_clients=100),
     "AIM": Entrant("aim", most_clients=100),
     "NaiveFLAIM": Entrant("naiveflaim", {"participation": 1.0}, most_clients=100),
     "AugFLAIM (Private)": Entrant("augflaim_private", {"participation": 1.0}, most_clients=100),
@@ -97,13 +98,8 @@ SIZES: dict[str, dict[str, Any]] = {
         "training": {
             "fedvae": {"training_rounds": 20, "local_epochs": 3},
             "dpfedctgan": {"training_rounds": 15, "hidden": [128, 128], "batch": 50},
-            "findiff": {
-                "training_rounds": 10,
-                "local_updates": 40,
-                "hidden": [128] * 3,
-                "batch": 64,
-            }
-            | {"learning_rate": 1e-3},
+            "findiff": {"training_rounds": 10, "local_updates": 40, "hidden": [128] * 3}
+            | {"batch": 64, "learning_rate": 1e-3},
             "dpvaebgm": {"training_rounds": 3, "local_epochs": 10},
         },
     },
@@ -113,20 +109,6 @@ SIZES: dict[str, dict[str, Any]] = {
     },
 }
 DATASETS = ("adult", "bank", "cardio")
-
-
-def audited(methods: Sequence[str]) -> pd.DataFrame:
-    """What the committed audit says of these entrants: the epsilon that was claimed, and what was
-    proven of it."""
-    lines = {}
-    for name in methods:
-        module = METHODS[ENTRANTS[name].key]
-        if found := measured(ENTRANTS[name].key, module.VERSION):
-            told = f"≤ {found.claimed:g} (claimed), ≥ {found.lower:.2f} (measured)"
-            lines[name] = {"ε": told, "runs": found.runs, "who adds the noise": module.TRUST}
-    return pd.DataFrame.from_dict(
-        lines, orient="index", columns=["ε", "runs", "who adds the noise"]
-    )
 
 
 class Prepared(NamedTuple):
@@ -183,7 +165,7 @@ def synthetic(
         config=entrant.config(training, as_published=as_published),
         privacy=guarantee(epsilon, DELTA),
         seed=seed,
-    )[:2]
+    )
 
 
 def known_rows(method: str, rows: pd.DataFrame, second: pd.DataFrame, seed: int) -> pd.DataFrame:

@@ -62,7 +62,8 @@ class Config:
     sure: standard deviations by which a pair's distance from independence must exceed what noise
         alone makes of it.
     tree: choose the pairs of a spanning tree alone, as MST does. max_megabytes: of the model's
-        tables. iterations: of estimation.
+        tables. iterations: of estimation. participation: chance of a client to be in a round; it
+        pays as if it were in all.
 
     Shares and limits were chosen, one at a time, on 20,000 rows each of cardio, bank, brfss_heart,
     obesity and magic (5 clients, epsilon 1 and 3, 2- and 3-way total variation to test rows), and
@@ -80,6 +81,7 @@ class Config:
     max_megabytes: float = 4.0
     iterations: int = 300
     fine_share: float = 0.1
+    participation: float = 1.0
 
     @property
     def private_bins(self) -> bool:
@@ -100,11 +102,9 @@ class Config:
                 f"one_way_share and two_way_share are {shares[0]:g} and {shares[1]:g}: give two "
                 "parts above 0 that leave something of 1."
             )
-        if self.again <= 0 or self.max_megabytes <= 0:
-            raise BadInput(
-                f"again and max_megabytes are {self.again:g} and {self.max_megabytes:g}: give "
-                "numbers above 0."
-            )
+        shown = f"{self.again:g}, {self.max_megabytes:g}, {self.participation:g}"
+        if min(self.again, self.max_megabytes, self.participation) <= 0:
+            raise BadInput(f"again, max_megabytes, participation are {shown}: give more than 0.")
 
 
 def encoder(schema: Schema, config: Config) -> EqualWidthBins:
@@ -164,6 +164,10 @@ def plan(noise_multiplier: float, domain: Domain, num_rows: int, config: Config)
     return list(chain(*scales.charges().values()))
 
 
+def schedule(domain: Domain, config: Config) -> list[tuple[int, float]]:
+    return [(number, config.participation) for number in range(config.rounds)]  # each a new draw
+
+
 def start(domain: Domain, config: Config, rng: np.random.Generator) -> Arrays:
     long = private_bins.large(domain.levels) if config.private_bins else []
     levels = np.array(domain.levels, np.int64)
@@ -212,7 +216,6 @@ def client_step(
     round a table that is measured r times is sent as the sum of these measurements.
     """
     number, levels, rows = int(state["round"]), state["levels"], client.rows
-    repeats = state["repeats"] if number == 1 else None
     if number == 1:
         asked = tables_of_queries(levels, chosen_in(state))
     else:
@@ -220,12 +223,12 @@ def client_step(
     if number >= 0:
         rows = in_runs(state, rows)
     counts = asked.counts(rows, levels)
-    if repeats is not None:
-        counts = counts * np.repeat(repeats, asked.sizes)
+    if number == 1:
+        counts = counts * np.repeat(state["repeats"], asked.sizes)
     what = SUMS[number]
     if noise is None:
         return Update(summed={what: counts})
-    counts = counts + _noise(state, asked, repeats, config, client, noise)
+    counts = counts + _noise(state, asked, config, client, noise)
     return Update(summed={what: counts}, arrays={"shares": np.array(client.shares)})
 
 
@@ -246,13 +249,9 @@ def in_runs(state: Arrays, rows: np.ndarray) -> np.ndarray:
 
 
 def _noise(
-    state: Arrays,
-    asked: Candidates,
-    repeats: np.ndarray | None,
-    config: Config,
-    client: Client,
-    noise: Noise,
+    state: Arrays, asked: Candidates, config: Config, client: Client, noise: Noise
 ) -> np.ndarray:
+    repeats = state["repeats"] if int(state["round"]) == 1 else None
     scales = Scales.of(noise.multiplier, len(state["levels"]), config, len(state["long"]))
     if int(state["round"]) == -1:
         parts = [(scales.fine**2, int(asked.sizes.sum()))]
@@ -358,6 +357,7 @@ def _choose(state: Arrays, shares: np.ndarray, scales: Scales, config: Config) -
         **{name_of("shares", query): tables[query] for query in (*alone, *chosen)},
         "chosen": np.array(chosen, np.int16).reshape(-1, 2),
         "repeats": repeats,
+        "first_rows": state["rows"],
     }
 
 
@@ -414,7 +414,7 @@ def _as_distribution(shares: np.ndarray) -> np.ndarray:
 
 def _measured_again(state: Arrays, counts: np.ndarray, rows: float, scales: Scales) -> Arrays:
     """Both rounds' shares of each chosen pair, averaged by precision."""
-    levels, repeats = state["levels"], state["repeats"]
+    levels, repeats, earlier = state["levels"], state["repeats"], _earlier(state)
     asked = tables_of_queries(levels, chosen_in(state))
     averaged = {}
     for query, piece, count in zip(
@@ -422,7 +422,7 @@ def _measured_again(state: Arrays, counts: np.ndarray, rows: float, scales: Scal
     ):
         again = piece.reshape(levels[list(query)]) / (count * max(rows, 1))
         before = state[name_of("shares", query)]
-        first, second = _precision(scales.two_way, 1), _precision(scales.again, count)
+        first, second = earlier * _precision(scales.two_way, 1), _precision(scales.again, count)
         averaged[name_of("shares", query)] = (first * before + second * again) / (first + second)
     return averaged
 
@@ -432,23 +432,25 @@ def _precision(scale: float, times: int) -> float:
     return times / (scale or 1.0) ** 2
 
 
+def _earlier(state: Arrays) -> float:
+    """Precision of the first round's shares, in parts of what it were with the last one's rows."""
+    return (max(float(state["first_rows"]), 1.0) / max(float(state["rows"]), 1.0)) ** 2
+
+
 def _fit(state: Arrays, scales: Scales, config: Config) -> Model:
     """The graphical model of everything that was measured."""
     levels = tuple(state["levels"].tolist())
-    rows, targets = float(max(int(state["rows"]), 1)), {}
+    rows, earlier, targets = float(max(int(state["rows"]), 1)), _earlier(state), {}
     repeats = dict(zip(chosen_in(state), state["repeats"].tolist(), strict=True))
     for query in (*((c,) for c in range(len(levels))), *repeats):
         if len(query) == 1:
-            precision = _precision(scales.one_way, 1)
+            precision = earlier * _precision(scales.one_way, 1)
         else:
-            precision = _precision(scales.two_way, 1) + _precision(scales.again, repeats[query])
+            first = earlier * _precision(scales.two_way, 1)
+            precision = first + _precision(scales.again, repeats[query])
         targets[query] = Target(state[name_of("shares", query)], rows**2 * precision)
-    return estimate(
-        Model(levels),
-        targets,
-        iterations=config.iterations,
-        to_noise=False,  # see Config
-    )
+    # not to the noise: see Config
+    return estimate(Model(levels), targets, iterations=config.iterations, to_noise=False)
 
 
 def sample(state: Arrays, num_rows: int, config: Config, rng: np.random.Generator) -> np.ndarray:
