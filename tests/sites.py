@@ -113,12 +113,12 @@ class Parties(Terminals):
         return str(self.folder / name)
 
     def processes(self, name: str = "") -> list[psutil.Process]:
-        """All that runs for this study, or for the party with this folder; not who is forgotten."""
+        """All that runs for this study with a word like this in its command; '' is in all."""
         found = []
         for process in psutil.process_iter():
             with suppress(psutil.Error):
                 ours = process.environ().get("FEDSYNTH_HOME") == self.at("home")
-                mine = not name or any(self.at(name) in word for word in process.cmdline())
+                mine = any(name in word for word in process.cmdline())
                 if ours and mine and process.status() != psutil.STATUS_ZOMBIE:
                     found.append(process)
         return found

@@ -6,6 +6,7 @@ import re
 import signal
 import stat
 import sys
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -13,7 +14,9 @@ import numpy as np
 import pandas as pd
 import pytest
 from cryptography import x509
-from flwr.app import Context, Message, RecordDict
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec
+from flwr.app import ConfigRecord, Context, Message, RecordDict
 from sites import MOST, ROWS, Parties, copy, make, ports, rows_of
 from tiny import wait_for
 
@@ -26,6 +29,7 @@ from fedsynth_lib.deploy.init import parsed_settings, parsed_site
 from fedsynth_lib.deploy.site import Own
 from fedsynth_lib.deploy.study import differences, read_study
 from fedsynth_lib.federation import flower, saved, settings
+from fedsynth_lib.federation.answers import BadAnswer
 from fedsynth_lib.methods import METHODS
 from fedsynth_lib.tables.load import load_table
 from fedsynth_lib.teaching import your_table
@@ -307,10 +311,12 @@ def test_a_port_in_use_is_named():
 # --- the apps, in process -------------------------------------------------------------------------
 
 
-def carried_out(study, places, out, **run_config):
-    """The apps of all parties, each site with its own place, in this process."""
-    client = apps.SiteApp(lambda context: places[context.node_id - 1])
-    grid = flower.LocalGrid(client, len(places))
+def carried_out(study, client, out, **run_config):
+    """The apps of all parties in this process; client: that of all sites, or each site's place."""
+    if not isinstance(client, apps.SiteApp):
+        places = client
+        client = apps.SiteApp(lambda context: places[context.node_id - 1])
+    grid = flower.LocalGrid(client, len(study.sites))
     for each in grid._contexts.values():
         each.run_id, each.run_config = flower.LOCAL_RUN, run_config
     context = Context(flower.LOCAL_RUN, 0, {}, RecordDict(), {"out": str(out)} | run_config)
@@ -375,36 +381,101 @@ def test_a_model_is_saved_with_the_rows(study, places, tmp_path):
 
 def test_another_sites_partition_is_refused(study, places, tmp_path):
     """A site with its own key in the place of another one."""
-    from dataclasses import replace
-
     impostor = replace(places[1], key=places[0].key)
     with pytest.raises(Refused, match="it is site 'south' and has not signed with the key"):
         carried_out(study, [impostor, places[1], places[2]], tmp_path)
     unsigned = replace(places[1], key=None)
     with pytest.raises(Refused, match="it is site 'south' and has not signed with the key"):
         carried_out(study, [places[0], unsigned, places[2]], tmp_path)
-    with pytest.raises(RuntimeError, match=re.escape("hold the partitions [0, 2]")):
+    with pytest.raises(Refused, match=re.escape("hold the partitions [0, 2]")):
         carried_out(study, [places[0], places[0], places[2]], tmp_path)
     assert places[0].ledger.total().releases == 0
 
 
 def test_an_answer_is_signed_for_its_message_alone(study, places):
     """What a site has signed for one message is worth nothing for another."""
-    app, taken = apps.site_app(places[0]), {}
-    grid = flower.LocalGrid(app, 1)
-    checked = apps.StudyGrid(grid, study, insecure=False)
+    grid = flower.LocalGrid(apps.site_app(places[0]), 1)
 
-    def asked() -> str:
+    def answer() -> Message:
         message = Message(RecordDict(), message_type=flower.WHO, dst_node_id=1)
-        (number,) = grid.push_messages([message])
-        return number
+        (reply,) = grid.send_and_receive([message])
+        return reply
 
-    first, second = asked(), asked()
-    taken = {number: grid._replies[number] for number in (first, second)}
-    grid._replies[second].content[apps.SIGNATURE] = taken[first].content[apps.SIGNATURE]
-    assert list(checked.pull_messages([first]))
-    with pytest.raises(Refused, match="has not signed"):
-        checked.pull_messages([second])
+    first, second, third = answer(), answer(), answer()
+    second.content[apps.SIGNATURE] = first.content[apps.SIGNATURE].copy()
+    apps.check_signature(study, 0, first)
+    for client, reply in ((0, second), (1, third), (7, third)):
+        with pytest.raises(BadAnswer, match=rf"client {client} and has not signed"):
+            apps.check_signature(study, client, reply)
+
+
+@pytest.mark.parametrize(
+    "signed", [None, {}, {"signature": 2**40}, {"signature": "ab"}, {"signature": [b"ab"]}]
+)
+def test_what_is_no_signature_is_refused(study, places, signed):
+    grid = flower.LocalGrid(apps.site_app(places[0]), 1)
+    message = Message(RecordDict(), message_type=flower.WHO, dst_node_id=1)
+    (reply,) = grid.send_and_receive([message])
+    del reply.content[apps.SIGNATURE]
+    if signed is not None:
+        reply.content[apps.SIGNATURE] = ConfigRecord(signed)
+    with pytest.raises(BadAnswer, match="has not signed") as refused:
+        apps.check_signature(study, 0, reply)
+    assert refused.value.code == "signature"
+
+
+class Forger(apps.SiteApp):
+    """Sites of which some sign some of their answers with the key of another site.
+
+    when: (site, what is asked) -> whether the answer is signed so.
+    """
+
+    def __init__(self, places, when):
+        super().__init__(lambda context: places[context.node_id - 1])
+        self.places, self.when, self.asked = places, when, []
+
+    def __call__(self, message, context):
+        name = self.places[context.node_id - 1].name
+        what = message.content.get("job", {}).get("phase", message.metadata.message_type)
+        self.asked.append((name, what))
+        reply = super().__call__(message, context)
+        if self.when(name, what):
+            del reply.content[apps.SIGNATURE]
+            text = apps._signed_text(reply.content, message)
+            signature = self.places[context.node_id % 3].key.sign(text, ec.ECDSA(hashes.SHA384()))
+            reply.content[apps.SIGNATURE] = ConfigRecord({"signature": signature})
+        return reply
+
+
+def test_a_site_that_signs_wrongly_in_a_round_is_gone_and_the_run_says_so(
+    study, places, tmp_path, capsys
+):
+    """As a drop-out: nothing that it has sent is used, its own ledger has paid, and the run goes on
+    to a statement within the budget."""
+    app = Forger(places, lambda name, what: (name, what) == ("south", flower.STEP))
+    carried_out(study, app, tmp_path)
+    assert (tmp_path / "hearts_rehearsal.csv").is_file()
+    assert "epsilon = 1" in (tmp_path / "hearts_rehearsal_privacy.md").read_text()
+    said = capsys.readouterr().out
+    assert "site 'south' is gone since round 1: a node says that it is site 'south' and has" in said
+    assert ("south", "unmask") not in app.asked and ("west", "unmask") in app.asked
+    assert [place.ledger.total().epsilon for place in places] == pytest.approx([1, 1, 1])
+
+
+def test_where_too_few_sites_are_left_the_run_is_refused_with_a_reason(study, places, tmp_path):
+    for when, match in (
+        (
+            lambda name, what: what == flower.STEP and name != "west",
+            "can do without 1 of its 3 clients",
+        ),
+        (lambda name, what: (name, what) == ("west", "keys"), r"site 'west'.*\[signature\]"),
+    ):
+        with pytest.raises(Refused, match=match) as refused:
+            carried_out(study, Forger(places, when), tmp_path)
+        assert "has not signed with the key that the study has of it" in str(refused.value)
+        assert not list(tmp_path.glob("hearts_*"))
+    # the second run has asked nobody for rows
+    assert [place.ledger.total().epsilon for place in places] == pytest.approx([1, 1, 1])
 
 
 def test_a_site_with_another_schema_is_named_and_nothing_is_released(
@@ -525,7 +596,7 @@ site.run_site({study!r}, "south", {table!r}, {own!r}, say=print, ask=lambda text
 def test_a_site_in_the_place_of_another_one_is_refused(deployed):
     """It is registered and has a key, but not that of the partition which it presents."""
     deployed.end("north")
-    assert not deployed.processes("north")
+    assert not deployed.processes(deployed.at("north"))
     places = {"study": "study", "table": "south.csv", "own": "north"}
     text = IMPOSTOR.format(**{name: deployed.at(place) for name, place in places.items()})
     deployed.begin_process("north", [sys.executable, "-u", "-P", "-c", text])
@@ -541,11 +612,26 @@ def test_a_site_in_the_place_of_another_one_is_refused(deployed):
 def test_a_server_that_was_killed_is_started_again(deployed):
     """It leaves nothing behind, and its sites come back."""
     deployed.end("server", signal.SIGKILL)
-    wait_for(lambda: not deployed.processes("server"), MOST)
+    wait_for(lambda: not deployed.processes(deployed.at("server")), MOST)
     deployed.server()
     deployed.wait("server", "listens")
     rows, _ = finished(deployed, "third")
     assert rows == (deployed.folder / "first" / "hearts_rehearsal.csv").read_bytes()
+
+
+def test_a_run_that_is_stopped_leaves_nothing_behind(deployed):
+    """By Ctrl-C, which a terminal sends to all processes of a command; the server goes on."""
+    deployed.run("stopped")
+    deployed.wait("run", "all sites are there")
+    os.killpg(deployed.running["run"].pid, signal.SIGINT)
+    assert deployed.status("run") == 130
+    assert deployed.said("run").splitlines()[-1] == (
+        "fedsynth: the run was stopped: nothing was written; sites' ledgers keep what it has "
+        "released"
+    )
+    wait_for(lambda: not deployed.processes("flwr-serverapp"), MOST)
+    assert not deployed.processes("bin/flwr")
+    assert not list((deployed.folder / "stopped").iterdir())
 
 
 def test_a_site_that_is_killed_in_a_round_does_not_end_the_run(deployed):
@@ -562,7 +648,7 @@ def test_a_site_that_is_killed_in_a_round_does_not_end_the_run(deployed):
     deployed.running["west"].send_signal(signal.SIGSTOP)
     wait_for(lambda: asked() > steps, MOST)
     deployed.end("west", signal.SIGKILL)
-    wait_for(lambda: not deployed.processes("west"), MOST)
+    wait_for(lambda: not deployed.processes(deployed.at("west")), MOST)
     assert deployed.status("run") == 0, deployed.said("run")
     assert "site 'west' is gone since round 1" in deployed.said("run")
     assert (deployed.folder / "fourth" / "hearts_rehearsal.csv").is_file()
