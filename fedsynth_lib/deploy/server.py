@@ -110,7 +110,8 @@ def run(
     app = study.folder.parent if (study.folder.parent / "pyproject.toml").is_file() else None
     if app is None:
         raise BadInput(f"{study.folder}: this is no app; `fedsynth deploy init` makes one.")
-    options = [f"--run-config=insecure={str(insecure).lower()}"]
+    bare = insecure and not study.secure  # sites that have keys sign and mask without TLS as well
+    options = [f"--run-config=insecure={str(bare).lower()}"]
     if evaluate:
         options.append(f'--run-config=evaluate="{existing_file(evaluate, "rows")}"')
     check_writable(out / "rows", "out")
