@@ -190,31 +190,15 @@ def client_app(here: str) -> ClientApp:
 # --- the server -----------------------------------------------------------------------------------
 
 
-class PromptGrid(Grid):
+class PromptGrid:
     """Flower's grid, which looks for answers more often. It waits for them as long as is asked;
     whoever has not answered by then is not among them."""
 
     def __init__(self, grid: Grid):
         self._grid = grid
 
-    def set_run(self, run: Any) -> None:
-        self._grid.set_run(run)
-
-    @property
-    def run(self) -> Any:
-        return self._grid.run
-
-    def create_message(self, *arguments: Any, **options: Any) -> Message:
-        return self._grid.create_message(*arguments, **options)
-
-    def get_node_ids(self) -> Iterable[int]:
-        return self._grid.get_node_ids()
-
-    def push_messages(self, messages: Iterable[Message]) -> Iterable[str]:
-        return self._grid.push_messages(messages)
-
-    def pull_messages(self, message_ids: Iterable[str]) -> Iterable[Message]:
-        return self._grid.pull_messages(message_ids)
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._grid, name)
 
     def send_and_receive(
         self, messages: Iterable[Message], *, timeout: float | None = None
