@@ -1,4 +1,5 @@
-"""Cells of a grid on a real Ray cluster: a head and a second node, as processes of this machine."""
+"""Cells of a grid on a real Ray cluster, a head and a second node as processes of this machine; and
+a study's app in Flower's simulation, which is on Ray as well."""
 
 import os
 import shutil
@@ -8,15 +9,21 @@ import sys
 import sysconfig
 import tempfile
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import psutil
 import pytest
 from deployed import free_ports
+from flwr.app import Context, RecordDict
+from sites import make
 
 from fedsynth_lib.bundle import runner
 from fedsynth_lib.core.contract import BadInput
 from fedsynth_lib.core.store import CODE
+from fedsynth_lib.deploy import apps
+from fedsynth_lib.deploy.server import flwr
+from fedsynth_lib.federation import flower
 from fedsynth_lib.runs import grid as grids
 
 RAY = Path(sysconfig.get_path("scripts")) / "ray"
@@ -190,3 +197,29 @@ def test_without_ray_a_sentence_says_what_to_install(monkeypatch):
         grids.connected("here:1"),
     ):
         pass
+
+
+def test_flowers_own_command_simulates_the_app_of_a_study_as_it_is(tmp_path, monkeypatch):
+    """`flwr run`, as the README of the study's folder says: its rows are those of one process."""
+    monkeypatch.setenv("FEDSYNTH_HOME", str(tmp_path))
+    study = make(tmp_path)
+    home, options = tmp_path / "flwr", f'insecure=true tables="{tmp_path}" out="{tmp_path}/far"'
+    home.mkdir()
+    words = ["run", str(study.folder.parent), "--stream", "--run-config", options]
+    try:
+        with flwr(home, *words, "--federation-config", "num-supernodes=3") as process:
+            said, _ = process.communicate(timeout=2 * MOST)
+    finally:
+        for process in psutil.process_iter():  # it leaves a SuperLink of its own
+            with suppress(psutil.Error):
+                if process.environ().get("FLWR_HOME") == str(home):
+                    process.kill()
+    assert "fedsynth: wrote" in said, said
+    client = apps.client_app(str(study.folder / "client_app.py"))
+    grid, config = flower.LocalGrid(client, 3), {"tables": str(tmp_path), "out": f"{tmp_path}/here"}
+    for each in grid._contexts.values():
+        each.run_config = config
+    context = Context(flower.LOCAL_RUN, 0, {}, RecordDict(), config)
+    apps.carry_out(study, grid, context, insecure=True)
+    far, here = (tmp_path / where / "hearts_rehearsal.csv" for where in ("far", "here"))
+    assert far.read_bytes() == here.read_bytes()
