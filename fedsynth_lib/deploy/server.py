@@ -26,6 +26,7 @@ from fedsynth_lib.deploy.site import check_secure
 from fedsynth_lib.deploy.study import check_flower, check_plan, read_study
 
 CONNECTION = "study"  # what Flower's own files call the SuperLink
+FEW = 10  # sites; of fifty Flower 1.41 loses requests to a file ("database is locked")
 STARTED = r"started run (\d+)"  # which Flower says
 
 
@@ -41,7 +42,8 @@ def serving(
 
     It listens at this machine alone where the study's server is on it, and at all of its addresses
     otherwise. What nodes are registered, and what runs there were, is kept in the own folder over
-    restarts.
+    restarts, for a few sites; many would lock each other out of a file, and after a restart need a
+    heartbeat, half a minute, to be there again.
     """
     check_flower()
     study = read_study(study_folder)
@@ -60,7 +62,8 @@ def serving(
     check_free(port, bind, "server")
     state = study.state(own)
     with secret_file(state) as secret, Children(state) as children:
-        options = ["--host", bind, "--port", str(port), "--database", str(state / "link.db")]
+        books = str(state / "link.db") if len(study.sites) <= FEW else ":flwr-in-memory:"
+        options = ["--host", bind, "--port", str(port), "--database", books]
         options += ["--isolation", "process", "--superexec-auth-secret-file", str(secret)]
         trust = ["--insecure"]
         if not insecure:

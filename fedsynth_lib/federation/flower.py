@@ -5,6 +5,7 @@
 is the state (down) and an Update (up); both are counted by their bytes, by kind, round and client.
 """
 
+import io
 import json
 import os
 import time
@@ -157,6 +158,14 @@ def pack(arrays: Arrays) -> ArrayRecord:
     )
 
 
+def in_one(arrays: Arrays) -> Arrays:
+    """The arrays as the bytes of one npz file: Flower has a request for each array, and what all
+    clients have sent is relayed to all of them."""
+    content = io.BytesIO()
+    np.savez(content, **arrays)
+    return {"npz": np.frombuffer(content.getvalue(), np.uint8)}
+
+
 def client_app(
     job: Job,
     load_rows: Callable[[int], np.ndarray],
@@ -196,7 +205,7 @@ def client_app(
         secrets = unpack(context.state["masks"]) if "masks" in context.state else {}
         arrays = masks.reply(
             str(job_["phase"]),
-            unpack(message.content["arrays"]),
+            dict(np.load(io.BytesIO(unpack(message.content["arrays"])["npz"].tobytes()))),
             client=index,
             run=run,
             secrets=secrets,
@@ -422,7 +431,7 @@ class Asking:
 
             job = ConfigRecord({"round": number, "phase": phase})
             contents = {
-                client: RecordDict({"arrays": pack(arrays), "job": job})
+                client: RecordDict({"arrays": pack(in_one(arrays)), "job": job})
                 for client, arrays in questions.items()
             }
             return self.ask(MASKS, contents, number, read)
