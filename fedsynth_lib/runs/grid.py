@@ -361,9 +361,8 @@ def connected(address: str) -> Iterator[Any]:
 
 
 def _computed_by_ray(tasks: list[tuple], address: str) -> Iterator[tuple[str, list[Row]]]:
-    """As `_compute_all`, a task of one core each on the cluster at this address; rows are written
-    here. A worker that is killed takes its own cell with it, which Ray computes again. joblib's Ray
-    backend hands nothing out before all is done, so nothing could be kept."""
+    """As `_compute_all`, a task of one core each on this cluster; Ray computes the cell of a killed
+    worker again. joblib's Ray backend hands nothing out before all is done to be kept."""
     with connected(address) as ray:
         task = ray.remote(num_cpus=1, max_retries=TRIES)(_on_a_node)
         asked = {task.remote(*each[:3], name=each[-1]): each for each in tasks}
