@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import sys
 from contextlib import suppress
 from pathlib import Path
 
@@ -12,7 +13,7 @@ from deployed import SITECUSTOMIZE, free_ports
 
 from fedsynth_lib.deploy import keys
 from fedsynth_lib.deploy.init import init
-from fedsynth_lib.deploy.study import Study
+from fedsynth_lib.deploy.study import Study, read_study
 from fedsynth_lib.deploy.terminals import Terminals
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -38,6 +39,24 @@ categories = ["no", "yes"]
 name = "sick"
 kind = "categorical"
 categories = ["no", "yes"]
+"""
+
+RELAYED = """\
+import signal
+import numpy as np
+from fedsynth_lib.deploy import masks, processes, site
+start, mask = processes.Children.start, masks.ClientMasks.mask
+def relayed(self, command, *options, **said):
+    start(self, command, *({relay!r} if each == {server!r} else each for each in options), **said)
+def noted(self, arrays, **options):
+    hidden = mask(self, arrays, **options)
+    np.savez({sent!r}, **hidden)
+    return hidden
+processes.Children.start, masks.ClientMasks.mask = relayed, noted
+if not {masked}:
+    masks._add = lambda *_: None
+signal.signal(signal.SIGTERM, signal.default_int_handler)  # as `fedsynth` does
+site.run_site(*{site!r}, say=print, ask=lambda text: True, insecure={insecure})
 """
 
 
@@ -93,17 +112,31 @@ class Parties(Terminals):
         path = os.pathsep.join((str(folder / "short"), str(ROOT)))
         super().__init__(folder, OMP_NUM_THREADS="1", PYTHONPATH=path)
 
-    def server(self) -> None:
-        self.begin("server", f"deploy server --study {self.at('study')} --own {self.at('server')}")
+    def server(self, *options: str) -> None:
+        self.begin("server", " ".join(("deploy server", self.places("server"), *options)))
 
-    def site(self, name: str, *, terminal: str = "", study: str = "study", own: str = "") -> None:
-        places = f"--study {self.at(study)} --own {self.at(own or name)}"
-        table = self.at(f"{name}.csv")
-        self.begin(terminal or name, f"deploy site {name} {places} --table {table} --yes")
+    def site(self, name: str, *options: str, terminal: str = "", **places: str) -> None:
+        words = (self.places(**{"own": name} | places), "--table", self.at(f"{name}.csv"), "--yes")
+        self.begin(terminal or name, " ".join((f"deploy site {name}", *words, *options)))
 
-    def run(self, out: str) -> None:
-        places = f"--study {self.at('study')} --own {self.at('server')} --out {self.at(out)}"
-        self.begin("run", f"deploy run {places}")
+    def relayed(self, name: str, port: int, *, insecure: bool = False, masked: bool = True) -> None:
+        """A site that reaches its server through a relay at this port, and keeps what it sends to
+        a secure sum in NAME.npz; masked: whether it hides that."""
+        text = RELAYED.format(
+            relay=f"localhost:{port}",
+            server=read_study(self.folder / "study").server,
+            sent=self.at(f"{name}.npz"),
+            masked=masked,
+            site=(self.at("study"), name, self.at(f"{name}.csv"), self.at(name)),
+            insecure=insecure,
+        )
+        self.begin_process(name, [sys.executable, "-u", "-P", "-c", text])
+
+    def run(self, out: str, *options: str) -> None:
+        self.begin("run", " ".join(("deploy run", self.places("server"), "--out", out, *options)))
+
+    def places(self, own: str, study: str = "study") -> str:
+        return f"--study {self.at(study)} --own {self.at(own)}"
 
     def status(self, terminal: str) -> int:
         """How a command ends."""
@@ -113,12 +146,12 @@ class Parties(Terminals):
         return str(self.folder / name)
 
     def processes(self, name: str = "") -> list[psutil.Process]:
-        """All that runs for this study, or for the party with this folder; not who is forgotten."""
+        """All that runs for this study with a word like this in its command; '' is in all."""
         found = []
         for process in psutil.process_iter():
             with suppress(psutil.Error):
                 ours = process.environ().get("FEDSYNTH_HOME") == self.at("home")
-                mine = not name or any(self.at(name) in word for word in process.cmdline())
+                mine = any(name in word for word in process.cmdline())
                 if ours and mine and process.status() != psutil.STATUS_ZOMBIE:
                     found.append(process)
         return found

@@ -3,29 +3,36 @@ parties, with TLS and keys, against the run in process."""
 
 import os
 import re
+import shutil
 import signal
 import stat
 import sys
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
+from at_sites import evaluate_sites
 from cryptography import x509
-from flwr.app import Context, Message, RecordDict
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec
+from flwr.app import ConfigRecord, Context, Message, RecordDict
+from relay import Relay
 from sites import MOST, ROWS, Parties, copy, make, ports, rows_of
 from tiny import wait_for
 
 from fedsynth_lib.bundle import commands
 from fedsynth_lib.core.contract import BadInput, Privacy
 from fedsynth_lib.core.ledger import Refused
-from fedsynth_lib.deploy import apps, child, evaluation, keys, processes, site
+from fedsynth_lib.deploy import apps, child, evaluation, keys, processes, results, site
 from fedsynth_lib.deploy import study as studies
 from fedsynth_lib.deploy.init import parsed_settings, parsed_site
 from fedsynth_lib.deploy.site import Own
 from fedsynth_lib.deploy.study import differences, read_study
 from fedsynth_lib.federation import flower, saved, settings
+from fedsynth_lib.federation.answers import BadAnswer
 from fedsynth_lib.methods import METHODS
 from fedsynth_lib.tables.load import load_table
 from fedsynth_lib.teaching import your_table
@@ -45,19 +52,47 @@ def study(folder, monkeypatch, tmp_path):
     return read_study(folder / "study")
 
 
+def places_of(folder: Path, study) -> list[apps.Place]:
+    """The three sites, each with its own file and key."""
+    return [Own(folder / name).place(study, name, folder / f"{name}.csv") for name in ROWS]
+
+
 def in_one_process(folder: Path, study) -> bytes:
-    """The rows that the study must make, by the run in process over the three files."""
-    together = pd.concat([pd.read_csv(folder / f"{name}.csv") for name in ROWS])
-    together.to_csv(folder / "all.csv", index=False)
+    """The rows that the study must make, by the run in process over what the three files have to
+    learn from."""
+    kept = [place.divided()[0].index for place in places_of(folder, study)]
+    files = [pd.read_csv(folder / f"{name}.csv") for name in ROWS]
+    together = [file.loc[rows] for file, rows in zip(files, kept, strict=True)]
+    pd.concat(together).to_csv(folder / "all.csv", index=False)
     table = load_table(folder / "all.csv", schema=folder / "schema.toml")
-    ends = np.cumsum(list(ROWS.values()))
+    ends = np.cumsum([len(rows) for rows in kept])
     parts = np.split(np.arange(len(table)), ends[:-1])
-    privacy = Privacy(1.0, 1e-6, curious=1)
+    privacy, share = Privacy(1.0, 1e-6, curious=1), 1 - study.holdout
+    sizes = [round(share * rows) for rows in ROWS.values()]
     made = settings.federated(
-        METHODS["independent"], table, parts, privacy=privacy, seed=5, sizes=list(ROWS.values())
+        METHODS["independent"], table, parts, privacy=privacy, seed=5, sizes=sizes
     )
     rows = your_table.as_file(made.synthetic, table, seed=5)
     return table.container.content(rows, table.form)
+
+
+def evaluated_in_one_process(folder: Path, study, rows: Path, **options) -> evaluation.Evaluation:
+    """What the study's evaluation must come to, over what the three files have set aside."""
+    options = {"privacy": Privacy(2.0, 1e-6)} | options
+    asides = [place.divided()[1] for place in places_of(folder, study)]
+    return evaluate_sites(
+        dict(zip(ROWS, asides, strict=True)),
+        load_table(rows, schema=folder / "schema.toml").frame,
+        study.form.schema,
+        sizes=[round(0.4 * rows) for rows in ROWS.values()],
+        seed=5,
+        **options,
+    )
+
+
+def same_figures(one: pd.DataFrame, other: pd.DataFrame) -> None:
+    columns = ["value", "low", "high"]
+    pd.testing.assert_frame_equal(one[columns], other[columns])
 
 
 # --- what all agree on ----------------------------------------------------------------------------
@@ -137,10 +172,15 @@ def test_a_study_comes_from_a_command(folder, tmp_path, capsys):
     for name, rows in ROWS.items():
         words += ["--site", f"{name}:{rows}:{folder / name / 'node.pub'}"]
     words += ["--ca", str(folder / "server/ca.pem"), "--method", "independent", "--set", "bins=7"]
+    assert commands.main([*words, "--publish", "east"]) == 2
+    assert "publish is 'east', which is no site of the study" in capsys.readouterr().err
+    words += ["--publish", "west", "--holdout", "0.4", "--evaluation-epsilon", "1", "--same-people"]
     assert commands.main(words) == 0
     made = read_study(tmp_path / "new")
     assert capsys.readouterr().out.strip() == made.digest
     assert made.plan.job.config.bins == 7 and made.secure and made.name == "new"
+    assert [each.publishes for each in made.sites] == [False, False, True]
+    assert not made.other_people
     assert build_fab_from_disk(tmp_path / "new")
     assert commands.main(words) == 2
     assert "there is something in this folder" in capsys.readouterr().err
@@ -307,10 +347,12 @@ def test_a_port_in_use_is_named():
 # --- the apps, in process -------------------------------------------------------------------------
 
 
-def carried_out(study, places, out, **run_config):
-    """The apps of all parties, each site with its own place, in this process."""
-    client = apps.SiteApp(lambda context: places[context.node_id - 1])
-    grid = flower.LocalGrid(client, len(places))
+def carried_out(study, client, out, **run_config):
+    """The apps of all parties in this process; client: that of all sites, or each site's place."""
+    if not isinstance(client, apps.SiteApp):
+        places = client
+        client = apps.SiteApp(lambda context: places[context.node_id - 1])
+    grid = flower.LocalGrid(client, len(study.sites))
     for each in grid._contexts.values():
         each.run_id, each.run_config = flower.LOCAL_RUN, run_config
     context = Context(flower.LOCAL_RUN, 0, {}, RecordDict(), {"out": str(out)} | run_config)
@@ -319,7 +361,7 @@ def carried_out(study, places, out, **run_config):
 
 @pytest.fixture
 def places(folder, study):
-    return [Own(folder / name).place(study, name, folder / f"{name}.csv") for name in ROWS]
+    return places_of(folder, study)
 
 
 def test_apps_make_the_rows_of_the_run_in_process(folder, study, places, tmp_path):
@@ -339,30 +381,62 @@ def test_sites_evaluate_with_rows_that_they_have_set_aside(folder, tmp_path, mon
         folder, tmp_path, ("seed = 5", "seed = 5\nholdout = 0.4\nevaluation_epsilon = 2.0")
     )
     study = read_study(made)
-    places = [Own(folder / name).place(study, name, folder / f"{name}.csv") for name in ROWS]
+    places = places_of(folder, study)
     carried_out(study, places, tmp_path)
     rows = tmp_path / "hearts_rehearsal.csv"
     monkeypatch.setattr(flower, "LOCAL_RUN", 2)  # another run, to whom rounds are new
     carried_out(study, places, tmp_path, evaluate=str(rows))
     found = pd.read_csv(tmp_path / "hearts_rehearsal_evaluation.csv", index_col="measure")
 
-    parts = [place.divided() for place in places]
-    for place, (train, aside) in zip(places, parts, strict=True):
+    for place in places:
+        train, aside = place.divided()
         assert sorted([*train.index, *aside.index]) == list(range(len(place.table)))
         assert place.ledger.total().epsilon == pytest.approx(3.0)
-    here = evaluation.evaluate_sites(
-        {name: aside for name, (_, aside) in zip(ROWS, parts, strict=True)},
-        load_table(rows, schema=folder / "schema.toml").frame,
-        study.form.schema,
-        Privacy(2.0, 1e-6),
-        sizes=[round(0.4 * rows) for rows in ROWS.values()],
-        seed=5,
-    )
-    pd.testing.assert_frame_equal(
-        found[["value", "low", "high"]], here.all_sites.figures[["value", "low", "high"]]
-    )
+    same_figures(found, evaluated_in_one_process(folder, study, rows).all_sites.figures)
     said = (tmp_path / "hearts_rehearsal_evaluation_privacy.md").read_text()
     assert "A person pays epsilon 1 for the synthetic rows or 2 for their evaluation" in said
+
+
+def test_a_site_publishes_its_own_figures_where_all_agree_on_it(folder, tmp_path, monkeypatch):
+    """As in one process; the others' are in the sum alone. Same people pay for both runs."""
+    monkeypatch.setenv("FEDSYNTH_HOME", str(tmp_path / "home"))
+    entries = "seed = 5\nholdout = 0.4\nevaluation_epsilon = 2.0\nother_people = false"
+    key = (folder / "west" / "node.pub").read_text().strip()
+    publishing = (f'key = "{key}"', f'key = "{key}"\npublishes = true')
+    few = read_study(changed(folder, tmp_path, ("seed = 5", entries), publishing))
+    with pytest.raises(BadInput, match=r"leaves a sum of 2 others, 1 of them absent at most"):
+        few.evaluation()  # the sum less what is published would be one site's
+    shutil.rmtree(few.folder)
+    study = read_study(
+        changed(folder, tmp_path, ("seed = 5", entries), publishing, ("absent = 1", "absent = 0"))
+    )
+    assert "west: about 120 rows" in (said := "\n".join(study.lines("north")))
+    assert ", publishes its own figures" in said and "and both add up" in said
+    places = places_of(folder, study)
+    carried_out(study, places, tmp_path)
+    rows = tmp_path / "hearts_rehearsal.csv"
+    monkeypatch.setattr(flower, "LOCAL_RUN", 2)
+    carried_out(study, places, tmp_path, evaluate=str(rows))
+    here = evaluated_in_one_process(
+        folder, study, rows, published=["west"], privacy=Privacy(2.0, 1e-6, curious=0)
+    )
+    start = "hearts_rehearsal_evaluation"
+    for name, scored in (("", here.all_sites), ("_west", here.sites["west"])):
+        found = pd.read_csv(tmp_path / f"{start}{name}.csv", index_col="measure")
+        same_figures(found, scored.figures)
+    assert not list(tmp_path.glob(f"{start}_north*")) and list(tmp_path.glob(f"{start}_west_*"))
+    text = (tmp_path / f"{start}_privacy.md").read_text()
+    assert "These sites show their own figures as well: west." in text
+    assert "epsilon 1 and 2, 3 together" in text
+
+
+def test_a_statement_says_whom_it_protects_from(study):
+    release = replace(study, release=True, colluding=1, absent=0)
+    for method, what in ((study.plan.method, "the rows"), (evaluation.METHOD, "the figures")):
+        said = results.adversary(release, method, what)
+        assert said.startswith(f"whoever sees {what}, and the server, whatever it does, together")
+        assert "at most 1 of the 3 sites" in said
+        assert "nobody who knows the seed" in results.adversary(study, method, what)
 
 
 def test_a_model_is_saved_with_the_rows(study, places, tmp_path):
@@ -375,36 +449,101 @@ def test_a_model_is_saved_with_the_rows(study, places, tmp_path):
 
 def test_another_sites_partition_is_refused(study, places, tmp_path):
     """A site with its own key in the place of another one."""
-    from dataclasses import replace
-
     impostor = replace(places[1], key=places[0].key)
     with pytest.raises(Refused, match="it is site 'south' and has not signed with the key"):
         carried_out(study, [impostor, places[1], places[2]], tmp_path)
     unsigned = replace(places[1], key=None)
     with pytest.raises(Refused, match="it is site 'south' and has not signed with the key"):
         carried_out(study, [places[0], unsigned, places[2]], tmp_path)
-    with pytest.raises(RuntimeError, match=re.escape("hold the partitions [0, 2]")):
+    with pytest.raises(Refused, match=re.escape("hold the partitions [0, 2]")):
         carried_out(study, [places[0], places[0], places[2]], tmp_path)
     assert places[0].ledger.total().releases == 0
 
 
 def test_an_answer_is_signed_for_its_message_alone(study, places):
     """What a site has signed for one message is worth nothing for another."""
-    app, taken = apps.site_app(places[0]), {}
-    grid = flower.LocalGrid(app, 1)
-    checked = apps.StudyGrid(grid, study, insecure=False)
+    grid = flower.LocalGrid(apps.site_app(places[0]), 1)
 
-    def asked() -> str:
+    def answer() -> Message:
         message = Message(RecordDict(), message_type=flower.WHO, dst_node_id=1)
-        (number,) = grid.push_messages([message])
-        return number
+        (reply,) = grid.send_and_receive([message])
+        return reply
 
-    first, second = asked(), asked()
-    taken = {number: grid._replies[number] for number in (first, second)}
-    grid._replies[second].content[apps.SIGNATURE] = taken[first].content[apps.SIGNATURE]
-    assert list(checked.pull_messages([first]))
-    with pytest.raises(Refused, match="has not signed"):
-        checked.pull_messages([second])
+    first, second, third = answer(), answer(), answer()
+    second.content[apps.SIGNATURE] = first.content[apps.SIGNATURE].copy()
+    apps.check_signature(study, 0, first)
+    for client, reply in ((0, second), (1, third), (7, third)):
+        with pytest.raises(BadAnswer, match=rf"client {client} and has not signed"):
+            apps.check_signature(study, client, reply)
+
+
+@pytest.mark.parametrize(
+    "signed", [None, {}, {"signature": 2**40}, {"signature": "ab"}, {"signature": [b"ab"]}]
+)
+def test_what_is_no_signature_is_refused(study, places, signed):
+    grid = flower.LocalGrid(apps.site_app(places[0]), 1)
+    message = Message(RecordDict(), message_type=flower.WHO, dst_node_id=1)
+    (reply,) = grid.send_and_receive([message])
+    del reply.content[apps.SIGNATURE]
+    if signed is not None:
+        reply.content[apps.SIGNATURE] = ConfigRecord(signed)
+    with pytest.raises(BadAnswer, match="has not signed") as refused:
+        apps.check_signature(study, 0, reply)
+    assert refused.value.code == "signature"
+
+
+class Forger(apps.SiteApp):
+    """Sites of which some sign some of their answers with the key of another site.
+
+    when: (site, what is asked) -> whether the answer is signed so.
+    """
+
+    def __init__(self, places, when):
+        super().__init__(lambda context: places[context.node_id - 1])
+        self.places, self.when, self.asked = places, when, []
+
+    def __call__(self, message, context):
+        name = self.places[context.node_id - 1].name
+        what = message.content.get("job", {}).get("phase", message.metadata.message_type)
+        self.asked.append((name, what))
+        reply = super().__call__(message, context)
+        if self.when(name, what):
+            del reply.content[apps.SIGNATURE]
+            text = apps._signed_text(reply.content, message)
+            signature = self.places[context.node_id % 3].key.sign(text, ec.ECDSA(hashes.SHA384()))
+            reply.content[apps.SIGNATURE] = ConfigRecord({"signature": signature})
+        return reply
+
+
+def test_a_site_that_signs_wrongly_in_a_round_is_gone_and_the_run_says_so(
+    study, places, tmp_path, capsys
+):
+    """As a drop-out: nothing that it has sent is used, its own ledger has paid, and the run goes on
+    to a statement within the budget."""
+    app = Forger(places, lambda name, what: (name, what) == ("south", flower.STEP))
+    carried_out(study, app, tmp_path)
+    assert (tmp_path / "hearts_rehearsal.csv").is_file()
+    assert "epsilon = 1" in (tmp_path / "hearts_rehearsal_privacy.md").read_text()
+    said = capsys.readouterr().out
+    assert "site 'south' is gone since round 1: a node says that it is site 'south' and has" in said
+    assert ("south", "unmask") not in app.asked and ("west", "unmask") in app.asked
+    assert [place.ledger.total().epsilon for place in places] == pytest.approx([1, 1, 1])
+
+
+def test_where_too_few_sites_are_left_the_run_is_refused_with_a_reason(study, places, tmp_path):
+    for when, match in (
+        (
+            lambda name, what: what == flower.STEP and name != "west",
+            "can do without 1 of its 3 clients",
+        ),
+        (lambda name, what: (name, what) == ("west", "keys"), r"site 'west'.*\[signature\]"),
+    ):
+        with pytest.raises(Refused, match=match) as refused:
+            carried_out(study, Forger(places, when), tmp_path)
+        assert "has not signed with the key that the study has of it" in str(refused.value)
+        assert not list(tmp_path.glob("hearts_*"))
+    # the second run has asked nobody for rows
+    assert [place.ledger.total().epsilon for place in places] == pytest.approx([1, 1, 1])
 
 
 def test_a_site_with_another_schema_is_named_and_nothing_is_released(
@@ -454,11 +593,14 @@ def test_other_machines_get_what_sites_use_and_nothing_else():
 
 @pytest.fixture(scope="module")
 def deployed(tmp_path_factory):
-    """A server and three sites, with TLS and keys."""
-    folder = tmp_path_factory.mktemp("deployed")
-    make(folder, server=f"localhost:{ports()}")
-    with Parties(folder) as parties:
-        for name in ROWS:  # who is early waits
+    """A server and three sites, with TLS and keys; somebody listens between north and the
+    server."""
+    folder, port = tmp_path_factory.mktemp("deployed"), ports()
+    make(folder, server=f"localhost:{port}", holdout=0.4, evaluation_epsilon=2.0)
+    with Relay(port) as parties_relay, Parties(folder) as parties:
+        parties.relay = parties_relay
+        parties.relayed("north", parties_relay.port)
+        for name in ("south", "west"):  # who is early waits
             parties.site(name)
         parties.server()
         for name in ROWS:
@@ -479,6 +621,16 @@ def test_three_sites_make_the_rows_of_the_run_in_process(deployed):
     assert rows == in_one_process(deployed.folder, study)
     assert "all sites are there and agree on the study" in said
     assert "hearts_rehearsal_privacy.md" in said
+
+
+def test_with_tls_who_listens_reads_nothing(deployed):
+    """test_deploy_wire.py shows that without it the same words are there to be read."""
+    up, down = (deployed.relay.all_of(direction) for direction in ("up", "down"))
+    assert b"\x16\x03" in up and len(up) > 5_000  # a handshake, and all of a run
+    with np.load(deployed.folder / "north.npz") as sent:
+        assert sent["counts"].tobytes() not in up
+    for word in (b"query.client_step", b"client_step", b"counts", b"groups", b"HTTP/1.1"):
+        assert word not in up + down
 
 
 def test_a_stranger_is_refused(deployed):
@@ -525,7 +677,7 @@ site.run_site({study!r}, "south", {table!r}, {own!r}, say=print, ask=lambda text
 def test_a_site_in_the_place_of_another_one_is_refused(deployed):
     """It is registered and has a key, but not that of the partition which it presents."""
     deployed.end("north")
-    assert not deployed.processes("north")
+    assert not deployed.processes(deployed.at("north"))
     places = {"study": "study", "table": "south.csv", "own": "north"}
     text = IMPOSTOR.format(**{name: deployed.at(place) for name, place in places.items()})
     deployed.begin_process("north", [sys.executable, "-u", "-P", "-c", text])
@@ -538,14 +690,43 @@ def test_a_site_in_the_place_of_another_one_is_refused(deployed):
     deployed.wait("north", "is ready")
 
 
-def test_a_server_that_was_killed_is_started_again(deployed):
-    """It leaves nothing behind, and its sites come back."""
+def test_a_server_that_was_killed_is_started_again_and_sites_evaluate(deployed, monkeypatch):
+    """It leaves nothing behind, and its sites come back: they evaluate the rows that they have made
+    before. The figures are those of one process, and every ledger has both runs."""
     deployed.end("server", signal.SIGKILL)
-    wait_for(lambda: not deployed.processes("server"), MOST)
+    wait_for(lambda: not deployed.processes(deployed.at("server")), MOST)
     deployed.server()
     deployed.wait("server", "listens")
-    rows, _ = finished(deployed, "third")
-    assert rows == (deployed.folder / "first" / "hearts_rehearsal.csv").read_bytes()
+    folder = deployed.folder
+    rows = folder / "first" / "hearts_rehearsal.csv"
+    places = f"{deployed.places('server')} --out {folder / 'third'}"
+    said = deployed.type("evaluate", f"deploy evaluate {rows} {places}")
+    study = read_study(folder / "study")
+    found = pd.read_csv(folder / "third/hearts_rehearsal_evaluation.csv", index_col="measure")
+    same_figures(found, evaluated_in_one_process(folder, study, rows).all_sites.figures)
+    assert str(folder / "third" / "hearts_rehearsal_evaluation_privacy.md") in said
+    monkeypatch.setenv("FEDSYNTH_HOME", str(folder / "home"))
+    for name in ROWS:
+        lines = Own(folder / name).ledger.releases()
+        assert [(each["method"], round(each["epsilon"], 3)) for each in lines] == [
+            ("independent", 1.0),
+            ("evaluation", 2.0),
+        ]
+
+
+def test_a_run_that_is_stopped_leaves_nothing_behind(deployed):
+    """By Ctrl-C, which a terminal sends to all processes of a command; the server goes on."""
+    deployed.run("stopped")
+    deployed.wait("run", "all sites are there")
+    os.killpg(deployed.running["run"].pid, signal.SIGINT)
+    assert deployed.status("run") == 130
+    assert deployed.said("run").splitlines()[-1] == (
+        "fedsynth: the run was stopped: nothing was written; sites' ledgers keep what it has "
+        "released"
+    )
+    wait_for(lambda: not deployed.processes("flwr-serverapp"), MOST)
+    assert not deployed.processes("bin/flwr")
+    assert not list((deployed.folder / "stopped").iterdir())
 
 
 def test_a_site_that_is_killed_in_a_round_does_not_end_the_run(deployed):
@@ -562,7 +743,7 @@ def test_a_site_that_is_killed_in_a_round_does_not_end_the_run(deployed):
     deployed.running["west"].send_signal(signal.SIGSTOP)
     wait_for(lambda: asked() > steps, MOST)
     deployed.end("west", signal.SIGKILL)
-    wait_for(lambda: not deployed.processes("west"), MOST)
+    wait_for(lambda: not deployed.processes(deployed.at("west")), MOST)
     assert deployed.status("run") == 0, deployed.said("run")
     assert "site 'west' is gone since round 1" in deployed.said("run")
     assert (deployed.folder / "fourth" / "hearts_rehearsal.csv").is_file()

@@ -4,6 +4,7 @@ import io
 import json
 import zipfile
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -174,6 +175,18 @@ def test_a_method_of_ones_own_cannot_be_named():
     assert model.sample().equals(run.synthetic)
     with pytest.raises(BadInput, match="mine is not one of the bundle's"):
         saved.to_bytes(model)
+
+
+def test_a_method_that_no_file_can_name_is_refused_before_anything_is_spent(ward, tmp_path, capsys):
+    """A release is paid for when it begins; so what its model cannot be shows before."""
+    mine = tmp_path / "mine.py"
+    mine.write_text(Path(independent.__file__).read_text(encoding="utf-8"), encoding="utf-8")
+    words = ["synth", str(ward), "--method", str(mine), "--epsilon", "1", "--release"]
+    assert commands.main([*words, "--save-model", str(tmp_path / "ward.fedsynth")]) == 2
+    assert "not one of the bundle's" in capsys.readouterr().err
+    assert not list(tmp_path.rglob("*.jsonl")) and not list(tmp_path.rglob("*.fedsynth"))
+    assert commands.main(words) == 0  # without it, it is released and paid for
+    assert len(list(tmp_path.rglob("*.jsonl"))) > 0
 
 
 def test_rows_that_cannot_be_are_refused():

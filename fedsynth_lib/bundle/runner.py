@@ -84,6 +84,7 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
         metavar="N",
         help=f"cells at a time (default: one per core, {MOST_JOBS} at most)",
     )
+    add("--ray", metavar="HOST:PORT", help="compute cells on this Ray cluster instead")
     add("--fresh", action="store_true", help="forget the cached cells of the chosen notebooks")
     add(
         "--list",
@@ -155,6 +156,11 @@ def carry_out(
         return verify(asked.verify, root=root)
     if said := warning(chosen, asked.profile, root, fresh=asked.fresh):
         print(said, flush=True)
+    if asked.ray:
+        from fedsynth_lib.runs.grid import connected
+
+        with connected(asked.ray):  # what is not there shows now
+            os.environ["FEDSYNTH_RAY"] = asked.ray
     outcomes = run(
         chosen, values, root=root, profile=asked.profile, jobs=asked.jobs, fresh=asked.fresh
     )

@@ -6,12 +6,14 @@
 
 A site proves who it is in every answer: it signs what it says, for this run and this message, with
 the key that stands in the study. So nobody answers for another site, whatever a SuperLink lets in,
-and `partition-id` is believed of nobody. Before the first round both sides compare the study, and
+and `partition-id` is believed of nobody; whose signature does not hold counts as gone. Before the
+first round both sides compare the study, and
 what differs is named; nothing about rows has left a site by then.
 """
 
 import hashlib
 import json
+import math
 import re
 import time
 from collections.abc import Callable, Iterable, Sequence
@@ -35,6 +37,7 @@ from fedsynth_lib.deploy import keys
 from fedsynth_lib.deploy.masks import Agreement, ClientMasks, ServerMasks
 from fedsynth_lib.deploy.study import SCHEMA, Study, differences, load_site, read_study
 from fedsynth_lib.federation import flower
+from fedsynth_lib.federation.answers import BadAnswer
 from fedsynth_lib.tables.load import Table, load_table
 
 AGREE = "query.agree"
@@ -108,7 +111,7 @@ class SiteApp(ClientApp):
         if place.key is not None:
             text = _signed_text(reply.content, message)
             signature = place.key.sign(text, ec.ECDSA(hashes.SHA384()))
-            reply.content[SIGNATURE] = ConfigRecord({"site": place.index, "signature": signature})
+            reply.content[SIGNATURE] = ConfigRecord({"signature": signature})
         return reply
 
     def _app(self, context: Context) -> tuple[Place, ClientApp]:
@@ -187,40 +190,20 @@ def client_app(here: str) -> ClientApp:
 # --- the server -----------------------------------------------------------------------------------
 
 
-class StudyGrid(Grid):
-    """A grid on which every answer is of the site that it is said to be of.
+class PromptGrid:
+    """Flower's grid, which looks for answers more often. It waits for them as long as is asked;
+    whoever has not answered by then is not among them."""
 
-    Answers are waited for as long as the study says; whoever has not answered by then is not among
-    them. insecure: nobody signs, as in a simulation.
-    """
+    def __init__(self, grid: Grid):
+        self._grid = grid
 
-    def __init__(self, grid: Grid, study: Study, *, insecure: bool):
-        self._grid, self._study, self._insecure = grid, study, insecure
-        self._sites: dict[int, int] = {}  # node -> site
-
-    def set_run(self, run: Any) -> None:
-        self._grid.set_run(run)
-
-    @property
-    def run(self) -> Any:
-        return self._grid.run
-
-    def create_message(self, *arguments: Any, **options: Any) -> Message:
-        return self._grid.create_message(*arguments, **options)
-
-    def get_node_ids(self) -> Iterable[int]:
-        return self._grid.get_node_ids()
-
-    def push_messages(self, messages: Iterable[Message]) -> Iterable[str]:
-        return self._grid.push_messages(messages)
-
-    def pull_messages(self, message_ids: Iterable[str]) -> Iterable[Message]:
-        return [self._checked(reply) for reply in self._grid.pull_messages(message_ids)]
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._grid, name)
 
     def send_and_receive(
         self, messages: Iterable[Message], *, timeout: float | None = None
     ) -> Iterable[Message]:
-        end = time.monotonic() + (self._study.timeout if timeout is None else timeout)
+        end = time.monotonic() + (math.inf if timeout is None else timeout)
         open_ids, replies = set(self.push_messages(messages)), []
         while open_ids:
             found = list(self.pull_messages(open_ids))
@@ -231,38 +214,6 @@ class StudyGrid(Grid):
             if open_ids:
                 time.sleep(POLL)
         return replies
-
-    def _checked(self, reply: Message) -> Message:
-        """The reply; Refused where the site that it is said to be of has not signed it."""
-        if reply.has_error():
-            return reply
-        node, content = reply.metadata.src_node_id, reply.content
-        said = content["about"]["client"] if "about" in content else None
-        index = self._sites.get(node, said)
-        if index is None or not 0 <= int(index) < len(self._study.sites):
-            raise Refused(f"a node says that it is site {index}, of which there is none.")
-        name = self._study.sites[int(index)].name
-        if said is not None and int(said) != int(index):
-            other = self._study.sites[int(said)].name
-            raise Refused(f"the node of site {name!r} answers as if it were {other!r}.")
-        if not self._insecure:
-            self._check_signature(reply, int(index), name)
-        self._sites[node] = int(index)
-        return reply
-
-    def _check_signature(self, reply: Message, index: int, name: str) -> None:
-        signed = reply.content.pop(SIGNATURE, None)
-        key = keys.public_key(self._study.sites[index].key, f"site {name!r}")
-        try:
-            if signed is None:
-                raise InvalidSignature
-            text = _signed_text(reply.content, reply)
-            key.verify(bytes(signed["signature"]), text, ec.ECDSA(hashes.SHA384()))
-        except InvalidSignature:
-            raise Refused(
-                f"a node says that it is site {name!r} and has not signed with the key that the "
-                "study has of it; the run is refused."
-            ) from None
 
 
 def server_app(here: str) -> ServerApp:
@@ -320,22 +271,28 @@ def run_job(
 ) -> flower.Outcome:
     """The rounds of one of the study's jobs, once all sites are there and agree. before: what
     records have paid already, within the same budget."""
-    checked, number = StudyGrid(grid, study, insecure=insecure), len(study.sites)
-    say(f"waits for {number} sites")
-    nodes = flower.nodes_of_clients(checked, flower.wait_for_nodes(checked, number, study.timeout))
-    ask_whether_they_agree(study, checked, nodes)
-    say("all sites are there and agree on the study")
+    grid = PromptGrid(grid)
     outcome = flower.Outcome(charges=list(before))
     rounds = len(job.schedule())
+
+    def prove(client: int, reply: Message) -> None:
+        if not insecure:
+            check_signature(study, client, reply)
 
     def after_round(number: int, charges: list[Charge]) -> None:
         check_budget(charges, job.privacy, when=f"by round {number}")
         say(f"round {number + 1} of {rounds} at most is done")
 
+    def before_rounds(nodes: dict[int, int]) -> None:
+        ask_whether_they_agree(study, grid, nodes, prove)
+        say("all sites are there and agree on the study")
+
     masks = None if insecure else ServerMasks(agreement_of(study, job))
+    app = flower.server_app(job, outcome, after_round, masks, study.timeout, prove, before_rounds)
+    say(f"waits for {len(study.sites)} sites")
     try:
-        flower.server_app(job, outcome, after_round, masks, study.timeout)(checked, context)
-    except RuntimeError as error:
+        app(grid, context)
+    except (RuntimeError, BadAnswer) as error:
         raise Refused(named(study, str(error))) from error
     for line in outcome.refused:
         when = f"since round {line['round'] + 1}"
@@ -343,7 +300,9 @@ def run_job(
     return outcome
 
 
-def ask_whether_they_agree(study: Study, grid: Grid, nodes: dict[int, int]) -> None:
+def ask_whether_they_agree(
+    study: Study, grid: Grid, nodes: dict[int, int], prove: flower.Proof
+) -> None:
     """Raises Refused, naming site and entry, where a site's study is another one."""
     said = ConfigRecord({"said": json.dumps(study.said())})
     messages = [
@@ -351,10 +310,11 @@ def ask_whether_they_agree(study: Study, grid: Grid, nodes: dict[int, int]) -> N
         for node in nodes.values()
     ]
     heard: dict[int, list[str]] = {}
-    for reply in grid.send_and_receive(messages):
+    for reply in grid.send_and_receive(messages, timeout=study.timeout):
         if reply.has_error():
             raise Refused(f"a site cannot say whether it agrees: {reply.error.reason}")
         about = reply.content["about"]
+        prove(int(about["client"]), reply)
         heard[int(about["client"])] = [str(each) for each in about["differs"]]
     for index, site in enumerate(study.sites):
         if index not in heard:
@@ -383,6 +343,21 @@ def say(text: str) -> None:
 
 
 # --- signatures -----------------------------------------------------------------------------------
+
+
+def check_signature(study: Study, client: int, reply: Message) -> None:
+    """Raises BadAnswer for a reply that this site has not signed for this run and this message."""
+    signed = reply.content.pop(SIGNATURE, None)
+    try:
+        key = keys.public_key(study.sites[client].key, f"site {client}")
+        text = _signed_text(reply.content, reply)
+        key.verify(signed["signature"], text, ec.ECDSA(hashes.SHA384()))
+    except (InvalidSignature, LookupError, TypeError, ValueError):
+        raise BadAnswer(
+            "signature",
+            f"a node says that it is client {client} and has not signed with the key that the "
+            "study has of it",
+        ) from None
 
 
 def _signed_text(content: RecordDict, message: Message) -> bytes:

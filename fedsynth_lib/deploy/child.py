@@ -78,8 +78,21 @@ async def registered(app: Any) -> AsyncIterator[None]:
 
 
 def supernode() -> None:
+    from flwr.supercore.run import RunNotRunningException
+    from flwr.supernode import start_client_internal
     from flwr.supernode.cli import flower_supernode
 
+    pull = start_client_internal.pull_objects
+
+    def pulled(*arguments: Any, **options: Any) -> dict:
+        """Where the run was stopped meanwhile, an error that Flower 1.41 catches: it then drops the
+        message, on whose content a site would wait for ever."""
+        try:
+            return pull(*arguments, **options)
+        except RunNotRunningException as error:  # no Exception, but a BaseException
+            raise RuntimeError("the run has ended") from error
+
+    start_client_internal.pull_objects = pulled
     flower_supernode()
 
 

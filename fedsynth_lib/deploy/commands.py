@@ -17,6 +17,7 @@ app = typer.Typer(
 )
 StudyFolder = Annotated[Path, typer.Option("--study", help="folder of the study, the same for all")]
 OwnFolder = Annotated[Path, typer.Option("--own", help="your own folder, with your keys")]
+OutFolder = Annotated[Path, typer.Option("--out", help="folder for what comes out")]
 Insecure = Annotated[
     bool, typer.Option("--insecure", help="no TLS, no keys: rehearsals on this machine alone")
 ]
@@ -68,6 +69,12 @@ def init(
     minimum_group: Annotated[int, typer.Option(help="sites that a sum needs")] = 3,
     holdout: Annotated[float, typer.Option(help="share of rows kept for evaluation")] = 0.0,
     evaluation_epsilon: Annotated[float, typer.Option(help="of the evaluation at the sites")] = 0.0,
+    same_people: Annotated[
+        bool, typer.Option("--same-people", help="may be learned from and held out: costs add up")
+    ] = False,
+    publish: Annotated[
+        list[str] | None, typer.Option(help="a site that shows its own figures; may be repeated")
+    ] = None,
     counted_epsilon: Annotated[
         float, typer.Option(help="that each site has spent on counting its rows")
     ] = 0.0,
@@ -94,6 +101,8 @@ def init(
         minimum_group=minimum_group,
         holdout=holdout,
         evaluation_epsilon=evaluation_epsilon,
+        other_people=not same_people,
+        publish=publish or (),
         counted_epsilon=counted_epsilon,
         server=server,
         release=release,
@@ -171,7 +180,7 @@ def site(
 def run(
     own: OwnFolder,
     study: StudyFolder = Path("."),
-    out: Annotated[Path, typer.Option(help="folder for what comes out")] = Path("."),
+    out: OutFolder = Path("."),
     insecure: Insecure = False,
 ) -> int:
     """Make the synthetic table, beside a server that has been started; its paths are printed."""
@@ -186,12 +195,13 @@ def evaluate(
     rows: Annotated[Path, typer.Argument(help="a synthetic file of the study")],
     own: OwnFolder,
     study: StudyFolder = Path("."),
-    out: Annotated[Path, typer.Option(help="folder for what comes out")] = Path("."),
+    out: OutFolder = Path("."),
     insecure: Insecure = False,
 ) -> int:
     """Have synthetic rows evaluated by rows that the sites have set aside, beside the server.
 
-    What comes out are figures over all sites with their intervals; no site's own.
+    What comes out are figures over all sites with their intervals; a site's own where the study
+    says that it publishes them.
     """
     from fedsynth_lib.deploy.server import run as carried_out
 

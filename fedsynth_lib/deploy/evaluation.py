@@ -29,7 +29,7 @@ import pandas as pd
 from scipy.stats import norm
 
 from fedsynth_lib.core import secure_sum
-from fedsynth_lib.core.accounting import check_budget, check_delta, skellam_share
+from fedsynth_lib.core.accounting import check_delta, skellam_share
 from fedsynth_lib.core.contract import (
     Arrays,
     BadInput,
@@ -43,9 +43,9 @@ from fedsynth_lib.core.contract import (
 )
 from fedsynth_lib.core.errors import checked_seed
 from fedsynth_lib.core.queries import Query, random_workload
-from fedsynth_lib.core.statement import COUNTED, DECLARED, statement
+from fedsynth_lib.core.statement import DECLARED, statement
 from fedsynth_lib.federation import flower
-from fedsynth_lib.federation.settings import PUBLIC, RUNTIMES, noise_for
+from fedsynth_lib.federation.settings import PUBLIC, noise_for
 from fedsynth_lib.methods.marginals.fedpgm import check_sums, tables_of_queries
 from fedsynth_lib.methods.marginals.marginals import Candidates
 from fedsynth_lib.tables.encode import EqualWidthBins
@@ -714,14 +714,14 @@ def evaluated(
     outcome: flower.Outcome,
     *,
     names: Sequence[str] = (),
-    declared: bool = True,
     trained: float | None = None,
     other_people: bool = True,
+    adversary: str = "",
 ) -> Evaluation:
     """What a finished run of `job` says, and what must be said of it.
 
-    declared: whether its sizes were declared; else they are the true ones, which are then public.
-    trained, other_people: as `evaluate_sites`.
+    trained: epsilon of the run that made the synthetic rows. other_people: whether its rows were
+        others than these, so that the two do not add up. adversary: where ADVERSARY does not fit.
     """
     names = names or [f"client {number}" for number in range(job.num_clients)]
     shown = {
@@ -733,13 +733,13 @@ def evaluated(
         job.privacy,
         public_inputs=(
             PUBLIC[0],
-            DECLARED if declared else COUNTED,
+            DECLARED,
             "the synthetic rows, which were released before",
             PUBLIC[1],
             *[OTHER_PEOPLE] * other_people,
         ),
         method=job.method.name,
-        adversary=job.method.ADVERSARY,
+        adversary=adversary or job.method.ADVERSARY,
         trust=job.method.TRUST,
         num_rows=sum(job.sizes),
         num_clients=job.num_clients,
@@ -767,67 +767,4 @@ def together(trained: float | None, evaluated: float | None, *, other_people: bo
         "The same people may be among the rows that were learned from and those held out, so both "
         f"costs add up: epsilon {trained:.4g} and {evaluated:.4g}, {trained + evaluated:.4g} "
         "together."
-    )
-
-
-def evaluate_sites(
-    sites: Mapping[str, pd.DataFrame],
-    synthetic: pd.DataFrame,
-    schema: Schema,
-    privacy: Privacy,
-    *,
-    config: Config | None = None,
-    published: Sequence[str] = (),
-    sizes: Sequence[int] | None = None,
-    seed: int = 0,
-    runtime: str = "in_process",
-    trained: float | None = None,
-    other_people: bool = True,
-) -> Evaluation:
-    """Evaluates synthetic rows at the sites, through the same apps that run behind a server.
-
-    sites: name -> held-out rows of the schema's columns, which need not keep to it.
-    privacy: of the evaluation; epsilon None counts without noise, for rehearsals and tests.
-    published: names of sites that show their own figures as well.
-    sizes: as declared; None takes the true numbers, which are then public.
-    trained: epsilon of the run that made the synthetic rows. other_people: whether its rows were
-        others than these, so that the two do not add up.
-    Raises BadInput for sites with too few rows, and names that are none.
-    """
-    names = list(sites)
-    if not names:
-        raise BadInput("evaluation: there are no sites; give at least one with held-out rows.")
-    if unknown := [name for name in published if name not in names]:
-        raise BadInput(
-            f"evaluation: published names {unknown[0]!r}, which is no site of {', '.join(names)}."
-        )
-    config = config_for(schema) if config is None else config
-    config = replace(config, published=tuple(names.index(name) for name in published))
-    held = [len(rows) for rows in sites.values()]
-    job = job_for(
-        schema,
-        privacy,
-        held if sizes is None else sizes,
-        synthetic=synthetic,
-        config=config,
-        seed=seed,
-        names=names,
-    )
-    encode = encoder(schema, config)
-    rows = [encode.transform(frame) for frame in sites.values()]
-    outcome = flower.Outcome()
-
-    def refuse_overspending(number: int, charges: list[Charge]) -> None:
-        check_budget(charges, privacy, when=f"by round {number}")
-
-    server = flower.server_app(job, outcome, refuse_overspending)
-    client = flower.client_app(job, lambda index: rows[index])
-    RUNTIMES[runtime](server, client, job.num_clients)
-    return evaluated(
-        job,
-        outcome,
-        names=names,
-        declared=sizes is not None,
-        trained=trained,
-        other_people=other_people,
     )

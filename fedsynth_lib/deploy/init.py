@@ -72,11 +72,13 @@ def init(
     schema: str | Path,
     sites: Sequence[tuple[str, int, str]],
     ca: str = "",
+    publish: Sequence[str] = (),
     **entries: Any,
 ) -> Study:
     """Writes the app's folder and gives its study, checked as every party will check it.
 
-    sites: (name, rows, public key) each. ca: PEM. entries: further ones of `Study`.
+    sites: (name, rows, public key) each. ca: PEM. publish: names of sites that show their own
+        figures of the evaluation. entries: further ones of `Study`.
     Raises BadInput for a folder that has something in it, and for whatever a study cannot be.
     """
     folder = Path(folder).expanduser().absolute()
@@ -88,7 +90,9 @@ def init(
         declared = Path(schema).expanduser().read_bytes()
     except OSError as error:
         raise BadInput(f"schema: {schema} cannot be read ({error.strerror}).") from None
-    text = study_text({"name": name, **entries}, sites, ca).encode()
+    if unknown := sorted(set(publish) - {site for site, *_ in sites}):
+        raise BadInput(f"publish is {unknown[0]!r}, which is no site of the study; name a --site.")
+    text = study_text({"name": name, **entries}, sites, ca, publish).encode()
     with TemporaryDirectory() as trial:  # nothing is left of a study that cannot be
         for file, content in ((SCHEMA, declared), (STUDY, text)):
             write_atomically(Path(trial) / file, content)
@@ -115,7 +119,12 @@ def init(
     return study
 
 
-def study_text(entries: Mapping[str, Any], sites: Sequence[tuple[str, int, str]], ca: str) -> str:
+def study_text(
+    entries: Mapping[str, Any],
+    sites: Sequence[tuple[str, int, str]],
+    ca: str,
+    publish: Sequence[str] = (),
+) -> str:
     """The content of study.toml."""
     config = entries.get("config", {})
     lines = ["# What all parties of this study agree on; each has the same file.", ""]
@@ -126,6 +135,7 @@ def study_text(entries: Mapping[str, Any], sites: Sequence[tuple[str, int, str]]
     for name, rows, key in sites:
         lines += ["", "[[site]]", f"name = {_toml(name)}", f"rows = {rows}"]
         lines += [f"key = {_toml(key.strip())}"] * bool(key)
+        lines += ["publishes = true"] * (name in publish)
     return "\n".join([*lines, ""])
 
 

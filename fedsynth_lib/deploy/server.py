@@ -7,12 +7,13 @@ fedsynth deploy run --study DIR --own DIR       in another terminal of the same 
 import json
 import re
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from fedsynth_lib.core.contract import BadInput
-from fedsynth_lib.core.store import existing_file, write_atomically
+from fedsynth_lib.core.store import check_writable, existing_file, write_atomically
 from fedsynth_lib.deploy import keys
 from fedsynth_lib.deploy.processes import (
     Children,
@@ -25,6 +26,8 @@ from fedsynth_lib.deploy.site import check_secure
 from fedsynth_lib.deploy.study import check_flower, check_plan, read_study
 
 CONNECTION = "study"  # what Flower's own files call the SuperLink
+FEW = 10  # sites; of fifty Flower 1.41 loses requests to a file ("database is locked")
+STARTED = r"started run (\d+)"  # which Flower says
 
 
 @contextmanager
@@ -39,7 +42,8 @@ def serving(
 
     It listens at this machine alone where the study's server is on it, and at all of its addresses
     otherwise. What nodes are registered, and what runs there were, is kept in the own folder over
-    restarts.
+    restarts, for a few sites; many would lock each other out of a file, and after a restart need a
+    heartbeat, half a minute, to be there again.
     """
     check_flower()
     study = read_study(study_folder)
@@ -58,7 +62,8 @@ def serving(
     check_free(port, bind, "server")
     state = study.state(own)
     with secret_file(state) as secret, Children(state) as children:
-        options = ["--host", bind, "--port", str(port), "--database", str(state / "link.db")]
+        books = str(state / "link.db") if len(study.sites) <= FEW else ":flwr-in-memory:"
+        options = ["--host", bind, "--port", str(port), "--database", books]
         options += ["--isolation", "process", "--superexec-auth-secret-file", str(secret)]
         trust = ["--insecure"]
         if not insecure:
@@ -92,7 +97,8 @@ def run(
     """A run of the study at a server that has been started; the paths of what came out.
 
     evaluate: a file of synthetic rows, which the sites then evaluate.
-    Raises BadInput with the reason where the run was refused, at the server or by a site.
+    Raises BadInput with the reason where the run was refused, at the server or by a site. Nothing
+    comes out of a run that did not end by itself: where this process is told to end, so is the run.
     """
     check_flower()
     study = read_study(study_folder)
@@ -104,15 +110,31 @@ def run(
             "`fedsynth deploy server`."
         )
     out = Path(out).expanduser().absolute()
-    out.mkdir(parents=True, exist_ok=True)
     app = study.folder.parent if (study.folder.parent / "pyproject.toml").is_file() else None
     if app is None:
         raise BadInput(f"{study.folder}: this is no app; `fedsynth deploy init` makes one.")
-    options = [f'--run-config=out="{out}"', f"--run-config=insecure={str(insecure).lower()}"]
+    bare = insecure and not study.secure  # sites that have keys sign and mask without TLS as well
+    options = [f"--run-config=insecure={str(bare).lower()}"]
     if evaluate:
         options.append(f'--run-config=evaluate="{existing_file(evaluate, "rows")}"')
-    command = ["run", str(app), CONNECTION, "--stream", *options]
-    written, refused = [], ""
+    check_writable(out / "rows", "out")
+    with TemporaryDirectory(dir=out, prefix=".run-", ignore_cleanup_errors=True) as made:
+        options.append(f'--run-config=out="{made}"')
+        written, refused = _followed(
+            state, ["run", str(app), CONNECTION, "--stream", *options], say
+        )
+        if not written:
+            raise BadInput(
+                f"the run has ended without a result: {refused or f'see {state}/superexec.log'}."
+            )
+        return [path.replace(out / path.name) for path in written]
+
+
+def _followed(
+    state: Path, command: list[str], say: Callable[[str], None]
+) -> tuple[list[Path], str]:
+    """What a run has written, and why it was refused, if it was."""
+    written, refused, number = [], "", ""
     with flwr(state, *command) as process:
         try:
             for line in process.stdout:
@@ -125,17 +147,28 @@ def run(
                         say(said)
                 elif found := re.search(r"(?:Refused|BadInput|Error|Exceeded): (.*)", plain):
                     refused = found[1]
+                elif found := re.search(STARTED, plain):
+                    number = found[1]
+        except KeyboardInterrupt:
+            if number or (number := _number(process.stdout)):
+                flwr(state, "stop", number, CONNECTION).communicate()
+            say(
+                "the run was stopped: nothing was written; sites' ledgers keep what it has released"
+            )
+            raise
         finally:
             process.terminate()
-    if not written:
-        raise BadInput(
-            f"the run has ended without a result: {refused or f'see {state}/superexec.log'}."
-        )
-    return written
+    return written, refused
+
+
+def _number(lines: Iterable[str]) -> str:
+    """Of the run that is about to begin; '' where none does."""
+    return next((found[1] for line in lines if (found := re.search(STARTED, line))), "")
 
 
 def flwr(folder: Path, *arguments: str) -> subprocess.Popen:
-    """Flower's own command, with its files in this folder; what it says is one text."""
+    """Flower's own command, with its files in this folder; what it says is one text. A Ctrl-C is
+    for this process, which ends it."""
     return subprocess.Popen(
         ["flwr", *arguments],
         env=environment(folder),
@@ -145,6 +178,7 @@ def flwr(folder: Path, *arguments: str) -> subprocess.Popen:
         stderr=subprocess.STDOUT,
         text=True,
         encoding="utf-8",
+        start_new_session=True,
     )
 
 

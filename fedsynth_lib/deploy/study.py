@@ -21,7 +21,7 @@ import numpy as np
 import pandas as pd
 
 from fedsynth_lib import __version__
-from fedsynth_lib.core.contract import BadInput, Charge, Encoder, Method, Privacy, stream
+from fedsynth_lib.core.contract import BadInput, Charge, Encoder, Method, Privacy
 from fedsynth_lib.core.errors import BadRows, checked_seed
 from fedsynth_lib.core.store import CODE
 from fedsynth_lib.deploy import keys
@@ -45,12 +45,13 @@ class Site:
     """A data owner as the others know it.
 
     rows: as declared before the run, or as counted with noise. key: public, in OpenSSH's form; ''
-        in a rehearsal on one machine.
+        in a rehearsal on one machine. publishes: its own figures of the evaluation as well.
     """
 
     name: str
     rows: int
     key: str = ""
+    publishes: bool = False
 
 
 @dataclass(frozen=True)
@@ -65,7 +66,8 @@ class Study:
     counted_epsilon: what each site has spent on counting its rows with noise; 0: they are declared.
     holdout: share of the rows that each site sets aside, for evaluation at the sites.
     evaluation_epsilon: of that evaluation; 0: there is none. Its rows are others than those that
-        were learned from.
+        were learned from. other_people: and of other people, as where each person has one row;
+        else what both runs cost adds up.
     synthetic_rows: 0 are as many as the sites have together.
     server: host:port. ca: the certificate that the server's one is signed with, as PEM.
     timeout: seconds that a site may take for an answer.
@@ -85,6 +87,7 @@ class Study:
     counted_epsilon: float = 0.0
     holdout: float = 0.0
     evaluation_epsilon: float = 0.0
+    other_people: bool = True
     synthetic_rows: int = 0
     server: str = "localhost:9443"
     ca: str = ""
@@ -261,16 +264,27 @@ class Study:
         """The job of the evaluation at the sites; synthetic: rows of the schema, at the server."""
         from fedsynth_lib.deploy import evaluation
 
+        where = self.folder / STUDY
         if not self.evaluation_epsilon:
             raise BadInput(
-                f"{self.folder / STUDY}: evaluation_epsilon is 0, so the sites evaluate nothing; "
+                f"{where}: evaluation_epsilon is 0, so the sites evaluate nothing; "
                 "give holdout and evaluation_epsilon, and agree on the study anew."
+            )
+        published = tuple(k for k, site in enumerate(self.sites) if site.publishes)
+        # what these show can be subtracted from the sum
+        hidden = len(self.sites) - len(published)
+        if published and 0 < hidden < self.minimum_group + self.absent:
+            raise BadInput(
+                f"{where}: {len(published)} sites publish their figures, which leaves a sum of "
+                f"{hidden} others, {self.absent} of them absent at most, and minimum_group is "
+                f"{self.minimum_group}; let fewer sites publish, or lower it."
             )
         return evaluation.job_for(
             self.form.schema,
             self._privacy(self.evaluation_epsilon),
             [max(1, round(site.rows * self.holdout)) for site in self.sites],
             synthetic=synthetic,
+            config=evaluation.config_for(self.form.schema, published=published),
             seed=self.seed,
             names=[site.name for site in self.sites],
         )
@@ -314,6 +328,8 @@ class Study:
         sites = [
             f"    {site.name}{' (you)' if site.name == name else ''}: about {site.rows} rows, "
             f"key {keys.fingerprint(site.key) if site.key else 'none'}"
+            + ", publishes its own figures"
+            * site.publishes
             for site in self.sites
         ]
         return [
@@ -321,7 +337,9 @@ class Study:
             f"  columns  {', '.join(self.form.names)} (see {self.folder / SCHEMA})",
             f"  budget   epsilon {self.epsilon:g}, delta {self.delta:g}, for each record"
             + f"; {self.holdout:.0%} of the rows are set aside, and evaluate with epsilon "
-            f"{self.evaluation_epsilon:g}" * bool(self.evaluation_epsilon),
+            f"{self.evaluation_epsilon:g}, "
+            f"{'of other people' if self.other_people else 'and both add up'}"
+            * bool(self.evaluation_epsilon),
             f"  trust    safe from the server and {self.colluding} other site(s) together; no sum "
             f"over fewer than {self.minimum_group} sites; {self.absent} may drop out",
             f"  server   {self.server}",
@@ -358,17 +376,6 @@ class Plan:
         """Rows as the method works on them."""
         joined = frame if self.counted is None else self.counted.join(frame)
         return self.encoder.transform(clamped(joined, self.schema))
-
-    def sample(self, state: Mapping[str, np.ndarray], num_rows: int) -> pd.DataFrame:
-        """Synthetic rows of the schema; that they come from the run's seed costs nothing."""
-        seed = self.job.seed
-        codes = self.method.sample(
-            state, num_rows, config=self.job.config, rng=stream(seed, "sample")
-        )
-        rows = self.encoder.inverse(codes, rng=stream(seed, "decode"))
-        if self.counted is None:
-            return rows
-        return self.counted.part(rows, stream(seed, "within bins"))
 
 
 def read_study(folder: str | Path) -> Study:

@@ -17,6 +17,7 @@ from flwr.common.constant import ErrorCode, SubStatus
 from flwr.proto.runtime_pb2 import AcquireTaskRequest, SendTaskHeartbeatRequest
 from flwr.supercore.constant import TaskType
 from flwr.supercore.heartbeat import HeartbeatSender
+from flwr.supercore.inflatable.inflatable_utils import ObjectPullError
 from flwr.supercore.interceptors import (
     RuntimeTokenHttpInterceptor,
     RuntimeVersionHttpInterceptor,
@@ -60,8 +61,13 @@ def _answer(address: str, token: str, app: ClientApp, say: Callable[[str], None]
     with _client(address, "flwr-clientapp", RuntimeTokenHttpInterceptor(token)) as runtime:
         alive = HeartbeatSender(lambda: _beat(runtime))
         alive.start()
-        message, context, _, _ = pull_task_input(runtime)
         status, details = SubStatus.COMPLETED, ""
+        try:
+            message, context, _, _ = pull_task_input(runtime)
+        except (httpx.HTTPError, ObjectPullError) as error:
+            say(f"what was asked is not there any more: {error}")
+            alive.stop()
+            return
         try:
             reply, said = app(message, context), f"answered {_about(message)}"
         except Exception as error:

@@ -5,6 +5,7 @@ what the others sent. Anything else is refused by a code.
     failed      the client, or its node, reports an error
     twice       more than one answer in a round
     client      it is said to be from another client than the one that was asked
+    signature   its site has not signed it, see `deploy/apps.py`
     replay      it belongs to another round or another run
     garbage     it cannot be read: a part is missing, its bytes do not make the array that it names
     size        an array of another shape, or another number of rows, than agreed on

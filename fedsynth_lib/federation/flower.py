@@ -5,6 +5,7 @@
 is the state (down) and an Update (up); both are counted by their bytes, by kind, round and client.
 """
 
+import io
 import json
 import os
 import time
@@ -49,7 +50,9 @@ from fedsynth_lib.federation.masks import Check, Masks, Opening, Simulated
 
 STEP, WHO, MASKS = "query.client_step", "query.partition", "query.masks"
 BEFORE = -1  # the round of what is agreed on before the first one
+Proof = Callable[[int, Message], None]  # that a reply is a client's own; raises BadAnswer
 Answer = TypeVar("Answer")
+MOST_WAIT = 120.0  # seconds, for all clients to be there
 LOCAL_RUN = 1  # run id of the in-process grid: one run at a time in a process
 
 
@@ -157,6 +160,14 @@ def pack(arrays: Arrays) -> ArrayRecord:
     )
 
 
+def in_one(arrays: Arrays) -> Arrays:
+    """The arrays as the bytes of one npz file: Flower has a request for each array, and what all
+    clients have sent is relayed to all of them."""
+    content = io.BytesIO()
+    np.savez(content, **arrays)
+    return {"npz": np.frombuffer(content.getvalue(), np.uint8)}
+
+
 def client_app(
     job: Job,
     load_rows: Callable[[int], np.ndarray],
@@ -196,7 +207,7 @@ def client_app(
         secrets = unpack(context.state["masks"]) if "masks" in context.state else {}
         arrays = masks.reply(
             str(job_["phase"]),
-            unpack(message.content["arrays"]),
+            dict(np.load(io.BytesIO(unpack(message.content["arrays"])["npz"].tobytes()))),
             client=index,
             run=run,
             secrets=secrets,
@@ -311,12 +322,16 @@ def server_app(
     after_round: Callable[[int, list[Charge]], None] = lambda *_: None,
     masks: Opening | None = None,
     timeout: float | None = None,
+    prove: Proof = lambda *_: None,
+    before: Callable[[dict[int, int]], None] = lambda _: None,
 ) -> ServerApp:
     """The ServerApp of a job; it fills `outcome` and calls `after_round(round, all charges so
     far)`.
 
     masks: of the secure sums, as the clients have them; None: those of a simulation.
     timeout: seconds that clients have for an answer; None: as long as they take.
+    prove: looks at every reply of a client before it is read. before: called with client -> node
+        once all are there, before anything is asked of rows; it may refuse the run.
     A client whose answer is missing or refused (`answers.py` has the codes) is out of the run,
     which ends with a RuntimeError where the masks, or the noise that was made for all, cannot do
     without it.
@@ -326,8 +341,10 @@ def server_app(
 
     @app.main()
     def main(grid: Grid, context: Context) -> None:
-        nodes = nodes_of_clients(grid, wait_for_nodes(grid, job.num_clients), timeout)
-        asking = Asking(grid, nodes, int(context.run_id), outcome, timeout)
+        found = wait_for_nodes(grid, job.num_clients, timeout or MOST_WAIT)
+        nodes = nodes_of_clients(grid, found, timeout, prove)
+        before(nodes)
+        asking = Asking(grid, nodes, int(context.run_id), outcome, timeout, prove)
         with asking.refusing(BEFORE):
             masks.agree(asking.masks(BEFORE), asking.run)
         state = job.method.start(job.domain, config=job.config, rng=stream(job.seed, "start"))
@@ -366,6 +383,7 @@ class Asking:
     run: int
     outcome: Outcome
     timeout: float | None
+    prove: Proof
     gone: dict[int, BadAnswer] = field(default_factory=dict)
 
     def step(
@@ -415,7 +433,7 @@ class Asking:
 
             job = ConfigRecord({"round": number, "phase": phase})
             contents = {
-                client: RecordDict({"arrays": pack(arrays), "job": job})
+                client: RecordDict({"arrays": pack(in_one(arrays)), "job": job})
                 for client, arrays in questions.items()
             }
             return self.ask(MASKS, contents, number, read)
@@ -451,7 +469,9 @@ class Asking:
         found = {}
         for client in asked:
             try:
-                content = _only(replies[client], nobodys)
+                reply = _only(replies[client], nobodys)
+                self.prove(client, reply)
+                content = reply.content
                 check_sender(content, client=client, run=self.run, round=number)
                 found[client] = read(client, content)
             except BadAnswer as why:
@@ -486,8 +506,8 @@ def _is_reply(reply: Message, message: Message) -> bool:
     return reply.metadata.src_node_id == message.metadata.dst_node_id
 
 
-def _only(replies: list[Message], otherwise: str) -> RecordDict:
-    """The content of a client's one answer; BadAnswer where there is none, or more.
+def _only(replies: list[Message], otherwise: str) -> Message:
+    """A client's one answer; BadAnswer where there is none, or more.
 
     otherwise: an error that is said of somebody who has not answered.
     """
@@ -499,7 +519,7 @@ def _only(replies: list[Message], otherwise: str) -> RecordDict:
         raise BadAnswer("twice", f"{len(replies)} answers")
     if replies[0].has_error():
         raise BadAnswer("failed", replies[0].error.reason)
-    return replies[0].content
+    return replies[0]
 
 
 def _reasons(refused: Mapping[int, BadAnswer]) -> str:
@@ -511,17 +531,22 @@ def public(state: Arrays) -> Arrays:
     return {name: values for name, values in state.items() if not name.startswith(SECRET)}
 
 
-def nodes_of_clients(grid: Grid, nodes: list[int], timeout: float | None = None) -> dict[int, int]:
+def nodes_of_clients(
+    grid: Grid, nodes: list[int], timeout: float | None = None, prove: Proof = lambda *_: None
+) -> dict[int, int]:
     """Client -> its node: each says which partition it holds, since node ids are in no order.
 
-    Raises RuntimeError where the nodes do not hold the partitions 0, 1, ... once each.
+    Raises RuntimeError where the nodes do not hold the partitions 0, 1, ... once each, and
+    BadAnswer where one cannot prove it.
     """
     asked = [Message(RecordDict(), message_type=WHO, dst_node_id=node) for node in nodes]
     found = {}
     for reply in grid.send_and_receive(asked, timeout=timeout):
         if reply.has_error():
             raise RuntimeError(f"a node cannot say which partition it holds: {reply.error.reason}")
-        found[int(reply.content["about"]["client"])] = reply.metadata.src_node_id
+        client = int(reply.content["about"]["client"])
+        prove(client, reply)
+        found[client] = reply.metadata.src_node_id
     if sorted(found) != list(range(len(nodes))):
         raise RuntimeError(
             f"{len(nodes)} nodes hold the partitions {sorted(found)}; each must "
@@ -530,7 +555,7 @@ def nodes_of_clients(grid: Grid, nodes: list[int], timeout: float | None = None)
     return found
 
 
-def wait_for_nodes(grid: Grid, num_clients: int, timeout: float = 120.0) -> list[int]:
+def wait_for_nodes(grid: Grid, num_clients: int, timeout: float = MOST_WAIT) -> list[int]:
     """Node ids once all clients are there: a start before that would drop clients silently."""
     end = time.monotonic() + timeout
     while len(nodes := sorted(grid.get_node_ids())) < num_clients:

@@ -21,7 +21,9 @@ import os
 import re
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+from socket import create_connection, gethostname
 from typing import Any, NamedTuple
 
 import joblib
@@ -29,7 +31,7 @@ import pandas as pd
 from joblib.externals.loky.process_executor import TerminatedWorkerError
 
 from fedsynth_lib.core.contract import BadInput
-from fedsynth_lib.core.store import log_event, project_root, write_atomically
+from fedsynth_lib.core.store import CODE, log_event, project_root, write_atomically
 from fedsynth_lib.runs import rows
 from fedsynth_lib.runs.details import with_detail
 from fedsynth_lib.runs.progress import Progress
@@ -48,6 +50,7 @@ from fedsynth_lib.runs.rows import (
 )
 from fedsynth_lib.tables.lock import at_hand
 
+TRIES = 3  # again, of a cell whose worker on a cluster was killed
 __all__ = ["COLUMNS", "CellFailed", "load_rows", "project_root", "remember", "run_grid"]
 
 Cell = dict[str, Any]
@@ -80,6 +83,7 @@ def run_grid(
         cells are those of the stand-in.
     common: settings shared by all cells; part of each key, as are the defaults of `run_one`.
     jobs: cells computed at the same time, at most one per core; their threads share the cores.
+        Where FEDSYNTH_RAY names a Ray cluster (`--ray`), as many as that has cores.
     version: of the method and the measures of a cell, or a function of the cell's settings that
         returns it; cells of another version are computed anew.
     save: write data/results/<profile>/<name>.csv.
@@ -116,13 +120,7 @@ def run_grid(
     places = {each.key: number for number, each in enumerate(asked)}
     fresh = to_frame(row for key in places for row in done[key])
     kept = committed[committed["cell"].isin(places)]
-    frame = (
-        pd.concat([kept, fresh], ignore_index=True)
-        if len(fresh) and len(kept)
-        else kept
-        if len(kept)
-        else fresh
-    )
+    frame = pd.concat([each for each in (kept, fresh) if len(each)] or [fresh], ignore_index=True)
     frame = frame.assign(place=frame["cell"].map(places))
     frame = frame.sort_values(["place", *SORTED_BY], ignore_index=True)[COLUMNS]
     if save and len(fresh):
@@ -173,12 +171,9 @@ class Asked(NamedTuple):
     ) -> "Asked":
         """The same cell of another table, where `instead` (digest -> digest) has one for its
         own."""
-        table = self.given.get("table")
-        return (
-            self.of(run_one, {**self.given, "table": instead[table]}, version)
-            if table in instead
-            else self
-        )
+        if (table := self.given.get("table")) not in instead:
+            return self
+        return self.of(run_one, {**self.given, "table": instead[table]}, version)
 
     def labels(self, profile: str) -> Row:
         """What all rows of the cell say of it."""
@@ -200,7 +195,8 @@ def remember(
     its VERSION, settings, seed, digest of the real table. The facts travel inside the parquet file,
     so that table and statement cannot come from different runs.
     """
-    path = project_root() / "data" / "cache" / "synthetic" / f"{_hash(key)}.parquet"
+    digest = hashlib.sha256(canonical(key).encode()).hexdigest()[:20]
+    path = project_root() / "data" / "cache" / "synthetic" / f"{digest}.parquet"
     if not path.exists() or path.stat().st_mtime < _fresh_since():
         frame, facts = make()
         frame = frame.copy(deep=False)
@@ -270,10 +266,6 @@ def _check(
             )
 
 
-def _hash(value: Any) -> str:
-    return hashlib.sha256(canonical(value).encode()).hexdigest()[:20]
-
-
 def _read_cell(path: Path) -> list[Row] | None:
     """The rows of a finished cell; None where there are none, or where the disk lost part of the
     file."""
@@ -301,6 +293,9 @@ def _committed(name: str, profile: str) -> pd.DataFrame:
 
 def _compute_all(tasks: list[tuple], jobs: int) -> Iterator[tuple[str, list[Row]]]:
     """Compute the tasks, yielding (key, rows) as they finish."""
+    if tasks and (address := os.environ.get("FEDSYNTH_RAY")):
+        yield from _computed_by_ray(tasks, address)
+        return
     cores = joblib.cpu_count()
     jobs = min(jobs, cores, len(tasks))
     if jobs <= 1:
@@ -325,12 +320,68 @@ def _compute(
 ) -> tuple[str, list[Row]]:
     """Run one cell and write its rows; it runs in a worker process, so that a kill loses nothing
     finished."""
-    rows = rows_of(run_one, given, labels, name=name)
+    return _kept(given, labels, folder, rows_of(run_one, given, labels, name=name))
+
+
+def _kept(given: Cell, labels: Row, folder: Path, rows: list[Row]) -> tuple[str, list[Row]]:
+    """Writes the rows of a finished cell."""
     write_atomically(
         folder / f"{labels['cell']}.json",
         json.dumps({"given": json.loads(canonical(given)), "rows": rows}).encode(),
     )
     return labels["cell"], rows
+
+
+@contextmanager
+def connected(address: str) -> Iterator[Any]:
+    """Ray, for the length of the context, on the cluster that `ray start --head --port PORT` began.
+
+    Its machines have this environment and this checkout at the same path, and real tables in
+    data/raw or FEDSYNTH_MIRROR. Raises BadInput where there is no Ray, or no cluster.
+    """
+    try:
+        import ray
+    except ImportError:
+        raise BadInput("--ray: there is no Ray here; pip install 'flwr[simulation]'.") from None
+    passed_on = {name: value for name, value in os.environ.items() if name.startswith("FEDSYNTH_")}
+    environment = {"env_vars": {**passed_on, "PYTHONPATH": str(CODE)}}
+    try:
+        host, _, port = address.rpartition(":")
+        create_connection((host, int(port)), timeout=10).close()
+        ray.init(address, log_to_driver=False, logging_level="ERROR", runtime_env=environment)
+    except (OSError, ValueError, RuntimeError) as error:
+        raise BadInput(
+            f"--ray: no cluster answers at {address} ({str(error).splitlines()[0]}); give the "
+            "HOST:PORT of a head node, on a machine that has joined it by `ray start`."
+        ) from None
+    try:
+        yield ray
+    finally:
+        ray.shutdown()
+
+
+def _computed_by_ray(tasks: list[tuple], address: str) -> Iterator[tuple[str, list[Row]]]:
+    """As `_compute_all`, a task of one core each on this cluster; Ray computes the cell of a killed
+    worker again. joblib's Ray backend hands nothing out before all is done to be kept."""
+    with connected(address) as ray:
+        task = ray.remote(num_cpus=1, max_retries=TRIES)(_on_a_node)
+        asked = {task.remote(*each[:3], name=each[-1]): each for each in tasks}
+        while asked:
+            (done, *_), _ = ray.wait(list(asked))
+            _, given, labels, folder, name = asked.pop(done)
+            try:
+                rows = ray.get(done)
+            except ray.exceptions.RayError as error:
+                killed = CellFailed(f"grid {name!r}, cell {given}: its worker was killed: {error}")
+                raise getattr(error, "cause", None) or killed from error
+            yield _kept(given, labels, folder, rows)
+
+
+def _on_a_node(run_one: Callable, given: Cell, labels: Row, *, name: str) -> list[Row]:
+    """`rows_of`, where the table of the cell is: rows of a stand-in are no rows of the table."""
+    if (table := given.get("table")) and at_hand(table) != table:
+        raise CellFailed(f"{gethostname()} has not the real table of grid {name!r}, cell {given}.")
+    return rows_of(run_one, given, labels, name=name)
 
 
 def rows_of(run_one: Callable, given: Cell, labels: Row, *, name: str) -> list[Row]:
