@@ -12,12 +12,12 @@ import pytest
 
 from fedsynth_lib.audit import floats, neighbours, replay, scores, shares, table
 from fedsynth_lib.audit.bounds import lower_bound
-from fedsynth_lib.audit.scenario import Scenario, handed_on, parts_of, table_of
+from fedsynth_lib.audit.scenario import Scenario, Seen, overheard, parts_of, table_of
 from fedsynth_lib.bundle.commands import main
 from fedsynth_lib.core import measured as core_measured
 from fedsynth_lib.core.accounting import discrete_laplace_share
 from fedsynth_lib.core.contract import BadInput, Client, Noise, Privacy, stream
-from fedsynth_lib.federation import flower
+from fedsynth_lib.federation import flower, settings
 from fedsynth_lib.methods import METHODS
 from fedsynth_lib.methods.diffusion import findiff
 from fedsynth_lib.methods.marginals import fedpgm
@@ -122,19 +122,53 @@ def shown(arrays):
     return {name: (v.dtype, v.shape, v.tobytes()) for name, v in arrays.items()}
 
 
+def over_the_wire(scenario, present):
+    """One run of the apps in this process, with an ear at the server."""
+    seen, job, case = Seen(), scenario.job, scenario.case
+    method, rows = job.method, scenario.rows[present]
+
+    def listened(state, updates, config, noise, rng):
+        seen.wire.append(overheard(updates, case.sees))
+        return method.server_step(state, updates, config=config, noise=noise, rng=rng)
+
+    def noted(state, config):
+        sent = method.broadcast(state, config=config)
+        seen.sent.append(flower.public(sent))
+        return sent
+
+    tapped = replace(job, method=replace(method, server_step=listened, broadcast=noted))
+    outcome = flower.Outcome()
+    server = flower.server_app(tapped, outcome)
+    flower.run_in_process(
+        server, flower.client_app(tapped, lambda index: rows[index]), job.num_clients
+    )
+    seen.state, seen.charges, seen.traffic = outcome.state, outcome.charges, outcome.traffic
+    return seen
+
+
+def handed_on(case, clients, present):
+    """The same through the front door, `settings.federated`; a finished Run."""
+    table, parts = (made(case, clients, present=present) for made in (table_of, parts_of))
+    sizes = (len(case.others) + 1,) * clients
+    return settings.federated(
+        case.method, table, parts, config=case.config, privacy=case.privacy, seed=0, sizes=sizes
+    )
+
+
 @pytest.mark.parametrize(("clients", "present"), [(1, True), (3, False)])
 @pytest.mark.parametrize("key", neighbours.private_methods())
 def test_runs_of_an_audit_show_what_the_apps_show(key, clients, present):
-    """To the bit: what is sent, what of the answers is seen, what is charged, and the state that
-    is left, which is that of the front door, `settings.federated`."""
+    """To the bit: what is sent, what of the answers is seen, what is charged, the bytes of all
+    messages, and the state that is left, which is that of `settings.federated`."""
     case = neighbours.case_of(key)
     case = replace(case, privacy=replace(case.privacy, noise_seed="run"))
     alone = Scenario(case, clients).run(present=present)
-    apps = Scenario(case, clients).over_the_wire(present=present)
+    apps = over_the_wire(Scenario(case, clients), present)
     for kind in ("sent", "wire"):
         assert list(map(shown, getattr(alone, kind))) == list(map(shown, getattr(apps, kind)))
     assert alone.charges == apps.charges
-    front = handed_on(case, clients, present=present).state
+    assert sorted(map(str, alone.traffic)) == sorted(map(str, apps.traffic))
+    front = handed_on(case, clients, present).state
     assert shown(alone.state) == shown(apps.state) == shown(front)
 
 
@@ -145,7 +179,7 @@ def test_the_record_is_really_gone():
         len(part) for part in parts_of(case, 3, present=True)
     ] == [4, 3, 3]
     assert Scenario(case, 3).sizes == (4, 4, 4)
-    assert handed_on(case, 3, present=False).state["counts"].shape == (4,)
+    assert handed_on(case, 3, False).state["counts"].shape == (4,)
 
 
 @pytest.mark.parametrize("key", [key for key in METHODS if key not in neighbours.private_methods()])

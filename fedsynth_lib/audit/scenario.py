@@ -16,16 +16,7 @@ import numpy as np
 import pandas as pd
 
 from fedsynth_lib.core import secure_sum
-from fedsynth_lib.core.contract import (
-    Arrays,
-    Charge,
-    Client,
-    Method,
-    Privacy,
-    Update,
-    stamp,
-    stream,
-)
+from fedsynth_lib.core.contract import Arrays, Charge, Method, Privacy, stamp, stream
 from fedsynth_lib.federation import flower, settings
 from fedsynth_lib.tables.load import Table
 from fedsynth_lib.tables.schema import Schema
@@ -151,10 +142,6 @@ class Scenario:
         job = self.job if multiplier == -1.0 else replace(self.job, noise_multiplier=multiplier)
         return run(job, self.rows[present], self.case.sees)
 
-    def over_the_wire(self, *, present: bool) -> Seen:
-        """One run as messages between the apps, whose traffic is seen as well."""
-        return over_the_wire(self.job, self.rows[present], self.case.sees)
-
     def score_runs(self, number: int) -> tuple[np.ndarray, np.ndarray]:
         """Scores of so many runs with the record, and of as many without."""
         score = self.case.score(self)
@@ -174,8 +161,8 @@ def run(job: flower.Job, rows: list[np.ndarray], sees: Sees) -> Seen:
     """One run by the method's verbs alone, in a fraction of the time that messages take: an audit
     makes thousands.
 
-    With the same draws it shows what `over_the_wire` shows, but for the traffic; a test says so of
-    every method. Masks are left out: they cancel in the sums, and no adversary here sees more.
+    With the same draws it shows what the apps show; a test says so of every method. Masks are left
+    out: they cancel in the sums, and no adversary here sees more.
     """
     seen, method = Seen(), job.method
     memories: list[Arrays] = [{} for _ in rows]
@@ -183,18 +170,24 @@ def run(job: flower.Job, rows: list[np.ndarray], sees: Sees) -> Seen:
     for number, (draw, share) in enumerate(job.schedule()):
         clients = job.participants(draw, share)
         sent = flower.public(method.broadcast(state, config=job.config))
-        seen.sent.append(copied(sent))
+        seen.sent.append(flower.copied(sent))
         updates = []
         for index in clients:
             client = job.client(rows[index], index, len(clients), memories[index])
             update = method.client_step(
-                copied(sent),
+                flower.copied(sent),
                 client,
                 config=job.config,
                 noise=job.noise("client", index, number),
                 rng=job.stream("client", index, number),
             )
-            updates.append(arrived(update, client, number))
+            updates.append(flower.received(update, client, number))
+            carried = {"state": sent, "arrays": update.arrays, "summed": update.summed}
+            seen.traffic += [
+                {"round": number, "client": index, "direction": way, "kind": kind, "bytes": size}
+                for way, kind in (("down", "state"), ("up", "arrays"), ("up", "summed"))
+                if (size := sum(len(name) + v.nbytes for name, v in carried[kind].items()))
+            ]
         seen.wire.append(overheard(updates, sees))
         state, charges = method.server_step(
             state,
@@ -211,46 +204,6 @@ def run(job: flower.Job, rows: list[np.ndarray], sees: Sees) -> Seen:
     return seen
 
 
-def arrived(update: Update, client: Client, number: int) -> Update:
-    """A client's update of a round as the server gets it."""
-    return replace(
-        update,
-        arrays=copied(update.arrays),
-        summed={name: secure_sum.whole(name, values) for name, values in update.summed.items()},
-        num_rows=client.size,
-        spent=stamp(update.spent, round=number, client=client.index),
-        client=client.index,
-    )
-
-
-def copied(arrays: Arrays) -> Arrays:
-    """As they arrive on the other side of a wire: nobody can change the sender's."""
-    return {name: np.array(values, order="C") for name, values in arrays.items()}
-
-
-def over_the_wire(job: flower.Job, rows: list[np.ndarray], sees: Sees) -> Seen:
-    """One run of the apps in this process, with an ear at the server."""
-    seen, method = Seen(), job.method
-
-    def listened(state, updates, config, noise, rng):
-        seen.wire.append(overheard(updates, sees))
-        return method.server_step(state, updates, config=config, noise=noise, rng=rng)
-
-    def noted(state, config):
-        sent = method.broadcast(state, config=config)
-        seen.sent.append(flower.public(sent))
-        return sent
-
-    tapped = replace(job, method=replace(method, server_step=listened, broadcast=noted))
-    outcome = flower.Outcome()
-    server = flower.server_app(tapped, outcome)
-    flower.run_in_process(
-        server, flower.client_app(tapped, lambda index: rows[index]), job.num_clients
-    )
-    seen.state, seen.charges, seen.traffic = outcome.state, outcome.charges, outcome.traffic
-    return seen
-
-
 def overheard(updates, sees: Sees) -> Arrays:
     """What of the clients' messages the adversary sees."""
     if sees == "the model":
@@ -261,12 +214,3 @@ def overheard(updates, sees: Sees) -> Arrays:
     return sums | {
         f"{u.client}/{name}": values for u in updates for name, values in u.arrays.items()
     }
-
-
-def handed_on(case: Case, clients: int, *, present: bool, seed: int = 0):
-    """The same through the front door, `settings.federated`; a finished Run."""
-    table, parts = (made(case, clients, present=present) for made in (table_of, parts_of))
-    sizes = (len(case.others) + 1,) * clients
-    return settings.federated(
-        case.method, table, parts, config=case.config, privacy=case.privacy, seed=seed, sizes=sizes
-    )
