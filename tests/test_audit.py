@@ -36,7 +36,7 @@ SURE = {"confidence": table.ALARM}
     [
         ("independent", 1, 1000, 1.5),
         ("independent", 3, 500, 1.0),
-        ("fedbn", 1, 600, 0.3),
+        ("fedbn", 1, 1500, 0.3),
         ("fedpgm", 1, 700, 1.5),
         ("fednaivebayes", 1, 500, 1.0),
         ("aim", 1, 500, 0.2),
