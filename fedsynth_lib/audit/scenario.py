@@ -16,7 +16,16 @@ import numpy as np
 import pandas as pd
 
 from fedsynth_lib.core import secure_sum
-from fedsynth_lib.core.contract import Arrays, Charge, Method, Privacy, stamp, stream
+from fedsynth_lib.core.contract import (
+    Arrays,
+    Charge,
+    Client,
+    Method,
+    Privacy,
+    Update,
+    stamp,
+    stream,
+)
 from fedsynth_lib.federation import flower, settings
 from fedsynth_lib.tables.load import Table
 from fedsynth_lib.tables.schema import Schema
@@ -170,18 +179,18 @@ def run(job: flower.Job, rows: list[np.ndarray], sees: Sees) -> Seen:
     for number, (draw, share) in enumerate(job.schedule()):
         clients = job.participants(draw, share)
         sent = flower.public(method.broadcast(state, config=job.config))
-        seen.sent.append(flower.copied(sent))
+        seen.sent.append(copied(sent))
         updates = []
         for index in clients:
             client = job.client(rows[index], index, len(clients), memories[index])
             update = method.client_step(
-                flower.copied(sent),
+                copied(sent),
                 client,
                 config=job.config,
                 noise=job.noise("client", index, number),
                 rng=job.stream("client", index, number),
             )
-            updates.append(flower.received(update, client, number))
+            updates.append(received(update, client, number))
             carried = {"state": sent, "arrays": update.arrays, "summed": update.summed}
             seen.traffic += [
                 {"round": number, "client": index, "direction": way, "kind": kind, "bytes": size}
@@ -202,6 +211,23 @@ def run(job: flower.Job, rows: list[np.ndarray], sees: Sees) -> Seen:
             break
     seen.state = flower.public(state)
     return seen
+
+
+def received(update: Update, client: Client, number: int) -> Update:
+    """A client's update of a round as its server gets it, without a wire and masks."""
+    return replace(
+        update,
+        arrays=copied(update.arrays),
+        summed={name: secure_sum.whole(name, values) for name, values in update.summed.items()},
+        num_rows=client.size,
+        spent=stamp(update.spent, round=number, client=client.index),
+        client=client.index,
+    )
+
+
+def copied(arrays: Arrays) -> Arrays:
+    """As they arrive on the other side of a wire: nobody can change the sender's."""
+    return {name: np.array(values, order="C") for name, values in arrays.items()}
 
 
 def overheard(updates, sees: Sees) -> Arrays:

@@ -11,7 +11,7 @@ import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from typing import Any, TypeVar
 from uuid import uuid4
 
@@ -22,7 +22,6 @@ from flwr.clientapp import ClientApp
 from flwr.serverapp import Grid, ServerApp
 from flwr.supercore.task_identity import TaskIdentity  # not public API; used in this file only
 
-from fedsynth_lib.core import secure_sum
 from fedsynth_lib.core.contract import (
     SECRET,
     Arrays,
@@ -525,23 +524,6 @@ def _only(replies: list[Message], otherwise: str) -> Message:
 
 def _reasons(refused: Mapping[int, BadAnswer]) -> str:
     return "; ".join(f"client {client}: {refused[client]}" for client in sorted(refused))
-
-
-def received(update: Update, client: Client, number: int) -> Update:
-    """A client's update of a round as its server gets it, without a wire and masks."""
-    return replace(
-        update,
-        arrays=copied(update.arrays),
-        summed={name: secure_sum.whole(name, values) for name, values in update.summed.items()},
-        num_rows=client.size,
-        spent=stamp(update.spent, round=number, client=client.index),
-        client=client.index,
-    )
-
-
-def copied(arrays: Arrays) -> Arrays:
-    """As they arrive on the other side of a wire: nobody can change the sender's."""
-    return {name: np.array(values, order="C") for name, values in arrays.items()}
 
 
 def public(state: Arrays) -> Arrays:
