@@ -26,9 +26,9 @@ import pandas as pd
 from fedsynth_lib.core import contract
 from fedsynth_lib.core.contract import BadInput, Privacy, Run, stream
 from fedsynth_lib.federation import settings
+from fedsynth_lib.federation.memory import peak_memory
 from fedsynth_lib.methods import METHODS
 from fedsynth_lib.runs.grid import remember
-from fedsynth_lib.runs.memory import peak_memory
 from fedsynth_lib.runs.rows import Row
 from fedsynth_lib.tables.load import Table
 from fedsynth_lib.tables.partition import Parts
@@ -43,6 +43,12 @@ class Prepared(NamedTuple):
 
     train: Table
     test: Table
+
+
+class Whole(NamedTuple):
+    """A table that is not split."""
+
+    train: Table
 
 
 class Made(NamedTuple):
