@@ -6,6 +6,7 @@ import pandas as pd
 import pytest
 
 from fedsynth_lib.printed import published
+from fedsynth_lib.runs.grid import committed_rows
 from fedsynth_lib.verdicts.custom.martinez_answers import (
     QUESTIONS,
     answers,
@@ -75,7 +76,26 @@ def test_a_better_federated_score_counts_in_both_directions():
             lines.append({**base, **place, "metric": metric, "value": value})
     rows = pd.DataFrame(lines).astype({"n_clients": "Int64"})
     # federated: pcd 0.9 < central 1.0 is better, 0.9 > local 0.8 worse; AUC 0.8 better than both
-    assert "central in 100% of cells, better than local in iid 50%" in answers(rows).iloc[0]["ours"]
+    said = "fedbn: at least as good as central in 100% of cells, better than local in iid 50%"
+    assert answers(rows, rows.iloc[:0]).iloc[0]["ours"] == said
+    shrunk = rows.assign(method="fedvae", value=-rows["value"])
+    both = answers(pd.concat([rows.assign(value=1.0), shrunk]), rows.assign(profile="paper"))
+    whole, _, less = both.iloc[0]["ours"].partition("; ")
+    assert whole == said.replace("fedbn", "fedbn on whole tables")
+    assert (
+        less == "fedvae: at least as good as central in 0% of cells, better than local in iid 50%"
+    )
+
+
+def test_networks_are_answered_by_whole_tables():
+    """FedBN's rows of profile paper are committed, of which all that is asked is there."""
+    rows = committed_rows("martinez2024", "quick")
+    rows = rows[rows["grid"].str[:2].isin(["20", "21", "22", "23", "24", "25"])]
+    table = answers(rows.drop(columns="grid"))["ours"]
+    for question in QUESTIONS:
+        starts = "fedbn is better" if question.startswith("1b") else "fedbn on whole tables: "
+        assert table[question].startswith(starts), question
+    assert "fedvae: " in table["3a: closeness to real records"]
 
 
 def compared(values):

@@ -280,6 +280,16 @@ def test_a_grid_names_every_federation_and_measurement_once():
     private = study.WORK.grid("guarantee", "quick", **asked, epsilon=[1.0, 2.0]).cells
     assert [cell["epsilon"] for cell in private] == [1.0, 2.0, 1.0, 2.0] * 3
     assert {cell["variant"]["clip"] for cell in private} == {1.0}
+    trained = ("training_rounds", "local_epochs", "networks", "batch", "clip")
+    changed = {
+        profile: [
+            {name: ({**cell.get("changes", {}), **cell["variant"]}).get(name) for name in trained}
+            for cell in study.WORK.grid("guarantee", profile, **asked, epsilon=[1.0]).cells
+        ]
+        for profile in ("quick", "paper")
+    }
+    # of the same rows: no less signal for the noise than at the published sizes
+    assert changed["quick"] == changed["paper"] and "scale" not in private[0]
 
 
 def test_cells_that_stand_side_by_side_are_of_different_trainings():

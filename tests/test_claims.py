@@ -1,6 +1,7 @@
 """The claims of the works: what they come to on print and on committed rows, and what their files
 may not say."""
 
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import pandas as pd
 import pytest
 
 from fedsynth_lib.core.contract import BadInput
+from fedsynth_lib.core.store import project_root
 from fedsynth_lib.figures import Saver
 from fedsynth_lib.printed.outcomes import VACUOUS, outcome
 from fedsynth_lib.printed.published import UNTESTED, WORKS, claims_path, load_claims, read_claims
@@ -86,6 +88,22 @@ def test_each_claim_on_committed_rows_comes_to_what_it_did(committed, profile):
     assert set(found.index) == set(pinned.index)
     found = found.loc[pinned.index]
     pd.testing.assert_series_equal(found["share"], pinned["share"], check_names=False, rtol=1e-8)
+
+
+def test_every_claim_that_is_not_tested_is_listed_with_what_it_needs():
+    text = (project_root() / "data" / "published" / "untested.md").read_text(encoding="utf-8")
+    listed = [
+        f"{work}/{number}"
+        for line in text.splitlines()
+        if (found := re.match(r"\| (\w+2\d{3}) (c\d\d(?:, c\d\d)*) \|", line))
+        for work, numbers in [found.groups()]
+        for number in numbers.split(", ")
+    ]
+    assert len(listed) == len(set(listed))
+    verdicts = PINNED.loc["paper", "verdict"]
+    vacuous = set(PINNED[PINNED["verdict"] == VACUOUS].index.get_level_values("id"))
+    tested = set(verdicts[verdicts != UNTESTED].index) | vacuous
+    assert set(listed) == {claim.id for claim in CLAIMS} - tested
 
 
 def test_every_claim_stands_once_and_names_grids_of_its_work():

@@ -9,11 +9,11 @@ import pytest
 from sklearn.metrics import roc_auc_score
 
 from fedsynth_lib.core.contract import BadInput
+from fedsynth_lib.federation.memory import peak_memory
 from fedsynth_lib.methods import METHODS
 from fedsynth_lib.metrics.membership import membership
 from fedsynth_lib.runs import names
 from fedsynth_lib.runs.details import with_detail
-from fedsynth_lib.runs.memory import peak_memory
 from fedsynth_lib.runs.rows import complete, params_text, to_frame
 from fedsynth_lib.works import field_tables, leaderboard, side_by_side
 

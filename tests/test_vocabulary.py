@@ -272,11 +272,21 @@ def test_sides_that_were_not_run_are_left_out_where_the_axis_says_so():
     assert told(cells, {"below": [4, [1, 2]]}, **shared, needs={"epsilon": [2]})[0] is None
 
 
-def test_an_optional_condition_is_left_out_where_a_side_has_no_cell(errors):
+def test_an_optional_condition_is_left_out_and_named_where_a_side_has_no_cell(errors):
     without = errors[errors["method"] != "B"]
     conditions = {"below": ["A", "C"]}, {"below": ["A", "B"], "optional": True}
-    assert told(without, *conditions) == told(without, conditions[0])
+    share, evidence = told(without, conditions[0])
+    assert told(without, *conditions) == (share, f"{evidence}; not run: B")
     assert "A < B" in told(errors, *conditions)[1]
+    assert told(without, conditions[1]) == (None, "not run: B")
+
+
+def test_of_a_test_the_method_is_named_that_was_not_run():
+    tested = {"tested": "central", "outcome": "equal", "optional": True}
+    tested |= {"separately": {"method": ["A", "B"]}}
+    share, evidence = told(places(0, 0), tested, **TESTED)
+    assert share == 1 and evidence.startswith("A, pcd: federated v central equal in 2 of 2")
+    assert evidence.endswith("; not run: B")
 
 
 def test_a_statistic_of_single_seeds_says_so(errors):

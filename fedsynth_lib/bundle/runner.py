@@ -97,6 +97,12 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
         metavar="MINUTES",
         help="compute as many committed rows anew as fit, and compare",
     )
+    add(
+        "--budget",
+        type=float,
+        metavar="HOURS",
+        help="compute missing rows of profile paper, the cheapest grid first, and stop in time",
+    )
     add("--check", action="store_true", help="check options and parameters, run nothing")
     add("--tests", action="store_true", help="run the tests instead; further options go to pytest")
     arguments = parser.parse_args(argv)
@@ -104,16 +110,16 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
         raise BadInput("the tests are started by ./run_all.sh --tests.")
     if arguments.jobs is not None and arguments.jobs < 1:
         raise BadInput(f"--jobs is {arguments.jobs}: give 1 or more.")
-    if arguments.verify is not None:
-        if arguments.verify <= 0:
-            raise BadInput(
-                f"--verify is {arguments.verify:g}: give the minutes that it may take, above 0."
-            )
-        if arguments.fresh or arguments.only or arguments.start or arguments.given:
-            raise BadInput(
-                "--verify chooses among all rows by itself: leave out --fresh, --only, --from and "
-                "-p."
-            )
+    for name, unit in (("verify", "minutes"), ("budget", "hours")):
+        if (given := getattr(arguments, name)) is not None and given <= 0:
+            raise BadInput(f"--{name} is {given:g}: give the {unit} that it may take, above 0.")
+    if arguments.budget is not None and (arguments.fresh or arguments.given):
+        raise BadInput("--budget fills the grids as declared: leave out --fresh and -p.")
+    chosen = arguments.only or arguments.start or arguments.given
+    if arguments.verify is not None and (arguments.fresh or chosen):
+        raise BadInput(
+            "--verify chooses among all rows by itself: leave out --fresh, --only, --from and -p."
+        )
     return arguments
 
 
@@ -149,11 +155,18 @@ def main(argv: Sequence[str] | None = None) -> int:
 def carry_out(
     asked: argparse.Namespace, chosen: Sequence[Notebook], values: dict[str, dict], root: Path
 ) -> int:
-    """Run or verify what was asked for; the exit status."""
+    """Run, verify or fill what was asked for; the exit status."""
     if asked.verify is not None:
         from fedsynth_lib.bundle.verify import verify
 
         return verify(asked.verify, root=root)
+    if asked.budget is not None:
+        from fedsynth_lib.runs.budget import fill
+        from fedsynth_lib.works import all_grids
+
+        names = {grid for notebook in chosen for grid in notebook.grids}
+        fill((g for g in all_grids("paper").values() if g.name in names), 3600 * asked.budget)
+        return 0
     if said := warning(chosen, asked.profile, root, fresh=asked.fresh):
         print(said, flush=True)
     if asked.ray:

@@ -93,11 +93,9 @@ def run_grid(
     cells = _cells(grid)
     _check(run_one, cells, common, name=name, jobs=jobs, profile=profile)
     asked = [Asked.of(run_one, {**common, **cell}, version) for cell in cells]
-    folder = project_root() / "data" / "cache" / "cells" / name / profile
+    folder = _folder(name, profile)
 
-    committed = _committed(name, profile)
-    done = {key: [] for key in committed["cell"].unique()}
-    done |= _cached(folder, [each for each in asked if each.key not in done])
+    committed, done = _known(name, profile, asked)
     missing = {each.given.get("table") for each in asked if each.key not in done} - {None}
     if instead := {table: now for table in sorted(missing) if (now := at_hand(table)) != table}:
         asked = [each.on(run_one, instead, version) for each in asked]
@@ -126,6 +124,23 @@ def run_grid(
     if save and len(fresh):
         save_rows(frame, name=name, profile=profile)
     return with_detail(frame)
+
+
+def missing_of(
+    run_one: Callable, cells: Sequence[Cell], *, name: str, profile: str, version: Callable
+) -> tuple[list[Cell], float | None]:
+    """The cells that no rows have and whose table is at hand, and the mean seconds of those that
+    were computed; None where none was. Arguments as for `run_grid`."""
+    asked = [Asked.of(run_one, cell, version) for cell in cells]
+    committed, done = _known(name, profile, asked)
+    computed = committed.drop_duplicates("cell")["seconds"]
+    seconds = [*computed, *(rows[0]["seconds"] for rows in done.values() if rows)]
+    missing = [each.given for each in asked if each.key not in done]
+    tables = {cell.get("table", "") for cell in missing}
+    there = {table for table in sorted(tables) if at_hand(table) == table}
+    mean = pd.Series(seconds, dtype=float).mean()
+    missing = [cell for cell in missing if cell.get("table", "") in there]
+    return missing, None if pd.isna(mean) else float(mean)
 
 
 def load_rows(path: Path | str) -> pd.DataFrame:
@@ -279,6 +294,21 @@ def _cached(folder: Path, asked: Sequence[Asked]) -> dict[str, list[Row]]:
     """The rows of those cells that an earlier run finished, by key."""
     found = {each.key: _read_cell(folder / f"{each.key}.json") for each in asked}
     return {key: rows for key, rows in found.items() if rows is not None}
+
+
+def _folder(name: str, profile: str) -> Path:
+    return project_root() / "data" / "cache" / "cells" / name / profile
+
+
+def _known(
+    name: str, profile: str, asked: Sequence[Asked]
+) -> tuple[pd.DataFrame, dict[str, list[Row]]]:
+    """The committed rows, and the rows of all cells that are done by key: none of a committed
+    one."""
+    committed = _committed(name, profile)
+    done: dict[str, list[Row]] = {key: [] for key in committed["cell"].unique()}
+    lacking = [each for each in asked if each.key not in done]
+    return committed, done | _cached(_folder(name, profile), lacking)
 
 
 def _committed(name: str, profile: str) -> pd.DataFrame:

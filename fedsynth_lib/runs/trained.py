@@ -10,9 +10,9 @@ import pandas as pd
 
 from fedsynth_lib.core.contract import Privacy, Run
 from fedsynth_lib.federation import settings
+from fedsynth_lib.federation.memory import peak_memory
 from fedsynth_lib.methods import METHODS
 from fedsynth_lib.runs.grid import remember
-from fedsynth_lib.runs.memory import peak_memory
 from fedsynth_lib.tables.load import Table
 
 FACTS = ("statement", "seconds", "bytes_up", "bytes_down")  # of a run, kept with its rows

@@ -17,7 +17,7 @@ from fedsynth_lib.printed.published import UNTESTED, load_claims
 from fedsynth_lib.verdicts.cells import finished, measured_cells, redrawn
 from fedsynth_lib.verdicts.claim_files import Claim, written
 from fedsynth_lib.verdicts.custom.claims import CUSTOM
-from fedsynth_lib.verdicts.places import Condition, Missing, chosen, flat, same_layout
+from fedsynth_lib.verdicts.places import Condition, Missing, chosen, flat, same_layout, word
 from fedsynth_lib.verdicts.vocabulary import KINDS, Told
 
 REDRAWS = 40
@@ -33,28 +33,31 @@ def judge(claim: Claim, cells: pd.DataFrame) -> Judgement:
     """Mean share of the conditions that hold, of those that decide, and the evidence; None where
     these cells cannot tell."""
     parts: list[Told] = []
+    left_out: list[str] = []
     try:
         for c in claim.conditions:
-            if c.kind == "custom":
-                found = CUSTOM[c.of](cells, c)
-            elif not c.optional or _there(cells, c):
-                found = [KINDS[c.kind](cells, c)]
-            else:
+            if c.optional and (lost := _lost(cells, c)):
+                left_out.append(lost)
                 continue
+            found = CUSTOM[c.of](cells, c) if c.kind == "custom" else [KINDS[c.kind](cells, c)]
             parts += [part._replace(side=part.side or c.side) for part in found]
     except Missing as missing:
         return None, str(missing)
-    if absent := dict.fromkeys(name for part in parts for name in part.absent):
+    if not parts:
+        return None, f"not run: {', '.join(left_out)}"
+    if absent := dict.fromkeys([*(name for part in parts for name in part.absent), *left_out]):
         parts[-1] = parts[-1]._replace(text=f"{parts[-1].text}; not run: {', '.join(absent)}")
     evidence = Evidence.of((part.share, part.text) for part in parts)
     return float(np.mean([part.share for part in parts if not part.side])), evidence
 
 
-def _there(cells: pd.DataFrame, c: Condition) -> bool:
-    """Whether there is a cell of every side."""
-    across = "metric" if c.kind == "value" else c.across
+def _lost(cells: pd.DataFrame, c: Condition) -> str:
+    """Of an optional condition a side of which has no cell: what it is about, or those sides."""
+    across = {"value": "metric", "tested": "setting"}.get(c.kind, c.across)
     rows = chosen(cells, {axis: v for axis, v in c.where.items() if axis != across})
-    return set(flat(c.of)) <= set(rows[across])
+    sides = [value for value in flat(c.of) if value not in set(rows[across])]
+    about = [v[0] for a, v in c.own["where"].items() if len(v) == 1 and a not in ("metric", across)]
+    return ", ".join(map(word, about or sides)) if sides else ""
 
 
 def judged(

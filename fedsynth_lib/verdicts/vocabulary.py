@@ -293,6 +293,7 @@ def tests(cells: pd.DataFrame, c: Condition, against: str) -> pd.Series:
 
 
 def _tested(cells: pd.DataFrame, c: Condition) -> Told:
+    c = replace(c, across="setting")
     found = tests(cells, c, c.of)
     score = f"+{(found == 'better').sum()}/-{(found == 'worse').sum()}"
     against = f"federated v {c.of}"

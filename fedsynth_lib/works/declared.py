@@ -10,8 +10,9 @@ of each exhibit.
 
 A sweep names values of settings: a list is swept, a single value is fixed. The words in WORDS
 choose among the values of a list; `by_method` says more of some methods' cells, `sized` what a
-kind's `complete` needs to know, and `unset` takes back what a profile of the work sets. A profile
-of a sweep counts before that of its grid, and that before the work's. Unknown keys are refused.
+kind's `complete` needs to know, `seconds` what a cell takes on one core, where no rows tell, and
+`unset` takes back what a profile of the work sets. A profile of a sweep counts before that of its
+grid, and that before the work's. Unknown keys are refused.
 """
 
 import importlib
@@ -29,7 +30,7 @@ import pandas as pd
 
 from fedsynth_lib.core.contract import BadInput
 from fedsynth_lib.runs import names
-from fedsynth_lib.runs.grid import Asked, run_grid
+from fedsynth_lib.runs.grid import Asked, missing_of, run_grid
 from fedsynth_lib.runs.rows import PROFILES, params_text
 from fedsynth_lib.tables import lock
 from fedsynth_lib.tables.load import Table, load_table
@@ -196,9 +197,16 @@ class Grid:
 
     def run(self, *, jobs: int = 1, save: bool = True) -> pd.DataFrame:
         """The rows of all cells, of which only the missing ones are computed; see `run_grid`."""
-        function, version = self.work.function(self.kind), partial(self.work.version, self.kind)
-        options = {"name": self.name, "profile": self.profile, "jobs": jobs, "save": save}
-        return run_grid(function, self.cells, version=version, **options)
+        return self._with(run_grid, jobs=jobs, save=save)
+
+    def missing(self) -> tuple[list[dict], float | None]:
+        """The cells that `run` would compute, and the seconds of one; see `missing_of`."""
+        return self._with(missing_of)
+
+    def _with(self, function: Callable, **options: Any) -> Any:
+        version = partial(self.work.version, self.kind)
+        options |= {"name": self.name, "profile": self.profile, "version": version}
+        return function(self.work.function(self.kind), self.cells, **options)
 
 
 @dataclass(frozen=True, eq=False)
@@ -515,6 +523,16 @@ def load(work: str | Path) -> Work:
     return found
 
 
+def all_grids(profile: str) -> dict[str, Grid]:
+    """The grids of all works by the file of their rows; those that share one are added."""
+    found: dict[str, Grid] = {}
+    for work in map(load, WORKS):
+        for exhibit in work.grids:
+            grid = work.grid(exhibit, profile)
+            found[grid.name] = found[grid.name] + grid if grid.name in found else grid
+    return found
+
+
 def computed_by(grid: str) -> str | None:
     """What computes the cells in a file of data/results: `work.kind` or `module:function`; empty
     where rows of other files make them, None where no work declares it."""
@@ -588,7 +606,7 @@ def _check(work: Work) -> None:
                 _check_names(f"{place}.{profile}", entry.get(profile, {}), kind.names | _SIZE)
 
 
-_SIZE = {"seeds", "tables", "methods", "by_method", "sized", "unset", *WORDS}
+_SIZE = {"seeds", "tables", "methods", "by_method", "sized", "unset", "seconds", *WORDS}
 
 
 def _check_names(where: str, entry: Iterable[str], known: Iterable[str]) -> None:

@@ -11,7 +11,7 @@ import math
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from itertools import combinations_with_replacement
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -28,7 +28,7 @@ from fedsynth_lib.tables.load import Table, load_table, split
 from fedsynth_lib.tables.partition import Parts, split_clients
 from fedsynth_lib.tables.registry import declared_schema
 from fedsynth_lib.works.declared import load
-from fedsynth_lib.works.protocol import Made, Prepared
+from fedsynth_lib.works.protocol import Made, Prepared, Whole
 
 WORK = load("martinez2024")
 GROUPS = ("fidelity", "utility", "privacy")
@@ -60,12 +60,6 @@ MEASURED = {  # by each group of measures
     "columns": ["hellinger_column", "classes", "association_error"],
     **{"bins": ["hellinger"], "shares": ["share"], "pairs": ["association"]},
 }
-
-
-class Whole(NamedTuple):
-    """A table that is not split."""
-
-    train: Table
 
 
 def whole(dataset: str) -> Whole:

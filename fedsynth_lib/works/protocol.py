@@ -44,6 +44,12 @@ class Prepared(NamedTuple):
     test: Table
 
 
+class Whole(NamedTuple):
+    """A table that is not split."""
+
+    train: Table
+
+
 class Made(NamedTuple):
     """What measures look at. frame: synthetic rows, or known ones. facts: of the run, none of known
     rows. run: the run itself, if this kind of cells does not keep rows."""

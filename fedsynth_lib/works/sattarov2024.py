@@ -8,7 +8,7 @@ and stricter reading.
 
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -21,21 +21,15 @@ from fedsynth_lib.runs.details import names_of
 from fedsynth_lib.runs.rows import Row, with_params
 from fedsynth_lib.tables.embedding import joint_map, squares
 from fedsynth_lib.tables.encode import standardised
-from fedsynth_lib.tables.load import Table, split
+from fedsynth_lib.tables.load import split
 from fedsynth_lib.tables.partition import Parts, split_clients
 from fedsynth_lib.works.declared import load
-from fedsynth_lib.works.protocol import Made, Prepared, guarantee
+from fedsynth_lib.works.protocol import Made, Prepared, Whole, guarantee
 
 WORK = load("sattarov2024")
 METHOD, REAL = "DP-Fed-FinDiff", "Real"
 MOST_CLIENTS = WORK.constants["most_clients"]
 SQUARES = 40  # along each side of figure 6
-
-
-class Whole(NamedTuple):
-    """A table that is not split."""
-
-    train: Table
 
 
 def whole(dataset: str) -> Whole:

@@ -474,7 +474,8 @@ def risk_varies_more_than_utility(cells: pd.DataFrame, c: Condition) -> list[Tol
     """c18: over strategies, by table."""
     risk, utility = (_by_strategy(cells, c, metric) for metric in ("risk", "accuracy"))
     held = np.ptp(risk, axis=1) > np.ptp(utility, axis=1)
-    return [counted(held, "risk varies more than utility over strategies")]
+    varies = counted(held, "risk varies more than utility over strategies")
+    return with_absent([varies], held.index, c.values("dataset"))
 
 
 def best_strategies_differ(cells: pd.DataFrame, c: Condition) -> list[Told]:
@@ -491,7 +492,8 @@ def no_strategy_is_best_in_all(cells: pd.DataFrame, c: Condition) -> list[Told]:
         for metric, sign in (("accuracy", 1), ("fidelity", 1), ("risk", -1))
     }
     shown = ", ".join(f"{metric} {name}" for metric, name in best.items())
-    return [single(len(set(best.values())) > 1, f"best on average: {shown}")]
+    several = single(len(set(best.values())) > 1, f"best on average: {shown}")
+    return with_absent([several], _by_strategy(cells, c, "risk").index, c.values("dataset"))
 
 
 # --- apellaniz2025 -------------------------------------------------------------------------------

@@ -1,0 +1,30 @@
+"""How much memory a piece of work takes at its height, beyond what the process held before."""
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import SimpleNamespace
+
+import psutil
+
+
+@contextmanager
+def peak_memory(every: float = 0.02) -> Iterator[SimpleNamespace]:
+    """Its `gib` is, at the end, what was resident at most beyond the start; looks at it
+    `every` seconds."""
+    process, found, done = psutil.Process(), SimpleNamespace(gib=0.0), threading.Event()
+    before = process.memory_info().rss
+
+    def watch() -> None:
+        ended = False
+        while not ended:
+            ended = done.wait(every)  # looks once more at the end
+            found.gib = max(found.gib, (process.memory_info().rss - before) / 2**30)
+
+    watcher = threading.Thread(target=watch, daemon=True)
+    watcher.start()
+    try:
+        yield found
+    finally:
+        done.set()
+        watcher.join()
