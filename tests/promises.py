@@ -136,6 +136,9 @@ def spends_what_it_planned(method, table, config=None):
     noise = settings.noise_for(method, domain, [len(part) for part in thirds(table)], config, asked)
     planned = method.plan(noise, domain, len(table.frame) // 3, config)
     assert abs(epsilon_of(planned, asked.delta) - asked.epsilon) < 1e-6
+    # who is asked to take part sees the plan, not the statement
+    bare = {charge.what for charge in planned if charge.mechanism == "unprotected"}
+    assert bare == set(run.statement["unprotected"])
 
 
 def noise_reaches_the_state(method, table):

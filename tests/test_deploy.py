@@ -128,6 +128,7 @@ def changed(folder, tmp_path, *pairs):
         ("ecdsa-sha2-nistp384 ", "ssh-rsa ", "no ECDSA key in OpenSSH's form"),
         ("[config]", "[config]\nbinz = 3", "has no setting 'binz' (did you mean 'bins'?)"),
         ("[config]", "[config", "not valid TOML"),
+        ('"independent"', '"fedbn"', "releases without noise: best network of the client's search"),
     ],
 )
 def test_a_study_that_cannot_be_is_refused_in_a_sentence(folder, tmp_path, old, new, said):

@@ -252,6 +252,13 @@ class Study:
             seed=self.seed,
             before=self.before,
         )
+        charges = method.plan(1.0, job.domain, max(self.sizes), modelled)
+        if bare := [charge.what for charge in charges if charge.mechanism == "unprotected"]:
+            raise BadInput(
+                f"{where}: with these settings method {self.method} releases without noise: "
+                f"{', '.join(bare)}; set private_structure = true in [config] where it has that "
+                "setting, or choose another method."
+            )
         fewest = min(len(job.participants(*entry)) for entry in job.schedule()) - self.absent
         if fewest < self.minimum_group:
             raise BadInput(

@@ -34,6 +34,7 @@ from fedsynth_lib.tables.schema import Schema
 
 VERSION = 1
 TRUST = "secure sum"
+BEST, FITNESS = "best network of the client's search", "fitness of networks"  # released by a search
 MAX_CELLS = 20_000_000  # of one joint table: more would neither fit in memory nor carry a signal
 
 
@@ -86,12 +87,12 @@ def encoder(schema: Schema, config: Config) -> EqualWidthBins:
 
 def plan(noise_multiplier: float, domain: Domain, num_rows: int, config: Config) -> list[Charge]:
     """`d - k` noisy tables, and the pair scores if the structure is private; costs 1 /
-    noise_multiplier in all."""
+    noise_multiplier in all. Else what the search releases without noise."""
     _check_degree(len(domain.names), config.degree)
-    charges = [_tables_charge(noise_multiplier, len(domain.names), config)]
+    tables = _tables_charge(noise_multiplier, len(domain.names), config)
     if config.private_structure:
-        charges.append(_scores_charge(noise_multiplier, len(domain.names), config))
-    return charges
+        return [tables, _scores_charge(noise_multiplier, len(domain.names), config)]
+    return [tables, *(Charge(what, "unprotected") for what in (BEST, FITNESS))]
 
 
 def start(domain: Domain, config: Config, rng: np.random.Generator) -> Arrays:
@@ -221,7 +222,7 @@ def _evolve(state: Arrays, client: Client, config: Config, rng: np.random.Genera
     )
     client.memory["orders"], client.memory["candidates"] = population
     best = search.best(population, scores)
-    spent = [Charge("best network of the client's search", "unprotected")]
+    spent = [Charge(BEST, "unprotected")]
     return Update({"orders": best.orders, "candidates": best.candidates}, spent=spent)
 
 
@@ -230,7 +231,7 @@ def _vote(state: Arrays, client: Client) -> Update:
     rows."""
     networks = search.Population(state["orders"], state["candidates"])
     fitness = search.fitness(networks, client.memory["scores"])
-    return Update({"fitness": fitness}, spent=[Charge("fitness of networks", "unprotected")])
+    return Update({"fitness": fitness}, spent=[Charge(FITNESS, "unprotected")])
 
 
 def _search_alone(
