@@ -165,6 +165,12 @@ def test_kernels_start_cold_where_the_warm_process_dies_before_it_answers(home, 
     assert runner.main(["--jobs", "1"]) == 0
 
 
+def ignores(process, number):
+    status = Path(f"/proc/{process.pid}/status").read_text(encoding="utf-8")
+    mask = next(line.split()[1] for line in status.splitlines() if line.startswith("SigIgn:"))
+    return int(mask, 16) >> (number - 1) & 1
+
+
 @ON_LINUX
 def test_signals_reach_a_forked_kernel_and_its_status_comes_back(tmp_path):
     root = Path(__file__).resolve().parents[1]
@@ -185,6 +191,7 @@ def test_signals_reach_a_forked_kernel_and_its_status_comes_back(tmp_path):
         wait_for(lambda: config.exists() and config.read_text(), 30)
         forked = psutil.Process(int((tmp_path / "pid").read_text()))
         assert forked.pid != kernel.pid and forked.ppid() != kernel.pid
+        wait_for(lambda: ignores(forked, signal.SIGINT), 30)  # its file is there before that
         kernel.send_signal(signal.SIGINT)  # a kernel heeds it only while a cell runs
         time.sleep(0.5)
         assert alive(forked)
