@@ -198,15 +198,8 @@ def run(job: flower.Job, rows: list[np.ndarray], sees: Sees) -> Seen:
                 if (size := sum(len(name) + v.nbytes for name, v in carried[kind].items()))
             ]
         seen.wire.append(overheard(updates, sees))
-        state, charges = method.server_step(
-            state,
-            updates,
-            config=job.config,
-            noise=job.noise("server", number),
-            rng=stream(job.seed, "server", number),
-        )
-        seen.charges += [charge for update in updates for charge in update.spent]
-        seen.charges += stamp(charges, round=number)
+        state, charges = job.served(state, updates, number)
+        seen.charges += charges
         if np.any(state.get("finished", False)):
             break
     seen.state = flower.public(state)

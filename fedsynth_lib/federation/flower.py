@@ -9,7 +9,7 @@ import io
 import json
 import os
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from typing import Any, TypeVar
@@ -132,6 +132,21 @@ class Job:
             chosen = np.flatnonzero(rng.random(self.num_clients) < share).tolist()
             if chosen:
                 return chosen
+
+    def served(
+        self, state: Arrays, updates: Sequence[Update], number: int
+    ) -> tuple[Arrays, list[Charge]]:
+        """The server's state after a round of these updates, and what the round cost: the charges
+        of the clients, which have their marks already, and the server's own."""
+        state, own = self.method.server_step(
+            state,
+            updates,
+            config=self.config,
+            noise=self.noise("server", number),
+            rng=stream(self.seed, "server", number),
+        )
+        spent = [charge for update in updates for charge in update.spent]
+        return state, spent + stamp(own, round=number)
 
 
 @dataclass
@@ -357,15 +372,8 @@ def server_app(
                 updates = masks.opened(
                     updates, clients=clients, round=number, ask=asking.masks(number)
                 )
-            state, charges = job.method.server_step(
-                state,
-                updates,
-                config=job.config,
-                noise=job.noise("server", number),
-                rng=stream(job.seed, "server", number),
-            )
-            outcome.charges += [charge for update in updates for charge in update.spent]
-            outcome.charges += stamp(charges, round=number)
+            state, charges = job.served(state, updates, number)
+            outcome.charges += charges
             after_round(number, outcome.charges)
             if np.any(state.get("finished", False)):
                 break
