@@ -16,17 +16,9 @@ import numpy as np
 import pandas as pd
 
 from fedsynth_lib.core import secure_sum
-from fedsynth_lib.core.contract import (
-    Arrays,
-    Charge,
-    Client,
-    Method,
-    Privacy,
-    Update,
-    stamp,
-    stream,
-)
+from fedsynth_lib.core.contract import Arrays, Charge, Method, Privacy
 from fedsynth_lib.federation import flower, settings
+from fedsynth_lib.federation.rounds import copied, rounds_of
 from fedsynth_lib.tables.load import Table
 from fedsynth_lib.tables.schema import Schema
 
@@ -167,60 +159,22 @@ class Scenario:
 
 
 def run(job: flower.Job, rows: list[np.ndarray], sees: Sees) -> Seen:
-    """One run by the method's verbs alone, in a fraction of the time that messages take: an audit
-    makes thousands.
-
-    With the same draws it shows what the apps show; a test says so of every method. Masks are left
-    out: they cancel in the sums, and no adversary here sees more.
-    """
-    seen, method = Seen(), job.method
-    memories: list[Arrays] = [{} for _ in rows]
-    state = method.start(job.domain, config=job.config, rng=stream(job.seed, "start"))
-    for number, (draw, share) in enumerate(job.schedule()):
-        clients = job.participants(draw, share)
-        sent = flower.public(method.broadcast(state, config=job.config))
+    """One run; no adversary here sees more by the masks that it is without."""
+    seen = Seen()
+    for number, (sent, updates, state, charges) in enumerate(rounds_of(job, rows)):
         seen.sent.append(copied(sent))
-        updates = []
-        for index in clients:
-            client = job.client(rows[index], index, len(clients), memories[index])
-            update = method.client_step(
-                copied(sent),
-                client,
-                config=job.config,
-                noise=job.noise("client", index, number),
-                rng=job.stream("client", index, number),
-            )
-            updates.append(received(update, client, number))
+        seen.wire.append(overheard(updates, sees))
+        seen.charges += charges
+        for update in updates:
             carried = {"state": sent, "arrays": update.arrays, "summed": update.summed}
             seen.traffic += [
-                {"round": number, "client": index, "direction": way, "kind": kind, "bytes": size}
+                {"round": number, "client": update.client}
+                | {"direction": way, "kind": kind, "bytes": size}
                 for way, kind in (("down", "state"), ("up", "arrays"), ("up", "summed"))
                 if (size := sum(len(name) + v.nbytes for name, v in carried[kind].items()))
             ]
-        seen.wire.append(overheard(updates, sees))
-        state, charges = job.served(state, updates, number)
-        seen.charges += charges
-        if np.any(state.get("finished", False)):
-            break
-    seen.state = flower.public(state)
+        seen.state = flower.public(state)
     return seen
-
-
-def received(update: Update, client: Client, number: int) -> Update:
-    """A client's update of a round as its server gets it, without a wire and masks."""
-    return replace(
-        update,
-        arrays=copied(update.arrays),
-        summed={name: secure_sum.whole(name, values) for name, values in update.summed.items()},
-        num_rows=client.size,
-        spent=stamp(update.spent, round=number, client=client.index),
-        client=client.index,
-    )
-
-
-def copied(arrays: Arrays) -> Arrays:
-    """As they arrive on the other side of a wire: nobody can change the sender's."""
-    return {name: np.array(values, order="C") for name, values in arrays.items()}
 
 
 def overheard(updates, sees: Sees) -> Arrays:

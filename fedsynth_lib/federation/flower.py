@@ -11,7 +11,7 @@ import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, TypeVar
 from uuid import uuid4
 
@@ -133,6 +133,18 @@ class Job:
             if chosen:
                 return chosen
 
+    def answered(self, sent: Arrays, client: Client, number: int) -> Update:
+        """A client's update of a round to which it was sent these arrays, with its marks."""
+        update = self.method.client_step(
+            sent,
+            client,
+            config=self.config,
+            noise=self.noise("client", client.index, number),
+            rng=self.stream("client", client.index, number),
+        )
+        charges = stamp(update.spent, round=number, client=client.index)
+        return replace(update, num_rows=client.size, spent=charges, client=client.index)
+
     def served(
         self, state: Arrays, updates: Sequence[Update], number: int
     ) -> tuple[Arrays, list[Charge]]:
@@ -245,13 +257,7 @@ def client_app(
             ledger.begin(job, index, run=message.metadata.run_id, number=number)
         memory = unpack(context.state["memory"]) if "memory" in context.state else {}
         client = job.client(load_rows(index), index, len(clients), memory)
-        update = job.method.client_step(
-            unpack(message.content["state"]),
-            client,
-            config=job.config,
-            noise=job.noise("client", index, number),
-            rng=job.stream("client", index, number),
-        )
+        update = job.answered(unpack(message.content["state"]), client, number)
         context.state["memory"] = pack(client.memory)
         secrets = unpack(context.state["masks"]) if "masks" in context.state else {}
         masked = masks.mask(
@@ -265,15 +271,14 @@ def client_app(
         )
         if secrets:
             context.state["masks"] = pack(secrets)
-        charges = stamp(update.spent, round=number, client=index)
         if ledger is not None:
-            ledger.spend(charges, job.privacy, run=message.metadata.run_id)
+            ledger.spend(update.spent, job.privacy, run=message.metadata.run_id)
         about = {
             "client": index,
             "run": str(message.metadata.run_id),  # beyond what a record's numbers hold
             "round": number,
             "num_rows": client.size,
-            "spent": json.dumps([asdict(each) for each in charges]),
+            "spent": json.dumps([asdict(each) for each in update.spent]),
             "groups": json.dumps(update.groups),
         }
         content = {

@@ -3,12 +3,12 @@ vary the budget."""
 
 import inspect
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import chain, combinations_with_replacement, pairwise, product
 from types import ModuleType
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -30,14 +30,13 @@ from fedsynth_lib.core.contract import (
     Privacy,
     Relation,
     Run,
-    Update,
-    stamp,
     stream,
 )
 from fedsynth_lib.core.dp_sgd import Tape
 from fedsynth_lib.core.queries import Query
 from fedsynth_lib.federation import settings
 from fedsynth_lib.federation.flower import Job
+from fedsynth_lib.federation.rounds import Round
 from fedsynth_lib.methods.bayes import bayesian_network as bn
 from fedsynth_lib.methods.bayes import genetic_search as search
 from fedsynth_lib.methods.gan import encoding as gan_encoding
@@ -86,42 +85,6 @@ def largest_moves(
         for what, move in moves.items()
         for power in (1, 2)
     }
-
-
-class Step(NamedTuple):
-    """One round of a run: what clients were sent, what they answered, the server's state after it,
-    what it cost."""
-
-    sent: Arrays
-    updates: list[Update]
-    state: Arrays
-    charges: list[Charge]
-
-
-def steps(job: Job, rows: Sequence[np.ndarray]) -> Iterator[Step]:
-    """The rounds of a run one by one, each client's encoded rows at hand: for looking at what a run
-    keeps to itself.
-
-    They are those of `settings.federated` with the same settings, but neither packed nor masked on
-    the way.
-    """
-    state = job.method.start(job.domain, config=job.config, rng=stream(job.seed, "start"))
-    broadcast = getattr(job.method, "broadcast", lambda state, config: state)
-    memories: list[Arrays] = [{} for _ in rows]
-    for number, (draw, share) in enumerate(job.schedule()):
-        sent, updates, charges = broadcast(state, config=job.config), [], []
-        drawn = job.participants(draw, share)
-        for index in drawn:
-            client = job.client(rows[index], index, len(drawn), memories[index])
-            noise, rng = job.noise("client", index, number), job.stream("client", index, number)
-            update = job.method.client_step(sent, client, config=job.config, noise=noise, rng=rng)
-            updates.append(replace(update, client=index, num_rows=client.size))
-            charges += stamp(update.spent, round=number, client=index)
-        noise, rng = job.noise("server", number), stream(job.seed, "server", number)
-        state, own = job.method.server_step(state, updates, config=job.config, noise=noise, rng=rng)
-        yield Step(sent, updates, state, charges + stamp(own, round=number))
-        if np.any(state.get("finished", False)):
-            return
 
 
 def noisy(
@@ -216,7 +179,7 @@ def _errors(state: Mapping[str, np.ndarray], shares: np.ndarray) -> np.ndarray:
 
 
 def rounds_of(
-    steps: Sequence[Step], rows: np.ndarray, names: Sequence[str], delta: float
+    steps: Sequence[Round], rows: np.ndarray, names: Sequence[str], delta: float
 ) -> pd.DataFrame:
     """A line for every marginal that AIM measured after the first of `steps`, by the names of its
     columns.
@@ -444,7 +407,7 @@ def epsilons(rounds: Sequence[Sequence[Charge]], delta: float) -> pd.DataFrame:
     return pd.DataFrame(found).rename_axis("round")
 
 
-def spent(steps: Sequence[Step], num_clients: int, delta: float) -> pd.DataFrame:
+def spent(steps: Sequence[Round], num_clients: int, delta: float) -> pd.DataFrame:
     """A line for each client of a run of FLAIM: the rounds in which it chose, and ε at `delta` of
     what touched its records."""
     charges = [charge for step in steps for charge in step.charges]
@@ -509,7 +472,7 @@ def epsilon_by_opacus(noise: float, rate: float, steps: int, delta: float) -> di
 
 
 def gan_rows(
-    job: Job, steps: Sequence[Step], encoder: Encoder, rounds: Iterable[int], num_rows: int
+    job: Job, steps: Sequence[Round], encoder: Encoder, rounds: Iterable[int], num_rows: int
 ) -> dict[int, pd.DataFrame]:
     """What the generator of a CTGAN makes after each of `rounds` rounds of training (0: before the
     first), by round.
