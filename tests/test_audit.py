@@ -105,7 +105,7 @@ def test_two_sums_are_audited_against_a_client_that_takes_its_noise_off(
 
 
 @pytest.mark.parametrize(
-    ("key", "runs"), [("fedvae", 300), ("findiff", 300), ("dpctgan", 400), ("dpvaebgm", 100)]
+    ("key", "runs"), [("fedvae", 300), ("findiff", 300), ("dpctgan", 400), ("dpvaebgm", 200)]
 )
 def test_bounds_of_networks(key, runs, monkeypatch):
     monkeypatch.setattr(scores, "SHADOWS", 40)
