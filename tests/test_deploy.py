@@ -6,6 +6,7 @@ import re
 import shutil
 import signal
 import stat
+import subprocess
 import sys
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -767,3 +768,20 @@ def test_no_proxy_stands_between_the_processes_of_one_machine(tmp_path, monkeypa
         found = processes.environment(tmp_path)
         assert found["no_proxy"] == found["NO_PROXY"] == direct
         assert found["HTTPS_PROXY"] == "http://proxy.hospital:3128"  # which a server may be behind
+
+
+@pytest.mark.parametrize(
+    ("end", "code"), [("raise KeyboardInterrupt", 1), ("sys.exit(3)", 3), ("", 0)]
+)
+def test_a_process_of_flowers_ends_with_its_main_thread(end, code, tmp_path):
+    """What serves beside it would keep the process alive, and its site would wait for ever."""
+    script = f"""
+import sys, threading, time
+from fedsynth_lib.deploy import child
+def flower():
+    threading.Thread(target=time.sleep, args=(600,)).start()
+    {end}
+child.to_its_end(flower)
+"""
+    command, env = [sys.executable, "-P", "-c", script], processes.environment(tmp_path)
+    assert subprocess.run(command, timeout=MOST, env=env, check=False).returncode == code

@@ -15,10 +15,11 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager, suppress
+import traceback
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 LOOK, GRACE = 0.5, 5.0  # seconds
 OPEN_TO_ALL = "/v1/fleet/"  # what SuperNodes use, who sign each request
@@ -59,21 +60,20 @@ def superlink() -> None:
 
 @asynccontextmanager
 async def registered(app: Any) -> AsyncIterator[None]:
-    """The nodes in the SuperLink's books, which may have them from before; it does not listen
+    """The nodes in the SuperLink's books, which are empty when it starts; it does not listen
     yet."""
     from flwr.common.constant import HEARTBEAT_DEFAULT_INTERVAL, NOOP_ACCOUNT_NAME, NOOP_FLWR_AID
 
     state = app.state.linkstate_factory.state()
     if path := os.environ.get("FEDSYNTH_NODES"):
         for name, key in json.loads(Path(path).read_text(encoding="utf-8")).items():
-            with suppress(ValueError):  # it is known
-                state.create_node(
-                    owner_aid=NOOP_FLWR_AID,
-                    owner_name=NOOP_ACCOUNT_NAME,
-                    public_key=key.encode(),
-                    heartbeat_interval=HEARTBEAT_DEFAULT_INTERVAL,
-                    name=name,
-                )
+            state.create_node(
+                owner_aid=NOOP_FLWR_AID,
+                owner_name=NOOP_ACCOUNT_NAME,
+                public_key=key.encode(),
+                heartbeat_interval=HEARTBEAT_DEFAULT_INTERVAL,
+                name=name,
+            )
     yield
 
 
@@ -102,6 +102,26 @@ def superexec() -> None:
     flower_superexec()
 
 
+def to_its_end(flower: Callable[[], None]) -> NoReturn:
+    """Runs one of Flower's commands, and ends the process when it comes back or fails.
+
+    Flower 1.41 serves the apps from a thread of its own. Where a TLS error, or a server that has
+    forgotten it, ends a SuperNode's main thread, that thread would keep the process alive, and its
+    site would wait for ever.
+    """
+    code = 1
+    try:
+        flower()
+        code = 0
+    except SystemExit as error:
+        code = error.code if isinstance(error.code, int) else int(error.code is not None)
+    except BaseException:
+        traceback.print_exc()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)
+
+
 def end_with_parent(parent: int) -> None:
     """Ends this process soon after its parent is another one; by force where it takes too long."""
 
@@ -115,12 +135,12 @@ def end_with_parent(parent: int) -> None:
     threading.Thread(target=watch, daemon=True).start()
 
 
-def main(arguments: Sequence[str]) -> None:
+def main(arguments: Sequence[str]) -> NoReturn:
     command, parent, *options = arguments
     if os.name == "posix":
         end_with_parent(int(parent))
     sys.argv = [f"flower-{command}", *options]
-    {"superlink": superlink, "supernode": supernode, "superexec": superexec}[command]()
+    to_its_end({"superlink": superlink, "supernode": supernode, "superexec": superexec}[command])
 
 
 if __name__ == "__main__":

@@ -26,7 +26,9 @@ from fedsynth_lib.deploy.site import check_secure
 from fedsynth_lib.deploy.study import check_flower, check_plan, read_study
 
 CONNECTION = "study"  # what Flower's own files call the SuperLink
-FEW = 10  # sites; of fifty Flower 1.41 loses requests to a file ("database is locked")
+# of the SuperLink; in a file Flower 1.41 loses requests of fifty sites ("database is locked"). To a
+# server that was started again its sites connect anew
+BOOKS = ":flwr-in-memory:"
 STARTED = r"started run (\d+)"  # which Flower says
 
 
@@ -62,8 +64,7 @@ def serving(
     check_free(port, bind, "server")
     state = study.state(own)
     with secret_file(state) as secret, Children(state) as children:
-        books = str(state / "link.db") if len(study.sites) <= FEW else ":flwr-in-memory:"
-        options = ["--host", bind, "--port", str(port), "--database", books]
+        options = ["--host", bind, "--port", str(port), "--database", BOOKS]
         options += ["--isolation", "process", "--superexec-auth-secret-file", str(secret)]
         trust = ["--insecure"]
         if not insecure:
