@@ -51,12 +51,6 @@ def alternate(*values):
 
 
 @pytest.fixture
-def home(tmp_path, monkeypatch):
-    monkeypatch.setenv("FEDSYNTH_HOME", str(tmp_path))
-    return tmp_path
-
-
-@pytest.fixture
 def file(home):
     path = home / "ward.csv"
     site = alternate("A", "A", "B", "C")
