@@ -25,6 +25,15 @@ SCHEMA = Schema(
 )
 
 
+FIRST = ("test_verdict.py", "test_superlink.py")
+
+
+def pytest_collection_modifyitems(items):
+    """What takes a minute to prepare comes first: processes share out the last tests among them, and
+    each would prepare it."""
+    items.sort(key=lambda item: item.path.name not in FIRST)
+
+
 def make_frame(num_rows: int, seed: int = 0) -> pd.DataFrame:
     """Rows in which age, smoking and weight drive `ill`, and region stands apart."""
     rng = np.random.default_rng(seed)
@@ -60,6 +69,18 @@ def home(tmp_path, monkeypatch):
     yield tmp_path
     for number, handler in handlers.items():
         signal.signal(number, handler)
+
+
+@pytest.fixture
+def style():
+    """Figures look as the bundle's, and none stays open."""
+    import matplotlib.pyplot as plt
+
+    from fedsynth_lib.figures import use_style
+
+    use_style()
+    yield
+    plt.close("all")
 
 
 @pytest.fixture(scope="session", autouse=True)

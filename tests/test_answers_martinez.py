@@ -4,9 +4,9 @@ states."""
 import numpy as np
 import pandas as pd
 import pytest
+from kept import committed_rows
 
 from fedsynth_lib.printed import published
-from fedsynth_lib.runs.grid import committed_rows
 from fedsynth_lib.verdicts.custom.martinez_answers import (
     QUESTIONS,
     answers,

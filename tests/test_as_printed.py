@@ -4,10 +4,10 @@ rests on."""
 import numpy as np
 import pandas as pd
 import pytest
+from kept import committed_rows
 
 from fedsynth_lib.core.contract import stream
 from fedsynth_lib.printed.published import load_values
-from fedsynth_lib.runs.grid import committed_rows
 from fedsynth_lib.runs.rows import params_text, to_frame
 from fedsynth_lib.verdicts.custom import readings
 

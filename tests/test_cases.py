@@ -678,11 +678,16 @@ def test_what_is_no_table_is_one_sentence(tmp_path, text, message, capsys):
     assert message in said and "Traceback" not in said
 
 
-@pytest.mark.parametrize("where", ["/dev/null", "/dev/stdin", "-", "pipe"])
-def test_a_table_from_a_pipe_is_told_to_be_a_file(where, tmp_path, monkeypatch):
+@pytest.mark.parametrize("where", ["/dev/null", "-", "pipe"])
+def test_a_table_from_a_pipe_is_told_to_be_a_file(where, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     os.mkfifo("pipe")
-    asked = [sys.executable, "-m", "fedsynth_lib", "draft", where]
+    assert commands.main(["draft", where]) == 2
+    assert "save the table in a file first" in capsys.readouterr().err
+
+
+def test_so_is_one_from_the_program_before():
+    asked = [sys.executable, "-m", "fedsynth_lib", "draft", "/dev/stdin"]
     done = subprocess.run(asked, input="a,b\n1,2\n", capture_output=True, text=True)
     assert done.returncode == 2 and "save the table in a file first" in done.stderr
 

@@ -1,46 +1,13 @@
-"""Causes of different cells: every one has a cause that was tested, or the word unexplained."""
+"""Causes of different cells, and what their file may say; that each cell has one: test_verdict.py."""
 
 import pandas as pd
 import pytest
+from kept import committed_rows
 
 from fedsynth_lib.core.contract import BadInput
 from fedsynth_lib.core.store import project_root
-from fedsynth_lib.printed.published import WORKS
-from fedsynth_lib.runs.grid import committed_rows
-from fedsynth_lib.verdicts import causes, exhibits
+from fedsynth_lib.verdicts import causes
 from fedsynth_lib.verdicts.causes import Cause
-
-
-@pytest.fixture(scope="module")
-def rows():
-    return {work: committed_rows(work, "paper") for work in WORKS}
-
-
-@pytest.fixture(scope="module")
-def explained(rows):
-    none = {work: own.iloc[:0] for work, own in rows.items()}
-    printed = [
-        exhibits.printed_cells(each, {"paper": rows[each.work], "quick": none[each.work]})
-        for each in exhibits.load_exhibits()
-    ]
-    cells = pd.concat([found for found in printed if len(found) and "difference" in found])
-    return causes.of_cells(cells, rows)
-
-
-def test_each_different_cell_has_a_cause_and_each_cause_a_cell(explained):
-    assert len(explained) > 300 and (explained["verdict"] == "different").all()
-    without = explained[explained["entry"] < 0]
-    assert without.empty, without[["exhibit", "metric", "setting"]].drop_duplicates()
-    known = causes.load_causes()
-    idle = [known[n].said for n in range(len(known)) if n not in set(explained["entry"])]
-    assert not idle, f"no different cell is left for {idle}"
-    assert set(explained["cause"]) == set(causes.KINDS)
-
-
-def test_the_table_counts_every_different_cell_once(explained):
-    table = causes.table(explained)
-    assert table["cells"].sum() == len(explained)
-    assert list(dict.fromkeys(table["work"])) == [w for w in WORKS if w in set(table["work"])]
 
 
 def test_evidence_that_is_a_file_is_there():
@@ -71,8 +38,9 @@ def test_the_first_cause_that_a_cell_fits_counts():
     assert other["entry"].tolist() == [-1] and other["cause"].tolist() == [""]
 
 
-def test_a_reading_explains_what_it_brings_half_way_to_print(rows):
+def test_a_reading_explains_what_it_brings_half_way_to_print():
     """PCD of Adult, central and without noise: degree 3 lies nearer to print than degree 2."""
+    rows = {"martinez2024": committed_rows("martinez2024", "paper")}
     grid = {"grid": "20_martinez2024_fedbn_variants", "metrics": {"pcd": "pcd"}}
     dense = entry("dense", rows={**grid, "detail": "k = 3"})
     absent = entry("absent", rows={**grid, "detail": "k = 9"})

@@ -1,5 +1,5 @@
-"""The claims of the works: what they come to on print and on committed rows, and what their files
-may not say."""
+"""The claims of the works: what they come to on print (on committed rows: test_verdict.py), and what
+their files may not say."""
 
 import re
 from dataclasses import replace
@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from kept import committed_rows
 
 from fedsynth_lib.core.contract import BadInput
 from fedsynth_lib.core.store import project_root
@@ -15,8 +16,6 @@ from fedsynth_lib.figures import Saver
 from fedsynth_lib.printed.outcomes import VACUOUS, outcome
 from fedsynth_lib.printed.published import UNTESTED, WORKS, claims_path, load_claims, read_claims
 from fedsynth_lib.runs import names
-from fedsynth_lib.runs.grid import committed_rows
-from fedsynth_lib.runs.rows import FULLEST_FIRST
 from fedsynth_lib.verdicts.cells import cells_of, measured_cells, printed_cells, redrawn
 from fedsynth_lib.verdicts.claim_files import parsed, written
 from fedsynth_lib.verdicts.custom.claims import CUSTOM
@@ -47,16 +46,6 @@ def on_print():
     }
 
 
-@pytest.fixture(scope="module")
-def committed():
-    """profile -> every claim on its committed rows, not redrawn: test_verdict.py does that."""
-    tables = {
-        p: [judged(work, committed_rows(work, p), redraws=0) for work in WORKS]
-        for p in FULLEST_FIRST
-    }
-    return {p: pd.concat([table for table in own if len(table)]) for p, own in tables.items()}
-
-
 def stated(claim):
     """What its file says of a claim on the printed values; rounding of the figures can hide it."""
     work, number = claim.id.split("/")
@@ -79,15 +68,6 @@ def test_each_claim_on_print_has_the_share_it_had(on_print):
     assert set(shares) == set(pinned.index)
     found = pd.Series({name: float("nan") if v is None else float(v) for name, v in shares.items()})
     pd.testing.assert_series_equal(found, pinned.loc[found.index], check_names=False, rtol=1e-8)
-
-
-@pytest.mark.parametrize("profile", FULLEST_FIRST)
-def test_each_claim_on_committed_rows_comes_to_what_it_did(committed, profile):
-    """After new rows of ours: correct the lines of tests/claims_judged.csv, and say why."""
-    found, pinned = committed[profile].set_index("id"), PINNED.loc[profile]
-    assert set(found.index) == set(pinned.index)
-    found = found.loc[pinned.index]
-    pd.testing.assert_series_equal(found["share"], pinned["share"], check_names=False, rtol=1e-8)
 
 
 def test_every_claim_that_is_not_tested_is_listed_with_what_it_needs():
@@ -129,11 +109,11 @@ def test_metrics_are_known_and_axes_have_no_value_twice(work):
 # --- groups and readings -------------------------------------------------------------------------
 
 
-def test_a_group_is_judged_on_the_rows_at_hand_and_all_groups_on_their_own_grids(committed):
+def test_a_group_is_judged_on_the_rows_at_hand_and_all_groups_on_their_own_grids():
     rows = committed_rows("maddock2024", "quick")
     own = rows[rows["grid"] == "41_maddock2024_feature_skew"].drop(columns="grid")
     table = judged("maddock2024", own, "feature_skew")
-    told = committed["quick"].set_index("id").loc["maddock2024/c22"]
+    told = judged("maddock2024", rows).set_index("id").loc["maddock2024/c22"]
     assert table["id"].tolist() == ["maddock2024/c22"]
     assert table.iloc[0][["verdict", "share", "evidence"]].tolist() == (
         told[["verdict", "share", "evidence"]].tolist()
@@ -141,20 +121,6 @@ def test_a_group_is_judged_on_the_rows_at_hand_and_all_groups_on_their_own_grids
     assert judged("maddock2024", rows[rows["grid"] == "none"]).empty
     with pytest.raises(BadInput, match="no group of claims 'table': choose one of baselines, "):
         judged("maddock2024", own, "table")
-
-
-def test_a_shrunk_run_shows_numbers_and_gets_no_verdict(committed):
-    quick = committed["quick"].set_index("id")
-    assert set(quick["verdict"]) == {UNTESTED, VACUOUS}
-    shown = quick[quick["share"].notna() & (quick["verdict"] == UNTESTED)]
-    assert len(shown) > 80 and shown["evidence"].str.startswith("a shrunk run, which gets no").all()
-    assert shown["evidence"].str.contains("; seen: ").all()
-
-
-def test_a_claim_that_cannot_fail_is_vacuous_whatever_its_rows_hold(committed):
-    found = pd.concat(committed).query("verdict == @VACUOUS")
-    assert set(found["id"]) == {"apellaniz2025/c17", "apellaniz2025/c18", "sattarov2024/c05"}
-    assert found["evidence"].str.contains("; seen: ").all()
 
 
 # --- redraws -------------------------------------------------------------------------------------
@@ -176,7 +142,7 @@ def toy(means, std, n=3, metric="nll"):
 
 
 def test_redrawn_means_spread_as_runs_of_unknown_deviation_do():
-    cells = pd.concat([toy({"AIM": 10.0}, 3.0)] * 20_000, ignore_index=True)
+    cells = toy({"AIM": 10.0}, 3.0).iloc[[0] * 20_000].reset_index(drop=True)
     again = redrawn("maddock2024", cells, np.random.default_rng(0))
     moved = (again["mean"] - 10) / (3 / 3**0.5)
     # Student's t of two degrees of freedom, and chi-squared of as many

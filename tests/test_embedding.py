@@ -21,14 +21,9 @@ from fedsynth_lib.tables.partition import (
 )
 from fedsynth_lib.tables.schema import Column, Schema
 
+pytestmark = pytest.mark.usefixtures("home")
+
 GROUPS = np.repeat(np.arange(3), 100)
-
-
-@pytest.fixture(autouse=True)
-def home(tmp_path, monkeypatch):
-    """A cache of its own for each test."""
-    monkeypatch.setenv("FEDSYNTH_HOME", str(tmp_path))
-    return tmp_path
 
 
 @pytest.fixture

@@ -2,11 +2,11 @@
 
 import pandas as pd
 import pytest
+from kept import committed_rows
 
 from fedsynth_lib.core.contract import BadInput
 from fedsynth_lib.core.store import project_root
 from fedsynth_lib.printed.published import WORKS, load_catalogue
-from fedsynth_lib.runs.grid import committed_rows
 from fedsynth_lib.runs.rows import to_frame
 from fedsynth_lib.verdicts import exhibits
 from fedsynth_lib.verdicts.exhibits import (

@@ -21,19 +21,13 @@ from fedsynth_lib.figures.save import save_figure
 from fedsynth_lib.figures.style import use_style
 from fedsynth_lib.tables.schema import Column, Schema
 
+pytestmark = pytest.mark.usefixtures("home", "style")
+
 MONEY = ("$0_$25k", "$25,000-$49,999", r"a\b^2_{c}", "$\\frac{")
 ENDS = (
     "the one of them " + "x" * 300 + " ends here",
     "the one of them " + "y" * 300 + " ends here",
 )
-
-
-@pytest.fixture(autouse=True)
-def home(tmp_path, monkeypatch):
-    monkeypatch.setenv("FEDSYNTH_HOME", str(tmp_path))
-    use_style()
-    yield tmp_path
-    plt.close("all")
 
 
 def drawn(**options) -> bytes:

@@ -21,13 +21,6 @@ from fedsynth_lib.runs import rows
 
 
 @pytest.fixture
-def home(tmp_path, monkeypatch):
-    """An empty project."""
-    monkeypatch.setenv("FEDSYNTH_HOME", str(tmp_path))
-    return tmp_path
-
-
-@pytest.fixture
 def four(home):
     for stem in ("00_start", "01_data", "10_network", "20_question"):
         write(home, stem)

@@ -16,16 +16,11 @@ from fedsynth_lib.figures.bars import bars, client_bars
 from fedsynth_lib.figures.beside import beside_print
 from fedsynth_lib.figures.heatmap import association_distances, association_maps, heatmap, squares
 from fedsynth_lib.figures.points import TWO_ERRORS, boxes, lines, points
-from fedsynth_lib.figures.style import Look, look, use_style
+from fedsynth_lib.figures.style import Look, look
 from fedsynth_lib.printed import published
 from fedsynth_lib.runs.rows import to_frame
 
-
-@pytest.fixture(autouse=True)
-def style():
-    use_style()
-    yield
-    plt.close("all")
+pytestmark = pytest.mark.usefixtures("style")
 
 
 def ticks(axis):

@@ -21,13 +21,9 @@ from fedsynth_lib.runs.rows import (
     with_params,
 )
 
+pytestmark = pytest.mark.usefixtures("home")
+
 RESULTS = Path(__file__).resolve().parents[1] / "data" / "results"
-
-
-@pytest.fixture(autouse=True)
-def home(tmp_path, monkeypatch):
-    monkeypatch.setenv("FEDSYNTH_HOME", str(tmp_path))
-    return tmp_path
 
 
 # --- params --------------------------------------------------------------------------------------

@@ -4,7 +4,6 @@ import matplotlib
 
 matplotlib.use("Agg")
 
-import matplotlib.pyplot as plt
 import networkx
 import numpy as np
 import pandas as pd
@@ -14,16 +13,11 @@ from matplotlib.colors import to_hex
 from fedsynth_lib.core.contract import BadInput
 from fedsynth_lib.figures import special
 from fedsynth_lib.figures.special import SHADES, Cloud, parallel_coordinates, sensitivity_bars
-from fedsynth_lib.figures.style import BLACK, GREY, VERMILLION, use_style
+from fedsynth_lib.figures.style import BLACK, GREY, VERMILLION
+
+pytestmark = pytest.mark.usefixtures("style")
 
 GRID = {"width": [32, 64], "layers": ["[8]", "[8, 4]", "[4]"]}
-
-
-@pytest.fixture(autouse=True)
-def style():
-    use_style()
-    yield
-    plt.close("all")
 
 
 def table(**columns):

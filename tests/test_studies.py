@@ -13,14 +13,10 @@ from fedsynth_lib.core.contract import BadInput
 from fedsynth_lib.runs import search as studies
 from fedsynth_lib.runs.search import Search
 
+pytestmark = pytest.mark.usefixtures("home")
+
 GRID = {"width": [32, 64, 128], "decay": [0.1, 0.001], "layers": ["[8]", "[8, 4]"]}
 CELLS = [dict(zip(GRID, values, strict=True)) for values in itertools.product(*GRID.values())]
-
-
-@pytest.fixture(autouse=True)
-def home(tmp_path, monkeypatch):
-    monkeypatch.setenv("FEDSYNTH_HOME", str(tmp_path))
-    return tmp_path
 
 
 def search(**changes):

@@ -14,20 +14,15 @@ import pytest
 
 from fedsynth_lib.core.contract import BadInput
 from fedsynth_lib.figures.save import save_figure
-from fedsynth_lib.figures.style import look, use_style
+from fedsynth_lib.figures.style import look
 from fedsynth_lib.figures.sweep import BAND, SINGLE, Panel, bands, repeats, sweep
 from fedsynth_lib.runs.rows import COLUMNS, to_frame
+
+pytestmark = pytest.mark.usefixtures("style")
 
 ABLATION = ["NaiveFLAIM", "AugFLAIM (Oracle)", "true skew, filter and combine", "private skew only"]
 ABLATION += ["AugFLAIM (Private)"]
 METHODS = ["AIM", "NaiveFLAIM", "AugFLAIM (Private)"]
-
-
-@pytest.fixture(autouse=True)
-def style():
-    use_style()
-    yield
-    plt.close("all")
 
 
 def made_up(method, swept, values, **settings):

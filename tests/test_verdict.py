@@ -1,10 +1,12 @@
-"""The verdict: what is counted from which rows, and that README.md says what the committed rows
-say."""
+"""The verdict: what is counted from which rows, what claims come to and why cells differ by the
+committed rows, and that README.md says so."""
 
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pytest
+from kept import committed_rows
 
 from fedsynth_lib.bundle import facts
 from fedsynth_lib.bundle.chapters import exhibit_map
@@ -13,11 +15,11 @@ from fedsynth_lib.bundle.notebooks import read_notebooks
 from fedsynth_lib.core.contract import BadInput
 from fedsynth_lib.core.store import project_root
 from fedsynth_lib.figures.special import outcomes
-from fedsynth_lib.printed.outcomes import COUNTED, OUTCOMES, STATES, Evidence
+from fedsynth_lib.printed.outcomes import COUNTED, OUTCOMES, STATES, VACUOUS, Evidence
 from fedsynth_lib.printed.published import UNTESTED, WORKS, load_claims
 from fedsynth_lib.runs.details import asked_by, with_detail
 from fedsynth_lib.runs.rows import FULLEST_FIRST, params_text, to_frame
-from fedsynth_lib.verdicts import headline, judges
+from fedsynth_lib.verdicts import causes, headline, judges
 
 NOTHING = {
     work: dict.fromkeys(FULLEST_FIRST, with_detail(to_frame([])).assign(grid="")) for work in WORKS
@@ -28,11 +30,11 @@ NOTHING = {
 def committed():
     """Every claim at every profile, and the verdict, by the committed rows."""
     rows = headline.all_rows()
-    exhibits, cells = headline.exhibits_and_cells(
-        exhibit_map(read_notebooks(project_root() / "notebooks")), rows
-    )
-    told = headline.by_profile(rows)
-    return told, headline.Verdict(exhibits, cells, headline.claims_judged(told))
+    told, printed = headline.by_profile(rows), headline.all_printed(rows)
+    made = exhibit_map(read_notebooks(project_root() / "notebooks"))
+    exhibits, cells = headline.exhibits_and_cells(made, rows, printed)
+    beside = [found for found in printed.values() if len(found) and "difference" in found]
+    return told, headline.Verdict(exhibits, cells, headline.claims_judged(told), pd.concat(beside))
 
 
 # --- claims --------------------------------------------------------------------------------------
@@ -108,10 +110,26 @@ def test_what_print_says_of_its_own_claims(committed):
 
 def test_every_claim_comes_to_what_is_pinned(committed):
     """After new rows of ours: correct the lines of tests/claims_judged.csv, and say why."""
-    found = committed[0].set_index(["profile", "id"])["outcome"]
+    found = committed[0].set_index(["profile", "id"])
     pinned = pd.read_csv(Path(__file__).parent / "claims_judged.csv").query("on != 'print'")
-    pinned = pinned.set_index(["on", "id"])["verdict"]
-    assert found.to_dict() == pinned.to_dict()
+    pinned = pinned.set_index(["on", "id"])
+    assert found["outcome"].to_dict() == pinned["verdict"].to_dict()
+    shares = found["share"].loc[pinned.index].to_numpy(float)
+    np.testing.assert_allclose(shares, pinned["share"], rtol=1e-8)
+
+
+def test_a_shrunk_run_shows_numbers_and_gets_no_verdict(committed):
+    quick = committed[0].query("profile == 'quick'")
+    assert set(quick["outcome"]) == {UNTESTED, VACUOUS}
+    shown = quick[quick["share"].notna() & (quick["outcome"] == UNTESTED)]
+    assert len(shown) > 80 and shown["evidence"].str.startswith("a shrunk run, which gets no").all()
+    assert shown["evidence"].str.contains("; seen: ").all()
+
+
+def test_a_claim_that_cannot_fail_is_vacuous_whatever_its_rows_hold(committed):
+    found = committed[0].query("outcome == @VACUOUS")
+    assert set(found["id"]) == {"apellaniz2025/c17", "apellaniz2025/c18", "sattarov2024/c05"}
+    assert found["evidence"].str.contains("; seen: ").all()
 
 
 def test_every_claim_that_a_notebook_saved_is_counted_with_its_outcome(committed):
@@ -130,6 +148,31 @@ def test_every_claim_that_a_notebook_saved_is_counted_with_its_outcome(committed
                 if line.verdict != UNTESTED:
                     assert counted.loc[line.id, "outcome"] == line.verdict, (path.name, line.id)
     assert {"maddock2024/c21", "apellaniz2025/c21"} <= seen and len(seen) > 100
+
+
+# --- causes --------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def explained(committed):
+    rows = {work: committed_rows(work, "paper") for work in WORKS}
+    return causes.of_cells(committed[1].printed, rows)
+
+
+def test_each_different_cell_has_a_cause_and_each_cause_a_cell(explained):
+    assert len(explained) > 300 and (explained["verdict"] == "different").all()
+    without = explained[explained["entry"] < 0]
+    assert without.empty, without[["exhibit", "metric", "setting"]].drop_duplicates()
+    known = causes.load_causes()
+    idle = [known[n].said for n in range(len(known)) if n not in set(explained["entry"])]
+    assert not idle, f"no different cell is left for {idle}"
+    assert set(explained["cause"]) == set(causes.KINDS)
+
+
+def test_the_table_counts_every_different_cell_once(explained):
+    table = causes.table(explained)
+    assert table["cells"].sum() == len(explained)
+    assert list(dict.fromkeys(table["work"])) == [w for w in WORKS if w in set(table["work"])]
 
 
 # --- the table and its picture -------------------------------------------------------------------

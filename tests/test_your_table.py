@@ -15,6 +15,7 @@ from fedsynth_lib.core.ledger import Refused
 from fedsynth_lib.core.statement import statement_text
 from fedsynth_lib.federation import settings
 from fedsynth_lib.methods import METHODS
+from fedsynth_lib.metrics import scores as measured
 from fedsynth_lib.tables.draft import propose_schema
 from fedsynth_lib.tables.form import Form, read_form
 from fedsynth_lib.tables.load import load_table
@@ -47,12 +48,6 @@ def alternate(*values):
 
 
 # --- from the file to what is handed on ----------------------------------------------------------
-
-
-@pytest.fixture
-def home(tmp_path, monkeypatch):
-    monkeypatch.setenv("FEDSYNTH_HOME", str(tmp_path))
-    return tmp_path
 
 
 @pytest.fixture
@@ -574,7 +569,7 @@ def test_scores_know_copies_and_constants(file, capsys, monkeypatch):
     assert copied["synthetic"].iloc[4:6].tolist() == [0, 0]
     assert [*copied.columns[:4]] == ["synthetic", "yardstick", "±", "the yardstick is"]
     assert capsys.readouterr().err == ""  # a small table is done at once
-    monkeypatch.setattr(your_table.measured, "WATCHED", 10)
+    monkeypatch.setattr(measured, "WATCHED", 10)
     one_class = train.frame.assign(ill=train.frame["ill"].where(train.frame["ill"] == "no", "no"))
     assert your_table.scores(train, holdout, one_class, seed=0)["synthetic"].iloc[6] == 0.5
     assert "scores 1 of 9: training rows that are among" in capsys.readouterr().err

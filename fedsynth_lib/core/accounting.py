@@ -16,8 +16,7 @@ from typing import Literal
 
 import numpy as np
 from scipy.optimize import brentq, minimize_scalar
-from scipy.special import gammaln, logsumexp
-from scipy.stats import norm
+from scipy.special import gammaln, log_ndtr, logsumexp, ndtr  # scipy.stats takes long to import
 
 from fedsynth_lib.core.contract import BadInput, Charge, Noise, Privacy, Relation
 from fedsynth_lib.core.privacy_loss import numerical_epsilon
@@ -199,7 +198,8 @@ def _at_any_orders(rate: float, noise: float, orders: np.ndarray) -> np.ndarray:
     exponent = (2 * x - 1) / (2 * noise**2)
     small = np.log1p(rate * np.expm1(np.minimum(exponent, 1)))
     ratio = np.where(exponent < 1, small, np.logaddexp(np.log1p(-rate), np.log(rate) + exponent))
-    return _log_mean_exp(norm.logpdf(x, scale=noise) + np.log(step), orders[:, None] * ratio)
+    log_density = -((x / noise) ** 2) / 2 - np.log(2 * np.pi) / 2 - np.log(noise)
+    return _log_mean_exp(log_density + np.log(step), orders[:, None] * ratio)
 
 
 def _log_mean_exp(log_weights: np.ndarray, values: np.ndarray) -> np.ndarray:
@@ -555,8 +555,8 @@ def _exact(mu: float, delta: float) -> float:
     8); not below it."""
 
     def excess(epsilon: float) -> float:
-        tail = np.exp(epsilon + norm.logcdf(-mu / 2 - epsilon / mu))
-        return norm.cdf(mu / 2 - epsilon / mu) - tail - delta
+        tail = np.exp(epsilon + log_ndtr(-mu / 2 - epsilon / mu))
+        return ndtr(mu / 2 - epsilon / mu) - tail - delta
 
     if mu == 0 or excess(0.0) <= 0:
         return 0.0

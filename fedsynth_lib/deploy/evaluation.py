@@ -26,7 +26,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
-from scipy.stats import norm
+from scipy.special import ndtr, ndtri
 
 from fedsynth_lib.core import secure_sum
 from fedsynth_lib.core.accounting import check_delta, skellam_share
@@ -65,7 +65,7 @@ ROWS, ONE_WAY, PAIRS, TRIPLES, SCORES = (
     "scores of a classifier by class",
 )
 MIN_ROWS = 20  # of a site: below, its rows say little, and noise hides them all
-SURE = norm.ppf(0.975)  # deviations on either side of an interval
+SURE = ndtri(0.975)  # deviations on either side of an interval
 UNDECLARED = 2  # levels beside a column's own: a value that is not declared, and none at all
 OTHER_PEOPLE = (
     "held-out rows are other people than those that were learned from: each person has one row, "
@@ -453,7 +453,7 @@ def folded_bias(gap: np.ndarray | float) -> np.ndarray | float:
 
     As a function of t^2 it is convex and falls, from the root of 2 / pi at 0."""
     t = np.abs(gap)
-    return np.sqrt(2 / np.pi) * np.exp(-(t**2) / 2) - 2 * t * norm.sf(t)
+    return np.sqrt(2 / np.pi) * np.exp(-(t**2) / 2) - 2 * t * ndtr(-t)
 
 
 def total_variation(

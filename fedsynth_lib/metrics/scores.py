@@ -7,13 +7,12 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
-from fedsynth_lib.core.contract import BadInput, stream
+from fedsynth_lib.core.contract import stream
 from fedsynth_lib.metrics import fidelity, leaks, quality, utility
 from fedsynth_lib.metrics.coding import NotMeasured
 from fedsynth_lib.metrics.evaluation import check
 from fedsynth_lib.tables.schema import Schema
 
-MIN_ROWS = 20
 WATCHED = 20_000  # rows from which on it says how far it is
 FOREST_ROWS = 20_000  # that a forest learns from, and as many that it is examined on
 LEAKS = {
@@ -32,15 +31,6 @@ class Line(NamedTuple):
     margin: float | None
     against: str
     note: str
-
-
-def enough_rows(number: int, name: str) -> None:
-    """Raises BadInput for fewer rows than can be split, learned from and judged."""
-    if number < MIN_ROWS:
-        raise BadInput(
-            f"{name}: {number} rows are too few to set some aside and judge by them; give "
-            f"{MIN_ROWS} or more."
-        )
 
 
 def scores(

@@ -14,7 +14,7 @@ import json
 import os
 from collections.abc import Iterable
 from dataclasses import replace
-from functools import lru_cache
+from functools import cache, lru_cache
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -22,7 +22,7 @@ from typing import Any
 from fedsynth_lib.core.contract import BadInput
 from fedsynth_lib.core.store import project_root, write_atomically
 from fedsynth_lib.tables.load import load_table
-from fedsynth_lib.tables.registry import REGISTRY, entry
+from fedsynth_lib.tables.registry import REGISTRY, Entry, entry
 from fedsynth_lib.tables.schema import Schema
 
 
@@ -91,19 +91,17 @@ def at_hand(digest: str) -> str:
 def _made_of(key: str, work: str | None) -> str:
     """A hash of all that a table's content follows from: the declared files, columns, names, and
     how they are read."""
-    entry, view = REGISTRY[key], REGISTRY[key].view(work)
+    return _hash_of(REGISTRY[key], work)
+
+
+@cache  # a grid asks for the digest of each of its cells
+def _hash_of(entry: Entry, work: str | None) -> str:
+    view = entry.view(work)
     files = [(name, entry.files[name].sha256) for name in (*view.files, *view.otherwise)]
     schema = view.schema(entry.schema)
     columns = [replace(column, source="") for column in schema.columns]  # wording is no content
-    declared = (
-        files,
-        entry.reader,
-        entry.file_columns,
-        replace(view, notes=""),
-        columns,
-        schema.target,
-    )
-    return sha256(repr(declared).encode()).hexdigest()[:20]
+    read = files, entry.reader, entry.file_columns, replace(view, notes="")
+    return sha256(repr((*read, columns, schema.target)).encode()).hexdigest()[:20]
 
 
 def _lock_of(key: str, work: str | None) -> dict[str, Any] | None:

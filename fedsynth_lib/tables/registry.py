@@ -101,7 +101,7 @@ class View:
         return {old: new for new, olds in self.merge.get(name, {}).items() for old in olds}
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)  # each is itself, so that what follows from it can be kept
 class Entry:
     """All that is known about a table without reading it.
 

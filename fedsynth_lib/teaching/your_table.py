@@ -16,11 +16,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
-from matplotlib.figure import Figure
 
 from fedsynth_lib.core.accounting import discrete_laplace_share, epsilon_of
 from fedsynth_lib.core.contract import BadInput, Charge, Method, Privacy, Run, stream
@@ -39,11 +38,7 @@ from fedsynth_lib.core.store import (
 from fedsynth_lib.core.summary import Release, registry_entry, summary_page
 from fedsynth_lib.federation import saved
 from fedsynth_lib.federation.settings import ROW_COUNT, federated, planned
-from fedsynth_lib.figures import Saver, labels, use_style
-from fedsynth_lib.figures.distributions import distributions
-from fedsynth_lib.figures.heatmap import pair_maps
 from fedsynth_lib.methods import METHODS, from_file
-from fedsynth_lib.metrics import scores as measured
 from fedsynth_lib.runs.rows import folder_name
 from fedsynth_lib.tables.form import Counted, Form, read_form
 from fedsynth_lib.tables.kinds import TIMES
@@ -57,6 +52,11 @@ from fedsynth_lib.tables.schema import (
     closest,
 )
 
+if TYPE_CHECKING:  # pictures and scores take two seconds to import: where they are made
+    from matplotlib.figure import Figure
+
+    from fedsynth_lib.figures import Saver
+
 EXAMPLE = (
     *("Age", "Sex", "BMI", "HighBP", "HighChol", "Smoker", "Diabetes", "PhysHlth"),
     "HeartDiseaseorAttack",  # the target
@@ -66,6 +66,7 @@ WARDS = {"north": 0.5, "south": 0.3, "west": 0.2}
 REHEARSE = "make a rehearsal (release = False, no --release)"
 
 TEST_SHARE = 0.2  # of the rows, set aside
+MIN_ROWS = 20  # to set some aside, learn from the others and judge
 COUNT_SHARE = 0.02  # of epsilon, for the number of rows where nobody declares it
 # settings, where a method has them
 PRIVATE = {"participation": 1.0, "private_structure": True, "degree": 1, "annealed": True}
@@ -248,7 +249,11 @@ def key_of(seed: int, *, release: bool) -> bytes:
 def split(table: Table, *, key: bytes) -> tuple[Table, Table]:
     """(rows to learn from, rows set aside), TEST_SHARE of them set aside: each row on its own, see
     `by_hash`."""
-    measured.enough_rows(len(table), table.key)
+    if len(table) < MIN_ROWS:
+        raise BadInput(
+            f"{table.key}: {len(table)} rows are too few to set some aside and judge by them; give "
+            f"{MIN_ROWS} or more."
+        )
     aside, train = by_hash(table.frame, [TEST_SHARE, 1 - TEST_SHARE], key=key, purpose="split")
     if min(len(aside), len(train)) == 0:
         raise BadInput(
@@ -337,7 +342,9 @@ def declared_sizes(
 def scores(train: Table, holdout: Table, synthetic: pd.DataFrame, *, seed: int) -> pd.DataFrame:
     """`metrics.scores.scores`: a line for each measure, computed from the real rows without any
     noise."""
-    return measured.scores(train.frame, holdout.frame, synthetic, train.schema, seed=seed)
+    from fedsynth_lib.metrics.scores import scores
+
+    return scores(train.frame, holdout.frame, synthetic, train.schema, seed=seed)
 
 
 # rows: as the file is
@@ -749,8 +756,10 @@ def _next(path: Path) -> Path:
 # --- how good it is: made with the real rows, and for their owner alone ---------------------------
 
 
-def columns_drawn(made: Made) -> Figure:
+def columns_drawn(made: Made) -> "Figure":
     """Each column on its own, real and synthetic."""
+    from fedsynth_lib.figures.distributions import distributions
+
     names = _names_with_units(made.table)
     learned = {made.asked.method.name: made.run.synthetic.rename(columns=names)}
     real, schema = made.train.frame.rename(columns=names), made.table.schema.rename(names)
@@ -765,8 +774,11 @@ def _names_with_units(table: Table) -> dict[str, str]:
     return {name: f"{name} ({unit})" for name, unit in found.items()}
 
 
-def pairs_drawn(made: Made) -> Figure:
+def pairs_drawn(made: Made) -> "Figure":
     """The association of each pair of columns, in real and in synthetic rows."""
+    from fedsynth_lib.figures import labels
+    from fedsynth_lib.figures.heatmap import pair_maps
+
     title = f"{made.asked.method.name}, ε = {made.asked.privacy.epsilon:g}"
     synthetic, schema = {title: made.run.synthetic}, made.table.schema
     fig = pair_maps(made.train.frame, schema, synthetic, name="real rows")
@@ -789,6 +801,8 @@ def write_scores(made: Made) -> list[Path]:
 
 def write_pictures(made: Made) -> list[Path]:
     """Both pictures as PNG and PDF, beside the rows; their paths."""
+    from fedsynth_lib.figures import use_style
+
     use_style()
     saver, stem = _internal(made)
     drawn = {"columns": columns_drawn(made), "pairs": pairs_drawn(made)}
@@ -800,8 +814,10 @@ def write_pictures(made: Made) -> list[Path]:
 EVALUATIONS = {"scores": write_scores, "pictures": write_pictures}
 
 
-def _internal(made: Made) -> tuple[Saver, str]:
+def _internal(made: Made) -> tuple["Saver", str]:
     """What saves beside the rows, and how names begin of what nobody else must see."""
+    from fedsynth_lib.figures import Saver
+
     place = made.paths["rows"]
     stem = re.sub(r"[^\w.-]", "_", place.name.removesuffix(made.table.container.suffix))
     return Saver("quick", "own", place.parent), f"{stem}_internal"
