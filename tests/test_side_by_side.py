@@ -186,15 +186,15 @@ def test_measures_know_a_copy_and_a_second_sample():
 def test_unknown_names_are_refused():
     with pytest.raises(BadInput, match="does not take part"):
         side_by_side.synthetic("adult", "GPT", 0, rows=200)
-    train = side_by_side.prepared("adult", 200, 0).train
+    samples = side_by_side.prepared("adult", 200, 0)
     with pytest.raises(BadInput, match="'by_magic' does not take part"):
-        side_by_side.divided(train, "by_magic", 3, 0)
+        side_by_side.divided(samples, "by_magic", 3, 0)
 
 
 @pytest.mark.parametrize("partition", side_by_side.PARTITIONS)
 def test_every_partition_deals_every_row_once(partition):
-    train = side_by_side.prepared("adult", 240, 0).train
-    parts = side_by_side.divided(train, partition, 5, 0)
+    samples = side_by_side.prepared("adult", 240, 0)
+    parts = side_by_side.divided(samples, partition, 5, 0)
     assert sorted(np.concatenate(parts)) == list(range(240)) and len(parts) == 5
 
 
