@@ -169,7 +169,8 @@ def _signal(
     domain = module.encoder(schema, config).domain
     plan = partial(module.plan, domain=domain, num_rows=rows, config=config)
     charges = plan(calibrate(plan, Privacy(epsilon, DELTA, reproduction=True)))
-    steps = [charge for charge in charges if charge.rate < 1]
+    most = max(charges, key=lambda charge: charge.times).what
+    steps = [charge for charge in charges if charge.what == most]
     number, batch = sum(charge.times for charge in steps), round(steps[0].rate * rows)
     return number, batch, float(np.sqrt(number) * batch / steps[0].noise)
 
