@@ -4,8 +4,8 @@ import matplotlib.pyplot as plt
 import pandas as pd
 import pytest
 
-from fedsynth_lib.core.contract import BadInput
 from fedsynth_lib.figures.style import GREY, look
+from fedsynth_lib.metrics.registry import sign
 from fedsynth_lib.works import leaderboard
 
 METRICS = ["hellinger", "auc_rf_score"]
@@ -57,18 +57,51 @@ def test_dots_stand_at_their_means_hollow_where_marked_beside_known_rows(rows):
     assert grey == pytest.approx([0.0005, 0.0505, 0.0005])
 
 
-def test_the_frontier_ends_without_privacy_and_needs_spent_budgets(rows):
-    several = [rows.assign(epsilon_spent=rows["epsilon_spent"] * e, epsilon=e) for e in (0.2, 1.0)]
-    free = rows[rows["detail"] == ""].assign(epsilon=float("inf"), epsilon_spent=None)
+def test_a_ranking_says_trust_seeds_and_t_intervals(rows):
+    table = leaderboard.ranking(rows, {"hellinger": 4, "auc_rf_score": 3})
+    assert list(table.columns) == [
+        "trusted",
+        "n",
+        "rank",
+        "Hellinger distance",
+        "AUC, random forest",
+    ]
+    # two values 0.001 apart: a standard error of 0.0005, and Student's t is 12.706
+    assert table.loc["AIM"].tolist() == ["a server", 2, "1.0", "0.1005 ± 0.0064", "0.901 ± 0.006"]
+    assert table.loc["FedBN", ["trusted", "rank"]].tolist() == ["a secure sum", "2.5"]
+    assert table.loc["FedVAE †", ["trusted", "rank"]].tolist() == ["nobody", ""]
+    assert table.loc["A copy", ["trusted", "rank"]].tolist() == ["", ""]
+    single = leaderboard.ranking(rows[rows["seed"] == 0], {"hellinger": 2})
+    assert single.loc["AIM", "Hellinger distance"] == "0.10"  # one seed has no interval
+
+
+def test_no_distance_to_the_closest_record_and_no_attack_ranks_whole_tables():
+    assert not [name for name in leaderboard.FIELD if name.startswith(("dcr", "mia", "risk"))]
+    assert all(sign(name) for name in leaderboard.FIELD)
+
+
+def test_curves_end_without_noise_and_say_whom_an_entry_trusts(rows):
     known = rows["method"].isin(leaderboard.YARDSTICKS)
-    parts = [*(part[~known] for part in several), free[~known[free.index]], rows[known]]
-    parts = [part.astype({"epsilon": float, "epsilon_spent": float}) for part in parts]
-    ax = leaderboard.frontier(pd.concat(parts), ["hellinger"]).axes[0]
-    assert [tick.get_text() for tick in ax.get_xticklabels()] == ["0.2", "1", "3", "10", "none"]
-    curve = next(line for line in ax.lines if line.get_label() == "AIM")
-    assert curve.get_xdata() == pytest.approx([0.18, 0.9, 3.6])
-    hollow = next(line for line in ax.lines if line.get_label() == "FedVAE †")
-    assert hollow.get_markerfacecolor() == "white" and len(hollow.get_xdata()) == 2
-    assert "A copy, flat" in {line.get_label() for line in ax.lines}
-    with pytest.raises(BadInput, match="no row has spent any epsilon"):
-        leaderboard.frontier(rows.assign(epsilon_spent=None), METRICS)
+    several = [rows[~known].assign(epsilon=e) for e in (0.2, 1.0, float("inf"))]
+    marked = several.pop()[lambda part: part["detail"] == ""]
+    shown = pd.concat([*several, marked, rows[known]])
+    order = {0.2: "0.2", 1.0: "1", float("inf"): "none"}
+    fig = leaderboard.curves(shown, ["hellinger"], by="epsilon", order=order)
+    ax = fig.axes[0]
+    assert [tick.get_text() for tick in ax.get_xticklabels()] == ["0.2", "1", "none"]
+    legend = [text.get_text() for text in fig.legends[0].get_texts()]
+    names = ["AIM: trusts a server", "FedBN: trusts a secure sum", "FedVAE: trusts nobody"]
+    assert legend == [
+        *names,
+        "FedVAE †: trusts nobody",
+        "A copy",
+        "Second sample",
+        "Shuffled columns",
+    ]
+    drawn = [line for line in ax.lines if line.get_marker() == look("AIM").marker]
+    assert drawn[0].get_ydata() == pytest.approx([0.1005] * 3)
+    bars = [line.get_ydata() for line in ax.lines if line.get_marker() in ("", "None", None)]
+    halves = [max(bar) - min(bar) for bar in bars if pd.notna(bar).all() and max(bar) > min(bar)]
+    assert halves[0] == pytest.approx(2 * 12.706 * 0.0005, rel=1e-3)
+    hollow = [line for line in ax.lines if line.get_markerfacecolor() == "white"]
+    assert len(hollow) == 1 and pd.isna(hollow[0].get_ydata()[-1])  # of finite budgets alone

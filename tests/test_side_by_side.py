@@ -2,20 +2,26 @@
 tables that are known."""
 
 from dataclasses import replace
+from itertools import combinations
 
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.metrics import roc_auc_score
+from sklearn.model_selection import StratifiedKFold
 
 from fedsynth_lib.core.contract import BadInput
 from fedsynth_lib.federation.memory import peak_memory
 from fedsynth_lib.methods import METHODS
+from fedsynth_lib.metrics import utility
 from fedsynth_lib.metrics.membership import membership
+from fedsynth_lib.metrics.range_queries import random_queries, shares
 from fedsynth_lib.runs import names
 from fedsynth_lib.runs.details import with_detail
 from fedsynth_lib.runs.rows import complete, params_text, to_frame
 from fedsynth_lib.works import field_tables, leaderboard, side_by_side
+from fedsynth_lib.works.protocol import Made
 
 SMOKE = side_by_side.SIZES["smoke"]
 
@@ -186,15 +192,15 @@ def test_measures_know_a_copy_and_a_second_sample():
 def test_unknown_names_are_refused():
     with pytest.raises(BadInput, match="does not take part"):
         side_by_side.synthetic("adult", "GPT", 0, rows=200)
-    train = side_by_side.prepared("adult", 200, 0).train
+    samples = side_by_side.prepared("adult", 200, 0)
     with pytest.raises(BadInput, match="'by_magic' does not take part"):
-        side_by_side.divided(train, "by_magic", 3, 0)
+        side_by_side.divided(samples, "by_magic", 3, 0)
 
 
 @pytest.mark.parametrize("partition", side_by_side.PARTITIONS)
 def test_every_partition_deals_every_row_once(partition):
-    train = side_by_side.prepared("adult", 240, 0).train
-    parts = side_by_side.divided(train, partition, 5, 0)
+    samples = side_by_side.prepared("adult", 240, 0)
+    parts = side_by_side.divided(samples, partition, 5, 0)
     assert sorted(np.concatenate(parts)) == list(range(240)) and len(parts) == 5
 
 
@@ -211,3 +217,116 @@ def test_every_entrant_is_shown_with_what_an_audit_proves_of_it():
     assert list(shown.index) == list(entrants)
     assert (shown["at least"] > 0).all() and (shown["at least"] <= shown["claimed ε"]).all()
     assert shown["who adds the noise"].isin(["local noise", "secure sum", "server"]).all()
+
+
+# --- whole tables ---
+
+
+def brute_total_variation(real, synthetic, width):
+    """Half the L1 distance of the shares of each combination of values, mean over all columns,
+    pairs or triples."""
+    found = []
+    for columns in combinations(real.columns, width):
+        shares = [t.value_counts(list(columns), normalize=True) for t in (real, synthetic)]
+        both = pd.concat(shares, axis=1).fillna(0).to_numpy()
+        found.append(np.abs(both[:, 0] - both[:, 1]).sum() / 2)
+    return np.mean(found)
+
+
+def test_the_field_s_measures_are_those_counted_by_hand(table):
+    samples = side_by_side.Prepared(*(table.take(np.arange(k, k + 200)) for k in (0, 200, 400)))
+    made = Made(samples.second.frame, {})
+    found = side_by_side.answers(samples, made, 0)
+    coded = [t.frame.copy() for t in (samples.test, samples.second)]
+    for frame in coded:
+        for column in table.schema.columns:
+            if column.kind == "numeric":
+                edges = np.linspace(column.low, column.high, 101)[1:-1]
+                frame[column.name] = np.searchsorted(edges, frame[column.name], side="right")
+            else:
+                frame[column.name] = frame[column.name].astype(str)
+    for width in (1, 2, 3):
+        assert found[f"tvd_{width}"] == pytest.approx(brute_total_variation(*coded, width))
+        queries = random_queries(table.schema, width=width, number=1000, seed=0)
+        parts = [shares(t.frame, table.schema, queries) for t in (samples.test, samples.second)]
+        error = np.abs(parts[0] - parts[1]).mean()
+        assert found[f"query_error_{width}"] == pytest.approx(error)
+    assert set(found) == set(side_by_side.WORK.kind("whole").measured)
+    same = side_by_side.answers(samples, Made(samples.test.frame, {}), 0)
+    assert all(same[name] == 0 for name in same if name.startswith(("tvd", "query")))
+    assert same["sdm_column_shapes"] == same["sdm_column_pair_trends"] == 1
+
+
+def test_trees_have_as_many_leaves_as_serve_the_folds_of_the_synthetic_rows_best():
+    samples = side_by_side.prepared("adult", 400, 1)
+    made, test, schema = samples.train.frame, samples.test.frame, samples.train.schema
+    found = utility.boosted_trees(made, test, schema, seed=1, tuned=True)
+    columns = [c for c in schema.columns if c.name != schema.target]
+
+    def inputs(frame):
+        codes = [
+            frame[c.name]
+            if c.kind == "numeric"
+            else pd.Categorical(frame[c.name], c.categories).codes
+            for c in columns
+        ]
+        return np.column_stack([np.asarray(each, float) for each in codes])
+
+    levels = schema[schema.target].categories
+    labels, truth = (pd.Categorical(f[schema.target], levels).codes for f in (made, test))
+    kinds, areas = [c.kind == "categorical" for c in columns], {}
+    folds = StratifiedKFold(3, shuffle=True, random_state=1)
+    for leaves in (4, 8, 16):
+        model = HistGradientBoostingClassifier(
+            categorical_features=kinds, random_state=1, max_leaf_nodes=leaves
+        )
+        own = []
+        for fitted, judged in folds.split(inputs(made), labels):
+            model.fit(inputs(made)[fitted], labels[fitted])
+            own.append(
+                roc_auc_score(labels[judged], model.predict_proba(inputs(made)[judged])[:, 1])
+            )
+        model.fit(inputs(made), labels)
+        areas[leaves] = np.mean(own), roc_auc_score(truth, model.predict_proba(inputs(test))[:, 1])
+    best = max(areas, key=lambda leaves: areas[leaves][0])
+    assert len({area for _, area in areas.values()}) == 3  # else the choice would not show
+    assert found["auc_hgb_tuned"] == pytest.approx(areas[best][1])
+    few = pd.concat([made[labels == 0], made[labels == 1][:2]])  # a class too rare for three folds
+    plain, tuned = (
+        utility.boosted_trees(few, test, schema, seed=1, tuned=t) for t in (False, True)
+    )
+    assert [*plain.values()] == [*tuned.values()]
+
+
+def test_counting_methods_learn_from_all_rows_and_networks_in_a_declared_number_of_rounds():
+    for exhibit in ("frontier", "divisions"):
+        cells = side_by_side.WORK.grid(exhibit, "quick").cells
+        assert not any("rows" in cell for cell in cells)
+        assert all(("changes" in c) == (c["method"] in side_by_side.NETWORKS) for c in cells)
+        assert all(c["rows"] == 240 for c in side_by_side.WORK.grid(exhibit, "smoke").cells)
+        assert not any("changes" in c for c in side_by_side.WORK.grid(exhibit, "paper").cells)
+    cells = side_by_side.WORK.grid("frontier", "quick").cells
+    asked = {c.get("epsilon", 1.0) for c in cells if c["method"] == "FedPGM"}
+    assert asked == {0.2, 1.0, 5.0, 10.0, float("inf")} and side_by_side.DELTA == 1e-5
+
+
+def test_what_networks_are_given_keeps_the_signal_of_their_own_settings():
+    cells = side_by_side.WORK.grid("frontier", "quick").cells
+    for epsilon in (0.2, 1.0):
+        given = side_by_side.given(cells, epsilon)
+        assert sorted(given.index) == sorted(side_by_side.NETWORKS)
+        assert given["signal to noise, of full"].between(0.97, 1.001).all()
+    # 13,024 rows among three, in batches of 200: 21 a pass, 3 passes a round
+    assert given.loc["FedVAE"].tolist()[:3] == [20, 20 * 3 * 21, 200]
+    entrant = side_by_side.ENTRANTS["FedVAE"]
+    own = {name: getattr(entrant.config(None), name) for name in ("training_rounds", "batch")}
+    whole = {"method": "FedVAE", "dataset": "adult", "changes": own}
+    assert side_by_side.given([whole], 1.0)["signal to noise, of full"].item() == 1.0
+    fewer = side_by_side.given([{**whole, "rows": 2400}], 1.0)
+    assert fewer["steps of a client"].item() == 100 * 20 * 4  # of 800 rows
+
+
+def test_marked_cells_are_the_release_of_the_work():
+    marked = side_by_side.WORK.cell("FedBN", kind="whole", scheme="as published", dataset="adult")
+    plain = side_by_side.WORK.cell("FedBN", kind="whole", dataset="adult")
+    assert plain.config.private_structure and not marked.config.private_structure

@@ -1,38 +1,28 @@
 """The common protocol: who leads on which measure, and what attacks on membership show."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
+from scipy import stats
 
 from fedsynth_lib.audit.shadow import ATTACKS
-from fedsynth_lib.core.contract import BadInput
 from fedsynth_lib.figures.points import points
-from fedsynth_lib.figures.style import GREY, Look, look
-from fedsynth_lib.figures.sweep import Panel, sweep
-from fedsynth_lib.metrics.registry import sign
+from fedsynth_lib.figures.style import Look, look
+from fedsynth_lib.methods import REGISTRY
+from fedsynth_lib.metrics.registry import MEASURES, sign
 from fedsynth_lib.runs.names import YARDSTICKS
+from fedsynth_lib.works.field_tables import TRUSTED, interval
+from fedsynth_lib.works.side_by_side import WORK
 
-QUALITY = (
-    *("hellinger", "pcd", "pmse", "log_cluster", "jsd", "wd", "workload_error", "fidelity"),
-    *("js_divergence", "auc_rf_score", "auc_gbt", "auroc", "accuracy"),
-)
-RISKS = ("risk", "ad_rmean", "mia_closest", "mia_calibrated")
+QUALITY = WORK.constants["quality"]
+FIELD = WORK.constants["field"]  # of whole tables, against test rows: decimals
+RISKS = WORK.constants["risks"]
 MARK = "†"  # behind a method whose run released something outside of epsilon
-SHOWN = {
-    "epsilon_bound": "ε at least",
-    "attack": "attack",
-    "attack_tpr1": "TPR at 1 %",
-    "attack_tpr1_low": "low",
-    "attack_tpr1_high": "high",
-    "attack_tpr01": "TPR at 0.1 %",
-    "attack_auc": "AUC",
-    "closest": "AUC closest",
-    "epsilon_ceiling": "most that can be shown",
-    "attack_trials": "trials",
-}
+SHOWN = WORK.constants["shown"]
 
 
 def named(rows: pd.DataFrame) -> pd.DataFrame:
@@ -87,30 +77,56 @@ def _look(entry: str) -> Look:
     return replace(own, line=":", filled=False) if entry.endswith(MARK) else own
 
 
-def frontier(rows: pd.DataFrame, metrics: Sequence[str]) -> Figure:
-    """Measures against the epsilon that was spent, a line for each method; at the right edge
-    without privacy.
+def ranking(rows: pd.DataFrame, metrics: Mapping[str, int]) -> pd.DataFrame:
+    """The leaderboard as a table to print: whom the noise of an entry needs trusted, its seeds, and
+    each measure as the mean and half its 95 percent interval over seeds (Student's t).
 
-    Hollow markers: something was released outside of epsilon, which then is only nominal. Grey:
-    known rows. Raises BadInput where no row has spent any.
+    metrics: measure -> decimals. Ranks hold among all entries without a mark, whomever they trust.
     """
-    if rows["epsilon_spent"].isna().all():
-        raise BadInput("no row has spent any epsilon: run private cells first.")
-    none = 4 * rows["epsilon_spent"].max()
-    published = rows["detail"] == "as published"
-    entries = rows.assign(entry=rows["method"] + np.where(published, f" {MARK}", ""))
-    spent = entries.groupby(["entry", "epsilon"])["epsilon_spent"].transform("mean")
-    entries["spent"] = spent.where(np.isfinite(entries["epsilon"]), none)
-    entries.loc[entries["method"].isin(YARDSTICKS), "spent"] = np.nan
-    names = [name for name in dict.fromkeys(entries["entry"]) if name not in YARDSTICKS]
-    looks = {name: _look(name) for name in names}
-    known = zip(YARDSTICKS, "sdX", strict=True)
-    looks |= {name: Look(GREY, marker) for name, marker in known if name in set(rows["method"])}
-    panels = [Panel("", "spent", metric=name, log=True, x_label="ε spent") for name in metrics]
-    fig = sweep(entries, panels, looks=looks, line="entry", bands=False)
-    for ax in fig.axes[: len(metrics)]:
-        ax.set_xticks([0.2, 1, 3, 10, none], ["0.2", "1", "3", "10", "none"])
-    return fig
+    board, found = leaderboard(rows, list(metrics)), named(rows)
+    halves = found.groupby(["entry", "metric"])["value"].agg(interval).unstack()
+    table = pd.DataFrame(
+        {
+            "trusted": [trusted(entry) for entry in board.index],
+            "n": found.groupby("entry")["seed"].nunique()[board.index],
+            "rank": board["rank"].map(lambda rank: f"{rank:.1f}" if rank == rank else ""),
+        },
+        index=board.index,
+    )
+    for name, digits in metrics.items():
+        table[MEASURES[name].label] = [
+            f"{mean:.{digits}f}" + (f" ± {half:.{digits}f}" if half == half else "")
+            for mean, half in zip(board[name], halves.loc[board.index, name], strict=True)
+        ]
+    return table
+
+
+def trusted(entry: str) -> str:
+    """Whom the noise of an entry needs trusted; nothing of known rows."""
+    key = WORK.method(entry.removesuffix(f" {MARK}")).key
+    return TRUSTED[REGISTRY[key].trust] if key else ""
+
+
+def curves(
+    rows: pd.DataFrame, metrics: Sequence[str], *, by: str, order: Mapping[Any, str]
+) -> Figure:
+    """A panel for each measure, a line for each entry along `order`: means with 95 percent
+    intervals over as many seeds as all have. The legend says whom an entry trusts; grey lines are
+    known rows."""
+    trained = named(rows[~rows["method"].isin(YARDSTICKS)])
+    entries = dict.fromkeys(trained["entry"])
+    labels = {entry: f"{entry}: trusts {trusted(entry)}" for entry in entries}
+    known = rows[rows["method"].isin(YARDSTICKS)]
+    return points(
+        trained.assign(entry=trained["entry"].map(labels)),
+        **{"by": by, "hue": "entry", "panels": metrics, "order": order},
+        looks={label: _look(entry) for entry, label in labels.items()},
+        joined=True,
+        dodge=0.5,
+        interval=("se", stats.t.ppf(0.975, trained["seed"].nunique() - 1)),
+        references=known.assign(line=known["method"]) if len(known) else None,
+        height=2.2,
+    )
 
 
 def strongest(rows: pd.DataFrame) -> pd.DataFrame:
@@ -126,13 +142,8 @@ def strongest(rows: pd.DataFrame) -> pd.DataFrame:
         table = own.pivot_table("value", "item", "metric")
         attack = table.loc[list(ATTACKS), "epsilon_first_half"].idxmax()
         whole = table.loc["", ["epsilon_ceiling", "attack_trials"]]
-        line = {
-            **table.loc[attack],
-            **whole,
-            "attack": attack,
-            "closest": table.loc["closest", "attack_auc"],
-        }
-        found[key] = line
+        closest = table.loc["closest", "attack_auc"]
+        found[key] = {**table.loc[attack], **whole, "attack": attack, "closest": closest}
     return pd.DataFrame(found).T.infer_objects().rename_axis(keys)
 
 

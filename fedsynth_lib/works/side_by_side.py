@@ -8,34 +8,41 @@ epsilon says so in the column `unprotected`, and no ranking compares it with oth
 """
 
 from collections.abc import Mapping, Sequence
-from functools import lru_cache
-from itertools import product
+from functools import lru_cache, partial
+from itertools import combinations, product
 from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 
-from fedsynth_lib.core.contract import BadInput, stream
+from fedsynth_lib.core.accounting import calibrate
+from fedsynth_lib.core.contract import BadInput, Privacy, stream
 from fedsynth_lib.methods import METHODS
 from fedsynth_lib.metrics import (
     anonymity,
     divergence,
     fidelity,
     marginal_distances,
+    quality,
     similarity,
     utility,
 )
 from fedsynth_lib.metrics.attacks import SCENARIOS, attribute_disclosure, closest_records
 from fedsynth_lib.metrics.membership import membership
+from fedsynth_lib.metrics.range_queries import query_error
 from fedsynth_lib.metrics.workload import random_workload, workload_error
 from fedsynth_lib.runs import names
 from fedsynth_lib.runs.names import YARDSTICKS
 from fedsynth_lib.runs.rows import Row
 from fedsynth_lib.tables.encode import EqualWidthBins, standardised
 from fedsynth_lib.tables.load import Table, load_table
-from fedsynth_lib.tables.lock import table_digest
+from fedsynth_lib.tables.lock import table_digest, table_rows
 from fedsynth_lib.tables.partition import Parts, split_clients
-from fedsynth_lib.works.protocol import as_rows, configured, guarantee, shuffled, train_once
+from fedsynth_lib.tables.registry import declared_schema
+from fedsynth_lib.tables.schema import Schema
+from fedsynth_lib.works.declared import load
+from fedsynth_lib.works.field import TVD_BINS
+from fedsynth_lib.works.protocol import Made, as_rows, configured, guarantee, shuffled, train_once
 
 DELTA = 1e-5
 EPSILONS = (0.2, 1.0, 3.0, 10.0, np.inf)
@@ -45,11 +52,10 @@ BINS, TRIPLES = 16, 32
 
 
 class Entrant(NamedTuple):
-    """A method as it takes part. key: in METHODS. settings: beside its defaults, which are private
-    end to end.
+    """A method as it takes part. settings: beside its defaults, which are private end to end.
 
-    published: the settings that make the release of its work, for a second line with a mark.
-    most_clients: for which its training is not so long that nobody would wait.
+    published: those that make the release of its work, for a second line with a mark.
+    most_clients: with more of them a network trains too long.
     """
 
     key: str
@@ -63,50 +69,21 @@ class Entrant(NamedTuple):
         return configured(METHODS[self.key], self.settings, published, training)
 
 
+WORK = load("side_by_side")
+PUBLISHED = WORK.schemes["as published"]
 ENTRANTS = {
-    "Independent": Entrant("independent", most_clients=100),
-    "FedBN": Entrant(
-        "fedbn", {"private_structure": True}, {"private_structure": False}, most_clients=100
-    ),
-    "FedVAE": Entrant("fedvae", {}, {"encoding": "pooled", "likeliest": True}),
-    "DP-Fed-CTGAN": Entrant("dpfedctgan", {}, METHODS["dpfedctgan"].AS_PUBLISHED),
-    "FedPGM": Entrant("fedpgm", most_clients=100),
-    "FedPGM, private bins": Entrant("fedpgm_bins", most_clients=100),
-    "AIM": Entrant("aim", most_clients=100),
-    "NaiveFLAIM": Entrant("naiveflaim", {"participation": 1.0}, most_clients=100),
-    "AugFLAIM (Private)": Entrant("augflaim_private", {"participation": 1.0}, most_clients=100),
-    "FedNaiveBayes": Entrant("fednaivebayes", {"participation": 1.0}, most_clients=100),
-    "DP-Fed-FinDiff": Entrant("findiff", {}, METHODS["findiff"].AS_PUBLISHED),
-    "DP-VAE-BGM": Entrant("dpvaebgm"),
+    name: Entrant(
+        method.key,
+        method.settings,
+        {**getattr(METHODS[method.key], "AS_PUBLISHED", {}), **PUBLISHED.methods.get(name, {})},
+        10 if METHODS[method.key].TRUST == "local noise" else 100,
+    )
+    for name, method in WORK.methods.items()
+    if method.key
 }
-# every: which methods, budgets and partitions are taken, each or each third
+NETWORKS = [name for name, each in ENTRANTS.items() if each.most_clients == 10]
 SIZES: dict[str, dict[str, Any]] = {
-    "smoke": {
-        **{"rows": 240, "seeds": 1, "attacks": 20, "datasets": 1, "every": 3},
-        "judged": {"training": 120, "evaluation": 40, "epochs": 10, "patience": 10},
-        "training": {
-            "fedvae": {"training_rounds": 2, "local_epochs": 1, "hidden": [16], "embedding": 8},
-            "dpfedctgan": {"training_rounds": 2, "hidden": [16, 16], "batch": 20},
-            "findiff": {"training_rounds": 2, "local_updates": 2, "hidden": [16], "steps": 20},
-            "dpvaebgm": {"training_rounds": 2, "local_epochs": 2},
-            "fedbn": {"interval": 2, "generations": 4},
-        },
-    },
-    "quick": {
-        **{"rows": 2000, "seeds": 2, "attacks": 200, "datasets": 2, "every": 1},
-        "judged": {"training": 1400, "evaluation": 300, "epochs": 200, "patience": 100},
-        "training": {
-            "fedvae": {"training_rounds": 20, "local_epochs": 3},
-            "dpfedctgan": {"training_rounds": 15, "hidden": [128, 128], "batch": 50},
-            "findiff": {"training_rounds": 10, "local_updates": 40, "hidden": [128] * 3}
-            | {"batch": 64, "learning_rate": 1e-3},
-            "dpvaebgm": {"training_rounds": 3, "local_epochs": 10},
-        },
-    },
-    "paper": {
-        **{"rows": None, "seeds": 5, "attacks": 500, "datasets": 3, "every": 1, "judged": {}},
-        "training": {"findiff": {"training_rounds": 300}},
-    },
+    profile: {"rows": None, **size} for profile, size in WORK.constants["sizes"].items()
 }
 DATASETS = ("adult", "bank", "cardio")
 
@@ -128,8 +105,9 @@ def prepared(dataset: str, rows: int | None, seed: int) -> Prepared:
     return Prepared(*(table.take(part[:number]) for part, number in zip(parts, most, strict=True)))
 
 
-def divided(train: Table, partition: str, n_clients: int, seed: int) -> Parts:
+def divided(prepared: Prepared, partition: str, n_clients: int, seed: int) -> Parts:
     """Clients of at least a fortieth of an equal share; `none` is one client."""
+    train = prepared.train
     if partition == "none":
         return [np.arange(len(train))]
     if partition not in PARTITIONS:
@@ -138,6 +116,63 @@ def divided(train: Table, partition: str, n_clients: int, seed: int) -> Parts:
         )
     least = {"min_rows": max(2, len(train) // (40 * n_clients))} if "skew" in partition else {}
     return split_clients(train, partition, n_clients, seed=seed, **least)
+
+
+def budget(epsilon: float, changes: Mapping[str, Any] | None) -> tuple[dict[str, Any], Privacy]:
+    """changes: of a network's settings, so that its run takes the stated time."""
+    return dict(changes or {}), guarantee(epsilon, DELTA)
+
+
+def answers(prepared: Prepared, made: Made, seed: int) -> dict[str, float]:
+    """What the field measures, against test rows; SDMetrics' diagnosis is against training rows."""
+    train, _, test = prepared
+    frame, schema = made.frame, train.schema
+    bins = EqualWidthBins(schema, TVD_BINS, {})
+    codes, levels = [bins.transform(each) for each in (test.frame, frame)], bins.domain.levels
+    values = utility.boosted_trees(frame, test.frame, schema, seed=seed, tuned=True)
+    for width in (1, 2, 3):
+        queries = combinations(range(len(levels)), width)
+        values[f"tvd_{width}"] = workload_error(*codes, levels, queries) / 2
+        values[f"query_error_{width}"] = query_error(test.frame, frame, schema, width=width)
+    reports = quality.quality(test.frame, frame, schema, seed=seed)
+    reports |= quality.diagnostic(train.frame, frame, schema)
+    return values | {f"sdm_{name.replace(' ', '_')}": value for name, value in reports.items()}
+
+
+def given(cells: Sequence[Mapping[str, Any]], epsilon: float) -> pd.DataFrame:
+    """What the networks of a grid were given: rounds, steps of a client and their expected batch,
+    and the ratio of signal to noise to that of the method's own settings on the same rows.
+
+    Signal to noise is the root of the steps times batch / noise multiplier (`core/signal.py`), once
+    the rest of what a method releases is paid for.
+    """
+    lines = {}
+    for cell in cells:
+        if changes := cell.get("changes"):
+            entrant, table = ENTRANTS[cell["method"]], 2 * table_rows(cell["dataset"]) // 5
+            rows, schema = (
+                min(cell.get("rows") or table, table),
+                declared_schema(cell["dataset"], None),
+            )
+            configs = entrant.config(changes), entrant.config(None)
+            asked = METHODS[entrant.key], schema, rows // cell.get("n_clients", 3), epsilon
+            (steps, batch, ours), (*_, full) = (_signal(*asked, config) for config in configs)
+            own = {"rounds": configs[0].training_rounds, "steps of a client": steps, "batch": batch}
+            lines[cell["method"]] = {**own, "signal to noise, of full": ours / full}
+    return pd.DataFrame.from_dict(lines, orient="index").rename_axis("method")
+
+
+def _signal(
+    module: Any, schema: Schema, rows: int, epsilon: float, config: Any
+) -> tuple[int, int, float]:
+    """Steps, batch, and signal to noise of a client of so many rows."""
+    domain = module.encoder(schema, config).domain
+    plan = partial(module.plan, domain=domain, num_rows=rows, config=config)
+    charges = plan(calibrate(plan, Privacy(epsilon, DELTA, reproduction=True)))
+    most = max(charges, key=lambda charge: charge.times).what
+    steps = [charge for charge in charges if charge.what == most]
+    number, batch = sum(charge.times for charge in steps), round(steps[0].rate * rows)
+    return number, batch, float(np.sqrt(number) * batch / steps[0].noise)
 
 
 def synthetic(
@@ -154,14 +189,14 @@ def synthetic(
 ) -> tuple[pd.DataFrame, dict]:
     """The table of one run and its facts (statement, seconds, bytes, peak memory in GiB); made once
     and kept."""
-    train, second, _ = prepared(dataset, rows, seed)
+    samples = prepared(dataset, rows, seed)
     if method in YARDSTICKS:
-        return known_rows(method, train.frame, second.frame, seed), {}
+        return known_rows(method, samples.train.frame, samples.second.frame, seed), {}
     entrant = entrant_of(method)
     return train_once(
         entrant.key,
-        train,
-        divided(train, partition, n_clients, seed),
+        samples.train,
+        divided(samples, partition, n_clients, seed),
         config=entrant.config(training, as_published=as_published),
         privacy=guarantee(epsilon, DELTA),
         seed=seed,
@@ -344,15 +379,7 @@ def cells(
 DEFAULTS = {"epsilon": 1.0, "partition": "iid", "n_clients": 3, "as_published": False}
 
 
-BRIEF = [
-    *("hellinger", "pcd", "jsd", "wd", "workload_error", "fidelity", "dcr_min", "dcr_share"),
-    *(f"auc_{model}{end}" for model in ("rf", "nb", "knn") for end in ("", "_score")),
-    *("mia_closest", "mia_calibrated", "peak_gib"),
-]
-RISKS = ("risk", "singling_out", "singling_out_univariate", "singling_out_multivariate")
-RISKS += ("linkability", "inference")
-MORE = ["ad_rmean", "ad_dum", "auc_gbt", "pmse", "log_cluster", "js_divergence"]
-MORE += ["auroc", "auprc", "accuracy", *RISKS]
+BRIEF, MORE = WORK.constants["brief"], WORK.constants["more"]
 
 
 def version(cell: Mapping[str, Any]) -> str:
