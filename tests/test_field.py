@@ -4,6 +4,7 @@ foreign numbers, and the command that holds a method file against them."""
 import gzip
 import json
 import shutil
+from dataclasses import replace
 from itertools import combinations
 
 import numpy as np
@@ -20,8 +21,8 @@ from fedsynth_lib.tables.kinds import FileColumn
 from fedsynth_lib.tables.load import Table
 from fedsynth_lib.tables.schema import Column, Schema
 from fedsynth_lib.teaching import bench
-from fedsynth_lib.works import field, field_tables
-from fedsynth_lib.works.protocol import Made
+from fedsynth_lib.works import field, field_tables, maddock2024
+from fedsynth_lib.works.protocol import Made, Prepared
 
 SCHEMA = Schema(
     (
@@ -258,6 +259,14 @@ def test_interval_is_students():
 
 
 @pytest.fixture
+def mine(tmp_path):
+    """A copy of the method file that notebook 82 shows."""
+    path = tmp_path / "mine.py"
+    path.write_text((field.project_root() / "notebooks" / "your_method.py").read_text())
+    return path
+
+
+@pytest.fixture
 def small_target(monkeypatch):
     """NIST's block over a table of people in two areas."""
     frame = people(0, rows=240)
@@ -297,18 +306,76 @@ def test_a_method_file_gets_its_line_and_a_broken_promise_is_told(small_target, 
     assert 0 < float(own["k-marginal score"].iloc[0]) < 1000
     assert field_tables.FEDERATED not in table.index  # these rows are nobody's benchmark
 
+    for promise, wrong in (  # more is charged than is spent; less noise than is charged
+        ("", good.replace("noise_multiplier, sensitivity", "9 * noise_multiplier, sensitivity")),
+        (
+            "epsilon as claimed",
+            good.replace("noise.multiplier * len", "0.4 * noise.multiplier * len"),
+        ),
+    ):
+        mine.write_text(wrong)
+        table, broken = bench.bench("A", mine, seeds=1, say=lambda text: None)
+        assert broken and promise in {"", *broken} and field_tables.OWN not in table.index
+
+
+def test_a_method_file_gets_its_line_among_all_columns(mine, monkeypatch):
+    """With a gap as a level more, since the method counts."""
+    frame = people(0, rows=240).rename(columns={"area": "PUMA"})
+    columns = tuple(replace(c, name="PUMA") if c.name == "area" else c for c in SCHEMA.columns)
+    form = Form.of(Schema(columns[::-1], "sex"))
+    pay = np.where(np.arange(240) % 3 == 0, "N", np.arange(240).astype(str))
+    form = Form((*form.columns, FileColumn("pay", "numeric", 0, 240, missing=("N",))), "sex")
+    whole = form.to_model(frame.assign(pay=pay)[list(form.names)], "people")
+    table = Table("people", whole, form.schema, "real")
+    monkeypatch.setattr(field, "_all_columns", lambda dataset, rows: (table, form))
+    monkeypatch.setattr(bench, "load_table", lambda name, work: table)
+    said = []
+    shown, broken = bench.bench("A'", mine, seeds=1, say=said.append)
+    own = shown.loc[field_tables.OWN]
+    assert broken == {} and 300 < float(own["k-marginal score"].iloc[0]) < 1000
+    assert own["clients"].tolist() == [3] and "FedPGM" in shown.loc[field_tables.FEDERATED].index
+    assert any("audit" in line and "below the claim" in line for line in said)
+
+
+def test_a_method_file_gets_its_columns_on_flaims_tables(mine, monkeypatch):
+    """One that can be told the chance to be drawn; else everybody is in each round."""
+    tables = [Table("people", people(seed, rows=240), SCHEMA, "real") for seed in (0, 1)]
+    prepared, drawn = Prepared(*tables), []
+    monkeypatch.setattr(maddock2024, "prepare", lambda dataset: prepared)
+    monkeypatch.setattr(maddock2024, "bins_of", lambda dataset: {"age": 10})
+    monkeypatch.setattr(bench, "load_table", lambda name, work: tables[0])
+    monkeypatch.setattr(bench, "_broken", lambda *_: {})
+
+    def divide(prepared, n_clients, partition):
+        drawn.append((n_clients, partition))
+        return np.array_split(np.arange(240), 4)
+
+    monkeypatch.setattr(maddock2024, "divide", divide)
+    shown, _ = bench.bench("D", mine, seeds=1, say=lambda text: None)
+    assert {*drawn} == {(100, "cluster_skew")}
+    assert 0 < float(shown.loc["magic", "mine, 100%"]) < 1 and "mine, 10%" not in shown
     mine.write_text(
-        good.replace("noise_multiplier, sensitivity", "9 * noise_multiplier, sensitivity")
+        mine.read_text().replace("rounds: int = 1", "rounds: int = 1; participation: float = 1.0")
     )
-    table, broken = bench.bench("A", mine, seeds=1, say=lambda text: None)
-    assert broken and field_tables.OWN not in table.index
+    assert {"mine, 10%", "mine, 100%"} <= {*bench.bench("D", mine, seeds=1, say=print)[0]}
+
+
+@pytest.mark.parametrize("block", ["A'", "D"])
+def test_a_block_whose_tables_are_out_of_reach_is_refused_before_any_work(block, mine, monkeypatch):
+    monkeypatch.setenv("FEDSYNTH_DATA", "standin")
+    monkeypatch.setattr(bench, "_broken", lambda *_: pytest.fail("work began"))
+    with pytest.raises(BadInput, match=f"block {block} needs the real table .* out of reach"):
+        bench.bench(block, mine)
 
 
 def test_the_tables_are_shown_without_a_method_and_bad_requests_are_refused(tmp_path):
-    for block, method in (("A", "FedPGM"), ("B", "FedPGM")):
+    for block in ("A", "A'", "a2", "B"):
         table, _ = bench.bench(block, None)
-        assert method in table.loc[field_tables.FEDERATED].index
+        assert "FedPGM" in table.loc[field_tables.FEDERATED].index
         assert field_tables.PRINTED in table.index
+    table, _ = bench.bench("D", None)
+    assert list(table.index) == ["adult", "bank_additional", "magic"]
+    assert {"FedPGM, 10%", "FedPGM, 100%", "DistAIM, ours", "AIM, published"} <= {*table}
     with pytest.raises(BadInput, match="block is 'C'"):
         bench.bench("C", None)
     with pytest.raises(BadInput, match="no such Python file"):

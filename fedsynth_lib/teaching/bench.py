@@ -1,69 +1,110 @@
-"""A method file of one's own in the tables of notebook 73: its promises checked, one benchmark run.
+"""A method file of one's own in the tables of notebook 73: its promises checked, its claim audited,
+one benchmark run.
 
 Nothing is kept among the results: what others and we have comes from committed rows.
 """
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import NamedTuple
 
 import pandas as pd
 
+from fedsynth_lib.audit.own import audited
 from fedsynth_lib.core.contract import BadInput
+from fedsynth_lib.core.measured import EXCEEDED
 from fedsynth_lib.core.store import CODE, project_root
 from fedsynth_lib.methods import METHODS, from_file, register
 from fedsynth_lib.runs.grid import load_rows
-from fedsynth_lib.runs.rows import FULLEST_FIRST, data_of, to_frame
-from fedsynth_lib.tables.load import Table
+from fedsynth_lib.runs.rows import FULLEST_FIRST, canonical, data_of, to_frame
+from fedsynth_lib.tables.load import Table, load_table
 from fedsynth_lib.works.declared import Method
 from fedsynth_lib.works.field import WORK
-from fedsynth_lib.works.field_tables import beside
+from fedsynth_lib.works.field_tables import beside, by_participation
 from fedsynth_lib.works.protocol import Cell
 
 EPSILON, PARTIES = 1.0, 5
-BLOCKS = {  # block -> what `beside` knows it by, grid of its rows, kind of its cells, table
-    "A": ("nist", "73_field_nist", "areas", "nist_national2019"),
-    "B": ("adult", "73_field_adult", "parties", "adult"),
+
+
+class Block(NamedTuple):
+    """name: what `beside` knows it by. kind: of its cells. grids: of its rows, ours first. metrics:
+    measure -> decimals. view: the work whose real tables it needs; none serves stand-ins too."""
+
+    name: str
+    kind: str
+    tables: tuple[str, ...]
+    grids: tuple[str, ...]
+    metrics: Mapping[str, int]
+    view: str = ""
+
+
+NIST, FLAIM = ("nist_national2019",), ("adult", "magic", "bank_additional")
+ROWS_OF_FLAIM = "73_field_flaim", "45_maddock2024_all_tables"
+ANSWERS = {"query_error_1": 4, "query_error_2": 4, "query_error_3": 5, "auc_hgb": 3, "f1_hgb": 3}
+BLOCKS = {
+    "A": Block("nist", "areas", NIST, ("73_field_nist",), {"k_marginal": 1, "k_marginal_worst": 1}),
+    "A'": Block("nist_all", "everything", NIST, ("73_field_nist_all",), {"k_marginal": 1}, "all"),
+    "B": Block("adult", "parties", ("adult",), ("73_field_adult",), ANSWERS),
+    "D": Block("", "unlike", FLAIM, ROWS_OF_FLAIM, {}, "maddock2024"),
 }
-METRICS = {
-    "A": {"k_marginal": 1, "k_marginal_worst": 1},
-    "B": {"query_error_1": 4, "query_error_2": 4, "query_error_3": 5, "auc_hgb": 3, "f1_hgb": 3},
-}
-PROMISED_ROWS = 1_200  # on which promises are checked
 
 
 def bench(
     block: str, path: Path | None, *, seeds: int = 3, say: Callable[[str], None] = print
 ) -> tuple[pd.DataFrame, dict[str, str]]:
-    """The table of a block at epsilon 1 (B: five parties), with a line for the method in `path`;
-    and the promises that it breaks, name -> how, in which case it gets no line.
+    """The table of a block at epsilon 1 (B: five parties), with a line, in D a column, for the
+    method in `path`; and what it promises and breaks, name -> how, in which case it gets none.
 
-    Raises BadInput for an unknown block, or a file that is no method. On a stand-in the method's
-    line stands alone: no other is of those rows.
+    Raises BadInput for an unknown block, a file that is no method, or a table that the block needs
+    and that is not at hand. On a stand-in the method stands alone: no other is of those rows.
     """
-    if (block := block.upper()) not in BLOCKS:
+    block = {"A2": "A'"}.get(block.upper(), block.upper())  # which needs no quotes in a shell
+    if block not in BLOCKS:
         raise BadInput(f"block is {block!r}: choose one of {', '.join(BLOCKS)}.")
     if seeds < 1:
         raise BadInput(f"seeds is {seeds}: give at least 1.")
-    name, grid, kind, dataset = BLOCKS[block]
+    asked, others = BLOCKS[block], [_committed(grid) for grid in BLOCKS[block].grids]
     if path is None:
-        return beside(_committed(grid), name, METRICS[block], epsilon=EPSILON), {}
+        return _table(asked, *others), {}
     key, made = _registered(path)
-    work = replace(WORK, methods={**WORK.methods, made: Method(key=made)})
-    cells = [Cell(work, kind, dataset=dataset, method=made, seed=seed) for seed in range(seeds)]
-    if broken := _broken(made, cells[0].prepared.train, say):
-        return beside(_committed(grid), name, METRICS[block], epsilon=EPSILON), broken
+    for name in asked.tables if asked.view else ():
+        if load_table(name, work=asked.view).data != "real":
+            raise BadInput(f"block {block} needs the real table {name}, which is out of reach.")
+    cells = list(_cells(asked, made, seeds))
+    if broken := _broken(made, cells[0][0].prepared.train, say):
+        return _table(asked, *others), broken
     rows = []
-    for seed, cell in enumerate(cells):
-        say(f"{key} on {dataset}, seed {seed}, {seeds - seed} to go")
-        rows += [{**row, "method": key, "seed": seed} for row in cell.rows()]
+    for number, (cell, params) in enumerate(cells):
+        say(f"{key}, run {number + 1} of {len(cells)}: {cell.asked}")
+        more = {"method": key, "params": canonical(params), "seed": cell.asked["seed"]}
+        rows += [{**row, **more, "dataset": cell.asked["dataset"]} for row in cell.rows()]
     mine = to_frame(rows)
-    others = _committed(grid) if data_of(mine) == "real" else mine.iloc[:0]
-    if others.empty:
+    if data_of(mine) != "real":
         say("these rows are of a stand-in, which nothing else here was measured on")
-    together = pd.concat([others[mine.columns], mine], ignore_index=True)
-    return beside(together, name, METRICS[block], epsilon=EPSILON), {}
+        others = [each.iloc[:0] for each in others]
+    return _table(asked, pd.concat([others[0], mine], ignore_index=True), *others[1:]), {}
+
+
+def _table(asked: Block, ours: pd.DataFrame, theirs: pd.DataFrame | None = None) -> pd.DataFrame:
+    if theirs is None:
+        return beside(ours, asked.name, asked.metrics, epsilon=EPSILON)
+    return by_participation(*(each[each["dataset"].isin(asked.tables)] for each in (ours, theirs)))
+
+
+def _cells(asked: Block, made: str, seeds: int) -> Iterator[tuple[Cell, dict[str, float]]]:
+    """The cells to run, and the settings that tell them apart: of D the chance to be in a round, if
+    the method has that setting, else everybody is in each."""
+    work = replace(WORK, methods={**WORK.methods, made: Method(key=made)})
+    settings = [{}]
+    if asked.kind == "unlike":
+        chosen = "participation" in METHODS[made].Config.__dataclass_fields__
+        settings = [{"participation": share} for share in ([0.1, 1.0] if chosen else [1.0])]
+    for dataset in asked.tables:
+        for each in settings:
+            for seed in range(seeds):
+                yield Cell(work, asked.kind, dataset=dataset, method=made, seed=seed, **each), each
 
 
 def _committed(grid: str) -> pd.DataFrame:
@@ -87,11 +128,21 @@ def _registered(path: Path) -> tuple[str, str]:
 
 
 def _broken(key: str, table: Table, say: Callable[[str], None]) -> dict[str, str]:
-    """The promises that the method breaks on some rows of the table, where there are the tests."""
-    checks = CODE / "tests" / "promises.py"
-    if not checks.is_file():
+    """The promises that the method breaks on some rows of the table, where there are the tests; and
+    its claim of epsilon, where the audit shows more."""
+    checks, broken = CODE / "tests" / "promises.py", {}
+    if checks.is_file():
+        say(f"checking the promises of {key}")
+        broken = from_file(checks).broken(METHODS[key], table.take(range(min(1_200, len(table)))))
+    else:
         say("promises are not checked: tests/promises.py is in the project's folder alone")
+    if broken or not getattr(METHODS[key].Config(), "private", True):
+        return broken
+    try:
+        found = audited(METHODS[key])
+    except BadInput as problem:  # two columns of two categories may be no table for it
+        say(f"no audit: {problem}")
         return {}
-    say(f"checking the promises of {key}")
-    few = table.take(range(min(PROMISED_ROWS, len(table))))
-    return from_file(checks).broken(METHODS[key], few)
+    shown = f"epsilon is at least {found.lower:.2f} of a claimed {found.epsilon:g}"
+    say(f"audit, {found.runs} runs with a record and as many without: {shown}, {found.verdict}")
+    return {"epsilon as claimed": shown} if found.verdict == EXCEEDED else {}

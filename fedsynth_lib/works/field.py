@@ -17,9 +17,9 @@ import numpy as np
 import pandas as pd
 
 from fedsynth_lib.core.contract import BadInput, Privacy, stream
+from fedsynth_lib.core.queries import random_workload
 from fedsynth_lib.core.store import project_root
 from fedsynth_lib.federation import saved
-from fedsynth_lib.methods import METHODS
 from fedsynth_lib.metrics import anonymity, k_marginal, range_queries
 from fedsynth_lib.metrics.membership import membership
 from fedsynth_lib.metrics.utility import boosted_trees
@@ -32,8 +32,9 @@ from fedsynth_lib.tables.kinds import GAP, FileColumn
 from fedsynth_lib.tables.load import Table, load_table
 from fedsynth_lib.tables.partition import Parts, split_clients
 from fedsynth_lib.tables.registry import REGISTRY
+from fedsynth_lib.works import maddock2024
 from fedsynth_lib.works.declared import load
-from fedsynth_lib.works.protocol import Cell, Made, configured
+from fedsynth_lib.works.protocol import Cell, Made, Prepared, configured
 
 WORK = load("field")
 RELEASES = ("FedPrivSyn", "AdaFedPrivSyn")  # HeteroFedSyn's; known rows, and a result of theirs
@@ -78,12 +79,24 @@ def areas(dataset: str, rows: int | None) -> Areas:
     return Areas(train, table.frame["PUMA"].cat.codes.to_numpy(), train.frame)
 
 
-@lru_cache(maxsize=2)
-def everything(dataset: str, rows: int | None, method: str = "A copy") -> Areas:
+def everything(dataset: str, rows: int | None, cell: Cell) -> Areas:
     """All columns of the file. As in one's own table, a gap is a level more for a method that
-    counts, and a column of its own for others. A stand-in has no column with gaps."""
-    table, declared = load_table(dataset, work="all"), WORK.method(method)
-    entry = REGISTRY[dataset]
+    counts, and a column of its own for others."""
+    train, form = _all_columns(dataset, rows)
+    area, target, counted = train.frame["PUMA"].cat.codes, with_nan(train.frame, form), None
+    if cell.method is not None and cell.method.key:
+        config = configured(cell.registered, cell.method.settings)
+        schema, _, counted = saved.as_counted(cell.registered, form, config)
+    if counted:
+        train = replace(train, frame=counted.join(train.frame), schema=schema, digest="")
+    return Areas(train, area.to_numpy(), target, form, counted)
+
+
+@lru_cache(maxsize=1)
+def _all_columns(dataset: str, rows: int | None) -> tuple[Table, Form]:
+    """The table with a column beside each number with gaps, and the form of its file. A stand-in
+    has no column with gaps."""
+    table, entry = load_table(dataset, work="all"), REGISTRY[dataset]
     paths, _ = fetch.locate(entry, entry.default.files if table.data == "real" else ())
     ranges = WORK.constants["gaps"] if paths else {}
     options = {"dtype": str, "keep_default_na": False, "usecols": list(ranges)}
@@ -93,14 +106,8 @@ def everything(dataset: str, rows: int | None, method: str = "A copy") -> Areas:
     frame = form.to_model(pd.concat([table.frame, *texts], axis=1), dataset)
     # a cell names the table by its ten columns
     origin = WORK.table(dataset).origin
-    train = some(replace(table, frame=frame, schema=form.schema, digest="", origin=origin), rows)
-    area, target, counted = train.frame["PUMA"].cat.codes, with_nan(train.frame, form), None
-    if declared.key:
-        module = METHODS[declared.key]
-        schema, _, counted = saved.as_counted(module, form, configured(module, declared.settings))
-    if counted:
-        train = replace(train, frame=counted.join(train.frame), schema=schema, digest="")
-    return Areas(train, area.to_numpy(), target, form, counted)
+    whole = replace(table, frame=frame, schema=form.schema, digest="", origin=origin)
+    return some(whole, rows), form
 
 
 def with_nan(frame: pd.DataFrame, form: Form) -> pd.DataFrame:
@@ -228,6 +235,27 @@ def risks(prepared: Parties, made: Made, seed: int, attacks: int) -> dict[str, f
     values |= {f"mia_{name}_caught": attack.caught for name, attack in found.items()}
     more = anonymity.risks(train.frame, test, made.frame, train.schema, seed=seed, attacks=attacks)
     return values | {name: value for name, value in more.items() if not name.endswith("_success")}
+
+
+# --- FLAIM's tables, for a method of one's own ---------------------------------------------------
+
+
+def of_flaim(dataset: str, epsilon: float, participation: float, cell: Cell) -> tuple:
+    """The work's bins and the chance to be drawn, where the method has such settings; accounted for
+    as all that this block shows."""
+    own = {"by_column": tuple(maddock2024.bins_of(dataset).items()), "participation": participation}
+    known = cell.registered.Config.__dataclass_fields__
+    own = {name: value for name, value in own.items() if name in known}
+    return own, Privacy(epsilon, maddock2024.DELTA, reproduction=True)
+
+
+def error_of_triples(prepared: Prepared, made: Made, dataset: str) -> dict[str, float]:
+    """The error of the work's random triples, in its bins, whatever bins the method has."""
+    bins = EqualWidthBins(prepared.train.schema, by_column=maddock2024.bins_of(dataset))
+    codes = [bins.transform(each) for each in (prepared.train.frame, made.frame)]
+    levels = bins.domain.levels
+    workload = random_workload(len(levels), width=min(3, len(levels)))
+    return {"workload_error": workload_error(*codes, levels, workload)}
 
 
 # --- both ----------------------------------------------------------------------------------------

@@ -55,6 +55,15 @@ def foreign(block: str) -> pd.DataFrame:
     return pd.DataFrame(lines)
 
 
+def reruns() -> pd.DataFrame:
+    """Peers' packages that we ran, or tried to: versions, seconds of each run, what to know."""
+    entries = read_toml(project_root() / "data" / "published" / "reruns.toml")
+    lines = pd.DataFrame([each for part in entries.values() for each in part])
+    lines["seconds"] = [f"{each:.0f}" if each == each else "not done" for each in lines["seconds"]]
+    found = lines.groupby(["method", "packages", "note"], sort=False)["seconds"]
+    return found.agg(", ".join).reset_index().set_index("method")[["packages", "seconds", "note"]]
+
+
 def grouped(rows: pd.DataFrame) -> pd.DataFrame:
     """Our rows with the columns `group` and `trusted`; released tables with their epsilon."""
     places = {name: _place(name) for name in rows["method"].unique()}
@@ -156,12 +165,12 @@ def ladder(rows: pd.DataFrame, block: str = "ladder") -> pd.DataFrame:
 
 
 def by_participation(ours: pd.DataFrame, theirs: pd.DataFrame) -> pd.DataFrame:
-    """The workload error on FLAIM's tables: of FedPGM by the chance to take part in a round, of the
+    """The workload error on FLAIM's tables: of ours by the chance to take part in a round, of the
     work's methods as published and with our estimation."""
     rows = unpacked(pd.concat([ours, theirs], ignore_index=True))
     rows = rows[(rows["metric"] == "workload_error") & (rows["measure_share"] == 0.9)]
     kind = rows["estimator"].mask(
-        rows["method"] == "FedPGM", rows["participation"].map("{:.0%}".format)
+        rows["method"].isin(ours["method"]), rows["participation"].map("{:.0%}".format)
     )
     found = rows.groupby(["dataset", rows["method"] + ", " + kind])["value"]
     return found.agg(lambda values: _text(values.mean(), interval(values), 3)).unstack()

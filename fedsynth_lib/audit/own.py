@@ -1,0 +1,45 @@
+"""The audit of a method nobody has looked at: no worst table is known, nor what it releases."""
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+import numpy as np
+
+from fedsynth_lib.audit.neighbours import DELTA, OTHERS, SCHEMA, TARGET
+from fedsynth_lib.audit.scenario import Case, Scenario, Seen
+from fedsynth_lib.audit.table import FASTER, Line, measure
+from fedsynth_lib.core.contract import Arrays, Method, Privacy
+
+EPSILON, SHADOWS, MOST = 4.0, 200, 200  # MOST: runs, as `measure` counts them
+
+
+def audited(method: Method, *, seconds: float = 60) -> Line:
+    """Its defaults, one client that is in every round, in about so many seconds."""
+    config = method.Config()
+    config = replace(config, participation=1.0) if hasattr(config, "participation") else config
+    domain = method.encoder(SCHEMA, config).domain
+    charges = method.plan(1.0, domain, len(OTHERS) + 1, config)
+    pure = all(charge.mechanism in ("laplace", "exponential") for charge in charges)
+    privacy = Privacy(EPSILON, 0.0 if pure else DELTA, noise_seed=None)
+    world = (SCHEMA, OTHERS, TARGET, "the model", False, linear)
+    scenario = Scenario(Case(method.name, method, config, privacy, *world))
+    begin, _ = time.monotonic(), [scenario.run(present=present) for present in (True, False) * 5]
+    runs = 10 * seconds / (time.monotonic() - begin) - 4 * SHADOWS
+    return measure(scenario.case, 1, int(np.clip(runs / 4 / FASTER["marginals"], 8, MOST)))
+
+
+def linear(scenario: Scenario) -> Callable[[Seen], float]:
+    """The numbers of the model, each weighted by how far the record moves its mean over its
+    variance, both in runs of the adversary's own; 0 for what is not as large in every run."""
+    states = [[scenario.run(present=p).state for _ in range(SHADOWS)] for p in (True, False)]
+    shapes = {name: values.shape for name, values in states[0][0].items()}
+    there, absent = (np.array([_numbers(each, shapes) for each in side]) for side in states)
+    moved, spread = (there - absent).mean(axis=0), there.var(axis=0) + absent.var(axis=0)
+    weights = moved / (spread + 1e-6 * moved**2 + (moved == 0))
+    return lambda seen: float(weights @ _numbers(seen.state, shapes))
+
+
+def _numbers(state: Arrays, shapes: Mapping[str, tuple[int, ...]]) -> np.ndarray:
+    same = {n: state[n] for n, shape in shapes.items() if n in state and state[n].shape == shape}
+    return np.hstack([np.ravel(same.get(n, np.zeros(shapes[n]))) for n in shapes]).astype(float)
