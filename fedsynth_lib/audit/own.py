@@ -11,7 +11,10 @@ from fedsynth_lib.audit.scenario import Case, Scenario, Seen
 from fedsynth_lib.audit.table import FASTER, Line, measure
 from fedsynth_lib.core.contract import Arrays, Method, Privacy
 
-EPSILON, SHADOWS, MOST = 4.0, 200, 200  # MOST: runs, as `measure` counts them
+EPSILON = 4.0  # that the audited runs claim
+SHADOWS = 200  # runs with the record, and as many without, that a score learns from
+TRIED = 5  # runs of either kind, to see how long one takes
+MOST = 200  # runs, as `measure` counts them
 
 
 def audited(method: Method, *, seconds: float = 60) -> Line:
@@ -21,12 +24,26 @@ def audited(method: Method, *, seconds: float = 60) -> Line:
     domain = method.encoder(SCHEMA, config).domain
     charges = method.plan(1.0, domain, len(OTHERS) + 1, config)
     pure = all(charge.mechanism in ("laplace", "exponential") for charge in charges)
-    privacy = Privacy(EPSILON, 0.0 if pure else DELTA, noise_seed=None)
-    world = (SCHEMA, OTHERS, TARGET, "the model", False, linear)
-    scenario = Scenario(Case(method.name, method, config, privacy, *world))
-    begin, _ = time.monotonic(), [scenario.run(present=present) for present in (True, False) * 5]
-    runs = 10 * seconds / (time.monotonic() - begin) - 4 * SHADOWS
-    return measure(scenario.case, 1, int(np.clip(runs / 4 / FASTER["marginals"], 8, MOST)))
+    case = Case(
+        method.name,
+        method,
+        config,
+        Privacy(EPSILON, 0.0 if pure else DELTA, noise_seed=None),
+        SCHEMA,
+        OTHERS,
+        TARGET,
+        sees="the model",
+        gaussian=False,
+        score=linear,
+    )
+    scenario, begin = Scenario(case), time.monotonic()
+    for _ in range(TRIED):
+        scenario.run(present=True), scenario.run(present=False)
+    affordable = seconds * 2 * TRIED / (time.monotonic() - begin)
+    # the scores of the control and of the audit learn from runs of their own; what is left is
+    # divided among control and audit, with the record and without it
+    number = (affordable - 2 * 2 * SHADOWS) / 4
+    return measure(case, 1, int(np.clip(number / FASTER["marginals"], 8, MOST)))
 
 
 def linear(scenario: Scenario) -> Callable[[Seen], float]:
