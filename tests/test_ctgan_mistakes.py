@@ -14,7 +14,7 @@ from fedsynth_lib.core.contract import Client, Noise, Privacy, stream
 from fedsynth_lib.core.dp_sgd import Tape
 from fedsynth_lib.federation import settings
 from fedsynth_lib.federation.flower import Job
-from fedsynth_lib.federation.rounds import rounds_of
+from fedsynth_lib.federation.rounds import run_rounds
 from fedsynth_lib.methods.gan import networks
 from fedsynth_lib.methods.gan.training import NETWORKS, Pair
 from fedsynth_lib.methods.variants import dp_fed_ctgan
@@ -79,7 +79,7 @@ def noise_reaches_the_training(table):
     config = replace(promises.everyone(dp_fed_ctgan), batch=len(table.frame))
     rows = dp_fed_ctgan.encoder(table.schema, config).transform(table.frame)
     domain = dp_fed_ctgan.encoder(table.schema, config).domain
-    state = next(rounds_of(Job(dp_fed_ctgan, config, domain, 2.0, 1, 1), [rows])).state
+    state = next(run_rounds(Job(dp_fed_ctgan, config, domain, 2.0, 1, 1), [rows])).state
     ends = []
     for number in (1, 2):
         noise = Noise(2.0, stream(number, "noise"))

@@ -18,7 +18,7 @@ from fedsynth_lib.core.contract import Privacy
 from fedsynth_lib.core.statement import statement
 from fedsynth_lib.federation import settings
 from fedsynth_lib.federation.flower import Job, public
-from fedsynth_lib.federation.rounds import rounds_of
+from fedsynth_lib.federation.rounds import run_rounds
 from fedsynth_lib.methods.bayes import bayesian_network as bn
 from fedsynth_lib.methods.bayes import genetic_search
 from fedsynth_lib.methods.marginals import distaim, flaim, independent
@@ -99,7 +99,7 @@ def test_the_steps_of_a_run_are_the_run(halves, method, config):
     encoder = method.encoder(train.schema, config)
     multiplier = settings.noise_for(method, encoder.domain, list(map(len, parts)), config, privacy)
     rows = [encoder.transform(train.frame.iloc[part]) for part in parts]
-    steps = list(rounds_of(Job(method, config, encoder.domain, multiplier, 4, len(parts)), rows))
+    steps = list(run_rounds(Job(method, config, encoder.domain, multiplier, 4, len(parts)), rows))
     assert public(steps[-1].state).keys() == run.state.keys()
     assert all(np.array_equal(steps[-1].state[name], values) for name, values in run.state.items())
     charges = [charge for step in steps for charge in step.charges]
@@ -147,7 +147,7 @@ def test_the_rounds_of_aim_are_told_as_they_were(halves):
         encoder.domain.levels,
     )
     sigma = settings.noise_for(aim, encoder.domain, [len(rows)], config, budget)
-    steps = list(rounds_of(Job(aim, config, encoder.domain, sigma, 4, 1), [rows]))[
+    steps = list(run_rounds(Job(aim, config, encoder.domain, sigma, 4, 1), [rows]))[
         len(levels) - 1 :
     ]
     told = lessons.rounds_of(steps, rows, names, budget.delta)

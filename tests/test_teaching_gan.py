@@ -9,7 +9,7 @@ import pytest
 from fedsynth_lib.core.contract import Privacy, stream
 from fedsynth_lib.federation import settings
 from fedsynth_lib.federation.flower import Job
-from fedsynth_lib.federation.rounds import rounds_of
+from fedsynth_lib.federation.rounds import run_rounds
 from fedsynth_lib.methods.gan import ctgan
 from fedsynth_lib.methods.variants import dp_fed_ctgan, fed_ctgan
 from fedsynth_lib.teaching import lessons
@@ -22,7 +22,7 @@ def central(table):
     config = ctgan.Config(**SMALL)
     encoder = ctgan.encoder(table.schema, config)
     job, rows = Job(ctgan, config, encoder.domain, None, 1, 1), encoder.transform(table.frame)
-    return job, list(rounds_of(job, [rows])), encoder, rows
+    return job, list(run_rounds(job, [rows])), encoder, rows
 
 
 def test_birds_are_as_they_are_told():
@@ -68,7 +68,7 @@ def test_categories_that_nobody_has_are_left_out_and_found_again(table):
     config = ctgan.Config(**SMALL)
     encoder = ctgan.encoder(table.schema, config)
     rows = encoder.transform(table.frame[table.frame["region"] != "east"])
-    state = next(rounds_of(Job(ctgan, config, encoder.domain, None, 1, 1), [rows])).state
+    state = next(run_rounds(Job(ctgan, config, encoder.domain, None, 1, 1), [rows])).state
     layout, local = lessons.gan_encoded(state, rows, stream(0, "encode"))
     assert layout.categories == (2, 3, 2)
     assert np.array_equal(lessons.gan_decoded(state, local.encoded)[:, 2:], rows[:, 2:])
@@ -86,7 +86,7 @@ def test_rounds_of_training_are_counted_after_those_of_the_encoding(table):
     parts, config = promises.thirds(table), fed_ctgan.Config(**SMALL)
     encoder = fed_ctgan.encoder(table.schema, config)
     job, rows = Job(fed_ctgan, config, encoder.domain, None, 1, 3), encoder.transform(table.frame)
-    steps = list(rounds_of(job, [rows[part] for part in parts]))
+    steps = list(run_rounds(job, [rows[part] for part in parts]))
     run = settings.federated(fed_ctgan, table, parts, config=config, seed=1, num_rows=90)
     pd.testing.assert_frame_equal(lessons.gan_rows(job, steps, encoder, [3], 90)[3], run.synthetic)
 
@@ -116,7 +116,7 @@ def test_the_bill_adds_up_all_rounds(table):
         Privacy(9.0, 1e-5, noise_multiplier=2.0),
     )
     job, rows = Job(dp_fed_ctgan, config, encoder.domain, 2.0, 1, 3), encoder.transform(table.frame)
-    rounds = [step.charges for step in rounds_of(job, [rows[part] for part in parts])]
+    rounds = [step.charges for step in run_rounds(job, [rows[part] for part in parts])]
     bill = lessons.epsilons(rounds, privacy.delta)
     run = settings.federated(dp_fed_ctgan, table, parts, config=config, privacy=privacy, seed=1)
     assert bill["all rounds so far"].iloc[-1] == pytest.approx(run.statement["epsilon"])

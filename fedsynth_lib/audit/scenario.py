@@ -18,7 +18,7 @@ import pandas as pd
 from fedsynth_lib.core import secure_sum
 from fedsynth_lib.core.contract import Arrays, Charge, Method, Privacy
 from fedsynth_lib.federation import flower, settings
-from fedsynth_lib.federation.rounds import copied, rounds_of
+from fedsynth_lib.federation.rounds import copied, run_rounds
 from fedsynth_lib.tables.load import Table
 from fedsynth_lib.tables.schema import Schema
 
@@ -161,7 +161,7 @@ class Scenario:
 def run(job: flower.Job, rows: list[np.ndarray], sees: Sees) -> Seen:
     """One run; no adversary here sees more by the masks that it is without."""
     seen = Seen()
-    for number, (sent, updates, state, charges) in enumerate(rounds_of(job, rows)):
+    for number, (sent, updates, state, charges) in enumerate(run_rounds(job, rows)):
         seen.sent.append(copied(sent))
         seen.wire.append(overheard(updates, sees))
         seen.charges += charges

@@ -26,7 +26,7 @@ class Round(NamedTuple):
     charges: list[Charge]
 
 
-def rounds_of(job: Job, rows: Sequence[np.ndarray]) -> Iterator[Round]:
+def run_rounds(job: Job, rows: Sequence[np.ndarray]) -> Iterator[Round]:
     """One round after the other. rows: each client's encoded rows (num_rows, columns)."""
     state = job.method.start(job.domain, config=job.config, rng=stream(job.seed, "start"))
     memories: list[Arrays] = [{} for _ in rows]
