@@ -123,11 +123,13 @@ def importance(rows: pd.DataFrame, values: pd.DataFrame) -> pd.DataFrame:
 
 
 def stated(rows: pd.DataFrame, values: pd.DataFrame) -> pd.DataFrame:
-    """Results that sattarov2024 states in its text; each row repeats its printed place."""
+    """Results that sattarov2024 states in its text, of the sweeps that were run; each row repeats
+    its printed place."""
     runs = with_params(rows[rows["method"] == "DP-Fed-FinDiff"], scheme="")
     published = runs[(runs["grid"] == "51_sattarov2024_budget") & (runs["scheme"] == "")]
-    results = stated_of_updates(rows[rows["grid"] == "50_sattarov2024_updates"])
-    results |= stated_of_budget(published)
+    updates = rows[rows["grid"] == "50_sattarov2024_updates"]
+    results = stated_of_updates(updates) if len(updates) else {}
+    results |= stated_of_budget(published) if len(published) else {}
     names = [
         f"{metric} {detail.rpartition(' ')[2]}" if metric == "training_hours" else metric
         for metric, detail in values[["metric", "detail"]].to_numpy()
