@@ -73,8 +73,11 @@ def ward(file):
 ASKED = {"method": "independent", "epsilon": 1.0, "delta": 1e-6}
 
 
+RELEASE = {**ASKED, "release": True, "declared_rows": ROWS}  # a noisy count may come out as none
+
+
 def released(path, **options):
-    return your_table.synthesize(path, **ASKED | {"release": True} | options)
+    return your_table.synthesize(path, **RELEASE | options)
 
 
 def register_lines(home):
@@ -85,7 +88,7 @@ def register_lines(home):
 def test_a_file_becomes_rows_to_hand_on_and_a_statement(ward, home):
     about = {"curator": "Clinic <A>", "purpose": "teaching"}
     options = {"method": "aim", "epsilon": 2.0, "site": "site", "profile": "smoke"}
-    made = released(ward, **options, about=about)
+    made = released(ward, **options, declared_rows=(), about=about)
     assert len(made.train) + len(made.holdout) == ROWS and len(made.sizes) == 3
     sites = [set(made.train.frame["site"].iloc[part]) for part in made.asked.parts]
     assert sites == [{"A"}, {"B"}, {"C"}]
@@ -221,6 +224,18 @@ def test_a_setting_that_cannot_be_costs_no_release(ward, home):
     assert released(ward).total.releases == 1
 
 
+def test_too_few_rows_by_the_noisy_count_cost_that_count_alone(ward, home, monkeypatch):
+    def none_left(scale, shares, shape, *, rng):
+        return np.full(shape, -round(0.8 * ROWS))
+
+    monkeypatch.setattr(your_table, "discrete_laplace_share", none_left)
+    with pytest.raises(BadInput, match=r"ward: .* give or take 50: too few .* cost epsilon 0\.02"):
+        released(ward, declared_rows=())
+    assert ledger.open_ledger("ward").total() == ledger.Total(1, 0.02, 0.0)
+    assert not [path for path in (home / "data" / "results").rglob("*") if path.is_file()]
+    assert released(ward, again=True).total.epsilon == pytest.approx(1.02)
+
+
 def test_the_register_keeps_no_plain_digest(ward, home):
     """Whoever has a row cannot look it up without the key, which differs from machine to machine."""
     released(ward)
@@ -238,7 +253,7 @@ def test_the_register_keeps_no_plain_digest(ward, home):
 def test_two_releases_never_take_each_others_place(ward, home):
     """Paths are chosen before the run; another release may be written meanwhile."""
     asked = [
-        your_table.prepare(ward, **ASKED, release=True, again=True, out=home) for _ in range(2)
+        your_table.prepare(ward, **RELEASE, again=True, out=home) for _ in range(2)
     ]
     made = [your_table.carry_out(each) for each in asked]
     assert [each.paths["rows"].name for each in made] == ["ward_release1.csv", "ward_release2.csv"]
@@ -247,7 +262,7 @@ def test_two_releases_never_take_each_others_place(ward, home):
 
 
 def test_of_two_that_were_prepared_at_once_one_is_released(ward):
-    asked = [your_table.prepare(ward, **ASKED, release=True) for _ in range(2)]
+    asked = [your_table.prepare(ward, **RELEASE) for _ in range(2)]
     your_table.carry_out(asked[0])
     with pytest.raises(Refused, match="these rows were released once before"):
         your_table.carry_out(asked[1])
@@ -271,7 +286,7 @@ def test_a_release_is_refused_before_it_is_begun(ward, home, options, message):
 def test_a_delta_is_judged_by_rows_that_were_counted_with_noise(ward):
     """The true number is never asked: the count is paid for, and the rows may be released yet."""
     with pytest.raises(Refused, match=r"rows were counted with noise. Counting .* epsilon 0.02"):
-        released(ward, delta=0.5)
+        released(ward, delta=0.5, declared_rows=())
     assert ledger.open_ledger("ward").total().epsilon == pytest.approx(0.02)
     made = released(ward)
     assert made.total.releases == 1 and made.total.epsilon == pytest.approx(1.02)

@@ -691,6 +691,12 @@ def _check_planned(
         if before:
             spent = f" Counting the rows has cost epsilon {cost:.2g}; declared_rows would not."
             num_rows = sum(sizes) / (1 - TEST_SHARE)
+            if num_rows < MIN_ROWS:
+                raise BadInput(
+                    f"{asked.table.key}: counted with noise, it has {num_rows:.0f} rows, give or "
+                    f"take {before[0].noise:.0f}: too few to learn from; say how many rows it has "
+                    f"(declared_rows), or give a larger epsilon.{spent}"
+                )
             _check_delta(asked.privacy, num_rows, "counted with noise", asked.table.key, spent)
         table, config, _ = _as_counted(asked.method, asked.train, options.pop("config"))
         options |= {"config": config, "sizes": sizes, "before": before}
