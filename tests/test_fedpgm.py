@@ -1,6 +1,7 @@
 """FedPGM: what two secure sums release, how pairs are chosen, what comes out."""
 
 from dataclasses import replace
+from itertools import chain
 
 import numpy as np
 import pandas as pd
@@ -19,6 +20,7 @@ from fedsynth_lib.core.contract import (
     stream,
 )
 from fedsynth_lib.federation import settings
+from fedsynth_lib.federation.rounds import run_rounds
 from fedsynth_lib.methods.marginals import fedpgm
 from fedsynth_lib.methods.marginals.fedpgm import Config, Scales
 from fedsynth_lib.methods.marginals.junction_tree import BYTES
@@ -136,8 +138,8 @@ def test_the_server_knows_the_noise_that_all_clients_make(clients=3):
             for index in range(clients)
         ]
         sums.append(sum(update.summed["first"] for update in updates))
-    assert fedpgm.excess(updates) == pytest.approx(np.sqrt(3 / 2))
-    told = Scales.of(10.0 * fedpgm.excess(updates), 4, Config())
+    assert fedpgm.variance(updates) == pytest.approx(3 / 2)
+    told = Scales.of(10.0 * np.sqrt(fedpgm.variance(updates)), 4, Config())
     alone = int(np.array(LEVELS).sum())
     assert np.array(sums)[:, :alone].std() == pytest.approx(told.one_way, rel=0.03)
     assert np.array(sums)[:, alone:].std() == pytest.approx(told.two_way, rel=0.03)
@@ -165,6 +167,89 @@ def test_whoever_may_be_in_both_rounds_is_charged_for_both():
     assert {entry["clients"] for entry in few.statement["entries"]} == {"all"}
     assert few.state["first_rows"] == 200 * len(took_part[0]) != few.state["rows"]
     assert len(few.synthetic) == len(table)
+
+
+# --- a sum that is gathered over several rounds --------------------------------------------------
+
+GATHERING = Config(participation=0.3, rounds_per_sum=4)
+
+
+def gathering(rows, privacy=None, clients=8):
+    """The rounds of a run whose clients have equal parts of these rows; without noise if None."""
+    options = {"config": GATHERING, "privacy": privacy or Privacy(), "seed": 3}
+    sizes = [len(rows) // clients] * clients
+    job, _ = settings.job_of(METHOD, table_of(rows).schema, sizes, **options)
+    return job, list(run_rounds(job, np.array_split(rows, clients)))
+
+
+def test_a_gathered_sum_has_the_rows_of_each_client_once():
+    rows = coded(800)
+    job, rounds = gathering(rows)
+    drawn = [job.participants(*entry) for entry in job.schedule()]
+    assert len(rounds) == 8 and sum(map(len, drawn[:4])) > len(set(chain(*drawn[:4])))
+    for sum_number, ends in ((0, 3), (1, 7)):
+        whom = sorted(set(chain(*drawn[ends - 3 : ends + 1])))
+        assert 1 < len(whom) < 8  # so that neither all nor one are in it
+        name = fedpgm.SUMS[sum_number]
+        total = sum(
+            update.summed[name] for r in rounds[ends - 3 : ends + 1] for update in r.updates
+        )
+        met = np.concatenate([np.array_split(rows, 8)[k] for k in whom])
+        state = rounds[ends - 1].state
+        asked = fedpgm.tables_in(state["levels"])
+        if sum_number:
+            asked = fedpgm.tables_of_queries(state["levels"], fedpgm.chosen_in(state))
+        times = np.repeat(state["repeats"], asked.sizes) if sum_number else 1
+        np.testing.assert_array_equal(total, asked.counts(met, state["levels"]) * times)
+        assert rounds[ends].state["rows"] == len(met)
+    assert not set(fedpgm.GATHERED) & set(rounds[-1].state) and rounds[-1].state["finished"]
+
+
+def test_a_record_more_is_in_one_round_of_a_gathered_sum():
+    """Brute force over clients: whatever is drawn, one round of the sum moves, by one cell of each
+    table."""
+    rows = coded(800)
+    parts = np.array_split(rows, 8)
+    job, rounds = gathering(rows)
+    for client in range(8):
+        more = [
+            np.vstack([part, [[2, 3, 1, 4]]]) if k == client else part
+            for k, part in enumerate(parts)
+        ]
+        moved = []
+        for one, other in zip(rounds[:4], run_rounds(job, more), strict=False):
+            before, after = (sum(u.summed["first"] for u in r.updates) for r in (one, other))
+            moved.append(int(np.abs(after - before).sum()))
+        met = client in {each for entry in job.schedule()[:4] for each in job.participants(*entry)}
+        assert sorted(moved) == [0, 0, 0, 10 * met]  # four columns and six pairs
+
+
+def test_a_gathered_sum_costs_one_of_its_rounds_and_has_the_noise_of_all():
+    config = Config(participation=0.3)
+    once = run(clients=20, config=config)[1].statement
+    gathered = run(clients=20, config=replace(config, rounds_per_sum=4))[1]
+    assert len({line["round"] for line in gathered.traffic}) == 8
+    assert gathered.statement["epsilon"] == pytest.approx(1.0, abs=1e-6)
+    for one, other in zip(once["entries"], gathered.statement["entries"], strict=True):
+        assert other["what"] == f"{one['what']}, each client in one of 4 rounds"
+        for name in ("mechanism", "sensitivity", "noise_multiplier", "count", "clients"):
+            assert one[name] == other[name]
+    _, rounds = gathering(coded(800), Privacy(1.0, 1e-5))
+    made = [len(each.updates) / max(1, len(each.updates) - 1) for each in rounds]  # one is curious
+    assert rounds[2].state["gathered_variance"] == pytest.approx(sum(made[:3]))
+    assert [len(each.charges) > 0 for each in rounds] == [True, *[False] * 3] * 2
+
+
+def test_private_bins_are_gathered_too():
+    rows = np.column_stack([coded(600), np.arange(600) % 200])
+    table = table_of(coded(600))
+    schema = Schema((*table.schema.columns, Column("e", "numeric", 0, 199, integer=True)))
+    wide = Table("toy", table.frame.assign(e=rows[:, 4].astype(float)), schema, "own")
+    config = replace(GATHERING, bins="private", participation=0.5)
+    options = {"config": config, "privacy": Privacy(5.0, 1e-5), "seed": 1}
+    made = settings.federated(METHOD, wide, np.array_split(np.arange(600), 10), **options)
+    assert len({line["round"] for line in made.traffic}) == 12 and len(made.state["long"]) == 1
+    assert made.statement["epsilon"] == pytest.approx(5.0, abs=1e-6) and len(made.synthetic) == 600
 
 
 def test_rounds_count_by_the_rows_that_they_had():
@@ -234,6 +319,8 @@ def test_the_plan_is_that_of_one_count_with_the_multipliers_noise():
         (lambda: Config(one_way_share=0.0), "parts above 0"),
         (lambda: Config(again=0), "0, 4, 1: give more than 0"),
         (lambda: Config(participation=-0.5), "2, 4, -0.5: give more than 0"),
+        (lambda: Config(rounds_per_sum=3), "give 1 where all clients are in every round"),
+        (lambda: Config(rounds_per_sum=0, participation=0.5), "rounds_per_sum is 0"),
         (
             lambda: fedpgm.start(Domain(("a", "b"), (9000, 8000)), Config(), stream(0)),
             "72,000,000 cells together.*levels of 'a'",

@@ -45,22 +45,25 @@ DRAWS = {"fedbn": None, "fedvae": 30}  # None: the complete grid
 NAMES = {model: fields for model, (_, fields) in PRINTED_SETTINGS.items()}
 # What a profile shrinks. divide: numbers of epochs are divided by these, and rounded up so that
 # none becomes another. starts: of k-means. shuffles: of `works/chance.py`. draws: how often one
-# setting is scored again.
+# setting is scored again. models: those that are searched unless others are named.
 SIZES: dict[str, dict[str, Any]] = {
     "smoke": {
         **{"rows": 500, "splits": 1, "min_rows": 10, "starts": 1, "shuffles": 2, "draws": 2},
+        "models": MODELS,
         "trials": {"fedbn": 4, "fedvae": 4},
         "changes": {"fedbn": {"generations": 25}},
         "divide": {"global_epochs": 100, "local_epochs": 20},
     },
     "quick": {
         **{"rows": 2000, "splits": 1, "min_rows": 20, "starts": 3, "shuffles": 20, "draws": 5},
+        "models": MODELS,
         "trials": DRAWS,
         "changes": {},
         "divide": {"global_epochs": 10, "local_epochs": 4},
     },
     "paper": {
         **{"rows": None, "splits": 3, "min_rows": 200, "starts": 10, "shuffles": 100, "draws": 5},
+        "models": ("fedbn",),  # to begin with: FedVAE's takes 32 hours of one core
         "trials": DRAWS,
         "changes": {},
         "divide": {},

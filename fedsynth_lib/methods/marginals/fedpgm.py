@@ -13,13 +13,18 @@ McKenna et al. 2019). Choosing costs nothing: it only looks at what was released
 With `bins="private"` a round goes before: noisy counts of every column of many levels alone, from
 which the server forms its bins (`private_bins.py`).
 
+Where a part of the clients is in a round, a sum may be gathered over several rounds. A client's
+rows are in the first of them that it is drawn for, and later ones have its noise alone. So a record
+is in one round of each sum, which one does not depend on rows, and a sum costs what one of its
+rounds costs, while its noise is that of all of them.
+
 Noise is Skellam noise, of which shares add up exactly (Agarwal, Kairouz and Liu 2021). Where some
 clients may be curious, the others make the whole noise alone, so that all together make more than
 is charged: each says by how many it divides, and the server fits to the noise that there is.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain, combinations
 from typing import Literal
 
@@ -46,7 +51,8 @@ FINE, ONE_WAY, TWO_WAY, AGAIN = (
     "counts of all pairs",
     "counts of chosen pairs",
 )
-SUMS = {-1: "fine", 0: "first", 1: "again"}  # the summed array of each round
+SUMS = {-1: "fine", 0: "first", 1: "again"}  # the summed array of each sum
+GATHERED = ("gathered", "gathered_rows", "gathered_variance", "gathered_rounds")  # of one so far
 MOST_ROWS = 2**40  # of a client
 MOST_CELLS = 20_000_000  # of all pairs together, which each client counts and sends
 
@@ -63,7 +69,7 @@ class Config:
         alone makes of it.
     tree: choose the pairs of a spanning tree alone, as MST does. max_megabytes: of the model's
         tables. iterations: of estimation. participation: chance of a client to be in a round; it
-        pays as if it were in all.
+        pays as if it were in all. rounds_per_sum: over which each sum is gathered.
 
     Shares and limits were chosen, one at a time, on 20,000 rows each of cardio, bank, brfss_heart,
     obesity and magic (5 clients, epsilon 1 and 3, 2- and 3-way total variation to test rows), and
@@ -82,6 +88,7 @@ class Config:
     iterations: int = 300
     fine_share: float = 0.1
     participation: float = 1.0
+    rounds_per_sum: int = 1
 
     @property
     def private_bins(self) -> bool:
@@ -89,7 +96,7 @@ class Config:
 
     @property
     def rounds(self) -> int:
-        return 3 if self.private_bins else 2
+        return (3 if self.private_bins else 2) * self.rounds_per_sum
 
     def __post_init__(self):
         if isinstance(self.bins, str) and not self.private_bins:
@@ -105,6 +112,11 @@ class Config:
         shown = f"{self.again:g}, {self.max_megabytes:g}, {self.participation:g}"
         if min(self.again, self.max_megabytes, self.participation) <= 0:
             raise BadInput(f"again, max_megabytes, participation are {shown}: give more than 0.")
+        if self.rounds_per_sum < 1 or (self.rounds_per_sum > 1 and self.participation >= 1):
+            raise BadInput(
+                f"rounds_per_sum is {self.rounds_per_sum}: give 1 where all clients are in every "
+                "round, or a greater whole number and a participation below 1."
+            )
 
 
 def encoder(schema: Schema, config: Config) -> EqualWidthBins:
@@ -213,9 +225,12 @@ def client_step(
     """The client's counts with its share of the noise.
 
     One more row adds 1 to one cell of each table, whose noise is drawn for it alone. In the second
-    round a table that is measured r times is sent as the sum of these measurements.
+    sum a table that is measured r times is sent as the sum of these measurements.
     """
-    number, levels, rows = int(state["round"]), state["levels"], client.rows
+    number, levels, rows, marks = int(state["round"]), state["levels"], client.rows, {}
+    if config.rounds_per_sum > 1:
+        marks["counted"] = np.array(_counts_now(client, number))
+        rows = rows if marks["counted"] else rows[:0]
     if number == 1:
         asked = tables_of_queries(levels, chosen_in(state))
     else:
@@ -226,10 +241,17 @@ def client_step(
     if number == 1:
         counts = counts * np.repeat(state["repeats"], asked.sizes)
     what = SUMS[number]
-    if noise is None:
-        return Update(summed={what: counts})
-    counts = counts + _noise(state, asked, config, client, noise)
-    return Update(summed={what: counts}, arrays={"shares": np.array(client.shares)})
+    if noise is not None:
+        counts = counts + _noise(state, asked, config, client, noise)
+        marks["shares"] = np.array(client.shares)
+    return Update(summed={what: counts}, arrays=marks)
+
+
+def _counts_now(client: Client, number: int) -> bool:
+    """Whether the client's rows are in this round: the first of its sum that the client is in."""
+    counted = client.memory.get("counted", np.zeros(0, np.int64))
+    client.memory["counted"] = np.union1d(counted, [number])
+    return number not in counted
 
 
 def long_columns(state: Arrays) -> Candidates:
@@ -263,25 +285,29 @@ def _noise(
             (count * scales.again**2, size)
             for count, size in zip(repeats, asked.sizes, strict=True)
         ]
-    check_sums(parts, repeats, client)
+    check_sums(parts, repeats, client, config.rounds_per_sum)
     return np.concatenate(
         [skellam_share(variance, client.shares, (size,), rng=noise.rng) for variance, size in parts]
     )
 
 
-def check_sums(parts: list[tuple[float, int]], repeats: np.ndarray | None, client: Client) -> None:
-    """Raises BadInput where the sum over all clients could wrap around modulo 2^64.
+def check_sums(
+    parts: list[tuple[float, int]], repeats: np.ndarray | None, client: Client, rounds: int = 1
+) -> None:
+    """Raises BadInput where the sum over all clients, and the rounds that it is gathered over,
+    could wrap around modulo 2^64.
 
     Read as an int64 a sum is exact while it is below 2^63 in size. A client adds at most its rows,
     of which it has no more than MOST_ROWS, once a measurement; and a difference of two Poisson
     variables, which stays within 50 standard deviations and 1,000 but with a chance below 1e-300
-    (Bernstein's inequality). Each client's part must be below 2^62 / clients. It holds for a
-    thousand clients with noise up to 1e9: what numpy's Poisson draws go to is checked as well.
+    (Bernstein's inequality). Each client's part of a round must be below 2^62 / clients / rounds.
+    It holds for a thousand clients with noise up to 1e9: what numpy's Poisson draws go to is
+    checked as well.
     """
     share = max(variance for variance, _ in parts) / client.shares
     most = 1 if repeats is None else int(repeats.max())
     largest = MOST_ROWS * most + 50 * share**0.5 + 1_000
-    if largest * client.num_clients >= 2**62 or share / 2 >= 2**62:
+    if largest * client.num_clients * rounds >= 2**62 or share / 2 >= 2**62:
         raise BadInput(
             f"noise of {(share * client.shares) ** 0.5:.2g} on each count and {client.num_clients} "
             "clients do not fit the whole numbers of a secure sum: give a larger epsilon."
@@ -297,23 +323,21 @@ def server_step(
 ) -> tuple[Arrays, list[Charge]]:
     """Choose pairs by the noisy counts of all; or fit the model to both rounds."""
     number, columns = int(state["round"]), len(state["levels"])
-    counts = secure_sum.total(updates)[SUMS[number]]
-    rows = sum(update.num_rows for update in updates)
-    long = len(state["long"])
-    if noise is None:
-        scales = Scales.of(0.0, columns, config, long)
-        what = {-1: [FINE], 0: [ONE_WAY, *[TWO_WAY] * (columns > 1)], 1: [AGAIN]}[number]
-        charges = [Charge(each, "unprotected") for each in what]
-    else:
-        scales = Scales.of(noise.multiplier * excess(updates), columns, config, long)
-        charges = Scales.of(noise.multiplier, columns, config, long).charges()[number]
-    state = {**state, "round": np.array(number + 1), "rows": np.array(rows)}
+    state, charges = dict(state), _charges(state, config, noise)
+    gathered = {name: state.pop(name) for name in GATHERED if name in state}
+    gathered = _gathered(gathered, updates, SUMS[number], noisy=noise is not None)
+    if gathered["gathered_rounds"] < config.rounds_per_sum:
+        return state | gathered, charges
+    counts, rows, made, _ = gathered.values()
+    multiplier = 0.0 if noise is None else noise.multiplier * float(np.sqrt(made))
+    scales = Scales.of(multiplier, columns, config, len(state["long"]))
+    state |= {"round": np.array(number + 1), "rows": rows}
     if number == -1:
         return state | _runs(state, counts, scales), charges
     if number == 0:
-        state |= _choose(state, counts / max(rows, 1), scales, config)
+        state |= _choose(state, counts / max(int(rows), 1), scales, config)
     else:
-        state |= _measured_again(state, counts, rows, scales)
+        state |= _measured_again(state, counts, int(rows), scales)
     if number == 1 or len(state["chosen"]) == 0:
         model = _fit(state, scales, config)
         state |= {name_of("potential", q): table for q, table in model.potentials.items()}
@@ -321,10 +345,38 @@ def server_step(
     return state, charges
 
 
-def excess(updates: Sequence[Update]) -> float:
-    """Standard deviation of the noise on a sum of these updates, in parts of what is charged: each
-    client's share is one of as many as there are honest clients."""
-    return float(np.sqrt(sum(1 / int(update.arrays["shares"]) for update in updates)))
+def _charges(state: Arrays, config: Config, noise: Noise | None) -> list[Charge]:
+    """What a sum costs, with its first round: a record is in one of its rounds."""
+    if "gathered_rounds" in state:
+        return []
+    number, columns, long = int(state["round"]), len(state["levels"]), len(state["long"])
+    if noise is not None:
+        charges = Scales.of(noise.multiplier, columns, config, long).charges()[number]
+    else:
+        what = {-1: [FINE], 0: [ONE_WAY, *[TWO_WAY] * (columns > 1)], 1: [AGAIN]}[number]
+        charges = [Charge(each, "unprotected") for each in what]
+    if config.rounds_per_sum == 1:
+        return charges
+    once = f"each client in one of {config.rounds_per_sum} rounds"
+    return [replace(charge, what=f"{charge.what}, {once}") for charge in charges]
+
+
+def _gathered(before: Arrays, updates: Sequence[Update], what: str, *, noisy: bool) -> Arrays:
+    """GATHERED of a sum with these updates: counts, the rows in them, the variance of their noise,
+    and the rounds there were."""
+    counts = secure_sum.total(updates)[what]
+    rows = sum(update.num_rows for update in updates if update.arrays.get("counted", True))
+    now = counts, rows, variance(updates) if noisy else 0.0, 1
+    return {
+        name: np.array(before.get(name, 0) + value)
+        for name, value in zip(GATHERED, now, strict=True)
+    }
+
+
+def variance(updates: Sequence[Update]) -> float:
+    """Of the noise on a sum of these updates, in parts of what is charged: each client's share is
+    one of as many as there are honest clients."""
+    return sum(1 / int(update.arrays["shares"]) for update in updates)
 
 
 def _runs(state: Arrays, counts: np.ndarray, scales: Scales) -> Arrays:
