@@ -83,6 +83,17 @@ def test_means_and_bands_stand_where_they_belong(rows):
     assert set(single[single[:, 0] == 2, 1]) == {0.5}  # one seed: no width
 
 
+def test_a_measure_of_many_sizes_has_plain_numbers_on_a_logarithmic_axis():
+    spread = made_up("AIM", [2, 10], [(0.001,), (0.05,)])
+    (ax,) = sweep(spread, [Panel("adult", "rounds", log_y=True)], looks=["AIM"]).axes
+    ax.figure.canvas.draw()
+    low, high = ax.get_ylim()
+    shown = [
+        text.get_text() for text in ax.get_yticklabels() if low <= text.get_position()[1] <= high
+    ]
+    assert ax.get_yscale() == "log" and {"0.001", "0.01"} <= set(shown)
+
+
 def test_methods_keep_their_look_and_the_axes_say_what_they_show(rows):
     fig = sweep(rows, [Panel("credit_fraud", "rounds", log=True)], looks=METHODS)
     (ax,) = fig.axes

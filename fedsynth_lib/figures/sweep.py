@@ -14,7 +14,7 @@ from matplotlib.axes import Axes
 from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from matplotlib.ticker import NullLocator
+from matplotlib.ticker import LogLocator, NullLocator
 
 from fedsynth_lib.core.contract import BadInput
 from fedsynth_lib.figures import style
@@ -34,7 +34,7 @@ class Panel:
     x: numeric column. Rows in which it is missing make horizontal dashed lines: a run without such
         a value, as one that ends its rounds by itself, or a central one where clients are swept.
     where: column -> the value, or collection of values, that the panel's rows have.
-    log: a logarithmic axis of x. flat: what the horizontal lines are, for the legend.
+    log, log_y: a logarithmic axis of x, and of the measure. flat: what the horizontal lines are, for the legend.
     """
 
     title: str
@@ -42,6 +42,7 @@ class Panel:
     where: Mapping[str, Any] = field(default_factory=dict)
     metric: str = "workload_error"
     log: bool = False
+    log_y: bool = False
     flat: str = ""
     x_label: str = ""  # instead of that in SWEPT
 
@@ -203,6 +204,11 @@ def _axis(ax: Axes, panel: Panel, values: pd.Series) -> None:
     )
     if panel.log:
         ax.set_xscale("log")
+    if panel.log_y:
+        ax.set_yscale("log")
+        ax.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5), numticks=6))
+        ax.yaxis.set_minor_locator(NullLocator())
+        ax.yaxis.set_major_formatter("{x:g}")
     swept = np.unique(values.dropna())
     if not len(swept):
         ax.set_xticks([])

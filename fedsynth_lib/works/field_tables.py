@@ -169,9 +169,9 @@ def by_participation(ours: pd.DataFrame, theirs: pd.DataFrame) -> pd.DataFrame:
     work's methods as published and with our estimation."""
     rows = unpacked(pd.concat([ours, theirs], ignore_index=True))
     rows = rows[(rows["metric"] == "workload_error") & (rows["measure_share"] == 0.9)]
-    kind = rows["estimator"].mask(
-        rows["method"].isin(ours["method"]), rows["participation"].map("{:.0%}".format)
-    )
+    share = rows["participation"].map("{:.0%}".format)
+    share += (rows["estimator"] == "gathered").map({True: " in ten rounds", False: ""})
+    kind = rows["estimator"].mask(rows["method"].isin(ours["method"]), share)
     found = rows.groupby(["dataset", rows["method"] + ", " + kind])["value"]
     return found.agg(lambda values: _text(values.mean(), interval(values), 3)).unstack()
 
