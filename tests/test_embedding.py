@@ -5,6 +5,7 @@ import subprocess
 import sys
 import warnings
 from collections import Counter
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -76,6 +77,27 @@ def test_umap_is_silent_and_its_seed_decides(three_groups, picture):
         warnings.simplefilter("error")
         again, other = (embedding.umap_embedding(three_groups, seed=seed) for seed in (1, 2))
     assert again.tobytes() == picture.tobytes() and other.tobytes() != picture.tobytes()
+
+
+def test_what_umap_scales_to_nothing_is_not_looked_for_and_the_picture_is_the_same(monkeypatch):
+    """Groups so far apart that no two of them are neighbours of each other."""
+    import umap
+
+    group = np.repeat(np.arange(8), 60)
+    codes = 10_000 * np.eye(8, dtype=int)[group] + stream(0).integers(0, 6, (480, 8))
+    usual, found = umap.spectral._spectral_layout, Counter()
+
+    def counted(usual, **given):
+        found["eigenvectors"] += given["graph"].shape[0] == 60
+        return usual(**given)
+
+    monkeypatch.setattr(umap.spectral, "_spectral_layout", partial(counted, usual))
+    quick = embedding.umap_embedding(codes, seed=1)
+    assert not found["eigenvectors"]
+    monkeypatch.setattr(embedding, "VANISHES", 0.0)
+    whole = embedding.umap_embedding(codes, seed=1)
+    assert found["eigenvectors"] == 8 and quick.tobytes() == whole.tobytes()
+    assert umap.spectral._spectral_layout.func is counted  # only meanwhile
 
 
 def test_a_kept_split_is_the_fresh_one_byte_for_byte(three_groups, home):

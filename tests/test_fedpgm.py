@@ -293,12 +293,15 @@ def test_more_noise_than_signal_leaves_independent_columns():
     assert len(made.synthetic) == 60
 
 
-def test_a_single_column_is_counted_alone():
+@pytest.mark.filterwarnings("error")  # nothing is missing where there are no pairs
+@pytest.mark.parametrize("clients", [1, 2])
+def test_a_single_column_is_counted_alone(clients):
     rows = table_of(coded(500))
     one = replace(
         rows, frame=rows.frame[["b"]], schema=rows.schema.drop(["a", "c", "d"]), digest=""
     )
-    made = settings.central(METHOD, one, config=Config(), privacy=Privacy(1.0, 1e-5), seed=1)
+    given = {"config": Config(), "privacy": Privacy(1.0, 1e-5), "seed": 1}
+    made = settings.federated(METHOD, one, np.array_split(np.arange(500), clients), **given)
     assert [entry["what"] for entry in made.statement["entries"]] == [fedpgm.ONE_WAY]
     real, drawn = (
         f["b"].value_counts(normalize=True, sort=False) for f in (rows.frame, made.synthetic)
@@ -323,7 +326,15 @@ def test_the_plan_is_that_of_one_count_with_the_multipliers_noise():
         (lambda: Config(rounds_per_sum=0, participation=0.5), "rounds_per_sum is 0"),
         (
             lambda: fedpgm.start(Domain(("a", "b"), (9000, 8000)), Config(), stream(0)),
-            "72,000,000 cells together.*levels of 'a'",
+            "72,017,000 cells together.*levels of 'a', or leave it out",
+        ),
+        (  # no pair, and a square beyond 64 bits
+            lambda: fedpgm.start(Domain(("a",), (30_000_000,)), Config(), stream(0)),
+            "30,000,000 cells together.*levels of 'a'",
+        ),
+        (
+            lambda: fedpgm.start(Domain(("a", "b"), (5, 10**10)), Config(), stream(0)),
+            "60,000,000,005 cells together.*levels of 'b'",
         ),
     ],
 )
@@ -396,8 +407,9 @@ def test_two_clients_of_which_one_has_a_single_row():
     assert len(made.synthetic) == 400 and made.statement["epsilon"] == pytest.approx(1, abs=1e-6)
 
 
-def test_an_epsilon_at_which_nothing_stands_out_ends_after_one_round():
-    _, made = run(rows=50, config=Config(sure=1e3), privacy=Privacy(1e-3, 1e-5))
+def test_an_epsilon_at_which_nothing_stands_out_ends_after_one_round_and_says_so():
+    with pytest.warns(UserWarning, match="no pair of columns stands out .* independently"):
+        _, made = run(rows=50, config=Config(sure=1e3), privacy=Privacy(1e-3, 1e-5))
     assert len(made.state["chosen"]) == 0 and made.statement["epsilon"] < 1e-3 * (1 + 1e-6)
     assert fedpgm.AGAIN not in {entry["what"] for entry in made.statement["entries"]}
 

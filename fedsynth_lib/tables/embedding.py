@@ -11,11 +11,14 @@ magnifies that.
 import hashlib
 import io
 import json
+import sys
 import warnings
 from collections.abc import Callable
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 from threadpoolctl import threadpool_limits
@@ -28,6 +31,7 @@ from fedsynth_lib.tables.registry import REGISTRY, stated_bins
 
 NEIGHBOURS, MIN_DIST = 15, 0.1  # maddock2024 [code]; umap-learn's defaults, too
 BINS = 32  # of a number for which no view of its table states any
+VANISHES = 1e-60  # is 0 in UMAP's starting points, which are of float32
 VERSION = 1  # raise it whenever the same codes and seed give another split
 
 
@@ -65,10 +69,24 @@ def umap_embedding(features: np.ndarray, *, seed: int) -> np.ndarray:
         warnings.filterwarnings("ignore", "IProgress not found")
         import umap  # late: it compiles for seconds, and only this function needs it
 
-        reducer = umap.UMAP(
-            n_neighbors=NEIGHBOURS, min_dist=MIN_DIST, random_state=_state(seed, "umap")
-        )
-        return np.ascontiguousarray(reducer.fit_transform(features), dtype=np.float32)
+        state, usual = _state(seed, "umap"), umap.spectral._spectral_layout
+        reducer = umap.UMAP(n_neighbors=NEIGHBOURS, min_dist=MIN_DIST, random_state=state)
+        with patch.object(umap.spectral, "_spectral_layout", partial(_component, usual)):
+            return np.ascontiguousarray(reducer.fit_transform(features), dtype=np.float32)
+
+
+def _component(usual: Callable[..., np.ndarray], **given: Any) -> np.ndarray:
+    """Where UMAP lets the rows of a connected component start, float (rows, 2): eigenvectors, which
+    it scales to the distance of the nearest other component.
+
+    Of 1e-90 (census_kdd, whose eigenvectors take hours) float32 leaves 0, whatever was scaled: then
+    none are looked for. The same draws are made, and the same picture comes out.
+    """
+    if sys._getframe(1).f_locals.get("data_range", 1.0) > VANISHES:  # of `multi_component_layout`
+        return usual(**given)
+    rows = given["graph"].shape[0]
+    given["random_state"].normal(size=(rows, given["dim"] + 1))
+    return np.ones((rows, given["dim"]))
 
 
 def k_means(points: np.ndarray, num_clusters: int, *, state: int) -> np.ndarray:
@@ -107,18 +125,10 @@ def _state(seed: int, *path: int | str) -> int:
 def _facts(codes: np.ndarray, seed: int) -> dict[str, Any]:
     """All that a split depends on."""
     content = np.ascontiguousarray(codes, dtype=np.int64)
-    packages = {
-        name: version(name)
-        for name in ("umap-learn", "pynndescent", "numba", "scikit-learn", "numpy")
-    }
+    packages = ("umap-learn", "pynndescent", "numba", "scikit-learn", "numpy")
     digest = hashlib.blake2b(content.tobytes(), digest_size=16).hexdigest()
-    return {
-        "codes": digest,
-        "shape": content.shape,
-        "seed": int(seed),
-        "version": VERSION,
-        **packages,
-    }
+    facts = {"codes": digest, "shape": content.shape, "seed": int(seed), "version": VERSION}
+    return facts | {name: version(name) for name in packages}
 
 
 def _kept(kind: str, facts: dict[str, Any], make: Callable[[], np.ndarray]) -> np.ndarray:
@@ -147,11 +157,10 @@ def joint_map(parts: list[np.ndarray], *, seed: int) -> list[np.ndarray]:
     together = np.concatenate(parts)
     if len(together) < 4:
         raise BadInput(f"{len(together)} rows are too few for a map: give more rows.")
-    perplexity = min(30, (len(together) - 1) / 3)
+    perplexity, state = min(30, (len(together) - 1) / 3), _state(seed, "t-SNE")
     with threadpool_limits(1):
-        points = TSNE(
-            2, perplexity=perplexity, init="pca", random_state=_state(seed, "t-SNE")
-        ).fit_transform(together)
+        tsne = TSNE(2, perplexity=perplexity, init="pca", random_state=state)
+        points = tsne.fit_transform(together)
     return np.split(points, np.cumsum([len(part) for part in parts])[:-1])
 
 

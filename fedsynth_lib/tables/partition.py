@@ -53,11 +53,9 @@ def split_clients(table: Table, partition: str, num_clients: int, *, seed: int, 
                 f"{', '.join(allowed) or 'none'}."
             )
     subject = _subject(table, divide, options.pop("column", None))
-    chance = (
-        {"seed": seed}
-        if divide is cluster_skew
-        else {"rng": stream(seed, "partition", partition, num_clients)}
-    )
+    chance = {"seed": seed}
+    if divide is not cluster_skew:
+        chance = {"rng": stream(seed, "partition", partition, num_clients)}
     return divide(subject, num_clients, **chance, **options)
 
 

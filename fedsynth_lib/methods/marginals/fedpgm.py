@@ -23,6 +23,7 @@ clients may be curious, the others make the whole noise alone, so that all toget
 is charged: each says by how many it divides, and the server fits to the noise that there is.
 """
 
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, combinations
@@ -54,7 +55,11 @@ FINE, ONE_WAY, TWO_WAY, AGAIN = (
 SUMS = {-1: "fine", 0: "first", 1: "again"}  # the summed array of each sum
 GATHERED = ("gathered", "gathered_rows", "gathered_variance", "gathered_rounds")  # of one so far
 MOST_ROWS = 2**40  # of a client
-MOST_CELLS = 20_000_000  # of all pairs together, which each client counts and sends
+ALONE = (
+    "FedPGM: no pair of columns stands out of the noise, so columns are drawn independently of "
+    "each other; a larger epsilon or more rows would show pairs."
+)
+MOST_CELLS = 20_000_000  # of all columns and pairs together, which each client counts and sends
 
 
 @dataclass(frozen=True)
@@ -184,12 +189,13 @@ def start(domain: Domain, config: Config, rng: np.random.Generator) -> Arrays:
     long = private_bins.large(domain.levels) if config.private_bins else []
     levels = np.array(domain.levels, np.int64)
     most = private_bins.most_levels(domain) if long else levels
-    cells = int((most.sum() ** 2 - (most**2).sum()) // 2)
+    wide = most.astype(float)  # whose squares do not wrap around
+    cells = levels.sum() + (wide.sum() ** 2 - (wide**2).sum()) / 2
     if cells > MOST_CELLS:
-        largest = domain.names[int(most.argmax())]
+        largest = domain.names[int(levels.argmax())]
         raise BadInput(
-            f"all pairs of columns have {cells:,} cells together, more than {MOST_CELLS:,}: bin or "
-            f"merge the levels of {largest!r}, or leave it out."
+            f"all columns and pairs of columns have {cells:,.0f} cells together, more than "
+            f"{MOST_CELLS:,}: bin or merge the levels of {largest!r}, or leave it out."
         )
     state = {"levels": levels, "round": np.array(-1 if long else 0), "rows": np.array(0)}
     return {**state, "long": np.array(long, np.int64)}
@@ -339,6 +345,8 @@ def server_step(
     else:
         state |= _measured_again(state, counts, int(rows), scales)
     if number == 1 or len(state["chosen"]) == 0:
+        if number == 0 and scales.pairs:
+            warnings.warn(ALONE, stacklevel=2)  # seen in the noisy counts alone
         model = _fit(state, scales, config)
         state |= {name_of("potential", q): table for q, table in model.potentials.items()}
         state["finished"] = np.array(True)
