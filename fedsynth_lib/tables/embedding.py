@@ -63,8 +63,8 @@ def umap_embedding(features: np.ndarray, *, seed: int) -> np.ndarray:
     # with several threads sums would depend on their order
     with warnings.catch_warnings(), threadpool_limits(1):
         warnings.filterwarnings("ignore", "Tensorflow not installed", ImportWarning)
-        # a seed asks for one thread, as wanted
-        warnings.filterwarnings("ignore", "n_jobs value", UserWarning)
+        # a seed asks for one thread, as wanted; groups may lie far apart
+        warnings.filterwarnings("ignore", "n_jobs value|Graph is not fully", UserWarning)
         # said by the progress bar that it never shows
         warnings.filterwarnings("ignore", "IProgress not found")
         import umap  # late: it compiles for seconds, and only this function needs it
@@ -79,8 +79,8 @@ def _component(usual: Callable[..., np.ndarray], **given: Any) -> np.ndarray:
     """Where UMAP lets the rows of a connected component start, float (rows, 2): eigenvectors, which
     it scales to the distance of the nearest other component.
 
-    Of 1e-90 (census_kdd, whose eigenvectors take hours) float32 leaves 0, whatever was scaled: then
-    none are looked for. The same draws are made, and the same picture comes out.
+    Of 1e-90 float32 leaves 0, whatever was scaled: then none are looked for, which takes far longer
+    than all else (census_kdd). The same draws are made, and the same picture comes out.
     """
     if sys._getframe(1).f_locals.get("data_range", 1.0) > VANISHES:  # of `multi_component_layout`
         return usual(**given)

@@ -1,12 +1,14 @@
 """A method file of one's own in the tables of notebook 73: its promises checked, its claim audited,
 one benchmark run.
 
-Nothing is kept among the results: what others and we have comes from committed rows.
+Its finished cells are kept in data/cache, so that a run which was stopped goes on; nothing is kept
+among the results: what others and we have comes from committed rows.
 """
 
 import hashlib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -17,8 +19,8 @@ from fedsynth_lib.core.contract import BadInput
 from fedsynth_lib.core.measured import EXCEEDED
 from fedsynth_lib.core.store import CODE, project_root
 from fedsynth_lib.methods import METHODS, from_file, register
-from fedsynth_lib.runs.grid import load_rows
-from fedsynth_lib.runs.rows import FULLEST_FIRST, canonical, data_of, to_frame
+from fedsynth_lib.runs.grid import load_rows, run_grid
+from fedsynth_lib.runs.rows import FULLEST_FIRST, data_of
 from fedsynth_lib.tables.load import Table, load_table
 from fedsynth_lib.works.declared import Method
 from fedsynth_lib.works.field import WORK
@@ -40,7 +42,8 @@ class Block(NamedTuple):
     view: str = ""
 
 
-NIST, FLAIM = ("nist_national2019",), ("adult", "magic", "bank_additional")
+NIST = ("nist_national2019",)
+FLAIM = "adult", "magic", "bank_additional", "census_kdd", "covertype"
 ROWS_OF_FLAIM = "73_field_flaim", "45_maddock2024_all_tables"
 ANSWERS = {"query_error_1": 4, "query_error_2": 4, "query_error_3": 5, "auc_hgb": 3, "f1_hgb": 3}
 BLOCKS = {
@@ -72,15 +75,17 @@ def bench(
     for name in asked.tables if asked.view else ():
         if load_table(name, work=asked.view).data != "real":
             raise BadInput(f"block {block} needs the real table {name}, which is out of reach.")
-    cells = list(_cells(asked, made, seeds))
-    if broken := _broken(made, cells[0][0].prepared.train, say):
+    work = replace(WORK, methods={**WORK.methods, made: Method(key=made)})
+    first = {n: Cell(work, asked.kind, dataset=n, method=made, seed=0) for n in asked.tables}
+    if broken := _broken(made, first[asked.tables[0]].prepared.train, say):
         return _table(asked, *others), broken
-    rows = []
-    for number, (cell, params) in enumerate(cells):
-        say(f"{key}, run {number + 1} of {len(cells)}: {cell.asked}")
-        more = {"method": key, "params": canonical(params), "seed": cell.asked["seed"]}
-        rows += [{**row, **more, "dataset": cell.asked["dataset"]} for row in cell.rows()]
-    mine = to_frame(rows)
+    for name, cell in first.items():  # of which a division that takes long is made once, and kept
+        say(f"dividing {name}, {len(cell.prepared.train):,} rows")
+        say(f"{len(cell.parts)} clients")
+    cells, of_method = [*_cells(asked, made, first, seeds)], partial(work.version, asked.kind)
+    keep = {"name": f"bench_{asked.kind}", "profile": "paper", "version": of_method, "save": False}
+    rows = run_grid(lambda **given: Cell(work, asked.kind, **given).rows(), cells, **keep)
+    mine = rows.assign(method=key)
     if data_of(mine) != "real":
         say("these rows are of a stand-in, which nothing else here was measured on")
         others = [each.iloc[:0] for each in others]
@@ -93,18 +98,17 @@ def _table(asked: Block, ours: pd.DataFrame, theirs: pd.DataFrame | None = None)
     return by_participation(*(each[each["dataset"].isin(asked.tables)] for each in (ours, theirs)))
 
 
-def _cells(asked: Block, made: str, seeds: int) -> Iterator[tuple[Cell, dict[str, float]]]:
-    """The cells to run, and the settings that tell them apart: of D the chance to be in a round, if
+def _cells(asked: Block, made: str, first: Mapping[str, Cell], seeds: int) -> Iterator[dict]:
+    """The cells to run, of the tables of the first ones: of D at two chances to be in a round, if
     the method has that setting, else everybody is in each."""
-    work = replace(WORK, methods={**WORK.methods, made: Method(key=made)})
     settings = [{}]
     if asked.kind == "unlike":
         chosen = "participation" in METHODS[made].Config.__dataclass_fields__
         settings = [{"participation": share} for share in ([0.1, 1.0] if chosen else [1.0])]
-    for dataset in asked.tables:
+    for dataset, cell in first.items():
+        of = {"dataset": dataset, "table": cell.prepared.train.origin, "method": made}
         for each in settings:
-            for seed in range(seeds):
-                yield Cell(work, asked.kind, dataset=dataset, method=made, seed=seed, **each), each
+            yield from ({**of, "seed": seed, **each} for seed in range(seeds))
 
 
 def _committed(grid: str) -> pd.DataFrame:

@@ -56,8 +56,8 @@ SUMS = {-1: "fine", 0: "first", 1: "again"}  # the summed array of each sum
 GATHERED = ("gathered", "gathered_rows", "gathered_variance", "gathered_rounds")  # of one so far
 MOST_ROWS = 2**40  # of a client
 ALONE = (
-    "FedPGM: no pair of columns stands out of the noise, so columns are drawn independently of "
-    "each other; a larger epsilon or more rows would show pairs."
+    "FedPGM: no pair of columns stands out of the noise and fits the model, so columns are drawn "
+    "independently of each other; a larger epsilon or more rows would show pairs."
 )
 MOST_CELLS = 20_000_000  # of all columns and pairs together, which each client counts and sends
 
@@ -189,12 +189,12 @@ def start(domain: Domain, config: Config, rng: np.random.Generator) -> Arrays:
     long = private_bins.large(domain.levels) if config.private_bins else []
     levels = np.array(domain.levels, np.int64)
     most = private_bins.most_levels(domain) if long else levels
-    wide = most.astype(float)  # whose squares do not wrap around
-    cells = levels.sum() + (wide.sum() ** 2 - (wide**2).sum()) / 2
+    sizes = most.tolist()  # whose squares do not wrap around
+    cells = sum(domain.levels) + (sum(sizes) ** 2 - sum(size**2 for size in sizes)) // 2
     if cells > MOST_CELLS:
         largest = domain.names[int(levels.argmax())]
         raise BadInput(
-            f"all columns and pairs of columns have {cells:,.0f} cells together, more than "
+            f"all columns and pairs of columns have {cells:,} cells together, more than "
             f"{MOST_CELLS:,}: bin or merge the levels of {largest!r}, or leave it out."
         )
     state = {"levels": levels, "round": np.array(-1 if long else 0), "rows": np.array(0)}
