@@ -544,6 +544,8 @@ def test_sites_and_methods_are_checked(file):
         ("aim", 2_000, 1.0, 32),
         ("aim", 600, 4.0, 32),
         ("fedbn", 600, 1.0, 16),
+        ("fedpgm", 600, 1.0, 16),
+        ("fedpgm_bins", 600, 1.0, "private"),  # which follow the noise by themselves
         ("dpvaebgm", 600, 1.0, None),
     ],
 )

@@ -235,7 +235,7 @@ def fitting(config: Any, num_rows: float, epsilon: float) -> Any:
         nobody has paid for.
     """
     bins = getattr(config, "bins", None)
-    if bins is None or num_rows * epsilon >= FEW:
+    if not isinstance(bins, int) or num_rows * epsilon >= FEW:  # private bins follow the noise
         return config
     return replace(config, bins=min(bins, BINS_OF_FEW))
 
