@@ -23,9 +23,15 @@ The rule was written before any of these cells was computed.
   more than two standard errors of the mean difference between runs of the same seed.
 * The default changes to a challenger that wins or ties in three quarters of the cells of one
   client, is never refused, and never takes more than four times as long as AIM, wherever AIM works.
-  If it does so only where rows x epsilon exceeds a number that follows from the noise of a count in
-  all pairs, and from nothing that was fitted here, this may decide. What three clients say decides
-  for `deploy init`, whose runs have several sites always.
+  If it does so only where rows x epsilon exceeds ROWS_A_COLUMN for each column, this may decide.
+  What three clients say decides for `deploy init`, whose runs have several sites always.
+
+ROWS_A_COLUMN follows from noise, and from nothing that was fitted here. FedPGM chooses a pair whose
+L1 distance from independence exceeds what noise makes of it by two standard deviations of that
+(`fedpgm._standing_out`): by 2 sqrt(0.36 cells) s sqrt(pairs / 0.3) / rows, where s, about 4.2 /
+epsilon at a delta of 1e-6, is the noise of one count that costs the whole budget. With 16 bins a
+pair has 256 cells, and m columns have about m^2 / 2 pairs. So a distance of 0.5, of at most 2, is
+seen where rows x epsilon / m exceeds 2 sqrt(92) 4.2 sqrt(1 / 0.6) / 0.5, which is 208.
 """
 
 import sys
@@ -62,6 +68,7 @@ TABLES: dict[str, dict] = {
 MEASURES = {"tvd_2": -1, "tvd_3": -1, "query_error_3": -1, "auc": 1}  # which way is better
 BINS, TRIPLES, MOST = 16, 300, 10_000  # of a number; at most; rows that a classifier learns from
 DONE = Path(__file__).with_suffix(".csv")
+ROWS_A_COLUMN = 200
 KEYS = ["table", "clients", "epsilon", "method", "seed"]
 
 
