@@ -180,7 +180,8 @@ def start(domain: Domain, config: Config, rng: np.random.Generator) -> Arrays:
             f"merge the levels of {largest!r}, or leave it out."
         )
     state = {"levels": levels, "round": np.array(-1 if long else 0), "rows": np.array(0)}
-    return {**state, "long": np.array(long, np.int64)}
+    gaps = [place for place in long if domain.names[place] in domain.gaps]
+    return {**state, "long": np.array(long, np.int64), "gaps": np.array(gaps, np.int64)}
 
 
 def tables_in(levels: np.ndarray) -> Candidates:
@@ -215,13 +216,12 @@ def client_step(
     One more row adds 1 to one cell of each table, whose noise is drawn for it alone. In the second
     round a table that is measured r times is sent as the sum of these measurements.
     """
-    number, levels, rows = int(state["round"]), state["levels"], client.rows
+    number, levels = int(state["round"]), state["levels"]
+    rows = client.rows if number < 0 else in_runs(state, client.rows)
     if number == 1:
         asked = tables_of_queries(levels, chosen_in(state))
     else:
         asked = tables_in(levels) if number == 0 else long_columns(state)
-    if number >= 0:
-        rows = in_runs(state, rows)
     counts = asked.counts(rows, levels)
     if number == 1:
         counts = counts * np.repeat(state["repeats"], asked.sizes)
@@ -239,8 +239,6 @@ def long_columns(state: Arrays) -> Candidates:
 
 def in_runs(state: Arrays, rows: np.ndarray) -> np.ndarray:
     """The rows with runs in place of the levels of long columns."""
-    if not len(state["long"]):
-        return rows
     rows = rows.copy()
     for column in state["long"].tolist():
         firsts = state[name_of("firsts", (column,))]
@@ -332,7 +330,7 @@ def _runs(state: Arrays, counts: np.ndarray, scales: Scales) -> Arrays:
     levels, found = state["levels"].copy(), {}
     asked = long_columns(state)
     for query, noisy in zip(asked.queries, np.split(counts, asked.starts[1:]), strict=True):
-        firsts = private_bins.runs(noisy, scales.fine)
+        firsts = private_bins.runs(noisy, scales.fine, gap=query[0] in state["gaps"])
         levels[query[0]] = len(firsts)
         found |= {name_of("firsts", query): firsts, name_of("fine", query): noisy}
     return {**found, "levels": levels}
