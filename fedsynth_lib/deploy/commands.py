@@ -58,7 +58,8 @@ def init(
     schema: Annotated[Path, typer.Option(help="the declared schema, in TOML")],
     site: Annotated[list[str], typer.Option(help="NAME:ROWS:node.pub, once for each site")],
     name: Annotated[str, typer.Option(help="default: as the folder")] = "",
-    method: Annotated[str, typer.Option(help="its key")] = "aim",
+    # makes its noise in sums that no party sees; with aim the server would have to be trusted
+    method: Annotated[str, typer.Option(help="its key")] = "fedpgm",
     epsilon: Annotated[float, typer.Option(help="of the whole run, for one row")] = 1.0,
     delta: Annotated[float, typer.Option(help="far below 1 / rows")] = 1e-6,
     set_: Annotated[
