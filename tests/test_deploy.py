@@ -188,6 +188,31 @@ def test_a_study_comes_from_a_command(folder, tmp_path, capsys):
     assert "there is something in this folder" in capsys.readouterr().err
 
 
+def test_where_no_method_is_named_no_party_sees_counts(folder, tmp_path, capsys):
+    words = ["deploy", "init", str(tmp_path / "new"), "--schema", str(folder / "schema.toml")]
+    for name, rows in ROWS.items():
+        words += ["--site", f"{name}:{rows}:{folder / name / 'node.pub'}"]
+    assert commands.main([*words, "--ca", str(folder / "server/ca.pem")]) == 0
+    assert read_study(tmp_path / "new").plan.method.TRUST == "secure sum"
+
+
+@pytest.mark.parametrize(
+    ("method", "said"),
+    [
+        ("fedpgm", "safe from the server and 0 other site(s) together"),
+        ("independent", "safe from the server and 0 other site(s) together"),
+        ("aim", "the server, which learns exact sums and adds the noise"),
+        ("findiff", "nobody else: each client adds its noise before anything leaves it"),
+    ],
+)
+def test_a_study_says_whom_its_method_needs_to_be_trusted(folder, tmp_path, method, said):
+    new = ('method = "independent"', f'method = "{method}"')
+    lines = read_study(changed(folder, tmp_path, new)).lines()
+    assert [line for line in lines if line.startswith("  trust")] == [
+        f"  trust    {said}; no sum over fewer than 2 sites; 1 may drop out"
+    ]
+
+
 def test_bad_words_are_refused():
     assert parsed_settings(["bins = 3", 'x="a"']) == {"bins": 3, "x": "a"}
     for text in ("bins", "bins=three"):

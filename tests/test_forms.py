@@ -16,7 +16,7 @@ from fedsynth_lib.methods import METHODS
 from fedsynth_lib.tables.check import compare_form
 from fedsynth_lib.tables.form import Counted, Form, form_from, read_form
 from fedsynth_lib.tables.kinds import FileColumn
-from fedsynth_lib.tables.load import load_table
+from fedsynth_lib.tables.load import Table, load_table
 from fedsynth_lib.tables.written import Written
 from fedsynth_lib.teaching import your_table
 
@@ -512,3 +512,27 @@ def test_gaps_are_counted_as_a_level_of_their_column():
     assert (
         Counted.of(form, METHODS["ctgan"].encoder(form.schema, METHODS["ctgan"].Config())) is None
     )
+
+
+@pytest.mark.parametrize("key", FAST)
+def test_rare_gaps_beside_rare_values_keep_their_rate(key):
+    """No method may take them for values of the end of the range, where hardly anybody is."""
+    number = FileColumn("x", "numeric", 0, 50_000, missing=("",))
+    form = Form((number, FileColumn("c", "categorical", categories=("a", "b"))))
+    rng = np.random.default_rng(1)
+    gaps = np.where(rng.random(4_000) < 0.05, "yes", "no")
+    columns = {
+        "x": np.where(gaps == "yes", 25_000, rng.exponential(3_000, 4_000).clip(0, 49_000)),
+        "x is missing": pd.Categorical(gaps, categories=["no", "yes"]),
+        "c": pd.Categorical(rng.choice(["a", "b"], 4_000), categories=["a", "b"]),
+    }
+    frame = pd.DataFrame(columns)
+    table = Table("t", frame, form.schema, "own", form=form)
+    method = METHODS[key]
+    config = promises.everyone(method)
+    config = replace(config, degree=1) if hasattr(config, "degree") else config
+    privacy = promises.budget(method, 10.0) if promises.adds_noise(method) else Privacy()
+    run = your_table.run(method, table, [np.arange(4_000)], config=config, privacy=privacy, seed=3)
+    assert (run.synthetic["x is missing"] == "yes").mean() == pytest.approx(0.05, abs=0.015)
+    real, made = ((rows["x"] > 40_000).mean() for rows in (frame, run.synthetic))
+    assert made == pytest.approx(real, abs=0.01)

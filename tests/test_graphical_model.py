@@ -2,6 +2,8 @@
 together."""
 
 import warnings
+from itertools import combinations
+from math import prod
 
 import numpy as np
 import pytest
@@ -14,6 +16,7 @@ from fedsynth_lib.methods.marginals.graphical_model import (
     layout,
     project,
     targets,
+    ways,
 )
 
 
@@ -45,6 +48,18 @@ def test_beliefs_are_the_marginals_of_the_cliques(seed):
         ascending = summed(table, node.columns)
         turned = ascending.transpose([sorted(node.columns).index(c) for c in node.columns])
         np.testing.assert_allclose(belief, turned, rtol=0, atol=1e-12)
+
+
+def test_what_several_queries_lack_is_summed_once():
+    """All pairs of a clique of seven columns: one by one they pass 21 times over all its cells."""
+    columns, levels, pairs = tuple(range(7)), (8, 10, 9, 10, 3, 4, 2), [*combinations(range(7), 2)]
+    found = ways(columns, pairs, levels)
+    known = {columns}
+    for query, source in found:
+        assert set(query) < set(source) and source in known
+        known.add(query)
+    assert known >= set(pairs) and len(found) == len(known) - 1
+    assert sum(prod(levels[c] for c in source) for _, source in found) < 21 / 5 * prod(levels)
 
 
 @pytest.mark.parametrize("scale", [30.0, 700.0])

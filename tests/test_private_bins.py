@@ -56,6 +56,13 @@ def test_runs_of_any_counts_are_runs(counts):
     assert firsts[0] == 0 and 1 <= len(firsts) <= 2 * private_bins.BASE
 
 
+def test_a_gap_is_nobodys_neighbour():
+    counts = np.append(np.full(1024, 10.0), 20.0)  # as rare as the levels beside it
+    firsts = private_bins.runs(counts, sigma=1.0)
+    assert firsts[-1] < 1024
+    np.testing.assert_array_equal(private_bins.runs(counts, sigma=1.0, gap=True), [*firsts, 1024])
+
+
 def test_what_is_spread_stays_in_its_run_and_follows_the_counts():
     noisy = np.concatenate([np.full(64, 100.0), np.full(192, 0.0)])
     firsts = np.array([0, 16, 128])

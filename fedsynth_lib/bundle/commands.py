@@ -18,6 +18,7 @@ from fedsynth_lib.bundle.console import heard
 from fedsynth_lib.core.contract import BadInput
 from fedsynth_lib.core.store import CODE, existing_file, is_checkout, project_root
 from fedsynth_lib.deploy import commands as deploy
+from fedsynth_lib.methods import DEFAULT
 
 if TYPE_CHECKING:  # brings all that a run needs
     from fedsynth_lib.teaching import your_table
@@ -120,7 +121,7 @@ def draft(
 @app.command()
 def synth(
     table: Annotated[Path, typer.Argument(help="CSV, parquet or another file with a table")],
-    method: Annotated[str, typer.Option(help="its key, or the path of a file with one")] = "aim",
+    method: Annotated[str, typer.Option(help="its key, or the path of a file with one")] = DEFAULT,
     epsilon: Annotated[float, typer.Option(help="of the whole run, for one row")] = 3.0,
     delta: Annotated[float, typer.Option(help="far below 1 / rows")] = 1e-6,
     schema: Annotated[Path | None, typer.Option(help="default: the .toml beside the table")] = None,

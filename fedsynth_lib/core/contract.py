@@ -225,11 +225,12 @@ class Update:
 
 @dataclass(frozen=True)
 class Domain:
-    """Column names and the number of levels of each, as an encoder with discrete output sees
-    them."""
+    """Column names and the number of levels of each, as an encoder with discrete output sees them.
+    gaps: the columns whose last level says that there is no value."""
 
     names: tuple[str, ...]
     levels: tuple[int, ...]
+    gaps: tuple[str, ...] = ()
 
 
 class Encoder(Protocol):

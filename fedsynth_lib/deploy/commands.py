@@ -10,6 +10,8 @@ from typing import Annotated
 
 import typer
 
+from fedsynth_lib.methods import DEFAULT
+
 app = typer.Typer(
     help="A study of several sites that do not pool their rows, over a network.",
     no_args_is_help=True,
@@ -58,7 +60,8 @@ def init(
     schema: Annotated[Path, typer.Option(help="the declared schema, in TOML")],
     site: Annotated[list[str], typer.Option(help="NAME:ROWS:node.pub, once for each site")],
     name: Annotated[str, typer.Option(help="default: as the folder")] = "",
-    method: Annotated[str, typer.Option(help="its key")] = "aim",
+    # makes its noise in sums that no party sees; with aim the server would have to be trusted
+    method: Annotated[str, typer.Option(help="its key")] = DEFAULT,
     epsilon: Annotated[float, typer.Option(help="of the whole run, for one row")] = 1.0,
     delta: Annotated[float, typer.Option(help="far below 1 / rows")] = 1e-6,
     set_: Annotated[

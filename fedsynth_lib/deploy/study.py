@@ -23,6 +23,7 @@ import pandas as pd
 from fedsynth_lib import __version__
 from fedsynth_lib.core.contract import BadInput, Charge, Encoder, Method, Privacy
 from fedsynth_lib.core.errors import BadRows, checked_seed
+from fedsynth_lib.core.statement import TRUST
 from fedsynth_lib.core.store import CODE
 from fedsynth_lib.deploy import keys
 from fedsynth_lib.federation.flower import Job
@@ -339,6 +340,8 @@ class Study:
             * site.publishes
             for site in self.sites
         ]
+        safe = f"safe from the server and {self.colluding} other site(s) together"
+        trust = self.plan.method.TRUST
         return [
             f"  method   {self.method}: {settings}",
             f"  columns  {', '.join(self.form.names)} (see {self.folder / SCHEMA})",
@@ -347,8 +350,8 @@ class Study:
             f"{self.evaluation_epsilon:g}, "
             f"{'of other people' if self.other_people else 'and both add up'}"
             * bool(self.evaluation_epsilon),
-            f"  trust    safe from the server and {self.colluding} other site(s) together; no sum "
-            f"over fewer than {self.minimum_group} sites; {self.absent} may drop out",
+            f"  trust    {safe if trust == 'secure sum' else TRUST[trust]}; no sum over fewer than "
+            f"{self.minimum_group} sites; {self.absent} may drop out",
             f"  server   {self.server}",
             f"    its authority {keys.certificate_fingerprint(self.ca) if self.ca else 'none'}",
             "  sites",

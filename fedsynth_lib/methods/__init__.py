@@ -2,6 +2,7 @@
 differ."""
 
 from fedsynth_lib.methods.registry import (
+    DEFAULT,
     METHODS,
     OWN,
     REGISTRY,
@@ -11,4 +12,4 @@ from fedsynth_lib.methods.registry import (
     register,
 )
 
-__all__ = ["METHODS", "OWN", "REGISTRY", "VERBS", "from_file", "key_of", "register"]
+__all__ = ["DEFAULT", "METHODS", "OWN", "REGISTRY", "VERBS", "from_file", "key_of", "register"]

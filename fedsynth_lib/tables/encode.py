@@ -19,6 +19,7 @@ from fedsynth_lib.tables.schema import Column, Schema
 
 # levels of a column that keeps a level per whole number; more is a forgotten entry
 MAX_WHOLE = 1_000_000
+NO_VALUE = "missing"  # the last level of a column of bins that has gaps
 
 
 @dataclass(frozen=True)
@@ -59,7 +60,8 @@ class EqualWidthBins:
             len(edges[c.name]) - 1 if c.kind == "numeric" else len(c.categories)
             for c in self.schema.columns
         )
-        return Domain(tuple(self.schema.names), tuple(levels))
+        gaps = (c.name for c in self.schema.columns if c.categories[-1:] == (NO_VALUE,))
+        return Domain(tuple(self.schema.names), tuple(levels), tuple(gaps))
 
     @cached_property
     def edges(self) -> dict[str, np.ndarray]:

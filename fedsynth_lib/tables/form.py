@@ -17,7 +17,7 @@ import numpy as np
 import pandas as pd
 
 from fedsynth_lib.core.contract import BadInput, BadRows
-from fedsynth_lib.tables.encode import EqualWidthBins
+from fedsynth_lib.tables.encode import NO_VALUE, EqualWidthBins
 from fedsynth_lib.tables.kinds import (
     FORMATS,
     GAP,
@@ -226,7 +226,7 @@ class Counted:
         return Column(
             column.name,
             "categorical",
-            categories=(*numbered, "missing"),
+            categories=(*numbered, NO_VALUE),
             source=column.source,
             from_rows=column.from_rows,
         )

@@ -38,7 +38,7 @@ from fedsynth_lib.core.store import (
 from fedsynth_lib.core.summary import Release, registry_entry, summary_page
 from fedsynth_lib.federation import saved
 from fedsynth_lib.federation.settings import ROW_COUNT, federated, planned
-from fedsynth_lib.methods import METHODS, from_file
+from fedsynth_lib.methods import DEFAULT, METHODS, from_file
 from fedsynth_lib.runs.rows import folder_name
 from fedsynth_lib.tables.form import Counted, Form, read_form
 from fedsynth_lib.tables.kinds import TIMES
@@ -223,7 +223,9 @@ def private_config(method: Method) -> Any:
     round."""
     config = method.Config()
     if not getattr(config, "private", True):
-        raise BadInput(f"method {method.name} adds no noise; choose one that does, such as aim.")
+        raise BadInput(
+            f"method {method.name} adds no noise; choose one that does, such as {DEFAULT}."
+        )
     known = {name: value for name, value in PRIVATE.items() if hasattr(config, name)}
     return replace(config, **known)
 
@@ -235,7 +237,7 @@ def fitting(config: Any, num_rows: float, epsilon: float) -> Any:
         nobody has paid for.
     """
     bins = getattr(config, "bins", None)
-    if bins is None or num_rows * epsilon >= FEW:
+    if not isinstance(bins, int) or num_rows * epsilon >= FEW:  # private bins follow the noise
         return config
     return replace(config, bins=min(bins, BINS_OF_FEW))
 
@@ -499,7 +501,7 @@ class Made:
 def prepare(
     path: str | Path,
     *,
-    method: str = "aim",
+    method: str = DEFAULT,
     epsilon: float,
     delta: float,
     schema: str | Path | None = None,

@@ -198,7 +198,8 @@ def start(domain: Domain, config: Config, rng: np.random.Generator) -> Arrays:
             f"{MOST_CELLS:,}: bin or merge the levels of {largest!r}, or leave it out."
         )
     state = {"levels": levels, "round": np.array(-1 if long else 0), "rows": np.array(0)}
-    return {**state, "long": np.array(long, np.int64)}
+    gaps = [place for place in long if domain.names[place] in domain.gaps]
+    return {**state, "long": np.array(long, np.int64), "gaps": np.array(gaps, np.int64)}
 
 
 def tables_in(levels: np.ndarray) -> Candidates:
@@ -237,12 +238,12 @@ def client_step(
     if config.rounds_per_sum > 1:
         marks["counted"] = np.array(_counts_now(client, number))
         rows = rows if marks["counted"] else rows[:0]
+    if number >= 0:
+        rows = in_runs(state, rows)
     if number == 1:
         asked = tables_of_queries(levels, chosen_in(state))
     else:
         asked = tables_in(levels) if number == 0 else long_columns(state)
-    if number >= 0:
-        rows = in_runs(state, rows)
     counts = asked.counts(rows, levels)
     if number == 1:
         counts = counts * np.repeat(state["repeats"], asked.sizes)
@@ -267,8 +268,6 @@ def long_columns(state: Arrays) -> Candidates:
 
 def in_runs(state: Arrays, rows: np.ndarray) -> np.ndarray:
     """The rows with runs in place of the levels of long columns."""
-    if not len(state["long"]):
-        return rows
     rows = rows.copy()
     for column in state["long"].tolist():
         firsts = state[name_of("firsts", (column,))]
@@ -392,7 +391,7 @@ def _runs(state: Arrays, counts: np.ndarray, scales: Scales) -> Arrays:
     levels, found = state["levels"].copy(), {}
     asked = long_columns(state)
     for query, noisy in zip(asked.queries, np.split(counts, asked.starts[1:]), strict=True):
-        firsts = private_bins.runs(noisy, scales.fine)
+        firsts = private_bins.runs(noisy, scales.fine, gap=query[0] in state["gaps"])
         levels[query[0]] = len(firsts)
         found |= {name_of("firsts", query): firsts, name_of("fine", query): noisy}
     return {**found, "levels": levels}

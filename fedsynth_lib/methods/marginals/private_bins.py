@@ -38,15 +38,16 @@ def large(levels: Sequence[int]) -> list[int]:
 
 
 def most_levels(domain: Domain) -> np.ndarray:
-    """Int64 (columns,): what a column can have after runs are formed: BASE parts, and as many
-    halvings as the mass allows."""
-    return np.minimum(domain.levels, 2 * BASE).astype(np.int64)
+    """Int64 (columns,): what a column can have after runs are formed: BASE parts, as many halvings
+    as the mass allows, and a gap."""
+    return np.minimum(domain.levels, 2 * BASE + 1).astype(np.int64)
 
 
-def runs(noisy: np.ndarray, sigma: float) -> np.ndarray:
+def runs(noisy: np.ndarray, sigma: float, *, gap: bool = False) -> np.ndarray:
     """Int64: the first level of each run, ascending from 0; at most 2 * BASE runs.
 
-    noisy: (levels,) counts with noise of standard deviation `sigma` on each.
+    noisy: (levels,) counts with noise of standard deviation `sigma` on each. gap: the last level
+        says that there is no value: it is nobody's neighbour, and a run more.
     """
     size, total = len(noisy), max(float(noisy.sum()), 1.0)
     goal, below = total / BASE, np.concatenate([[0.0], np.cumsum(noisy)])
@@ -64,7 +65,7 @@ def runs(noisy: np.ndarray, sigma: float) -> np.ndarray:
             found[-1] = (found[-1][0], end)
         else:
             found.append((first, end))
-    return np.array([first for first, _ in found], np.int64)
+    return np.union1d([first for first, _ in found], [size - 1] * gap).astype(np.int64)
 
 
 def base_edges(size: int) -> np.ndarray:
