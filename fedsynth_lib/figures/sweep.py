@@ -34,7 +34,8 @@ class Panel:
     x: numeric column. Rows in which it is missing make horizontal dashed lines: a run without such
         a value, as one that ends its rounds by itself, or a central one where clients are swept.
     where: column -> the value, or collection of values, that the panel's rows have.
-    log, log_y: a logarithmic axis of x, and of the measure. flat: what the horizontal lines are, for the legend.
+    log, log_y: a logarithmic axis of x, and of the measure. flat: what the horizontal lines are,
+        for the legend.
     """
 
     title: str
