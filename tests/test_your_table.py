@@ -252,9 +252,7 @@ def test_the_register_keeps_no_plain_digest(ward, home):
 
 def test_two_releases_never_take_each_others_place(ward, home):
     """Paths are chosen before the run; another release may be written meanwhile."""
-    asked = [
-        your_table.prepare(ward, **RELEASE, again=True, out=home) for _ in range(2)
-    ]
+    asked = [your_table.prepare(ward, **RELEASE, again=True, out=home) for _ in range(2)]
     made = [your_table.carry_out(each) for each in asked]
     assert [each.paths["rows"].name for each in made] == ["ward_release1.csv", "ward_release2.csv"]
     assert "in ward_release2.csv" in made[1].paths["statement"].read_text()
