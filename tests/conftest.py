@@ -1,6 +1,7 @@
 """A small mixed table with a known dependence, shared by the tests."""
 
 import os
+import secrets
 import signal
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -69,6 +70,22 @@ def home(tmp_path, monkeypatch):
     yield tmp_path
     for number, handler in handlers.items():
         signal.signal(number, handler)
+
+
+@pytest.fixture(autouse=True)
+def entropy_that_comes_again(request, monkeypatch):
+    """What a release draws from the operating system (noise by numpy, keys by `secrets`) follows
+    from the name of the test. So one that fails by chance fails in every run, in front of whoever
+    has written it, and not in one of fifty on somebody else's machine. Each draw is another all the
+    same; what other processes draw, and fixtures of a whole module, stays the system's."""
+    own = np.random.SeedSequence(list(request.node.nodeid.encode()))
+    seeded, keys = np.random.default_rng, np.random.default_rng(own.spawn(1)[0])
+    monkeypatch.setattr(secrets, "token_bytes", lambda size=None: keys.bytes(size or 32))
+    monkeypatch.setattr(
+        np.random,
+        "default_rng",
+        lambda seed=None: seeded(own.spawn(1)[0] if seed is None else seed),
+    )
 
 
 @pytest.fixture

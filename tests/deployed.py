@@ -187,9 +187,11 @@ class Federation:
 
 
 def free_ports(number: int) -> list[int]:
-    """Below those that systems give to outgoing connections, which come before all are taken."""
+    """Below those that systems give to outgoing connections, which come before all are taken; and
+    never those of another process of pytest, which may have chosen and not taken them yet."""
     free: list[int] = []
-    for port in random.sample(range(20_000, 30_000), 100):
+    worker = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
+    for port in random.sample(range(20_000 + worker % 16, 30_000, 16), 100):
         with socket.socket() as trial, suppress(OSError):
             trial.bind(("127.0.0.1", port))
             free.append(port)

@@ -42,13 +42,15 @@ categories = ["no", "yes"]
 """
 
 RELAYED = """\
-import signal
+import os, signal, time
 import numpy as np
 from fedsynth_lib.deploy import masks, processes, site
 start, mask = processes.Children.start, masks.ClientMasks.mask
 def relayed(self, command, *options, **said):
     start(self, command, *({relay!r} if each == {server!r} else each for each in options), **said)
 def noted(self, arrays, **options):
+    while os.path.exists({held!r}):
+        time.sleep(0.1)
     hidden = mask(self, arrays, **options)
     np.savez({sent!r}, **hidden)
     return hidden
@@ -89,7 +91,7 @@ def make(folder: Path, **entries) -> Study:
         "colluding": 0,
         "absent": 1,
         "minimum_group": 2,
-        "timeout": MOST / 4,
+        "timeout": MOST / 2,
         "seed": 5,
         "server": "localhost:9443",
     }
@@ -121,11 +123,13 @@ class Parties(Terminals):
 
     def relayed(self, name: str, port: int, *, insecure: bool = False, masked: bool = True) -> None:
         """A site that reaches its server through a relay at this port, and keeps what it sends to
-        a secure sum in NAME.npz; masked: whether it hides that."""
+        a secure sum in NAME.npz; masked: whether it hides that. It answers no step as long as
+        there is a file NAME.held."""
         text = RELAYED.format(
             relay=f"localhost:{port}",
             server=read_study(self.folder / "study").server,
             sent=self.at(f"{name}.npz"),
+            held=self.at(f"{name}.held"),
             masked=masked,
             site=(self.at("study"), name, self.at(f"{name}.csv"), self.at(name)),
             insecure=insecure,

@@ -270,11 +270,11 @@ def test_a_part_of_the_promise_is_let_through_without_composing_losses(monkeypat
 
 
 def test_many_short_steps_are_accounted_in_seconds():
-    begin = time.perf_counter()
+    begin = time.process_time()
     findiff = METHODS["findiff"]
     config = findiff.Config(training_rounds=3000, local_updates=100)
     settings.noise_for(findiff, DOMAIN, [30_000], config, Privacy(1.0, DELTA))
-    assert time.perf_counter() - begin < 60  # some 3 on an idle core
+    assert time.process_time() - begin < 60  # some 3, whatever else the machine does
 
 
 # --- delta ---

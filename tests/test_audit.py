@@ -28,6 +28,14 @@ from fedsynth_lib.tables.schema import Column, Schema
 SURE = {"confidence": table.ALARM}
 
 
+def usual_bound(pair, delta, **options):
+    """The median bound of nine ways to halve the runs: what an audit finds. One way alone chooses a
+    threshold that is worth little in up to eight of a hundred audits of a leak."""
+    rng = stream(1, "halves")
+    halved = [[rng.permutation(each) for each in pair] for _ in range(9)]
+    return np.median([lower_bound(*each, delta, **options) for each in halved])
+
+
 # --- a representative of each family
 
 
@@ -38,7 +46,7 @@ SURE = {"confidence": table.ALARM}
         ("independent", 3, 500, 1.0),
         ("fedbn", 1, 1500, 0.3),
         ("fedpgm", 1, 700, 1.5),
-        ("fednaivebayes", 1, 500, 1.0),
+        ("fednaivebayes", 1, 800, 1.0),
         ("aim", 1, 500, 0.2),
     ],
 )
@@ -49,11 +57,11 @@ def test_bounds_of_counts_and_marginals(key, clients, runs, least):
     pair = Scenario(case, clients).score_runs(runs)
     assert lower_bound(*pair, delta, **SURE) <= claim
     assert lower_bound(*pair, delta, gaussian=case.gaussian, **SURE) <= claim
-    assert lower_bound(*pair, delta, gaussian=case.gaussian) >= least
+    assert usual_bound(pair, delta, gaussian=case.gaussian) >= least
     control = Scenario(case, clients, table.RATE_OF_CONTROL).score_runs(
-        1000 if key == "independent" else 150
+        {"independent": 1000, "fedbn": 300}.get(key, 150)
     )
-    assert lower_bound(*control, delta, gaussian=case.gaussian) > claim
+    assert usual_bound(control, delta, gaussian=case.gaussian) > claim
 
 
 def without_noise(state, client, config, noise, rng):
@@ -100,8 +108,10 @@ def test_two_sums_are_audited_against_a_client_that_takes_its_noise_off(
     case = neighbours.case_of("fedpgm", iterations=1, **settings)
     case = replace(case, method=replace(case.method, client_step=curious))
     pair = Scenario(case, clients).score_runs(2500 if step is divided_among_all else 400)
-    bound = lower_bound(*pair, 1e-5, gaussian=True, confidence=0.9 if caught else table.ALARM)
-    assert (bound > case.privacy.epsilon) == caught
+    if caught:
+        assert usual_bound(pair, 1e-5, gaussian=True, confidence=0.9) > case.privacy.epsilon
+    else:
+        assert lower_bound(*pair, 1e-5, gaussian=True, **SURE) <= case.privacy.epsilon
 
 
 @pytest.mark.parametrize(
@@ -115,7 +125,7 @@ def test_bounds_of_networks(key, runs, monkeypatch):
     pair = Scenario(case).score_runs(100)
     assert lower_bound(*pair, 1e-5, gaussian=True, **SURE) <= 4
     control = Scenario(case, 1, table.RATE_OF_CONTROL).score_runs(runs)
-    assert lower_bound(*control, 1e-5, gaussian=True) > 4
+    assert usual_bound(control, 1e-5, gaussian=True) > 4
 
 
 def shown(arrays):
@@ -241,10 +251,10 @@ def test_known_draws_by_position_break_the_claim(key, monkeypatch):
     """One row less, and every later row meets another draw: the sum of gradients moves by many
     clips."""
     monkeypatch.setattr(scores, "SHADOWS", 10)
-    case, bounds = many_rows(key), {}
-    for job, runs in ((KnownDraws, 300 if key == "findiff" else 100), (flower.Job, 50)):
-        bounds[job] = lower_bound(*Scenario(case, job_type=job).score_runs(runs), 1e-5, **SURE)
-    assert bounds[KnownDraws] > 1 >= bounds[flower.Job]
+    case = many_rows(key)
+    known = Scenario(case, job_type=KnownDraws).score_runs(300 if key == "findiff" else 100)
+    assert usual_bound(known, 1e-5, **SURE) > 1
+    assert lower_bound(*Scenario(case).score_runs(50), 1e-5, **SURE) <= 1
 
 
 def keyed(name: str, share: float) -> bool:
@@ -277,8 +287,11 @@ def test_a_split_by_position_and_seed_breaks_the_claim(by_position):
             parts = [np.flatnonzero(first), np.flatnonzero(~first)]
         rows[present] = [encoder.transform(train.frame.iloc[part]) for part in parts]
     scenario.__dict__["rows"] = rows
-    bound = lower_bound(*scenario.score_runs(400), 0.0, **SURE)
-    assert (bound > 1) == by_position
+    pair = scenario.score_runs(400)
+    if by_position:
+        assert usual_bound(pair, 0.0, **SURE) > 1
+    else:
+        assert lower_bound(*pair, 0.0, **SURE) <= 1
 
 
 @pytest.mark.parametrize("method", [fedvae, findiff])

@@ -177,6 +177,11 @@ def test_only_whole_numbers_can_be_summed():
 # --- what masks look like -------------------------------------------------------------------------
 
 
+# how often uniform bytes fail a test: of some 260 of them one does in 400,000 runs, and a mask that
+# comes again has a p-value of 0
+FALSE_ALARM = 1e-8
+
+
 def pvalue(values):
     """That bytes are uniform, each and pairs of neighbours in the low ones."""
     found = np.bincount(np.ascontiguousarray(values).view(np.uint8).ravel(), minlength=256)
@@ -193,11 +198,11 @@ def test_masked_arrays_are_uniform_and_rounds_independent():
             zeros = {"a": np.zeros(size, int), "b": np.zeros(size, int)}
             masked = parties.mask(client, zeros, round)
             seen |= {(run, round, client, name): masked[name] for name in zeros}
-    assert min(map(pvalue, seen.values())) > 1e-4
+    assert min(map(pvalue, seen.values())) > FALSE_ALARM
     pairs = list(combinations(seen, 2))
     assert len(pairs) == 120
-    assert min(pvalue(seen[one] - seen[other]) for one, other in pairs) > 1e-5
-    assert min(pvalue(seen[one] + seen[other]) for one, other in pairs) > 1e-5
+    assert min(pvalue(seen[one] - seen[other]) for one, other in pairs) > FALSE_ALARM
+    assert min(pvalue(seen[one] + seen[other]) for one, other in pairs) > FALSE_ALARM
     # what a colluding pair of clients and the server can take off leaves the rest uniform
     parties = Parties(agreement_of(job)).ready()
     masked = parties.mask(0, {"a": np.full(size, 7)})["a"]
@@ -208,11 +213,11 @@ def test_masked_arrays_are_uniform_and_rounds_independent():
             parties.agreement.pair(0, 0, other, RUN),
         )
         masks._add(masked, key, "a", -1)
-    assert pvalue(masked) > 1e-4
+    assert pvalue(masked) > FALSE_ALARM
 
 
 def test_the_check_of_uniformity_can_fail():
-    assert pvalue(np.arange(20_000)) < 1e-9
+    assert pvalue(np.arange(20_000)) < FALSE_ALARM
 
 
 # --- what the server learns -----------------------------------------------------------------------

@@ -245,9 +245,9 @@ def test_fifty_five_columns_and_all_triples_of_a_workload():
     can ask for."""
     levels = (32,) * 10 + (2,) * 44 + (7,)
     triples = random_workload(55, size=64, width=3, seed=123)
-    begin = time.perf_counter()
+    begin = time.process_time()  # not of other processes
     tree, size = junction_tree(levels, triples), model_bytes(levels, triples)
-    assert time.perf_counter() - begin < 5
+    assert time.process_time() - begin < 5
     assert size == 8 * cells(levels, [node.columns for node in tree])
     assert all(any(set(triple) <= set(node.columns) for node in tree) for triple in triples)
     for column in range(55):

@@ -130,11 +130,12 @@ os.kill(os.getpid(), signal.SIGKILL)"""
 LEAVES = """import subprocess, sys, os
 child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"], start_new_session=True)
 open("child.pid", "w").write(str(child.pid))
-if os.fork() == 0:
+forked = os.fork()
+if forked == 0:
     import time
-    open("forked.pid", "w").write(str(os.getpid()))
     time.sleep(600)
-    os._exit(0)"""
+    os._exit(0)
+open("forked.pid", "w").write(str(forked))"""
 
 
 def test_a_kernel_that_dies_is_noticed_and_what_a_notebook_leaves_behind_is_ended_with_it(
@@ -145,7 +146,7 @@ def test_a_kernel_that_dies_is_noticed_and_what_a_notebook_leaves_behind_is_ende
     write(home, "02_looks", "import time; time.sleep(1)")
     begin = time.monotonic()
     assert runner.main(["--jobs", "1"]) == 1
-    assert time.monotonic() - begin < 60
+    assert time.monotonic() - begin < 300  # what it leaves behind sleeps for 600
     out = capsys.readouterr().out
     assert "the kernel died" in out and "01_leaves: ok" in out and "02_looks: ok" in out
     for name in ("child", "forked"):
@@ -186,16 +187,16 @@ def test_signals_reach_a_forked_kernel_and_its_status_comes_back(tmp_path):
         ]
         env = {**os.environ, "PYTHONPATH": str(root), **guard.env("a")}
         kernel = subprocess.Popen([*launch, "-f", str(config)], env=env)
-        wait_for(lambda: config.exists() and config.read_text(), 30)
+        wait_for(lambda: config.exists() and config.read_text(), 120)
         forked = psutil.Process(int((tmp_path / "pid").read_text()))
         assert forked.pid != kernel.pid and forked.ppid() != kernel.pid
-        wait_for(lambda: ignores(forked, signal.SIGINT), 30)  # its file is there before that
+        wait_for(lambda: ignores(forked, signal.SIGINT), 120)  # its file is there before that
         kernel.send_signal(signal.SIGINT)  # a kernel heeds it only while a cell runs
         time.sleep(0.5)
         assert alive(forked)
         kernel.send_signal(signal.SIGTERM)
-        assert kernel.wait(10) == 128 + signal.SIGTERM
-        wait_for(lambda: not alive(forked), 5)
+        assert kernel.wait(120) == 128 + signal.SIGTERM
+        wait_for(lambda: not alive(forked), 120)
 
 
 def test_only_modules_of_known_libraries_are_imported_before_the_fork():

@@ -28,7 +28,7 @@ from fedsynth_lib.runs import grid as grids
 
 RAY = Path(sysconfig.get_path("scripts")) / "ray"
 MOST = 120.0  # seconds until a node is there
-TRIES = 4  # a node gives up where its helpers take 15 s to start, as on a machine with other work
+TRIES = 12  # a node gives up where its helpers take 15 s to start, as on a machine with other work
 
 
 class Cluster:
@@ -100,8 +100,8 @@ def home(tmp_path, monkeypatch):
 
 
 def squares(folder: Path):
-    """A cell that notes that it has begun, and on which node. Made here, so that it travels as a
-    value: no node knows this file."""
+    """A cell that notes that it has begun, and on which node; on a cluster it ends once both nodes
+    have begun one. Made here, so that it travels as a value: no node knows this file."""
 
     def run_one(number: int, kill: int = -1) -> dict:
         import os
@@ -116,7 +116,11 @@ def squares(folder: Path):
         (folder / f"{number} {node} {uuid4()}").touch()
         if number == kill and first:
             os.kill(os.getpid(), signal.SIGKILL)
-        time.sleep(1)
+        end = time.monotonic() + 120
+        while node != "here" and time.monotonic() < end:
+            if len({path.name.split()[1] for path in folder.iterdir()}) == 2:
+                break
+            time.sleep(0.1)
         return {"square": number**2, "data": "none"}
 
     return run_one

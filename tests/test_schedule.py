@@ -83,11 +83,15 @@ def test_no_second_notebook_starts_while_memory_is_short(home, monkeypatch):
 
 
 MEET = """import pathlib, time
+def wait_for(told, name):
+    end = time.monotonic() + 300
+    while not (told.exists() and name in told.read_text()):
+        assert time.monotonic() < end
+        time.sleep(0.05)
 pathlib.Path("{mine}").touch()
-end = time.monotonic() + 30
-while not pathlib.Path("{other}").exists():
-    assert time.monotonic() < end
-    time.sleep(0.05)"""
+wait_for(pathlib.Path("{other}"), "")"""
+# the runner notes an end, says it, and only then looks for another
+LAST = """wait_for(pathlib.Path("../figures/runs/last.json"), "01_b")"""
 
 
 def test_two_notebooks_run_at_the_same_time_and_the_table_keeps_the_reading_order(
@@ -98,7 +102,7 @@ def test_two_notebooks_run_at_the_same_time_and_the_table_keeps_the_reading_orde
         home,
         "00_a",
         MEET.format(mine="a", other="b"),
-        "time.sleep(1)",
+        LAST,
         "print(jobs)",
         parameters="jobs = 7",
     )
@@ -183,7 +187,7 @@ def test_a_second_run_in_the_same_checkout_is_refused_and_list_and_check_are_not
         command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
     )
     try:
-        wait_for((home / "notebooks" / "begun").exists, 60)
+        wait_for((home / "notebooks" / "begun").exists, 300)
         assert runner.main([]) == 2
         told = capsys.readouterr().err
         assert "another run is at work in" in told and told.count("\n") == 1

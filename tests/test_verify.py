@@ -82,7 +82,7 @@ def test_each_kind_of_agreement_is_counted_and_kept(home, capsys):
     commit("99_round", SEEDS, s1=0.2 * (1 + 1e-8))
     commit("99_spread", SEEDS, s1=0.25)
     commit("99_wrong", SEEDS, s1=9.0, s2=9.001, s0=9.002, s3=9.003)
-    assert verify.verify(1, root=home, seed="x", save=True) == 1
+    assert verify.verify(10, root=home, seed="x", save=True) == 1
     out = capsys.readouterr().out
     table = {
         line.split()[0]: line.split()[1:] for line in out.splitlines() if line[:3] in ("99_", "tot")
@@ -113,10 +113,10 @@ def test_each_kind_of_agreement_is_counted_and_kept(home, capsys):
 def test_the_record_has_the_latest_of_every_cell_that_is_committed_still(home):
     commit("99_one", SEEDS[:2])
     commit("99_gone", [{"seed": 0, "size": 5}])
-    verify.verify(1, root=home, seed="x", save=True)
+    verify.verify(10, root=home, seed="x", save=True)
     (home / "data" / "results" / "quick" / "99_gone.csv").unlink()
     commit("99_two", [{"seed": 0, "size": 3}], s0=9.0)
-    assert verify.verify(1, root=home, seed="y", only="two", save=True) == 1
+    assert verify.verify(10, root=home, seed="y", only="two", save=True) == 1
     kept = pd.read_csv(home / "data" / "results" / "verified.csv")
     assert list(zip(kept["grid"], kept["agreement"], strict=True)) == [
         *[("99_one", EXACT)] * 2,
@@ -133,7 +133,7 @@ def test_where_no_seeds_are_known_one_more_is_computed(home, capsys):
         frame = rows.load_rows(path)
         frame.loc[frame["item"] == "0", "value"] = 0.1 + off
         frame.to_csv(path, index=False)
-        assert verify.verify(1, root=home) == status
+        assert verify.verify(10, root=home) == status
         assert f"{kind}: 99_lone" in capsys.readouterr().out
 
 
@@ -141,7 +141,7 @@ def test_nothing_that_was_kept_counts_and_nothing_of_the_user_is_touched(home, c
     remember({"toy": 1}, lambda: (pd.DataFrame({"value": [5.0]}), {}))
     commit("99_toy", [{"seed": 1}])  # from the cache: 5, where a training gives 0.2
     before = {path: path.read_bytes() for path in sorted(home.rglob("*")) if path.is_file()}
-    assert verify.verify(1, root=home) == 1
+    assert verify.verify(10, root=home) == 1
     assert "committed 5, recomputed 0.2" in capsys.readouterr().out
     after = {
         path: path.read_bytes()
@@ -159,7 +159,7 @@ def test_a_cell_that_fails_is_different(home, capsys):
     params = rows.params_text({**rows.read_params(frame["params"][0]), "fails": True})
     frame = frame.assign(params=params, cell=rows.cell_key(params, "1"))
     frame.to_csv(path, index=False)
-    assert verify.verify(1, root=home) == 1
+    assert verify.verify(10, root=home) == 1
     assert "it failed: it cannot be done" in capsys.readouterr().out
 
 
@@ -173,12 +173,12 @@ def test_cells_whose_tables_are_not_at_hand_are_left_out_and_the_others_must_pas
     monkeypatch.setattr("fedsynth_lib.runs.grid.at_hand", lambda table: table)
     commit("99_needs", [{"seed": seed, "table": digest} for seed in range(3)])
     monkeypatch.setenv("FEDSYNTH_DATA", "standin")
-    assert verify.verify(1, root=home) == 1  # nothing could be recomputed
+    assert verify.verify(10, root=home) == 1  # nothing could be recomputed
     assert (
         "3 cells were left out, because the real tables are not at hand" in capsys.readouterr().out
     )
     commit("99_free", [{"seed": 0}])
-    assert verify.verify(1, root=home) == 0
+    assert verify.verify(10, root=home) == 0
     out = capsys.readouterr().out
     assert (
         "3 cells were left out" in out
@@ -199,7 +199,7 @@ def test_it_keeps_to_its_time(home, capsys, monkeypatch):
     rows.load_rows(long).assign(seconds=1e6).to_csv(long, index=False)
     begin = time.monotonic()
     assert verify.verify(1, root=home) == 1
-    assert time.monotonic() - begin < 40
+    assert time.monotonic() - begin < 60  # the minute that it was given
     out = capsys.readouterr().out
     assert "1 cells were begun and not done in time." in out
     assert "2 of 2 strata (a grid in a profile) were not reached." in out
@@ -294,11 +294,11 @@ def test_ctrl_c_ends_with_the_table(home):
     begun = subprocess.Popen(
         [sys.executable, "-c", program], stdout=subprocess.PIPE, text=True, env=os.environ
     )
-    waiting, end = home / "toys" / "waiting", time.monotonic() + 120
+    waiting, end = home / "toys" / "waiting", time.monotonic() + 280
     while not waiting.exists() and begun.poll() is None and time.monotonic() < end:
         time.sleep(0.1)
     begun.send_signal(signal.SIGINT)
-    out, _ = begun.communicate(timeout=60)
+    out, _ = begun.communicate(timeout=300)
     assert begun.returncode == 130, out
     assert "It was stopped before its time." in out and "99_quick" in out
 

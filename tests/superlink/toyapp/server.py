@@ -59,7 +59,7 @@ def starts_over(grid: Grid, context: Context) -> None:
 def loses_a_client(grid: Grid, context: Context) -> None:
     """After the first round it waits until one of the nodes is gone, and goes on."""
 
-    def wait(number, charges, seconds=60):
+    def wait(number, charges, seconds=100):
         end = time.monotonic() + seconds
         while len(list(grid.get_node_ids())) == CLIENTS and time.monotonic() < end:
             time.sleep(0.1)
