@@ -156,6 +156,6 @@ def test_methods_are_known_by_key_by_printed_name_and_once_registered(monkeypatc
     assert (
         names.is_method("Fed-TGAN") and names.is_method("augflaim_private") and names.is_method("")
     )
-    assert not names.is_method("mine")
-    monkeypatch.setitem(methods.METHODS, "mine", SimpleNamespace(VERSION=1))
-    assert names.is_method("mine")
+    assert not names.is_method("nobody_has_it")
+    monkeypatch.setitem(methods.METHODS, "nobody_has_it", SimpleNamespace(VERSION=1))
+    assert names.is_method("nobody_has_it")
