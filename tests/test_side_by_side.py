@@ -317,7 +317,7 @@ def test_what_networks_are_given_keeps_the_signal_of_their_own_settings():
         assert sorted(given.index) == sorted(side_by_side.NETWORKS)
         assert given["signal to noise, of full"].between(0.97, 1.001).all()
     # 13,024 rows among three, in batches of 200: 21 a pass, 3 passes a round
-    assert given.loc["FedVAE"].tolist()[:3] == [20, 20 * 3 * 21, 200]
+    assert given.loc["FedVAE"].tolist()[:3] == [120, 120 * 3 * 21, 200]
     entrant = side_by_side.ENTRANTS["FedVAE"]
     own = {name: getattr(entrant.config(None), name) for name in ("training_rounds", "batch")}
     whole = {"method": "FedVAE", "dataset": "adult", "changes": own}
