@@ -40,6 +40,15 @@ STUDY = load("martinez2024")
 WORK, DATASETS, MODELS = STUDY.key, STUDY.tables, tuple(STUDY.methods)
 N_CLIENTS, PARTITION = 5, "label_skew"  # section 5.5
 EXHIBITS = {"fedbn": ("tab5.2",), "fedvae": ("tab5.3", "tab5.4")}  # the grids as printed
+GRIDS = {  # the grids as shown: model, table, and what is said of it
+    "tab5.2": ("fedbn", "adult", ""),
+    "tab5.3": ("fedvae", "adult", ", Adult and Bank"),
+    "tab5.4": ("fedvae", "cardio", ", Cardio"),
+}
+SHOWN = {  # where a search is shown: what was chosen, all configurations, what mattered
+    "fedbn": ("tab5.5", "fig5.7", "fig6.1"),
+    "fedvae": ("tab5.6", "fig5.8", "fig6.2"),
+}
 DRAWS = {"fedbn": None, "fedvae": 30}  # None: the complete grid
 # printed hyper-parameter -> field of the model's Config
 NAMES = {model: fields for model, (_, fields) in PRINTED_SETTINGS.items()}
