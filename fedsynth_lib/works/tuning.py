@@ -39,7 +39,6 @@ from fedsynth_lib.works.protocol import Cell, as_rows
 STUDY = load("martinez2024")
 WORK, DATASETS, MODELS = STUDY.key, STUDY.tables, tuple(STUDY.methods)
 N_CLIENTS, PARTITION = 5, "label_skew"  # section 5.5
-EXHIBITS = {"fedbn": ("tab5.2",), "fedvae": ("tab5.3", "tab5.4")}  # the grids as printed
 GRIDS = {  # the grids as shown: model, table, and what is said of it
     "tab5.2": ("fedbn", "adult", ""),
     "tab5.3": ("fedvae", "adult", ", Adult and Bank"),
@@ -97,7 +96,7 @@ def grid_of(model: str, dataset: str) -> dict[str, list]:
 
 @cache
 def _candidates(model: str) -> pd.DataFrame:
-    return pd.concat([load_values(WORK, exhibit) for exhibit in EXHIBITS[model]])
+    return pd.concat([load_values(WORK, key) for key, (of, *_) in GRIDS.items() if of == model])
 
 
 def chosen(model: str, dataset: str) -> Parameters:
