@@ -3,6 +3,7 @@ somewhere."""
 
 import re
 
+import pandas as pd
 import pytest
 
 from fedsynth_lib.bundle import findings
@@ -98,6 +99,19 @@ def test_the_list_has_all_works_and_no_finding_twice():
     assert set(WORKS) <= set(found["work"]) and set(ours["work"]) == {*WORKS, "all methods"}
     assert not found["headline"].duplicated().any() and not ours["what"].duplicated().any()
     assert not found["headline"].str.endswith(".").any()
+
+
+@pytest.mark.parametrize(
+    ("kind", "listed"), [("findings", findings.findings), ("deviations", findings.deviations)]
+)
+def test_committed_tables_show_the_list_as_it_is(kind, listed):
+    """Whoever edits the list runs notebook 90: `runner --only 90`."""
+    for work, part in listed().groupby("work", sort=False):
+        name = f"90_{kind}_{work.replace(' ', '_')}.csv"
+        path = project_root() / "figures" / "quick" / name
+        shown = pd.read_csv(path, dtype=str, keep_default_na=False)
+        said = part.drop(columns="work")
+        assert shown.iloc[:, : said.shape[1]].to_numpy().tolist() == said.to_numpy().tolist(), name
 
 
 @pytest.mark.parametrize(
