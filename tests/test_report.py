@@ -19,6 +19,7 @@ from nbformat.v4 import new_markdown_cell, new_notebook
 from tiny import write
 
 from fedsynth_lib.bundle import report, runner
+from fedsynth_lib.bundle.report_pages import Pages
 from fedsynth_lib.figures.save import save_table
 from fedsynth_lib.printed.outcomes import OUTCOMES
 from fedsynth_lib.printed.published import UNTESTED, WORKS, load_catalogue, load_claims
@@ -324,6 +325,27 @@ def test_executed_notebooks_are_readable_pages_and_made_anew_only_where_they_cha
     os.utime(executed / "paper" / "42_tables.ipynb", (1e9, 1e9))  # older, but better
     build(home)
     assert "larger" in made.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    "notebook", sorted((ROOT / "notebooks").glob("*.ipynb")), ids=lambda p: p.stem
+)
+def test_formulas_are_drawn_without_a_network(notebook):
+    """What the converter does not know it leaves as a word with a backslash."""
+    cells = nbformat.read(notebook, as_version=4).cells
+    text = "\n\n".join(cell.source for cell in cells if cell.cell_type == "markdown")
+    shown = re.sub(r"(?s)<(code|pre)\b.*?</\1>", "", Pages().markdown2html({}, text))
+    assert not re.search(r"\\|\$.+\$", re.sub(r"<[^>]*>", "", shown))
+
+
+def test_formulas_keep_what_they_say():
+    shown = Pages().markdown2html(
+        {}, r"With $\varepsilon < 1$ and a price of `$5`: $$\frac{a}{b}$$"
+    )
+    inline, block = re.findall(r"<math.*?</math>", shown)
+    assert "&#x003B5;" in inline and "&#x0003C;" in inline and 'display="inline"' in inline
+    assert "<mfrac><mrow><mi>a</mi></mrow><mrow><mi>b</mi></mrow></mfrac>" in block
+    assert 'display="block"' in block and "<code>$5</code>" in shown
 
 
 def test_a_run_with_a_failure_ends_with_the_page_and_then_the_table(home, capsys):

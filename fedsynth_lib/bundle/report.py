@@ -106,13 +106,9 @@ def readable_copy(source: Path) -> Path:
     changed = source.stat().st_mtime_ns
     if not (page.is_file() and page.stat().st_mtime_ns == changed):
         try:
-            from nbconvert import HTMLExporter
+            from fedsynth_lib.bundle.report_pages import page_of
 
-            exporter = HTMLExporter(
-                **{name: "" for name in HTMLExporter.class_trait_names() if name.endswith("_url")}
-            )
-            exporter.log.setLevel("CRITICAL")  # it misses texts for the pictures of a notebook
-            write_atomically(page, exporter.from_filename(str(source))[0].encode())
+            write_atomically(page, page_of(source).encode())
             os.utime(page, ns=(changed, changed))
         except Exception as error:  # say, half written by another run
             print(
