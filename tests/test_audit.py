@@ -12,6 +12,7 @@ import pytest
 
 from fedsynth_lib.audit import floats, neighbours, replay, scores, shares, table
 from fedsynth_lib.audit.bounds import lower_bound
+from fedsynth_lib.audit.fits import GAUSSIAN
 from fedsynth_lib.audit.scenario import Scenario, Seen, overheard, parts_of, table_of
 from fedsynth_lib.bundle.commands import main
 from fedsynth_lib.core import measured as core_measured
@@ -54,14 +55,14 @@ def test_bounds_of_counts_and_marginals(key, clients, runs, least):
     """No bound above the claim; some power; with 0.3 times the noise the claim is refuted."""
     case = neighbours.case_of(key)
     claim, delta = case.privacy.epsilon, case.privacy.delta
-    pair = Scenario(case, clients).score_runs(runs)
+    pair, fit = Scenario(case, clients).score_runs(runs), case.fit(Scenario(case))
     assert lower_bound(*pair, delta, **SURE) <= claim
-    assert lower_bound(*pair, delta, gaussian=case.gaussian, **SURE) <= claim
-    assert usual_bound(pair, delta, gaussian=case.gaussian) >= least
+    assert lower_bound(*pair, delta, fit=fit, **SURE) <= claim
+    assert usual_bound(pair, delta, fit=fit) >= least
     control = Scenario(case, clients, table.RATE_OF_CONTROL).score_runs(
         {"independent": 1000, "fedbn": 300}.get(key, 150)
     )
-    assert usual_bound(control, delta, gaussian=case.gaussian) > claim
+    assert usual_bound(control, delta, fit=fit) > claim
 
 
 def without_noise(state, client, config, noise, rng):
@@ -108,10 +109,56 @@ def test_two_sums_are_audited_against_a_client_that_takes_its_noise_off(
     case = neighbours.case_of("fedpgm", iterations=1, **settings)
     case = replace(case, method=replace(case.method, client_step=curious))
     pair = Scenario(case, clients).score_runs(2500 if step is divided_among_all else 400)
+    fit = case.fit(Scenario(case))
     if caught:
-        assert usual_bound(pair, 1e-5, gaussian=True, confidence=0.9) > case.privacy.epsilon
+        assert usual_bound(pair, 1e-5, fit=fit, confidence=0.9) > case.privacy.epsilon
     else:
-        assert lower_bound(*pair, 1e-5, gaussian=True, **SURE) <= case.privacy.epsilon
+        assert lower_bound(*pair, 1e-5, fit=fit, **SURE) <= case.privacy.epsilon
+
+
+def counted_in_every_round(state, client, config, noise, rng):
+    """FedPGM's client, who forgets in which rounds of a sum its rows were."""
+    client.memory.clear()
+    return fedpgm.client_step(state, client, config, noise, rng)
+
+
+def by_rounds(scenario):
+    """A score of gathered sums: of each round that the record moves, as runs without noise tell,
+    with the noise of those who are in it. One of them is curious, and its noise is no protection."""
+    shown = [scenario.run(present=present, multiplier=None).wire for present in (True, False)]
+    told = [
+        any((before[name] != after[name]).any() for name in before if name.startswith("sum/"))
+        for before, after in zip(*shown, strict=True)
+    ]
+    present = [len(scenario.job.participants(*entry)) for entry in scenario.job.schedule()]
+
+    def cells(scenario, seen):
+        return [
+            (count, moves, variance * number / max(1, number - 1))
+            for wire, number, moved in zip(seen.wire, present, told, strict=True)
+            if moved
+            for count, moves, variance in neighbours.measured_cells(
+                scenario, replace(seen, wire=[wire])
+            )
+        ]
+
+    return scores.skellam(cells)(scenario)
+
+
+@pytest.mark.parametrize(
+    ("step", "caught"), [(fedpgm.client_step, False), (counted_in_every_round, True)]
+)
+def test_gathered_sums_are_audited_against_rows_that_are_in_several_rounds(step, caught):
+    """Client 0 is drawn for six of the eight rounds of the first sum, in three of them alone."""
+    asked = {"iterations": 1, "participation": 0.5, "rounds_per_sum": 8}
+    asked |= {"one_way_share": 0.1, "two_way_share": 0.8}  # most of the budget for the first sum
+    case = neighbours.case_of("fedpgm", **asked)
+    case = replace(case, score=by_rounds, method=replace(case.method, client_step=step))
+    pair = Scenario(case, 2).score_runs(250)
+    fit = case.fit(Scenario(case))
+    bound = usual_bound(pair, 1e-5, fit=fit)
+    assert 1 < bound < case.privacy.epsilon if not caught else bound > case.privacy.epsilon
+    assert (lower_bound(*pair, 1e-5, fit=fit, **SURE) > case.privacy.epsilon) == caught
 
 
 @pytest.mark.parametrize(
@@ -123,9 +170,9 @@ def test_bounds_of_networks(key, runs, monkeypatch):
         neighbours.case_of(key, training_rounds=1), privacy=Privacy(4.0, 1e-5, noise_seed=None)
     )
     pair = Scenario(case).score_runs(100)
-    assert lower_bound(*pair, 1e-5, gaussian=True, **SURE) <= 4
+    assert lower_bound(*pair, 1e-5, fit=GAUSSIAN, **SURE) <= 4
     control = Scenario(case, 1, table.RATE_OF_CONTROL).score_runs(runs)
-    assert usual_bound(control, 1e-5, gaussian=True) > 4
+    assert usual_bound(control, 1e-5, fit=GAUSSIAN) > 4
 
 
 def shown(arrays):

@@ -4,10 +4,11 @@ is known."""
 import numpy as np
 import pytest
 from scipy.optimize import brentq
-from scipy.stats import binom, norm
+from scipy.special import ive
+from scipy.stats import binom, norm, skellam
 
-from fedsynth_lib.audit import bounds
-from fedsynth_lib.core.accounting import exact_gaussian_epsilon
+from fedsynth_lib.audit import bounds, fits
+from fedsynth_lib.core.accounting import epsilon_of, exact_gaussian_epsilon
 from fedsynth_lib.core.contract import Charge, stream
 
 
@@ -25,11 +26,11 @@ def test_limits_are_those_of_clopper_and_pearson():
 
 @pytest.mark.parametrize("mu", [0.1, 1.0, 4.0])
 def test_gaussian_dp_is_the_gaussian_mechanism(mu):
-    assert bounds.gaussian_epsilon(mu, 1e-5) == pytest.approx(
+    assert fits.gaussian_epsilon(mu, 1e-5) == pytest.approx(
         exact_gaussian_epsilon([Charge("x", "gaussian", 1 / mu)], 1e-5), abs=1e-9
     )
     false = np.array([0.001, 0.1, 0.5])
-    np.testing.assert_allclose(bounds.gaussian_shift(norm.cdf(norm.ppf(false) + mu), false), mu)
+    np.testing.assert_allclose(fits.gaussian_shift(norm.cdf(norm.ppf(false) + mu), false), mu)
 
 
 def responses(epsilon, number, rng):
@@ -47,20 +48,84 @@ def test_bounds_on_randomised_response_hold_and_are_near(epsilon):
 
 
 @pytest.mark.parametrize(
-    ("epsilon", "gaussian", "near"),
-    [(1, False, 0), (1, True, 0.2), (4, False, 0.1), (4, True, 0.7)],
+    ("epsilon", "fit", "near"),
+    [
+        (1, fits.DEFINITION, 0),
+        (1, fits.GAUSSIAN, 0.2),
+        (4, fits.DEFINITION, 0.1),
+        (4, fits.GAUSSIAN, 0.7),
+    ],
 )
-def test_bounds_on_a_gaussian_mechanism_hold_and_the_fit_is_near(epsilon, gaussian, near):
+def test_bounds_on_a_gaussian_mechanism_hold_and_the_fit_is_near(epsilon, fit, near):
     delta, rng = 1e-5, stream(2, "normal")
-    mu = brentq(lambda mu: bounds.gaussian_epsilon(mu, delta) - epsilon, 0.01, 9)
+    mu = brentq(lambda mu: fits.gaussian_epsilon(mu, delta) - epsilon, 0.01, 9)
     found = [
-        bounds.lower_bound(
-            rng.normal(mu, 1, 2000), rng.normal(0, 1, 2000), delta, gaussian=gaussian
-        )
+        bounds.lower_bound(rng.normal(mu, 1, 2000), rng.normal(0, 1, 2000), delta, fit=fit)
         for _ in range(200)
     ]
     assert (np.array(found) > epsilon).mean() <= 0.05 + 3 * np.sqrt(0.05 * 0.95 / 200)
     assert np.median(found) >= near * epsilon
+
+
+# --- Skellam noise
+
+
+def charges(*variances):
+    return [Charge("counts", "skellam", np.sqrt(variance)) for variance in variances]
+
+
+@pytest.mark.parametrize("variances", [(0.5,), (0.7, 12.0, 12.0), (40.0, 3.0)])
+@pytest.mark.parametrize("delta", [1e-5, 1e-3])
+def test_losses_of_skellam_noise_cost_what_the_accounting_says(variances, delta):
+    """Between rounded down and rounded up lies what `core/privacy_loss.py` computes otherwise."""
+    least, most = (
+        fits.least_epsilon(*fits.losses_of(charges(*variances), rounding), delta)
+        for rounding in (np.floor, np.ceil)
+    )
+    assert most - least < 0.011
+    assert least - 1e-9 <= epsilon_of(charges(*variances), delta) <= most * 1.002
+
+
+def test_the_most_hits_are_those_of_all_tests_by_enumeration():
+    """One count of variance 1: yes to a count and all above it, or to a part of those at it."""
+    counts = np.arange(-12, 13)
+    there, absent = (skellam.pmf(counts - by, 0.5, 0.5) for by in (1, 0))
+    false, hits = (np.append(0, np.cumsum(each[::-1])) for each in (absent, there))
+    allowed = fits.most_hits(*fits.losses_of(charges(1.0), np.ceil))
+    rates = np.linspace(0.001, 0.999, 77)
+    exact = np.interp(rates, false, hits)
+    assert (allowed(rates) >= exact - 1e-9).all() and (allowed(rates) - exact).max() < 0.002
+
+
+@pytest.mark.parametrize(("variances", "near"), [((0.6, 0.6), 0.6), ((2.0, 20.0), 0.3)])
+def test_bounds_on_skellam_noise_hold_and_normal_ones_need_not(variances, near):
+    """The losses of a count grow with its logarithm: read as normal noise, little variance seems to
+    break the claim that it keeps."""
+    rng, delta = stream(5, "skellam"), 1e-5
+    epsilon = epsilon_of(charges(*variances), delta)
+    fit = fits.skellam(lambda multiplier: charges(*multiplier**2 * np.array(variances)), 1.0)
+
+    def scores(by):
+        drawn = (rng.poisson(np.divide(variances, 2), (2000, len(variances))) for _ in range(2))
+        count = by + np.subtract(*drawn)
+        losses = np.log(ive(np.abs(count - 1), variances) / ive(np.abs(count), variances))
+        return losses.sum(axis=1)
+
+    runs = [(scores(1), scores(0)) for _ in range(100)]
+    found = np.array([bounds.lower_bound(*pair, delta, fit=fit) for pair in runs])
+    assert (found > epsilon).mean() <= 0.05 + 3 * np.sqrt(0.05 * 0.95 / 100)
+    assert near * epsilon <= np.median(found)
+    if variances[0] < 1:
+        normal = [bounds.lower_bound(*pair, delta, fit=fits.GAUSSIAN) for pair in runs]
+        assert np.median(normal) > epsilon
+
+
+def test_a_plan_of_other_noise_is_refused():
+    with pytest.raises(ValueError, match="x is no count of all rows with Skellam noise"):
+        fits.skellam(lambda multiplier: [Charge("x", "gaussian", multiplier)], 1.0)
+
+
+# --- both directions, and one run
 
 
 def test_absence_is_tested_for_as_well():
@@ -112,7 +177,7 @@ def test_one_run_of_a_gaussian_mechanism():
         surest = np.argsort(-np.abs(scores))[:100]
         right = int(((scores[surest] > 0) == there[surest]).sum())
         found.append(bounds.one_run_bound(m, 100, right, delta))
-    assert np.median(found) > 1 and max(found) <= bounds.gaussian_epsilon(mu, delta)
+    assert np.median(found) > 1 and max(found) <= fits.gaussian_epsilon(mu, delta)
 
 
 def test_impossible_counts_are_refused():

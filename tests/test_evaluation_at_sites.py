@@ -9,9 +9,10 @@ from at_sites import evaluate_sites
 from conftest import SCHEMA, make_frame
 from scipy.stats import norm
 from sklearn.metrics import roc_auc_score
+from test_audit import usual_bound
 
+from fedsynth_lib.audit import fits
 from fedsynth_lib.audit import scores as audit_scores
-from fedsynth_lib.audit.bounds import lower_bound
 from fedsynth_lib.core.accounting import skellam_share
 from fedsynth_lib.core.contract import BadInput, Client, Noise, Privacy, stream
 from fedsynth_lib.core.ledger import ClientLedger, Refused
@@ -307,7 +308,7 @@ def test_the_claimed_epsilon_stands_an_audit_that_catches_too_little_noise():
     encode = evaluation.encoder(TWO, evaluation.config_for(TWO))
     config = evaluation.config_for(TWO, score_bins=2, learn_rows=1)
     config = replace(config, synthetic=encode.transform(made))
-    privacy = Privacy(2.0, 1e-5)  # noise that is close to normal, which the bound takes it for
+    privacy = Privacy(2.0, 1e-5)
     job = evaluation.job_for(TWO, privacy, [len(OTHERS) + 1], synthetic=made, config=config)
     state = evaluation.start(job.domain, config, stream(0))
     absent, there = (
@@ -321,6 +322,11 @@ def test_the_claimed_epsilon_stands_an_audit_that_catches_too_little_noise():
     at = np.flatnonzero(moved - known)
     assert len(at) == 5  # all rows, two columns, their pair, the scores
 
+    fit = fits.skellam(
+        lambda multiplier: evaluation.plan(multiplier, job.domain, len(OTHERS) + 1, config),
+        job.noise_multiplier,
+    )
+
     def bound(multiplier):
         score = audit_scores.skellam(
             lambda _, seen: np.stack([seen - known, moved - known, variances], axis=1)[at]
@@ -333,7 +339,7 @@ def test_the_claimed_epsilon_stands_an_audit_that_catches_too_little_noise():
             return score(sent.summed["counts"])
 
         scores = [[released(rows, run) for run in range(800)] for rows in (there, absent)]
-        return lower_bound(*scores, 1e-5, gaussian=True)
+        return usual_bound(scores, 1e-5, fit=fit)
 
     assert 0.2 < bound(job.noise_multiplier) < 2.0 < bound(0.3 * job.noise_multiplier)
 

@@ -12,7 +12,9 @@ from typing import NamedTuple
 import numpy as np
 from scipy.optimize import brentq
 from scipy.special import betaincinv
-from scipy.stats import binom, norm
+from scipy.stats import binom
+
+from fedsynth_lib.audit.fits import DEFINITION, Fit
 
 CONFIDENCE = 0.95
 MOST_THRESHOLDS = 400  # tried on the half of the runs that the threshold is chosen on
@@ -35,37 +37,6 @@ def clopper_pearson(hits: np.ndarray, trials: int, *, tail: float) -> tuple[np.n
     fewer = np.minimum(hits, trials - 1)
     high = np.where(hits < trials, betaincinv(fewer + 1, trials - fewer, 1 - tail), 1.0)
     return low, high
-
-
-def pure(hit_rate: np.ndarray, false_rate: np.ndarray, delta: float) -> np.ndarray:
-    """The smallest epsilon that allows a test these two rates: P[yes | there] <= e^epsilon P[yes |
-    absent] + delta."""
-    with np.errstate(divide="ignore", invalid="ignore"):
-        return np.maximum(
-            0.0, np.nan_to_num(np.log(np.maximum(hit_rate - delta, 0) / false_rate), nan=0.0)
-        )
-
-
-def gaussian_shift(hit_rate: np.ndarray, false_rate: np.ndarray) -> np.ndarray:
-    """The smallest mu with which mu-Gaussian DP allows a test these two rates (Dong, Roth and Su
-    2022, section 2.2)."""
-    with np.errstate(invalid="ignore"):
-        return np.maximum(
-            0.0, np.nan_to_num(norm.ppf(hit_rate) + norm.ppf(1 - false_rate), nan=0.0)
-        )
-
-
-def gaussian_epsilon(mu: float, delta: float) -> float:
-    """Epsilon at `delta` of mu-Gaussian DP (Balle and Wang 2018, theorem 8; Dong, Roth and Su 2022,
-    corollary 2.13)."""
-    if mu <= 0:
-        return 0.0
-
-    def excess(epsilon: float) -> float:
-        tail = np.exp(epsilon + norm.logcdf(-mu / 2 - epsilon / mu))
-        return float(norm.cdf(mu / 2 - epsilon / mu) - tail - delta)
-
-    return 0.0 if excess(0.0) <= 0 else float(brentq(excess, 0, mu**2 / 2 + 40 * mu))
 
 
 def _limits(there: np.ndarray, absent: np.ndarray, rules: Sequence[Rule], tail: float):
@@ -91,7 +62,7 @@ def lower_bound(
     absent: Sequence[float],
     delta: float,
     *,
-    gaussian: bool = False,
+    fit: Fit = DEFINITION,
     confidence: float = CONFIDENCE,
 ) -> float:
     """A lower bound on epsilon at `delta`, too high with probability 1 - confidence at most.
@@ -101,24 +72,20 @@ def lower_bound(
     limits, half of the error for each rate. 'yes' to large scores tests for the record, 'yes' to
     small ones for its absence: the definition bounds both.
 
-    gaussian: how large mu must be for these rates if the mechanism is mu-Gaussian DP, as epsilon
-    (Nasr et al. 2023, "Tight auditing", section 4.2). It needs far fewer runs, and says nothing
-    about any other mechanism.
+    fit: how rates become epsilon; the definition holds for any mechanism (see `audit/fits.py`).
     """
     there, absent = np.asarray(there, float), np.asarray(absent, float)
     tail = (1 - confidence) / 2
     halves = [(each[: len(each) // 2], each[len(each) // 2 :]) for each in (there, absent)]
     (first_there, second_there), (first_absent, second_absent) = halves
 
-    def worth(rates: tuple[np.ndarray, np.ndarray]) -> np.ndarray:
-        return gaussian_shift(*rates) if gaussian else pure(*rates, delta)
-
     cuts = np.unique(np.concatenate([first_there, first_absent]))
     cuts = cuts[np.linspace(0, len(cuts) - 1, min(len(cuts), MOST_THRESHOLDS)).astype(int)]
     rules = [Rule(cut, 1) for cut in cuts] + [Rule(-cut, -1) for cut in cuts]
-    best = rules[int(np.argmax(worth(_limits(first_there, first_absent, rules, tail))))]
-    judged = float(worth(_limits(second_there, second_absent, [best], tail))[0])
-    return gaussian_epsilon(judged, delta) if gaussian else judged
+    chosen = fit.worth(*_limits(first_there, first_absent, rules, tail), delta)
+    best = [rules[int(np.argmax(chosen))]]
+    judged = fit.worth(*_limits(second_there, second_absent, best, tail), delta)
+    return fit.epsilon(float(judged[0]), delta)
 
 
 # --- one run -------------------------------------------------------------------------------------

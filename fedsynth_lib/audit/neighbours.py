@@ -8,15 +8,16 @@ hence without dropout, for the same reason. These are settings like any other: t
 adds noise and accounts is the method's own.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from fedsynth_lib.audit import scores
+from fedsynth_lib.audit import fits, scores
+from fedsynth_lib.audit.fits import Fit
 from fedsynth_lib.audit.scenario import Case, Scenario, Seen, Sees
-from fedsynth_lib.core.contract import Arrays, BadInput, Domain, Privacy
+from fedsynth_lib.core.contract import Arrays, BadInput, Charge, Domain, Privacy
 from fedsynth_lib.methods import METHODS
 from fedsynth_lib.methods.bayes import bayesian_network
 from fedsynth_lib.methods.gan import budget as gan_budget
@@ -40,6 +41,7 @@ LONG = Schema(
     (Column("first", "numeric", low=0, high=99, integer=True), SCHEMA["second"]), "second"
 )
 DELTA = 1e-5
+FEDPGM = "fedpgm", "fedpgm_bins"
 
 # a second round whatever the first one says
 TWO_SUMS = {"sure": -1e9, "iterations": 20}
@@ -51,7 +53,7 @@ GAN = STEPS | {"local_epochs": 1, "hidden": (), "noise_width": 2, "discriminator
 GAN |= {"discriminator_decay": 0.0}
 SETTINGS: dict[str, dict[str, Any]] = {
     "independent": {},
-    **dict.fromkeys(("fedpgm", "fedpgm_bins"), TWO_SUMS),
+    **dict.fromkeys(FEDPGM, TWO_SUMS),
     "fedbn": {"private_structure": True, "degree": 1}
     | {"population": 2, "selection": 1, "interval": 1, "generations": 1},
     **dict.fromkeys(
@@ -156,7 +158,9 @@ def measured_cells(scenario: Scenario, seen: Seen) -> list[tuple[int, int, float
 def _cells(
     seen: Seen, sent: str, cells: np.ndarray, moves: np.ndarray, scale: np.ndarray
 ) -> list[tuple[int, int, float]]:
-    counts = next(wire[f"sum/{sent}"] for wire in seen.wire if f"sum/{sent}" in wire)
+    counts = next((wire[f"sum/{sent}"] for wire in seen.wire if f"sum/{sent}" in wire), None)
+    if counts is None:  # of this sum nothing is seen
+        return []
     own = counts[cells[:, 0]]
     return list(zip(own.tolist(), moves.tolist(), (moves * scale**2).tolist(), strict=True))
 
@@ -166,7 +170,7 @@ DISCRIMINATOR = scores.steps("discriminator", momentum=0.5, others=histograms)
 COUNTS: Mapping[str, Any] = {
     "independent": scores.counts(lambda seen: {"counts": seen.state["counts"]}, independent_scales),
     "fedbn": scores.counts(network_releases, network_scales),
-    **dict.fromkeys(("fedpgm", "fedpgm_bins"), scores.skellam(measured_cells)),
+    **dict.fromkeys(FEDPGM, scores.skellam(measured_cells)),
 }
 PURE = "independent", "fedbn"  # a claim with delta 0
 
@@ -177,6 +181,23 @@ def _score(key: str):
     if key in ADAM:
         return scores.steps(ADAM[key][0], momentum=ADAM[key][1])
     return DISCRIMINATOR if "ctgan" in key else scores.marginals
+
+
+def _fit(key: str) -> Callable[[Scenario], Fit]:
+    """By what its score reads."""
+    if key in FEDPGM:
+        return skellam_fit
+    return lambda scenario: fits.DEFINITION if key in PURE else fits.GAUSSIAN
+
+
+def skellam_fit(scenario: Scenario) -> Fit:
+    """Of FedPGM's plan: all that it releases is counts with Skellam noise."""
+    job, case = scenario.job, scenario.case
+
+    def plan(multiplier: float) -> list[Charge]:
+        return case.method.plan(multiplier, job.domain, scenario.sizes[0], case.config)
+
+    return fits.skellam(plan, job.noise_multiplier / scenario.noise)
 
 
 def _sees(key: str) -> Sees:
@@ -216,7 +237,7 @@ def case_of(key: str, epsilon: float | None = None, **options: Any) -> Case:
         world = (LONG, ((0, "no"),) * 3, (99, "yes"))
     if key in ADAM or "ctgan" in key:  # what others add to a gradient is noise as well
         world = (PLACE, ((0.0,),), (1.0,)) if key == "findiff" else (SCHEMA, OTHERS[:1], TARGET)
-    return Case(key, method, config, privacy, *world, _sees(key), key not in PURE, _score(key))
+    return Case(key, method, config, privacy, *world, _sees(key), _fit(key), _score(key))
 
 
 def refusal(key: str) -> str:

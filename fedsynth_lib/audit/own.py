@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from fedsynth_lib.audit.fits import DEFINITION
 from fedsynth_lib.audit.neighbours import DELTA, OTHERS, SCHEMA, TARGET
 from fedsynth_lib.audit.scenario import Case, Scenario, Seen
 from fedsynth_lib.audit.table import FASTER, Line, measure
@@ -33,7 +34,7 @@ def audited(method: Method, *, seconds: float = 60) -> Line:
         OTHERS,
         TARGET,
         sees="the model",
-        gaussian=False,
+        fit=lambda scenario: DEFINITION,
         score=linear,
     )
     scenario, begin = Scenario(case), time.monotonic()

@@ -15,6 +15,7 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 
+from fedsynth_lib.audit.fits import Fit
 from fedsynth_lib.core import secure_sum
 from fedsynth_lib.core.contract import Arrays, Charge, Method, Privacy
 from fedsynth_lib.federation import flower, settings
@@ -33,8 +34,7 @@ class Case:
     others: rows that every client holds; the adversary knows them. target: the record, the first
         row of client 0.
     sees: by the method's trust model; the model is what a run leaves behind (`Run.state`).
-    gaussian: whether what the score reads is one Gaussian release, or several, so that the fit of
-        mu applies.
+    fit: how rates become epsilon, by what the score reads; made from a `Scenario`.
     score: of one run; made from a `Scenario`, which it may ask for runs of its own.
     """
 
@@ -46,7 +46,7 @@ class Case:
     others: tuple[tuple, ...]
     target: tuple
     sees: Sees
-    gaussian: bool
+    fit: Callable[["Scenario"], Fit]
     score: Callable[["Scenario"], Callable[["Seen"], float]]
 
 

@@ -11,6 +11,7 @@ import pandas as pd
 
 from fedsynth_lib.audit import neighbours, scores
 from fedsynth_lib.audit.bounds import lower_bound
+from fedsynth_lib.audit.fits import DEFINITION
 from fedsynth_lib.audit.scenario import RATE_OF_CONTROL, Case, Scenario
 from fedsynth_lib.core.measured import BELOW, EXCEEDED, WEAK, lines_at_hand, path_of_lines
 from fedsynth_lib.core.store import write_atomically
@@ -26,8 +27,8 @@ ROWS = 20  # synthetic rows of a run
 class Line:
     """What an audit found. Bounds are 95 percent lower bounds on epsilon at `delta`.
 
-    lower: from what the adversary sees (`sees`), by the Gaussian fit where the release is Gaussian
-    (`by`); plain: of the same scores without that assumption; synthetic: from synthetic rows alone.
+    lower: from what the adversary sees (`sees`), by a fit of the noise where that is known (`by`);
+    plain: of the same scores without that assumption; synthetic: from synthetic rows alone.
     runs: with the record, and as many without. control: as `lower`, of runs with 0.3 times the
     noise that the claim needs.
     """
@@ -77,22 +78,20 @@ def measure(case: Case, clients: int, runs: int) -> Line:
     """One line. The control is measured first, with as many runs; it must exceed the claim to count
     as caught."""
     begin, claim, delta = time.monotonic(), case.privacy.epsilon, case.privacy.delta
-    number = runs_of(case, clients, runs)
+    number, fit = runs_of(case, clients, runs), case.fit(Scenario(case, clients))
     control = lower_bound(
-        *Scenario(case, clients, RATE_OF_CONTROL).score_runs(number), delta, gaussian=case.gaussian
+        *Scenario(case, clients, RATE_OF_CONTROL).score_runs(number), delta, fit=fit
     )
     white, black = scored(Scenario(case, clients), number)
-    kinds = {"lower": (white, case.gaussian), "plain": (white, False), "synthetic": (black, False)}
-    found = {name: lower_bound(*pair, delta, gaussian=fit) for name, (pair, fit) in kinds.items()}
-    surely = [
-        lower_bound(*pair, delta, gaussian=fit, confidence=ALARM) for pair, fit in kinds.values()
-    ]
+    kinds = {"lower": (white, fit), "plain": (white, DEFINITION), "synthetic": (black, DEFINITION)}
+    found = {name: lower_bound(*pair, delta, fit=by) for name, (pair, by) in kinds.items()}
+    surely = [lower_bound(*pair, delta, fit=by, confidence=ALARM) for pair, by in kinds.values()]
     verdict = EXCEEDED if max(surely) > claim else BELOW if control > claim else WEAK
     rounded = {name: round(value, 4) for name, value in found.items()}
     return Line(
         *(case.key, clients, claim, delta, case.sees, number),
         **rounded,
-        by="Gaussian fit" if case.gaussian else "Clopper-Pearson",
+        by=fit.name,
         control=round(control, 4),
         control_runs=number,
         verdict=verdict,
