@@ -8,7 +8,8 @@ it, learns the noisy sums alone. No server is trusted with rows, shares or exact
 The server chooses the pairs that are furthest from independence by the noisy sums, as many as a
 model of limited size holds (as MST and PrivSyn choose among noisy statistics: McKenna, Miklau and
 Sheldon 2021; Zhang et al. 2021), and fits a graphical model to both rounds together (Private-PGM,
-McKenna et al. 2019). Choosing costs nothing: it only looks at what was released.
+McKenna et al. 2019). Choosing costs nothing: it only looks at what was released. Columns that
+are in no such pair are counted alone again, for their part of the same price.
 
 With `bins="private"` a round goes before: noisy counts of every column of many levels alone, from
 which the server forms its bins (`private_bins.py`).
@@ -44,13 +45,13 @@ from fedsynth_lib.methods.marginals.model_answers import sample as sample_model
 from fedsynth_lib.tables.encode import EqualWidthBins
 from fedsynth_lib.tables.schema import Schema
 
-VERSION = 2
+VERSION = 3
 TRUST = "secure sum"
 FINE, ONE_WAY, TWO_WAY, AGAIN = (
     "fine counts of long columns",
     "counts of single columns",
     "counts of all pairs",
-    "counts of chosen pairs",
+    "counts of chosen tables",
 )
 SUMS = {-1: "fine", 0: "first", 1: "again"}  # the summed array of each sum
 GATHERED = ("gathered", "gathered_rows", "gathered_variance", "gathered_rounds")  # of one so far
@@ -216,7 +217,8 @@ def tables_of_queries(levels: np.ndarray, queries: tuple[Query, ...]) -> Candida
 
 
 def chosen_in(state: Arrays) -> tuple[Query, ...]:
-    return tuple(map(tuple, state["chosen"].tolist()))
+    """A single column is kept as a pair with itself."""
+    return tuple(tuple(dict.fromkeys(query)) for query in state["chosen"].tolist())
 
 
 def broadcast(state: Arrays, config: Config) -> Arrays:
@@ -343,9 +345,7 @@ def server_step(
         state |= _choose(state, counts / max(int(rows), 1), scales, config)
     else:
         state |= _measured_again(state, counts, int(rows), scales)
-    if number == 1 or len(state["chosen"]) == 0:
-        if number == 0 and scales.pairs:
-            warnings.warn(ALONE, stacklevel=2)  # seen in the noisy counts alone
+    if number == 1 or (number == 0 and not scales.slots):
         model = _fit(state, scales, config)
         state |= {name_of("potential", q): table for q, table in model.potentials.items()}
         state["finished"] = np.array(True)
@@ -398,7 +398,8 @@ def _runs(state: Arrays, counts: np.ndarray, scales: Scales) -> Arrays:
 
 
 def _choose(state: Arrays, shares: np.ndarray, scales: Scales, config: Config) -> Arrays:
-    """The first round's shares of rows by table; the pairs to measure again, and how often each."""
+    """The first round's shares of rows by table; the tables to measure again, and how often
+    each."""
     levels = state["levels"]
     asked = tables_in(levels)
     tables = {
@@ -408,16 +409,37 @@ def _choose(state: Arrays, shares: np.ndarray, scales: Scales, config: Config) -
     standing_out = _standing_out(tables, scales, max(float(state["rows"]), 1.0), config.sure)
     if config.tree:
         standing_out = _spanning_tree(standing_out, len(levels))
-    chosen = _fitting(standing_out, tuple(levels.tolist()), scales.slots, config.max_megabytes)
-    repeats = np.full(len(chosen), scales.slots // max(len(chosen), 1), np.int64)
-    repeats[: scales.slots - repeats.sum()] += 1
+    pairs = _fitting(standing_out, tuple(levels.tolist()), scales.slots, config.max_megabytes)
     alone = [query for query in tables if len(query) == 1]
+    if scales.pairs and not pairs:
+        warnings.warn(ALONE, stacklevel=2)  # seen in the noisy counts alone
+    chosen, repeats = _asked_again(pairs, scales)
     return {
-        **{name_of("shares", query): tables[query] for query in (*alone, *chosen)},
-        "chosen": np.array(chosen, np.int16).reshape(-1, 2),
-        "repeats": repeats,
+        **{name_of("shares", query): tables[query] for query in (*alone, *pairs)},
+        "chosen": np.array([(query[0], query[-1]) for query in chosen], np.int16).reshape(-1, 2),
+        "repeats": np.array(repeats, np.int64),
         "first_rows": state["rows"],
     }
+
+
+def _asked_again(pairs: Sequence[Query], scales: Scales) -> tuple[list[Query], list[int]]:
+    """The tables of the second round and how often each is measured, `slots` in all.
+
+    A column that is in no pair has its part of the measurements to itself, as long as each pair has
+    one; the pairs share the rest, and where there are none all columns do.
+    """
+    rest = [(column,) for column in range(scales.columns) if column not in set(chain(*pairs))]
+    if not pairs:
+        return rest[: scales.slots], _shared_out(scales.slots, len(rest))
+    each = min(scales.slots // scales.columns, (scales.slots - len(pairs)) // max(len(rest), 1))
+    rest = rest if each else []
+    to_pairs = _shared_out(scales.slots - each * len(rest), len(pairs))
+    return [*pairs, *rest], [*to_pairs, *[each] * len(rest)]
+
+
+def _shared_out(number: int, among: int) -> list[int]:
+    """As even as it goes, the first ones get the more; those without any are left out."""
+    return [part for place in range(among) if (part := (number + among - 1 - place) // among)]
 
 
 def _standing_out(
@@ -472,7 +494,7 @@ def _as_distribution(shares: np.ndarray) -> np.ndarray:
 
 
 def _measured_again(state: Arrays, counts: np.ndarray, rows: float, scales: Scales) -> Arrays:
-    """Both rounds' shares of each chosen pair, averaged by precision."""
+    """Both rounds' shares of each chosen table, averaged by precision."""
     levels, repeats, earlier = state["levels"], state["repeats"], _earlier(state)
     asked = tables_of_queries(levels, chosen_in(state))
     averaged = {}
@@ -481,9 +503,15 @@ def _measured_again(state: Arrays, counts: np.ndarray, rows: float, scales: Scal
     ):
         again = piece.reshape(levels[list(query)]) / (count * max(rows, 1))
         before = state[name_of("shares", query)]
-        first, second = earlier * _precision(scales.two_way, 1), _precision(scales.again, count)
+        first = earlier * _precision(_once(query, scales), 1)
+        second = _precision(scales.again, count)
         averaged[name_of("shares", query)] = (first * before + second * again) / (first + second)
     return averaged
+
+
+def _once(query: Query, scales: Scales) -> float:
+    """The noise on a count of a table in the first round."""
+    return scales.one_way if len(query) == 1 else scales.two_way
 
 
 def _precision(scale: float, times: int) -> float:
@@ -501,12 +529,10 @@ def _fit(state: Arrays, scales: Scales, config: Config) -> Model:
     levels = tuple(state["levels"].tolist())
     rows, earlier, targets = float(max(int(state["rows"]), 1)), _earlier(state), {}
     repeats = dict(zip(chosen_in(state), state["repeats"].tolist(), strict=True))
-    for query in (*((c,) for c in range(len(levels))), *repeats):
-        if len(query) == 1:
-            precision = earlier * _precision(scales.one_way, 1)
-        else:
-            first = earlier * _precision(scales.two_way, 1)
-            precision = first + _precision(scales.again, repeats[query])
+    for query in dict.fromkeys([*((c,) for c in range(len(levels))), *repeats]):
+        precision = earlier * _precision(_once(query, scales), 1)
+        if query in repeats:
+            precision += _precision(scales.again, repeats[query])
         targets[query] = Target(state[name_of("shares", query)], rows**2 * precision)
     # not to the noise: see Config
     return estimate(Model(levels), targets, iterations=config.iterations, to_noise=False)
