@@ -93,8 +93,10 @@ def divided_among_all(state, client, config, noise, rng):
         # in the round that most of the budget is for
         (silent_in(0), 1, True, {"one_way_share": 0.1, "two_way_share": 0.8}),
         (silent_in(1), 1, True, {"one_way_share": 0.05, "two_way_share": 0.1}),
+        (silent_in(1), 1, True, {"one_way_share": 0.05, "two_way_share": 0.1, "sure": 1e9}),
+        (fedpgm.client_step, 1, False, {"one_way_share": 0.05, "two_way_share": 0.1, "sure": 1e9}),
     ],
-    ids=["whole", "divided among all", "no noise first", "no noise again"],
+    ids=["whole", "divided among all", "no noise first", "again", "columns again", "columns"],
 )
 def test_two_sums_are_audited_against_a_client_that_takes_its_noise_off(
     step, clients, caught, settings

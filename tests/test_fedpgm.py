@@ -1,7 +1,7 @@
 """FedPGM: what two secure sums release, how pairs are chosen, what comes out."""
 
 from dataclasses import replace
-from itertools import chain
+from itertools import chain, combinations
 
 import numpy as np
 import pandas as pd
@@ -407,17 +407,60 @@ def test_two_clients_of_which_one_has_a_single_row():
     assert len(made.synthetic) == 400 and made.statement["epsilon"] == pytest.approx(1, abs=1e-6)
 
 
-def test_an_epsilon_at_which_nothing_stands_out_ends_after_one_round_and_says_so():
+def test_where_nothing_stands_out_all_columns_are_counted_again_for_the_same_price():
     with pytest.warns(UserWarning, match="no pair .* stands out .* drawn independently"):
         _, made = run(rows=50, config=Config(sure=1e3), privacy=Privacy(1e-3, 1e-5))
-    assert len(made.state["chosen"]) == 0 and made.statement["epsilon"] < 1e-3 * (1 + 1e-6)
-    assert fedpgm.AGAIN not in {entry["what"] for entry in made.statement["entries"]}
+    assert fedpgm.chosen_in(made.state) == ((0,), (1,), (2,), (3,))
+    assert made.state["repeats"].tolist() == [2, 2, 2, 2]
+    assert made.statement["epsilon"] == pytest.approx(1e-3, rel=1e-6)
+    assert [entry["count"] for entry in made.statement["entries"]] == [4, 6, 8]
+
+
+OF_FOUR = list(combinations(range(4), 2))
+
+
+@pytest.mark.parametrize(
+    ("pairs", "again", "expected"),
+    [
+        ([], 2.0, {(c,): 2 for c in range(5)}),
+        ([], 0.5, {(0,): 1, (1,): 1}),
+        ([(0, 1)], 2.0, {(0, 1): 4, (2,): 2, (3,): 2, (4,): 2}),
+        ([(0, 1)], 0.5, {(0, 1): 2}),  # not one for each column: the pair takes it all
+        ([(0, 1), (2, 3), (0, 4)], 2.0, {(0, 1): 4, (2, 3): 3, (0, 4): 3}),
+        # each pair has one measurement before a column alone has any
+        (OF_FOUR, 1.2, dict.fromkeys(OF_FOUR, 1)),
+        (OF_FOUR, 1.4, dict.fromkeys([*OF_FOUR, (4,)], 1)),
+    ],
+)  # fmt: skip
+def test_the_second_round_has_the_same_number_of_measurements_whatever_is_chosen(
+    pairs, again, expected
+):
+    scales = Scales.of(1.0, 5, Config(again=again))
+    chosen, repeats = fedpgm._asked_again(pairs, scales)
+    assert dict(zip(chosen, repeats, strict=True)) == expected
+    assert sum(repeats) == scales.slots
+
+
+def test_a_column_that_is_in_no_pair_is_measured_by_both_rounds():
+    """Its target is the mean of both, weighted by precision."""
+    scales = Scales.of(3.0, 4, Config())
+    state = {
+        "levels": np.array(LEVELS), "chosen": np.array([[0, 1], [2, 2]]), "repeats": np.array([6, 2]),
+        "rows": np.array(400), "first_rows": np.array(400), "shares 0,1": np.full((3, 4), 0.1),
+        "shares 2": np.full(LEVELS[2], 0.5),
+    }  # fmt: skip
+    counts = np.concatenate([np.full(12, 6 * 400 * 0.1), np.full(LEVELS[2], 2 * 400 * 0.2)])
+    again = fedpgm._measured_again(state, counts, 400, scales)
+    first, second = 1 / scales.one_way**2, 2 / scales.again**2
+    expected = (first * 0.5 + second * 0.2) / (first + second)
+    np.testing.assert_allclose(again["shares 2"], expected)
+    np.testing.assert_allclose(again["shares 0,1"], 0.1)
 
 
 def test_pairs_that_do_not_fit_the_model_are_not_chosen():
     """Columns alone have 14 cells; with the first pair they would be 19, with the last one 17."""
     _, made = run(rows=8000, config=Config(max_megabytes=17.5 * BYTES / MEGABYTE))
-    assert [tuple(pair) for pair in made.state["chosen"].tolist()] == [(2, 3)]
+    assert fedpgm.chosen_in(made.state) == ((2, 3), (0,), (1,))
     with pytest.warns(UserWarning, match="fits the model"):
         _, made = run(rows=8000, config=Config(max_megabytes=1e-9))
-    assert len(made.state["chosen"]) == 0 and len(made.synthetic) == 8000
+    assert fedpgm.chosen_in(made.state) == ((0,), (1,), (2,), (3,)) and len(made.synthetic) == 8000

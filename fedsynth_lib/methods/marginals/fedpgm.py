@@ -1,7 +1,7 @@
 """FedPGM: a graphical model from two secure sums of counts.
 
 What crosses the wire: in the first round every client's counts of all single columns and of all
-pairs of columns, in the second its counts of the pairs that the server chose. Each client adds its
+pairs of columns, in the second its counts of the tables that the server chose. Each client adds its
 share of whole-number noise to its counts and masks them, so that the server, and whoever watches
 it, learns the noisy sums alone. No server is trusted with rows, shares or exact counts.
 
@@ -69,7 +69,7 @@ class Config:
         numbers as they are; "private" has bins that follow noisy counts, of columns with more than
         64 levels. fine_share: of the budget, for these counts; the other shares are of the rest.
     one_way_share, two_way_share: of the budget (in 1 / noise^2) for single columns and for all
-        pairs; the rest measures chosen pairs again.
+        pairs; the rest measures chosen pairs again, and columns that are in none.
     again: how many measurements the second round has for each column; a pair may take several.
     sure: standard deviations by which a pair's distance from independence must exceed what noise
         alone makes of it.
