@@ -719,6 +719,10 @@ def test_the_hyperparameter_that_leads():
     table = search_cells(*searches("fedbn", 36, interval))
     parts = told("martinez2024", "c06", "aggregation_interval_leads_in_fedbn", table)
     assert [part.share for part in parts] == [1, 1, 1]
+    timed, seconds = table.copy(), table["metric"] == "seconds_training"  # that tell the score
+    timed.loc[seconds, "mean"] = table.loc[table["metric"] == "log_cluster", "mean"].to_numpy()
+    parts = told("martinez2024", "c06", "aggregation_interval_leads_in_fedbn", timed)
+    assert [part.share for part in parts] == [1, 1, 1] and "runtime" not in parts[0].text
     still = search_cells(
         *searches("fedbn", 36, lambda dataset, k: ({"aggregation_interval": 1, "k": k}, k))
     )

@@ -661,13 +661,13 @@ def best_settings_of_searches(cells: pd.DataFrame, c: Condition) -> list[Told]:
 
 
 def _sensitivity(cells: pd.DataFrame, c: Condition, model: str, *named: str) -> pd.DataFrame:
-    """Rank, importance and correlation by dataset and hyperparameter; those named must be there and
-    vary."""
+    """Rank, importance and correlation by dataset and hyperparameter, of which the run time is
+    none; those named must be there and vary."""
     cells = _search_cells(cells, c)
     complete = _searched(cells, c, model, SCORE, RUNTIME)[["method", "dataset", "detail"]]
-    table = sensitivity(cells.merge(complete))
-    table["rank"] = table.groupby("dataset")["importance"].rank(ascending=False)
-    table = table.set_index(["dataset", "hyperparameter"])
+    table = sensitivity(cells.merge(complete)).query("hyperparameter != @RUNTIME")
+    rank = table.groupby("dataset")["importance"].rank(ascending=False)
+    table = table.assign(rank=rank).set_index(["dataset", "hyperparameter"])
     varies = table["correlation"].notna()
     idle = [f"{n} on {d}" for d in c.values("dataset") for n in named if not varies.get((d, n))]
     if idle:
