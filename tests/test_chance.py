@@ -8,7 +8,7 @@ from search_rows import GRID, full_grid, search
 
 from fedsynth_lib.core.contract import BadInput
 from fedsynth_lib.runs.details import with_detail
-from fedsynth_lib.works.chance import Cell, against_chance, digest, shuffled, table_of
+from fedsynth_lib.works.chance import Cell, against_chance, digest, of_settings, shuffled, table_of
 
 
 def score(each):
@@ -60,6 +60,38 @@ def test_a_parameter_with_more_candidates_leads_by_chance_more_often():
     rows = search("fedbn", "adult", grid, lambda each: values[str(each)])
     leads = against_chance(rows, shuffles=12).set_index("hyperparameter")["first_by_chance"]
     assert leads["many"] > 0.7
+
+
+def with_scores(values):
+    """Rows of a search of 36 configurations with these scores, (36, splits)."""
+    rows = search("fedbn", "a", full_grid(), score, lambda each: each["population_size"])
+    seeds = sorted(rows["seed"].unique())[: values.shape[1]]
+    rows = with_detail(rows[rows["seed"].isin(seeds)])
+    details = list(rows["detail"].unique())
+    places = [
+        (details.index(d), seeds.index(k))
+        for d, k in zip(rows["detail"], rows["seed"], strict=True)
+    ]
+    wanted = np.array([values[place] for place in places])
+    return rows.assign(value=np.where(rows["metric"] == "log_cluster", wanted, rows["value"]))
+
+
+def test_splits_that_agree_tell_that_settings_matter_and_others_do_not():
+    """The F test against one over permutations: within a split scores are dealt anew."""
+    rng = np.random.default_rng(3)
+    matters = np.arange(36)[:, None] / 9 + rng.normal(size=(36, 3)) + [0, 5, 9]
+    found = of_settings(with_scores(matters), "fedbn", "a")
+    assert found["settings, p"] < 1e-3
+    assert found["splits agree"] == pytest.approx(
+        np.corrcoef(matters.T)[np.triu_indices(3, 1)].mean()
+    )
+    noise = 0.15 * np.arange(36)[:, None] / 9 + rng.normal(size=(36, 3))
+    between = [rng.permuted(noise, axis=0).mean(axis=1).var() for _ in range(4000)]
+    expected = np.mean(np.array(between) >= noise.mean(axis=1).var())
+    found = of_settings(with_scores(noise), "fedbn", "a")["settings, p"]
+    assert found == pytest.approx(expected, abs=0.03) and 0.05 < found < 0.95
+    one = of_settings(with_scores(noise[:, :1]), "fedbn", "a")
+    assert np.isnan(list(one.values())).all()
 
 
 def test_intervals_of_correlation_are_fishers():

@@ -12,35 +12,39 @@ from fedsynth_lib.core.store import project_root
 from fedsynth_lib.methods import DEFAULT
 
 LINES = pd.read_csv(evidence.DONE)
-CENTRAL = LINES[LINES["clients"] == 0]
-JUDGED = evidence.judged(CENTRAL)
+RUNS = {clients: own for clients, own in LINES.groupby("clients")}
+JUDGED = {clients: evidence.judged(own) for clients, own in RUNS.items()}
 
 
-def allowed(challenger):
+def allowed(challenger, clients):
     """Whether the rule lets it be the default."""
-    own = JUDGED[JUDGED["challenger"] == challenger]["outcome"]
-    refused = CENTRAL[CENTRAL["method"] == challenger]["refused"].notna().any()
+    judged, runs = JUDGED[clients], RUNS[clients]
+    own = judged[judged["challenger"] == challenger]["outcome"]
+    refused = runs[runs["method"] == challenger]["refused"].notna().any()
     return (
         (own != "loss").mean() >= 0.75
         and not refused
-        and evidence.slower(CENTRAL)[challenger].max() <= 4
+        and evidence.slower(runs)[challenger].max() <= 4
     )
 
 
-def test_every_cell_of_one_client_is_there():
-    asked = product(evidence.TABLES, [0], evidence.EPSILONS, evidence.METHODS, evidence.SEEDS)
-    assert set(CENTRAL[evidence.KEYS].itertuples(index=False, name=None)) == set(asked)
+def test_every_cell_is_there():
+    asked = product(
+        evidence.TABLES, evidence.CLIENTS, evidence.EPSILONS, evidence.METHODS, evidence.SEEDS
+    )
+    assert sorted(LINES[evidence.KEYS].itertuples(index=False, name=None)) == sorted(asked)
 
 
-def test_the_default_is_what_the_rule_says():
-    challengers = [each for each in evidence.METHODS[1:] if allowed(each)]
+@pytest.mark.parametrize("clients", evidence.CLIENTS)
+def test_the_default_is_what_the_rule_says(clients):
+    challengers = [each for each in evidence.METHODS[1:] if allowed(each, clients)]
     assert challengers in ([], [DEFAULT])
     assert challengers or evidence.METHODS[0] == DEFAULT
 
 
 @pytest.mark.parametrize("outcome", ["win", "tie", "loss"])
 def test_prose_tells_how_often(outcome):
-    own = JUDGED[JUDGED["challenger"] == DEFAULT]
+    own = JUDGED[0].query("challenger == @DEFAULT")
     few = own.apply(lambda cell: evidence.few(cell["table"], cell["epsilon"]), axis=1)
     facts = Values(load_facts())
     for part, rows in (("few", own[few]), ("many", own[~few])):

@@ -13,6 +13,7 @@ from hashlib import sha256
 
 import numpy as np
 import pandas as pd
+from scipy.stats import f
 
 from fedsynth_lib.core.contract import BadInput, stream
 from fedsynth_lib.printed import sensitivity
@@ -29,6 +30,27 @@ MEASURES = {  # columns of `against_chance`, and the names that they have in row
     },
     **{"correlation": "correlation", "low": "correlation_low", "high": "correlation_high"},
 }
+
+
+def of_settings(rows: pd.DataFrame, model: str, dataset: str) -> dict[str, float]:
+    """Whether a configuration that is good on one split is so on another.
+
+    splits agree: mean correlation of scores between two splits, over configurations. settings, p:
+        how probable differences between configurations as large as these are where configurations
+        mean nothing (F test, splits as blocks). Both NaN of one split.
+    """
+    own = (rows["method"] == model) & (rows["dataset"] == dataset)
+    own &= (rows["metric"] == sensitivity.SCORE) & (rows["setting"] == "tuning")
+    scores = with_detail(rows[own]).pivot(index="detail", columns="seed", values="value")
+    configurations, splits = scores.shape
+    if splits < 2:
+        return {"splits agree": np.nan, "settings, p": np.nan}
+    between = scores.corr().to_numpy()[np.triu_indices(splits, 1)].mean()
+    settings = scores.mean(axis=1)
+    rest = scores.sub(settings, axis=0) - scores.mean() + settings.mean()
+    degrees = configurations - 1, (configurations - 1) * (splits - 1)
+    ratio = splits * settings.var() / ((rest**2).to_numpy().sum() / degrees[1])
+    return {"splits agree": between, "settings, p": float(f.sf(ratio, *degrees))}
 
 
 def against_chance(rows: pd.DataFrame, *, shuffles: int = 20, seed: int = 0) -> pd.DataFrame:
