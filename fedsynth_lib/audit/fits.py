@@ -23,7 +23,6 @@ from fedsynth_lib.core.contract import Charge
 
 NOISES = np.geomspace(16, 0.15, 400)  # as shares of what the claim needs, by steps of 1.2 percent
 WIDTH, POINTS = 2e-3, 2**16  # of the grid of losses, up to 65 of either sign
-REACH = 400  # counts are at most so far from 0
 LOST = 1e-15  # chances below it are those of rounding
 
 
@@ -98,10 +97,11 @@ def losses_of(
     nothing larger.
     """
     spectrum = np.ones(POINTS // 2 + 1, complex)
-    counts = np.arange(-REACH, REACH + 1)
     for charge in charges:
         if charge.mechanism != "skellam" or charge.rate != 1:
             raise ValueError(f"{charge.what} is no count of all rows with Skellam noise")
+        reach = 40 + int(10 * charge.noise)  # what lies beyond is lost in rounding
+        counts = np.arange(-reach, reach + 1)
         there, absent = (ive(np.abs(counts - by), charge.noise**2) for by in (1, 0))
         held = (there > 0) & (absent > 0)
         cells = rounding(np.log(there[held] / absent[held]) / WIDTH).astype(np.int64) % POINTS
