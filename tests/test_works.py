@@ -3,6 +3,7 @@ short file and four functions."""
 
 import hashlib
 import json
+from itertools import product
 from pathlib import Path
 
 import pandas as pd
@@ -209,6 +210,11 @@ def test_an_error_names_the_grid_and_the_cell(sixth):
         ("tables =", "table =", "toy2030.toml: 'table' means nothing here"),
         ('key = "independent"\n[methods.P', 'kye = "x"\n[methods.P', "methods.Flat: 'kye' means"),
         ("needs =", "need =", "cells.run: 'need' means nothing here .did you mean 'needs'"),
+        (
+            "{n_clients = [2",
+            '{tables = ["toi"], n_clients = [2',
+            "clients: 'toi' means nothing here",
+        ),
         ("smoke = {seeds", "smoke = {seed_s", "profiles.smoke: 'seed_s' means nothing"),
         ("smoke = {seeds", "smokes = {seeds", "profiles: 'smokes' means nothing"),
         ("name = ", "file = ", "grids.tab1: 'file' means nothing"),
@@ -244,6 +250,17 @@ def test_words_choose_among_values(sixth):
     text = text.replace("{first = {n_clients = 2}}", chosen)
     found = sixth(text).grid("tab1", "smoke", methods=["Flat"]).cells
     assert [cell["n_clients"] for cell in found] == [2, 5, 6]
+
+
+def test_a_sweep_may_be_of_some_of_the_tables():
+    """Whatever tables are asked for, each has the sweeps that are declared of it."""
+    usual = load("leitner2023")
+    both, small = (usual.grid("fig5.3", "paper", tables=names) for names in (None, ["diabetes"]))
+    assert {(cell["dataset"], cell["seed"]) for cell in both.cells} == {
+        *product(["adult"], range(2)),
+        *product(["diabetes", "obesity"], range(5)),
+    }
+    assert small.cells == [cell for cell in both.cells if cell["dataset"] == "diabetes"]
 
 
 def test_a_function_travels_by_name(sixth):

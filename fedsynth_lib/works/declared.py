@@ -9,10 +9,11 @@ of each exhibit.
     [computed]         of files of rows that no sweep makes, what computes their cells
 
 A sweep names values of settings: a list is swept, a single value is fixed. The words in WORDS
-choose among the values of a list; `by_method` says more of some methods' cells, `sized` what a
-kind's `complete` needs to know, `seconds` what a cell takes on one core, where no rows tell, and
-`unset` takes back what a profile of the work sets. A profile of a sweep counts before that of its
-grid, and that before the work's. Unknown keys are refused.
+choose among the values of a list; `tables` are those of the grid's that a sweep is of, `by_method`
+says more of some methods' cells, `sized` what a kind's `complete` needs to know, `seconds` what a
+cell takes on one core, where no rows tell, and `unset` takes back what a profile of the work sets.
+A profile of a sweep counts before that of its grid, and that before the work's. Unknown keys are
+refused.
 """
 
 import importlib
@@ -353,7 +354,7 @@ class Work:
             for sweep in sweeps:
                 said = {**declared.settings, **sweep}
                 chosen = _merged(size, said, sweep.get(profile, {}), _replaced(said, asked))
-                if dataset is None or dataset in _some([*tables], "dataset", sweep):
+                if dataset is None or dataset in sweep.get("tables", tables):
                     own = chosen.get("methods") or usual
                     own = [name for name in own if methods is None or name in methods]
                     if not own and kind.method in kind.needs:
@@ -602,6 +603,7 @@ def _check(work: Work) -> None:
         for sweep, entry in declared.sweeps.items():
             place = f"{where}.sweeps.{sweep}"
             _check_names(place, entry, kind.names | _SIZE | {"counts", *PROFILES})
+            _check_names(place, entry.get("tables", ()), declared.tables or work.tables)
             for profile in PROFILES:
                 _check_names(f"{place}.{profile}", entry.get(profile, {}), kind.names | _SIZE)
 
