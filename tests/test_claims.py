@@ -19,7 +19,7 @@ from fedsynth_lib.runs import names
 from fedsynth_lib.verdicts.cells import cells_of, measured_cells, printed_cells, redrawn
 from fedsynth_lib.verdicts.claim_files import parsed, written
 from fedsynth_lib.verdicts.custom.claims import CUSTOM
-from fedsynth_lib.verdicts.judges import judge, judged, save_claims
+from fedsynth_lib.verdicts.judges import judge, judged, ran_once, save_claims
 from fedsynth_lib.verdicts.places import same_layout
 from fedsynth_lib.verdicts.vocabulary import band
 
@@ -151,6 +151,13 @@ def test_redrawn_means_spread_as_runs_of_unknown_deviation_do():
     assert [run[0] for run in again["values"]] == again["mean"].tolist()
     alone = redrawn("maddock2024", cells.assign(n=1), np.random.default_rng(0))
     assert (alone["mean"] == 10).all()
+
+
+def test_a_claim_gets_no_verdict_from_one_run_whatever_else_ran_twice():
+    claims = {claim.id: claim for claim in written("leitner2023")}
+    measured = pd.DataFrame({"metric": ["jsd", "pearson"], "n": [2, 1]})
+    assert ran_once(claims["leitner2023/c16"], measured)  # about correlations
+    assert not ran_once(claims["leitner2023/c11"], measured)  # about columns
 
 
 def test_accuracies_move_by_their_test_rows_and_pooled_deviations_are_known():

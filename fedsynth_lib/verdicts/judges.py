@@ -134,8 +134,9 @@ def _on_rows(
     found = {claim.id: judge(claim, cells) for claim in claims}
     shares: dict[str, list[float]] = {claim.id: [] for claim in claims}
     told = [claim for claim in claims if found[claim.id][0] is not None and not claim.vacuous]
-    alone = not (measured["n"] > 1).any()  # one run of each says nothing of another
-    if profile in JUDGED_AT and told and not alone:
+    alone = {claim.id: ran_once(claim, measured) for claim in claims}
+    told = [claim for claim in told if not alone[claim.id]]
+    if profile in JUDGED_AT and told:
         rng = stream(0, "redraws", work)
         with same_layout():
             for _ in range(redraws):
@@ -144,7 +145,7 @@ def _on_rows(
                     shares[claim.id].append(judge(claim, again)[0])
     for claim in claims:
         share, evidence = found[claim.id]
-        verdict, words = verdict_of(claim, share, shares[claim.id], profile, alone)
+        verdict, words = verdict_of(claim, share, shares[claim.id], profile, alone[claim.id])
         line = {"verdict": verdict, "share": np.nan if share is None else share}
         line |= {"redrawn": words, "evidence": str(evidence)}
         if verdict == UNTESTED and share is not None:
@@ -152,6 +153,14 @@ def _on_rows(
         if why := claim.vacuous or (claim.untold if verdict == UNTOLD else ""):
             line["evidence"] = f"{why}; seen: {evidence}"
         yield claim, line | {"fails": getattr(evidence, "fails", "")}
+
+
+def ran_once(claim: Claim, measured: pd.DataFrame) -> bool:
+    """Whether there is one run of each cell that the claim looks at, which says nothing of another
+    run."""
+    known = [{a: v for a, v in c.where.items() if a in measured} for c in claim.conditions]
+    seen = pd.concat([chosen(measured, where)["n"] for where in known])
+    return not (seen if len(seen) else measured["n"]).gt(1).any()
 
 
 def verdict_of(
