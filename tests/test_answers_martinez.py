@@ -87,6 +87,36 @@ def test_a_better_federated_score_counts_in_both_directions():
     )
 
 
+def test_a_model_that_has_one_whole_table_is_answered_by_it_and_by_the_others_shrunk():
+    place = {"setting": "federated", "partition": "label_skew", "n_clients": 3, "epsilon": np.inf}
+    place |= {"paper": "martinez2024", "data": "real", "detail": "", "node": "", "seed": 1}
+    real = {**place, "setting": "real", "partition": "none", "n_clients": pd.NA}
+
+    def attacked(profile, dataset, level, loss):
+        scores = {"ad_ens": level, "ad_rmean": level - 0.1, "ad_dum": level - 0.3}
+        shared = {"method": "fedvae", "profile": profile, "dataset": dataset}
+        return [
+            {**shared, **of, "metric": name, "value": score - less}
+            for of, less in ((real, 0.0), (place, loss))
+            for name, score in scores.items()
+        ]
+
+    rows, whole = (
+        pd.DataFrame(lines).astype({"n_clients": "Int64"})
+        for lines in (
+            [*attacked("quick", "adult", 0.8, 0.1), *attacked("quick", "cardio", 0.6, 0.2)],
+            attacked("paper", "cardio", 0.8, 0.3),
+        )
+    )
+    said = answers(rows, whole)["ours"]["3b: disclosure of attributes"]
+    by = "to real rows and beats the dummy by 0.200 to 0.200"
+    # the shrunk real rows of cardio, which score 0.6, do not count beside its whole ones
+    assert said == (
+        f"fedvae on whole cardio: cardio loses no noise 0.300 {by}; "
+        f"fedvae: adult loses no noise 0.100 {by}"
+    )
+
+
 def test_networks_are_answered_by_whole_tables():
     """FedBN's rows of profile paper are committed, of which all that is asked is there."""
     rows = committed_rows("martinez2024", "quick")

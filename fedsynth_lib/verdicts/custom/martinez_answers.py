@@ -34,16 +34,25 @@ def answers(rows: pd.DataFrame, whole: pd.DataFrame | None = None) -> pd.DataFra
     """Question, published answer, and ours from tidy rows of one profile; what rows are missing is
     said in its place.
 
-    whole: of a shrunk profile, rows of `paper`, by default the committed ones. A model that has
-        some is answered by these, but in 1b, which holds two models of one scale together.
+    whole: of a shrunk profile, rows of `paper`, by default the committed ones. The tables of a
+        model that it has are answered by these, but in 1b, which holds two models of one scale
+        together.
     Question 2a is answered by the searches of notebook 27. Cells with noise count in 3b only.
     """
     if whole is None:
         shrunk = not rows["profile"].eq("paper").all()
         whole = committed_rows("martinez2024", "paper") if shrunk else rows.iloc[:0]
-    fuller = {name: f"{name} on whole tables" for name in whole["method"].unique()}
-    alike, less = _cells(rows), _cells(rows[~rows["method"].isin(fuller)])
-    cells = pd.concat([_cells(whole).replace({"method": fuller}), less]) if fuller else less
+    known = {name: set(own["dataset"]) for name, own in whole.groupby("method")}
+    again = [d in known.get(m, ()) for m, d in zip(rows["method"], rows["dataset"], strict=True)]
+    alike, less = _cells(rows), _cells(rows[~np.array(again, bool)])
+    left = set(less["method"])
+    fuller = {
+        name: f"{name} on whole {', '.join(sorted(tables)) if name in left else 'tables'}"
+        for name, tables in known.items()
+    }
+    cells = less.assign(whole=False)
+    if fuller:
+        cells = pd.concat([_cells(whole).replace({"method": fuller}).assign(whole=True), cells])
     quiet, alike = (each[np.isinf(each["epsilon"])] for each in (cells, alike))
     ours = [_baselines(quiet), _models(alike), _division(quiet)]
     ours += [_closeness(quiet), _disclosure(cells)]
@@ -145,9 +154,11 @@ def _closeness(quiet: pd.DataFrame) -> str:
 
 def _disclosure(cells: pd.DataFrame) -> str:
     attack = cells[cells["metric"].isin(["ad_ens", "ad_rmean", "ad_dum"])]
-    real = attack[attack["setting"] == "real"].pivot_table("mean", "dataset", "metric")
+    by_real = attack[attack["setting"] == "real"]
 
     def sentence(made: pd.DataFrame) -> str | None:
+        own = by_real[by_real["whole"] == made["whole"].iloc[0]]  # at the same scale
+        real = own.pivot_table("mean", "dataset", "metric")
         made = made[made["dataset"].isin(real.index)]
         if made.empty:
             return None
