@@ -279,6 +279,8 @@ def test_an_optional_condition_is_left_out_and_named_where_a_side_has_no_cell(er
     assert told(without, *conditions) == (share, f"{evidence}; not run: B")
     assert "A < B" in told(errors, *conditions)[1]
     assert told(without, conditions[1]) == (None, "not run: B")
+    partly = errors[(errors["method"] != "B") | (errors["dataset"] == errors["dataset"].iloc[0])]
+    assert told(partly, *conditions) == (share, f"{evidence}; not run: A, B in full")
 
 
 def test_of_a_test_the_method_is_named_that_was_not_run():

@@ -91,10 +91,7 @@ def cheaper(
 
 
 def in_words(ratios: Sequence[float]) -> str:
-    """For a caption: what part of the published signal-to-noise private runs have; nothing where
-    there are none."""
-    if not len(ratios):
-        return ""
+    """For a caption: what part of the published signal-to-noise private runs have."""
     low, high = min(ratios), max(ratios)
     span = f"{low:.2f}" if f"{low:.2f}" == f"{high:.2f}" else f"{low:.2f} to {high:.2f}"
     return f"Private runs have {span} of the published signal-to-noise."

@@ -34,17 +34,25 @@ def judge(claim: Claim, cells: pd.DataFrame) -> Judgement:
     these cells cannot tell."""
     parts: list[Told] = []
     left_out: list[str] = []
+    why = ""
     try:
         for c in claim.conditions:
             if c.optional and (lost := _lost(cells, c)):
                 left_out.append(lost)
                 continue
-            found = CUSTOM[c.of](cells, c) if c.kind == "custom" else [KINDS[c.kind](cells, c)]
+            try:
+                found = CUSTOM[c.of](cells, c) if c.kind == "custom" else [KINDS[c.kind](cells, c)]
+            except Missing as missing:
+                if not c.optional:
+                    raise
+                why = why or str(missing)
+                left_out.append(f"{_about(c) or ', '.join(map(word, flat(c.of)))} in full")
+                continue
             parts += [part._replace(side=part.side or c.side) for part in found]
     except Missing as missing:
         return None, str(missing)
     if not parts:
-        return None, f"not run: {', '.join(left_out)}"
+        return None, why or f"not run: {', '.join(left_out)}"
     if absent := dict.fromkeys([*(name for part in parts for name in part.absent), *left_out]):
         parts[-1] = parts[-1]._replace(text=f"{parts[-1].text}; not run: {', '.join(absent)}")
     evidence = Evidence.of((part.share, part.text) for part in parts)
@@ -56,8 +64,13 @@ def _lost(cells: pd.DataFrame, c: Condition) -> str:
     across = {"value": "metric", "tested": "setting"}.get(c.kind, c.across)
     rows = chosen(cells, {axis: v for axis, v in c.where.items() if axis != across})
     sides = [value for value in flat(c.of) if value not in set(rows[across])]
-    about = [v[0] for a, v in c.own["where"].items() if len(v) == 1 and a not in ("metric", across)]
-    return ", ".join(map(word, about or sides)) if sides else ""
+    return (_about(c, across) or ", ".join(map(word, sides))) if sides else ""
+
+
+def _about(c: Condition, across: str = "") -> str:
+    """What a condition alone is of."""
+    own = c.own["where"].items()
+    return ", ".join(word(v[0]) for a, v in own if len(v) == 1 and a not in ("metric", across))
 
 
 def judged(

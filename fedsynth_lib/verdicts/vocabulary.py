@@ -34,7 +34,7 @@ separately  axis -> values: a condition of its own for each.
 as_run      axes of which those values count that were run for any side; `needs`: axis -> values
             that must be among them. Of all other axes every value is needed.
 incomplete  "skip" leaves out places that lack a side.
-optional    the condition is left out where none of its cells is there.
+optional    the condition is left out, and named, where its cells are not all there.
 side        the condition is told, but decides nothing: the others are what the claim says first.
 opposite    axis -> values at which `below` is to be the other way round.
 statistic   of the runs of a cell: mean (the default), its standard error `sem`, median,

@@ -11,6 +11,7 @@ from fedsynth_lib.printed.published import aggregate, of_work
 from fedsynth_lib.runs.grid import committed_rows
 
 FIDELITY, UTILITY = ["hellinger", "pcd", "pmse", "log_cluster"], ["auc_rf", "auc_nb", "auc_knn"]
+CLOSENESS, ATTACKS = ["dcr_share", "dcr_min"], ["ad_ens", "ad_rmean", "ad_dum"]
 PLACE = ["dataset", "method", "metric", "partition", "n_clients"]
 NO_ROWS = "no rows for this question"
 QUESTIONS = {  # the published answers in our words
@@ -42,6 +43,7 @@ def answers(rows: pd.DataFrame, whole: pd.DataFrame | None = None) -> pd.DataFra
     if whole is None:
         shrunk = not rows["profile"].eq("paper").all()
         whole = committed_rows("martinez2024", "paper") if shrunk else rows.iloc[:0]
+    whole = whole[whole["metric"].isin(FIDELITY + UTILITY + CLOSENESS + ATTACKS)]
     known = {name: set(own["dataset"]) for name, own in whole.groupby("method")}
     again = [d in known.get(m, ()) for m, d in zip(rows["method"], rows["dataset"], strict=True)]
     alike, less = _cells(rows), _cells(rows[~np.array(again, bool)])
@@ -140,8 +142,7 @@ def _division(quiet: pd.DataFrame) -> str:
 def _closeness(quiet: pd.DataFrame) -> str:
     def sentence(own: pd.DataFrame) -> str | None:
         own = own[own["setting"] == "federated"]
-        names = ("dcr_share", "dcr_min")
-        shares, least = (own.loc[own["metric"] == name, "mean"] for name in names)
+        shares, least = (own.loc[own["metric"] == name, "mean"] for name in CLOSENESS)
         if shares.empty or least.empty:
             return None
         return (
@@ -153,7 +154,7 @@ def _closeness(quiet: pd.DataFrame) -> str:
 
 
 def _disclosure(cells: pd.DataFrame) -> str:
-    attack = cells[cells["metric"].isin(["ad_ens", "ad_rmean", "ad_dum"])]
+    attack = cells[cells["metric"].isin(ATTACKS)]
     by_real = attack[attack["setting"] == "real"]
 
     def sentence(made: pd.DataFrame) -> str | None:
