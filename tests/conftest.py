@@ -11,6 +11,7 @@ import pandas as pd
 import pytest
 from torch.optim.optimizer import register_optimizer_step_pre_hook
 
+from fedsynth_lib.methods import registry
 from fedsynth_lib.tables.load import Table
 from fedsynth_lib.tables.schema import Column, Schema
 
@@ -86,6 +87,16 @@ def entropy_that_comes_again(request, monkeypatch):
         "default_rng",
         lambda seed=None: seeded(own.spawn(1)[0] if seed is None else seed),
     )
+
+
+@pytest.fixture(autouse=True)
+def methods_of_the_bundle_alone():
+    """A method that a test registers is gone after it: others ask which there are."""
+    before = set(registry.OWN)
+    yield
+    for key in registry.OWN - before:
+        del registry.METHODS[key]
+        registry.OWN.remove(key)
 
 
 @pytest.fixture

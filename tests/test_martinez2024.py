@@ -59,11 +59,14 @@ def test_all_rows_are_asked_for_under_the_names_of_the_notebooks_that_compute_th
     assert [number for _, number in asked] == [57, 58, 28] * 2
 
 
-def test_only_the_published_scenarios_are_attacked():
-    cells = pd.DataFrame(STUDY.grid("fedvae privacy", "paper", tables=["adult"]).cells)
+@pytest.mark.parametrize(
+    ("model", "profile", "splits"), [("fedbn", "paper", 3), ("fedvae", "quick", 1)]
+)
+def test_only_the_published_scenarios_are_attacked(model, profile, splits):
+    cells = pd.DataFrame(STUDY.grid(f"{model} privacy", profile, tables=["adult"]).cells)
     marked = cells[cells["attack"] == True]  # noqa: E712
     assert set(marked["n_clients"]) == {10} and set(marked["partition"]) == {"iid", "label_skew"}
-    assert len(marked) == 2 * 3 * 3
+    assert len(marked) == 2 * 3 * splits
 
 
 def test_settings_are_the_printed_ones():
