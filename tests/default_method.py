@@ -54,6 +54,7 @@ import pandas as pd
 
 from fedsynth_lib.core.contract import BadInput, stream
 from fedsynth_lib.core.queries import random_workload
+from fedsynth_lib.methods.release import FEW
 from fedsynth_lib.metrics.coding import NotMeasured
 from fedsynth_lib.metrics.range_queries import query_error
 from fedsynth_lib.metrics.utility import auc, boosted_trees
@@ -188,7 +189,7 @@ def slower(lines: pd.DataFrame) -> pd.Series:
 
 def few(name: str, epsilon: float) -> bool:
     """Whether `synth` takes fewer bins for so few rows to learn from and so much noise."""
-    return ROWS[name] * (1 - your_table.TEST_SHARE) * epsilon < your_table.FEW
+    return ROWS[name] * (1 - your_table.TEST_SHARE) * epsilon < FEW
 
 
 if __name__ == "__main__":

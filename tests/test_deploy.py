@@ -29,12 +29,13 @@ from fedsynth_lib.core.contract import BadInput, Privacy
 from fedsynth_lib.core.ledger import Refused
 from fedsynth_lib.deploy import apps, child, evaluation, keys, processes, results, site
 from fedsynth_lib.deploy import study as studies
-from fedsynth_lib.deploy.init import parsed_settings, parsed_site
+from fedsynth_lib.deploy.init import init, parsed_settings, parsed_site
 from fedsynth_lib.deploy.site import Own
 from fedsynth_lib.deploy.study import differences, read_study
 from fedsynth_lib.federation import flower, saved, settings
 from fedsynth_lib.federation.answers import BadAnswer
 from fedsynth_lib.methods import METHODS
+from fedsynth_lib.methods.release import fitting, private_config
 from fedsynth_lib.tables.load import load_table
 from fedsynth_lib.teaching import your_table
 
@@ -71,7 +72,13 @@ def in_one_process(folder: Path, study) -> bytes:
     privacy, share = Privacy(1.0, 1e-6, curious=1), 1 - study.holdout
     sizes = [round(share * rows) for rows in ROWS.values()]
     made = settings.federated(
-        METHODS["independent"], table, parts, privacy=privacy, seed=5, sizes=sizes
+        METHODS["independent"],
+        table,
+        parts,
+        config=study.plan.config,
+        privacy=privacy,
+        seed=5,
+        sizes=sizes,
     )
     rows = your_table.as_file(made.synthetic, table, seed=5)
     return table.container.content(rows, table.form)
@@ -196,6 +203,14 @@ def test_where_no_method_is_named_no_party_sees_counts(folder, tmp_path, capsys)
     assert read_study(tmp_path / "new").plan.method.TRUST == "secure sum"
 
 
+def study_of(folder: Path, new: Path, **entries):
+    """One of the three sites of the folder, as `deploy init` writes it."""
+    sites = [(name, rows, (folder / name / "node.pub").read_text()) for name, rows in ROWS.items()]
+    asked = {"method": "independent", "epsilon": 1.0, "delta": 1e-6, "minimum_group": 2}
+    asked |= {"ca": (folder / "server/ca.pem").read_text(), "schema": folder / "schema.toml"}
+    return init(new, name="hearts", sites=sites, **asked | entries)
+
+
 @pytest.mark.parametrize(
     ("method", "said"),
     [
@@ -206,11 +221,42 @@ def test_where_no_method_is_named_no_party_sees_counts(folder, tmp_path, capsys)
     ],
 )
 def test_a_study_says_whom_its_method_needs_to_be_trusted(folder, tmp_path, method, said):
-    new = ('method = "independent"', f'method = "{method}"')
-    lines = read_study(changed(folder, tmp_path, new)).lines()
-    assert [line for line in lines if line.startswith("  trust")] == [
+    study = study_of(folder, tmp_path / "new", method=method, colluding=0, absent=1)
+    assert [line for line in study.lines() if line.startswith("  trust")] == [
         f"  trust    {said}; no sum over fewer than 2 sites; 1 may drop out"
     ]
+
+
+def adds_noise(key: str) -> bool:
+    """Whether some settings of the method protect all that it releases."""
+    return getattr(METHODS[key].Config(), "private", True) and key != "augflaim_oracle"
+
+
+@pytest.mark.parametrize("key", [key for key in METHODS if adds_noise(key)])
+def test_a_study_of_any_method_that_adds_noise_needs_no_settings(folder, tmp_path, key):
+    """They are those of `fedsynth own`, as many rows as the sites learn from, and written down."""
+    study = study_of(folder, tmp_path / "new", method=key, holdout=0.5)
+    assert study.plan.config == fitting(private_config(METHODS[key]), sum(study.sizes), 1.0)
+
+
+def test_settings_follow_the_rows_to_learn_from_and_go_before_those_of_a_release(folder, tmp_path):
+    given = {"rounds": 3, "annealed": False}
+    few, more = (
+        study_of(folder, tmp_path / f"{epsilon}", method="distaim", epsilon=epsilon, config=given)
+        for epsilon in (3.0, 4.0)  # 620 rows: 1,860 and 2,480 of what is asked for
+    )
+    assert dict(few.config) == {"bins": 16, "participation": 1.0} | given
+    assert dict(more.config) == {"participation": 1.0} | given
+    held = study_of(folder, tmp_path / "held", method="distaim", epsilon=4.0, holdout=0.3)
+    assert held.config["bins"] == 16
+
+
+def test_a_study_of_a_method_without_noise_is_refused(folder, tmp_path):
+    with pytest.raises(BadInput, match="method ctgan adds no noise; choose one that does, such as"):
+        study_of(folder, tmp_path / "new", method="ctgan")
+    with pytest.raises(BadInput, match=r"method 'aimm' is unknown \(did you mean 'aim'\?\)"):
+        study_of(folder, tmp_path / "new", method="aimm")
+    assert not (tmp_path / "new").exists()
 
 
 def test_bad_words_are_refused():

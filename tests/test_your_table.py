@@ -15,6 +15,7 @@ from fedsynth_lib.core.ledger import Refused
 from fedsynth_lib.core.statement import statement_text
 from fedsynth_lib.federation import settings
 from fedsynth_lib.methods import METHODS
+from fedsynth_lib.methods.release import fitting, private_config
 from fedsynth_lib.metrics import scores as measured
 from fedsynth_lib.tables.draft import propose_schema
 from fedsynth_lib.tables.form import Form, read_form
@@ -531,7 +532,7 @@ def test_sites_and_methods_are_checked(file):
     with pytest.raises(BadInput, match=r"method 'aimm' is unknown \(did you mean 'aim'\?\)"):
         your_table.method_of("aimm")
     with pytest.raises(BadInput, match="method ctgan adds no noise"):
-        your_table.private_config(METHODS["ctgan"])
+        private_config(METHODS["ctgan"])
 
 
 @pytest.mark.parametrize(
@@ -548,9 +549,9 @@ def test_sites_and_methods_are_checked(file):
     ],
 )
 def test_few_rows_have_few_bins(key, rows, epsilon, bins):
-    config = your_table.private_config(METHODS[key])
-    assert getattr(your_table.fitting(config, rows, epsilon), "bins", None) == bins
-    assert your_table.private_config(METHODS["aim"]).annealed
+    config = private_config(METHODS[key])
+    assert getattr(fitting(config, rows, epsilon), "bins", None) == bins
+    assert private_config(METHODS["aim"]).annealed
 
 
 @pytest.mark.parametrize("declared", [(), (3_000,)])

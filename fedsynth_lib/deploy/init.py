@@ -12,6 +12,7 @@ from fedsynth_lib.core.contract import BadInput
 from fedsynth_lib.core.store import write_atomically
 from fedsynth_lib.deploy import keys
 from fedsynth_lib.deploy.study import OLDEST_FLOWER, SCHEMA, STUDY, Study, check_plan, read_study
+from fedsynth_lib.methods import METHODS, release
 
 PYPROJECT = """\
 [build-system]
@@ -78,7 +79,8 @@ def init(
     """Writes the app's folder and gives its study, checked as every party will check it.
 
     sites: (name, rows, public key) each. ca: PEM. publish: names of sites that show their own
-        figures of the evaluation. entries: further ones of `Study`.
+        figures of the evaluation. entries: further ones of `Study`; `config` goes before the
+        settings of a release (`methods/release.py`), which are written down like it.
     Raises BadInput for a folder that has something in it, and for whatever a study cannot be.
     """
     folder = Path(folder).expanduser().absolute()
@@ -92,6 +94,7 @@ def init(
         raise BadInput(f"schema: {schema} cannot be read ({error.strerror}).") from None
     if unknown := sorted(set(publish) - {site for site, *_ in sites}):
         raise BadInput(f"publish is {unknown[0]!r}, which is no site of the study; name a --site.")
+    entries["config"] = _settings(sites, **entries) | dict(entries.get("config", {}))
     text = study_text({"name": name, **entries}, sites, ca, publish).encode()
     with TemporaryDirectory() as trial:  # nothing is left of a study that cannot be
         for file, content in ((SCHEMA, declared), (STUDY, text)):
@@ -117,6 +120,21 @@ def init(
         text = APP.format(which=which, function=function)
         write_atomically(package / f"{function}.py", text.encode())
     return study
+
+
+def _settings(
+    sites: Sequence[tuple[str, int, str]],
+    *,
+    method: str,
+    epsilon: float,
+    holdout: float = 0.0,
+    **others: Any,
+) -> dict[str, Any]:
+    """Of a release at these sites; none of an unknown method, which the study refuses."""
+    if method not in METHODS:
+        return {}
+    rows = sum(number for _, number, _ in sites) * (1 - holdout)
+    return release.settings(METHODS[method], rows, epsilon)
 
 
 def study_text(

@@ -39,6 +39,7 @@ from fedsynth_lib.core.summary import Release, registry_entry, summary_page
 from fedsynth_lib.federation import saved
 from fedsynth_lib.federation.settings import ROW_COUNT, federated, planned
 from fedsynth_lib.methods import DEFAULT, METHODS, from_file
+from fedsynth_lib.methods.release import fitting, private_config
 from fedsynth_lib.runs.rows import folder_name
 from fedsynth_lib.tables.form import Counted, Form, read_form
 from fedsynth_lib.tables.kinds import TIMES
@@ -68,12 +69,6 @@ REHEARSE = "make a rehearsal (release = False, no --release)"
 TEST_SHARE = 0.2  # of the rows, set aside
 MIN_ROWS = 20  # to set some aside, learn from the others and judge
 COUNT_SHARE = 0.02  # of epsilon, for the number of rows where nobody declares it
-# settings, where a method has them
-PRIVATE = {"participation": 1.0, "private_structure": True, "degree": 1, "annealed": True}
-# below so many rows, times epsilon, a column has fewer bins: on cardio and brfss_heart at 600 rows
-# and epsilon 1 the 2-way TVD of AIM fell from 0.078 with 32 bins to 0.070 with 16, at 3,000 rows 32
-# were better
-FEW, BINS_OF_FEW = 2_000, 16
 
 
 def example(rows: int, seed: int) -> Path:
@@ -216,30 +211,6 @@ def method_of(name: str) -> Method:
             f"{', '.join(METHODS)}."
         )
     return METHODS[name]
-
-
-def private_config(method: Method) -> Any:
-    """The method's defaults with everything it releases protected and all clients in every
-    round."""
-    config = method.Config()
-    if not getattr(config, "private", True):
-        raise BadInput(
-            f"method {method.name} adds no noise; choose one that does, such as {DEFAULT}."
-        )
-    known = {name: value for name, value in PRIVATE.items() if hasattr(config, name)}
-    return replace(config, **known)
-
-
-def fitting(config: Any, num_rows: float, epsilon: float) -> Any:
-    """The settings with bins as coarse as so many rows and so much noise call for.
-
-    num_rows: to learn from, as declared or as counted with noise; never the true number, which
-        nobody has paid for.
-    """
-    bins = getattr(config, "bins", None)
-    if not isinstance(bins, int) or num_rows * epsilon >= FEW:  # private bins follow the noise
-        return config
-    return replace(config, bins=min(bins, BINS_OF_FEW))
 
 
 def key_of(seed: int, *, release: bool) -> bytes:
