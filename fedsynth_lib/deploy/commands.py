@@ -65,7 +65,8 @@ def init(
     epsilon: Annotated[float, typer.Option(help="of the whole run, for one row")] = 1.0,
     delta: Annotated[float, typer.Option(help="far below 1 / rows")] = 1e-6,
     set_: Annotated[
-        list[str] | None, typer.Option("--set", help="setting=value of the method, in TOML; others protect all")
+        list[str] | None,
+        typer.Option("--set", help="setting=value of the method; others protect all"),
     ] = None,
     colluding: Annotated[int, typer.Option(help="sites that may pool what they know")] = 1,
     absent: Annotated[int, typer.Option(help="sites that may drop out of the run")] = 0,
