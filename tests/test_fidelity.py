@@ -74,6 +74,49 @@ def test_hellinger_takes_the_grid_from_the_real_rows_and_clips_to_it():
     assert fidelity.hellinger_by_column(outside, real, TINY)["x"] == 1
 
 
+def of_counts(p, q):
+    """Hellinger's distance of two lists of counts."""
+    p, q = (np.asarray(each) / np.sum(each) for each in (p, q))
+    return math.sqrt(((np.sqrt(p) - np.sqrt(q)) ** 2).sum() / 2)
+
+
+@pytest.mark.parametrize("outlier", [False, True])
+def test_hellinger_by_the_rule_of_freedman_and_diaconis_is_that_on_numpys_bins(outlier):
+    """Of both columns together; a far value makes many bins, most of them empty."""
+    rng = np.random.default_rng(3)
+    a, b = rng.normal(0, 1, 3000), rng.normal(0.3, 2, 2000)
+    if outlier:
+        b[0] = 99.0
+    edges = np.histogram_bin_edges(np.concatenate([a, b]), "fd")
+    counts = [np.histogram(each, edges)[0] for each in (a, b)]
+    tables = tiny(a, "a" * len(a)), tiny(b, "a" * len(b))
+    found = fidelity.hellinger_by_column(*tables, TINY, bins="fd")
+    assert found["x"] == pytest.approx(of_counts(*counts), abs=1e-9) and found["c"] == 0
+    assert len(edges) > (500 if outlier else 50)
+
+
+def test_where_half_of_the_values_are_one_the_rule_is_sturges():
+    a, b = np.r_[np.zeros(70), np.arange(1, 31)], np.r_[np.zeros(90), np.arange(1, 11)]
+    edges = np.histogram_bin_edges(np.concatenate([a, b]), "sturges")
+    counts = [np.histogram(each, edges)[0] for each in (a, b)]
+    found = fidelity.hellinger_by_column(tiny(a, "a" * 100), tiny(b, "a" * 100), TINY, bins="fd")
+    assert found["x"] == pytest.approx(of_counts(*counts), abs=1e-9)
+
+
+def test_hellinger_of_own_values_by_hand():
+    distances = fidelity.hellinger_by_column(
+        tiny([0, 1, 9, 9], "aaaa"), tiny([0, 0.5, 9, 9], "aaaa"), TINY, bins="values"
+    )  # 0, 0.5, 1, 9: real (1, 0, 1, 2), synthetic (1, 1, 0, 2) of 4
+    assert distances == {"x": pytest.approx(0.5), "c": 0}
+
+
+@pytest.mark.parametrize("bins", ["fd", "values"])
+def test_hellinger_of_constant_columns_on_bins_of_both(bins):
+    constant, other = tiny([4] * 300, "a" * 300), tiny([5] * 300, "a" * 300)
+    assert fidelity.hellinger(constant, constant, TINY, bins=bins) == 0
+    assert fidelity.hellinger_by_column(constant, other, TINY, bins=bins)["x"] == 1
+
+
 def test_hellinger_of_constant_and_of_disjoint_columns():
     constant = tiny([3, 3], "aa")
     assert fidelity.hellinger(constant, constant, TINY) == 0

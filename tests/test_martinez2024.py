@@ -1,5 +1,6 @@
 """martinez2024: its cells, its settings, and its measurements against direct calls."""
 
+import dataclasses
 import math
 
 import numpy as np
@@ -10,8 +11,9 @@ from fedsynth_lib.core.contract import BadInput, Privacy
 from fedsynth_lib.federation import settings
 from fedsynth_lib.methods import METHODS
 from fedsynth_lib.metrics import attacks, fidelity, utility
+from fedsynth_lib.printed.published import load_values
 from fedsynth_lib.tables.lock import at_hand
-from fedsynth_lib.works import load, protocol
+from fedsynth_lib.works import load, martinez2024_scale, protocol
 from fedsynth_lib.works import martinez2024 as work
 
 STUDY = load("martinez2024")
@@ -146,6 +148,48 @@ def test_local_gives_rows_of_every_client_with_as_many_synthetic_rows_as_all_hol
     assert pd.DataFrame(measure(**alone)).equals(rows)
     with pytest.raises(TypeError):
         measure(**{**alone, "seed": 8})
+
+
+def test_clients_alone_may_cut_numbers_over_their_own_range_as_the_work_does():
+    alone = asked("fedbn", setting="local", group="alone")
+    cell = protocol.Cell(STUDY, "alone", **alone)
+    parts = [cell.prepared.train.take(part).frame for part in cell.parts]
+    for real, (_, made) in zip(parts, cell.made(), strict=True):
+        assert len(made.frame) == len(cell.prepared.train)
+        for name in cell.prepared.train.schema.numeric:
+            assert made.frame[name].between(real[name].min(), real[name].max()).all()
+    rows = pd.DataFrame(STUDY.function("alone")(**alone))
+    train, first = cell.prepared.train.frame, next(cell.made())[1].frame
+    found = rows[rows["node"] == "0"].set_index("metric")["value"]
+    schema = cell.prepared.train.schema
+    assert found["hellinger_fd"] == fidelity.hellinger(train, first, schema, bins="fd")
+    assert found["pcd"] == fidelity.pairwise_correlation_difference(train, first, schema)
+
+
+def test_own_ranges_are_those_of_the_rows_and_a_constant_column_keeps_its_own():
+    table = work.prepare("adult", 300, 0, "martinez2024").train
+    table = dataclasses.replace(table, frame=table.frame.assign(age=40), digest="")
+    own = protocol.over_own_ranges(table)
+    assert own.schema["age"] == table.schema["age"] and own.digest != table.digest
+    hours = own.frame["hours-per-week"]
+    column = own.schema["hours-per-week"]
+    assert (column.low, column.high) == (hours.min(), hours.max()) and column.from_rows
+    assert own.schema["sex"] == table.schema["sex"] and own.schema.target == table.schema.target
+
+
+def test_gaps_of_clients_alone_are_held_against_a_federation_of_their_degree():
+    def rows(setting, value, dataset="bank"):
+        named = {"dataset": dataset, "partition": "iid", "epsilon": math.inf, "setting": setting}
+        return [{**named, "metric": "pcd", "n_clients": n, "value": value + n} for n in (3, 5)]
+
+    ours = pd.DataFrame([*rows("local", 5), *rows("federated", 1), *rows("federated", 9, "adult")])
+    dense, alone = pd.DataFrame(rows("federated", 2)), pd.DataFrame(rows("local", 2.5))
+    found = martinez2024_scale.gaps_of_alone(ours, dense, alone).loc["bank", "pcd", "iid"]
+    assert (found["declared ranges"], found["own ranges"]) == (4, 0.5)
+    printed = load_values("martinez2024", "tab6.2").query("metric == 'pcd' and epsilon == inf")
+    printed = printed[(printed["partition"] == "iid") & printed["n_clients"].isin([3, 5])]
+    means = printed.groupby("setting")["mean"].mean()
+    assert found["printed"] == pytest.approx(means["local"] - means["federated"])
 
 
 def test_a_budget_is_meant_as_the_work_means_it():

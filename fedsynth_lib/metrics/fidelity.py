@@ -6,6 +6,7 @@ One looks at single columns (Hellinger), one at pairs (associations), two at who
 """
 
 import warnings
+from typing import Literal
 
 import numpy as np
 import pandas as pd
@@ -25,9 +26,11 @@ from fedsynth_lib.metrics.coding import (
 )
 from fedsynth_lib.tables.schema import Column, Schema, bin_edges
 
+Bins = int | Literal["fd", "values"]  # of numeric columns
+
 
 def hellinger(
-    real: pd.DataFrame, synthetic: pd.DataFrame, schema: Schema, bins: int = 100
+    real: pd.DataFrame, synthetic: pd.DataFrame, schema: Schema, bins: Bins = 100
 ) -> float:
     """Mean over columns of the Hellinger distance of the two one-way distributions, in [0, 1]
     (M-HD)."""
@@ -35,7 +38,7 @@ def hellinger(
 
 
 def hellinger_by_column(
-    real: pd.DataFrame, synthetic: pd.DataFrame, schema: Schema, bins: int = 100
+    real: pd.DataFrame, synthetic: pd.DataFrame, schema: Schema, bins: Bins = 100
 ) -> dict[str, float]:
     """Column -> sqrt(sum (sqrt p - sqrt q)^2 / 2) between its distributions in the two tables.
 
@@ -43,13 +46,22 @@ def hellinger_by_column(
     outside of it count in the edge bins. The grid of the paper is not printed. It has to be finer
     than the 20 bins of its network, within which it draws uniformly: on those the network would
     score near 0 (gap 8). A constant real column at v is cut over [v - 1/2, v + 1/2].
+
+    bins: `values` has a bin for each value that occurs, `fd` equal-width ones over the range of
+        BOTH columns by the rule of Freedman and Diaconis (1981), and so a grid of its own for each
+        synthetic table.
     """
     codes_real, codes_synthetic = label_codes(real, schema), label_codes(synthetic, schema)
     distances = {}
     for column, a, b in zip(schema.columns, codes_real.T, codes_synthetic.T, strict=True):
-        if column.kind == "numeric":
+        if column.kind == "numeric" and isinstance(bins, int):
             low, high = (a.min(), a.max()) if a.min() < a.max() else (a[0] - 0.5, a[0] + 0.5)
             p, q = (np.histogram(np.clip(v, low, high), bins, (low, high))[0] for v in (a, b))
+        elif column.kind == "numeric":
+            both = np.concatenate([a, b])
+            _, places = np.unique(_bin_numbers(both) if bins == "fd" else both, return_inverse=True)
+            found = (places[: len(a)], places[len(a) :])
+            p, q = (np.bincount(each, minlength=places.max() + 1) for each in found)
         else:
             p, q = (
                 np.bincount(v.astype(np.intp), minlength=len(column.categories)) for v in (a, b)
@@ -57,6 +69,16 @@ def hellinger_by_column(
         gap = np.sqrt(p / len(a)) - np.sqrt(q / len(b))
         distances[column.name] = float(np.sqrt(0.5 * gap @ gap))
     return distances
+
+
+def _bin_numbers(values: np.ndarray) -> np.ndarray:
+    """In which equal-width bin each value lies, by the rule of Freedman and Diaconis, and by that
+    of Sturges where half of the values are one."""
+    lower, upper = np.percentile(values, [25, 75])
+    low, extent = values.min(), np.ptp(values)
+    width = 2 * (upper - lower) / np.cbrt(len(values)) or extent / (np.log2(len(values)) + 1)
+    number = np.ceil(extent / width) if extent else 1
+    return np.minimum(np.floor((values - low) * number / (extent or 1)), number - 1)
 
 
 def shares(values: pd.Series, column: Column) -> pd.Series:

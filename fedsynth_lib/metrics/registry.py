@@ -66,6 +66,9 @@ MEASURES: dict[str, Measure] = {
     "ad_dum": Measure("guess of the most frequent class", "lower", MARTINEZ, "accuracy", PRIVACY),
     "ad_rmean": Measure("mean of the attacks", "lower", MARTINEZ, "accuracy", PRIVACY),
     # columns, pairs and sizes
+    "hellinger_fd": Measure(
+        "Hellinger distance", "lower", MARTINEZ, "bins of Freedman and Diaconis"
+    ),
     "hellinger_column": Measure("Hellinger distance of a column", "lower", MARTINEZ),
     "association_error": Measure("error of an association", "lower", MARTINEZ),
     "classes": Measure("classes that occur"),

@@ -98,6 +98,8 @@ class Kind:
     `module:function`, of another one here; `draw` gives the rows of a run that are kept, in place
     of its synthetic table. complete: one that adds settings to a cell of a grid. admit: one that
     says whether there can be such a cell.
+    own_ranges: whether one that learns alone cuts its numbers over the range of its own rows, which
+    is then released without noise.
     keep: whether a run's rows are kept for other cells; else measures see the run itself.
     of_measurement: settings that cells of one run differ in. They are swept last, so that workers
     side by side make different runs.
@@ -122,6 +124,7 @@ class Kind:
     measures: str = "measures"
     complete: str = ""
     admit: str = ""
+    own_ranges: bool = False
     keep: bool = True
     of_measurement: tuple[str, ...] = ()
     labels: Settings = field(default_factory=dict)

@@ -1,22 +1,33 @@
-"""Distances and log-cluster on the scale that the printed values of martinez2024 have.
+"""Distances, log-cluster and Hellinger distances on the scale, and the bins, that the printed
+values of martinez2024 have.
 
 Numbers in [0, 1] by the training rows, categories as label codes, the columns of `constants.coded`
 among them, draws with replacement, a logarithm to base 2. The work states the label codes (its
 section 2.1.3, of its classifiers) and the draws (5.6.1), and counts `education-num` among the
-categories (5.1.1); the rest was found by looking at print.
+categories (5.1.1); the rest was found by looking at print. So were the bins of numeric columns,
+by FedBN's tables 6.1 to 6.3, which decide for them by themselves (notebook 20).
 """
 
+import numpy as np
 import pandas as pd
 
+from fedsynth_lib.metrics import fidelity
 from fedsynth_lib.metrics.attacks import closest_records
 from fedsynth_lib.metrics.coding import alphabetical_codes, numbers_in_unit
-from fedsynth_lib.metrics.fidelity import log_cluster
 from fedsynth_lib.printed import alternatives
+from fedsynth_lib.printed.published import load_values
 from fedsynth_lib.works.martinez2024 import WORK
 from fedsynth_lib.works.protocol import Made, Prepared
 
 DISTANCES = ("dcr_min", "dcr_share_printed", "dcr_avg_train_printed", "dcr_avg_holdout")
-MEASURED = (*DISTANCES, "log_cluster_base2")
+EXHIBITS = {  # of distances, where they are held against print, and of fidelity
+    "fedbn": {"adult": ("tab6.6", "tab6.1"), "bank": ("tabA.2", "tab6.2"), "cardio": ("tab6.3",)},
+    "fedvae": {
+        **{"adult": ("tab6.12", "tab6.8"), "bank": ("tabA.6", "tab6.9")},
+        "cardio": ("tabA.7", "tabA.4"),
+    },
+}
+MEASURED = (*DISTANCES, "log_cluster_base2", "hellinger_fd")
 
 
 def measures(prepared: Prepared, made: Made, dataset: str, seed: int) -> dict[str, float]:
@@ -25,21 +36,84 @@ def measures(prepared: Prepared, made: Made, dataset: str, seed: int) -> dict[st
     schema, coded = train.schema, WORK.constants["coded"].get(dataset, ())
     scale = numbers_in_unit(alphabetical_codes(train.frame, schema), schema, coded)
     near = closest_records(train.frame, holdout.frame, frame, schema, seed, scale=scale)
-    clusters = log_cluster(train.frame, frame, schema, seed, scale=scale)
-    return {name: {**near, **clusters}[name] for name in MEASURED}
+    clusters = fidelity.log_cluster(train.frame, frame, schema, seed, scale=scale)
+    apart = {"hellinger_fd": fidelity.hellinger(train.frame, frame, schema, bins="fd")}
+    return {name: {**near, **clusters, **apart}[name] for name in MEASURED}
 
 
-def beside_print(rows: pd.DataFrame, profile: str, tables: list[str], **asked: int) -> pd.DataFrame:
+def alone(prepared: Prepared, made: Made, seed: int) -> dict[str, float]:
+    """What a grid over one's own range moves: columns, pairs, and how well a tree tells rows of one
+    run from real ones."""
+    pair, schema = (prepared.train.frame, made.frame), prepared.train.schema
+    return {
+        "hellinger": fidelity.hellinger(*pair, schema),
+        "hellinger_fd": fidelity.hellinger(*pair, schema, bins="fd"),
+        "pcd": fidelity.pairwise_correlation_difference(*pair, schema),
+        "pmse": fidelity.propensity_mse(*pair, schema, seed),
+    }
+
+
+def gaps_of_alone(rows: pd.DataFrame, dense: pd.DataFrame, alone: pd.DataFrame) -> pd.DataFrame:
+    """By table, division and measure how much larger it is of clients alone than of the federation,
+    over declared and over own ranges, and in print; without noise, mean over numbers of clients.
+
+    rows: of the grid `fedbn fidelity`. alone: of `fedbn alone`. dense: federated ones of its
+        degree, of the tables where that is another.
+    """
+    keys = ["dataset", "metric", "partition", "n_clients", "epsilon"]
+    printed = load_values(WORK.key).rename(columns={"mean": "value"})
+    printed = printed[(printed["method"] == "fedbn") & (printed["detail"] == "")]
+    federated = rows[~rows["dataset"].isin(dense["dataset"])]
+    pairs = {"declared ranges": (rows, rows), "own ranges": (alone, pd.concat([dense, federated]))}
+    gaps = {}
+    for name, (ours, others) in {**pairs, "printed": (printed, printed)}.items():
+        local = ours[ours["setting"] == "local"].groupby(keys)["value"].mean()
+        gaps[name] = local - others[others["setting"] == "federated"].groupby(keys)["value"].mean()
+    found = pd.DataFrame(gaps).dropna().query("epsilon == inf")  # what all three have
+    return found.groupby(["dataset", "metric", "partition"], sort=False).mean()
+
+
+def beside_print(
+    model: str, rows: pd.DataFrame, profile: str, tables: list[str], **asked: int
+) -> pd.DataFrame:
     """`alternatives.nearest` for the published scale, of rows of profile paper unless in a smoke
     run, and for ours, where these are of profile paper too.
 
-    rows: ours, of the grid `fedbn privacy`. asked: seed and jobs.
+    rows: ours, of the model's privacy grid. asked: seed and jobs.
     """
-    scale, jobs = "smoke" if profile == "smoke" else "paper", asked.pop("jobs", 1)
-    again = WORK.grid("fedbn rescaled", scale, tables=tables, **asked).run(jobs=jobs)
-    plain = again["metric"].str.removesuffix("_printed").str.removesuffix("_base2")
-    readings = {"rescaled": again.assign(detail="", metric=plain)}
-    readings |= {"ours": rows} if profile == "paper" else {}
-    exhibits = {"adult": ("tab6.6", "tab6.1"), "bank": ("tabA.2", "tab6.2"), "cardio": ("tab6.3",)}
-    known = [name for table in tables if table in set(again["dataset"]) for name in exhibits[table]]
+    again = _as_printed(f"{model} rescaled", profile, tables, **asked)
+    readings = {"rescaled": again} | ({"ours": rows} if profile == "paper" else {})
+    return _nearest(readings, model, set(again["dataset"]))
+
+
+def less_noise(profile: str, tables: list[str], **asked: int) -> pd.DataFrame:
+    """`alternatives.nearest` for federated networks with the noise of their epsilon, and with that
+    divided by the root of the number of clients, which is the noise of epsilon times that root;
+    without rows for tables of which it was not run. asked: seed and jobs."""
+    dosed = [name for name in tables if name in WORK.grid("fedbn less noise", "paper").tables]
+    if not dosed:
+        return pd.DataFrame()
+    known = {
+        "one dose": _as_printed("fedbn rescaled", profile, dosed, **asked),
+        "less": _as_printed("fedbn less noise", profile, dosed, **asked),
+    }
+    root = np.sqrt(known["less"]["n_clients"])
+    known["less"]["epsilon"] = (known["less"]["epsilon"] / root).round(2)
+    readings = {
+        name: rows[(rows["setting"] == "federated") & (rows["epsilon"] < np.inf)]
+        for name, rows in known.items()
+    }
+    return _nearest(readings, "fedbn", set(dosed))
+
+
+def _as_printed(grid: str, profile: str, tables: list[str], *, jobs: int = 1, **asked: int):
+    """A grid's rows, at profile paper unless in a smoke run, by the names of the printed values."""
+    scale = "smoke" if profile == "smoke" else "paper"
+    rows = WORK.grid(grid, scale, tables=tables, **asked).run(jobs=jobs)
+    plain = rows["metric"].str.replace("_(printed|base2|fd)$", "", regex=True)
+    return rows.assign(detail="", metric=plain)
+
+
+def _nearest(readings: dict[str, pd.DataFrame], model: str, tables: set[str]) -> pd.DataFrame:
+    known = [name for table in sorted(tables) for name in EXHIBITS[model][table]]
     return alternatives.nearest(readings, WORK.key, known, by=["exhibit", "metric", "epsilon"])

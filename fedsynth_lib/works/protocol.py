@@ -14,7 +14,7 @@ kept for the cells that measure it again, and rows say what they rest on.
 
 import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -32,6 +32,7 @@ from fedsynth_lib.runs.rows import Row
 from fedsynth_lib.runs.trained import FACTS, train_once
 from fedsynth_lib.tables.load import Table
 from fedsynth_lib.tables.partition import Parts
+from fedsynth_lib.tables.schema import READ_FROM_ROWS, Schema
 from fedsynth_lib.works.declared import Kind, Method, Work, load
 
 SETTINGS = ("central", "local", "federated", "real")
@@ -141,10 +142,15 @@ class Cell:
             yield "", Made(self._known_rows(), {})
         elif self.setting == "local":
             for node, part in enumerate(self.parts):
-                seed = settings.client_seed(self.settings["seed"], node)
-                yield str(node), self._run([part], seed, num_rows=len(self.prepared.train))
+                seed, train = settings.client_seed(self.settings["seed"], node), self.prepared.train
+                if self.kind.own_ranges:
+                    own = over_own_ranges(train.take(part))
+                    made = self._run(own, [np.arange(len(own))], seed, num_rows=len(train))
+                else:
+                    made = self._run(train, [part], seed, num_rows=len(train))
+                yield str(node), made
         else:
-            yield "", self._run(self.parts, self.settings["seed"])
+            yield "", self._run(self.prepared.train, self.parts, self.settings["seed"])
 
     def _known_rows(self) -> pd.DataFrame:
         train, rows = self.prepared.train, self.method.rows or "train"
@@ -152,18 +158,16 @@ class Cell:
             return shuffled(train.frame, self.settings["seed"])
         return getattr(self.prepared, rows).frame
 
-    def _run(self, parts: Parts, seed: int, **more: Any) -> Made:
+    def _run(self, train: Table, parts: Parts, seed: int, **more: Any) -> Made:
         options = {"config": self.config, "privacy": self.privacy, "seed": seed, **more}
         if not self.kind.keep:
-            run = settings.federated(
-                self.registered, self.prepared.train, parts, num_rows=1, **options
-            )
+            run = settings.federated(self.registered, train, parts, num_rows=1, **options)
             return Made(run.synthetic, {name: getattr(run, name) for name in FACTS}, run)
         if drawn := self.kind.draw:
             options |= {"num_rows": 1, "drawn": drawn}
             options["draw"] = lambda run: self._call(drawn, run=run)
         key = self.method.key_of(self.settings)
-        return Made(*train_once(key, self.prepared.train, parts, **options))
+        return Made(*train_once(key, train, parts, **options))
 
     def rows(self) -> list[Row]:
         """The measurements, as rows."""
@@ -223,6 +227,19 @@ def shuffled(frame: pd.DataFrame, seed: int) -> pd.DataFrame:
     return pd.DataFrame(
         {name: column.iloc[rng.permutation(len(frame))].array for name, column in frame.items()}
     )
+
+
+def over_own_ranges(table: Table) -> Table:
+    """The table with its numbers declared over the range of its own rows, a constant column as it
+    was."""
+    columns = list(table.schema.columns)
+    for place, column in enumerate(columns):
+        if column.kind == "numeric":
+            low, high = table.frame[column.name].agg(["min", "max"])
+            if low < high:
+                found = {"low": float(low), "high": float(high), "source": READ_FROM_ROWS}
+                columns[place] = replace(column, **found)
+    return replace(table, schema=Schema(tuple(columns), table.schema.target), digest="")
 
 
 def as_rows(values: Mapping | Sequence[Row]) -> list[Row]:
