@@ -106,7 +106,9 @@ def less_noise(profile: str, tables: list[str], **asked: int) -> pd.DataFrame:
     return _nearest(readings, "fedbn", set(dosed))
 
 
-def _as_printed(grid: str, profile: str, tables: list[str], *, jobs: int = 1, **asked: int):
+def _as_printed(
+    grid: str, profile: str, tables: list[str], *, jobs: int = 1, **asked: int
+) -> pd.DataFrame:
     """A grid's rows, at profile paper unless in a smoke run, by the names of the printed values."""
     scale = "smoke" if profile == "smoke" else "paper"
     rows = WORK.grid(grid, scale, tables=tables, **asked).run(jobs=jobs)
