@@ -203,13 +203,13 @@ def slopes(
     looks: Mapping[str, Look],
 ) -> Figure:
     """Means with two standard errors of each name in `looks`, from one value of `by` to the next: a
-    line of panels for each table, a panel for each measure.
+    line of panels for each table, a panel for each measure, on one scale.
 
     metrics, order: with their names.
     """
     shape, places = (len(tables), len(metrics)), range(len(order))
     size = (FULL_WIDTH, 1.8 * len(tables))
-    fig, axes = plt.subplots(*shape, figsize=size, sharex=True, squeeze=False)
+    fig, axes = plt.subplots(*shape, figsize=size, sharex=True, sharey="col", squeeze=False)
     for beside, (title, rows) in zip(axes, tables.items(), strict=True):
         for ax, metric in zip(beside, metrics, strict=True):
             for name, look in looks.items():

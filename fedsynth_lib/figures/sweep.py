@@ -18,7 +18,7 @@ from matplotlib.ticker import LogLocator, NullLocator
 
 from fedsynth_lib.core.contract import BadInput
 from fedsynth_lib.figures import style
-from fedsynth_lib.figures.style import COLUMN_WIDTH, FULL_WIDTH, GREY, SWEPT, Look
+from fedsynth_lib.figures.style import BLACK, COLUMN_WIDTH, FULL_WIDTH, GREY, SWEPT, Look
 from fedsynth_lib.metrics.registry import axis_label
 from fedsynth_lib.printed.published import KEYS
 
@@ -35,7 +35,7 @@ class Panel:
         a value, as one that ends its rounds by itself, or a central one where clients are swept.
     where: column -> the value, or collection of values, that the panel's rows have.
     log, log_y: a logarithmic axis of x, and of the measure. flat: what the horizontal lines are,
-        for the legend.
+        for the legend. printed: a value of the work's, a dotted line.
     """
 
     title: str
@@ -45,6 +45,7 @@ class Panel:
     log: bool = False
     log_y: bool = False
     flat: str = ""
+    printed: float | None = None
     x_label: str = ""  # instead of that in SWEPT
 
 
@@ -58,6 +59,7 @@ def sweep(
     columns: int = 3,
     share_y: bool = False,
     bands: bool = True,
+    dots: bool = False,
 ) -> Figure:
     """A curve for each name in `looks`: mean of `value` over seeds, with a band of two standard
     errors.
@@ -67,6 +69,7 @@ def sweep(
     value has the method's own look, larger ones are paler, with markers half filled, and the
     largest hollow. columns: panels beside each other; a single one makes a figure as wide as a
     column of text. bands: without them only means are drawn, of curves too many to tell apart.
+    dots: single runs, too.
     Raises BadInput for a panel without rows, and for rows that mix settings.
     """
     looks = looks if isinstance(looks, Mapping) else {name: style.look(name) for name in looks}
@@ -91,7 +94,12 @@ def sweep(
                 these = mine[mine[shade].fillna(levels[0]) == level]
                 pale, label = step / max(1, len(levels) - 1), f"{name}, {shade}={level:g}"
                 _curve(ax, these, panel, looks[name], pale, label, bands)
+            if dots:
+                spots = {"color": looks[name].colour, "marker": ".", "s": 7, "linewidths": 0}
+                ax.scatter(mine[panel.x], mine["value"], **spots)
         _axis(ax, panel, part[panel.x])
+        if panel.printed is not None:
+            ax.axhline(panel.printed, color=BLACK, linestyle=":", linewidth=0.8)
         if number % columns == 0 or panels[number - 1].metric != panel.metric:
             ax.set_ylabel(style.wrapped(axis_label(panel.metric)))
     names = {name: looks[name] for name in drawn}

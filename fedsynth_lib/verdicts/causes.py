@@ -25,7 +25,8 @@ REQUIRED = {"exhibits", "cause", "said"}
 class Cause(NamedTuple):
     """exhibits: of the work. where: a query over the columns of `compare`, and `errors`, how many
     standard errors lie between; `` for all. cause: of KINDS. said: in a few words. evidence: a
-    file, or how it was measured. rows: grid, detail and metrics (ours -> printed) of the reading.
+    file, or how it was measured. rows: grid, detail and metrics (ours -> printed) of the reading,
+    and `printed`, the detail that the printed cells have, where they have one.
     """
 
     work: str
@@ -87,7 +88,8 @@ def _nearer(cells: pd.DataFrame, cause: Cause, rows: pd.DataFrame) -> np.ndarray
     own = own[own["metric"].isin(metrics)]
     if own.empty:
         return np.zeros(len(cells), dtype=bool)
-    ours = aggregate(own.assign(metric=own["metric"].map(metrics), detail=""))
+    detail = cause.rows.get("printed", "")
+    ours = aggregate(own.assign(metric=own["metric"].map(metrics), detail=detail))
     runs = int(cause.rows.get("seeds", 2))
     found = [
         compare_means(ours, cause.work, exhibit, profile="paper", runs=runs)
