@@ -49,6 +49,23 @@ def test_a_reading_explains_what_it_brings_half_way_to_print():
         assert found["said"].tolist() == [expected]
 
 
+def test_a_reading_of_cells_with_words_of_their_own_names_these():
+    """Fed-TGAN of table 5.9: weights by rows lie nearer to print than weights by similarity."""
+    rows = {"leitner2023": committed_rows("leitner2023", "paper")}
+    words = "client 1 holds all negatives; clients 2 and 3 share the positives"
+    grid = {"grid": "33_leitner2023_classes", "metrics": {"auroc": "auroc"}}
+    grid |= {"detail": f"{words}; weights by size"}
+    other = {"work": "leitner2023", "exhibits": ("tab5.9",)}
+    silent, named = (
+        entry("said", rows=each, **other) for each in (grid, {**grid, "printed": words})
+    )
+    cell = {"paper": "leitner2023", "exhibit": "tab5.9", "dataset": "cardio", "method": "Fed-TGAN"}
+    cell |= {"partition": "label_skew", "setting": "federated", "detail": words, "metric": "auroc"}
+    cells = toy(**cell, difference=-0.07).assign(n_clients=pd.array([3], dtype="Int64"))
+    assert causes.of_cells(cells, rows, [silent])["said"].tolist() == [""]
+    assert causes.of_cells(cells, rows, [named])["said"].tolist() == ["said"]
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [

@@ -65,6 +65,19 @@ def legend(fig):
     return [text.get_text() for text in fig.legends[0].get_texts()]
 
 
+def test_single_runs_and_a_printed_value_are_drawn_where_they_are(rows):
+    panels = [Panel("", "rounds", printed=0.35), Panel("", "rounds")]
+    ax, without = sweep(rows, panels, looks=["AIM"], dots=True).axes
+    drawn = np.ma.getdata(ax.collections[-1].get_offsets())
+    own = rows[rows["method"] == "AIM"].dropna(subset="rounds")
+    assert {tuple(each) for each in drawn if np.isfinite(each).all()} == set(
+        zip(own["rounds"], own["value"], strict=True)
+    )
+    level = [line for line in ax.lines if line.get_linestyle() == ":"]
+    assert [set(line.get_ydata()) for line in level] == [{0.35}]
+    assert not [line for line in without.lines if line.get_linestyle() == ":"]
+
+
 def test_means_and_bands_stand_where_they_belong(rows):
     fig = sweep(rows, [Panel("adult", "rounds", log=True)], looks=METHODS)
     (ax,) = fig.axes

@@ -19,10 +19,10 @@ def runs() -> pd.DataFrame:
     for name in GRIDS:
         rows = load_rows(folder / f"31_leitner2023_{name}.csv").query("detail == ''")
         rows = with_params(rows, changes={})
-        rows["batch"] = rows["changes"].str["batch"]
+        rows["batch"] = rows["changes"].str["batch"].astype("Int64")  # none of real rows
         private = rows["method"].map(lambda method: leitner2023.WORK.method(method).private)
         rows["epochs"] = (LOCAL_EPOCHS * rows["changes"].str["training_rounds"]).mask(private)
-        batches, epochs = rows["batch"].map("{:.0f}".format), rows["epochs"].map("{:.0f}".format)
+        batches, epochs = (rows[name].map("{:.0f}".format) for name in ("batch", "epochs"))
         usual = pd.Series("", rows.index)
         words = {"runs": usual, "epochs": ", " + epochs + " epochs"}
         found.append(rows.assign(words=words.get(name, ", batches of " + batches)))
