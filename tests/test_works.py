@@ -257,7 +257,7 @@ def test_a_sweep_may_be_of_some_of_the_tables():
     usual = load("leitner2023")
     both, small = (usual.grid("fig5.3", "paper", tables=names) for names in (None, ["diabetes"]))
     assert {(cell["dataset"], cell["seed"]) for cell in both.cells} == {
-        *product(["adult"], range(2)),
+        *product(["adult", "bank", "cardio"], range(2)),
         *product(["diabetes", "obesity"], range(5)),
     }
     assert small.cells == [cell for cell in both.cells if cell["dataset"] == "diabetes"]

@@ -37,7 +37,7 @@ def redrawn(work: str, cells: pd.DataFrame, rng: np.random.Generator) -> pd.Data
     The deviation of all such runs is drawn by what n of them tell (chi-squared), then their mean
     and deviation by it; where sides are measured on few test rows (`printed.chance`) a share moves
     by its binomial error, too. Deviations that components.toml pools are taken as known. A cell of
-    one run stays as it is.
+    one run stays as it is, and takes no draw that others then lack.
     """
     n, std = cells["n"].to_numpy(float), cells["std"].to_numpy(float)
     several = (n > 1) & np.isfinite(std)
@@ -45,14 +45,26 @@ def redrawn(work: str, cells: pd.DataFrame, rng: np.random.Generator) -> pd.Data
     said = components(work, cells)
     pools = said["pool"].map(len).to_numpy() > 0
     own = np.where(several, pooled(said, cells.rename(columns={"std": "ours_std"}), cells), 0.0)
-    doubt = np.where(pools, 1.0, np.sqrt(freedom / rng.chisquare(freedom)))
+    test = said["test_rows"].to_numpy(float)
+    moving = several | (test > 0)
+
+    def chi_squared() -> np.ndarray:
+        found = freedom.copy()
+        found[moving] = rng.chisquare(freedom[moving])
+        return found
+
+    def normal() -> np.ndarray:
+        found = np.zeros(len(cells))
+        found[moving] = rng.standard_normal(moving.sum())
+        return found
+
+    doubt = np.where(pools, 1.0, np.sqrt(freedom / chi_squared()))
     error = np.where(several, own * doubt / np.sqrt(np.where(several, n, 1.0)), 0.0)
     means = cells["mean"].to_numpy(float)
-    test = said["test_rows"].to_numpy(float)
     share = np.clip(np.nan_to_num(means), 0, 1)
     binomial = np.where(test > 0, np.sqrt(share * (1 - share) / np.where(test > 0, test, 1.0)), 0)
-    shift = error * rng.standard_normal(len(cells)) + binomial * rng.standard_normal(len(cells))
-    scale = doubt * np.sqrt(rng.chisquare(freedom) / freedom)
+    shift = error * normal() + binomial * normal()
+    scale = doubt * np.sqrt(chi_squared() / freedom)
     moved = {"mean": means + shift, "std": std * scale}
     for name in ("median", "min", "max"):
         if name in cells:
