@@ -153,6 +153,17 @@ def test_redrawn_means_spread_as_runs_of_unknown_deviation_do():
     assert (alone["mean"] == 10).all()
 
 
+def test_cells_of_one_run_do_not_move_what_is_drawn_for_others():
+    several = toy({"AIM": 10.0, "Oracle": 11.0}, 3.0)
+    single = toy({"Naive": 12.0}, 3.0).assign(n=1)
+    kept = redrawn("maddock2024", several, np.random.default_rng(0))
+    for order in ([single, several], [several, single]):
+        both = pd.concat(order, ignore_index=True)
+        again = redrawn("maddock2024", both, np.random.default_rng(0))
+        assert again.loc[again["n"] == 1, "mean"].tolist() == [12.0]
+        assert again.loc[again["n"] > 1, "mean"].tolist() == kept["mean"].tolist()
+
+
 def test_a_claim_gets_no_verdict_from_one_run_whatever_else_ran_twice():
     claims = {claim.id: claim for claim in written("leitner2023")}
     measured = pd.DataFrame({"metric": ["jsd", "pearson"], "n": [2, 1]})
