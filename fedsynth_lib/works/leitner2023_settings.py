@@ -3,30 +3,31 @@ made with several of them."""
 
 import pandas as pd
 
-from fedsynth_lib.core.store import project_root
-from fedsynth_lib.runs.grid import load_rows
+from fedsynth_lib.methods.gan.budget import Settings
+from fedsynth_lib.runs.grid import committed_rows
 from fedsynth_lib.runs.rows import with_params
 from fedsynth_lib.works import leitner2023
 
-GRIDS = ("runs", "batches", "batch_sizes", "epochs")
-LOCAL_EPOCHS = 3  # in a round (table 5.3)
+GRIDS = {  # and what of their runs is not as usual
+    "31_leitner2023_runs": "",
+    "31_leitner2023_batches": ", batches of {batch}",
+    "31_leitner2023_batch_sizes": ", batches of {batch}",
+    "31_leitner2023_epochs": ", {epochs:.0f} epochs",
+}
 
 
 def runs() -> pd.DataFrame:
     """Committed rows of profile `paper`, of the scheme as published, with the columns `batch`,
     `epochs` (missing where a budget ends training) and `words`, what is not as usual."""
-    folder, found = project_root() / "data" / "results" / "paper", []
-    for name in GRIDS:
-        rows = load_rows(folder / f"31_leitner2023_{name}.csv").query("detail == ''")
-        rows = with_params(rows, changes={})
-        rows["batch"] = rows["changes"].str["batch"].astype("Int64")  # none of real rows
-        private = rows["method"].map(lambda method: leitner2023.WORK.method(method).private)
-        rows["epochs"] = (LOCAL_EPOCHS * rows["changes"].str["training_rounds"]).mask(private)
-        batches, epochs = (rows[name].map("{:.0f}".format) for name in ("batch", "epochs"))
-        usual = pd.Series("", rows.index)
-        words = {"runs": usual, "epochs": ", " + epochs + " epochs"}
-        found.append(rows.assign(words=words.get(name, ", batches of " + batches)))
-    return pd.concat(found, ignore_index=True)
+    rows = committed_rows(leitner2023.WORK.key, "paper").query("grid in @GRIDS and detail == ''")
+    rows = with_params(rows, changes={})
+    rows["batch"] = rows["changes"].str["batch"].astype("Int64")  # none of real rows
+    private = rows["method"].map(lambda method: leitner2023.WORK.method(method).private)
+    rounds = rows["changes"].str["training_rounds"].mask(private)
+    rows["epochs"] = Settings.local_epochs * rounds
+    settings = zip(rows["grid"], rows["batch"], rows["epochs"], strict=True)
+    rows["words"] = [GRIDS[grid].format(batch=b, epochs=e) for grid, b, e in settings]
+    return rows.reset_index(drop=True)
 
 
 def steps(dataset: str, batch: int) -> int:
