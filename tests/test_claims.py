@@ -19,7 +19,16 @@ from fedsynth_lib.runs import names
 from fedsynth_lib.verdicts.cells import cells_of, measured_cells, printed_cells, redrawn
 from fedsynth_lib.verdicts.claim_files import parsed, written
 from fedsynth_lib.verdicts.custom.claims import CUSTOM
-from fedsynth_lib.verdicts.judges import judge, judged, ran_once, save_claims
+from fedsynth_lib.verdicts.judges import (
+    MOST_REDRAWS,
+    REDRAWS,
+    judge,
+    judged,
+    ran_once,
+    save_claims,
+    settled,
+    shares_anew,
+)
 from fedsynth_lib.verdicts.places import same_layout
 from fedsynth_lib.verdicts.vocabulary import band
 
@@ -211,6 +220,42 @@ def test_the_layout_of_cells_is_found_once_and_gives_the_same_outcome():
 )
 def test_an_outcome_is_told_by_the_range_of_redraws(share, low, high, said):
     assert outcome(share, low, high) == said
+
+
+@pytest.mark.parametrize(
+    ("share", "kept", "lost", "enough"),
+    [
+        (1, 40, 0, True),  # none in 40 lost: below 8 in 100
+        (1, 37, 3, False),  # 3 in 40: as well below 5 in 100 as above
+        (1, 30, 10, True),
+        (1, 375, 25, False),
+        (1, 392, 8, True),
+        (1, 350, 50, True),
+        (0, 2, 38, False),
+        (0, 0, 40, True),
+    ],
+)
+def test_a_verdict_is_settled_where_other_redraws_would_give_it_too(share, kept, lost, enough):
+    assert settled(share, [1.0] * kept + [0.0] * lost) is enough
+
+
+def test_runs_are_drawn_anew_until_verdicts_are_settled():
+    """`A below B` in one place: by 9 standard errors, by 1.55 (6 in 100 the other way round, by
+    Student's t of many runs), and by none."""
+    claim = next(c for c in written("maddock2024") if c.id == "maddock2024/c01")
+    below = claim.conditions[0]
+    below = replace(
+        below, kind="below", of=["AIM", "Oracle"], where={}, each=(), own={"where": {}}, only=""
+    )
+    alike = {f"by {gap}": gap for gap in (9.0, 1.55, 0.0)}
+    drawn = {}
+    for name, gap in alike.items():
+        cells = toy({"AIM": 0.0, "Oracle": gap * 2**0.5}, 1000**0.5, n=1000)
+        asked = [(replace(claim, id=name, conditions=(below,)), 1.0)]
+        drawn |= shares_anew("maddock2024", cells, asked, MOST_REDRAWS)
+    assert [len(drawn[name]) for name in ("by 9.0", "by 0.0")] == [REDRAWS, REDRAWS]
+    assert len(drawn["by 1.55"]) > 2 * REDRAWS
+    assert np.mean(drawn["by 1.55"]) == pytest.approx(0.94, abs=0.04)
 
 
 def test_a_side_clause_colours_and_does_not_decide():

@@ -20,7 +20,9 @@ from fedsynth_lib.verdicts.custom.claims import CUSTOM
 from fedsynth_lib.verdicts.places import Condition, Missing, chosen, flat, same_layout, word
 from fedsynth_lib.verdicts.vocabulary import KINDS, Told
 
-REDRAWS = 40
+REDRAWS = 40  # at least, and as many again and again while a verdict hangs on which were drawn
+MOST_REDRAWS = 10 * REDRAWS
+TAILS = 0.05, 0.95  # quantiles of the shares that redrawn runs have
 JUDGED_AT = ("paper", "")  # rows of a shrunk profile show numbers and get no verdict
 Judgement = tuple[float | None, str]
 COLUMNS = [
@@ -74,13 +76,13 @@ def _about(c: Condition, across: str = "") -> str:
 
 
 def judged(
-    work: str, rows: pd.DataFrame, group: str = "", *, redraws: int = REDRAWS, **reading: Any
+    work: str, rows: pd.DataFrame, group: str = "", *, redraws: int = MOST_REDRAWS, **reading: Any
 ) -> pd.DataFrame:
     """The claims of a group, by default of all groups that have rows, each with our verdict.
 
     rows: tidy rows of one profile. Where they have `grid`, as committed rows do, a group is judged
         on those of its own grids; otherwise on all.
-    redraws: how often runs are drawn anew; with 0 no verdict rests on them.
+    redraws: how often runs are drawn anew at most; with 0 no verdict rests on them.
     reading: how rows are seen where a work leaves it open (`cells`), instead of as its file says.
     Columns: id, claim, verdict (`outcomes.OUTCOMES`), share of the deciding conditions that hold,
     redrawn (the shares that runs drawn anew have, in words), evidence, fails (the conditions that
@@ -145,20 +147,14 @@ def _on_rows(
     measured = measured_cells(work, rows, **ways)
     cells = finished(work, measured)
     found = {claim.id: judge(claim, cells) for claim in claims}
-    shares: dict[str, list[float]] = {claim.id: [] for claim in claims}
     told = [claim for claim in claims if found[claim.id][0] is not None and not claim.vacuous]
     alone = {claim.id: ran_once(claim, measured) for claim in claims}
-    told = [claim for claim in told if not alone[claim.id]]
-    if profile in JUDGED_AT and told:
-        rng = stream(0, "redraws", work)
-        with same_layout():
-            for _ in range(redraws):
-                again = finished(work, redrawn(work, measured, rng))
-                for claim in told:
-                    shares[claim.id].append(judge(claim, again)[0])
+    told = [claim for claim in told if not alone[claim.id]] if profile in JUDGED_AT else []
+    anew = shares_anew(work, measured, [(claim, found[claim.id][0]) for claim in told], redraws)
     for claim in claims:
         share, evidence = found[claim.id]
-        verdict, words = verdict_of(claim, share, shares[claim.id], profile, alone[claim.id])
+        shares = anew.get(claim.id, [])
+        verdict, words = verdict_of(claim, share, shares, profile, alone[claim.id])
         line = {"verdict": verdict, "share": np.nan if share is None else share}
         line |= {"redrawn": words, "evidence": str(evidence)}
         if verdict == UNTESTED and share is not None:
@@ -166,6 +162,41 @@ def _on_rows(
         if why := claim.vacuous or (claim.untold if verdict == UNTOLD else ""):
             line["evidence"] = f"{why}; seen: {evidence}"
         yield claim, line | {"fails": getattr(evidence, "fails", "")}
+
+
+def shares_anew(
+    work: str, measured: pd.DataFrame, claims: list[tuple[Claim, float]], most: int
+) -> dict[str, list[float]]:
+    """Id -> the shares of a claim's conditions that hold in runs drawn anew: REDRAWS of them, and
+    as many again while its verdict is not settled, `most` in all.
+
+    claims: each with its share in our own runs.
+    """
+    rng = stream(0, "redraws", work)
+    shares: dict[str, list[float]] = {claim.id: [] for claim, _ in claims}
+    unsettled = claims
+    with same_layout():
+        for number in range(1, most + 1):
+            if not unsettled:
+                break
+            again = finished(work, redrawn(work, measured, rng))
+            for claim, _ in unsettled:
+                shares[claim.id].append(judge(claim, again)[0])
+            if number % REDRAWS == 0:
+                unsettled = [
+                    (claim, ours)
+                    for claim, ours in unsettled
+                    if not claim.untold and not settled(ours, shares[claim.id])
+                ]
+    return shares
+
+
+def settled(share: float, shares: list[float]) -> bool:
+    """Whether other redraws would give the same verdict: so do the TAILS of these, if each is taken
+    two standard errors further out or further in."""
+    doubt = 2 * np.sqrt(TAILS[0] * TAILS[1] / len(shares))
+    further = np.clip([[TAILS[0] - by, TAILS[1] + by] for by in (doubt, -doubt)], 0, 1)
+    return len({outcome(share, *np.quantile(shares, levels)) for levels in further}) == 1
 
 
 def ran_once(claim: Claim, measured: pd.DataFrame) -> bool:
@@ -190,7 +221,7 @@ def verdict_of(
         return UNTOLD, "one run of each"
     if not shares:
         return outcome(share, share, share), ""
-    low, high = np.quantile(shares, [0.05, 0.95])
+    low, high = np.quantile(shares, TAILS)
     alike = sum(abs(each - share) < 1e-9 for each in shares)
     words = f"{low:.2f} to {high:.2f}; the same in {alike} of {len(shares)} redraws"
     return UNTOLD if claim.untold else outcome(share, low, high), words

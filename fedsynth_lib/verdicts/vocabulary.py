@@ -91,14 +91,15 @@ def told(
 
     holds: by place; numbers: in the same order; summary: of the numbers of many places.
     """
+    many, texts = len(holds) > FEW, list(numbers)
+    where = np.flatnonzero(~holds.to_numpy(bool)) if many else range(len(holds))
     placed = [
-        f"{label(place, holds)}: {text}" if len(holds) > 1 else text
-        for place, text in zip(holds.index, numbers, strict=True)
+        f"{label(holds.index[at], holds)}: {texts[at]}" if len(holds) > 1 else texts[at]
+        for at in (where if len(where) <= FEW else ())
     ]
     shown = ", ".join(placed)
-    if len(placed) > FEW:
-        failed = [text for text, held in zip(placed, holds, strict=True) if not held]
-        exceptions = f"not at {', '.join(failed)}" if 0 < len(failed) <= FEW else ""
+    if many:
+        exceptions = f"not at {shown}" if placed else ""
         shown = "; ".join(filter(None, [summary, exceptions]))
     share, wanted = wanted_share(c, holds)
     text = f"{context(c)}{what} in {int(holds.sum())} of {len(holds)}{wanted}"
