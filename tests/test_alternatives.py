@@ -46,6 +46,13 @@ def test_the_nearest_reading_is_marked_and_order_ignores_scale(readings):
     assert table.loc[("log_cluster", "shifted"), "distance"] == pytest.approx(0.1)
 
 
+@pytest.mark.filterwarnings("error")
+def test_a_reading_with_one_value_everywhere_has_no_order(readings):
+    flat = readings["exact"].assign(value=0.5)
+    table = nearest({"flat": flat}, "martinez2024", ["tab6.1"])
+    assert table["order"].isna().all() and (table["cells"] == 57).all()
+
+
 def test_lines_are_made_for_each_value_of_by(readings):
     table = nearest(readings, "martinez2024", ["tab6.1"], by=["setting"])
     found = table.groupby("setting")["reading"].apply(list).to_dict()

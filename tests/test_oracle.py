@@ -124,6 +124,18 @@ def test_every_committed_file_is_made_again(run):
     assert not sorted(kept - set(committed(profile, "csv", "md", "png"))), "made, and not committed"
 
 
+def test_no_notebook_shows_a_warning_but_that_data_are_no_real_ones(run):
+    profile, home, _ = run
+    shown = {}
+    for path in (home / "figures" / "executed" / profile).glob("*.ipynb"):
+        cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
+        outputs = [each for cell in cells for each in cell.get("outputs", [])]
+        lines = "".join(line for each in outputs for line in each.get("text", [])).splitlines()
+        found = [line for line in lines if "Warning: " in line and "StandInWarning" not in line]
+        shown |= {path.stem: found} if found else {}
+    assert not shown
+
+
 def test_tables_come_out_to_the_byte(run):
     profile, home, _ = run
     apart = [

@@ -27,7 +27,7 @@ def nearest(
         them).
     distance: mean absolute difference from print; `nearest` marks the smallest. order: Spearman's
         rank correlation over cells, which a reading that is off by a scale keeps; none for fewer
-        than three cells.
+        than three cells, and where all of a side are the same.
     """
     found = [
         published.compare(rows, work, exhibit).assign(reading=name)
@@ -51,8 +51,9 @@ def nearest(
         within=("verdict", lambda verdicts: (verdicts == "within").sum()),
     )
     order = {
-        key: own["ours"].corr(own["published"], method="spearman") if len(own) > 2 else None
+        key: own["ours"].corr(own["published"], method="spearman")
         for key, own in groups
+        if len(own) > 2 and own[["ours", "published"]].nunique().min() > 1
     }
     table["order"] = pd.Series(order, dtype=float).reindex(table.index)
     least = table.groupby(list(by), sort=False)["distance"].transform("min")
