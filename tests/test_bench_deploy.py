@@ -19,6 +19,7 @@ from sites import SCHEMA, Parties, ports
 from fedsynth_lib.core.contract import Privacy
 from fedsynth_lib.deploy import apps, keys
 from fedsynth_lib.deploy.init import init
+from fedsynth_lib.deploy.place import Place
 from fedsynth_lib.federation import flower, settings
 from fedsynth_lib.methods import METHODS
 from fedsynth_lib.tables.load import load_table
@@ -60,7 +61,7 @@ def places(tmp_path):
         config={"bins": BINS, "rounds": ROUNDS},
     )
     return [
-        apps.Place(
+        Place(
             study,
             number,
             load_table(tmp_path / f"s{number}.csv", schema=tmp_path / "schema.toml"),

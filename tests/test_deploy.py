@@ -30,7 +30,7 @@ from fedsynth_lib.core.ledger import Refused
 from fedsynth_lib.deploy import apps, child, evaluation, keys, processes, results, site
 from fedsynth_lib.deploy import study as studies
 from fedsynth_lib.deploy.init import init, parsed_settings, parsed_site
-from fedsynth_lib.deploy.site import Own
+from fedsynth_lib.deploy.place import Own, Place
 from fedsynth_lib.deploy.study import differences, read_study
 from fedsynth_lib.federation import flower, saved, settings
 from fedsynth_lib.federation.answers import BadAnswer
@@ -54,7 +54,7 @@ def study(folder, monkeypatch, tmp_path):
     return read_study(folder / "study")
 
 
-def places_of(folder: Path, study) -> list[apps.Place]:
+def places_of(folder: Path, study) -> list[Place]:
     """The three sites, each with its own file and key."""
     return [Own(folder / name).place(study, name, folder / f"{name}.csv") for name in ROWS]
 

@@ -10,7 +10,7 @@ from relay import Relay
 from scipy.stats import chisquare
 from sites import ROWS, Parties, make, ports
 
-from fedsynth_lib.deploy.site import Own
+from fedsynth_lib.deploy.place import Own
 from fedsynth_lib.deploy.study import read_study
 
 FALSE_ALARM = 1e-8  # how often bytes that are uniform fail a test of uniformity, about

@@ -17,12 +17,9 @@ import math
 import re
 import time
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import pandas as pd
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
@@ -31,14 +28,15 @@ from flwr.clientapp import ClientApp
 from flwr.serverapp import Grid, ServerApp
 
 from fedsynth_lib.core.accounting import check_budget
-from fedsynth_lib.core.contract import BadInput, Charge, stream
-from fedsynth_lib.core.ledger import ClientLedger, Refused
+from fedsynth_lib.core.contract import BadInput, Charge
+from fedsynth_lib.core.ledger import Refused
 from fedsynth_lib.deploy import keys
 from fedsynth_lib.deploy.masks import Agreement, ClientMasks, ServerMasks
+from fedsynth_lib.deploy.place import Own, Place
 from fedsynth_lib.deploy.study import SCHEMA, Study, differences, load_site, read_study
 from fedsynth_lib.federation import flower
 from fedsynth_lib.federation.answers import BadAnswer
-from fedsynth_lib.tables.load import Table, load_table
+from fedsynth_lib.tables.load import load_table
 
 AGREE = "query.agree"
 SIGNATURE = "signature"
@@ -46,51 +44,6 @@ POLL = 0.3  # seconds between looks for answers; Flower's own grid takes three
 
 
 # --- a site ---------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Place:
-    """A site of a study, with what is its own.
-
-    table: all of its rows. key: private; None in a rehearsal without keys. ledger: None where none
-        is kept, as in a simulation. split_key: says which rows are set aside (`Study.holdout`);
-        b'' in a rehearsal, where it follows from the seed.
-    """
-
-    study: Study
-    index: int
-    table: Table
-    key: ec.EllipticCurvePrivateKey | None = None
-    ledger: ClientLedger | None = None
-    split_key: bytes = b""
-
-    def __post_init__(self):
-        if self.key is None and self.study.release:
-            raise BadInput(f"site {self.name!r}: a release needs its key.")
-        if self.study.release and self.study.holdout and not self.split_key:
-            raise BadInput(
-                f"site {self.name!r}: in a release only the site may know who is set aside."
-            )
-
-    @property
-    def name(self) -> str:
-        return self.study.sites[self.index].name
-
-    def rows(self) -> np.ndarray:
-        """The rows to learn from, encoded."""
-        return self.study.plan.encoded(self.divided()[0])
-
-    def rows_set_aside(self, job: flower.Job) -> np.ndarray:
-        """The other ones, encoded for the evaluation."""
-        from fedsynth_lib.deploy import evaluation
-
-        encoder = evaluation.encoder(self.study.form.schema, job.config)
-        return encoder.transform(self.divided()[1])
-
-    def divided(self) -> tuple[pd.DataFrame, pd.DataFrame]:
-        """(rows to learn from, rows set aside)."""
-        key = self.split_key or stream(self.study.seed, "key", self.index).bytes(32)
-        return self.study.rows_to_learn_from(self.table, key)
 
 
 class SiteApp(ClientApp):
@@ -173,8 +126,6 @@ def client_app(here: str) -> ClientApp:
             raise BadInput(f"partition-id is {index}; the study has {len(study.sites)} sites.")
         name = study.sites[index].name
         if own := str(context.node_config.get("own", "")):
-            from fedsynth_lib.deploy.site import Own  # it brings what starts processes
-
             return Own(Path(own)).place(study, name, str(context.node_config["table"]))
         folder = str(context.node_config.get("tables") or context.run_config.get("tables", ""))
         if not folder:

@@ -134,7 +134,8 @@ def count(
     epsilon: Annotated[float, typer.Option(help="that the count costs")] = 0.02,
 ) -> int:
     """Count a site's rows with noise, to be told to the others; noted in the site's ledger."""
-    from fedsynth_lib.deploy.site import Own, noisy_count
+    from fedsynth_lib.deploy.place import Own
+    from fedsynth_lib.deploy.site import noisy_count
 
     print(noisy_count(Own(own.expanduser().absolute()), table, schema, epsilon))
     return 0

@@ -1,0 +1,177 @@
+"""A site in its study, with what is its own: its rows, and the folder of its key and its budget.
+
+Nothing here starts a process or sends anything.
+"""
+
+import os
+import secrets
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+from cryptography.hazmat.primitives.asymmetric import ec
+
+from fedsynth_lib.core.contract import BadInput, BadRows, stream
+from fedsynth_lib.core.ledger import ClientLedger, path_of
+from fedsynth_lib.deploy import keys
+from fedsynth_lib.deploy.study import SCHEMA, Study, load_site
+from fedsynth_lib.federation import flower
+from fedsynth_lib.tables.container import Container
+from fedsynth_lib.tables.files import NOT_A_NUMBER
+from fedsynth_lib.tables.kinds import FileColumn, Gaps
+from fedsynth_lib.tables.load import Table
+from fedsynth_lib.tables.schema import Schema, read_toml, validate
+
+
+@dataclass(frozen=True)
+class Place:
+    """A site of a study, with what is its own.
+
+    table: all of its rows. key: private; None in a rehearsal without keys. ledger: None where none
+        is kept, as in a simulation. split_key: says which rows are set aside (`Study.holdout`);
+        b'' in a rehearsal, where it follows from the seed.
+    """
+
+    study: Study
+    index: int
+    table: Table
+    key: ec.EllipticCurvePrivateKey | None = None
+    ledger: ClientLedger | None = None
+    split_key: bytes = b""
+
+    def __post_init__(self):
+        if self.key is None and self.study.release:
+            raise BadInput(f"site {self.name!r}: a release needs its key.")
+        if self.study.release and self.study.holdout and not self.split_key:
+            raise BadInput(
+                f"site {self.name!r}: in a release only the site may know who is set aside."
+            )
+
+    @property
+    def name(self) -> str:
+        return self.study.sites[self.index].name
+
+    def rows(self) -> np.ndarray:
+        """The rows to learn from, encoded."""
+        return self.study.plan.encoded(self.divided()[0])
+
+    def rows_set_aside(self, job: flower.Job) -> np.ndarray:
+        """The other ones, encoded for the evaluation."""
+        from fedsynth_lib.deploy import evaluation
+
+        encoder = evaluation.encoder(self.study.form.schema, job.config)
+        return encoder.transform(self.divided()[1])
+
+    def divided(self) -> tuple[pd.DataFrame, pd.DataFrame]:
+        """(rows to learn from, rows set aside)."""
+        key = self.split_key or stream(self.study.seed, "key", self.index).bytes(32)
+        return self.study.rows_to_learn_from(self.table, key)
+
+
+@dataclass(frozen=True)
+class Own:
+    """A site's own folder: its key, its budget, what it has agreed to; nothing of it is shared but
+    node.pub."""
+
+    folder: Path
+
+    @cached_property
+    def ledger(self) -> ClientLedger:
+        """The ledger of the population that the budget file names, with its limits."""
+        path = self.folder / keys.BUDGET
+        if not path.is_file():
+            raise BadInput(f"{path}: there is no budget; `fedsynth deploy keys --site` writes one.")
+        said = read_toml(path)
+        limits = {"most_epsilon": said.get("most_epsilon"), "most_delta": said.get("most_delta")}
+        for entry, value in limits.items():
+            if isinstance(value, bool) or not isinstance(value, int | float) or value < 0:
+                raise BadInput(f"{path}: {entry} is {value!r}; give a number, 0 or more.")
+        if unknown := set(said) - {"population", *limits}:
+            raise BadInput(f"{path}: unknown entry {min(unknown)!r}.")
+        if not isinstance(said.get("population"), str):
+            raise BadInput(f"{path}: population is no text; name whose rows these are.")
+        return ClientLedger(path_of(said["population"]), **limits)
+
+    def split_key(self, study: Study) -> bytes:
+        """What says which rows are set aside: of the site alone in a release; in a rehearsal b'',
+        which has it follow from the seed."""
+        if not (study.release and study.holdout):
+            return b""
+        path = self.folder / "split.key"
+        if not path.exists():
+            with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as new:
+                new.write(secrets.token_bytes(32))
+        return path.read_bytes()
+
+    def place(self, study: Study, name: str, table: str | Path) -> Place:
+        """The site in its study. Raises BadInput for a key that is not the one which the study has
+        of it, and for rows that do not fit: how many cells of which column, for its operator."""
+        index = study.index_of(name)
+        key = None
+        if study.sites[index].key:
+            key = keys.private_key(self.folder / keys.NODE_KEY)
+            if not keys.same_key(key, study.sites[index].key):
+                raise BadInput(
+                    f"{self.folder / keys.NODE_KEY}: this is not the key that study {study.name} "
+                    f"has of site {name!r}; take the right folder, or have the study corrected."
+                )
+        loaded = load_checked(study, name, table)
+        return Place(study, index, loaded, key, self.ledger, self.split_key(study))
+
+    def has_agreed(self, study: Study) -> bool:
+        path = self.folder / "agreed"
+        return path.is_file() and study.digest in path.read_text(encoding="ascii").split()
+
+    def agree(self, study: Study) -> None:
+        with open(self.folder / "agreed", "a", encoding="ascii") as file:
+            file.write(f"{study.digest}\n")
+
+
+def load_checked(study: Study, name: str, path: str | Path) -> Table:
+    """`load_site`; where rows do not fit, how many cells of each column do not."""
+    try:
+        return load_site(study, name, path)
+    except BadRows as error:
+        counts = violations(study, Path(path))
+        if not counts:
+            raise
+        found = ", ".join(f"{column} ({count})" for column, count in counts.items())
+        raise BadRows(
+            f"{path}: cells that do not fit the schema, by column: {found}; the first: {error}",
+            error.told,
+        ) from error
+
+
+def violations(study: Study, path: Path) -> dict[str, int]:
+    """Column -> how many cells of a file do not fit its declaration, of those that have any."""
+    form, document = study.form, read_toml(study.folder / SCHEMA)
+    container = Container.of(path, document.get("reader"))
+    missing = {c.name: (*NOT_A_NUMBER, *c.missing) for c in form.columns if not c.is_text}
+    raw = container.raw(path, list(form.names), missing)
+    found = {}
+    for column in form.columns:
+        if column.modelled is None or column.name not in raw:
+            continue
+        cells = raw[column.name]
+        gaps = int(column.gaps(cells).sum()) if not column.missing else 0
+        kept = cells[~column.gaps(cells)]
+        # one look at each value, however many cells have it
+        counts = kept.value_counts()
+        wrong = sum(int(n) for value, n in counts.items() if not _fits(column, value))
+        if gaps + wrong:
+            found[column.name] = gaps + wrong
+    return found
+
+
+def _fits(column: FileColumn, value: object) -> bool:
+    """Whether a cell that is no gap is what its declaration says."""
+    modelled = column.modelled
+    columns = (modelled.number, modelled.missing) if isinstance(modelled, Gaps) else (modelled,)
+    try:
+        parsed = column.parse(pd.Series([value]), column.name)
+        validate(pd.DataFrame(parsed), Schema(columns), column.name)
+    except BadInput:
+        return False
+    return True
