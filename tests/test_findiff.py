@@ -22,6 +22,7 @@ from fedsynth_lib.methods.diffusion import findiff
 from fedsynth_lib.methods.gan import weights
 from fedsynth_lib.methods.vae_bgm import quantile_map
 from fedsynth_lib.metrics import fidelity
+from fedsynth_lib.tables.schema import validate
 
 FAST = findiff.Config(training_rounds=2, local_updates=3, batch=60, hidden=(8,), inner=6, steps=12)
 DOMAIN = Domain(("age", "weight", "smokes", "region", "ill"), (0, 0, 2, 4, 2))
@@ -200,6 +201,29 @@ def test_the_proximal_pull_is_added_after_noise_and_towards_the_start(table, mon
     assert any(
         not torch.equal(now, begin) for (_, now), begin in zip(gradients[-1], anchor, strict=True)
     )
+
+
+def test_a_cosine_lets_the_rate_fall_to_nothing_over_all_rounds(table, monkeypatch):
+    config = replace(FAST, decay="cosine", learning_rate=0.5)
+    rates, step = [], torch.optim.Adam.step
+
+    def watched(self, *args, **kwargs):
+        rates.append(self.param_groups[0]["lr"])
+        return step(self, *args, **kwargs)
+
+    monkeypatch.setattr(torch.optim.Adam, "step", watched)
+    settings.central(findiff, table, config=config, seed=1, num_rows=5)
+    half = np.sqrt(3) / 2  # the cosine of a sixth of a half turn
+    expected = [1, (1 + half) / 2, 0.75, 0.5, 0.25, (1 - half) / 2]
+    assert rates == pytest.approx(0.5 * np.array(expected))
+    assert findiff.learning_rate(5, 6, FAST) == FAST.learning_rate
+
+
+def test_rows_of_a_diverged_network_lie_in_the_schema_and_are_warned_of(table):
+    config = replace(FAST, strategy="fedyogi", server_rate=1e6)
+    with pytest.warns(UserWarning, match="has diverged"):
+        run = settings.central(findiff, table, config=config, seed=1, num_rows=9)
+    validate(run.synthetic, table.schema, "rows")
 
 
 def test_the_server_averages_by_rows_and_keeps_its_moments_to_itself():

@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 
 from fedsynth_lib.core.contract import BadInput
+from fedsynth_lib.methods import METHODS
 from fedsynth_lib.methods.diffusion import findiff
 from fedsynth_lib.runs import names
 from fedsynth_lib.runs.rows import params_text, to_frame
@@ -224,6 +225,10 @@ def test_settings_are_the_published_ones_unless_changed():
     )
     asked |= {"dataset": "adult"}
     assert STUDY.cell("DP-Fed-FinDiff", **asked, changes={"hidden": [4]}).config.hidden == (4,)
+    named = {"local_updates": 50, "total_updates": 3000, "server_rate": 0.1, "decay": "cosine"}
+    config = STUDY.cell("DP-Fed-FinDiff", **asked, **named).config
+    assert (config.training_rounds, config.server_rate, config.decay) == (60, 0.1, "cosine")
+    assert STUDY.cell("AIM", **asked, changes={"batch": 1}).config == METHODS["aim"].Config()
     with pytest.raises(BadInput, match="scheme 'secret'"):
         _ = STUDY.cell("DP-Fed-FinDiff", **asked, scheme="secret").config
 

@@ -93,15 +93,33 @@ def divide(prepared: Prepared, dataset: str, partition: str, n_clients: int, see
 def configure(
     prepared: Prepared,
     dataset: str,
+    method: str,
     epsilon: float,
     local_updates: int,
+    total_updates: int | None,
     strategy: str,
+    server_rate: float | None,
+    decay: str | None,
     changes: Mapping[str, Any] | None,
 ) -> tuple[dict[str, Any], Privacy]:
-    """The settings of a federation, and each client's guarantee. changes: what a profile
-    shrinks."""
-    own = {"local_updates": local_updates, "strategy": strategy, "hidden": (width(dataset),) * 3}
-    return own | dict(changes or {}), guarantee(epsilon, 1 / len(prepared.train))
+    """The settings of a federation, and each client's guarantee.
+
+    changes: what a profile shrinks. total_updates: over all rounds, of which there are then as many
+        as make it with so many local ones.
+    """
+    own: dict[str, Any] = {}
+    if method == METHOD:
+        own = {
+            "local_updates": local_updates,
+            "strategy": strategy,
+            "hidden": (width(dataset),) * 3,
+        }
+        own |= dict(changes or {})
+        asked = {"server_rate": server_rate, "decay": decay}
+        if total_updates is not None:
+            asked["training_rounds"] = max(1, total_updates // local_updates)
+        own |= {name: value for name, value in asked.items() if value is not None}
+    return own, guarantee(epsilon, 1 / len(prepared.train))
 
 
 def width(dataset: str) -> int:

@@ -11,6 +11,8 @@ Privacy is local: every client clips and noises the gradients of single rows its
 epsilon is each client's own over all rounds. Batches are drawn by Poisson sampling.
 """
 
+import math
+import warnings
 from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Literal
@@ -47,6 +49,10 @@ GRADIENTS = "gradients of the denoiser"
 PARAMETERS = "parameters of a network trained without noise"
 LEVELS = 1000  # of a quantile map, as scikit-learn's transformer has them
 AT_ONCE = 10_000  # rows decoded together
+DIVERGED = (
+    "FinDiff has diverged, and its rows are of no use; give a smaller learning_rate, or a smaller "
+    "server_rate with fedadam and fedyogi."
+)
 
 
 @dataclass(frozen=True)
@@ -63,7 +69,8 @@ class Config:
         takes all.
     sampling_precision: of the products in sampling; bfloat16 is several times as fast where the
         processor has it.
-    learning_rate: not printed; FinDiff's. clip: not printed.
+    learning_rate: not printed; FinDiff's. decay: 'cosine' lets it fall to 0 over all steps, as
+        FinDiff's public code does; the work does not say. clip: not printed.
     strategy: of the server; server_rate, server_first, server_second, server_tau: of FedAdam and
         FedYogi, whose rate is not printed (Adam's). proximal: pull of FedProx towards the round's
         start, added after clipping and noise, since it reads parameters only.
@@ -87,6 +94,7 @@ class Config:
     sampling_steps: int | None = None
     sampling_precision: Literal["float32", "bfloat16"] = "float32"
     learning_rate: float = 1e-4
+    decay: Literal["none", "cosine"] = "none"
     clip: float = 1.0
     strategy: Strategy = "fedavg"
     server_rate: float = 1e-3
@@ -206,8 +214,10 @@ def client_step(
         # rng moves on either way
         generator = noise_generator(noise or Noise(0.0, rng), device)
         fixed = network.vectors(scores, codes) if config.embeddings == "frozen" else None
+        made = (int(state["round"]) - config.encoding_rounds) * config.local_updates
         with Tape(part, ahead=True) if noise else nullcontext() as tape:
-            for batch in _batches(len(numbers), own, config, noise, rng):
+            for step, batch in enumerate(_batches(len(numbers), own, config, noise, rng), made):
+                optimiser.param_groups[0]["lr"] = learning_rate(step, total, config)
                 chosen = torch.from_numpy(batch).to(device)
                 rows = (
                     network.vectors(scores[chosen], codes[chosen])
@@ -225,6 +235,14 @@ def client_step(
     if noise is not None:
         spent = [_gradients(noise.multiplier, own, config, config.local_updates)]
     return Update({"network": weights.flat(part)}, spent=spent)
+
+
+def learning_rate(step: int, total: int, config: Config) -> float:
+    """Adam's rate at a step, from 0, of so many (Loshchilov and Hutter 2017, equation 5, one
+    period)."""
+    if config.decay == "none":
+        return config.learning_rate
+    return config.learning_rate * (1 + math.cos(math.pi * step / total)) / 2
 
 
 def server_step(
@@ -272,7 +290,7 @@ def broadcast(state: Arrays, config: Config) -> Arrays:
 
 def sample(state: Arrays, num_rows: int, config: Config, rng: np.random.Generator) -> np.ndarray:
     """Rows (num_rows, columns): normal noise walked back, numbers through their quantile maps,
-    nearest categories."""
+    nearest categories. What a diverged network leaves undefined is 0 there, with a warning."""
     device, levels = weights.device_of(config.device), state["levels"]
     columns = int((levels == 0).sum())
     table = np.empty((num_rows, len(levels)))
@@ -290,6 +308,9 @@ def sample(state: Arrays, num_rows: int, config: Config, rng: np.random.Generato
             number = min(AT_ONCE, num_rows - begin)
             noise = torch.randn(number, width, device=device)
             vectors = config.schedule.denoised(noise, predict, taken=config.sampling_steps)
+            if not vectors.isfinite().all():
+                warnings.warn(DIVERGED, stacklevel=2)
+                vectors = vectors.nan_to_num()
             part = table[begin : begin + number]
             part[:, levels == 0] = quantile_map.numbers(
                 vectors[:, :columns].cpu().numpy(), state["quantiles"]
