@@ -14,7 +14,6 @@ from fedsynth_lib.printed.published import load_values
 from fedsynth_lib.tables.registry import entry
 from fedsynth_lib.tables.schema import Schema
 from fedsynth_lib.works.declared import load
-from fedsynth_lib.works.sattarov2024 import width
 
 WORK = load("sattarov2024")
 RESULTS = (
@@ -80,7 +79,8 @@ def _attributes(dataset: str, kind: str) -> int:
     return sum(name != entry(dataset).schema.target for name in names)
 
 
-_DEFAULT = findiff.Config()
+_PAPER = WORK.profiles["paper"]
+_OURS = findiff.Config(**{**_PAPER["changes"], "hidden": tuple(_PAPER["changes"]["hidden"])})
 _DECLARED: dict[str, Callable[[str], int]] = {
     "n_rows": lambda dataset: entry(dataset).view(WORK.key).rows,
     "n_categorical": lambda dataset: _attributes(dataset, "categorical"),
@@ -93,25 +93,25 @@ _SWEPT = {
     "epsilon_swept": WORK.swept("fig5", "budget", "epsilon"),
 }
 _FIXED: dict[str, Callable[[str], Any]] = {
-    "hidden_width": width,
-    "hidden_layers": lambda _: len(_DEFAULT.hidden),
-    "max_communication_rounds": lambda _: _DEFAULT.training_rounds,
-    "batch_size": lambda _: _DEFAULT.batch,
+    "hidden_width": lambda _: _OURS.hidden[0],
+    "hidden_layers": lambda _: len(_OURS.hidden),
+    "max_communication_rounds": lambda _: _OURS.training_rounds,
+    "batch_size": lambda _: _OURS.batch,
     "adam_beta1": lambda _: 0.9,  # torch's defaults
     "adam_beta2": lambda _: 0.999,
-    "diffusion_steps": lambda _: _DEFAULT.steps,
-    "diffusion_beta_start": lambda _: _DEFAULT.first_beta,
-    "diffusion_beta_end": lambda _: _DEFAULT.last_beta,
-    "categorical_embedding_dim": lambda _: _DEFAULT.embedding,
-    "fedadam_beta1": lambda _: _DEFAULT.server_first,
-    "fedadam_beta2": lambda _: _DEFAULT.server_second,
-    "fedadam_epsilon": lambda _: _DEFAULT.server_tau,
-    "fedyogi_beta1": lambda _: _DEFAULT.server_first,
-    "fedyogi_beta2": lambda _: _DEFAULT.server_second,
-    "fedyogi_epsilon": lambda _: _DEFAULT.server_tau,
-    "fedprox_mu": lambda _: _DEFAULT.proximal,
+    "diffusion_steps": lambda _: _OURS.steps,
+    "diffusion_beta_start": lambda _: _OURS.first_beta,
+    "diffusion_beta_end": lambda _: _OURS.last_beta,
+    "categorical_embedding_dim": lambda _: _OURS.embedding,
+    "fedadam_beta1": lambda _: _OURS.server_first,
+    "fedadam_beta2": lambda _: _OURS.server_second,
+    "fedadam_epsilon": lambda _: _OURS.server_tau,
+    "fedyogi_beta1": lambda _: _OURS.server_first,
+    "fedyogi_beta2": lambda _: _OURS.server_second,
+    "fedyogi_epsilon": lambda _: _OURS.server_tau,
+    "fedprox_mu": lambda _: _OURS.proximal,
     "delta": lambda _: "1/N",
-    "privacy_attacks_per_evaluator": lambda _: WORK.profiles["paper"]["attacks"],
+    "privacy_attacks_per_evaluator": lambda _: _PAPER["attacks"],
     "linkability_attributes": lambda dataset: WORK.constants["linked"].get(dataset, LINKED),
     "singling_out_confidence_percent": lambda _: 95,
     "n_utility_classifiers": lambda _: len(FIVE),

@@ -167,13 +167,20 @@ def stated_of_updates(rows: pd.DataFrame) -> dict[str, float]:
 def stated_of_budget(rows: pd.DataFrame) -> dict[str, float]:
     """The three changes in percent from no privacy to epsilon 1, mean over tables; less risk is
     more privacy."""
-    means = rows.groupby(["metric", "dataset", "epsilon"])["value"].mean().unstack()
-    change = (100 * (means[1.0] / means[np.inf] - 1)).groupby("metric").mean()
+    change = changes_of_budget(rows).loc[1.0]
     return {
         "privacy_change_percent": -change["risk"],
         "utility_change_percent": change["accuracy"],
         "fidelity_change_percent": change["fidelity"],
     }
+
+
+def changes_of_budget(rows: pd.DataFrame) -> pd.DataFrame:
+    """Changes in percent from no privacy to each finite budget (epsilon, metric), mean over
+    tables."""
+    means = rows.groupby(["metric", "dataset", "epsilon"])["value"].mean().unstack()
+    changes = 100 * (means.drop(columns=np.inf).div(means[np.inf], axis=0) - 1)
+    return changes.groupby("metric").mean().T
 
 
 def _of_all_runs(found: pd.DataFrame, rows: pd.DataFrame) -> pd.DataFrame:
