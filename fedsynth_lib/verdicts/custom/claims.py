@@ -124,7 +124,7 @@ def private_reaches_distaim(cells: pd.DataFrame, c: Condition) -> list[Told]:
 
 
 def best_of_the_federated(cells: pd.DataFrame, c: Condition) -> list[Told]:
-    """c16: AugFLAIM (Private) is best in error and likelihood on most tables; beside it, there or
+    """c16: AugFLAIM (Private) is best in error and likelihood on most tables, and there or
     elsewhere its error is within 10 percent of that of DistAIM."""
     names = [*FLAIM, DISTAIM]
     error, nll = (means(cells, at(c, metric=m), names) for m in ("workload_error", "nll"))
@@ -138,8 +138,7 @@ def best_of_the_federated(cells: pd.DataFrame, c: Condition) -> list[Told]:
         won = won._replace(share=float(best.sum() >= 4), text=f"{won.text}, 4 or 5 wanted")
     text = f"best, or error <= 1.1 x {DISTAIM},"
     close = counted(best | (ratio.round(9) <= 1.1), text, f"ratio {spread(ratio)}")
-    parts = [won, beside(close)]
-    return with_absent(parts, best.index, c.values("dataset"))
+    return with_absent([won, close], best.index, c.values("dataset"))
 
 
 def best_rounds(runs: pd.DataFrame, value: str = "mean") -> pd.DataFrame:
