@@ -103,6 +103,11 @@ def test_every_claim_stands_once_and_names_grids_of_its_work():
         assert all(claim.id.split("/")[0] in grid for grid in claim.grids), claim.id
 
 
+def test_every_claim_has_a_main_condition():
+    without = [claim.id for claim in CLAIMS if all(c.side for c in claim.conditions)]
+    assert not without
+
+
 def test_every_custom_condition_is_asked_for():
     assert {c.of for claim in CLAIMS for c in claim.conditions if c.kind == "custom"} == set(CUSTOM)
 
@@ -178,6 +183,13 @@ def test_a_claim_gets_no_verdict_from_one_run_whatever_else_ran_twice():
     measured = pd.DataFrame({"metric": ["jsd", "pearson"], "n": [2, 1]})
     assert ran_once(claims["leitner2023/c16"], measured)  # about correlations
     assert not ran_once(claims["leitner2023/c11"], measured)  # about columns
+    # cells of a side clause decide nothing, however often they ran
+    beside = [
+        replace(c, side=True, where={"metric": ["jsd"]})
+        for c in claims["leitner2023/c11"].conditions
+    ]
+    alone = claims["leitner2023/c16"]
+    assert ran_once(replace(alone, conditions=(*alone.conditions, *beside)), measured)
 
 
 def test_accuracies_move_by_their_test_rows_and_pooled_deviations_are_known():

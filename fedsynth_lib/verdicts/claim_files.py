@@ -99,6 +99,8 @@ def parsed(work: str, data: Mapping[str, Any], file: str) -> tuple[Claim, ...]:
                 ),
                 **_nearest(levels, OF_ROWS),
             )
+            if all(condition.side for condition in claims[number].conditions):
+                raise BadInput(f"{where}: all its conditions are of side clauses: one must decide.")
     return tuple(claims[number] for number in sorted(claims))
 
 

@@ -115,7 +115,7 @@ def by_profile(rows: AllRows) -> pd.DataFrame:
 def claims_judged(told: pd.DataFrame) -> pd.DataFrame:
     """Every claim, at the fullest profile that could test it. told: what `by_profile` returns.
 
-    Columns: work, id, claim, outcome (OUTCOMES), share (of its deciding conditions that hold),
+    Columns: work, id, claim, outcome (OUTCOMES), share (of its main conditions that hold),
     redrawn (of runs drawn anew), profile, seeds, `on print` (whether the claim holds on the printed
     values), fails (the conditions that do not hold), evidence, and `other`, the share that a shrunk
     run has, which gets no verdict.

@@ -32,8 +32,8 @@ COLUMNS = [
 
 
 def judge(claim: Claim, cells: pd.DataFrame) -> Judgement:
-    """Mean share of the conditions that hold, of those that decide, and the evidence; None where
-    these cells cannot tell."""
+    """Mean share of the main conditions that hold, and the evidence; None where these cells cannot
+    tell. A side clause decides nothing: without its cells it alone is not tested."""
     parts: list[Told] = []
     left_out: list[str] = []
     why = ""
@@ -45,6 +45,9 @@ def judge(claim: Claim, cells: pd.DataFrame) -> Judgement:
             try:
                 found = CUSTOM[c.of](cells, c) if c.kind == "custom" else [KINDS[c.kind](cells, c)]
             except Missing as missing:
+                if c.side:
+                    parts.append(Told(np.nan, str(missing), side=True))
+                    continue
                 if not c.optional:
                     raise
                 why = why or str(missing)
@@ -53,12 +56,11 @@ def judge(claim: Claim, cells: pd.DataFrame) -> Judgement:
             parts += [part._replace(side=part.side or c.side) for part in found]
     except Missing as missing:
         return None, str(missing)
-    if not parts:
+    if not (main := [part.share for part in parts if not part.side]):
         return None, why or f"not run: {', '.join(left_out)}"
     if absent := dict.fromkeys([*(name for part in parts for name in part.absent), *left_out]):
         parts[-1] = parts[-1]._replace(text=f"{parts[-1].text}; not run: {', '.join(absent)}")
-    evidence = Evidence.of((part.share, part.text) for part in parts)
-    return float(np.mean([part.share for part in parts if not part.side])), evidence
+    return float(np.mean(main)), Evidence.of((part.share, part.said) for part in parts)
 
 
 def _lost(cells: pd.DataFrame, c: Condition) -> str:
@@ -84,9 +86,10 @@ def judged(
         on those of its own grids; otherwise on all.
     redraws: how often runs are drawn anew at most; with 0 no verdict rests on them.
     reading: how rows are seen where a work leaves it open (`cells`), instead of as its file says.
-    Columns: id, claim, verdict (`outcomes.OUTCOMES`), share of the deciding conditions that hold,
+    Columns: id, claim, verdict (`outcomes.OUTCOMES`), share of the main conditions that hold,
     redrawn (the shares that runs drawn anew have, in words), evidence, fails (the conditions that
-    do not), published_holds (what print says of itself), seeds (of the runs behind it).
+    do not, those of side clauses named so), published_holds (what print says of itself), seeds (of
+    the runs behind it).
     """
     claims = [claim for claim in written(work) if group in ("", claim.group)]
     if not claims:
@@ -200,9 +203,10 @@ def settled(share: float, shares: list[float]) -> bool:
 
 
 def ran_once(claim: Claim, measured: pd.DataFrame) -> bool:
-    """Whether there is one run of each cell that the claim looks at, which says nothing of another
+    """Whether there is one run of each cell that decides the claim, which says nothing of another
     run."""
-    known = [{a: v for a, v in c.where.items() if a in measured} for c in claim.conditions]
+    main = [c for c in claim.conditions if not c.side]
+    known = [{a: v for a, v in c.where.items() if a in measured} for c in main]
     seen = pd.concat([chosen(measured, where)["n"] for where in known])
     return not (seen if len(seen) else measured["n"]).gt(1).any()
 

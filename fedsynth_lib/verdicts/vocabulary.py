@@ -1,6 +1,6 @@
 """The kinds of condition that claims are written in, in data/published/claims/<work>.toml.
 
-A claim holds as far as its conditions do: its outcome is the mean of their shares. A condition
+A claim holds as far as its main conditions do: its outcome is the mean of their shares. A condition
 compares cells (`verdicts/cells.py`: the mean, spread and number of runs of one setting) in places,
 one for each combination of the values of the axes in `each`. Its share is that of the places in
 which it holds; where `count` or `share` says how many are wanted, it is 1 or 0.
@@ -35,12 +35,21 @@ as_run      axes of which those values count that were run for any side; `needs`
             that must be among them. Of all other axes every value is needed.
 incomplete  "skip" leaves out places that lack a side.
 optional    the condition is left out, and named, where its cells are not all there.
-side        the condition is told, but decides nothing: the others are what the claim says first.
+side        the condition is of a side clause: it is told, and decides nothing (see below).
 opposite    axis -> values at which `below` is to be the other way round.
 statistic   of the runs of a cell: mean (the default), its standard error `sem`, median,
             inter-quartile range `iqr`, min, max.
 
 What is rounded in the last bits by sums over seeds is rounded to nine digits first.
+
+Main clauses decide a claim, side clauses colour it; which is which is read off the claim's own
+sentence and its check, whatever came out. Main is what the sentence asserts, its predicate; where
+it joins several assertions of equal rank (by `and`, `but`, `yet`, `while`, a semicolon; a further
+subject or setting of the same verb is one too), each is main, by whatever the check puts for it. A
+side clause only qualifies an assertion: a degree (`more so`, `most strongly`, `least`, and what may
+`even` be), an exception (`except`, `not at node 3`), a magnitude or a circumstance (`by up to`, `at
+twice the rounds`), a reason or a consequence (`because`, `so`), an example. What the check alone
+asks for, beyond the sentence, is a side clause too. Every claim has a main condition.
 """
 
 import operator
@@ -72,13 +81,21 @@ FEW = 4  # what is told one by one
 
 
 class Told(NamedTuple):
-    """The share of a condition that holds, its sentence, the tables that were not run, and whether
-    it decides nothing."""
+    """The share of a condition that holds (NaN where cells cannot tell), its sentence, the tables
+    that were not run, and whether it is of a side clause, which decides nothing."""
 
     share: float
     text: str
     absent: tuple[str, ...] = ()
     side: bool = False
+
+    @property
+    def said(self) -> str:
+        """Its sentence; of a side clause after what came out of it, in words."""
+        if not self.side:
+            return self.text
+        words = {1.0: "holds", 0.0: "fails"}.get(self.share, "holds in part")
+        return f"side clause {'not tested' if np.isnan(self.share) else words}: {self.text}"
 
 
 # --- sentences -----------------------------------------------------------------------------------

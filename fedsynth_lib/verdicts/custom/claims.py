@@ -39,6 +39,11 @@ def single(held: bool, text: str) -> Told:
     return Told(float(held), text)
 
 
+def beside(part: Told) -> Told:
+    """The part as a side clause, where others of its condition decide."""
+    return part._replace(side=True)
+
+
 def listed(numbers: pd.Series, form: str = ".3f") -> str:
     return ", ".join(f"{word(name)} {value:{form}}" for name, value in numbers.items())
 
@@ -119,7 +124,7 @@ def private_reaches_distaim(cells: pd.DataFrame, c: Condition) -> list[Told]:
 
 
 def best_of_the_federated(cells: pd.DataFrame, c: Condition) -> list[Told]:
-    """c16: AugFLAIM (Private) is best in error and likelihood on most tables; beside it, there or
+    """c16: AugFLAIM (Private) is best in error and likelihood on most tables, and there or
     elsewhere its error is within 10 percent of that of DistAIM."""
     names = [*FLAIM, DISTAIM]
     error, nll = (means(cells, at(c, metric=m), names) for m in ("workload_error", "nll"))
@@ -133,8 +138,7 @@ def best_of_the_federated(cells: pd.DataFrame, c: Condition) -> list[Told]:
         won = won._replace(share=float(best.sum() >= 4), text=f"{won.text}, 4 or 5 wanted")
     text = f"best, or error <= 1.1 x {DISTAIM},"
     close = counted(best | (ratio.round(9) <= 1.1), text, f"ratio {spread(ratio)}")
-    parts = [won, close._replace(side=True)]
-    return with_absent(parts, best.index, c.values("dataset"))
+    return with_absent([won, close], best.index, c.values("dataset"))
 
 
 def best_rounds(runs: pd.DataFrame, value: str = "mean") -> pd.DataFrame:
@@ -168,29 +172,36 @@ def _overhead(cells: pd.DataFrame, c: Condition) -> pd.DataFrame:
 
 def traffic_at_the_best_rounds(cells: pd.DataFrame, c: Condition) -> list[Told]:
     """c19: DistAIM sends at least 10 times as much everywhere, over 1000 times on adult and magic,
-    least on covertype."""
+    least on covertype.
+
+    That it is mostly with wide marginals, hence on which tables it is most and least, is a side
+    clause.
+    """
     ratio = _overhead(cells, c)[TRAFFIC]
     times = f"x{WORK_COUNTS}"
     told = [f"{name} {each:.0f}, {times} {WORK_COUNTS * each:.0f}" for name, each in ratio.items()]
     numbers = ", ".join(told)
     parts = [counted(ratio >= 10, "bytes, and x12 as the work counts: >= 10", numbers)]
     if len(wide_ones := ratio[ratio.index.isin(["adult", "magic"])]):
-        parts.append(counted(wide_ones > 1000, "adult, magic > 1000"))
+        parts.append(beside(counted(wide_ones > 1000, "adult, magic > 1000")))
     if "covertype" in ratio and len(ratio) > 1:
         least = ratio.idxmin()
-        parts.append(single(least == "covertype", f"lowest on {least}"))
+        parts.append(beside(single(least == "covertype", f"lowest on {least}")))
     return with_absent(parts, ratio.index, c.values("dataset"))
 
 
 def gains_at_the_best_rounds(cells: pd.DataFrame, c: Condition) -> list[Told]:
     """c20: on adult twice the rounds and 1300 times the traffic gain 58 percent error, 11 percent
-    likelihood."""
+    likelihood.
+
+    The gains are what the sentence asserts; at what cost is a side clause.
+    """
     rounds, traffic, error, nll = _overhead(cells, c).loc["adult"]
     error, nll, counted_so = 100 * (1 - error), 100 * (1 - nll), WORK_COUNTS * traffic
     text = f"{traffic:.0f} x the bytes ({counted_so:.0f} as the work counts), 1300 wanted"
     return [
-        single(1.5 <= rounds <= 3, f"{rounds:.3g} x the rounds, 2 stated: 1.5 to 3"),
-        single(abs(traffic / 1300 - 1) <= 0.3, text),
+        beside(single(1.5 <= rounds <= 3, f"{rounds:.3g} x the rounds, 2 stated: 1.5 to 3")),
+        beside(single(abs(traffic / 1300 - 1) <= 0.3, text)),
         single(abs(error - 58) <= 5, f"error gain {error:.0f} percent, 58 wanted"),
         single(abs(nll - 11) <= 5, f"NLL gain {nll:.0f} percent, 11 wanted"),
     ]
@@ -338,7 +349,10 @@ def _curve(
 
 
 def utility_jumps(cells: pd.DataFrame, c: Condition) -> list[Told]:
-    """c19: utility from the threshold budget on lies above all below it, and rises most there."""
+    """c19: utility from the threshold budget on lies above all below it, and rises most there.
+
+    At which budget it rises most stands behind a colon, as a magnitude: a side clause.
+    """
     cells = at_nominal_budgets(cells, c.values("epsilon"))
     parts, tables = [], _swept(cells, c, "epsilon", [DP_FED])
     for dataset in tables:
@@ -356,7 +370,7 @@ def utility_jumps(cells: pd.DataFrame, c: Condition) -> list[Told]:
             text = f"{dataset} {metric} from {high:g} on above all up to {low:g}"
             parts.append(counted(above > below.max(), text, numbers))
             text = f"largest rise from {before:.3g} to {after:.3g}, within {low:g} to {high:g}"
-            parts.append(single(after > low and before < high, f"{text} wanted"))
+            parts.append(beside(single(after > low and before < high, f"{text} wanted")))
     return with_absent(parts, tables, c.values("dataset"))
 
 
@@ -394,7 +408,10 @@ def _by_clients(
 
 
 def utility_drops_with_clients(cells: pd.DataFrame, c: Condition) -> list[Told]:
-    """c21: curves fall after their peak, and drop first for DP-Fed-CTGAN."""
+    """c21: curves fall after their peak, and drop first for DP-Fed-CTGAN.
+
+    That is a side clause of adult ("earlier for"), and of cardio an assertion of its own.
+    """
     curves, tables = _by_clients(cells, c, ("auroc", "auprc"))
     falls, first = [], {}
     for place, table in curves.items():
@@ -411,7 +428,8 @@ def utility_drops_with_clients(cells: pd.DataFrame, c: Condition) -> list[Told]:
             for metric in ("auroc", "auprc")
         ]
         text = f"{dataset}: first drop over {DROP:g} earlier for {DP_FED}"
-        parts.append(counted(earlier, text, f"auroc at {', '.join(shown)} clients"))
+        drops = counted(earlier, text, f"auroc at {', '.join(shown)} clients")
+        parts.append(beside(drops) if dataset == "adult" else drops)
     return with_absent(parts, tables, c.values("dataset"))
 
 
@@ -640,7 +658,10 @@ def _searched(cells: pd.DataFrame, c: Condition, model: str, *wanted: str) -> pd
 
 def best_settings_of_searches(cells: pd.DataFrame, c: Condition) -> list[Told]:
     """c04: the best scores are near the stated ones, the best settings differ between datasets, and
-    the spread of FedBN is least on cardio."""
+    the spread of FedBN is least on cardio.
+
+    The settings are what the first sentence asserts; with which scores is a side clause.
+    """
     cells, datasets, parts = _search_cells(cells, c), c.values("dataset"), []
     found = {model: _searched(cells, c, model, SCORE) for model in MODELS}
     for model, table in found.items():
@@ -650,7 +671,7 @@ def best_settings_of_searches(cells: pd.DataFrame, c: Condition) -> list[Told]:
         near = (best[SCORE] - stated).abs().round(9) <= 3
         splits, settings = table["splits"].min(), set(best["detail"])
         text = f"{model}: best within 3 of the stated"
-        parts.append(counted(near, text, f"{shown}; splits: {splits}"))
+        parts.append(beside(counted(near, text, f"{shown}; splits: {splits}")))
         text = f"{model}: {len(settings)} different best settings, {len(datasets)} wanted"
         parts.append(single(len(settings) == len(datasets), text))
     scores = found["fedbn"].groupby("dataset")[SCORE]
@@ -693,14 +714,14 @@ def _correlated(
 
 def weight_decay_leads_in_fedvae(cells: pd.DataFrame, c: Condition) -> list[Told]:
     """c05: weight decay is of rank 1 with a correlation of 0.5 or more on every dataset; the loss
-    factor follows on bank and cardio, with a positive one."""
+    factor follows on bank and cardio, with a positive one (a side clause)."""
     table = _sensitivity(cells, c, "fedvae", "weight_decay", "loss_factor")
     datasets, others = c.values("dataset"), ["bank", "cardio"]
     half = np.nextafter(0.5, 0)  # 0.5 counts
     return [
         _ranked(table, "weight_decay", 1, datasets),
         _correlated(table, "weight_decay", datasets, (half, np.inf), ">= 0.5"),
-        _correlated(table, "loss_factor", others, (0, np.inf), "> 0"),
+        beside(_correlated(table, "loss_factor", others, (0, np.inf), "> 0")),
         _ranked(table, "loss_factor", 2, others),
     ]
 
