@@ -321,6 +321,10 @@ def test_zero_spreads_single_repeats_and_missing_references_do_not_crash():
 # --- ranks and people ----------------------------------------------------------------------------
 
 
+def test_nothing_is_ranked_where_nothing_was_measured():
+    assert reciprocal_ranks(printed().query("metric != @JS")).empty
+
+
 def test_ranks_of_the_printed_divergences_are_table_6_but_for_heart_iid():
     ranks = reciprocal_ranks(printed().query("exhibit in ['tab2', 'tab3', 'tab4', 'tab5']"))
     keys = ["dataset", "partition", "method"]

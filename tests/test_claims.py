@@ -16,12 +16,19 @@ from fedsynth_lib.figures import Saver
 from fedsynth_lib.printed.outcomes import VACUOUS, outcome
 from fedsynth_lib.printed.published import UNTESTED, WORKS, claims_path, load_claims, read_claims
 from fedsynth_lib.runs import names
-from fedsynth_lib.verdicts.cells import cells_of, measured_cells, printed_cells, redrawn
+from fedsynth_lib.verdicts.cells import (
+    cells_of,
+    finished,
+    measured_cells,
+    printed_cells,
+    redrawn,
+)
 from fedsynth_lib.verdicts.claim_files import parsed, written
 from fedsynth_lib.verdicts.custom.claims import CUSTOM
 from fedsynth_lib.verdicts.judges import (
     MOST_REDRAWS,
     REDRAWS,
+    all_ran_once,
     judge,
     judged,
     ran_once,
@@ -176,8 +183,38 @@ def test_cells_of_one_run_do_not_move_what_is_drawn_for_others():
 def test_a_claim_gets_no_verdict_from_one_run_whatever_else_ran_twice():
     claims = {claim.id: claim for claim in written("leitner2023")}
     measured = pd.DataFrame({"metric": ["jsd", "pearson"], "n": [2, 1]})
-    assert ran_once(claims["leitner2023/c16"], measured)  # about correlations
-    assert not ran_once(claims["leitner2023/c11"], measured)  # about columns
+    assert all_ran_once(claims["leitner2023/c16"], measured)  # about correlations
+    assert not all_ran_once(claims["leitner2023/c11"], measured)  # about columns
+
+
+def resting_on_one(work, group, **once):
+    """The claims of a group that rest on a single run, where the named cells have one."""
+    claims = [claim for claim in written(work) if claim.group == group]
+    rows = committed_rows(work, "paper")
+    measured = measured_cells(work, rows[rows["grid"].isin(claims[0].grids)])
+    fewer = np.logical_and.reduce([measured[axis] == value for axis, value in once.items()])
+    assert fewer.any()
+    measured = measured.assign(n=measured["n"].clip(lower=2).mask(fewer, 1))
+    cells = finished(work, measured)
+    found = [(claim, judge(claim, cells)) for claim in claims]
+    told = ran_once(work, measured, [each for each in found if each[1][0] is not None])
+    return {name.split("/")[1]: words for name, words in told.items()}
+
+
+def test_a_claim_gets_no_verdict_that_rests_on_a_single_training():
+    some = "one run of some"
+    private = resting_on_one("maddock2024", "baselines", method="DP-CTGAN", dataset="adult")
+    assert private == {"c01": some}  # central AIM beats it
+    random = resting_on_one("maddock2024", "baselines", method="FLAIM (Random)", dataset="adult")
+    assert random == {"c02": some, "c03": some}
+    # no claim compares by a density that has no bound
+    left_out = resting_on_one("maddock2024", "baselines", method="DP-CTGAN", dataset="covertype")
+    assert left_out == {}
+
+
+def test_real_rows_need_no_second_run_beside_trainings_that_have_one():
+    assert resting_on_one("leitner2023", "utility", method="Real") == {}
+    assert "c06" in resting_on_one("leitner2023", "utility", method="CTGAN", dataset="obesity")
 
 
 def test_accuracies_move_by_their_test_rows_and_pooled_deviations_are_known():

@@ -148,13 +148,14 @@ def _on_rows(
     cells = finished(work, measured)
     found = {claim.id: judge(claim, cells) for claim in claims}
     told = [claim for claim in claims if found[claim.id][0] is not None and not claim.vacuous]
-    alone = {claim.id: ran_once(claim, measured) for claim in claims}
-    told = [claim for claim in told if not alone[claim.id]] if profile in JUDGED_AT else []
+    told = told if profile in JUDGED_AT else []
+    alone = ran_once(work, measured, [(claim, found[claim.id]) for claim in told])
+    told = [claim for claim in told if claim.id not in alone]
     anew = shares_anew(work, measured, [(claim, found[claim.id][0]) for claim in told], redraws)
     for claim in claims:
         share, evidence = found[claim.id]
         shares = anew.get(claim.id, [])
-        verdict, words = verdict_of(claim, share, shares, profile, alone[claim.id])
+        verdict, words = verdict_of(claim, share, shares, profile, alone.get(claim.id, ""))
         line = {"verdict": verdict, "share": np.nan if share is None else share}
         line |= {"redrawn": words, "evidence": str(evidence)}
         if verdict == UNTESTED and share is not None:
@@ -199,18 +200,44 @@ def settled(share: float, shares: list[float]) -> bool:
     return len({outcome(share, *np.quantile(shares, levels)) for levels in further}) == 1
 
 
-def ran_once(claim: Claim, measured: pd.DataFrame) -> bool:
-    """Whether there is one run of each cell that the claim looks at, which says nothing of another
-    run."""
+def ran_once(
+    work: str, measured: pd.DataFrame, claims: list[tuple[Claim, Judgement]]
+) -> dict[str, str]:
+    """Id -> in words, of the claims that rest on a training which ran once: it says nothing of
+    another run, and redraws leave it as it is.
+
+    claims: each with what it comes to. It rests on cells of one run if without them it comes to
+        anything else, evidence and all. Real rows, which nobody trains, need no second run beside
+        others that have several.
+    """
+    of_each = {c.id: "one run of each" for c, _ in claims if all_ran_once(c, measured)}
+    rest = [(claim, came) for claim, came in claims if claim.id not in of_each]
+    several = measured[(measured["n"] > 1) | of_real_rows(measured)]
+    if not rest or len(several) == len(measured):
+        return of_each
+    cells = finished(work, several)
+    of_some = [claim.id for claim, came in rest if judge(claim, cells) != came]
+    return of_each | dict.fromkeys(of_some, "one run of some")
+
+
+def all_ran_once(claim: Claim, measured: pd.DataFrame) -> bool:
+    """Whether there is one run of each cell where a claim looks."""
     known = [{a: v for a, v in c.where.items() if a in measured} for c in claim.conditions]
     seen = pd.concat([chosen(measured, where)["n"] for where in known])
     return not (seen if len(seen) else measured["n"]).gt(1).any()
 
 
+def of_real_rows(cells: pd.DataFrame) -> pd.Series:
+    """Which cells are of real data."""
+    found = cells["method"] == "Real"
+    return found | (cells["setting"] == "real") if "setting" in cells else found
+
+
 def verdict_of(
-    claim: Claim, share: float | None, shares: list[float], profile: str, alone: bool = False
+    claim: Claim, share: float | None, shares: list[float], profile: str, alone: str = ""
 ) -> tuple[str, str]:
-    """The outcome, and in words how far redrawn runs agree: the power of the test."""
+    """The outcome, and in words how far redrawn runs agree: the power of the test. alone: what
+    `ran_once` says of the claim."""
     if share is None:
         return UNTESTED, ""
     if claim.vacuous:
@@ -218,7 +245,7 @@ def verdict_of(
     if profile not in JUDGED_AT:
         return UNTESTED, ""
     if alone:
-        return UNTOLD, "one run of each"
+        return UNTOLD, alone
     if not shares:
         return outcome(share, share, share), ""
     low, high = np.quantile(shares, TAILS)

@@ -166,10 +166,8 @@ def reciprocal_ranks(cells: pd.DataFrame) -> pd.DataFrame:
     complete = js.groupby(block)["value"].transform("count") == len(METHODS) * js["n_clients"]
     js["value"] = js["value"].where(complete.astype(bool))
     keys = [*block, "n_clients", "method", "setting"]
-    ranks = js.groupby(keys, sort=False, as_index=False)["value"].agg(
-        lambda values: values.mean(skipna=False)
-    )
-    return ranks.assign(metric="mrr_js")
+    ranks = js.groupby(keys, sort=False)["value"].agg(lambda values: values.mean(skipna=False))
+    return ranks.reset_index().assign(metric="mrr_js")
 
 
 def same_people(values: pd.DataFrame) -> pd.DataFrame:
