@@ -406,3 +406,10 @@ def test_a_notebook_saves_the_claims_of_its_chapter_with_another_reading_beside(
     columns = ["id", "claim", "verdict", "share", "otherwise", "evidence", "published_holds"]
     assert list(table)[:7] == columns and table["otherwise"].tolist() == ["as ever"]
     assert "The claim, judged on our rows, profile quick" in saved.md.read_text(encoding="utf-8")
+    rows = committed_rows("maddock2024", "paper")
+    own = rows[rows["grid"] == "41_maddock2024_feature_skew"]
+    save = Saver(profile="paper", data="real", folder=tmp_path)
+    saved = save_claims(save, "maddock2024", own, "feature_skew", "claims", what="The claim")
+    table = pd.read_csv(saved.csv)
+    assert list(table)[:5] == ["id", "claim", "verdict", "share", "redrawn"]
+    assert table["redrawn"].str.contains("; the same in").all()

@@ -129,7 +129,8 @@ def save_claims(
         itself. beside: further columns, as the verdicts in another reading, by their headings.
     """
     table = judged(work, rows, group).assign(**(beside or {}))
-    columns = ["id", "claim", "verdict", "share", *(beside or {}), "evidence"]
+    power = ["redrawn"] if table["redrawn"].any() else []  # a shrunk run is not drawn anew
+    columns = ["id", "claim", "verdict", "share", *power, *(beside or {}), "evidence"]
     columns += ["published_holds"] if on_print else []
     caption = f"{what}, judged on our rows, profile {save.profile}"
     return save.table(table[columns], exhibit, caption=caption)
