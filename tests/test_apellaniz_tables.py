@@ -22,6 +22,7 @@ from fedsynth_lib.verdicts.custom.apellaniz_tables import (
     REAL,
     SYNTHETIC,
     in_print,
+    in_whole_numbers,
     reciprocal_ranks,
     same_people,
 )
@@ -228,6 +229,25 @@ def test_settings_are_those_that_a_grid_of_the_study_asks_for(tmp_path, monkeypa
     assert apellaniz_tables.variants(rows).tolist() == ["", "3 networks; senders largest; disjoint"]
 
 
+def test_rounded_rows_stand_beside_rows_as_drawn_and_their_print():
+    usual = as_rows(printed().query("exhibit == 'tab2'"))
+    rounded = as_rows(printed().query("exhibit == 'tab2'"), shift=-0.1, whole=True)
+    drawn = compare(in_print(usual), "apellaniz2025", "tab2")
+    cells = in_whole_numbers(rounded, drawn)
+    assert set(cells["metric"]) == {JS} and len(cells) == 2 * len(METHODS) * 3
+    wide = cells.pivot(index=["method", "node"], columns="rows", values=["ours", "published"])
+    apart = wide["ours", "as drawn"] - wide["ours", "in whole numbers"]
+    assert apart.to_numpy() == pytest.approx(0.1)
+    assert wide["published", "in whole numbers"].isna().all()
+    assert wide["published", "as drawn"].to_numpy() == pytest.approx(
+        wide["ours", "as drawn"].to_numpy(), abs=1e-6
+    )
+    alone = in_whole_numbers(rounded)
+    assert list(dict.fromkeys(alone["method"])) == [*METHODS] and len(alone) == len(METHODS) * 3
+    with pytest.raises(BadInput, match="no row is of the variant 'whole'"):
+        in_whole_numbers(usual)
+
+
 # --- tested --------------------------------------------------------------------------------------
 
 
@@ -319,6 +339,10 @@ def test_zero_spreads_single_repeats_and_missing_references_do_not_crash():
 
 
 # --- ranks and people ----------------------------------------------------------------------------
+
+
+def test_nothing_is_ranked_where_nothing_was_measured():
+    assert reciprocal_ranks(printed().query("metric != @JS")).empty
 
 
 def test_ranks_of_the_printed_divergences_are_table_6_but_for_heart_iid():

@@ -65,6 +65,23 @@ def test_captions_say_the_least_and_the_most():
     assert in_words([1.0]) == "Private runs have 1.00 of the published signal-to-noise."
 
 
+def test_captions_say_what_the_ratio_is_of_where_print_does_not_tell():
+    one = equal_signal.of_ctgan("paper", ["adult"])
+    of = "of the signal-to-noise of our batches of 500 at the published size"
+    assert one == f"Private runs have 1.00 {of}; the work prints no batch."
+    # tables of few rows have batches of 50 and 100 at paper
+    assert "batches of up to 100" in equal_signal.of_ctgan("paper", ["diabetes", "obesity"])
+    assert "our training at the published size" in equal_signal.of_vae_bgm("paper")
+
+
+def test_full_batches_have_signal_in_proportion_to_rows_whatever_the_steps():
+    """Nodes of 100 and 1,000 rows have 20 and 30 in a smoke run: 0.20 and 0.03 of the signal; in
+    quick, private training is not shrunk."""
+    assert equal_signal.of_vae_bgm("smoke").startswith("Private runs have 0.03 to 0.20 of the")
+    assert equal_signal.of_vae_bgm("quick") == equal_signal.of_vae_bgm("paper")
+    assert equal_signal.of_vae_bgm("quick").startswith("Private runs have 1.00 of the")
+
+
 @pytest.mark.parametrize(
     ("work", "datasets"),
     [

@@ -4,7 +4,7 @@ A notebook judges the claims of its chapter on the rows at hand, the verdict all
 committed rows; both go through here, so that no claim depends on what a notebook saved.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -34,33 +34,42 @@ COLUMNS = [
 def judge(claim: Claim, cells: pd.DataFrame) -> Judgement:
     """Mean share of the main conditions that hold, and the evidence; None where these cells cannot
     tell. A side clause decides nothing: without its cells it alone is not tested."""
-    parts: list[Told] = []
-    left_out: list[str] = []
-    why = ""
     try:
-        for c in claim.conditions:
-            if c.optional and (lost := _lost(cells, c)):
-                left_out.append(lost)
-                continue
-            try:
-                found = CUSTOM[c.of](cells, c) if c.kind == "custom" else [KINDS[c.kind](cells, c)]
-            except Missing as missing:
-                if c.side:
-                    parts.append(Told(np.nan, str(missing), side=True))
-                    continue
-                if not c.optional:
-                    raise
-                why = why or str(missing)
-                left_out.append(f"{_about(c) or ', '.join(map(word, flat(c.of)))} in full")
-                continue
-            parts += [part._replace(side=part.side or c.side) for part in found]
+        parts, left_out = _told(claim, cells)
     except Missing as missing:
         return None, str(missing)
     if not (main := [part.share for part in parts if not part.side]):
-        return None, why or f"not run: {', '.join(left_out)}"
+        return None, f"not run: {', '.join(left_out)}"
     if absent := dict.fromkeys([*(name for part in parts for name in part.absent), *left_out]):
         parts[-1] = parts[-1]._replace(text=f"{parts[-1].text}; not run: {', '.join(absent)}")
     return float(np.mean(main)), Evidence.of((part.share, part.said) for part in parts)
+
+
+def _told(claim: Claim, cells: pd.DataFrame) -> tuple[list[Told], list[str]]:
+    """What is told of each condition, and what optional ones lack. Raises Missing where cells of a
+    main condition are, or of all optional ones."""
+    parts: list[Told] = []
+    left_out: list[str] = []
+    why: Missing | None = None
+    for c in claim.conditions:
+        if c.optional and (lost := _lost(cells, c)):
+            left_out.append(lost)
+            continue
+        try:
+            found = CUSTOM[c.of](cells, c) if c.kind == "custom" else [KINDS[c.kind](cells, c)]
+        except Missing as missing:
+            if c.side:
+                parts.append(Told(np.nan, str(missing), side=True))
+                continue
+            if not c.optional:
+                raise
+            why = why or missing
+            left_out.append(f"{_about(c) or ', '.join(map(word, flat(c.of)))} in full")
+            continue
+        parts += [part._replace(side=part.side or c.side) for part in found]
+    if why and all(part.side for part in parts):
+        raise why
+    return parts, left_out
 
 
 def _lost(cells: pd.DataFrame, c: Condition) -> str:
@@ -132,7 +141,8 @@ def save_claims(
         itself. beside: further columns, as the verdicts in another reading, by their headings.
     """
     table = judged(work, rows, group).assign(**(beside or {}))
-    columns = ["id", "claim", "verdict", "share", *(beside or {}), "evidence"]
+    power = ["redrawn"] if table["redrawn"].any() else []  # a shrunk run is not drawn anew
+    columns = ["id", "claim", "verdict", "share", *power, *(beside or {}), "evidence"]
     columns += ["published_holds"] if on_print else []
     caption = f"{what}, judged on our rows, profile {save.profile}"
     return save.table(table[columns], exhibit, caption=caption)
@@ -151,13 +161,14 @@ def _on_rows(
     cells = finished(work, measured)
     found = {claim.id: judge(claim, cells) for claim in claims}
     told = [claim for claim in claims if found[claim.id][0] is not None and not claim.vacuous]
-    alone = {claim.id: ran_once(claim, measured) for claim in claims}
-    told = [claim for claim in told if not alone[claim.id]] if profile in JUDGED_AT else []
+    told = told if profile in JUDGED_AT else []
+    alone = ran_once(work, measured, told)
+    told = [claim for claim in told if claim.id not in alone]
     anew = shares_anew(work, measured, [(claim, found[claim.id][0]) for claim in told], redraws)
     for claim in claims:
         share, evidence = found[claim.id]
         shares = anew.get(claim.id, [])
-        verdict, words = verdict_of(claim, share, shares, profile, alone[claim.id])
+        verdict, words = verdict_of(claim, share, shares, profile, alone.get(claim.id, ""))
         line = {"verdict": verdict, "share": np.nan if share is None else share}
         line |= {"redrawn": words, "evidence": str(evidence)}
         if verdict == UNTESTED and share is not None:
@@ -202,19 +213,51 @@ def settled(share: float, shares: list[float]) -> bool:
     return len({outcome(share, *np.quantile(shares, levels)) for levels in further}) == 1
 
 
-def ran_once(claim: Claim, measured: pd.DataFrame) -> bool:
-    """Whether there is one run of each cell that decides the claim, which says nothing of another
-    run."""
+def ran_once(work: str, measured: pd.DataFrame, claims: Sequence[Claim]) -> dict[str, str]:
+    """Id -> in words, of the claims that rest on a training which ran once: it says nothing of
+    another run, and redraws leave it as it is.
+
+    claims: that these cells can tell. One rests on cells of one run if without them its main
+        clauses come to anything else, evidence and all. Real rows, which nobody trains, need no
+        second run beside others that have several.
+    """
+    of_each = {c.id: "one run of each" for c in claims if all_ran_once(c, measured)}
+    rest = [claim for claim in claims if claim.id not in of_each]
+    several = measured[(measured["n"] > 1) | of_real_rows(measured)]
+    if not rest or len(several) == len(measured):
+        return of_each
+    every, fewer = (finished(work, cells) for cells in (measured, several))
+    of_some = [c.id for c in rest if _main_clauses(c, every) != _main_clauses(c, fewer)]
+    return of_each | dict.fromkeys(of_some, "one run of some")
+
+
+def _main_clauses(claim: Claim, cells: pd.DataFrame) -> list[Told] | str:
+    """What is told of them, or why nothing can be."""
+    try:
+        return [part for part in _told(claim, cells)[0] if not part.side]
+    except Missing as missing:
+        return str(missing)
+
+
+def all_ran_once(claim: Claim, measured: pd.DataFrame) -> bool:
+    """Whether there is one run of each cell where a claim's main clauses look."""
     main = [c for c in claim.conditions if not c.side]
     known = [{a: v for a, v in c.where.items() if a in measured} for c in main]
     seen = pd.concat([chosen(measured, where)["n"] for where in known])
     return not (seen if len(seen) else measured["n"]).gt(1).any()
 
 
+def of_real_rows(cells: pd.DataFrame) -> pd.Series:
+    """Which cells are of real data."""
+    found = cells["method"] == "Real"
+    return found | (cells["setting"] == "real") if "setting" in cells else found
+
+
 def verdict_of(
-    claim: Claim, share: float | None, shares: list[float], profile: str, alone: bool = False
+    claim: Claim, share: float | None, shares: list[float], profile: str, alone: str = ""
 ) -> tuple[str, str]:
-    """The outcome, and in words how far redrawn runs agree: the power of the test."""
+    """The outcome, and in words how far redrawn runs agree: the power of the test. alone: what
+    `ran_once` says of the claim."""
     if share is None:
         return UNTESTED, ""
     if claim.vacuous:
@@ -222,7 +265,7 @@ def verdict_of(
     if profile not in JUDGED_AT:
         return UNTESTED, ""
     if alone:
-        return UNTOLD, "one run of each"
+        return UNTOLD, alone
     if not shares:
         return outcome(share, share, share), ""
     low, high = np.quantile(shares, TAILS)

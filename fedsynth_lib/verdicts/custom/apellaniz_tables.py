@@ -23,6 +23,7 @@ JS, SYNTHETIC, REAL = METRICS = ("js_divergence", "acc_synthetic_real", "acc_rea
 ISOLATED, FEDAVG, SDS = METHODS = ("Isolated", "FedAvg", "SDS")
 LEVEL, REPEATS = 0.01, 3
 CUT = "slopes to 1000"  # the variant of rows AS_RUN
+WHOLE = "whole"  # the variant of rows that are rounded to whole numbers
 SIZED = "train rows per node "  # and their numbers: what details say of a federation's nodes
 PLACE = ["dataset", "partition", "detail", "node"]
 SHARED = ["paper", "dataset", "data", "partition", "n_clients", "node", "detail", "metric"]
@@ -166,10 +167,8 @@ def reciprocal_ranks(cells: pd.DataFrame) -> pd.DataFrame:
     complete = js.groupby(block)["value"].transform("count") == len(METHODS) * js["n_clients"]
     js["value"] = js["value"].where(complete.astype(bool))
     keys = [*block, "n_clients", "method", "setting"]
-    ranks = js.groupby(keys, sort=False, as_index=False)["value"].agg(
-        lambda values: values.mean(skipna=False)
-    )
-    return ranks.assign(metric="mrr_js")
+    ranks = js.groupby(keys, sort=False)["value"].agg(lambda values: values.mean(skipna=False))
+    return ranks.reset_index().assign(metric="mrr_js")
 
 
 def same_people(values: pd.DataFrame) -> pd.DataFrame:
@@ -218,3 +217,20 @@ def beside(
     return both.pivot_table(index=["method", what], columns=["metric", "node"], values="value")[
         list(metrics)
     ]
+
+
+def in_whole_numbers(rows: pd.DataFrame, as_drawn: pd.DataFrame | None = None) -> pd.DataFrame:
+    """Divergences of rounded rows, which print has none of, as cells of `figures.beside_print`.
+
+    rows: of `judge`, of one profile. as_drawn: what `published.compare` returns of rows as they
+        were drawn, to stand beside them.
+    Column `rows` says which a cell is of: `in whole numbers`, or `as drawn`.
+    """
+    own = aggregate(in_print(rows, variant=WHOLE), per_node=True)
+    own = own[own["metric"] == JS].rename(columns={"mean": "ours", "std": "ours_std"})
+    own = own.sort_values("method", key=lambda names: names.map(METHODS.index), kind="stable")
+    own = own.assign(published=np.nan, published_std=np.nan, rows="in whole numbers")
+    if as_drawn is None:
+        return own.reset_index(drop=True)
+    drawn = as_drawn[as_drawn["metric"] == JS].assign(rows="as drawn")
+    return pd.concat([own, drawn], ignore_index=True)
