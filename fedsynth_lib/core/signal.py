@@ -90,8 +90,8 @@ def cheaper(
     )
 
 
-def in_words(ratios: Sequence[float]) -> str:
-    """For a caption: what part of the published signal-to-noise private runs have."""
+def in_words(ratios: Sequence[float], what: str = "Private runs") -> str:
+    """For a caption: what part of the published signal-to-noise private runs have, or `what`."""
     low, high = min(ratios), max(ratios)
     span = f"{low:.2f}" if f"{low:.2f}" == f"{high:.2f}" else f"{low:.2f} to {high:.2f}"
-    return f"Private runs have {span} of the published signal-to-noise."
+    return f"{what} have {span} of the published signal-to-noise."

@@ -103,3 +103,29 @@ def _spent(
     batch = min(size["sized"]["batch_private"], rows)
     steps = affordable_steps(sigma, batch / rows, epsilon, delta)
     return math.sqrt(steps) * batch / sigma
+
+
+def of_counts(work: str, exhibit: str, profile: str, datasets: Iterable[str]) -> str:
+    """Methods that add noise to counts of rows, in a grid of the work. Empty where it has all rows.
+
+    At one budget the noise of a count is the same whatever the number of rows (one record changes a
+    count by 1), and counts grow with the rows: the ratio is that of the rows.
+    """
+    declared, ratios = load(work), []
+    drawn, asked = declared.constants.get("subsamples", {}), declared.size(exhibit, profile)
+    for dataset in datasets:
+        rows = table_rows(dataset, work=work)
+        theirs = drawn.get(dataset, rows)  # of which there may be fewer here
+        ratios.append(min(rows, theirs, asked.get("rows") or theirs) / theirs)
+    return in_words(ratios, "Noisy counts") if min(ratios, default=1) < 1 else ""
+
+
+def of_samples(profile: str, datasets: Iterable[str]) -> str:
+    """All methods beside each other, on samples of two fifths of a table; against all of those
+    rows, for methods that add noise to counts. Empty where they have them."""
+    most, ratios = load("side_by_side").constants["sizes"][profile].get("rows"), []
+    for dataset in datasets:
+        rows = 2 * (table_rows(dataset) // 5)
+        ratios.append(min(rows, most or rows) / rows)
+    words = in_words(ratios, "Noisy counts").replace("published signal", "whole table's signal")
+    return words if min(ratios) < 1 else ""
