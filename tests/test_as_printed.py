@@ -70,6 +70,41 @@ def test_the_work_counts_twelve_of_its_bytes_for_one_of_ours():
     )
 
 
+def test_likelihoods_around_the_last_refit_are_those_of_the_best_rounds():
+    """Each gain is against the other method's run of that seed; other rounds do not count."""
+    rows = [row for seed in (0, 1) for row in flaim("DistAIM", 8, seed, 0.2, 3.0, 99.0)]
+    rows += flaim("DistAIM", 4, 0, 0.9, 1.0, 30.0)
+    rows += [row for seed in (0, 1) for row in flaim("AugFLAIM (Private)", 2, seed, 0.4, 1.5, 99.0)]
+    refits = [
+        {**flaim(method, rounds, seed, 0, 0, value)[-1], "item": item}
+        for method, rounds, seed, item, value in (
+            ("DistAIM", 8, 0, "last", 18.0),
+            ("DistAIM", 8, 1, "last", 45.0),
+            ("DistAIM", 8, 0, "before", 16.0),
+            ("DistAIM", 8, 1, "before", 32.0),
+            ("DistAIM", 4, 0, "before", 1.0),
+            ("AugFLAIM (Private)", 2, 0, "last", 20.0),
+            ("AugFLAIM (Private)", 2, 1, "last", 40.0),
+            ("AugFLAIM (Private)", 2, 0, "before", 77.0),
+        )
+    ]
+    printed = load_values("maddock2024", "tab3")
+    found = readings.around_the_last_refit(to_frame(rows), to_frame(refits), printed)
+    (line,) = found.reset_index().to_dict("records")
+    assert line == {
+        "dataset": "adult",
+        "DistAIM last": 31.5,
+        "DistAIM before": 24,
+        "AugFLAIM (Private)": 30,
+        "gain last": pytest.approx((10 - 12.5) / 2),
+        "gain before": pytest.approx(20),
+        "gain printed": 11,
+        "nearer": "before",
+    }
+    other = to_frame(rows).assign(dataset="magic")  # of which there is no such run
+    assert readings.around_the_last_refit(other, to_frame(refits), printed).empty
+
+
 def test_a_rank_rests_on_all_trainings_and_has_no_spread():
     shared = {
         "paper": "apellaniz2025",

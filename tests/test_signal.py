@@ -2,13 +2,15 @@
 
 import math
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from fedsynth_lib.core.contract import BadInput
 from fedsynth_lib.core.signal import Training, cheaper, in_words, ratio, signal_to_noise
-from fedsynth_lib.works import equal_signal
+from fedsynth_lib.tables.lock import table_rows
+from fedsynth_lib.works import WORKS, equal_signal, load, side_by_side
 
 ADULT = (962, 2095, 14597, 6277, 2118)  # training rows of five clients
 PUBLISHED = Training(ADULT, rounds=3000, batch=16, local_steps=100, learning_rate=1e-4)
@@ -95,3 +97,68 @@ def test_profile_quick_has_a_tenth_or_less_and_paper_all_of_it(work, datasets):
     assert float(least) == 1.0
     words = work("quick", datasets)
     assert float(words.split(" of the")[0].split()[-1]) <= 0.1, words
+
+
+@pytest.mark.parametrize(
+    ("asked", "words"),
+    [
+        (("maddock2024", "tab1", "quick", ["adult"]), "0.10 of the published"),  # 5,000 of 48,842
+        (("maddock2024", "tab3", "quick", ["adult", "magic"]), "0.12 to 0.32 of"),  # of 19,020
+        (("maddock2024", "tab2", "quick", ["covertype"]), "0.04 of"),  # of the 116,203 of the work
+        (("maddock2024", "tab2", "paper", ["covertype"]), "0.43 of"),  # of which 50,000 are here
+        (("martinez2024", "fedbn fidelity", "quick", ["cardio"]), "0.03 of"),  # 2,000 of 70,000
+    ],
+)
+def test_counts_have_signal_in_proportion_to_the_rows(asked, words):
+    assert equal_signal.of_counts(*asked).startswith(f"Noisy counts have {words}")
+
+
+def test_nothing_is_said_where_no_rows_are_left_out():
+    assert equal_signal.of_counts("maddock2024", "tab2", "paper", ["adult", "intrusion"]) == ""
+    assert equal_signal.of_counts("martinez2024", "fedbn privacy", "paper", ["adult"]) == ""
+    assert equal_signal.of_samples("paper", ["adult"]) == ""
+    words = "Noisy counts have 0.15 of the whole table's signal-to-noise."
+    assert equal_signal.of_samples("quick", ["adult"]) == words  # 2,000 of 2 * (32,561 // 5)
+
+
+NOTEBOOKS = Path(__file__).resolve().parents[1] / "notebooks"
+
+
+def notebook(number: str) -> str:
+    (path,) = NOTEBOOKS.glob(f"{number}_*.ipynb")
+    return path.read_text(encoding="utf-8")
+
+
+def cuts_rows(work, exhibit, profile):
+    """Whether a grid has a cell with noise on fewer rows than the table has."""
+    grid = work.grid(exhibit, profile)
+    kind = work.kind(grid.kind)
+    for cell in grid.cells:
+        if kind.method not in cell or not cell.get("rows"):
+            continue
+        whole = table_rows(cell["dataset"], work=work.view(cell["dataset"]))
+        epsilon = cell.get("epsilon", kind.usually("epsilon"))
+        noisy = work.method(cell[kind.method]).private and epsilon not in (None, math.inf)
+        if noisy and cell["rows"] < whole:
+            return True
+    return False
+
+
+@pytest.mark.parametrize("profile", ["quick", "paper"])  # smoke is shown nowhere
+@pytest.mark.parametrize("work", WORKS)
+def test_no_private_run_on_fewer_rows_is_shown_without_its_ratio(work, profile):
+    declared = load(work)
+    cut = {
+        grid.name[:2]
+        for exhibit, grid in declared.grids.items()
+        if cuts_rows(declared, exhibit, profile)
+    }
+    if profile == "quick":
+        assert len(cut) >= {"maddock2024": 5, "martinez2024": 6, "leitner2023": 5}.get(work, 0)
+    silent = [number for number in cut if "equal_signal.of_" not in notebook(number)]
+    assert not silent
+
+
+def test_samples_of_all_methods_are_not_shown_without_their_ratio():
+    assert side_by_side.SIZES["quick"]["rows"] < 2 * table_rows("adult") // 5
+    assert "equal_signal.of_samples" in notebook("70")

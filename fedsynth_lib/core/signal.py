@@ -90,8 +90,11 @@ def cheaper(
     )
 
 
-def in_words(ratios: Sequence[float], of: str = "the published signal-to-noise") -> str:
-    """For a caption: what part of what is published, or of what `of` says, private runs have."""
+def in_words(
+    ratios: Sequence[float], of: str = "the published signal-to-noise", what: str = "Private runs"
+) -> str:
+    """For a caption: what part of what is published, or of what `of` says, private runs have, or
+    `what`."""
     low, high = min(ratios), max(ratios)
     span = f"{low:.2f}" if f"{low:.2f}" == f"{high:.2f}" else f"{low:.2f} to {high:.2f}"
-    return f"Private runs have {span} of {of}."
+    return f"{what} have {span} of {of}."

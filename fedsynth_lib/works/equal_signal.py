@@ -153,3 +153,29 @@ def _at_nodes(profile: str) -> list[Training]:
         )
         for rows in node_rows
     ]
+
+
+def of_counts(work: str, exhibit: str, profile: str, datasets: Iterable[str]) -> str:
+    """Methods that add noise to counts of rows, in a grid of the work. Empty where it has all rows.
+
+    At one budget the noise of a count is the same whatever the number of rows (one record changes a
+    count by 1), and counts grow with the rows: the ratio is that of the rows.
+    """
+    declared, ratios = load(work), []
+    drawn, asked = declared.constants.get("subsamples", {}), declared.size(exhibit, profile)
+    for dataset in datasets:
+        rows = table_rows(dataset, work=work)
+        theirs = drawn.get(dataset, rows)  # of which there may be fewer here
+        ratios.append(min(rows, theirs, asked.get("rows") or theirs) / theirs)
+    return in_words(ratios, what="Noisy counts") if min(ratios, default=1) < 1 else ""
+
+
+def of_samples(profile: str, datasets: Iterable[str]) -> str:
+    """All methods beside each other, on samples of two fifths of a table; against all of those
+    rows, for methods that add noise to counts. Empty where they have them."""
+    most, ratios = load("side_by_side").constants["sizes"][profile].get("rows"), []
+    for dataset in datasets:
+        rows = 2 * (table_rows(dataset) // 5)
+        ratios.append(min(rows, most or rows) / rows)
+    of = "the whole table's signal-to-noise"
+    return in_words(ratios, of, "Noisy counts") if min(ratios) < 1 else ""

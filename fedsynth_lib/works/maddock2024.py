@@ -7,6 +7,7 @@ the training rows, likelihood and AUC on the rows held out.
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
@@ -18,6 +19,7 @@ from fedsynth_lib.core.contract import Domain, Method, Privacy, stream
 from fedsynth_lib.core.queries import random_workload
 from fedsynth_lib.methods import METHODS
 from fedsynth_lib.methods.gan.budget import check
+from fedsynth_lib.methods.marginals import marginal_state
 from fedsynth_lib.methods.marginals.marginal_state import model_of
 from fedsynth_lib.methods.marginals.model_answers import log_likelihood
 from fedsynth_lib.metrics.kernel_likelihood import kernel_nll
@@ -37,6 +39,7 @@ DELTA, SPLIT_SEED, PARTITION_SEED, SUBSAMPLES, KERNEL_ROWS = (
     for name in ("delta", "split_seed", "partition_seed", "subsamples", "kernel_rows")
 )
 MOST_NOISE = 1e4  # calibration need not look further
+LAST_ITERATIONS = 500  # of the last refit [code]
 
 
 def prepare(dataset: str, rows: int | None = None, beta: float | None = None) -> Prepared:
@@ -148,6 +151,21 @@ def measures(
         target = train.schema.names.index(train.schema.target)
         values["auc_gbt"] = gradient_boosting_auc(codes, held_out, target, seed=seed)
     return values
+
+
+def around_the_last_refit(
+    prepared: Prepared, made: Made, registered: Method, config: Any
+) -> dict[tuple[str, str], float]:
+    """Likelihoods as in `measures`, of a run that ends with as many iterations as after each round:
+    its own model (`item` before), and that model after the work's last refit."""
+    _, _, held_out = _encoded(prepared, registered, config)
+    state, whole = made.run.state, replace(config, final_iterations=LAST_ITERATIONS)
+    after = marginal_state.refit(state, whole, last=True, to_noise=True)
+    states = {"before": state, "last": after}
+    return {
+        (name, "nll"): -log_likelihood(model_of(each), held_out).mean()
+        for name, each in states.items()
+    }
 
 
 def _encoded(

@@ -15,7 +15,7 @@ costs, the verbs, then a round in the order of its lines: how a client scores an
 to 9), whose counts are summed (10 to 12), how the server measures and fits (13 to 16).
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Literal
 
@@ -132,6 +132,13 @@ def query_counts(columns: int, config: Config) -> QueryCounts:
     rounds, each = rounds_of(columns, config), each_round(columns, config)
     measured = columns + rounds * each.measured - one_way_again(columns, config)
     return QueryCounts(measured, rounds * each.selected)
+
+
+def lemma_counts(columns: int, config: Config) -> QueryCounts:
+    """Of the whole run as lemma 4.1 counts, without what clients measure between their choices. For
+    reproduction alone: a run with noise for so few costs more than its epsilon."""
+    charged, rounds = query_counts(columns, config), rounds_of(columns, config)
+    return replace(charged, measured=charged.measured - rounds * (config.local_steps - 1))
 
 
 def each_round(columns: int, config: Config) -> QueryCounts:

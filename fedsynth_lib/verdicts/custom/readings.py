@@ -71,6 +71,32 @@ def overhead(
     return _tidy(table.rename("value").reset_index().assign(**place))
 
 
+def around_the_last_refit(
+    rows: pd.DataFrame, refits: pd.DataFrame, values: pd.DataFrame, *, epsilon: float = 1.0
+) -> pd.DataFrame:
+    """The likelihoods of table 3 of maddock2024 with both models of DistAIM: the last, which its
+    rows come from, and the one before the work's last refit, whose likelihood print has.
+
+    refits: likelihoods of both models (`item` last and before) of the same runs. One line a table,
+    means over seeds, in nats a row, each method at the T of `at_best_rounds`; then the gain of
+    DistAIM in percent of AugFLAIM's last model, of each run, and which model's is nearer to print.
+    """
+    best = at_best_rounds(rows, epsilon)[["dataset", "method", "rounds"]].drop_duplicates()
+    refits = with_params(refits, rounds=None).astype({"rounds": float}).merge(best)
+    wide = refits.pivot_table("value", ["dataset", "seed"], ["method", "item"])
+    models = [[PRIVATE, DISTAIM], ["last", "before"]]
+    wide = wide.reindex(columns=pd.MultiIndex.from_product(models))
+    private, distaim = wide[PRIVATE]["last"], wide[DISTAIM]
+    found = distaim[["last", "before"]].add_prefix(f"{DISTAIM} ").assign(**{PRIVATE: private})
+    gains = 100 * (1 - distaim[["last", "before"]].div(private, axis=0))
+    found = found.join(gains.add_prefix("gain ")).groupby("dataset").mean()
+    found = found.reindex(pd.unique(rows["dataset"])).dropna()
+    printed = values[values["metric"] == "nll_improvement_percent"].set_index("dataset")["mean"]
+    found["gain printed"] = printed.reindex(found.index)
+    off = found[["gain last", "gain before"]].sub(found["gain printed"], axis=0).abs()
+    return found.assign(nearer=off.idxmin(axis=1).str.removeprefix("gain "))
+
+
 def trainings(rows: pd.DataFrame, values: pd.DataFrame) -> pd.DataFrame:
     """Tables of apellaniz2025 over trainings, each measured once."""
     return apellaniz_tables.in_print(rows, "seed")
