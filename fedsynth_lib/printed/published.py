@@ -166,7 +166,7 @@ def aggregate(rows: pd.DataFrame, *, per_node: bool = False) -> pd.DataFrame:
     rows = with_detail(rows[rows["value"].notna()])
     # its codes, in the order of the alphabet: the largest of texts takes long
     kinds = pd.Categorical(rows["data"])
-    keyed = _merge_keys(rows).assign(
+    keyed = merge_keys(rows).assign(
         seed=rows["seed"].fillna(-1), value=rows["value"], data=kinds.codes
     )
     keyed["node"] = keyed["node"] if per_node else ""
@@ -228,7 +228,7 @@ def compare_means(
     others first."""
     table = load_values(work, exhibit)
     table = table[table["mean"].notna()].reset_index(drop=True)
-    own = _merge_keys(table).merge(ours, on=KEYS, how="left", validate="many_to_one")
+    own = merge_keys(table).merge(ours, on=KEYS, how="left", validate="many_to_one")
 
     table = table.rename(columns={"mean": "published", "std": "published_std"})
     table["ours"], table["ours_std"] = own["mean"], own["std"]
@@ -278,7 +278,7 @@ def _remark(profile: str, data: str) -> str:
     return "; ".join(filter(None, [shrunk, standin]))
 
 
-def _merge_keys(frame: pd.DataFrame) -> pd.DataFrame:
+def merge_keys(frame: pd.DataFrame) -> pd.DataFrame:
     """KEYS in the form in which equal cells are equal: what does not apply to a setting is blanked
     out."""
     keys = frame[KEYS].copy()
@@ -299,7 +299,7 @@ def _merge_keys(frame: pd.DataFrame) -> pd.DataFrame:
 
 def _relations(table: pd.DataFrame) -> chance.Relations:
     """The relations of `compare` between cells that both have a value of ours."""
-    keys = _merge_keys(table)
+    keys = merge_keys(table)
     if not keys.duplicated([key for key in KEYS if key != "detail"]).any():
         keys["detail"] = ""  # tells no cells apart here: a remark on the method
     cells = keys.assign(cell=np.arange(len(keys)), **table[["published", "ours", "decimals"]])

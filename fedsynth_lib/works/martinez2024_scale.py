@@ -106,6 +106,33 @@ def less_noise(profile: str, tables: list[str], **asked: int) -> pd.DataFrame:
     return _nearest(readings, "fedbn", set(dosed))
 
 
+def by_degree(
+    group: str, exhibits: list[str], profile: str, tables: list[str], *, jobs: int = 1, **asked: int
+) -> pd.DataFrame:
+    """`alternatives.nearest` for networks of degree 2 and 3, on the cells and splits that both
+    have, of profile paper unless in a smoke run; without rows for tables of which degree 3 was not
+    run.
+
+    group: utility or privacy. asked: seed.
+    """
+    dense, scale = f"fedbn dense {group}", "smoke" if profile == "smoke" else "paper"
+    ran = [name for name in tables if name in WORK.grid(dense, "paper").tables]
+    if not ran:
+        return pd.DataFrame()
+    grids = {"k = 2": f"fedbn {group}", "k = 3": dense}
+    found = {
+        name: WORK.grid(grid, scale, tables=ran, **asked).run(jobs=jobs)
+        for name, grid in grids.items()
+    }
+    keys = ["dataset", "setting", "partition", "n_clients", "epsilon", "seed"]
+    both = found["k = 3"][keys].drop_duplicates()
+    readings = {
+        name: rows[rows["item"] == ""].merge(both, on=keys).assign(detail="")
+        for name, rows in found.items()
+    }
+    return alternatives.nearest(readings, WORK.key, exhibits, by=["dataset", "metric"])
+
+
 def _as_printed(
     grid: str, profile: str, tables: list[str], *, jobs: int = 1, **asked: int
 ) -> pd.DataFrame:

@@ -1,0 +1,247 @@
+"""Choices that a work leaves open, each with its readings as data, and how near each comes to print
+on one half of the printed cells and on the other.
+
+data/published/readings.toml lists them by work. Half of the cells name the nearest reading, the
+others confirm it or do not. Halves are dealt by what a cell is called, never by its value.
+"""
+
+import hashlib
+import tomllib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from fedsynth_lib.core.contract import BadInput
+from fedsynth_lib.core.store import project_root
+from fedsynth_lib.printed import chance
+from fedsynth_lib.printed.published import KEYS, WORKS, aggregate, load_values, merge_keys
+
+# where a reading comes from: the work's text, the software that it names, our protocol before any
+# number was seen, or a look at the printed numbers
+SOURCES = ("text", "software", "protocol", "print")
+CONFIRMED, NOT_CONFIRMED = "confirmed", "not confirmed"
+TIE, TOO_FEW = "tie", "too few cells"
+# what the cells of one synthetic table share, so that they come into one half together
+TABLE = ["dataset", "method", "setting", "partition", "n_clients", "epsilon"]
+REQUIRED = {
+    "choice": {"choice", "left_open", "exhibits", "metrics", "readings"},
+    "reading": {"name", "source"},
+}
+
+
+class Reading(NamedTuple):
+    """One way to read what is left open.
+
+    source: of SOURCES; place: the section, gap or table of it. rows: committed ones that follow the
+    reading, each a `grid` (their file) and `detail` (their words), `datasets` where of some only.
+    metrics: ours -> printed, where they are called otherwise. factor: what our values are
+    multiplied by. root: whether our epsilon is the printed one times the root of the number of
+    clients. costs: of a reading that was not run, a grid whose cells would take as long.
+    """
+
+    name: str
+    source: str
+    place: str = ""
+    rows: tuple[Mapping[str, Any], ...] = ()
+    metrics: Mapping[str, str] = {}
+    factor: float = 1.0
+    root: bool = False
+    costs: str = ""
+
+
+class Choice(NamedTuple):
+    """What a work leaves open, in which printed cells it shows, and its readings.
+
+    metrics: as printed. where: a query over printed cells, `` for all. by: columns whose values
+    make places, in each of which the readings are scored on their own; measures of different units
+    must not share one.
+    """
+
+    work: str
+    choice: str
+    left_open: str
+    exhibits: tuple[str, ...]
+    metrics: tuple[str, ...]
+    readings: tuple[Reading, ...]
+    where: str = ""
+    by: tuple[str, ...] = ("dataset", "metric")
+
+
+def load_choices(path: Path | None = None) -> list[Choice]:
+    """The choices in the order of the file. Raises BadInput for what it may not say."""
+    path = path or project_root() / "data" / "published" / "readings.toml"
+    found = []
+    for work, entries in tomllib.loads(path.read_text(encoding="utf-8")).items():
+        if work not in WORKS:
+            raise BadInput(f"{path.name}, {work}: is no work.")
+        for entry in entries:
+            said = _checked("choice", entry, Choice, f"{path.name}, {work}")
+            where = f"{path.name}, {said['choice']}"
+            readings = [_checked("reading", each, Reading, where) for each in said["readings"]]
+            for each in readings:
+                if each["source"] not in SOURCES:
+                    raise BadInput(f"{where}: source {each['source']!r}: {', '.join(SOURCES)}.")
+                if ("rows" in each) == ("costs" in each):
+                    raise BadInput(f"{where}: {each['name']!r} needs rows, or costs, not both.")
+            said["readings"] = tuple(Reading(**each) for each in readings)
+            found.append(Choice(work, **said))
+    return found
+
+
+def _checked(what: str, entry: Mapping[str, Any], kind: Any, where: str) -> dict[str, Any]:
+    """The entry, lists as tuples, if it has all keys that it needs and no unknown one."""
+    unknown = sorted(set(entry) - set(kind._fields)) or sorted(REQUIRED[what] - set(entry))
+    if unknown:
+        raise BadInput(f"{where}: {unknown[0]!r} is no key, or is missing in {dict(entry)}.")
+    return {key: tuple(v) if isinstance(v, list) else v for key, v in entry.items()}
+
+
+def halves(cells: pd.DataFrame) -> pd.Series:
+    """1 or 2 for each printed cell, by what the synthetic table is called that it is measured on
+    (TABLE); no value is looked at.
+
+    The measures of one table stay together. Among those of a data set at a budget the tables are
+    put in the order of a hash of their names, and dealt in turn.
+    """
+    names = cells[TABLE].astype(str).agg("|".join, axis=1)
+    order = names.map(lambda name: int(hashlib.sha256(name.encode()).hexdigest()[:12], 16))
+    place = order.groupby([cells["dataset"], cells["epsilon"]], dropna=False).rank("dense")
+    return 2 - place.astype(int) % 2
+
+
+def distances(choice: Choice, rows: pd.DataFrame) -> pd.DataFrame:
+    """The printed cells that every reading with rows has: KEYS, exhibit, `half`, and of each
+    `reading` the distance to print and whether it lies `within` twice its standard error.
+
+    rows: of the work at profile paper, with `detail` and `grid` (`grid.committed_rows`). Raises
+    BadInput where there is no such cell.
+    """
+    printed = pd.concat([load_values(choice.work, name) for name in choice.exhibits])
+    printed = printed[printed["mean"].notna() & printed["metric"].isin(choice.metrics)]
+    printed = printed.query(choice.where) if choice.where else printed
+    ran = [reading for reading in choice.readings if reading.rows]
+    found = [_apart(reading, printed, rows, choice.work) for reading in ran]
+    cells = pd.concat(found, ignore_index=True)
+    common = cells.groupby(["exhibit", *KEYS], dropna=False)["reading"].transform("size")
+    cells = cells[common == len(ran)].reset_index(drop=True)
+    if cells.empty:
+        raise BadInput(f"{choice.choice}: its readings share no printed cell: run their grids.")
+    return cells.assign(half=halves(cells))
+
+
+def rows_of(reading: Reading, rows: pd.DataFrame) -> pd.DataFrame:
+    """The rows that follow a reading, under the names and on the scale of print."""
+    parts = []
+    for place in reading.rows:
+        own = rows[(rows["grid"] == place["grid"]) & (rows["detail"] == place.get("detail", ""))]
+        parts.append(own[own["dataset"].isin(place.get("datasets", own["dataset"]))])
+    own = pd.concat(parts)
+    if reading.metrics:
+        own = own[own["metric"].isin(reading.metrics)]
+        own = own.assign(metric=own["metric"].map(reading.metrics))
+    if reading.root:
+        own = own.assign(epsilon=(own["epsilon"] / np.sqrt(own["n_clients"])).round(2))
+    return own.assign(detail="", value=own["value"] * reading.factor)
+
+
+def _apart(reading: Reading, printed: pd.DataFrame, rows: pd.DataFrame, work: str) -> pd.DataFrame:
+    own = rows_of(reading, rows)
+    ours = aggregate(own)
+    keys = printed.assign(**merge_keys(printed))
+    table = keys.merge(ours.rename(columns={"mean": "ours", "std": "ours_std"}), "inner", on=KEYS)
+    table = table.rename(columns={"mean": "published", "std": "published_std"})
+    error = chance.standard_error(work, table, ours)["error"]
+    apart = (table["ours"] - table["published"]).abs()
+    told = table[["exhibit", *KEYS]]
+    return told.assign(reading=reading.name, distance=apart, within=apart <= 2 * error)
+
+
+# --- what comes out ------------------------------------------------------------------------------
+
+
+def scored(choice: Choice, cells: pd.DataFrame) -> pd.DataFrame:
+    """By place (`by` of the choice) and reading: cells, mean distance and number within print on
+    each half, and `outcome`, said of the reading that is nearest on the first half.
+
+    cells: of `distances`. outcome: `confirmed` where it is nearest on the second half, too; `not
+    confirmed` where another is; `tie` where no single one is nearest on the first; `too few cells`
+    where a half has none.
+    """
+    names = [reading.name for reading in choice.readings if reading.rows]
+    lines = []
+    for values, own in cells.groupby(list(choice.by), sort=False):
+        parts = {half: own[own["half"] == half].groupby("reading") for half in (1, 2)}
+        means = {half: part["distance"].mean().reindex(names) for half, part in parts.items()}
+        told = outcome(means[1], means[2])
+        for name in names:
+            line: dict[str, Any] = {"work": choice.work, "choice": choice.choice}
+            line |= {"cells": _named(choice.by, values), "reading": name}
+            for half, part in parts.items():
+                line[f"cells {half}"] = int(part.size().get(name, 0))
+                line[f"distance {half}"] = means[half][name]
+                line[f"within {half}"] = int(part["within"].sum().get(name, 0))
+            lines.append({**line, "outcome": told.get(name, "")})
+    return pd.DataFrame(lines)
+
+
+def _named(columns: Sequence[str], values: Sequence[Any]) -> str:
+    """A place in words: adult, pcd, epsilon 0.5."""
+    named = zip(columns, values, strict=True)
+    return ", ".join(f"epsilon {v:g}" if name == "epsilon" else str(v) for name, v in named)
+
+
+def outcome(first: pd.Series, second: pd.Series) -> dict[str, str]:
+    """Reading -> what the second half says of it, for those that are nearest on the first; empty
+    where there is only one."""
+    if len(first) < 2:
+        return {}
+    if first.isna().any() or second.isna().any():
+        return dict.fromkeys(first.index, TOO_FEW)
+    nearest = first.index[first <= first.min() + 1e-12]
+    if len(nearest) > 1:
+        return dict.fromkeys(nearest, TIE)
+    again = second.drop(nearest) > second[nearest[0]]
+    return {nearest[0]: CONFIRMED if again.all() else NOT_CONFIRMED}
+
+
+def score(choices: Sequence[Choice], rows: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
+    """`scored` of all choices. rows: work -> rows, as for `distances`."""
+    found = [scored(choice, distances(choice, rows[choice.work])) for choice in choices]
+    return pd.concat(found, ignore_index=True)
+
+
+def table(
+    choices: Sequence[Choice], lines: pd.DataFrame, rows: Mapping[str, pd.DataFrame]
+) -> pd.DataFrame:
+    """A line for each reading of each choice: where it comes from, in how many places (`scored`) it
+    is nearest on the first half, and in how many of these on the second, too.
+
+    lines: of `score`. A reading that was not run says the minutes that its cells would take.
+    """
+    found = []
+    for choice in choices:
+        own = lines[(lines["work"] == choice.work) & (lines["choice"] == choice.choice)]
+        places = own["cells"].nunique()
+        for reading in choice.readings:
+            line = {"work": choice.work, "choice": choice.choice, "left open": choice.left_open}
+            line |= {"reading": reading.name, "from": reading.source, "place": reading.place}
+            told = own.loc[own["reading"] == reading.name, "outcome"]
+            nearest = told.isin([CONFIRMED, NOT_CONFIRMED]).sum()
+            if not reading.rows:
+                line["nearest"] = f"not run: {minutes(reading, rows[choice.work]):.0f} minutes"
+            elif set(own["reading"]) == {reading.name}:
+                line["nearest"] = "the only one that was run"
+            else:
+                line["nearest"] = f"{nearest} of {places}"
+                line["confirmed"] = f"{(told == CONFIRMED).sum()} of {nearest}" if nearest else ""
+            found.append(line)
+    return pd.DataFrame(found).fillna("")
+
+
+def minutes(reading: Reading, rows: pd.DataFrame) -> float:
+    """What a reading that was not run would take on one core: what the cells of `costs` took."""
+    own = rows[rows["grid"] == reading.costs]
+    return own.drop_duplicates("cell")["seconds"].sum() / 60
