@@ -233,6 +233,15 @@ def test_settings_are_the_published_ones_unless_changed():
         _ = STUDY.cell("DP-Fed-FinDiff", **asked, scheme="secret").config
 
 
+@pytest.mark.parametrize("exhibit", [name for name in STUDY.grids if name != "fig3"])
+def test_quick_is_a_part_of_paper(exhibit):
+    quick, paper = (
+        [params_text(cell) for cell in STUDY.grid(exhibit, profile).cells]
+        for profile in ("quick", "paper")
+    )
+    assert quick and set(quick) <= set(paper)
+
+
 def test_stated_numbers_stand_beside_ours(monkeypatch):
     results = {"best_local_updates": 500.0, "training_hours 100": 0.25}
     table = sattarov2024_stated.stated(results, settings=False).set_index("what")

@@ -12,8 +12,8 @@ from fedsynth_lib.core.accounting import calibrate, epsilon_of
 from fedsynth_lib.core.contract import Charge, Privacy
 from fedsynth_lib.methods.diffusion.findiff import Config
 from fedsynth_lib.tables.lock import table_rows
+from fedsynth_lib.works.equal_signal import TRAINED_ON
 
-TRAINED_ON = 0.8  # of the rows
 # rows of a client and its settings -> the steps that are counted
 COUNTED: dict[str, Callable[[int, Config], int]] = {
     "every step of every round": lambda rows, c: c.training_rounds * c.local_updates,
