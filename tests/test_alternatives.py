@@ -7,11 +7,18 @@ import pytest
 from scipy.spatial.distance import cdist
 
 from fedsynth_lib.core.contract import BadInput
+from fedsynth_lib.figures.save import save_table
 from fedsynth_lib.printed import published
-from fedsynth_lib.printed.alternatives import distances_by_scale, nearest, scale_table
+from fedsynth_lib.printed.alternatives import (
+    distances_by_scale,
+    nearest,
+    nothing_held,
+    scale_table,
+)
 from fedsynth_lib.runs.rows import to_frame
 from fedsynth_lib.tables.load import Table
 from fedsynth_lib.tables.schema import Column, Schema
+from fedsynth_lib.works import martinez2024_scale
 
 
 @pytest.fixture(scope="module")
@@ -64,6 +71,18 @@ def test_lines_are_made_for_each_value_of_by(readings):
 def test_readings_without_a_cell_of_the_exhibit_are_refused(readings):
     with pytest.raises(BadInput, match=r"no reading has a cell of tab6\.4"):
         nearest(readings, "martinez2024", ["tab6.4"])
+
+
+def test_a_table_that_no_reading_has_is_saved_without_rows(readings, tmp_path):
+    by = ["exhibit", "metric"]
+    assert list(nothing_held(by)) == list(nearest(readings, "martinez2024", ["tab6.1"], by=by))
+    for none in (
+        martinez2024_scale.less_noise("quick", ["cardio"], seed=7),
+        martinez2024_scale.by_degree("privacy", ["tab6.7"], "quick", ["cardio"], seed=7),
+    ):
+        provenance = {"profile": "quick", "data": "real"}
+        saved = save_table(none, "none", caption="None", folder=tmp_path, **provenance)
+        assert none.empty and len(pd.read_csv(saved.csv)) == 0
 
 
 def test_real_rows_are_measured_on_each_scale():

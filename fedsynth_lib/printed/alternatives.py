@@ -12,6 +12,13 @@ from fedsynth_lib.metrics.coding import alphabetical_codes, moments, numbers_in_
 from fedsynth_lib.printed import published
 from fedsynth_lib.tables.load import Table
 
+HELD = ["cells", "ours", "printed", "distance", "within", "order", "nearest"]
+
+
+def nothing_held(by: Sequence[str]) -> pd.DataFrame:
+    """`nearest` of no cell: its columns, without rows, as where a table chosen has no such rows."""
+    return pd.DataFrame(columns=[*by, "reading", *HELD])
+
 
 def nearest(
     readings: Mapping[str, pd.DataFrame],
@@ -58,7 +65,7 @@ def nearest(
     table["order"] = pd.Series(order, dtype=float).reindex(table.index)
     least = table.groupby(list(by), sort=False)["distance"].transform("min")
     table["nearest"] = (table["distance"] == least).map({True: "yes", False: ""})
-    return table.sort_index(level=list(by), sort_remaining=False).reset_index()
+    return table[HELD].sort_index(level=list(by), sort_remaining=False).reset_index()
 
 
 def distances_by_scale(

@@ -15,7 +15,7 @@ from fedsynth_lib.metrics import fidelity
 from fedsynth_lib.metrics.attacks import closest_records
 from fedsynth_lib.metrics.coding import alphabetical_codes, numbers_in_unit
 from fedsynth_lib.printed import alternatives
-from fedsynth_lib.printed.published import load_values
+from fedsynth_lib.printed.published import compare, load_values
 from fedsynth_lib.works.martinez2024 import WORK
 from fedsynth_lib.works.protocol import Made, Prepared
 
@@ -27,6 +27,7 @@ EXHIBITS = {  # of distances, where they are held against print, and of fidelity
         "cardio": ("tabA.7", "tabA.4"),
     },
 }
+BY_BUDGET, BY_TABLE = ["exhibit", "metric", "epsilon"], ["dataset", "metric"]
 MEASURED = (*DISTANCES, "log_cluster_base2", "hellinger_fd")
 
 
@@ -92,7 +93,7 @@ def less_noise(profile: str, tables: list[str], **asked: int) -> pd.DataFrame:
     without rows for tables of which it was not run. asked: seed and jobs."""
     dosed = [name for name in tables if name in WORK.grid("fedbn less noise", "paper").tables]
     if not dosed:
-        return pd.DataFrame()
+        return alternatives.nothing_held(BY_BUDGET)
     known = {
         "one dose": _as_printed("fedbn rescaled", profile, dosed, **asked),
         "less": _as_printed("fedbn less noise", profile, dosed, **asked),
@@ -111,14 +112,14 @@ def by_degree(
 ) -> pd.DataFrame:
     """`alternatives.nearest` for networks of degree 2 and 3, on the cells and splits that both
     have, of profile paper unless in a smoke run; without rows for tables of which degree 3 was not
-    run.
+    run, and where none of the cells is printed, as in a smoke run.
 
     group: utility or privacy. asked: seed.
     """
     dense, scale = f"fedbn dense {group}", "smoke" if profile == "smoke" else "paper"
     ran = [name for name in tables if name in WORK.grid(dense, "paper").tables]
     if not ran:
-        return pd.DataFrame()
+        return alternatives.nothing_held(BY_TABLE)
     grids = {"k = 2": f"fedbn {group}", "k = 3": dense}
     found = {
         name: WORK.grid(grid, scale, tables=ran, **asked).run(jobs=jobs)
@@ -130,7 +131,13 @@ def by_degree(
         name: rows[rows["item"] == ""].merge(both, on=keys).assign(detail="")
         for name, rows in found.items()
     }
-    return alternatives.nearest(readings, WORK.key, exhibits, by=["dataset", "metric"])
+    if not _meets_print(readings["k = 3"], exhibits):
+        return alternatives.nothing_held(BY_TABLE)
+    return alternatives.nearest(readings, WORK.key, exhibits, by=BY_TABLE)
+
+
+def _meets_print(rows: pd.DataFrame, exhibits: list[str]) -> bool:
+    return any(compare(rows, WORK.key, exhibit)["n"].any() for exhibit in exhibits)
 
 
 def _as_printed(
@@ -145,4 +152,4 @@ def _as_printed(
 
 def _nearest(readings: dict[str, pd.DataFrame], model: str, tables: set[str]) -> pd.DataFrame:
     known = [name for table in sorted(tables) for name in EXHIBITS[model][table]]
-    return alternatives.nearest(readings, WORK.key, known, by=["exhibit", "metric", "epsilon"])
+    return alternatives.nearest(readings, WORK.key, known, by=BY_BUDGET)
