@@ -47,6 +47,23 @@ def test_the_grid_is_the_published_one():
     assert {c["min_rows"] for c in vae} == {20} and {c["changes"]["batch"] for c in vae} == {50}
 
 
+def test_private_autoencoders_of_large_tables_train_shorter_at_paper():
+    cells = pd.DataFrame(STUDY.grid("fedvae fidelity", "paper", tables=["adult", "cardio"]).cells)
+    private = cells[cells["epsilon"] < math.inf]
+    less = {"training_rounds": 30, "local_epochs": 2, "batch": 500, "learning_rate": 0.0158}
+    assert all(changes == less for changes in private[private["dataset"] == "adult"]["changes"])
+    full = cells.drop(private[private["dataset"] == "adult"].index)
+    assert all(changes == {} for changes in full["changes"])
+    assert work.shorter("cardio") == {
+        **{"training_rounds": 10, "local_epochs": 1, "batch": 500, "learning_rate": 0.00707}
+    }
+    steps = {
+        each["batch"]: each["training_rounds"] * each["local_epochs"] / each["batch"]
+        for each in (less, work.tuned("fedvae", "adult", private=True))
+    }
+    assert (less["learning_rate"] / 1e-3) ** 2 == pytest.approx(steps[200] / steps[500], rel=0.01)
+
+
 def test_all_rows_are_asked_for_under_the_names_of_the_notebooks_that_compute_them(monkeypatch):
     asked = []
 

@@ -95,6 +95,11 @@ def test_profile_quick_has_a_tenth_or_less_and_paper_all_of_it(work, datasets):
     assert float(words.split(" of the")[0].split()[-1]) <= 0.1, words
 
 
+def test_a_hundredth_of_the_passes_leaves_fedvae_its_signal():
+    words = equal_signal.of_fedvae("paper", ["adult", "bank"])
+    assert words.startswith("Private runs have 0.95 to 1.00 of the published signal-to-noise")
+
+
 def test_a_hundredth_of_the_rounds_on_all_rows_leaves_findiff_its_signal():
     words = equal_signal.of_findiff("paper", ["adult"])
     assert words.startswith("Private runs have 1.00 to 1.12 of the published signal-to-noise")

@@ -263,6 +263,27 @@ def test_a_sweep_may_be_of_some_of_the_tables():
     assert small.cells == [cell for cell in both.cells if cell["dataset"] == "diabetes"]
 
 
+def test_a_profile_may_run_parts_of_some_tables(sixth):
+    parts = """[
+    {tables = ["birds"], at_most = {n_clients = 2}, seeds = 2},
+    {tables = ["birds"], at_least = {n_clients = 4}},
+]"""
+    text = TOML.replace("{first = {n_clients = 2}}", f"{{parts = {parts}}}")
+    grid = sixth(text).grid("tab1", "smoke", methods=["Flat"])
+    found = [(cell.get("n_clients", 3), cell["seed"]) for cell in grid.cells]
+    assert found == [(2, 0), (2, 1), (4, 0)]
+    other = text.replace('["birds"]\n\n[methods.Flat]', '["birds", "more"]\n\n[methods.Flat]')
+    other = other.replace(
+        "files = {birds", 'files = {more = ["birds.csv", "birds_schema.toml"], birds'
+    )
+    whole = sixth(other).grid("tab1", "smoke", methods=["Flat"], tables=["more"]).cells
+    assert [cell.get("n_clients", 3) for cell in whole] == [2, 3, 4]
+    with pytest.raises(BadInput, match=r"grids\.tab1\.smoke: 'at_mots' means nothing here"):
+        sixth(text.replace("at_most", "at_mots"))
+    with pytest.raises(BadInput, match=r"grids\.tab1\.smoke: 'bird' means nothing here"):
+        sixth(text.replace('{tables = ["birds"]', '{tables = ["bird"]'))
+
+
 def test_a_function_travels_by_name(sixth):
     work = sixth()
     assert work.function("run") == Measure(str(work.path), "run")

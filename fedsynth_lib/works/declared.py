@@ -12,8 +12,9 @@ A sweep names values of settings: a list is swept, a single value is fixed. The 
 choose among the values of a list; `tables` are those of the grid's that a sweep is of, `by_method`
 says more of some methods' cells, `sized` what a kind's `complete` needs to know, `seconds` what a
 cell takes on one core, where no rows tell, and `unset` takes back what a profile of the work sets.
-A profile of a sweep counts before that of its grid, and that before the work's. Unknown keys are
-refused.
+A profile of a sweep counts before that of its grid, and that before the work's. A profile's `parts`
+are what is run of the tables that they name, each with what it says; other tables are run whole.
+Unknown keys are refused.
 """
 
 import importlib
@@ -354,10 +355,12 @@ class Work:
         sweeps = list(self._sweeps(exhibit).values()) or [{}]
         _check_asked(f"{self.path.name}, {exhibit}", asked, kind, sweeps)
         for dataset in tables if "dataset" in kind.needs else [None]:
-            for sweep in sweeps:
+            parts = [part for part in size.get("parts", ()) if _is_of(part, dataset)]
+            for sweep, part in product(sweeps, parts or [{}]):
                 said = {**declared.settings, **sweep}
-                chosen = _merged(size, said, sweep.get(profile, {}), _replaced(said, asked))
-                if dataset is None or dataset in sweep.get("tables", tables):
+                levels = (size, said, sweep.get(profile, {}), part, _replaced(said, asked))
+                chosen = _merged(*levels)
+                if _is_of(sweep, dataset):
                     own = chosen.get("methods") or usual
                     own = [name for name in own if methods is None or name in methods]
                     if not own and kind.method in kind.needs:
@@ -441,6 +444,11 @@ class Work:
             name: _merged(inherited.get(name, {}), declared.profiles.get(name, {}))
             for name in PROFILES
         }
+
+
+def _is_of(chosen: Settings, dataset: str | None) -> bool:
+    """Whether a sweep or a part is of this table; a kind of cells without tables has none."""
+    return dataset is None or dataset in chosen.get("tables", [dataset])
 
 
 def _listed(value: Any) -> list:
@@ -602,7 +610,9 @@ def _check(work: Work) -> None:
         others = [other for other in (declared.like, declared.trained_in) if other]
         _check_names(where, others, work.grids)
         for profile, entry in declared.profiles.items():
-            _check_names(f"{where}.{profile}", entry, kind.names | _SIZE)
+            for part in (entry, *entry.get("parts", ())):
+                _check_names(f"{where}.{profile}", part, kind.names | _SIZE)
+                _check_names(f"{where}.{profile}", part.get("tables", ()), work.tables)
         for sweep, entry in declared.sweeps.items():
             place = f"{where}.sweeps.{sweep}"
             _check_names(place, entry, kind.names | _SIZE | {"counts", *PROFILES})
@@ -611,7 +621,7 @@ def _check(work: Work) -> None:
                 _check_names(f"{place}.{profile}", entry.get(profile, {}), kind.names | _SIZE)
 
 
-_SIZE = {"seeds", "tables", "methods", "by_method", "sized", "unset", "seconds", *WORDS}
+_SIZE = {"seeds", "tables", "methods", "by_method", "sized", "unset", "seconds", "parts", *WORDS}
 
 
 def _check_names(where: str, entry: Iterable[str], known: Iterable[str]) -> None:

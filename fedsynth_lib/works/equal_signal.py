@@ -53,25 +53,25 @@ def of_fedvae(
     profile: str,
     datasets: Iterable[str],
     *,
-    clients: int = 5,
+    clients: Sequence[int] = (1, 3, 5, 10),
     epsilons: Iterable[float] = (0.5, 1.6),
 ) -> str:
-    """martinez2024: the settings of table 5.6 and delta 1e-5. Empty where no epsilon is finite."""
+    """martinez2024: the settings of table 5.6 and delta 1e-5, central and over clients. Empty where
+    no epsilon is finite."""
     size = load("martinez2024").size("fedvae fidelity", profile)
     changes = size.get("by_method", {}).get("fedvae", {}).get("changes", {})
+    parts = [part for part in size.get("parts", ()) if part.get("sized", {}).get("shorter")]
     delta, ratios = load("martinez2024").constants["meant"]["fedvae"]["delta"], []
     for dataset in datasets:
         whole = table_rows(dataset, work="martinez2024")
         published = martinez2024.tuned("fedvae", dataset, private=True)
-        theirs, ours = (
-            _epochs(round(TRAINED_ON * number) // clients, clients, settings)
-            for number, settings in (
-                (whole, published),
-                (min(whole, size.get("rows") or whole), published | changes),
-            )
-        )
+        short = any(dataset in part["tables"] for part in parts)
+        shrunk = published | changes | (martinez2024.shorter(dataset) if short else {})
+        rows = [round(TRAINED_ON * n) for n in (whole, min(whole, size.get("rows") or whole))]
         ratios += [
-            signal_to_noise(ours, e, delta) / signal_to_noise(theirs, e, delta)
+            signal_to_noise(_epochs(rows[1] // number, number, shrunk), e, delta)
+            / signal_to_noise(_epochs(rows[0] // number, number, published), e, delta)
+            for number in clients
             for e in epsilons
             if math.isfinite(e)
         ]
