@@ -155,8 +155,8 @@ def meant(cell: Mapping[str, Any], chosen: Mapping[str, Any]) -> dict[str, Any]:
     if cell["setting"] == "real":
         return {}
     sized, most = chosen["sized"], max(chosen["n_clients"])
-    changes = {**cell.get("changes", {}), **sized.get("changes", {})}
-    changes |= shorter(cell["dataset"]) if sized.get("shorter") else {}
+    less = shorter(cell["dataset"]) if sized.get("shorter") else {}
+    changes = {**cell.get("changes", {}), **less, **sized.get("changes", {})}
     more = {"changes": changes, "min_rows": sized["min_rows"]}
     more |= WORK.constants["meant"][cell["model"]]
     fit = cell["n_clients"] == most and cell["partition"] != "quantity_skew"
