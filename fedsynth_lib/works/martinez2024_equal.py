@@ -1,30 +1,45 @@
-"""What a shorter private training of FedVAE changes (`martinez2024.shorter`), on the table of which
-both were run."""
+"""What private FedVAE depends on beside its budget, by shorter trainings of the same
+signal-to-noise (`martinez2024.shorter`): whether they tell what full ones do, and what the norm to
+which gradients are cut changes. All at profile paper, unless in a smoke run."""
 
 import pandas as pd
 
+from fedsynth_lib.printed.published import load_values
 from fedsynth_lib.works.martinez2024 import WORK
 
+CLASSIFIERS = ["auc_rf", "auc_nb", "auc_knn"]
+PLACE = ["dataset", "setting", "partition", "n_clients", "epsilon"]
 
-def beside_full(profile: str, *, jobs: int = 1, seed: int) -> pd.DataFrame:
+
+def beside_full(profile: str, *, jobs: int = 1) -> pd.DataFrame:
     """By metric, setting and epsilon the mean over cells of the full training and of the shorter
     one, the mean distance of a cell's means, and the deviation over splits within a cell of the
-    full one; of profile paper unless in a smoke run."""
-    scale = "smoke" if profile == "smoke" else "paper"
-    short = WORK.grid("fedvae equal", scale, seed=seed)
-    whole = [
-        WORK.grid(f"fedvae {group}", scale, tables=short.tables, seed=seed)
+    full one."""
+    short = WORK.grid("fedvae equal", _scale(profile))
+    full = [
+        WORK.grid(f"fedvae {group}", _scale(profile), tables=short.tables)
         for group in ("fidelity", "utility")
     ]
-    runs = {
-        "shorter": short.run(jobs=jobs),
-        "full": pd.concat([grid.run(jobs=jobs) for grid in whole]),
-    }
-    cell = ["metric", "setting", "epsilon", "partition", "n_clients"]
-    means = {name: rows.groupby(cell)["value"].mean() for name, rows in runs.items()}
-    spread = runs["full"].groupby(cell)["value"].std().rename("over splits")
-    table = pd.concat([pd.DataFrame(means), spread], axis=1).dropna(subset=["shorter", "full"])
+    runs = {"full": pd.concat([grid.run(jobs=jobs) for grid in full])}
+    runs["shorter"] = short.run(jobs=jobs)
+    cells = {name: rows.groupby(["metric", *PLACE])["value"] for name, rows in runs.items()}
+    table = pd.DataFrame({name: values.mean() for name, values in cells.items()})
     table["distance"] = (table["shorter"] - table["full"]).abs()
-    return table.groupby(cell[:3], sort=False)[
-        ["full", "shorter", "distance", "over splits"]
-    ].mean()
+    table["over splits"] = cells["full"].std()
+    return table.dropna(subset="distance").groupby(["metric", "setting", "epsilon"]).mean()
+
+
+def by_norm(profile: str, *, jobs: int = 1) -> pd.DataFrame:
+    """Mean AUC over classifiers and splits by table, setting, clients and epsilon: printed, and of
+    ours by norm and weight decay."""
+    ours = WORK.grid("fedvae clips", _scale(profile)).run(jobs=jobs)
+    printed = pd.concat([load_values(WORK.key, exhibit) for exhibit in ("tab6.11", "tabA.5")])
+    printed = printed.assign(detail="printed", value=printed["mean"]).fillna({"n_clients": 1})
+    both = pd.concat([printed, ours])
+    both = both[both["metric"].isin(CLASSIFIERS)]
+    table = both.pivot_table("value", PLACE, "detail", sort=False)
+    return table[table["norm 1"].notna()].droplevel("partition")
+
+
+def _scale(profile: str) -> str:
+    return "smoke" if profile == "smoke" else "paper"
