@@ -61,13 +61,16 @@ def of_fedvae(
     size = load("martinez2024").size("fedvae fidelity", profile)
     changes = size.get("by_method", {}).get("fedvae", {}).get("changes", {})
     parts = [part for part in size.get("parts", ()) if part.get("sized", {}).get("shorter")]
-    delta, ratios = load("martinez2024").constants["meant"]["fedvae"]["delta"], []
+    delta = load("martinez2024").constants["meant"]["fedvae"]["delta"]
+    ratios, passes = [], []
     for dataset in datasets:
         whole = table_rows(dataset, work="martinez2024")
-        published = martinez2024.tuned("fedvae", dataset, private=True)
-        short = any(dataset in part["tables"] for part in parts)
-        shrunk = published | changes | (martinez2024.shorter(dataset) if short else {})
         rows = [round(TRAINED_ON * n) for n in (whole, min(whole, size.get("rows") or whole))]
+        published = martinez2024.tuned("fedvae", dataset, private=True)
+        shrunk = published | changes
+        if any(dataset in part["tables"] for part in parts):
+            shrunk |= martinez2024.shorter(dataset)
+            passes.append(f"{_passes(shrunk):,} for {_passes(published):,} over {dataset}")
         ratios += [
             signal_to_noise(_epochs(rows[1] // number, number, shrunk), e, delta)
             / signal_to_noise(_epochs(rows[0] // number, number, published), e, delta)
@@ -75,7 +78,13 @@ def of_fedvae(
             for e in epsilons
             if math.isfinite(e)
         ]
-    return in_words(ratios) if ratios else ""
+    words = [in_words(ratios)] if ratios else []
+    words += [f"Their passes: {', '.join(passes)}."] if words and passes else []
+    return " ".join(words)
+
+
+def _passes(settings: dict) -> int:
+    return settings["training_rounds"] * settings["local_epochs"]
 
 
 def _epochs(rows: int, clients: int, settings: dict) -> Training:
