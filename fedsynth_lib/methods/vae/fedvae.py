@@ -61,7 +61,7 @@ class Config:
     training_rounds, local_epochs: in the work global and local epochs. hidden: of encoder and
         decoder alike.
     loss_factor: of the reconstruction part of the loss. weight_decay: L2, added to the gradient, as
-        Adam has it; in a private run to the clipped one, so that it pulls harder the smaller `clip`.
+        Adam has it; in a private run to the clipped one: the smaller `clip`, the harder it pulls.
     clip: norm to which a row's gradient is cut in a private run (gap 12: 1.0, and learning_rate
         1e-3). Uncut it is some hundreds.
     encoding: what the mixtures of numeric columns are fitted to. 'histograms': one of each column,
