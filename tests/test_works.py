@@ -278,6 +278,10 @@ def test_a_profile_may_run_parts_of_some_tables(sixth):
     )
     whole = sixth(other).grid("tab1", "smoke", methods=["Flat"], tables=["more"]).cells
     assert [cell.get("n_clients", 3) for cell in whole] == [2, 3, 4]
+    of_other = text.replace("seeds = 2", 'seeds = 2, sweeps = ["clients"]')
+    assert len(sixth(of_other).grid("tab1", "smoke", methods=["Flat"])) == 3
+    with pytest.raises(BadInput, match=r"grids\.tab1\.smoke: 'client' means nothing here"):
+        sixth(of_other.replace('["clients"]', '["client"]'))
     with pytest.raises(BadInput, match=r"grids\.tab1\.smoke: 'at_mots' means nothing here"):
         sixth(text.replace("at_most", "at_mots"))
     with pytest.raises(BadInput, match=r"grids\.tab1\.smoke: 'bird' means nothing here"):

@@ -13,8 +13,8 @@ choose among the values of a list; `tables` are those of the grid's that a sweep
 says more of some methods' cells, `sized` what a kind's `complete` needs to know, `seconds` what a
 cell takes on one core, where no rows tell, and `unset` takes back what a profile of the work sets.
 A profile of a sweep counts before that of its grid, and that before the work's. A profile's `parts`
-are what is run of the tables that they name, each with what it says; other tables are run whole.
-Unknown keys are refused.
+are what is run of the tables that they name, each with what it says, of all sweeps or of `sweeps`;
+other tables are run whole. Unknown keys are refused.
 """
 
 import importlib
@@ -318,7 +318,7 @@ class Work:
 
     def swept(self, exhibit: str, sweep: str, setting: str, profile: str = "") -> list:
         """The values of a setting in a sweep, as declared, or those that a profile leaves."""
-        declared = self._sweeps(exhibit)[sweep]
+        declared = self.sweeps(exhibit)[sweep]
         size = self.size(exhibit, profile) if profile else {}
         chosen = _merged(size, declared, declared.get(profile, {}))
         return _some(list(declared[setting]), setting, chosen)
@@ -352,15 +352,15 @@ class Work:
         tables = _some([*tables], "dataset", size)
         if "dataset" in kind.needs and kind.of_table:
             tables = self.reachable(tables, profile=profile)
-        sweeps = list(self._sweeps(exhibit).values()) or [{}]
-        _check_asked(f"{self.path.name}, {exhibit}", asked, kind, sweeps)
+        sweeps = self.sweeps(exhibit) or {"": {}}
+        _check_asked(f"{self.path.name}, {exhibit}", asked, kind, [*sweeps.values()])
         for dataset in tables if "dataset" in kind.needs else [None]:
             parts = [part for part in size.get("parts", ()) if _is_of(part, dataset)]
-            for sweep, part in product(sweeps, parts or [{}]):
+            for (name, sweep), part in product(sweeps.items(), parts or [{}]):
                 said = {**declared.settings, **sweep}
                 levels = (size, said, sweep.get(profile, {}), part, _replaced(said, asked))
                 chosen = _merged(*levels)
-                if _is_of(sweep, dataset):
+                if _is_of(sweep, dataset) and name in part.get("sweeps", sweeps):
                     own = chosen.get("methods") or usual
                     own = [name for name in own if methods is None or name in methods]
                     if not own and kind.method in kind.needs:
@@ -434,9 +434,10 @@ class Work:
     def _declared(self, exhibit: str) -> Declared:
         return _known(self.grids, exhibit, f"{self.path.name}: the grid")
 
-    def _sweeps(self, exhibit: str) -> Mapping[str, Settings]:
+    def sweeps(self, exhibit: str) -> Mapping[str, Settings]:
+        """The sweeps of an exhibit's grid by name, those of the grid that it is like among them."""
         declared = self._declared(exhibit)
-        return {**(self._sweeps(declared.like) if declared.like else {}), **declared.sweeps}
+        return {**(self.sweeps(declared.like) if declared.like else {}), **declared.sweeps}
 
     def _profiles(self, declared: Declared) -> dict[str, Settings]:
         inherited = self._profiles(self._declared(declared.like)) if declared.like else {}
@@ -611,8 +612,9 @@ def _check(work: Work) -> None:
         _check_names(where, others, work.grids)
         for profile, entry in declared.profiles.items():
             for part in (entry, *entry.get("parts", ())):
-                _check_names(f"{where}.{profile}", part, kind.names | _SIZE)
+                _check_names(f"{where}.{profile}", part, kind.names | _SIZE | {"sweeps"})
                 _check_names(f"{where}.{profile}", part.get("tables", ()), work.tables)
+                _check_names(f"{where}.{profile}", part.get("sweeps", ()), work.sweeps(name))
         for sweep, entry in declared.sweeps.items():
             place = f"{where}.sweeps.{sweep}"
             _check_names(place, entry, kind.names | _SIZE | {"counts", *PROFILES})

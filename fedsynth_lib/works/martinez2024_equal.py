@@ -8,6 +8,7 @@ from fedsynth_lib.printed.published import load_values
 from fedsynth_lib.works.martinez2024 import WORK
 
 CLASSIFIERS = ["auc_rf", "auc_nb", "auc_knn"]
+PRINTED = ["hellinger", "pcd", "pmse", "log_cluster", *CLASSIFIERS]
 PLACE = ["dataset", "setting", "partition", "n_clients", "epsilon"]
 
 
@@ -26,7 +27,8 @@ def beside_full(profile: str, *, jobs: int = 1) -> pd.DataFrame:
     table = pd.DataFrame({name: values.mean() for name, values in cells.items()})
     table["distance"] = (table["shorter"] - table["full"]).abs()
     table["over splits"] = cells["full"].std()
-    return table.dropna(subset="distance").groupby(["metric", "setting", "epsilon"]).mean()
+    table = table.dropna(subset="distance").groupby(["metric", "setting", "epsilon"]).mean()
+    return table.loc[[metric for metric in PRINTED if metric in table.index.levels[0]]]
 
 
 def by_norm(profile: str, *, jobs: int = 1) -> pd.DataFrame:
