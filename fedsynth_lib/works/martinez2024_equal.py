@@ -4,11 +4,13 @@ which gradients are cut changes. All at profile paper, unless in a smoke run."""
 
 import pandas as pd
 
+from fedsynth_lib.printed import alternatives
 from fedsynth_lib.printed.published import load_values
 from fedsynth_lib.works.martinez2024 import WORK
 
 CLASSIFIERS = ["auc_rf", "auc_nb", "auc_knn"]
 PRINTED = ["hellinger", "pcd", "pmse", "log_cluster", *CLASSIFIERS]
+EXHIBITS = ["tab6.8", "tab6.9", "tabA.4", "tab6.10", "tab6.11", "tabA.5"]
 PLACE = ["dataset", "setting", "partition", "n_clients", "epsilon"]
 
 
@@ -41,6 +43,25 @@ def by_norm(profile: str, *, jobs: int = 1) -> pd.DataFrame:
     both = both[both["metric"].isin(CLASSIFIERS)]
     table = both.pivot_table("value", PLACE, "detail", sort=False)
     return table[table["norm 1"].notna()].droplevel("partition")
+
+
+def by_norm_and_print(profile: str, *, jobs: int = 1) -> pd.DataFrame:
+    """By exhibit and setting how many cells with noise are within print with gradients cut to 1,
+    and to 10, of those that both have."""
+    ours = [
+        WORK.grid(f"fedvae {group}", _scale(profile)).run(jobs=jobs)
+        for group in ("fidelity", "utility")
+    ]
+    runs = {
+        "norm 1": pd.concat(ours),
+        "norm 10": WORK.grid("fedvae norm", _scale(profile)).run(jobs=jobs),
+    }
+    cell = ["metric", *PLACE, "seed"]
+    both = runs["norm 10"][cell].drop_duplicates()
+    readings = {name: rows.assign(detail="").merge(both, on=cell) for name, rows in runs.items()}
+    found = alternatives.nearest(readings, WORK.key, EXHIBITS, by=["exhibit", "setting", "metric"])
+    table = found.pivot_table(["cells", "within"], ["exhibit", "setting"], "reading", "sum")
+    return pd.concat([table["cells"]["norm 10"].rename("cells"), table["within"]], axis=1)
 
 
 def _scale(profile: str) -> str:
