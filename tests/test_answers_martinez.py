@@ -151,6 +151,8 @@ def test_copies_are_cells_with_a_distance_of_nothing():
     assert (row["copy"], row["printed_copy"]) == (1, 1)
     names = [f"{source} share, {end}" for source in ("ours", "published") for end in ("min", "max")]
     assert row[names].tolist() == pytest.approx([0.4, 0.6, 0.5, 0.7])
+    nowhere = copies(cells.assign(epsilon=0.5, ours=np.nan)).iloc[0]
+    assert pd.isna(nowhere["copy"]) and nowhere["printed_copy"] == 1  # not run is not without copy
 
 
 def test_what_a_vote_loses_is_held_against_real_rows():

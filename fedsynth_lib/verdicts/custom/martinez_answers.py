@@ -36,30 +36,40 @@ def answers(rows: pd.DataFrame, whole: pd.DataFrame | None = None) -> pd.DataFra
     said in its place.
 
     whole: of a shrunk profile, rows of `paper`, by default the committed ones. The tables of a
-        model that it has are answered by these, but in 1b, which holds two models of one scale
-        together.
+        model that it has, with noise or without, are answered by these, but in 1b, which holds two
+        models of one scale together.
     Question 2a is answered by the searches of notebook 27. Cells with noise count in 3b only.
     """
     if whole is None:
         shrunk = not rows["profile"].eq("paper").all()
         whole = committed_rows("martinez2024", "paper") if shrunk else rows.iloc[:0]
     whole = whole[whole["metric"].isin(FIDELITY + UTILITY + CLOSENESS + ATTACKS)]
-    known = {name: set(own["dataset"]) for name, own in whole.groupby("method")}
-    again = [d in known.get(m, ()) for m, d in zip(rows["method"], rows["dataset"], strict=True)]
-    alike, less = _cells(rows), _cells(rows[~np.array(again, bool)])
+    cells, full = _cells(rows).assign(whole=False), _cells(whole).assign(whole=True)
+    quiet, noisy = (_fullest(cells, full, noise) for noise in (False, True))
+    alike = cells[np.isinf(cells["epsilon"])]
+    real = pd.concat([full, cells]).query("setting == 'real'")
+    ours = [_baselines(quiet), _models(alike), _division(quiet)]
+    ours += [_closeness(quiet), _disclosure(pd.concat([quiet, noisy]), real)]
+    table = {"question": list(QUESTIONS), "published": list(QUESTIONS.values()), "ours": ours}
+    return pd.DataFrame(table).set_index("question")
+
+
+def _fullest(cells: pd.DataFrame, full: pd.DataFrame, noise: bool) -> pd.DataFrame:
+    """Cells of synthetic rows with or without noise: of each model's tables the full ones where
+    there are some, under a name that says so."""
+    less, full = (
+        each[(each["setting"] != "real") & (np.isfinite(each["epsilon"]) == noise)]
+        for each in (cells, full)
+    )
+    known = {name: set(own["dataset"]) for name, own in full.groupby("method")}
+    again = [d in known.get(m, ()) for m, d in zip(less["method"], less["dataset"], strict=True)]
+    less = less[~np.array(again, bool)]
     left = set(less["method"])
-    fuller = {
+    names = {
         name: f"{name} on whole {', '.join(sorted(tables)) if name in left else 'tables'}"
         for name, tables in known.items()
     }
-    cells = less.assign(whole=False)
-    if fuller:
-        cells = pd.concat([_cells(whole).replace({"method": fuller}).assign(whole=True), cells])
-    quiet, alike = (each[np.isinf(each["epsilon"])] for each in (cells, alike))
-    ours = [_baselines(quiet), _models(alike), _division(quiet)]
-    ours += [_closeness(quiet), _disclosure(cells)]
-    table = {"question": list(QUESTIONS), "published": list(QUESTIONS.values()), "ours": ours}
-    return pd.DataFrame(table).set_index("question")
+    return pd.concat([full.replace({"method": names}), less])
 
 
 def _cells(rows: pd.DataFrame) -> pd.DataFrame:
@@ -153,9 +163,8 @@ def _closeness(quiet: pd.DataFrame) -> str:
     return _by_method(quiet, sentence)
 
 
-def _disclosure(cells: pd.DataFrame) -> str:
+def _disclosure(cells: pd.DataFrame, by_real: pd.DataFrame) -> str:
     attack = cells[cells["metric"].isin(ATTACKS)]
-    by_real = attack[attack["setting"] == "real"]
 
     def sentence(made: pd.DataFrame) -> str | None:
         own = by_real[by_real["whole"] == made["whole"].iloc[0]]  # at the same scale
@@ -194,13 +203,14 @@ def spans(cells: pd.DataFrame, over: str) -> pd.DataFrame:
 
 def copies(cells: pd.DataFrame) -> pd.DataFrame:
     """3a: lowest and highest share nearer to training rows, and how many cells have an exact copy,
-    by table and budget, ours and printed."""
-    found = (cells["ours"] == 0).where(cells["ours"].notna())
-    cells = cells.assign(copy=found, printed_copy=cells["published"] == 0)
+    by table and budget, ours and printed; no number where none was run."""
+    found = (cells["ours"] == 0).astype("Int64").where(cells["ours"].notna())
+    cells = cells.assign(copy=found, printed_copy=(cells["published"] == 0).astype("Int64"))
     kinds = {name: own.groupby(["dataset", "epsilon"]) for name, own in cells.groupby("metric")}
     share = kinds["dcr_share"][["ours", "published"]].agg(["min", "max"])
     share.columns = [f"{source} share, {end}" for source, end in share.columns]
-    return share.join(kinds["dcr_min"][["copy", "printed_copy"]].sum().astype(int)).reset_index()
+    copied = kinds["dcr_min"][["copy", "printed_copy"]].sum(min_count=1)
+    return share.join(copied).reset_index()
 
 
 def disclosed(cells: pd.DataFrame) -> pd.DataFrame:
