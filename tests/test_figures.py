@@ -202,6 +202,16 @@ def test_a_csv_has_ten_significant_digits_and_leaves_counts_alone():
     assert [line.rsplit(",", 3)[0] for line in lines] == ["0.3333333333,a,3", "12345.6789,0.3,"]
 
 
+def test_what_shows_rows_of_another_profile_says_so_where_it_stands_beside_the_rest(tmp_path):
+    quick = Saver(profile="quick", data="real", folder=tmp_path, remark="A tenth of the signal.")
+    saved = quick.made_at("paper").table(pd.DataFrame({"a": [1]}), "full", caption="All rows")
+    text = saved.markdown.read_text() if hasattr(saved, "markdown") else saved.md.read_text()
+    assert saved.csv.parent == tmp_path and "profile paper" in text and "signal" not in text
+    assert pd.read_csv(saved.csv)["profile"].tolist() == ["paper"]
+    usual = Saver(profile="quick", data="standin").made_at("paper").folder
+    assert usual.name == "quick-standin"
+
+
 def test_a_saver_says_profile_and_data_once(awkward):
     saver = Saver(profile="quick", data="standin")
     drawn = saver.figure(small_figure(), "f", note="no DP", alt="a line")

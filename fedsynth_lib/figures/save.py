@@ -7,7 +7,7 @@ Files hold no dates: making the same figure twice gives the same bytes.
 import io
 import re
 import textwrap
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -100,6 +100,12 @@ class Saver:
         source = {"profile": self.profile, "data": data or self.data, "folder": self.folder}
         words = f"{caption.rstrip('.')}. {self.remark}" if self.remark else caption
         return save_table(frame, exhibit, **source, caption=words, decimals=decimals)
+
+    def made_at(self, profile: str, *, remark: str = "") -> "Saver":
+        """For what rows of another profile show: in the same folder, with that provenance, and
+        without what this one remarks of its own runs."""
+        folder = self.folder or project_root() / "figures" / folder_name(self.profile, self.data)
+        return replace(self, profile=profile, folder=folder, remark=remark)
 
 
 def save_figure(

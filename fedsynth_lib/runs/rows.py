@@ -63,6 +63,12 @@ SORTED_BY = [
 Row = dict[str, Any]
 
 
+def published_size(profile: str) -> str:
+    """The profile of rows that tell something at the published size alone: paper, but in a smoke
+    run its own."""
+    return profile if profile == "smoke" else "paper"
+
+
 def folder_name(profile: str, data: str) -> str:
     """`quick`, or `quick-standin` and `quick-own` for what must not mix with results on the real
     tables."""

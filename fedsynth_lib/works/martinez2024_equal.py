@@ -6,6 +6,7 @@ import pandas as pd
 
 from fedsynth_lib.printed import alternatives
 from fedsynth_lib.printed.published import load_values
+from fedsynth_lib.runs.rows import published_size
 from fedsynth_lib.works.martinez2024 import WORK
 
 CLASSIFIERS = ["auc_rf", "auc_nb", "auc_knn"]
@@ -18,9 +19,9 @@ def beside_full(profile: str, *, jobs: int = 1) -> pd.DataFrame:
     """By metric, setting and epsilon the mean over cells of the full training and of the shorter
     one, the mean distance of a cell's means, and the deviation over splits within a cell of the
     full one."""
-    short = WORK.grid("fedvae equal", _scale(profile))
+    short = WORK.grid("fedvae equal", published_size(profile))
     full = [
-        WORK.grid(f"fedvae {group}", _scale(profile), tables=short.tables)
+        WORK.grid(f"fedvae {group}", published_size(profile), tables=short.tables)
         for group in ("fidelity", "utility")
     ]
     runs = {"full": pd.concat([grid.run(jobs=jobs) for grid in full])}
@@ -36,9 +37,9 @@ def beside_full(profile: str, *, jobs: int = 1) -> pd.DataFrame:
 def by_norm(profile: str, *, jobs: int = 1) -> pd.DataFrame:
     """Mean AUC over classifiers and splits by table, setting, clients and epsilon: printed, and of
     ours by norm and weight decay."""
-    ours = WORK.grid("fedvae clips", _scale(profile)).run(jobs=jobs)
-    printed = pd.concat([load_values(WORK.key, exhibit) for exhibit in ("tab6.11", "tabA.5")])
-    printed = printed.assign(detail="printed", value=printed["mean"]).fillna({"n_clients": 1})
+    ours = WORK.grid("fedvae clips", published_size(profile)).run(jobs=jobs)
+    printed = load_values(WORK.key, "tab6.11").fillna({"n_clients": 1})
+    printed = printed.assign(detail="printed", value=printed["mean"])
     both = pd.concat([printed, ours])
     both = both[both["metric"].isin(CLASSIFIERS)]
     table = both.pivot_table("value", PLACE, "detail", sort=False)
@@ -49,12 +50,12 @@ def by_norm_and_print(profile: str, *, jobs: int = 1) -> pd.DataFrame:
     """By exhibit and setting how many cells with noise are within print with gradients cut to 1,
     and to 10, of those that both have."""
     ours = [
-        WORK.grid(f"fedvae {group}", _scale(profile)).run(jobs=jobs)
+        WORK.grid(f"fedvae {group}", published_size(profile)).run(jobs=jobs)
         for group in ("fidelity", "utility")
     ]
     runs = {
         "norm 1": pd.concat(ours),
-        "norm 10": WORK.grid("fedvae norm", _scale(profile)).run(jobs=jobs),
+        "norm 10": WORK.grid("fedvae norm", published_size(profile)).run(jobs=jobs),
     }
     cell = ["metric", *PLACE, "seed"]
     both = runs["norm 10"][cell].drop_duplicates()
@@ -62,7 +63,3 @@ def by_norm_and_print(profile: str, *, jobs: int = 1) -> pd.DataFrame:
     found = alternatives.nearest(readings, WORK.key, EXHIBITS, by=["exhibit", "setting", "metric"])
     table = found.pivot_table(["cells", "within"], ["exhibit", "setting"], "reading", "sum")
     return pd.concat([table["cells"]["norm 10"].rename("cells"), table["within"]], axis=1)
-
-
-def _scale(profile: str) -> str:
-    return "smoke" if profile == "smoke" else "paper"

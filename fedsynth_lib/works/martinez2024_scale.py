@@ -16,6 +16,7 @@ from fedsynth_lib.metrics.attacks import closest_records
 from fedsynth_lib.metrics.coding import alphabetical_codes, numbers_in_unit
 from fedsynth_lib.printed import alternatives
 from fedsynth_lib.printed.published import compare, load_values
+from fedsynth_lib.runs.rows import published_size
 from fedsynth_lib.works.martinez2024 import WORK
 from fedsynth_lib.works.protocol import Made, Prepared
 
@@ -116,7 +117,7 @@ def by_degree(
 
     group: utility or privacy. asked: seed.
     """
-    dense, scale = f"fedbn dense {group}", "smoke" if profile == "smoke" else "paper"
+    dense, scale = f"fedbn dense {group}", published_size(profile)
     ran = [name for name in tables if name in WORK.grid(dense, "paper").tables]
     if not ran:
         return alternatives.nothing_held(BY_TABLE)
@@ -144,8 +145,7 @@ def _as_printed(
     grid: str, profile: str, tables: list[str], *, jobs: int = 1, **asked: int
 ) -> pd.DataFrame:
     """A grid's rows, at profile paper unless in a smoke run, by the names of the printed values."""
-    scale = "smoke" if profile == "smoke" else "paper"
-    rows = WORK.grid(grid, scale, tables=tables, **asked).run(jobs=jobs)
+    rows = WORK.grid(grid, published_size(profile), tables=tables, **asked).run(jobs=jobs)
     plain = rows["metric"].str.replace("_(printed|base2|fd)$", "", regex=True)
     return rows.assign(detail="", metric=plain)
 
