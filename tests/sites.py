@@ -48,8 +48,15 @@ from fedsynth_lib.deploy import masks, processes, site
 start, mask = processes.Children.start, masks.ClientMasks.mask
 def relayed(self, command, *options, **said):
     start(self, command, *({relay!r} if each == {server!r} else each for each in options), **said)
+def holder():
+    try:
+        with open({held!r}) as file:
+            return file.read()
+    except FileNotFoundError:
+        return ""
 def noted(self, arrays, **options):
-    while os.path.exists({held!r}):
+    first = holder()
+    while first and holder() == first:  # whoever holds it next lets go of what was held before
         time.sleep(0.1)
     hidden = mask(self, arrays, **options)
     np.savez({sent!r}, **hidden)
@@ -124,7 +131,7 @@ class Parties(Terminals):
     def relayed(self, name: str, port: int, *, insecure: bool = False, masked: bool = True) -> None:
         """A site that reaches its server through a relay at this port, and keeps what it sends to
         a secure sum in NAME.npz; masked: whether it hides that. It answers no step as long as
-        there is a file NAME.held."""
+        there is a file NAME.held, of which no two say the same."""
         text = RELAYED.format(
             relay=f"localhost:{port}",
             server=read_study(self.folder / "study").server,

@@ -681,6 +681,12 @@ def deployed(tmp_path_factory):
         yield parties
 
 
+def asked(parties, name: str) -> int:
+    """How many steps a site has been asked for since its SuperNode began."""
+    (log,) = parties.folder.glob(f"{name}/state-*/supernode.log")
+    return log.read_text().count("Receiving: query.client_step")
+
+
 def finished(parties, out):
     """The rows of a run, and what it said."""
     parties.run(out)
@@ -789,10 +795,12 @@ def test_a_server_that_was_killed_is_started_again_and_sites_evaluate(deployed, 
 
 def test_a_run_that_is_stopped_leaves_nothing_behind(deployed):
     """By Ctrl-C, which a terminal sends to all processes of a command; the server goes on."""
+    steps = asked(deployed, "west")
     held = deployed.folder / "west.held"  # else the run might be through before it is stopped
-    held.touch()
+    held.write_text("stopped")
     deployed.run("stopped")
     deployed.wait("run", "all sites are there")
+    wait_for(lambda: asked(deployed, "west") > steps, MOST)
     os.killpg(deployed.running["run"].pid, signal.SIGINT)
     assert deployed.status("run") == 130
     held.unlink()
@@ -808,15 +816,10 @@ def test_a_run_that_is_stopped_leaves_nothing_behind(deployed):
 def test_a_site_that_is_killed_in_a_round_does_not_end_the_run(deployed):
     """It has been asked and does not answer. Its share of the noise is not needed, since one may be
     absent; the others take its masks off."""
-
-    def asked() -> int:
-        (log,) = deployed.folder.glob("west/state-*/supernode.log")
-        return log.read_text().count("Receiving: query.client_step")
-
-    steps = asked()
-    (deployed.folder / "west.held").touch()
+    steps = asked(deployed, "west")
+    (deployed.folder / "west.held").write_text("fourth")
     deployed.run("fourth")
-    wait_for(lambda: asked() > steps, MOST)
+    wait_for(lambda: asked(deployed, "west") > steps, MOST)
     deployed.end("west", signal.SIGKILL)
     wait_for(lambda: not deployed.processes(deployed.at("west")), MOST)
     assert deployed.status("run") == 0, deployed.said("run")
