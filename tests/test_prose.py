@@ -39,6 +39,32 @@ def test_no_number_of_ours_is_typed(name):
     ] == []
 
 
+# words of six capitals and more that a text may have; others are placeholders left behind
+CAPITALS = {"README", "CONTRIBUTING", "CITATION", "DOMIAS", "SIGMOD", "USENIX", "NVIDIA"}
+CODE = re.compile(r"```.*?```|`[^`]*`|\$[^$]*\$", re.DOTALL)
+
+
+def placeholders(text: str) -> list[str]:
+    words = re.findall(r"\b[A-Z][A-Z_]{5,}\b|\b(?:TODO|FIXME|XXX+)\b", CODE.sub("", text))
+    return [word for word in words if word not in CAPITALS]
+
+
+@pytest.mark.parametrize(
+    "path",
+    [*ROOT.glob("*.md"), *ROOT.glob("data/published/*.md"), *ROOT.glob("notebooks/*.ipynb")],
+    ids=lambda path: path.name,
+)
+def test_no_placeholder_is_left_in_a_text(path):
+    assert placeholders(prose(path)) == []
+
+
+def test_a_placeholder_is_found_and_code_is_none():
+    assert placeholders("Of RUNSOFAR cells; TODO. `MARKS_EXPLAINED`, USENIX") == [
+        "RUNSOFAR",
+        "TODO",
+    ]
+
+
 def test_the_readme_is_one_screen():
     text = (ROOT / "README.md").read_text(encoding="utf-8")
     assert len(text.splitlines()) < 120 and len(text.encode()) < 8_000
