@@ -15,7 +15,7 @@ from fedsynth_lib.metrics import fidelity
 from fedsynth_lib.metrics.attacks import closest_records
 from fedsynth_lib.metrics.coding import alphabetical_codes, numbers_in_unit
 from fedsynth_lib.printed import alternatives
-from fedsynth_lib.printed.published import compare, load_values
+from fedsynth_lib.printed.published import KEYS, compare, load_values
 from fedsynth_lib.runs.rows import published_size
 from fedsynth_lib.works.martinez2024 import WORK
 from fedsynth_lib.works.protocol import Made, Prepared
@@ -28,6 +28,9 @@ EXHIBITS = {  # of distances, where they are held against print, and of fidelity
         "cardio": ("tabA.7", "tabA.4"),
     },
 }
+PAIRS = ("pcd", "pmse")  # which no scale moves
+DENSE = ("adult", "bank")  # whose printed pairs ask for networks of degree 3 (notebook 20)
+OURS, NEAREST = "ours", "nearest"
 BY_BUDGET, BY_TABLE = ["exhibit", "metric", "epsilon"], ["dataset", "metric"]
 MEASURED = (*DISTANCES, "log_cluster_base2", "hellinger_fd")
 
@@ -88,6 +91,38 @@ def beside_print(
     return _nearest(readings, model, set(again["dataset"]))
 
 
+def both_readings(profile: str, tables: list[str], **asked: int) -> pd.DataFrame:
+    """`published.compare` of columns, pairs, clusters and distances of both models by `reading`:
+    OURS, that of our tables, and NEAREST to print, with the published scale and bins, and for
+    FedBN's pairs the degree that fits.
+
+    Central and federated cells that both have, of profile paper unless in a smoke run. asked: seed
+    and jobs.
+    """
+    found = []
+    for model, exhibits in EXHIBITS.items():
+        groups = [
+            _at_published_size(f"{model} {group}", profile, tables, **asked)
+            for group in ("fidelity", "privacy")
+        ]
+        ours = pd.concat(groups)
+        pairs = ours
+        if model == "fedbn":
+            varied = _at_published_size("fedbn variants", profile, tables, **asked)
+            dense = varied[(varied["detail"] == "k = 3") & varied["dataset"].isin(DENSE)]
+            pairs = pd.concat([ours[~ours["dataset"].isin(DENSE)], dense.assign(detail="")])
+        scaled = _as_printed(f"{model} rescaled", profile, tables, **asked)
+        nearest = pd.concat([scaled, pairs[pairs["metric"].isin(PAIRS)]])
+        for exhibit in [name for table in tables for name in exhibits[table]]:
+            for reading, rows in {OURS: ours, NEAREST: nearest}.items():
+                cells = compare(rows[rows["setting"] != "local"], WORK.key, exhibit)
+                found.append(cells.assign(reading=reading))
+    cells = pd.concat(found, ignore_index=True)
+    ran = cells[cells["n"] > 0]
+    both = ran.groupby(["exhibit", *KEYS], dropna=False)["reading"].transform("size") == 2
+    return ran[both]
+
+
 def less_noise(profile: str, tables: list[str], **asked: int) -> pd.DataFrame:
     """`alternatives.nearest` for federated networks with the noise of their epsilon, and with that
     divided by the root of the number of clients, which is the noise of epsilon times that root;
@@ -141,11 +176,16 @@ def _meets_print(rows: pd.DataFrame, exhibits: list[str]) -> bool:
     return any(compare(rows, WORK.key, exhibit)["n"].any() for exhibit in exhibits)
 
 
-def _as_printed(
+def _at_published_size(
     grid: str, profile: str, tables: list[str], *, jobs: int = 1, **asked: int
 ) -> pd.DataFrame:
-    """A grid's rows, at profile paper unless in a smoke run, by the names of the printed values."""
-    rows = WORK.grid(grid, published_size(profile), tables=tables, **asked).run(jobs=jobs)
+    """A grid's rows, at profile paper unless in a smoke run."""
+    return WORK.grid(grid, published_size(profile), tables=tables, **asked).run(jobs=jobs)
+
+
+def _as_printed(grid: str, profile: str, tables: list[str], **asked: int) -> pd.DataFrame:
+    """`_at_published_size`, by the names of the printed values."""
+    rows = _at_published_size(grid, profile, tables, **asked)
     plain = rows["metric"].str.replace("_(printed|base2|fd)$", "", regex=True)
     return rows.assign(detail="", metric=plain)
 
