@@ -224,6 +224,20 @@ def test_a_claim_gets_no_verdict_that_rests_on_a_single_training():
     assert left_out == {}
 
 
+def test_a_claim_whose_tests_want_repeats_cannot_be_told_from_one_run():
+    rows = committed_rows("martinez2024", "paper")
+    once = rows[(rows["grid"] == "23_martinez2024_fedvae_fidelity") & (rows["seed"] == 7)]
+    for known, verdict, why in (
+        (once, "cannot tell", "one run of some"),
+        (once[once["setting"] != "central"], UNTESTED, ""),  # a side of the test is missing
+        (once.assign(profile="quick"), UNTESTED, ""),
+    ):
+        found = judged("martinez2024", known, "fedvae_fidelity", redraws=0).set_index("id")
+        told = found.loc["martinez2024/c32"]
+        assert (told["verdict"], told["redrawn"]) == (verdict, why)
+    assert "2 seeds or more" in told["evidence"] and np.isnan(told["share"])
+
+
 def test_real_rows_need_no_second_run_beside_trainings_that_have_one():
     assert resting_on_one("leitner2023", "utility", method="Real") == {}
     assert "c06" in resting_on_one("leitner2023", "utility", method="CTGAN", dataset="obesity")

@@ -17,7 +17,15 @@ from fedsynth_lib.printed.published import UNTESTED, load_claims
 from fedsynth_lib.verdicts.cells import finished, measured_cells, redrawn
 from fedsynth_lib.verdicts.claim_files import Claim, written
 from fedsynth_lib.verdicts.custom.claims import CUSTOM
-from fedsynth_lib.verdicts.places import Condition, Missing, chosen, flat, same_layout, word
+from fedsynth_lib.verdicts.places import (
+    Condition,
+    Missing,
+    RanOnce,
+    chosen,
+    flat,
+    same_layout,
+    word,
+)
 from fedsynth_lib.verdicts.vocabulary import KINDS, Told
 
 REDRAWS = 40  # at least, and as many again and again while a verdict hangs on which were drawn
@@ -47,10 +55,11 @@ def judge(claim: Claim, cells: pd.DataFrame) -> Judgement:
 
 def _told(claim: Claim, cells: pd.DataFrame) -> tuple[list[Told], list[str]]:
     """What is told of each condition, and what optional ones lack. Raises Missing where cells of a
-    main condition are, or of all optional ones."""
+    main condition are, or of all optional ones; RanOnce where only repeats of them are."""
     parts: list[Told] = []
     left_out: list[str] = []
     why: Missing | None = None
+    once: RanOnce | None = None
     for c in claim.conditions:
         if c.optional and (lost := _lost(cells, c)):
             left_out.append(lost)
@@ -62,11 +71,16 @@ def _told(claim: Claim, cells: pd.DataFrame) -> tuple[list[Told], list[str]]:
                 parts.append(Told(np.nan, str(missing), side=True))
                 continue
             if not c.optional:
-                raise
+                if not isinstance(missing, RanOnce):
+                    raise
+                once = once or missing
+                continue
             why = why or missing
             left_out.append(f"{_about(c) or ', '.join(map(word, flat(c.of)))} in full")
             continue
         parts += [part._replace(side=part.side or c.side) for part in found]
+    if once:
+        raise once
     if why and all(part.side for part in parts):
         raise why
     return parts, left_out
@@ -160,10 +174,12 @@ def _on_rows(
     measured = measured_cells(work, rows, **ways)
     cells = finished(work, measured)
     found = {claim.id: judge(claim, cells) for claim in claims}
-    told = [claim for claim in claims if found[claim.id][0] is not None and not claim.vacuous]
+    untold = [claim for claim in claims if found[claim.id][0] is None]
+    told = [claim for claim in claims if claim not in untold and not claim.vacuous]
     told = told if profile in JUDGED_AT else []
     alone = ran_once(work, measured, told)
     told = [claim for claim in told if claim.id not in alone]
+    alone |= {claim.id: "one run of some" for claim in untold if lacks_repeats(claim, cells)}
     anew = shares_anew(work, measured, [(claim, found[claim.id][0]) for claim in told], redraws)
     for claim in claims:
         share, evidence = found[claim.id]
@@ -231,6 +247,17 @@ def ran_once(work: str, measured: pd.DataFrame, claims: Sequence[Claim]) -> dict
     return of_each | dict.fromkeys(of_some, "one run of some")
 
 
+def lacks_repeats(claim: Claim, cells: pd.DataFrame) -> bool:
+    """Whether these cells have all that a claim speaks of, but not the repeats for its tests."""
+    try:
+        _told(claim, cells)
+    except RanOnce:
+        return True
+    except Missing:
+        pass
+    return False
+
+
 def _main_clauses(claim: Claim, cells: pd.DataFrame) -> list[Told] | str:
     """What is told of them, or why nothing can be."""
     try:
@@ -257,9 +284,9 @@ def verdict_of(
     claim: Claim, share: float | None, shares: list[float], profile: str, alone: str = ""
 ) -> tuple[str, str]:
     """The outcome, and in words how far redrawn runs agree: the power of the test. alone: what
-    `ran_once` says of the claim."""
+    `ran_once` says of the claim, or of one whose tests want repeats."""
     if share is None:
-        return UNTESTED, ""
+        return (UNTOLD, alone) if alone and profile in JUDGED_AT else (UNTESTED, "")
     if claim.vacuous:
         return VACUOUS, ""
     if profile not in JUDGED_AT:

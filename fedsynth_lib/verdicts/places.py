@@ -21,7 +21,10 @@ WITHOUT_CLIENTS = ("central", "real")
 OF_CLIENTS = ("partition", "n_clients", "participation")
 
 
-class Missing(Exception): ...  # the cells lack some that a condition speaks of, or repeats of them
+class Missing(Exception): ...  # the cells lack some that a condition speaks of
+
+
+class RanOnce(Missing): ...  # the cells are there, and the repeats that a test needs are not
 
 
 @dataclass(frozen=True)

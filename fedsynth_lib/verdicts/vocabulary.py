@@ -65,7 +65,7 @@ from fedsynth_lib.metrics.registry import sign
 from fedsynth_lib.printed.published import t_test
 from fedsynth_lib.verdicts.places import (
     Condition,
-    Missing,
+    RanOnce,
     about,
     flat,
     label,
@@ -296,13 +296,13 @@ def _monotone(cells: pd.DataFrame, c: Condition) -> Told:
 def tests(cells: pd.DataFrame, c: Condition, against: str) -> pd.Series:
     """By place the outcome of the t-test of federated against other cells: better, worse, equal.
 
-    The fewest repeats of any of the cells serve for all. Raises Missing where one has no spread.
+    The fewest repeats of any of the cells serve for all. Raises RanOnce where one has no spread.
     """
     c, sides = replace(c, across="setting"), ["federated", against]
     mean, n = (wide(cells, c, sides, name)[sides] for name in ("mean", "n"))
     std = wide(cells, c, sides, "std", gaps=True)[sides]
     if std.isna().any(axis=None):
-        raise Missing(f"a test needs 2 seeds or more, and there are cells with one ({about(c)})")
+        raise RanOnce(f"a test needs 2 seeds or more, and there are cells with one ({about(c)})")
     own, other = mean.to_numpy().T
     spread, other_spread = std.to_numpy().T
     p = t_test(own, spread, other, other_spread, n=int(n.min(axis=None)))
@@ -332,7 +332,7 @@ def _marked(cells: pd.DataFrame, c: Condition) -> Told:
     mean, other = (wide(cells, c, [c.of], name)[c.of] for name in ("mean", "mean_other"))
     p = wide(cells, c, [c.of], "p", gaps=True)[c.of]
     if p.isna().any():
-        raise Missing(f"a test of {c.of} needs 2 seeds or more ({about(c)})")
+        raise RanOnce(f"a test of {c.of} needs 2 seeds or more ({about(c)})")
     marks, wanted = wide(cells, c, [c.of], "mark")[c.of], c.own["mark"]
     holds = marks != "*" if wanted == "not *" else marks == wanted
     numbers = [

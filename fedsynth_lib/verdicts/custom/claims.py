@@ -14,7 +14,16 @@ import numpy as np
 import pandas as pd
 
 from fedsynth_lib.printed.sensitivity import RUNTIME, SCORE, SECONDS, configurations, sensitivity
-from fedsynth_lib.verdicts.places import Condition, Missing, chosen, flat, means, wide, word
+from fedsynth_lib.verdicts.places import (
+    Condition,
+    Missing,
+    RanOnce,
+    chosen,
+    flat,
+    means,
+    wide,
+    word,
+)
 from fedsynth_lib.verdicts.vocabulary import Told, digits, sign_of, spread, tests
 
 Custom = Callable[[pd.DataFrame, Condition], list[Told]]
@@ -79,7 +88,7 @@ def penalty_alone_does_not_help(cells: pd.DataFrame, c: Condition) -> list[Told]
         without = [NAIVE, *({WEIGHTS} & set(cells.loc[cells["dataset"] == dataset, "method"]))]
         names = [*FLAIM, COMBINED, PENALTY, *without[1:]]
         if (wide(cells, here, names, "n") < 2).any(axis=None):
-            raise Missing("a spread over seeds is needed, 2 seeds or more")
+            raise RanOnce("a spread over seeds is needed, 2 seeds or more")
         table, noise = means(cells, here, names), wide(cells, here, names, "sem")
         for base in without:
             for name in (ORACLE, PENALTY):
