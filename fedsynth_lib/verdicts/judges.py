@@ -174,12 +174,11 @@ def _on_rows(
     measured = measured_cells(work, rows, **ways)
     cells = finished(work, measured)
     found = {claim.id: judge(claim, cells) for claim in claims}
-    untold = [claim for claim in claims if found[claim.id][0] is None]
-    told = [claim for claim in claims if claim not in untold and not claim.vacuous]
+    told = [claim for claim in claims if found[claim.id][0] is not None and not claim.vacuous]
     told = told if profile in JUDGED_AT else []
     alone = ran_once(work, measured, told)
     told = [claim for claim in told if claim.id not in alone]
-    alone |= {claim.id: "one run of some" for claim in untold if lacks_repeats(claim, cells)}
+    alone |= {claim.id: "one run of some" for claim in claims if lacks_repeats(claim, cells)}
     anew = shares_anew(work, measured, [(claim, found[claim.id][0]) for claim in told], redraws)
     for claim in claims:
         share, evidence = found[claim.id]

@@ -180,6 +180,13 @@ def of_counts(work: str, exhibit: str, profile: str, datasets: Iterable[str]) ->
     return in_words(ratios, what="Noisy counts") if min(ratios, default=1) < 1 else ""
 
 
+def of_both_models(profile: str, datasets: Sequence[str], *, epsilons: Iterable[float]) -> str:
+    """martinez2024, where FedBN and FedVAE stand beside each other."""
+    counts = of_counts("martinez2024", "fedbn fidelity", profile, datasets)
+    trained = of_fedvae(profile, datasets, epsilons=epsilons)
+    return " ".join(filter(None, (counts, trained and f"FedVAE: {trained}")))
+
+
 def of_samples(profile: str, datasets: Iterable[str]) -> str:
     """All methods beside each other, on samples of two fifths of a table; against all of those
     rows, for methods that add noise to counts. Empty where they have them."""
