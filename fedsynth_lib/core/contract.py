@@ -27,6 +27,13 @@ and, where the defaults do not serve:
                                                  have the same clients. Default: all clients in
                                                  each of Config.rounds rounds
     broadcast(state, config)          -> arrays  what clients are sent of the state. Default: all
+    check_broadcast(state, domain, config, round) -> None
+                                                 run at a client on what it was sent, before a row
+                                                 is touched: raises BadBroadcast unless every array
+                                                 has exactly the names, shapes, types and ranges
+                                                 that the client's own domain and config allow in
+                                                 this round. A method without it trusts its server
+                                                 to keep to the protocol, and its statement says so
     OWN_NOISE = True                             where all noise is a client's own: its multiplier
                                                  is solved for its own rows, not for the client
                                                  that pays most
@@ -65,7 +72,7 @@ from typing import Any, Literal, Protocol
 import numpy as np
 import pandas as pd
 
-from fedsynth_lib.core.errors import BadInput, BadRows
+from fedsynth_lib.core.errors import BadBroadcast, BadInput, BadRows
 
 Arrays = dict[str, np.ndarray]
 Mechanism = Literal["laplace", "gaussian", "skellam", "exponential", "public", "unprotected"]
@@ -212,7 +219,9 @@ class Update:
         (the runtime masks them; see `core/secure_sum.py`).
     groups: the clients that add to a summed array, where those are not all of the round; each must
         name the same.
-    spent: the charges of this step.
+    spent: the charges of this step, for what the server sees as it is.
+    summed_spent: the charges of the summed arrays, stated by the client from what it really adds.
+        They are for its own ledger alone: the server states the charges of the sum.
     """
 
     arrays: Arrays = field(default_factory=dict)
@@ -220,6 +229,7 @@ class Update:
     groups: dict[str, tuple[int, ...]] = field(default_factory=dict)
     num_rows: int = 0  # declared for the client; set by the runtime
     spent: list[Charge] = field(default_factory=list)
+    summed_spent: list[Charge] = field(default_factory=list)
     client: int = -1  # who sent it; set by the runtime
 
 
@@ -274,6 +284,7 @@ class Method:
     sample: Callable[..., np.ndarray]
     schedule: Callable[..., list[tuple[int, float]]] = every_client_in_every_round
     broadcast: Callable[..., Arrays] = whole_state
+    check_broadcast: Callable[..., None] | None = None
     OWN_NOISE: bool = False
     TRUST: str = ""
     ADVERSARY: str = ""
@@ -369,6 +380,7 @@ def stream(seed: int, *path: int | str) -> np.random.Generator:
 __all__ = [
     "SECRET",
     "Arrays",
+    "BadBroadcast",
     "BadInput",
     "BadRows",
     "Charge",

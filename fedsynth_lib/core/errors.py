@@ -25,6 +25,14 @@ class BadRows(BadInput):
         self.told = told
 
 
+class BadBroadcast(BadInput):
+    """A client was sent what its own copy of the study does not allow. The message is the same
+    whatever was sent and whatever rows the client has, so a server learns nothing from it."""
+
+    def __init__(self) -> None:
+        super().__init__("what the server sent does not fit the study; nothing was answered.")
+
+
 def checked_seed(seed: Any, name: str = "seed") -> int:
     """The seed itself; BadInput, naming the parameter, unless it is a whole number from 0 to
     MOST_SEED."""

@@ -134,7 +134,10 @@ class Job:
                 return chosen
 
     def answered(self, sent: Arrays, client: Client, number: int) -> Update:
-        """A client's update of a round to which it was sent these arrays, with its marks."""
+        """A client's update of a round to which it was sent these arrays, with its marks. What was
+        sent is checked before the method sees a row."""
+        if self.method.check_broadcast is not None:
+            self.method.check_broadcast(sent, self.domain, config=self.config, round=number)
         update = self.method.client_step(
             sent,
             client,
@@ -142,8 +145,14 @@ class Job:
             noise=self.noise("client", client.index, number),
             rng=self.stream("client", client.index, number),
         )
-        charges = stamp(update.spent, round=number, client=client.index)
-        return replace(update, num_rows=client.size, spent=charges, client=client.index)
+        marks = {"round": number, "client": client.index}
+        return replace(
+            update,
+            num_rows=client.size,
+            spent=stamp(update.spent, **marks),
+            summed_spent=stamp(update.summed_spent, **marks),
+            client=client.index,
+        )
 
     def served(
         self, state: Arrays, updates: Sequence[Update], number: int
@@ -272,7 +281,7 @@ def client_app(
         if secrets:
             context.state["masks"] = pack(secrets)
         if ledger is not None:
-            ledger.spend(update.spent, job.privacy, run=message.metadata.run_id)
+            ledger.spend([*update.spent, *update.summed_spent], job.privacy, run=message.metadata.run_id)
         about = {
             "client": index,
             "run": str(message.metadata.run_id),  # beyond what a record's numbers hold
