@@ -4,7 +4,8 @@
 # Any other command:             ./run_all.sh COMMAND    (synth, verify, audit, doctor ...; ./run_all.sh commands)
 #
 # Needs nothing but Python 3.11 to 3.13. An active environment that has what requirements.lock says is used as it
-# is; otherwise one is made in .venv. The marker inside is written last, so a set-up that was killed is made anew.
+# is; otherwise one is made, and .venv leads to it. The marker inside is written last, so a set-up that was killed
+# is made again.
 set -euo pipefail
 
 root="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd -P)"
@@ -40,27 +41,57 @@ is_command() { [[ ${1:-} =~ ^[a-z]+$ ]]; }
 # What a finished environment with these lock files writes into its marker.
 stamp() { echo "$root $(cat "$@" | cksum)"; }
 
+# Whether an environment was finished, for exactly these lock files.
+is_complete() { supported "$venv/bin/python" && grep -qxF "$(stamp "$1")" "$marker" 2>/dev/null; }
+
+install() { # PYTHON REQUIREMENTS...: with pip, whose words are shown
+    local python="$1" options=(--disable-pip-version-check)
+    shift
+    [[ -t 1 ]] || options+=(--quiet) # a log file needs no progress bars
+    "$python" -m pip install "${options[@]}" "${@/#/--requirement=}"
+}
+
+# $venv is a link to an environment beside it that is named after its lock file. The new one is built beside the old
+# one and takes its place when it is complete. What this script has not made is neither changed nor deleted.
 make_venv() {
     mkdir -p "${venv%/*}" 2>/dev/null && [[ -w ${venv%/*} ]] ||
         fail "${venv%/*} cannot be written to: set FEDSYNTH_HOME to a folder of yours, where environment and results then go."
-    if ! { supported "$venv/bin/python" && grep -qxF "$(stamp requirements.lock)" "$marker" 2>/dev/null; }; then
-        echo "run_all.sh: setting up $venv with $("$1" -V); this takes a few minutes, once."
-        rm -rf "$venv"
-        "$1" -m venv "$venv" || fail "$1 cannot make a virtual environment: install its venv module (on Debian and Ubuntu: apt install python3-venv)."
+    if [[ -e $venv || -L $venv ]] && ! [[ -f $marker || $(readlink "$venv") == "${venv##*/}"-* ]]; then
+        fail "$venv is an environment that run_all.sh has not made, so it is left alone: rename it, or activate it with the packages of requirements.lock in it."
     fi
-    rm -f "$marker"
-    local requirements=(-r requirements.lock)
-    if [[ $tests ]]; then requirements+=(-r requirements-tests.lock); fi
-    [[ -t 1 ]] || requirements+=(--quiet) # a log file needs no progress bars
-    "$venv/bin/python" -m pip install --disable-pip-version-check "${requirements[@]}" ||
-        fail "the packages could not be installed (see above): check the network and start again."
-    # JupyterLab and scripts of this environment find fedsynth_lib as well, and `fedsynth` is a command in it.
-    echo "$root" >"$("$venv/bin/python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/fedsynth.pth"
-    printf '%s\n' '#!/usr/bin/env bash' 'exec "$(dirname "$0")/python" -P -m fedsynth_lib "$@"' >"$venv/bin/fedsynth"
-    chmod +x "$venv/bin/fedsynth"
-    stamp requirements.lock >"$marker.new"
-    if [[ $tests ]]; then stamp "${locks[@]}" >>"$marker.new"; fi
-    mv "$marker.new" "$marker"
+    local new old="" old_python="$venv/bin/python"
+    new="$venv-$(stamp requirements.lock | cksum | cut -d" " -f1)"
+    if ! is_complete requirements.lock; then
+        echo "run_all.sh: setting up $venv with $("$1" -V); this takes a few minutes, once."
+        rm -rf "$new"
+        "$1" -m venv "$new" || fail "$1 cannot make a virtual environment: install its venv module (on Debian and Ubuntu: apt install python3-venv)."
+        if ! install "$new/bin/python" requirements.lock; then
+            rm -rf "$new"
+            supported "$old_python" && "$old_python" -P fedsynth_lib/bundle/environment.py --any-version "${locks[@]}" ||
+                fail "the packages could not be installed (see above): check the network and start again."
+            echo "run_all.sh: going on with the older environment in $venv, whose versions differ as said above; start again with a network to renew it." >&2
+            return
+        fi
+        # JupyterLab and scripts of this environment find fedsynth_lib as well, and `fedsynth` is a command in it.
+        echo "$root" >"$("$new/bin/python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/fedsynth.pth"
+        printf '%s\n' '#!/usr/bin/env bash' 'exec "$(dirname "$0")/python" -P -m fedsynth_lib "$@"' >"$new/bin/fedsynth"
+        chmod +x "$new/bin/fedsynth"
+        stamp requirements.lock >"$new/complete"
+        if [[ -L $venv ]]; then
+            old="$(cd -P "$venv" 2>/dev/null && pwd)" || true
+        elif [[ -e $venv ]]; then # of an earlier version of this script
+            old="$venv-old"
+            mv "$venv" "$old"
+        fi
+        "$new/bin/python" -c 'import os, sys; os.symlink(sys.argv[1], sys.argv[3]); os.replace(sys.argv[3], sys.argv[2])' \
+            "${new##*/}" "$venv" "$venv.new"
+        if [[ $old == "$venv"-* && $old != "$new" ]]; then rm -rf "$old"; fi
+    fi
+    if [[ $tests ]] && ! is_complete requirements-tests.lock; then
+        install "$venv/bin/python" "${locks[@]}" ||
+            fail "the packages of the tests could not be installed (see above): check the network and start again."
+        stamp requirements-tests.lock >>"$marker"
+    fi
 }
 
 tests=""
@@ -87,7 +118,7 @@ if "$base" -P fedsynth_lib/bundle/environment.py "${locks[@]}"; then
 else
     python="$venv/bin/python"
     export PYTHONPATH="$root" # another environment's packages must not shine through
-    if ! { supported "$python" && grep -qxF "$(stamp "${locks[@]}")" "$marker" 2>/dev/null; }; then
+    if ! { is_complete requirements.lock && { [[ ! $tests ]] || is_complete requirements-tests.lock; }; }; then
         # A mistyped option shows now, not after minutes.
         [[ $tests ]] || is_command "$@" || (cd "$here" && "$base" -P -m fedsynth_lib.bundle.runner "$@" --check) || exit $?
         make_venv "$base"

@@ -262,10 +262,52 @@ def test_set_up_is_made_once_repaired_after_a_kill_and_renewed_with_the_lock(pro
     assert run_all(project, "--check", **offline).returncode == 0
     assert number().startswith("2.0 ")
 
+    # the old one is gone, and what is linked is the only one
+    assert [path.name for path in project.glob(".venv-*")] == [os.readlink(project / ".venv")]
+
+
+def test_without_a_network_an_older_environment_serves_while_nothing_is_missing(project, tmp_path):
+    offline = {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": str(tmp_path), "PIP_CONFIG_FILE": os.devnull}
+    first = run_all(project, "--check", **offline)
+    assert first.returncode == 0, first.stderr
+    before = os.readlink(project / ".venv")
     (project / "requirements.lock").write_text("tinylib==3.0\n")  # which cannot be had
-    failed = run_all(project, "--check", **offline)
-    assert failed.returncode == 1 and "the packages could not be installed" in failed.stderr
-    assert not (project / ".venv" / "complete").exists()
+    old = run_all(project, "--check", **offline)
+    assert old.returncode == 0, old.stderr
+    assert "tinylib is 1.0, not 3.0" in old.stderr and "older environment" in old.stderr
+    (project / "requirements.lock").write_text("tinylib==1.0\nother==1.0\n")
+    lacking = run_all(project, "--check", **offline)
+    assert lacking.returncode == 1 and "other is missing" in lacking.stderr
+    assert "the packages could not be installed" in lacking.stderr
+    assert os.readlink(project / ".venv") == before
+    assert [path.name for path in project.glob(".venv-*")] == [before]
+
+
+@pytest.mark.parametrize("kind", ["folder", "link"])
+def test_an_environment_of_somebody_else_is_left_alone(kind, project, tmp_path):
+    """Offline, where nothing could take its place, and with everything that is needed at hand."""
+    own = project / ".venv" if kind == "folder" else tmp_path / "own"
+    own.mkdir()
+    (own / "mine").write_text("mine")
+    if kind == "link":
+        (project / ".venv").symlink_to(own)
+    for places in ({}, {"PIP_FIND_LINKS": str(tmp_path)}):
+        told = run_all(project, "--check", PIP_NO_INDEX="1", PIP_CONFIG_FILE=os.devnull, **places)
+        assert told.returncode == 1 and told.stderr.count("\n") == 1
+        assert f"{project}/.venv is an environment that run_all.sh has not made" in told.stderr
+        assert (project / ".venv" / "mine").read_text() == "mine"
+    assert not list(project.glob(".venv-*"))
+
+
+def test_an_environment_of_an_earlier_version_is_replaced_by_a_finished_one(project, tmp_path):
+    """It was a folder with a marker, not a link."""
+    (project / ".venv").mkdir()
+    (project / ".venv" / "complete").write_text("of another lock\n")
+    unfinished = run_all(project, "--check", PIP_NO_INDEX="1", PIP_CONFIG_FILE=os.devnull)
+    assert unfinished.returncode == 1 and (project / ".venv" / "complete").is_file()
+    found = {"PIP_FIND_LINKS": str(tmp_path), "PIP_CONFIG_FILE": os.devnull}
+    assert run_all(project, "--check", PIP_NO_INDEX="1", **found).returncode == 0
+    assert (project / ".venv").is_symlink() and not (project / ".venv-old").exists()
 
 
 def test_a_mistyped_option_is_told_before_the_set_up(project):
@@ -287,7 +329,7 @@ def test_an_environment_that_satisfies_the_lock_is_used_as_it_is(project):
 def test_another_python_gets_one_sentence(project, tmp_path):
     tools = tmp_path / "tools"
     tools.mkdir()
-    for name in ("dirname", "cat", "cksum", "grep"):
+    for name in ("dirname", "cat", "cksum", "grep", "cut"):
         (tools / name).symlink_to(shutil.which(name))
     old = tools / "python3"
     old.write_text('#!/bin/sh\n[ "$1" = -V ] && echo Python 3.10.4\nexit 1\n')

@@ -1,8 +1,8 @@
 """Whether the running Python has what a lock file says; run_all.sh asks before it makes an
 environment.
 
-    python fedsynth_lib/bundle/environment.py requirements.lock      # exit status 0: everything is
-    there
+    python fedsynth_lib/bundle/environment.py requirements.lock    # status 0: all are there
+    python fedsynth_lib/bundle/environment.py --any-version requirements.lock  # in whatever version
 
 Imports nothing that must be installed first, so that it can say what is missing.
 """
@@ -15,7 +15,10 @@ from pathlib import Path
 def pins(lock: str | Path) -> dict[str, str]:
     """Package -> exact version, of the lines of a lock file that hold for this Python and
     system."""
-    from packaging.requirements import Requirement
+    try:
+        from packaging.requirements import Requirement
+    except ImportError:  # an environment without the packages has pip's own copy
+        from pip._vendor.packaging.requirements import Requirement
 
     lines = (
         line.partition("#")[0].strip()
@@ -48,12 +51,18 @@ def unmet(lock: str | Path) -> list[str]:
     ]
 
 
-def main(locks: list[str]) -> int:
-    """Exit status: 0 where every package of these lock files is installed, else 1."""
+def main(arguments: list[str]) -> int:
+    """Exit status: 0 where every package of these lock files is installed, else 1. With
+    `--any-version` other versions are named, and will do."""
+    locks = [each for each in arguments if each != "--any-version"]
     try:
-        return int(any(unmet(lock) for lock in locks))
-    except ImportError:  # without packaging, which the lock names, there is no such environment
+        found = [line for lock in locks for line in unmet(lock)]
+    except ImportError:  # without packaging and pip there is no such environment
         return 1
+    if locks == arguments:
+        return int(bool(found))
+    print("\n".join(found), file=sys.stderr)
+    return int(any(line.endswith(" is missing") for line in found))
 
 
 if __name__ == "__main__":

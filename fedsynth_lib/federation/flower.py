@@ -281,7 +281,9 @@ def client_app(
         if secrets:
             context.state["masks"] = pack(secrets)
         if ledger is not None:
-            ledger.spend([*update.spent, *update.summed_spent], job.privacy, run=message.metadata.run_id)
+            ledger.spend(
+                [*update.spent, *update.summed_spent], job.privacy, run=message.metadata.run_id
+            )
         about = {
             "client": index,
             "run": str(message.metadata.run_id),  # beyond what a record's numbers hold
