@@ -214,15 +214,6 @@ def test_a_failing_cell_is_named_and_the_others_are_kept(home, jobs):
     assert not (home / "data" / "results").exists()
 
 
-def test_a_damaged_cell_file_is_computed_again(home):
-    counted, calls = counting()
-    frame = run_grid(counted, GRID, name="g", save=False)
-    next(home.glob("data/cache/cells/g/*/*.json")).write_text('{"rows": [')
-    again = run_grid(counted, GRID, name="g", save=False)
-    assert len(calls) == 7
-    pd.testing.assert_frame_equal(frame.drop(columns="seconds"), again.drop(columns="seconds"))
-
-
 # --- result --------------------------------------------------------------------------------------
 # files
 
@@ -420,6 +411,45 @@ def test_remember_makes_a_table_once_and_keeps_types_and_facts():
     assert facts == facts_again == make()[1]
     remember({"method": "fedbn", "seed": 2}, make)
     assert len(list(project_root().glob("data/cache/synthetic/*"))) == 2
+
+
+@pytest.mark.parametrize("damage", ["cut off", "empty", "of another key", "a text"])
+def test_a_damaged_or_foreign_table_is_made_again_and_named(home, damage):
+    def make(x=1):
+        return pd.DataFrame({"x": [x]}), {"seconds": 1.0}
+
+    remember({"seed": 1}, make)
+    (path,) = home.glob("data/cache/synthetic/*")
+    whole = path.read_bytes()
+    if damage == "of another key":
+        remember({"seed": 2}, lambda: make(2))
+        (other,) = set(home.glob("data/cache/synthetic/*")) - {path}
+        whole = other.read_bytes()
+    bad = {"cut off": whole[:-40], "empty": b"", "of another key": whole, "a text": b"x,y\n" * 99}
+    path.write_bytes(bad[damage])
+    with pytest.warns(UserWarning, match=f"^{path}: this file of the cache is damaged"):
+        frame, facts = remember({"seed": 1}, make)
+    assert frame["x"].item() == 1 and facts == {"seconds": 1.0}
+    assert path.read_bytes() != bad[damage]
+
+
+@pytest.mark.parametrize("damage", ["[]", "{}", '{"rows": 5}', "cut off", "edited", "another cell"])
+def test_a_damaged_or_edited_cell_is_computed_again_and_named(home, damage):
+    counted, calls = counting()
+    grid = {"epsilon": [0.5], "seed": [1, 2]}
+    first = run_grid(counted, grid, name="g", save=False)
+    path, other = sorted(home.glob("data/cache/cells/g/quick/*.json"))
+    content = path.read_text(encoding="utf-8")
+    cells = json.loads(content)
+    cells["rows"][0]["value"] = 7.5
+    bad = {"cut off": content[:-9], "edited": json.dumps(cells), "another cell": other.read_text()}
+    path.write_text(bad.get(damage, damage), encoding="utf-8")
+    with pytest.warns(UserWarning, match=f"^{path}: this file of the cache is damaged"):
+        again = run_grid(counted, grid, name="g", save=False)
+    assert len(calls) == 3
+    pd.testing.assert_frame_equal(again.drop(columns="seconds"), first.drop(columns="seconds"))
+    run_grid(counted, grid, name="g", save=False)
+    assert len(calls) == 3
 
 
 def test_progress_in_a_log_is_plain_lines_with_the_time_left(capfd, monkeypatch):

@@ -246,3 +246,50 @@ def test_a_file_that_changed_is_read_anew_and_a_callers_frame_is_its_own():
     assert set(load_rows(path)["value"]) == {0.5}
     save_rows(to_frame(cell(3)), name="20_grid", profile="quick")
     assert len(load_rows(path)) == 6
+
+
+# --- digests --------------------------------------------------------------------------------------
+
+
+def test_every_committed_file_has_its_digest_noted_and_no_other():
+    noted = rows.digests()
+    folder = rows.project_root() / "data" / "results"
+    assert set(noted) == {path.relative_to(folder).as_posix() for path in rows.committed_files()}
+    for path in rows.committed_files():
+        rows.check_digest(path)
+
+
+@pytest.mark.parametrize("profile", ["paper", "quick"])
+def test_a_value_edited_by_hand_is_noticed_at_load_until_it_is_noted(home, profile):
+    path = save_rows(one_row(profile=profile), name="g", profile=profile)
+    load_rows(path)
+    text = path.read_text(encoding="utf-8")
+    path.write_text(text.replace("0.25", "0.26"), encoding="utf-8")
+    with pytest.raises(BadInput, match=f"^{path} has changed since a run wrote it.*digests"):
+        load_rows(path)
+    rows.note_digests([path])
+    assert load_rows(path)["value"].item() == 0.26
+    path.unlink()
+    rows.note_digests([])
+    assert rows.digests() == {}
+
+
+def test_rows_that_are_not_committed_are_not_noted(home):
+    path = save_rows(one_row(data="own"), name="g", profile="quick")
+    assert path.parent.name == "quick-own" and rows.digests() == {}
+
+
+def test_files_written_at_the_same_time_are_all_noted(home):
+    from concurrent.futures import ThreadPoolExecutor
+
+    def write(number):
+        return save_rows(one_row(), name=f"g{number}", profile="quick")
+
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(write, range(16)))
+    assert len(rows.digests()) == 16
+
+
+def one_row(profile="quick", data="real"):
+    labels = {"profile": profile, "cell": rows.cell_key("", ""), "params": "", "version": ""}
+    return to_frame(rows.complete({"data": data, "m": 0.25}, labels))

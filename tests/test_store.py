@@ -88,8 +88,43 @@ def test_a_new_home_gets_notebooks_and_data_of_the_checkout(way, tmp_path, monke
     assert main(arguments) == 0 and not (home / "data" / "results").exists()
 
 
+@pytest.mark.parametrize("trouble", ["full disk", "kill", "kill among notebooks"])
+def test_a_first_run_that_is_interrupted_is_completed_by_the_next(
+    trouble, tmp_path, monkeypatch, capsys
+):
+    checkout, home = tmp_path / "checkout", tmp_path / "home"
+    write(checkout_of(checkout), "00_a", "from pathlib import Path", "Path('made').touch()")
+    write(checkout, "01_b", "x = 1")
+    monkeypatch.setattr(runner, "CODE", checkout)
+    monkeypatch.setenv("FEDSYNTH_HOME", str(home))
+    left = 3 if trouble == "kill among notebooks" else 1
+
+    def interrupted(path, content):
+        nonlocal left
+        left -= 1
+        if left < 0:
+            if trouble == "full disk":
+                raise BadInput(unwritable(path, OSError(errno.ENOSPC, "No space left on device")))
+            raise KeyboardInterrupt
+        write_atomically(path, content)
+
+    monkeypatch.setattr(runner, "write_atomically", interrupted)
+    assert runner.main([]) == (2 if trouble == "full disk" else 130)
+    if trouble == "full disk":
+        assert "cannot be written (No space left on device)" in capsys.readouterr().err
+    assert not (home / "notebooks").exists()
+    monkeypatch.setattr(runner, "write_atomically", write_atomically)
+    assert runner.main([]) == 0
+    assert (home / "data" / "results" / "rows.csv").read_text(encoding="utf-8") == "a\n"
+    assert sorted(path.name for path in (home / "notebooks").glob("*.ipynb")) == [
+        "00_a.ipynb",
+        "01_b.ipynb",
+    ]
+    assert not list(home.glob(".notebooks*"))
+
+
 def checkout_of(folder: Path) -> Path:
-    for name in ("results", "raw"):
+    for name in ("published", "results", "raw"):
         (folder / "data" / name).mkdir(parents=True)
         (folder / "data" / name / "rows.csv").write_text("a\n", encoding="utf-8")
     return folder

@@ -116,3 +116,12 @@ def test_the_library_loads_without_optuna():
     assert (
         subprocess.run([sys.executable, "-c", code], cwd=Path(__file__).parents[1]).returncode == 0
     )
+
+
+@pytest.mark.parametrize("damage", [slice(0, 40), slice(40, None)])
+def test_a_damaged_study_is_begun_again_with_the_same_trials_and_named(damage, home):
+    mine = search()
+    asked = studies.ask(mine, 3)
+    mine.path.write_bytes(mine.path.read_bytes()[damage])
+    with pytest.warns(UserWarning, match=f"^{mine.path}: this file of the cache is damaged"):
+        assert studies.ask(mine, 3) == asked

@@ -126,13 +126,19 @@ def test_the_record_has_the_latest_of_every_cell_that_is_committed_still(home):
     assert "3 cells of 2 strata" in text and "2 exactly" in text and "1 different" in text
 
 
+def put(frame, path):
+    """Rows that a run might have written."""
+    frame.to_csv(path, index=False)
+    rows.note_digests([path])
+
+
 def test_where_no_seeds_are_known_one_more_is_computed(home, capsys):
     """0.1 with seed 0 and 0.2 with seed 1, of each of three items: a deviation of 0.07."""
     path = commit("99_lone", [{"seed": 0, "items": 3}])
     for off, kind, status in ((0.05, SPREAD, 0), (0.9, DIFFERENT, 1)):
         frame = rows.load_rows(path)
         frame.loc[frame["item"] == "0", "value"] = 0.1 + off
-        frame.to_csv(path, index=False)
+        put(frame, path)
         assert verify.verify(10, root=home) == status
         assert f"{kind}: 99_lone" in capsys.readouterr().out
 
@@ -158,7 +164,7 @@ def test_a_cell_that_fails_is_different(home, capsys):
     frame = rows.load_rows(path)
     params = rows.params_text({**rows.read_params(frame["params"][0]), "fails": True})
     frame = frame.assign(params=params, cell=rows.cell_key(params, "1"))
-    frame.to_csv(path, index=False)
+    put(frame, path)
     assert verify.verify(10, root=home) == 1
     assert "it failed: it cannot be done" in capsys.readouterr().out
 
@@ -192,11 +198,9 @@ def test_it_keeps_to_its_time(home, capsys, monkeypatch):
     path = commit("99_slow", [{"seed": 0}])
     frame = rows.load_rows(path)
     params = rows.params_text({**rows.read_params(frame["params"][0]), "wait": 600})
-    frame.assign(params=params, cell=rows.cell_key(params, "1"), seconds=0.1).to_csv(
-        path, index=False
-    )
+    put(frame.assign(params=params, cell=rows.cell_key(params, "1"), seconds=0.1), path)
     long = commit("99_long", [{"seed": 0}])
-    rows.load_rows(long).assign(seconds=1e6).to_csv(long, index=False)
+    put(rows.load_rows(long).assign(seconds=1e6), long)
     begin = time.monotonic()
     assert verify.verify(1, root=home) == 1
     assert time.monotonic() - begin < 60  # the minute that it was given
@@ -285,9 +289,7 @@ def test_ctrl_c_ends_with_the_table(home):
     path = commit("99_slow", [{"seed": 0}])
     frame = rows.load_rows(path)
     params = rows.params_text({**rows.read_params(frame["params"][0]), "wait": 500})
-    frame.assign(params=params, cell=rows.cell_key(params, "1"), seconds=5.0).to_csv(
-        path, index=False
-    )
+    put(frame.assign(params=params, cell=rows.cell_key(params, "1"), seconds=5.0), path)
     program = "from fedsynth_lib import works; works.computed_by = lambda grid: 'toys:measure'; "
     program += "from fedsynth_lib.bundle import commands; "
     program += "raise SystemExit(commands.main(['verify', '5']))"

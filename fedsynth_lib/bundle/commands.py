@@ -361,6 +361,15 @@ def lock() -> int:
 
 
 @app.command()
+def digests() -> int:
+    """Note the digests of result files that were changed on purpose (data/results/SHA256SUMS)."""
+    from fedsynth_lib.runs import rows
+
+    rows.note_digests(rows.committed_files())
+    return 0
+
+
+@app.command()
 def standins(
     tables: Annotated[list[str] | None, typer.Argument(help="keys of registered tables")] = None,
     epsilon: Annotated[float, typer.Option(help="budget of each table")] = 3.0,

@@ -31,7 +31,7 @@ from fedsynth_lib.bundle.notebooks import (
     read_notebooks,
     select,
 )
-from fedsynth_lib.core.store import CODE, project_root, unwritable
+from fedsynth_lib.core.store import CODE, project_root, unwritable, write_atomically
 
 if TYPE_CHECKING:
     from fedsynth_lib.bundle.kernels import Kernels
@@ -210,14 +210,25 @@ def only_run(root: Path) -> Iterator[None]:
 
 def furnish(root: Path) -> None:
     """Copy notebooks and committed data into a new FEDSYNTH_HOME; a checkout may be read-only, and
-    what is copied is not."""
-    kept = [CODE / "notebooks", *(CODE / "data").glob("[!.]*")]
-    for top in (each for each in kept if each.name not in ("cache", "raw")):
-        for path in [top] if top.is_file() else top.rglob("*"):
-            if path.is_file():
-                target = root / path.relative_to(CODE)
-                target.parent.mkdir(parents=True, exist_ok=True)
-                shutil.copyfile(path, target)
+    what is copied is not.
+
+    The folder of notebooks, which says that a home is furnished, comes last and in one step: the
+    next run completes what a kill or a full disk has interrupted. Raises BadInput where the home
+    cannot be written.
+    """
+    for top in (CODE / "data").glob("[!.]*"):
+        if top.name not in ("cache", "raw"):
+            copy_files(top, root / "data" / top.name)
+    copied = root / ".notebooks.new"
+    copy_files(CODE / "notebooks", copied)
+    copied.rename(root / "notebooks")
+
+
+def copy_files(source: Path, target: Path) -> None:
+    """Copy a file, or all files of a folder, each in one step."""
+    for path in [source] if source.is_file() else source.rglob("*"):
+        if path.is_file():
+            write_atomically(target / path.relative_to(source), path.read_bytes())
 
 
 def run(

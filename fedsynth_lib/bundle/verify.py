@@ -566,6 +566,7 @@ def keep(found: Verification, folder: Path) -> None:
     every = every.sort_values(["grid", "profile", "cell"], kind="stable")
     content = every.to_csv(index=False, lineterminator="\n", float_format="%.10g")
     rows.write_atomically(folder / "verified.csv", content.encode())
+    rows.note_digests([folder / "verified.csv"])
     packages = ", ".join(f"{name} {importlib.metadata.version(name)}" for name in PACKAGES)
     counts = every["agreement"].value_counts()
     so_far = ", ".join(f"{counts.get(kind, 0)} {kind}" for kind in KINDS)
@@ -590,6 +591,7 @@ def _kept_before(path: Path, found: Verification) -> pd.DataFrame:
     """What earlier runs found of cells that are committed still, and were not recomputed now."""
     if not path.is_file():
         return pd.DataFrame(columns=KEPT)
+    rows.check_digest(path)
     before = pd.read_csv(path, dtype={"cell": str, "metric": str}).reindex(columns=KEPT)
     gone = {cell.key for cell in found.verdicts}
     return before[before["cell"].isin(found.keys) & ~before["cell"].isin(gone)]

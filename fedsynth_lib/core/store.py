@@ -5,6 +5,8 @@ import errno
 import json
 import os
 import threading
+import warnings
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +18,11 @@ __all__ = [
     "check_writable",
     "existing_file",
     "is_checkout",
+    "locked",
     "log_event",
     "project_root",
     "unwritable",
+    "warn_of_cache",
     "write_atomically",
 ]
 
@@ -77,12 +81,37 @@ def write_atomically(path: Path, content: bytes) -> None:
     temporary = path.parent / f".{os.getpid()}.{threading.get_ident()}.tmp"
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        temporary.write_bytes(content)
+        with open(temporary, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())  # else a power cut may leave the name without the content
         os.replace(temporary, path)
     except OSError as error:
         with contextlib.suppress(OSError):
             temporary.unlink(missing_ok=True)
         raise BadInput(unwritable(path, error)) from error
+
+
+@contextlib.contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """Hold the lock of this file, which other processes wait for; it is made where there is
+    none."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with open(path, "ab") as lock:
+        # Windows has no fcntl: there one process at a time
+        with contextlib.suppress(ImportError):
+            import fcntl
+
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def warn_of_cache(path: Path) -> None:
+    """Say that a file of the cache is not what was put there, so that it is made again."""
+    warnings.warn(
+        f"{path}: this file of the cache is damaged or not what its name says; it is made again.",
+        stacklevel=3,
+    )
 
 
 def unwritable(path: Path, error: OSError) -> str:

@@ -31,7 +31,13 @@ import pandas as pd
 from joblib.externals.loky.process_executor import TerminatedWorkerError
 
 from fedsynth_lib.core.contract import BadInput
-from fedsynth_lib.core.store import CODE, log_event, project_root, write_atomically
+from fedsynth_lib.core.store import (
+    CODE,
+    log_event,
+    project_root,
+    warn_of_cache,
+    write_atomically,
+)
 from fedsynth_lib.runs import rows
 from fedsynth_lib.runs.details import with_detail
 from fedsynth_lib.runs.progress import Progress
@@ -208,17 +214,31 @@ def remember(
 
     Several notebooks then share one training. `key` names all that the table depends on: method and
     its VERSION, settings, seed, digest of the real table. The facts travel inside the parquet file,
-    so that table and statement cannot come from different runs.
+    so that table and statement cannot come from different runs. A file that is damaged, or of
+    another key, is made again with a warning.
     """
-    digest = hashlib.sha256(canonical(key).encode()).hexdigest()[:20]
-    path = project_root() / "data" / "cache" / "synthetic" / f"{digest}.parquet"
-    if not path.exists() or path.stat().st_mtime < _fresh_since():
-        frame, facts = make()
-        frame = frame.copy(deep=False)
-        frame.attrs = {"key": json.loads(canonical(key)), "facts": facts}
-        write_atomically(path, frame.to_parquet(index=False))
-    frame = pd.read_parquet(path)
-    facts = frame.attrs["facts"]
+    path = project_root() / "data" / "cache" / "synthetic" / f"{_digest(key)}.parquet"
+    kept = json.loads(canonical(key))
+    fresh = path.exists() and path.stat().st_mtime >= _fresh_since()
+    if found := _read_table(path, kept) if fresh else None:
+        return found
+    frame, facts = make()
+    frame = frame.copy(deep=False)
+    frame.attrs = {"key": kept, "facts": facts}
+    write_atomically(path, frame.to_parquet(index=False))
+    return _read_table(path, kept)  # as every later run reads it
+
+
+def _read_table(path: Path, key: Any) -> tuple[pd.DataFrame, dict] | None:
+    """What `remember` has kept under a key; None, with a warning, where that cannot be read."""
+    try:
+        frame = pd.read_parquet(path)
+        found, facts = frame.attrs["key"], frame.attrs["facts"]
+    except (OSError, ValueError, LookupError):
+        found = None
+    if found != key:
+        warn_of_cache(path)
+        return None
     frame.attrs = {}
     return frame, facts
 
@@ -281,13 +301,26 @@ def _check(
             )
 
 
+def _digest(content: Any) -> str:
+    return hashlib.sha256(canonical(content).encode()).hexdigest()[:20]
+
+
 def _read_cell(path: Path) -> list[Row] | None:
-    """The rows of a finished cell; None where there are none, or where the disk lost part of the
-    file."""
+    """The rows of a finished cell; None where there are none, and, with a warning, where the file
+    is not as `_kept` wrote it: cut off, edited, or of another cell."""
     try:
-        return json.loads(path.read_bytes())["rows"]
-    except (FileNotFoundError, ValueError):
+        content = json.loads(path.read_bytes())
+        rows = content["rows"]
+        # earlier versions of the bundle kept no digest
+        whole = content.get("digest", "") in ("", _digest(rows))
+        if whole and all(row["cell"] == path.stem and row.keys() <= DTYPES.keys() for row in rows):
+            return rows
+    except FileNotFoundError:
         return None
+    except (OSError, ValueError, LookupError, TypeError, AttributeError):
+        pass
+    warn_of_cache(path)
+    return None
 
 
 def _cached(folder: Path, asked: Sequence[Asked]) -> dict[str, list[Row]]:
@@ -357,7 +390,9 @@ def _kept(given: Cell, labels: Row, folder: Path, rows: list[Row]) -> tuple[str,
     """Writes the rows of a finished cell."""
     write_atomically(
         folder / f"{labels['cell']}.json",
-        json.dumps({"given": json.loads(canonical(given)), "rows": rows}).encode(),
+        json.dumps(
+            {"given": json.loads(canonical(given)), "rows": rows, "digest": _digest(rows)}
+        ).encode(),
     )
     return labels["cell"], rows
 

@@ -22,7 +22,7 @@ import numpy as np
 import pandas as pd
 
 from fedsynth_lib.core.contract import BadInput
-from fedsynth_lib.core.store import project_root, write_atomically
+from fedsynth_lib.core.store import locked, project_root, write_atomically
 from fedsynth_lib.runs import names
 
 TEXT, COUNT, NUMBER = "object", "Int64", "float64"
@@ -54,6 +54,7 @@ DTYPES = {
 COLUMNS = list(DTYPES)
 DATA = ("real", "standin", "own", "none")
 PROFILES = ("smoke", "quick", "paper")
+SUMS = "SHA256SUMS"  # the list of digests, in data/results
 FULLEST_FIRST = ("paper", "quick")  # the profiles whose rows count in the verdict
 SORTED_BY = [
     *("paper", "exhibit", "dataset", "method", "partition", "n_clients", "node"),
@@ -132,7 +133,8 @@ def load_rows(path: Path | str) -> pd.DataFrame:
     """Rows that `save_rows` wrote, with the same types and values.
 
     Raises BadInput, naming file and line, for a damaged line, a method or metric that is not listed
-    (runs/names.py, metrics/registry.py), and a cell that is not the hash of its params and version.
+    (runs/names.py, metrics/registry.py), and a cell that is not the hash of its params and version;
+    and for a committed file that was edited by hand.
     """
     path = Path(path)
     return _read_rows(path, path.stat().st_mtime_ns, path.stat().st_size).copy()
@@ -161,6 +163,7 @@ def _read_rows(path: Path, changed: int, size: int) -> pd.DataFrame:
     if (frame["cell"] == "").any() and (line := _first_bad_line(path)):
         raise _damaged(path, line)
     _check(frame, path)
+    check_digest(path)
     return frame
 
 
@@ -292,6 +295,61 @@ def canonical(value: Any) -> str:
         ) from error
 
 
+# --- digests -------------------------------------------------------------------------------------
+# Of committed result files, so that an edit by hand shows at the next load, and in two places of a
+# diff. `sha256sum --check` in data/results reads the same file.
+
+
+def digests() -> dict[str, str]:
+    """File, from data/results on -> SHA-256 of its bytes, as noted when it was written."""
+    path = _results() / SUMS
+    lines = path.read_text(encoding="utf-8").splitlines() if path.is_file() else []
+    return {name: digest for digest, name in (line.split("  ", 1) for line in lines)}
+
+
+def check_digest(path: Path) -> None:
+    """Raises BadInput for a result file whose bytes are not those that were noted; one that is not
+    noted is nobody's."""
+    name = _name_in_results(path)
+    noted = digests().get(name) if name else None
+    if noted and noted != hashlib.sha256(path.read_bytes()).hexdigest():
+        raise BadInput(
+            f"{path} has changed since a run wrote it: restore it (git checkout {path.name}), or, "
+            "where the change is meant, note it with ./run_all.sh digests."
+        )
+
+
+def note_digests(paths: Iterable[Path]) -> None:
+    """Note the bytes of result files as they are now; files that are gone are forgotten."""
+    with locked(project_root() / "data" / "cache" / f"{SUMS}.lock"):
+        noted = {name: sha for name, sha in digests().items() if (_results() / name).is_file()}
+        for path in paths:
+            if name := _name_in_results(path):
+                noted[name] = hashlib.sha256(path.read_bytes()).hexdigest()
+        text = "".join(f"{digest}  {name}\n" for name, digest in sorted(noted.items()))
+        write_atomically(_results() / SUMS, text.encode())
+
+
+def committed_files() -> list[Path]:
+    """The result files that are noted: those of results that count, and what was verified."""
+    folder = _results()
+    kept = [path for profile in FULLEST_FIRST for path in folder.glob(f"{profile}/*.csv")]
+    return sorted([*kept, *folder.glob("verified.csv")])
+
+
+def _results() -> Path:
+    return project_root() / "data" / "results"
+
+
+def _name_in_results(path: Path) -> str:
+    """Its name in the list of digests; '' for what is not committed."""
+    path, folder = path.absolute(), _results().absolute()
+    kept = path.parent == folder or (
+        path.parent.parent == folder and path.parent.name in FULLEST_FIRST
+    )
+    return path.relative_to(folder).as_posix() if kept else ""
+
+
 # --- save ----------------------------------------------------------------------------------------
 
 
@@ -301,9 +359,7 @@ def save_rows(frame: pd.DataFrame, *, name: str, profile: str) -> Path:
     Rows of other cells stay, for they are the work of other runs, unless their method has got
     another version since.
     """
-    path = (
-        project_root() / "data" / "results" / folder_name(profile, data_of(frame)) / f"{name}.csv"
-    )
+    path = _results() / folder_name(profile, data_of(frame)) / f"{name}.csv"
     if path.exists():
         earlier = load_rows(path)
         current = frame.groupby("method")["version"].agg(set)
@@ -321,4 +377,6 @@ def save_rows(frame: pd.DataFrame, *, name: str, profile: str) -> Path:
         .encode()
     )
     write_atomically(path, content)
+    if _name_in_results(path):
+        note_digests([path])
     return path

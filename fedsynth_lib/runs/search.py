@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fedsynth_lib.core.contract import BadInput, stream
-from fedsynth_lib.core.store import project_root
+from fedsynth_lib.core.store import project_root, warn_of_cache
 
 if TYPE_CHECKING:
     import optuna
@@ -64,9 +64,13 @@ def open_study(search: Search) -> "optuna.Study":
     """The study itself, for Optuna's own plots, or to go on with another of its samplers; made
     where there is none."""
     sampler = _optuna().samplers.RandomSampler(seed=search.seed)
-    return _optuna().create_study(
-        **_place(search), sampler=sampler, direction="minimize", load_if_exists=True
-    )
+    options = {"sampler": sampler, "direction": "minimize", "load_if_exists": True}
+    try:
+        return _optuna().create_study(**_place(search), **options)
+    except (ValueError, LookupError, TypeError, AssertionError):  # as Optuna reads a damaged file
+        warn_of_cache(search.path)
+        search.path.unlink()  # the same trials are drawn again, and told their scores again
+        return _optuna().create_study(**_place(search), **options)
 
 
 def ask(search: Search, trials: int) -> list[Parameters]:

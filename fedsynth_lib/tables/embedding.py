@@ -24,7 +24,7 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from fedsynth_lib.core.contract import BadInput, stream
-from fedsynth_lib.core.store import project_root, write_atomically
+from fedsynth_lib.core.store import project_root, warn_of_cache, write_atomically
 from fedsynth_lib.tables.encode import EqualWidthBins
 from fedsynth_lib.tables.load import Table
 from fedsynth_lib.tables.registry import REGISTRY, stated_bins
@@ -136,12 +136,15 @@ def _kept(kind: str, facts: dict[str, Any], make: Callable[[], np.ndarray]) -> n
     path = _path(kind, facts)
     try:
         return np.load(path, allow_pickle=False)
-    except (FileNotFoundError, ValueError, EOFError):  # not made yet, or the disk lost part of it
-        array = make()
-        buffer = io.BytesIO()
-        np.save(buffer, array, allow_pickle=False)
-        write_atomically(path, buffer.getvalue())
-        return array
+    except FileNotFoundError:
+        pass
+    except (OSError, ValueError, EOFError):  # the disk lost part of it
+        warn_of_cache(path)
+    array = make()
+    buffer = io.BytesIO()
+    np.save(buffer, array, allow_pickle=False)
+    write_atomically(path, buffer.getvalue())
+    return array
 
 
 def _path(kind: str, facts: dict[str, Any]) -> Path:
