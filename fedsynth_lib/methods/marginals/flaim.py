@@ -60,6 +60,7 @@ ADVERSARY = (
     "to the exact sums it learns (secure summation is simulated in one process)"
 )
 FARTHEST = 2**20  # of a noisy share: beyond, rounding could move a score by more than a record does
+HEAVIEST = 1e30  # of a measurement, whose squared error is added to others'
 SLACK = 1 + 1e-6  # what a client has paid ends within rounding of its plan
 ORACLE = "all rows of every client, for the true heterogeneity"
 
@@ -254,8 +255,9 @@ def _of_model(
     }
     expected = {name_of("potential", query): values for query, values in table.items()}
     if config.local_steps > 1:
-        expected |= {name_of("shares", query): values for query, values in table.items()}
-        weight = Values(np.float64, (), 0, LARGEST)
+        near = {"low": -FARTHEST, "high": FARTHEST}
+        expected |= {name_of("shares", query): replace(v, **near) for query, v in table.items()}
+        weight = Values(np.float64, (), 0, HEAVIEST)
         expected |= {name_of("weight", query): weight for query in queries}
         expected |= {"limit": replace(weight, high=config.max_megabytes), "typical": weight}
     return expected
