@@ -104,7 +104,13 @@ BARE |= {"fedvae+mixtures", "vaebgm+fedavg"}
 SECURE = ["independent", "fedpgm", "fedpgm_bins", "fedpgm+gathered", "fedbn+structure"]
 SECURE += ["evaluation"]
 SERVER = ["aim", "aim+annealed", "naiveflaim", "naiveflaim+steps", "augflaim_private"]
-SERVER += ["augflaim_private+annealed", "flaim_random", "flaim_random+annealed", "fednaivebayes"]
+SERVER += [
+    "augflaim_private+annealed",
+    "augflaim_oracle",
+    "flaim_random",
+    "flaim_random+annealed",
+    "fednaivebayes",
+]
 NETWORKS = ["fedvae", "fedvae+mixtures", "findiff", "findiff+declared", "dpvaebgm", "vaebgm+fedavg"]
 NETWORKS += ["dpvaebgm+fedavg", "dpvaebgm+isolated", "ctgan", "fedtgan", "fedctgan", "dpfedctgan"]
 NETWORKS += ["feddpctgan"]  # dpctgan is dpfedctgan with one client
@@ -235,6 +241,10 @@ def holes(job: Job, seen: list[Asked], others: np.ndarray) -> Iterator[str]:
             form = what.endswith(OF_FORM) and not what.startswith(OPEN)
             if wrong := got_through(job, asked, sent, others, form=form):
                 yield f"round {asked.number}: {what}: {wrong}"
+
+
+def test_every_method_checks_what_a_server_sends():
+    assert all(method.check_broadcast for method in (*METHODS.values(), evaluation.METHOD))
 
 
 @pytest.mark.parametrize("key", [key for key in CASES if key != "augflaim_private+annealed"])

@@ -222,7 +222,7 @@ def check_broadcast(state: Arrays, domain: Domain, config: Config, round: int) -
         }
         if config.penalty == "true":
             shape = (None, len(asked.queries))
-            expected["heterogeneity"] = Values(np.float64, shape, 0, LARGEST)
+            expected["heterogeneity"] = Values(np.float64, shape, -FARTHEST, FARTHEST)
     elif kind == "collect":
         members, widest = len(state["members"]), len(asked.queries) - 1
         expected |= {
@@ -285,6 +285,7 @@ def client_step(
     if noise is not None:
         state = _with_own_noise(state, client, config, noise)
         sigma = float(state["sigma"])
+    require(config.penalty != "true" or client.index < len(state["heterogeneity"]))
     chosen, spent = choose(state, client, config, noise)
     client.memory |= {"chosen": chosen, "sigma": state["sigma"]}
     if not config.one_way_each_round or state["last"]:
