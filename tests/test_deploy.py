@@ -167,9 +167,10 @@ def test_a_file_that_does_not_fit_is_told_without_a_value(error, said):
     def find(context):
         raise error
 
-    message = Message(RecordDict(), message_type=flower.WHO, dst_node_id=1)
+    app = apps.SiteApp(find)
+    context = flower.LocalGrid(app, 1)._contexts[1]
     with pytest.raises(Refused) as refused:
-        apps.SiteApp(find)(message, Context(1, 1, {}, RecordDict(), {}))
+        app(Message(RecordDict(), message_type=flower.WHO, dst_node_id=1), context)
     assert str(refused.value) == said and refused.value.__cause__ is error
 
 

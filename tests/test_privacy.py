@@ -347,6 +347,11 @@ def test_statement_names_whom_the_guarantee_is_against():
     )
 
 
+def test_a_statement_does_not_promise_that_the_time_of_computing_says_nothing():
+    said = statement([laplace_charge(0.1)], Privacy(0.4))
+    assert "* how long computing takes" in statement_text(said, "a release").splitlines()
+
+
 def test_statement_counts_the_busiest_client():
     charges = [
         c
