@@ -11,7 +11,7 @@ from scipy.stats import chisquare, kstest, laplace, norm
 
 from fedsynth_lib.core import accounting as p
 from fedsynth_lib.core.contract import BadInput, Charge, Privacy, stamp
-from fedsynth_lib.core.statement import statement, statement_table
+from fedsynth_lib.core.statement import statement, statement_table, statement_text
 
 
 def laplace_charge(epsilon, times=1, client=None):
