@@ -358,7 +358,7 @@ def asked(round_number=0, **changed):
 def test_sums_do_not_wrap_around(clients):
     """The largest parts that pass, from all clients, with all noise to one side."""
     largest = fedpgm.MOST_ROWS * 8 + 50 * 1e9 + 1_000
-    fedpgm.check_sums([(1e18, 9)], np.array([8]), Client(coded(1), 0, clients))
+    fedpgm.check_sums([(1e18, 9)], 8, Client(coded(1), 0, clients))
     assert largest * clients < 2**62
     # exact as whole numbers, however the masks wrap on the way
     parts = [np.array([2**62 // clients, -(2**62) // clients], np.int64)] * clients
@@ -379,7 +379,7 @@ def test_sums_do_not_wrap_around(clients):
 )
 def test_sums_that_could_wrap_around_are_refused(variance, repeats, clients):
     with pytest.raises(BadInput, match="larger epsilon"):
-        fedpgm.check_sums([(variance, 9)], np.array([repeats]), Client(coded(1), 0, clients))
+        fedpgm.check_sums([(variance, 9)], repeats, Client(coded(1), 0, clients))
 
 
 def test_noise_beyond_whole_numbers_is_refused_before_it_is_drawn():

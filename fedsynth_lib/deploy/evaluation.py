@@ -30,6 +30,7 @@ from scipy.special import ndtr, ndtri
 
 from fedsynth_lib.core import secure_sum
 from fedsynth_lib.core.accounting import check_delta, skellam_share
+from fedsynth_lib.core.broadcast import LARGEST, Values, check_arrays, refusing, require
 from fedsynth_lib.core.contract import (
     Arrays,
     BadInput,
@@ -209,7 +210,17 @@ def scales_of(noise_multiplier: float, parts: Sequence[Part]) -> np.ndarray:
 
 
 def plan(noise_multiplier: float, domain: Domain, num_rows: int, config: Config) -> list[Charge]:
-    parts = parts_of(len(domain.names), config)
+    return _noisy(noise_multiplier, parts_of(len(domain.names), config))
+
+
+def _charges(noise: Noise | None, parts: Sequence[Part]) -> list[Charge]:
+    """What the sum costs, as planned with noise."""
+    if noise is None:
+        return [Charge(part.what, "unprotected") for part in parts]
+    return _noisy(noise.multiplier, parts)
+
+
+def _noisy(noise_multiplier: float, parts: Sequence[Part]) -> list[Charge]:
     return [
         Charge(part.what, "skellam", float(scale), times=part.times)
         for part, scale in zip(parts, scales_of(noise_multiplier, parts), strict=True)
@@ -252,7 +263,8 @@ def counts_of(rows: np.ndarray, state: Arrays, config: Config) -> np.ndarray:
 # --- the classifier -------------------------------------------------------------------------------
 
 TREE = ("feature", "threshold", "left", "right", "value")
-DEPTH = 4  # of a tree
+TREES, DEPTH = 100, 4
+NODES = 2 ** (DEPTH + 1) - 1  # of a tree at most
 
 
 def fitted(rows: np.ndarray, levels: np.ndarray, target: int, config: Config, seed: int) -> Arrays:
@@ -270,7 +282,7 @@ def fitted(rows: np.ndarray, levels: np.ndarray, target: int, config: Config, se
     labels, inputs = rows[:, target] == positive, np.delete(rows, target, axis=1)
     trees = []
     if labels.any() and not labels.all() and inputs.shape[1]:
-        model = GradientBoostingClassifier(n_estimators=100, max_depth=DEPTH, random_state=seed)
+        model = GradientBoostingClassifier(n_estimators=TREES, max_depth=DEPTH, random_state=seed)
         trees = [tree.tree_ for tree in model.fit(inputs, labels).estimators_[:, 0]]
     nodes = max((tree.node_count for tree in trees), default=1)
     places = np.delete(np.arange(rows.shape[1]), target)
@@ -307,32 +319,6 @@ def scores_of(rows: np.ndarray, state: Arrays) -> np.ndarray:
     return scores
 
 
-def _check_sent(state: Arrays, columns: int, config: Config, who: str) -> None:
-    """Refuses, before a row is touched, what no server sends that keeps to the protocol: so no row
-    can make the difference between an answer and an error."""
-    levels = state["levels"]
-    sound = levels.shape == (columns,) and (levels > UNDECLARED).all()
-    if sound and config.target:
-        feature, threshold, left, right, value = (state[f"tree/{name}"] for name in TREE)
-        edges, nodes = state["edges"], feature.shape[-1]
-        sound = (
-            feature.ndim == 2
-            and {feature.shape} == {each.shape for each in (threshold, left, right, value)}
-            and all(((each >= 0) & (each < nodes)).all() for each in (left, right))
-            and ((feature >= 0) & (feature < columns)).all()
-            and np.isfinite(threshold).all()
-            and np.isfinite(value).all()
-            and edges.shape == (config.score_bins - 1,)
-            and (np.diff(edges) >= 0).all()
-            and 0 <= int(state["target"]) < columns
-        )
-    if not sound:
-        raise BadInput(
-            f"{who}: the server asks for counts of other columns than the site has, or sends a "
-            "classifier that is none."
-        )
-
-
 # --- the verbs ------------------------------------------------------------------------------------
 
 
@@ -367,27 +353,50 @@ def broadcast(state: Arrays, config: Config) -> Arrays:
     return {name: state[name] for name in names if name in state}
 
 
+@refusing
+def check_broadcast(state: Arrays, domain: Domain, config: Config, round: int) -> None:
+    """The declared levels, and a classifier whose every number is where a row can meet it."""
+    expected: dict[str, np.ndarray | Values] = {"levels": np.array(domain.levels, np.int64)}
+    if config.target:
+        target, columns = domain.names.index(config.target), len(domain.names)
+        trees, nodes = shape = state["tree/feature"].shape
+        require(trees in (0, TREES) and 1 <= nodes <= NODES)
+        place, number = Values(np.int32, shape, 0, nodes - 1), Values(np.float64, shape)
+        expected |= {
+            "tree/feature": Values(np.int32, shape, 0, columns - 1),
+            "tree/threshold": number,
+            "tree/left": place,
+            "tree/right": place,
+            "tree/value": Values(np.float64, shape, -LARGEST, LARGEST),
+            "edges": Values(np.float64, (config.score_bins - 1,)),
+            "positive": Values(np.int64, (), 0, domain.levels[target] - UNDECLARED - 1),
+            "target": np.array(target),
+        }
+    check_arrays(state, expected)
+    require(round == 0 and (not config.target or (np.diff(state["edges"]) >= 0).all()))
+
+
 def client_step(
     state: Arrays, client: Client, config: Config, noise: Noise | None, rng: np.random.Generator
 ) -> Update:
     """The site's counts with its share of the noise, or with a whole dose where it shows them."""
     if client.size < MIN_ROWS:
         raise BadInput(_too_few(f"client {client.index}", client.size))
-    _check_sent(state, client.rows.shape[1], config, f"client {client.index}")
+    levels = state["levels"]
+    parts = parts_of(len(levels), config)
     shown = client.index in config.published
     # what is shown can be subtracted from the sum: the others make the noise without it
     shares = 1 if shown else max(1, client.shares - len(set(config.published)))
     counts = counts_of(client.rows, state, config)
     if noise is not None:
-        parts = parts_of(client.rows.shape[1], config)
         variances = scales_of(noise.multiplier, parts) ** 2
-        drawn = list(zip(variances, cells_of(state["levels"], parts, config), strict=True))
-        check_sums(drawn, None, replace(client, shares=shares))
+        drawn = list(zip(variances, cells_of(levels, parts, config), strict=True))
+        check_sums(drawn, 1, replace(client, shares=shares))
         counts = counts + np.concatenate(
             [skellam_share(float(v), shares, (cells,), rng=noise.rng) for v, cells in drawn]
         )
-    arrays = {"doses": np.array(1 / shares)}
-    return Update(arrays | ({"own": counts} if shown else {}), {"counts": counts})
+    arrays = {"doses": np.array(1 / shares)} | ({"own": counts} if shown else {})
+    return Update(arrays, {"counts": counts}, summed_spent=_charges(noise, parts))
 
 
 def server_step(
@@ -408,10 +417,7 @@ def server_step(
         "doses": np.array(sum(float(update.arrays["doses"]) for update in updates)),
     }
     own = {f"site/{u.client}": u.arrays["own"] for u in updates if "own" in u.arrays}
-    if noise is None:
-        return state | own, [Charge(part.what, "unprotected") for part in parts]
-    names = tuple(str(number) for number in range(len(state["levels"])))
-    return state | own, plan(multiplier, Domain(names, ()), 0, config)
+    return state | own, _charges(noise, parts)
 
 
 def sample(state: Arrays, num_rows: int, config: Config, rng: np.random.Generator) -> np.ndarray:
@@ -422,6 +428,7 @@ METHOD = Method(
     "evaluation",
     *(VERSION, Config, encoder, plan, start, client_step, server_step, sample),
     broadcast=broadcast,
+    check_broadcast=check_broadcast,
     TRUST=TRUST,
     ADVERSARY=ADVERSARY,
 )

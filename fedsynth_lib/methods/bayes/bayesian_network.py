@@ -13,12 +13,13 @@ post-processing, and the whole run is private.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from fedsynth_lib.core import secure_sum
 from fedsynth_lib.core.accounting import discrete_laplace_share
+from fedsynth_lib.core.broadcast import Values, check_arrays, refusing, require
 from fedsynth_lib.core.contract import (
     Arrays,
     BadInput,
@@ -120,6 +121,25 @@ def _check_degree(columns: int, degree: int) -> None:
             f"{columns}: "
             + ("lower `degree`." if columns > 1 else "take a method of single columns.")
         )
+
+
+@refusing
+def check_broadcast(state: Arrays, domain: Domain, config: Config, round: int) -> None:
+    """Networks of the declared columns: none at first, then those of the last search round, and
+    for the counts one, so that there are as many tables as are paid for."""
+    d, k = len(domain.names), config.degree
+    received = 0 if round == 0 or config.private_structure else len(state["orders"])
+    orders = Values(np.int16, (received, d), 0, d - 1)
+    candidates = Values(np.int16, (received, d, k), 0, d - 1)
+    expected = {"levels": np.array(domain.levels), "round": np.array(round), "orders": orders}
+    networks = search.Population(state["orders"], state["candidates"])
+    if round == config.rounds - 1:
+        expected |= {"order": Values(np.int16, (d,), 0, d - 1)}
+        candidates = Values(np.int16, (d, k), 0, d - 1)
+        networks = search.Population(state["order"][None], state["candidates"][None])
+    check_arrays(state, {**expected, "candidates": candidates})
+    require(0 <= round < config.rounds and (len(networks.orders) > 0) == (round > 0))
+    require(search.are_networks(networks))
 
 
 def client_step(
@@ -255,12 +275,12 @@ def _release_scores(state: Arrays, client: Client, config: Config, noise: Noise 
     columns = len(state["levels"])
     above = np.triu_indices(columns, 1)
     scores = np.floor(search.dependence(client.rows, state["levels"])[above] + 0.5).astype(np.int64)
+    charge = _released(noise, _scores_charge, columns, config)
     if noise is not None:
-        charge = _scores_charge(noise.multiplier, columns, config)
         scores = scores + discrete_laplace_share(
             charge.noise * charge.sensitivity, client.shares, scores.shape, rng=noise.rng
         )
-    return Update(summed={"scores": scores})
+    return Update(summed={"scores": scores}, summed_spent=[charge])
 
 
 def _symmetric(values: np.ndarray, columns: int) -> np.ndarray:
@@ -291,19 +311,19 @@ def _count(state: Arrays, client: Client, config: Config, noise: Noise | None) -
     published scale 2 (d - k) / epsilon bounds the replacement of a row, which moves two cells.
     """
     levels = state["levels"]
-    tables = {}
+    tables, charge = {}, _released(noise, _tables_charge, len(levels), config)
     for child, parents in families(state, config):
         shape = [levels[column] for column in (*parents, child)]
         counts = np.bincount(
             _cell(client.rows, (*parents, child), levels), minlength=np.prod(shape)
         )
         if noise is not None:
-            scale = _tables_charge(noise.multiplier, len(levels), config).noise
             counts = counts + discrete_laplace_share(
-                scale, client.shares, counts.shape, rng=noise.rng
+                charge.noise, client.shares, counts.shape, rng=noise.rng
             )
         tables[f"table/{child}"] = counts
-    return Update(summed=tables)
+    spent = replace(charge, times=len(tables) if noise else 1)
+    return Update(summed=tables, summed_spent=[spent])
 
 
 def conditionals(state: Arrays, config: Config) -> list[tuple[int, tuple[int, ...], np.ndarray]]:

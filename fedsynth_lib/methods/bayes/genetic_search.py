@@ -44,6 +44,16 @@ def random_population(
     return Population(orders.astype(np.int16), candidates.astype(np.int16))
 
 
+def are_networks(population: Population) -> bool:
+    """Whether every ordering has each column once, and each column different candidates other than
+    itself."""
+    orders, candidates = population
+    columns = np.arange(orders.shape[1])
+    different = (np.diff(np.sort(candidates, axis=2), axis=2) > 0).all()
+    own = (candidates == columns[:, None]).any()
+    return bool((np.sort(orders, axis=1) == columns).all() and different and not own)
+
+
 def places(orders: np.ndarray) -> np.ndarray:
     """The place of every column in its ordering: the inverse permutation, (N, d)."""
     return np.argsort(orders, axis=1)

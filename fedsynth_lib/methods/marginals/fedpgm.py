@@ -25,16 +25,27 @@ is charged: each says by how many it divides, and the server fits to the noise t
 """
 
 import warnings
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, combinations
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 
 from fedsynth_lib.core import secure_sum
 from fedsynth_lib.core.accounting import skellam_share
-from fedsynth_lib.core.contract import Arrays, BadInput, Charge, Client, Domain, Noise, Update
+from fedsynth_lib.core.broadcast import Values, check_arrays, refusing, require
+from fedsynth_lib.core.contract import (
+    Arrays,
+    BadInput,
+    Charge,
+    Client,
+    Domain,
+    Noise,
+    Update,
+    stream,
+)
 from fedsynth_lib.core.queries import Query
 from fedsynth_lib.methods.marginals import private_bins
 from fedsynth_lib.methods.marginals.graphical_model import Model, Target, estimate
@@ -228,6 +239,33 @@ def broadcast(state: Arrays, config: Config) -> Arrays:
     return {name: state[name] for name in (*sent, *bins) if name in state}
 
 
+@refusing
+def check_broadcast(state: Arrays, domain: Domain, config: Config, round: int) -> None:
+    """The sum that the round is due for; levels as declared, or as many as there are runs; and in
+    the second sum different tables, measured as often as the plan pays for.
+
+    Any of these tables is one of the first sum, so no choice of them is larger than that.
+    """
+    own, columns = start(domain, config, stream(0)), len(domain.names)
+    number = int(own["round"]) + round // config.rounds_per_sum
+    levels, slots = own["levels"], Scales.of(1.0, columns, config).slots
+    expected: dict[str, np.ndarray | Values] = {"round": np.array(number), "long": own["long"]}
+    for column in own["long"].tolist() if number >= 0 else []:
+        name, size = name_of("firsts", (column,)), domain.levels[column]
+        expected[name] = Values(np.int64, (None,), 0, size - 1)
+        levels[column] = len(state[name])
+        require(private_bins.are_runs(state[name], size, gap=column in own["gaps"]))
+    if number == 1:
+        expected["chosen"] = Values(np.int16, (None, 2), 0, columns - 1)
+        expected["repeats"] = Values(np.int64, (len(state["chosen"]),), 1, slots)
+    check_arrays(state, {**expected, "levels": levels})
+    require(number < 1 + (slots > 0))
+    if number == 1:
+        first, last = state["chosen"].T
+        require((first <= last).all() and len(set(chosen_in(state))) == len(first))
+        require(state["repeats"].sum() == slots)
+
+
 def client_step(
     state: Arrays, client: Client, config: Config, noise: Noise | None, rng: np.random.Generator
 ) -> Update:
@@ -249,11 +287,12 @@ def client_step(
     counts = asked.counts(rows, levels)
     if number == 1:
         counts = counts * np.repeat(state["repeats"], asked.sizes)
-    what = SUMS[number]
+    parts = _parts(state, asked, config, noise)
     if noise is not None:
-        counts = counts + _noise(state, asked, config, client, noise)
+        counts = counts + _drawn(parts, config, client, noise)
         marks["shares"] = np.array(client.shares)
-    return Update(summed={what: counts}, arrays=marks)
+    spent = _spent(parts, config, noise) if marks.get("counted", True) else []
+    return Update(summed={SUMS[number]: counts}, arrays=marks, summed_spent=spent)
 
 
 def _counts_now(client: Client, number: int) -> bool:
@@ -277,29 +316,60 @@ def in_runs(state: Arrays, rows: np.ndarray) -> np.ndarray:
     return rows
 
 
-def _noise(
-    state: Arrays, asked: Candidates, config: Config, client: Client, noise: Noise
-) -> np.ndarray:
-    repeats = state["repeats"] if int(state["round"]) == 1 else None
-    scales = Scales.of(noise.multiplier, len(state["levels"]), config, len(state["long"]))
+class Part(NamedTuple):
+    """Tables that a client adds to a sum with the same noise: `deviation` on one measurement of a
+    count, of which each table has `repeats`."""
+
+    what: str
+    deviation: float
+    repeats: int
+    tables: int
+    cells: int
+
+
+def _parts(state: Arrays, asked: Candidates, config: Config, noise: Noise | None) -> list[Part]:
+    """What is added in this round, in the order in which it is sent."""
+    multiplier, cells = noise.multiplier if noise else 0.0, int(asked.sizes.sum())
+    scales = Scales.of(multiplier, len(state["levels"]), config, len(state["long"]))
+    if int(state["round"]) == 1:
+        each = zip(state["repeats"].tolist(), asked.sizes.tolist(), strict=True)
+        return [Part(AGAIN, scales.again, repeats, 1, size) for repeats, size in each]
     if int(state["round"]) == -1:
-        parts = [(scales.fine**2, int(asked.sizes.sum()))]
-    elif repeats is None:
-        first = int(asked.sizes[: scales.columns].sum())
-        parts = [(scales.one_way**2, first), (scales.two_way**2, int(asked.sizes.sum()) - first)]
-    else:
-        parts = [
-            (count * scales.again**2, size)
-            for count, size in zip(repeats, asked.sizes, strict=True)
-        ]
-    check_sums(parts, repeats, client, config.rounds_per_sum)
+        return [Part(FINE, scales.fine, 1, len(asked.queries), cells)]
+    first, columns = int(asked.sizes[: scales.columns].sum()), scales.columns
+    pairs = len(asked.queries) - columns
+    alone = Part(ONE_WAY, scales.one_way, 1, columns, first)
+    return [alone, Part(TWO_WAY, scales.two_way, 1, pairs, cells - first)]
+
+
+def _spent(parts: Sequence[Part], config: Config, noise: Noise | None) -> list[Charge]:
+    """What these parts cost a client whose rows are in them."""
+    times: Counter[tuple[str, float]] = Counter()
+    for part in parts:
+        times[part.what, float(part.deviation)] += part.repeats * part.tables
+    return _gathered_over(
+        config,
+        [
+            Charge(what, "skellam", deviation, times=count)
+            if noise
+            else Charge(what, "unprotected")
+            for (what, deviation), count in times.items()
+            if count
+        ],
+    )
+
+
+def _drawn(parts: Sequence[Part], config: Config, client: Client, noise: Noise) -> np.ndarray:
+    """The client's share of the noise on all counts of these parts."""
+    sizes = [(part.repeats * part.deviation**2, part.cells) for part in parts]
+    check_sums(sizes, max(part.repeats for part in parts), client, config.rounds_per_sum)
     return np.concatenate(
-        [skellam_share(variance, client.shares, (size,), rng=noise.rng) for variance, size in parts]
+        [skellam_share(variance, client.shares, (size,), rng=noise.rng) for variance, size in sizes]
     )
 
 
 def check_sums(
-    parts: list[tuple[float, int]], repeats: np.ndarray | None, client: Client, rounds: int = 1
+    parts: list[tuple[float, int]], repeats: int, client: Client, rounds: int = 1
 ) -> None:
     """Raises BadInput where the sum over all clients, and the rounds that it is gathered over,
     could wrap around modulo 2^64.
@@ -312,8 +382,7 @@ def check_sums(
     checked as well.
     """
     share = max(variance for variance, _ in parts) / client.shares
-    most = 1 if repeats is None else int(repeats.max())
-    largest = MOST_ROWS * most + 50 * share**0.5 + 1_000
+    largest = MOST_ROWS * repeats + 50 * share**0.5 + 1_000
     if largest * client.num_clients * rounds >= 2**62 or share / 2 >= 2**62:
         raise BadInput(
             f"noise of {(share * client.shares) ** 0.5:.2g} on each count and {client.num_clients} "
@@ -362,6 +431,11 @@ def _charges(state: Arrays, config: Config, noise: Noise | None) -> list[Charge]
     else:
         what = {-1: [FINE], 0: [ONE_WAY, *[TWO_WAY] * (columns > 1)], 1: [AGAIN]}[number]
         charges = [Charge(each, "unprotected") for each in what]
+    return _gathered_over(config, charges)
+
+
+def _gathered_over(config: Config, charges: list[Charge]) -> list[Charge]:
+    """The charges of a sum, which say over how many rounds it is gathered."""
     if config.rounds_per_sum == 1:
         return charges
     once = f"each client in one of {config.rounds_per_sum} rounds"

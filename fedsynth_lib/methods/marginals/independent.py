@@ -11,6 +11,7 @@ import numpy as np
 
 from fedsynth_lib.core import secure_sum
 from fedsynth_lib.core.accounting import discrete_laplace_share
+from fedsynth_lib.core.broadcast import Values, check_arrays, refusing
 from fedsynth_lib.core.contract import Arrays, Charge, Client, Domain, Noise, Update
 from fedsynth_lib.tables.encode import EqualWidthBins
 from fedsynth_lib.tables.schema import Schema
@@ -32,11 +33,18 @@ def encoder(schema: Schema, config: Config) -> EqualWidthBins:
 
 def plan(noise_multiplier: float, domain: Domain, num_rows: int, config: Config) -> list[Charge]:
     """One noisy release of all counts per round."""
-    return [_charge(noise_multiplier, len(domain.names))] * config.rounds
+    return [_noisy(noise_multiplier, len(domain.names))] * config.rounds
 
 
 def start(domain: Domain, config: Config, rng: np.random.Generator) -> Arrays:
     return {"levels": np.array(domain.levels), "counts": np.zeros(sum(domain.levels), np.int64)}
+
+
+@refusing
+def check_broadcast(state: Arrays, domain: Domain, config: Config, round: int) -> None:
+    """The declared levels, and any counts so far, which a client does not look at."""
+    levels = np.array(domain.levels)
+    check_arrays(state, {"levels": levels, "counts": Values(np.int64, (levels.sum(),))})
 
 
 def client_step(
@@ -51,7 +59,7 @@ def client_step(
     if noise is not None:
         scale = noise.multiplier * len(offsets)
         counts = counts + discrete_laplace_share(scale, client.shares, counts.shape, rng=noise.rng)
-    return Update(summed={"counts": counts})
+    return Update(summed={"counts": counts}, summed_spent=[_charge(noise, len(offsets))])
 
 
 def server_step(
@@ -62,12 +70,8 @@ def server_step(
     rng: np.random.Generator,
 ) -> tuple[Arrays, list[Charge]]:
     """Add the noisy sum to the running total."""
-    charge = (
-        Charge(WHAT, "unprotected")
-        if noise is None
-        else _charge(noise.multiplier, len(state["levels"]))
-    )
-    return {**state, "counts": state["counts"] + secure_sum.total(updates)["counts"]}, [charge]
+    counts = state["counts"] + secure_sum.total(updates)["counts"]
+    return {**state, "counts": counts}, [_charge(noise, len(state["levels"]))]
 
 
 def sample(state: Arrays, num_rows: int, config: Config, rng: np.random.Generator) -> np.ndarray:
@@ -80,5 +84,10 @@ def sample(state: Arrays, num_rows: int, config: Config, rng: np.random.Generato
     return np.stack(columns, axis=1).astype(np.int32)
 
 
-def _charge(noise_multiplier: float, columns: int) -> Charge:
+def _charge(noise: Noise | None, columns: int) -> Charge:
+    """Of one round's sum."""
+    return Charge(WHAT, "unprotected") if noise is None else _noisy(noise.multiplier, columns)
+
+
+def _noisy(noise_multiplier: float, columns: int) -> Charge:
     return Charge(WHAT, "laplace", noise=noise_multiplier, sensitivity=columns)

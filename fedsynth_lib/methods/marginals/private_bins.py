@@ -68,6 +68,12 @@ def runs(noisy: np.ndarray, sigma: float, *, gap: bool = False) -> np.ndarray:
     return np.union1d([first for first, _ in found], [size - 1] * gap).astype(np.int64)
 
 
+def are_runs(firsts: np.ndarray, size: int, *, gap: bool = False) -> bool:
+    """Whether `runs` can have made these of so many noisy counts."""
+    ends = len(firsts) > 0 and firsts[0] == 0 and (firsts[-1] == size - 1 or not gap)
+    return bool(ends and (np.diff(firsts) > 0).all() and len(firsts) <= 2 * BASE + gap)
+
+
 def base_edges(size: int) -> np.ndarray:
     """Int64: the edges of at most BASE equal parts of so many levels."""
     return np.unique(np.round(np.linspace(0, size, BASE + 1)).astype(np.int64))

@@ -1,0 +1,67 @@
+"""What a client requires of the arrays that a server sends, before it touches a row.
+
+A server that lies may send anything. A method's `check_broadcast` compares each array with what the
+client's own copy of the study allows: the very same array, or one of a type, shape and range.
+Anything that does not fit, and any failure on the way, ends in the one constant error.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import wraps
+from typing import Any
+
+import numpy as np
+
+from fedsynth_lib.core.contract import Arrays
+from fedsynth_lib.core.errors import BadBroadcast
+
+LARGEST = 1e100  # of sums and scores that a client computes with: none of them can overflow
+
+
+@dataclass(frozen=True)
+class Values:
+    """Arrays of this type and shape, with finite numbers from `low` to `high`.
+
+    shape: None for an axis of any length.
+    """
+
+    dtype: type
+    shape: tuple[int | None, ...] = ()
+    low: float = -np.inf
+    high: float = np.inf
+
+
+def require(condition: Any) -> None:
+    """Raise BadBroadcast unless the condition holds."""
+    if not condition:
+        raise BadBroadcast()
+
+
+def check_arrays(sent: Arrays, expected: Mapping[str, np.ndarray | Values]) -> None:
+    """Raise BadBroadcast unless exactly these arrays were sent, and each is equal to the expected
+    one, or has the expected type, shape and range."""
+    require(sent.keys() == expected.keys())
+    for name, wanted in expected.items():
+        values = sent[name]
+        require(type(values) is np.ndarray and values.dtype == wanted.dtype)
+        if isinstance(wanted, np.ndarray):
+            require(np.array_equal(values, wanted))
+            continue
+        require(len(values.shape) == len(wanted.shape))
+        pairs = zip(values.shape, wanted.shape, strict=True)
+        require(all(size in (None, length) for length, size in pairs))
+        within = (values >= wanted.low) & (values <= wanted.high) & np.isfinite(values)
+        require(within.all())
+
+
+def refusing(check: Callable[..., None]) -> Callable[..., None]:
+    """The check with BadBroadcast in place of any other error that odd arrays cause in it."""
+
+    @wraps(check)
+    def refused(*arguments: Any, **named: Any) -> None:
+        try:
+            check(*arguments, **named)
+        except Exception as error:
+            raise BadBroadcast() from error
+
+    return refused

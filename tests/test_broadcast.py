@@ -1,0 +1,399 @@
+"""A client refuses whatever a lying server sends, before it touches a row; or it sends exactly what
+the plan pays for."""
+
+import copy
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import Any
+
+import numpy as np
+import promises
+import pytest
+from conftest import SCHEMA, make_frame
+
+from fedsynth_lib.core.broadcast import Values, check_arrays, refusing
+from fedsynth_lib.core.contract import (
+    Arrays,
+    BadBroadcast,
+    Client,
+    Privacy,
+    Update,
+    stream,
+)
+from fedsynth_lib.deploy import evaluation
+from fedsynth_lib.federation import settings
+from fedsynth_lib.federation.flower import Job
+from fedsynth_lib.federation.rounds import copied, run_rounds
+from fedsynth_lib.methods import METHODS
+from fedsynth_lib.methods.marginals import private_bins
+
+ROWS = 40  # of each of three clients
+SMALL = {"training_rounds": 2, "local_epochs": 1, "local_updates": 2, "batch": 20, "rounds": 2}
+
+
+class Touched(Exception):
+    """Rows were looked at."""
+
+
+class Untouchable:
+    """Rows that say so when they are looked at in any way."""
+
+    def _touched(self, *_):
+        raise Touched
+
+    __getattr__ = __getitem__ = __len__ = __iter__ = __array__ = __add__ = _touched
+
+
+@dataclass(frozen=True)
+class Asked:
+    """One client's part of one round: what it was sent, what it remembered, what it answered."""
+
+    number: int
+    sent: Arrays
+    client: Client
+    update: Update
+
+    def answered(self, job: Job, sent: Arrays, rows: Any) -> Update:
+        client = replace(self.client, rows=rows, memory=copy.deepcopy(self.client.memory))
+        return job.answered(sent, client, self.number)
+
+
+def job_of(key: str) -> tuple[Job, list[np.ndarray]]:
+    """The job of a case, and its clients' encoded rows."""
+    frame = make_frame(3 * ROWS)
+    if key == "evaluation":
+        config = evaluation.config_for(SCHEMA, learn_rows=40, triples=2)
+        privacy = Privacy(2.0, 1e-5)
+        job = evaluation.job_for(SCHEMA, privacy, [ROWS] * 3, synthetic=frame, config=config)
+        return job, np.split(evaluation.encoder(SCHEMA, config).transform(frame), 3)
+    base, _, option = key.partition("+")
+    method = METHODS[base]
+    config = promises.everyone(method)
+    small = {name: value for name, value in SMALL.items() if name in vars(config)}
+    config = replace(config, **small, **OPTIONS.get(option, {}))
+    privacy = promises.budget(method, 2.0) if key not in BARE else Privacy()
+    job, encoder = settings.job_of(
+        method, SCHEMA, [ROWS] * 3, config=config, privacy=privacy, seed=4
+    )
+    return job, np.split(encoder.transform(frame), 3)
+
+
+OPTIONS: dict[str, dict] = {
+    "structure": {"private_structure": True},
+    "gathered": {"participation": 0.6, "rounds_per_sum": 2},
+}
+BARE = {key for key, method in METHODS.items() if not promises.adds_noise(method)}
+SECURE = ["independent", "fedpgm", "fedpgm_bins", "fedpgm+gathered", "fedbn+structure"]
+SECURE += ["evaluation"]
+CASES = [*SECURE, "fedbn"]
+
+
+@cache
+def honest(key: str) -> tuple[Job, list[Asked], list]:
+    """What client 0 is asked in an honest run, and the rounds of that run."""
+    job, rows = job_of(key)
+    seen: list[Asked] = []
+
+    def watched(state, client, config, noise, rng):
+        kept = replace(client, memory=copy.deepcopy(client.memory))
+        update = job.method.client_step(state, client, config=config, noise=noise, rng=rng)
+        if client.index == 0:
+            seen.append(Asked(numbers[-1], state, kept, update))
+        return update
+
+    def checked(state, domain, config, round):
+        numbers.append(round)
+        job.method.check_broadcast(state, domain, config=config, round=round)
+
+    numbers: list[int] = []
+    watching = replace(job.method, client_step=watched, check_broadcast=checked)
+    rounds = list(run_rounds(replace(job, method=watching), rows))
+    return job, seen, rounds
+
+
+def totals(charges) -> Counter:
+    """How often each kind of release is charged."""
+    found: Counter = Counter()
+    for c in charges:
+        found[c.mechanism, round(c.noise, 9), c.sensitivity, c.rate] += c.times
+    return found
+
+
+def cost(update: Update) -> Counter:
+    return totals([*update.spent, *update.summed_spent])
+
+
+def shapes(update: Update) -> list:
+    """Of all that is sent."""
+    return [
+        {name: (values.shape, values.dtype) for name, values in arrays.items()}
+        for arrays in (update.arrays, update.summed)
+    ]
+
+
+def changes(values: np.ndarray) -> dict[str, np.ndarray]:
+    """The array with another size, sign, type, value or order."""
+    flat = values.reshape(-1)
+    swapped, repeated, one = flat.copy(), flat.copy(), flat.copy()
+    if len(flat) > 1:
+        swapped[[0, -1]], repeated[-1] = flat[[-1, 0]], flat[0]
+    kind, number = values.dtype.kind, values.dtype.kind != "b"
+    most = {"f": lambda: np.inf, "b": lambda: True}.get(kind, lambda: np.iinfo(values.dtype).max)()
+    with np.errstate(all="ignore"):
+        found = {
+            "in one more axis": values[None],
+            "object": values.astype(object),
+            "real": values.astype(np.longdouble),
+            "other bytes": values.astype(values.dtype.newbyteorder()),
+            "unsigned": values.astype(np.uint64),
+            "negative": -values if number else ~values,
+            "times 1000": values * np.array(1000, values.dtype) if number else values,
+            "one less": values - 1 if number else values,
+            "one more": values + 1 if number else values,
+            "huge": np.full_like(values, most),
+            "swapped": swapped.reshape(values.shape),
+            "repeated": repeated.reshape(values.shape),
+        }
+    if values.ndim:
+        found |= {"shorter": values[:-1], "longer": np.concatenate([values, values[:1]])}
+        found |= {"twice": np.concatenate([values, values]), "alone": flat[:1].sum()[...]}
+    if kind == "f" and len(one):
+        one[0] = np.nan
+        found["not a number"] = one.reshape(values.shape)
+    return {
+        what: other
+        for what, other in found.items()
+        if other.dtype != values.dtype or not np.array_equal(other, values)
+    }
+
+
+def attacks(sent: Arrays) -> dict[str, Arrays]:
+    """Every way in which a server changes one array of what it sends."""
+    found = {"an array more": sent | {"more": np.zeros(3)}}
+    for name, values in sent.items():
+        found[f"no {name}"] = {other: array for other, array in sent.items() if other != name}
+        found |= {f"{name} {what}": sent | {name: other} for what, other in changes(values).items()}
+    return found
+
+
+def got_through(job: Job, asked: Asked, sent: Arrays) -> str:
+    """What is wrong with the client's answer to this; '' where it refuses before it touches a row,
+    or sends what the honest answer costs, in shapes that other rows have, too."""
+    try:
+        asked.answered(job, sent, Untouchable())
+    except BadBroadcast:
+        return ""
+    except Exception:  # it went on to the rows
+        pass
+    try:
+        update, other = (asked.answered(job, sent, asked.client.rows[less:]) for less in (0, 9))
+    except Exception as error:
+        return f"an error beyond the check: {error!r}"
+    if cost(update) != cost(asked.update):
+        return f"it costs {cost(update)}"
+    return "" if shapes(update) == shapes(other) else f"it has shapes {shapes(update)}"
+
+
+def holes(job: Job, seen: list[Asked]) -> Iterator[str]:
+    """Attacks that get more than they should, one after the other, and what is wrong."""
+    for asked in seen:
+        for what, sent in attacks(asked.sent).items():
+            if wrong := got_through(job, asked, sent):
+                yield f"round {asked.number}: {what}: {wrong}"
+
+
+@pytest.mark.parametrize("key", CASES)
+def test_what_a_lying_server_changes_is_refused_or_costs_what_was_planned(key):
+    job, seen, _ = honest(key)
+    assert len(seen) >= job.config.rounds * 0.5
+    assert list(holes(job, seen)) == []
+
+
+@pytest.mark.parametrize("key", SECURE)
+def test_without_the_check_a_lying_server_gets_more(key):
+    """The control: the test above sees what a method without the verb gives away."""
+    job, seen, _ = honest(key)
+    trusting = replace(job, method=replace(job.method, check_broadcast=None))
+    assert next(holes(trusting, seen), "")
+
+
+@pytest.mark.parametrize("key", CASES)
+def test_what_clients_state_of_sums_is_what_the_server_charges(key):
+    """In each round and, over the run, what the plan promises."""
+    job, _, rounds = honest(key)
+    stated = []
+    for each in rounds:
+        of_server = [c for c in each.charges if c.client is None]
+        for update in each.updates:
+            if job.config.rounds == len(rounds) and not hasattr(job.config, "rounds_per_sum"):
+                assert totals(update.summed_spent) == totals(of_server)
+        stated += [c for u in each.updates if u.client == 0 for c in (*u.spent, *u.summed_spent)]
+    planned = job.method.plan(job.noise_multiplier, job.domain, ROWS, job.config)
+    kinds = {c.what for c in planned if c.mechanism == "unprotected"}
+    assert kinds == {c.what for c in stated if c.mechanism == "unprotected"}
+    noisy = [[c for c in each if c.protected] for each in (planned, stated)]
+    assert totals(noisy[0]) == totals(noisy[1])
+
+
+# --- attacks by name -----------------------------------------------------------------------------
+
+
+def sent_in(key: str, number: int) -> tuple[Job, Arrays]:
+    job, seen, _ = honest(key)
+    return job, next(asked.sent for asked in seen if asked.number == number)
+
+
+def with_entry(values: np.ndarray, place: Any, value: Any) -> np.ndarray:
+    changed = values.copy()
+    changed[place] = value
+    return changed
+
+
+ATTACKS = {
+    "noise of a measurement divided by a thousand": (
+        "fedpgm",
+        1,
+        lambda sent: {"repeats": np.full_like(sent["repeats"], 2**20)},
+    ),
+    "one measurement more": ("fedpgm", 1, lambda sent: {"repeats": sent["repeats"] + 1}),
+    "a table twice": (
+        "fedpgm",
+        1,
+        lambda sent: {"chosen": np.repeat(sent["chosen"][:1], len(sent["chosen"]), axis=0)},
+    ),
+    "a pair the other way round": (
+        "fedpgm",
+        1,
+        lambda sent: {"chosen": sent["chosen"][:, ::-1].copy()},
+    ),
+    "nothing, which costs nothing": (
+        "fedpgm",
+        1,
+        lambda sent: {"chosen": sent["chosen"][:0], "repeats": sent["repeats"][:0]},
+    ),
+    "an oracle for the last level": (
+        "fedpgm",
+        0,
+        lambda sent: {"levels": sent["levels"] - np.eye(5, dtype=int)[1]},
+    ),
+    "the other stage": ("fedpgm", 0, lambda sent: {"round": np.array(-1)}),
+    "fewer long columns, whose noise is less": (
+        "fedpgm_bins",
+        0,
+        lambda sent: {"long": sent["long"][:1]},
+    ),
+    "levels that are those of other runs": (
+        "fedpgm_bins",
+        1,
+        lambda sent: {"levels": sent["levels"] + 1},
+    ),
+    "one column where there are five": (
+        "independent",
+        0,
+        lambda sent: {"levels": sent["levels"][None]},
+    ),
+    "columns by other names": (
+        "fedbn+structure",
+        1,
+        lambda sent: {"order": np.where(sent["order"] > 1, sent["order"] - 5, sent["order"])},
+    ),
+    "two columns where there are five": (
+        "fedbn+structure",
+        0,
+        lambda sent: {"levels": sent["levels"][:2]},
+    ),
+    "a parent twice": (
+        "fedbn+structure",
+        1,
+        lambda sent: {"candidates": np.repeat(sent["candidates"][:, :1], 2, axis=1)},
+    ),
+    "a million levels": (
+        "evaluation",
+        0,
+        lambda sent: {"levels": with_entry(sent["levels"], 0, 10**6)},
+    ),
+    "a leaf outside of the tree": (
+        "evaluation",
+        0,
+        lambda sent: {"tree/left": -sent["tree/left"]},
+    ),
+}
+
+
+@pytest.mark.parametrize(("key", "number", "changed"), ATTACKS.values(), ids=ATTACKS)
+def test_an_attack_is_refused_by_one_constant_error(key, number, changed):
+    job, sent = sent_in(key, number)
+    check = job.method.check_broadcast
+    check(sent, job.domain, config=job.config, round=number)
+    with pytest.raises(BadBroadcast) as refused:
+        check(sent | changed(sent), job.domain, config=job.config, round=number)
+    assert str(refused.value) == str(BadBroadcast())
+
+
+@pytest.mark.parametrize("key", [key for key in CASES if key not in ("independent", "evaluation")])
+def test_a_round_is_not_answered_with_what_belongs_to_another(key):
+    job, _, rounds = honest(key)
+    for number, each in enumerate(rounds):
+        sent = copied(each.sent)
+        others = [k for k, one in enumerate(rounds) if one.sent["round"] != sent["round"]]
+        assert others
+        for other in [*others, len(job.schedule())]:
+            with pytest.raises(BadBroadcast):
+                job.method.check_broadcast(sent, job.domain, config=job.config, round=other)
+        job.method.check_broadcast(sent, job.domain, config=job.config, round=number)
+
+
+# --- the parts of a check ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        np.array([1, 2, 4]),
+        np.array([1, 2, -1]),
+        np.array([1, 2]),
+        np.array([[1, 2, 3]]),
+        np.array([1.0, 2.0, 3.0]),
+        np.array([1, 2, 3], object),
+        np.array([1, 2, 3], ">i8"),
+        [1, 2, 3],
+        None,
+        np.array(1),
+    ],
+    ids=repr,
+)
+def test_arrays_that_are_not_the_expected_ones_are_refused(values):
+    for wanted in (np.array([1, 2, 3]), Values(np.int64, (3,), 1, 3)):
+        check_arrays({"a": np.array([1, 2, 3])}, {"a": wanted})
+        with pytest.raises(BadBroadcast):
+            check_arrays({"a": values}, {"a": wanted})
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+def test_numbers_that_are_not_finite_are_refused(value):
+    with pytest.raises(BadBroadcast):
+        check_arrays({"a": np.array([0.0, value])}, {"a": Values(np.float64, (None,))})
+
+
+def test_any_error_of_a_check_is_the_constant_one():
+    @refusing
+    def check(state):
+        return state["missing"][3]
+
+    with pytest.raises(BadBroadcast):
+        check({})
+
+
+@pytest.mark.parametrize("gap", [False, True])
+def test_all_runs_that_noisy_counts_can_make_are_taken(gap):
+    rng = stream(0)
+    for size in (65, 100, 1024, 1025):
+        for spread in (0.1, 10.0, 1e4):
+            noisy = rng.normal(0, spread, size) + rng.multinomial(
+                5000, rng.dirichlet([0.05] * size)
+            )
+            assert private_bins.are_runs(private_bins.runs(noisy, spread, gap=gap), size, gap=gap)
+    for wrong in ([], [1, 2], [0, 2, 2], [0, 3, 1], list(range(66)), [0]):
+        assert not private_bins.are_runs(np.array(wrong, np.int64), 1024, gap=True)
