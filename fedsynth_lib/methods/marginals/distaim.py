@@ -18,6 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from fedsynth_lib.core import secure_sum
+from fedsynth_lib.core.broadcast import check_arrays, refusing
 from fedsynth_lib.core.contract import (
     SECRET,
     Arrays,
@@ -42,6 +43,7 @@ __all__ = [
     "VERSION",
     "Config",
     "broadcast",
+    "check_broadcast",
     "client_step",
     "encoder",
     "plan",
@@ -98,19 +100,37 @@ def broadcast(state: Arrays, config: Config) -> Arrays:
     return {name: state[name] for name in ("round", "levels", "workload")}
 
 
+@refusing
+def check_broadcast(state: Arrays, domain: Domain, config: Config, round: int) -> None:
+    check_arrays(state, marginal_state.declared(domain, config, round))
+
+
 def client_step(
     state: Arrays, client: Client, config: Config, noise: Noise | None, rng: np.random.Generator
 ) -> Update:
-    """One-way counts of the round's column; later, once, the counts of all candidates in shares."""
+    """One-way counts of the round's column; later, once, the counts of all candidates in shares.
+
+    The client adds exact counts. What it states for them is what the servers, who are trusted to
+    add noise, may make of them: a measurement of the column; for the shares all later choices and
+    measurements, since it does not see which of them there are.
+    """
     number, levels = int(state["round"]), state["levels"]
+    sigma = noise.multiplier if noise else None
     if number < len(levels):
         counts = np.bincount(client.rows[:, number], minlength=levels[number])
-        return Update(summed={"counts": counts})
+        spent = [measuring("one-way marginals", sigma)]
+        return Update(summed={"counts": counts}, summed_spent=spent)
     if "joined" in client.memory:
         return Update()
     client.memory["joined"] = np.array(True)
+    total = query_counts(len(levels), config)
+    choice = total.choice_noise(sigma, config.measure_share) if sigma else None
+    later = measuring("marginals", sigma, total.measured - len(levels))
     answers = candidates_in(state).counts(client.rows, levels)
-    return Update(arrays=dict(zip(SHARES, secure_sum.shares(answers, rng=rng), strict=True)))
+    return Update(
+        arrays=dict(zip(SHARES, secure_sum.shares(answers, rng=rng), strict=True)),
+        summed_spent=[later, choosing(choice, total.selected)],
+    )
 
 
 def server_step(

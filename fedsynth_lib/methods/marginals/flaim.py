@@ -22,10 +22,14 @@ from typing import Literal
 import numpy as np
 
 from fedsynth_lib.core import secure_sum
+from fedsynth_lib.core.broadcast import LARGEST, Values, check_arrays, refusing, require
 from fedsynth_lib.core.contract import Arrays, BadInput, Charge, Client, Domain, Noise, Update
 from fedsynth_lib.methods.marginals import marginal_state, marginals
-from fedsynth_lib.methods.marginals.marginal_state import sample
+from fedsynth_lib.methods.marginals.junction_tree import model_bytes
+from fedsynth_lib.methods.marginals.marginal_state import name_of, sample, tables_of
 from fedsynth_lib.methods.marginals.marginals import (
+    MEGABYTE,
+    Candidates,
     QueryCounts,
     candidates_in,
     choosing,
@@ -39,6 +43,7 @@ __all__ = [
     "VERSION",
     "Config",
     "broadcast",
+    "check_broadcast",
     "client_step",
     "encoder",
     "plan",
@@ -54,6 +59,8 @@ ADVERSARY = (
     "whoever sees the synthetic rows, and other clients; the server is trusted to add the noise "
     "to the exact sums it learns (secure summation is simulated in one process)"
 )
+FARTHEST = 2**20  # of a noisy share: beyond, rounding could move a score by more than a record does
+SLACK = 1 + 1e-6  # what a client has paid ends within rounding of its plan
 ORACLE = "all rows of every client, for the true heterogeneity"
 
 
@@ -194,25 +201,117 @@ def broadcast(state: Arrays, config: Config) -> Arrays:
     return {name: state[name] for name in names if name in state}
 
 
+@refusing
+def check_broadcast(state: Arrays, domain: Domain, config: Config, round: int) -> None:
+    """The place in the protocol, a model of candidates that is no larger than the settings allow,
+    and choices among the candidates."""
+    columns = len(domain.names)
+    kind, place = phases(columns, config)[round]
+    expected: dict[str, np.ndarray | Values] = dict(marginal_state.declared(domain, config, round))
+    asked = candidates_in(expected)
+    scale = Values(np.float64, (), 0, LARGEST)
+    if kind == "choose":
+        last = place == rounds_of(columns, config) - 1
+        expected |= _of_model(state, asked, domain.levels, config) | {
+            "sigma": scale,
+            "choice_noise": scale,
+            "last": Values(np.bool_) if config.annealed else np.array(last),
+            "allowed": Values(np.bool_, (len(asked.queries),)),
+            "proxy": Values(np.float64, (sum(domain.levels),), -FARTHEST, FARTHEST),
+        }
+        if config.penalty == "true":
+            shape = (None, len(asked.queries))
+            expected["heterogeneity"] = Values(np.float64, shape, 0, LARGEST)
+    elif kind == "collect":
+        members, widest = len(state["members"]), len(asked.queries) - 1
+        expected |= {
+            "members": Values(np.int64, (members,), 0),
+            "chosen": Values(np.int16, (members, config.local_steps), -1, widest),
+        }
+        if config.selection == "random":
+            expected |= {"members": np.array([-1]), "chosen": Values(np.int16, (1, 1), 0, widest)}
+        require(len(np.unique(state["members"])) == members)
+    check_arrays(state, expected)
+    require(kind != "choose" or _open_to_choice(state["allowed"], columns, config).any())
+
+
+def _open_to_choice(allowed: np.ndarray, columns: int, config: Config) -> np.ndarray:
+    """The candidates that fit, without columns alone where those are no candidates."""
+    return allowed & (np.arange(len(allowed)) >= columns * config.filter_one_way)
+
+
+def _of_model(
+    state: Arrays, asked: Candidates, levels: tuple[int, ...], config: Config
+) -> dict[str, Values]:
+    """The tables of a model of all columns alone and some other candidates, and for local steps
+    what was measured of them. No number in them can overflow on the way to a score."""
+    queries, alone = tables_of(state, "potential").keys(), asked.queries[: len(levels)]
+    limit = max(config.max_megabytes * MEGABYTE, model_bytes(levels, alone))
+    require(set(alone) <= queries <= set(asked.queries) and model_bytes(levels, queries) <= limit)
+    table = {
+        query: Values(np.float64, tuple(levels[c] for c in query), -LARGEST, LARGEST)
+        for query in queries
+    }
+    expected = {name_of("potential", query): values for query, values in table.items()}
+    if config.local_steps > 1:
+        expected |= {name_of("shares", query): values for query, values in table.items()}
+        weight = Values(np.float64, (), 0, LARGEST)
+        expected |= {name_of("weight", query): weight for query in queries}
+        expected |= {"limit": replace(weight, high=config.max_megabytes), "typical": weight}
+    return expected
+
+
 def client_step(
     state: Arrays, client: Client, config: Config, noise: Noise | None, rng: np.random.Generator
 ) -> Update:
-    """Counts of one column, the choice of marginals, or the counts of those chosen."""
+    """Counts of one column, the choice of marginals, or the counts of those chosen.
+
+    What the client adds to sums is exact. What it states for them is what the server is trusted to
+    make of them: a measurement of every table, with the noise of the round.
+    """
     rows, levels = client.rows, state["levels"]
     kind, column = phases(len(levels), config)[int(state["round"])]
     if kind == "oracle":
         return Update(arrays={"rows": rows}, spent=[Charge(ORACLE, "unprotected")])
+    sigma = noise.multiplier if noise else None
     if kind == "column":
-        return Update(summed={"counts": np.bincount(rows[:, column], minlength=levels[column])})
+        counts = np.bincount(rows[:, column], minlength=levels[column])
+        spent = [measuring("one-way marginals", sigma)]
+        return Update(summed={"counts": counts}, summed_spent=spent)
     if kind == "collect":
-        return _counts_of_chosen(state, client, config)
+        return _counts_of_chosen(state, client, config, sigma)
+    if noise is not None:
+        state = _with_own_noise(state, client, config, noise)
+        sigma = float(state["sigma"])
     chosen, spent = choose(state, client, config, noise)
-    summed = {}
-    if config.one_way_each_round and not state["last"]:
-        summed["one way"] = np.concatenate(
-            [np.bincount(rows[:, c], minlength=level) for c, level in enumerate(levels)]
-        )
-    return Update(arrays={"chosen": chosen}, summed=summed, spent=spent)
+    client.memory |= {"chosen": chosen, "sigma": state["sigma"]}
+    if not config.one_way_each_round or state["last"]:
+        return Update({"chosen": chosen}, spent=spent)
+    counts = [np.bincount(rows[:, c], minlength=level) for c, level in enumerate(levels)]
+    summed = {"one way": np.concatenate(counts)}
+    again = [measuring("one-way marginals", sigma, len(levels))]
+    return Update({"chosen": chosen}, summed, spent=spent, summed_spent=again)
+
+
+def _with_own_noise(state: Arrays, client: Client, config: Config, noise: Noise) -> Arrays:
+    """The state with the noise of the round as the client's own plan has it.
+
+    Annealed noise follows from what the model has learned, so that is the server's. There the
+    client adds up what its rounds cost, and refuses what would cost more than the plan.
+    """
+    columns, multiplier = len(state["levels"]), noise.multiplier
+    total, each = query_counts(columns, config), each_round(columns, config)
+    if not config.annealed:
+        choice = total.choice_noise(multiplier, config.measure_share)
+        return {**state, "sigma": np.array(multiplier), "choice_noise": np.array(choice)}
+    sigma, choice = float(state["sigma"]), float(state["choice_noise"])
+    require(min(sigma, choice) > 0)
+    measured = each.measured - one_way_again(columns, config) * bool(state["last"])
+    before = client.memory.get("paid", rho([measuring("", multiplier, columns)]))
+    paid = before + rho([measuring("", sigma, measured), choosing(choice, each.selected)])
+    require(paid <= SLACK * rho(total.plan(multiplier, config.measure_share)))
+    client.memory["paid"] = np.array(paid)
+    return state
 
 
 def server_step(
@@ -274,6 +373,7 @@ def _open_round(
     )
     limit = marginal_state.size_limit(state, total, config, noise)
     state |= {"limit": np.array(limit), "allowed": marginal_state.fits(state, asked.queries, limit)}
+    marginal_state.check_choice(_open_to_choice(state["allowed"], columns, config))
     if config.selection == "random":
         state["chosen"] = rng.choice(np.flatnonzero(state["allowed"]), (1, 1)).astype(np.int16)
         state["members"] = np.array([-1])
@@ -289,9 +389,7 @@ def choose(
     """Lines 3 to 9: `local_steps` different candidates, and what choosing them costs."""
     asked, size = candidates_in(state), client.size
     cells = asked.cells(client.rows, state["levels"])
-    allowed = state["allowed"].copy()
-    if config.filter_one_way:
-        allowed[: len(state["levels"])] = False
+    allowed = _open_to_choice(state["allowed"], len(state["levels"]), config)
     sigma, choice_noise = float(state["sigma"]), float(state["choice_noise"])
     penalty = heterogeneity(state, client, config, cells)
     in_records = float(asked.weights.max()) * (1 if config.penalty == "none" else 2)
@@ -431,19 +529,31 @@ def _measure_one_way(
     ]
 
 
-def _counts_of_chosen(state: Arrays, client: Client, config: Config) -> Update:
+def _counts_of_chosen(state: Arrays, client: Client, config: Config, sigma: float | None) -> Update:
     """The client's exact counts of what it chose, each into the sum of those who chose the same;
     of a random choice, into one sum of all."""
     asked, members, chosen = candidates_in(state), state["members"], state["chosen"]
-    own = chosen[members == client.index] if config.selection == "exponential" else chosen
+    clients_choose, memory = config.selection == "exponential", client.memory
+    own = chosen[members == client.index] if clients_choose else chosen
     own = sorted({int(query) for query in own.ravel() if query >= 0})
+    require(not clients_choose or set(own) <= set(memory.get("chosen", own[:0])))
+    times = len(own)
+    if config.annealed and clients_choose:
+        sigma = float(memory.get("sigma", 0.0)) if sigma else None
+    elif (
+        config.annealed
+    ):  # it is not told the noise of a round: all that the plan has is stated once
+        left = query_counts(len(state["levels"]), config).measured - len(state["levels"])
+        times = 0 if "stated" in memory else left
+        memory["stated"] = np.array(True)
     groups = {
         str(query): tuple(members[(chosen == query).any(axis=1)].tolist())
         for query in own
-        if config.selection == "exponential"
+        if clients_choose
     }
     counts = {str(query): asked.table(query, client.rows, state["levels"]) for query in own}
-    return Update(summed=counts, groups=groups)
+    spent = [measuring("marginals", sigma, times)] if times else []
+    return Update(summed=counts, groups=groups, summed_spent=spent)
 
 
 # --- lines 13 to 16: the server measures and fits -------------------------------------------------

@@ -50,6 +50,15 @@ def start(domain: Domain, config: Config) -> Arrays:
     return state
 
 
+def declared(domain: Domain, config: Config, round: int) -> Arrays:
+    """What clients are sent in every round: it follows from the domain and the settings."""
+    workload = _workload_once(domain, config)
+    return {"levels": np.array(domain.levels), "workload": workload, "round": np.array(round)}
+
+
+_workload_once = lru_cache(maxsize=8)(workload_of)
+
+
 def name_of(kind: str, query: Query) -> str:
     return f"{kind} {','.join(map(str, query))}"
 
@@ -204,20 +213,23 @@ def choose(
     rng: np.random.Generator | None,
 ) -> int:
     """The candidate chosen by the exponential mechanism among those allowed; without noise the best
-    one.
-
-    Raises BadInput where none is allowed: the model may not grow, and nothing in the workload lies
-    inside it.
+    one. Raises BadInput where none is allowed.
     """
+    check_choice(allowed)
+    scores = np.where(allowed, scores, -np.inf)
+    if rng is None:
+        return int(np.argmax(scores))
+    return exponential(scores, noise_multiplier=noise, sensitivity=sensitivity, rng=rng)
+
+
+def check_choice(allowed: np.ndarray) -> None:
+    """Raise BadInput where no candidate is allowed: the model may not grow, and nothing in the
+    workload lies inside it."""
     if not allowed.any():
         raise BadInput(
             "no candidate marginal fits into the model: raise max_megabytes, or bin "
             "the columns coarser."
         )
-    scores = np.where(allowed, scores, -np.inf)
-    if rng is None:
-        return int(np.argmax(scores))
-    return exponential(scores, noise_multiplier=noise, sensitivity=sensitivity, rng=rng)
 
 
 def moved_little(before: np.ndarray, after: np.ndarray, sigma: float, rows: float) -> bool:
