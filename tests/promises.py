@@ -17,6 +17,7 @@ from fedsynth_lib.core import secure_sum
 from fedsynth_lib.core.accounting import epsilon_of
 from fedsynth_lib.core.contract import Domain, Method, Privacy, stream
 from fedsynth_lib.federation import settings
+from fedsynth_lib.federation.rounds import copied, received, run_rounds
 from fedsynth_lib.methods import OPTIONAL, VERBS
 
 SHORT = {
@@ -213,6 +214,32 @@ def divides_noise_among_the_honest(method, table):
     assert 0 < 1.5 * spread[0] < spread[1] < 2 * spread[0], spread
 
 
+def sends_one_form(method, table, config=None):
+    """What a client sends is, but for its numbers, what it would send with a single row: names and
+    their order, shapes, types, groups, and what it says of its costs. So a server reads nothing
+    from the form. Of what leaves without noise nothing is promised."""
+
+    def form(update):
+        arrays = [
+            (name, values.shape, values.dtype)
+            for kind in (update.arrays, update.summed)
+            for name, values in kind.items()
+        ]
+        return arrays, update.groups, update.num_rows, update.spent, update.summed_spent
+
+    sizes = [len(part) for part in thirds(table)]
+    options = {"config": config or everyone(method), "privacy": budget(method), "seed": 1}
+    job, encoder = settings.job_of(method, table.schema, sizes, **options)
+    rows = [encoder.transform(table.frame.iloc[part]) for part in thirds(table)]
+    memories = [{} for _ in rows]
+    for number, (sent, updates, _, _) in enumerate(run_rounds(job, rows)):
+        for update in updates:
+            memory = memories[update.client]
+            small = job.client(rows[update.client][:1], update.client, len(updates), memory)
+            if all(charge.protected for charge in update.spent):
+                assert form(received(job.answered(copied(sent), small, number))) == form(update)
+
+
 def encoder_ignores_rows(make_encoder, table):
     """`make_encoder(frame)` must come out the same when one extreme record is added."""
     extreme = table.frame.iloc[[0]].copy()
@@ -250,6 +277,7 @@ PRIVATE = (
     noise_reaches_the_state,
     depends_on_declared_sizes_alone,
     divides_noise_among_the_honest,
+    sends_one_form,
 )
 
 

@@ -65,6 +65,7 @@ class Asked:
     update: Update
 
     def answered(self, job: Job, sent: Arrays, rows: Any) -> Update:
+        job.check(sent, self.number)
         client = replace(self.client, rows=rows, memory=copy.deepcopy(self.client.memory))
         return job.answered(sent, client, self.number)
 

@@ -25,8 +25,9 @@ from sites import MOST, ROWS, Parties, copy, make, ports, rows_of
 from tiny import wait_for
 
 from fedsynth_lib.bundle import commands
-from fedsynth_lib.core.contract import BadInput, Privacy
+from fedsynth_lib.core.contract import BadInput, BadRows, Privacy
 from fedsynth_lib.core.ledger import Refused
+from fedsynth_lib.core.statement import server_of
 from fedsynth_lib.deploy import apps, child, evaluation, keys, processes, results, site
 from fedsynth_lib.deploy import study as studies
 from fedsynth_lib.deploy.init import init, parsed_settings, parsed_site
@@ -153,6 +154,26 @@ def test_a_release_needs_keys(folder, tmp_path):
         read_study(changed(folder, tmp_path, (key, ""), ("seed = 5", "seed = 5\nrelease = true")))
 
 
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (BadRows("age is 'Mrs Smith'", "column 'age'"), "BadRows: column 'age'"),
+        (OSError("Mrs Smith.csv: no room"), flower.UNANSWERED),
+    ],
+)
+def test_a_file_that_does_not_fit_is_told_without_a_value(error, said):
+    """Also where Flower's own SuperNode runs the app, which sends the text of what it raises."""
+
+    def find(context):
+        raise error
+
+    app = apps.SiteApp(find)
+    context = flower.LocalGrid(app, 1)._contexts[1]
+    with pytest.raises(Refused) as refused:
+        app(Message(RecordDict(), message_type=flower.WHO, dst_node_id=1), context)
+    assert str(refused.value) == said and refused.value.__cause__ is error
+
+
 def test_what_differs_is_named(study):
     ours, theirs = study.said(), study.said()
     assert differences(theirs, ours) == []
@@ -214,14 +235,15 @@ def study_of(folder: Path, new: Path, **entries):
 @pytest.mark.parametrize(
     ("method", "said"),
     [
-        ("fedpgm", "safe from the server and 0 other site(s) together"),
-        ("independent", "safe from the server and 0 other site(s) together"),
+        ("fedpgm", "safe from {} and 0 other site(s) together"),
+        ("independent", "safe from {} and 0 other site(s) together"),
         ("aim", "the server, which learns exact sums and adds the noise"),
         ("findiff", "nobody else: each client adds its noise before anything leaves it"),
     ],
 )
 def test_a_study_says_whom_its_method_needs_to_be_trusted(folder, tmp_path, method, said):
     study = study_of(folder, tmp_path / "new", method=method, colluding=0, absent=1)
+    said = said.format(server_of(METHODS[method]))
     assert [line for line in study.lines() if line.startswith("  trust")] == [
         f"  trust    {said}; no sum over fewer than 2 sites; 1 may drop out"
     ]
@@ -504,12 +526,22 @@ def test_a_site_publishes_its_own_figures_where_all_agree_on_it(folder, tmp_path
 
 
 def test_a_statement_says_whom_it_protects_from(study):
+    """From a server that lies only where sites check what it sends."""
     release = replace(study, release=True, colluding=1, absent=0)
-    for method, what in ((study.plan.method, "the rows"), (evaluation.METHOD, "the figures")):
-        said = results.adversary(release, method, what)
-        assert said.startswith(f"whoever sees {what}, and the server, whatever it does, together")
-        assert "at most 1 of the 3 sites" in said
-        assert "nobody who knows the seed" in results.adversary(study, method, what)
+    for name, start, end in (
+        ("independent", "whoever sees the rows, and {}, together", "at most 1 of the 3 sites"),
+        ("findiff", "whoever sees the rows or anything that crosses the wire: {}, and", "together"),
+        ("aim", "whoever sees the rows, and the other sites; the server is trusted to", "learns"),
+    ):
+        credulous = replace(METHODS[name], check_broadcast=None)
+        checking = replace(credulous, check_broadcast=lambda *_, **__: None)
+        for method, server in (
+            (credulous, "an honest-but-curious server"),
+            (checking, "the server, whatever it does"),
+        ):
+            said = results.adversary(release, method, "the rows")
+            assert said.startswith(start.format(server)) and end in said
+            assert "nobody who knows the seed" in results.adversary(study, method, "the rows")
 
 
 def test_a_model_is_saved_with_the_rows(study, places, tmp_path):

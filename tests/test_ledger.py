@@ -14,7 +14,7 @@ from promises import thirds
 from test_methods import broken
 
 from fedsynth_lib.core import ledger
-from fedsynth_lib.core.contract import BadInput, BadRows, Charge, Privacy
+from fedsynth_lib.core.contract import BadInput, BadRows, Charge, Privacy, Update
 from fedsynth_lib.core.ledger import ClientLedger, Ledger, Refused, Total
 from fedsynth_lib.core.register import Register, rows_digest
 from fedsynth_lib.federation import flower, settings
@@ -374,13 +374,30 @@ def test_an_error_at_a_client_leaves_without_a_value(client, table):
     def broken_rows(index):
         raise KeyError("Mrs Smith, 123456")
 
-    assert str(wire(flower.client_app(job, broken_rows), job)) == "KeyError"
-    for sentence in ("BadInput", "BadRows"):
+    error = wire(flower.client_app(job, broken_rows), job)
+    assert str(error) == flower.UNANSWERED and "Mrs Smith" in str(error.__cause__)
+    for kind, said in ((BadInput, flower.UNANSWERED), (BadRows, "BadRows")):
 
-        def says(index, sentence=sentence):
-            raise {"BadInput": BadInput, "BadRows": BadRows}[sentence]("row 7 holds 123456")
+        def says(index, kind=kind):
+            raise kind("row 7 holds 123456")
 
-        assert str(wire(flower.client_app(job, says), job)) == sentence
+        assert str(wire(flower.client_app(job, says), job)) == said
+
+
+@pytest.mark.parametrize("fault", [BadRows("x", "column 'age'"), ValueError(5), MemoryError()])
+def test_an_error_of_a_step_leaves_as_one_sentence_whatever_it_is(client, fault):
+    """What the server has sent may have caused it, and which row it met may make the difference."""
+    job, load_rows = client
+
+    def failing(state, client, config, noise, rng):
+        raise fault
+
+    def not_whole(state, client, config, noise, rng):
+        return Update(summed={"counts": np.zeros(len(client.rows))})
+
+    for step in (failing, not_whole):
+        odd = flower.Job(**vars(job) | {"method": broken(independent, client_step=step)})
+        assert str(wire(flower.client_app(odd, load_rows), odd)) == flower.UNANSWERED
 
 
 def test_in_process_the_developer_sees_the_cause(client, table):

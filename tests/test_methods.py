@@ -91,6 +91,12 @@ def test_private_structure_spends_what_it_planned(table):
     )
 
 
+def test_private_structure_sends_one_form(table):
+    promises.sends_one_form(
+        bayesian_network, table, bayesian_network.Config(private_structure=True)
+    )
+
+
 # --- positive controls: each classic mistake must be caught ---
 
 
@@ -113,6 +119,18 @@ def test_a_reset_accountant_is_caught(table):
     promises.spends_what_it_planned(independent, table, config)
     with pytest.raises(AssertionError, match=r"0\.(2|19999)"):
         promises.spends_what_it_planned(broken(independent, server_step=forgetful), table, config)
+
+
+def test_a_length_that_follows_rows_is_caught(table):
+    """The lowest level of the last column that no row has."""
+
+    def shorter(state, client, config, noise, rng):
+        update = independent.client_step(state, client, config, noise, rng)
+        places = np.arange(len(update.summed["counts"]) - 1 + client.rows[:, -1].max())
+        return replace(update, summed={"counts": update.summed["counts"][places]})
+
+    with pytest.raises(AssertionError):
+        promises.sends_one_form(broken(independent, client_step=shorter), table)
 
 
 def test_a_rate_that_counts_rows_is_caught(table):

@@ -11,7 +11,7 @@ from scipy.stats import chisquare, kstest, laplace, norm
 
 from fedsynth_lib.core import accounting as p
 from fedsynth_lib.core.contract import BadInput, Charge, Privacy, stamp
-from fedsynth_lib.core.statement import statement, statement_table
+from fedsynth_lib.core.statement import statement, statement_table, statement_text
 
 
 def laplace_charge(epsilon, times=1, client=None):
@@ -345,6 +345,11 @@ def test_statement_names_whom_the_guarantee_is_against():
         statement([laplace_charge(0.1)], Privacy(0.4), adversary="only readers")["adversary"]
         == "only readers"
     )
+
+
+def test_a_statement_does_not_promise_that_the_time_of_computing_says_nothing():
+    said = statement([laplace_charge(0.1)], Privacy(0.4))
+    assert "* how long computing takes" in statement_text(said, "a release").splitlines()
 
 
 def test_statement_counts_the_busiest_client():

@@ -18,7 +18,7 @@ from fedsynth_lib.core.accounting import (
     exceeds,
     numerical_epsilon_of,
 )
-from fedsynth_lib.core.contract import NOISY, Charge, Privacy
+from fedsynth_lib.core.contract import NOISY, Charge, Method, Privacy
 from fedsynth_lib.core.ledger import Total
 from fedsynth_lib.core.measured import Measured
 
@@ -29,6 +29,15 @@ ADVERSARY = (
     "whoever sees the synthetic rows, and an honest-but-curious server that sees what crosses the "
     "wire; {others}; secure summation is simulated in one process"
 )
+DEPLOYED = {  # by a method's TRUST, where every party has a machine of its own
+    "local noise": "whoever sees {what} or anything that crosses the wire: {server}, and the other "
+    "sites, who may all work together",
+    "secure sum": "whoever sees {what}, and {server}, together with at most {colluding} of the "
+    "{sites} sites: sums are opened by the sites alone, with masks of keys that they have agreed "
+    "on (X25519, ChaCha20)",
+    "server": "whoever sees {what}, and the other sites; the server is trusted to add the noise to "
+    "the exact sums it learns",
+}
 COUNTED = (
     "the number of rows of each client, which was counted: what is compared are tables for which "
     "it is declared alike"
@@ -113,9 +122,27 @@ def statement(
         "whoever knows the seed or sees another run with it"
         if privacy.noise_seed is not None
         else "noise from the operating system's entropy: not repeatable, fit for release",
-        "not_covered": f"choice of hyper-parameters; {_floats(privacy.whole)}; "
-        "whoever can predict pseudo-random numbers (PCG64, Mersenne Twister) from some of them",
+        "not_covered": f"choice of hyper-parameters; {_floats(privacy.whole)}; how long computing "
+        "takes; whoever can predict pseudo-random numbers (PCG64, Mersenne Twister) from some of "
+        "them",
     }
+
+
+def server_of(method: Method) -> str:
+    """What a deployed method protects from: a server that lies only where each client checks what
+    it is sent (see `check_broadcast` in `core/contract.py`)."""
+    return (
+        "an honest-but-curious server"
+        if method.check_broadcast is None
+        else "the server, whatever it does"
+    )
+
+
+def deployed_adversary(method: Method, *, what: str, colluding: int, sites: int) -> str:
+    """Whom the statement of a release by several sites says that records are protected from. what:
+    comes out of the run."""
+    words = DEPLOYED[method.TRUST]
+    return words.format(what=what, server=server_of(method), colluding=colluding, sites=sites)
 
 
 def audited(statement: dict) -> str:

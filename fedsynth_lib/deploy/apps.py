@@ -58,7 +58,10 @@ class SiteApp(ClientApp):
         self._apps: dict[tuple[int, bool], tuple[Place, ClientApp]] = {}
 
     def __call__(self, message: Message, context: Context) -> Message:
-        place, app = self._app(context)
+        return flower.guarded(self._answer, message, context)
+
+    def _answer(self, message: Message, context: Context) -> Message:
+        place, app = flower.loaded(lambda: self._app(context))
         context.node_config["partition-id"] = place.index
         reply = app(message, context)
         if place.key is not None:
@@ -123,13 +126,13 @@ def client_app(here: str) -> ClientApp:
     def find(context: Context) -> Place:
         index = int(context.node_config["partition-id"])
         if not 0 <= index < len(study.sites):
-            raise BadInput(f"partition-id is {index}; the study has {len(study.sites)} sites.")
+            raise Refused(f"partition-id is {index}; the study has {len(study.sites)} sites.")
         name = study.sites[index].name
         if own := str(context.node_config.get("own", "")):
             return Own(Path(own)).place(study, name, str(context.node_config["table"]))
         folder = str(context.node_config.get("tables") or context.run_config.get("tables", ""))
         if not folder:
-            raise BadInput(
+            raise Refused(
                 f"site {name!r}: say where its rows are, with run-config tables, or node-config "
                 "table and own."
             )

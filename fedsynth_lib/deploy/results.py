@@ -5,7 +5,7 @@ import json
 from pathlib import Path
 
 from fedsynth_lib.core.contract import Method, Run
-from fedsynth_lib.core.statement import statement_text
+from fedsynth_lib.core.statement import deployed_adversary, statement_text
 from fedsynth_lib.core.store import write_atomically
 from fedsynth_lib.core.summary import Release
 from fedsynth_lib.deploy import evaluation
@@ -18,11 +18,6 @@ from fedsynth_lib.tables.container import Container
 from fedsynth_lib.tables.load import Table
 from fedsynth_lib.teaching import your_table
 
-ADVERSARY = (
-    "whoever sees {what}, and the server, whatever it does, together with at most "
-    "{colluding} of the {sites} sites: sums are opened by the sites alone, with masks of keys that "
-    "they have agreed on (X25519, ChaCha20)"
-)
 REHEARSED = "nobody who knows the seed, as all parties do: a rehearsal"
 
 
@@ -94,13 +89,10 @@ def write_evaluation(
 
 
 def adversary(study: Study, method: Method, what: str) -> str:
-    """Whom the statement says that records are protected from; the method's own words where it
-    makes no secure sum. what: comes out."""
+    """Whom the statement says that records are protected from. what: comes out."""
     if not study.release:
         return REHEARSED
-    if method.TRUST != "secure sum":
-        return method.ADVERSARY
-    return ADVERSARY.format(what=what, colluding=study.colluding, sites=len(study.sites))
+    return deployed_adversary(method, what=what, colluding=study.colluding, sites=len(study.sites))
 
 
 def traffic_of(study: Study, run: Run) -> dict:

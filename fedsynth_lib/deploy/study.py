@@ -23,7 +23,7 @@ import pandas as pd
 from fedsynth_lib import __version__
 from fedsynth_lib.core.contract import BadInput, Charge, Encoder, Method, Privacy
 from fedsynth_lib.core.errors import BadRows, checked_seed
-from fedsynth_lib.core.statement import TRUST
+from fedsynth_lib.core.statement import TRUST, server_of
 from fedsynth_lib.core.store import CODE
 from fedsynth_lib.deploy import keys
 from fedsynth_lib.federation.flower import Job
@@ -340,8 +340,8 @@ class Study:
             * site.publishes
             for site in self.sites
         ]
-        safe = f"safe from the server and {self.colluding} other site(s) together"
-        trust = self.plan.method.TRUST
+        method, trust = self.plan.method, self.plan.method.TRUST
+        safe = f"safe from {server_of(method)} and {self.colluding} other site(s) together"
         return [
             f"  method   {self.method}: {settings}",
             f"  columns  {', '.join(self.form.names)} (see {self.folder / SCHEMA})",

@@ -26,7 +26,6 @@ from flwr.supercore.interceptors import (
 from flwr.supercore.runtime import RuntimeHttpClient
 from flwr.supernode.runtime.run_clientapp import pull_task_input, push_message, push_task_output
 
-from fedsynth_lib.core.ledger import Refused
 from fedsynth_lib.federation.flower import told
 
 LOOK = 0.4  # seconds
@@ -71,8 +70,7 @@ def _answer(address: str, token: str, app: ClientApp, say: Callable[[str], None]
         try:
             reply, said = app(message, context), f"answered {_about(message)}"
         except Exception as error:
-            # as `flower.client_app`: others learn what is refused, and of other errors the class
-            details = str(error) if isinstance(error, Refused) else told(error)
+            details = told(error)
             status = SubStatus.FAILED
             reply = Message(
                 Error(code=ErrorCode.CLIENT_APP_RAISED_EXCEPTION, reason=details), reply_to=message

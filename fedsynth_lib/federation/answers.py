@@ -21,6 +21,7 @@ What a client adds to a sum nobody can judge: a client that lies about its rows 
 import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from math import prod
 
 import numpy as np
 from flwr.app import ArrayRecord, RecordDict
@@ -28,6 +29,7 @@ from flwr.app import ArrayRecord, RecordDict
 from fedsynth_lib.core.contract import Arrays, Charge, Update
 
 RAW = "raw"  # C-ordered bytes, in the byte order that the dtype names
+NUMBERS = "biuf"  # kinds of dtypes that arrays may have
 
 
 class BadAnswer(Exception):
@@ -38,11 +40,51 @@ class BadAnswer(Exception):
         self.code, self.why = code, why
 
 
+def size_of(dtype: str, shape: Sequence[int]) -> int:
+    """Bytes of an array that another party describes; BadAnswer where that is none of numbers."""
+    kind = np.dtype(dtype)
+    if kind.kind not in NUMBERS or not all(isinstance(n, int) and n >= 0 for n in shape):
+        raise BadAnswer("garbage", "an array is not of numbers, or has no shape")
+    return prod(shape) * kind.itemsize
+
+
+def view(dtype: str, shape: Sequence[int], content: bytes) -> np.ndarray:
+    """A read-only array over bytes that another party sent, which takes no memory of its own.
+
+    Raises BadAnswer unless the array has exactly these bytes: a few of them cannot ask for much
+    memory.
+    """
+    if size_of(dtype, shape) != len(content):
+        raise BadAnswer("garbage", f"{len(content)} bytes do not make the array that is named")
+    return np.frombuffer(content, dtype).reshape(shape)
+
+
+def views(record: ArrayRecord) -> Arrays:
+    """The arrays of a packed record, as `view`."""
+    return {name: view(a.dtype, a.shape, a.data) for name, a in record.items()}
+
+
 def unpack(record: ArrayRecord) -> Arrays:
     """New, writable arrays from a packed record."""
-    return {
-        name: np.frombuffer(a.data, a.dtype).reshape(a.shape).copy() for name, a in record.items()
-    }
+    return {name: values.copy() for name, values in views(record).items()}
+
+
+def in_one(arrays: Arrays) -> Arrays:
+    """The arrays as the bytes of one, behind a line that names them: Flower has a request for each
+    array, and what all clients have sent is relayed to all of them."""
+    parts = [(name, values.dtype.str, values.shape) for name, values in arrays.items()]
+    content = [json.dumps(parts).encode() + b"\n", *(v.tobytes() for v in arrays.values())]
+    return {"all": np.frombuffer(b"".join(content), np.uint8)}
+
+
+def out_of_one(arrays: Arrays) -> Arrays:
+    """What `in_one` was made of, read-only; some error where it is not from there."""
+    parts, _, content = arrays["all"].tobytes().partition(b"\n")
+    found, place = {}, 0
+    for name, dtype, shape in json.loads(parts):
+        end = place + size_of(dtype, shape)
+        found[name], place = view(dtype, shape, content[place:end]), end
+    return found
 
 
 def arrays_of(content: RecordDict, kind: str, *, finite: bool = True) -> Arrays:
@@ -52,8 +94,6 @@ def arrays_of(content: RecordDict, kind: str, *, finite: bool = True) -> Arrays:
     except Exception as error:  # whatever bytes can do to a reader
         raise BadAnswer("garbage", f"{kind} cannot be read ({type(error).__name__})") from None
     for name, values in found.items():
-        if values.dtype.kind not in "biuf":
-            raise BadAnswer("garbage", f"{kind} {name!r} is of {values.dtype}, not of numbers")
         if finite and values.dtype.kind == "f" and not np.isfinite(values).all():
             raise BadAnswer("nan", f"{kind} {name!r} has a number that is none, or infinite")
     return found

@@ -5,7 +5,6 @@
 is the state (down) and an Update (up); both are counted by their bytes, by kind, round and client.
 """
 
-import io
 import json
 import os
 import time
@@ -25,6 +24,7 @@ from flwr.supercore.task_identity import TaskIdentity  # not public API; used in
 from fedsynth_lib.core.contract import (
     SECRET,
     Arrays,
+    BadBroadcast,
     BadRows,
     Charge,
     Client,
@@ -42,9 +42,12 @@ from fedsynth_lib.federation.answers import (
     BadAnswer,
     arrays_of,
     check_sender,
+    in_one,
     misfits,
+    out_of_one,
     unpack,
     update_of,
+    views,
 )
 from fedsynth_lib.federation.masks import Check, Masks, Opening, Simulated
 
@@ -52,6 +55,7 @@ STEP, WHO, MASKS = "query.client_step", "query.partition", "query.masks"
 BEFORE = -1  # the round of what is agreed on before the first one
 Proof = Callable[[int, Message], None]  # that a reply is a client's own; raises BadAnswer
 Answer = TypeVar("Answer")
+UNANSWERED = "the client cannot answer; its own log says why."
 MOST_WAIT = 120.0  # seconds, for all clients to be there
 LOCAL_RUN = 1  # run id of the in-process grid: one run at a time in a process
 
@@ -133,11 +137,15 @@ class Job:
             if chosen:
                 return chosen
 
-    def answered(self, sent: Arrays, client: Client, number: int) -> Update:
-        """A client's update of a round to which it was sent these arrays, with its marks. What was
-        sent is checked before the method sees a row."""
+    def check(self, sent: Arrays, number: int) -> None:
+        """Raises BadBroadcast unless a client may be sent these arrays in this round, as it knows
+        from its own copy of the job. No row has a part in it."""
         if self.method.check_broadcast is not None:
             self.method.check_broadcast(sent, self.domain, config=self.config, round=number)
+
+    def answered(self, sent: Arrays, client: Client, number: int) -> Update:
+        """A client's update of a round to which it was sent these arrays, which were checked; with
+        its marks."""
         update = self.method.client_step(
             sent,
             client,
@@ -196,14 +204,6 @@ def pack(arrays: Arrays) -> ArrayRecord:
     )
 
 
-def in_one(arrays: Arrays) -> Arrays:
-    """The arrays as the bytes of one npz file: Flower has a request for each array, and what all
-    clients have sent is relayed to all of them."""
-    content = io.BytesIO()
-    np.savez(content, **arrays)
-    return {"npz": np.frombuffer(content.getvalue(), np.uint8)}
-
-
 def client_app(
     job: Job,
     load_rows: Callable[[int], np.ndarray],
@@ -214,10 +214,12 @@ def client_app(
     own process.
 
     It answers every round of the job's schedule once, with the clients that the schedule draws, and
-    nothing else, whatever the server asks. An error leaves it as its class and, if it speaks of
-    rows, as a sentence without a value.
+    nothing else, whatever the server asks: it first checks the request, then what was sent, and
+    only then looks at rows. What it sends has names, shapes and types that follow from the job
+    alone. Of an error the server learns that there was one (`guarded`). How long an answer takes
+    may depend on rows, and nothing here hides that.
     ledger: where this client keeps what it has answered and spent, over restarts, and what it is
-        willing to spend.
+    willing to spend.
     masks: of its secure sums; None: those of a simulation.
     """
     app = ClientApp()
@@ -243,7 +245,7 @@ def client_app(
         secrets = unpack(context.state["masks"]) if "masks" in context.state else {}
         arrays = masks.reply(
             str(job_["phase"]),
-            dict(np.load(io.BytesIO(unpack(message.content["arrays"])["npz"].tobytes()))),
+            out_of_one(views(message.content["arrays"])),
             client=index,
             run=run,
             secrets=secrets,
@@ -254,18 +256,17 @@ def client_app(
         return Message(RecordDict(content), reply_to=message)
 
     def answer(message: Message, context: Context) -> Message:
-        index, number = (
-            int(context.node_config["partition-id"]),
-            int(message.content["job"]["round"]),
-        )
-        clients = list(message.content["job"]["clients"])
+        index, asked = int(context.node_config["partition-id"]), message.content["job"]
+        number, clients = int(asked["round"]), list(asked["clients"])
         last = int(context.state["answered"]["last"]) if "answered" in context.state else -1
         check_request(schedule, last, index, number, clients)
+        job.check(views(message.content["state"]), number)
         context.state["answered"] = ConfigRecord({"last": number})
         if ledger is not None:
             ledger.begin(job, index, run=message.metadata.run_id, number=number)
         memory = unpack(context.state["memory"]) if "memory" in context.state else {}
-        client = job.client(load_rows(index), index, len(clients), memory)
+        rows = loaded(lambda: load_rows(index))
+        client = job.client(rows, index, len(clients), memory)
         update = job.answered(unpack(message.content["state"]), client, number)
         context.state["memory"] = pack(client.memory)
         secrets = unpack(context.state["masks"]) if "masks" in context.state else {}
@@ -281,9 +282,8 @@ def client_app(
         if secrets:
             context.state["masks"] = pack(secrets)
         if ledger is not None:
-            ledger.spend(
-                [*update.spent, *update.summed_spent], job.privacy, run=message.metadata.run_id
-            )
+            charges = [*update.spent, *update.summed_spent]
+            ledger.spend(charges, job.privacy, run=message.metadata.run_id)
         about = {
             "client": index,
             "run": str(message.metadata.run_id),  # beyond what a record's numbers hold
@@ -327,6 +327,15 @@ def check_request(
         )
 
 
+def loaded(load: Callable[[], Answer]) -> Answer:
+    """What a client reads from its own files. Of rows that do not fit, others may know the column:
+    that is so whatever they have sent."""
+    try:
+        return load()
+    except BadRows as error:
+        raise Refused(f"{type(error).__name__}: {error.told}".removesuffix(": ")) from error
+
+
 def guarded(
     answer: Callable[[Message, Context], Message], message: Message, context: Context
 ) -> Message:
@@ -341,10 +350,9 @@ def guarded(
 
 
 def told(error: Exception) -> str:
-    """What others may know of an error at a client: its class and, of rows that do not fit, which
-    column it is."""
-    about = error.told if isinstance(error, BadRows) else ""
-    return f"{type(error).__name__}: {about}" if about else type(error).__name__
+    """What others may know of an error at a client: the sentences that are written for them, or
+    that there was one. Neither depends on rows."""
+    return str(error) if isinstance(error, Refused | BadBroadcast) else UNANSWERED
 
 
 def server_app(

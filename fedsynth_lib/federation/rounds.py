@@ -33,6 +33,7 @@ def run_rounds(job: Job, rows: Sequence[np.ndarray]) -> Iterator[Round]:
     for number, (draw, share) in enumerate(job.schedule()):
         clients, updates = job.participants(draw, share), []
         sent = public(job.method.broadcast(state, config=job.config))
+        job.check(copied(sent), number)
         for index in clients:
             client = job.client(rows[index], index, len(clients), memories[index])
             updates.append(received(job.answered(copied(sent), client, number)))
