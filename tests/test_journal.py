@@ -126,6 +126,7 @@ def test_what_is_not_a_number_is_refused_where_it_is_read(tmp_path, old, new, sa
         {"study": "a", "runs": "9"},
         {"run": 1, "spent": 5},
         {"run": 1, "spent": [{"what": "counts"}]},
+        {"run": 1, "spent": [{"what": "counts", "mechanism": "laplace", "noise": "4"}]},
     ],
 )
 def test_events_are_checked_as_well(tmp_path, line):

@@ -26,7 +26,7 @@ from fedsynth_lib.core.store import unwritable
 BEFORE = "before"  # of a line: the hash of all lines before it
 EVENTS = {"round", "spent", "runs"}  # of a line that is not a release and has no cost
 NUMBERS = ("epsilon", "delta", "run", "round", "runs")
-OF_CHARGES = ("noise", "sensitivity", "rate", "times")
+OF_CHARGES = {"noise", "sensitivity", "rate", "times"}
 
 
 class Journal:
@@ -163,9 +163,9 @@ def _line(row: bytes) -> dict:
     if not isinstance(spent, list):
         raise ValueError("has a spent that is not a list of charges")
     for charge in spent:
-        if not isinstance(charge, dict) or charge.keys() != known:
+        if not isinstance(charge, dict) or not {"what", "mechanism"} <= charge.keys() <= known:
             raise ValueError("has something in spent that is not a charge")
-        for name in OF_CHARGES:
+        for name in OF_CHARGES & charge.keys():
             _check_number(name, charge[name])
     return line
 
