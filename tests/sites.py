@@ -18,6 +18,7 @@ from fedsynth_lib.deploy.terminals import Terminals
 
 ROOT = Path(__file__).resolve().parents[1]
 ROWS = {"north": 300, "south": 200, "west": 120}
+RUNS = 9  # that each site of a test agrees to
 MOST = 170.0  # seconds that anything may take, on a machine that others use too
 SCHEMA = """\
 [table]
@@ -65,7 +66,7 @@ processes.Children.start, masks.ClientMasks.mask = relayed, noted
 if not {masked}:
     masks._add = lambda *_: None
 signal.signal(signal.SIGTERM, signal.default_int_handler)  # as `fedsynth` does
-site.run_site(*{site!r}, say=print, ask=lambda text: True, insecure={insecure})
+site.run_site(*{site!r}, say=print, ask=lambda text: True, runs={runs}, insecure={insecure})
 """
 
 
@@ -87,8 +88,8 @@ def make(folder: Path, **entries) -> Study:
         rows_of(name).to_csv(folder / f"{name}.csv", index=False)
         own = folder / name
         keys.make_site(own, name)
-        text = (own / keys.BUDGET).read_text().replace("3.0", "100.0").replace("1e-4", "1.0")
-        (own / keys.BUDGET).write_text(text)
+        limits = f'population = "{name}"\nmost_epsilon = 100.0\nmost_delta = 1.0\n'
+        (own / keys.BUDGET).write_text(limits)
         sites.append((name, rows, (own / keys.NODE_PUBLIC).read_text()))
     (folder / "schema.toml").write_text(SCHEMA)
     asked = {
@@ -126,6 +127,7 @@ class Parties(Terminals):
 
     def site(self, name: str, *options: str, terminal: str = "", **places: str) -> None:
         words = (self.places(**{"own": name} | places), "--table", self.at(f"{name}.csv"), "--yes")
+        words += ("--runs", str(RUNS))
         self.begin(terminal or name, " ".join((f"deploy site {name}", *words, *options)))
 
     def relayed(self, name: str, port: int, *, insecure: bool = False, masked: bool = True) -> None:
@@ -139,6 +141,7 @@ class Parties(Terminals):
             held=self.at(f"{name}.held"),
             masked=masked,
             site=(self.at("study"), name, self.at(f"{name}.csv"), self.at(name)),
+            runs=RUNS,
             insecure=insecure,
         )
         self.begin_process(name, [sys.executable, "-u", "-P", "-c", text])

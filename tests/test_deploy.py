@@ -1,6 +1,7 @@
 """A study of three sites: what they agree on, who is refused, and the real processes of all four
 parties, with TLS and keys, against the run in process."""
 
+import ast
 import os
 import re
 import shutil
@@ -8,7 +9,7 @@ import signal
 import stat
 import subprocess
 import sys
-from dataclasses import replace
+from dataclasses import fields, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -25,14 +26,16 @@ from sites import MOST, ROWS, Parties, copy, make, ports, rows_of
 from tiny import wait_for
 
 from fedsynth_lib.bundle import commands
+from fedsynth_lib.core import ledger
 from fedsynth_lib.core.contract import BadInput, BadRows, Privacy
 from fedsynth_lib.core.ledger import Refused
 from fedsynth_lib.core.statement import server_of
+from fedsynth_lib.core.store import CODE
 from fedsynth_lib.deploy import apps, child, evaluation, keys, processes, results, site
 from fedsynth_lib.deploy import study as studies
 from fedsynth_lib.deploy.init import init, parsed_settings, parsed_site
 from fedsynth_lib.deploy.place import Own, Place
-from fedsynth_lib.deploy.study import differences, read_study
+from fedsynth_lib.deploy.study import Site, Study, differences, read_study
 from fedsynth_lib.federation import flower, saved, settings
 from fedsynth_lib.federation.answers import BadAnswer
 from fedsynth_lib.methods import METHODS
@@ -42,11 +45,17 @@ from fedsynth_lib.teaching import your_table
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory) -> Path:
-    """Of a study at rest; nobody changes it."""
+def made(tmp_path_factory) -> Path:
+    """The folder of a study at rest; nobody changes it."""
     made = tmp_path_factory.mktemp("study")
     make(made)
     return made
+
+
+@pytest.fixture
+def folder(made, tmp_path) -> Path:
+    """A test's own copy, as sites keep their ledgers in it."""
+    return Path(shutil.copytree(made, tmp_path / "parties"))
 
 
 @pytest.fixture
@@ -56,8 +65,11 @@ def study(folder, monkeypatch, tmp_path):
 
 
 def places_of(folder: Path, study) -> list[Place]:
-    """The three sites, each with its own file and key."""
-    return [Own(folder / name).place(study, name, folder / f"{name}.csv") for name in ROWS]
+    """The three sites, each with its own file and key; their operators have agreed to one run."""
+    found = [Own(folder / name).place(study, name, folder / f"{name}.csv") for name in ROWS]
+    for place in found:
+        place.ledger.agree(1)
+    return found
 
 
 def in_one_process(folder: Path, study) -> bytes:
@@ -192,6 +204,136 @@ def test_the_digest_is_of_all_that_is_agreed_on(folder, study, tmp_path):
     assert read_study(folder / "study").digest == study.digest
     other = read_study(changed(folder, tmp_path, ("rows = 120", "rows = 121")))
     assert other.digest != study.digest
+
+
+OTHERS = {  # another value of each field of a study
+    "name": "lungs",
+    "method": "fedpgm",
+    "epsilon": 1.5,
+    "delta": 1e-7,
+    "colluding": 1,
+    "absent": 0,
+    "minimum_group": 1,
+    "release": True,
+    "seed": 6,
+    "counted_epsilon": 0.1,
+    "holdout": 0.2,
+    "evaluation_epsilon": 1.0,
+    "other_people": False,
+    "synthetic_rows": 50,
+    "server": "localhost:9444",
+    "ca": "",
+    "timeout": 30.0,
+    "config": {"bins": 9},
+}
+OF_SITE = {"name": "east", "rows": 301, "key": "", "publishes": True}
+
+
+@pytest.mark.parametrize("name", [each.name for each in fields(Study)])
+def test_every_field_of_a_study_is_in_its_digest(study, name):
+    """But where its folder is."""
+    study = replace(study, holdout=0.3)  # which an evaluation needs
+    if name == "folder":
+        return
+    if name != "sites":
+        assert replace(study, **{name: OTHERS[name]}).digest != study.digest
+        return
+    first, *others = study.sites
+    assert OF_SITE.keys() == {each.name for each in fields(Site)}
+    for entry, value in OF_SITE.items():
+        other = replace(study, sites=(replace(first, **{entry: value}), *others))
+        assert other.digest != study.digest, entry
+    assert replace(study, sites=(*others, first)).digest != study.digest
+
+
+@pytest.mark.parametrize(
+    ("file", "old", "new", "named"),
+    [
+        ("schema.toml", "[table]", '[reader]\nempty = "?"\n\n[table]', "reader is "),
+        ("schema.toml", "[table]", '[reader]\nsuffix = "."\n\n[table]', "reader is "),
+        ("schema.toml", "[table]", '[reader]\nseparator = ";"\n\n[table]', "reader is "),
+        ("schema.toml", 'target = "sick"', 'target = "smoker"', "target is "),
+        ("server_app.py", "apps.server_app(", "print(), apps.server_app(", "apps is "),
+        ("client_app.py", "apps.client_app(", "print(), apps.client_app(", "apps is "),
+        ("study.toml", "minimum_group = 2", "minimum_group = 1", "minimum_group is 1 here"),
+        ("study.toml", "timeout = ", "timeout = 1", "timeout is "),
+    ],
+)
+def test_what_decides_how_a_study_runs_is_compared_and_named(
+    folder, study, tmp_path, file, old, new, named
+):
+    package = copy(folder, "study/hearts", str(tmp_path / "changed"))
+    text = (package / file).read_text()
+    assert old in text
+    (package / file).write_text(text.replace(old, new))
+    other = read_study(package)
+    assert other.digest != study.digest
+    (difference,) = differences(study.said(), other.said())
+    assert difference.startswith(named)
+
+
+def test_where_a_column_is_left_out_is_compared(folder, study, tmp_path):
+    """Without a header its place says which column is which."""
+    left_out = '[[column]]\nname = "note"\nignore = true\n\n'
+    digests = set()
+    for before in ("age", "smoker"):
+        package = copy(folder, "study/hearts", str(tmp_path / before))
+        text = (package / "schema.toml").read_text()
+        column = f'[[column]]\nname = "{before}"'
+        (package / "schema.toml").write_text(text.replace(column, left_out + column))
+        digests.add(read_study(package).digest)
+    assert len(digests) == 2
+
+
+def test_a_digest_is_of_the_code_that_a_study_runs(tmp_path):
+    ours = Path(shutil.copytree(CODE / "fedsynth_lib", tmp_path / "fedsynth_lib"))
+    found = studies.code_digest(tmp_path)
+    assert found == studies.code_digest()
+    for path in (
+        *("figures/bars.py", "verdicts/vocabulary.py", "bundle/commands.py", "works/protocol.py"),
+        *("teaching/lessons.py", "metrics/registry.py", "printed/published.py"),
+    ):
+        with open(ours / path, "a", encoding="utf-8") as file:
+            file.write("# a typo less\n")
+        assert studies.code_digest.__wrapped__(tmp_path) == found, path
+    for path in (
+        *("methods/marginals/fedpgm.py", "core/accounting.py", "federation/flower.py"),
+        *("tables/encode.py", "deploy/masks.py", "deploy/evaluation.py"),
+        *("teaching/your_table.py", "__init__.py"),
+    ):
+        content = (ours / path).read_bytes()
+        (ours / path).write_bytes(content + b"# another line\n")
+        assert studies.code_digest.__wrapped__(tmp_path) != found, path
+        (ours / path).write_bytes(content.replace(b"\n", b"\r\n"))
+        assert studies.code_digest.__wrapped__(tmp_path) == found, path
+        (ours / path).write_bytes(content)
+
+
+def imported(path: Path) -> set[Path]:
+    """The files of the library that a file imports, early or late."""
+    names = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.ImportFrom) and node.module:
+            names |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
+        elif isinstance(node, ast.Import):
+            names |= {alias.name for alias in node.names}
+    places = [CODE / name.replace(".", "/") for name in names if name.startswith("fedsynth_lib.")]
+    return {place.with_suffix(".py") for place in places if place.with_suffix(".py").is_file()}
+
+
+def test_a_study_runs_no_code_that_its_digest_leaves_out():
+    """But what scores and draws for one owner alone, and names folders of results."""
+    library = CODE / "fedsynth_lib"
+    covered = {path for room in studies.STUDIED for path in (library / room).rglob("*.py")}
+    covered |= {library / name for name in studies.STUDIED_TOO}
+    outside = set().union(*map(imported, covered)) - covered
+    names = {path.relative_to(library).as_posix() for path in outside}
+    assert {name for name in names if not name.startswith(("figures/", "metrics/"))} == {
+        "runs/rows.py"
+    }
+    by_room = {path for path in covered if path.parent != library / "teaching"}
+    reached = {path.relative_to(library).as_posix() for path in by_room for path in imported(path)}
+    assert not {name for name in reached if name.startswith(("figures/", "metrics/", "runs/"))}
 
 
 def test_a_study_comes_from_a_command(folder, tmp_path, capsys):
@@ -381,7 +523,119 @@ def test_the_operator_sees_what_is_asked_and_can_decline(folder, study, capsys):
     others = [keys.fingerprint(each.key) for each in study.sites]
     for part in ("REHEARSAL", "independent", "epsilon 1", "age, smoker", study.digest, *others):
         assert part in text
-    assert not Own(folder / "north").has_agreed(study)
+    assert Own(folder / "north").open_ledger(study).agreed() == 0
+
+
+class Connected(Exception):
+    """The site would answer now."""
+
+
+@pytest.fixture
+def take_part(folder, study, monkeypatch):
+    """Starts site north as its operator would, up to its connection; gives what it was asked and
+    what it said."""
+
+    def connected(*_, **options):
+        raise Connected
+
+    monkeypatch.setattr(site, "_connect", connected)
+
+    def start(answer=True, **options):
+        asked, said = [], []
+        places = (folder / "study", "north", folder / "north.csv", folder / "north")
+        with pytest.raises(Connected if answer else BadInput):
+            site.run_site(
+                *places, say=said.append, ask=lambda text: asked.append(text) or answer, **options
+            )
+        return asked, said
+
+    return start
+
+
+def test_an_operator_is_asked_once_for_each_number_of_runs(folder, study, take_part):
+    book = Own(folder / "north").open_ledger(study)
+    (first,), _ = take_part(answer=False)
+    assert "1 of independent; none was made before" in first and book.agreed() == 0
+    assert "0 releases; with all of these runs it has spent 1 of 100" in first
+    assert len(take_part()[0]) == 1 and book.agreed() == 1
+    assert take_part()[0] == []
+    book.begin(study.plan.job, 0, run=41, number=0)
+    asked, said = take_part()  # a service that starts it again agrees to nothing
+    assert asked == [] and book.agreed() == 1
+    assert "independent was run 1 times, which is all that was agreed to (run 41)" in said[-1]
+    (third,), _ = take_part(runs=3)
+    assert "3 of independent; 1 of independent before (run 41)" in third
+    assert "epsilon 1 and delta 1e-06 in 1 releases; with all of these runs" in third
+    assert "it has spent 3 of 100, and 3e-06 of 1" in third and book.agreed() == 3
+    with pytest.raises(BadInput, match="runs is 0; give 1 or more"):
+        site.run_site(folder, "north", "", folder, say=print, ask=lambda text: True, runs=0)
+
+
+def test_where_no_limit_is_given_a_site_pays_what_its_operator_agreed_to(
+    folder, tmp_path, take_part
+):
+    keys.make_site(tmp_path / "new", "ward")  # as `deploy keys` writes it
+    shutil.copy(tmp_path / "new" / "budget.toml", folder / "north" / "budget.toml")
+    own, study = Own(folder / "north"), read_study(folder / "study")
+    held = replace(study, holdout=0.4, evaluation_epsilon=2.0)
+    for each, runs, epsilon, delta in (
+        (study, 1, 1.0, 1e-6),
+        (held, 1, 3, 2e-6),
+        (held, 2, 6, 4e-6),
+    ):
+        limited = own.open_ledger(each, runs)
+        assert limited.most_epsilon == pytest.approx(epsilon)
+        assert limited.most_delta == pytest.approx(delta)
+    assert site.noisy_count(own, folder / "north.csv", folder / "schema.toml", 0.25) > 0
+    with pytest.raises(
+        Refused, match=r"1 releases have spent epsilon 0\.25, and 1 more would exceed 1"
+    ):
+        own.place(study, "north", folder / "north.csv").ledger.admit(*study.cost)
+    book = own.open_ledger(study)
+    book.agree(2)
+    assert own.open_ledger(study).most_epsilon == 2.0
+
+
+def test_a_ledger_is_in_the_sites_own_folder(folder, study, tmp_path, monkeypatch):
+    """Another home, as of another installation, changes nothing of what was spent."""
+    own = Own(folder / "south")
+    site.noisy_count(own, folder / "south.csv", folder / "schema.toml", 0.5)
+    assert (folder / "south" / "ledger" / "south.jsonl").is_file()
+    assert not (tmp_path / "data" / "ledger").exists()
+    monkeypatch.setenv("FEDSYNTH_HOME", str(tmp_path / "other"))
+    assert own.open_ledger().total().epsilon == 0.5
+    (folder / "south" / "ledger" / "south.jsonl").unlink()
+    with pytest.raises(BadInput, match=r"south\.head says '2', so the releases cannot be counted"):
+        own.open_ledger()
+
+
+def test_an_old_ledger_that_lies_elsewhere_is_counted_and_named_once(folder, study):
+    statement = {"method": "aim", "epsilon": 2.5, "delta": 1e-7, "entries": []}
+    old = ledger.open_ledger("west")
+    for _ in range(2):
+        old.add(statement, rows=1)
+    said = []
+    for _ in range(2):
+        total = Own(folder / "west", said.append).open_ledger(study).total()
+        assert (total.epsilon, total.delta) == (5.0, 2e-7)
+    (sentence,) = said
+    assert str(old.journal.path) in sentence and "2 releases about 'west' are counted" in sentence
+
+
+def test_a_sites_ledger_is_shown_and_a_folder_that_cannot_be_written_is_one_sentence(
+    folder, study, capsys
+):
+    count = ["deploy", "count", str(folder / "west.csv"), "--own", str(folder / "west")]
+    count += ["--schema", str(folder / "schema.toml")]
+    assert commands.main(count) == 0
+    capsys.readouterr()
+    assert commands.main(["ledger", "--own", str(folder / "west")]) == 0
+    assert capsys.readouterr().out == "west: 1 releases, epsilon 0.02, delta 0\n"
+    shutil.rmtree(folder / "west" / "ledger")
+    (folder / "west" / "ledger").write_text("a file")
+    assert commands.main(count) == 2
+    said = capsys.readouterr().err
+    assert "ledger/west.jsonl cannot be written (" in said and said.count("\n") == 1
 
 
 def test_a_budget_file_has_the_last_word(folder, study, tmp_path):
@@ -399,17 +653,17 @@ def test_a_budget_file_has_the_last_word(folder, study, tmp_path):
             ask=lambda text: True,
         )
     own = Own(own.folder)
-    assert own.ledger.total().releases == 0
+    assert own.open_ledger().total().releases == 0
     (own.folder / "budget.toml").write_text('population = "few"\nmost_epsilon = "all"')
     with pytest.raises(BadInput, match="most_epsilon is 'all'; give a number"):
-        _ = Own(own.folder).ledger
+        Own(own.folder).open_ledger()
 
 
 def test_a_noisy_count_is_paid_for(folder, study):
     own = Own(folder / "south")
     number = site.noisy_count(own, folder / "south.csv", folder / "schema.toml", 0.5)
     assert abs(number - ROWS["south"]) < 60  # exp(-30) of being farther
-    assert own.ledger.total().epsilon == 0.5
+    assert own.open_ledger().total().epsilon == 0.5
 
 
 def test_insecure_is_for_this_machine_and_for_rehearsals(folder, study, tmp_path):
@@ -467,6 +721,28 @@ def test_apps_make_the_rows_of_the_run_in_process(folder, study, places, tmp_pat
     statement = (tmp_path / "out" / "hearts_rehearsal_privacy.md").read_text()
     assert "**epsilon = 1, delta = 1e-06.**" in statement and "must not be released" in statement
     assert [place.ledger.total().epsilon for place in places] == pytest.approx([1, 1, 1])
+
+
+def test_a_second_run_needs_another_agreement_and_its_statement_has_the_total(
+    study, places, tmp_path, monkeypatch
+):
+    carried_out(study, places, tmp_path / "first")
+    monkeypatch.setattr(flower, "LOCAL_RUN", 2)
+    with pytest.raises(Refused, match=r"agreed to 1 runs of this study, made as 1; .* --runs 2"):
+        carried_out(study, places, tmp_path / "second")
+    assert [place.ledger.total().epsilon for place in places] == pytest.approx([1, 1, 1])
+    for place in places:
+        place.ledger.agree(2)
+    carried_out(study, places, tmp_path / "second")
+    assert [place.ledger.total().epsilon for place in places] == pytest.approx([2, 2, 2])
+    totals = {
+        "md": "one of 2 releases of the same rows: together they have epsilon = 2, delta = 2e-06",
+        "html": "2, with epsilon 2 and delta 2e-06 together",
+    }
+    for which, found in (("first", False), ("second", True)):
+        for kind, total in totals.items():
+            text = (tmp_path / which / f"hearts_rehearsal_privacy.{kind}").read_text()
+            assert (total in text) == found, (which, kind)
 
 
 def test_sites_evaluate_with_rows_that_they_have_set_aside(folder, tmp_path, monkeypatch):
@@ -818,7 +1094,7 @@ def test_a_server_that_was_killed_is_started_again_and_sites_evaluate(deployed, 
     assert str(folder / "third" / "hearts_rehearsal_evaluation_privacy.md") in said
     monkeypatch.setenv("FEDSYNTH_HOME", str(folder / "home"))
     for name in ROWS:
-        lines = Own(folder / name).ledger.releases()
+        lines = Own(folder / name).open_ledger().releases()
         assert [(each["method"], round(each["epsilon"], 3)) for each in lines] == [
             ("independent", 1.0),
             ("evaluation", 2.0),

@@ -4,20 +4,23 @@ process."""
 import json
 import subprocess
 import sys
+from dataclasses import replace
 from decimal import Decimal
 
 import numpy as np
 import pandas as pd
+import promises
 import pytest
 from flwr.app import ConfigRecord, Message, RecordDict
 from promises import thirds
 from test_methods import broken
 
 from fedsynth_lib.core import ledger
-from fedsynth_lib.core.contract import BadInput, BadRows, Charge, Privacy, Update
+from fedsynth_lib.core.contract import BadInput, BadRows, Charge, Domain, Privacy, Update
 from fedsynth_lib.core.ledger import ClientLedger, Ledger, Refused, Total
 from fedsynth_lib.core.register import Register, rows_digest
 from fedsynth_lib.federation import flower, settings
+from fedsynth_lib.methods import METHODS
 from fedsynth_lib.methods.marginals import independent
 
 
@@ -240,9 +243,9 @@ def client(table):
     return job, lambda index: rows[index]
 
 
-def server_of(job, load_rows, book=None):
-    """Asks client 0 for a round, with these clients; a new one is what the server meets after a
-    restart."""
+def server_of(job, load_rows, book=None, run=flower.LOCAL_RUN):
+    """Asks client 0 for a round of a run, with these clients; a new one is what the server meets
+    after a restart."""
     grid = flower.LocalGrid(flower.client_app(job, load_rows, book), 3)
     state = flower.pack(
         job.method.start(job.domain, config=job.config, rng=np.random.default_rng(0))
@@ -250,9 +253,9 @@ def server_of(job, load_rows, book=None):
 
     def ask(number, clients=(0, 1, 2)):
         content = {"state": state, "job": ConfigRecord({"round": number, "clients": list(clients)})}
-        (reply,) = grid.send_and_receive(
-            [Message(RecordDict(content), message_type=flower.STEP, dst_node_id=1)]
-        )
+        message = Message(RecordDict(content), message_type=flower.STEP, dst_node_id=1)
+        message.metadata.__dict__["_run_id"] = run
+        (reply,) = grid.send_and_receive([message])
         return json.loads(reply.content["about"]["spent"])
 
     return ask
@@ -295,6 +298,191 @@ def test_a_client_remembers_over_a_restart(client, tmp_path):
     # one run, three rounds
     assert book.total().epsilon == pytest.approx(1.0) and book.total().releases == 1
     assert [line["round"] for line in book.journal.lines() if "round" in line] == [0, 1, 2]
+
+
+def asked(book, job, *numbers, index=0, run=7):
+    """Whether the ledger lets a client answer these rounds."""
+    given = []
+    for number in numbers:
+        try:
+            book.begin(job, index, run=run, number=number)
+        except Refused:
+            given.append(False)
+        else:
+            given.append(True)
+    return given
+
+
+def test_the_first_answer_is_the_first_round_and_no_round_is_left_out(client, tmp_path):
+    job, load_rows = client
+    for first in (1, 2):
+        book = ClientLedger(tmp_path / f"{first}.jsonl")
+        assert answers(server_of(job, load_rows, book), [first]) == [False]
+        assert book.total().releases == 0
+    book = ClientLedger(tmp_path / "c.jsonl")
+    assert asked(book, job, 0, 2, 1, 1, 3, 2) == [True, False, True, False, False, True]
+
+
+def test_the_first_round_is_the_first_one_that_the_client_is_drawn_for(client, tmp_path):
+    job, _ = client
+
+    def schedule(domain, config):
+        return [(number, 0.5) for number in range(8)]
+
+    sampled = replace(job, method=broken(independent, schedule=schedule))
+    drawn = [sampled.participants(number, 0.5) for number in range(8)]
+    index = next(index for index in range(3) if index not in drawn[0])
+    mine = [number for number, clients in enumerate(drawn) if index in clients]
+    others = [number for number in range(8) if number not in mine]
+    book = ClientLedger(tmp_path / "c.jsonl")
+    assert not any(asked(book, sampled, *others, *mine[1:], index=index))
+    assert all(asked(book, sampled, *mine, index=index)) and len(mine) > 1
+
+
+def test_a_run_is_known_by_its_study_and_its_job_too(client, tmp_path):
+    """The server gives run ids out, so the same id for another study or job is another run."""
+    job, _ = client
+    path = tmp_path / "ward.jsonl"
+    other_job = replace(job, method=replace(job.method, name="evaluation"))
+    for study in "ab":
+        book = ClientLedger(path, study=study)
+        book.agree(1)
+        assert asked(book, job, 0, 1) == [True, True]
+        assert asked(book, other_job, 1) == [False]
+        assert asked(book, other_job, 0) == [True]
+        assert book.runs("independent") == book.runs("evaluation") == [7]
+    assert Ledger(path).total().releases == 4
+    assert Ledger(path).total().epsilon == pytest.approx(4.0)
+
+
+def test_consent_is_for_one_run_or_for_as_many_as_were_named(client, tmp_path):
+    job, load_rows = client
+    path = tmp_path / "ward.jsonl"
+
+    def numbers(run):
+        """What rounds of a run are answered by a site that is started again."""
+        return answers(server_of(job, load_rows, ClientLedger(path, study="a"), run), range(3))
+
+    assert numbers(5) == [False] * 3  # nobody has agreed
+    ClientLedger(path, study="b").agree(9)
+    assert numbers(5) == [False] * 3  # to another study
+    ClientLedger(path, study="a").agree(1)
+    assert numbers(5) == [True] * 3
+    assert numbers(6) == [False] * 3
+    with pytest.raises(Refused, match=r"agreed to 1 runs .* made as 5; .* with --runs 2\."):
+        server_of(job, load_rows, ClientLedger(path, study="a"), 6)(0)
+    ClientLedger(path, study="a").agree(1)  # the same answer again, as of a service that restarts
+    assert numbers(6) == [False] * 3
+    ClientLedger(path, study="a").agree(2)
+    assert numbers(6) == [True] * 3 and numbers(7) == [False] * 3
+    assert Ledger(path).total().epsilon == pytest.approx(2.0)
+
+
+def test_a_run_in_the_middle_goes_on_after_a_restart(client, tmp_path):
+    book = ClientLedger(tmp_path / "ward.jsonl", study="a", most_epsilon=1.0)
+    book.agree(1)
+    assert asked(book, client[0], 0) == [True]
+    again = ClientLedger(tmp_path / "ward.jsonl", study="a", most_epsilon=1.0)
+    assert asked(again, client[0], 1, 2) == [True, True]
+
+
+# --- what an answer states, against the plan ------------------------------------------------------
+
+
+def planned(charges):
+    """A method of the plan with these charges, in a job with a budget that they hardly touch."""
+    method = broken(independent, plan=lambda *_: charges)
+    return flower.Job(method, CONFIG, Domain(("a",), (2,)), 1.0, 0, 1, Privacy(50.0, 1e-6), (100,))
+
+
+COUNTS = Charge("counts", "laplace", 2.0, times=3)
+SUMS = Charge("sums", "skellam", 40.0, times=2)
+
+
+@pytest.mark.parametrize(
+    ("answers_", "beyond"),
+    [
+        ([[replace(COUNTS, times=3)], [SUMS]], ""),
+        ([[replace(COUNTS, times=1)]] * 3, ""),
+        ([[replace(COUNTS, noise=2.0 * (1 + 1e-9))]], ""),  # rounding
+        ([[Charge("number of rows", "public")]] * 5, ""),
+        ([[replace(COUNTS, times=4)]], "counts"),
+        ([[replace(COUNTS, times=1)]] * 4, "counts"),
+        ([[replace(COUNTS, noise=1.0, times=1)]], "counts"),
+        ([[replace(COUNTS, sensitivity=0.5, times=1)]], "counts"),
+        ([[replace(SUMS, rate=0.5, times=1)]], "sums"),
+        ([[replace(COUNTS, mechanism="gaussian", times=1)]], "counts"),
+        ([[replace(COUNTS, what="other counts", times=1)]], "other counts"),
+        ([[SUMS], [COUNTS], [replace(SUMS, times=1)]], "sums"),
+    ],
+)
+def test_an_answer_beyond_the_plan_is_refused_however_little_it_costs(tmp_path, answers_, beyond):
+    job, book = planned([COUNTS, SUMS]), ClientLedger(tmp_path / "c.jsonl")
+    *before, last = answers_
+    for charges in before:
+        book.spend(job, 0, charges, run=1)
+    if not beyond:
+        book.spend(job, 0, last, run=1)
+        return
+    said = f"the answer would release {beyond} more often or with less noise than planned"
+    with pytest.raises(Refused, match=said):
+        ClientLedger(tmp_path / "c.jsonl").spend(job, 0, last, run=1)
+    book.spend(job, 0, last if len(before) else [], run=2)  # another run has its own
+
+
+def test_a_plan_that_names_rounds_is_kept_in_each(tmp_path):
+    plan = [replace(COUNTS, times=1, round=number) for number in range(3)]
+    job, book = planned(plan), ClientLedger(tmp_path / "c.jsonl")
+    book.spend(job, 0, plan[:1], run=1)
+    with pytest.raises(Refused, match="counts more often"):
+        book.spend(job, 0, plan[:1], run=1)
+    book.spend(job, 0, plan[1:], run=1)
+
+
+def test_what_a_secure_sum_releases_is_stated_and_checked_as_well(client, tmp_path):
+    """By the client, from what it adds: half the noise that the plan has is refused."""
+    job, load_rows = client
+    (charge, *_) = job.method.plan(job.noise_multiplier, job.domain, job.sizes[0], CONFIG)
+    for noise, sent in ((charge.noise, [True] * 3), (charge.noise / 1.01, [False] * 3)):
+
+        def step(state, client, config, noise, rng, stated=noise):
+            update = independent.client_step(state, client, config, noise, rng)
+            return replace(update, summed_spent=[replace(charge, noise=stated)])
+
+        stating = replace(job, method=broken(independent, client_step=step))
+        book = ClientLedger(tmp_path / f"{noise}.jsonl")
+        assert answers(server_of(stating, load_rows, book), range(3)) == sent
+
+
+PRIVATE = [key for key, method in METHODS.items() if promises.adds_noise(method)]
+
+
+@pytest.mark.parametrize("key", PRIVATE)
+def test_what_every_method_states_is_in_its_plan(key, table, tmp_path):
+    """So that the check refuses no honest client; whose releases have no noise is refused."""
+    method = METHODS[key]
+    config = promises.everyone(method)
+    if hasattr(config, "private_structure"):
+        config = replace(config, private_structure=True)
+    encoder, sizes = method.encoder(table.schema, config), tuple(map(len, thirds(table)))
+    asked = promises.budget(method)
+    noise = settings.noise_for(method, encoder.domain, sizes, config, asked)
+    job = flower.Job(method, config, encoder.domain, noise, 0, 3, asked, sizes)
+    rows = [encoder.transform(table.frame.iloc[part]) for part in thirds(table)]
+    plan = method.plan(1.0, encoder.domain, sizes[0], config)
+    books = [ClientLedger(tmp_path / f"{index}.jsonl") for index in range(3)]
+    apps = [flower.client_app(job, lambda index: rows[index], book) for book in books]
+
+    def app(message, context):
+        return apps[context.node_config["partition-id"]](message, context)
+
+    outcome = flower.Outcome()
+    if any(charge.mechanism == "unprotected" for charge in plan):
+        with pytest.raises(Refused, match="without noise"):
+            flower.run_in_process(flower.server_app(job, outcome), app, 3)
+        return
+    flower.run_in_process(flower.server_app(job, outcome), app, 3)
+    assert outcome.charges and all(book.total().releases == 1 for book in books)
 
 
 def test_a_client_refuses_a_run_that_would_overdraw(client, tmp_path):

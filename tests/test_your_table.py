@@ -323,7 +323,7 @@ def test_a_folder_that_cannot_be_written_is_found_before_noise_is_paid_for(ward,
     assert register_lines(home) == []
     shutil.rmtree(home / "data")
     (home / "data").write_text("a file")
-    with pytest.raises(BadInput, match=r"books of releases cannot be written .* FEDSYNTH_HOME"):
+    with pytest.raises(BadInput, match=r"ledger.* cannot be written \(.*\): choose"):
         released(ward, out=home / "there")
     assert not (home / "there").exists()
 

@@ -281,11 +281,12 @@ def audit(
 @app.command()
 def ledger(
     population: Annotated[str, typer.Argument(help="all of its releases; empty: totals")] = "",
+    own: Annotated[Path | None, typer.Option(help="a site's own folder, for its ledgers")] = None,
 ) -> int:
     """What has been released about which people."""
     from fedsynth_lib.core import ledger
 
-    print(ledger.overview(population))
+    print(ledger.overview(population, own and own.expanduser().absolute() / ledger.OF_SITE))
     return 0
 
 

@@ -8,26 +8,29 @@ Each release about the same people adds its epsilon and its delta, whoever asks 
 the two are related. It is noted before its noise is drawn, with what it may cost, and again when it
 has ended. A population is a name that the owner gives to these people; its file is
 data/ledger/<population>.jsonl, a line of JSON for each release, never committed. A client of a
-federation keeps the rounds that it has answered in the same file.
+federation keeps the rounds that it has answered in the same file; a site of a deployment has its
+ledgers in its own folder, which `fedsynth ledger --own` shows. A lost or changed line is refused
+(`core/journal.py`).
 """
 
-import contextlib
 import hashlib
 import json
 import math
-import os
 import re
 import secrets
-from collections.abc import Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from fedsynth_lib.core.accounting import epsilon_of
-from fedsynth_lib.core.contract import BadInput, Charge, Privacy
+from fedsynth_lib.core.contract import BadInput, Charge
+from fedsynth_lib.core.journal import Journal
 from fedsynth_lib.core.store import project_root
 
+OF_SITE = "ledger"  # the folder of ledgers in a site's own folder
 SLACK = 1 + 1e-6  # calibration ends within rounding of a budget
 
 
@@ -57,59 +60,6 @@ def total_of(releases: Sequence[dict]) -> Total:
     in each."""
     epsilon, delta = (math.fsum(line[name] for line in releases) for name in ("epsilon", "delta"))
     return Total(len(releases), epsilon, delta)
-
-
-class Journal:
-    """A file of JSON lines that only grows. Whoever reads in order to append holds the lock in
-    between."""
-
-    def __init__(self, path: Path):
-        self.path = Path(path)
-        self._lines: list[dict] = []
-        # bytes of the file that `_lines` holds; the rest was added since, maybe by another process
-        self._read = 0
-
-    @contextlib.contextmanager
-    def locked(self) -> Iterator[None]:
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        with open(self.path.with_suffix(".lock"), "ab") as lock:
-            # Windows has no fcntl: there one process at a time
-            with contextlib.suppress(ImportError):
-                import fcntl
-
-                fcntl.flock(lock, fcntl.LOCK_EX)
-            yield
-
-    def lines(self) -> list[dict]:
-        if not self.path.is_file():
-            return []
-        with open(self.path, "rb") as file:
-            file.seek(self._read)
-            added = file.read()
-        try:
-            if added and not added.endswith(b"\n"):
-                raise ValueError
-            self._lines += [json.loads(line) for line in added.splitlines()]
-        except ValueError:
-            raise BadInput(
-                f"{self.path}: a line is incomplete, so the releases cannot be counted; restore "
-                "the file from a copy."
-            ) from None
-        self._read += len(added)
-        return self._lines
-
-    def append(self, line: dict[str, Any]) -> None:
-        """One line, whole or not at all, and on the disk before anything else happens."""
-        content = (json.dumps(line, allow_nan=False) + "\n").encode()
-        place = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
-        try:
-            size = os.fstat(place).st_size
-            if os.write(place, content) < len(content):  # a full disk
-                os.ftruncate(place, size)
-                raise OSError(f"{self.path}: there is no room for a line; nothing was written")
-            os.fsync(place)
-        finally:
-            os.close(place)
 
 
 class Ledger:
@@ -165,6 +115,13 @@ class Ledger:
             line = _release(self.population, line["method"], epsilon, delta)
             self.journal.append(line | said | {"settles": number})
 
+    def carry_over(self, total: Total, what: str) -> None:
+        """Begin the ledger with what another one has of the same population."""
+        with self.journal.locked():
+            if not self.journal.lines():
+                line = _release(self.population, "earlier releases", total.epsilon, total.delta)
+                self.journal.append(line | {"what": what})
+
     def add(self, statement: dict, *, rows: int, number: str = "") -> None:
         """Writes down a finished run by its privacy statement, before its rows leave; Refused where
         it overdraws.
@@ -190,55 +147,100 @@ class Ledger:
 
 
 class ClientLedger(Ledger):
-    """What one client of a federation has answered and spent. It outlives the process, and asks no
-    server."""
+    """What one client of a federation has agreed to, answered and spent. It outlives the process,
+    and asks no server.
+
+    study: the digest of the study. A run of it is answered only if the operator has agreed to so
+        many runs of each of its jobs. '' is no study, which nobody has to agree to.
+    """
+
+    def __init__(self, path: Path, *, study: str = "", **policy: float):
+        super().__init__(path, **policy)
+        self.study = study
+
+    def agreed(self) -> int:
+        """How many runs of each job of the study the operator has agreed to, with those made."""
+        answers = (line for line in self.journal.lines() if "runs" in line)
+        return max((line["runs"] for line in answers if line["study"] == self.study), default=0)
+
+    def agree(self, runs: int) -> None:
+        """Note that the operator has agreed to so many runs, those made before included."""
+        with self.journal.locked():
+            self.journal.append({"when": _now(), "study": self.study, "runs": runs})
+
+    def runs(self, job: str) -> list[int]:
+        """The run ids of the study's job, by its method's name, that were answered here."""
+        key = {"study": self.study, "job": job}
+        return [
+            line["run"]
+            for line in self.journal.lines()
+            if "epsilon" in line and key.items() <= line.items()
+        ]
 
     def begin(self, job: Any, index: int, *, run: int, number: int) -> None:
-        """Notes that the round is answered now; with the first round of a run, all that the run
+        """Note that the round is answered now; with the first round of a run, all that the run
         will cost.
 
-        job: a flower_app.Job. Raises Refused for a round that was answered before, and for a run
-            that would overdraw.
+        job: a flower.Job. Raises Refused for a round that is not the client's next one, for a run
+            that nobody has agreed to, and for one that would overdraw.
         """
         with self.journal.locked():
-            of_run = [line for line in self.journal.lines() if line.get("run") == run]
-            if not of_run:
-                self._reserve(job, index, run)
-            elif number <= max((line["round"] for line in of_run if "round" in line), default=-1):
+            of_run = self._lines_of(job, run)
+            last = max((line["round"] for line in of_run if "round" in line), default=-1)
+            if number <= last:
                 raise Refused(
                     f"client {index}: round {number} was answered before, and is answered once."
                 )
-            self.journal.append({"run": run, "round": number})
+            rounds = enumerate(job.schedule())
+            due = (k for k, entry in rounds if k > last and index in job.participants(*entry))
+            if number != (first := next(due, None)):
+                raise Refused(
+                    f"client {index}: round {number} is not the next one of its plan, which is "
+                    f"{first}; it is not answered."
+                )
+            if not of_run:
+                self._reserve(job, index, run)
+            self.journal.append(self._key(job, run) | {"round": number})
 
-    def spend(self, charges: Iterable[Charge], privacy: Privacy, *, run: int) -> None:
-        """Notes what an answer releases, before it leaves; Refused where the run has cost more than
-        its budget.
+    def spend(self, job: Any, index: int, charges: Sequence[Charge], *, run: int) -> None:
+        """Note what an answer releases, before it leaves.
 
-        What a server releases of a sum is not among these charges; the plan that `begin` has noted
-        covers it.
+        charges: as the client states them from what it sends, with its part of secure sums. Raises
+            Refused where the run has released something more often, or with another noise, than its
+            plan, or has cost more than its budget.
         """
         with self.journal.locked():
-            earlier = [
-                line["spent"]
-                for line in self.journal.lines()
-                if line.get("run") == run and "spent" in line
-            ]
-            spent = [*(Charge(**charge) for answer in earlier for charge in answer), *charges]
+            answers = [line.get("spent", ()) for line in self._lines_of(job, run)]
+            spent = [*(Charge(**charge) for answer in answers for charge in answer), *charges]
             bare = sorted({charge.what for charge in spent if charge.mechanism == "unprotected"})
-            if bare or epsilon_of(spent, privacy.delta, privacy.relation) > privacy.epsilon * SLACK:
-                why = (
-                    f"release {', '.join(bare)} without noise"
-                    if bare
-                    else f"cost more than {privacy.epsilon:g}"
-                )
+            # a trusted server sets the noise of its rounds as it goes, within the same budget
+            server = job.method.TRUST == "server"
+            beyond = [] if server else _beyond(_plan(job, index), spent)
+            why, privacy = "", job.privacy
+            if bare:
+                why = f"release {', '.join(bare)} without noise"
+            elif epsilon_of(spent, privacy.delta, privacy.relation) > privacy.epsilon * SLACK:
+                why = f"cost more than {privacy.epsilon:g}"
+            elif beyond:
+                why = f"release {', '.join(beyond)} more often or with less noise than planned"
+            if why:
                 raise Refused(
                     f"population {self.population!r}: the answer would {why}; it is not sent."
                 )
-            self.journal.append({"run": run, "spent": [asdict(charge) for charge in charges]})
+            line = self._key(job, run) | {"spent": [asdict(charge) for charge in charges]}
+            self.journal.append(line)
+
+    def _key(self, job: Any, run: int) -> dict[str, Any]:
+        """What a run is known by. A run id alone is not enough: the server gives it out."""
+        return {"study": self.study, "job": job.method.name, "run": run}
+
+    def _lines_of(self, job: Any, run: int) -> list[dict]:
+        key = self._key(job, run)
+        return [line for line in self.journal.lines() if key.items() <= line.items()]
 
     def _reserve(self, job: Any, index: int, run: int) -> None:
-        privacy, multiplier = job.privacy, job.noise_multiplier
-        if privacy.epsilon is None or multiplier is None:
+        privacy = job.privacy
+        if privacy.epsilon is None or job.noise_multiplier is None:
             raise Refused(
                 f"population {self.population!r}: a run without noise is not answered; "
                 "give epsilon."
@@ -247,9 +249,14 @@ class ClientLedger(Ledger):
             raise Refused(
                 f"population {self.population!r}: a run needs declared numbers of rows; give sizes."
             )
-        own = multiplier[index] if isinstance(multiplier, tuple) else multiplier
-        charges = list(job.method.plan(own, job.domain, job.sizes[index], job.config))
-        epsilon = epsilon_of(charges, privacy.delta, privacy.relation)
+        made, agreed = self.runs(job.method.name), self.agreed()
+        if self.study and len(made) >= agreed:
+            raise Refused(
+                f"population {self.population!r}: its operator has agreed to {agreed} runs of this "
+                f"study, made as {', '.join(map(str, made)) or 'none'}; to agree to another one, "
+                f"start the site with --runs {len(made) + 1}."
+            )
+        epsilon = epsilon_of(_plan(job, index), privacy.delta, privacy.relation)
         if epsilon > privacy.epsilon * SLACK:
             raise Refused(
                 f"population {self.population!r}: the plan costs {epsilon:.4g}, more than "
@@ -257,18 +264,45 @@ class ClientLedger(Ledger):
             )
         self.admit(epsilon, privacy.delta)
         release = _release(self.population, job.method.name, epsilon, privacy.delta)
-        self.journal.append(release | {"run": run})
+        self.journal.append(release | self._key(job, run))
+
+
+def _plan(job: Any, index: int) -> list[Charge]:
+    """The charges of all rounds for one client."""
+    multiplier = job.noise_multiplier
+    own = multiplier[index] if isinstance(multiplier, tuple) else multiplier
+    return list(job.method.plan(own, job.domain, job.sizes[index], job.config))
+
+
+def _beyond(plan: Sequence[Charge], spent: Sequence[Charge]) -> list[str]:
+    """What was released more often than planned: in each round, where the plan names rounds, else
+    in all of them. Another noise, sensitivity or rate is another release."""
+    by_round = any(charge.round for charge in plan)
+
+    def count(charges: Sequence[Charge]) -> Counter:
+        times: Counter = Counter()
+        for each in filter(lambda charge: charge.protected, charges):
+            # six digits: two ways to compute the same number may differ by rounding
+            numbers = tuple(f"{x:.6g}" for x in (each.noise, each.sensitivity, each.rate))
+            key = each.what, each.mechanism, *numbers, each.round if by_round else 0
+            times[key] += each.times
+        return times
+
+    return sorted({what for what, *_ in count(spent) - count(plan)})
 
 
 def _release(population: str, method: str, epsilon: float, delta: float) -> dict[str, Any]:
-    when = datetime.now(UTC).isoformat(timespec="seconds")
     return {
-        "when": when,
+        "when": _now(),
         "population": population,
         "method": method,
         "epsilon": epsilon,
         "delta": delta,
     }
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")
 
 
 def digest(statement: dict) -> str:
@@ -282,13 +316,14 @@ def folder() -> Path:
     return project_root() / "data" / "ledger"
 
 
-def path_of(population: str) -> Path:
-    """The file of a population. Raises BadInput for a name that is no file name."""
+def path_of(population: str, where: Path | None = None) -> Path:
+    """The file of a population in a folder, by default the project's. Raises BadInput for a name
+    that is no file name."""
     if not re.fullmatch(r"[\w][\w.-]*", population):
         raise BadInput(
             f"population is {population!r}: give a name of letters, digits, '_', '.' and '-'."
         )
-    return folder() / f"{population}.jsonl"
+    return (where or folder()) / f"{population}.jsonl"
 
 
 def open_ledger(population: str, **policy: float) -> Ledger:
@@ -296,9 +331,9 @@ def open_ledger(population: str, **policy: float) -> Ledger:
     return Ledger(path_of(population), **policy)
 
 
-def as_text(population: str) -> str:
+def as_text(population: str, where: Path | None = None) -> str:
     """The releases about a population and their total, a line each."""
-    ledger = open_ledger(population)
+    ledger = Ledger(path_of(population, where))
     total = ledger.total()
     lines = [
         f"{line['when']}  {line['method']}  epsilon {line['epsilon']:.4g}  delta "
@@ -318,12 +353,19 @@ def _what(line: dict) -> str:
     """What a line is of: 500 rows; a count of rows alone; a run that has not ended; a client's."""
     if "begun" in line:
         return "begun, and not ended"
-    return f"{line['rows']} rows" if "rows" in line else line.get("what", "as a client")
+    if "run" in line:
+        return f"as a client, run {line['run']}"
+    return f"{line['rows']} rows" if "rows" in line else line.get("what", "")
 
 
-def overview(population: str = "") -> str:
-    """All releases about a population; where none is named, the totals of every one."""
+def overview(population: str = "", where: Path | None = None) -> str:
+    """All releases about a population; where none is named, the totals of every one.
+
+    where: the folder of the ledgers; by default the project's.
+    """
     if population:
-        return as_text(population)
-    names = sorted(path.stem for path in folder().glob("*.jsonl"))
-    return "\n".join(as_text(name).splitlines()[-1] for name in names) or "nothing was released yet"
+        return as_text(population, where)
+    files = (where or folder()).glob("*.*")
+    names = {path.stem for path in files if path.suffix in (".jsonl", ".head")}
+    totals = [as_text(name, where).splitlines()[-1] for name in sorted(names)]
+    return "\n".join(totals) or "nothing was released yet"

@@ -15,7 +15,6 @@ register alone cannot try out which rows these are. Neither leaves the machine.
 """
 
 import hashlib
-import os
 import secrets
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -26,8 +25,8 @@ import numpy as np
 import pandas as pd
 
 from fedsynth_lib.core.contract import BadInput
+from fedsynth_lib.core.journal import Journal, read_bytes, write_through, writing
 from fedsynth_lib.core.ledger import (
-    Journal,
     Ledger,
     Refused,
     Total,
@@ -36,7 +35,7 @@ from fedsynth_lib.core.ledger import (
     total_of,
 )
 
-BYTES = 16  # of a digest
+BYTES, KEY_BYTES = 16, 32  # of a digest, and of the key
 
 
 @dataclass(frozen=True)
@@ -81,18 +80,15 @@ class Register:
         """The secret of the digests, made once. Raises BadInput where it is gone and rows were
         registered with it: they would not be found again."""
         with self.journal.locked():
-            if self._key.is_file():
-                return self._key.read_bytes()
+            if len(key := read_bytes(self._key)) == KEY_BYTES:
+                return key
             if self.journal.lines():
                 raise BadInput(
                     f"{self._key}: the key of the register is gone, so no rows can be found in it; "
                     "restore the file from a copy."
                 )
-            place = os.open(self._key, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-            with os.fdopen(place, "wb") as file:
-                file.write(key := secrets.token_bytes(32))
-                file.flush()
-                os.fsync(place)
+            with writing(self._key):
+                write_through(self._key, key := secrets.token_bytes(KEY_BYTES))
             return key
 
     def digest(self, raw: pd.DataFrame) -> str:

@@ -97,7 +97,9 @@ def app_of(place: Place, *, evaluate: bool = False) -> ClientApp:
     def agree(message: Message, context: Context) -> Message:
         theirs = json.loads(str(message.content["study"]["said"]))
         found = differences(theirs, study.said())
-        about = ConfigRecord({"client": place.index, "differs": found})
+        made = place.ledger.runs(job.method.name) if place.ledger else []
+        earlier = len(set(made) - {int(message.metadata.run_id)})
+        about = ConfigRecord({"client": place.index, "differs": found, "earlier": earlier})
         return Message(RecordDict({"about": about}), reply_to=message)
 
     return app
@@ -238,7 +240,7 @@ def run_job(
         say(f"round {number + 1} of {rounds} at most is done")
 
     def before_rounds(nodes: dict[int, int]) -> None:
-        ask_whether_they_agree(study, grid, nodes, prove)
+        outcome.earlier = ask_whether_they_agree(study, grid, nodes, prove)
         say("all sites are there and agree on the study")
 
     masks = None if insecure else ServerMasks(agreement_of(study, job))
@@ -256,20 +258,23 @@ def run_job(
 
 def ask_whether_they_agree(
     study: Study, grid: Grid, nodes: dict[int, int], prove: flower.Proof
-) -> None:
-    """Raises Refused, naming site and entry, where a site's study is another one."""
+) -> int:
+    """How many runs of this job the sites' ledgers have had before, at most. Raises Refused, naming
+    site and entry, where a site's study is another one."""
     said = ConfigRecord({"said": json.dumps(study.said())})
     messages = [
         Message(RecordDict({"study": said}), message_type=AGREE, dst_node_id=node)
         for node in nodes.values()
     ]
     heard: dict[int, list[str]] = {}
+    earlier = 0
     for reply in grid.send_and_receive(messages, timeout=study.timeout):
         if reply.has_error():
             raise Refused(f"a site cannot say whether it agrees: {reply.error.reason}")
         about = reply.content["about"]
         prove(int(about["client"]), reply)
         heard[int(about["client"])] = [str(each) for each in about["differs"]]
+        earlier = max(earlier, int(about["earlier"]))
     for index, site in enumerate(study.sites):
         if index not in heard:
             raise Refused(f"site {site.name!r} has not said whether it agrees; nothing was asked.")
@@ -279,6 +284,7 @@ def ask_whether_they_agree(
                 f"site {site.name!r} ('here') has another study: {differs[0]}{more}; nothing was "
                 "released."
             )
+    return earlier
 
 
 def named(study: Study, text: str) -> str:

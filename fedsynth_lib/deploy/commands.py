@@ -137,7 +137,7 @@ def count(
     from fedsynth_lib.deploy.place import Own
     from fedsynth_lib.deploy.site import noisy_count
 
-    print(noisy_count(Own(own.expanduser().absolute()), table, schema, epsilon))
+    print(noisy_count(Own(own.expanduser().absolute(), _say), table, schema, epsilon))
     return 0
 
 
@@ -164,12 +164,16 @@ def site(
     table: Annotated[Path, typer.Option(help="its rows: CSV or another file")],
     own: OwnFolder,
     study: StudyFolder = Path("."),
+    runs: Annotated[
+        int, typer.Option(help="of the study that you agree to, those made before included")
+    ] = 1,
     yes: Annotated[bool, typer.Option("--yes", help="agree without being asked")] = False,
     insecure: Insecure = False,
 ) -> int:
     """Take part in a study with the rows of one site, until it is stopped.
 
-    Before the first run it shows what is asked, and what the site's ledger says.
+    Before the first run it shows what is asked, and what the site's ledger says. It answers one run
+    of each job of the study, or as many as --runs says; another one needs another answer.
     """
     from fedsynth_lib.deploy.site import run_site
 
@@ -177,7 +181,7 @@ def site(
         print(text, flush=True)
         return yes or typer.confirm("Take part?")
 
-    run_site(study, name, table, own, say=_say, ask=ask, insecure=insecure)
+    run_site(study, name, table, own, say=_say, ask=ask, runs=runs, insecure=insecure)
     return 0
 
 

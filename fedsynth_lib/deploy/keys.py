@@ -40,9 +40,11 @@ CA, CA_KEY, CERTIFICATE, SERVER_KEY = "ca.pem", "ca.key", "server.pem", "server.
 NODE_KEY, NODE_PUBLIC, BUDGET = "node", "node.pub", "budget.toml"
 BUDGET_TEXT = """\
 # What this site allows, whatever a server asks: yours alone to decide.
-population = "{name}"    # whose rows these are; its releases are in one ledger
-most_epsilon = 3.0       # of all releases about these people together
-most_delta = 1e-4
+population = "{name}"    # whose rows these are; its releases are in one ledger, in this folder
+# The most that all releases about these people may cost together. As long as nothing is given here,
+# it is what the runs of the study cost that you agree to.
+# most_epsilon = 1.0
+# most_delta = 1e-6
 """
 HERE = ("localhost", "127.0.0.1")  # as whom the server's own processes reach it
 EARLIER = timedelta(minutes=5)  # clocks differ

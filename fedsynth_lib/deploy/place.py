@@ -3,10 +3,11 @@
 Nothing here starts a process or sends anything.
 """
 
+import math
 import os
 import secrets
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +15,7 @@ import pandas as pd
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from fedsynth_lib.core.contract import BadInput, BadRows, stream
-from fedsynth_lib.core.ledger import ClientLedger, path_of
+from fedsynth_lib.core.ledger import OF_SITE, ClientLedger, Ledger, path_of
 from fedsynth_lib.deploy import keys
 from fedsynth_lib.deploy.study import SCHEMA, Study, load_site
 from fedsynth_lib.federation import flower
@@ -72,27 +73,59 @@ class Place:
 
 @dataclass(frozen=True)
 class Own:
-    """A site's own folder: its key, its budget, what it has agreed to; nothing of it is shared but
-    node.pub."""
+    """A site's own folder: its key, its budget, its ledger; nothing of it is shared but node.pub.
+
+    say: is told what its owner should know, a sentence each.
+    """
 
     folder: Path
+    say: Callable[[str], None] = lambda text: None
 
-    @cached_property
-    def ledger(self) -> ClientLedger:
-        """The ledger of the population that the budget file names, with its limits."""
+    @property
+    def books(self) -> Path:
+        """The folder of the ledgers."""
+        return self.folder / OF_SITE
+
+    def open_ledger(self, study: Study | None = None, runs: int = 1) -> ClientLedger:
+        """The ledger of the population that the budget file names, with its limits.
+
+        runs: of the study, that the operator is about to agree to. A limit that the file does not
+            give is what the runs cost that the operator agrees to, and no more.
+        """
         path = self.folder / keys.BUDGET
         if not path.is_file():
             raise BadInput(f"{path}: there is no budget; `fedsynth deploy keys --site` writes one.")
-        said = read_toml(path)
-        limits = {"most_epsilon": said.get("most_epsilon"), "most_delta": said.get("most_delta")}
-        for entry, value in limits.items():
-            if isinstance(value, bool) or not isinstance(value, int | float) or value < 0:
-                raise BadInput(f"{path}: {entry} is {value!r}; give a number, 0 or more.")
-        if unknown := set(said) - {"population", *limits}:
+        found = read_toml(path)
+        if unknown := set(found) - {"population", "most_epsilon", "most_delta"}:
             raise BadInput(f"{path}: unknown entry {min(unknown)!r}.")
-        if not isinstance(said.get("population"), str):
+        if not isinstance(found.get("population"), str):
             raise BadInput(f"{path}: population is no text; name whose rows these are.")
-        return ClientLedger(path_of(said["population"]), **limits)
+        name = found["population"]
+        ledger = ClientLedger(path_of(name, self.books), study=study.digest if study else "")
+        self._count_earlier(ledger)
+        epsilon, delta = study.cost if study else (math.inf, 1.0)  # a count names its own epsilon
+        runs = max(1, runs, ledger.agreed())
+        limits = {"most_epsilon": runs * epsilon, "most_delta": runs * delta} | found
+        for entry in ("most_epsilon", "most_delta"):
+            value = limits[entry]
+            if isinstance(value, bool) or not isinstance(value, int | float) or not value >= 0:
+                raise BadInput(f"{path}: {entry} is {value!r}; give a number, 0 or more.")
+        ledger.most_epsilon, ledger.most_delta = limits["most_epsilon"], limits["most_delta"]
+        return ledger
+
+    def _count_earlier(self, ledger: ClientLedger) -> None:
+        """Carry over, once, what the project's ledger has of the same population: until now the
+        ledgers of sites were kept there, too."""
+        if ledger.journal.lines():
+            return
+        earlier = Ledger(path_of(ledger.population))
+        total, path = earlier.total(), earlier.journal.path
+        if total.releases:
+            ledger.carry_over(total, f"{total.releases} releases that {path} has")
+            self.say(
+                f"{path}: its {total.releases} releases about {ledger.population!r} are counted in "
+                f"{ledger.journal.path} from now on, with epsilon {total.epsilon:.4g}"
+            )
 
     def split_key(self, study: Study) -> bytes:
         """What says which rows are set aside: of the site alone in a release; in a rehearsal b'',
@@ -105,9 +138,12 @@ class Own:
                 new.write(secrets.token_bytes(32))
         return path.read_bytes()
 
-    def place(self, study: Study, name: str, table: str | Path) -> Place:
-        """The site in its study. Raises BadInput for a key that is not the one which the study has
-        of it, and for rows that do not fit: how many cells of which column, for its operator."""
+    def place(self, study: Study, name: str, table: str | Path, runs: int = 1) -> Place:
+        """The site in its study; runs: as for `open_ledger`.
+
+        Raises BadInput for a key that is not the one which the study has of it, and for rows that
+        do not fit: how many cells of which column, for its operator.
+        """
         index = study.index_of(name)
         key = None
         if study.sites[index].key:
@@ -118,15 +154,8 @@ class Own:
                     f"has of site {name!r}; take the right folder, or have the study corrected."
                 )
         loaded = load_checked(study, name, table)
-        return Place(study, index, loaded, key, self.ledger, self.split_key(study))
-
-    def has_agreed(self, study: Study) -> bool:
-        path = self.folder / "agreed"
-        return path.is_file() and study.digest in path.read_text(encoding="ascii").split()
-
-    def agree(self, study: Study) -> None:
-        with open(self.folder / "agreed", "a", encoding="ascii") as file:
-            file.write(f"{study.digest}\n")
+        ledger = self.open_ledger(study, runs)
+        return Place(study, index, loaded, key, ledger, self.split_key(study))
 
 
 def load_checked(study: Study, name: str, path: str | Path) -> Table:

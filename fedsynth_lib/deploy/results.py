@@ -5,6 +5,7 @@ import json
 from pathlib import Path
 
 from fedsynth_lib.core.contract import Method, Run
+from fedsynth_lib.core.ledger import Total
 from fedsynth_lib.core.statement import deployed_adversary, statement_text
 from fedsynth_lib.core.store import write_atomically
 from fedsynth_lib.core.summary import Release
@@ -52,7 +53,9 @@ def write(study: Study, outcome: Outcome, folder: Path, *, seconds: float) -> li
     paths = your_table.places(table, "quick", release=study.release, folder=folder)
     content = your_table.as_file(synthetic, table, seed=None if study.release else study.seed)
     about = Release(study.name, "", not study.release, federated=True)
-    _, paths = your_table.hand_on(run, container.content(content, form), paths, about)
+    content = container.content(content, form)
+    total = total_of_runs(said, outcome)
+    _, paths = your_table.hand_on(run, content, paths, about, same_rows=total)
     model = saved.saved(run, plan.method, plan.config, form, container=container, seed=study.seed)
     paths["model"] = paths["rows"].with_suffix(".fedsynth")  # `fedsynth sample` draws from it
     saved.write(model, paths["model"])
@@ -75,7 +78,8 @@ def write_evaluation(
         adversary=adversary(study, job.method, "the figures"),
     )
     title = f"evaluation of {rows} at the sites"
-    text = f"{statement_text(found.statement, title)}\n{found.text}\n"
+    total = total_of_runs(found.statement, outcome)
+    text = f"{statement_text(found.statement, title, total)}\n{found.text}\n"
     if found.sites:
         text += f"These sites show their own figures as well: {', '.join(found.sites)}.\n"
     paths = {folder / f"{rows}_evaluation_privacy.md": text}
@@ -86,6 +90,13 @@ def write_evaluation(
     for path, content in paths.items():
         write_atomically(path, content.encode())
     return list(paths)
+
+
+def total_of_runs(statement: dict, outcome: Outcome) -> Total:
+    """What this run and the earlier ones of the same job cost together: the study is the same, so
+    each has the same budget. What sites spent on other studies is in their ledgers alone."""
+    runs = 1 + outcome.earlier
+    return Total(runs, runs * statement["epsilon"], runs * statement["delta"])
 
 
 def adversary(study: Study, method: Method, what: str) -> str:

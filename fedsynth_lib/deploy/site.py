@@ -3,8 +3,8 @@
     fedsynth deploy site north --study DIR --own DIR --table north.csv
 
 The site decides: its noise and its budget follow from its own copy of the study, what it may spend
-stands in its own budget file and is noted in its own ledger, and its operator agrees before the
-first run.
+stands in its own budget file and is noted in its own ledger, and its operator agrees to a number of
+runs, which is one unless `--runs` says more.
 """
 
 import os
@@ -32,9 +32,17 @@ from fedsynth_lib.tables.load import load_table
 CONNECTED = "SuperNode ID"  # which a SuperNode says as soon as it has one
 
 
-def asked_of(study: Study, name: str, ledger: ClientLedger) -> str:
-    """What the operator of a site agrees to, or does not."""
-    total = ledger.total()
+def asked_of(study: Study, name: str, ledger: ClientLedger, runs: int = 1) -> str:
+    """What the operator of a site agrees to, or does not.
+
+    runs: of each job of the study, those made before included.
+    """
+    total, due = ledger.total(), _due(study, ledger, runs)
+    made = ", ".join(
+        f"{len(earlier)} of {job} before (run {', '.join(map(str, earlier))})"
+        for job in study.costs
+        if (earlier := ledger.runs(job))
+    )
     kind = (
         "a RELEASE; its noise is secret"
         if study.release
@@ -45,12 +53,22 @@ def asked_of(study: Study, name: str, ledger: ClientLedger) -> str:
         [
             f"Study {study.name} asks site {name} for {kind}.",
             *study.lines(name),
-            f"  ledger   {ledger.population!r} has spent epsilon {total.epsilon:.4g} of "
-            f"{ledger.most_epsilon:g}, and delta {total.delta:.3g} of {ledger.most_delta:g}",
+            f"  runs     {runs} of {' and '.join(study.costs)}; {made or 'none was made before'}",
+            f"  ledger   {ledger.population!r} has spent epsilon {total.epsilon:.4g} and delta "
+            f"{total.delta:.3g} in {total.releases} releases; with all of these runs it has spent "
+            f"{total.epsilon + due[0]:.4g} of {ledger.most_epsilon:.4g}, and "
+            f"{total.delta + due[1]:.3g} of {ledger.most_delta:.3g}",
             "Compare the fingerprints and the last two lines of the study with the others, by "
             "telephone.",
         ]
     )
+
+
+def _due(study: Study, ledger: ClientLedger, runs: int) -> tuple[float, float]:
+    """Epsilon and delta of the runs that are agreed to and not begun yet."""
+    left = {job: max(0, runs - len(ledger.runs(job))) for job in study.costs}
+    epsilon = sum(left[job] * each for job, each in study.costs.items())
+    return epsilon, study.delta * sum(left.values())
 
 
 def noisy_count(own: Own, table: str | Path, schema: str | Path, epsilon: float) -> int:
@@ -59,9 +77,10 @@ def noisy_count(own: Own, table: str | Path, schema: str | Path, epsilon: float)
     if not 0 < epsilon < float("inf"):
         raise BadInput(f"epsilon is {epsilon:g}; give a positive number.")
     loaded = load_table(Path(table), schema=schema)
-    number = own.ledger.reserve(ROW_COUNT, epsilon, 0.0)
+    ledger = own.open_ledger()
+    number = ledger.reserve(ROW_COUNT, epsilon, 0.0)
     noise = discrete_laplace_share(1 / epsilon, 1, (1,), rng=np.random.default_rng())
-    own.ledger.settle(number, epsilon, 0.0, what=ROW_COUNT)
+    ledger.settle(number, epsilon, 0.0, what=ROW_COUNT)
     return max(FEWEST_ROWS, len(loaded) + int(noise[0]))
 
 
@@ -113,30 +132,40 @@ def run_site(
     *,
     say: Callable[[str], None],
     ask: Callable[[str], bool],
+    runs: int = 1,
     insecure: bool = False,
 ) -> None:
     """Checks all that can be checked, asks the operator, and answers until it is stopped.
 
-    ask: shows what is asked and gives whether the operator agrees; it is asked once for a study.
+    ask: shows what is asked and gives whether the operator agrees; it is asked again for more runs.
+    runs: of each job of the study that the site answers, those made before included.
     insecure: without TLS, to a server of this machine alone.
     Raises BadInput where something does not fit, or the operator declines.
     """
+    if runs < 1:
+        raise BadInput(f"runs is {runs}; give 1 or more.")
     check_flower()
     study = read_study(study_folder)
     check_secure(study, insecure)
-    own = Own(Path(own_folder).expanduser().absolute())
+    own = Own(Path(own_folder).expanduser().absolute(), say)
     say(f"reads {table}")
-    place = own.place(study, name, table)
-    runs = 1 + bool(study.evaluation_epsilon)
-    place.ledger.admit(study.epsilon + study.evaluation_epsilon, study.delta * runs)
+    place = own.place(study, name, table, runs)
+    ledger = place.ledger
+    ledger.admit(*_due(study, ledger, max(runs, ledger.agreed())))
     app = site_app(place)
     place.rows()  # a table that the method cannot take shows now
     if study.evaluation_epsilon:
         place.rows_set_aside(study.evaluation())
-    if not own.has_agreed(study):
-        if not ask(asked_of(study, name, place.ledger)):
+    if runs > ledger.agreed():
+        if not ask(asked_of(study, name, ledger, runs)):
             raise BadInput(f"site {name!r} takes no part: its operator has declined.")
-        own.agree(study)
+        ledger.agree(runs)
+    for job in study.costs:
+        if len(made := ledger.runs(job)) >= ledger.agreed():
+            say(
+                f"{job} was run {len(made)} times, which is all that was agreed to (run "
+                f"{', '.join(map(str, made))}); --runs {len(made) + 1} agrees to another run"
+            )
     while True:
         try:
             _connect(study, place, own, app, say, insecure=insecure)

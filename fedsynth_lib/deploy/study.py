@@ -9,7 +9,7 @@ column.
 import hashlib
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, asdict, dataclass, field, fields
 from functools import cached_property, lru_cache
 from importlib.metadata import version
@@ -37,6 +37,10 @@ from fedsynth_lib.tables.partition import by_hash
 from fedsynth_lib.tables.schema import Schema, closest, read_toml
 
 STUDY, SCHEMA = "study.toml", "schema.toml"
+APPS = ("server_app.py", "client_app.py")  # of the study, beside them
+# what a study runs of the library: whole rooms, and what these need besides
+STUDIED = ("core", "tables", "methods", "federation", "deploy")
+STUDIED_TOO = ("__init__.py", "teaching/your_table.py")
 OLDEST_FLOWER = (1, 41)  # the first whose SuperLink has all of its APIs on one port
 FEWEST_ROWS = 2  # of a site: with one, all that it says is about one person
 
@@ -213,6 +217,22 @@ class Study:
         )
 
     @property
+    def costs(self) -> dict[str, float]:
+        """The epsilon of one run of each job of the study, by the name of its method; each has the
+        study's delta."""
+        from fedsynth_lib.deploy import evaluation
+
+        found = {METHODS[self.method].name: self.epsilon}
+        if self.evaluation_epsilon:
+            found[evaluation.METHOD.name] = self.evaluation_epsilon
+        return found
+
+    @property
+    def cost(self) -> tuple[float, float]:
+        """Epsilon and delta of one run of each job together."""
+        return math.fsum(self.costs.values()), self.delta * len(self.costs)
+
+    @property
     def sizes(self) -> list[int]:
         """Rows to learn from that each site is taken to have."""
         return [max(1, round(site.rows * (1 - self.holdout))) for site in self.sites]
@@ -307,12 +327,24 @@ class Study:
 
     # --- what the parties compare -----------------------------------------------------------------
 
+    @cached_property
+    def beside(self) -> dict[str, Any]:
+        """What the files beside study.toml have that is not a column, as it was when the study was
+        first compared: how cells are read, and the source of the apps."""
+        document = read_toml(self.folder / SCHEMA)
+        return {
+            # with those left out: where a file has no header, this is what says which is which
+            "order in files": [column["name"] for column in document["column"]],
+            "reader": _plain(document.get("reader", {})),
+            "apps": {name: _digest_of(self.folder, [name]) for name in APPS},
+        }
+
     def said(self) -> dict[str, Any]:
         """All that two parties must agree on, as JSON has it."""
         entries = {
             each.name: getattr(self, each.name)
             for each in fields(self)
-            if each.name not in ("folder", "sites", "timeout")
+            if each.name not in ("folder", "sites")
         }
         return {
             "study": entries | {"config": dict(self.config)},
@@ -325,6 +357,7 @@ class Study:
             "order of columns": list(self.form.names),
             "ignored columns": list(self.form.ignored),
             "target": self.form.target,
+            **self.beside,
             "code": f"fedsynth {__version__}, {code_digest()}",
         }
 
@@ -460,10 +493,10 @@ def differences(theirs: Mapping[str, Any], ours: Mapping[str, Any]) -> list[str]
             for name in _both(mine, other)
             if mine.get(name) != other.get(name)
         ]
-    orders = ("order of sites", "order of columns", "ignored columns", "target", "code")
+    orders = ("order of sites", "order of columns", "order in files", "ignored columns", "target")
     found += [
         f"{name} is {_shown(ours[name])} here and {_shown(theirs.get(name))} at the server"
-        for name in orders
+        for name in (*orders, "reader", "apps", "code")
         if ours[name] != theirs.get(name) and not (found and name.startswith("order"))
     ]
     return found
@@ -515,16 +548,28 @@ def is_loopback(host: str) -> bool:
 
 
 @lru_cache(maxsize=1)
-def code_digest() -> str:
-    """A fingerprint of the library's source, so that two installations can be told apart."""
+def code_digest(code: Path = CODE) -> str:
+    """A fingerprint of the source of what a study runs, so that two installations can be compared.
+
+    What draws, teaches, or judges results of published works may differ between parties.
+    code: the folder that the package is in.
+    """
+    package = code / "fedsynth_lib"
+    rooms = [path for room in STUDIED for path in (package / room).rglob("*.py")]
+    names = [path.relative_to(package).as_posix() for path in rooms]
+    return _digest_of(package, sorted([*names, *STUDIED_TOO]))
+
+
+def _digest_of(folder: Path, names: Sequence[str]) -> str:
+    """Of the files with these names, whatever ends their lines; one that is missing is empty."""
     content = hashlib.blake2b(digest_size=8)
-    for path in sorted((CODE / "fedsynth_lib").rglob("*.py")):
-        content.update(path.relative_to(CODE).as_posix().encode())
-        content.update(path.read_bytes().replace(b"\r\n", b"\n"))
+    for path in (folder / name for name in names):
+        content.update(path.relative_to(folder).as_posix().encode())
+        content.update(path.read_bytes().replace(b"\r\n", b"\n") if path.is_file() else b"")
     return content.hexdigest()
 
 
-def _plain(entries: Mapping[str, Any], but: tuple[str, ...]) -> dict[str, Any]:
+def _plain(entries: Mapping[str, Any], but: tuple[str, ...] = ()) -> dict[str, Any]:
     return json.loads(json.dumps({k: v for k, v in entries.items() if k not in but}))
 
 

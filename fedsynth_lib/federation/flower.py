@@ -186,6 +186,7 @@ class Outcome:
     charges: list[Charge] = field(default_factory=list)
     traffic: list[dict] = field(default_factory=list)  # round, client, direction, kind, bytes
     refused: list[dict] = field(default_factory=list)  # round, client, code, why
+    earlier: int = 0  # runs of the same job that clients have answered before
 
     def bytes(self, direction: str) -> int:
         return sum(line["bytes"] for line in self.traffic if line["direction"] == direction)
@@ -282,8 +283,8 @@ def client_app(
         if secrets:
             context.state["masks"] = pack(secrets)
         if ledger is not None:
-            charges = [*update.spent, *update.summed_spent]
-            ledger.spend(charges, job.privacy, run=message.metadata.run_id)
+            stated = [*update.spent, *update.summed_spent]
+            ledger.spend(job, index, stated, run=message.metadata.run_id)
         about = {
             "client": index,
             "run": str(message.metadata.run_id),  # beyond what a record's numbers hold

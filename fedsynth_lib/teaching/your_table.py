@@ -11,8 +11,7 @@ was declared (`declared_sizes`).
 
 import re
 import secrets
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from pathlib import Path
@@ -25,7 +24,6 @@ from fedsynth_lib.core.accounting import discrete_laplace_share, epsilon_of
 from fedsynth_lib.core.contract import BadInput, Charge, Method, Privacy, Run, stream
 from fedsynth_lib.core.errors import checked_seed
 from fedsynth_lib.core.ledger import Ledger, Refused, Total, open_ledger
-from fedsynth_lib.core.ledger import folder as ledger_folder
 from fedsynth_lib.core.register import Begun, open_register
 from fedsynth_lib.core.statement import promises, statement_text
 from fedsynth_lib.core.store import (
@@ -624,25 +622,12 @@ def synthesize(
     return carry_out(prepare(path, **options), say)
 
 
-@contextmanager
-def _books() -> Iterator[None]:
-    """BadInput in one sentence where ledger and register cannot be written."""
-    try:
-        yield
-    except OSError as error:
-        raise BadInput(
-            f"{ledger_folder()}: the books of releases cannot be written ({error.strerror}); set "
-            "FEDSYNTH_HOME to a folder of yours."
-        ) from error
-
-
 def _known(path: Path, table: Table, epsilon: float, *, again: bool) -> str:
     """The digest of a file's rows; Refused where they were released before, unless `again`."""
     raw = table.container.raw(path, table.container.columns)
-    with _books():
-        register = open_register()
-        rows = register.digest(raw)
-        register.admit(rows, name=table.key, epsilon=epsilon, again=again)
+    register = open_register()
+    rows = register.digest(raw)
+    register.admit(rows, name=table.key, epsilon=epsilon, again=again)
     return rows
 
 
@@ -650,8 +635,7 @@ def _begin(asked: Asked) -> Begun:
     """The release in the register and in the ledger, before any of its noise is drawn."""
     said = {"name": asked.table.key, "method": asked.method.name, "again": asked.again}
     said |= {"epsilon": asked.privacy.epsilon, "delta": asked.privacy.delta}
-    with _books():
-        return open_register().begin(asked.known, asked.book, **said)
+    return open_register().begin(asked.known, asked.book, **said)
 
 
 def _check_planned(
@@ -685,6 +669,7 @@ def hand_on(
     paths: Mapping[str, Path],
     about: Release,
     begun: Begun | None = None,
+    same_rows: Total | None = None,
 ) -> tuple[str, dict[str, Path]]:
     """Writes the synthetic rows, a file's content, and what must be said of them in three forms.
     Gives the statement's text, and where the files are: a release never takes another one's place,
@@ -692,9 +677,10 @@ def hand_on(
 
     begun: of a release. It is settled first, so that rows which left are in the ledger and in the
         register whatever happens; it refuses a run without a guarantee.
+    same_rows: what all releases of the same rows cost together, where no register says it.
     """
     if begun is None:
-        return _written(run, rows, paths, about)
+        return _written(run, rows, paths, about, same_rows=same_rows)
     begun.end(run.statement, rows=len(run.synthetic))
     totals = begun.book.total(), begun.total()
     with begun.register.journal.locked():

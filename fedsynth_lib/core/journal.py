@@ -1,0 +1,175 @@
+"""A file of JSON lines that only grows, and that notices what it has lost.
+
+Each line carries the hash of all lines before it. A second file, the head, says how many lines
+there are and what all of them hash to. A line is written first and the head after it, so a killed
+process leaves a head that is one line behind, and the next line puts that right. Every other
+difference means that the file is lost, emptied, cut or edited, and is refused.
+
+Lines that an earlier version wrote carry no hash. They are read as they are, and the first new line
+carries the hash of all of them.
+"""
+
+import contextlib
+import errno
+import hashlib
+import json
+import math
+import os
+from collections.abc import Iterator
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+from fedsynth_lib.core.contract import BadInput, Charge
+from fedsynth_lib.core.store import unwritable
+
+BEFORE = "before"  # of a line: the hash of all lines before it
+EVENTS = {"round", "spent", "runs"}  # of a line that is not a release and has no cost
+NUMBERS = ("epsilon", "delta", "run", "round", "runs")
+OF_CHARGES = {"noise", "sensitivity", "rate", "times"}
+
+
+class Journal:
+    """A process that reads in order to append holds the lock in between."""
+
+    def __init__(self, path: Path):
+        self.path = Path(path)
+        self.head = self.path.with_suffix(".head")
+
+    @contextlib.contextmanager
+    def locked(self) -> Iterator[None]:
+        with contextlib.ExitStack() as stack:
+            with writing(self.path):
+                self.path.parent.mkdir(parents=True, exist_ok=True)
+                lock = stack.enter_context(open(self.path.with_suffix(".lock"), "ab"))
+                # Windows has no fcntl: there one process at a time
+                with contextlib.suppress(ImportError):
+                    import fcntl
+
+                    fcntl.flock(lock, fcntl.LOCK_EX)
+            yield
+
+    def lines(self) -> list[dict]:
+        """All lines, the oldest first. Raises BadInput where one is missing, changed, or holds what
+        is not a number in the place of one."""
+        return self._checked()[0]
+
+    def append(self, line: dict[str, Any]) -> None:
+        """Add one line, whole or not at all, which is on the disk before anything else happens."""
+        lines, last = self._checked()
+        row = (json.dumps(line | {BEFORE: last}, allow_nan=False) + "\n").encode()
+        _line(row)  # what could not be read again is not written
+        with writing(self.path):
+            size = write_through(self.path, row, os.O_APPEND)
+            try:
+                write_through(self.head, f"{len(lines) + 1} {_hash(last, row)}\n".encode())
+            except OSError:
+                os.truncate(self.path, size)
+                raise
+
+    def _checked(self) -> tuple[list[dict], str]:
+        """The lines without their hashes, and the hash of all of them."""
+        head, content = self._snapshot()
+        if content and not content.endswith(b"\n"):
+            raise self._damaged("a line is incomplete")
+        lines, hashes, chained = [], [""], False
+        for number, row in enumerate(content.splitlines(keepends=True), 1):
+            try:
+                line = _line(row)
+            except ValueError as error:
+                raise self._damaged(f"line {number} {error}") from None
+            before = line.pop(BEFORE, None)
+            if before != hashes[-1] and (chained or before is not None):
+                raise self._damaged(f"a line before line {number}, or that line, was changed")
+            if chained and not head:
+                raise self._damaged(f"{self.head.name} is lost")
+            chained = before is not None
+            lines.append(line)
+            hashes.append(_hash(hashes[-1], row))
+        count, _, last = head.decode("ascii", "replace").strip().partition(" ")
+        if head and not (count.isdigit() and int(count) in (len(lines) - 1, len(lines))):
+            raise self._damaged(f"it has {len(lines)} lines and {self.head.name} says {count!r}")
+        if head and hashes[int(count)] != last:
+            raise self._damaged(f"its last line was changed, or {self.head.name}")
+        return lines, hashes[-1]
+
+    def _snapshot(self) -> tuple[bytes, bytes]:
+        """Head and file as they are together: nothing but one line was written in between."""
+        while True:
+            head, content = read_bytes(self.head), read_bytes(self.path)
+            if head == read_bytes(self.head):
+                return head, content
+
+    def _damaged(self, what: str) -> BadInput:
+        return BadInput(
+            f"{self.path}: {what}, so the releases cannot be counted; restore the file and "
+            f"{self.head.name} from a copy."
+        )
+
+
+@contextlib.contextmanager
+def writing(path: Path) -> Iterator[None]:
+    """BadInput, in one sentence, where the file cannot be written."""
+    try:
+        yield
+    except OSError as error:
+        raise BadInput(unwritable(path, error)) from error
+
+
+def write_through(path: Path, content: bytes, flags: int = 0) -> int:
+    """Write all of the content through to the disk, or nothing; give the file's former size."""
+    place = os.open(path, os.O_WRONLY | os.O_CREAT | flags, 0o600)
+    try:
+        size = os.fstat(place).st_size
+        if os.write(place, content) < len(content):  # a full disk
+            os.ftruncate(place, size)
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        os.fsync(place)
+    finally:
+        os.close(place)
+    return size
+
+
+def read_bytes(path: Path) -> bytes:
+    """The content of a file; none where there is no file. Raises BadInput for one that this user
+    may not read."""
+    try:
+        return path.read_bytes()
+    except (FileNotFoundError, NotADirectoryError):
+        return b""
+    except OSError as error:
+        raise BadInput(
+            f"{path} cannot be read ({error.strerror}): run the command as the user who owns it."
+        ) from error
+
+
+def _hash(before: str, row: bytes) -> str:
+    return hashlib.blake2b(before.encode() + row, digest_size=16).hexdigest()
+
+
+def _line(row: bytes) -> dict:
+    """A line's entries. Raises ValueError, saying what is wrong, for what no line can be."""
+    try:
+        line = json.loads(row)
+    except ValueError:
+        raise ValueError("is not JSON") from None
+    if not isinstance(line, dict):
+        raise ValueError("is not an object of JSON")
+    required = () if line.keys() & EVENTS else ("epsilon", "delta")
+    for name in NUMBERS:
+        if name in line or name in required:
+            _check_number(name, line.get(name))
+    spent, known = line.get("spent", []), {each.name for each in fields(Charge)}
+    if not isinstance(spent, list):
+        raise ValueError("has a spent that is not a list of charges")
+    for charge in spent:
+        if not isinstance(charge, dict) or not {"what", "mechanism"} <= charge.keys() <= known:
+            raise ValueError("has something in spent that is not a charge")
+        for name in OF_CHARGES & charge.keys():
+            _check_number(name, charge[name])
+    return line
+
+
+def _check_number(name: str, value: Any) -> None:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < math.inf:
+        raise ValueError(f"has {name} = {json.dumps(value)}, which is not a number of 0 or more")
