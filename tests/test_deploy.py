@@ -31,7 +31,16 @@ from fedsynth_lib.core.contract import BadInput, BadRows, Privacy
 from fedsynth_lib.core.ledger import Refused
 from fedsynth_lib.core.statement import server_of
 from fedsynth_lib.core.store import CODE
-from fedsynth_lib.deploy import apps, child, evaluation, keys, processes, results, site
+from fedsynth_lib.deploy import (
+    apps,
+    child,
+    evaluation,
+    keys,
+    processes,
+    results,
+    server,
+    site,
+)
 from fedsynth_lib.deploy import study as studies
 from fedsynth_lib.deploy.init import init, parsed_settings, parsed_site
 from fedsynth_lib.deploy.place import Own, Place
@@ -436,8 +445,20 @@ def test_bad_words_are_refused():
 # --- keys -----------------------------------------------------------------------------------------
 
 
+def test_the_authoritys_key_is_not_where_the_server_runs(folder, tmp_path):
+    """A server that finds it does not start; without it no further certificate is made."""
+    assert not (folder / "server" / "ca.key").exists()
+    copy(folder, "study", str(tmp_path / "study"))
+    own = copy(folder, "server", str(tmp_path / "server"))
+    shutil.copy(folder / "server-authority" / "ca.key", own)
+    with pytest.raises(BadInput, match=r"the server does not need it; move it to .*-authority"):
+        server.serve(tmp_path / "study", own, say=print)
+    with pytest.raises(BadInput, match=r"the key of the authority .* is not there; bring it back"):
+        keys.make_server_keys(own, ["b.example"])
+
+
 def test_keys_are_their_owners_alone(folder):
-    for path in ("server/ca.key", "server/server.key", "north/node"):
+    for path in ("server-authority/ca.key", "server/server.key", "north/node"):
         assert stat.S_IMODE((folder / path).stat().st_mode) == 0o600
     private = keys.private_key(folder / "north" / "node")
     public = {name: (folder / name / "node.pub").read_text() for name in ROWS}
@@ -677,10 +698,13 @@ def test_insecure_is_for_this_machine_and_for_rehearsals(folder, study, tmp_path
         site.check_secure(read_study(tmp_path / "changed"), insecure=False)
 
 
-def test_an_old_flower_is_named(monkeypatch):
-    monkeypatch.setattr(studies, "version", lambda name: "1.38.1")
-    with pytest.raises(BadInput, match=re.escape("Flower 1.38.1 is installed")):
-        studies.check_flower()
+def test_another_flower_is_named(monkeypatch):
+    for found in ("1.38.1", "1.42.0", "2.0.0"):
+        monkeypatch.setattr(studies, "version", lambda name, found=found: found)
+        with pytest.raises(BadInput, match=f"Flower {found} is installed, .* needs >=1.41,<1.42"):
+            studies.check_flower()
+    monkeypatch.setattr(studies, "version", lambda name: "1.41.7")
+    studies.check_flower()
 
 
 def test_a_port_in_use_is_named():
@@ -811,12 +835,12 @@ def test_a_statement_says_whom_it_protects_from(study):
     ):
         credulous = replace(METHODS[name], check_broadcast=None)
         checking = replace(credulous, check_broadcast=lambda *_, **__: None)
-        for method, server in (
+        for method, party in (
             (credulous, "an honest-but-curious server"),
             (checking, "the server, whatever it does"),
         ):
             said = results.adversary(release, method, "the rows")
-            assert said.startswith(start.format(server)) and end in said
+            assert said.startswith(start.format(party)) and end in said
             assert "nobody who knows the seed" in results.adversary(study, method, "the rows")
 
 
@@ -962,11 +986,32 @@ def test_the_two_lines_of_an_app_run_in_a_simulation(folder, study, tmp_path):
 
 
 def test_other_machines_get_what_sites_use_and_nothing_else():
-    far, near = ("10.0.0.7", 5), ("127.0.0.1", 5)
-    assert child.admitted("/v1/fleet/pull-messages", far)
+    far, near, word = ("10.0.0.7", 5), ("127.0.0.1", 5), processes.password_of(bytes(32))
+    shown = [(processes.PASSWORD.encode(), word.encode())]
+    assert child.admitted("/v1/fleet/pull-messages", far, [], word)
     for path in ("/v1/control/start-run", "/v1/control/register-node", "/v1/runtime/acquire-task"):
-        assert not child.admitted(path, far) and not child.admitted(path, None)
-        assert child.admitted(path, near)
+        assert child.admitted(path, near, shown, word)
+        assert not child.admitted(path, far, shown, word)
+        assert not child.admitted(path, None, shown, word)
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        [],
+        [(b"x-fedsynth-password", b"")],
+        [(b"x-fedsynth-password", processes.password_of(b"other").encode())],
+        [(b"x-fedsynth-password", b"RIGHT"), (b"x-forwarded-for", b"127.0.0.1")],
+        [(b"x-fedsynth-password", b"RIGHT"), (b"forwarded", b"for=127.0.0.1")],
+        [(b"x-fedsynth-password", b"RIGHT"), (b"via", b"1.1 proxy")],
+        [(b"x-fedsynth-password", b"RIGHT"), (b"x-real-ip", b"127.0.0.1")],
+        [(b"x-fedsynth-password", b"RIGHT"), (b"x-fedsynth-password", b"RIGHT")],
+    ],
+)
+def test_who_is_here_needs_the_password_and_must_have_come_directly(headers):
+    word = processes.password_of(bytes(32))
+    headers = [(name, value.replace(b"RIGHT", word.encode())) for name, value in headers]
+    assert not child.admitted("/v1/control/start-run", ("127.0.0.1", 5), headers, word)
 
 
 # --- real processes -------------------------------------------------------------------------------
@@ -1008,6 +1053,8 @@ def test_three_sites_make_the_rows_of_the_run_in_process(deployed):
     assert rows == in_one_process(deployed.folder, study)
     assert "all sites are there and agree on the study" in said
     assert "hearts_rehearsal_privacy.md" in said
+    # the server does the run itself: no process is started for it, and none beside that
+    assert not deployed.processes("serverapp") and not deployed.processes("superexec")
 
 
 def test_with_tls_who_listens_reads_nothing(deployed):
@@ -1054,6 +1101,68 @@ def test_a_wrong_authority_is_refused(deployed):
     assert "it is not the server that the study names" in deployed.said("mistaken")
 
 
+OTHER_APP = {
+    "pyproject.toml": """\
+[project]
+name = "other"
+version = "1.0.0"
+license = "MIT"
+[build-system]
+requires = ["hatchling"]
+build-backend = "hatchling.build"
+[tool.flwr.app]
+publisher = "somebody"
+[tool.flwr.app.components]
+serverapp = "other.app:app"
+clientapp = "other.app:app"
+""",
+    "other/__init__.py": "",
+    "other/app.py": "from flwr.serverapp import ServerApp\napp = ServerApp()\n",
+}
+
+
+def test_who_has_the_public_certificate_alone_starts_nothing(deployed):
+    """Flower's own command, on the server's machine, with another app. It was carried out before
+    the server asked for a password."""
+    folder = deployed.folder / "somebody"
+    for path, text in OTHER_APP.items():
+        (folder / path).parent.mkdir(parents=True, exist_ok=True)
+        (folder / path).write_text(text)
+    address = read_study(deployed.folder / "study").server.replace("localhost", "127.0.0.1")
+    ca = deployed.at("server/ca.pem")
+    config = f'[superlink.x]\naddress = "{address}"\nroot-certificates = "{ca}"\n'
+    (folder / "config.toml").write_text(config)
+    before = deployed.said("server").count("has ended")
+    found = subprocess.run(
+        ["flwr", "run", str(folder), "x"],
+        env=processes.environment(folder),
+        capture_output=True,
+        text=True,
+        timeout=MOST,
+        check=False,
+    )
+    assert found.returncode != 0 and "started run" not in found.stdout
+    assert deployed.said("server").count("has ended") == before
+
+
+def test_a_second_site_with_the_same_key_is_told_so(deployed):
+    """From the same folder, and from a copy of it."""
+    deployed.site("south", terminal="again")
+    assert deployed.status("again") == 2
+    assert "site 'south' runs from" in deployed.said("again")
+    copy(deployed.folder, "south", "south2")
+    places = {"study": "study", "table": "south.csv", "own": "south2"}
+    text = SECOND.format(**{name: deployed.at(place) for name, place in places.items()})
+    deployed.begin_process("again", [sys.executable, "-u", "-P", "-c", text])
+    assert deployed.status("again") != 0
+    assert "this site's key is connected already: end the other one." in deployed.said("again")
+
+
+SECOND = """\
+from fedsynth_lib.deploy import site
+site.FORGOTTEN = 0
+site.run_site({study!r}, "south", {table!r}, {own!r}, say=print, ask=lambda text: True)
+"""
 IMPOSTOR = """\
 from fedsynth_lib.deploy import keys, site
 keys.same_key = lambda *_: True
@@ -1103,7 +1212,7 @@ def test_a_server_that_was_killed_is_started_again_and_sites_evaluate(deployed, 
 
 def test_a_run_that_is_stopped_leaves_nothing_behind(deployed):
     """By Ctrl-C, which a terminal sends to all processes of a command; the server goes on."""
-    steps = asked(deployed, "west")
+    steps, ended = asked(deployed, "west"), deployed.said("server").count("has ended")
     held = deployed.folder / "west.held"  # else the run might be through before it is stopped
     held.write_text("stopped")
     deployed.run("stopped")
@@ -1116,9 +1225,35 @@ def test_a_run_that_is_stopped_leaves_nothing_behind(deployed):
         "fedsynth: the run was stopped: nothing was written; sites' ledgers keep what it has "
         "released"
     )
-    wait_for(lambda: not deployed.processes("flwr-serverapp"), MOST)
-    assert not deployed.processes("bin/flwr")
+    deployed.wait("server", "has ended", times=ended + 1)
     assert not list((deployed.folder / "stopped").iterdir())
+
+
+def sent(parties, name: str, steps: int) -> bool:
+    """Whether a site's answer to a step is at the server. steps: that it had been asked before."""
+    (log,) = parties.folder.glob(f"{name}/state-*/supernode.log")
+    asked = log.read_text().split("Receiving: query.client_step")
+    return len(asked) - 1 > steps and "Sent successfully" in asked[-1]
+
+
+def test_a_site_that_starts_again_in_a_round_finishes_it(deployed):
+    """It has answered, and its secrets of the round are on its disk for as long as the run."""
+    held = deployed.folder / "west.held"
+    held.write_text("again")
+    steps = asked(deployed, "south")
+    deployed.run("again")
+    wait_for(lambda: sent(deployed, "south", steps), MOST)
+    (notes,) = deployed.folder.glob("south/state-*/run.notes")
+    assert stat.S_IMODE(notes.stat().st_mode) == 0o600
+    deployed.end("south")
+    deployed.site("south")
+    deployed.wait("south", "is ready")
+    held.unlink()
+    assert deployed.status("run") == 0, deployed.said("run")
+    assert "is gone" not in deployed.said("run")
+    assert not list(deployed.folder.glob("*/state-*/run.notes"))
+    rows = deployed.folder / "again" / "hearts_rehearsal.csv"
+    assert rows.read_bytes() == (deployed.folder / "first" / "hearts_rehearsal.csv").read_bytes()
 
 
 def test_a_site_that_is_killed_in_a_round_does_not_end_the_run(deployed):
@@ -1135,8 +1270,26 @@ def test_a_site_that_is_killed_in_a_round_does_not_end_the_run(deployed):
     assert (deployed.folder / "fourth" / "hearts_rehearsal.csv").is_file()
 
 
+def test_a_run_that_fails_says_what_each_ledger_has_recorded(deployed, monkeypatch):
+    """Two sites answer and are gone before the sum is opened, and one may be."""
+    deployed.relayed("west", read_study(deployed.folder / "study").address[1])
+    deployed.wait("west", "is ready")
+    held = deployed.folder / "west.held"
+    held.write_text("fails")
+    before = {name: asked(deployed, name) for name in ("north", "south")}
+    deployed.run("fails")
+    for name, steps in before.items():
+        wait_for(lambda name=name, steps=steps: sent(deployed, name, steps), MOST)
+        deployed.end(name)
+    held.unlink()
+    assert deployed.status("run") == 2
+    said = deployed.said("run")
+    assert "round 1: " in said and "before its answer was here" in said
+    assert "the ledger of each site that was asked has recorded epsilon 1" in said
+
+
 def test_nothing_is_left_once_all_have_been_told_to_end(deployed):
-    for name in ("server", "north", "south"):
+    for name in ("server", "west"):
         deployed.end(name)
     assert not deployed.processes()
 

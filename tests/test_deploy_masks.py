@@ -849,7 +849,7 @@ def test_a_bad_answer_is_refused_by_its_code_and_the_sum_is_that_of_the_others(c
 
 
 def test_without_clients_to_spare_a_bad_answer_ends_the_run():
-    with pytest.raises(RuntimeError, match=r"round 1: client 3: 2 answers \[twice\]; the run can"):
+    with pytest.raises(RuntimeError, match=r"round 2: client 3: 2 answers \[twice\]; the run can"):
         run(BAD_ANSWERS["twice"], absent=0)
 
 

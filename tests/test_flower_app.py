@@ -135,7 +135,7 @@ def test_a_missing_client_stops_the_run(table):
     client = flower.client_app(job, lambda index: rows[index])
     grid, outcome = Deaf(client, 3), flower.Outcome()
     context = next(iter(grid._contexts.values()))
-    with pytest.raises(RuntimeError, match=r"round 0: client 0: no answer \[late\]"):
+    with pytest.raises(RuntimeError, match=r"round 1: client 0: no answer \[late\]"):
         flower.server_app(job, outcome)(grid, context)
 
 

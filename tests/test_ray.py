@@ -22,7 +22,7 @@ from fedsynth_lib.bundle import runner
 from fedsynth_lib.core.contract import BadInput
 from fedsynth_lib.core.store import CODE
 from fedsynth_lib.deploy import apps
-from fedsynth_lib.deploy.server import flwr
+from fedsynth_lib.deploy.processes import environment
 from fedsynth_lib.federation import flower
 from fedsynth_lib.runs import grid as grids
 
@@ -211,7 +211,17 @@ def test_flowers_own_command_simulates_the_app_of_a_study_as_it_is(tmp_path, mon
     home.mkdir()
     words = ["run", str(study.folder.parent), "--stream", "--run-config", options]
     try:
-        with flwr(home, *words, "--federation-config", "num-supernodes=3") as process:
+        with subprocess.Popen(
+            ["flwr", *words, "--federation-config", "num-supernodes=3"],
+            env=environment(home),
+            cwd=home,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            encoding="utf-8",
+            start_new_session=True,
+        ) as process:
             said, _ = process.communicate(timeout=2 * MOST)
     finally:
         for process in psutil.process_iter():  # it leaves a SuperLink of its own

@@ -71,7 +71,7 @@ def test_a_server_that_starts_over_is_refused_by_whom_it_has_asked(federation):
     """The process that refuses is not the one that has answered: a SuperNode keeps what it said."""
     status, details = federation.run(APP, server="starts over")
     assert status == "finished:failed"
-    assert "client 2: round 0 was answered or left out before, and is answered once" in details
+    assert "client 2: round 1 was answered or left out before, and is answered once" in details
 
 
 def test_a_node_that_leaves_ends_the_run(federation):
@@ -84,4 +84,4 @@ def test_a_node_that_leaves_ends_the_run(federation):
     before = len(federation.log_of_node(2))
     status, details = federation.run(APP, leave, server="loses a client")
     assert status == "finished:failed"
-    assert "round 1: client 1: " in details and "SuperNode was removed" in details
+    assert "round 2: client 1: " in details and "SuperNode was removed" in details

@@ -110,9 +110,15 @@ def draft(
     print(path)
     asked = your_table.questions(path)
     print(*asked, sep="\n")
+    first = (
+        f"{len(asked)} question{'s' * (len(asked) > 1)}: correct these columns and delete their "
+        "questions; replace"
+        if asked
+        else "no questions: replace"
+    )
     print(
-        f"{len(asked)} questions: correct these columns and delete their questions; replace "
-        f"whatever was read from the rows by what is documented; save it as {files.schema}.",
+        f"{first} whatever was read from the rows by what is documented; save it as "
+        f"{files.schema}.",
         file=sys.stderr,
     )
     return 0

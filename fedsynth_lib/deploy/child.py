@@ -1,14 +1,18 @@
 """One of Flower's long-running processes, as a child that ends with whoever has started it.
 
-    python -P -m fedsynth_lib.deploy.child superlink|supernode|superexec PARENT OPTIONS
+    python -P -m fedsynth_lib.deploy.child superlink|supernode PARENT OPTIONS
 
 It looks twice a second whether its parent is still there, so it ends too where the parent was
 killed and could say nothing. A SuperLink serves its sites alone to the network: Flower 1.41 has all
-of its APIs on one port, and anybody who reaches it could start runs or register nodes; here these
-answer to this machine alone. The sites' keys are registered before it listens (the environment's
-FEDSYNTH_NODES is a file with them), so none is refused for having been early.
+of its APIs on one port, and anybody who reaches it could start runs or register nodes. Here these
+answer to processes of this machine alone, and of those to the ones that show the server's secret,
+which only its operator's account can read (FEDSYNTH_SECRET is its file). A proxy on this machine
+looks like this machine, so a request that was forwarded is refused as well. The sites' keys are
+registered before it listens (FEDSYNTH_NODES is a file with them), so none is refused for having
+been early.
 """
 
+import hmac
 import json
 import os
 import signal
@@ -22,17 +26,22 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 LOOK, GRACE = 0.5, 5.0  # seconds
+CLAIMED = 600  # seconds; a busy machine may take longer than Flower's 30 to begin what it has taken
+PUSHED = 60  # seconds without a part of an answer, after which its sender is taken for gone
 OPEN_TO_ALL = "/v1/fleet/"  # what SuperNodes use, who sign each request
+FORWARDED = (b"forwarded", b"via", b"x-forwarded", b"x-real-ip", b"x-client-ip", b"cf-connecting")
 
 
 class SitesAlone:
-    """ASGI middleware: from other machines nothing but what SuperNodes use."""
+    """ASGI middleware: nothing but what SuperNodes use, except for who shows the password."""
 
-    def __init__(self, app: Any):
-        self.app = app
+    def __init__(self, app: Any, password: str):
+        self.app, self.password = app, password
 
     async def __call__(self, scope: dict, receive: Any, send: Any) -> None:
-        if scope["type"] == "http" and not admitted(scope["path"], scope.get("client")):
+        if scope["type"] == "http" and not admitted(
+            scope["path"], scope.get("client"), scope["headers"], self.password
+        ):
             head = {"type": "http.response.start", "status": 403, "headers": []}
             await send(head)
             await send({"type": "http.response.body", "body": b""})
@@ -40,11 +49,24 @@ class SitesAlone:
         await self.app(scope, receive, send)
 
 
-def admitted(path: str, client: Sequence | None) -> bool:
-    """Whether a request may come in: of a SuperNode, or from this machine."""
+def admitted(
+    path: str, client: Sequence | None, headers: Sequence[tuple[bytes, bytes]], password: str
+) -> bool:
+    """Whether a request may come in: of a SuperNode; or from this machine itself, with the
+    password. headers: names in small letters, as ASGI has them."""
+    from fedsynth_lib.deploy.processes import PASSWORD
     from fedsynth_lib.deploy.study import is_loopback
 
-    return path.startswith(OPEN_TO_ALL) or (client is not None and is_loopback(client[0]))
+    if path.startswith(OPEN_TO_ALL):
+        return True
+    shown = [value for name, value in headers if name == PASSWORD.encode()]
+    return (
+        client is not None
+        and is_loopback(client[0])
+        and not any(name.startswith(FORWARDED) for name, _ in headers)
+        and len(shown) == 1
+        and hmac.compare_digest(shown[0], password.encode())
+    )
 
 
 def superlink() -> None:
@@ -52,8 +74,11 @@ def superlink() -> None:
     from flwr.superlink.cli import flower_superlink
     from starlette.middleware import Middleware
 
+    from fedsynth_lib.deploy.processes import password_of
+
+    password = password_of(Path(os.environ["FEDSYNTH_SECRET"]).read_bytes())
     # the hooks that Flower has for its own extensions, of which there are none here
-    extensions.get_middleware = lambda: (Middleware(SitesAlone),)
+    extensions.get_middleware = lambda: (Middleware(SitesAlone, password=password),)
     extensions.get_lifespan_contexts = lambda: (registered,)
     flower_superlink()
 
@@ -96,10 +121,14 @@ def supernode() -> None:
     flower_supernode()
 
 
-def superexec() -> None:
-    from flwr.supercore.cli import flower_superexec
+def set_times() -> None:
+    """Gives what was taken up CLAIMED seconds to show that it is alive. Flower 1.41 gives it 30,
+    and then has it done a second time, beside the first; and it waits 180 seconds for the rest of
+    an answer, in which a server hears nothing of any other site."""
+    from flwr.supercore.corestate import in_memory_corestate
 
-    flower_superexec()
+    in_memory_corestate.HEARTBEAT_DEFAULT_INTERVAL = CLAIMED
+    in_memory_corestate.OBJECT_PUSH_SESSION_TTL_SECONDS = PUSHED
 
 
 def to_its_end(flower: Callable[[], None]) -> NoReturn:
@@ -140,7 +169,8 @@ def main(arguments: Sequence[str]) -> NoReturn:
     if os.name == "posix":
         end_with_parent(int(parent))
     sys.argv = [f"flower-{command}", *options]
-    to_its_end({"superlink": superlink, "supernode": supernode, "superexec": superexec}[command])
+    set_times()
+    to_its_end({"superlink": superlink, "supernode": supernode}[command])
 
 
 if __name__ == "__main__":

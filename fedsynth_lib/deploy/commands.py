@@ -12,14 +12,31 @@ import typer
 
 from fedsynth_lib.methods import DEFAULT
 
+ORDER = """\
+Who types what, in this order:
+
+\b
+  each site     fedsynth draft NAME.csv    and agree with the others on one schema.toml
+  each site     fedsynth deploy keys OWN --site NAME    then correct OWN/budget.toml
+  server        fedsynth deploy keys SERVER --host HOST
+  one of them   fedsynth deploy init STUDY --schema schema.toml --site NAME:ROWS:node.pub ...
+  all           copy the folder STUDY; fedsynth deploy show --study STUDY; compare by telephone
+  server        fedsynth deploy server --study STUDY --own SERVER
+  each site     fedsynth deploy site NAME --study STUDY --own OWN --table NAME.csv
+  server        fedsynth deploy run --study STUDY --own SERVER --out OUT    in another terminal
+"""
 app = typer.Typer(
     help="A study of several sites that do not pool their rows, over a network.",
+    epilog=ORDER,
     no_args_is_help=True,
     rich_markup_mode=None,
 )
 StudyFolder = Annotated[Path, typer.Option("--study", help="folder of the study, the same for all")]
 OwnFolder = Annotated[Path, typer.Option("--own", help="your own folder, with your keys")]
 OutFolder = Annotated[Path, typer.Option("--out", help="folder for what comes out")]
+Limit = Annotated[
+    float, typer.Option("--limit", help="seconds without news after which the run is stopped")
+]
 Insecure = Annotated[
     bool, typer.Option("--insecure", help="no TLS, no keys: rehearsals on this machine alone")
 ]
@@ -47,10 +64,18 @@ def keys(
     place = folder.expanduser().absolute()
     if host:
         print(made.make_server_keys(place, [*host, *made.HERE], days))
-        _say(f"{place / made.CA} goes into the study; the other files stay")
+        _say(f"{place / made.CA} goes into the study; the other files of {place} stay")
+        _say(
+            f"{made.authority_of(place) / made.CA_KEY} signs the next certificate; the server does "
+            "not need it: move it off this machine"
+        )
         return 0
     print(made.make_site(place, site))
-    _say(f"{place / made.NODE_PUBLIC} goes into the study; correct {place / made.BUDGET}")
+    _say(f"{place / made.NODE_PUBLIC} goes into the study")
+    _say(
+        f"{place / made.BUDGET} has limits that nobody has looked at yet: write down whose rows "
+        "these are, and the most epsilon and delta that their owner allows"
+    )
     return 0
 
 
@@ -69,7 +94,10 @@ def init(
         typer.Option("--set", help="setting=value of the method; others protect all"),
     ] = None,
     colluding: Annotated[int, typer.Option(help="sites that may pool what they know")] = 1,
-    absent: Annotated[int, typer.Option(help="sites that may drop out of the run")] = 0,
+    absent: Annotated[
+        int | None,
+        typer.Option(help="sites that may drop out of the run; default: 1 of four or more, else 0"),
+    ] = None,
     minimum_group: Annotated[int, typer.Option(help="sites that a sum needs")] = 3,
     holdout: Annotated[float, typer.Option(help="share of rows kept for evaluation")] = 0.0,
     evaluation_epsilon: Annotated[float, typer.Option(help="of the evaluation at the sites")] = 0.0,
@@ -86,11 +114,15 @@ def init(
     ca: Annotated[Path | None, typer.Option(help="the server's ca.pem")] = None,
     release: Annotated[bool, typer.Option("--release", help="secret noise, to hand on")] = False,
     seed: Annotated[int, typer.Option(help="of a rehearsal")] = 0,
+    timeout: Annotated[float, typer.Option(help="seconds that a site has for an answer")] = 600.0,
+    synthetic_rows: Annotated[int, typer.Option(help="0: as many as the sites have")] = 0,
 ) -> int:
     """Write the folder of a study: a Flower app, to be copied to all parties as it is."""
     from fedsynth_lib.core.store import existing_file
     from fedsynth_lib.deploy import init as made
 
+    if absent is None:
+        absent = made.absent_of(len(site))
     study = made.init(
         folder,
         name=name or folder.absolute().name,
@@ -111,9 +143,12 @@ def init(
         server=server,
         release=release,
         seed=seed,
+        timeout=timeout,
+        synthetic_rows=synthetic_rows,
         config=made.parsed_settings(set_ or ()),
     )
     print(study.digest)
+    _say(made.about_absent(study))
     return 0
 
 
@@ -147,15 +182,11 @@ def server(
     study: StudyFolder = Path("."),
     insecure: Insecure = False,
 ) -> int:
-    """Let the sites of a study connect, and nobody else, until it is stopped."""
-    import time
+    """Let the sites of a study connect, and nobody else, and do its runs, until it is stopped."""
+    from fedsynth_lib.deploy.server import serve
 
-    from fedsynth_lib.deploy.server import serving
-
-    with serving(study, own, say=_say, insecure=insecure) as children:
-        while True:
-            children.check()
-            time.sleep(0.5)
+    serve(study, own, say=_say, insecure=insecure)
+    return 0
 
 
 @app.command()
@@ -191,11 +222,12 @@ def run(
     study: StudyFolder = Path("."),
     out: OutFolder = Path("."),
     insecure: Insecure = False,
+    limit: Limit = 3600.0,
 ) -> int:
     """Make the synthetic table, beside a server that has been started; its paths are printed."""
     from fedsynth_lib.deploy.server import run as carried_out
 
-    print(*carried_out(study, own, out, say=_say, insecure=insecure), sep="\n")
+    print(*carried_out(study, own, out, say=_say, insecure=insecure, limit=limit), sep="\n")
     return 0
 
 
@@ -206,6 +238,7 @@ def evaluate(
     study: StudyFolder = Path("."),
     out: OutFolder = Path("."),
     insecure: Insecure = False,
+    limit: Limit = 3600.0,
 ) -> int:
     """Have synthetic rows evaluated by rows that the sites have set aside, beside the server.
 
@@ -214,7 +247,10 @@ def evaluate(
     """
     from fedsynth_lib.deploy.server import run as carried_out
 
-    print(*carried_out(study, own, out, say=_say, evaluate=rows, insecure=insecure), sep="\n")
+    print(
+        *carried_out(study, own, out, say=_say, evaluate=rows, insecure=insecure, limit=limit),
+        sep="\n",
+    )
     return 0
 
 

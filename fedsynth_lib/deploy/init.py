@@ -11,7 +11,7 @@ from fedsynth_lib import __version__
 from fedsynth_lib.core.contract import BadInput
 from fedsynth_lib.core.store import write_atomically
 from fedsynth_lib.deploy import keys
-from fedsynth_lib.deploy.study import OLDEST_FLOWER, SCHEMA, STUDY, Study, check_plan, read_study
+from fedsynth_lib.deploy.study import FLOWER, SCHEMA, STUDY, Study, check_plan, read_study
 from fedsynth_lib.methods import METHODS, release
 
 PYPROJECT = """\
@@ -24,7 +24,7 @@ name = "{name}"
 version = "1.0.0"
 description = "A private synthetic table of {sites} sites: {method}, epsilon {epsilon:g}"
 license = "MIT"
-dependencies = ["flwr[simulation]>={flower}", "fedsynth=={version}"]
+dependencies = ["flwr[simulation]{flower}", "fedsynth=={version}"]
 
 [tool.hatch.build.targets.wheel]
 packages = ["{name}"]
@@ -42,6 +42,46 @@ tables = ""         # of a simulation: the folder with a CSV for each site
 evaluate = ""       # a file of synthetic rows, to be evaluated at the sites
 insecure = false    # true where sites have no keys, as in a simulation
 """
+# for machines with systemd
+UNITS = {
+    "server": """\
+# The server of study {name}: correct the paths, copy this file to /etc/systemd/system, then
+#     systemctl enable --now {name}-server
+[Unit]
+Description=Server of the study {name}
+After=network-online.target
+Wants=network-online.target
+
+[Service]
+User=fedsynth
+WorkingDirectory=/srv/{name}
+ExecStart=/srv/fedsynth/bin/fedsynth deploy server --study {name}-app --own server
+Restart=on-failure
+RestartSec=15
+
+[Install]
+WantedBy=multi-user.target
+""",
+    "site": """\
+# A site of study {name}: correct NAME and the paths, copy this file to /etc/systemd/system. Its
+# operator first gives the same command in a terminal, and agrees; then
+#     systemctl enable --now {name}-site
+[Unit]
+Description=A site of the study {name}
+After=network-online.target
+Wants=network-online.target
+
+[Service]
+User=fedsynth
+WorkingDirectory=/srv/{name}
+ExecStart=/srv/fedsynth/bin/fedsynth deploy site NAME --study {name}-app --own own --table NAME.csv
+Restart=on-failure
+RestartSec=15
+
+[Install]
+WantedBy=multi-user.target
+""",
+}
 README = """\
 # {name}
 
@@ -51,6 +91,8 @@ A private synthetic table of {sites} sites that do not pool their rows: {method}
     fedsynth deploy server --study . --own SERVER                    # the server
     fedsynth deploy site NAME --study . --own OWN --table NAME.csv   # each site
     fedsynth deploy run --study . --own SERVER                       # beside the server
+
+`{name}-server.service` and `{name}-site.service` are for machines with systemd.
 
 The same app in a simulation, where DIR holds a CSV for each site:
 
@@ -99,7 +141,11 @@ def init(
     with TemporaryDirectory() as trial:  # nothing is left of a study that cannot be
         for file, content in ((SCHEMA, declared), (STUDY, text)):
             write_atomically(Path(trial) / file, content)
-        check_plan(read_study(trial))
+        try:
+            check_plan(read_study(trial))
+        except BadInput as error:  # who has asked knows the schema, and no study.toml yet
+            text = str(error).replace(f"{Path(trial) / STUDY}: ", "")
+            raise BadInput(text.replace(str(Path(trial) / SCHEMA), str(schema))) from None
     package = folder / name
     write_atomically(package / SCHEMA, declared)
     write_atomically(package / STUDY, text)
@@ -111,15 +157,42 @@ def init(
         "epsilon": study.epsilon,
         "delta": study.delta,
         "version": __version__,
-        "flower": ".".join(map(str, OLDEST_FLOWER)),
+        "flower": FLOWER,
     }
     write_atomically(folder / "pyproject.toml", PYPROJECT.format(**facts).encode())
     write_atomically(folder / "README.md", README.format(**facts).encode())
+    for party, unit in UNITS.items():
+        write_atomically(folder / f"{name}-{party}.service", unit.format(**facts).encode())
     write_atomically(package / "__init__.py", f'"""Study {name}."""\n'.encode())
     for which, function in (("clientapp", "client_app"), ("serverapp", "server_app")):
         text = APP.format(which=which, function=function)
         write_atomically(package / f"{function}.py", text.encode())
     return study
+
+
+def absent_of(sites: int) -> int:
+    """How many of so many sites may drop out, where nobody says: from four on one, and the sum of
+    the others is still one of three."""
+    return int(sites >= 4)
+
+
+def about_absent(study: Study) -> str:
+    """What it means that so many sites may drop out of the run."""
+    if study.absent:
+        return (
+            f"absent = {study.absent}: the run goes on without so many sites; the others make "
+            "their share of the noise"
+        )
+    remedy = (
+        "; --absent 1 --colluding 0 --minimum-group 2 can do without one, but then no site may "
+        "share with the server what it knows"
+        if len(study.sites) == 3
+        else ""
+    )
+    return (
+        "absent = 0: where one site ends during the run, nothing comes out, and the ledgers of all "
+        f"keep its epsilon{remedy}"
+    )
 
 
 def _settings(

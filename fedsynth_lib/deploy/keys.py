@@ -1,7 +1,8 @@
 """By which keys the parties of a study know each other: a small authority, the server's
 certificate, and a key for each site.
 
-    fedsynth deploy keys DIR --host h      the server's: ca.pem, server.pem, and their keys
+    fedsynth deploy keys DIR --host h      the server's: ca.pem, server.pem and server.key; and
+                                           ca.key in DIR-authority, which the server does not need
     fedsynth deploy keys DIR --site north  a site's: node.pub for the others, node, which stays
 
 The authority signs one certificate, that of the server. Sites are known by their public keys, which
@@ -50,10 +51,17 @@ HERE = ("localhost", "127.0.0.1")  # as whom the server's own processes reach it
 EARLIER = timedelta(minutes=5)  # clocks differ
 
 
+def authority_of(folder: Path) -> Path:
+    """Where the authority's private key is, apart from the folder from which the server runs."""
+    return folder.with_name(f"{folder.name}-authority")
+
+
 def make_server_keys(folder: Path, hosts: Sequence[str], days: int = 365) -> str:
     """An authority, and a certificate for the server's names and addresses; gives the authority's
     fingerprint. An authority that is there already signs another certificate.
 
+    Its private key is in a folder of its own (`authority_of`): who has it can pretend to be the
+    server, and a running server does not need it.
     Raises BadInput for what cannot be a host, or a time that is none.
     """
     if not hosts:
@@ -61,17 +69,22 @@ def make_server_keys(folder: Path, hosts: Sequence[str], days: int = 365) -> str
     if not 1 <= days <= 3650:
         raise BadInput(f"days is {days}; give 1 to 3650.")
     names = [_name(host) for host in dict.fromkeys(hosts)]
-    begin = datetime.now(UTC) - EARLIER
+    begin, signing_key = datetime.now(UTC) - EARLIER, authority_of(folder) / CA_KEY
     if not (folder / CA).exists():
         key = ec.generate_private_key(ec.SECP384R1())
         ca = _certificate("fedsynth study", key, begin, 3650)
         ca = ca.add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
         ca = ca.add_extension(_usage(authority=True), critical=True)
         ca = ca.add_extension(_identifier(key), critical=False)
-        _write(folder / CA_KEY, _pem(key), secret=True)
+        _write(signing_key, _pem(key), secret=True)
         _write(folder / CA, ca.sign(key, hashes.SHA384()).public_bytes(Encoding.PEM))
     authority = x509.load_pem_x509_certificate((folder / CA).read_bytes())
-    signing = load_pem_private_key((folder / CA_KEY).read_bytes(), None)
+    if not signing_key.is_file():
+        raise BadInput(
+            f"{signing_key}: the key of the authority {folder / CA} is not there; bring it back "
+            "from where it was moved, or name a new folder for another authority."
+        )
+    signing = load_pem_private_key(signing_key.read_bytes(), None)
     key = ec.generate_private_key(ec.SECP384R1())
     server = _certificate(hosts[0][:64], key, begin, days, authority.subject)
     server = server.add_extension(x509.SubjectAlternativeName(names), critical=False)

@@ -1,15 +1,18 @@
 """Processes that start together and end together, whatever happens to whoever started them."""
 
 import contextlib
+import hashlib
 import os
 import re
 import socket
 import subprocess
 import sys
+import textwrap
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import psutil
 
@@ -17,13 +20,15 @@ from fedsynth_lib.core.contract import BadInput
 from fedsynth_lib.core.store import CODE
 
 GRACE = 5.0  # seconds for a process to end by itself
+MINUTE = 50.0  # seconds, so that with all else within a minute there is news
 ENVIRONMENT = {
     "FLWR_TELEMETRY_ENABLED": "0",
     "FLWR_DISABLE_UPDATE_CHECK": "1",
     "FLWR_DISABLE_RUNTIME_DEPENDENCY_INSTALLATION": "1",
-    "FLWR_SUPEREXEC_TASK_POLL_INTERVAL": "0.3",  # seconds
     "PYTHONUTF8": "1",
 }
+SECRET = "secret"  # of a server or a site and its own processes, see `secret_file`
+PASSWORD = "x-fedsynth-password"  # the header that shows it
 
 
 class Ended(BadInput):
@@ -82,15 +87,20 @@ class Children:
         said = [line.strip() for line in plain.splitlines() if line.strip()]
         errors = [n for n, line in enumerate(said) if line.startswith(("ERROR", "Exit Code"))]
         found = said[errors[-1] :] if errors else said[-1:]
-        return " ".join(found)[-400:] or "nothing was said"
+        return textwrap.shorten(" ".join(found), 400, placeholder=" ...") or "nothing was said"
 
-    def wait_for(self, port: int, seconds: float = 60.0) -> None:
-        """Returns once something listens at a port of this machine."""
-        end = time.monotonic() + seconds
+    def wait_for(self, port: int, say: Callable[[str], None], seconds: float = 600.0) -> None:
+        """Returns once something listens at a port of this machine; says each minute that it does
+        not yet."""
+        begin = told = time.monotonic()
         while not listens("127.0.0.1", port):
             self.check()
-            if time.monotonic() > end:
+            now = time.monotonic()
+            if now > begin + seconds:
                 raise BadInput(f"nothing listens at port {port} after {seconds:g} seconds.")
+            if now > told + MINUTE:
+                say(f"waits for Flower to begin at port {port}; this machine seems to be busy")
+                told = now
             time.sleep(0.2)
 
     def end(self) -> None:
@@ -165,9 +175,25 @@ def free_port() -> int:
 
 
 @contextlib.contextmanager
+def only_one(folder: Path, what: str) -> Iterator[None]:
+    """Raises BadInput where another process is in this context with the same folder."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with open(folder / "lock", "ab") as lock:
+        # Windows has no fcntl: there nobody looks
+        with contextlib.suppress(ImportError):
+            import fcntl
+
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                raise BadInput(f"{what} runs from {folder} already: end the other one.") from None
+        yield
+
+
+@contextlib.contextmanager
 def secret_file(folder: Path) -> Iterator[Path]:
     """32 random bytes that a process and its children share, in a file of their owner's alone."""
-    path = folder / "secret"
+    path = folder / SECRET
     folder.mkdir(parents=True, exist_ok=True)
     path.unlink(missing_ok=True)
     with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
@@ -176,3 +202,20 @@ def secret_file(folder: Path) -> Iterator[Path]:
         yield path
     finally:
         path.unlink(missing_ok=True)
+
+
+def password_of(secret: bytes) -> str:
+    """What is shown to a server's own interface by who has read its secret; the secret itself,
+    with which Flower signs, is never sent."""
+    return hashlib.blake2b(b"password", key=secret, digest_size=32).hexdigest()
+
+
+class Password:
+    """Shows the password in each request of one of Flower's clients (an interceptor)."""
+
+    def __init__(self, secret: bytes):
+        self.password = password_of(secret)
+
+    def intercept(self, context: Any, call_next: Callable) -> Any:
+        context.request.headers[PASSWORD] = self.password
+        return call_next(context)

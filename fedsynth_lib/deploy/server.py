@@ -4,86 +4,119 @@ fedsynth deploy server --study DIR --own DIR    until it is stopped
 fedsynth deploy run --study DIR --own DIR       in another terminal of the same machine
 """
 
+import contextlib
+import hashlib
 import json
-import re
-import subprocess
+import os
+import queue
+import threading
+import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
+
+import httpx
+from flwr.cli.build import build_fab_from_disk
+from flwr.common.constant import SubStatus
+from flwr.common.serde import fab_to_proto, user_config_to_proto
+from flwr.proto.control_pb2 import (
+    ListRunsRequest,
+    StartRunRequest,
+    StopRunRequest,
+    StreamLogsRequest,
+)
+from flwr.supercore.control import ControlHttpClient
+from flwr.supercore.fab import Fab
+from flwr.supercore.interceptors import RuntimeVersionHttpInterceptor
 
 from fedsynth_lib.core.contract import BadInput
 from fedsynth_lib.core.store import check_writable, existing_file, write_atomically
 from fedsynth_lib.deploy import keys
 from fedsynth_lib.deploy.processes import (
+    GRACE,
+    MINUTE,
+    SECRET,
     Children,
+    Password,
     check_free,
-    environment,
     listens,
     secret_file,
+    without_proxy,
 )
+from fedsynth_lib.deploy.server_worker import carry_out_all, load_app
 from fedsynth_lib.deploy.site import check_secure
-from fedsynth_lib.deploy.study import check_flower, check_plan, read_study
+from fedsynth_lib.deploy.study import Study, check_flower, check_plan, read_study
+from fedsynth_lib.deploy.worker import Runtime
 
-CONNECTION = "study"  # what Flower's own files call the SuperLink
 # of the SuperLink; in a file Flower 1.41 loses requests of fifty sites ("database is locked"). To a
 # server that was started again its sites connect anew
 BOOKS = ":flwr-in-memory:"
-STARTED = r"started run (\d+)"  # which Flower says
+LIMIT = 3600.0  # seconds without news after which a run is stopped
+LOOK = 0.2  # seconds
+SAYS, WROTE = "fedsynth: ", "wrote "  # how lines of a run's log begin
 
 
-@contextmanager
-def serving(
+def serve(
     study_folder: str | Path,
     own_folder: str | Path,
     *,
     say: Callable[[str], None],
     insecure: bool = False,
-) -> Iterator[Children]:
-    """A SuperLink for the sites of a study, for the length of the context.
+) -> None:
+    """Lets the sites of a study connect, and carries out its runs, until it is stopped.
 
     It listens at this machine alone where the study's server is on it, and at all of its addresses
-    otherwise. What nodes are registered, and what runs there were, is kept in the own folder over
-    restarts, for a few sites; many would lock each other out of a file, and after a restart need a
-    heartbeat, half a minute, to be there again.
+    otherwise. What nodes are registered, and what runs there were, is kept in memory.
     """
+
     check_flower()
     study = read_study(study_folder)
     check_secure(study, insecure)
     check_plan(study)
+    load_app(study)
     own = Path(own_folder).expanduser().absolute()
     port = study.address[1]
     bind = "127.0.0.1" if study.on_loopback else "0.0.0.0"
     if not insecure:
-        keys.check_validity(own / keys.CERTIFICATE)
-        if (own / keys.CA).read_text(encoding="ascii").strip() != study.ca.strip():
-            raise BadInput(
-                f"{own / keys.CA}: this is not the authority that the study names; take the right "
-                "folder, or put it into the study."
-            )
+        _check_keys(study, own)
     check_free(port, bind, "server")
+    os.environ.update(without_proxy())  # to this machine itself
     state = study.state(own)
     with secret_file(state) as secret, Children(state) as children:
         options = ["--host", bind, "--port", str(port), "--database", BOOKS]
         options += ["--isolation", "process", "--superexec-auth-secret-file", str(secret)]
-        trust = ["--insecure"]
-        if not insecure:
+        if insecure:
+            options += ["--insecure"]
+        else:
             options += ["--ssl-ca-certfile", str(own / keys.CA), "--enable-supernode-auth"]
             options += ["--ssl-certfile", str(own / keys.CERTIFICATE)]
             options += ["--ssl-keyfile", str(own / keys.SERVER_KEY)]
-            trust = ["--root-certificates", str(own / keys.CA)]
         nodes = state / "nodes.json"
         known = {} if insecure else {each.name: keys.raw(each.key).decode() for each in study.sites}
         write_atomically(nodes, json.dumps(known).encode())
-        options += ["--insecure"] if insecure else []
-        children.start("superlink", *options, FEDSYNTH_NODES=str(nodes))
-        children.wait_for(port)
-        link = f"127.0.0.1:{port}"
-        secret_options = ["--superexec-auth-secret-file", str(secret)]
-        children.start("superexec", "--runtime-api-address", link, *trust, *secret_options)
-        _write_connection(state, link, None if insecure else own / keys.CA)
+        said = {"FEDSYNTH_NODES": str(nodes), "FEDSYNTH_SECRET": str(secret)}
+        children.start("superlink", *options, **said)
+        children.wait_for(port, say)
         say(f"{study.name}: the server listens at {bind}:{port} for {len(study.sites)} sites")
-        yield children
+        ca = b"" if insecure else study.ca.encode()
+        link = Runtime(f"127.0.0.1:{port}", secret.read_bytes(), children.check, ca)
+        carry_out_all(link, study, say)
+
+
+def _check_keys(study: Study, own: Path) -> None:
+    """Raises BadInput for a folder with other keys than the server's, or with too many."""
+    keys.check_validity(own / keys.CERTIFICATE)
+    if (own / keys.CA).read_text(encoding="ascii").strip() != study.ca.strip():
+        raise BadInput(
+            f"{own / keys.CA}: this is not the authority that the study names; take the right "
+            "folder, or put it into the study."
+        )
+    if (own / keys.CA_KEY).exists():
+        raise BadInput(
+            f"{own / keys.CA_KEY}: who has this key can pretend to be the server, and the server "
+            f"does not need it; move it to {keys.authority_of(own)}, or off this machine."
+        )
 
 
 def run(
@@ -94,97 +127,145 @@ def run(
     say: Callable[[str], None],
     evaluate: str | Path = "",
     insecure: bool = False,
+    limit: float = LIMIT,
 ) -> list[Path]:
     """A run of the study at a server that has been started; the paths of what came out.
 
-    evaluate: a file of synthetic rows, which the sites then evaluate.
+    evaluate: a file of synthetic rows, which the sites then evaluate. limit: seconds without news
+    after which the run is stopped.
     Raises BadInput with the reason where the run was refused, at the server or by a site. Nothing
     comes out of a run that did not end by itself: where this process is told to end, so is the run.
     """
     check_flower()
     study = read_study(study_folder)
     check_secure(study, insecure)
-    state = study.state(Path(own_folder).expanduser().absolute())
-    if not listens("127.0.0.1", study.address[1]):
+    own = Path(own_folder).expanduser().absolute()
+    secret, app = study.state(own) / SECRET, study.folder.parent
+    if not listens("127.0.0.1", study.address[1]) or not secret.is_file():
         raise BadInput(
-            f"nothing listens at port {study.address[1]} of this machine; start the server with "
-            "`fedsynth deploy server`."
+            f"no server of this study listens at port {study.address[1]} of this machine; start it "
+            f"with `fedsynth deploy server --study {study.folder} --own {own}`."
         )
-    out = Path(out).expanduser().absolute()
-    app = study.folder.parent if (study.folder.parent / "pyproject.toml").is_file() else None
-    if app is None:
+    if not (app / "pyproject.toml").is_file():
         raise BadInput(f"{study.folder}: this is no app; `fedsynth deploy init` makes one.")
+    out = Path(out).expanduser().absolute()
     bare = insecure and not study.secure  # sites that have keys sign and mask without TLS as well
-    options = [f"--run-config=insecure={str(bare).lower()}"]
+    config: dict[str, Any] = {"insecure": bare}
     if evaluate:
-        options.append(f'--run-config=evaluate="{existing_file(evaluate, "rows")}"')
+        config["evaluate"] = str(existing_file(evaluate, "rows"))
     check_writable(out / "rows", "out")
-    with TemporaryDirectory(dir=out, prefix=".run-", ignore_cleanup_errors=True) as made:
-        options.append(f'--run-config=out="{made}"')
-        written, refused = _followed(
-            state, ["run", str(app), CONNECTION, "--stream", *options], say
-        )
-        if not written:
-            raise BadInput(
-                f"the run has ended without a result: {refused or f'see {state}/superexec.log'}."
-            )
-        return [path.replace(out / path.name) for path in written]
-
-
-def _followed(
-    state: Path, command: list[str], say: Callable[[str], None]
-) -> tuple[list[Path], str]:
-    """What a run has written, and why it was refused, if it was."""
-    written, refused, number = [], "", ""
-    with flwr(state, *command) as process:
+    os.environ.update(without_proxy())  # to this machine itself
+    ca = b"" if insecure else study.ca.encode()
+    with (
+        TemporaryDirectory(dir=out, prefix=".run-", ignore_cleanup_errors=True) as made,
+        _Control(f"127.0.0.1:{study.address[1]}", secret.read_bytes(), ca) as control,
+    ):
+        log = control.start(app, config | {"out": made})
         try:
-            for line in process.stdout:
-                plain = re.sub(r"\x1b\[[0-9;]*m", "", line).strip()
-                if found := re.search(r"fedsynth: (.*)", plain):
-                    said = found[1]
-                    if said.startswith("wrote "):
-                        written.append(Path(said.removeprefix("wrote ")))
-                    else:
-                        say(said)
-                elif found := re.search(r"(?:Refused|BadInput|Error|Exceeded): (.*)", plain):
-                    refused = found[1]
-                elif found := re.search(STARTED, plain):
-                    number = found[1]
-        except KeyboardInterrupt:
-            if number or (number := _number(process.stdout)):
-                flwr(state, "stop", number, CONNECTION).communicate()
+            written = [Path(line.removeprefix(WROTE)) for line in _lines(log, say, limit)]
+        except BaseException:
+            control.stop()
             say(
                 "the run was stopped: nothing was written; sites' ledgers keep what it has released"
             )
             raise
-        finally:
-            process.terminate()
-    return written, refused
+        if reason := control.reason():
+            raise BadInput(f"the run has ended without a result: {reason}")
+        return [path.replace(out / path.name) for path in written]
 
 
-def _number(lines: Iterable[str]) -> str:
-    """Of the run that is about to begin; '' where none does."""
-    return next((found[1] for line in lines if (found := re.search(STARTED, line))), "")
+def _lines(log: Iterable[str], say: Callable[[str], None], limit: float) -> Iterator[str]:
+    """The lines of a run's log that name what it has written, to its end; the others are said. Each
+    minute without news says what the last was. Raises BadInput after `limit` seconds of that."""
+    last = "the server has not begun the run: it has another one to do, or its machine is busy"
+    news = told = time.monotonic()
+    for line in log:
+        now = time.monotonic()
+        if line.startswith(SAYS + WROTE):
+            yield line.removeprefix(SAYS)
+        elif line.startswith(SAYS):
+            last = line.removeprefix(SAYS)
+            say(last)
+        if line:
+            news = told = now
+        elif now > news + limit:
+            raise BadInput(
+                f"there was no news for {limit:g} seconds; the last was: {last}. Look at the "
+                "server's terminal, or give more time with --limit."
+            )
+        elif now > told + MINUTE:
+            say(f"there is no news; the last was: {last}")
+            told = now
 
 
-def flwr(folder: Path, *arguments: str) -> subprocess.Popen:
-    """Flower's own command, with its files in this folder; what it says is one text. A Ctrl-C is
-    for this process, which ends it."""
-    return subprocess.Popen(
-        ["flwr", *arguments],
-        env=environment(folder),
-        cwd=folder,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        encoding="utf-8",
-        start_new_session=True,
-    )
+class _Control:
+    """A run, by the SuperLink's own interface; a context."""
 
+    def __init__(self, address: str, secret: bytes, ca: bytes):
+        self.client = ControlHttpClient.from_server_address(
+            server_address=address,
+            insecure=not ca,
+            root_certificates=ca or None,
+            interceptors=[
+                RuntimeVersionHttpInterceptor(component_name="flwr CLI"),
+                Password(secret),
+            ],
+        )
+        self.number, self._has_begun = 0, threading.Event()
 
-def _write_connection(state: Path, address: str, ca: Path | None) -> None:
-    """Flower's own file of connections, for its command `flwr`."""
-    trust = "insecure = true" if ca is None else f'root-certificates = "{ca}"'
-    text = f'[superlink.{CONNECTION}]\naddress = "{address}"\n{trust}\n'
-    write_atomically(state / "config.toml", text.encode())
+    def __enter__(self) -> "_Control":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.client.close()
+
+    def start(self, app: Path, config: dict[str, Any]) -> Iterator[str]:
+        """Starts a run of the app, as `flwr run` does. Gives the lines of its log, to its end, and
+        '' a few times a second."""
+        content = build_fab_from_disk(app)
+        fab = Fab(hashlib.sha256(content).hexdigest(), content, {})
+        asked = StartRunRequest(fab=fab_to_proto(fab), override_config=user_config_to_proto(config))
+        heard: queue.Queue[str | Exception | None] = queue.Queue()
+
+        def listen() -> None:
+            """In a thread, so that a Ctrl-C never comes between a run and its number."""
+            try:
+                self.number = self.client.StartRun(asked).run_id
+                self._has_begun.set()
+                for each in self.client.StreamLogs(StreamLogsRequest(run_id=self.number)):
+                    heard.put(each.log_output)
+                heard.put(None)
+            except Exception as error:
+                heard.put(error)
+
+        threading.Thread(target=listen, daemon=True).start()
+        return self._log(heard)
+
+    def _log(self, heard: queue.Queue[str | Exception | None]) -> Iterator[str]:
+        rest = ""
+        while True:
+            try:
+                text = heard.get(timeout=LOOK)
+            except queue.Empty:
+                yield ""
+                continue
+            if text is None:
+                return
+            if isinstance(text, Exception):
+                what = "has ended during the run" if self.number else "does not take the run"
+                raise BadInput(f"the server {what} ({text}).")
+            *lines, rest = (rest + text).split("\n")
+            yield from filter(None, lines)
+
+    def stop(self) -> None:
+        """Has the run stopped at the server, also where it is about to begin."""
+        if self._has_begun.wait(GRACE):
+            with contextlib.suppress(httpx.HTTPError):  # it has ended, or the server has
+                self.client.StopRun(StopRunRequest(run_id=self.number))
+
+    def reason(self) -> str:
+        """Why the run, which has ended, has failed; '' where it has not."""
+        found = self.client.ListRuns(ListRunsRequest(run_id=self.number)).run_dict[self.number]
+        if found.status.sub_status == SubStatus.COMPLETED:
+            return ""
+        return found.status.details or found.status.sub_status

@@ -7,6 +7,7 @@ stands in its own budget file and is noted in its own ledger, and its operator a
 runs, which is one unless `--runs` says more.
 """
 
+import math
 import os
 import socket
 import ssl
@@ -24,12 +25,26 @@ from fedsynth_lib.core.store import write_atomically
 from fedsynth_lib.deploy import keys
 from fedsynth_lib.deploy.apps import site_app
 from fedsynth_lib.deploy.place import Own, Place
-from fedsynth_lib.deploy.processes import Children, Ended, free_port, secret_file, without_proxy
+from fedsynth_lib.deploy.processes import (
+    Children,
+    Ended,
+    free_port,
+    only_one,
+    secret_file,
+    without_proxy,
+)
 from fedsynth_lib.deploy.study import FEWEST_ROWS, Study, check_flower, read_study
 from fedsynth_lib.federation.settings import ROW_COUNT
 from fedsynth_lib.tables.load import load_table
 
-CONNECTED = "SuperNode ID"  # which a SuperNode says as soon as it has one
+# what a SuperNode says: as soon as it is connected; at each failure; when the server is there again
+CONNECTED, FAILS, WORKS = "SuperNode ID", "Connection attempt failed", "Connection successful"
+TAKEN = "[code: 2004]"  # and where the server takes it for connected already
+SAME_KEY = (
+    "this site's key is connected already: end the other one. Was it a power cut, the server "
+    "forgets it within a minute."
+)
+EARLY, FORGOTTEN, AGAIN = 600.0, 90.0, 5.0  # seconds
 
 
 def asked_of(study: Study, name: str, ledger: ClientLedger, runs: int = 1) -> str:
@@ -84,34 +99,59 @@ def noisy_count(own: Own, table: str | Path, schema: str | Path, epsilon: float)
     return max(FEWEST_ROWS, len(loaded) + int(noise[0]))
 
 
-def check_server(study: Study, say: Callable[[str], None], wait: float = 600.0) -> None:
-    """Returns once the server is there. Raises BadInput, in one sentence, where it is not who it
-    must be (another authority, another name, a certificate that the clock here is outside of), or
-    not there within `wait` seconds."""
-    where, end, told = f"server {study.server}", time.monotonic() + wait, False
+def check_server(
+    study: Study,
+    say: Callable[[str], None],
+    wait: float = EARLY,
+    clock: Callable[[], float] = time.monotonic,
+    sleep: Callable[[float], None] = time.sleep,
+) -> None:
+    """Returns once the server is there, and is who it must be.
+
+    wait: seconds. Before a first connection a site gives up after a while, and at once where the
+    address is none or the server another one, for then somebody is mistaken: raises BadInput, in
+    one sentence. Afterwards (infinity) the network is at fault, whatever it shows, and the site
+    keeps trying; it says so once an hour.
+    """
+    hourly, end = Hourly(say, clock), clock() + wait
     while True:
         try:
             _shake_hands(study)
             return
-        except ssl.SSLCertVerificationError as error:
-            remedy = {
-                "certificate has expired": "; compare the clocks, or have a new one made",
-                "certificate is not yet valid": "; compare the clocks",
-            }.get(error.verify_message, "; it is not the server that the study names")
-            raise BadInput(f"{where} is refused: {error.verify_message}{remedy}.") from None
-        except ssl.SSLError as error:
-            raise BadInput(f"{where} does not speak TLS ({error.reason}).") from None
         except OSError as error:
-            reason = error.strerror or str(error)
-            if isinstance(error, socket.gaierror) or time.monotonic() > end:
-                raise BadInput(
-                    f"{where} cannot be reached ({reason}); is it started, and is the address "
-                    "right?"
-                ) from None
-            if not told:
-                say(f"waits for {where} ({reason})")
-                told = True
-            time.sleep(1)
+            reason, remedy, is_final = _trouble(error)
+            if clock() > end or (is_final and wait < math.inf):
+                raise BadInput(f"server {study.server} {reason}; {remedy}") from None
+        hourly.say(f"server {study.server} {reason}; keeps trying")
+        sleep(1)
+
+
+def _trouble(error: OSError) -> tuple[str, str, bool]:
+    """What is wrong with a server, what to do, and whether another try would show the same."""
+    if isinstance(error, ssl.SSLCertVerificationError):
+        remedies = {
+            "certificate has expired": "compare the clocks, or have a new one made.",
+            "certificate is not yet valid": "compare the clocks.",
+        }
+        remedy = remedies.get(error.verify_message, "it is not the server that the study names.")
+        return f"is refused: {error.verify_message}", remedy, True
+    if isinstance(error, ssl.SSLError):
+        return f"does not speak TLS ({error.reason})", "compare the address with the study's.", True
+    remedy = "is it started, and is the address right?"
+    reason = f"cannot be reached ({error.strerror or error})"
+    return reason, remedy, isinstance(error, socket.gaierror)
+
+
+class Hourly:
+    """Says something at once, and while it goes on once an hour."""
+
+    def __init__(self, say: Callable[[str], None], clock: Callable[[], float] = time.monotonic):
+        self._say, self._clock, self._next = say, clock, -math.inf
+
+    def say(self, text: str) -> None:
+        if self._clock() >= self._next:
+            self._next = self._clock() + 3600
+            self._say(text)
 
 
 def _shake_hands(study: Study) -> None:
@@ -166,15 +206,40 @@ def run_site(
                 f"{job} was run {len(made)} times, which is all that was agreed to (run "
                 f"{', '.join(map(str, made))}); --runs {len(made) + 1} agrees to another run"
             )
-    while True:
-        try:
-            _connect(study, place, own, app, say, insecure=insecure)
-        except LostConnection:
-            say("the connection was lost; connects anew")
+    with only_one(study.state(own.folder), f"site {name!r}"):
+        stay_connected(lambda wait: _connect(study, place, own, app, say, wait, insecure), say)
 
 
 class LostConnection(Exception):
     """A SuperNode that was connected has ended: its server has forgotten it, say."""
+
+
+def stay_connected(
+    connect: Callable[[float], None],
+    say: Callable[[str], None],
+    clock: Callable[[], float] = time.monotonic,
+    sleep: Callable[[float], None] = time.sleep,
+) -> None:
+    """Connects again and again, to the end of this process; where there was no connection yet, to
+    an error that will not pass.
+
+    connect: as `_connect`, of the seconds to wait for the server. After a power cut the server
+    takes the site for connected, for a minute, so it may not say at once that two are too many.
+    """
+    begin, wait, hourly = clock(), EARLY, Hourly(say, clock)
+    while True:
+        try:
+            connect(wait)
+        except LostConnection:
+            say("the connection was lost; connects again")
+            wait, hourly = math.inf, Hourly(say, clock)
+        except Ended as error:
+            is_taken = TAKEN in str(error)
+            reason = SAME_KEY if is_taken else str(error)
+            if wait < math.inf and (not is_taken or clock() > begin + FORGOTTEN):
+                raise BadInput(reason) from None
+            hourly.say(f"{reason} Tries again")
+            sleep(AGAIN)
 
 
 def _connect(
@@ -183,15 +248,17 @@ def _connect(
     own: Own,
     app: ClientApp,
     say: Callable[[str], None],
-    *,
+    wait: float,
     insecure: bool,
 ) -> None:
-    """Starts a SuperNode and answers what it is asked, to its end, which is one of the two errors:
-    LostConnection, or BadInput where it was never connected."""
-    from fedsynth_lib.deploy.worker import answer_all  # it brings Flower's own parts
+    """Starts a SuperNode and answers what it is asked, to its end, which is one of two errors:
+    LostConnection, or BadInput where it was never connected. wait: as `check_server`."""
+    # they bring Flower's own parts
+    from fedsynth_lib.deploy.notes import Notes
+    from fedsynth_lib.deploy.worker import Runtime, answer_all
 
     if not insecure:
-        check_server(study, say)
+        check_server(study, say, wait)
     os.environ.update(without_proxy())  # this process answers the SuperNode beside it
     state, port = study.state(own.folder), free_port()
     with secret_file(state) as secret, Children(state) as children:
@@ -207,14 +274,55 @@ def _connect(
             options += ["--root-certificates", str(state / keys.CA)]
             options += ["--auth-supernode-private-key", str(own.folder / keys.NODE_KEY)]
         children.start("supernode", *options)
-        children.wait_for(port)
-        say(f"site {place.name} is ready for {study.server}; Ctrl-C ends it")
+        children.wait_for(port, say)
+        ready = f"site {place.name} is ready for {study.server}; Ctrl-C ends it"
+        line = Line(children, say, ready)
+        runtime = Runtime(f"127.0.0.1:{port}", secret.read_bytes(), line.check)
         try:
-            answer_all(f"127.0.0.1:{port}", secret.read_bytes(), app, say, children.check)
+            answer_all(runtime, app, Notes(state / "run.notes"), say)
         except Ended as error:
-            if CONNECTED in children.log("supernode").read_text(encoding="utf-8"):
+            if line.is_connected:
                 raise LostConnection from error
             raise
+
+
+class Line:
+    """What a SuperNode says of its connection, as the operator is told: once it has one, when it
+    loses the server, once an hour while it has none, and when it has one again."""
+
+    def __init__(
+        self,
+        children: Children,
+        say: Callable[[str], None],
+        ready: str,
+        clock: Callable[[], float] = time.monotonic,
+    ):
+        self._children, self._say, self._ready, self._clock = children, say, ready, clock
+        self._read, self.is_connected, self._hourly = 0, False, None
+
+    def check(self) -> None:
+        """Raises Ended where the SuperNode has ended."""
+        try:
+            self._children.check()
+        finally:
+            self._follow()
+
+    def _follow(self) -> None:
+        with open(self._children.log("supernode"), encoding="utf-8", errors="replace") as log:
+            log.seek(self._read)
+            added = log.read()
+            self._read = log.tell()
+        if CONNECTED in added and not self.is_connected:
+            self.is_connected = True
+            self._say(self._ready)
+        fails, works = (added.rfind(text) for text in (FAILS, WORKS))
+        if self._hourly and works > fails:
+            self._hourly = None
+            self._say("the server is there again")
+        elif fails > works and self.is_connected and not self._hourly:
+            self._hourly = Hourly(self._say, self._clock)
+        if self._hourly:
+            self._hourly.say("the server cannot be reached; keeps trying")
 
 
 def check_secure(study: Study, insecure: bool) -> None:

@@ -41,7 +41,10 @@ APPS = ("server_app.py", "client_app.py")  # of the study, beside them
 # what a study runs of the library: whole rooms, and what these need besides
 STUDIED = ("core", "tables", "methods", "federation", "deploy")
 STUDIED_TOO = ("__init__.py", "teaching/your_table.py")
-OLDEST_FLOWER = (1, 41)  # the first whose SuperLink has all of its APIs on one port
+# 1.41 is the first whose SuperLink has all of its APIs on one port; what is used of its private
+# parts (tests/test_deploy_crashes.py has the list) may be another in the next one
+OLDEST_FLOWER, NEXT_FLOWER = (1, 41), (1, 42)
+FLOWER = f">={OLDEST_FLOWER[0]}.{OLDEST_FLOWER[1]},<{NEXT_FLOWER[0]}.{NEXT_FLOWER[1]}"
 FEWEST_ROWS = 2  # of a site: with one, all that it says is about one person
 
 
@@ -197,10 +200,12 @@ class Study:
                 f"{where}: the draft asks about {', '.join(form.questions)}; correct each column, "
                 "and delete its question."
             )
-        if form.schema.from_rows:
+        gaps = {each.missing.name for each in form.gaps}  # no column of the file
+        if read := [name for name in form.schema.from_rows if name not in gaps]:
             raise BadInput(
-                f"{where}: {', '.join(form.schema.from_rows)} was read from rows; all that sites "
-                "share must be declared."
+                f"{where}: {', '.join(read)} {'was' if len(read) == 1 else 'were'} read from rows; "
+                "all that sites share must be declared: correct each by what documents say, and "
+                "delete its source and from_rows."
             )
         return form
 
@@ -528,13 +533,12 @@ def check_plan(study: Study) -> None:
 
 
 def check_flower() -> None:
-    """Raises BadInput where Flower is too old."""
+    """Raises BadInput where Flower is too old, or too new."""
     found = version("flwr")
-    if tuple(int(part) for part in found.split(".")[:2]) < OLDEST_FLOWER:
-        wanted = ".".join(map(str, OLDEST_FLOWER))
+    if not OLDEST_FLOWER <= tuple(int(part) for part in found.split(".")[:2]) < NEXT_FLOWER:
         raise BadInput(
-            f"Flower {found} is installed, and a deployment needs {wanted}: pip install "
-            f"'flwr>={wanted}'."
+            f"Flower {found} is installed, and a deployment needs {FLOWER}: pip install "
+            f"'flwr{FLOWER}'."
         )
 
 

@@ -316,15 +316,16 @@ def check_request(
     """
     if not 0 <= number < len(schedule):
         raise Refused(
-            f"client {index}: round {number} is beyond the {len(schedule)} rounds of the plan."
+            f"client {index}: round {number + 1} is beyond the {len(schedule)} rounds of the plan."
         )
     if number <= last:
         raise Refused(
-            f"client {index}: round {number} was answered or left out before, and is answered once."
+            f"client {index}: round {number + 1} was answered or left out before, and is answered "
+            "once."
         )
     if clients != schedule[number] or index not in clients:
         raise Refused(
-            f"client {index}: round {number} is asked of other clients than the plan has drawn."
+            f"client {index}: round {number + 1} is asked of other clients than the plan has drawn."
         )
 
 
@@ -450,8 +451,8 @@ class Asking:
         if len(missing) > masks.absent:
             # the noise shares and masks of absent clients would be missing from every sum
             raise RuntimeError(
-                f"round {number}: {_reasons(missing)}; the run can do without {masks.absent} of "
-                f"its {len(clients)} clients, and is refused"
+                f"round {number + 1}: {_reasons(missing)}; the run can do without {masks.absent} "
+                f"of its {len(clients)} clients, and is refused"
             )
         return [updates[client] for client in sorted(updates)]
 
@@ -527,7 +528,7 @@ class Asking:
         try:
             yield
         except BadAnswer as error:
-            when = "before the first round" if number == BEFORE else f"round {number}"
+            when = "before the first round" if number == BEFORE else f"round {number + 1}"
             reasons = f": {_reasons(self.gone)}" if self.gone else ""
             raise RuntimeError(f"{when}: {error}; the run is refused{reasons}") from None
 

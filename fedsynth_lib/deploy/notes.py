@@ -1,0 +1,79 @@
+"""What a site needs to go on with a run after its process has ended: a file of its own.
+
+It holds the run's state at the site (its secrets of the masks, the rounds that it has answered) and
+its last answer. Without it a site that starts again is out of the run. It is written before an
+answer leaves, so that after a restart nothing is drawn or masked a second time: the same message
+gets the same answer, to the last bit. It is of mode 600, and deleted when the server says that the
+run has ended, when another run begins, or after a day: who had it, and all that was sent, could
+take the site's masks off.
+"""
+
+import os
+import time
+from pathlib import Path
+
+from flwr.app import ConfigRecord, Context, Message, RecordDict
+from flwr.common.serde import recorddict_from_proto, recorddict_to_proto
+from flwr.proto.recorddict_pb2 import RecordDict as Packed
+
+from fedsynth_lib.core.contract import BadInput
+from fedsynth_lib.core.store import unwritable
+
+LONGEST = 24 * 3600.0  # seconds that a run may take
+ABOUT, ANSWER = "about", "answer/"  # names of records in the file
+
+
+class Notes:
+    """The file of a site in a study."""
+
+    def __init__(self, path: Path):
+        self.path, self._records = path, RecordDict()
+        if not path.is_file():
+            return
+        if time.time() - path.stat().st_mtime > LONGEST:
+            self.forget()
+        else:
+            self._records = recorddict_from_proto(Packed.FromString(path.read_bytes()))
+
+    def recalled(self, message: Message, context: Context) -> RecordDict | None:
+        """The answer that this very message got before, None where it got none. A context without
+        any state of its run is given that of the file."""
+        about = dict(self._records.get(ABOUT, {}))
+        if about.get("run") != str(message.metadata.run_id):
+            return None
+        if not context.state:
+            for name, record in self._records.items():
+                if name != ABOUT and not name.startswith(ANSWER):
+                    context.state[name] = record
+        if about["message"] != message.metadata.message_id:
+            return None
+        answer = {name: record for name, record in self._records.items() if name.startswith(ANSWER)}
+        return RecordDict({name.removeprefix(ANSWER): record for name, record in answer.items()})
+
+    def keep(self, message: Message, context: Context, answer: Message) -> None:
+        """Notes an answer and the state after it. Raises BadInput where it cannot be written; the
+        answer must then not leave."""
+        metadata = message.metadata
+        about = {"run": str(metadata.run_id), "message": metadata.message_id}
+        self._records = RecordDict(
+            dict(context.state)
+            | {f"{ANSWER}{name}": record for name, record in answer.content.items()}
+            | {ABOUT: ConfigRecord(about)}
+        )
+        content = recorddict_to_proto(self._records).SerializeToString()
+        made = self.path.with_suffix(".new")
+        try:
+            made.unlink(missing_ok=True)
+            place = os.open(made, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+            with os.fdopen(place, "wb") as file:
+                file.write(content)
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(made, self.path)
+        except OSError as error:
+            raise BadInput(unwritable(self.path, error)) from error
+
+    def forget(self) -> None:
+        """Deletes the file."""
+        self._records = RecordDict()
+        self.path.unlink(missing_ok=True)

@@ -1,0 +1,226 @@
+"""Carries out the runs of a study at its server, one after the other, in the server's own process.
+
+Flower's SuperExec would start a process for each run, and another one beside it where a busy
+machine takes longer than half a minute to begin. Here the app is loaded once, from the server's own
+folder, and a run begins at once. What the app prints is the run's log, which `deploy run` follows.
+"""
+
+import contextlib
+import importlib.util
+import io
+import sys
+import time
+from collections.abc import Callable, Iterable
+
+import httpx
+from flwr.app import Context, Error, Message, RecordDict
+from flwr.app.message import make_message
+from flwr.common.config import get_fused_config_from_fab
+from flwr.common.constant import ErrorCode, SubStatus
+from flwr.common.serde import context_from_proto, fab_from_proto, run_from_proto
+from flwr.proto.log_pb2 import PushLogsRequest
+from flwr.proto.node_pb2 import Node
+from flwr.proto.runtime_pb2 import PullTaskInputRequest, PushTaskOutputRequest
+from flwr.serverapp import ServerApp
+from flwr.supercore.constant import TaskType
+from flwr.supercore.interceptors import RuntimeTokenHttpInterceptor
+from flwr.supercore.retry import RetryInvoker, exponential
+from flwr.supercore.run import Run
+from flwr.supercore.runtime import RuntimeHttpClient
+from flwr.supercore.task_identity import TaskIdentity
+from flwr.superlink.grid import HttpGrid
+
+from fedsynth_lib.core.contract import BadInput
+from fedsynth_lib.deploy import apps
+from fedsynth_lib.deploy.processes import MINUTE
+from fedsynth_lib.deploy.study import Study
+from fedsynth_lib.deploy.worker import RUN_ENDED, Runtime, alive
+from fedsynth_lib.federation import flower
+
+RETRIES = 300.0  # seconds that a SuperLink of this machine may take to answer
+BACK = 30.0  # seconds for a site that is gone to be there again, before it counts as gone
+GOODBYE = 5.0  # seconds for the sites to hear that a run has ended
+LOST = (
+    ErrorCode.NODE_UNAVAILABLE,
+    ErrorCode.MESSAGE_UNAVAILABLE,
+    ErrorCode.REPLY_MESSAGE_UNAVAILABLE,
+)
+GONE = "its process ended, or its connection was lost, before its answer was here"
+
+
+def load_app(study: Study) -> ServerApp:
+    """The serverapp of the study's folder."""
+    path = study.folder / "server_app.py"
+    if not path.is_file():
+        raise BadInput(f"{study.folder}: this is no app; `fedsynth deploy init` makes one.")
+    spec = importlib.util.spec_from_file_location(f"{study.name}_server_app", path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module.app
+
+
+def carry_out_all(runtime: Runtime, study: Study, say: Callable[[str], None]) -> None:
+    """Carries out the study's runs until `runtime.check` raises."""
+    app = load_app(study)
+    runtime.take_all(TaskType.SERVER_APP, lambda token: _carry_out(runtime, token, app, study, say))
+
+
+def _carry_out(
+    runtime: Runtime, token: str, app: ServerApp, study: Study, say: Callable[[str], None]
+) -> None:
+    """One run, to its end; why it failed is in its status, for `deploy run`."""
+    retry = RetryInvoker(
+        lambda: exponential(max_delay=5),
+        httpx.TransportError,
+        max_tries=None,
+        max_time=RETRIES,
+        should_giveup=lambda _: runtime.check(),
+    )
+    sign = RuntimeTokenHttpInterceptor(token)
+    with runtime.client("flwr-serverapp", sign, retry_invoker=retry) as client, alive(client):
+        try:
+            given = client.PullTaskInput(PullTaskInputRequest())
+        except httpx.HTTPError as error:
+            say(f"a run is not there any more: {error}")
+            return
+        run, context = run_from_proto(given.run), context_from_proto(given.context)
+        TaskIdentity.task_id, TaskIdentity.run_id = given.task_id, run.run_id
+        TaskIdentity.node_id = context.node_id
+        context.run_config = get_fused_config_from_fab(fab_from_proto(given.fab).content, run)
+        grid = StudyGrid(client, run, study)
+        status, details = SubStatus.COMPLETED, ""
+        with contextlib.redirect_stdout(RunLog(client, run)):
+            try:
+                app(grid, context)
+            except Exception as error:
+                status = SubStatus.FAILED
+                details = f"{str(error).rstrip('.')}."
+                details += f" {_paid(study, context)}" if grid.has_asked_rows else ""
+            with contextlib.suppress(httpx.HTTPError):  # it was stopped
+                grid.say_goodbye()
+        output = PushTaskOutputRequest(sub_status=status, details=details)
+        with contextlib.suppress(httpx.HTTPError):
+            client.PushTaskOutput(output)
+        say(f"run {run.run_id} has ended{f': {details}' if details else ''}")
+
+
+def _paid(study: Study, context: Context) -> str:
+    """What a run that failed after sites were asked for rows has cost them."""
+    evaluates = bool(context.run_config.get("evaluate"))
+    epsilon = study.evaluation_epsilon if evaluates else study.epsilon
+    return (
+        f"Nothing came out, but the ledger of each site that was asked has recorded epsilon "
+        f"{epsilon:g}, since its answer has left it; each site's ledger shows what is left."
+    )
+
+
+class RunLog(io.TextIOBase):
+    """The log of a run, for `print`; it is on the server's own screen as well."""
+
+    def __init__(self, client: RuntimeHttpClient, run: Run):
+        self._client, self._run, self._line, self._screen = client, run.run_id, "", sys.stderr
+
+    def write(self, text: str) -> int:
+        *lines, self._line = (self._line + text).split("\n")
+        if lines:
+            logs = [f"{line}\n" for line in lines]
+            self._screen.write("".join(logs))
+            self._screen.flush()
+            with contextlib.suppress(httpx.HTTPError):  # the run was stopped
+                asked = PushLogsRequest(node=Node(node_id=0), run_id=self._run, logs=logs)
+                self._client.PushLogs(asked)
+        return len(text)
+
+
+class StudyGrid(HttpGrid):
+    """Flower's grid, which says what it waits for, and asks a site again that was gone for a short
+    while: it has kept its answer (`notes.py`).
+
+    clock: seconds. has_asked_rows: whether sites were asked for what costs them.
+    """
+
+    def __init__(
+        self,
+        client: RuntimeHttpClient,
+        run: Run,
+        study: Study,
+        clock: Callable[[], float] = time.monotonic,
+    ):
+        super().__init__(token="its client has it")
+        self._client = client  # ours neither ends this process nor gives up early
+        self.set_run(run)
+        self.study, self.clock, self.has_asked_rows = study, clock, False
+        self._names: dict[int, str] = {}  # of nodes
+        self._open: dict[str, Message] = {}  # messages that are not answered
+        self._lost: dict[str, Message] = {}  # why there is no answer to them, so far
+        self._until: dict[str, float] = {}  # when they are given up
+        self._told = clock()
+
+    def get_node_ids(self) -> list[int]:
+        nodes = list(self.get_nodes())
+        self._names |= {node.node_id: node.name or str(node.node_id) for node in nodes}
+        if len(nodes) < len(self.study.sites):
+            here = {self._names[node.node_id] for node in nodes}
+            missing = [site.name for site in self.study.sites if site.name not in here]
+            self._mention(f"waits for {len(missing)} of {len(self.study.sites)} sites", missing)
+        return [node.node_id for node in nodes]
+
+    def push_messages(self, messages: Iterable[Message]) -> list[str]:
+        messages, self._told = list(messages), self.clock()
+        self.has_asked_rows |= any(each.metadata.message_type == flower.STEP for each in messages)
+        found = list(super().push_messages(messages))
+        self._open |= dict(zip(found, messages, strict=True))
+        return found
+
+    def pull_messages(self, message_ids: Iterable[str]) -> list[Message]:
+        asked = set(message_ids)
+        found = self._given_up(asked)
+        waiting = asked - self._lost.keys()
+        for reply in super().pull_messages(waiting) if waiting else ():
+            number = reply.metadata.reply_to_message_id
+            if reply.has_error() and reply.error.code in LOST and number in self._open:
+                self._until.setdefault(number, self.clock() + BACK)
+                self._lost[number] = make_message(
+                    metadata=reply.metadata, error=Error(reply.error.code, GONE)
+                )
+            else:
+                self._open.pop(number, None)
+                found.append(reply)
+        late = [self._open[number] for number in asked & self._open.keys()]
+        if late and not found:
+            names = [self._names.get(each.metadata.dst_node_id, "?") for each in late]
+            self._mention(f"waits for {len(late)} answers", names)
+        return found
+
+    def _given_up(self, asked: set[str]) -> list[Message]:
+        """Errors of the messages that are lost for good; the others are sent again as soon as the
+        site is there."""
+        if not (lost := asked & self._lost.keys()):
+            return []
+        here, found = set(self.get_node_ids()), []
+        for number in lost:
+            if self.clock() > self._until[number]:
+                found.append(self._lost.pop(number))
+                del self._open[number]
+            elif self._open[number].metadata.dst_node_id in here:
+                del self._lost[number]
+                super().push_messages([self._open[number]])
+        return found
+
+    def _mention(self, what: str, names: list[str]) -> None:
+        """Says what it waits for, unless there was news in the last minute."""
+        if self.clock() > self._told + MINUTE:
+            self._told = self.clock()
+            apps.say(f"{what}: {', '.join(names)}")
+
+    def say_goodbye(self) -> None:
+        """Tells the sites that the run has ended, for which they keep secrets till then."""
+        messages = [
+            Message(RecordDict(), message_type=RUN_ENDED, dst_node_id=node)
+            for node in super().get_node_ids()
+        ]
+        open_ids, end = set(super().push_messages(messages)), self.clock() + GOODBYE
+        while open_ids and self.clock() < end:
+            replies = super().pull_messages(open_ids)
+            open_ids -= {reply.metadata.reply_to_message_id for reply in replies}
+            time.sleep(apps.POLL)

@@ -1,0 +1,496 @@
+"""What a site and a server of a study do when the other one, or the network, is gone for a while.
+Clocks are made up; test_deploy.py has the real processes."""
+
+import ast
+import importlib
+import math
+import socket
+import ssl
+import stat
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from flwr.app import ConfigRecord, Context, Error, Message, Metadata, RecordDict
+from flwr.app.message import make_message
+from flwr.common.constant import ErrorCode
+from flwr.superlink.grid import HttpGrid
+from sites import ROOT, SCHEMA
+
+from fedsynth_lib.bundle import commands
+from fedsynth_lib.core.contract import BadInput
+from fedsynth_lib.deploy import child, keys, server, server_worker, site, worker
+from fedsynth_lib.deploy.init import about_absent, absent_of, init
+from fedsynth_lib.deploy.notes import Notes
+from fedsynth_lib.deploy.processes import Children, Ended, only_one
+from fedsynth_lib.deploy.study import read_study
+from fedsynth_lib.federation import flower
+
+HOUR = 3600.0
+
+
+class Clock:
+    """Seconds that pass where somebody sleeps."""
+
+    def __init__(self):
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+    def sleep(self, seconds: float) -> None:
+        self.now += seconds
+
+
+# --- a site whose server is away ------------------------------------------------------------------
+
+STUDY = SimpleNamespace(server="far.example:9443", address=("far.example", 9443))
+NO_NAME = socket.gaierror(-2, "Name or service not known")
+REFUSED = ConnectionRefusedError(111, "Connection refused")
+PORTAL = ssl.SSLCertVerificationError("the network shows its own page")
+PORTAL.verify_message = "self-signed certificate"
+
+
+def away(monkeypatch, error: OSError, clock: Clock, until: float) -> None:
+    """The server answers with an error until then."""
+
+    def shake(study):
+        if clock() < until:
+            raise error
+
+    monkeypatch.setattr(site, "_shake_hands", shake)
+
+
+def test_before_a_first_connection_a_site_gives_up(monkeypatch):
+    for error, least, most in ((NO_NAME, 0, 0), (REFUSED, 600, 610)):
+        clock, said = Clock(), []
+        away(monkeypatch, error, clock, math.inf)
+        with pytest.raises(BadInput, match="is it started, and is the address right"):
+            site.check_server(STUDY, said.append, clock=clock, sleep=clock.sleep)
+        assert least <= clock() <= most
+
+
+@pytest.mark.parametrize("error", [NO_NAME, REFUSED, PORTAL])
+def test_after_a_first_connection_it_keeps_trying_and_says_so_once_an_hour(monkeypatch, error):
+    clock, said = Clock(), []
+    away(monkeypatch, error, clock, until=3.5 * HOUR)
+    site.check_server(STUDY, said.append, math.inf, clock, clock.sleep)
+    assert clock() == pytest.approx(3.5 * HOUR, abs=2) and len(said) == 4
+    assert all("far.example:9443" in each and each.endswith("keeps trying") for each in said)
+
+
+def connecting(*ends):
+    """A connection that ends in these ways, one after the other; the waits that it was given."""
+    waits, left = [], list(ends)
+
+    def connect(wait):
+        waits.append(wait)
+        raise left.pop(0)
+
+    return connect, waits
+
+
+def test_a_site_that_was_connected_connects_again_whatever_ends_it():
+    clock, said = Clock(), []
+    connect, waits = connecting(
+        site.LostConnection(),
+        Ended("Flower's supernode has ended."),
+        site.LostConnection(),
+        OSError,
+    )
+    with pytest.raises(OSError):
+        site.stay_connected(connect, said.append, clock, clock.sleep)
+    assert waits == [site.EARLY, math.inf, math.inf, math.inf]
+    assert "Flower's supernode has ended. Tries again" in said
+
+
+def test_a_site_that_was_never_connected_ends_with_the_reason():
+    connect, _ = connecting(Ended("Flower's supernode has ended (1)."))
+    with pytest.raises(BadInput, match="has ended"):
+        site.stay_connected(connect, print, Clock(), Clock().sleep)
+
+
+def test_a_key_that_is_connected_already_is_named_once_a_power_cut_is_ruled_out():
+    clock, said, taken = Clock(), [], Ended("... [code: 2004] Failed to activate SuperNode.")
+    connect, _ = connecting(*[taken] * 100)
+    with pytest.raises(BadInput, match="this site's key is connected already: end the other one"):
+        site.stay_connected(connect, said.append, clock, clock.sleep)
+    assert 60 < clock() < 120 and len(said) == 1  # the server takes 60 s to forget it
+    connect, _ = connecting(taken, taken, site.LostConnection(), OSError)
+    with pytest.raises(OSError):
+        site.stay_connected(connect, said.append, Clock(), Clock().sleep)
+
+
+def test_the_operator_hears_of_the_connection_from_the_log(tmp_path):
+    clock, said = Clock(), []
+    children = Children(tmp_path)
+    log = children.log("supernode")
+    log.write_text("INFO: starts\n")
+    line = site.Line(children, said.append, "is ready", clock)
+
+    def added(text, seconds=0.0):
+        with open(log, "a", encoding="utf-8") as file:
+            file.write(text)
+        clock.sleep(seconds)
+        line.check()
+        return said
+
+    assert added("") == [] and not line.is_connected
+    assert added("INFO : SuperNode ID: 7\n") == ["is ready"] and line.is_connected
+    added("WARNING: Connection attempt failed, retrying\n")
+    for _ in range(150):  # two and a half hours
+        added("WARNING: Connection attempt failed, retrying\n", 60)
+    assert said[1:] == ["the server cannot be reached; keeps trying"] * 3
+    added("INFO: Connection successful after 9000 seconds\n")
+    assert said[4:] == ["the server is there again"]
+
+
+def test_a_second_process_in_the_same_folder_is_refused(tmp_path):
+    with (
+        only_one(tmp_path, "site 'north'"),
+        pytest.raises(BadInput, match=r"site 'north' runs from .* already: end the other one"),
+        only_one(tmp_path, "site 'north'"),
+    ):
+        pass
+    with only_one(tmp_path, "site 'north'"):
+        pass
+
+
+# --- a site that starts again in a run ------------------------------------------------------------
+
+
+def asked(run: int = 3, number: str = "a", kind: str = flower.STEP) -> Message:
+    metadata = Metadata(run, number, 1, 2, "", "0", 0.0, 100.0, kind)
+    return make_message(metadata=metadata, content=RecordDict())
+
+
+def context(run: int = 3) -> Context:
+    return Context(run, 2, {}, RecordDict(), {})
+
+
+class Counting:
+    """An app whose answers are all different, and which keeps how many there were."""
+
+    def __call__(self, message, context):
+        number = 1 + int(context.state.get("answered", {"last": 0})["last"])
+        context.state["answered"] = ConfigRecord({"last": number})
+        secret = flower.pack({"own": np.random.default_rng().integers(0, 9, 40)})
+        context.state["masks"] = secret
+        return Message(RecordDict({"sum": secret.copy()}), reply_to=message)
+
+
+def numbers(record) -> bytes:
+    return flower.unpack(record)["own"].tobytes()
+
+
+def test_a_site_that_starts_again_has_its_secrets_and_gives_the_same_answer(tmp_path):
+    path, app = tmp_path / "run.notes", Counting()
+    first = worker._reply(asked(), context(), app, Notes(path))
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    notes, later = Notes(path), context()
+    again = worker._reply(asked(), later, app, notes)  # the very same message
+    assert numbers(again.content["sum"]) == numbers(first.content["sum"])
+    assert later.state["answered"]["last"] == 1 and "masks" in later.state
+    assert set(later.state) == {"answered", "masks"}
+    next_one = worker._reply(asked(number="b"), later, app, notes)
+    assert later.state["answered"]["last"] == 2
+    assert numbers(next_one.content["sum"]) != numbers(first.content["sum"])
+
+
+def test_secrets_are_given_to_their_run_alone_and_deleted_at_its_end(tmp_path, monkeypatch):
+    path, app = tmp_path / "run.notes", Counting()
+    worker._reply(asked(run=3), context(), app, Notes(path))
+    other = context(run=4)
+    worker._reply(asked(run=4), other, app, Notes(path))
+    assert other.state["answered"]["last"] == 1
+    worker._reply(asked(run=4, number="z", kind=worker.RUN_ENDED), other, app, Notes(path))
+    assert not path.exists()
+    worker._reply(asked(), context(), app, Notes(path))
+    later = path.stat().st_mtime + 25 * HOUR
+    monkeypatch.setattr("fedsynth_lib.deploy.notes.time.time", lambda: later)
+    Notes(path)
+    assert not path.exists()
+
+
+def test_an_answer_that_cannot_be_kept_does_not_leave(tmp_path):
+    with pytest.raises(BadInput, match="cannot be written"):
+        worker._reply(asked(), context(), Counting(), Notes(tmp_path / "none" / "run.notes"))
+
+
+# --- the server's grid ----------------------------------------------------------------------------
+
+
+class Link:
+    """What stands for a SuperLink: who is there, what was pushed, what it answers."""
+
+    def __init__(self, monkeypatch):
+        self.nodes, self.pushed, self.answers = {1: "north", 2: "south"}, [], []
+        monkeypatch.setattr(HttpGrid, "get_nodes", lambda grid: self._nodes())
+        monkeypatch.setattr(HttpGrid, "push_messages", lambda grid, messages: self._push(messages))
+        monkeypatch.setattr(HttpGrid, "pull_messages", lambda grid, ids: self._pull(set(ids)))
+
+    def _nodes(self):
+        return [SimpleNamespace(node_id=node, name=name) for node, name in self.nodes.items()]
+
+    def _push(self, messages):
+        self.pushed += [each.metadata.message_id for each in messages]
+        return [each.metadata.message_id for each in messages]
+
+    def _pull(self, ids):
+        found = [each for each in self.answers if each.metadata.reply_to_message_id in ids]
+        self.answers = [each for each in self.answers if each not in found]
+        return found
+
+
+def error_about(number: str, code: int) -> Message:
+    metadata = Metadata(3, "", 0, 0, number, "", 0.0, 100.0, "system")
+    return make_message(metadata=metadata, error=Error(code, "object-push session expired"))
+
+
+@pytest.fixture
+def grid(monkeypatch):
+    link, clock = Link(monkeypatch), Clock()
+    names = [SimpleNamespace(name=name) for name in ("north", "south")]
+    monkeypatch.setattr(server_worker.StudyGrid, "set_run", lambda grid, run: None)
+    made = server_worker.StudyGrid(None, None, SimpleNamespace(sites=names), clock)
+    made.get_node_ids()
+    return made, link, clock
+
+
+@pytest.mark.parametrize("code", server_worker.LOST)
+def test_a_site_that_is_there_again_soon_is_asked_again(grid, code):
+    made, link, clock = grid
+    made.push_messages([asked(number="a")])  # to node 2
+    link.answers, link.nodes = [error_about("a", code)], {1: "north"}
+    assert made.pull_messages(["a"]) == [] and link.pushed == ["a"]
+    clock.sleep(server_worker.BACK / 2)
+    assert made.pull_messages(["a"]) == [] and link.pushed == ["a"]
+    link.nodes[2] = "south"
+    assert made.pull_messages(["a"]) == [] and link.pushed == ["a", "a"]
+    answer = Message(RecordDict(), reply_to=asked(number="a"))
+    link.answers = [answer]
+    assert made.pull_messages(["a"]) == [answer]
+
+
+def test_a_site_that_does_not_come_back_is_given_up_in_our_words(grid):
+    made, link, clock = grid
+    made.push_messages([asked(number="a")])
+    link.answers, link.nodes = [error_about("a", ErrorCode.NODE_UNAVAILABLE)], {1: "north"}
+    assert made.pull_messages(["a"]) == []
+    clock.sleep(server_worker.BACK + 1)
+    (error,) = made.pull_messages(["a"])
+    assert error.error.reason == server_worker.GONE
+    assert error.metadata.reply_to_message_id == "a" and link.pushed == ["a"]
+
+
+def test_an_error_of_the_sites_own_is_handed_on_at_once(grid):
+    made, link, _ = grid
+    made.push_messages([asked(number="a")])
+    link.answers = [error_about("a", ErrorCode.CLIENT_APP_RAISED_EXCEPTION)]
+    (error,) = made.pull_messages(["a"])
+    assert error.error.reason == "object-push session expired"
+
+
+def test_within_a_minute_the_run_says_whom_it_waits_for(grid, capsys):
+    made, link, clock = grid
+    made.push_messages([asked(number="a")])
+    clock.sleep(59)
+    made.pull_messages(["a"])
+    assert capsys.readouterr().out == "fedsynth: waits for 1 answers: south\n"
+    made.pull_messages(["a"])
+    assert capsys.readouterr().out == ""
+    del link.nodes[1]
+    clock.sleep(59)
+    made.get_node_ids()
+    assert capsys.readouterr().out == "fedsynth: waits for 1 of 2 sites: north\n"
+
+
+def test_what_costs_a_site_is_known_once_it_was_asked_for_it(grid):
+    made, *_ = grid
+    made.push_messages([asked(kind=flower.WHO)])
+    assert not made.has_asked_rows
+    made.push_messages([asked(kind=flower.STEP)])
+    assert made.has_asked_rows
+    study = SimpleNamespace(epsilon=0.5, evaluation_epsilon=2.0)
+    for config, epsilon in (({}, "0.5"), ({"evaluate": "rows.csv"}, "2")):
+        said = server_worker._paid(study, Context(3, 2, {}, RecordDict(), config))
+        assert f"has recorded epsilon {epsilon}, since" in said
+
+
+def test_what_was_taken_up_is_not_taken_up_again_beside_it_by_a_busy_machine(monkeypatch):
+    """Flower gives half a minute; then a second process would have begun the same run."""
+    from flwr.supercore.corestate import in_memory_corestate
+    from flwr.supercore.object_store import ObjectStoreFactory
+    from flwr.supernode.nodestate import NodeStateFactory
+
+    monkeypatch.setattr(in_memory_corestate, "HEARTBEAT_DEFAULT_INTERVAL", 30)
+    monkeypatch.setattr(in_memory_corestate, "OBJECT_PUSH_SESSION_TTL_SECONDS", 180)
+    child.set_times()
+    state = NodeStateFactory(ObjectStoreFactory()).state()
+    state.claim_task(state.create_task(task_type="flwr-clientapp", run_id=3, fab_hash="a"))
+    (record,) = state.task_token_store.values()
+    assert (record.active_until - in_memory_corestate.now()).total_seconds() > 500
+
+
+# --- `deploy run` ---------------------------------------------------------------------------------
+
+
+def followed(monkeypatch, lines, limit: float = 1e6):
+    """What `deploy run` says of a run's log, a tenth of a minute for each line of it."""
+    clock, said = Clock(), []
+    monkeypatch.setattr(server.time, "monotonic", clock)
+
+    def follow():
+        for line in lines:
+            clock.sleep(6)
+            yield line
+
+    found = list(server._lines(follow(), said.append, limit))
+    return found, said, clock
+
+
+def test_a_run_that_has_not_begun_says_within_a_minute_what_it_waits_for(monkeypatch):
+    found, said, _ = followed(monkeypatch, [""] * 10)
+    assert found == [] and len(said) == 1
+    assert (
+        "the server has not begun the run: it has another one to do, or its machine is" in said[0]
+    )
+
+
+def test_a_run_says_what_was_last_and_is_stopped_after_its_limit(monkeypatch):
+    begin = ["fedsynth: round 1 is done", "Traceback: something else"]
+    found, said, _ = followed(monkeypatch, [*begin, *[""] * 12, "fedsynth: wrote a.csv"])
+    assert found == ["wrote a.csv"]
+    assert said == ["round 1 is done", "there is no news; the last was: round 1 is done"]
+    with pytest.raises(BadInput, match="no news for 120 seconds; the last was: round 1 is done"):
+        followed(monkeypatch, [*begin, *[""] * 30], limit=120)
+
+
+def test_without_a_server_of_this_study_the_command_says_what_to_type(tmp_path, monkeypatch):
+    keys.make_server_keys(tmp_path / "server", keys.HERE)
+    study = made_of(tmp_path, 3)
+    monkeypatch.setattr(server, "listens", lambda host, port: True)  # that of another study
+    with pytest.raises(BadInput, match=r"no server of this study .* `fedsynth deploy server --st"):
+        server.run(study.folder, tmp_path / "server", tmp_path, say=print)
+
+
+# --- what is written and said at first ------------------------------------------------------------
+
+
+def made_of(folder, sites: int, **entries):
+    found = []
+    for number in range(sites):
+        keys.make_site(folder / f"s{number}", f"s{number}")
+        found.append((f"s{number}", 300, (folder / f"s{number}" / keys.NODE_PUBLIC).read_text()))
+    (folder / "schema.toml").write_text(SCHEMA)
+    asked = {
+        "method": "independent",
+        "epsilon": 1.0,
+        "delta": 1e-6,
+        "schema": folder / "schema.toml",
+    }
+    asked["ca"] = (folder / "server" / keys.CA).read_text()
+    return init(folder / "study", name="hearts", sites=found, **asked | entries)
+
+
+@pytest.mark.parametrize(("sites", "absent", "said"), [(3, 0, "absent = 0"), (4, 1, "absent = 1")])
+def test_from_four_sites_on_one_may_be_absent(tmp_path, capsys, sites, absent, said):
+    keys.make_server_keys(tmp_path / "server", keys.HERE)
+    words = ["deploy", "init", str(tmp_path / "new"), "--schema", str(tmp_path / "schema.toml")]
+    (tmp_path / "schema.toml").write_text(SCHEMA)
+    for number in range(sites):
+        keys.make_site(tmp_path / f"s{number}", f"s{number}")
+        words += ["--site", f"s{number}:300:{tmp_path / f's{number}' / 'node.pub'}"]
+    words += ["--ca", str(tmp_path / "server/ca.pem"), "--timeout", "90", "--synthetic-rows", "50"]
+    assert commands.main(words) == 0
+    study = read_study(tmp_path / "new")
+    assert (study.absent, study.timeout, study.synthetic_rows) == (absent, 90.0, 50)
+    assert absent == absent_of(sites) and about_absent(study) in capsys.readouterr().err
+    assert about_absent(study).startswith(said)
+
+
+def test_the_way_out_that_three_sites_are_told_of_can_be_taken(tmp_path):
+    keys.make_server_keys(tmp_path / "server", keys.HERE)
+    assert made_of(tmp_path, 3, absent=1, colluding=0, minimum_group=2).absent == 1
+
+
+def test_a_study_comes_with_units_and_pins_flower(tmp_path):
+    keys.make_server_keys(tmp_path / "server", keys.HERE)
+    folder = made_of(tmp_path, 3).folder.parent
+    assert '"flwr[simulation]>=1.41,<1.42"' in (folder / "pyproject.toml").read_text()
+    for party in ("server", "site"):
+        unit = (folder / f"hearts-{party}.service").read_text()
+        assert "Restart=on-failure" in unit and f"fedsynth deploy {party}" in unit
+
+
+def test_what_a_study_cannot_be_is_said_of_the_users_own_files(tmp_path):
+    """Not of the folder where it was tried out, nor of columns that no file has."""
+    keys.make_server_keys(tmp_path / "server", keys.HERE)
+    with pytest.raises(BadInput) as refused:
+        made_of(tmp_path, 3, minimum_group=5)
+    assert str(refused.value) == "minimum_group is 5; give 1 to 3."
+    read = SCHEMA.replace("integer = true", "integer = true\nmissing = ['']\nfrom_rows = true")
+    (tmp_path / "mine.toml").write_text(read)
+    with pytest.raises(BadInput) as refused:
+        made_of(tmp_path, 3, schema=tmp_path / "mine.toml")
+    assert str(refused.value).startswith(f"{tmp_path / 'mine.toml'}: age was read from rows; all")
+
+
+def test_the_help_says_who_types_what(capsys):
+    assert commands.main(["deploy", "--help"]) == 0
+    said = capsys.readouterr().out
+    places = [
+        said.index(f"deploy {each} ") for each in ("keys OWN", "init", "server", "site", "run")
+    ]
+    assert places == sorted(places)
+
+
+def test_what_is_wrong_with_a_new_budget_is_said(tmp_path, capsys):
+    assert commands.main(["deploy", "keys", str(tmp_path / "own"), "--site", "north"]) == 0
+    said = capsys.readouterr().err
+    assert f"{tmp_path / 'own' / 'budget.toml'} has limits that nobody has looked at yet" in said
+
+
+# --- Flower's private parts -----------------------------------------------------------------------
+
+TOUCHED = (  # attributes that are set or called, beside what is imported
+    ("flwr.superlink.extensions", "get_middleware"),
+    ("flwr.superlink.extensions", "get_lifespan_contexts"),
+    ("flwr.supercore.corestate.in_memory_corestate", "HEARTBEAT_DEFAULT_INTERVAL"),
+    ("flwr.supercore.corestate.in_memory_corestate", "OBJECT_PUSH_SESSION_TTL_SECONDS"),
+    ("flwr.supernode.start_client_internal", "pull_objects"),
+    ("flwr.superlink.grid", "HttpGrid.get_nodes"),
+    ("flwr.supercore.runtime", "RuntimeHttpClient.AcquireTask"),
+    ("flwr.supercore.runtime", "RuntimeHttpClient.PushLogs"),
+    ("flwr.supercore.runtime", "RuntimeHttpClient.PullTaskInput"),
+    ("flwr.supercore.runtime", "RuntimeHttpClient.PushTaskOutput"),
+    ("flwr.supercore.runtime", "RuntimeHttpClient.SendTaskHeartbeat"),
+    ("flwr.supercore.control", "ControlHttpClient.StartRun"),
+    ("flwr.supercore.control", "ControlHttpClient.StopRun"),
+    ("flwr.supercore.control", "ControlHttpClient.StreamLogs"),
+    ("flwr.supercore.control", "ControlHttpClient.ListRuns"),
+)
+
+
+def imported() -> list[tuple[str, str]]:
+    """(module, name) of all that the library imports of Flower."""
+    trees = (ast.parse(path.read_text()) for path in (ROOT / "fedsynth_lib").rglob("*.py"))
+    return sorted(
+        {
+            (node.module, name.name)
+            for tree in trees
+            for node in ast.walk(tree)
+            if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "flwr"
+            for name in node.names
+        }
+    )
+
+
+@pytest.mark.parametrize(("module", "name"), [*imported(), *TOUCHED])
+def test_all_that_is_used_of_flower_is_there(module, name):
+    found = importlib.import_module(module)
+    for part in name.split("."):
+        if not hasattr(found, part):
+            found = importlib.import_module(f"{module}.{part}")
+        else:
+            found = getattr(found, part)
