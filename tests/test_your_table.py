@@ -17,7 +17,7 @@ from fedsynth_lib.federation import settings
 from fedsynth_lib.methods import METHODS
 from fedsynth_lib.methods.release import fitting, private_config
 from fedsynth_lib.metrics import scores as measured
-from fedsynth_lib.tables.draft import propose_schema
+from fedsynth_lib.tables.draft import draft_path, propose_schema
 from fedsynth_lib.tables.form import Form, read_form
 from fedsynth_lib.tables.load import load_table
 from fedsynth_lib.tables.schema import READ_FROM_ROWS, Column, Schema
@@ -374,7 +374,7 @@ def test_ignoring_one_column_needs_no_list(home):
     patients(**{"1": np.arange(ROWS) + 1}).to_csv(home / "own.csv", index=False)
     with pytest.raises(BadInput, match=r"correct .*own.draft\.toml"):
         your_table.synthesize(home / "own.csv", **ASKED, ignore=1, target="ill")
-    assert read_form(home / "own.draft.toml").ignored == ("1",)
+    assert read_form(draft_path(home / "own.csv")).ignored == ("1",)
 
 
 def test_the_largest_seed_passes_through_everything(ward):
@@ -416,7 +416,7 @@ def test_the_schema_of_a_link_lies_beside_the_link(ward, home):
     link.symlink_to(ward)
     with pytest.raises(BadInput, match=r"there is no people\.toml"):
         your_table.synthesize(link, **ASKED)
-    assert (home / "links" / "people.draft.toml").is_file()
+    assert draft_path(link).is_file()
     link.with_suffix(".toml").write_text(ward.with_suffix(".toml").read_text())
     assert your_table.synthesize(link, **ASKED).paths["rows"].name == "people_rehearsal.csv"
 
@@ -434,7 +434,7 @@ def test_a_file_that_is_not_there_is_named(ward, home, table, options, message):
     options = {key: home / v if key == "schema" else v for key, v in options.items()}
     with pytest.raises(BadInput, match=message):
         your_table.synthesize(home / table, **ASKED | options)
-    assert not list(home.glob("*.draft.toml"))
+    assert not list(home.rglob("*.draft.toml"))
 
 
 def test_a_lesson_takes_a_table_by_an_absolute_path(ward, home):
@@ -442,7 +442,7 @@ def test_a_lesson_takes_a_table_by_an_absolute_path(ward, home):
     ward.with_suffix(".toml").unlink()
     with pytest.raises(BadInput, match=r"there is no ward\.toml; correct"):
         your_table.own(str(ward))
-    assert ward.with_suffix(".draft.toml").is_file()
+    assert draft_path(ward).is_file()
 
 
 def test_a_run_says_what_it_does(ward):
@@ -451,14 +451,20 @@ def test_a_run_says_what_it_does(ward):
     assert [line.split()[0] for line in said] == ["reads", "independent", "rows"]
 
 
-def test_scores_and_pictures_lie_beside_the_rows_and_say_what_they_are(ward, home):
+def test_what_is_made_of_real_rows_is_apart_and_for_its_owner_alone(ward, home):
     patients().to_csv(home / "my table (2).csv", index=False)
     (home / "my table (2).toml").write_text(Form.of(SCHEMA).to_toml())
     made = your_table.synthesize(home / "my table (2).csv", **ASKED, out=home / "out")
     paths = [path for write in your_table.EVALUATIONS.values() for path in write(made)]
-    assert {path.parent for path in paths} == {home / "out"}
-    written = {path for path in (home / "out").iterdir() if "internal" in path.name}
-    assert written == set(paths)  # nothing is there that is not told
+    apart = home / "out" / "internal"
+    assert set(apart.iterdir()) == set(paths)  # nothing is there that is not told
+    assert {path for path in (home / "out").iterdir() if path.is_file()} == set(made.paths.values())
+    drafted = your_table.draft(your_table.Files.of(home / "my table (2).csv"))
+    for private in (apart, drafted.parent):
+        assert private.name == "internal" and private.stat().st_mode & 0o777 == 0o700
+        assert {each.stat().st_mode & 0o777 for each in private.iterdir()} == {0o600}
+    elsewhere = your_table.draft(your_table.Files.of(ward), out=home / "first.toml")
+    assert elsewhere.stat().st_mode & 0o777 == 0o600
     assert all("internal" in path.name and path.is_file() for path in paths)
     assert [path.suffix for path in paths] == [
         *(".csv", ".md", ".tex"),
@@ -475,7 +481,7 @@ def test_without_a_schema_the_draft_is_pointed_at(file):
         match=r"ward\.csv: there is no ward\.toml; correct "
         r".*ward\.draft\.toml, save it as",
     ):
-        your_table.load(file, file.with_suffix(".toml"), file.with_suffix(".draft.toml"))
+        your_table.load(file, file.with_suffix(".toml"), draft_path(file))
 
 
 def test_a_draft_as_schema_takes_the_guarantee_away(file, home):

@@ -96,7 +96,7 @@ def draft(
         list[str] | None, typer.Option(help="column of categories, however many there are")
     ] = None,
     out: Annotated[
-        Path | None, typer.Option(help="the draft; default: .draft.toml beside the table")
+        Path | None, typer.Option(help="the draft; default: in internal/ beside the table")
     ] = None,
 ) -> int:
     """A first schema of a table, read from its rows: for the eyes of their owner alone.
@@ -157,7 +157,8 @@ def synth(
     """A synthetic table of your own: writes the rows, and what must be said of them.
 
     Where no schema is beside the table, a draft of one is written, to be corrected first. Scores
-    and pictures follow; they are made with the real rows, without noise, and for you alone.
+    and pictures follow; they are made with the real rows, without noise, and for you alone, and so
+    is the draft: all of them are in a folder `internal`, which is never handed on.
     """
     from fedsynth_lib.teaching import your_table
 
@@ -228,7 +229,7 @@ def check(
     from fedsynth_lib.teaching import your_table
 
     files = your_table.Files.of(table, schema=schema)
-    real = your_table.load(files.table, files.schema, files.draft)
+    real = your_table.load(files.table, files.schema, files.draft, private=True)
     lines = compare_form(real, existing_file(synthetic, "synthetic"))
     print(lines.to_string(na_rep="", float_format="{:.1%}".format))
     wrong = int((lines["differs"] != "").sum())

@@ -118,10 +118,6 @@ def saved(
                 f"the model's array {name!r} may not be handed on; there is no model to save."
             )
     container = replace(container or Container("text"), columns=())  # which writing does not need
-    if container.types is not None:
-        kept = [each for each in container.types if each.name not in form.left_out]
-        # without metadata, which other programs fill with what they like
-        container = replace(container, types=pa.schema(each.remove_metadata() for each in kept))
     return SavedModel(
         method, config, run.state, form, container, run.statement, len(run.synthetic), seed
     )
