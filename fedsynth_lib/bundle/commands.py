@@ -147,6 +147,10 @@ def synth(
     save_model: Annotated[
         Path | None, typer.Option(help="file for the model, of which `sample` draws more rows")
     ] = None,
+    quote_formulas: Annotated[
+        bool,
+        typer.Option("--quote-formulas", help="' before a text that a spreadsheet would run"),
+    ] = False,
     no_scores: Annotated[
         bool, typer.Option("--no-scores", help="neither scores nor pictures")
     ] = False,
@@ -181,6 +185,7 @@ def synth(
         most_epsilon=most_epsilon,
         out=out or _results(),
         save_model=save_model,
+        quote_formulas=quote_formulas,
         about={"curator": curator, "recipients": recipients, "purpose": purpose},
     )
     print(*made.paths.values(), sep="\n")
@@ -194,6 +199,10 @@ def sample(
     rows: Annotated[int | None, typer.Option(help="how many; default: as many as the run")] = None,
     seed: Annotated[int | None, typer.Option(help="of the draw; default: that of the run")] = None,
     out: Annotated[Path | None, typer.Option(help="file of the rows; default: print")] = None,
+    quote_formulas: Annotated[
+        bool,
+        typer.Option("--quote-formulas", help="' before a text that a spreadsheet would run"),
+    ] = False,
 ) -> int:
     """Draw synthetic rows from a saved model, in the form of the table that it learned from.
 
@@ -204,7 +213,7 @@ def sample(
     from fedsynth_lib.federation import saved
 
     found = saved.read(model)
-    content = found.file(rows, seed=seed)
+    content = found.file(rows, seed=seed, quote_formulas=quote_formulas)
     if out is None:
         sys.stdout.buffer.write(content)
     else:

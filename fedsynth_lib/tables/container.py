@@ -30,7 +30,7 @@ from pyarrow import feather, parquet
 from fedsynth_lib.core.contract import BadInput
 from fedsynth_lib.tables.files import parsed, refusing, unreadable, whole
 from fedsynth_lib.tables.form import Form
-from fedsynth_lib.tables.kinds import NOT_MODELLED, TIMES, FileColumn, moment_of
+from fedsynth_lib.tables.kinds import NOT_MODELLED, TIMES, FileColumn, is_formula, moment_of
 
 SEPARATORS = ",;\t|"
 LISTS = (list, dict, tuple, np.ndarray)
@@ -212,8 +212,21 @@ class Container:
         frame = parsed(lambda: _opened(path), types, options)
         return whole(frame, path)
 
-    def content(self, frame: pd.DataFrame, form: Form) -> bytes:
-        """A file of this kind with the rows, which `form.to_file` has made."""
+    def check_quoting(self) -> None:
+        """Raises BadInput for a file that no spreadsheet opens as it is."""
+        if self.kind != "text":
+            raise BadInput(
+                f"quote_formulas is for CSV, which spreadsheets open, and this is a file of "
+                f"{self.kind}; leave it out."
+            )
+
+    def content(self, frame: pd.DataFrame, form: Form, *, quote_formulas: bool = False) -> bytes:
+        """A file of this kind with the rows, which `form.to_file` has made.
+
+        quote_formulas: write an apostrophe before texts that a spreadsheet would run.
+        """
+        if quote_formulas:
+            self.check_quoting()
         columns = {column.name: column for column in form.columns}
         if self.types is not None:
             arrays = [
@@ -229,6 +242,13 @@ class Container:
             text = frame.to_json(orient="records", lines=True, force_ascii=False)
         else:
             written = {name: columns[name].texts(frame[name]) for name in frame.columns}
+            if quote_formulas:
+                written = {
+                    f"'{name}" if is_formula(name) else name: columns[name].quoted(
+                        texts, frame[name].isna()
+                    )
+                    for name, texts in written.items()
+                }
             text = pd.DataFrame(written, index=frame.index).to_csv(
                 sep=self.separator, index=False, header=self.header, lineterminator=self.newline
             )

@@ -25,6 +25,7 @@ from fedsynth_lib.tables.kinds import (
     TIMES,
     FileColumn,
     Gaps,
+    is_formula,
     moment_text,
     plain,
 )
@@ -121,8 +122,27 @@ class Form:
             f"as the schema declares it, {entry} of {', '.join(map(repr, names))}"
             for entry, names in self.ways_of_writing.items()
         ]
-        gone = ", ".join(map(repr, self.left_out))
-        return [*lines, *[f"that {gone} are in the table, and are left out"] * bool(gone)]
+        if self.left_out:
+            gone = ", ".join(map(repr, self.left_out))
+            lines.append(f"that the table has columns that are left out: {gone}")
+        if self.formulas:
+            run = ", ".join(map(repr, self.formulas))
+            lines.append(
+                "texts that a spreadsheet runs as a formula, unless the file has an apostrophe "
+                f"before them: {run}"
+            )
+        return lines
+
+    @property
+    def formulas(self) -> list[str]:
+        """The texts in synthetic rows that a spreadsheet would run."""
+        kept = [column for column in self.columns if column.name not in self.left_out]
+        texts = [
+            text
+            for c in kept
+            for text in (c.name, *c.categories, *c.missing[:1], c.value, c.pattern)
+        ]
+        return [text for text in dict.fromkeys(texts) if is_formula(text)]
 
     @cached_property
     def schema(self) -> Schema:

@@ -48,6 +48,7 @@ FORMATS = {"date": "%Y-%m-%d", "time": "%H:%M", "datetime": "%Y-%m-%d %H:%M:%S"}
 PRESENT, GAP = "no", "yes"  # of the column that says whether another one has a gap
 MOST_EXACT = 2**53  # beyond it, a float is no longer every whole number
 SEQUENCE = "sequence"  # a pattern of identifiers: 1, 2, 3 and so on
+FORMULA = ("=", "+", "-", "@", "\t", "\r")  # with which a cell begins that a spreadsheet runs
 LETTERS = "ABCDEFGHJKLMNPQRSTUVWXYZ"  # of fresh identifiers; I and O look like digits
 
 
@@ -431,6 +432,12 @@ class FileColumn:
             written = values.astype(object).astype(str)
         return pd.Series(written, values.index, dtype=object).mask(values.isna(), gap)
 
+    def quoted(self, texts: pd.Series, gaps: pd.Series) -> pd.Series:
+        """The same with an apostrophe before each that a spreadsheet would run as a formula; of
+        numbers and moments, before a code for a missing value alone."""
+        words = gaps | (self.kind not in ("numeric", *TIMES))
+        return texts.mask(words & texts.map(is_formula), "'" + texts)
+
     def _unnumbered(self, numbers: pd.Series) -> pd.Series:
         if self.kind in TIMES:
             low = self._moments(pd.Series([self.low]))[0]
@@ -473,6 +480,11 @@ class FileColumn:
             numbers, digit = np.divmod(numbers, len(place))
             digits.append(np.array(list(place))[digit])
         return ["".join(marks) for marks in zip(*reversed(digits), strict=True)]
+
+
+def is_formula(text: str) -> bool:
+    """Whether a spreadsheet would run a cell: it begins as a formula does, and is no number."""
+    return text.startswith(FORMULA) and pd.isna(pd.to_numeric(text, errors="coerce"))
 
 
 def _different(rng: np.random.Generator, possible: int, size: int) -> np.ndarray:

@@ -11,6 +11,7 @@ was declared (`declared_sizes`).
 
 import re
 import secrets
+import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -433,6 +434,7 @@ class Asked:
     known: str
     about: Release
     model: Path | None = None
+    quote_formulas: bool = False
 
 
 @dataclass(frozen=True)
@@ -506,6 +508,7 @@ def prepare(
     profile: str = "quick",
     out: str | Path | None = None,
     save_model: str | Path | None = None,
+    quote_formulas: bool = False,
     about: Mapping[str, str] | None = None,
 ) -> Asked:
     """Reads the table, divides its rows, and checks all that was asked for.
@@ -518,6 +521,7 @@ def prepare(
     out: folder of the files; by default that of `profile` for results on tables of your own.
     save_model: the file that the model goes to, from which rows can be drawn later; a release
         takes no other file's place.
+    quote_formulas: as in `Container.content`.
     about: of `Release`: curator, recipients, purpose.
     """
     checked_seed(seed)
@@ -538,6 +542,8 @@ def prepare(
     model = None if save_model is None else as_path(save_model)
     if model is not None:
         _check_model(model, module, release=release)
+    if quote_formulas:
+        table.container.check_quoting()
     book, known = None, ""
     if release:
         _check_release(table, privacy, rows)
@@ -567,6 +573,7 @@ def prepare(
         known=known,
         about=said,
         model=model,
+        quote_formulas=quote_formulas,
     )
 
 
@@ -617,6 +624,11 @@ def carry_out(asked: Asked, say: Callable[[str], None] = lambda text: None) -> M
     for path in asked.paths.values():  # before noise is paid for
         check_writable(path, "out")
     begun = _begin(asked) if asked.release else None
+    with _telling_cost(begun, say):
+        return _carried_out(asked, begun, say)
+
+
+def _carried_out(asked: Asked, begun: Begun | None, say: Callable[[str], None]) -> Made:
     epsilon, seed = asked.privacy.epsilon, None if asked.release else asked.seed
     known = {"site": asked.site, "declared_rows": asked.declared_rows}
     sizes, counted = declared_sizes(asked.parts, **known, epsilon=epsilon, seed=seed)
@@ -628,13 +640,15 @@ def carry_out(asked: Asked, say: Callable[[str], None] = lambda text: None) -> M
     say(f"{asked.method.name} learns from {clients}, which may take minutes")
     made = run(asked.method, asked.train, asked.parts, **options)
     rows = as_file(made.synthetic, asked.table, seed=None if asked.release else asked.seed)
-    content = asked.table.container.content(rows, asked.table.form)
+    quoting = {"quote_formulas": asked.quote_formulas}
+    content = asked.table.container.content(rows, asked.table.form, **quoting)
     text, paths = hand_on(made, content, asked.paths, asked.about, begun)
     say(f"rows and statement are in {paths['rows'].parent}")
     total = begun and begun.total()
     found = Made(asked, sizes, options["config"], made, rows, text, paths, total)
     if asked.model is not None:
-        saved.write(found.model, asked.model)
+        with _paid_for(begun, paths):
+            saved.write(found.model, asked.model)
         paths["model"] = asked.model
     return found
 
@@ -657,6 +671,42 @@ def _books() -> Iterator[None]:
         raise BadInput(
             f"{ledger_folder()}: the books of releases cannot be written ({error.strerror}); set "
             "FEDSYNTH_HOME to a folder of yours."
+        ) from error
+
+
+@contextmanager
+def _telling_cost(begun: Begun | None, say: Callable[[str], None]) -> Iterator[None]:
+    """Whatever stops a release that was begun, its owner is told what it counts as: Ctrl-C, too."""
+    try:
+        yield
+    except BaseException as error:
+        if begun is not None:
+            for line in begun.book.releases():
+                stopped = line.get("settles") == begun.number and not isinstance(error, BadInput)
+                if line.get("begun") == begun.number or stopped:
+                    name = begun.book.population
+                    say(
+                        f"the release was stopped after it had begun, and counts as epsilon "
+                        f"{line['epsilon']:.4g}, delta {line['delta']:.3g} of population {name!r} "
+                        f"(`fedsynth ledger {name}` shows it): noise may have been drawn. To "
+                        "release these rows after all adds to it, and takes again=True (--again)."
+                    )
+        raise
+
+
+@contextmanager
+def _paid_for(begun: Begun | None, paths: Mapping[str, Path]) -> Iterator[None]:
+    """What cannot be written from here on is told with where the release is, and that its budget is
+    spent: nobody should run it again for that."""
+    try:
+        yield
+    except BadInput as error:
+        if begun is None:
+            raise
+        there = ", ".join(str(path) for path in paths.values() if path.exists()) or "none of it"
+        raise BadInput(
+            f"{error} The release exists and is paid for (`fedsynth ledger "
+            f"{begun.book.population}` shows it): do not run it again. In place: {there}."
         ) from error
 
 
@@ -718,35 +768,57 @@ def hand_on(
         register whatever happens; it refuses a run without a guarantee.
     """
     if begun is None:
-        return _written(run, rows, paths, about)
-    begun.end(run.statement, rows=len(run.synthetic))
+        contents = _contents(run, rows, paths, about)
+        for kind, content in contents.items():
+            write_atomically(paths[kind], content)
+        return contents["statement"].decode(), dict(paths)
+    with _books():
+        begun.end(run.statement, rows=len(run.synthetic))
     totals = begun.book.total(), begun.total()
     with begun.register.journal.locked():
         while any(path.exists() for path in paths.values()):
             paths = {kind: _next(path) for kind, path in paths.items()}
-        return _written(run, rows, paths, about, *totals)
+        contents = _contents(run, rows, paths, about, *totals)
+        with _paid_for(begun, paths):
+            _write_or_rescue({paths[kind]: content for kind, content in contents.items()})
+    return contents["statement"].decode(), dict(paths)
 
 
-def _written(
+def _write_or_rescue(contents: Mapping[Path, bytes]) -> None:
+    """Writes files that nobody can make again. Where there is no room, the others go to a folder
+    for temporary files, and BadInput says to which."""
+    try:
+        for path, content in contents.items():
+            write_atomically(path, content)
+    except BadInput as error:
+        lacking = {path: content for path, content in contents.items() if not path.exists()}
+        names = ", ".join(path.name for path in lacking)
+        try:
+            folder = Path(tempfile.mkdtemp(prefix="fedsynth-"))
+            for path, content in lacking.items():
+                write_atomically(folder / path.name, content)
+        except (BadInput, OSError):
+            raise BadInput(f"{error} Lost for want of room anywhere: {names}.") from error
+        raise BadInput(f"{error} What had no room is in {folder}: {names}.") from error
+
+
+def _contents(
     run: Run,
     rows: bytes,
     paths: Mapping[str, Path],
     about: Release,
     people: Total | None = None,
     same_rows: Total | None = None,
-) -> tuple[str, dict[str, Path]]:
+) -> dict[str, bytes]:
+    """Kind -> the content of its file."""
     title = f"{len(run.synthetic)} synthetic rows in {paths['rows'].name}"
     about = replace(about, product=about.product or title)
-    text = statement_text(run.statement, title, same_rows)
-    contents = {
+    return {
         "rows": rows,
-        "statement": text.encode(),
+        "statement": statement_text(run.statement, title, same_rows).encode(),
         "page": summary_page(run.statement, about, people, same_rows).encode(),
         "record": registry_entry(run.statement, about, same_rows).encode(),
     }
-    for kind, content in contents.items():
-        write_atomically(paths[kind], content)
-    return text, dict(paths)
 
 
 def _next(path: Path) -> Path:
