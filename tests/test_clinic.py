@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 
 from fedsynth_lib.bundle import commands
+from fedsynth_lib.tables.draft import draft_path
 from fedsynth_lib.tables.form import read_form
 from fedsynth_lib.tables.load import load_table
 
@@ -82,7 +83,7 @@ def test_a_clinic_releases_its_table_once_and_the_form_is_kept(file, capsys):
     assert commands.main(["draft", "clinic.csv", "--target", "ill"]) == 0
     asked = {line.split(":")[0] for line in capsys.readouterr().out.splitlines()[1:]}
     assert {"patient", "name", "note", "charge"} <= asked
-    draft = file.with_suffix(".draft.toml")
+    draft = draft_path(file)
     kinds = {column.name: column.kind for column in read_form(draft).columns}
     assert kinds == {
         **{"patient": "identifier", "name": "identifier", "site": "categorical"},

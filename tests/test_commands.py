@@ -13,6 +13,7 @@ import pytest
 
 from fedsynth_lib.bundle import commands, doctor
 from fedsynth_lib.core.measured import measured
+from fedsynth_lib.tables.draft import draft_path
 from fedsynth_lib.tables.form import Form
 from fedsynth_lib.tables.load import load_table
 from fedsynth_lib.tables.schema import Column, Schema
@@ -87,7 +88,7 @@ def test_what_cannot_be_is_told_in_one_sentence(arguments, told, tmp_path, monke
 def test_a_table_without_a_schema_gets_a_draft_and_no_rows(people, capsys):
     assert commands.main(["synth", str(people), "--target", "ill"]) == 2
     assert "correct" in capsys.readouterr().err
-    assert people.with_suffix(".draft.toml").is_file()
+    assert draft_path(people).is_file()
     assert not (people.parent / "data" / "results").exists()
 
 
@@ -101,7 +102,7 @@ def test_a_draft_prints_where_it_is_and_what_it_asks(people, capsys):
     assert said.out.splitlines()[1].startswith("nr: The numbers count the rows")
     assert len(said.out.splitlines()) == 2 and "1 questions" in said.err
     assert 'name = "day"\nignore = true' in (people.parent / "first.toml").read_text()
-    assert commands.main(arguments) == 0 and people.with_suffix(".draft.toml").is_file()
+    assert commands.main(arguments) == 0 and draft_path(people).is_file()
     assert not people.with_suffix(".toml").exists()  # a draft is no schema until somebody says so
     assert commands.main(arguments) == 2
     assert "exists already" in capsys.readouterr().err
@@ -124,14 +125,14 @@ def test_a_rehearsal_and_a_release_of_a_table(declared, tmp_path, capsys):
     assert "do not hand this on" in said.out and "fedsynth: reads" in said.err
     rows = pd.read_csv(tmp_path / "out" / "people_rehearsal.csv")
     assert list(rows) == ["age", "ill"] and rows["age"].between(18, 90).all()
-    internal = sorted(path.name for path in (tmp_path / "out").glob("*_internal_*"))
+    internal = sorted(path.name for path in (tmp_path / "out" / "internal").iterdir())
     assert {"people_rehearsal_internal_scores.csv", "people_rehearsal_internal_scores.md"} < set(
         internal
     )
     assert {"people_rehearsal_internal_columns.png", "people_rehearsal_internal_pairs.png"} < set(
         internal
     )
-    assert all(str(tmp_path / "out" / name) in said.out for name in internal)
+    assert all(str(tmp_path / "out" / "internal" / name) in said.out for name in internal)
     asked += ["--no-scores", *RELEASE]
     assert commands.main([*asked, "--curator", "a clinic"]) == 0
     said = capsys.readouterr().out
@@ -264,7 +265,7 @@ def test_a_table_may_be_named_as_files_may_be(name, people, tmp_path, monkeypatc
     options = ["--method", "independent", "--no-scores", "--out", str(tmp_path / "out")]
     asked = ["synth", *options, "--", name]
     assert commands.main(asked) == 2  # there is a draft now
-    assert path.with_suffix(".draft.toml").is_file()
+    assert draft_path(path).is_file()
     path.with_suffix(".toml").write_text(Form.of(PEOPLE).to_toml(), encoding="utf-8")
     assert load_table(path, schema=path.with_suffix(".toml")).key == path.stem
     assert commands.main(asked) == 0

@@ -12,6 +12,7 @@ import pytest
 from tiny import write
 
 from fedsynth_lib.bundle.console import READER_GONE
+from fedsynth_lib.tables.draft import draft_path
 from fedsynth_lib.tables.form import Form
 from fedsynth_lib.tables.schema import Column, Schema
 
@@ -79,7 +80,7 @@ def test_a_table_in_any_script_is_drafted_and_made_under_an_ascii_locale(tmp_pat
     path.write_text(f"age,città\n{rows}", encoding="utf-8")
     said = ask("fedsynth_lib", "synth", "people.csv", home=tmp_path)
     assert said.returncode == 2 and b"Traceback" not in said.stderr
-    assert "日本" in (tmp_path / "people.draft.toml").read_text(encoding="utf-8")
+    assert "日本" in draft_path(path).read_text(encoding="utf-8")
     schema = Schema(
         (
             Column("age", "numeric", 18, 90, True, source="declared"),

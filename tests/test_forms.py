@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import promises
+import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -14,6 +15,8 @@ from hypothesis import strategies as st
 from fedsynth_lib.core.contract import BadInput, BadRows, Privacy
 from fedsynth_lib.methods import METHODS
 from fedsynth_lib.tables.check import compare_form
+from fedsynth_lib.tables.container import Container
+from fedsynth_lib.tables.draft import propose_schema
 from fedsynth_lib.tables.form import Counted, Form, form_from, read_form
 from fedsynth_lib.tables.kinds import FileColumn
 from fedsynth_lib.tables.load import Table, load_table
@@ -128,27 +131,33 @@ def test_what_is_not_modelled_is_dropped_repeated_or_made_anew():
         (
             FileColumn("d", "date", "2024-01-01", "2024-12-31"),
             ["2024-02-30"],
-            "no date of the form",
+            r"no date of the form .* \(row 1\)",
         ),
         (
             FileColumn("d", "date", "2024-01-01", "2024-12-31"),
             ["2025-01-01"],
-            "outside the declared",
+            r"outside the declared range 2024-01-01 to 2024-12-31 \(row 1\)",
         ),
         (
             FileColumn("x", "numeric", 0, 9, written="$1"),
             ["$1", "1 or 2"],
-            "no number written like",
+            r"no number written like '\$1' \(row 2\)",
         ),
-        (FileColumn("x", "numeric", 0, 9, scale="log"), [3.0, 10.0], "holds 10, outside"),
+        (
+            FileColumn("x", "numeric", 0, 9, scale="log"),
+            [3.0, 10.0],
+            r"outside the declared range 0 to 9 \(row 2\)",
+        ),
         (FileColumn("x", "numeric", 0, 9), [1.0, np.nan], r"no missing values.*'x' \(1\)"),
-        (FileColumn("b", "boolean"), ["True", "yes"], "'yes', which is not a declared category"),
+        (FileColumn("b", "boolean"), ["True", "yes"], r"not a declared category \(row 2\)"),
     ],
 )
-def test_a_value_that_is_not_allowed_is_named_to_its_owner_alone(column, values, message):
+def test_a_value_that_is_not_allowed_is_named_by_its_row(column, values, message):
     with pytest.raises(BadRows, match=message) as refused:
         there_and_back(column, values)
-    assert str(values[-1]) not in refused.value.told
+    for text in (str(refused.value), refused.value.told):
+        assert f"holds {values[-1]}" not in text and repr(values[-1]) not in text
+    assert "(row" not in refused.value.told
 
 
 def test_all_columns_with_gaps_are_named_at_once():
@@ -315,7 +324,8 @@ def test_every_kind_of_file_comes_back_as_it_was(tmp_path, name):
     WRITERS[name](FRAME, path)
     (tmp_path / "form.toml").write_text(FORM.to_toml())
     table = load_table(path, schema=tmp_path / "form.toml")
-    assert table.form.names == tuple(FRAME)  # the file's order, not the schema's
+    # the order of the header; JSON lines have none, and a row must not decide
+    assert table.form.names == (FORM.names if "jsonl" in name else tuple(FRAME))
     made = tmp_path / f"made{table.container.suffix}"
     made.write_bytes(table.container.content(table.form.to_file(table.frame, RNG), table.form))
     lines = compare_form(table, made)
@@ -332,7 +342,7 @@ def test_the_checker_names_what_differs(tmp_path):
     wrong[["n", "day", "x", "who"]].to_csv(tmp_path / "made.csv", index=False, sep=";")
     differs = compare_form(table, tmp_path / "made.csv")["differs"]
     assert "separator is ';', not ','; there is no column 'yes'" in differs["(file)"]
-    assert "holds 12, outside the declared range 0 to 9" in differs["n"]
+    assert "outside the declared range 0 to 9 (rows 1, 2, 3 and" in differs["n"]
     assert "no date of the form" in differs["day"]
     assert differs["x"] == "0% of the values are missing, not 33%"
     assert differs["who"] == ""
@@ -536,3 +546,121 @@ def test_rare_gaps_beside_rare_values_keep_their_rate(key):
     assert (run.synthetic["x is missing"] == "yes").mean() == pytest.approx(0.05, abs=0.015)
     real, made = ((rows["x"] > 40_000).mean() for rows in (frame, run.synthetic))
     assert made == pytest.approx(real, abs=0.01)
+
+
+# --- what a file is follows from its declaration -------------------------------------------------
+
+
+def test_the_separator_is_the_one_that_finds_the_declared_names(tmp_path):
+    """Whatever the first rows hold."""
+    form = Form((FileColumn("x, in cm", "numeric", 0, 9), FileColumn("y", "numeric", 0, 9)))
+    for rows in ("1;2\n" * 9, '1;2,5\n"1,5";2\n' * 4 + "1;2\n"):
+        (tmp_path / "t.csv").write_text("x, in cm;y\n" + rows.replace(",", "."), encoding="utf-8")
+        table = load_table(tmp_path / "t.csv", schema=write_form(tmp_path, form))
+        assert table.container.separator == ";" and len(table) == 9
+
+
+def test_without_a_header_nothing_is_read_off_the_first_row(tmp_path):
+    form = write_form(tmp_path, Form((FileColumn("x", "categorical", categories=("{a}", "b")),)))
+    form.write_text(f"[reader]\nheader = false\n{form.read_text()}")
+    for first in ("{a}", "b", "# b", "b;b"):
+        (tmp_path / "t.csv").write_text(f"{first}\n" + "b\n" * 9, encoding="utf-8")
+        if first in ("{a}", "b"):
+            assert len(load_table(tmp_path / "t.csv", schema=form)) == 10
+        else:
+            with pytest.raises(BadRows, match=r"not a declared category \(row 1\)"):
+                load_table(tmp_path / "t.csv", schema=form)
+    two = Form((FileColumn("x", "numeric", 0, 9), FileColumn("y", "numeric", 0, 9)))
+    form.write_text(f"[reader]\nheader = false\n{two.to_toml()}")
+    (tmp_path / "t.csv").write_text("1;2\n3;4\n")
+    with pytest.raises(BadInput, match=r"cut at ',' it has the one column .* under \[reader\]"):
+        load_table(tmp_path / "t.csv", schema=form)
+
+
+def test_line_ends_are_declared_and_drafted(tmp_path):
+    (tmp_path / "t.csv").write_bytes(b"n,c\r\n" + b'1,"a\nb"\r\n2,c\r\n' * 40)
+    draft = propose_schema(tmp_path / "t.csv")
+    assert '[reader]\nnewline = "\\r\\n"' in draft.read_text()
+    for said, newline in ((draft.read_text(), b"\r\n"), (read_form(draft).to_toml(), b"\n")):
+        (tmp_path / "t.toml").write_text(said)
+        table = load_table(tmp_path / "t.csv", schema=tmp_path / "t.toml")
+        made = table.container.content(table.form.to_file(table.frame, RNG), table.form)
+        assert made.splitlines(True)[0] == b"n,c" + newline
+    (tmp_path / "t.toml").write_text('[reader]\nnewline = "x"\n' + read_form(draft).to_toml())
+    with pytest.raises(BadInput, match=r"newline is 'x'; write"):
+        load_table(tmp_path / "t.csv", schema=tmp_path / "t.toml")
+
+
+@pytest.mark.parametrize(
+    ("column", "kind"),
+    [
+        (FileColumn("x", "numeric", 0, 9, True), pa.int64()),
+        (FileColumn("x", "numeric", 0, 9, True, missing=("",)), pa.int64()),
+        (FileColumn("x", "numeric", 0, 9), pa.float64()),
+        (FileColumn("x", "numeric", 0, 9, written="1,5"), pa.string()),
+        (FileColumn("x", "numeric", 0, 9, True, type="int8"), pa.int8()),
+        (FileColumn("x", "date", "2024-01-01", "2024-12-31"), pa.date32()),
+        (FileColumn("x", "time", "00:00", "23:59"), pa.time64("us")),
+        (FileColumn("x", "boolean"), pa.bool_()),
+        (FileColumn("x", "boolean", categories=("no", "yes")), pa.string()),
+        (FileColumn("x", "categorical", categories=("0", "1")), pa.string()),
+        (FileColumn("x", "categorical", categories=("0", "1"), type="int64"), pa.int64()),
+        (
+            FileColumn("x", "categorical", categories=("a", "b"), ordered=True),
+            pa.dictionary(pa.int32(), pa.string(), ordered=True),
+        ),
+        (
+            FileColumn("x", "categorical", categories=("0", "1"), type="dictionary<int16>"),
+            pa.dictionary(pa.int32(), pa.int16()),
+        ),
+        (
+            FileColumn("x", "numeric", 0, 9, decimals=2, type="decimal128(9, 2)"),
+            pa.decimal128(9, 2),
+        ),
+    ],
+)
+def test_the_type_of_a_column_follows_from_its_declaration(column, kind):
+    """And is one that holds what the column declares."""
+    found = Container("parquet", types=pa.schema([])).declared(Form((column,))).types
+    assert found == pa.schema([("x", kind)])
+
+
+@pytest.mark.parametrize(
+    ("said", "declared"),
+    [
+        ("int9", {"kind": "numeric", "low": 0, "high": 9}),
+        ("int8", {"kind": "numeric", "low": 0, "high": 300, "integer": True}),
+        ("int64", {"kind": "categorical", "categories": ("a", "b")}),
+        ("dictionary<int64>", {"kind": "categorical", "categories": ("a", "b")}),
+        ("int64", {"kind": "identifier", "pattern": "P-##"}),
+        ("int64", {"kind": "constant", "value": "St. Mary"}),
+    ],
+)
+def test_a_type_that_cannot_hold_its_column_is_refused_before_a_run(tmp_path, said, declared):
+    form = Form((FileColumn("x", type=said, **declared), FileColumn("y", "numeric", 0, 9)))
+    pd.DataFrame({"x": ["a"] * 30, "y": [1.0] * 30}).to_parquet(tmp_path / "t.parquet")
+    with pytest.raises(BadInput, match=f"column 'x' has type = '{said}', which does not hold what"):
+        load_table(tmp_path / "t.parquet", schema=write_form(tmp_path, form))
+
+
+def test_a_draft_names_what_it_read_and_a_statement_what_is_public(tmp_path):
+    frame = pd.DataFrame(
+        {
+            "dose": np.arange(80) % 37 / 10 + 3,
+            "day": [f"{1 + row % 28}.03.2020" if row else None for row in range(80)],
+            "income": [10 * (row % 20) for row in range(79)] + [9_000_000],
+        }
+    )
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    draft = propose_schema(tmp_path / "t.csv")
+    text = draft.read_text()
+    assert "# read from the rows: kind, decimals" in text
+    assert "# read from the rows: kind, format, missing" in text
+    assert "# read from the rows: kind, integer, scale" in text
+    assert 'all that a comment "read from the rows" names' in text
+    made = your_table.synthesize(
+        tmp_path / "t.csv", schema=draft, method="independent", epsilon=1, delta=1e-6, out=tmp_path
+    )
+    public = made.run.statement["public_inputs"]
+    for line in ("decimals of 'dose'", "format of 'day'", "missing of 'day'", "scale of 'income'"):
+        assert f"as the schema declares it, {line}" in public

@@ -152,4 +152,4 @@ def test_an_entry_without_a_guarantee_has_no_epsilon():
     )
     entry = json.loads(registry_entry(said(Charge("ranges", "unprotected")), ABOUT))["deployment"]
     assert entry["privacy_loss"]["privacy_parameters"] == {}
-    assert entry["dp_variant"]["unprotected_quantities"].startswith("- ranges\n")
+    assert entry["dp_variant"]["unprotected_quantities"].startswith("* ranges\n")

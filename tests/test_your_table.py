@@ -1,14 +1,24 @@
 """A table of someone's own: the mistakes of its file, and the way from the file to what is handed
 on."""
 
+import errno
 import json
+import os
 import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from html import escape
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
+from markdown_it import MarkdownIt
 
+from fedsynth_lib.bundle import commands
 from fedsynth_lib.core import ledger
 from fedsynth_lib.core.contract import BadInput, Privacy
 from fedsynth_lib.core.ledger import Refused
@@ -17,8 +27,9 @@ from fedsynth_lib.federation import settings
 from fedsynth_lib.methods import METHODS
 from fedsynth_lib.methods.release import fitting, private_config
 from fedsynth_lib.metrics import scores as measured
-from fedsynth_lib.tables.draft import propose_schema
+from fedsynth_lib.tables.draft import draft_path, propose_schema
 from fedsynth_lib.tables.form import Form, read_form
+from fedsynth_lib.tables.kinds import FileColumn
 from fedsynth_lib.tables.load import load_table
 from fedsynth_lib.tables.schema import READ_FROM_ROWS, Column, Schema
 from fedsynth_lib.teaching import your_table
@@ -374,7 +385,7 @@ def test_ignoring_one_column_needs_no_list(home):
     patients(**{"1": np.arange(ROWS) + 1}).to_csv(home / "own.csv", index=False)
     with pytest.raises(BadInput, match=r"correct .*own.draft\.toml"):
         your_table.synthesize(home / "own.csv", **ASKED, ignore=1, target="ill")
-    assert read_form(home / "own.draft.toml").ignored == ("1",)
+    assert read_form(draft_path(home / "own.csv")).ignored == ("1",)
 
 
 def test_the_largest_seed_passes_through_everything(ward):
@@ -416,7 +427,7 @@ def test_the_schema_of_a_link_lies_beside_the_link(ward, home):
     link.symlink_to(ward)
     with pytest.raises(BadInput, match=r"there is no people\.toml"):
         your_table.synthesize(link, **ASKED)
-    assert (home / "links" / "people.draft.toml").is_file()
+    assert draft_path(link).is_file()
     link.with_suffix(".toml").write_text(ward.with_suffix(".toml").read_text())
     assert your_table.synthesize(link, **ASKED).paths["rows"].name == "people_rehearsal.csv"
 
@@ -434,7 +445,7 @@ def test_a_file_that_is_not_there_is_named(ward, home, table, options, message):
     options = {key: home / v if key == "schema" else v for key, v in options.items()}
     with pytest.raises(BadInput, match=message):
         your_table.synthesize(home / table, **ASKED | options)
-    assert not list(home.glob("*.draft.toml"))
+    assert not list(home.rglob("*.draft.toml"))
 
 
 def test_a_lesson_takes_a_table_by_an_absolute_path(ward, home):
@@ -442,7 +453,7 @@ def test_a_lesson_takes_a_table_by_an_absolute_path(ward, home):
     ward.with_suffix(".toml").unlink()
     with pytest.raises(BadInput, match=r"there is no ward\.toml; correct"):
         your_table.own(str(ward))
-    assert ward.with_suffix(".draft.toml").is_file()
+    assert draft_path(ward).is_file()
 
 
 def test_a_run_says_what_it_does(ward):
@@ -451,14 +462,20 @@ def test_a_run_says_what_it_does(ward):
     assert [line.split()[0] for line in said] == ["reads", "independent", "rows"]
 
 
-def test_scores_and_pictures_lie_beside_the_rows_and_say_what_they_are(ward, home):
+def test_what_is_made_of_real_rows_is_apart_and_for_its_owner_alone(ward, home):
     patients().to_csv(home / "my table (2).csv", index=False)
     (home / "my table (2).toml").write_text(Form.of(SCHEMA).to_toml())
     made = your_table.synthesize(home / "my table (2).csv", **ASKED, out=home / "out")
     paths = [path for write in your_table.EVALUATIONS.values() for path in write(made)]
-    assert {path.parent for path in paths} == {home / "out"}
-    written = {path for path in (home / "out").iterdir() if "internal" in path.name}
-    assert written == set(paths)  # nothing is there that is not told
+    apart = home / "out" / "internal"
+    assert set(apart.iterdir()) == set(paths)  # nothing is there that is not told
+    assert {path for path in (home / "out").iterdir() if path.is_file()} == set(made.paths.values())
+    drafted = your_table.draft(your_table.Files.of(home / "my table (2).csv"))
+    for private in (apart, drafted.parent):
+        assert private.name == "internal" and private.stat().st_mode & 0o777 == 0o700
+        assert {each.stat().st_mode & 0o777 for each in private.iterdir()} == {0o600}
+    elsewhere = your_table.draft(your_table.Files.of(ward), out=home / "first.toml")
+    assert elsewhere.stat().st_mode & 0o777 == 0o600
     assert all("internal" in path.name and path.is_file() for path in paths)
     assert [path.suffix for path in paths] == [
         *(".csv", ".md", ".tex"),
@@ -475,7 +492,7 @@ def test_without_a_schema_the_draft_is_pointed_at(file):
         match=r"ward\.csv: there is no ward\.toml; correct "
         r".*ward\.draft\.toml, save it as",
     ):
-        your_table.load(file, file.with_suffix(".toml"), file.with_suffix(".draft.toml"))
+        your_table.load(file, file.with_suffix(".toml"), draft_path(file))
 
 
 def test_a_draft_as_schema_takes_the_guarantee_away(file, home):
@@ -648,3 +665,176 @@ def test_few_rows_are_refused_before_any_work(file):
     with pytest.raises(BadInput, match=r"ward: 19 rows are too few to set some aside .* give 20"):
         your_table.split(table.take(np.arange(19)), key=key)
     assert sum(map(len, your_table.split(table.take(np.arange(20)), key=key))) == 20
+
+
+# --- what a release says when it is stopped, or has no room --------------------------------------
+
+
+@pytest.fixture
+def small_disk(home, monkeypatch):
+    """A folder with room for 16 kB: a disk of its own where the machine lets us make one, else one
+    whose writes fail."""
+    folder = home / "small"
+    folder.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=16k", "tmpfs", str(folder)]
+    made = shutil.which("mount") and subprocess.run(mount, capture_output=True).returncode == 0
+    if not made:
+        write = Path.write_bytes
+
+        def writes(path, content):
+            held = sum(each.stat().st_size for each in folder.rglob("*") if each.is_file())
+            if path.is_relative_to(folder) and held + len(content) > 16_000:
+                raise OSError(errno.ENOSPC, "No space left on device")
+            return write(path, content)
+
+        monkeypatch.setattr(Path, "write_bytes", writes)
+    yield folder
+    if made:
+        subprocess.run(["umount", str(folder)], check=True)
+
+
+@pytest.mark.parametrize("filled", [0, 10_000])
+def test_a_full_disk_after_a_release_says_that_it_exists_and_is_paid_for(
+    ward, home, small_disk, monkeypatch, filled
+):
+    """Nothing is lost: what has no room is elsewhere, and the sentence says where."""
+    monkeypatch.setattr(tempfile, "tempdir", str(home))
+    (small_disk / "others").write_bytes(bytes(filled))
+    with pytest.raises(BadInput, match=r"cannot be written .No space left on device") as refused:
+        released(ward, out=small_disk)
+    told = str(refused.value)
+    assert (
+        "The release exists and is paid for (`fedsynth ledger ward` shows it): do not run" in told
+    )
+    assert ledger.open_ledger("ward").total().epsilon == pytest.approx(1.0)
+    (rescued,) = home.glob("fedsynth-*")
+    assert str(rescued) in told and rescued.stat().st_mode & 0o777 == 0o700
+    there, elsewhere = ({p.name for p in f.glob("ward_*")} for f in (small_disk, rescued))
+    assert len(there | elsewhere) == 4 and not there & elsewhere and elsewhere
+    assert all(name in told for name in there | elsewhere)
+    assert ("ward_release1.csv" in there) == (filled == 0)
+    rows = (small_disk if filled == 0 else rescued) / "ward_release1.csv"
+    assert len(pd.read_csv(rows)) == 240
+
+
+def test_what_has_no_room_anywhere_is_named(ward, small_disk, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(small_disk))
+    with pytest.raises(BadInput, match=r"Lost for want of room anywhere: .*ward_release1_privacy"):
+        released(ward, out=small_disk)
+
+
+def test_a_model_without_room_does_not_hide_the_release(ward, home, small_disk):
+    (small_disk / "others").write_bytes(bytes(12_000))
+    with pytest.raises(BadInput, match=r"m.fedsynth cannot be .* is paid for .*ward_release1.csv"):
+        released(ward, out=home, save_model=small_disk / "m.fedsynth")
+
+
+def test_a_rehearsal_without_room_costs_nothing(ward, small_disk):
+    with pytest.raises(BadInput, match="No space left on device") as refused:
+        your_table.synthesize(ward, **ASKED, out=small_disk)
+    assert "paid for" not in str(refused.value)
+
+
+def test_a_stopped_release_says_what_it_counts_as(ward, home, tmp_path):
+    """Ctrl-C in a process of its own, while the method is at work."""
+    method = (ROOT / "notebooks" / "your_method.py").read_text(encoding="utf-8")
+    slow = method.replace(
+        "def server_step(",
+        "def server_step(*args, **kwargs):\n    import time\n    time.sleep(60)\n\n\ndef never(",
+    )
+    assert slow != method
+    (tmp_path / "slow.py").write_text(slow, encoding="utf-8")
+    command = [sys.executable, "-P", "-m", "fedsynth_lib", "synth", str(ward), "--release"]
+    command += ["--method", str(tmp_path / "slow.py"), "--epsilon", "1", "--no-scores"]
+    command += ["--declared-rows", "300", "--out", str(tmp_path)]
+    env = os.environ | {"PYTHONPATH": str(ROOT), "FEDSYNTH_HOME": str(home)}
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=env) as process:
+        for line in process.stderr:
+            if "learns from" in line:
+                break
+        time.sleep(2)
+        process.send_signal(signal.SIGINT)
+        said = process.stderr.read()
+    assert process.returncode == 130, said
+    assert "stopped after it had begun, and counts as epsilon 1, delta 1e-06 of population" in said
+    assert "`fedsynth ledger ward` shows it" in said and "--again" in said
+    assert ledger.open_ledger("ward").total().epsilon == 1.0
+    assert not list(tmp_path.glob("ward_release*"))
+
+
+def test_a_failure_of_the_method_says_it_too(ward, monkeypatch):
+    said = []
+    monkeypatch.setattr(your_table, "run", lambda *args, **options: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        released(ward, say=said.append)
+    assert "counts as epsilon 1" in said[-1]
+
+
+# --- what a reader's program makes of a name -----------------------------------------------------
+
+
+HOSTILE = "<img src=x> `a` | *b* [c](d) _e_ $f$"
+
+
+def test_names_mean_nothing_in_markdown(home):
+    """Rendered as CommonMark with tables, all of them are text."""
+    column = FileColumn(HOSTILE, "numeric", 0, 120, True, source="x", missing=("",))
+    form = Form((column, FileColumn("ill", "categorical", categories=("no", "yes"), source="x")))
+    rows = pd.DataFrame({HOSTILE: range(20, 120), "ill": ["no", "yes"] * 50})
+    rows.to_csv(home / "a`b.csv", index=False)
+    (home / "a`b.toml").write_text(form.to_toml())
+    made = released(home / "a`b.csv", declared_rows=100, population="x", out=home)
+    html = MarkdownIt().enable("table").render(made.text)
+    assert "<img" not in html and "<code" not in html and "<a " not in html and "<em" not in html
+    assert f"missing of {escape(repr(HOSTILE), quote=False)}" in html.replace("&quot;", '"')
+    record = json.loads(made.paths["record"].read_text())["deployment"]["dp_variant"]
+    assert "<img" not in MarkdownIt().render(record["unprotected_quantities"])
+
+
+FORMULAS = ("=1+1", "-x", "@a", "+b")
+
+
+@pytest.fixture
+def formulas(home):
+    """Categories, a constant, a name and a code for no value that a spreadsheet would run; and
+    numbers below 0, also as categories."""
+    columns = (
+        FileColumn("=name", "categorical", categories=(*FORMULAS, "-1", "c"), source="x"),
+        FileColumn("dose", "numeric", -9, -1, True, missing=("-",), source="x"),
+        FileColumn("cost", "numeric", -9, 9, written="-$1.50", source="x"),
+        FileColumn("const", "constant", value="=2+2", source="x"),
+    )
+    rows = {"=name": [*FORMULAS, "-1", "c"] * 50, "dose": [-1, -2, "-"] * 100}
+    rows |= {"cost": ["-$2.50"] * 300, "const": "=2+2"}
+    pd.DataFrame(rows).to_csv(home / "f.csv", index=False)
+    (home / "f.toml").write_text(Form(columns).to_toml())
+    return home / "f.csv"
+
+
+def test_cells_that_a_spreadsheet_would_run_are_named_and_can_be_quoted(formulas, home, capsys):
+    plain = released(formulas, out=home / "plain")
+    assert (
+        "runs as a formula" in plain.text and "'=1+1', '-x', '@a', '+b', '-', '=2+2'" in plain.text
+    )
+    arguments = ["synth", str(formulas), "--release", "--again", "--declared-rows", "300"]
+    arguments += ["--method", "independent", "--epsilon", "1", "--no-scores", "--quote-formulas"]
+    arguments += ["--out", str(home / "quoted"), "--save-model", str(home / "f.fedsynth")]
+    assert commands.main(arguments) == 0
+    again = ["sample", str(home / "f.fedsynth"), "--quote-formulas", "--out", str(home / "s.csv")]
+    assert commands.main(again) == 0
+    (quoted,) = (home / "quoted").glob("f_release*.csv")
+    for path in (quoted, home / "s.csv"):
+        drawn = pd.read_csv(path, dtype=str, keep_default_na=False)
+        assert list(drawn) == ["'=name", "dose", "cost", "const"]
+        assert set(drawn["'=name"]) <= {*(f"'{text}" for text in FORMULAS), "-1", "c"}
+        assert set(drawn["dose"].str.replace(r"-\d", "n", regex=True)) == {"n", "'-"}
+        assert drawn["cost"].str.fullmatch(r"-?\$\d\.\d\d").all()
+        assert set(drawn["const"]) == {"'=2+2"}
+    capsys.readouterr()
+
+
+def test_quoting_is_for_csv(home):
+    patients().to_parquet(home / "p.parquet")
+    (home / "p.toml").write_text(Form.of(SCHEMA).to_toml())
+    with pytest.raises(BadInput, match=r"quote_formulas is for CSV, .* a file of parquet"):
+        your_table.prepare(home / "p.parquet", **ASKED, quote_formulas=True)

@@ -96,7 +96,7 @@ def draft(
         list[str] | None, typer.Option(help="column of categories, however many there are")
     ] = None,
     out: Annotated[
-        Path | None, typer.Option(help="the draft; default: .draft.toml beside the table")
+        Path | None, typer.Option(help="the draft; default: in internal/ beside the table")
     ] = None,
 ) -> int:
     """A first schema of a table, read from its rows: for the eyes of their owner alone.
@@ -153,6 +153,10 @@ def synth(
     save_model: Annotated[
         Path | None, typer.Option(help="file for the model, of which `sample` draws more rows")
     ] = None,
+    quote_formulas: Annotated[
+        bool,
+        typer.Option("--quote-formulas", help="' before a text that a spreadsheet would run"),
+    ] = False,
     no_scores: Annotated[
         bool, typer.Option("--no-scores", help="neither scores nor pictures")
     ] = False,
@@ -163,7 +167,8 @@ def synth(
     """A synthetic table of your own: writes the rows, and what must be said of them.
 
     Where no schema is beside the table, a draft of one is written, to be corrected first. Scores
-    and pictures follow; they are made with the real rows, without noise, and for you alone.
+    and pictures follow; they are made with the real rows, without noise, and for you alone, and so
+    is the draft: all of them are in a folder `internal`, which is never handed on.
     """
     from fedsynth_lib.teaching import your_table
 
@@ -186,6 +191,7 @@ def synth(
         most_epsilon=most_epsilon,
         out=out or _results(),
         save_model=save_model,
+        quote_formulas=quote_formulas,
         about={"curator": curator, "recipients": recipients, "purpose": purpose},
     )
     print(*made.paths.values(), sep="\n")
@@ -199,6 +205,10 @@ def sample(
     rows: Annotated[int | None, typer.Option(help="how many; default: as many as the run")] = None,
     seed: Annotated[int | None, typer.Option(help="of the draw; default: that of the run")] = None,
     out: Annotated[Path | None, typer.Option(help="file of the rows; default: print")] = None,
+    quote_formulas: Annotated[
+        bool,
+        typer.Option("--quote-formulas", help="' before a text that a spreadsheet would run"),
+    ] = False,
 ) -> int:
     """Draw synthetic rows from a saved model, in the form of the table that it learned from.
 
@@ -209,7 +219,7 @@ def sample(
     from fedsynth_lib.federation import saved
 
     found = saved.read(model)
-    content = found.file(rows, seed=seed)
+    content = found.file(rows, seed=seed, quote_formulas=quote_formulas)
     if out is None:
         sys.stdout.buffer.write(content)
     else:
@@ -234,7 +244,7 @@ def check(
     from fedsynth_lib.teaching import your_table
 
     files = your_table.Files.of(table, schema=schema)
-    real = your_table.load(files.table, files.schema, files.draft)
+    real = your_table.load(files.table, files.schema, files.draft, private=True)
     lines = compare_form(real, existing_file(synthetic, "synthetic"))
     print(lines.to_string(na_rep="", float_format="{:.1%}".format))
     wrong = int((lines["differs"] != "").sum())

@@ -6,6 +6,7 @@ A dict that saves as JSON, and the same as a table to read.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
@@ -246,6 +247,7 @@ def statement_table(statement: dict) -> Styler:
         frame.style.hide(axis="index")
         .set_caption(caption)
         .format("{:.4g}", subset=numbers, na_rep="–")
+        .format(subset=["release"], escape="html")
     )
     red = [
         "color: #b00020; font-weight: bold" if m == "unprotected" else ""
@@ -288,7 +290,7 @@ def statement_text(statement: dict, title: str, total: Total | None = None) -> s
         promise = (
             "**There is no guarantee for the release as a whole**: something about the rows left "
             "without noise.\n\n"
-            + _list(statement["unprotected"])
+            + markdown_list(statement["unprotected"])
             + "\n\nThe noisy releases alone would have epsilon = "
             f"{statement['epsilon_protected']:.4g}."
         )
@@ -338,20 +340,25 @@ def statement_text(statement: dict, title: str, total: Total | None = None) -> s
         else "not rounded",
     }
     lines = [
-        f"| {e['what']} | {e['mechanism']} | {_number(e['sensitivity'] if e['scale'] else None)} "
+        f"| {escaped(e['what'])} | {e['mechanism']} "
+        f"| {_number(e['sensitivity'] if e['scale'] else None)} "
         f"| {_number(e['scale'] or None)} | {e['count']} |"
         for e in statement["entries"]
     ]
     parts = [
-        f"# Privacy statement: {title}",
+        f"# Privacy statement: {escaped(title)}",
         promise,
         secret,
         "\n".join(
-            ["| | |", "|---|---|", *(f"| {name} | {text} |" for name, text in facts.items())]
+            [
+                "| | |",
+                "|---|---|",
+                *(f"| {name} | {escaped(text)} |" for name, text in facts.items()),
+            ]
         ),
         "## Treated as public\n\nThe guarantee says nothing about these; they must be known from "
         "elsewhere.",
-        _list(statement["public_inputs"]),
+        markdown_list(statement["public_inputs"]),
         "## Every release\n\nSensitivity: how far one record can move it. Scale: of its noise. "
         "Count: how often a record is in it.",
         "\n".join(
@@ -361,7 +368,7 @@ def statement_text(statement: dict, title: str, total: Total | None = None) -> s
                 *lines,
             ]
         ),
-        f"## Not covered\n\n{_list([*statement['not_covered'].split('; '), *BEYOND])}",
+        f"## Not covered\n\n{markdown_list([*statement['not_covered'].split('; '), *BEYOND])}",
     ]
     return "\n\n".join(parts) + "\n"
 
@@ -393,8 +400,15 @@ BEYOND = (
 )
 
 
-def _list(items: Iterable[str]) -> str:
-    return "\n".join(f"* {item}" for item in items)
+def markdown_list(items: Iterable[str]) -> str:
+    """A list in Markdown of plain texts."""
+    return "\n".join(f"* {escaped(item)}" for item in items)
+
+
+def escaped(text: str) -> str:
+    """A plain text, such as the name of somebody's column, that means nothing else in Markdown: no
+    tag, no code, no link, no cell of a table."""
+    return re.sub(r"[\\`*\[\]<>|&~$]|(?<!\w)_|_(?!\w)", r"\\\g<0>", " ".join(text.split()))
 
 
 def _number(value: float | None) -> str:

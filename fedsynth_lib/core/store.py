@@ -14,12 +14,14 @@ from fedsynth_lib.core.errors import BadInput
 
 __all__ = [
     "CODE",
+    "FOR_OWNER",
     "as_path",
     "check_writable",
     "existing_file",
     "is_checkout",
     "locked",
     "log_event",
+    "private_folder",
     "project_root",
     "unwritable",
     "warn_of_cache",
@@ -27,6 +29,7 @@ __all__ = [
 ]
 
 
+FOR_OWNER = "internal"  # the folder of what is made from real rows without noise
 CODE = Path(__file__).resolve().parents[2]  # the folder that this package is in
 
 
@@ -74,13 +77,25 @@ def check_writable(path: Path, name: str) -> None:
         raise BadInput(f"{name}: {error}") from error
 
 
-def write_atomically(path: Path, content: bytes) -> None:
+def private_folder(path: Path) -> Path:
+    """The folder itself, made where it is not there, for the eyes of its owner alone (mode 700).
+    Raises BadInput where it cannot be made."""
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+        path.chmod(0o700)
+    except OSError as error:
+        raise BadInput(unwritable(path, error)) from error
+    return path
+
+
+def write_atomically(path: Path, content: bytes, *, private: bool = False) -> None:
     """Put the file in place in one step, so that no reader ever sees half of it. Raises BadInput
-    where it cannot be written."""
+    where it cannot be written. private: for the eyes of its owner alone (mode 600)."""
     # not named after the file, whose name may be as long as names can be
     temporary = path.parent / f".{os.getpid()}.{threading.get_ident()}.tmp"
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
+        temporary.touch(mode=0o600 if private else 0o666)
         with open(temporary, "wb") as file:
             file.write(content)
             file.flush()

@@ -20,6 +20,7 @@ from fedsynth_lib.core.statement import (
     PROMISES_NOTHING,
     added_up,
     audited,
+    markdown_list,
     odds,
     promises,
 )
@@ -28,6 +29,7 @@ UNSAID = "not stated"
 # what the seed policy of a statement says of noise that is fit for release
 SECRET_NOISE = "not repeatable"
 MOST_RELEASES = 6  # lines of the page; a longer list is in the statement
+MOST_LETTERS = 240  # of a line; a longer one is in the statement
 
 
 @dataclass(frozen=True)
@@ -75,7 +77,7 @@ def summary_page(
     )
     columns = (
         ("Released about the records", _releases(statement["entries"])),
-        ("Treated as public, not protected", statement["public_inputs"]),
+        ("Treated as public, not protected", map(_cut, statement["public_inputs"])),
         ("Not covered", [*statement["not_covered"].split("; "), *BEYOND]),
     )
     lists = "".join(f"<section><h2>{name}</h2>{_list(items)}</section>" for name, items in columns)
@@ -141,6 +143,11 @@ def _releases(entries: list[dict]) -> list[str]:
     )
 
 
+def _cut(text: str) -> str:
+    """As much of a line as the page has room for."""
+    return text if len(text) <= MOST_LETTERS else f"{text[:MOST_LETTERS]}… (all in the statement)"
+
+
 def _list(items: Iterable[str]) -> str:
     return "<ul>" + "".join(f"<li>{escape(item)}</li>" for item in items) + "</ul>"
 
@@ -190,7 +197,7 @@ def registry_entry(statement: dict, about: Release, same_rows: Total | None = No
         "dp_variant": {
             "variant_name": "Approximate DP" if delta else "Pure DP",
             "data_domain": "all tables that the declared schema allows, of any number of records",
-            "unprotected_quantities": _markdown(unprotected) or "none",
+            "unprotected_quantities": markdown_list(unprotected) or "none",
         },
         "privacy_loss": {
             "privacy_unit": statement["unit"],
@@ -213,7 +220,7 @@ def registry_entry(statement: dict, about: Release, same_rows: Total | None = No
         },
         "implementation": {
             "preprocessing_and_hyperparameter_tuning": "not covered: choice of hyper-parameters",
-            "mechanisms": _markdown(
+            "mechanisms": markdown_list(
                 [*_mechanisms(statement["entries"]), f"fedsynth {__version__}"]
             ),
         },
@@ -237,7 +244,3 @@ def _mechanisms(entries: list[dict]) -> list[str]:
         f"{each['what']}: {each['mechanism']}, scale {each['scale']:.4g}, {each['count']} times"
         for each in noisy
     ]
-
-
-def _markdown(items: Iterable[str]) -> str:
-    return "".join(f"- {item}\n" for item in items)

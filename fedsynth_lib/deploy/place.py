@@ -199,7 +199,7 @@ def _fits(column: FileColumn, value: object) -> bool:
     modelled = column.modelled
     columns = (modelled.number, modelled.missing) if isinstance(modelled, Gaps) else (modelled,)
     try:
-        parsed = column.parse(pd.Series([value]), column.name)
+        parsed = column.parse(pd.Series([value]), column.name, moved=[])
         validate(pd.DataFrame(parsed), Schema(columns), column.name)
     except BadInput:
         return False

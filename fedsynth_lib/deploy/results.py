@@ -14,7 +14,7 @@ from fedsynth_lib.deploy.study import Study
 from fedsynth_lib.federation import saved
 from fedsynth_lib.federation.flower import Job, Outcome
 from fedsynth_lib.federation.saved import SavedModel
-from fedsynth_lib.federation.settings import CLAMPED, PUBLIC, statement_of
+from fedsynth_lib.federation.settings import declared_inputs, statement_of
 from fedsynth_lib.tables.container import Container
 from fedsynth_lib.tables.load import Table
 from fedsynth_lib.teaching import your_table
@@ -28,7 +28,7 @@ def write(study: Study, outcome: Outcome, folder: Path, *, seconds: float) -> li
     said = statement_of(
         plan.job,
         outcome.charges,
-        public_inputs=(PUBLIC[0], CLAMPED),
+        public_inputs=declared_inputs(form),
         declared=True,
         before=study.before,
         adversary=adversary(study, plan.method, "the synthetic rows"),

@@ -91,7 +91,7 @@ def noisy_count(own: Own, table: str | Path, schema: str | Path, epsilon: float)
     before the noise is drawn. Raises Refused where that would overdraw it."""
     if not 0 < epsilon < float("inf"):
         raise BadInput(f"epsilon is {epsilon:g}; give a positive number.")
-    loaded = load_table(Path(table), schema=schema)
+    loaded = load_table(Path(table), schema=schema, private=True)
     ledger = own.open_ledger()
     number = ledger.reserve(ROW_COUNT, epsilon, 0.0)
     noise = discrete_laplace_share(1 / epsilon, 1, (1,), rng=np.random.default_rng())
@@ -193,6 +193,8 @@ def run_site(
     ledger = place.ledger
     ledger.admit(*_due(study, ledger, max(runs, ledger.agreed())))
     app = site_app(place)
+    for line in place.table.moved:
+        say(line)
     place.rows()  # a table that the method cannot take shows now
     if study.evaluation_epsilon:
         place.rows_set_aside(study.evaluation())

@@ -510,7 +510,7 @@ def differences(theirs: Mapping[str, Any], ours: Mapping[str, Any]) -> list[str]
 def load_site(study: Study, name: str, path: str | Path) -> Table:
     """A site's file with the schema that all share. Raises BadInput for a file that does not fit
     it, BadRows where its rows do not: with how many, for the eyes of its owner alone."""
-    table = load_table(Path(path), schema=study.folder / SCHEMA)
+    table = load_table(Path(path), schema=study.folder / SCHEMA, private=True)
     declared = study.sites[study.index_of(name)].rows
     if len(table) < FEWEST_ROWS:
         raise BadRows(

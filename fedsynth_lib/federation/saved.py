@@ -67,11 +67,19 @@ class SavedModel:
         rows = self.method.encoder(schema, config).inverse(codes, rng=stream(seed, "decode"))
         return rows if counted is None else counted.part(rows, stream(seed, "within bins"))
 
-    def file(self, num_rows: int | None = None, *, seed: int | None = None) -> bytes:
-        """The same as the content of a file, in the form of the table's own."""
+    def file(
+        self,
+        num_rows: int | None = None,
+        *,
+        seed: int | None = None,
+        quote_formulas: bool = False,
+    ) -> bytes:
+        """The same as the content of a file, in the form of the table's own; quote_formulas: as in
+        `Container.content`."""
         rows = self.sample(num_rows, seed=seed)
         rng = stream(self.seed if seed is None else seed, "identifiers")
-        return self.container.content(self.form.to_file(rows, rng), self.form)
+        rows = self.form.to_file(rows, rng)
+        return self.container.content(rows, self.form, quote_formulas=quote_formulas)
 
     @property
     def cost(self) -> str:
@@ -118,10 +126,6 @@ def saved(
                 f"the model's array {name!r} may not be handed on; there is no model to save."
             )
     container = replace(container or Container("text"), columns=())  # which writing does not need
-    if container.types is not None:
-        kept = [each for each in container.types if each.name not in form.left_out]
-        # without metadata, which other programs fill with what they like
-        container = replace(container, types=pa.schema(each.remove_metadata() for each in kept))
     return SavedModel(
         method, config, run.state, form, container, run.statement, len(run.synthetic), seed
     )

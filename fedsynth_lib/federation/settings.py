@@ -43,6 +43,7 @@ from fedsynth_lib.core.statement import COUNTED, DECLARED, statement
 from fedsynth_lib.federation import flower
 from fedsynth_lib.methods import key_of
 from fedsynth_lib.tables.encode import clamped
+from fedsynth_lib.tables.form import Form
 from fedsynth_lib.tables.load import Table
 from fedsynth_lib.tables.schema import READ_FROM_ROWS, Schema
 
@@ -72,7 +73,8 @@ def federated(
         on a number of rows takes these. None: the true numbers, which are then public.
     before: what was released about each record before the run, within the same budget
         (`own.declared_sizes`).
-    Raises BadInput for clients without rows or overlapping clients, BudgetExceeded before any row
+    Raises BadInput for overlapping clients, and for one without rows where sizes are not declared
+    (with them, one record may be all that a client has), BudgetExceeded before any row
     is encoded if the plan would cost more than the budget, BadInput if delta is above 1 / rows.
     """
     begin = time.perf_counter()
@@ -143,7 +145,7 @@ def planned(
     """The job of a run and the encoder of its rows, with noise calibrated to the budget: all of
     `federated`, and all of its refusals, before a row is encoded."""
     checked_seed(seed)
-    _check_parts(parts, len(table.frame), table.key)
+    _check_parts(parts, len(table.frame), table.key, declared=sizes is not None)
     sizes = (
         [len(part) for part in parts] if sizes is None else _checked_sizes(sizes, parts, table.key)
     )
@@ -259,9 +261,13 @@ def local(
 
 ROW_COUNT = "number of rows"  # the charge of counting them with noise
 CLAMPED = (
-    "numbers outside their declared range are moved to its nearer end; a row with an unknown "
-    "category or a missing value stops the run, and its client says the column, but neither "
-    "value nor row"
+    "numbers outside their declared range are moved to its nearer end, and rounded where whole "
+    "ones are declared"
+)
+STOPPED = (
+    "whether the run takes place: a row with an unknown category, with a missing value where none "
+    "is declared, or with what cannot be read as its column is declared, ends it before any noise "
+    "is drawn, and its client says the column, but neither value nor row"
 )
 
 
@@ -294,15 +300,22 @@ def _read_from_rows(table: Table, privacy: Privacy) -> list[Charge]:
     return [Charge(f"ranges and categories {READ_FROM_ROWS}: {names}", "unprotected")]
 
 
+def declared_inputs(form: Form | None) -> list[str]:
+    """What the statement of a private run says of the schema: that it is public, all that it
+    declares, and what becomes of rows that do not fit it."""
+    return [PUBLIC[0], *(form.public if form else ()), CLAMPED, STOPPED]
+
+
 def _schema_inputs(table: Table, privacy: Privacy) -> list[str]:
-    """What the statement says of the schema: that it is public, and which of it is known from the
-    published rows."""
+    """What the statement says of the schema, and which of it is known from the published rows."""
     names = ", ".join(table.schema.from_rows) if table.data != "own" else ""
     taken = [
         "ranges and categories known from a summary of the published rows, as if they were "
         f"declared: {names}"
     ]
-    return [PUBLIC[0], *taken * bool(names), *[CLAMPED] * (privacy.epsilon is not None)]
+    if privacy.epsilon is None:
+        return [PUBLIC[0], *taken * bool(names)]
+    return [*declared_inputs(table.form), *taken * bool(names)]
 
 
 def client_seed(seed: int, index: int) -> int:
@@ -391,17 +404,19 @@ def _checked_sizes(sizes: Sequence[int], parts: Sequence[np.ndarray], name: str)
     return [int(size) for size in sizes]
 
 
-def _check_parts(parts: Sequence[np.ndarray], num_rows: int, name: str) -> None:
-    """Clients must be non-empty and disjoint: parallel composition rests on it."""
+def _check_parts(parts: Sequence[np.ndarray], num_rows: int, name: str, *, declared: bool) -> None:
+    """Clients must be disjoint: parallel composition rests on it; and none of them empty, but where
+    their sizes are `declared`."""
     for index, part in enumerate(parts):
-        if len(part) == 0:
+        if len(part) == 0 and not declared:
             raise BadInput(
                 f"{name}: client {index} has no rows; use fewer clients or another partition."
             )
     if len(parts) == 0:
         raise BadInput(f"{name}: there are no clients; give at least one array of row positions.")
     together = np.concatenate(parts)
-    if together.min() < 0 or together.max() >= num_rows or np.bincount(together).max() > 1:
+    outside = (together < 0) | (together >= num_rows)
+    if outside.any() or len(np.unique(together)) < len(together):
         raise BadInput(
             f"{name}: clients share rows or point outside the table; give disjoint row positions."
         )

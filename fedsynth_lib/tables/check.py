@@ -40,7 +40,7 @@ def _file(real: Container, made: Container, expected: list[FileColumn], found: l
     names = [column.name for column in expected]
     parts = [
         f"{what} is {getattr(made, what)!r}, not {getattr(real, what)!r}"
-        for what in ("kind", "separator", "encoding", "header", "newline")
+        for what in ("kind", "separator", "encoding", "header")
         if getattr(made, what) != getattr(real, what)
     ]
     parts += [f"there is no column {name!r}" for name in names if name not in found]

@@ -1,5 +1,8 @@
 """What kind of file somebody's table is, told by its first bytes; its columns as they are written;
 and synthetic rows as a file of the same kind.
+
+How that file is written follows from the declaration and from the name of its columns, never from a
+row: types, line ends and order are the same whoever is in the table.
 """
 
 import bz2
@@ -7,6 +10,7 @@ import codecs
 import csv
 import gzip
 import io
+import json
 import lzma
 import re
 import zipfile
@@ -26,9 +30,10 @@ from pyarrow import feather, parquet
 from fedsynth_lib.core.contract import BadInput
 from fedsynth_lib.tables.files import parsed, refusing, unreadable, whole
 from fedsynth_lib.tables.form import Form
-from fedsynth_lib.tables.kinds import TIMES, FileColumn, moment_of
+from fedsynth_lib.tables.kinds import NOT_MODELLED, TIMES, FileColumn, is_formula, moment_of
 
 SEPARATORS = ",;\t|"
+LISTS = (list, dict, tuple, np.ndarray)
 COMPRESSED: dict[bytes, tuple[str, Callable[[Path], IO[bytes]]]] = {
     b"\x1f\x8b": (".gz", gzip.open),
     b"BZh": (".bz2", bz2.open),
@@ -62,9 +67,9 @@ class Container:
 
     kind: of text: columns between separators, or a JSON object a line; others carry types.
     compressed: the ending of its compression, such as '.gz'; '' without.
-    newline: between the rows of text.
+    newline: between the rows of text that is written.
     columns: the names in its header, or of its types; none where it has no header.
-    types: of a typed file.
+    types: of a typed file: as it has them, or as they are `declared`.
     """
 
     kind: Literal["text", "json lines", "parquet", "feather"]
@@ -84,16 +89,19 @@ class Container:
         return ending + self.compressed
 
     @classmethod
-    def of(cls, path: Path, options: Mapping | None = None) -> "Container":
+    def of(
+        cls, path: Path, options: Mapping | None = None, names: Collection[str] = ()
+    ) -> "Container":
         """By the content of the file.
 
-        options: of a schema's [reader]: separator, header, encoding; where they are not given, they
-            are found out.
+        options: of a schema's [reader]: separator, header, encoding, newline. Without a header
+            nothing but its compression is found out, for the first line is somebody's.
+        names: of declared columns: the separator is then the one that finds them in the header.
         Raises BadInput for a file that is none of these, which says what it is.
         """
         if not path.is_file():
             raise BadInput(f"{path}: there is no such file; check the path.")
-        known = ("separator", "header", "encoding")
+        known = ("separator", "header", "encoding", "newline")
         options = {key: value for key, value in (options or {}).items() if key in known}
         _check_name(path)
         with refusing(path), _opened(path) as file:
@@ -110,6 +118,8 @@ class Container:
                 _refuse_twins(path, types.names)
                 return cls(kind, columns=tuple(types.names), types=types)
         compressed = _compression(path)[0]
+        if not options.get("header", True):
+            return cls("text", compressed, **options)
         first = beginning.removeprefix(codecs.BOM_UTF8).lstrip().split(b"\n")[0].strip()
         if first.startswith((b"{", b"[")):
             if not (first.startswith(b"{") and first.endswith(b"}")):
@@ -122,34 +132,49 @@ class Container:
             )
         if beginning.startswith(codecs.BOM_UTF8):
             options = {"encoding": "utf-8-sig"} | options
-        newline = "\r\n" if b"\r\n" in beginning else "\n"
-        found = cls("text", compressed, newline=newline, **options)
+        found = cls("text", compressed, **options)
         if "separator" not in options:
-            found = replace(found, separator=_separator(path, found))
-        if found.header:
-            found = replace(found, columns=_header(path, found))
-        return found
+            found = replace(found, separator=_separator(path, found, names))
+        return replace(found, columns=_header(path, found))
+
+    def declared(self, form: Form) -> "Container":
+        """The same for synthetic rows of this form: the types of a typed file are the declared
+        ones. Raises BadInput for a type that cannot hold what its column declares."""
+        if self.types is None:
+            return self
+        kept = [column for column in form.columns if column.name not in form.left_out]
+        return replace(self, types=pa.schema([(c.name, _checked_type(c)) for c in kept]))
 
     def raw(
-        self, path: Path, names: Sequence[str], numbers: Mapping[str, Collection[str]] | None = None
+        self,
+        path: Path,
+        names: Sequence[str],
+        numbers: Mapping[str, Collection[str]] | None = None,
+        *,
+        strict: bool = False,
     ) -> pd.DataFrame:
         """The columns of the file, as they are written: of text, labels (pandas' categories), but
         of `numbers` float64; of typed files what their types are.
 
-        names: of all columns, where the file has no header.
+        names: of all columns, where the file has no header; of JSON lines those that come first.
         numbers: name -> texts that stand for a missing one.
-        Raises BadInput for a file that cannot be read, or whose columns hold lists.
+        strict: refuse bytes that are not text, and lists. Else both are texts that no declaration
+            knows, so that they are no matter where the column is left out.
+        Raises BadInput for a file that cannot be read.
         """
+        errors = "strict" if strict else "replace"
         numbers = numbers or {}
         with refusing(path):
             if self.types is not None:
                 frame = _plain_moments(_typed(path, self.kind)).to_pandas(ignore_metadata=True)
             elif self.kind == "json lines":
                 with _opened(path) as file:
-                    text = io.StringIO(file.read().decode(self.encoding))
-                frame = pd.read_json(text, lines=True, dtype=False, convert_dates=False)
+                    text = file.read().decode(self.encoding, errors).removeprefix("\ufeff")
+                lines = filter(str.strip, text.split("\n"))
+                frame = pd.DataFrame(map(_record, lines))
+                frame = frame.reindex(columns=list(dict.fromkeys([*names, *frame.columns])))
             else:
-                frame = self._text(path, names, numbers)
+                frame = self._text(path, names, numbers, errors)
         frame = frame.rename(columns=str)
         for name in frame.select_dtypes("object"):
             frame[name] = frame[name].map(
@@ -157,18 +182,20 @@ class Container:
                     value.decode("utf-8", "replace") if isinstance(value, bytes) else value
                 )
             )
-            if (
-                frame[name]
-                .map(lambda value: isinstance(value, list | dict | tuple | np.ndarray))
-                .any()
-            ):
+            lists = frame[name].map(lambda value: isinstance(value, LISTS))
+            if lists.any() and strict:
                 raise BadInput(
                     f"{path}: column {name!r} holds lists; give a column for each of their entries."
                 )
+            frame[name] = frame[name].where(~lists, frame[name].astype(str))
         return frame
 
     def _text(
-        self, path: Path, names: Sequence[str], numbers: Mapping[str, Collection[str]]
+        self,
+        path: Path,
+        names: Sequence[str],
+        numbers: Mapping[str, Collection[str]],
+        errors: str,
     ) -> pd.DataFrame:
         names = self.columns or tuple(names)
         options = {
@@ -178,18 +205,32 @@ class Container:
             "keep_default_na": False,
             "na_values": {name: [*numbers.get(name, ()), ""] for name in names},
             "encoding": self.encoding,
+            "encoding_errors": errors,
             "skipinitialspace": True,
         }
         types = {name: float if name in numbers else "category" for name in names}
         frame = parsed(lambda: _opened(path), types, options)
         return whole(frame, path)
 
-    def content(self, frame: pd.DataFrame, form: Form) -> bytes:
-        """A file of this kind with the rows, which `form.to_file` has made."""
+    def check_quoting(self) -> None:
+        """Raises BadInput for a file that no spreadsheet opens as it is."""
+        if self.kind != "text":
+            raise BadInput(
+                f"quote_formulas is for CSV, which spreadsheets open, and this is a file of "
+                f"{self.kind}; leave it out."
+            )
+
+    def content(self, frame: pd.DataFrame, form: Form, *, quote_formulas: bool = False) -> bytes:
+        """A file of this kind with the rows, which `form.to_file` has made.
+
+        quote_formulas: write an apostrophe before texts that a spreadsheet would run.
+        """
+        if quote_formulas:
+            self.check_quoting()
         columns = {column.name: column for column in form.columns}
         if self.types is not None:
             arrays = [
-                _array(frame[name], columns[name], self._type(name)) for name in frame.columns
+                _array(frame[name], columns[name], self.types.field(name).type) for name in frame
             ]
             table, sink = pa.Table.from_arrays(arrays, names=list(frame.columns)), io.BytesIO()
             if self.kind == "parquet":
@@ -201,14 +242,17 @@ class Container:
             text = frame.to_json(orient="records", lines=True, force_ascii=False)
         else:
             written = {name: columns[name].texts(frame[name]) for name in frame.columns}
+            if quote_formulas:
+                written = {
+                    f"'{name}" if is_formula(name) else name: columns[name].quoted(
+                        texts, frame[name].isna()
+                    )
+                    for name, texts in written.items()
+                }
             text = pd.DataFrame(written, index=frame.index).to_csv(
                 sep=self.separator, index=False, header=self.header, lineterminator=self.newline
             )
         return _compressed(text.encode(self.encoding), self.compressed)
-
-    def _type(self, name: str) -> pa.DataType | None:
-        place = self.types.get_field_index(name)
-        return None if place < 0 else self.types.field(place).type
 
 
 # --- bytes ----------------------------------------------------------------------------------------
@@ -273,16 +317,24 @@ def _compressed(content: bytes, ending: str) -> bytes:
 # --- text -----------------------------------------------------------------------------------------
 
 
-def _separator(path: Path, container: Container) -> str:
-    """The mark that cuts the first lines into equally many fields, more than one; else the one that
-    cuts the header most."""
-    fields = {
-        mark: [len(line) for line in _first_lines(path, replace(container, separator=mark))] or [0]
-        for mark in SEPARATORS
-    }
-    return max(
-        fields, key=lambda mark: (len(set(fields[mark])) == 1 < fields[mark][0], fields[mark][0])
-    )
+def _separator(path: Path, container: Container, names: Collection[str]) -> str:
+    """The mark by which the header has most of the names. Where there are none, the one that cuts
+    the first lines into equally many fields, more than one; else the one that cuts the header
+    most."""
+
+    def fitting(mark: str) -> tuple[int, int]:
+        cut = _first_lines(path, replace(container, separator=mark)) or [[]]
+        if names:
+            return len(set(names) & set(cut[0])), len(cut[0])
+        return len({len(line) for line in cut}) == 1 < len(cut[0]), len(cut[0])
+
+    return max(SEPARATORS, key=fitting)
+
+
+def header_newline(path: Path) -> str:
+    """What ends the first line of a text file."""
+    with _opened(path) as file:
+        return "\r\n" if file.readline().endswith(b"\r\n") else "\n"
 
 
 def _header(path: Path, container: Container) -> tuple[str, ...]:
@@ -298,7 +350,7 @@ def _refuse_twins(path: Path, names: Sequence[str]) -> None:
 
 
 def _first_lines(path: Path, container: Container, most: int = 5) -> list[list[str]]:
-    with refusing(path), io.TextIOWrapper(_opened(path), container.encoding, newline="") as stream:
+    with refusing(path), _decoded(path, container) as stream:
         try:
             lines = csv.reader(stream, delimiter=container.separator, skipinitialspace=True)
             return list(islice(filter(None, lines), most))
@@ -306,7 +358,81 @@ def _first_lines(path: Path, container: Container, most: int = 5) -> list[list[s
             return []
 
 
+def _decoded(path: Path, container: Container) -> IO[str]:
+    return io.TextIOWrapper(_opened(path), container.encoding, errors="replace", newline="")
+
+
+def _record(line: str) -> dict:
+    if not isinstance(found := json.loads(line), dict):
+        raise ValueError("a line is no object")
+    return found
+
+
 # --- types ----------------------------------------------------------------------------------------
+
+# what the declaration of a column may say, beside the names that Arrow gives its types
+PARAMETRIC: dict[str, Callable[..., pa.DataType]] = {
+    r"decimal128\((\d+), (\d+)\)": lambda digits, scale: pa.decimal128(int(digits), int(scale)),
+    r"timestamp\[(\w+), tz=(.+)\]": pa.timestamp,
+    r"dictionary<(.+)>": lambda values: pa.dictionary(pa.int32(), _type_named(values)),
+}
+UNFIT = (ValueError, TypeError, ArithmeticError, pa.ArrowException)
+
+
+def _type_named(text: str) -> pa.DataType:
+    for pattern, kind in PARAMETRIC.items():
+        if found := re.fullmatch(pattern, text):
+            return kind(*found.groups())
+    return pa.type_for_alias(text)
+
+
+def type_of(column: FileColumn) -> pa.DataType:
+    """The type of a column in a typed file, by its declaration alone: any of them may have gaps."""
+    if column.type:
+        kind = _type_named(column.type)
+        return (
+            pa.dictionary(kind.index_type, kind.value_type, column.ordered)
+            if (pa.types.is_dictionary(kind))
+            else kind
+        )
+    if column.kind == "numeric" and not column.written:
+        return pa.int64() if column.whole else pa.float64()
+    if column.kind == "boolean" and column.categories == ("False", "True"):
+        return pa.bool_()
+    if column.ordered:
+        return pa.dictionary(pa.int32(), pa.string(), ordered=True)
+    moments = {"date": pa.date32(), "time": pa.time64("us"), "datetime": pa.timestamp("us")}
+    return moments.get(column.kind, pa.string())
+
+
+def type_to_declare(column: FileColumn, found: pa.DataType) -> str:
+    """What a draft says of a column's type in its file: '' where that goes without saying."""
+    if column.kind in ("identifier", "text") or found == type_of(column):
+        return ""
+    if column.kind == "numeric" and column.whole and pa.types.is_floating(found):
+        return ""  # as pandas has whole numbers with gaps
+    name = f"dictionary<{found.value_type}>" if pa.types.is_dictionary(found) else str(found)
+    try:
+        _checked_type(replace(column, type=name))
+    except BadInput:
+        return ""
+    return name
+
+
+def _checked_type(column: FileColumn) -> pa.DataType:
+    """`type_of`; BadInput where it cannot hold what the column declares, before noise is drawn."""
+    declared = column.categories or (column.low, column.high)
+    values = pd.Series([column.written] if column.written else list(declared), dtype=object)
+    if column.kind in NOT_MODELLED:
+        values = column.restore(pd.DataFrame(index=[0]), np.random.default_rng(0))
+    try:
+        _array(values, column, kind := type_of(column))
+    except UNFIT as error:
+        raise BadInput(
+            f"schema: column {column.name!r} has type = {column.type!r}, which does not hold what "
+            "it declares; correct the type, or leave it out."
+        ) from error
+    return kind
 
 
 def _types(path: Path, kind: str) -> pa.Schema:
@@ -337,10 +463,8 @@ def _plain_moments(table: pa.Table) -> pa.Table:
     return table
 
 
-def _array(values: pd.Series, column: FileColumn, kind: pa.DataType | None) -> pa.Array:
-    """A restored column in the type that it has in the file; as text where it is new there."""
-    if kind is None:
-        return pa.array(values.astype(object).where(values.notna(), None))
+def _array(values: pd.Series, column: FileColumn, kind: pa.DataType) -> pa.Array:
+    """A restored column in the type that it has in the file."""
     if pa.types.is_dictionary(kind):
         plain = _array(values.astype(object), column, kind.value_type)
         return _dictionary(plain, column, kind)

@@ -16,8 +16,8 @@ import numpy as np
 import pandas as pd
 
 from fedsynth_lib.core.contract import BadInput
-from fedsynth_lib.core.store import write_atomically
-from fedsynth_lib.tables.container import Container
+from fedsynth_lib.core.store import FOR_OWNER, private_folder, write_atomically
+from fedsynth_lib.tables.container import Container, header_newline, type_to_declare
 from fedsynth_lib.tables.files import NOT_A_NUMBER, may_be_several, one_column
 from fedsynth_lib.tables.form import Form
 from fedsynth_lib.tables.kinds import (
@@ -89,6 +89,8 @@ WARNING = """\
 # model made with it, learns these things, and no epsilon covers them. Before private use replace
 # every range and every category list by what the table's documentation says (a code book, the
 # limits of the instrument, a law), and its source '{source}' by where you found it.
+# So is all that a comment "read from the rows" names: one odd value may have decided it. Write what
+# is documented instead. A release takes it as public, and its statement names it.
 # A line `question = ...` asks what only you can know. Correct the column, and delete the line; a
 # long list of categories that you want is answered by `keep = true`.
 """
@@ -183,6 +185,11 @@ class Seen:
         return FileColumn(self.name, kind, source=READ_FROM_ROWS, question=question, **said)
 
 
+def draft_path(table: Path) -> Path:
+    """Where the draft of a table's schema goes: into a folder for its owner alone, beside it."""
+    return (table.parent / FOR_OWNER / table.name).with_suffix(".draft.toml")
+
+
 def propose_schema(
     path: str | Path,
     *,
@@ -191,7 +198,7 @@ def propose_schema(
     keep: Collection[str] = (),
     out: str | Path | None = None,
 ) -> Path:
-    """Writes a draft schema for a file beside it (or to `out`), and gives its path.
+    """Writes a draft schema for a file to `draft_path` (or to `out`), and gives its path.
 
     The draft is read from the rows: ranges are the extremes found, categories the values found.
     That is a disclosure without any guarantee; the file's first lines say so, and every column's
@@ -203,13 +210,13 @@ def propose_schema(
     Raises BadInput for a file that cannot be read, and for a target that has no classes.
     """
     path = Path(path).expanduser()
-    out = Path(out).expanduser() if out else path.with_suffix(".toml")
+    out = Path(out).expanduser() if out else draft_path(path)
     container = Container.of(path)
     if out.exists():
         raise BadInput(f"{out} exists already; move it away or give another name with out=.")
     if len(container.columns) == 1 and may_be_several(container.columns[0]):
         raise one_column(path, container.separator, container.columns[0])
-    raw = container.raw(path, ())
+    raw = container.raw(path, (), strict=True)
     targets = [] if target is None else [target]
     for what, names in (("target", targets), ("ignored", ignore), ("kept", keep)):
         if unknown := [name for name in names if name not in raw]:
@@ -236,10 +243,17 @@ def propose_schema(
             columns[0].question,
         )
         columns[0] = replace(columns[0], question=" ".join(filter(None, asked)))
+    if typed:
+        types = {field.name: field.type for field in container.types}
+        columns = [replace(c, type=type_to_declare(c, types[c.name])) for c in columns]
     form = Form(tuple(columns), target, tuple(ignore))
-    notes = {each.name: _note(each) for each in seen}
-    text = WARNING.format(name=path.name, source=READ_FROM_ROWS) + "\n" + form.to_toml(notes)
-    write_atomically(out, text.encode())
+    notes = {each.name: _note(each, form) for each in seen}
+    text = WARNING.format(name=path.name, source=READ_FROM_ROWS) + "\n"
+    if container.kind == "text" and header_newline(path) != container.newline:
+        text += '[reader]\nnewline = "\\r\\n"\n\n'
+    if out == draft_path(path):
+        private_folder(out.parent)
+    write_atomically(out, (text + form.to_toml(notes)).encode(), private=True)
     return out
 
 
@@ -251,10 +265,15 @@ def propose_column(seen: Seen) -> FileColumn:
     return _categories(seen)
 
 
-def _note(seen: Seen) -> str:
-    if not seen.num_missing or seen.num_missing == seen.num_rows:
-        return ""
-    return f"{seen.num_missing / seen.num_rows:.1%} of the rows have no value here"
+def _note(seen: Seen, form: Form) -> str:
+    """What a comment says of a column: how many rows have no value, and what was read from rows
+    beside its range or its categories."""
+    read = [entry for entry, names in form.ways_of_writing.items() if seen.name in names]
+    lines = [f"read from the rows: kind, {', '.join(read)}"] if read else []
+    if 0 < seen.num_missing < seen.num_rows:
+        share = seen.num_missing / seen.num_rows
+        lines.append(f"{share:.1%} of the rows have no value here")
+    return "\n".join(lines)
 
 
 def _target(seen: Seen, path: Path) -> FileColumn:

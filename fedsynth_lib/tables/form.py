@@ -25,6 +25,7 @@ from fedsynth_lib.tables.kinds import (
     TIMES,
     FileColumn,
     Gaps,
+    is_formula,
     moment_text,
     plain,
 )
@@ -43,7 +44,7 @@ TEXT, NUMBER, WHOLE = "text in quotation marks", "a number", "a whole number"
 YES_OR_NO, TEXTS = "true or false", "a list of texts, each in quotation marks"
 ENTRIES = {
     **dict.fromkeys(("name", "kind", "scale", "format", "pattern", "value", "written"), TEXT),
-    **dict.fromkeys(("source", "question"), TEXT),
+    **dict.fromkeys(("type", "source", "question"), TEXT),
     **dict.fromkeys(
         ("integer", "short_whole", "ordered", "keep", "from_rows", "ignore"), YES_OR_NO
     ),
@@ -57,6 +58,12 @@ PARTS = ("table", "column", "reader", "file", "work")
 ABOUT = (
     *("target", "source", "title", "page", "licence", "notes", "folder", "files", "otherwise"),
     *("drop", "generated"),
+)
+
+# entries of a column that say how its values are written, or what is modelled of them
+WAYS_OF_WRITING = (
+    *("integer", "decimals", "written", "short_whole", "scale", "format", "missing", "ordered"),
+    *("pattern", "value", "type"),
 )
 
 
@@ -97,6 +104,46 @@ class Form:
         dropped = (c.name for c in self.columns if c.kind in kinds and not c.pattern)
         return (*self.ignored, *dropped)
 
+    @property
+    def ways_of_writing(self) -> dict[str, list[str]]:
+        """Entry -> the columns of synthetic rows of which it is declared, beside their range or
+        their categories: decimals, format, scale and so on. A draft reads these from rows."""
+        kept = [column for column in self.columns if column.name not in self.left_out]
+        found = {entry: [c.name for c in kept if getattr(c, entry)] for entry in WAYS_OF_WRITING}
+        found["decimals"] = [c.name for c in kept if c.decimals is not None and not c.written]
+        found["scale"] = [c.name for c in kept if c.scale != "linear"]
+        return {entry: names for entry, names in found.items() if names}
+
+    @property
+    def public(self) -> list[str]:
+        """What a statement names of the form as treated as public, beside ranges and categories:
+        how each column is written, and what no synthetic row has."""
+        lines = [
+            f"as the schema declares it, {entry} of {', '.join(map(repr, names))}"
+            for entry, names in self.ways_of_writing.items()
+        ]
+        if self.left_out:
+            gone = ", ".join(map(repr, self.left_out))
+            lines.append(f"that the table has columns that are left out: {gone}")
+        if self.formulas:
+            run = ", ".join(map(repr, self.formulas))
+            lines.append(
+                "texts that a spreadsheet runs as a formula, unless the file has an apostrophe "
+                f"before them: {run}"
+            )
+        return lines
+
+    @property
+    def formulas(self) -> list[str]:
+        """The texts in synthetic rows that a spreadsheet would run."""
+        kept = [column for column in self.columns if column.name not in self.left_out]
+        texts = [
+            text
+            for c in kept
+            for text in (c.name, *c.categories, *c.missing[:1], c.value, c.pattern)
+        ]
+        return [text for text in dict.fromkeys(texts) if is_formula(text)]
+
     @cached_property
     def schema(self) -> Schema:
         """The columns that methods see."""
@@ -121,9 +168,12 @@ class Form:
         """The numeric columns that may have gaps."""
         return tuple(c.modelled for c in self.columns if isinstance(c.modelled, Gaps))
 
-    def to_model(self, raw: pd.DataFrame, name: str) -> pd.DataFrame:
+    def to_model(
+        self, raw: pd.DataFrame, name: str, moved: list[str] | None = None
+    ) -> pd.DataFrame:
         """The rows that methods work on, of a frame as the reader gives it.
 
+        moved: as in `schema.numbers_of`.
         Raises BadInput, naming `name`, as `schema.validate`; for columns with gaps that none
         declares, once for all of them.
         """
@@ -132,17 +182,16 @@ class Form:
         self._refuse_gaps(raw, kept, name)
         values: dict[str, pd.Series] = {}
         for column in kept:
-            values |= column.parse(raw[column.name], f"{name}: column {column.name!r}")
+            values |= column.parse(raw[column.name], f"{name}: column {column.name!r}", moved)
         return validate(pd.DataFrame(values, index=raw.index), self.schema, name)
 
     def _refuse_gaps(self, raw: pd.DataFrame, columns: Iterable[FileColumn], name: str) -> None:
-        counts = {c.name: int(c.gaps(raw[c.name]).sum()) for c in columns}
+        counts = {c.name: int(c.gaps(raw[c.name]).sum()) for c in columns if not c.missing}
         if empty := [each for each, count in counts.items() if 0 < count == len(raw)]:
             raise BadInput(
                 f"{name}: column {empty[0]!r} is empty; fill it or remove it from the schema."
             )
-        gaps = {c.name: counts[c.name] for c in columns if counts[c.name] and not c.missing}
-        if gaps:
+        if gaps := {column: count for column, count in counts.items() if count}:
             what = f"{name}: the schema allows no missing values, and they are in column"
             remedy = (
                 'give the column missing = [""], with the other texts that stand for a missing '

@@ -19,8 +19,15 @@ from typing import Literal, NamedTuple
 import numpy as np
 import pandas as pd
 
-from fedsynth_lib.core.contract import BadInput, BadRows
-from fedsynth_lib.tables.schema import Column, Schema, numbers_of, validate
+from fedsynth_lib.core.contract import BadInput
+from fedsynth_lib.tables.schema import (
+    Column,
+    Schema,
+    numbers_of,
+    refuse_rows,
+    validate,
+    within_range,
+)
 from fedsynth_lib.tables.written import Written
 
 Kind = Literal[
@@ -41,6 +48,7 @@ FORMATS = {"date": "%Y-%m-%d", "time": "%H:%M", "datetime": "%Y-%m-%d %H:%M:%S"}
 PRESENT, GAP = "no", "yes"  # of the column that says whether another one has a gap
 MOST_EXACT = 2**53  # beyond it, a float is no longer every whole number
 SEQUENCE = "sequence"  # a pattern of identifiers: 1, 2, 3 and so on
+FORMULA = ("=", "+", "-", "@", "\t", "\r")  # with which a cell begins that a spreadsheet runs
 LETTERS = "ABCDEFGHJKLMNPQRSTUVWXYZ"  # of fresh identifiers; I and O look like digits
 
 
@@ -74,6 +82,8 @@ class FileColumn:
     pattern: of fresh identifiers: '#' a digit, '@' a letter, anything else itself; or 'sequence'.
         Without one the column is left out.
     value: of a constant; an empty one of a column without any value.
+    type: in a parquet or feather file, as Arrow calls it, such as "int8", "timestamp[us]" or
+        "dictionary<string>"; without one it follows from the kind.
     keep: whether there are so many categories because all of them are wanted: answers what a draft
         asks about a long list.
     source, from_rows: as in `schema.Column`.
@@ -96,6 +106,7 @@ class FileColumn:
     missing: tuple[str, ...] = ()
     pattern: str = ""
     value: str = ""
+    type: str = ""
     keep: bool = False
     source: str = ""
     from_rows: bool = False
@@ -267,12 +278,15 @@ class FileColumn:
 
     # --- there -------------------------------------------------------------------------------
 
-    def parse(self, raw: pd.Series, where: str) -> dict[str, pd.Series]:
+    def parse(
+        self, raw: pd.Series, where: str, moved: list[str] | None = None
+    ) -> dict[str, pd.Series]:
         """Name -> values of the modelled columns, of a column as the reader gives it: labels
         (pandas' categories), numbers, moments.
 
-        Raises BadRows for what the declaration does not allow, but for the range of numbers and
-        the list of categories, which `schema.validate` checks; and for gaps, see `gaps`.
+        moved: as in `schema.numbers_of`.
+        Raises BadRows for what the declaration does not allow, but for the list of categories,
+        which `schema.validate` checks; and for gaps, see `gaps`.
         """
         modelled = self.modelled
         if modelled is None:
@@ -281,7 +295,7 @@ class FileColumn:
         if isinstance(modelled, Column) and modelled.kind == "categorical":
             return {self.name: self._labels(raw, gaps)}
         values = np.full(len(raw), modelled.fill if isinstance(modelled, Gaps) else np.nan)
-        values[~gaps] = self._numbers(raw[~gaps], where)
+        values[~gaps] = self._numbers(raw[~gaps], where, moved)
         if isinstance(modelled, Column):
             return {self.name: pd.Series(values, raw.index)}
         is_gap = pd.Categorical.from_codes(gaps.astype(int), categories=[PRESENT, GAP])
@@ -320,47 +334,32 @@ class FileColumn:
             labels = labels.cat.remove_unused_categories()
         return labels
 
-    def _numbers(self, raw: pd.Series, where: str) -> np.ndarray:
+    def _numbers(self, raw: pd.Series, where: str, moved: list[str] | None) -> np.ndarray:
         """The numbers that methods see, float64 (rows,), of values that are not missing."""
         if len(raw) == 0:
             return np.empty(0)
         if self.kind == "numeric":
-            numbers = numbers_of(self._read(raw, where), self._declared, where).astype(float)
+            read = self._read(raw, where)
+            numbers = numbers_of(read, self._declared, where, moved).astype(float)
             return numbers if self.scale == "linear" else self._to_log(numbers)
         moments = self._moments(raw)
         low, high = self._moments(pd.Series([self.low, self.high]))
-        wrong = np.isnan(moments)
-        if wrong.any():
-            form = f"which is no {self.kind} of the form {self.format!r}"
-            remedy = "correct it, or the format in the schema."
-            raise BadRows(
-                f"{where} holds {str(raw[wrong].iloc[0])!r}, {form}; {remedy}",
-                f"{where} holds something {form}; {remedy}",
-            )
-        outside = (moments < low) | (moments > high)
-        if outside.any():
-            what = f"outside the declared range {self.low} to {self.high}"
-            remedy = "correct the rows or widen the range in the schema."
-            raise BadRows(
-                f"{where} holds {str(raw[outside].iloc[0])!r}, {what}; {remedy}",
-                f"{where} holds a {self.kind} {what}; {remedy}",
-            )
-        return moments - low
+        what = f"something that is no {self.kind} of the form {self.format!r}"
+        remedy = "correct it, or the format in the schema"
+        refuse_rows(raw, np.isnan(moments), where, what, remedy)
+        shown = f"{self.low} to {self.high}"
+        return within_range(moments, low, high, raw, where, shown=shown, moved=moved) - low
 
     def _read(self, raw: pd.Series, where: str) -> pd.Series:
         """Numbers of texts that are written with marks; others as they are."""
         if not self.written or raw.dtype.kind in "biuf":
             return raw
         codes, texts = pd.factorize(raw.astype(object))
-        numbers = self.marks.numbers(pd.Series(texts, dtype=object))
-        if (wrong := numbers.isna()).any():
-            form = f"which is no number written like {self.written!r}"
-            remedy = "correct it, or 'written' in the schema."
-            raise BadRows(
-                f"{where} holds {texts[wrong.to_numpy().argmax()]!r}, {form}; {remedy}",
-                f"{where} holds something {form}; {remedy}",
-            )
-        return pd.Series(numbers.to_numpy()[codes], raw.index)
+        numbers = self.marks.numbers(pd.Series(texts, dtype=object)).to_numpy()[codes]
+        what = f"something that is no number written like {self.written!r}"
+        remedy = "correct it, or 'written' in the schema"
+        refuse_rows(raw, np.isnan(numbers), where, what, remedy)
+        return pd.Series(numbers, raw.index)
 
     def _moments(self, raw: pd.Series) -> np.ndarray:
         """Days, minutes or seconds since 1970 (of a time, since midnight) of each value; NaN where
@@ -433,6 +432,12 @@ class FileColumn:
             written = values.astype(object).astype(str)
         return pd.Series(written, values.index, dtype=object).mask(values.isna(), gap)
 
+    def quoted(self, texts: pd.Series, gaps: pd.Series) -> pd.Series:
+        """The same with an apostrophe before each that a spreadsheet would run as a formula; of
+        numbers and moments, before a code for a missing value alone."""
+        words = gaps | (self.kind not in ("numeric", *TIMES))
+        return texts.mask(words & texts.map(is_formula), "'" + texts)
+
     def _unnumbered(self, numbers: pd.Series) -> pd.Series:
         if self.kind in TIMES:
             low = self._moments(pd.Series([self.low]))[0]
@@ -475,6 +480,11 @@ class FileColumn:
             numbers, digit = np.divmod(numbers, len(place))
             digits.append(np.array(list(place))[digit])
         return ["".join(marks) for marks in zip(*reversed(digits), strict=True)]
+
+
+def is_formula(text: str) -> bool:
+    """Whether a spreadsheet would run a cell: it begins as a formula does, and is no number."""
+    return text.startswith(FORMULA) and pd.isna(pd.to_numeric(text, errors="coerce"))
 
 
 def _different(rng: np.random.Generator, possible: int, size: int) -> np.ndarray:

@@ -80,6 +80,7 @@ class Table:
     digest: hash of schema and content: tables with equal digests are equal.
     origin: digest of the table as it was loaded, which its samples and parts share.
     form, container: of someone's own file: what its columns are there, and what kind of file it is.
+    moved: in a sentence each, for the owner alone, what was moved to fit its declaration.
     """
 
     key: str
@@ -90,6 +91,7 @@ class Table:
     origin: str = ""
     form: Form | None = None
     container: Container | None = None
+    moved: tuple[str, ...] = ()
 
     def __post_init__(self):
         object.__setattr__(self, "digest", self.digest or _digest(self.frame, self.schema))
@@ -121,6 +123,7 @@ def load_table(
     rows: int | None = None,
     seed: int = 0,
     part: Literal["train", "holdout"] = "train",
+    private: bool = False,
 ) -> Table:
     """The table of a registered key, or of a CSV or parquet file.
 
@@ -129,6 +132,9 @@ def load_table(
     schema: for a file: the declared schema or the path of its TOML file.
     rows: a random subsample of so many rows, without replacement, drawn with `seed`.
     part: 'holdout' gives the work's own test file where it has one.
+    private: of a file: numbers out of their declared range are moved to its nearer end, and rounded
+        where whole ones are declared, so that nobody's number can stop a private run, or show by
+        stopping it that it is there.
     Raises BadInput, in one sentence, for whatever cannot work.
     """
     checked_seed(seed)
@@ -138,7 +144,7 @@ def load_table(
                 f"{key_or_path}: work={work!r} selects columns of a registered table; leave it "
                 "out for a file."
             )
-        table = _own_table(Path(key_or_path).expanduser(), schema)
+        table = _own_table(Path(key_or_path).expanduser(), schema, private)
     else:
         if schema is not None:
             raise BadInput(
@@ -309,7 +315,7 @@ def _is_path(key_or_path: str | Path) -> bool:
     )
 
 
-def _own_table(path: Path, schema: Schema | str | Path | None) -> Table:
+def _own_table(path: Path, schema: Schema | str | Path | None, private: bool) -> Table:
     if schema is None:
         raise BadInput(
             f"{path}: a table of your own needs a declared schema (schema='my.toml'), so that "
@@ -320,16 +326,20 @@ def _own_table(path: Path, schema: Schema | str | Path | None) -> Table:
     document = {} if declared else read_toml(schema)
     form = Form.of(schema) if declared else form_from(document, str(schema))
     reader = from_toml(Reader, document.get("reader", {}), path)
-    container = Container.of(path, document.get("reader"))
+    in_file = [column["name"] for column in document.get("column", [])] or list(form.names)
+    container = Container.of(path, document.get("reader"), in_file)
     if len(container.columns) == 1 and container.columns[0] not in form.names:
         raise one_column(path, container.separator, container.columns[0])
     missing = {c.name: (*NOT_A_NUMBER, *c.missing) for c in form.columns if not c.is_text}
-    in_file = [column["name"] for column in document.get("column", [])] or list(form.names)
     raw = with_labels(container.raw(path, in_file, missing), form.labels, reader)
-    container = replace(container, columns=tuple(raw.columns))
+    if not container.header and len(in_file) > 1 and raw[in_file[1:]].isna().all(axis=None):
+        raise one_column(path, container.separator, in_file[0])
     form = form.in_order_of(raw.columns)
-    frame = form.to_model(raw, str(path))
-    return Table(path.stem, frame, form.schema, "own", form=form, container=container)
+    container = replace(container.declared(form), columns=tuple(raw.columns))
+    moved = [] if private else None
+    frame = form.to_model(raw, str(path), moved)
+    own = {"form": form, "container": container, "moved": tuple(moved or ())}
+    return Table(path.stem, frame, form.schema, "own", **own)
 
 
 def _subsample(table: Table, rows: int, seed: int) -> Table:

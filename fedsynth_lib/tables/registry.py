@@ -22,7 +22,8 @@ class Reader:
 
     suffix: characters to cut off the end of labels (adult.test writes '>50K.').
     empty: the category that an empty cell of a categorical column stands for ('' = none: an error).
-    encoding: such as latin-1; of someone's own file only.
+    encoding: such as latin-1; newline: of the file with synthetic rows. Both of someone's own file
+        only.
     """
 
     separator: str = ","
@@ -31,6 +32,11 @@ class Reader:
     suffix: str = ""
     empty: str = ""
     encoding: str = "utf-8"
+    newline: str = "\n"
+
+    def __post_init__(self):
+        if self.newline not in ("\n", "\r\n"):
+            raise BadInput(f'[reader] newline is {self.newline!r}; write "\\n" or "\\r\\n".')
 
 
 @dataclass(frozen=True)

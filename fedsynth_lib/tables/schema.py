@@ -168,8 +168,8 @@ def validate(frame: pd.DataFrame, schema: Schema, name: str) -> pd.DataFrame:
     Numeric columns come out as float64, or int64 where `integer`; categorical ones as pandas
     Categoricals whose categories are the declared ones. Columns that are not declared are left out.
     A column of one value is a column: whether it is one is a fact about the rows.
-    Raises BadInput, naming `name` and the column, for a missing or empty column, and for a missing,
-    unknown or out-of-range value. Where it shows a value it is BadRows, whose `told` does not.
+    Raises BadInput, naming `name` and the column, for a missing or empty column, and BadRows for a
+    missing, unknown or out-of-range value, which it names by its row.
     """
     require_columns(frame, schema.names, name)
     columns = {}
@@ -192,6 +192,47 @@ def require_columns(frame: pd.DataFrame, names: Iterable[str], name: str) -> Non
         raise BadInput(f"{name}: the table has no rows; give a file with data.")
 
 
+HUGE = r"[-+]?\d+(?:\.\d*)?(?:[eE]\+?\d+)?"
+MOST_NAMED = 3  # rows that a message names
+
+
+def rows_named(index: pd.Index, wrong: np.ndarray) -> str:
+    """Where something is: 'row 17' or 'rows 3, 17, 20 and 4 more', as the first row of a file is 1.
+
+    A message names rows and never shows what they hold: a scheduler keeps it in a log that others
+    read. wrong: bool (rows,).
+    """
+    numbers = [str(place + 1) for place in index[wrong]]
+    more = len(numbers) - MOST_NAMED
+    shown = ", ".join(numbers[:MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
+    return f"{'row' if len(numbers) == 1 else 'rows'} {shown}"
+
+
+def refuse_rows(
+    values: pd.Series,
+    wrong: np.ndarray,
+    where: str,
+    what: str,
+    remedy: str,
+    *,
+    moved: list[str] | None = None,
+    becomes: str = "",
+) -> None:
+    """Raises BadRows where a column holds something wrong, and says in which rows.
+
+    wrong: bool (rows,). what, remedy: in a sentence.
+    moved: where it is a list, nothing is raised, and it gets a sentence with what it `becomes`.
+    """
+    if not wrong.any():
+        return
+    rows = rows_named(values.index, wrong)
+    if moved is None:
+        raise BadRows(
+            f"{where} holds {what} ({rows}); {remedy}.", f"{where} holds {what}; {remedy}."
+        )
+    moved.append(f"{where} holds {what} ({rows}), which {becomes}.")
+
+
 def _refuse_missing(missing: int, total: int, where: str, remedy: str) -> None:
     if missing == total:
         raise BadInput(f"{where} is empty; fill it or remove it from the schema.")
@@ -202,47 +243,61 @@ def _refuse_missing(missing: int, total: int, where: str, remedy: str) -> None:
         )
 
 
-def numbers_of(values: pd.Series, column: Column, where: str) -> np.ndarray:
+def numbers_of(
+    values: pd.Series, column: Column, where: str, moved: list[str] | None = None
+) -> np.ndarray:
     """The values of a numeric column, float64 or int64 where `integer`; BadRows for one that is
-    missing, no number, out of range, or not whole."""
+    missing, not a number, out of range, or not whole.
+
+    moved: where it is a list, numbers out of range are moved to the nearer end of it, others are
+        rounded where they must be whole, and the list gets a sentence about each.
+    """
     if isinstance(values.dtype, pd.CategoricalDtype) or values.dtype.kind not in "biuf":
         text = values.astype(object)
         parsed = pd.to_numeric(text, errors="coerce")
+        # pandas takes 1e400 for no number
+        huge = parsed.isna() & text.astype(str).str.strip().str.fullmatch(HUGE)
+        parsed[huge] = text[huge].map(float)
         broken = parsed.isna() & text.notna() & (text.astype(str).str.strip() != "")
-        if broken.any():
-            raise BadRows(
-                f"{where} holds {text[broken].iloc[0]!r}, which is not a number; correct it or "
-                "declare it categorical.",
-                f"{where} holds something that is not a number; correct it or declare it "
-                "categorical.",
-            )
+        what, remedy = "something that is not a number", "correct it or declare it categorical"
+        refuse_rows(values, broken.to_numpy(), where, what, remedy)
         values = parsed
     numbers = values.to_numpy(dtype=float, na_value=np.nan)
     remedy = (
         "fill in or drop these rows, or declare the column categorical with a category for them"
     )
     _refuse_missing(int(np.isnan(numbers).sum()), len(numbers), where, remedy)
-    outside = (numbers < column.low) | (numbers > column.high)
-    if outside.any():
-        range_and_remedy = (
-            f"outside the declared range {column.low:g} to {column.high:g}; "
-            "correct the rows or widen the range in the schema."
-        )
-        raise BadRows(
-            f"{where} holds {numbers[outside][0]:g}, {range_and_remedy}",
-            f"{where} holds a number {range_and_remedy}",
-        )
+    numbers = within_range(numbers, column.low, column.high, values, where, moved=moved)
     if not column.integer:
         return numbers
-    whole = numbers.astype(np.int64)
-    if (whole != numbers).any():
-        value = numbers[whole != numbers][0]
-        remedy = "is declared integer; remove 'integer' from the schema or round."
-        raise BadRows(
-            f"{where} holds {value:g} and {remedy}",
-            f"{where} holds a number that is not whole and {remedy}",
-        )
-    return whole
+    what, remedy = "a number that is not whole", "remove 'integer' from the schema or round"
+    broken, becomes = numbers != np.rint(numbers), "is rounded"
+    refuse_rows(values, broken, where, what, remedy, moved=moved, becomes=becomes)
+    return np.rint(numbers).astype(np.int64)
+
+
+def within_range(
+    numbers: np.ndarray,
+    low: float,
+    high: float,
+    values: pd.Series,
+    where: str,
+    *,
+    shown: str = "",
+    moved: list[str] | None,
+) -> np.ndarray:
+    """The numbers, all of them from low to high; moved: as in `numbers_of`.
+
+    values: as the file has them. shown: the range in words, where it is not one of numbers.
+    """
+    outside = (numbers < low) | (numbers > high)
+    what = f"a value outside the declared range {shown or f'{low:g} to {high:g}'}"
+    remedy, becomes = (
+        "correct the rows or widen the range in the schema",
+        "counts as its nearer end",
+    )
+    refuse_rows(values, outside, where, what, remedy, moved=moved, becomes=becomes)
+    return np.clip(numbers, low, high)
 
 
 def _categorical(values: pd.Series, column: Column, where: str) -> pd.Categorical:
@@ -254,14 +309,10 @@ def _categorical(values: pd.Series, column: Column, where: str) -> pd.Categorica
     # Only the distinct values are compared, never row by row.
     labels = [_label(value, column.position) for value in values.cat.categories]
     codes = np.array([column.position.get(label, -1) for label in labels])[raw]
-    if (codes < 0).any():
-        value = labels[raw[codes < 0][0]]
-        near = closest(value, column.categories)
-        remedy = "correct the rows or add it to the schema's categories."
-        raise BadRows(
-            f"{where} holds {value!r}, which is not a declared category{near}; {remedy}",
-            f"{where} holds something that is not a declared category; {remedy}",
-        )
+    remedy = "correct the rows or add it to the schema's categories"
+    if any("\N{REPLACEMENT CHARACTER}" in label for label in labels):
+        remedy += "; some bytes are not UTF-8 text: save the file as UTF-8"
+    refuse_rows(values, codes < 0, where, "something that is not a declared category", remedy)
     return pd.Categorical.from_codes(codes, categories=list(column.categories))
 
 

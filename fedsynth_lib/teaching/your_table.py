@@ -11,7 +11,9 @@ was declared (`declared_sizes`).
 
 import re
 import secrets
-from collections.abc import Callable, Mapping, Sequence
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from pathlib import Path
@@ -27,9 +29,11 @@ from fedsynth_lib.core.ledger import Ledger, Refused, Total, open_ledger
 from fedsynth_lib.core.register import Begun, open_register
 from fedsynth_lib.core.statement import promises, statement_text
 from fedsynth_lib.core.store import (
+    FOR_OWNER,
     as_path,
     check_writable,
     existing_file,
+    private_folder,
     project_root,
     write_atomically,
 )
@@ -39,6 +43,7 @@ from fedsynth_lib.federation.settings import ROW_COUNT, federated, planned
 from fedsynth_lib.methods import DEFAULT, METHODS, from_file
 from fedsynth_lib.methods.release import fitting, private_config
 from fedsynth_lib.runs.rows import folder_name
+from fedsynth_lib.tables.draft import draft_path
 from fedsynth_lib.tables.form import Counted, Form, read_form
 from fedsynth_lib.tables.kinds import TIMES
 from fedsynth_lib.tables.load import Table, load_table, propose_schema
@@ -83,7 +88,7 @@ def example(rows: int, seed: int) -> Path:
     wards = Column("site", "categorical", categories=tuple(WARDS), source="made up")
     schema = Schema((*columns, wards), EXAMPLE[-1])
     write_atomically(path.with_suffix(".toml"), Form.of(schema).to_toml().encode())
-    drafted = path.with_suffix(".draft.toml")
+    drafted = draft_path(path)
     drafted.unlink(missing_ok=True)  # of other rows
     propose_schema(path, target=EXAMPLE[-1], out=drafted)
     return path
@@ -109,7 +114,7 @@ class Files:
         """
         path = existing_file(table, "table")
         chosen = existing_file(schema, "schema") if schema else path.with_suffix(".toml")
-        return cls(path, chosen, path.with_suffix(".draft.toml"), bool(schema))
+        return cls(path, chosen, draft_path(path), bool(schema))
 
 
 def draft(
@@ -120,12 +125,12 @@ def draft(
     keep: str | int | Sequence = (),
     out: str | Path | None = None,
 ) -> Path:
-    """Writes the draft of a schema beside the table, or to `out`, and gives its path.
+    """Writes the draft of a schema for the eyes of its owner, or to `out`, and gives its path.
 
     keep: columns of categories, however many they have.
     """
     ignored, kept = names_of(ignore, "ignore"), names_of(keep, "keep")
-    path = as_path(out) if out else files.draft
+    path = as_path(out) if out else None
     return propose_schema(files.table, target=target or None, ignore=ignored, keep=kept, out=path)
 
 
@@ -143,25 +148,31 @@ def questions(path: Path) -> list[str]:
     return [f"{c.name}: {c.question}" for c in form.columns if c.name in form.questions]
 
 
-def load(path: Path, schema: Path, draft: Path) -> Table:
+def load(path: Path, schema: Path, draft: Path, *, private: bool = False) -> Table:
     """The table with its declared schema; while there is none, a sentence about what to do with the
-    draft."""
+    draft. private: as in `load_table`."""
     if not schema.is_file():
         raise BadInput(
             f"{path}: there is no {schema.name}; correct {draft}, save it as {schema}, "
             "and run again."
         )
-    return load_table(path, schema=schema)
+    return load_table(path, schema=schema, private=private)
 
 
-def load_or_draft(files: Files, *, target: str = "", ignore: str | int | Sequence = ()) -> Table:
+def load_or_draft(
+    files: Files,
+    *,
+    target: str = "",
+    ignore: str | int | Sequence = (),
+    private: bool = False,
+) -> Table:
     """The table; where it has no schema a draft is written, and BadInput says what to do with it.
 
     target, ignore: of the draft. A schema that is there has the last word: BadInput for what it
-    says otherwise.
+    says otherwise. private: as in `load_table`.
     """
     draft_where_needed(files, target=target, ignore=ignore)
-    table = load(files.table, files.schema, files.draft)
+    table = load(files.table, files.schema, files.draft, private=private)
     if target and target != table.schema.target:
         said = repr(table.schema.target) if table.schema.target else "none"
         raise BadInput(
@@ -217,32 +228,39 @@ def key_of(seed: int, *, release: bool) -> bytes:
     return secrets.token_bytes(32) if release else stream(seed, "key").bytes(32)
 
 
-def split(table: Table, *, key: bytes) -> tuple[Table, Table]:
+def split(table: Table, *, key: bytes, release: bool = False) -> tuple[Table, Table]:
     """(rows to learn from, rows set aside), TEST_SHARE of them set aside: each row on its own, see
-    `by_hash`."""
-    if len(table) < MIN_ROWS:
+    `by_hash`.
+
+    Raises BadInput for too few rows; of a release that is no matter of the true number (see
+    `_check_release` and `_check_planned`), which one record may change.
+    """
+    if len(table) < MIN_ROWS and not release:
         raise BadInput(
             f"{table.key}: {len(table)} rows are too few to set some aside and judge by them; give "
             f"{MIN_ROWS} or more."
         )
     aside, train = by_hash(table.frame, [TEST_SHARE, 1 - TEST_SHARE], key=key, purpose="split")
-    if min(len(aside), len(train)) == 0:
+    if min(len(aside), len(train)) == 0 and not release:
         raise BadInput(
             f"{table.key}: all rows fell on one side of the split; give a file with more rows."
         )
     return table.take(train), table.take(aside)
 
 
-def clients(table: Table, num_clients: int, *, site: str = "", key: bytes) -> Parts:
+def clients(
+    table: Table, num_clients: int, *, site: str = "", key: bytes, release: bool = False
+) -> Parts:
     """Row positions of each client: of each declared category of column `site`, or dealt in about
     equal shares.
 
-    That a site takes part is no secret: it is declared, and one without rows is refused.
+    That a site takes part is no secret: it is declared. Raises BadInput for one without rows, but
+    not of a release, where one record may be all that a client has.
     """
     if not site:
-        check_clients(len(table), num_clients, table.key)
+        check_clients(max(num_clients, 1) if release else len(table), num_clients, table.key)
         parts = by_hash(table.frame, [1.0] * num_clients, key=key, purpose="deal")
-        if min(map(len, parts)) == 0:
+        if min(map(len, parts)) == 0 and not release:
             raise BadInput(
                 f"{table.key}: a client of {num_clients} would have no row; take fewer clients."
             )
@@ -250,7 +268,8 @@ def clients(table: Table, num_clients: int, *, site: str = "", key: bytes) -> Pa
     names = _sites(table, site)
     codes = table.frame[site].cat.codes.to_numpy()
     parts = [np.flatnonzero(codes == code) for code in range(len(names))]
-    if empty := [name for name, part in zip(names, parts, strict=True) if len(part) == 0]:
+    empty = [name for name, part in zip(names, parts, strict=True) if len(part) == 0]
+    if empty and not release:
         raise BadInput(
             f"{table.key}: site {empty[0]!r} has no rows; declare the sites of "
             f"{site!r} that take part."
@@ -414,6 +433,7 @@ class Asked:
     known: str
     about: Release
     model: Path | None = None
+    quote_formulas: bool = False
 
 
 @dataclass(frozen=True)
@@ -487,6 +507,7 @@ def prepare(
     profile: str = "quick",
     out: str | Path | None = None,
     save_model: str | Path | None = None,
+    quote_formulas: bool = False,
     about: Mapping[str, str] | None = None,
 ) -> Asked:
     """Reads the table, divides its rows, and checks all that was asked for.
@@ -499,6 +520,7 @@ def prepare(
     out: folder of the files; by default that of `profile` for results on tables of your own.
     save_model: the file that the model goes to, from which rows can be drawn later; a release
         takes no other file's place.
+    quote_formulas: as in `Container.content`.
     about: of `Release`: curator, recipients, purpose.
     """
     checked_seed(seed)
@@ -510,7 +532,7 @@ def prepare(
             f"num_clients is {num_clients} and site is {site!r}, which says how many there are; "
             "give one of the two."
         )
-    table = load_or_draft(files, target=target, ignore=ignore)
+    table = load_or_draft(files, target=target, ignore=ignore, private=True)
     rows = [declared_rows] if isinstance(declared_rows, int) else list(declared_rows)
     check_declared_rows(rows, len(_sites(table, site)) if site else 1, site=site)
     if rows:  # else they are counted, with noise, when the run begins
@@ -519,6 +541,8 @@ def prepare(
     model = None if save_model is None else as_path(save_model)
     if model is not None:
         _check_model(model, module, release=release)
+    if quote_formulas:
+        table.container.check_quoting()
     book, known = None, ""
     if release:
         _check_release(table, privacy, rows)
@@ -526,8 +550,8 @@ def prepare(
         book.admit(epsilon, delta)
         known = _known(files.table, table, epsilon, again=again)
     key = key_of(seed, release=release)
-    train, holdout = split(table, key=key)
-    parts = clients(train, num_clients or 1, site=site, key=key)
+    train, holdout = split(table, key=key, release=release)
+    parts = clients(train, num_clients or 1, site=site, key=key, release=release)
     said = Release(table.key, "", not release, len(parts) > 1, **about or {})
     return Asked(
         files=files,
@@ -548,6 +572,7 @@ def prepare(
         known=known,
         about=said,
         model=model,
+        quote_formulas=quote_formulas,
     )
 
 
@@ -560,6 +585,11 @@ def _check_release(table: Table, privacy: Privacy, declared_rows: Sequence[int])
             f"it, or write ignore = true for it, or {REHEARSE}."
         )
     if declared_rows:
+        if sum(declared_rows) < MIN_ROWS:
+            raise BadInput(
+                f"{table.key}: {sum(declared_rows)} rows were declared, too few to learn from; "
+                f"give a table of {MIN_ROWS} or more."
+            )
         _check_delta(privacy, sum(declared_rows), "declared", table.key)
 
 
@@ -588,9 +618,16 @@ def carry_out(asked: Asked, say: Callable[[str], None] = lambda text: None) -> M
     Raises Refused for a release of rows that were released before, unless asked for again, and for
     a delta that is not far below 1 over the number of rows.
     """
+    for line in asked.table.moved:
+        say(line)
     for path in asked.paths.values():  # before noise is paid for
         check_writable(path, "out")
     begun = _begin(asked) if asked.release else None
+    with _telling_cost(begun, say):
+        return _carried_out(asked, begun, say)
+
+
+def _carried_out(asked: Asked, begun: Begun | None, say: Callable[[str], None]) -> Made:
     epsilon, seed = asked.privacy.epsilon, None if asked.release else asked.seed
     known = {"site": asked.site, "declared_rows": asked.declared_rows}
     sizes, counted = declared_sizes(asked.parts, **known, epsilon=epsilon, seed=seed)
@@ -602,13 +639,15 @@ def carry_out(asked: Asked, say: Callable[[str], None] = lambda text: None) -> M
     say(f"{asked.method.name} learns from {clients}, which may take minutes")
     made = run(asked.method, asked.train, asked.parts, **options)
     rows = as_file(made.synthetic, asked.table, seed=None if asked.release else asked.seed)
-    content = asked.table.container.content(rows, asked.table.form)
+    quoting = {"quote_formulas": asked.quote_formulas}
+    content = asked.table.container.content(rows, asked.table.form, **quoting)
     text, paths = hand_on(made, content, asked.paths, asked.about, begun)
     say(f"rows and statement are in {paths['rows'].parent}")
     total = begun and begun.total()
     found = Made(asked, sizes, options["config"], made, rows, text, paths, total)
     if asked.model is not None:
-        saved.write(found.model, asked.model)
+        with _paid_for(begun, paths):
+            saved.write(found.model, asked.model)
         paths["model"] = asked.model
     return found
 
@@ -620,6 +659,42 @@ def synthesize(
     `carry_out`."""
     say(f"reads {path}")
     return carry_out(prepare(path, **options), say)
+
+
+@contextmanager
+def _telling_cost(begun: Begun | None, say: Callable[[str], None]) -> Iterator[None]:
+    """Whatever stops a release that was begun, its owner is told what it counts as: Ctrl-C, too."""
+    try:
+        yield
+    except BaseException as error:
+        if begun is not None:
+            for line in begun.book.releases():
+                stopped = line.get("settles") == begun.number and not isinstance(error, BadInput)
+                if line.get("begun") == begun.number or stopped:
+                    name = begun.book.population
+                    say(
+                        f"the release was stopped after it had begun, and counts as epsilon "
+                        f"{line['epsilon']:.4g}, delta {line['delta']:.3g} of population {name!r} "
+                        f"(`fedsynth ledger {name}` shows it): noise may have been drawn. To "
+                        "release these rows after all adds to it, and takes again=True (--again)."
+                    )
+        raise
+
+
+@contextmanager
+def _paid_for(begun: Begun | None, paths: Mapping[str, Path]) -> Iterator[None]:
+    """What cannot be written from here on is told with where the release is, and that its budget is
+    spent: nobody should run it again for that."""
+    try:
+        yield
+    except BadInput as error:
+        if begun is None:
+            raise
+        there = ", ".join(str(path) for path in paths.values() if path.exists()) or "none of it"
+        raise BadInput(
+            f"{error} The release exists and is paid for (`fedsynth ledger "
+            f"{begun.book.population}` shows it): do not run it again. In place: {there}."
+        ) from error
 
 
 def _known(path: Path, table: Table, epsilon: float, *, again: bool) -> str:
@@ -680,35 +755,56 @@ def hand_on(
     same_rows: what all releases of the same rows cost together, where no register says it.
     """
     if begun is None:
-        return _written(run, rows, paths, about, same_rows=same_rows)
+        contents = _contents(run, rows, paths, about, same_rows=same_rows)
+        for kind, content in contents.items():
+            write_atomically(paths[kind], content)
+        return contents["statement"].decode(), dict(paths)
     begun.end(run.statement, rows=len(run.synthetic))
     totals = begun.book.total(), begun.total()
     with begun.register.journal.locked():
         while any(path.exists() for path in paths.values()):
             paths = {kind: _next(path) for kind, path in paths.items()}
-        return _written(run, rows, paths, about, *totals)
+        contents = _contents(run, rows, paths, about, *totals)
+        with _paid_for(begun, paths):
+            _write_or_rescue({paths[kind]: content for kind, content in contents.items()})
+    return contents["statement"].decode(), dict(paths)
 
 
-def _written(
+def _write_or_rescue(contents: Mapping[Path, bytes]) -> None:
+    """Writes files that nobody can make again. Where there is no room, the others go to a folder
+    for temporary files, and BadInput says to which."""
+    try:
+        for path, content in contents.items():
+            write_atomically(path, content)
+    except BadInput as error:
+        lacking = {path: content for path, content in contents.items() if not path.exists()}
+        names = ", ".join(path.name for path in lacking)
+        try:
+            folder = Path(tempfile.mkdtemp(prefix="fedsynth-"))
+            for path, content in lacking.items():
+                write_atomically(folder / path.name, content)
+        except (BadInput, OSError):
+            raise BadInput(f"{error} Lost for want of room anywhere: {names}.") from error
+        raise BadInput(f"{error} What had no room is in {folder}: {names}.") from error
+
+
+def _contents(
     run: Run,
     rows: bytes,
     paths: Mapping[str, Path],
     about: Release,
     people: Total | None = None,
     same_rows: Total | None = None,
-) -> tuple[str, dict[str, Path]]:
+) -> dict[str, bytes]:
+    """Kind -> the content of its file."""
     title = f"{len(run.synthetic)} synthetic rows in {paths['rows'].name}"
     about = replace(about, product=about.product or title)
-    text = statement_text(run.statement, title, same_rows)
-    contents = {
+    return {
         "rows": rows,
-        "statement": text.encode(),
+        "statement": statement_text(run.statement, title, same_rows).encode(),
         "page": summary_page(run.statement, about, people, same_rows).encode(),
         "record": registry_entry(run.statement, about, same_rows).encode(),
     }
-    for kind, content in contents.items():
-        write_atomically(paths[kind], content)
-    return text, dict(paths)
 
 
 def _next(path: Path) -> Path:
@@ -756,23 +852,23 @@ INTERNAL = "made with the real rows, without noise: not to be handed on"
 
 
 def write_scores(made: Made) -> list[Path]:
-    """Scores as CSV, Markdown and LaTeX, beside the rows; their paths."""
+    """Scores as CSV, Markdown and LaTeX, for the eyes of their owner; their paths."""
     found = scores(made.train, made.holdout, made.run.synthetic, seed=made.asked.seed)
     saver, stem = _internal(made)
     caption = f"Scores of {made.paths['rows'].name}, {INTERNAL}."
     saved = saver.table(found, f"{stem}_scores", caption=caption)
-    return [saved.csv, saved.md, saved.tex]
+    return _for_owner([saved.csv, saved.md, saved.tex])
 
 
 def write_pictures(made: Made) -> list[Path]:
-    """Both pictures as PNG and PDF, beside the rows; their paths."""
+    """Both pictures as PNG and PDF, for the eyes of their owner; their paths."""
     from fedsynth_lib.figures import use_style
 
     use_style()
     saver, stem = _internal(made)
     drawn = {"columns": columns_drawn(made), "pairs": pairs_drawn(made)}
     saved = [saver.figure(fig, f"{stem}_{name}", note=INTERNAL) for name, fig in drawn.items()]
-    return [path for each in saved for path in (each.png, each.pdf)]
+    return _for_owner([path for each in saved for path in (each.png, each.pdf)])
 
 
 # what may be done with a finished run, one without the other
@@ -780,9 +876,16 @@ EVALUATIONS = {"scores": write_scores, "pictures": write_pictures}
 
 
 def _internal(made: Made) -> tuple["Saver", str]:
-    """What saves beside the rows, and how names begin of what nobody else must see."""
+    """What saves into a folder of its own, and how names begin of what nobody else must see."""
     from fedsynth_lib.figures import Saver
 
     place = made.paths["rows"]
     stem = re.sub(r"[^\w.-]", "_", place.name.removesuffix(made.table.container.suffix))
-    return Saver("quick", "own", place.parent), f"{stem}_internal"
+    folder = private_folder(place.parent / FOR_OWNER)
+    return Saver("quick", "own", folder), f"{stem}_internal"
+
+
+def _for_owner(paths: list[Path]) -> list[Path]:
+    for path in paths:
+        path.chmod(0o600)
+    return paths

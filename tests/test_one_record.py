@@ -1,0 +1,192 @@
+"""One odd record in the file: the released files have the same form with it and without it, and the
+command ends alike. So neither says whether the record is there."""
+
+import csv
+import gzip
+import io
+import json
+import re
+
+import numpy as np
+import pandas as pd
+import pytest
+from pyarrow import parquet
+
+from fedsynth_lib.bundle import commands
+from fedsynth_lib.tables.form import Form
+from fedsynth_lib.tables.kinds import FileColumn
+
+ROWS = 400
+CODES = tuple(f"c{number}" for number in range(128))
+FORM = Form(
+    (
+        FileColumn("age", "numeric", 0, 120, True, missing=("",), source="code book"),
+        FileColumn("dose", "numeric", 0, 50, decimals=1, source="code book"),
+        FileColumn("code", "categorical", categories=CODES, source="code book"),
+        FileColumn("day", "date", "2020-01-01", "2024-12-31", source="code book"),
+        FileColumn("income", "numeric", 0, 1e6, True, scale="log", source="code book"),
+        FileColumn("lab", "numeric", 0, 9, decimals=2, missing=("",), source="code book"),
+        FileColumn("ill", "categorical", categories=("no", "yes"), source="code book"),
+    ),
+    "ill",
+    ("note",),
+)
+# what the record has that no other one has
+ODD = {
+    "a gap": {"age": None},
+    "a float among whole numbers": {"age": 25.5},
+    "a number out of range": {"age": 200},
+    "an extreme value": {"income": 9_000_000_000},
+    "an infinite number": {"dose": float("inf")},
+    "more decimals": {"dose": 25.123},
+    "a day out of range": {"day": "2030-05-03"},
+    "the 128th category": {"code": "c127"},
+    "the only value of its column": {"lab": 1.25},
+    "another line end in a column that is left out": {"note": "a\r\nb"},
+    "a byte that is no text in a column that is left out": {"note": "a\udcff"},
+}
+
+
+def people(*, lab: float | None = 2.5) -> list[dict]:
+    """In 127 of 128 categories. lab: of everybody; None leaves the column empty."""
+    rng = np.random.default_rng(0)
+    days = pd.Timestamp("2020-01-01") + pd.to_timedelta(rng.integers(0, 1800, ROWS), "D")
+    return [
+        {
+            "age": int(rng.integers(20, 90)),
+            "dose": int(rng.integers(0, 80)) / 2,
+            "code": CODES[row % 127],
+            "day": str(days[row].date()),
+            "income": int(rng.integers(0, 90_000)),
+            "lab": lab,
+            "note": "well",
+            "ill": ("no", "yes")[row % 2],
+        }
+        for row in range(ROWS)
+    ]
+
+
+def text(content: str) -> bytes:
+    return content.encode("utf-8", "surrogateescape")
+
+
+def as_csv(rows) -> bytes:
+    sink = io.StringIO(newline="")
+    lines = csv.DictWriter(sink, list(rows[0]), lineterminator="\n")
+    lines.writeheader()
+    lines.writerows(rows)
+    return text(sink.getvalue().replace("inf", "1e400"))
+
+
+def as_json_lines(rows) -> bytes:
+    """Without the keys of which a row has no value."""
+    kept = ({name: v for name, v in row.items() if v is not None} for row in rows)
+    return text("".join(f"{json.dumps(row, ensure_ascii=False)}\n" for row in kept))
+
+
+def as_parquet(rows) -> bytes:
+    """As pandas writes it, whose types follow from the rows."""
+    frame = pd.DataFrame(rows).assign(note=[text(row["note"]) for row in rows])
+    exact = (frame["dose"].astype("float32") == frame["dose"]).all()
+    frame["dose"] = frame["dose"].astype("float32" if exact else "float64")
+    return frame.astype({"code": "category", "ill": "category"}).to_parquet(index=False)
+
+
+WRITERS = {
+    "csv": as_csv,
+    "csv.gz": lambda rows: gzip.compress(as_csv(rows)),
+    "jsonl": as_json_lines,
+    "parquet": as_parquet,
+}
+
+
+def release(folder, ending, rows):
+    """The exit status, the released files by their endings, what was said."""
+    folder.mkdir()
+    (folder / f"t.{ending}").write_bytes(WRITERS[ending](rows))
+    (folder / "t.toml").write_text(FORM.to_toml(), encoding="utf-8")
+    asked = ["synth", str(folder / f"t.{ending}"), "--schema", str(folder / "t.toml")]
+    asked += ["--release", "--declared-rows", str(ROWS), "--method", "independent"]
+    asked += ["--epsilon", "1", "--no-scores", "--population", folder.name]
+    status = commands.main([*asked, "--out", str(folder / "out")])
+    stem = f"{f't.{ending}'.rpartition('.')[0]}_release1"
+    out = folder / "out"
+    return status, {p.name.removeprefix(stem): p.read_bytes() for p in out.glob("*")}
+
+
+def form_of(ending: str, content: bytes):
+    """All but the values; a gap is a value, for noise decides whether there is one."""
+    if ending == "parquet":
+        table = parquet.read_table(io.BytesIO(content))
+        return table.schema, len(table)
+    content = gzip.decompress(content) if ending.endswith("gz") else content
+    lines = content.decode().split("\n")
+    if ending == "jsonl":
+        cells = [json.loads(line) for line in lines if line]
+        types = {n: {type(row[n]) for row in cells} - {type(None)} for n in cells[0]}
+        shapes = {name: shape({str(row[name]) for row in cells}) for name in types}
+        return len(cells), list(types), types, shapes
+    rows = list(csv.DictReader(io.StringIO(content.decode())))
+    return lines[0], b"\r" in content, len(rows), {n: shape({r[n] for r in rows}) for n in rows[0]}
+
+
+def shape(texts: set[str]) -> set[str]:
+    return {re.sub(r"\d+", "9", each) for each in texts} - {"", "None"}
+
+
+@pytest.fixture(scope="module")
+def without(tmp_path_factory):
+    """(ending, lab) -> what is released without the record."""
+    found = {}
+
+    def made(*case):
+        if case not in found:
+            folder = tmp_path_factory.mktemp("w") / "without"
+            found[case] = release(folder, case[0], people(lab=case[1]))
+        return found[case]
+
+    return made
+
+
+@pytest.mark.parametrize("odd", ODD)
+@pytest.mark.parametrize("ending", WRITERS)
+def test_a_release_does_not_show_one_odd_record(ending, odd, without, home, capfd):
+    lab = None if "lab" in ODD[odd] else 2.5
+    status, files = without(ending, lab)
+    assert status == 0 and len(files) == 4
+    capfd.readouterr()
+    record = people(lab=lab)[7] | ODD[odd]
+    there, with_it = release(home / "with", ending, [record, *people(lab=lab)])
+    said = capfd.readouterr()
+    assert there == status and with_it.keys() == files.keys(), said
+    rows = next(end for end in files if "privacy" not in end)
+    assert form_of(ending, with_it[rows]) == form_of(ending, files[rows])
+    assert with_it["_privacy.md"] == files["_privacy.md"]
+    for value in ("200", "25.5", "9000000000", "25.123", "2030-05-03"):
+        assert value not in said.err + said.out
+
+
+def test_the_owner_is_told_which_rows_were_moved_and_no_value(home, capfd):
+    rows = [row | {"age": 201} if place in (3, 9) else row for place, row in enumerate(people())]
+    assert release(home / "with", "csv", rows)[0] == 0
+    said = capfd.readouterr().err
+    told = (
+        "column 'age' holds a value outside the declared range 0 to 120 (rows 4, 10), which counts"
+    )
+    assert told in said and "201" not in said
+
+
+@pytest.mark.parametrize("wrong", [{"ill": "maybe"}, {"dose": None}, {"day": "1.5.2020"}])
+def test_what_cannot_be_moved_ends_a_release_before_it_is_begun(wrong, home, capfd):
+    """The statement says so: that a run takes place is not protected."""
+    status, files = release(home / "without", "csv", people())
+    words = b"whether the run takes place: a row with an unknown category, with a missing value"
+    assert status == 0 and words in files["_privacy.md"]
+    capfd.readouterr()
+    assert release(home / "with", "csv", [people()[0] | wrong, *people()]) == (2, {})
+    said = capfd.readouterr().err
+    (value,) = wrong.values()
+    assert "(row 1)" in said or "'dose' (1)" in said
+    assert value is None or value not in said
+    assert commands.main(["ledger", "with"]) == 0
+    assert "0 releases" in capfd.readouterr().out
