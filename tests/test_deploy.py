@@ -569,8 +569,9 @@ def test_where_no_limit_is_given_a_site_pays_what_its_operator_agreed_to(
         Refused, match=r"1 releases have spent epsilon 0\.25, and 1 more would exceed 1"
     ):
         own.place(study, "north", folder / "north.csv").ledger.admit(*study.cost)
-    book = own.open_ledger(study)
-    book.agree(2)
+    counted = replace(study, counted_epsilon=0.25)
+    own.open_ledger(counted).admit(*study.cost)
+    own.open_ledger(study).agree(2)
     assert own.open_ledger(study).most_epsilon == 2.0
 
 
