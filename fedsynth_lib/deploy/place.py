@@ -90,7 +90,8 @@ class Own:
         """The ledger of the population that the budget file names, with its limits.
 
         runs: of the study, that the operator is about to agree to. A limit that the file does not
-            give is what the runs cost that the operator agrees to, and no more.
+            give is what the runs cost that the operator agrees to, with the count of the rows that
+            the study names, and no more. Without a study there is none: a count names its cost.
         """
         path = self.folder / keys.BUDGET
         if not path.is_file():
@@ -103,11 +104,13 @@ class Own:
         name = found["population"]
         ledger = ClientLedger(path_of(name, self.books), study=study.digest if study else "")
         self._count_earlier(ledger)
-        epsilon, delta = study.cost if study else (math.inf, 1.0)  # a count names its own epsilon
-        runs = max(1, runs, ledger.agreed())
-        limits = {"most_epsilon": runs * epsilon, "most_delta": runs * delta} | found
-        for entry in ("most_epsilon", "most_delta"):
-            value = limits[entry]
+        limits = {"most_epsilon": math.inf, "most_delta": 1.0}
+        if study is not None:
+            (epsilon, delta), runs = study.cost, max(1, runs, ledger.agreed())
+            epsilon = study.counted_epsilon + runs * epsilon
+            limits = {"most_epsilon": epsilon, "most_delta": runs * delta}
+        limits |= {entry: found[entry] for entry in limits if entry in found}
+        for entry, value in limits.items():
             if isinstance(value, bool) or not isinstance(value, int | float) or not value >= 0:
                 raise BadInput(f"{path}: {entry} is {value!r}; give a number, 0 or more.")
         ledger.most_epsilon, ledger.most_delta = limits["most_epsilon"], limits["most_delta"]
