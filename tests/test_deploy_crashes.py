@@ -448,7 +448,7 @@ def test_the_help_says_who_types_what(capsys):
 def test_what_is_wrong_with_a_new_budget_is_said(tmp_path, capsys):
     assert commands.main(["deploy", "keys", str(tmp_path / "own"), "--site", "north"]) == 0
     said = capsys.readouterr().err
-    assert f"{tmp_path / 'own' / 'budget.toml'} has limits that nobody has looked at yet" in said
+    assert f"{tmp_path / 'own' / 'budget.toml'} allows what the runs cost that you agree to" in said
 
 
 # --- Flower's private parts -----------------------------------------------------------------------

@@ -73,8 +73,8 @@ def keys(
     print(made.make_site(place, site))
     _say(f"{place / made.NODE_PUBLIC} goes into the study")
     _say(
-        f"{place / made.BUDGET} has limits that nobody has looked at yet: write down whose rows "
-        "these are, and the most epsilon and delta that their owner allows"
+        f"{place / made.BUDGET} allows what the runs cost that you agree to: write down whose rows "
+        "these are and, if their owner allows a fixed total, most_epsilon and most_delta"
     )
     return 0
 
