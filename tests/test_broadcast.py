@@ -29,6 +29,7 @@ from fedsynth_lib.federation.rounds import copied, run_rounds
 from fedsynth_lib.methods import METHODS
 from fedsynth_lib.methods.marginals import private_bins
 from fedsynth_lib.methods.marginals.marginals import rho
+from fedsynth_lib.methods.vae_bgm.training import LATENT
 
 ROWS = 40  # of each of three clients
 SMALL = {"training_rounds": 2, "local_epochs": 1, "local_updates": 2, "batch": 20, "rounds": 2}
@@ -302,6 +303,19 @@ def test_a_client_counts_what_it_chose_itself():
     others = np.where(asked.sent["chosen"] >= 0, (own + 1) % 5, -1).astype(np.int16)
     with pytest.raises(BadBroadcast):
         asked.answered(job, asked.sent | {"chosen": others}, Untouchable())
+
+
+def test_rows_that_overflow_in_a_lying_servers_network_do_not_show_in_a_noisy_mixture():
+    """Else the mixture is not a number exactly where somebody has such a row."""
+    job, seen, *_ = honest("dpvaebgm+fedavg")
+    asked = seen[-1]
+    pattern = np.array([1, 1, 1, 1, 1, -1, -1, 1], np.float32)
+    signs = np.resize(pattern, asked.sent["network/0"].shape)
+    update = asked.answered(
+        job, asked.sent | {"network/0": signs * np.float32(3e38)}, asked.client.rows
+    )
+    for name in LATENT:
+        assert np.isfinite(update.arrays[name]).all(), name
 
 
 # --- attacks by name -----------------------------------------------------------------------------

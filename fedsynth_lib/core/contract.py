@@ -221,7 +221,8 @@ class Update:
         name the same.
     spent: the charges of this step, for what the server sees as it is.
     summed_spent: the charges of the summed arrays, stated by the client from what it really adds.
-        They are for its own ledger alone: the server states the charges of the sum.
+        They are for its own ledger alone: the server states the charges of the sum. Where the
+        server is trusted to add the noise, they are of the noise that it is trusted to add.
     """
 
     arrays: Arrays = field(default_factory=dict)

@@ -15,7 +15,6 @@ import math
 import warnings
 from contextlib import nullcontext
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Literal
 
 import numpy as np
@@ -197,22 +196,14 @@ def start(domain: Domain, config: Config, rng: np.random.Generator) -> Arrays:
 def check_broadcast(state: Arrays, domain: Domain, config: Config, round: int) -> None:
     """Places of the quantiles in the declared ranges, and a network of the size that the declared
     columns make."""
-    columns, sizes = domain.levels.count(0), _sizes(domain.levels, config)
-    parts = {name: Values(np.float32, (size,), finite=False) for name, size in sizes}
-    quantiles = Values(np.float64, (columns, LEVELS), -ROUNDING, 1 + ROUNDING)
+    expected: dict[str, np.ndarray | Values] = {
+        name: Values(values.dtype, values.shape, finite=False)
+        for name, values in start(domain, config, np.random.default_rng(0)).items()
+    }
+    shape = (domain.levels.count(0), LEVELS)
+    expected["quantiles"] = Values(np.float64, shape, -ROUNDING, 1 + ROUNDING)
     levels = {"levels": np.array(domain.levels), "round": np.array(round)}
-    check_arrays(state, {**levels, **parts, "quantiles": quantiles})
-
-
-@lru_cache(maxsize=8)
-def _sizes(levels: tuple[int, ...], config: Config) -> tuple[tuple[str, int], ...]:
-    """(name, parameters) of what is sent of a network."""
-    with weights.seeded(np.random.default_rng(0), torch.device("cpu")):
-        network = _untrained(np.array(levels), config)
-    sent = (("network", weights.size_of(_trained_part(network, config))),)
-    if config.embeddings == "frozen" and network.levels:
-        sent += (("embeddings", weights.size_of(network.embeddings)),)
-    return sent
+    check_arrays(state, {**expected, **levels})
 
 
 def client_step(

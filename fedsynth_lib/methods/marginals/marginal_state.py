@@ -52,11 +52,8 @@ def start(domain: Domain, config: Config) -> Arrays:
 
 def declared(domain: Domain, config: Config, round: int) -> Arrays:
     """What clients are sent in every round: it follows from the domain and the settings."""
-    workload = _workload_once(domain, config)
+    workload = workload_of(domain, config)
     return {"levels": np.array(domain.levels), "workload": workload, "round": np.array(round)}
-
-
-_workload_once = lru_cache(maxsize=8)(workload_of)
 
 
 def name_of(kind: str, query: Query) -> str:

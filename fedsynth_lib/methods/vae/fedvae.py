@@ -12,7 +12,6 @@ by Poisson sampling.
 """
 
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Literal
 
 import numpy as np
@@ -166,7 +165,6 @@ def check_broadcast(state: Arrays, domain: Domain, config: Config, round: int) -
     require(not training or len(state["network"]) == _size(layout_of(state), config))
 
 
-@lru_cache(maxsize=8)
 def _size(layout: Layout, config: Config) -> int:
     with weights.seeded(np.random.default_rng(0), torch.device("cpu")):
         return weights.size_of(Vae(layout, config.hidden, config.embedding))

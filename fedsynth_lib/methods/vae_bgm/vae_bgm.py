@@ -15,7 +15,6 @@ post-processing, and epsilon is each node's own over all rounds.
 """
 
 from collections.abc import Sequence
-from functools import lru_cache
 
 import numpy as np
 import torch
@@ -133,7 +132,6 @@ def check_broadcast(state: Arrays, domain: Domain, config: Config, round: int) -
         require((state["moments"][:, 1] >= LEAST_DEVIATION).all())
 
 
-@lru_cache(maxsize=8)
 def _size(levels: tuple[int, ...], config: Config) -> int:
     """Parameters of one network."""
     with weights.seeded(np.random.default_rng(0), CPU):
