@@ -211,10 +211,11 @@ def test_choices_that_do_not_fit_together_are_dropped_before_any_release():
     )
     parts, noise = shards(240, 4), Noise(2.0, np.random.default_rng(1))
     sent = flaim.broadcast(noted, config)
-    collected = [
-        flaim.client_step(sent, flower.Client(CODES[parts[k]], k, 4), config, None, None)
-        for k in votes
+    clients = [
+        flower.Client(CODES[parts[k]], k, 4, {"chosen": update.arrays["chosen"]})
+        for k, update in enumerate(updates)
     ]
+    collected = [flaim.client_step(sent, client, config, None, None) for client in clients]
     assert [sorted(update.summed) for update in collected] == [
         [str(number(query))] if query != other else [] for query in votes.values()
     ]

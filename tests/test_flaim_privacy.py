@@ -152,8 +152,9 @@ def test_one_record_moves_one_count_of_every_marginal():
     steps += [(collect, str(query), 1) for query in everything]
 
     def released(changes, name, table):
-        state = {**model_state(0), **changes}
-        return flaim.client_step(state, client_of(table), config, None, None).summed[name]
+        state, client = {**model_state(0), **changes}, client_of(table)
+        client.memory["chosen"] = everything
+        return flaim.client_step(state, client, config, None, None).summed[name]
 
     for changes, name, marginals in steps:
         before = released(changes, name, rows)

@@ -136,6 +136,11 @@ def test_a_registered_method_is_one_of_the_methods(star, registry):
             r"plan takes \(noise, domain, "
             r"config\); it must take \(n",
         ),
+        (
+            "mine",
+            {"check_broadcast": lambda state, config: None},
+            r"check_broadcast takes \(state, config\); it must take \(state, domain, config, round\)",
+        ),
         ("mine", {"Config": None}, "there is no Config"),
         (
             "mine",

@@ -4,6 +4,7 @@ differ."""
 from fedsynth_lib.methods.registry import (
     DEFAULT,
     METHODS,
+    OPTIONAL,
     OWN,
     REGISTRY,
     VERBS,
@@ -12,4 +13,14 @@ from fedsynth_lib.methods.registry import (
     register,
 )
 
-__all__ = ["DEFAULT", "METHODS", "OWN", "REGISTRY", "VERBS", "from_file", "key_of", "register"]
+__all__ = [
+    "DEFAULT",
+    "METHODS",
+    "OPTIONAL",
+    "OWN",
+    "REGISTRY",
+    "VERBS",
+    "from_file",
+    "key_of",
+    "register",
+]

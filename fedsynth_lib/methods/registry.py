@@ -183,6 +183,11 @@ VERBS = {
     "server_step": ("state", "updates", "config", "noise", "rng"),
     "sample": ("state", "num_rows", "config", "rng"),
 }
+OPTIONAL = {  # verbs that a method may leave out
+    "schedule": ("domain", "config"),
+    "broadcast": ("state", "config"),
+    "check_broadcast": ("state", "domain", "config", "round"),
+}
 
 
 def key_of(method: Method | ModuleType) -> str | None:
@@ -227,7 +232,9 @@ def _check(method: Method | ModuleType) -> None:
             f"method {name}: there is no VERSION; write VERSION = 1, and raise it when "
             "its output changes."
         )
-    for verb, parameters in VERBS.items():
+    for verb, parameters in (VERBS | OPTIONAL).items():
+        if verb in OPTIONAL and getattr(method, verb, None) is None:
+            continue
         if not callable(getattr(method, verb, None)):
             raise BadInput(
                 f"method {name}: there is no {verb}({', '.join(parameters)}); see core/contract.py."

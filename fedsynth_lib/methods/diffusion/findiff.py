@@ -15,12 +15,14 @@ import math
 import warnings
 from contextlib import nullcontext
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Literal
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
+from fedsynth_lib.core.broadcast import Values, check_arrays, refusing
 from fedsynth_lib.core.contract import (
     Arrays,
     BadInput,
@@ -49,6 +51,7 @@ GRADIENTS = "gradients of the denoiser"
 PARAMETERS = "parameters of a network trained without noise"
 LEVELS = 1000  # of a quantile map, as scikit-learn's transformer has them
 AT_ONCE = 10_000  # rows decoded together
+ROUNDING = 1e-9  # by which a quantile may leave its range
 DIVERGED = (
     "FinDiff has diverged, and its rows are of no use; give a smaller learning_rate, or a smaller "
     "server_rate with fedadam and fedyogi."
@@ -188,6 +191,28 @@ def start(domain: Domain, config: Config, rng: np.random.Generator) -> Arrays:
         state["embeddings"] = weights.flat(network.embeddings)
     columns = int((levels == 0).sum())
     return state | {"quantiles": quantile_map.declared(columns, LEVELS)}
+
+
+@refusing
+def check_broadcast(state: Arrays, domain: Domain, config: Config, round: int) -> None:
+    """Places of the quantiles in the declared ranges, and a network of the size that the declared
+    columns make."""
+    columns, sizes = domain.levels.count(0), _sizes(domain.levels, config)
+    parts = {name: Values(np.float32, (size,), finite=False) for name, size in sizes}
+    quantiles = Values(np.float64, (columns, LEVELS), -ROUNDING, 1 + ROUNDING)
+    levels = {"levels": np.array(domain.levels), "round": np.array(round)}
+    check_arrays(state, {**levels, **parts, "quantiles": quantiles})
+
+
+@lru_cache(maxsize=8)
+def _sizes(levels: tuple[int, ...], config: Config) -> tuple[tuple[str, int], ...]:
+    """(name, parameters) of what is sent of a network."""
+    with weights.seeded(np.random.default_rng(0), torch.device("cpu")):
+        network = _untrained(np.array(levels), config)
+    sent = (("network", weights.size_of(_trained_part(network, config))),)
+    if config.embeddings == "frozen" and network.levels:
+        sent += (("embeddings", weights.size_of(network.embeddings)),)
+    return sent
 
 
 def client_step(

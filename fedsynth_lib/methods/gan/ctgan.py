@@ -11,15 +11,18 @@ post-processing.
 """
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 import torch
 
+from fedsynth_lib.core.broadcast import Values, check_arrays, refusing, require
 from fedsynth_lib.core.contract import Arrays, Charge, Client, Domain, Noise, Update
 from fedsynth_lib.methods.gan import budget
 from fedsynth_lib.methods.gan.budget import Settings, encoder_of, plan
 from fedsynth_lib.methods.gan.encoding import (
     category_counts,
+    check_mixtures,
     client_encoding,
     codes_of,
     compact,
@@ -29,14 +32,17 @@ from fedsynth_lib.methods.gan.encoding import (
     layout_of,
     numbers_of,
     server_encoding,
+    stacked_values,
 )
+from fedsynth_lib.methods.gan.networks import Layout
 from fedsynth_lib.methods.gan.sampling import Conditions, LocalRows
 from fedsynth_lib.methods.gan.training import NETWORKS, Pair, train
-from fedsynth_lib.methods.gan.weights import device_of, seeded
+from fedsynth_lib.methods.gan.weights import device_of, seeded, size_of
 
 __all__ = [
     "Config",
     "broadcast",
+    "check_broadcast",
     "client_step",
     "encoder",
     "plan",
@@ -50,6 +56,7 @@ VERSION = 1
 ENCODE, TRAIN, ASK = range(3)  # the state's `stage`
 PARAMETERS = "parameters of networks trained without noise"
 BY_CONDITION = "rows and conditions drawn by raw frequencies (training by sampling)"
+MOST_COUNTED = 2**53  # rows of a category
 SERVERS = "server."  # marks arrays that the server keeps
 ASKED = "conditions drawn by raw frequencies"
 
@@ -83,6 +90,43 @@ def start(domain: Domain, config: Settings, rng: np.random.Generator) -> Arrays:
     return state | (
         {"present": np.ones(levels.sum(), bool)} if config.encoding == "private" else {}
     )
+
+
+@refusing
+def check_broadcast(state: Arrays, domain: Domain, config: Settings, round: int) -> None:
+    """The stage that the round is due for; an encoding once there is one, then networks of the size
+    that it makes; conditions are asked for only where the settings do."""
+    own, encoded = start(domain, config, np.random.default_rng(0)), round > 0
+    trained = round >= config.encoding_rounds
+    asks = trained and state["stage"] == ASK
+    stage = ASK if asks else TRAIN if trained else ENCODE
+    discrete = sum(domain.levels)
+    expected: dict[str, np.ndarray | Values] = {**own, "round": np.array(round)}
+    if encoded:
+        expected |= stacked_values(domain.levels.count(0), config.modes)
+        expected = {"present": Values(np.bool_, (discrete,))} | expected
+        if config.weighting == "similarity" or budget.histogram_columns(domain.levels, config):
+            expected["counts"] = Values(np.float64, (discrete,), 0, MOST_COUNTED)
+        if config.weighting == "similarity":
+            expected["client_weights"] = Values(np.float64, (None,), 0, 1)
+    if trained:
+        expected |= {name: Values(np.float32, (None,), finite=False) for name in NETWORKS}
+    check_arrays(state, {**expected, "stage": np.array(stage)})
+    last = config.encoding_rounds + config.training_rounds
+    require(round < config.rounds and (asks or round < last))
+    require(not asks or (config.asks_for_conditions and round > config.encoding_rounds))
+    if encoded:
+        check_mixtures(state)
+    if trained:
+        found = tuple(len(state[name]) for name in NETWORKS)
+        require(found == _sizes(layout_of(state), config))
+
+
+@lru_cache(maxsize=8)
+def _sizes(layout: Layout, config: Settings) -> tuple[int, ...]:
+    with seeded(np.random.default_rng(0), torch.device("cpu")):
+        pair = Pair(layout, config, torch.device("cpu"))
+    return tuple(size_of(getattr(pair, name)) for name in NETWORKS)
 
 
 def client_step(

@@ -14,6 +14,7 @@ from scipy.spatial.distance import jensenshannon
 from scipy.stats import wasserstein_distance
 
 from fedsynth_lib.core.accounting import gaussian_counts
+from fedsynth_lib.core.broadcast import LARGEST, Values, require
 from fedsynth_lib.core.contract import Arrays, Charge, Client, Noise, Update
 from fedsynth_lib.methods.gan import budget
 from fedsynth_lib.methods.gan.budget import HISTOGRAMS, Settings
@@ -195,6 +196,21 @@ def stacked(mixtures: Sequence[Mixture], modes_each: int | None = None) -> Array
         for name, array in arrays.items():
             array[j, : len(mixture.weights)] = getattr(mixture, name)
     return arrays
+
+
+def stacked_values(columns: int, modes_each: int) -> dict[str, Values]:
+    """What a client takes for mixtures of so many columns, see `check_mixtures`."""
+    shape = (columns, modes_each)
+    return {
+        "weights": Values(np.float64, shape, 0, 1),
+        "means": Values(np.float64, shape, -LARGEST, LARGEST),
+        "deviations": Values(np.float64, shape, 1 / LARGEST, LARGEST),
+    }
+
+
+def check_mixtures(arrays: Arrays) -> None:
+    """Raise BadBroadcast where a column has no mode."""
+    require((arrays["weights"] > 0).any(axis=1).all())
 
 
 def unstacked(arrays: Arrays) -> list[Mixture]:

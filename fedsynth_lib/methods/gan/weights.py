@@ -18,6 +18,11 @@ def flat(network: nn.Module) -> np.ndarray:
     return parameters_to_vector(network.parameters()).detach().cpu().numpy()
 
 
+def size_of(network: nn.Module) -> int:
+    """How many parameters it has."""
+    return sum(parameter.numel() for parameter in network.parameters())
+
+
 def load(network: nn.Module, values: np.ndarray) -> None:
     """The inverse of `flat`."""
     device = next(network.parameters()).device

@@ -60,6 +60,7 @@ ADVERSARY = (
     "to the exact sums it learns (secure summation is simulated in one process)"
 )
 FARTHEST = 2**20  # of a noisy share: beyond, rounding could move a score by more than a record does
+HEAVIEST = 1e30  # of a measurement, whose squared error is added to others'
 SLACK = 1 + 1e-6  # what a client has paid ends within rounding of its plan
 ORACLE = "all rows of every client, for the true heterogeneity"
 
@@ -221,7 +222,7 @@ def check_broadcast(state: Arrays, domain: Domain, config: Config, round: int) -
         }
         if config.penalty == "true":
             shape = (None, len(asked.queries))
-            expected["heterogeneity"] = Values(np.float64, shape, 0, LARGEST)
+            expected["heterogeneity"] = Values(np.float64, shape, -FARTHEST, FARTHEST)
     elif kind == "collect":
         members, widest = len(state["members"]), len(asked.queries) - 1
         expected |= {
@@ -254,8 +255,9 @@ def _of_model(
     }
     expected = {name_of("potential", query): values for query, values in table.items()}
     if config.local_steps > 1:
-        expected |= {name_of("shares", query): values for query, values in table.items()}
-        weight = Values(np.float64, (), 0, LARGEST)
+        near = {"low": -FARTHEST, "high": FARTHEST}
+        expected |= {name_of("shares", query): replace(v, **near) for query, v in table.items()}
+        weight = Values(np.float64, (), 0, HEAVIEST)
         expected |= {name_of("weight", query): weight for query in queries}
         expected |= {"limit": replace(weight, high=config.max_megabytes), "typical": weight}
     return expected
@@ -283,6 +285,7 @@ def client_step(
     if noise is not None:
         state = _with_own_noise(state, client, config, noise)
         sigma = float(state["sigma"])
+    require(config.penalty != "true" or client.index < len(state["heterogeneity"]))
     chosen, spent = choose(state, client, config, noise)
     client.memory |= {"chosen": chosen, "sigma": state["sigma"]}
     if not config.one_way_each_round or state["last"]:

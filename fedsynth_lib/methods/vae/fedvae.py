@@ -12,11 +12,13 @@ by Poisson sampling.
 """
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Literal
 
 import numpy as np
 import torch
 
+from fedsynth_lib.core.broadcast import Values, check_arrays, refusing, require
 from fedsynth_lib.core.contract import (
     Arrays,
     BadInput,
@@ -30,12 +32,15 @@ from fedsynth_lib.core.dp_sgd import Tape, noise_generator, poisson_batches
 from fedsynth_lib.methods.gan import weights
 from fedsynth_lib.methods.gan.budget import rate
 from fedsynth_lib.methods.gan.encoding import (
+    check_mixtures,
     codes_of,
     decode_numbers,
     encode_numbers,
     layout_of,
     numbers_of,
+    stacked_values,
 )
+from fedsynth_lib.methods.gan.networks import Layout
 from fedsynth_lib.methods.gan.sampling import LocalRows
 from fedsynth_lib.methods.vae.encoding import (
     client_encoding,
@@ -142,6 +147,29 @@ def start(domain: Domain, config: Config, rng: np.random.Generator) -> Arrays:
     """Nothing but the levels of columns, 0 for numbers; every declared category can be decoded."""
     levels = np.array(domain.levels)
     return {"levels": levels, "round": np.array(0), "present": np.ones(levels.sum(), bool)}
+
+
+@refusing
+def check_broadcast(state: Arrays, domain: Domain, config: Config, round: int) -> None:
+    """Mixtures of the numeric columns once there are some, then a network of the size that these
+    make."""
+    own = start(domain, config, np.random.default_rng(0))
+    expected: dict[str, np.ndarray | Values] = {**own, "round": np.array(round)}
+    training = round >= config.encoding_rounds
+    if round > 0:
+        expected |= stacked_values(domain.levels.count(0), config.modes)
+    if training:
+        expected["network"] = Values(np.float32, (None,), finite=False)
+    check_arrays(state, expected)
+    if round > 0:
+        check_mixtures(state)
+    require(not training or len(state["network"]) == _size(layout_of(state), config))
+
+
+@lru_cache(maxsize=8)
+def _size(layout: Layout, config: Config) -> int:
+    with weights.seeded(np.random.default_rng(0), torch.device("cpu")):
+        return weights.size_of(Vae(layout, config.hidden, config.embedding))
 
 
 def client_step(

@@ -182,6 +182,8 @@ def latent_of(
         seed = int(rng.integers(2**31))
         mixture = fit(means, components=config.components, starts=config.starts, seed=seed)
         return Latent(*mixture, log_variances.mean(axis=0))
+    # with parameters from a server that lies a row may overflow: it counts, and shows nothing
+    means, log_variances = np.nan_to_num(means), np.nan_to_num(log_variances)
     mixture, average = private_mixture(
         means,
         log_variances,

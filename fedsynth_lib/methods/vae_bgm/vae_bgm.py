@@ -15,11 +15,13 @@ post-processing, and epsilon is each node's own over all rounds.
 """
 
 from collections.abc import Sequence
+from functools import lru_cache
 
 import numpy as np
 import torch
 
 from fedsynth_lib.core.accounting import gaussian, gaussian_counts
+from fedsynth_lib.core.broadcast import Values, check_arrays, refusing, require
 from fedsynth_lib.core.contract import (
     Arrays,
     BadInput,
@@ -61,6 +63,7 @@ ADVERSARY = (
 ROWS = "synthetic rows of networks trained without noise"
 PARAMETERS = "parameters of networks trained without noise"
 GENERATOR = "decoder and latent mixture of networks trained without noise"
+LEAST_DEVIATION = 0.01  # of a column, in parts of its declared range
 GRAIN = 2**20  # parts of a declared range that noisy sums count in
 CPU = torch.device("cpu")  # networks of this size train no faster elsewhere
 
@@ -101,6 +104,40 @@ def start(domain: Domain, config: Config, rng: np.random.Generator) -> Arrays:
 def broadcast(state: Arrays, config: Config) -> Arrays:
     """Everything but the generators, which no node needs."""
     return {name: values for name, values in state.items() if not name.startswith("generator/")}
+
+
+@refusing
+def check_broadcast(state: Arrays, domain: Domain, config: Config, round: int) -> None:
+    """Moments of places in the declared ranges, and what the technique shares of earlier rounds:
+    networks of the size that the declared columns make, or rows of these columns."""
+    numbers, later = domain.levels.count(0), round > config.first
+    own = start(domain, config, np.random.default_rng(0))
+    expected: dict[str, np.ndarray | Values] = {**own, "round": np.array(round)}
+    if config.moments is None and round >= config.first > 0:
+        expected["moments"] = Values(np.float64, (numbers, 2), 0, 1)
+    if config.technique == "fedavg" and (later or config.common_start):
+        network = Values(np.float32, (_size(domain.levels, config),), finite=False)
+        expected |= {f"network/{k}": network for k in range(config.networks)}
+    senders = [name for name in state if name.startswith("rows/")]
+    if config.technique == "sds" and later:
+        shape = (config.networks * config.shared_rows, len(domain.names))
+        expected |= {name: Values(np.float32, shape, finite=False) for name in senders}
+    check_arrays(state, expected)
+    require(round < config.rounds)
+    discrete = own["levels"] > 0
+    for name in senders:  # no code that a network cannot look up
+        codes = state[name][:, discrete]
+        within = (codes >= 0) & (codes < own["levels"][discrete]) & (codes == np.floor(codes))
+        require(within.all())
+    if "moments" in expected:
+        require((state["moments"][:, 1] >= LEAST_DEVIATION).all())
+
+
+@lru_cache(maxsize=8)
+def _size(levels: tuple[int, ...], config: Config) -> int:
+    """Parameters of one network."""
+    with weights.seeded(np.random.default_rng(0), CPU):
+        return weights.size_of(untrained(np.array(levels), config)[0])
 
 
 def client_step(
@@ -301,7 +338,7 @@ def _moments(sums: np.ndarray) -> np.ndarray:
     degenerate."""
     columns = len(sums) // 2
     means, squares = np.clip(np.split(sums[1:] / max(sums[0], 1.0), 2), 0, 1).reshape(2, columns)
-    return np.stack([means, np.sqrt(np.maximum(squares - means**2, 1e-4))], axis=1)
+    return np.stack([means, np.sqrt(np.maximum(squares - means**2, LEAST_DEVIATION**2))], axis=1)
 
 
 def _received(state: Arrays, index: int, most: int, rng: np.random.Generator) -> np.ndarray:
