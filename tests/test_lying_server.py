@@ -7,12 +7,14 @@ import json
 import re
 import tracemalloc
 import zipfile
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
 import numpy as np
 import pytest
 from flwr.app import Array, ArrayRecord, ConfigRecord, Context, Error, Message, RecordDict
+from promises import thirds
 from sites import ROWS, make_releases
 from test_deploy_masks import KEYS, agreement_of, job_of
 from test_methods import broken
@@ -21,7 +23,7 @@ from fedsynth_lib.core.contract import BadBroadcast, Domain, Privacy
 from fedsynth_lib.core.ledger import ClientLedger, Refused
 from fedsynth_lib.deploy import masks
 from fedsynth_lib.deploy.apps import SiteApp
-from fedsynth_lib.federation import answers, flower
+from fedsynth_lib.federation import answers, flower, settings
 from fedsynth_lib.methods.marginals import independent
 
 MEGABYTE = 2**20
@@ -183,6 +185,23 @@ def test_what_was_sent_is_checked_before_anything_is_noted_or_read(tmp_path):
 )
 def test_a_question_that_is_none_gets_the_same_sentence(content):
     assert said_by(flower.client_app(JOB, None), flower.STEP, **content) == flower.UNANSWERED
+
+
+@pytest.mark.parametrize("understated", [None, {"noise": 3.0}, {"times": 0}, {"what": "a column"}])
+def test_a_statement_that_says_less_than_clients_is_refused(table, understated):
+    """As a server's mistake would make it: of what the sum has cost, the clients know better."""
+
+    def server_step(state, updates, config, noise, rng):
+        state, charges = independent.server_step(state, updates, config, noise, rng)
+        return state, [replace(charge, **understated or {}) for charge in charges]
+
+    method = broken(independent, server_step=server_step)
+    options = {"privacy": Privacy(1.0), "seed": 1}
+    if understated is None:
+        assert settings.federated(method, table, thirds(table), **options).statement["epsilon"]
+        return
+    with pytest.raises(RuntimeError, match="client 0 has released .counts of every column"):
+        settings.federated(method, table, thirds(table), **options)
 
 
 # --- sites as they are, with keys, masks and ledgers --------------------------------------------
