@@ -34,7 +34,14 @@ FORKED = {  # command -> where its function is
     "flwr-clientapp": ("flwr.supernode.cli", "flwr_clientapp"),
     "flwr-serverapp": ("flwr.superlink.cli", "flwr_serverapp"),
 }
-LATE = ("fedsynth_lib.federation.settings", "httpcore")  # what these import when they are at work
+LATE = (  # what these import when they are at work
+    "fedsynth_lib.deploy.apps",
+    "fedsynth_lib.federation.settings",
+    "fedsynth_lib.methods.bayes.bayesian_network",
+    "fedsynth_lib.methods.marginals.fedpgm",
+    "fedsynth_lib.methods.marginals.flaim",
+    "httpcore",
+)
 WAIT = 0.3  # seconds
 MOST = 120.0  # seconds that anything may take
 # In main threads alone: other threads wait before they end a process by force.

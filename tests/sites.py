@@ -113,6 +113,24 @@ def make(folder: Path, **entries) -> Study:
     )
 
 
+RELEASES = {  # method -> settings; each has another kind of noise and of sums
+    "independent": {},
+    "fedpgm": {},
+    "fedbn": {"private_structure": True},
+    "aim": {"participation": 1.0},
+}
+
+
+def make_releases(folder: Path) -> None:
+    """As `make`, and a release by each of RELEASES in the folder of its name."""
+    study = make(folder)
+    sites = [(each.name, each.rows, each.key) for each in study.sites]
+    asked = {"epsilon": 0.1, "delta": 1e-6, "minimum_group": 3, "ca": study.ca, "release": True}
+    for method, config in RELEASES.items():
+        asked |= {"name": "hearts", "schema": folder / "schema.toml", "sites": sites}
+        init(folder / method, **asked, method=method, config=config)
+
+
 class Parties(Terminals):
     """All parties of the study in a folder; Flower's loops do not wait for long."""
 

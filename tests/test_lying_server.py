@@ -4,19 +4,26 @@ sentence."""
 
 import io
 import json
+import re
 import tracemalloc
 import zipfile
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
 
 import numpy as np
 import pytest
-from flwr.app import Array, ArrayRecord, ConfigRecord, Message, RecordDict
+from flwr.app import Array, ArrayRecord, ConfigRecord, Context, Error, Message, RecordDict
+from promises import thirds
+from sites import ROWS, make_releases
 from test_deploy_masks import KEYS, agreement_of, job_of
 from test_methods import broken
 
 from fedsynth_lib.core.contract import BadBroadcast, Domain, Privacy
 from fedsynth_lib.core.ledger import ClientLedger, Refused
 from fedsynth_lib.deploy import masks
-from fedsynth_lib.federation import answers, flower
+from fedsynth_lib.deploy.apps import SiteApp
+from fedsynth_lib.federation import answers, flower, settings
 from fedsynth_lib.methods.marginals import independent
 
 MEGABYTE = 2**20
@@ -42,6 +49,7 @@ def said_by(app, kind, **content):
     return str(refused.value)
 
 
+@cache
 def bomb(megabytes):
     """An npz file, a thousandth as long as what is in it."""
     content = io.BytesIO()
@@ -177,3 +185,87 @@ def test_what_was_sent_is_checked_before_anything_is_noted_or_read(tmp_path):
 )
 def test_a_question_that_is_none_gets_the_same_sentence(content):
     assert said_by(flower.client_app(JOB, None), flower.STEP, **content) == flower.UNANSWERED
+
+
+@pytest.mark.parametrize("understated", [None, {"noise": 3.0}, {"times": 0}, {"what": "a column"}])
+def test_a_statement_that_says_less_than_clients_is_refused(table, understated):
+    """As a server's mistake would make it: of what the sum has cost, the clients know better."""
+
+    def server_step(state, updates, config, noise, rng):
+        state, charges = independent.server_step(state, updates, config, noise, rng)
+        return state, [replace(charge, **understated or {}) for charge in charges]
+
+    method = broken(independent, server_step=server_step)
+    options = {"privacy": Privacy(1.0), "seed": 1}
+    if understated is None:
+        assert settings.federated(method, table, thirds(table), **options).statement["epsilon"]
+        return
+    with pytest.raises(RuntimeError, match="client 0 has released .counts of every column"):
+        settings.federated(method, table, thirds(table), **options)
+
+
+# --- sites as they are, with keys, masks and ledgers --------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def lying():
+    """The app whose server lies; test_superlink.py runs it behind a SuperLink."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(Path(__file__).parent / "lying")
+        from lyingapp import apps
+    return apps
+
+
+@pytest.fixture(scope="module")
+def releases(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("releases")
+    make_releases(folder)
+    return folder
+
+
+class Told(flower.LocalGrid):
+    """What a server is told of an error, as behind a SuperLink: the text of what leaves the app."""
+
+    def push_messages(self, messages):
+        messages = list(messages)
+        for number, message in enumerate(messages, len(self._replies)):
+            message.metadata.__dict__["_message_id"] = str(number)
+            try:
+                reply = self._app(message, self._contexts[message.metadata.dst_node_id])
+            except Refused as refused:
+                reply = Message(Error(1, str(refused)), reply_to=message)
+            self._replies[str(number)] = reply
+        return [message.metadata.message_id for message in messages]
+
+
+@pytest.mark.parametrize(
+    ("study", "lie", "answered"),
+    [
+        ("fedpgm", "each chosen table a million times", 1),
+        ("fedpgm", "the second sum in the first round", 0),
+        ("fedpgm", "a level less", 0),
+        ("independent", "a level less", 0),
+        ("independent", "one column for all", 0),
+        ("fedbn", "columns by other names", 1),
+        ("fedbn", "two columns of three", 0),
+        ("aim", "a level less", 0),
+    ],
+)
+def test_a_server_that_lies_gets_one_sentence(lying, releases, tmp_path, study, lie, answered):
+    """Of sums it has those alone for which it kept to the protocol, and a ledger shows no more than
+    the plan: nothing where the site was lied to before its first answer."""
+    saved = tmp_path / "sums.npz"
+    config = {"folder": str(releases), "study": study, "lie": lie, "saved": str(saved)}
+    grid = Told(SiteApp(lying.find), len(ROWS))
+    for context in grid._contexts.values():
+        context.run_config = config
+    with pytest.raises(Refused) as refused:
+        lying.server(grid, Context(flower.LOCAL_RUN, 0, {}, RecordDict(), config))
+    reasons = re.findall(r"site '(\w+)': (.*?) \[failed\]", str(refused.value))
+    assert reasons == [(name, str(BadBroadcast())) for name in ROWS]
+    given = int(np.load(saved)["rounds"]) if saved.exists() else 0
+    assert given == answered
+    for name in ROWS:
+        ledger = lying.ledger_of(name, saved)
+        assert sum("round" in line for line in ledger.journal.lines()) == answered
+        assert ledger.total().epsilon == pytest.approx(0.1 * answered, abs=1e-6)

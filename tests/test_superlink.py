@@ -1,20 +1,27 @@
-"""FLAIM with some of its clients behind a real SuperLink: as in process, and no run that hangs.
+"""FLAIM with some of its clients behind a real SuperLink: as in process, and no run that hangs; and
+sites that a server lies to.
 
 Every SuperNode is a process, and so is every answer of a client.
 """
 
 import pickle
+import re
 from pathlib import Path
 from types import ModuleType
 
 import pytest
 from deployed import MOST, Federation
+from sites import ROWS, make_releases
 from tiny import wait_for
 
+from fedsynth_lib.core.contract import BadBroadcast
+from fedsynth_lib.core.ledger import ClientLedger
 from fedsynth_lib.federation import settings
 from fedsynth_lib.methods.marginals import flaim
 
 APP = Path(__file__).parent / "superlink"
+REFUSAL = str(BadBroadcast())
+LYING = Path(__file__).parent / "lying"
 FROM_SETTINGS = {"public_inputs", "audit"}  # what `settings.federated` alone says in a statement
 
 
@@ -72,6 +79,32 @@ def test_a_server_that_starts_over_is_refused_by_whom_it_has_asked(federation):
     status, details = federation.run(APP, server="starts over")
     assert status == "finished:failed"
     assert "client 2: round 1 was answered or left out before, and is answered once" in details
+
+
+@pytest.mark.parametrize(
+    ("study", "lie"),
+    [
+        ("fedpgm", "each chosen table a million times"),
+        ("independent", "one column for all"),
+        ("fedbn", "two columns of three"),
+        ("aim", "a level less"),
+    ],
+)
+def test_a_server_that_lies_gets_nothing_out_of_a_site(federation, tmp_path_factory, study, lie):
+    """Sites have keys, masks and ledgers. What comes of other lies: test_lying_server.py."""
+    folder = tmp_path_factory.getbasetemp() / "releases"
+    if not folder.exists():
+        folder.mkdir()
+        make_releases(folder)
+    saved = tmp_path_factory.mktemp("lied") / "sums.npz"
+    status, details = federation.run(LYING, folder=folder, study=study, lie=lie, saved=saved)
+    assert status == "finished:failed"
+    for name in ROWS:
+        # Flower quotes it with its class
+        assert re.search(rf"'{name}': <class '[\w.]*Refused'>:<'(.*?)'> ", details)[1] == REFUSAL
+        lines = ClientLedger(saved.with_name(f"{name}.jsonl")).journal.lines()
+        # FedPGM's first sum is not lied about
+        assert sum("round" in line for line in lines) == (study == "fedpgm")
 
 
 def test_a_node_that_leaves_ends_the_run(federation):

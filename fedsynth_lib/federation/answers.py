@@ -136,7 +136,10 @@ def update_of(
     about = content["about"]
     try:
         rows = int(about["num_rows"])
-        spent = [Charge(**charge) for charge in json.loads(about["spent"])]
+        spent, summed_spent = (
+            [Charge(**charge) for charge in json.loads(about[name])]
+            for name in ("spent", "summed_spent")
+        )
         groups = {
             name: tuple(map(int, members)) for name, members in json.loads(about["groups"]).items()
         }
@@ -148,7 +151,7 @@ def update_of(
         fits = {client} <= set(members) <= set(clients) and len(set(members)) >= smallest
         if not fits or name not in summed:
             raise BadAnswer("groups", f"the sum {name!r} cannot be over clients {list(members)}")
-    return Update(arrays, summed, groups, num_rows=rows, spent=spent, client=client)
+    return Update(arrays, summed, groups, rows, spent, summed_spent, client)
 
 
 def misfits(updates: Mapping[int, Update], clients: Sequence[int]) -> dict[int, BadAnswer]:

@@ -8,6 +8,7 @@ is the state (down) and an Update (up); both are counted by their bytes, by kind
 import json
 import os
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
@@ -291,6 +292,7 @@ def client_app(
             "round": number,
             "num_rows": client.size,
             "spent": json.dumps([asdict(each) for each in update.spent]),
+            "summed_spent": json.dumps([asdict(each) for each in update.summed_spent]),
             "groups": json.dumps(update.groups),
         }
         content = {
@@ -389,6 +391,7 @@ def server_app(
         with asking.refusing(BEFORE):
             masks.agree(asking.masks(BEFORE), asking.run)
         state = job.method.start(job.domain, config=job.config, rng=stream(job.seed, "start"))
+        stated: dict[int, list[Charge]] = {client: [] for client in nodes}
         for number, (draw, share) in enumerate(job.schedule()):
             clients = job.participants(draw, share)
             # once: every client gets the same bytes
@@ -400,12 +403,41 @@ def server_app(
                 )
             state, charges = job.served(state, updates, number)
             outcome.charges += charges
+            for update in updates:
+                stated[update.client] += update.summed_spent
+            if job.method.TRUST == "secure sum":
+                check_stated(stated, outcome.charges, number)
             after_round(number, outcome.charges)
             if np.any(state.get("finished", False)):
                 break
         outcome.state = public(state)
 
     return app
+
+
+def check_stated(
+    stated: Mapping[int, Sequence[Charge]], charges: Sequence[Charge], number: int
+) -> None:
+    """Raises RuntimeError where a client says that it has given more to secure sums than the
+    statement of the run would have.
+
+    stated: of each client, over all rounds so far. charges: of the run so far.
+    """
+
+    def count(found: Iterable[Charge]) -> Counter:
+        times: Counter = Counter()
+        for each in found:
+            # two ways to compute the same number may differ by rounding
+            times[each.what, each.mechanism, f"{each.noise:.6g}", each.sensitivity] += each.times
+        return times
+
+    of_sums = count(charge for charge in charges if charge.client is None)
+    for client, own in stated.items():
+        if more := count(own) - of_sums:
+            raise RuntimeError(
+                f"round {number}: client {client} has released {min(more)[0]!r} more often, or "
+                "with other noise, than the statement would say; the run is refused"
+            )
 
 
 @dataclass
