@@ -6,13 +6,20 @@ import gzip
 import io
 import json
 import re
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
+import promises
 import pytest
 from pyarrow import parquet
 
 from fedsynth_lib.bundle import commands
+from fedsynth_lib.core.contract import BadInput
+from fedsynth_lib.deploy.place import load_checked, violations
+from fedsynth_lib.deploy.study import SCHEMA
+from fedsynth_lib.federation.settings import federated
+from fedsynth_lib.methods import METHODS
 from fedsynth_lib.tables.form import Form
 from fedsynth_lib.tables.kinds import FileColumn
 
@@ -190,3 +197,75 @@ def test_what_cannot_be_moved_ends_a_release_before_it_is_begun(wrong, home, cap
     assert value is None or value not in said
     assert commands.main(["ledger", "with"]) == 0
     assert "0 releases" in capfd.readouterr().out
+
+
+# --- how many rows there are ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("options", [["--declared-rows", "20"], []], ids=["declared", "counted"])
+def test_a_release_does_not_hang_on_the_true_number_of_rows(options, home, capfd):
+    """19 rows or 20, of which a client may have none: what is declared, or counted, decides."""
+    said = []
+    for number in (1, 19, 20):
+        folder = home / f"with{number}"
+        folder.mkdir()
+        (folder / "t.csv").write_bytes(as_csv(people()[:number]))
+        (folder / "t.toml").write_text(FORM.to_toml(), encoding="utf-8")
+        asked = ["synth", str(folder / "t.csv"), "--release", *options, "--clients", "9"]
+        asked += ["--method", "independent", "--epsilon", "2", "--delta", "1e-9", "--no-scores"]
+        status = commands.main([*asked, "--population", folder.name, "--out", str(folder / "out")])
+        said.append((status, len(list((folder / "out").glob("t_release1*")))))
+    # counted at a fiftieth of epsilon, such a table has too few rows in any case
+    assert said == [(0, 4)] * 3 if options else all(each in ((0, 4), (2, 0)) for each in said)
+    assert "too few to set some aside" not in capfd.readouterr().err
+
+
+def test_too_few_declared_rows_are_refused_before_a_release_is_begun(home, capfd):
+    (home / "t.csv").write_bytes(as_csv(people()))
+    (home / "t.toml").write_text(FORM.to_toml(), encoding="utf-8")
+    asked = ["synth", str(home / "t.csv"), "--release", "--declared-rows", "19"]
+    assert commands.main([*asked, "--out", str(home)]) == 2
+    assert "19 rows were declared, too few to learn from" in capfd.readouterr().err
+    assert commands.main(["ledger", "t"]) == 0 and "0 releases" in capfd.readouterr().out
+
+
+def test_a_site_without_rows_takes_part_in_a_release(home):
+    """Its only record would decide."""
+    rows = [row | {"ill": "no"} for row in people()]
+    for number, more in enumerate(([], [people()[1]])):
+        (home / f"t{number}.csv").write_bytes(as_csv([*rows, *more]))
+        (home / f"t{number}.toml").write_text(FORM.to_toml(), encoding="utf-8")
+        asked = [
+            "synth",
+            str(home / f"t{number}.csv"),
+            "--release",
+            "--no-scores",
+            "--sites",
+            "ill",
+        ]
+        asked += ["--declared-rows", "390", "--declared-rows", "10", "--epsilon", "1"]
+        asked += ["--method", "independent", "--out", str(home)]
+        assert commands.main(asked) == 0
+
+
+@pytest.mark.parametrize("key", [k for k, m in METHODS.items() if promises.adds_noise(m)])
+def test_every_private_method_takes_a_client_without_rows(key, table):
+    method, parts = METHODS[key], [np.arange(30), np.array([], dtype=int)]
+    options = {"config": promises.everyone(method), "privacy": promises.budget(method, 3.0)}
+    run = federated(method, table, parts, sizes=[40, 40], seed=1, **options)
+    assert len(run.synthetic) == 80
+    with pytest.raises(BadInput, match="client 1 has no rows"):
+        federated(method, table, parts, **options)
+
+
+# --- a site of a study ---------------------------------------------------------------------------
+
+
+def test_a_site_moves_numbers_into_their_range_too(tmp_path):
+    (tmp_path / "north.csv").write_bytes(as_csv([people()[0] | {"age": 200}, *people()]))
+    (tmp_path / SCHEMA).write_text(FORM.to_toml(), encoding="utf-8")
+    site = SimpleNamespace(rows=ROWS)
+    study = SimpleNamespace(folder=tmp_path, sites=[site], index_of=lambda name: 0, form=FORM)
+    table = load_checked(study, "north", tmp_path / "north.csv")
+    assert table.frame["age"].iloc[0] == 120 and len(table.moved) == 1
+    assert violations(study, tmp_path / "north.csv") == {}
