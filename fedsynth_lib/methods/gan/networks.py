@@ -195,7 +195,7 @@ def one_hot(condition: Tensor, layout: Layout) -> Tensor:
 
 def side_by_side(rows: Tensor, pac: int) -> Tensor:
     """(rows / pac, pac * width): `pac` rows are judged together (Lin et al. 2018)."""
-    return rows.reshape(len(rows) // pac, -1)
+    return rows.reshape(len(rows) // pac, pac * rows.shape[1])  # a batch may be empty
 
 
 def critic_loss(network: nn.Sequential, rows: Tensor, penalty: float) -> Tensor:
