@@ -390,7 +390,7 @@ def test_draws_are_those_of_the_stream_and_are_told_in_any_order():
         rng.random(3)
     assert np.array_equal(heard.normal(0, 2.5, (2, 3)), plain.normal(0, 2.5, (2, 3)))
     assert np.array_equal(heard.poisson(4.0, 5), plain.poisson(4.0, 5))
-    assert drawn.in_words(heard.draws[::-1]) == "normal 2.5 x 6; poisson 4 x 5"
+    assert drawn.in_words(heard.draws[::-1]) == "normal 2.5, poisson 4"
 
 
 def test_what_skellam_noise_is_made_of_is_what_is_charged():

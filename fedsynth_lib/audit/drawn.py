@@ -281,7 +281,8 @@ def _widths(
     for place, (charge, scale) in enumerate(scales):
         if not (own := nearest == place).any():
             continue
-        seen.add(charge.what)
+        # charges of the same noise are found together
+        seen |= {other.what for other, width in scales if np.isclose(width, scale, rtol=SLACK)}
         found, least = variance[own].mean(), scale**2
         unsure = SURE * float(np.sqrt((error[own] ** 2).sum())) / own.sum()
         if abs(found - least) > unsure + 2 * SLACK * least:
@@ -405,10 +406,5 @@ def _draws(
 
 
 def in_words(draws: Sequence[Draw]) -> str:
-    """How wide the noise is, and for how many numbers, the same in whatever order it is drawn."""
-    total: Counter = Counter()
-    for draw in draws:
-        total[draw.kind, f"{draw.scale:.4g}"] += draw.values
-    return "; ".join(
-        f"{kind} {scale} x {number}" for (kind, scale), number in sorted(total.items())
-    )
+    """Of which kinds the noise is and how wide, the same in whatever order it is drawn."""
+    return ", ".join(sorted({f"{draw.kind} {draw.scale:.4g}" for draw in draws}))
