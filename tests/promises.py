@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from fedsynth_lib.audit import drawn
 from fedsynth_lib.core import secure_sum
 from fedsynth_lib.core.accounting import epsilon_of
 from fedsynth_lib.core.contract import Domain, Method, Privacy, stream
@@ -183,6 +184,13 @@ def depends_on_declared_sizes_alone(method, table):
     assert less.statement == whole.statement and len(less.synthetic) == len(whole.synthetic)
 
 
+def draws_what_it_charges(method, table):
+    """The noise on every number of every round, by measurement, and what a row then costs; bound,
+    divisor, rate and number of steps of private gradients (`fedsynth_lib/audit/drawn.py`)."""
+    wrong = drawn.audit(method, table, config=everyone(method), privacy=budget(method, 0.3))
+    assert not wrong, "; ".join(wrong)
+
+
 def divides_noise_among_the_honest(method, table):
     """Made together by three clients: one dose if all are honest, three if two may be curious and
     each adds a whole."""
@@ -276,6 +284,7 @@ PRIVATE = (
     spends_what_it_planned,
     noise_reaches_the_state,
     depends_on_declared_sizes_alone,
+    draws_what_it_charges,
     divides_noise_among_the_honest,
     sends_one_form,
 )

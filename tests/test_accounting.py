@@ -8,9 +8,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from opacus.accountants import PRVAccountant
-from scipy.stats import binom, norm
+from scipy.stats import binom, norm, skellam
 
 from fedsynth_lib.core import accounting as p
+from fedsynth_lib.core import privacy_loss
 from fedsynth_lib.core.contract import BadInput, Charge, Domain, Privacy, stamp
 from fedsynth_lib.core.privacy_loss import numerical_epsilon
 from fedsynth_lib.core.statement import (
@@ -95,6 +96,39 @@ def test_gaussian_noise_on_all_rows_is_exact(noise, times, delta):
     exact = p.exact_gaussian_epsilon(charges, delta)
     assert p.epsilon_of(charges, delta) == exact < p.epsilon_of(charges, delta, accountant="rdp")
     assert exact - 1e-9 <= numerical_epsilon(charges, delta, 1.1 * exact) <= 1.001 * exact
+
+
+@pytest.mark.parametrize("noise, times", [(2.0, 1), (9.0, 20)])
+def test_mass_that_is_cut_off_is_added_to_delta(monkeypatch, noise, times):
+    """With a tenth of delta cut off at either end the figure is larger, and never below the exact
+    one."""
+    exact = p.exact_gaussian_epsilon([gaussian(noise, times)], DELTA)
+    fine = numerical_epsilon([gaussian(noise, times)], DELTA, exact)
+    monkeypatch.setattr(privacy_loss, "CUT", 0.1)
+    found = numerical_epsilon([gaussian(noise, times)], DELTA, exact)
+    assert exact <= fine < found <= 1.1 * exact
+
+
+@pytest.mark.parametrize("times", [1, 2])
+def test_mass_that_a_release_loses_is_added_to_delta(monkeypatch, times):
+    """Each of these releases publishes everything with probability DELTA / 4."""
+    pure, charge = privacy_loss._pure, laplace(0.3, times)
+    without = numerical_epsilon([charge], DELTA * (1 - times / 4), 0.3 * times)
+    monkeypatch.setattr(privacy_loss, "_pure", lambda *of: replace(pure(*of), lost=DELTA / 4))
+    found = numerical_epsilon([charge], DELTA, 0.3 * times)
+    assert found == pytest.approx(without, rel=1e-6)
+    always = numerical_epsilon([laplace(0.3, 4)], DELTA, 1.2)
+    assert np.isinf(always)
+
+
+def test_mass_of_whole_number_noise_that_is_cut_off_is_added_to_delta(monkeypatch):
+    """By the sum over all outcomes, in place of a closed form."""
+    x = np.arange(-400, 402)
+    above, below = (skellam.pmf(x - by, 50, 50) for by in (1, 0))
+    charge = Charge("", "skellam", 10.0)
+    monkeypatch.setattr(privacy_loss, "CUT", 0.1)
+    found = numerical_epsilon([charge], DELTA, 0.5)
+    assert np.maximum(above - np.exp(found) * below, 0).sum() <= 0.9 * DELTA
 
 
 @pytest.mark.parametrize("epsilon, times", [(0.1, 30), (0.01, 900), (0.5, 4)])

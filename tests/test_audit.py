@@ -4,18 +4,40 @@ leak that an outside audit found is caught again where the old behaviour is brou
 Bounds are judged at the confidence of an alarm (99.9 percent), since many are tested.
 """
 
+import ast
 import hashlib
 from dataclasses import fields, replace
+from datetime import date
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
-from fedsynth_lib.audit import floats, neighbours, replay, scores, shares, table
+from fedsynth_lib import audit
+from fedsynth_lib.audit import (
+    end_to_end,
+    floats,
+    measure,
+    neighbours,
+    replay,
+    scores,
+    shares,
+    state,
+    table,
+)
 from fedsynth_lib.audit.bounds import lower_bound
 from fedsynth_lib.audit.fits import GAUSSIAN
-from fedsynth_lib.audit.scenario import Scenario, Seen, overheard, parts_of, table_of
+from fedsynth_lib.audit.scenario import (
+    RATE_OF_CONTROL,
+    Scenario,
+    Seen,
+    overheard,
+    parts_of,
+    table_of,
+)
 from fedsynth_lib.bundle.commands import main
 from fedsynth_lib.core import measured as core_measured
+from fedsynth_lib.core import sources
 from fedsynth_lib.core.accounting import discrete_laplace_share
 from fedsynth_lib.core.contract import BadInput, Client, Noise, Privacy, stream
 from fedsynth_lib.federation import flower, settings
@@ -25,8 +47,9 @@ from fedsynth_lib.methods.marginals import fedpgm
 from fedsynth_lib.methods.vae import fedvae
 from fedsynth_lib.tables.partition import split_clients
 from fedsynth_lib.tables.schema import Column, Schema
+from fedsynth_lib.works import field_tables
 
-SURE = {"confidence": table.ALARM}
+SURE = {"confidence": measure.ALARM}
 
 
 def usual_bound(pair, delta, **options):
@@ -59,7 +82,7 @@ def test_bounds_of_counts_and_marginals(key, clients, runs, least):
     assert lower_bound(*pair, delta, **SURE) <= claim
     assert lower_bound(*pair, delta, fit=fit, **SURE) <= claim
     assert usual_bound(pair, delta, fit=fit) >= least
-    control = Scenario(case, clients, table.RATE_OF_CONTROL).score_runs(
+    control = Scenario(case, clients, RATE_OF_CONTROL).score_runs(
         {"independent": 1000, "fedbn": 300}.get(key, 150)
     )
     assert usual_bound(control, delta, fit=fit) > claim
@@ -173,7 +196,7 @@ def test_bounds_of_networks(key, runs, monkeypatch):
     )
     pair = Scenario(case).score_runs(100)
     assert lower_bound(*pair, 1e-5, fit=GAUSSIAN, **SURE) <= 4
-    control = Scenario(case, 1, table.RATE_OF_CONTROL).score_runs(runs)
+    control = Scenario(case, 1, RATE_OF_CONTROL).score_runs(runs)
     assert usual_bound(control, 1e-5, fit=GAUSSIAN) > 4
 
 
@@ -417,49 +440,259 @@ def test_the_committed_table_has_every_private_method_and_power():
         least = {"fedbn": 0.85, "independent": 0.85}.get(
             key, 0.5 if line.sees == "the model" else 0.0
         )
-        assert line.verdict == table.BELOW and line.lower > least * line.epsilon, key
+        assert line.verdict == core_measured.BELOW and line.lower > least * line.epsilon, key
 
 
 @pytest.fixture
 def nothing_audited(tmp_path, monkeypatch):
-    """A home of its own, and no committed line."""
+    """A home of its own, no committed line, and nothing but bounds to measure."""
     monkeypatch.setenv("FEDSYNTH_HOME", str(tmp_path))
     committed = tmp_path / "committed" / "audit.csv"
     committed.parent.mkdir()
     committed.write_text(",".join(field.name for field in fields(table.Line)))
     monkeypatch.setattr(core_measured, "COMMITTED", committed)
+    monkeypatch.setattr(table, "CHECKS", {})
 
 
 def test_the_committed_lines_are_told_wherever_results_go(tmp_path, monkeypatch):
-    kept = core_measured.measured("independent")
+    kept = table.load()
     monkeypatch.setenv("FEDSYNTH_HOME", str(tmp_path))
-    assert core_measured.measured("independent") == kept is not None
+    assert table.load() == kept and len(kept) == 32
     assert core_measured.path_of_lines() == tmp_path / "data" / "results" / "audit.csv"
 
 
-def test_lines_are_kept_and_found_again(nothing_audited, capsys):
-    from fedsynth_lib import audit
+QUICK = ["audit", "--methods", "independent", "--runs", "5"]
 
+
+def test_lines_are_kept_and_found_again(nothing_audited, capsys):
     assert audit.measured("independent") is None
-    assert main(["audit", "--methods", "independent", "--runs", "5"]) == 0
+    assert main(QUICK) == 0
     first = table.load()
     assert [(line.method, line.clients) for line in first] == [
         ("independent", 1),
         ("independent", 3),
     ]
-    assert "independent" in capsys.readouterr().out
-    # nothing ran again
-    assert main(["audit", "--methods", "independent", "--runs", "5"]) == 0 and table.load() == first
-    kept = replace(first[0], verdict=table.BELOW)
+    assert capsys.readouterr().out.startswith(
+        "bounds of methods (clients) measured now: independent (1), independent (3)\n"
+    )
+    # nothing runs again
+    assert main(QUICK) == 0 and table.load() == first
+    assert capsys.readouterr().out.startswith(
+        f"bounds of methods (clients) measured now: nothing; on {date.today()}, same code: "
+    )
+    kept = replace(first[0], verdict=core_measured.BELOW)
     table.save(kept)
     assert audit.measured("independent") == (4.0, kept.lower, kept.runs)
-    table.save(replace(kept, verdict=table.WEAK))
+    table.save(replace(kept, verdict=core_measured.WEAK))
     assert audit.measured("independent") is None  # a control that was missed says nothing
     table.save(replace(kept, verdict=table.EXCEEDED))
-    assert main(["audit", "--methods", "independent", "--runs", "5"]) == 1
+    assert main(QUICK) == 1
     assert main(["audit", "--methods", "ctgan"]) == 2 and "adds no noise" in capsys.readouterr().err
+
+
+def test_a_line_of_other_code_is_told_nowhere_and_measured_again(nothing_audited, capsys):
+    assert main(QUICK) == 0
+    first = [replace(line, verdict=core_measured.BELOW, lower=3.0) for line in table.load()]
+    for line in first:
+        table.save(line)
+    method = METHODS["independent"]
+    said = settings.central(method, rows_of(method), privacy=Privacy(1.0)).statement["audit"]
+    assert said == {"claimed": 4.0, "lower": 3.0, "runs": first[0].runs}
+    assert list(field_tables.audited({"Independent": "independent"}).index) == ["Independent"]
+    for line in first:
+        table.save(replace(line, digest="of other code"))
+    capsys.readouterr()
+    assert table.current() == [] and len(table.load()) == 2
+    assert (
+        settings.central(method, rows_of(method), privacy=Privacy(1.0)).statement["audit"] is None
+    )
+    assert field_tables.audited({"Independent": "independent"}).empty
+    assert main([*QUICK[:3], "--minutes", "0"]) == 0
+    assert capsys.readouterr().out == (
+        "bounds of methods (clients) measured now: nothing; "
+        "not with this code: independent (1), independent (3)\n"
+    )
+    assert main(QUICK) == 0
+    assert "now: independent (1), independent (3)\n" in capsys.readouterr().out
+    assert all(line in table.current() for line in table.load())
+
+
+def rows_of(method):
+    return table_of(neighbours.case_of("independent"), 1, present=True)
 
 
 def test_no_time_left_begins_no_line(nothing_audited, capsys):
     assert main(["audit", "--methods", "independent", "--minutes", "0"]) == 0
     assert "no time left" in capsys.readouterr().err and table.load() == []
+
+
+# --- what a line rests on
+
+
+FEDPGM_RESTS_ON = (
+    "methods.marginals.fedpgm",
+    "methods.marginals.graphical_model",
+    "tables.encode",
+    "core.accounting",
+    "core.privacy_loss",
+    "federation.rounds",
+    "audit.scores",
+    "audit.neighbours",
+)
+AND_NOT = ("methods.bayes.bayesian_network", "core.statement", "audit.table", "federation.masks")
+
+
+@pytest.mark.parametrize("name", [*FEDPGM_RESTS_ON, *AND_NOT])
+def test_a_line_rests_on_its_method_its_audit_and_what_these_import(name, monkeypatch):
+    read, method = sources._read, METHODS["fedpgm"]
+    before = core_measured.digest_of(method)
+
+    def changed(module):
+        text, imported = read(module)
+        return text + "changed" * (module == f"fedsynth_lib.{name}"), imported
+
+    monkeypatch.setattr(sources, "_read", changed)
+    assert (core_measured.digest_of.__wrapped__(method) != before) == (name in FEDPGM_RESTS_ON)
+
+
+def test_a_line_rests_on_settings():
+    method = METHODS["fedpgm"]
+    other = method.variant("fedpgm", again=3.0)
+    assert core_measured.digest_of(other) != core_measured.digest_of(method)
+    assert core_measured.digest_of(method.variant("fedpgm")) == core_measured.digest_of(method)
+
+
+PROGRAM = '''
+"""A module."""
+def twice(x):
+    """Twice x."""
+    # by two
+    return f"{x!r:>{4}}" * 2
+'''
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "same"),
+    [
+        ("# by two", "# and nothing else", True),
+        ('"""Twice x."""', '"""x, two times."""', True),
+        ('    """Twice x."""\n', "", True),
+        ('"""A module."""', "", True),
+        ("* 2", "*  (2)", True),
+        ("* 2", "* 3", False),
+        ("* 2", "+ 2", False),
+        ("!r", "!s", False),
+        ("(x)", "(x=1)", False),
+        ("def twice", "async def twice", False),
+    ],
+)
+def test_prose_and_layout_are_no_part_of_a_program(old, new, same):
+    assert old in PROGRAM
+    trees = (ast.parse(text) for text in (PROGRAM, PROGRAM.replace(old, new)))
+    one, other = map(sources.program, trees)
+    assert (one == other) == same
+
+
+# --- leaks that the quick part must find
+
+
+def half_the_noise_in_round_2(patch):
+    noise, of = fedpgm._noise, fedpgm.Scales.of
+
+    def changed(state, *rest):
+        with pytest.MonkeyPatch.context() as inner:
+            less = 1 + (int(state["round"]) == 1)
+            scales = lambda *given: replace(made := of(*given), again=made.again / less)  # noqa: E731
+            inner.setattr(fedpgm, "Scales", SimpleNamespace(of=scales))
+            return noise(state, *rest)
+
+    patch.setattr(fedpgm, "_noise", changed)
+
+
+def an_exact_count_in_the_state(patch):
+    held = {}
+
+    def counted(state, client, config, noise, rng):
+        held[client.index] = len(client.rows)
+        return fedpgm.client_step(state, client, config, noise, rng)
+
+    def kept(state, updates, config, noise, rng):
+        state, charges = fedpgm.server_step(state, updates, config, noise, rng)
+        return {**state, "held": np.array(sum(held.values()))}, charges
+
+    broken = replace(METHODS["fedpgm"], client_step=counted, server_step=kept)
+    patch.setitem(METHODS._registered, "fedpgm", broken)
+
+
+def ranges_from_rows(patch):
+    planned = settings.planned
+
+    def changed(method, table, parts, **options):
+        limits = {
+            column.name: {"low": own.min(), "high": own.max()}
+            for column in table.schema.columns
+            if column.kind == "numeric" and len(own := table.frame[column.name])
+        }
+        columns = (replace(c, **limits.get(c.name, {})) for c in table.schema.columns)
+        schema = replace(table.schema, columns=tuple(columns))
+        return planned(method, replace(table, schema=schema), parts, **options)
+
+    patch.setattr(settings, "planned", changed)
+
+
+@pytest.mark.parametrize(
+    ("leak", "sentence"),
+    [
+        (half_the_noise_in_round_2, "round 1: counts of chosen tables: charged for noise"),
+        (an_exact_count_in_the_state, "fedpgm: state/held"),
+        (ranges_from_rows, "fedpgm: the schema follows rows"),
+    ],
+)
+def test_the_quick_audit_finds_a_leak(leak, sentence, monkeypatch, capsys):
+    monkeypatch.delitem(table.CHECKS, FILES)
+    leak(monkeypatch)
+    assert main(["audit", "--quick", "--methods", "fedpgm"]) == 1
+    assert sentence in capsys.readouterr().out
+
+
+FILES = "the same of rows that are released through files"
+
+
+def test_the_quick_audit_finds_nothing_and_says_what_it_cannot_tell(capsys):
+    """Of the default method through all checks, files among them; of all methods: the promise of
+    test_methods.py, test_audit_state.py and below."""
+    assert main(["audit", "--quick", "--methods", "fedpgm"]) == 0
+    out = capsys.readouterr().out
+    assert [f"{name}: nothing found" in out for name in table.CHECKS] == [True] * 4
+    assert FILES in table.CHECKS and "They find no sensitivity that is argued wrongly" in out
+
+
+@pytest.mark.parametrize("key", neighbours.private_methods())
+def test_nothing_around_a_method_follows_rows(key):
+    assert end_to_end.audit(state.usual(neighbours.case_of(key))) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "sentence"),
+    [
+        ("clamped", "rows come to the method as other numbers when a row is added"),
+        ("statement_of", "the privacy statement follows rows"),
+    ],
+)
+def test_what_follows_rows_on_the_way_to_a_method_or_back_is_found(name, sentence, monkeypatch):
+    made = getattr(settings, name)
+
+    def by_rows(first, *rest, **options):
+        if name == "clamped":  # ages cut at the mean of the rows
+            return first.assign(age=first["age"].clip(upper=int(first["age"].mean())))
+        return made(first, *rest, **options) | {"rows": rows[-1]}
+
+    rows, of = [], settings.flower.client_app
+
+    def client_app(job, load_rows, *rest):
+        rows.append(sum(len(load_rows(index)) for index in range(job.num_clients)))
+        return of(job, load_rows, *rest)
+
+    monkeypatch.setattr(settings.flower, "client_app", client_app)
+    monkeypatch.setattr(settings, name, by_rows)
+    assert end_to_end.audit(state.usual(neighbours.case_of("independent"))) == [sentence]

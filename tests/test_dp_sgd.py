@@ -73,6 +73,18 @@ def test_a_record_is_clipped_with_all_its_rows_together(network, batch, clip):
     assert torch.allclose(flat(network), expected, atol=1e-6)
 
 
+@pytest.mark.parametrize("value", [1e30, float("inf"), float("nan")])
+def test_a_record_whose_gradient_overflows_is_left_out(network, batch, value):
+    """Clipped, it would be 0 times infinity, and every parameter were lost."""
+    real, fake = (part.clone() for part in batch)
+    private(network, real[1:], fake[1:])
+    without = flat(network)
+    real[0] = value
+    norms = private(network, real, fake)
+    assert not norms[0].isfinite() and norms[1:].isfinite().all()
+    assert torch.allclose(flat(network), without, atol=1e-7)
+
+
 def test_without_clip_and_noise_it_is_the_ordinary_gradient(network, batch):
     private(network, *batch, clip=float("inf"), expected_records=2 * RECORDS)
     ours = flat(network)

@@ -38,6 +38,21 @@ def test_renyi_curves_are_above_the_divergence_of_all_outcomes():
         assert (rdp(Charge("", "skellam", scale), orders) >= np.array(true) - 1e-9).all()
 
 
+@pytest.mark.parametrize(
+    ("order", "variance", "cost"),
+    [
+        (2, 1.0, 1 + 1.5),  # the smaller excess is 3 / 2; the other one is 9 / 4
+        (2, 4.0, 0.25 + 9 / 64),
+        (5, 10.0, 0.25 + 15 / 400),
+    ],
+)
+def test_renyi_divergence_is_the_formula_by_hand(order, variance, cost):
+    """Agarwal, Kairouz and Liu (2021), theorem 3.5, of a count that moves by 1: order / (2 v) and
+    the smaller of (2 order + 5) / (4 v^2) and 3 / (2 v), times for so many releases."""
+    charge = Charge("", "skellam", np.sqrt(variance), times=3)
+    assert rdp(charge, np.array([float(order)])) == pytest.approx(3 * cost)
+
+
 def test_much_noise_costs_what_gaussian_noise_costs():
     found = [
         epsilon_of([Charge("", kind, 50.0, times=55), Charge("", kind, 90.0, times=20)], 1e-5)

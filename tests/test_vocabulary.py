@@ -8,6 +8,7 @@ import pytest
 from fedsynth_lib.core.contract import BadInput
 from fedsynth_lib.verdicts.claim_files import parsed
 from fedsynth_lib.verdicts.judges import judge
+from fedsynth_lib.verdicts.vocabulary import band
 
 AXES = {
     "metric": ["pcd", "auc_rf"],
@@ -92,6 +93,20 @@ def test_a_condition_holds_as_far_as_its_places_do(errors, condition, expected):
     outcome, evidence = told(errors, condition)
     assert outcome == pytest.approx(float(expected))
     assert evidence and "nan" not in evidence
+
+
+@pytest.mark.parametrize(
+    ("stated", "places", "counts"),
+    [
+        (0, 50, (0, 2)),  # by chance 1 / 52: two deviations are 1.94
+        (50, 50, (48, 50)),
+        (0, 9, (0, 2)),
+        (25, 50, (18, 32)),
+        (1, 1, (0, 1)),
+    ],
+)
+def test_a_count_of_none_may_be_some_the_next_time(stated, places, counts):
+    assert band(stated, places) == counts
 
 
 def test_a_claim_holds_as_far_as_its_conditions_do_and_names_those_that_fail(errors):

@@ -2,13 +2,20 @@
 without it.
 
     python -m fedsynth_lib audit                    the whole table
-    audit.measured("fedbn")                         what the committed table says of a method
+    audit.measured("fedbn")                         what the table says of a method as it is now
 
 A bound above the claim is a proof that the claim is false. A bound below it proves nothing but what
 it says; whether it could have noticed a fault tells the control, the same runs with too little
 noise.
 """
 
-from fedsynth_lib.core.measured import Measured, measured
+from fedsynth_lib.core import measured as lines
+from fedsynth_lib.core.measured import Measured
+from fedsynth_lib.methods import METHODS
 
 __all__ = ["Measured", "measured"]
+
+
+def measured(key: str) -> Measured | None:
+    """What the table says of a method in METHODS; None where it was not measured as it is now."""
+    return lines.measured(key, METHODS[key])

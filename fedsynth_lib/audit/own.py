@@ -7,9 +7,9 @@ from dataclasses import replace
 import numpy as np
 
 from fedsynth_lib.audit.fits import DEFINITION
+from fedsynth_lib.audit.measure import FASTER, Line, measure
 from fedsynth_lib.audit.neighbours import DELTA, OTHERS, SCHEMA, TARGET
 from fedsynth_lib.audit.scenario import Case, Scenario, Seen
-from fedsynth_lib.audit.table import FASTER, Line, measure
 from fedsynth_lib.core.contract import Arrays, Method, Privacy
 
 EPSILON = 4.0  # that the audited runs claim

@@ -1,139 +1,61 @@
-"""The audit's table: one line for each method and number of clients, and the file that keeps
-finished lines."""
+"""The audit's table: one line for each method and number of clients, the file that keeps finished
+lines, and the command that measures what is missing of them."""
 
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass, fields
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict, fields
 
-import numpy as np
 import pandas as pd
 
-from fedsynth_lib.audit import neighbours, scores
-from fedsynth_lib.audit.bounds import lower_bound
-from fedsynth_lib.audit.fits import DEFINITION
-from fedsynth_lib.audit.scenario import RATE_OF_CONTROL, Case, Scenario
-from fedsynth_lib.core.measured import BELOW, EXCEEDED, WEAK, lines_at_hand, path_of_lines
+from fedsynth_lib.audit import drawn, end_to_end, neighbours, state
+from fedsynth_lib.audit.measure import RUNS, Line, measure, runs_of
+from fedsynth_lib.audit.scenario import Case, table_of
+from fedsynth_lib.core.measured import EXCEEDED, digest_of, path_of_lines, read_lines
 from fedsynth_lib.core.store import write_atomically
+from fedsynth_lib.methods.registry import DEFAULT
 
 CLIENTS = (1, 3)
-RUNS = 160  # of a network with one client, with the record and as many without
-FASTER = {"counts": 40, "marginals": 5, "networks": 1}  # how many times as many runs a family gets
-ALARM = 0.999  # confidence of an alarm: some thirty lines with three bounds each are tested
-ROWS = 20  # synthetic rows of a run
 
 
-@dataclass(frozen=True)
-class Line:
-    """What an audit found. Bounds are 95 percent lower bounds on epsilon at `delta`.
-
-    lower: from what the adversary sees (`sees`), by a fit of the noise where that is known (`by`);
-    plain: of the same scores without that assumption; synthetic: from synthetic rows alone.
-    runs: with the record, and as many without. control: as `lower`, of runs with 0.3 times the
-    noise that the claim needs.
-    """
-
-    method: str
-    clients: int
-    epsilon: float
-    delta: float
-    sees: str
-    runs: int
-    lower: float
-    by: str
-    plain: float
-    synthetic: float
-    control: float
-    control_runs: int
-    verdict: str
-    version: int
-    seconds: float
+def is_current(line: Line) -> bool:
+    """Whether the line is of its method as it is now."""
+    return line.digest == digest_of(neighbours.case_of(line.method).method)
 
 
-def runs_of(case: Case, clients: int, runs: int) -> int:
-    """Fewer where a run has more clients, more where it is fast."""
-    family = (
-        "counts"
-        if case.key in neighbours.COUNTS
-        else "marginals"
-        if case.sees == "the model"
-        else "networks"
-    )
-    return max(40, FASTER[family] * runs // (1 if clients == 1 else 2))
+def current() -> list[Line]:
+    """The finished lines of the code as it is now; others are no measurement of it."""
+    return [line for line in load() if is_current(line)]
 
 
-def scored(scenario: Scenario, number: int) -> tuple[np.ndarray, np.ndarray]:
-    """Scores of so many runs with and without the record, (2, runs): of all that is seen, and of
-    synthetic rows."""
-    white, black = scenario.case.score(scenario), scores.synthetic(scenario, ROWS)
-    found = np.empty((2, 2, number))
-    for run in range(number):
-        for place, present in enumerate((True, False)):
-            seen = scenario.run(present=present)
-            found[:, place, run] = white(seen), black(seen)
-    return found[0], found[1]
-
-
-def measure(case: Case, clients: int, runs: int) -> Line:
-    """One line. The control is measured first, with as many runs; it must exceed the claim to count
-    as caught."""
-    begin, claim, delta = time.monotonic(), case.privacy.epsilon, case.privacy.delta
-    number, fit = runs_of(case, clients, runs), case.fit(Scenario(case, clients))
-    control = lower_bound(
-        *Scenario(case, clients, RATE_OF_CONTROL).score_runs(number), delta, fit=fit
-    )
-    white, black = scored(Scenario(case, clients), number)
-    kinds = {"lower": (white, fit), "plain": (white, DEFINITION), "synthetic": (black, DEFINITION)}
-    found = {name: lower_bound(*pair, delta, fit=by) for name, (pair, by) in kinds.items()}
-    surely = [lower_bound(*pair, delta, fit=by, confidence=ALARM) for pair, by in kinds.values()]
-    verdict = EXCEEDED if max(surely) > claim else BELOW if control > claim else WEAK
-    rounded = {name: round(value, 4) for name, value in found.items()}
-    return Line(
-        *(case.key, clients, claim, delta, case.sees, number),
-        **rounded,
-        by=fit.name,
-        control=round(control, 4),
-        control_runs=number,
-        verdict=verdict,
-        version=case.method.VERSION,
-        seconds=round(time.monotonic() - begin, 1),
-    )
-
-
-def lines(
-    keys: tuple[str, ...], runs: int, *, until: float, again: bool, say: Callable[[str], None]
-) -> Iterator[Line]:
-    """A line for each method and number of clients, finished ones from the file unless `again`;
-    none begins after `until` (monotonic time).
+def measure_missing(
+    keys: Sequence[str], runs: int, *, until: float, again: bool, say: Callable[[str], None]
+) -> list[Line]:
+    """Measure, and keep, what no finished line says of the code as it is now, or with fewer runs;
+    all with `again`. None begins after `until` (monotonic time). The lines that were measured.
 
     One client first for all methods, so that a short audit sees each of them.
     """
-    kept = {} if again else {(line.method, line.clients): line for line in load()}
+    kept = {} if again else {(line.method, line.clients): line for line in current()}
+    made = []
     for clients in CLIENTS:
         for key in keys:
             case, old = neighbours.case_of(key), kept.get((key, clients))
-            if (
-                old
-                and old.version == case.method.VERSION
-                and old.runs >= runs_of(case, clients, runs)
-            ):
-                yield old
+            if old and old.runs >= runs_of(case, clients, runs):
                 continue
             if time.monotonic() > until:
                 say(f"no time left for {key} with {clients} clients")
                 continue
-            say(
-                f"{key}, {clients} clients: {runs_of(case, clients, runs)} runs with the record "
-                "and as many without"
-            )
-            found = measure(case, clients, runs)
-            save(found)
-            yield found
+            number = runs_of(case, clients, runs)
+            say(f"{key}, {clients} clients: {number} runs with the record and as many without")
+            made.append(measure(case, clients, runs))
+            save(made[-1])
+    return made
 
 
 def load() -> list[Line]:
-    """The finished lines, of the committed audit to begin with."""
-    return [Line(**row) for row in pd.read_csv(lines_at_hand()).to_dict("records")]
+    """All finished lines, of the committed audit to begin with, of whatever code."""
+    return [Line(**row) for row in read_lines().to_dict("records")]
 
 
 def save(line: Line) -> None:
@@ -143,10 +65,13 @@ def save(line: Line) -> None:
     rows = sorted(
         [*kept, line], key=lambda each: (order.get(each.method, len(order)), each.clients)
     )
-    frame = pd.DataFrame(
-        [asdict(row) for row in rows], columns=[each.name for each in fields(Line)]
-    )
-    write_atomically(path_of_lines(), frame.to_csv(index=False).encode())
+    write_atomically(path_of_lines(), as_frame(rows).to_csv(index=False).encode())
+
+
+def as_frame(lines: Iterable[Line]) -> pd.DataFrame:
+    """A row for each line, and all columns where there is none."""
+    columns = [each.name for each in fields(Line)]
+    return pd.DataFrame([asdict(line) for line in lines], columns=columns)
 
 
 HEADINGS = {
@@ -161,15 +86,65 @@ HEADINGS = {
     "control": "control",
     "runs": "runs",
     "verdict": "verdict",
+    "date": "measured on",
     "sees": "the adversary sees",
 }
 
 
 def printed(lines: Sequence[Line]) -> str:
     """The lines as text."""
-    frame = pd.DataFrame([vars(line) for line in lines]).sort_values(["clients"], kind="stable")
+    frame = as_frame(lines).sort_values(["clients"], kind="stable")
     shown = frame[list(HEADINGS)].rename(columns=HEADINGS)
     return shown.to_string(index=False, float_format=lambda x: f"{x:.3g}")
+
+
+def _through_files(case: Case) -> list[str]:
+    """Of the default method alone: the way through files is the same for all."""
+    others = [row for row in case.others for _ in range(4)]
+    return end_to_end.through_files(case.schema, others, case.target) if case.key == DEFAULT else []
+
+
+# what is looked at beside bounds, in seconds: name -> what is wrong, a sentence each
+CHECKS: dict[str, Callable[[Case], list[str]]] = {
+    "noise that is drawn against noise that is charged": lambda case: drawn.audit(
+        case.method, table_of(case, 3, present=True), config=case.config, privacy=case.privacy
+    ),
+    "exact numbers in what a run shows": state.audit,
+    "what a run is told and hands out, with a record and without it": end_to_end.audit,
+    "the same of rows that are released through files": _through_files,
+}
+LIMITS = """\
+These checks find noise that is not as wide as it is charged for, numbers without noise, and ranges,
+forms or sizes that follow rows. They find no sensitivity that is argued wrongly and drawn as it is
+argued, and no accounting that is wrong: bounds are measured without --quick."""
+
+
+def check(keys: Sequence[str], say: Callable[[str], None]) -> list[str]:
+    """What is wrong with these methods, a sentence each, which are printed."""
+    found = []
+    for name, judge in CHECKS.items():
+        begin, wrong = time.monotonic(), []
+        for key in keys:
+            case = state.usual(neighbours.case_of(key))
+            wrong += [f"{key}: {sentence}" for sentence in judge(case)]
+        say(f"{name}: {time.monotonic() - begin:.0f} s")
+        print(f"{name}: {'nothing found' if not wrong else f'{len(wrong)} LEAKS'}")
+        print(*(f"  {sentence}" for sentence in wrong), sep="\n", end="\n" * bool(wrong))
+        found += wrong
+    return found
+
+
+def first_line(keys: Sequence[str], made: Sequence[Line]) -> str:
+    """Which bounds were measured now, which on what date with the same code, and which were not."""
+    when = {(line.method, line.clients): f"on {line.date}, same code" for line in current()}
+    when |= {(line.method, line.clients): "now" for line in made}
+    groups: dict[str, list[str]] = {"now": []}
+    for key in keys:
+        for clients in CLIENTS:
+            label = when.get((key, clients), "not with this code")
+            groups.setdefault(label, []).append(f"{key} ({clients})")
+    words = (f"{label}: {', '.join(names) or 'nothing'}" for label, names in groups.items())
+    return f"bounds of methods (clients) measured {'; '.join(words)}"
 
 
 def audit(
@@ -178,14 +153,16 @@ def audit(
     runs: int | None = None,
     minutes: float = float("inf"),
     again: bool = False,
+    quick: bool = False,
 ) -> int:
-    """Audit methods, all private ones where none is named, and print the table; the exit status.
+    """Audit methods, all private ones where none is named, and print what was found; the exit
+    status.
 
-    Finished lines are kept, as `path_of_lines` says, so that an interrupted audit goes on where
-    it was. The committed lines count as finished: `again` measures them anew.
-    minutes: no line is begun after so long.
-    Returns 1 where a lower bound exceeds its claim. Raises BadInput, before any work, for a method
-    that cannot be audited.
+    Finished lines are kept, as `path_of_lines` says, so that an interrupted audit goes on where it
+    was; those of other code are measured again, and with `again` all. minutes: no line is begun
+    after so long. quick: bounds are not measured.
+    Returns 1 where a lower bound exceeds its claim, or a check finds a leak. Raises BadInput,
+    before any work, for a method that cannot be audited.
     """
     keys = tuple(methods) or tuple(neighbours.private_methods())
     for key in keys:
@@ -195,11 +172,17 @@ def audit(
         print(text, file=sys.stderr, flush=True)
 
     until = time.monotonic() + 60 * minutes
-    found = list(lines(keys, runs or RUNS, until=until, again=again, say=say))
-    if found:
-        print(printed(found))
-    print(
-        "at least: 95 percent lower bound on epsilon; control: the same with 0.3 times the "
-        "noise, to be noticed"
-    )
-    return int(any(line.verdict == EXCEEDED for line in found))
+    options = {"until": until, "again": again, "say": say}
+    made = [] if quick else measure_missing(keys, runs or RUNS, **options)
+    print(first_line(keys, made))
+    shown = [line for line in current() if line.method in keys]
+    if shown and not quick:
+        print(printed(shown))
+        print(
+            "at least: 95 percent lower bound on epsilon; control: the same with 0.3 times the "
+            "noise, to be noticed"
+        )
+    wrong = check(keys, say)
+    if quick:
+        print(LIMITS)
+    return int(bool(wrong) or any(line.verdict == EXCEEDED for line in shown))

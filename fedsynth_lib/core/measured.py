@@ -1,15 +1,31 @@
 """What the committed audit says of a method; apart from the audit itself, so that a statement can
-tell it."""
+tell it.
 
+A line is of the code that it was measured with: of the method's modules and all that they import,
+of what runs and judges it, and of the settings that the method has. Where that has changed since,
+the line says nothing.
+"""
+
+from dataclasses import asdict
+from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
 import pandas as pd
 
+from fedsynth_lib.core import sources
+from fedsynth_lib.core.contract import Method
 from fedsynth_lib.core.store import CODE, project_root
 
 COMMITTED = Path(__file__).with_name("audit.csv")  # installed with the package
 EXCEEDED, BELOW, WEAK = "claim exceeded", "below the claim", "too weak to tell"
+MEASURED_BY = f"{sources.PACKAGE}.audit.measure"  # of whose imports these rooms are followed:
+ROOMS = tuple(f"{sources.PACKAGE}.{room}." for room in ("audit", "core", "federation"))
+# no part in what is drawn, charged or judged; masks cancel, and are left out of an audit's runs
+APART = tuple(
+    f"{sources.PACKAGE}.{name}"
+    for name in ("core.ledger", "core.measured", "core.sources", "core.statement", "core.store")
+) + tuple(f"{sources.PACKAGE}.federation.{name}" for name in ("answers", "masks"))
 
 
 class Measured(NamedTuple):
@@ -27,20 +43,30 @@ def path_of_lines() -> Path:
     return COMMITTED if home == CODE else home / "data" / "results" / COMMITTED.name
 
 
-def lines_at_hand() -> Path:
+def read_lines() -> pd.DataFrame:
     """The user's own lines, or the committed ones while there are none."""
-    return path if (path := path_of_lines()).is_file() else COMMITTED
+    path = path if (path := path_of_lines()).is_file() else COMMITTED
+    return pd.read_csv(path, dtype={"digest": str, "date": str}, keep_default_na=False)
 
 
-def measured(key: str, version: int | None = None) -> Measured | None:
-    """Of a method in METHODS, with one client; None where no line of this version is there, or its
-    control was missed.
+@lru_cache(maxsize=64)
+def digest_of(method: Method) -> str:
+    """Of the code and the settings that a line about this method rests on."""
+    verbs = [part for part in vars(method).values() if callable(part) and part != method.Config]
+    own = sources.closure({verb.__module__ for verb in verbs}, lambda name: name not in APART)
+    judges = sources.closure(
+        [MEASURED_BY], lambda name: name.startswith(ROOMS) and name not in APART
+    )
+    settings = repr((method.VERSION, method.TRUST, method.OWN_NOISE, asdict(method.Config())))
+    return sources.digest(sorted({*own, *judges}), settings)
 
-    version: None takes any.
-    """
-    lines = pd.read_csv(lines_at_hand())
+
+def measured(key: str, method: Method) -> Measured | None:
+    """Of a method in METHODS, with one client; None where no line is of the code as it is now, or
+    its control was missed."""
+    lines = read_lines()
     own = lines[(lines["method"] == key) & (lines["clients"] == 1) & (lines["verdict"] != WEAK)]
-    own = own if version is None else own[own["version"] == version]
+    own = own[own["digest"] == digest_of(method)] if len(own) else own
     if own.empty:
         return None
     line = own.iloc[0]

@@ -224,9 +224,9 @@ def statement_of(
 
 
 def _audit_of(method: Method) -> Measured | None:
-    """What the committed audit says of a registered method, if of this version."""
+    """What the committed audit says of a registered method, if of the code as it is now."""
     key = key_of(method)
-    return measured(key, method.VERSION) if key else None
+    return measured(key, method) if key else None
 
 
 PUBLIC = ("the schema: column names, declared ranges and categories", "the hyper-parameters")

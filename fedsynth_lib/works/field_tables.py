@@ -197,10 +197,10 @@ def costs(rows: pd.DataFrame) -> pd.DataFrame:
 
 def audited(methods: Mapping[str, str]) -> pd.DataFrame:
     """What the committed audit proves of each method's claim, with one client; a method whose
-    claim was not audited in this version has none. methods: name -> key in METHODS."""
+    claim was not audited with the code as it is now has none. methods: name -> key in METHODS."""
     lines: dict[str, dict[str, Any]] = {}
     for name, key in methods.items():
-        if found := measured(key, METHODS[key].VERSION):
+        if found := measured(key, METHODS[key]):
             lines[name] = {"claimed ε": found.claimed, "at least": found.lower, "runs": found.runs}
             lines[name]["who adds the noise"] = METHODS[key].TRUST
     return pd.DataFrame.from_dict(lines, orient="index")

@@ -463,11 +463,10 @@ def distances(
     more or less moves one count, hence the distance by at most 1 / size.
     """
     flat = np.sort(cells, axis=1).ravel()
-    # a client may have no row, so that there is no first one
-    starts = np.flatnonzero(np.append(len(flat) > 0, flat[1:] != flat[:-1]))
+    starts = np.flatnonzero(np.diff(flat, prepend=-1))  # none where there are no rows
     counts, occupied = np.diff(np.append(starts, len(flat))), shares[flat[starts]]
     gain = np.abs(counts / size - occupied) - np.abs(occupied)
-    return mass + np.bincount(starts // cells.shape[1], gain, len(cells))
+    return mass + np.bincount(starts // max(cells.shape[1], 1), gain, len(cells))
 
 
 def _measure_alone(
