@@ -101,7 +101,7 @@ def test_a_draft_prints_where_it_is_and_what_it_asks(people, capsys):
     said = capsys.readouterr()
     assert said.out.splitlines()[0] == str(people.parent / "first.toml")
     assert said.out.splitlines()[1].startswith("nr: The numbers count the rows")
-    assert len(said.out.splitlines()) == 2 and "1 questions" in said.err
+    assert len(said.out.splitlines()) == 2 and "1 question: correct" in said.err
     assert 'name = "day"\nignore = true' in (people.parent / "first.toml").read_text()
     assert commands.main(arguments) == 0 and draft_path(people).is_file()
     assert not people.with_suffix(".toml").exists()  # a draft is no schema until somebody says so

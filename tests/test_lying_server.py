@@ -200,7 +200,7 @@ def test_a_statement_that_says_less_than_clients_is_refused(table, understated):
     if understated is None:
         assert settings.federated(method, table, thirds(table), **options).statement["epsilon"]
         return
-    with pytest.raises(RuntimeError, match="client 0 has released .counts of every column"):
+    with pytest.raises(RuntimeError, match=r"client 0 has released .counts of every column"):
         settings.federated(method, table, thirds(table), **options)
 
 
