@@ -225,6 +225,7 @@ class Link:
 
     def __init__(self, monkeypatch):
         self.nodes, self.pushed, self.answers = {1: "north", 2: "south"}, [], []
+        self.known = set()  # messages without an answer that was fetched
         monkeypatch.setattr(HttpGrid, "get_nodes", lambda grid: self._nodes())
         monkeypatch.setattr(HttpGrid, "push_messages", lambda grid, messages: self._push(messages))
         monkeypatch.setattr(HttpGrid, "pull_messages", lambda grid, ids: self._pull(set(ids)))
@@ -234,12 +235,16 @@ class Link:
 
     def _push(self, messages):
         self.pushed += [each.metadata.message_id for each in messages]
+        self.known |= set(self.pushed)
         return [each.metadata.message_id for each in messages]
 
     def _pull(self, ids):
         found = [each for each in self.answers if each.metadata.reply_to_message_id in ids]
         self.answers = [each for each in self.answers if each not in found]
-        return found
+        # as Flower, which says so of what it does not know (any more)
+        unknown = [error_about(each, ErrorCode.MESSAGE_UNAVAILABLE) for each in ids - self.known]
+        self.known -= {each.metadata.reply_to_message_id for each in found}
+        return found + unknown
 
 
 def error_about(number: str, code: int) -> Message:
@@ -252,7 +257,7 @@ def grid(monkeypatch):
     link, clock = Link(monkeypatch), Clock()
     names = [SimpleNamespace(name=name) for name in ("north", "south")]
     monkeypatch.setattr(server_worker.StudyGrid, "set_run", lambda grid, run: None)
-    made = server_worker.StudyGrid(None, None, SimpleNamespace(sites=names), clock)
+    made = server_worker.StudyGrid(None, None, SimpleNamespace(sites=names, secure=True), clock)
     made.get_node_ids()
     return made, link, clock
 
@@ -296,7 +301,7 @@ def test_within_a_minute_the_run_says_whom_it_waits_for(grid, capsys):
     made.push_messages([asked(number="a")])
     clock.sleep(59)
     made.pull_messages(["a"])
-    assert capsys.readouterr().out == "fedsynth: waits for 1 answers: south\n"
+    assert capsys.readouterr().out == "fedsynth: waits for the answers of south\n"
     made.pull_messages(["a"])
     assert capsys.readouterr().out == ""
     del link.nodes[1]

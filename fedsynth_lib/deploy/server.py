@@ -44,7 +44,7 @@ from fedsynth_lib.deploy.processes import (
     secret_file,
     without_proxy,
 )
-from fedsynth_lib.deploy.server_worker import carry_out_all, load_app
+from fedsynth_lib.deploy.server_worker import MADE, carry_out_all, load_app
 from fedsynth_lib.deploy.site import check_secure
 from fedsynth_lib.deploy.study import Study, check_flower, check_plan, read_study
 from fedsynth_lib.deploy.worker import Runtime
@@ -157,7 +157,7 @@ def run(
     os.environ.update(without_proxy())  # to this machine itself
     ca = b"" if insecure else study.ca.encode()
     with (
-        TemporaryDirectory(dir=out, prefix=".run-", ignore_cleanup_errors=True) as made,
+        TemporaryDirectory(dir=out, prefix=MADE, ignore_cleanup_errors=True) as made,
         _Control(f"127.0.0.1:{study.address[1]}", secret.read_bytes(), ca) as control,
     ):
         log = control.start(app, config | {"out": made})

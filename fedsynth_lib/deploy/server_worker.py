@@ -8,9 +8,11 @@ folder, and a run begins at once. What the app prints is the run's log, which `d
 import contextlib
 import importlib.util
 import io
+import shutil
 import sys
 import time
 from collections.abc import Callable, Iterable
+from pathlib import Path
 
 import httpx
 from flwr.app import Context, Error, Message, RecordDict
@@ -39,6 +41,7 @@ from fedsynth_lib.federation import flower
 
 RETRIES = 300.0  # seconds that a SuperLink of this machine may take to answer
 BACK = 30.0  # seconds for a site that is gone to be there again, before it counts as gone
+MADE = ".run-"  # how the name of a run's folder begins, from which `deploy run` takes what came out
 GOODBYE = 5.0  # seconds for the sites to hear that a run has ended
 LOST = (
     ErrorCode.NODE_UNAVAILABLE,
@@ -99,8 +102,12 @@ def _carry_out(
             with contextlib.suppress(httpx.HTTPError):  # it was stopped
                 grid.say_goodbye()
         output = PushTaskOutputRequest(sub_status=status, details=details)
-        with contextlib.suppress(httpx.HTTPError):
+        try:
             client.PushTaskOutput(output)
+        except httpx.HTTPError:  # it was stopped, and its folder deleted: nothing may come after
+            out = Path(str(context.run_config.get("out", "")))
+            if out.name.startswith(MADE):
+                shutil.rmtree(out, ignore_errors=True)
         say(f"run {run.run_id} has ended{f': {details}' if details else ''}")
 
 
@@ -161,21 +168,25 @@ class StudyGrid(HttpGrid):
         self._names |= {node.node_id: node.name or str(node.node_id) for node in nodes}
         if len(nodes) < len(self.study.sites):
             here = {self._names[node.node_id] for node in nodes}
-            missing = [site.name for site in self.study.sites if site.name not in here]
-            self._mention(f"waits for {len(missing)} of {len(self.study.sites)} sites", missing)
+            away = ", ".join(site.name for site in self.study.sites if site.name not in here)
+            names = f": {away}" if self.study.secure else ""  # else nodes have none
+            self._mention(
+                f"waits for {len(self.study.sites) - len(nodes)} of {len(self.study.sites)} sites"
+                f"{names}"
+            )
         return [node.node_id for node in nodes]
 
     def push_messages(self, messages: Iterable[Message]) -> list[str]:
         messages, self._told = list(messages), self.clock()
         self.has_asked_rows |= any(each.metadata.message_type == flower.STEP for each in messages)
         found = list(super().push_messages(messages))
-        self._open |= dict(zip(found, messages, strict=True))
+        self._open |= dict(zip(found, messages, strict=False))  # none were too large
         return found
 
     def pull_messages(self, message_ids: Iterable[str]) -> list[Message]:
         asked = set(message_ids)
-        found = self._given_up(asked)
-        waiting = asked - self._lost.keys()
+        lost = asked & self._lost.keys()  # of which the SuperLink knows nothing any more
+        found, waiting = self._given_up(lost), asked - lost
         for reply in super().pull_messages(waiting) if waiting else ():
             number = reply.metadata.reply_to_message_id
             if reply.has_error() and reply.error.code in LOST and number in self._open:
@@ -188,14 +199,14 @@ class StudyGrid(HttpGrid):
                 found.append(reply)
         late = [self._open[number] for number in asked & self._open.keys()]
         if late and not found:
-            names = [self._names.get(each.metadata.dst_node_id, "?") for each in late]
-            self._mention(f"waits for {len(late)} answers", names)
+            names = sorted(self._names[each.metadata.dst_node_id] for each in late)
+            self._mention(f"waits for the answers of {', '.join(names)}")
         return found
 
-    def _given_up(self, asked: set[str]) -> list[Message]:
+    def _given_up(self, lost: set[str]) -> list[Message]:
         """Errors of the messages that are lost for good; the others are sent again as soon as the
         site is there."""
-        if not (lost := asked & self._lost.keys()):
+        if not lost:
             return []
         here, found = set(self.get_node_ids()), []
         for number in lost:
@@ -207,11 +218,11 @@ class StudyGrid(HttpGrid):
                 super().push_messages([self._open[number]])
         return found
 
-    def _mention(self, what: str, names: list[str]) -> None:
+    def _mention(self, what: str) -> None:
         """Says what it waits for, unless there was news in the last minute."""
         if self.clock() > self._told + MINUTE:
             self._told = self.clock()
-            apps.say(f"{what}: {', '.join(names)}")
+            apps.say(what)
 
     def say_goodbye(self) -> None:
         """Tells the sites that the run has ended, for which they keep secrets till then."""
