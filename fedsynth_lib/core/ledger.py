@@ -189,14 +189,14 @@ class ClientLedger(Ledger):
             last = max((line["round"] for line in of_run if "round" in line), default=-1)
             if number <= last:
                 raise Refused(
-                    f"client {index}: round {number} was answered before, and is answered once."
+                    f"client {index}: round {number + 1} was answered before, and is answered once."
                 )
             rounds = enumerate(job.schedule())
             due = (k for k, entry in rounds if k > last and index in job.participants(*entry))
             if number != (first := next(due, None)):
                 raise Refused(
-                    f"client {index}: round {number} is not the next one of its plan, which is "
-                    f"{first}; it is not answered."
+                    f"client {index}: round {number + 1} is not the next one of its plan, which is "
+                    f"{'none' if first is None else first + 1}; it is not answered."
                 )
             if not of_run:
                 self._reserve(job, index, run)

@@ -236,7 +236,7 @@ def run_job(
             check_signature(study, client, reply)
 
     def after_round(number: int, charges: list[Charge]) -> None:
-        check_budget(charges, job.privacy, when=f"by round {number}")
+        check_budget(charges, job.privacy, when=f"by round {number + 1}")
         say(f"round {number + 1} of {rounds} at most is done")
 
     def before_rounds(nodes: dict[int, int]) -> None:

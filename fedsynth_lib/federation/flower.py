@@ -435,7 +435,7 @@ def check_stated(
     for client, own in stated.items():
         if more := count(own) - of_sums:
             raise RuntimeError(
-                f"round {number}: client {client} has released {min(more)[0]!r} more often, or "
+                f"round {number + 1}: client {client} has released {min(more)[0]!r} more often, or "
                 "with other noise, than the statement would say; the run is refused"
             )
 
