@@ -74,15 +74,22 @@ def test_the_longest_name_of_a_file_can_be_written(home):
 def test_a_new_home_gets_notebooks_and_data_of_the_checkout(way, tmp_path, monkeypatch):
     checkout, home = tmp_path / "checkout", tmp_path / "home"
     write(checkout_of(checkout), "00_a", "from pathlib import Path", "Path('made').touch()")
+    for folder in (checkout / "data" / "ledger", checkout / "data" / "results" / "quick-own"):
+        folder.mkdir(parents=True)
+        (folder / "people.jsonl").write_text("of the checkout", encoding="utf-8")
     before = sorted(checkout.rglob("*"))
     monkeypatch.setattr(runner, "CODE", checkout)
     monkeypatch.setenv("FEDSYNTH_HOME", os.path.relpath(home))  # kernels run elsewhere
     main, arguments = (runner.main, []) if way == "runner" else (commands.main, ["run"])
     assert main([*arguments, "--list"]) == 0 and not home.exists()
+    (home / "data" / "ledger").mkdir(parents=True)  # of a release before the first run
+    (home / "data" / "ledger" / "people.jsonl").write_text("of the home", encoding="utf-8")
     assert main(arguments) == 0
     assert (home / "notebooks" / "made").exists()
     assert (home / "data" / "results" / "rows.csv").read_text(encoding="utf-8") == "a\n"
     assert not (home / "data" / "raw").exists()
+    assert (home / "data" / "ledger" / "people.jsonl").read_text(encoding="utf-8") == "of the home"
+    assert not (home / "data" / "results" / "quick-own").exists()
     assert sorted(checkout.rglob("*")) == before
     shutil.rmtree(home / "data" / "results")  # it is furnished once
     assert main(arguments) == 0 and not (home / "data" / "results").exists()

@@ -37,6 +37,9 @@ if TYPE_CHECKING:
     from fedsynth_lib.bundle.kernels import Kernels
     from fedsynth_lib.bundle.schedule import Schedule
 
+# of data/; ledgers, caches and raw tables are a person's own
+COMMITTED_DATA = ("published", "results", "standin", "tables.lock.json")
+OWN = ("-own", "-standin")  # end the names of folders with results of a person's own tables
 MOST_JOBS = 4  # by default; each job holds its own tables and models in memory
 QUIET = {"FLWR_TELEMETRY_ENABLED": "0", "RAY_USAGE_STATS_ENABLED": "0", "DO_NOT_TRACK": "1"}
 THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS")
@@ -210,25 +213,25 @@ def only_run(root: Path) -> Iterator[None]:
 
 def furnish(root: Path) -> None:
     """Copy notebooks and committed data into a new FEDSYNTH_HOME; a checkout may be read-only, and
-    what is copied is not.
+    what is copied is not. No ledger and no rows of a person are copied or replaced.
 
     The folder of notebooks, which says that a home is furnished, comes last and in one step: the
     next run completes what a kill or a full disk has interrupted. Raises BadInput where the home
     cannot be written.
     """
-    for top in (CODE / "data").glob("[!.]*"):
-        if top.name not in ("cache", "raw"):
-            copy_files(top, root / "data" / top.name)
+    for name in COMMITTED_DATA:
+        copy_files(CODE / "data" / name, root / "data" / name)
     copied = root / ".notebooks.new"
     copy_files(CODE / "notebooks", copied)
     copied.rename(root / "notebooks")
 
 
 def copy_files(source: Path, target: Path) -> None:
-    """Copy a file, or all files of a folder, each in one step."""
+    """Copy a file, or all files of a folder but those of a person's own, each in one step."""
     for path in [source] if source.is_file() else source.rglob("*"):
-        if path.is_file():
-            write_atomically(target / path.relative_to(source), path.read_bytes())
+        place = path.relative_to(source)
+        if path.is_file() and not any(part.endswith(OWN) for part in place.parts):
+            write_atomically(target / place, path.read_bytes())
 
 
 def run(
