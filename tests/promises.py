@@ -246,6 +246,7 @@ def sends_one_form(method, table, config=None):
             small = job.client(rows[update.client][:1], update.client, len(updates), memory)
             if all(charge.protected for charge in update.spent):
                 assert form(received(job.answered(copied(sent), small, number))) == form(update)
+            drawn.remember_choice([memory], update)
 
 
 def encoder_ignores_rows(make_encoder, table):

@@ -8,7 +8,6 @@ import ast
 import hashlib
 from dataclasses import fields, replace
 from datetime import date
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -597,16 +596,13 @@ def test_prose_and_layout_are_no_part_of_a_program(old, new, same):
 
 
 def half_the_noise_in_round_2(patch):
-    noise, of = fedpgm._noise, fedpgm.Scales.of
+    draw = fedpgm._drawn
 
-    def changed(state, *rest):
-        with pytest.MonkeyPatch.context() as inner:
-            less = 1 + (int(state["round"]) == 1)
-            scales = lambda *given: replace(made := of(*given), again=made.again / less)  # noqa: E731
-            inner.setattr(fedpgm, "Scales", SimpleNamespace(of=scales))
-            return noise(state, *rest)
+    def changed(parts, *rest):
+        less = [part._replace(deviation=part.deviation / 2) for part in parts]
+        return draw(less if parts[0].what == fedpgm.AGAIN else parts, *rest)
 
-    patch.setattr(fedpgm, "_noise", changed)
+    patch.setattr(fedpgm, "_drawn", changed)
 
 
 def an_exact_count_in_the_state(patch):

@@ -5,7 +5,6 @@ A fault is put into the code that a method runs, for one test.
 
 import re
 from dataclasses import replace
-from types import SimpleNamespace
 
 import numpy as np
 import promises
@@ -51,47 +50,34 @@ def with_shares(function, shares):
     return lambda scale, _, shape, rng: function(scale, shares, shape, rng=rng)
 
 
-def skellam_noise(patch, change):
-    """FedPGM's noise with other standard deviations; change(scales, number of the round)."""
-    noise, of = fedpgm._noise, fedpgm.Scales.of
-
-    def changed(state, *rest):
-        with pytest.MonkeyPatch.context() as inner:
-            scales = lambda *given: change(of(*given), int(state["round"]))  # noqa: E731
-            inner.setattr(fedpgm, "Scales", SimpleNamespace(of=scales))
-            return noise(state, *rest)
-
-    patch.setattr(fedpgm, "_noise", changed)
-
-
-def once_for_r(patch):
-    """A table that is measured r times has the noise of one measurement."""
-    noise = fedpgm._noise
-
-    def changed(state, asked, config, client, given):
-        single = {**state, "repeats": np.ones_like(state.get("repeats", 1))}
-        return noise(single, asked, config, client, given)
-
-    patch.setattr(fedpgm, "_noise", changed)
-
-
-def the_same_noise(patch):
-    """All tables of a sum have the noise of the first one's first numbers."""
-    noise = fedpgm._noise
-    patch.setattr(
-        fedpgm, "_noise", lambda *given: np.resize(noise(*given)[:30], noise(*given).size)
+def skellam_noise(change):
+    """FedPGM draws for other parts of a sum than it charges; change(part, all parts of the sum)."""
+    return changed(
+        fedpgm,
+        "_drawn",
+        lambda draw: lambda parts, *rest: draw([change(part, parts) for part in parts], *rest),
     )
 
 
-def the_noise_of_the_round_before(patch):
-    noise = fedpgm._noise
+def less_noise(what, by):
+    """FedPGM's noise on this part of a sum is so many times as wide as is charged."""
+    return skellam_noise(
+        lambda part, _: part._replace(deviation=part.deviation * (by if part.what == what else 1))
+    )
 
-    def kept(state, asked, config, client, given):
-        made = noise(state, asked, config, client, given)
+
+def the_same_noise(draw):
+    """All tables of a sum have the noise of the first one's first numbers."""
+    return lambda *given: np.resize((made := draw(*given))[:30], made.size)
+
+
+def the_noise_of_the_round_before(draw):
+    def kept(parts, config, client, noise):
+        made = draw(parts, config, client, noise)
         before = client.memory.setdefault("noise", made)
-        return np.resize(before, made.size) if int(state["round"]) == 1 else made
+        return np.resize(before, made.size) if parts[0].what == fedpgm.AGAIN else made
 
-    patch.setattr(fedpgm, "_noise", kept)
+    return kept
 
 
 def by_the_true_batch(module):
@@ -172,28 +158,30 @@ def fewer_times(charge):
 
 MULTIPLIER, WIDE = "noise_multiplier", "l2_sensitivity"
 FAULTS = {
-    "a table measured r times with the noise of one": ("fedpgm", once_for_r, "a row costs"),
+    "a table measured r times with the noise of one": (
+        "fedpgm",
+        skellam_noise(lambda part, _: part._replace(repeats=1)),
+        "a row costs",
+    ),
     "pairs with the noise of single columns": (
         "fedpgm",
-        lambda patch: skellam_noise(patch, lambda s, number: replace(s, two_way=s.one_way)),
+        skellam_noise(lambda part, parts: part._replace(deviation=parts[0].deviation)),
         "counts of all pairs: charged",
     ),
     "half the noise in the second sum": (
         "fedpgm",
-        lambda patch: skellam_noise(
-            patch, lambda s, number: replace(s, again=s.again / (1 + number))
-        ),
+        less_noise(fedpgm.AGAIN, 0.5),
         "round 1: counts of chosen tables: charged for noise",
     ),
     "a tenth less noise in the second sum": (
         "fedpgm",
-        lambda patch: skellam_noise(patch, lambda s, number: replace(s, again=0.9 * s.again)),
+        less_noise(fedpgm.AGAIN, 0.9),
         "round 1: ",
     ),
-    "fine counts with the noise of single columns": (
+    "half the noise on fine counts": (
         "fedpgm_bins",
-        lambda patch: skellam_noise(patch, lambda s, number: replace(s, fine=s.one_way)),
-        "round 0: ",
+        less_noise(fedpgm.FINE, 0.5),
+        "round 0: fine counts of long columns: charged for noise",
     ),
     "noise of all clients, though one is curious": (
         "fedpgm",
@@ -210,8 +198,16 @@ FAULTS = {
         changed(bayesian_network, "discrete_laplace_share", lambda draw: with_shares(draw, 3)),
         "drawn is",
     ),
-    "noise drawn once for all tables": ("fedpgm", the_same_noise, "not independent"),
-    "noise of the round before": ("fedpgm", the_noise_of_the_round_before, "not independent"),
+    "noise drawn once for all tables": (
+        "fedpgm",
+        changed(fedpgm, "_drawn", the_same_noise),
+        "not independent",
+    ),
+    "noise of the round before": (
+        "fedpgm",
+        changed(fedpgm, "_drawn", the_noise_of_the_round_before),
+        "not independent",
+    ),
     "the noise of one column for all of them": (
         "independent",
         changed(

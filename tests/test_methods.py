@@ -346,13 +346,12 @@ def test_nobody_is_told_to_raise_version_where_noise_has_changed(changed, advise
 
 def test_less_noise_in_a_round_is_called_by_its_name(table, monkeypatch):
     """The noise of one measurement on a table that is measured several times."""
-    noise, method = fedpgm._noise, METHODS["fedpgm"]
+    draw, method = fedpgm._drawn, METHODS["fedpgm"]
 
-    def less(state, asked, config, client, given):
-        once = {**state, "repeats": np.ones_like(state.get("repeats", 1))}
-        return noise(once, asked, config, client, given)
+    def less(parts, *rest):
+        return draw([part._replace(repeats=1) for part in parts], *rest)
 
-    monkeypatch.setattr(fedpgm, "_noise", less)
+    monkeypatch.setattr(fedpgm, "_drawn", less)
     before = json.loads(PINNED.read_text(encoding="utf-8"))["fedpgm"]
     said = differences("fedpgm", before, pinned(method, table))
     assert "noise differ" in said and "charges differ" not in said

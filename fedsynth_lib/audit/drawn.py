@@ -156,6 +156,14 @@ class Probe:
         return received(update), heard.draws, steps
 
 
+def remember_choice(memories: Sequence[Arrays], update: Update) -> None:
+    """Let clients in the place of the one that sent this update remember its choice as their own:
+    the server says what this one chose, and a client answers no other choice."""
+    for memory in memories:
+        if "chosen" in memory and "chosen" in update.arrays:
+            memory["chosen"] = update.arrays["chosen"]
+
+
 def audit(
     method: Method, table: Table, *, config: Any = None, privacy: Privacy, clients: int = 3
 ) -> list[str]:
@@ -176,6 +184,8 @@ def audit(
     for probe.number, made in enumerate(run_rounds(tapped, rows)):
         probe.sent = made.sent
         wrong, shown = _round(probe, made, heard)
+        first = next(update for update in made.updates if update.client == 0)
+        remember_choice([*probe.memories, probe.memory], first)
         found += [f"round {probe.number}: {sentence}" for sentence in wrong]
         noise += [shown] * (shown is not None)
         heard.clear()
