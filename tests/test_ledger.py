@@ -457,11 +457,13 @@ def test_what_a_secure_sum_releases_is_stated_and_checked_as_well(client, tmp_pa
 PRIVATE = [key for key, method in METHODS.items() if promises.adds_noise(method)]
 
 
-@pytest.mark.parametrize("key", PRIVATE)
+@pytest.mark.parametrize("key", [*PRIVATE, "fedpgm+gathered"])
 def test_what_every_method_states_is_in_its_plan(key, table, tmp_path):
     """So that the check refuses no honest client; whose releases have no noise is refused."""
-    method = METHODS[key]
+    method = METHODS[key.removesuffix("+gathered")]
     config = promises.everyone(method)
+    if key.endswith("+gathered"):
+        config = replace(config, participation=0.6, rounds_per_sum=2)
     if hasattr(config, "private_structure"):
         config = replace(config, private_structure=True)
     encoder, sizes = method.encoder(table.schema, config), tuple(map(len, thirds(table)))

@@ -190,7 +190,7 @@ def plan(noise_multiplier: float, domain: Domain, num_rows: int, config: Config)
     """All counts of all rounds."""
     long = private_bins.large(domain.levels) if config.private_bins else []
     scales = Scales.of(noise_multiplier, len(domain.names), config, len(long))
-    return list(chain(*scales.charges().values()))
+    return _gathered_over(config, list(chain(*scales.charges().values())))
 
 
 def schedule(domain: Domain, config: Config) -> list[tuple[int, float]]:
