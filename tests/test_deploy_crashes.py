@@ -197,6 +197,18 @@ def test_a_site_that_starts_again_has_its_secrets_and_gives_the_same_answer(tmp_
     assert numbers(next_one.content["sum"]) != numbers(first.content["sum"])
 
 
+def test_a_site_goes_by_its_own_notes_where_flower_has_an_older_state(tmp_path):
+    """A SuperNode drops the state after an answer, and still sends the answer, where its books do
+    not have the task any more."""
+    notes, app, first = Notes(tmp_path / "run.notes"), Counting(), context()
+    worker._reply(asked(), first, app, notes)
+    older, extra = dict(first.state), {"extra": ConfigRecord({"last": 0})}
+    worker._reply(asked(number="b"), first, app, notes)
+    later = Context(3, 2, {}, RecordDict(older | extra), {})
+    worker._reply(asked(number="c"), later, app, notes)
+    assert later.state["answered"]["last"] == 3 and "extra" not in later.state
+
+
 def test_secrets_are_given_to_their_run_alone_and_deleted_at_its_end(tmp_path, monkeypatch):
     path, app = tmp_path / "run.notes", Counting()
     worker._reply(asked(run=3), context(), app, Notes(path))

@@ -36,15 +36,19 @@ class Notes:
             self._records = recorddict_from_proto(Packed.FromString(path.read_bytes()))
 
     def recalled(self, message: Message, context: Context) -> RecordDict | None:
-        """The answer that this very message got before, None where it got none. A context without
-        any state of its run is given that of the file."""
+        """The answer that this very message got before, None where it got none. In the run of the
+        file the context gets its state: Flower may still have an older one, since it drops what an
+        app hands back where its books do not have the task any more."""
         about = dict(self._records.get(ABOUT, {}))
         if about.get("run") != str(message.metadata.run_id):
             return None
-        if not context.state:
-            for name, record in self._records.items():
-                if name != ABOUT and not name.startswith(ANSWER):
-                    context.state[name] = record
+        context.state = RecordDict(
+            {
+                name: record
+                for name, record in self._records.items()
+                if name != ABOUT and not name.startswith(ANSWER)
+            }
+        )
         if about["message"] != message.metadata.message_id:
             return None
         answer = {name: record for name, record in self._records.items() if name.startswith(ANSWER)}
