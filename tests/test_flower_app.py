@@ -229,7 +229,8 @@ def test_a_finished_state_ends_the_run(table):
         rounds = int(state.get("rounds", 0)) + 1
         return {**state, "rounds": np.array(rounds), "finished": np.array(rounds == 2)}, charges
 
-    run = settings.federated(scheduled(DRAWS, server_step=ends), table, sixths(table), seed=1)
+    method = scheduled(DRAWS, server_step=ends, check_broadcast=None)
+    run = settings.federated(method, table, sixths(table), seed=1)
     assert {line["round"] for line in run.traffic} == {0, 1} and run.state["rounds"] == 2
 
 
@@ -252,7 +253,10 @@ def test_a_method_decides_what_its_clients_are_sent(table):
         return independent.client_step(state, client, config, noise, rng)
 
     method = broken(
-        independent, client_step=noting, broadcast=lambda state, config: {"levels": state["levels"]}
+        independent,
+        client_step=noting,
+        broadcast=lambda state, config: {"levels": state["levels"]},
+        check_broadcast=None,
     )
     less, all_of_it = (
         settings.federated(each, table, thirds(table), config=independent.Config(rounds=2), seed=1)

@@ -209,7 +209,7 @@ def test_a_proposed_schema_loads_and_says_what_it_discloses(own):
     table = load_table(own, schema=draft)
     assert (table.frame.shape, table.data, table.key) == ((40, 4), "own", "own")
     assert table.frame["dose"].iloc[-1] == 9.75
-    with pytest.raises(BadInput, match=r"own\.toml exists already"):
+    with pytest.raises(BadInput, match=r"own\.draft\.toml exists already"):
         propose_schema(own)
 
 
