@@ -370,6 +370,28 @@ def test_exact_numbers_beside_noisy_ones_are_noticed(table):
     ]
 
 
+@pytest.mark.parametrize("key", ["findiff", "dpfedctgan", "fedvae", "dpvaebgm"])
+@pytest.mark.parametrize("summed", [False, True])
+def test_a_count_beside_gradients_is_noticed(key, summed, table):
+    """With hardly any noise, drawn from a stream that is nobody's."""
+    method = METHODS[key]
+
+    def also(state, client, config, noise, rng):
+        with drawn.private_steps() as steps:
+            update = method.client_step(state, client, config=config, noise=noise, rng=rng)
+        near = len(client.rows) + np.random.default_rng().normal(0, 0.01)
+        if not steps:
+            return update
+        if summed:
+            return replace(update, summed=update.summed | {"rows held": np.array([round(near)])})
+        return replace(update, arrays=update.arrays | {"rows held": np.array([near])})
+
+    sentences = found(key, table, client_step=also)
+    assert sentences and {each.split(": ", 1)[1] for each in sentences} == {
+        "rows held: sent beside the gradients, and not charged"
+    }
+
+
 def test_noise_that_is_charged_and_not_drawn_is_noticed(table):
     def silent(state, client, config, noise, rng):
         return independent.client_step(state, client, config, None, rng)
