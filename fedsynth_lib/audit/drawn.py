@@ -213,7 +213,11 @@ def _round(probe: Probe, made: Round, heard: list[Draw]) -> tuple[list[str], np.
         wrong = [f"{cells} sums have noise for {drawn}"] * (drawn < cells)
         return wrong + _draws(draws, heard, noisy, probe.job), None
     if not draws:
-        return [f"{charge.what}: charged, and no noise is drawn" for charge in noisy], None
+        wrong = [f"{charge.what}: charged, and no noise is drawn" for charge in noisy]
+        held = probe.answer(probe.rows, probe.memory, 0)[0]
+        if not paid and not np.array_equal(_flat(update), _flat(held)):
+            wrong.append("what is sent follows rows, and nothing is charged")
+        return wrong, None
     probe.memories[0] = before
     return _sent(probe, paid)
 
@@ -224,7 +228,8 @@ def _round(probe: Probe, made: Round, heard: list[Draw]) -> tuple[list[str], np.
 def _flat(update: Update) -> np.ndarray:
     """All numbers that are sent, those of sums first."""
     summed = [values.view(np.int64) for values in update.summed.values()]
-    return np.concatenate([np.ravel(v).astype(float) for v in (*summed, *update.arrays.values())])
+    found = [np.ravel(v).astype(float) for v in (*summed, *update.arrays.values())]
+    return np.concatenate([np.zeros(0), *found])
 
 
 def _sent(probe: Probe, paid: list[Charge]) -> tuple[list[str], np.ndarray]:
@@ -385,6 +390,7 @@ def _gradients(
 def _beside(update: Update, sent: Arrays, state: Arrays) -> list[str]:
     """What a client sends that is no network that it was sent.
 
+    What a client hides in the parameters of a network is not seen here.
     state: of the server afterwards, where more than gradients is charged: what it keeps of that,
     the name of a client in front of it or behind, is no finding.
     """

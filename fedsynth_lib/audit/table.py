@@ -119,7 +119,8 @@ CHECKS: dict[str, Callable[[Case], list[str] | None]] = {
 LIMITS = """\
 These checks find noise that is not as wide as it is charged for, numbers without noise, and ranges,
 forms or sizes that follow rows. They find no sensitivity that is argued wrongly and drawn as it is
-argued, and no accounting that is wrong: bounds are measured without --quick."""
+argued, no accounting that is wrong, and nothing that is hidden in the parameters of a network:
+bounds are measured without --quick."""
 
 
 def check(keys: Sequence[str], say: Callable[[str], None]) -> list[str]:
