@@ -12,7 +12,7 @@ import pytest
 
 from fedsynth_lib.audit import drawn
 from fedsynth_lib.core import accounting, dp_sgd
-from fedsynth_lib.core.contract import Charge, stream
+from fedsynth_lib.core.contract import Charge, Update, stream
 from fedsynth_lib.methods import METHODS
 from fedsynth_lib.methods.bayes import bayesian_network
 from fedsynth_lib.methods.diffusion import findiff
@@ -367,6 +367,60 @@ def test_exact_numbers_beside_noisy_ones_are_noticed(table):
 
     assert found("independent", table, client_step=also) == [
         "round 0: 1 numbers move with a row and have no noise"
+    ]
+
+
+@pytest.mark.parametrize("key", ["findiff", "dpfedctgan", "fedvae", "dpvaebgm"])
+@pytest.mark.parametrize("summed", [False, True])
+def test_a_count_beside_gradients_is_noticed(key, summed, table):
+    """With hardly any noise, drawn from a stream that is nobody's."""
+    method = METHODS[key]
+
+    def also(state, client, config, noise, rng):
+        with drawn.private_steps() as steps:
+            update = method.client_step(state, client, config=config, noise=noise, rng=rng)
+        near = len(client.rows) + np.random.default_rng().normal(0, 0.01)
+        if not steps:
+            return update
+        if summed:
+            return replace(update, summed=update.summed | {"rows held": np.array([round(near)])})
+        return replace(update, arrays=update.arrays | {"rows held": np.array([near])})
+
+    sentences = found(key, table, client_step=also)
+    assert sentences and {each.split(": ", 1)[1] for each in sentences} == {
+        "rows held: sent beside the gradients, and not charged"
+    }
+
+
+def test_what_follows_rows_in_a_round_without_a_charge_is_noticed(table):
+    """FedPGM with a further round, in which nothing is charged and a count is sent."""
+    method = METHODS["fedpgm"]
+
+    def also(state, client, config, noise, rng):
+        if "counted" not in state:
+            return method.client_step(state, client, config=config, noise=noise, rng=rng)
+        near = len(client.rows) + np.random.default_rng().normal(0, 0.01)
+        return Update({"rows held": np.array([near])})
+
+    def served(state, updates, config, noise, rng):
+        if "counted" in state:
+            return {**state, "finished": np.array(True)}, []
+        state, charges = method.server_step(state, updates, config=config, noise=noise, rng=rng)
+        more = {"counted": np.array(True)} if state.pop("finished", False) else {}
+        return state | more, charges
+
+    verbs = {
+        "client_step": also,
+        "server_step": served,
+        "schedule": lambda domain, config: [(number, 1.0) for number in range(3)],
+        "broadcast": lambda state, config: (
+            method.broadcast(state, config=config)
+            | {name: state[name] for name in state if name == "counted"}
+        ),
+        "check_broadcast": lambda state, domain, config, round: None,
+    }
+    assert found("fedpgm", table, **verbs) == [
+        "round 2: what is sent follows rows, and nothing is charged"
     ]
 
 

@@ -8,8 +8,8 @@ may be curious, so that the noise is made by the others alone: `Privacy.curious`
 
 Gradients are not sent as such. There each step of `core/dp_sgd.py` is looked at: bound, divisor,
 number of steps and rate as charged and whatever the rows are, and the noise on the sum by
-measurement. What a trusted server or a client draws and does not send shows in the stream that it
-draws from.
+measurement. Beside the networks nothing is sent that is not charged. What a trusted server or a
+client draws and does not send shows in the stream that it draws from.
 """
 
 from collections import Counter
@@ -201,10 +201,11 @@ def _round(probe: Probe, made: Round, heard: list[Draw]) -> tuple[list[str], np.
     paid = [c for c in made.charges if c.client in (None, 0) and c.mechanism != "public"]
     noisy = [charge for charge in paid if charge.protected]
     none, before = probe.rows[:0], copied(probe.memories[0])
-    _, draws, steps = probe.answer(none, probe.memories[0], 0)
+    update, draws, steps = probe.answer(none, probe.memories[0], 0)
     if steps:
         full = probe.answer(probe.rows, probe.memory, 0)[2]
         wrong, rest = _gradients(steps, full, noisy, len(probe.rows))
+        wrong += _beside(update, probe.sent, made.state if rest else {})
         return wrong + _draws(draws, [], rest, probe.job, once=True), None
     if heard or any(draw.kind == "gumbel" for draw in draws):
         cells = sum(values.size for values in secure_sum.total(made.updates).values())
@@ -212,7 +213,11 @@ def _round(probe: Probe, made: Round, heard: list[Draw]) -> tuple[list[str], np.
         wrong = [f"{cells} sums have noise for {drawn}"] * (drawn < cells)
         return wrong + _draws(draws, heard, noisy, probe.job), None
     if not draws:
-        return [f"{charge.what}: charged, and no noise is drawn" for charge in noisy], None
+        wrong = [f"{charge.what}: charged, and no noise is drawn" for charge in noisy]
+        held = probe.answer(probe.rows, probe.memory, 0)[0]
+        if not paid and not np.array_equal(_flat(update), _flat(held)):
+            wrong.append("what is sent follows rows, and nothing is charged")
+        return wrong, None
     probe.memories[0] = before
     return _sent(probe, paid)
 
@@ -223,7 +228,8 @@ def _round(probe: Probe, made: Round, heard: list[Draw]) -> tuple[list[str], np.
 def _flat(update: Update) -> np.ndarray:
     """All numbers that are sent, those of sums first."""
     summed = [values.view(np.int64) for values in update.summed.values()]
-    return np.concatenate([np.ravel(v).astype(float) for v in (*summed, *update.arrays.values())])
+    found = [np.ravel(v).astype(float) for v in (*summed, *update.arrays.values())]
+    return np.concatenate([np.zeros(0), *found])
 
 
 def _sent(probe: Probe, paid: list[Charge]) -> tuple[list[str], np.ndarray]:
@@ -379,6 +385,23 @@ def _gradients(
     if abs(drawn - most * charge.rate) > SURE * spread:
         wrong.append(f"{charge.what}: rate {drawn / most:.4g}, charged is {charge.rate:.4g}")
     return wrong, rest
+
+
+def _beside(update: Update, sent: Arrays, state: Arrays) -> list[str]:
+    """What a client sends that is no network that it was sent.
+
+    What a client hides in the parameters of a network is not seen here.
+    state: of the server afterwards, where more than gradients is charged: what it keeps of that,
+    the name of a client in front of it or behind, is no finding.
+    """
+    kept = {part for name in state for part in name.split("/")}
+    networks = {
+        name
+        for name, values in update.arrays.items()
+        if name in sent and sent[name].shape == values.shape
+    }
+    names = [*update.summed, *(update.arrays.keys() - networks - kept)]
+    return [f"{name}: sent beside the gradients, and not charged" for name in sorted(names)]
 
 
 def _draws(
