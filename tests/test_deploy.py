@@ -627,6 +627,10 @@ def test_a_ledger_is_in_the_sites_own_folder(folder, study, tmp_path, monkeypatc
     (folder / "south" / "ledger" / "south.jsonl").unlink()
     with pytest.raises(BadInput, match=r"south\.head says '2', so the releases cannot be counted"):
         own.open_ledger()
+    shutil.rmtree(folder / "south" / "ledger")
+    with pytest.raises(BadInput, match=r"south\.jsonl: it has 0 lines, not those of which .*last"):
+        own.open_ledger()
+    assert commands.main(["ledger", "--own", str(own.folder)]) == 2
 
 
 def test_an_old_ledger_that_lies_elsewhere_is_counted_and_named_once(folder, study):
@@ -652,6 +656,7 @@ def test_a_sites_ledger_is_shown_and_a_folder_that_cannot_be_written_is_one_sent
     assert commands.main(["ledger", "--own", str(folder / "west")]) == 0
     assert capsys.readouterr().out == "west: 1 releases, epsilon 0.02, delta 0\n"
     shutil.rmtree(folder / "west" / "ledger")
+    (folder / "west" / "west.last").unlink()
     (folder / "west" / "ledger").write_text("a file")
     assert commands.main(count) == 2
     said = capsys.readouterr().err

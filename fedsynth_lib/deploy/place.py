@@ -15,7 +15,7 @@ import pandas as pd
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from fedsynth_lib.core.contract import BadInput, BadRows, stream
-from fedsynth_lib.core.ledger import OF_SITE, ClientLedger, Ledger, path_of
+from fedsynth_lib.core.ledger import ClientLedger, Ledger, last_of, path_of
 from fedsynth_lib.deploy import keys
 from fedsynth_lib.deploy.study import SCHEMA, Study, load_site
 from fedsynth_lib.federation import flower
@@ -81,11 +81,6 @@ class Own:
     folder: Path
     say: Callable[[str], None] = lambda text: None
 
-    @property
-    def books(self) -> Path:
-        """The folder of the ledgers."""
-        return self.folder / OF_SITE
-
     def open_ledger(self, study: Study | None = None, runs: int = 1) -> ClientLedger:
         """The ledger of the population that the budget file names, with its limits.
 
@@ -102,7 +97,11 @@ class Own:
         if not isinstance(found.get("population"), str):
             raise BadInput(f"{path}: population is no text; name whose rows these are.")
         name = found["population"]
-        ledger = ClientLedger(path_of(name, self.books), study=study.digest if study else "")
+        ledger = ClientLedger(
+            path_of(name, self.folder),
+            study=study.digest if study else "",
+            last=last_of(name, self.folder),
+        )
         self._count_earlier(ledger)
         limits = {"most_epsilon": math.inf, "most_delta": 1.0}
         if study is not None:
