@@ -829,6 +829,47 @@ def test_a_site_publishes_its_own_figures_where_all_agree_on_it(folder, tmp_path
     assert "epsilon 1 and 2, 3 together" in text
 
 
+@pytest.mark.parametrize("other", [False, True])
+def test_statements_count_all_runs_of_a_study_about_the_same_people(
+    other, folder, tmp_path, monkeypatch
+):
+    """Two trainings, an evaluation, another training. Nobody is in both where people are others."""
+    monkeypatch.setenv("FEDSYNTH_HOME", str(tmp_path / "home"))
+    entries = f"holdout = 0.4\nevaluation_epsilon = 2.0\nother_people = {str(other).lower()}"
+    study = read_study(changed(folder, tmp_path, ("seed = 5", f"seed = 5\n{entries}")))
+    places = places_of(folder, study)
+    for place in places:
+        place.ledger.agree(3)
+        place.ledger.most_epsilon = place.ledger.most_delta = 9
+    said = []
+    for run in (1, 2, 3, 4):
+        monkeypatch.setattr(flower, "LOCAL_RUN", run)
+        rows = {"evaluate": str(tmp_path / "hearts_rehearsal.csv")} if run == 3 else {}
+        carried_out(study, places, tmp_path, **rows)
+        ending = "_evaluation_privacy.md" if run == 3 else "_privacy.md"
+        said.append((tmp_path / f"hearts_rehearsal{ending}").read_text())
+    page = (tmp_path / "hearts_rehearsal_privacy.html").read_text()
+    learned, counted = study.costs
+    if other:
+        assert "one of 2 releases of the same rows: together they have epsilon = 2," in said[1]
+        assert "releases of the same rows" not in said[2]
+        assert "pays epsilon 2 in 2 runs for the synthetic rows or 2 for their" in said[2]
+        assert "one of 3 releases of the same rows: together they have epsilon = 3," in said[3]
+    else:
+        each = f"(2 of {learned}, 1 of {counted})"
+        assert (
+            f"one of 3 releases of the same rows {each}: together they have epsilon = 4, "
+            in (said[2])
+        )
+        assert "epsilon 2 in 2 runs and 2, 4 together" in said[2]
+        each = f"(3 of {learned}, 1 of {counted})"
+        assert (
+            f"one of 4 releases of the same rows {each}: together they have epsilon = 5, "
+            in (said[3])
+        )
+        assert f"4 {each}, with epsilon 5 and delta 4e-06 together" in page
+
+
 def test_a_statement_says_whom_it_protects_from(study):
     """From a server that lies only where sites check what it sends."""
     release = replace(study, release=True, colluding=1, absent=0)

@@ -42,9 +42,12 @@ class Refused(BadInput):
 
 @dataclass(frozen=True)
 class Total:
+    """of: how many of them are of which kind, where there are several kinds."""
+
     releases: int
     epsilon: float
     delta: float
+    of: str = ""
 
 
 def settled(lines: Iterable[dict]) -> list[dict]:
