@@ -12,6 +12,7 @@ import sys
 from dataclasses import fields, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -661,6 +662,26 @@ def test_a_sites_ledger_is_shown_and_a_folder_that_cannot_be_written_is_one_sent
     assert commands.main(count) == 2
     said = capsys.readouterr().err
     assert "ledger/west.jsonl cannot be written (" in said and said.count("\n") == 1
+
+
+def test_a_key_of_rows_set_aside_is_written_whole_or_not_at_all(tmp_path, monkeypatch):
+    own, held = Own(tmp_path), SimpleNamespace(release=True, holdout=0.4)
+
+    def full(place):
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "fsync", full)
+        with pytest.raises(BadInput, match=r"split\.key cannot be written"):
+            own.split_key(held)
+    assert not list(tmp_path.iterdir())
+    key = own.split_key(held)
+    assert len(key) == 32 and own.split_key(held) == key
+    assert (tmp_path / "split.key").stat().st_mode & 0o077 == 0
+    for cut in (b"", key[:10]):
+        (tmp_path / "split.key").write_bytes(cut)
+        with pytest.raises(BadInput, match=r"split\.key: this is no key of 32 bytes.* from a copy"):
+            own.split_key(held)
 
 
 def test_a_budget_file_has_the_last_word(folder, study, tmp_path):
