@@ -8,6 +8,7 @@ import pandas as pd
 
 from fedsynth_lib.core.accounting import check_budget
 from fedsynth_lib.core.contract import Charge, Privacy
+from fedsynth_lib.core.ledger import Total
 from fedsynth_lib.deploy import evaluation
 from fedsynth_lib.federation import flower
 from fedsynth_lib.federation.settings import RUNTIMES
@@ -64,6 +65,6 @@ def evaluate_sites(
         job,
         outcome,
         names=names,
-        trained=trained,
+        trained=trained and Total(1, trained, 0.0),
         other_people=other_people,
     )

@@ -12,6 +12,7 @@ import sys
 from dataclasses import fields, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -627,6 +628,10 @@ def test_a_ledger_is_in_the_sites_own_folder(folder, study, tmp_path, monkeypatc
     (folder / "south" / "ledger" / "south.jsonl").unlink()
     with pytest.raises(BadInput, match=r"south\.head says '2', so the releases cannot be counted"):
         own.open_ledger()
+    shutil.rmtree(folder / "south" / "ledger")
+    with pytest.raises(BadInput, match=r"south\.jsonl: it has 0 lines, not those of which .*last"):
+        own.open_ledger()
+    assert commands.main(["ledger", "--own", str(own.folder)]) == 2
 
 
 def test_an_old_ledger_that_lies_elsewhere_is_counted_and_named_once(folder, study):
@@ -652,10 +657,31 @@ def test_a_sites_ledger_is_shown_and_a_folder_that_cannot_be_written_is_one_sent
     assert commands.main(["ledger", "--own", str(folder / "west")]) == 0
     assert capsys.readouterr().out == "west: 1 releases, epsilon 0.02, delta 0\n"
     shutil.rmtree(folder / "west" / "ledger")
+    (folder / "west" / "west.last").unlink()
     (folder / "west" / "ledger").write_text("a file")
     assert commands.main(count) == 2
     said = capsys.readouterr().err
     assert "ledger/west.jsonl cannot be written (" in said and said.count("\n") == 1
+
+
+def test_a_key_of_rows_set_aside_is_written_whole_or_not_at_all(tmp_path, monkeypatch):
+    own, held = Own(tmp_path), SimpleNamespace(release=True, holdout=0.4)
+
+    def full(place):
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "fsync", full)
+        with pytest.raises(BadInput, match=r"split\.key cannot be written"):
+            own.split_key(held)
+    assert not list(tmp_path.iterdir())
+    key = own.split_key(held)
+    assert len(key) == 32 and own.split_key(held) == key
+    assert (tmp_path / "split.key").stat().st_mode & 0o077 == 0
+    for cut in (b"", key[:10]):
+        (tmp_path / "split.key").write_bytes(cut)
+        with pytest.raises(BadInput, match=r"split\.key: this is no key of 32 bytes.* from a copy"):
+            own.split_key(held)
 
 
 def test_a_budget_file_has_the_last_word(folder, study, tmp_path):
@@ -822,6 +848,47 @@ def test_a_site_publishes_its_own_figures_where_all_agree_on_it(folder, tmp_path
     text = (tmp_path / f"{start}_privacy.md").read_text()
     assert "These sites show their own figures as well: west." in text
     assert "epsilon 1 and 2, 3 together" in text
+
+
+@pytest.mark.parametrize("other", [False, True])
+def test_statements_count_all_runs_of_a_study_about_the_same_people(
+    other, folder, tmp_path, monkeypatch
+):
+    """Two trainings, an evaluation, another training. Nobody is in both where people are others."""
+    monkeypatch.setenv("FEDSYNTH_HOME", str(tmp_path / "home"))
+    entries = f"holdout = 0.4\nevaluation_epsilon = 2.0\nother_people = {str(other).lower()}"
+    study = read_study(changed(folder, tmp_path, ("seed = 5", f"seed = 5\n{entries}")))
+    places = places_of(folder, study)
+    for place in places:
+        place.ledger.agree(3)
+        place.ledger.most_epsilon = place.ledger.most_delta = 9
+    said = []
+    for run in (1, 2, 3, 4):
+        monkeypatch.setattr(flower, "LOCAL_RUN", run)
+        rows = {"evaluate": str(tmp_path / "hearts_rehearsal.csv")} if run == 3 else {}
+        carried_out(study, places, tmp_path, **rows)
+        ending = "_evaluation_privacy.md" if run == 3 else "_privacy.md"
+        said.append((tmp_path / f"hearts_rehearsal{ending}").read_text())
+    page = (tmp_path / "hearts_rehearsal_privacy.html").read_text()
+    learned, counted = study.costs
+    if other:
+        assert "one of 2 releases of the same rows: together they have epsilon = 2," in said[1]
+        assert "releases of the same rows" not in said[2]
+        assert "pays epsilon 2 in 2 runs for the synthetic rows or 2 for their" in said[2]
+        assert "one of 3 releases of the same rows: together they have epsilon = 3," in said[3]
+    else:
+        each = f"(2 of {learned}, 1 of {counted})"
+        assert (
+            f"one of 3 releases of the same rows {each}: together they have epsilon = 4, "
+            in (said[2])
+        )
+        assert "epsilon 2 in 2 runs and 2, 4 together" in said[2]
+        each = f"(3 of {learned}, 1 of {counted})"
+        assert (
+            f"one of 4 releases of the same rows {each}: together they have epsilon = 5, "
+            in (said[3])
+        )
+        assert f"4 {each}, with epsilon 5 and delta 4e-06 together" in page
 
 
 def test_a_statement_says_whom_it_protects_from(study):

@@ -1,7 +1,9 @@
 """The file under every ledger: what is lost, cut, emptied or edited in it is noticed, and what a
 killed process or a full disk leaves is put right."""
 
+import hashlib
 import json
+import shutil
 import signal
 import subprocess
 import sys
@@ -147,6 +149,81 @@ def test_a_file_of_an_earlier_version_is_read_and_continued(tmp_path):
     refused(path, "a line before line 3, or that line, was changed")
     path.write_text(path.read_text().replace('"epsilon": 0.2', '"epsilon": 2.0') + old)
     refused(path, "a line before line 5, or that line, was changed")  # of an older program
+
+
+def in_two_places(folder):
+    """A ledger that also keeps its last head outside of its folder."""
+    return Ledger(folder / "ledger" / "ward.jsonl", last=folder / "ward.last")
+
+
+@pytest.mark.parametrize("cut", [1, 40, -1])
+def test_what_a_power_cut_leaves_of_a_line_locks_nobody_out(path, cut):
+    """Its writer has not gone on; the next line takes its place."""
+    rows = path.read_bytes()
+    add(path, 9.0)
+    path.write_bytes(rows + rows_of(path)[-1][:cut])
+    Journal(path).head.write_text(f"3 {hash_of(rows)}\n")
+    assert Ledger(path).total() == Total(3, 6.0, 0.0)
+    add(path, 4.0)
+    assert path.read_bytes().startswith(rows) and Ledger(path).total() == Total(4, 10.0, 0.0)
+
+
+def hash_of(content):
+    found = ""
+    for row in content.splitlines(keepends=True):
+        found = hashlib.blake2b(found.encode() + row, digest_size=16).hexdigest()
+    return found
+
+
+def test_a_first_line_that_a_power_cut_has_left_counts_for_nothing(tmp_path):
+    (tmp_path / "ward.jsonl").write_text('{"method": "aim", "eps')
+    assert Ledger(tmp_path / "ward.jsonl").total() == Total(0, 0, 0)
+    add(tmp_path / "ward.jsonl")
+    assert Ledger(tmp_path / "ward.jsonl").total() == Total(1, 1.0, 0.0)
+
+
+@pytest.mark.parametrize("cut", [1, 40])
+def test_a_last_line_that_the_head_has_is_not_taken_for_one_that_a_power_cut_has_left(path, cut):
+    rows = path.read_bytes()
+    path.write_bytes(rows[:-cut])
+    refused(path, "it has 2 lines and ward.head says '3'|last line was changed")
+    Journal(path).head.unlink()
+    path.write_bytes(rows[:-cut])
+    refused(path, "a line is incomplete")
+
+
+@pytest.mark.parametrize("loss", ["both files", "an older copy", "one line and no head"])
+def test_what_is_kept_in_a_second_place_tells_what_was_lost(tmp_path, loss):
+    book = in_two_places(tmp_path)
+    said = {"method": "aim", "epsilon": 1.0, "delta": 0.0, "entries": []}
+    book.add(said, rows=1)
+    shutil.copytree(tmp_path / "ledger", tmp_path / "copy")
+    book.add(said, rows=1)
+    assert in_two_places(tmp_path).total() == Total(2, 2.0, 0.0)
+    if loss == "one line and no head":
+        path = book.journal.path
+        path.write_bytes(rows_of(path)[0])
+        book.journal.head.unlink()
+    else:
+        shutil.rmtree(tmp_path / "ledger")
+        if loss == "an older copy":
+            shutil.copytree(tmp_path / "copy", tmp_path / "ledger")
+    for ask in (book.total, lambda: in_two_places(tmp_path).add(said, rows=1)):
+        with pytest.raises(BadInput, match=r"not those of which .*ward\.last tells") as error:
+            ask()
+        assert f"delete {tmp_path / 'ward.last'} and take off most_epsilon" in str(error.value)
+    (tmp_path / "ward.last").unlink()  # as the sentence says
+    assert in_two_places(tmp_path).total().epsilon == (0.0 if loss == "both files" else 1.0)
+
+
+def test_a_ledger_of_before_is_kept_in_a_second_place_from_its_next_line_on(tmp_path):
+    add(tmp_path / "ledger" / "ward.jsonl")
+    book = in_two_places(tmp_path)
+    assert book.total().epsilon == 1.0
+    add(book.journal.path)  # by a program that knows no second place, or died before it
+    book.add({"method": "aim", "epsilon": 1.0, "delta": 0.0, "entries": []}, rows=1)
+    assert (tmp_path / "ward.last").read_bytes() == book.journal.head.read_bytes()
+    assert (tmp_path / "ward.last").stat().st_mode & 0o077 == 0
 
 
 DIES = """

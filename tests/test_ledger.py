@@ -80,10 +80,10 @@ def test_a_damaged_file_stops_everything(tmp_path):
     book = Ledger(tmp_path / "ward.jsonl")
     book.add(said(1.0), rows=1)
     with open(book.journal.path, "a", encoding="utf-8") as file:
-        file.write('{"epsilon": 1.0, "del')
+        file.write("not JSON\n")
     for reader in (book, Ledger(book.journal.path)):
         with pytest.raises(
-            BadInput, match="a line is incomplete, so the releases cannot be counted; restore"
+            BadInput, match="line 2 is not JSON, so the releases cannot be counted; restore"
         ):
             reader.total()
 

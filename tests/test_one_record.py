@@ -51,6 +51,7 @@ ODD = {
     "the only value of its column": {"lab": 1.25},
     "another line end in a column that is left out": {"note": "a\r\nb"},
     "a byte that is no text in a column that is left out": {"note": "a\udcff"},
+    "a key that no other one has": {"later": "yes"},
 }
 
 
@@ -79,7 +80,7 @@ def text(content: str) -> bytes:
 
 def as_csv(rows) -> bytes:
     sink = io.StringIO(newline="")
-    lines = csv.DictWriter(sink, list(rows[0]), lineterminator="\n")
+    lines = csv.DictWriter(sink, list(rows[-1]), lineterminator="\n", extrasaction="ignore")
     lines.writeheader()
     lines.writerows(rows)
     return text(sink.getvalue().replace("inf", "1e400"))
@@ -93,7 +94,7 @@ def as_json_lines(rows) -> bytes:
 
 def as_parquet(rows) -> bytes:
     """As pandas writes it, whose types follow from the rows."""
-    frame = pd.DataFrame(rows).assign(note=[text(row["note"]) for row in rows])
+    frame = pd.DataFrame(rows)[list(rows[-1])].assign(note=[text(row["note"]) for row in rows])
     exact = (frame["dose"].astype("float32") == frame["dose"]).all()
     frame["dose"] = frame["dose"].astype("float32" if exact else "float64")
     return frame.astype({"code": "category", "ill": "category"}).to_parquet(index=False)
@@ -195,6 +196,23 @@ def test_what_cannot_be_moved_ends_a_release_before_it_is_begun(wrong, home, cap
     (value,) = wrong.values()
     assert "(row 1)" in said or "'dose' (1)" in said
     assert value is None or value not in said
+    assert commands.main(["ledger", "with"]) == 0
+    assert "0 releases" in capfd.readouterr().out
+
+
+@pytest.mark.parametrize("ending", ["csv", "csv.gz", "jsonl"])
+def test_a_broken_line_ends_a_release_before_it_is_begun_and_the_statement_says_so(
+    ending, home, capfd, monkeypatch
+):
+    status, files = release(home / "without", ending, people())
+    words = b"so does a line of text with more fields than there are columns, or that is no object"
+    assert status == 0 and words in files["_privacy.md"]
+    capfd.readouterr()
+    written = WRITERS["jsonl" if ending == "jsonl" else "csv"](people()) + b"a,b,c,d,e,f,g,h,i\n"
+    broken = gzip.compress(written) if ending.endswith("gz") else written
+    monkeypatch.setitem(WRITERS, ending, lambda rows: broken)
+    assert release(home / "with", ending, people()) == (2, {})
+    assert "cannot be read" in capfd.readouterr().err
     assert commands.main(["ledger", "with"]) == 0
     assert "0 releases" in capfd.readouterr().out
 

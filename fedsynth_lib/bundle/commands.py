@@ -307,7 +307,7 @@ def ledger(
     """What has been released about which people."""
     from fedsynth_lib.core import ledger
 
-    print(ledger.overview(population, own and own.expanduser().absolute() / ledger.OF_SITE))
+    print(ledger.overview(population, own and own.expanduser().absolute()))
     return 0
 
 

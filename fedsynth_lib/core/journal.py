@@ -2,8 +2,12 @@
 
 Each line carries the hash of all lines before it. A second file, the head, says how many lines
 there are and what all of them hash to. A line is written first and the head after it, so a killed
-process leaves a head that is one line behind, and the next line puts that right. Every other
+process leaves a head that is one line behind, and the next line puts that right. A power cut may
+leave a part of a line, whose writer was told of no success: it counts for nothing. Every other
 difference means that the file is lost, emptied, cut or edited, and is refused.
+
+The last head may be kept in a second place, too. Who deletes both files, or puts older ones in
+their place, is then found out.
 
 Lines that an earlier version wrote carry no hash. They are read as they are, and the first new line
 carries the hash of all of them.
@@ -30,10 +34,13 @@ OF_CHARGES = {"noise", "sensitivity", "rate", "times"}
 
 
 class Journal:
-    """A process that reads in order to append holds the lock in between."""
+    """A process that reads in order to append holds the lock in between.
 
-    def __init__(self, path: Path):
-        self.path = Path(path)
+    last: the file, in another folder, that keeps the last head as well; None where none does.
+    """
+
+    def __init__(self, path: Path, last: Path | None = None):
+        self.path, self.last = Path(path), last
         self.head = self.path.with_suffix(".head")
 
     @contextlib.contextmanager
@@ -56,24 +63,34 @@ class Journal:
 
     def append(self, line: dict[str, Any]) -> None:
         """Add one line, whole or not at all, which is on the disk before anything else happens."""
-        lines, last = self._checked()
+        lines, last, whole = self._checked()
         row = (json.dumps(line | {BEFORE: last}, allow_nan=False) + "\n").encode()
         _line(row)  # what could not be read again is not written
+        head = f"{len(lines) + 1} {_hash(last, row)}\n".encode()
         with writing(self.path):
+            if self.path.exists():
+                os.truncate(self.path, whole)  # without what a power cut has left
             size = write_through(self.path, row, os.O_APPEND)
             try:
-                write_through(self.head, f"{len(lines) + 1} {_hash(last, row)}\n".encode())
+                write_through(self.head, head)
             except OSError:
                 os.truncate(self.path, size)
                 raise
+        if self.last is not None:
+            with writing(self.last):
+                write_through(self.last, head)
 
-    def _checked(self) -> tuple[list[dict], str]:
-        """The lines without their hashes, and the hash of all of them."""
+    def _checked(self) -> tuple[list[dict], str, int]:
+        """The lines without their hashes, the hash of all of them, and their bytes."""
+        known = read_bytes(self.last) if self.last is not None else b""  # the last that is written
         head, content = self._snapshot()
-        if content and not content.endswith(b"\n"):
-            raise self._damaged("a line is incomplete")
+        rows = content.splitlines(keepends=True)
+        if rows and not rows[-1].endswith(b"\n"):
+            if len(rows) > 1 and not head:
+                raise self._damaged("a line is incomplete")
+            rows.pop()
         lines, hashes, chained = [], [""], False
-        for number, row in enumerate(content.splitlines(keepends=True), 1):
+        for number, row in enumerate(rows, 1):
             try:
                 line = _line(row)
             except ValueError as error:
@@ -91,7 +108,10 @@ class Journal:
             raise self._damaged(f"it has {len(lines)} lines and {self.head.name} says {count!r}")
         if head and hashes[int(count)] != last:
             raise self._damaged(f"its last line was changed, or {self.head.name}")
-        return lines, hashes[-1]
+        count, _, last = known.decode("ascii", "replace").strip().partition(" ")
+        if known and not (count.isdigit() and last in hashes[int(count) : int(count) + 1]):
+            raise self._damaged(f"it has {len(lines)} lines, not those of which {self.last} tells")
+        return lines, hashes[-1], sum(map(len, rows))
 
     def _snapshot(self) -> tuple[bytes, bytes]:
         """Head and file as they are together: nothing but one line was written in between."""
@@ -101,9 +121,11 @@ class Journal:
                 return head, content
 
     def _damaged(self, what: str) -> BadInput:
+        delete = f"delete {self.last} and " if self.last is not None else ""
         return BadInput(
             f"{self.path}: {what}, so the releases cannot be counted; restore the file and "
-            f"{self.head.name} from a copy."
+            f"{self.head.name} from a copy; is it older than the last release, {delete}take off "
+            "most_epsilon and most_delta what was released since."
         )
 
 

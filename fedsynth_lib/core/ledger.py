@@ -31,6 +31,7 @@ from fedsynth_lib.core.journal import Journal
 from fedsynth_lib.core.store import project_root
 
 OF_SITE = "ledger"  # the folder of ledgers in a site's own folder
+LAST = ".last"  # the ending of a file beside that folder, with the last head of a ledger in it
 SLACK = 1 + 1e-6  # calibration ends within rounding of a budget
 
 
@@ -41,9 +42,12 @@ class Refused(BadInput):
 
 @dataclass(frozen=True)
 class Total:
+    """of: how many of them are of which kind, where there are several kinds."""
+
     releases: int
     epsilon: float
     delta: float
+    of: str = ""
 
 
 def settled(lines: Iterable[dict]) -> list[dict]:
@@ -63,10 +67,21 @@ def total_of(releases: Sequence[dict]) -> Total:
 
 
 class Ledger:
-    """The releases about one population, and the most that all of them together may cost."""
+    """The releases about one population, and the most that all of them together may cost.
 
-    def __init__(self, path: Path, *, most_epsilon: float = math.inf, most_delta: float = 1.0):
-        self.journal, self.most_epsilon, self.most_delta = Journal(path), most_epsilon, most_delta
+    last: as of a `Journal`.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        *,
+        most_epsilon: float = math.inf,
+        most_delta: float = 1.0,
+        last: Path | None = None,
+    ):
+        self.journal = Journal(path, last)
+        self.most_epsilon, self.most_delta = most_epsilon, most_delta
 
     @property
     def population(self) -> str:
@@ -154,8 +169,8 @@ class ClientLedger(Ledger):
         many runs of each of its jobs. '' is no study, which nobody has to agree to.
     """
 
-    def __init__(self, path: Path, *, study: str = "", **policy: float):
-        super().__init__(path, **policy)
+    def __init__(self, path: Path, *, study: str = "", last: Path | None = None, **policy: float):
+        super().__init__(path, last=last, **policy)
         self.study = study
 
     def agreed(self) -> int:
@@ -316,14 +331,19 @@ def folder() -> Path:
     return project_root() / "data" / "ledger"
 
 
-def path_of(population: str, where: Path | None = None) -> Path:
-    """The file of a population in a folder, by default the project's. Raises BadInput for a name
-    that is no file name."""
+def path_of(population: str, own: Path | None = None) -> Path:
+    """The file of a population, in the own folder of a site or in the project. Raises BadInput for
+    a name that is no file name."""
     if not re.fullmatch(r"[\w][\w.-]*", population):
         raise BadInput(
             f"population is {population!r}: give a name of letters, digits, '_', '.' and '-'."
         )
-    return (where or folder()) / f"{population}.jsonl"
+    return (own / OF_SITE if own else folder()) / f"{population}.jsonl"
+
+
+def last_of(population: str, own: Path | None) -> Path | None:
+    """Where a site keeps the last head of a ledger, too; the project has no such place."""
+    return own / f"{population}{LAST}" if own else None
 
 
 def open_ledger(population: str, **policy: float) -> Ledger:
@@ -331,9 +351,9 @@ def open_ledger(population: str, **policy: float) -> Ledger:
     return Ledger(path_of(population), **policy)
 
 
-def as_text(population: str, where: Path | None = None) -> str:
+def as_text(population: str, own: Path | None = None) -> str:
     """The releases about a population and their total, a line each."""
-    ledger = Ledger(path_of(population, where))
+    ledger = Ledger(path_of(population, own), last=last_of(population, own))
     total = ledger.total()
     lines = [
         f"{line['when']}  {line['method']}  epsilon {line['epsilon']:.4g}  delta "
@@ -358,14 +378,15 @@ def _what(line: dict) -> str:
     return f"{line['rows']} rows" if "rows" in line else line.get("what", "")
 
 
-def overview(population: str = "", where: Path | None = None) -> str:
+def overview(population: str = "", own: Path | None = None) -> str:
     """All releases about a population; where none is named, the totals of every one.
 
-    where: the folder of the ledgers; by default the project's.
+    own: the own folder of a site, whose ledgers are meant; else the project's are.
     """
     if population:
-        return as_text(population, where)
-    files = (where or folder()).glob("*.*")
+        return as_text(population, own)
+    files = (own / OF_SITE if own else folder()).glob("*.*")
     names = {path.stem for path in files if path.suffix in (".jsonl", ".head")}
-    totals = [as_text(name, where).splitlines()[-1] for name in sorted(names)]
+    names |= {path.stem for path in own.glob(f"*{LAST}")} if own else set()
+    totals = [as_text(name, own).splitlines()[-1] for name in sorted(names)]
     return "\n".join(totals) or "nothing was released yet"

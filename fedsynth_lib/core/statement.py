@@ -375,9 +375,10 @@ def statement_text(statement: dict, title: str, total: Total | None = None) -> s
 
 def added_up(total: Total) -> str:
     """What several releases of the same rows cost together, and what that is worth."""
+    of = f" ({total.of})" if total.of else ""
     text = (
-        f"This is one of {total.releases} releases of the same rows: together they have epsilon = "
-        f"{total.epsilon:.4g}, delta = {total.delta:g}."
+        f"This is one of {total.releases} releases of the same rows{of}: together they have "
+        f"epsilon = {total.epsilon:.4g}, delta = {total.delta:g}."
     )
     return text if promises(total.epsilon) else f"{text} {PROMISES_NOTHING}"
 

@@ -126,7 +126,10 @@ def _is_rehearsal(statement: dict, about: Release) -> bool:
 def _total(total: Total | None) -> str:
     if total is None:
         return "a rehearsal is not counted"
-    return f"{total.releases}, with epsilon {total.epsilon:.4g} and delta {total.delta:g} together"
+    of = f" ({total.of})" if total.of else ""
+    return (
+        f"{total.releases}{of}, with epsilon {total.epsilon:.4g} and delta {total.delta:g} together"
+    )
 
 
 def _releases(entries: list[dict]) -> list[str]:

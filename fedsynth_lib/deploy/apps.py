@@ -97,8 +97,11 @@ def app_of(place: Place, *, evaluate: bool = False) -> ClientApp:
     def agree(message: Message, context: Context) -> Message:
         theirs = json.loads(str(message.content["study"]["said"]))
         found = differences(theirs, study.said())
-        made = place.ledger.runs(job.method.name) if place.ledger else []
-        earlier = len(set(made) - {int(message.metadata.run_id)})
+        now = job.method.name, int(message.metadata.run_id)
+        earlier = [
+            sum((name, run) != now for run in place.ledger.runs(name)) if place.ledger else 0
+            for name in study.costs
+        ]
         about = ConfigRecord({"client": place.index, "differs": found, "earlier": earlier})
         return Message(RecordDict({"about": about}), reply_to=message)
 
@@ -258,23 +261,23 @@ def run_job(
 
 def ask_whether_they_agree(
     study: Study, grid: Grid, nodes: dict[int, int], prove: flower.Proof
-) -> int:
-    """How many runs of this job the sites' ledgers have had before, at most. Raises Refused, naming
-    site and entry, where a site's study is another one."""
+) -> dict[str, int]:
+    """How many runs of each of the study's jobs, by its method's name, the sites' ledgers have had
+    before, at most. Raises Refused, naming site and entry, where a site's study is another one."""
     said = ConfigRecord({"said": json.dumps(study.said())})
     messages = [
         Message(RecordDict({"study": said}), message_type=AGREE, dst_node_id=node)
         for node in nodes.values()
     ]
     heard: dict[int, list[str]] = {}
-    earlier = 0
+    earlier: list[list[int]] = []
     for reply in grid.send_and_receive(messages, timeout=study.timeout):
         if reply.has_error():
             raise Refused(f"a site cannot say whether it agrees: {reply.error.reason}")
         about = reply.content["about"]
         prove(int(about["client"]), reply)
         heard[int(about["client"])] = [str(each) for each in about["differs"]]
-        earlier = max(earlier, int(about["earlier"]))
+        earlier.append([int(each) for each in about["earlier"]])
     for index, site in enumerate(study.sites):
         if index not in heard:
             raise Refused(f"site {site.name!r} has not said whether it agrees; nothing was asked.")
@@ -284,7 +287,7 @@ def ask_whether_they_agree(
                 f"site {site.name!r} ('here') has another study: {differs[0]}{more}; nothing was "
                 "released."
             )
-    return earlier
+    return dict(zip(study.costs, map(max, zip(*earlier, strict=True)), strict=True))
 
 
 def named(study: Study, text: str) -> str:

@@ -43,6 +43,7 @@ from fedsynth_lib.core.contract import (
     Update,
 )
 from fedsynth_lib.core.errors import checked_seed
+from fedsynth_lib.core.ledger import Total
 from fedsynth_lib.core.queries import Query, random_workload
 from fedsynth_lib.core.statement import DECLARED, statement
 from fedsynth_lib.federation import flower
@@ -721,13 +722,13 @@ def evaluated(
     outcome: flower.Outcome,
     *,
     names: Sequence[str] = (),
-    trained: float | None = None,
+    trained: Total | None = None,
     other_people: bool = True,
     adversary: str = "",
 ) -> Evaluation:
     """What a finished run of `job` says, and what must be said of it.
 
-    trained: epsilon of the run that made the synthetic rows. other_people: whether its rows were
+    trained: what the runs that made synthetic rows cost. other_people: whether its rows were
         others than these, so that the two do not add up. adversary: where ADVERSARY does not fit.
     """
     names = names or [f"client {number}" for number in range(job.num_clients)]
@@ -751,27 +752,32 @@ def evaluated(
         num_rows=sum(job.sizes),
         num_clients=job.num_clients,
     )
-    text = together(trained, said["epsilon"], other_people=other_people)
+    text = ""
+    if trained is not None and said["epsilon"] is not None:
+        runs = 1 + outcome.earlier.get(job.method.name, 0)
+        paid = Total(runs, runs * said["epsilon"], runs * job.privacy.delta)
+        text = together(trained, paid, other_people=other_people)
     return Evaluation(figures(outcome.state, job.domain, job.config), shown, said, text, outcome)
 
 
-def together(trained: float | None, evaluated: float | None, *, other_people: bool) -> str:
-    """What the synthetic rows and their evaluation cost one person.
+def together(trained: Total, evaluated: Total, *, other_people: bool) -> str:
+    """What all runs that made synthetic rows, and all evaluations, cost one person.
 
     Other people: whoever was learned from is in no count of the evaluation, which sees the
     synthetic rows alone (post-processing); whoever was held out has no part in the synthetic rows.
     So nobody pays for both (parallel composition), else everybody may.
     """
-    if trained is None or evaluated is None:
-        return ""
+    one, other = (
+        f"{each.epsilon:.4g}" + f" in {each.releases} runs" * (each.releases > 1)
+        for each in (trained, evaluated)
+    )
+    both = trained.epsilon, evaluated.epsilon
     if other_people:
         return (
-            f"A person pays epsilon {trained:.4g} for the synthetic rows or {evaluated:.4g} for "
-            f"their evaluation, never both: {max(trained, evaluated):.4g} at most. This holds "
-            f"while {OTHER_PEOPLE}."
+            f"A person pays epsilon {one} for the synthetic rows or {other} for their evaluation, "
+            f"never both: {max(both):.4g} at most. This holds while {OTHER_PEOPLE}."
         )
     return (
         "The same people may be among the rows that were learned from and those held out, so both "
-        f"costs add up: epsilon {trained:.4g} and {evaluated:.4g}, {trained + evaluated:.4g} "
-        "together."
+        f"costs add up: epsilon {one} and {other}, {sum(both):.4g} together."
     )

@@ -4,7 +4,6 @@ Nothing here starts a process or sends anything.
 """
 
 import math
-import os
 import secrets
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -15,7 +14,9 @@ import pandas as pd
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from fedsynth_lib.core.contract import BadInput, BadRows, stream
-from fedsynth_lib.core.ledger import OF_SITE, ClientLedger, Ledger, path_of
+from fedsynth_lib.core.journal import read_bytes
+from fedsynth_lib.core.ledger import ClientLedger, Ledger, last_of, path_of
+from fedsynth_lib.core.store import write_atomically
 from fedsynth_lib.deploy import keys
 from fedsynth_lib.deploy.study import SCHEMA, Study, load_site
 from fedsynth_lib.federation import flower
@@ -24,6 +25,8 @@ from fedsynth_lib.tables.files import NOT_A_NUMBER
 from fedsynth_lib.tables.kinds import FileColumn, Gaps
 from fedsynth_lib.tables.load import Table
 from fedsynth_lib.tables.schema import Schema, read_toml, validate
+
+SPLIT_BYTES = 32  # of the key that says which rows are set aside
 
 
 @dataclass(frozen=True)
@@ -81,11 +84,6 @@ class Own:
     folder: Path
     say: Callable[[str], None] = lambda text: None
 
-    @property
-    def books(self) -> Path:
-        """The folder of the ledgers."""
-        return self.folder / OF_SITE
-
     def open_ledger(self, study: Study | None = None, runs: int = 1) -> ClientLedger:
         """The ledger of the population that the budget file names, with its limits.
 
@@ -102,7 +100,11 @@ class Own:
         if not isinstance(found.get("population"), str):
             raise BadInput(f"{path}: population is no text; name whose rows these are.")
         name = found["population"]
-        ledger = ClientLedger(path_of(name, self.books), study=study.digest if study else "")
+        ledger = ClientLedger(
+            path_of(name, self.folder),
+            study=study.digest if study else "",
+            last=last_of(name, self.folder),
+        )
         self._count_earlier(ledger)
         limits = {"most_epsilon": math.inf, "most_delta": 1.0}
         if study is not None:
@@ -137,9 +139,14 @@ class Own:
             return b""
         path = self.folder / "split.key"
         if not path.exists():
-            with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as new:
-                new.write(secrets.token_bytes(32))
-        return path.read_bytes()
+            write_atomically(path, secrets.token_bytes(SPLIT_BYTES), private=True)
+        key = read_bytes(path)
+        if len(key) != SPLIT_BYTES:
+            raise BadInput(
+                f"{path}: this is no key of {SPLIT_BYTES} bytes, and it says which rows are set "
+                "aside; restore it from a copy, or delete it if this site has answered no run yet."
+            )
+        return key
 
     def place(self, study: Study, name: str, table: str | Path, runs: int = 1) -> Place:
         """The site in its study; runs: as for `open_ledger`.

@@ -2,6 +2,7 @@
 writes them."""
 
 import json
+import math
 from pathlib import Path
 
 from fedsynth_lib.core.contract import Method, Run
@@ -54,7 +55,7 @@ def write(study: Study, outcome: Outcome, folder: Path, *, seconds: float) -> li
     content = your_table.as_file(synthetic, table, seed=None if study.release else study.seed)
     about = Release(study.name, "", not study.release, federated=True)
     content = container.content(content, form)
-    total = total_of_runs(said, outcome)
+    total = total_of_runs(study, plan.job, said, outcome)
     _, paths = your_table.hand_on(run, content, paths, about, same_rows=total)
     model = saved.saved(run, plan.method, plan.config, form, container=container, seed=study.seed)
     paths["model"] = paths["rows"].with_suffix(".fedsynth")  # `fedsynth sample` draws from it
@@ -69,16 +70,17 @@ def write_evaluation(
 ) -> list[Path]:
     """Writes the figures of an evaluation at the sites, and what must be said of them; rows: the
     name of the rows that were evaluated. A site that publishes its own has files with its name."""
+    trained = max(1, outcome.earlier.get(study.plan.method.name, 0))  # the rows come from a run
     found = evaluation.evaluated(
         job,
         outcome,
         names=[site.name for site in study.sites],
-        trained=study.epsilon,
+        trained=Total(trained, trained * study.epsilon, trained * study.delta),
         other_people=study.other_people,
         adversary=adversary(study, job.method, "the figures"),
     )
     title = f"evaluation of {rows} at the sites"
-    total = total_of_runs(found.statement, outcome)
+    total = total_of_runs(study, job, found.statement, outcome)
     text = f"{statement_text(found.statement, title, total)}\n{found.text}\n"
     if found.sites:
         text += f"These sites show their own figures as well: {', '.join(found.sites)}.\n"
@@ -92,11 +94,22 @@ def write_evaluation(
     return list(paths)
 
 
-def total_of_runs(statement: dict, outcome: Outcome) -> Total:
-    """What this run and the earlier ones of the same job cost together: the study is the same, so
-    each has the same budget. What sites spent on other studies is in their ledgers alone."""
-    runs = 1 + outcome.earlier
-    return Total(runs, runs * statement["epsilon"], runs * statement["delta"])
+def total_of_runs(study: Study, job: Job, statement: dict, outcome: Outcome) -> Total:
+    """What this run and the earlier ones of the study cost together the people in its rows; who is
+    learned from is in no evaluation where these are other people. The study is the same, so each
+    run of a job has the same budget. What sites spent on other studies is in their ledgers alone.
+    """
+    name = job.method.name
+    counted = [name] if study.other_people else study.costs
+    runs = {each: outcome.earlier.get(each, 0) + (each == name) for each in counted}
+    runs = {each: made for each, made in runs.items() if made}
+    costs, number = study.costs | {name: statement["epsilon"]}, sum(runs.values())
+    return Total(
+        number,
+        math.fsum(made * costs[each] for each, made in runs.items()),
+        number * statement["delta"],
+        ", ".join(f"{made} of {each}" for each, made in runs.items()) if len(runs) > 1 else "",
+    )
 
 
 def adversary(study: Study, method: Method, what: str) -> str:

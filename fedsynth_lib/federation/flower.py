@@ -187,7 +187,8 @@ class Outcome:
     charges: list[Charge] = field(default_factory=list)
     traffic: list[dict] = field(default_factory=list)  # round, client, direction, kind, bytes
     refused: list[dict] = field(default_factory=list)  # round, client, code, why
-    earlier: int = 0  # runs of the same job that clients have answered before
+    # by a method's name: the runs of the same study that clients have answered before
+    earlier: dict[str, int] = field(default_factory=dict)
 
     def bytes(self, direction: str) -> int:
         return sum(line["bytes"] for line in self.traffic if line["direction"] == direction)

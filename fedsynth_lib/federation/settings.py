@@ -267,7 +267,8 @@ CLAMPED = (
 STOPPED = (
     "whether the run takes place: a row with an unknown category, with a missing value where none "
     "is declared, or with what cannot be read as its column is declared, ends it before any noise "
-    "is drawn, and its client says the column, but neither value nor row"
+    "is drawn, and its client says the column, but neither value nor row; so does a line of text "
+    "with more fields than there are columns, or that is no object of JSON"
 )
 
 
