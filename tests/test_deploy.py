@@ -2,6 +2,7 @@
 parties, with TLS and keys, against the run in process."""
 
 import ast
+import json
 import os
 import re
 import shutil
@@ -744,6 +745,8 @@ def test_apps_make_the_rows_of_the_run_in_process(folder, study, places, tmp_pat
     statement = (tmp_path / "out" / "hearts_rehearsal_privacy.md").read_text()
     assert "**epsilon = 1, delta = 1e-06.**" in statement and "must not be released" in statement
     assert [place.ledger.total().epsilon for place in places] == pytest.approx([1, 1, 1])
+    traffic = json.loads((tmp_path / "out" / "hearts_rehearsal_traffic.json").read_text())
+    assert set(traffic) == {"bytes_up", "bytes_down", "messages"}  # no time, which rows may decide
 
 
 def test_a_second_run_needs_another_agreement_and_its_statement_has_the_total(
@@ -836,7 +839,7 @@ def test_a_statement_says_whom_it_protects_from(study):
         checking = replace(credulous, check_broadcast=lambda *_, **__: None)
         for method, party in (
             (credulous, "an honest-but-curious server"),
-            (checking, "the server, whatever it does"),
+            (checking, "the server, whatever it does (but for timing)"),
         ):
             said = results.adversary(release, method, "the rows")
             assert said.startswith(start.format(party)) and end in said

@@ -7,6 +7,7 @@ import math
 import socket
 import ssl
 import stat
+import time
 from types import SimpleNamespace
 
 import numpy as np
@@ -349,6 +350,36 @@ def test_what_was_taken_up_is_not_taken_up_again_beside_it_by_a_busy_machine(mon
     assert (record.active_until - in_memory_corestate.now()).total_seconds() > 500
 
 
+def test_a_supernode_does_not_say_how_long_an_answer_took(monkeypatch):
+    """Flower's own sends it with each answer, and the rows may decide it."""
+    from flwr.supercore.object_store import ObjectStoreFactory
+    from flwr.supernode import cli, start_client_internal
+    from flwr.supernode.nodestate import InMemoryNodeState, NodeStateFactory
+
+    for place, name in (
+        (start_client_internal, "pull_objects"),
+        (InMemoryNodeState, "get_message_processing_duration"),
+    ):
+        monkeypatch.setattr(place, name, getattr(place, name))  # as it is again after this test
+    monkeypatch.setattr(cli, "flower_supernode", lambda: None)
+    child.supernode()
+    stores, said = ObjectStoreFactory(), []
+    state, store = NodeStateFactory(stores).state(), stores.store()
+    state.store_message(message := asked(number="a"))
+    state.record_message_processing_start("a")
+    time.sleep(0.01)
+    state.record_message_processing_end("a")
+    reply = Message(RecordDict(), reply_to=message)
+    start_client_internal._insert_message(reply, state, store)
+
+    def send(message, tree, seconds):
+        said.append(seconds)
+        return set(), ""
+
+    start_client_internal._push_messages(state, store, send, lambda *_: None)
+    assert said == [0.0]
+
+
 # --- `deploy run` ---------------------------------------------------------------------------------
 
 
@@ -476,6 +507,7 @@ TOUCHED = (  # attributes that are set or called, beside what is imported
     ("flwr.supercore.corestate.in_memory_corestate", "HEARTBEAT_DEFAULT_INTERVAL"),
     ("flwr.supercore.corestate.in_memory_corestate", "OBJECT_PUSH_SESSION_TTL_SECONDS"),
     ("flwr.supernode.start_client_internal", "pull_objects"),
+    ("flwr.supernode.nodestate", "InMemoryNodeState.get_message_processing_duration"),
     ("flwr.superlink.grid", "HttpGrid.get_nodes"),
     ("flwr.supercore.runtime", "RuntimeHttpClient.AcquireTask"),
     ("flwr.supercore.runtime", "RuntimeHttpClient.PushLogs"),

@@ -131,11 +131,12 @@ def statement(
 
 def server_of(method: Method) -> str:
     """What a deployed method protects from: a server that lies only where each client checks what
-    it is sent (see `check_broadcast` in `core/contract.py`)."""
+    it is sent (see `check_broadcast` in `core/contract.py`). When answers come it sees all the
+    same, and `not_covered` says so."""
     return (
         "an honest-but-curious server"
         if method.check_broadcast is None
-        else "the server, whatever it does"
+        else "the server, whatever it does (but for timing)"
     )
 
 
