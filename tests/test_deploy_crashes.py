@@ -210,19 +210,40 @@ def test_a_site_goes_by_its_own_notes_where_flower_has_an_older_state(tmp_path):
     assert later.state["answered"]["last"] == 3 and "extra" not in later.state
 
 
-def test_secrets_are_given_to_their_run_alone_and_deleted_at_its_end(tmp_path, monkeypatch):
+def test_secrets_are_given_to_their_run_alone_and_deleted_at_its_end(tmp_path):
     path, app = tmp_path / "run.notes", Counting()
     worker._reply(asked(run=3), context(), app, Notes(path))
     other = context(run=4)
     worker._reply(asked(run=4), other, app, Notes(path))
     assert other.state["answered"]["last"] == 1
-    worker._reply(asked(run=4, number="z", kind=worker.RUN_ENDED), other, app, Notes(path))
-    assert not path.exists()
-    worker._reply(asked(), context(), app, Notes(path))
-    later = path.stat().st_mtime + 25 * HOUR
-    monkeypatch.setattr("fedsynth_lib.deploy.notes.time.time", lambda: later)
-    Notes(path)
-    assert not path.exists()
+    for run, is_there in ((3, True), (4, False)):
+        end = asked(run=run, number="z", kind=worker.RUN_ENDED)
+        worker._reply(end, context(run), app, Notes(path))
+        assert path.exists() == is_there
+
+
+def test_secrets_of_a_run_that_goes_on_no_more_are_deleted_while_a_site_waits(
+    tmp_path, monkeypatch
+):
+    """Also where the site has been on for long and is asked nothing more."""
+    path, app = tmp_path / "run.notes", Counting()
+    (tmp_path / "run.new").write_bytes(b"secrets of a process that was killed")
+    notes = Notes(path)
+    assert not list(tmp_path.iterdir())
+    worker._reply(asked(), context(), app, notes)
+    written = path.stat().st_mtime
+
+    def ended():
+        raise Ended("its SuperNode has ended")
+
+    for hours, is_there in ((23, True), (25, False)):
+        later = written + hours * HOUR
+        monkeypatch.setattr("fedsynth_lib.deploy.notes.time.time", lambda later=later: later)
+        with pytest.raises(Ended):
+            worker.answer_all(worker.Runtime("127.0.0.1:9", bytes(32), ended), app, notes, print)
+        assert path.exists() == is_there
+    again = context()
+    assert notes.recalled(asked(), again) is None and not again.state
 
 
 def test_an_answer_that_cannot_be_kept_does_not_leave(tmp_path):
