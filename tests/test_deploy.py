@@ -2,6 +2,7 @@
 parties, with TLS and keys, against the run in process."""
 
 import ast
+import json
 import os
 import re
 import shutil
@@ -28,7 +29,7 @@ from tiny import wait_for
 
 from fedsynth_lib.bundle import commands
 from fedsynth_lib.core import ledger
-from fedsynth_lib.core.contract import BadInput, BadRows, Privacy
+from fedsynth_lib.core.contract import BadInput, BadRows, Charge, Privacy
 from fedsynth_lib.core.ledger import Refused
 from fedsynth_lib.core.statement import server_of
 from fedsynth_lib.core.store import CODE
@@ -517,6 +518,14 @@ def test_a_site_needs_about_its_rows(folder, study, tmp_path, rows, said):
         Own(folder / "north").place(study, "north", tmp_path / "few.csv")
 
 
+def test_a_statement_says_that_a_site_looks_at_its_number_of_rows():
+    """Whether it was declared, or counted with noise for the study; no run in one process looks."""
+    counted = [Charge(settings.ROW_COUNT, "laplace", noise=1.0)]
+    for before in ([], counted):
+        assert "fewer than 2 rows" in settings._size_input(True, before)
+        assert "fewer than 2 rows" not in settings._size_input(False, before)
+
+
 def test_the_key_must_be_the_one_in_the_study(folder, study):
     with pytest.raises(BadInput, match="not the key that study hearts has of site 'south'"):
         Own(folder / "north").place(study, "south", folder / "south.csv")
@@ -770,6 +779,9 @@ def test_apps_make_the_rows_of_the_run_in_process(folder, study, places, tmp_pat
     statement = (tmp_path / "out" / "hearts_rehearsal_privacy.md").read_text()
     assert "**epsilon = 1, delta = 1e-06.**" in statement and "must not be released" in statement
     assert [place.ledger.total().epsilon for place in places] == pytest.approx([1, 1, 1])
+    assert "not between half and twice the declared one" in statement
+    traffic = json.loads((tmp_path / "out" / "hearts_rehearsal_traffic.json").read_text())
+    assert set(traffic) == {"bytes_up", "bytes_down", "messages"}  # no time, which rows may decide
 
 
 def test_a_second_run_needs_another_agreement_and_its_statement_has_the_total(
@@ -903,7 +915,7 @@ def test_a_statement_says_whom_it_protects_from(study):
         checking = replace(credulous, check_broadcast=lambda *_, **__: None)
         for method, party in (
             (credulous, "an honest-but-curious server"),
-            (checking, "the server, whatever it does"),
+            (checking, "the server, whatever it does (but for timing)"),
         ):
             said = results.adversary(release, method, "the rows")
             assert said.startswith(start.format(party)) and end in said
@@ -1352,7 +1364,7 @@ def test_a_run_that_fails_says_what_each_ledger_has_recorded(deployed, monkeypat
     assert deployed.status("run") == 2
     said = deployed.said("run")
     assert "round 1: " in said and "before its answer was here" in said
-    assert "the ledger of each site that was asked has recorded epsilon 1" in said
+    assert "the ledger of each site that was asked may have recorded epsilon 1" in said
 
 
 def test_nothing_is_left_once_all_have_been_told_to_end(deployed):

@@ -43,9 +43,13 @@ COUNTED = (
     "the number of rows of each client, which was counted: what is compared are tables for which "
     "it is declared alike"
 )
+SIZE_CHECKED = (
+    ", except that a site refuses to take part with fewer than 2 rows, or with a number that is "
+    "not between half and twice the declared one"
+)
 DECLARED = (
-    "the number of rows of each client as it was declared before the run; the true one has "
-    "no part in it"
+    "the number of rows of each client as it was declared before the run; the true one has no "
+    f"other part{SIZE_CHECKED}"
 )
 TRUST = {  # by a method's TRUST (see `core/contract.py`)
     "local noise": "nobody else: each client adds its noise before anything leaves it",
@@ -131,11 +135,12 @@ def statement(
 
 def server_of(method: Method) -> str:
     """What a deployed method protects from: a server that lies only where each client checks what
-    it is sent (see `check_broadcast` in `core/contract.py`)."""
+    it is sent (see `check_broadcast` in `core/contract.py`). When answers come it sees all the
+    same, and `not_covered` says so."""
     return (
         "an honest-but-curious server"
         if method.check_broadcast is None
-        else "the server, whatever it does"
+        else "the server, whatever it does (but for timing)"
     )
 
 

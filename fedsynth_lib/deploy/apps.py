@@ -209,10 +209,9 @@ def carry_out(study: Study, grid: Grid, context: Context, *, insecure: bool) -> 
     synthetic = load_table(Path(rows), schema=study.folder / SCHEMA).frame if rows else None
     job = study.plan.job if synthetic is None else study.evaluation(synthetic)
     before = study.before if synthetic is None else []
-    begin = time.perf_counter()
     outcome = run_job(study, job, before, grid, context, insecure=insecure)
     if synthetic is None:
-        paths = results.write(study, outcome, out, seconds=time.perf_counter() - begin)
+        paths = results.write(study, outcome, out)
     else:
         paths = results.write_evaluation(study, job, outcome, out, Path(rows).stem)
     for path in paths:

@@ -4,8 +4,8 @@ It holds the run's state at the site (its secrets of the masks, the rounds that 
 its last answer. Without it a site that starts again is out of the run. It is written before an
 answer leaves, so that after a restart nothing is drawn or masked a second time: the same message
 gets the same answer, to the last bit. It is of mode 600, and deleted when the server says that the
-run has ended, when another run begins, or after a day: who had it, and all that was sent, could
-take the site's masks off.
+run has ended, when another run begins, or a day after its last answer: who had it, and all that was
+sent, could take the site's masks off.
 """
 
 import os
@@ -19,7 +19,7 @@ from flwr.proto.recorddict_pb2 import RecordDict as Packed
 from fedsynth_lib.core.contract import BadInput
 from fedsynth_lib.core.store import unwritable
 
-LONGEST = 24 * 3600.0  # seconds that a run may take
+LONGEST = 24 * 3600.0  # seconds that a run may be without an answer of the site
 ABOUT, ANSWER = "about", "answer/"  # names of records in the file
 
 
@@ -28,19 +28,21 @@ class Notes:
 
     def __init__(self, path: Path):
         self.path, self._records = path, RecordDict()
-        if not path.is_file():
-            return
-        if time.time() - path.stat().st_mtime > LONGEST:
-            self.forget()
-        else:
+        self._made = path.with_suffix(".new")
+        self._made.unlink(missing_ok=True)  # of a process that was killed while it wrote
+        self.forget_old()
+        if path.is_file():
             self._records = recorddict_from_proto(Packed.FromString(path.read_bytes()))
+
+    def are_of_run(self, message: Message) -> bool:
+        """Whether they are of the message's run."""
+        return self._records.get(ABOUT, {}).get("run") == str(message.metadata.run_id)
 
     def recalled(self, message: Message, context: Context) -> RecordDict | None:
         """The answer that this very message got before, None where it got none. In the run of the
         file the context gets its state: Flower may still have an older one, since it drops what an
         app hands back where its books do not have the task any more."""
-        about = dict(self._records.get(ABOUT, {}))
-        if about.get("run") != str(message.metadata.run_id):
+        if not self.are_of_run(message):
             return None
         context.state = RecordDict(
             {
@@ -49,7 +51,7 @@ class Notes:
                 if name != ABOUT and not name.startswith(ANSWER)
             }
         )
-        if about["message"] != message.metadata.message_id:
+        if self._records[ABOUT]["message"] != message.metadata.message_id:
             return None
         answer = {name: record for name, record in self._records.items() if name.startswith(ANSWER)}
         return RecordDict({name.removeprefix(ANSWER): record for name, record in answer.items()})
@@ -65,15 +67,14 @@ class Notes:
             | {ABOUT: ConfigRecord(about)}
         )
         content = recorddict_to_proto(self._records).SerializeToString()
-        made = self.path.with_suffix(".new")
         try:
-            made.unlink(missing_ok=True)
-            place = os.open(made, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+            self._made.unlink(missing_ok=True)
+            place = os.open(self._made, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
             with os.fdopen(place, "wb") as file:
                 file.write(content)
                 file.flush()
                 os.fsync(file.fileno())
-            os.replace(made, self.path)
+            os.replace(self._made, self.path)
         except OSError as error:
             raise BadInput(unwritable(self.path, error)) from error
 
@@ -81,3 +82,8 @@ class Notes:
         """Deletes the file."""
         self._records = RecordDict()
         self.path.unlink(missing_ok=True)
+
+    def forget_old(self) -> None:
+        """Deletes the file of a run that goes on no more."""
+        if self.path.is_file() and time.time() - self.path.stat().st_mtime > LONGEST:
+            self.forget()

@@ -23,7 +23,7 @@ from fedsynth_lib.teaching import your_table
 REHEARSED = "nobody who knows the seed, as all parties do: a rehearsal"
 
 
-def write(study: Study, outcome: Outcome, folder: Path, *, seconds: float) -> list[Path]:
+def write(study: Study, outcome: Outcome, folder: Path) -> list[Path]:
     """Writes rows, statement, page, record and traffic into a folder; their paths."""
     plan, form = study.plan, study.form
     said = statement_of(
@@ -44,7 +44,7 @@ def write(study: Study, outcome: Outcome, folder: Path, *, seconds: float) -> li
         state=outcome.state,
         synthetic=synthetic,
         statement=said,
-        seconds=seconds,
+        seconds=math.nan,  # how long sites compute may depend on their rows
         bytes_up=outcome.bytes("up"),
         bytes_down=outcome.bytes("down"),
         traffic=outcome.traffic,
@@ -123,7 +123,6 @@ def traffic_of(study: Study, run: Run) -> dict:
     """Bytes of arrays, in all and for each site; what Flower adds is not counted."""
     lines = [line | {"site": study.sites[line["client"]].name} for line in run.traffic]
     return {
-        "seconds": round(run.seconds, 1),
         "bytes_up": run.bytes_up,
         "bytes_down": run.bytes_down,
         "messages": lines,

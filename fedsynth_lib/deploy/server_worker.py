@@ -112,12 +112,13 @@ def _carry_out(
 
 
 def _paid(study: Study, context: Context) -> str:
-    """What a run that failed after sites were asked for rows has cost them."""
+    """What a run that failed after sites were asked for rows may have cost them: one that was asked
+    may be gone before it has answered."""
     evaluates = bool(context.run_config.get("evaluate"))
     epsilon = study.evaluation_epsilon if evaluates else study.epsilon
     return (
-        f"Nothing came out, but the ledger of each site that was asked has recorded epsilon "
-        f"{epsilon:g}, since its answer has left it; each site's ledger shows what is left."
+        f"Nothing came out, but the ledger of each site that was asked may have recorded epsilon "
+        f"{epsilon:g}, for an answer that has left it; each site's ledger shows what is left."
     )
 
 

@@ -10,7 +10,7 @@ its secret.
 import contextlib
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import httpx
 from flwr.app import Error, Message, RecordDict
@@ -101,8 +101,15 @@ def alive(runtime: RuntimeHttpClient):
 
 
 def answer_all(runtime: Runtime, app: ClientApp, notes: Notes, say: Callable[[str], None]) -> None:
-    """Answers what a SuperNode has been asked, until `runtime.check` raises."""
-    runtime.take_all(TaskType.CLIENT_APP, lambda token: _answer(runtime, token, app, notes, say))
+    """Answers what a SuperNode has been asked, until `runtime.check` raises. Before each look for
+    more, notes that have become old are deleted."""
+
+    def check() -> None:
+        notes.forget_old()
+        runtime.check()
+
+    looking = replace(runtime, check=check)
+    looking.take_all(TaskType.CLIENT_APP, lambda token: _answer(runtime, token, app, notes, say))
 
 
 def _answer(
@@ -139,7 +146,8 @@ def _reply(message: Message, context: object, app: ClientApp, notes: Notes) -> M
     """The app's answer, on the disk before it leaves; the same one to the same message, which a
     server asks again where an answer was lost."""
     if message.metadata.message_type == RUN_ENDED:
-        notes.forget()
+        if notes.are_of_run(message):
+            notes.forget()
         return Message(RecordDict(), reply_to=message)
     if (earlier := notes.recalled(message, context)) is not None:
         return Message(earlier, reply_to=message)

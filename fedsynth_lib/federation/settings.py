@@ -39,7 +39,7 @@ from fedsynth_lib.core.contract import (
 )
 from fedsynth_lib.core.errors import checked_seed
 from fedsynth_lib.core.measured import Measured, measured
-from fedsynth_lib.core.statement import COUNTED, DECLARED, statement
+from fedsynth_lib.core.statement import COUNTED, DECLARED, SIZE_CHECKED, statement
 from fedsynth_lib.federation import flower
 from fedsynth_lib.methods import key_of
 from fedsynth_lib.tables.encode import clamped
@@ -279,7 +279,7 @@ def _size_input(declared: bool, before: Sequence[Charge]) -> str:
         "one has no other part"
     )
     if any(charge.what == ROW_COUNT for charge in before):
-        return noisy
+        return f"{noisy}{SIZE_CHECKED if declared else ''}"
     return DECLARED if declared else COUNTED
 
 
