@@ -155,9 +155,25 @@ def test_a_stopped_run_leaves_no_process_behind(home, number, status):
     if number != signal.SIGKILL:
         lines = [line.split()[:2] for line in out.splitlines()]
         assert lines[-2:] == [["00_busy", "stopped"], ["01_next", "not"]]
+        assert "The report" in out  # is tried: of this project nothing can be built
 
 
 # --- reporting -----------------------------------------------------------------------------------
+
+
+def test_each_notebook_runs_in_its_own_profile_where_none_is_asked_for(home):
+    for stem, own in (("00_chapter", "paper"), ("01_lesson", "quick")):
+        parameters = f'profile = "{own}"  # one of: smoke, quick, paper'
+        write(home, stem, f"assert profile in ('{own}', 'smoke')", parameters=parameters)
+    assert runner.main([]) == 0
+    assert profiles(home) == {"00_chapter": "paper", "01_lesson": "quick"}
+    assert runner.main(["--profile", "smoke"]) == 0
+    assert profiles(home) == {"00_chapter": "smoke", "01_lesson": "smoke"}
+
+
+def profiles(home):
+    last = json.loads((home / "figures" / "runs" / "last.json").read_text(encoding="utf-8"))
+    return {stem: outcome["profile"] for stem, outcome in last.items()}
 
 
 def test_a_log_gets_one_line_a_minute_with_what_the_kernel_said_last(home, capsys, monkeypatch):

@@ -1,6 +1,7 @@
 """Runs the notebooks, each in a kernel of its own, several at a time; run_all.sh sets up and then
 calls this.
 
+    ./run_all.sh                                    # shows committed results
     ./run_all.sh --profile smoke --only 1,10 -p seed=3
 
 What a notebook computed lies in the run cache (runs/grid.py), so a run that was stopped is simply
@@ -62,8 +63,7 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     add(
         "--profile",
         choices=PROFILES,
-        default="quick",
-        help="scale of the experiments (default: quick)",
+        help="compute at this scale (default: show the committed results; lessons run live, small)",
     )
     add(
         "--only",
@@ -239,11 +239,13 @@ def run(
     values: dict[str, dict[str, Any]],
     *,
     root: Path,
-    profile: str,
+    profile: str | None,
     jobs: int | None = None,
     fresh: bool = False,
 ) -> dict[str, Outcome]:
     """Execute the notebooks, print the table, and return stem -> Outcome, in the order of `chosen`.
+
+    profile: None runs each notebook in its own.
 
     One that needs a notebook which failed in this run is not run. Figures land in
     figures/<profile>/, executed copies in figures/executed/<profile>/, the table in
@@ -268,7 +270,9 @@ def run(
     # a shell switches it off for background jobs
     signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-    outcomes = {notebook.stem: Outcome("not run", profile) for notebook in chosen}
+    outcomes = {
+        notebook.stem: Outcome("not run", profile or notebook.profile) for notebook in chosen
+    }
     expected = {
         notebook.stem: minutes_of(notebook, profile, root, fresh=fresh) for notebook in chosen
     }
@@ -280,16 +284,16 @@ def run(
             Reporter(len(chosen)) as reporter,
         ):
             reporter.say(
-                f"profile {profile}, notebooks: {len(chosen)}, cells at a time: {jobs}, threads "
-                f"each: {threads}"
+                f"{profile or 'committed results'}, notebooks: {len(chosen)}, cells at a time: "
+                f"{jobs}, threads each: {threads}"
             )
             for notebook in chosen if fresh else ():
                 forget(notebook, root)
             execute_all(schedule, values, outcomes, root=root, kernels=kernels, reporter=reporter)
+    finally:  # after Ctrl-C too: the report is of all that there is
         from fedsynth_lib.bundle.report import refresh
 
         print(refresh(), flush=True)
-    finally:  # after Ctrl-C too
         print("\n" + summary(outcomes), flush=True)
     return outcomes
 
