@@ -208,8 +208,7 @@ def carry_out(study: Study, grid: Grid, context: Context, *, insecure: bool) -> 
     rows = str(context.run_config.get("evaluate", ""))
     synthetic = load_table(Path(rows), schema=study.folder / SCHEMA).frame if rows else None
     job = study.plan.job if synthetic is None else study.evaluation(synthetic)
-    before = study.before if synthetic is None else []
-    outcome = run_job(study, job, before, grid, context, insecure=insecure)
+    outcome = run_job(study, job, study.before, grid, context, insecure=insecure)
     if synthetic is None:
         paths = results.write(study, outcome, out)
     else:

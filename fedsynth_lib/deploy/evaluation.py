@@ -684,10 +684,12 @@ def job_for(
     seed: int = 0,
     mask_seed: int | None = None,
     names: Sequence[str] = (),
+    before: Sequence[Charge] = (),
 ) -> flower.Job:
     """The job of an evaluation, with noise calibrated to its budget.
 
     synthetic: rows of the schema; None at a site, which is sent what it needs.
+    before: what held-out records have paid already, within the same budget.
     sizes: held-out rows of each site, as declared. names: of the sites, for what is said of them.
     Raises BadInput for too few held-out rows, and as `settings.planned` does.
     """
@@ -703,7 +705,7 @@ def job_for(
     encode = encoder(schema, config)
     if synthetic is not None:
         config = replace(config, synthetic=encode.transform(synthetic))
-    multiplier = noise_for(METHOD, encode.domain, sizes, config, privacy)
+    multiplier = noise_for(METHOD, encode.domain, sizes, config, privacy, before)
     return flower.Job(
         *(METHOD, config, encode.domain, multiplier, seed, len(sizes), privacy),
         tuple(map(int, sizes)),

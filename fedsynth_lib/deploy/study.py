@@ -139,7 +139,7 @@ class Study:
             ("minimum_group", 1, len(self.sites) - self.absent),
             ("colluding", 0, len(self.sites) - 1 - self.absent),
             ("holdout", 0, 0.9),
-            ("counted_epsilon", 0, self.epsilon),
+            ("counted_epsilon", 0, min(self.epsilon, self.evaluation_epsilon or self.epsilon)),
             ("evaluation_epsilon", 0, 1e6 if self.holdout else 0),
             ("timeout", 1, math.inf),
             ("synthetic_rows", 0, math.inf),
@@ -320,6 +320,7 @@ class Study:
             config=evaluation.config_for(self.form.schema, published=published),
             seed=self.seed,
             names=[site.name for site in self.sites],
+            before=self.before,
         )
 
     def rows_to_learn_from(self, table: Table, key: bytes) -> tuple[pd.DataFrame, pd.DataFrame]:
