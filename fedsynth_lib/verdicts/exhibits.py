@@ -20,7 +20,6 @@ import pandas as pd
 
 from fedsynth_lib.core.contract import BadInput
 from fedsynth_lib.core.store import project_root
-from fedsynth_lib.printed import readings
 from fedsynth_lib.printed.outcomes import (
     COUNTED,
     IN_FULL,
@@ -198,9 +197,7 @@ def printed_cells(exhibit: Exhibit, rows: Rows) -> pd.DataFrame:
 def _means(exhibit: Exhibit, rows: pd.DataFrame, values: pd.DataFrame) -> pd.DataFrame:
     own = exhibit.rows(rows)
     own = READINGS[exhibit.reading](own, values) if len(own) else own
-    means = aggregate(own, per_node=names_nodes(values))
-    main = readings.main_means(exhibit.work, exhibit.name, rows)
-    return pd.concat([main, means]).drop_duplicates(KEYS) if len(main) else means
+    return aggregate(own, per_node=names_nodes(values))
 
 
 def _has_values(exhibit: Exhibit) -> bool:
