@@ -2,7 +2,9 @@
 Clocks are made up; test_deploy.py has the real processes."""
 
 import ast
+import asyncio
 import importlib
+import json
 import math
 import socket
 import ssl
@@ -15,7 +17,12 @@ import pytest
 from flwr.app import ConfigRecord, Context, Error, Message, Metadata, RecordDict
 from flwr.app.message import make_message
 from flwr.common.constant import ErrorCode
+from flwr.proto.node_pb2 import NodeInfo
+from flwr.proto.runtime_pb2 import GetNodesResponse
+from flwr.supercore.run import Run
+from flwr.superlink.dependencies.linkstate import get_linkstate
 from flwr.superlink.grid import HttpGrid
+from flwr.superlink.main import create_app
 from sites import ROOT, SCHEMA
 
 from fedsynth_lib.bundle import commands
@@ -530,6 +537,7 @@ TOUCHED = (  # attributes that are set or called, beside what is imported
     ("flwr.supernode.start_client_internal", "pull_objects"),
     ("flwr.supernode.nodestate", "InMemoryNodeState.get_message_processing_duration"),
     ("flwr.superlink.grid", "HttpGrid.get_nodes"),
+    ("flwr.server.superlink.linkstate", "LinkState.create_node"),
     ("flwr.supercore.runtime", "RuntimeHttpClient.AcquireTask"),
     ("flwr.supercore.runtime", "RuntimeHttpClient.PushLogs"),
     ("flwr.supercore.runtime", "RuntimeHttpClient.PullTaskInput"),
@@ -564,3 +572,25 @@ def test_all_that_is_used_of_flower_is_there(module, name):
             found = importlib.import_module(f"{module}.{part}")
         else:
             found = getattr(found, part)
+
+
+def test_a_grid_asks_through_the_client_that_it_is_given():
+    """HttpGrid keeps its client in an attribute of each instance."""
+    found = GetNodesResponse(nodes=[NodeInfo(node_id=7, name="north")])
+    client = SimpleNamespace(GetNodes=lambda request: found)
+    study = SimpleNamespace(sites=[SimpleNamespace(name="north")], secure=True)
+    made = server_worker.StudyGrid(client, Run.create_empty(3), study)
+    assert made.get_node_ids() == [7]
+
+
+def test_the_keys_of_sites_are_in_the_books_of_flowers_own_server(tmp_path, monkeypatch):
+    """They are where its app has them, before it listens."""
+    (tmp_path / "nodes.json").write_text(json.dumps({"north": "a key"}))
+    monkeypatch.setenv("FEDSYNTH_NODES", str(tmp_path / "nodes.json"))
+    app = create_app()
+
+    async def begin():
+        async with child.registered(app):
+            return get_linkstate(SimpleNamespace(app=app)).get_node_id_by_public_key(b"a key")
+
+    assert asyncio.run(begin())
