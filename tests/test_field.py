@@ -316,7 +316,7 @@ def test_a_method_file_gets_its_line_and_a_broken_promise_is_told(small_target, 
     for promise, wrong in (  # more is charged than is spent; less noise than is charged
         ("", good.replace("noise_multiplier, sensitivity", "9 * noise_multiplier, sensitivity")),
         (
-            "epsilon as claimed",
+            "draws_what_it_charges",
             good.replace("noise.multiplier * len", "0.4 * noise.multiplier * len"),
         ),
     ):

@@ -11,6 +11,7 @@ from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.metrics import roc_auc_score
 from sklearn.model_selection import StratifiedKFold
 
+from fedsynth_lib import audit
 from fedsynth_lib.core.contract import BadInput
 from fedsynth_lib.federation.memory import peak_memory
 from fedsynth_lib.methods import METHODS
@@ -214,7 +215,9 @@ def test_the_peak_of_memory_is_seen():
 def test_every_entrant_is_shown_with_what_an_audit_proves_of_it():
     entrants = {name: each.key for name, each in side_by_side.ENTRANTS.items()}
     shown = field_tables.audited(entrants)
-    assert list(shown.index) == list(entrants)
+    # of code that has changed since nothing is shown
+    measured = [name for name, key in entrants.items() if audit.measured(key)]
+    assert list(shown.index) == measured and "FedPGM" in measured
     assert (shown["at least"] > 0).all() and (shown["at least"] <= shown["claimed ε"]).all()
     assert shown["who adds the noise"].isin(["local noise", "secure sum", "server"]).all()
 

@@ -32,7 +32,7 @@ class Reader:
     suffix: str = ""
     empty: str = ""
     encoding: str = "utf-8"
-    newline: str = "\n"
+    newline: str = field(default="\n", repr=False)  # no part of what a table's content follows from
 
     def __post_init__(self):
         if self.newline not in ("\n", "\r\n"):
