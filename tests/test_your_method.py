@@ -59,14 +59,19 @@ def test_broken_promises_are_named(star, table):
         return star.server_step(state, updates, config, noise, rng)[0], []
 
     assert promises.broken(changed(star), table) == {}
-    no_noise = {"noise_reaches_the_state", "divides_noise_among_the_honest"}
+    no_noise = {
+        "noise_reaches_the_state",
+        "divides_noise_among_the_honest",
+        "draws_what_it_charges",
+    }
     assert promises.broken(changed(star, client_step=silent), table).keys() == no_noise
     assert promises.broken(changed(star, server_step=thrifty), table).keys() == {
-        "spends_what_it_planned"
+        "spends_what_it_planned",
+        "draws_what_it_charges",
     }
     shares = promises.broken(changed(star, client_step=trusting), table).keys()
     # one curious client could take off its own
-    assert shares == {"divides_noise_among_the_honest"}
+    assert shares == {"divides_noise_among_the_honest", "draws_what_it_charges"}
 
 
 def test_one_record_moves_the_counts_by_the_stated_sensitivity(star):
