@@ -13,7 +13,7 @@ import promises
 import pytest
 from conftest import SCHEMA, make_frame
 
-from fedsynth_lib.core.broadcast import Values, check_arrays, refusing
+from fedsynth_lib.core.broadcast import Values, check_arrays
 from fedsynth_lib.core.contract import (
     Arrays,
     BadBroadcast,
@@ -406,10 +406,9 @@ ATTACKS = {
 @pytest.mark.parametrize(("key", "number", "changed"), ATTACKS.values(), ids=ATTACKS)
 def test_an_attack_is_refused_by_one_constant_error(key, number, changed):
     job, sent = sent_in(key, number)
-    check = job.method.check_broadcast
-    check(sent, job.domain, config=job.config, round=number)
+    job.check(sent, number)
     with pytest.raises(BadBroadcast) as refused:
-        check(sent | changed(sent), job.domain, config=job.config, round=number)
+        job.check(sent | changed(sent), number)
     assert str(refused.value) == str(BadBroadcast())
 
 
@@ -422,8 +421,8 @@ def test_a_round_is_not_answered_with_what_belongs_to_another(key):
         assert others
         for other in [*others, len(job.schedule())]:
             with pytest.raises(BadBroadcast):
-                job.method.check_broadcast(sent, job.domain, config=job.config, round=other)
-        job.method.check_broadcast(sent, job.domain, config=job.config, round=number)
+                job.check(sent, other)
+        job.check(sent, number)
 
 
 # --- the parts of a check ------------------------------------------------------------------------
@@ -459,12 +458,12 @@ def test_numbers_that_are_not_finite_are_refused(value):
 
 
 def test_any_error_of_a_check_is_the_constant_one():
-    @refusing
-    def check(state):
+    def check(state, domain, config, round):
         return state["missing"][3]
 
+    job, sent = sent_in("independent", 0)
     with pytest.raises(BadBroadcast):
-        check({})
+        replace(job, method=replace(job.method, check_broadcast=check)).check(sent, 0)
 
 
 @pytest.mark.parametrize("gap", [False, True])

@@ -2,12 +2,12 @@
 
 A server that lies may send anything. A method's `check_broadcast` compares each array with what the
 client's own copy of the study allows: the very same array, or one of a type, shape and range.
-Anything that does not fit, and any failure on the way, ends in the one constant error.
+Anything that does not fit ends in one constant error; so does any failure on the way, which
+`Job.check` of `federation/flower.py` sees to.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import wraps
 from typing import Any
 
 import numpy as np
@@ -57,16 +57,3 @@ def check_arrays(sent: Arrays, expected: Mapping[str, np.ndarray | Values]) -> N
         if wanted.finite:
             within = (values >= wanted.low) & (values <= wanted.high) & np.isfinite(values)
             require(within.all())
-
-
-def refusing(check: Callable[..., None]) -> Callable[..., None]:
-    """The check with BadBroadcast in place of any other error that odd arrays cause in it."""
-
-    @wraps(check)
-    def refused(*arguments: Any, **named: Any) -> None:
-        try:
-            check(*arguments, **named)
-        except Exception as error:
-            raise BadBroadcast() from error
-
-    return refused

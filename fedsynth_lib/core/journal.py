@@ -153,8 +153,10 @@ def write_through(path: Path, content: bytes, flags: int = 0) -> int:
 
 
 def read_bytes(path: Path) -> bytes:
-    """The content of a file; none where there is no file. Raises BadInput for one that this user
-    may not read."""
+    """Return the content of a file, or no bytes where there is none.
+
+    Raises BadInput for a file that this user may not read.
+    """
     try:
         return path.read_bytes()
     except (FileNotFoundError, NotADirectoryError):

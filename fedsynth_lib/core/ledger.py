@@ -333,7 +333,7 @@ def folder() -> Path:
 
 def path_of(population: str, own: Path | None = None) -> Path:
     """The file of a population, in the own folder of a site or in the project. Raises BadInput for
-    a name that is no file name."""
+    a name that cannot be the name of a file."""
     if not re.fullmatch(r"[\w][\w.-]*", population):
         raise BadInput(
             f"population is {population!r}: give a name of letters, digits, '_', '.' and '-'."

@@ -30,7 +30,7 @@ from scipy.special import ndtr, ndtri
 
 from fedsynth_lib.core import secure_sum
 from fedsynth_lib.core.accounting import check_delta, skellam_share
-from fedsynth_lib.core.broadcast import LARGEST, Values, check_arrays, refusing, require
+from fedsynth_lib.core.broadcast import LARGEST, Values, check_arrays, require
 from fedsynth_lib.core.contract import (
     Arrays,
     BadInput,
@@ -354,7 +354,6 @@ def broadcast(state: Arrays, config: Config) -> Arrays:
     return {name: state[name] for name in names if name in state}
 
 
-@refusing
 def check_broadcast(state: Arrays, domain: Domain, config: Config, round: int) -> None:
     """The declared levels, and a classifier whose every number is where a row can meet it."""
     expected: dict[str, np.ndarray | Values] = {"levels": np.array(domain.levels, np.int64)}

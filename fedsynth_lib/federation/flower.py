@@ -141,8 +141,12 @@ class Job:
     def check(self, sent: Arrays, number: int) -> None:
         """Raises BadBroadcast unless a client may be sent these arrays in this round, as it knows
         from its own copy of the job. No row has a part in it."""
-        if self.method.check_broadcast is not None:
+        if self.method.check_broadcast is None:
+            return
+        try:
             self.method.check_broadcast(sent, self.domain, config=self.config, round=number)
+        except Exception as error:  # any other error that odd arrays cause in the check
+            raise BadBroadcast() from error
 
     def answered(self, sent: Arrays, client: Client, number: int) -> Update:
         """A client's update of a round to which it was sent these arrays, which were checked; with

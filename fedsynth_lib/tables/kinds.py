@@ -356,7 +356,7 @@ class FileColumn:
             return raw
         codes, texts = pd.factorize(raw.astype(object))
         numbers = self.marks.numbers(pd.Series(texts, dtype=object)).to_numpy()[codes]
-        what = f"something that is no number written like {self.written!r}"
+        what = f"something that is not a number written like {self.written!r}"
         remedy = "correct it, or 'written' in the schema"
         refuse_rows(raw, np.isnan(numbers), where, what, remedy)
         return pd.Series(numbers, raw.index)
@@ -483,7 +483,7 @@ class FileColumn:
 
 
 def is_formula(text: str) -> bool:
-    """Whether a spreadsheet would run a cell: it begins as a formula does, and is no number."""
+    """Whether a spreadsheet would run a cell: it begins like a formula and is not a number."""
     return text.startswith(FORMULA) and pd.isna(pd.to_numeric(text, errors="coerce"))
 
 

@@ -19,7 +19,7 @@ import numpy as np
 
 from fedsynth_lib.core import secure_sum
 from fedsynth_lib.core.accounting import discrete_laplace_share
-from fedsynth_lib.core.broadcast import Values, check_arrays, refusing, require
+from fedsynth_lib.core.broadcast import Values, check_arrays, require
 from fedsynth_lib.core.contract import (
     Arrays,
     BadInput,
@@ -123,7 +123,6 @@ def _check_degree(columns: int, degree: int) -> None:
         )
 
 
-@refusing
 def check_broadcast(state: Arrays, domain: Domain, config: Config, round: int) -> None:
     """Networks of the declared columns: none at first, then those of the last search round, and
     for the counts one, so that there are as many tables as are paid for."""

@@ -21,7 +21,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from fedsynth_lib.core.broadcast import Values, check_arrays, refusing
+from fedsynth_lib.core.broadcast import Values, check_arrays
 from fedsynth_lib.core.contract import (
     Arrays,
     BadInput,
@@ -192,7 +192,6 @@ def start(domain: Domain, config: Config, rng: np.random.Generator) -> Arrays:
     return state | {"quantiles": quantile_map.declared(columns, LEVELS)}
 
 
-@refusing
 def check_broadcast(state: Arrays, domain: Domain, config: Config, round: int) -> None:
     """Places of the quantiles in the declared ranges, and a network of the size that the declared
     columns make."""

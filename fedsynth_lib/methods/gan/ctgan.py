@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from fedsynth_lib.core.broadcast import Values, check_arrays, refusing, require
+from fedsynth_lib.core.broadcast import Values, check_arrays, require
 from fedsynth_lib.core.contract import Arrays, Charge, Client, Domain, Noise, Update
 from fedsynth_lib.methods.gan import budget
 from fedsynth_lib.methods.gan.budget import Settings, encoder_of, plan
@@ -91,7 +91,6 @@ def start(domain: Domain, config: Settings, rng: np.random.Generator) -> Arrays:
     )
 
 
-@refusing
 def check_broadcast(state: Arrays, domain: Domain, config: Settings, round: int) -> None:
     """The stage that the round is due for; an encoding once there is one, then networks of the size
     that it makes; conditions are asked for only where the settings do."""

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from fedsynth_lib.core import secure_sum
-from fedsynth_lib.core.broadcast import check_arrays, refusing
+from fedsynth_lib.core.broadcast import check_arrays
 from fedsynth_lib.core.contract import (
     SECRET,
     Arrays,
@@ -100,7 +100,6 @@ def broadcast(state: Arrays, config: Config) -> Arrays:
     return {name: state[name] for name in ("round", "levels", "workload")}
 
 
-@refusing
 def check_broadcast(state: Arrays, domain: Domain, config: Config, round: int) -> None:
     check_arrays(state, marginal_state.declared(domain, config, round))
 

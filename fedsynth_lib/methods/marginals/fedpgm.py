@@ -35,7 +35,7 @@ import numpy as np
 
 from fedsynth_lib.core import secure_sum
 from fedsynth_lib.core.accounting import skellam_share
-from fedsynth_lib.core.broadcast import Values, check_arrays, refusing, require
+from fedsynth_lib.core.broadcast import Values, check_arrays, require
 from fedsynth_lib.core.contract import (
     Arrays,
     BadInput,
@@ -239,7 +239,6 @@ def broadcast(state: Arrays, config: Config) -> Arrays:
     return {name: state[name] for name in (*sent, *bins) if name in state}
 
 
-@refusing
 def check_broadcast(state: Arrays, domain: Domain, config: Config, round: int) -> None:
     """The sum that the round is due for; levels as declared, or as many as there are runs; and in
     the second sum different tables, measured as often as the plan pays for.

@@ -22,7 +22,7 @@ from typing import Literal
 import numpy as np
 
 from fedsynth_lib.core import secure_sum
-from fedsynth_lib.core.broadcast import LARGEST, Values, check_arrays, refusing, require
+from fedsynth_lib.core.broadcast import LARGEST, Values, check_arrays, require
 from fedsynth_lib.core.contract import Arrays, BadInput, Charge, Client, Domain, Noise, Update
 from fedsynth_lib.methods.marginals import marginal_state, marginals
 from fedsynth_lib.methods.marginals.junction_tree import model_bytes
@@ -202,7 +202,6 @@ def broadcast(state: Arrays, config: Config) -> Arrays:
     return {name: state[name] for name in names if name in state}
 
 
-@refusing
 def check_broadcast(state: Arrays, domain: Domain, config: Config, round: int) -> None:
     """The place in the protocol, a model of candidates that is no larger than the settings allow,
     and choices among the candidates."""

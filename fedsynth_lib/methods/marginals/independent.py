@@ -11,7 +11,7 @@ import numpy as np
 
 from fedsynth_lib.core import secure_sum
 from fedsynth_lib.core.accounting import discrete_laplace_share
-from fedsynth_lib.core.broadcast import Values, check_arrays, refusing
+from fedsynth_lib.core.broadcast import Values, check_arrays
 from fedsynth_lib.core.contract import Arrays, Charge, Client, Domain, Noise, Update
 from fedsynth_lib.tables.encode import EqualWidthBins
 from fedsynth_lib.tables.schema import Schema
@@ -40,7 +40,6 @@ def start(domain: Domain, config: Config, rng: np.random.Generator) -> Arrays:
     return {"levels": np.array(domain.levels), "counts": np.zeros(sum(domain.levels), np.int64)}
 
 
-@refusing
 def check_broadcast(state: Arrays, domain: Domain, config: Config, round: int) -> None:
     """The declared levels, and any counts so far, which a client does not look at."""
     levels = np.array(domain.levels)

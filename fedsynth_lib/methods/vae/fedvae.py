@@ -17,7 +17,7 @@ from typing import Literal
 import numpy as np
 import torch
 
-from fedsynth_lib.core.broadcast import Values, check_arrays, refusing, require
+from fedsynth_lib.core.broadcast import Values, check_arrays, require
 from fedsynth_lib.core.contract import (
     Arrays,
     BadInput,
@@ -148,7 +148,6 @@ def start(domain: Domain, config: Config, rng: np.random.Generator) -> Arrays:
     return {"levels": levels, "round": np.array(0), "present": np.ones(levels.sum(), bool)}
 
 
-@refusing
 def check_broadcast(state: Arrays, domain: Domain, config: Config, round: int) -> None:
     """Mixtures of the numeric columns once there are some, then a network of the size that these
     make."""

@@ -20,7 +20,7 @@ import numpy as np
 import torch
 
 from fedsynth_lib.core.accounting import gaussian, gaussian_counts
-from fedsynth_lib.core.broadcast import Values, check_arrays, refusing, require
+from fedsynth_lib.core.broadcast import Values, check_arrays, require
 from fedsynth_lib.core.contract import (
     Arrays,
     BadInput,
@@ -105,7 +105,6 @@ def broadcast(state: Arrays, config: Config) -> Arrays:
     return {name: values for name, values in state.items() if not name.startswith("generator/")}
 
 
-@refusing
 def check_broadcast(state: Arrays, domain: Domain, config: Config, round: int) -> None:
     """Moments of places in the declared ranges, and what the technique shares of earlier rounds:
     networks of the size that the declared columns make, or rows of these columns."""
