@@ -206,7 +206,8 @@ def lower_bounds(lines: pd.DataFrame) -> Figure:
         ax.plot(control, place, look.marker, **hollow)
     ax.axvline(1, color=GREY, linestyle=":")
     ax.set_yticks(places, [f"{line.method}, ε = {line.epsilon:g}" for line in lines.itertuples()])
-    ax.set(xlim=(0, None), xlabel="lower bound, as a share of the claimed epsilon")
+    ax.set(xlim=(0, None), ylim=(-0.6, len(lines) - 0.4))
+    ax.set_xlabel("lower bound, as a share of the claimed epsilon")
     dot, dots = Look(GREY, "o", ""), Line2D([], [], color=GREY, linestyle=":", label="the claim")
     filled = style.handle(dot, "as calibrated")
     style.legend(
