@@ -131,9 +131,9 @@ def test_names_are_asked_about_in_a_small_table_too(tmp_path):
 
 def test_the_share_of_missing_values_is_noted_and_row_numbers_are_left_out(tmp_path):
     patients(x=alternate("", 1.5, 2.5, 3.5)).to_csv(tmp_path / "own.csv")
-    text = propose_schema(tmp_path / "own.csv").read_text()
-    assert "# 25.0% of the rows have no value here" in text
-    assert read_form(tmp_path / "own.toml").left_out == ("Unnamed: 0",)
+    draft = propose_schema(tmp_path / "own.csv")
+    assert "# 25.0% of the rows have no value here" in draft.read_text()
+    assert read_form(draft).left_out == ("Unnamed: 0",)
 
 
 def test_levels_of_a_typed_file_keep_their_order_even_if_nobody_has_them(tmp_path):

@@ -141,7 +141,7 @@ def test_what_is_not_modelled_is_dropped_repeated_or_made_anew():
         (
             FileColumn("x", "numeric", 0, 9, written="$1"),
             ["$1", "1 or 2"],
-            r"no number written like '\$1' \(row 2\)",
+            r"not a number written like '\$1' \(row 2\)",
         ),
         (
             FileColumn("x", "numeric", 0, 9, scale="log"),

@@ -157,7 +157,9 @@ def through_files(schema: Schema, others: Sequence[tuple], target: tuple) -> lis
             options += ["--population", "audited"]
             command = [sys.executable, "-m", "fedsynth_lib", "synth", "people.csv", *options]
             env = environ | {"FEDSYNTH_HOME": str(folder / "home")}
-            ended = subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True)
+            ended = subprocess.run(
+                command, cwd=folder, env=env, capture_output=True, text=True, encoding="utf-8"
+            )
             made = sorted((folder / "out").glob("*")) if (folder / "out").is_dir() else []
             released = [path.read_bytes() for path in made if path.suffix == ".csv"]
             shown.append((ended.returncode, [path.name for path in made], released, ended.stderr))
