@@ -31,6 +31,25 @@ def test_flaim_counts_the_published_estimator_and_a_shared_run_once():
     assert found.loc[10, "n"] == 2 and found.loc[10, "sem"] == pytest.approx(0.5)
 
 
+def test_flaim_counts_of_a_table_the_last_reading_that_was_run():
+    said = {"method": "DistAIM", "metric": "nll", "epsilon": 1.0, "setting": "federated"}
+    said |= {"partition": "cluster_skew", "n_clients": 100}
+    lines = [
+        {**said, "dataset": table, "value": value, "params": {"rounds": 10, "estimator": name}}
+        for table, name, value in [
+            ("adult", "published", 1.0),
+            ("magic", "published", 1.0),
+            ("magic", "half the iterations", 2.0),
+            ("bank_additional", "half the iterations", 2.0),
+            ("bank_additional", "half the iterations, weighted", 3.0),
+        ]
+    ]
+    rows = rows_of("maddock2024", *lines)
+    assert set(rows["detail"]) == {"T=10"}  # the words of print, in every reading
+    found = cells_of("maddock2024", rows).set_index("dataset")["mean"]
+    assert found.to_dict() == {"adult": 1.0, "magic": 2.0, "bank_additional": 3.0}
+
+
 def test_central_methods_have_no_clients_and_bayes_no_rounds():
     central = {"method": "AIM", "setting": "central", "partition": "none", "value": 1.0}
     central |= {"metric": "nll", "params": {"rounds": 10, "participation": 0.1}}

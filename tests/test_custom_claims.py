@@ -176,7 +176,10 @@ def test_traffic_and_gains_are_taken_at_the_best_rounds():
     assert flaim("c20", gains, *tuned(160, 0.4, 15.0, (9.0, 0.1))) == 0
     assert flaim("c20", gains, *tuned(160, 0.4, 15.0, (9.0, 0.1)), how=beside) == [1, 0]
     assert flaim("c20", gains, *tuned(nll=15.0)) == 1 / 2
-    assert "T above 64" in flaim("c19", traffic, *tuned(last=32), how=lacks)
+    short = [(shared, axis, [8, 16, 32], values) for shared, axis, _, values in tuned()]
+    assert "T up to 64" in flaim("c19", traffic, *short, how=lacks)
+    fewer = [(shared, axis, [8, 16, 64], values) for shared, axis, _, values in tuned()]
+    assert flaim("c19", traffic, *fewer) == 1
     assert "adult" in flaim("c20", gains, *covertype, how=lacks)  # it is about that alone
 
 

@@ -269,6 +269,17 @@ def test_propensity_of_rows_that_differ_in_every_row(real):
     assert fidelity.propensity_mse(real, other[:1000], SCHEMA, 0) == pytest.approx(0.16)
 
 
+def test_propensity_of_a_tree_of_some_depth_is_that_of_its_own_rows(real, shuffled):
+    rows = np.vstack([fidelity.alphabetical_codes(each, SCHEMA) for each in (real, shuffled)])
+    is_synthetic = np.repeat([0, 1], [len(real), len(shuffled)])
+    for depth in (1, 4):
+        tree = DecisionTreeClassifier(max_depth=depth, random_state=3).fit(rows, is_synthetic)
+        expected = np.mean((tree.predict_proba(rows)[:, 1] - is_synthetic.mean()) ** 2)
+        found = fidelity.propensity_mse(real, shuffled, SCHEMA, 3, depth=depth)
+        assert found == pytest.approx(expected)
+    assert fidelity.propensity_mse(real, real, SCHEMA, 0, depth=6) == 0  # no split tells them apart
+
+
 def test_propensity_of_few_rows_is_refused(real):
     with pytest.raises(
         BadInput, match="folds is 5; give a number from 2 to the rows of the smaller table"

@@ -51,6 +51,21 @@ def values_of(rows):
 # --- what is prepared once ---
 
 
+@pytest.mark.parametrize(
+    ("estimator", "iterations", "weighted"),
+    [
+        ("published", (50, 500), False),
+        ("half the iterations", (25, 250), False),
+        ("half the iterations, weighted", (25, 250), True),
+    ],
+)
+def test_a_reading_of_the_estimator_has_its_iterations_and_weights(estimator, iterations, weighted):
+    asked = {"dataset": "adult", "epsilon": 1.0, "seed": 0, "estimator": estimator}
+    config = STUDY.cell("DistAIM", **asked).config
+    assert (config.iterations, config.final_iterations) == iterations
+    assert config.weighted == weighted and not config.momentum and not config.to_noise
+
+
 def test_a_table_is_split_once_and_divided_among_clients(toy):
     iid = {"dataset": "toy", "rows": 250, "partition": "iid", "n_clients": 6, "epsilon": 1.0}
     one, other = (STUDY.cell("DistAIM", **iid, seed=seed) for seed in (0, 1))

@@ -98,23 +98,44 @@ def test_halves_follow_from_names_alone_and_keep_a_table_together():
     assert (sizes == [10 * 4, 9 * 4]).all(axis=None)  # 19 synthetic tables of four measures
 
 
+def test_a_main_reading_stands_in_for_ours_on_its_data_sets_and_the_first_choice_counts(
+    monkeypatch,
+):
+    made = [rows("first", lambda mean, _: mean), rows("second", lambda mean, _: mean + 1)]
+    alone = Reading("alone", "print", rows=({"grid": "first"},), main=("adult",))
+    every = Reading("every", "print", rows=({"grid": "second"},), main=("adult", "bank"))
+    asked = [choice(alone, where="setting == 'local'"), choice(every)]
+    monkeypatch.setattr(readings, "load_choices", lambda: asked)
+    found = readings.main_means(WORK, "tab6.1", pd.concat(made))
+    printed = found.merge(PRINTED.assign(**published.merge_keys(PRINTED)), on=published.KEYS)
+    off = (printed["mean_x"] - printed["mean_y"]).round(9)
+    assert set(off[printed["setting"] == "local"]) == {0}
+    assert set(off[printed["setting"] != "local"]) == {1} and len(found) == len(PRINTED)
+    assert readings.main_means(WORK, "tab6.2", pd.concat(made)).empty
+    nobody = [choice(every._replace(main=("bank",)))]  # the table is of Adult
+    monkeypatch.setattr(readings, "load_choices", lambda: nobody)
+    assert readings.main_means(WORK, "tab6.1", pd.concat(made)).empty
+
+
 # --- the file ------------------------------------------------------------------------------------
 
 CHOICES = readings.load_choices()
+RUN = [asked for asked in CHOICES if any(reading.rows for reading in asked.readings)]
 
 
 @pytest.mark.parametrize("asked", CHOICES, ids=lambda asked: asked.choice)
 def test_every_reading_has_committed_rows_or_says_what_it_costs(asked):
     known = committed_rows(asked.work, "paper")
     for reading in asked.readings:
-        assert reading.rows or readings.minutes(reading, known) > 1, reading.name
+        told = reading.rows or readings.minutes(reading, known) > 1
+        assert told or (published.project_root() / reading.shown).is_file(), reading.name
         for place in reading.rows:
             alone = reading._replace(rows=(place,))
             measured = set(readings.rows_of(alone, known)["metric"])
             assert set(asked.metrics) <= measured, (reading.name, place)
 
 
-@pytest.mark.parametrize("asked", CHOICES, ids=lambda asked: asked.choice)
+@pytest.mark.parametrize("asked", RUN, ids=lambda asked: asked.choice)
 def test_the_readings_of_a_choice_meet_in_cells_of_every_exhibit(asked):
     cells = readings.distances(asked, committed_rows(asked.work, "paper"))
     assert set(cells["exhibit"]) == set(asked.exhibits)
@@ -143,7 +164,7 @@ RAN = '{name="r", source="text", rows=[{grid="g"}]}'
         (WORK, "", "'readings' is no key, or is missing"),
         (WORK, f"readings=[{RAN}]\nhalf=1", "'half' is no key"),
         (WORK, 'readings=[{name="r", source="luck", rows=[]}]', "source 'luck'"),
-        (WORK, 'readings=[{name="r", source="text"}]', "needs rows, or costs, not both"),
+        (WORK, 'readings=[{name="r", source="text"}]', "needs one of rows, costs and shown"),
         (WORK, 'readings=[{source="text", rows=[]}]', "'name' is no key, or is missing"),
     ],
 )

@@ -173,6 +173,7 @@ def propensity_mse(
     seed: int,
     min_samples_leaf: int = 100,
     folds: int = 5,
+    depth: int | None = None,
 ) -> float:
     """Mean of (p - c)^2 over all rows; p: probability of being synthetic by a CART, c: share of
     synthetic rows.
@@ -182,6 +183,8 @@ def propensity_mse(
     an unrestricted tree gives 0.25 for any data (gap 17). Leaf size and folds are ours. A leaf of m
     rows misses c by about 1 / (2 sqrt m) by chance, so two samples of one distribution score above
     0: at leaves of 100 rows 0.005 (adult) to 0.009 (bank), at leaves of 20 five times as much.
+
+    depth: of another tree, which has no smallest leaf and scores the rows that it was fitted on.
     """
     fewest = min(len(real), len(synthetic))
     if not 2 <= folds <= fewest:
@@ -190,9 +193,14 @@ def propensity_mse(
         )
     rows = np.vstack([alphabetical_codes(real, schema), alphabetical_codes(synthetic, schema)])
     is_synthetic = np.repeat([0, 1], [len(real), len(synthetic)])
-    tree = DecisionTreeClassifier(min_samples_leaf=min_samples_leaf, random_state=seed)
-    parts = StratifiedKFold(folds, shuffle=True, random_state=seed)
-    propensity = cross_val_predict(tree, rows, is_synthetic, cv=parts, method="predict_proba")[:, 1]
+    if depth:
+        tree = DecisionTreeClassifier(max_depth=depth, random_state=seed).fit(rows, is_synthetic)
+        propensity = tree.predict_proba(rows)[:, 1]
+    else:
+        tree = DecisionTreeClassifier(min_samples_leaf=min_samples_leaf, random_state=seed)
+        parts = StratifiedKFold(folds, shuffle=True, random_state=seed)
+        options = {"cv": parts, "method": "predict_proba"}
+        propensity = cross_val_predict(tree, rows, is_synthetic, **options)[:, 1]
     return float(np.mean((propensity - is_synthetic.mean()) ** 2))
 
 

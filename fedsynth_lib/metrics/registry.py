@@ -69,6 +69,9 @@ MEASURES: dict[str, Measure] = {
     "hellinger_fd": Measure(
         "Hellinger distance", "lower", MARTINEZ, "bins of Freedman and Diaconis"
     ),
+    "pmse_depth6": Measure(
+        "propensity MSE", "lower", MARTINEZ, "a tree of depth 6 on its own rows"
+    ),
     "hellinger_column": Measure("Hellinger distance of a column", "lower", MARTINEZ),
     "association_error": Measure("error of an association", "lower", MARTINEZ),
     "classes": Measure("classes that occur"),

@@ -19,9 +19,9 @@ from fedsynth_lib.core.store import project_root
 from fedsynth_lib.printed import chance
 from fedsynth_lib.printed.published import KEYS, WORKS, aggregate, load_values, merge_keys
 
-# where a reading comes from: the work's text, the software that it names, our protocol before any
-# number was seen, or a look at the printed numbers
-SOURCES = ("text", "software", "protocol", "print")
+# where a reading comes from: the work's text, the authors' public code, the software that the work
+# names, our protocol before any number was seen, or a look at the printed numbers
+SOURCES = ("text", "code", "software", "protocol", "print")
 CONFIRMED, NOT_CONFIRMED = "confirmed", "not confirmed"
 TIE, TOO_FEW = "tie", "too few cells"
 # what the cells of one synthetic table share, so that they come into one half together
@@ -36,10 +36,13 @@ class Reading(NamedTuple):
     """One way to read what is left open.
 
     source: of SOURCES; place: the section, gap or table of it. rows: committed ones that follow the
-    reading, each a `grid` (their file) and `detail` (their words), `datasets` where of some only.
+    reading, each a `grid` (their file) and `detail` (their words; as print has them, if left out),
+    `datasets` where of some only.
     metrics: ours -> printed, where they are called otherwise. factor: what our values are
     multiplied by. root: whether our epsilon is the printed one times the root of the number of
-    clients. costs: of a reading that was not run, a grid whose cells would take as long.
+    clients. costs: of a reading that was not run, a grid whose cells would take as long. shown: of
+    one whose cells are no means over runs, the table that compares it. main: the data sets on which
+    the published values bear it out, so that their tables have its rows and not ours.
     """
 
     name: str
@@ -50,6 +53,8 @@ class Reading(NamedTuple):
     factor: float = 1.0
     root: bool = False
     costs: str = ""
+    shown: str = ""
+    main: tuple[str, ...] = ()
 
 
 class Choice(NamedTuple):
@@ -84,8 +89,8 @@ def load_choices(path: Path | None = None) -> list[Choice]:
             for each in readings:
                 if each["source"] not in SOURCES:
                     raise BadInput(f"{where}: source {each['source']!r}: {', '.join(SOURCES)}.")
-                if ("rows" in each) == ("costs" in each):
-                    raise BadInput(f"{where}: {each['name']!r} needs rows, or costs, not both.")
+                if sum(key in each for key in ("rows", "costs", "shown")) != 1:
+                    raise BadInput(f"{where}: {each['name']!r} needs one of rows, costs and shown.")
             said["readings"] = tuple(Reading(**each) for each in readings)
             found.append(Choice(work, **said))
     return found
@@ -132,11 +137,26 @@ def distances(choice: Choice, rows: pd.DataFrame) -> pd.DataFrame:
     return cells.assign(half=halves(cells))
 
 
+def main_means(work: str, exhibit: str, rows: pd.DataFrame) -> pd.DataFrame:
+    """`aggregate` of the main readings in an exhibit; of two that share a cell, the first in the
+    file counts. rows: of one profile, with `detail` and `grid`."""
+    found = [aggregate(rows.iloc[:0])]
+    for choice in load_choices():
+        for reading in choice.readings:
+            if choice.work == work and exhibit in choice.exhibits and reading.main:
+                own = rows_of(reading, rows)
+                own = own[own["dataset"].isin(reading.main) & own["metric"].isin(choice.metrics)]
+                found.append(aggregate(own.query(choice.where) if choice.where else own))
+    return pd.concat([each for each in found if len(each)] or found).drop_duplicates(KEYS)
+
+
 def rows_of(reading: Reading, rows: pd.DataFrame) -> pd.DataFrame:
     """The rows that follow a reading, under the names and on the scale of print."""
     parts = []
     for place in reading.rows:
-        own = rows[(rows["grid"] == place["grid"]) & (rows["detail"] == place.get("detail", ""))]
+        own = rows[rows["grid"] == place["grid"]]
+        if "detail" in place:
+            own = own[own["detail"] == place["detail"]].assign(detail="")
         parts.append(own[own["dataset"].isin(place.get("datasets", own["dataset"]))])
     own = pd.concat(parts)
     if reading.metrics:
@@ -144,7 +164,7 @@ def rows_of(reading: Reading, rows: pd.DataFrame) -> pd.DataFrame:
         own = own.assign(metric=own["metric"].map(reading.metrics))
     if reading.root:
         own = own.assign(epsilon=(own["epsilon"] / np.sqrt(own["n_clients"])).round(2))
-    return own.assign(detail="", value=own["value"] * reading.factor)
+    return own.assign(value=own["value"] * reading.factor)
 
 
 def _apart(reading: Reading, printed: pd.DataFrame, rows: pd.DataFrame, work: str) -> pd.DataFrame:
@@ -209,7 +229,8 @@ def outcome(first: pd.Series, second: pd.Series) -> dict[str, str]:
 
 def score(choices: Sequence[Choice], rows: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
     """`scored` of all choices. rows: work -> rows, as for `distances`."""
-    found = [scored(choice, distances(choice, rows[choice.work])) for choice in choices]
+    run = [choice for choice in choices if any(reading.rows for reading in choice.readings)]
+    found = [scored(choice, distances(choice, rows[choice.work])) for choice in run]
     return pd.concat(found, ignore_index=True)
 
 
@@ -228,9 +249,12 @@ def table(
         for reading in choice.readings:
             line = {"work": choice.work, "choice": choice.choice, "left open": choice.left_open}
             line |= {"reading": reading.name, "from": reading.source, "place": reading.place}
+            line |= {"main rows on": ", ".join(reading.main)}
             told = own.loc[own["reading"] == reading.name, "outcome"]
             nearest = told.isin([CONFIRMED, NOT_CONFIRMED]).sum()
-            if not reading.rows:
+            if reading.shown:
+                line["nearest"] = f"see {reading.shown}"
+            elif not reading.rows:
                 line["nearest"] = f"not run: {minutes(reading, rows[choice.work]):.0f} minutes"
             elif set(own["reading"]) == {reading.name}:
                 line["nearest"] = "the only one that was run"

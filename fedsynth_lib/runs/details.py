@@ -50,7 +50,7 @@ class Word:
     given: tuple[str, ...] = ()
     without: tuple[str, ...] = ()
     usual: Mapping[str, Any] = field(default_factory=dict)
-    silent: Mapping[str, Any] = field(default_factory=dict)
+    silent: Mapping[str, list] = field(default_factory=dict)
     times: Mapping[str, tuple[str, float]] = field(default_factory=dict)
     part: str = ""
     alone: bool = False
@@ -66,7 +66,7 @@ class Word:
         needed = [*self.given, *(name for name, _ in FIELD.findall(self.text))]
         if not set(needed) <= set(known) or set(self.without) & set(known):
             return ""
-        if any(known.get(name, value) == value for name, value in self.silent.items()):
+        if any(known.get(name, values[0]) in values for name, values in self.silent.items()):
             return ""
         return FIELD.sub(lambda found: _written(known[found[1]], found[2] or ""), self.text)
 

@@ -20,6 +20,7 @@ import pandas as pd
 
 from fedsynth_lib.core.contract import BadInput
 from fedsynth_lib.core.store import project_root
+from fedsynth_lib.printed import readings
 from fedsynth_lib.printed.outcomes import (
     COUNTED,
     IN_FULL,
@@ -197,7 +198,9 @@ def printed_cells(exhibit: Exhibit, rows: Rows) -> pd.DataFrame:
 def _means(exhibit: Exhibit, rows: pd.DataFrame, values: pd.DataFrame) -> pd.DataFrame:
     own = exhibit.rows(rows)
     own = READINGS[exhibit.reading](own, values) if len(own) else own
-    return aggregate(own, per_node=names_nodes(values))
+    means = aggregate(own, per_node=names_nodes(values))
+    main = readings.main_means(exhibit.work, exhibit.name, rows)
+    return pd.concat([main, means]).drop_duplicates(KEYS) if len(main) else means
 
 
 def _has_values(exhibit: Exhibit) -> bool:
