@@ -160,22 +160,21 @@ def test_traffic_and_gains_are_taken_at_the_best_rounds():
     covertype = tuned(mb=(1.2, 0.1), dataset="covertype")
     assert flaim("c19", traffic, *tuned(), *covertype) == 1
     assert flaim("c19", traffic, *tuned(), *covertype, how=beside) == [1, 1]
-    # above 10, which decides; not above 1000, which does not
-    assert flaim("c19", traffic, *tuned(mb=(90.0, 0.1))) == 1
-    assert flaim("c19", traffic, *tuned(mb=(90.0, 0.1)), how=beside) == [0]
-    assert flaim("c19", traffic, *tuned(mb=(0.9, 0.1))) == 0
+    # above 10, which decides; not above 1000 as the work counts, which does not
+    assert flaim("c19", traffic, *tuned(mb=(8.0, 0.1))) == 1
+    assert flaim("c19", traffic, *tuned(mb=(8.0, 0.1)), how=beside) == [0]
+    assert flaim("c19", traffic, *tuned(mb=(9.0, 0.1)), how=beside) == [1]
+    assert flaim("c19", traffic, *tuned(mb=(0.9, 0.1))) == 1 / 2  # and more rounds
     third = tuned(mb=(1.1, 0.1), dataset="intrusion")
     assert flaim("c19", traffic, *tuned(), *covertype, *third) == 1
     assert flaim("c19", traffic, *tuned(), *covertype, *third, how=beside) == [1, 0]  # lowest there
-    # gains decide, what they cost does not
-    assert flaim("c20", gains, *tuned()) == 1
-    assert flaim("c20", gains, *tuned(), how=beside) == [1, 1]
-    assert flaim("c20", gains, *tuned(mb=(90.0, 0.1))) == 1
-    assert flaim("c20", gains, *tuned(mb=(90.0, 0.1)), how=beside) == [1, 0]
+    # gains and what they cost; the work counts twelve times our bytes
+    assert flaim("c20", gains, *tuned(mb=(130 / 12, 0.1))) == 1
+    assert flaim("c20", gains, *tuned(mb=(13.0, 0.1))) == 1  # within 30 percent
+    assert flaim("c20", gains, *tuned(mb=(90.0, 0.1))) == 3 / 4
     # 160 and 64 rounds are 2.5 times as many, within 1.5 to 3
-    assert flaim("c20", gains, *tuned(160, 0.4, 15.0, (9.0, 0.1))) == 0
-    assert flaim("c20", gains, *tuned(160, 0.4, 15.0, (9.0, 0.1)), how=beside) == [1, 0]
-    assert flaim("c20", gains, *tuned(nll=15.0)) == 1 / 2
+    assert flaim("c20", gains, *tuned(160, 0.4, 15.0, (130 / 12, 0.1))) == 1 / 2
+    assert flaim("c20", gains, *tuned(nll=15.0, mb=(130 / 12, 0.1))) == 3 / 4
     assert "T above 64" in flaim("c19", traffic, *tuned(last=32), how=lacks)
     assert "adult" in flaim("c20", gains, *covertype, how=lacks)  # it is about that alone
 

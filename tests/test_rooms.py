@@ -14,8 +14,8 @@ FLOORS = (  # from the ground up: a room imports its own and those before it
 
 LINES = {  # of Python in each room, at most: whoever raises one says in the commit what for
     **{"core": 3_250, "tables": 4_990, "methods": 7_965, "metrics": 3_335, "federation": 1_715},
-    **{"audit": 1_700, "runs": 1_300, "printed": 1_210, "figures": 2_360, "works": 5_240},
-    **{"verdicts": 3_810, "teaching": 2_515, "deploy": 4_140, "bundle": 4_615},
+    **{"audit": 1_700, "runs": 1_300, "printed": 1_400, "figures": 2_360, "works": 5_240},
+    **{"verdicts": 4_300, "teaching": 2_515, "deploy": 4_140, "bundle": 4_700},
 }
 
 
