@@ -46,7 +46,7 @@ OUTCOMES = {
     "holds": "holds",
     "partly": "partly",
     "does not hold": "fails",
-    **dict.fromkeys(("cannot tell", "vacuous", UNTESTED), ""),
+    **dict.fromkeys(("undecided", "vacuous", UNTESTED), ""),
     "not judged yet": "",
 }
 # end of a cell, or all of it -> class
