@@ -102,7 +102,7 @@ def test_a_condition_holds_as_far_as_its_places_do(errors, condition, expected):
         (50, 50, (48, 50)),
         (0, 9, (0, 2)),
         (25, 50, (18, 32)),
-        (1, 1, (0, 1)),
+        (1, 1, (1, 1)),  # none at all is not what was stated
     ],
 )
 def test_a_count_of_none_may_be_some_the_next_time(stated, places, counts):
