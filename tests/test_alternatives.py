@@ -16,7 +16,7 @@ from fedsynth_lib.printed.alternatives import (
     nothing_held,
     scale_table,
 )
-from fedsynth_lib.runs.rows import to_frame
+from fedsynth_lib.runs.rows import params_text, to_frame
 from fedsynth_lib.tables.load import Table
 from fedsynth_lib.tables.schema import Column, Schema
 from fedsynth_lib.works import martinez2024_scale
@@ -52,6 +52,27 @@ def test_the_nearest_reading_is_marked_and_order_ignores_scale(readings):
     ] == pytest.approx(1)
     assert tenfold["nearest"] == "" and tenfold["ours"] == pytest.approx(10 * tenfold["printed"])
     assert table.loc[("log_cluster", "shifted"), "distance"] == pytest.approx(0.1)
+
+
+def test_readings_of_one_percent_of_the_passes_are_held_against_each_other():
+    values = published.load_values("martinez2024", "tab6.8").query("epsilon == 0.5")
+    told = {"training_rounds": 9, "learning_rate": 0.01}
+    shared = {"profile": "paper", "data": "real", "detail": ""}
+    shared["params"] = params_text({"changes": told, "epsilon": 0.5})
+    lines = values[[*published.KEYS, "paper", "mean"]].to_dict("records")
+
+    def rows(apart):
+        made = [{**line, **shared, "value": line.pop("mean") + apart} for line in map(dict, lines)]
+        return to_frame([{**line, "seed": seed} for line in made for seed in (7, 8, 9)])
+
+    near = rows(0)
+    assert set(published.compare(near, "martinez2024", "tab6.8").query("n > 0")["verdict"]) == {
+        published.MATCHED
+    }
+    table = nearest({"near": near, "far": rows(9)}, "martinez2024", ["tab6.8"], by=["exhibit"])
+    found = table.set_index("reading")
+    assert found.loc["near", "within"] == found.loc["near", "cells"] == len(lines)
+    assert found.loc["far", "within"] == 0
 
 
 @pytest.mark.filterwarnings("error")

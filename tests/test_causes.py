@@ -21,7 +21,7 @@ def toy(**values):
     keys = {"paper": "martinez2024", "exhibit": "tab6.1", "dataset": "adult", "method": "fedbn"}
     keys |= {"partition": "none", "node": "", "setting": "central"}
     keys |= {"epsilon": float("inf"), "detail": "", "metric": "pcd", "verdict": "different"}
-    cells = pd.DataFrame([{**keys, "difference": 0.4, "tolerance": 0.1, **values}])
+    cells = pd.DataFrame([{**keys, "difference": 0.4, "error": 0.05, **values}])
     return cells.assign(n_clients=pd.array([None], dtype="Int64"))
 
 
@@ -30,23 +30,38 @@ def entry(said, **more):
     return Cause(**{**usual, **more})
 
 
-def test_the_first_cause_that_a_cell_fits_counts():
+def test_the_first_cause_that_a_value_fits_counts():
     known = [entry("no", where="errors < 8"), entry("yes", where="errors == 8"), entry("late")]
-    found = causes.of_cells(toy(), {"martinez2024": pd.DataFrame()}, known)
-    assert found["said"].tolist() == ["yes"] and found["entry"].tolist() == [1]
-    other = causes.of_cells(toy(exhibit="tab6.2"), {"martinez2024": pd.DataFrame()}, known)
-    assert other["entry"].tolist() == [-1] and other["cause"].tolist() == [""]
+    nothing = {"martinez2024": pd.DataFrame()}
+    assert causes.of_cells(toy(), nothing, known).tolist() == ["reading: yes"]
+    other = causes.of_cells(toy(exhibit="tab6.2"), nothing, known)
+    assert other.tolist() == ["unexplained: no cause was tested"]
+    assert causes.of_cells(toy(verdict="ordering"), nothing, known).tolist() == [""]
 
 
-def test_a_reading_explains_what_it_brings_half_way_to_print():
-    """PCD of Adult, central and without noise: degree 3 lies nearer to print than degree 2."""
+def test_a_reading_explains_what_is_within_by_it_and_is_charged_with_what_leaves():
+    """PCD of Adult, central and without noise: at degree 3 ours is within."""
     rows = {"martinez2024": committed_rows("martinez2024", "paper")}
     grid = {"grid": "20_martinez2024_fedbn_variants", "metrics": {"pcd": "pcd"}}
     dense = entry("dense", rows={**grid, "detail": "k = 3"})
     absent = entry("absent", rows={**grid, "detail": "k = 9"})
-    for cells, expected in ((toy(difference=5.0), "dense"), (toy(dataset="none"), "")):
-        found = causes.of_cells(cells, rows, [absent, dense])
-        assert found["said"].tolist() == [expected]
+    untested = entry("who knows", cause="unexplained")
+    for cells, expected in (
+        (toy(), "reading: dense"),
+        (toy(dataset="none"), "unexplained: who knows"),
+    ):
+        found = causes.of_cells(cells, rows, [absent, untested, dense])
+        assert found.tolist() == [expected]
+    # log-cluster at degree 3 is not within; half of a large difference goes, and none of a small one
+    clusters = entry(
+        "dense", rows={**grid, "metrics": {"log_cluster": "log_cluster"}, "detail": "k = 3"}
+    )
+    far, near = (toy(metric="log_cluster", difference=each) for each in (100.0, 0.1))
+    assert causes.of_cells(far, rows, [clusters]).tolist() == ["nearer: dense"]
+    assert causes.of_cells(near, rows, [clusters])[0].startswith("unexplained")
+    within = toy(metric="log_cluster", verdict="within")
+    assert causes.of_cells(within, rows, [clusters]).tolist() == ["would leave: dense"]
+    assert causes.of_cells(toy(verdict="within"), rows, [dense]).tolist() == [""]
 
 
 def test_a_reading_of_cells_with_words_of_their_own_names_these():
@@ -62,8 +77,8 @@ def test_a_reading_of_cells_with_words_of_their_own_names_these():
     cell = {"paper": "leitner2023", "exhibit": "tab5.9", "dataset": "cardio", "method": "Fed-TGAN"}
     cell |= {"partition": "label_skew", "setting": "federated", "detail": words, "metric": "auroc"}
     cells = toy(**cell, difference=-0.07).assign(n_clients=pd.array([3], dtype="Int64"))
-    assert causes.of_cells(cells, rows, [silent])["said"].tolist() == [""]
-    assert causes.of_cells(cells, rows, [named])["said"].tolist() == ["said"]
+    assert causes.of_cells(cells, rows, [silent])[0].startswith("unexplained")
+    assert causes.of_cells(cells, rows, [named])[0] in ("reading: said", "nearer: said")
 
 
 @pytest.mark.parametrize(

@@ -69,7 +69,8 @@ def test_each_printed_number_is_counted_once_with_rows_and_without(work, known):
         numbers = int(pd.to_numeric(table["mean"], errors="coerce").notna().sum())
         excluded = int(table["note"].str.startswith("EXCLUDE").sum())
         counted = exhibits.counts(exhibit, exhibits.printed_cells(exhibit, none))
-        assert counted["cells"] + counted["excluded"] == numbers and counted["excluded"] == excluded
+        results = counted["cells"] + counted[exhibits.APART]
+        assert results + counted["excluded"] == numbers and counted["excluded"] == excluded
         assert counted[MISSING] == counted["cells"] and counted["words"] == len(table) - numbers
 
 
@@ -151,6 +152,32 @@ def test_rows_of_other_grids_and_readings_do_not_count():
     }
 
 
+def test_settings_and_counts_are_no_results(known):
+    rows = {profile: committed_rows("maddock2024", profile) for profile in ("paper", "quick")}
+    sizes = known["maddock2024/tab4"]
+    counted = exhibits.counts(sizes, exhibits.printed_cells(sizes, rows))
+    assert counted["cells"] == 0 and counted[exhibits.APART] == 23
+    stated = known["sattarov2024/stated"]
+    rows = {profile: committed_rows("sattarov2024", profile) for profile in ("paper", "quick")}
+    cells = exhibits.printed_cells(stated, rows)
+    results = cells[cells["verdict"] != exhibits.APART]
+    assert set(results["metric"]) == set(stated.results) and len(cells) == 58
+
+
+def test_a_table_in_which_levels_alone_agree_says_so():
+    """Eight values on the published level: within wherever they stand, or only where they do."""
+    line = {"verdict": "within", "order": "", "order_by_chance": 0.5}
+    level = exhibits.against_chance(pd.DataFrame([{**line, "by_chance": 1.0}] * 8))
+    assert (level["within %"], level["within by chance %"], level["tells"]) == (
+        100,
+        100,
+        "levels alone",
+    )
+    places = exhibits.against_chance(pd.DataFrame([{**line, "by_chance": 0.5}] * 8))
+    assert (places["within by chance %"], places["tells"]) == (50, "scenarios")
+    assert exhibits.against_chance(pd.DataFrame())["tells"] == ""
+
+
 # --- curves and their state ----------------------------------------------------------------------
 
 SWEEP = Exhibit(
@@ -161,7 +188,7 @@ SWEEP = Exhibit(
 )
 
 
-def curve(method, rounds, seeds=2, profile="paper"):
+def curve(method, rounds, seeds=10, profile="paper"):
     return [
         run(seed, profile, method=method, detail=f"T={t}") for t in rounds for seed in range(seeds)
     ]
@@ -173,10 +200,13 @@ def state(paper=(), quick=()):
     )
 
 
-def test_a_figure_is_in_full_with_all_its_points_and_two_runs_of_each():
+def test_a_figure_is_in_full_with_all_its_points_and_as_many_runs_as_the_work_made():
     whole = curve("AIM", [2, 4, 8]) + curve("DistAIM", [2, 4, 8])
     assert state(whole) == (IN_FULL, "")
-    assert state(whole[:-1]) == (IN_PART, "1 of 6 have fewer than 2 runs")
+    assert state(whole[:-1]) == (IN_PART, "1 of 6 have fewer than 10 runs")
+    smaller = SWEEP._replace(scale="a tenth of the rounds")
+    points = exhibits.drawn_points(smaller, given(whole))
+    assert exhibits.state_of(smaller, pd.DataFrame(), points) == (IN_PART, "a tenth of the rounds")
     assert state([], curve("AIM", [2], profile="quick")) == (
         SHRUNK,
         "profile paper has not been run",

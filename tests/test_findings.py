@@ -24,6 +24,7 @@ Two lines of
 text.
 - Evidence: [a table](../a.md),
   notebook 1
+- Could also be: another key
 - Changes a conclusion: yes, the guarantee
 
 #### It does not
@@ -65,9 +66,10 @@ def test_findings_and_deviations_are_read_as_plain_text(written):
             "It leaks by 0.5",
             "Two lines of text.",
             "a table, notebook 1",
+            "another key",
             "yes, the guarantee",
         ],
-        ["one2020", "It does not", "Text.", "none", "no"],
+        ["one2020", "It does not", "Text.", "none", "", "no"],
     ]
     assert findings.deviations(path).to_numpy().tolist() == [
         ["one2020", "Deviations", "x; theirs: y", "`a \\| b`", "here"],

@@ -5,6 +5,7 @@ import shutil
 import numpy as np
 import pandas as pd
 import pytest
+from scipy import stats
 
 from fedsynth_lib.core.contract import BadInput
 from fedsynth_lib.core.store import project_root
@@ -21,7 +22,7 @@ from fedsynth_lib.printed.published import (
     summary,
     t_test,
 )
-from fedsynth_lib.runs.rows import to_frame
+from fedsynth_lib.runs.rows import params_text, to_frame
 
 ROWS = {
     "martinez2024": 3522,
@@ -175,16 +176,19 @@ def verdicts(table):
     return table["verdict"].tolist()
 
 
-def test_within_is_two_standard_errors_of_the_difference(exhibit):
+def test_within_is_the_standard_error_of_the_difference_times_students_quantile(exhibit):
     exhibit(cell("central", "0.200"), cell("federated", "0.200"))
     rows = to_frame(
-        ours("central", [0.205, 0.210, 0.215]) + ours("federated", [0.2082, 0.2132, 0.2182])
+        ours("central", [0.205, 0.210, 0.215]) + ours("federated", [0.2160, 0.2210, 0.2260])
     )
     table = compare(rows, "martinez2024", "tab1")
-    # published std 0.010, ours 0.005, three repeats each, and a last digit of 0.001:
-    # 2 sqrt(0.010^2 / 3 + 0.005^2 / 3 + 0.001^2 / 12) = 0.012923
-    assert table["tolerance"].to_numpy() == pytest.approx([0.0129228, 0.0129228], abs=1e-6)
-    assert table["difference"].to_numpy() == pytest.approx([0.010, 0.0132])
+    # published std 0.010, ours 0.005, three repeats each, and a last digit of 0.001: the error is
+    # sqrt(0.010^2 / 3 + 0.005^2 / 3 + 0.001^2 / 12) = 0.0064614 at 2.95 degrees of freedom (Welch)
+    error, freedom = 0.0064614, 0.0064614**4 / ((0.01**2 / 3) ** 2 / 2 + (0.005**2 / 3) ** 2 / 2)
+    tolerance = stats.t.ppf(0.975, freedom) * error
+    assert 3.2 * error < tolerance < 3.25 * error
+    assert table["tolerance"].to_numpy() == pytest.approx([tolerance] * 2, rel=1e-3)
+    assert table["difference"].to_numpy() == pytest.approx([0.010, 0.0210])
     assert verdicts(table) == ["within", "different"]
     assert table["n"].tolist() == [3, 3] and table["ours_std"].to_numpy() == pytest.approx(
         [0.005, 0.005]
@@ -209,8 +213,10 @@ def test_equal_when_rounded_as_printed(exhibit):
     assert verdicts(compare(to_frame(near), "martinez2024", "tab1")) == ["within", "within"]
     far = ours("central", [0.1875] * 2) + ours("federated", [0.1971] * 2)
     table = compare(to_frame(far), "martinez2024", "tab1")
-    # a printed deviation of 0.000 is 0.0005: 2 sqrt(0.0005^2 / 3 + 0.001^2 / 12) = 0.00082
-    assert table["tolerance"].to_numpy() == pytest.approx([0.000816, 0.005774], abs=1e-6)
+    # a published deviation of 0.000 is 0.0005, of two degrees of freedom, and rounding has as much
+    # variance: sqrt(0.0005^2 / 3 + 0.001^2 / 12) at 8 degrees; rounding alone, known, at any number
+    errors, quantiles = np.sqrt([0.0005**2 / 3 + 0.001**2 / 12, 0.01**2 / 12]), [2.3060, 1.9600]
+    assert table["tolerance"].to_numpy() == pytest.approx(errors * quantiles, rel=1e-3)
     assert verdicts(table) == ["ordering", "ordering"]  # 0.1971 > 0.1875 as 0.19 > 0.186
 
 
@@ -277,9 +283,42 @@ def test_an_order_has_the_level_that_shuffled_values_reach(exhibit):
     table = compare(to_frame(rows), "martinez2024", "tab1")
     assert table["order"].tolist() == ["2/2"] * 3
     # both relations of a cell are kept in 2 of 6 orders of three values; of the middle one in 1
-    assert table["by_chance"].to_numpy() == pytest.approx([2 / 6, 1 / 6, 2 / 6], abs=0.1)
+    assert table["order_by_chance"].to_numpy() == pytest.approx([2 / 6, 1 / 6, 2 / 6], abs=0.1)
     alone = compare(to_frame(rows[:3]), "martinez2024", "tab1")
-    assert alone["by_chance"].isna().all()
+    assert alone["order_by_chance"].isna().all()
+
+
+def test_within_has_the_level_that_values_shuffled_among_scenarios_reach(exhibit):
+    """Four divisions of one setting, printed 1, 1, 5 and 5: each of ours that is on its level would
+    be within at half of the places."""
+    printed = {
+        "iid": "1.000",
+        "label_skew": "1.000",
+        "quantity_skew": "5.000",
+        "dirichlet": "5.000",
+    }
+    exhibit(*[cell("federated", mean, partition=name) for name, mean in printed.items()])
+    rows = [
+        row
+        for name, mean in printed.items()
+        for row in ours("federated", [float(mean) - 0.001, float(mean) + 0.001], partition=name)
+    ]
+    table = compare(to_frame(rows), "martinez2024", "tab1")
+    assert verdicts(table) == ["within"] * 4
+    assert table["by_chance"].tolist() == [0.5] * 4
+    two = compare(to_frame(rows[:2]), "martinez2024", "tab1")
+    assert two["by_chance"].isna().all()  # nothing to be shuffled with
+
+
+def test_fewer_passes_at_the_published_noise_are_listed_and_not_judged(exhibit):
+    exhibit(cell("central", "0.200", epsilon="0.5"), cell("central", "0.200"))
+    shorter = {"changes": {"training_rounds": 30, "learning_rate": 0.0158}}
+    rows = ours("central", [0.2] * 3, epsilon=0.5, params=params_text({**shorter, "epsilon": 0.5}))
+    rows += ours("central", [0.2] * 3, params=params_text({**shorter, "epsilon": np.inf}))
+    table = compare(to_frame(rows), "martinez2024", "tab1")
+    assert verdicts(table) == ["matched noise", "within"]  # without noise nothing is matched
+    other = ours("central", [0.2] * 3, epsilon=0.5, params=params_text({"epsilon": 0.5}))
+    assert verdicts(compare(to_frame(other), "martinez2024", "tab1"))[0] == "within"
 
 
 def test_relations_stay_within_one_epsilon_and_metric(exhibit):

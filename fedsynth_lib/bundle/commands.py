@@ -374,6 +374,19 @@ def facts(
 
 
 @app.command()
+def judge() -> int:
+    """Judge published values and claims by committed rows; keep the verdict in data/results."""
+    from fedsynth_lib.bundle.chapters import exhibit_map
+    from fedsynth_lib.bundle.notebooks import read_notebooks
+    from fedsynth_lib.core.store import project_root
+    from fedsynth_lib.verdicts import headline
+
+    changed = headline.write(exhibit_map(read_notebooks(project_root() / "notebooks")))
+    _say(f"data/results: {', '.join(changed) or 'nothing'} changed.")
+    return 0
+
+
+@app.command()
 def lock() -> int:
     """Write data/tables.lock.json anew from the real tables that are at hand."""
     from fedsynth_lib.tables import lock

@@ -291,14 +291,11 @@ def refresh(root: Path | None = None, *, write: bool = True) -> list[Outdated]:
 
 
 def headline_table() -> str:
-    """The headline by the rows that are committed now, as a table in Markdown."""
-    from fedsynth_lib.bundle.chapters import exhibit_map
-    from fedsynth_lib.bundle.notebooks import read_notebooks
-    from fedsynth_lib.verdicts.headline import as_markdown, gathered, headline
+    """The headline by the verdict that is kept in data/results, as a table in Markdown."""
+    from fedsynth_lib.verdicts.headline import as_markdown, beside_chance, gathered, headline
 
-    return as_markdown(
-        headline(gathered(exhibit_map(read_notebooks(project_root() / "notebooks"))))
-    )
+    verdict = gathered()
+    return as_markdown(headline(verdict), beside_chance(verdict))
 
 
 def refresh_headline(*, write: bool = True) -> list[str]:

@@ -1,8 +1,9 @@
 """The list of findings and deviations, `data/published/findings.md`, as tables.
 
 A work is a heading (`##`), a finding a heading below it (`####`): one line that says what was
-found, a few sentences, and two items, `- Evidence:` and `- Changes a conclusion:` (yes, no or open,
-with which). Deviations are tables: what, why, where.
+found, a few sentences, and the items `- Evidence:`, `- Could also be:` (what else could explain it;
+it may be left out) and `- Changes a conclusion:` (yes, no or open, with which). Deviations are
+tables: what, why, where.
 """
 
 import re
@@ -17,9 +18,10 @@ from fedsynth_lib.core.store import project_root
 LONGEST_HEADLINE = 110  # characters
 LONGEST_TEXT = 600
 ANSWERS = ("yes", "no", "open")
-COLUMNS = ["work", "headline", "text", "evidence", "changes a conclusion"]
+COLUMNS = ["work", "headline", "text", "evidence", "could also be", "changes a conclusion"]
+MAY_LACK = "could also be"
 DEVIATION_COLUMNS = ["work", "kind", "what", "why", "where"]
-ITEMS = {"- Evidence:": "evidence", "- Changes a conclusion:": "changes a conclusion"}
+ITEMS = {f"- {name.capitalize()}:": name for name in COLUMNS[3:]}
 
 
 def findings(path: Path | None = None) -> pd.DataFrame:
@@ -89,7 +91,7 @@ def _sections(path: Path | None) -> list[tuple[str, str, list[str]]]:
 def _check(line: dict[str, str]) -> None:
     """Raises BadInput unless a finding has all its parts and can be read at a glance."""
     where = f"findings.md, {line['work']}: the finding {line['headline']!r}"
-    if empty := [name for name in COLUMNS if not line[name]]:
+    if empty := [name for name in COLUMNS if not line[name] and name != MAY_LACK]:
         raise BadInput(f"{where} has no {empty[0]}.")
     if len(line["headline"]) > LONGEST_HEADLINE or len(line["text"]) > LONGEST_TEXT:
         raise BadInput(

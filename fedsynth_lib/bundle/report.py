@@ -33,22 +33,18 @@ from fedsynth_lib.bundle.report_files import (
 )
 from fedsynth_lib.core.contract import BadInput
 from fedsynth_lib.core.store import project_root, write_atomically
+from fedsynth_lib.printed import outcomes
 from fedsynth_lib.printed.published import (
     KEYS,
-    UNTESTED,
     WORKS,
     load_catalogue,
     load_claims,
     load_values,
 )
 
-OUTCOMES = {
-    "holds": "holds",
-    "partly": "partly",
-    "does not hold": "fails",
-    **dict.fromkeys(("cannot tell", "vacuous", UNTESTED), ""),
-    "not judged yet": "",
-}
+OUTCOMES = dict.fromkeys((*outcomes.OUTCOMES, "not judged yet"), "")
+OUTCOMES |= {"holds": "holds", "partly": "partly", "not in full": "partly"}
+OUTCOMES |= {"does not hold": "fails"}
 # end of a cell, or all of it -> class
 MARKS = {"=": "within", "≈": "ordering", "≠": "different", "~": "", "∞": "", **OUTCOMES}
 
@@ -226,8 +222,8 @@ def verdict_part(claims: pd.DataFrame, judged: pd.DataFrame, found: Found) -> di
 
 def counts(claims: pd.DataFrame, judged: pd.DataFrame) -> Table:
     """Claims by outcome, for each work and in all."""
-    outcomes = judged.drop_duplicates("id").set_index("id")["outcome"]
-    outcome = claims["id"].map(outcomes).fillna("not judged yet")
+    known = judged.drop_duplicates("id").set_index("id")["outcome"]
+    outcome = claims["id"].map(known).fillna("not judged yet")
     table = pd.crosstab(claims["id"].str.partition("/")[0], outcome)
     table = table.reindex(index=WORKS, columns=OUTCOMES, fill_value=0)
     table.loc["all"] = table.sum()

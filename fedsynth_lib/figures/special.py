@@ -453,13 +453,14 @@ def _correlations(ax: Axes, table: pd.DataFrame) -> None:
 
 GOOD, FAIR, POOR, BAD = (BLUE, ""), (SKY, "//"), ("#F0C9A8", "...."), (VERMILLION, "xxx")
 UNKNOWN, NOTHING, UNTOLD = ("#D5D5D5", ""), ("white", ""), ("#9A9A9A", "\\\\")
+SOME = ("#BFE3D3", "||")
 Shade = tuple[str, str]  # colour and hatch, told apart in grey as well
 PANELS: dict[str, dict[str, Shade]] = {
-    "exhibits": dict(zip(STATES, (GOOD, FAIR, UNKNOWN, NOTHING), strict=True)),
-    "printed cells": dict(
-        zip(COUNTED, (GOOD, FAIR, BAD, UNTOLD, POOR, UNKNOWN, NOTHING), strict=True)
+    "tables and figures": dict(zip(STATES, (GOOD, FAIR, UNKNOWN, NOTHING), strict=True)),
+    "published values": dict(
+        zip(COUNTED, (GOOD, FAIR, BAD, UNTOLD, POOR, SOME, UNKNOWN, NOTHING), strict=True)
     ),
-    "claims": dict(zip(OUTCOMES, (GOOD, FAIR, BAD, UNTOLD, POOR, UNKNOWN), strict=True)),
+    "claims": dict(zip(OUTCOMES, (GOOD, FAIR, SOME, BAD, UNTOLD, POOR, UNKNOWN), strict=True)),
 }
 
 

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
+from scipy import stats
 
 from fedsynth_lib.core.contract import BadInput, stream
 from fedsynth_lib.core.store import project_root
@@ -27,6 +28,8 @@ class Components(NamedTuple):
     print: str
     pool: Sequence[str] = ()
     test_rows: int = 0
+    discordant: float = 0.0
+    allowance: float = 0.0
     no_bound: str = ""
     why: str = ""
 
@@ -59,6 +62,11 @@ def parsed(work: str, said: Mapping[str, Any]) -> tuple[tuple[Mapping[str, list]
     return tuple(found)
 
 
+def repeats(work: str) -> int:
+    """How many runs a published mean of a work is over."""
+    return declared(work)[0][1].repeats
+
+
 def components(work: str, cells: pd.DataFrame) -> pd.DataFrame:
     """The components of each cell, in columns named as those of `Components`."""
     chosen = np.zeros(len(cells), dtype=int)
@@ -73,42 +81,92 @@ def components(work: str, cells: pd.DataFrame) -> pd.DataFrame:
 
 
 def standard_error(work: str, table: pd.DataFrame, ours: pd.DataFrame) -> pd.DataFrame:
-    """`error`, of the difference of each printed and own mean, and `no_bound`, why there is none.
+    """`error`, of the difference of each published and own mean; `factor`, how many of them a match
+    may be apart; and `no_bound`, why there is none.
 
-    table: printed cells with `published`, `published_std`, `ours`, `ours_std`, `n`, `decimals`.
+    table: published cells with `published`, `published_std`, `ours`, `ours_std`, `n`, `decimals`,
+        and KEYS in the form of `published.merge_keys`.
     ours: all own cells of the exhibit's grids (`mean`, `std`, `n` by KEYS), for pooled deviations.
-    A single run of ours is taken to spread as print does.
+    factor: the 97.5 percent quantile of Student's t at the degrees of freedom of the error (Welch):
+        2 where many runs tell the deviations, 2.8 for three runs on either side, 12.7 for two of
+        ours alone. A single run of ours is taken to spread as the published ones do.
     """
     said = components(work, table)
     unit = 10.0 ** -table["decimals"].astype(float)
-    printed = table["published_std"].clip(lower=unit / 2)
-    own = pooled(said, table, ours).where(table["n"] > 1, printed)
-    printed = printed.where(said["print"] == STATED, own).fillna(0)
-    own = own.fillna(0)
+    stated = table.rename(columns={"published_std": "std"}).assign(n=said["repeats"])
+    printed, printed_freedom = pooled(said, stated, stated[stated["std"].notna()])
+    printed = printed.clip(lower=unit / 2)
+    own, freedom = pooled(said, table.rename(columns={"ours_std": "std"}), ours)
+    several = table["n"] > 1
+    own, freedom = own.where(several, printed), freedom.where(several, printed_freedom)
+    by_print = said["print"] == STATED
+    printed = printed.where(by_print, own).fillna(0) ** 2 / said["repeats"]
+    printed_freedom = printed_freedom.where(by_print, freedom)
+    own = own.fillna(0) ** 2 / table["n"].clip(lower=1)
     share = table["published"].clip(0, 1)
-    test = (2 * share * (1 - share) / said["test_rows"]).where(said["test_rows"] > 0, 0.0)
-    variance = printed**2 / said["repeats"] + own**2 / table["n"].clip(lower=1)
-    error = np.sqrt(variance + test + unit**2 / 12)
-    return pd.DataFrame({"error": error, "no_bound": said["no_bound"]})
+    known = (2 * share * (1 - share) / said["test_rows"]).where(said["test_rows"] > 0, 0.0)
+    known = known + unit**2 / 12
+    variance = printed + own + known
+    # both terms rest on the same deviation where the published runs are taken to spread as ours do
+    sums = (printed + own) ** 2 / freedom.clip(lower=1)
+    apart = printed**2 / printed_freedom.clip(lower=1) + own**2 / freedom.clip(lower=1)
+    welch = variance**2 / apart.where(by_print, sums).clip(lower=1e-300)
+    error = np.sqrt(variance)
+    factor = stats.t.ppf(0.975, welch.clip(lower=1)) + said["allowance"] / error
+    return pd.DataFrame({"error": error, "factor": factor, "no_bound": said["no_bound"]})
 
 
-def pooled(said: pd.DataFrame, table: pd.DataFrame, ours: pd.DataFrame) -> pd.Series:
-    """Own deviations; where cells spread alike the root of their mean variance, by degrees of
-    freedom."""
-    own = table["ours_std"].astype(float).copy()
+def pooled(
+    said: pd.DataFrame, table: pd.DataFrame, cells: pd.DataFrame
+) -> tuple[pd.Series, pd.Series]:
+    """Return the deviation of each line of a table and its degrees of freedom: its own (`std` of
+    `n` runs), or where cells share a design the root of their mean variance, by degrees of freedom.
+
+    cells: that are pooled, with `std` and `n`.
+    """
+    deviation = table["std"].astype(float).copy()
+    freedom = (table["n"].astype(float) - 1).clip(lower=0)
+    several = cells[(cells["n"] > 1) & cells["std"].notna()]
     for columns in set(said["pool"].map(tuple)) - {()}:
         keys = ["metric", *columns]
-        several = ours[ours["n"] > 1]
-        freedom = several["n"] - 1
-        sums = pd.DataFrame({"squares": several["std"] ** 2 * freedom, "freedom": freedom})
-        sums = sums.groupby([several[key] for key in keys]).sum()
-        pooled = np.sqrt(sums["squares"] / sums["freedom"]).rename("pooled")
-        found = table[keys].join(pooled, on=keys)["pooled"]
-        own = own.where(said["pool"].map(tuple) != columns, found)
-    return own
+        own = several["n"] - 1
+        sums = pd.DataFrame({"squares": several["std"] ** 2 * own, "freedom": own})
+        sums = sums.groupby([several[key] for key in keys], dropna=False).sum()
+        found = table[keys].merge(sums.reset_index(), "left", keys).set_index(table.index)
+        here = (said["pool"].map(tuple) == columns) & found["freedom"].notna()
+        deviation = deviation.mask(here, np.sqrt(found["squares"] / found["freedom"]))
+        freedom = freedom.mask(here, found["freedom"])
+    return deviation, freedom
 
 
 # --- order ---------------------------------------------------------------------------------------
+
+
+SCENARIOS = ["dataset", "metric", "node", "detail", "method", "setting", "epsilon"]
+TABLES = ["dataset", "metric"]
+FEW = 4
+
+
+def within_by_chance(table: pd.DataFrame, judged: Sequence[str]) -> pd.Series:
+    """Return how often each judged cell would be within if ours were shuffled: among the scenarios
+    of its method and setting, or in a table of fewer than FEW scenarios among all cells of its data
+    set and measure.
+
+    table: of `published.compare`, with KEYS in the form of `merge_keys`. NaN where a cell is not
+    judged, or alone. A tolerance stays with its cell.
+    """
+    there = table[table["verdict"].isin(judged)]
+    fine = [name for name in SCENARIOS if name in there]
+    groups = there.groupby(fine, dropna=False).ngroup()
+    if groups.map(groups.value_counts()).max() < FEW:
+        groups = there.groupby(TABLES, dropna=False).ngroup()
+    found = pd.Series(np.nan, table.index)
+    for _, own in there.groupby(groups):
+        if len(own) > 1:
+            apart = np.abs(own["ours"].to_numpy()[None] - own["published"].to_numpy()[:, None])
+            near = apart <= own["tolerance"].to_numpy()[:, None]
+            found[own.index] = near.mean(axis=1)
+    return found
 
 
 class Relations(NamedTuple):

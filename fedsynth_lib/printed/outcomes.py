@@ -1,17 +1,18 @@
-"""The words of a verdict on exhibits, printed cells and claims, and the text of what a claim rests
-on."""
+"""The words of a verdict on exhibits, published values and claims, and the text of what a claim
+rests on."""
 
 from collections.abc import Iterable
 
 from fedsynth_lib.printed.published import UNTESTED, VERDICTS
 
-COUNTED = tuple(VERDICTS)  # a printed cell beside ours
+COUNTED = tuple(VERDICTS)  # a published value beside ours
 # of an exhibit
 IN_FULL, IN_PART, SHRUNK, NOT_MADE = STATES = ("in full", "in part", "shrunk", "not made")
-HOLDS, PARTLY, FAILS, UNTOLD, VACUOUS = (
-    *("holds", "partly", "does not hold", "cannot tell", "vacuous"),
+HOLDS, PARTLY, NOT_IN_FULL, FAILS, UNDECIDED, VACUOUS = (
+    *("holds", "partly", "not in full", "does not hold", "undecided", "vacuous"),
 )
-OUTCOMES = (HOLDS, PARTLY, FAILS, UNTOLD, VACUOUS, UNTESTED)  # of a claim
+OUTCOMES = (HOLDS, PARTLY, NOT_IN_FULL, FAILS, UNDECIDED, VACUOUS, UNTESTED)  # of a claim
+SURE = 0.95  # the share of redraws that decides
 
 
 class Evidence(str):
@@ -29,18 +30,25 @@ class Evidence(str):
         return found
 
 
-def outcome(share: float | None, low: float, high: float) -> str:
-    """Of a claim that is tested, by the share of its conditions that hold, and by the range of
-    shares that redrawn runs have: one of the first four OUTCOMES.
+def reached(share: float) -> str:
+    """What one set of runs says: all conditions hold, none does, or some do."""
+    return HOLDS if share == 1 else FAILS if share == 0 else PARTLY
 
-    A claim that holds in all does so where redraws keep three quarters of it, one that fails in all
-    where they find no more than a quarter; what lies between is told unless redraws range over half
-    of what there is.
+
+def outcome(share: float | None, same: int = 0, in_full: int = 0, redraws: int = 0) -> str:
+    """Return one of OUTCOMES for a claim by the share of its conditions that hold.
+
+    same, in_full: how many resampled sets of runs (`redraws`) reach what ours reach, and how many
+    satisfy the whole claim. Where SURE of them reach the same, that is the outcome. Where they do
+    not, but neither ours nor more than 1 - SURE of them satisfy the whole claim, it is NOT_IN_FULL:
+    how much of it holds is open. All else is UNDECIDED. Without resampled sets, as for published
+    values, the share alone decides.
     """
     if share is None:
         return UNTESTED
-    if share == 1:
-        return HOLDS if low >= 0.75 else UNTOLD
-    if share == 0:
-        return FAILS if high <= 0.25 else UNTOLD
-    return PARTLY if high - low < 0.5 else UNTOLD
+    own = reached(share)
+    if same >= SURE * redraws:
+        return own
+    if own != HOLDS and in_full <= (1 - SURE) * redraws:
+        return NOT_IN_FULL
+    return UNDECIDED

@@ -9,7 +9,7 @@ import re
 import tomllib
 from collections.abc import Sequence
 from decimal import Decimal, InvalidOperation
-from functools import lru_cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,7 @@ from fedsynth_lib.core.store import project_root
 from fedsynth_lib.metrics.registry import sign
 from fedsynth_lib.printed import chance
 from fedsynth_lib.runs.details import with_detail
+from fedsynth_lib.runs.rows import read_params
 
 WORKS = ("martinez2024", "leitner2023", "maddock2024", "sattarov2024", "apellaniz2025")
 KEYS = [
@@ -38,7 +39,9 @@ KEYS = [
 VALUE_COLUMNS = ["paper", "exhibit", *KEYS, "mean", "std", "significance", "note"]
 NOT_JUDGED, MISSING = "not judged", "ours missing"  # a shrunk or a single run; no row of ours
 UNSTABLE, NOT_COMPARABLE = "unstable", "not comparable"
-VERDICTS = ["within", "ordering", "different", UNSTABLE, NOT_COMPARABLE, NOT_JUDGED, MISSING]
+MATCHED = "matched noise"  # fewer passes at the published signal-to-noise ratio
+JUDGED = ["within", "ordering", "different"]
+VERDICTS = [*JUDGED, UNSTABLE, NOT_COMPARABLE, MATCHED, NOT_JUDGED, MISSING]
 UNTESTED = "not tested"  # a claim
 CLAIM = re.compile(r"c\d\d")  # the number of a claim in its file
 
@@ -157,7 +160,8 @@ def of_work(rows: pd.DataFrame, work: str) -> pd.DataFrame:
 
 
 def aggregate(rows: pd.DataFrame, *, per_node: bool = False) -> pd.DataFrame:
-    """Mean and sample standard deviation over seeds (`mean`, `std`, `n`, `data`) for each of KEYS.
+    """Mean and sample standard deviation over seeds (`mean`, `std`, `n`, `data`) for each of KEYS,
+    and the `values` of its `seeds`.
 
     Unless `per_node`, rows of single clients are first averaged over the clients of a run. One row
     from a stand-in makes the aggregate one (`standin` is the last of the kinds in the alphabet,
@@ -166,19 +170,37 @@ def aggregate(rows: pd.DataFrame, *, per_node: bool = False) -> pd.DataFrame:
     rows = with_detail(rows[rows["value"].notna()])
     # its codes, in the order of the alphabet: the largest of texts takes long
     kinds = pd.Categorical(rows["data"])
+    matched = rows["params"].map(matches_noise) if "params" in rows else False
     keyed = merge_keys(rows).assign(
-        seed=rows["seed"].fillna(-1), value=rows["value"], data=kinds.codes
+        seed=rows["seed"].fillna(-1), value=rows["value"], data=kinds.codes, matched=matched
     )
     keyed["node"] = keyed["node"] if per_node else ""
     runs = keyed.groupby([*KEYS, "seed"], as_index=False).agg(
-        value=("value", "mean"), data=("data", "max")
+        value=("value", "mean"), data=("data", "max"), matched=("matched", "max")
     )
     found = runs.groupby(KEYS, as_index=False).agg(
-        mean=("value", "mean"), std=("value", "std"), n=("value", "size"), data=("data", "max")
+        mean=("value", "mean"),
+        std=("value", "std"),
+        n=("value", "size"),
+        data=("data", "max"),
+        matched=("matched", "max"),
     )
+    ends = np.cumsum(found["n"].to_numpy(dtype=int))[:-1]  # runs are in the order of their cells
+    for name, column in (("values", "value"), ("seeds", "seed")):
+        parts = np.split(runs[column].to_numpy(dtype=float), ends) if len(found) else []
+        found[name] = pd.Series([tuple(part.tolist()) for part in parts], found.index, dtype=object)
     return found.assign(
         data=kinds.categories.to_numpy(dtype=object)[found["data"].to_numpy(dtype=int)]
     )
+
+
+@cache
+def matches_noise(params: str) -> bool:
+    """Whether a run with noise makes fewer rounds than the work, with a learning rate raised for
+    that, at its signal-to-noise ratio (`works/equal_signal.py`)."""
+    settings = read_params(params)
+    fewer = {"training_rounds", "learning_rate"} <= set(settings.get("changes") or {})
+    return fewer and np.isfinite(float(settings.get("epsilon", np.inf)))
 
 
 def compare(rows: pd.DataFrame, work: str, exhibit: str, *, runs: int = 2) -> pd.DataFrame:
@@ -188,21 +210,24 @@ def compare(rows: pd.DataFrame, work: str, exhibit: str, *, runs: int = 2) -> pd
         agree in KEYS. Per-client rows are averaged where the work prints no clients.
     runs: of ours that a judged cell needs; 1 where nothing is drawn at random.
     verdict:
-        within         |difference| <= `tolerance`, twice its standard error (`chance`), or equal
-                       after rounding to the printed decimals
+        within         |difference| <= `tolerance`, its standard error times Student's quantile
+                       (`chance`), or equal after rounding to the printed decimals
         ordering       not within, but more than half of the cell's relations have the printed
                        sign. A relation is a pair (this cell, counterpart): the same dataset,
                        method, metric and epsilon in another setting, and, where both have clients,
                        the same partition and number of clients. In exhibits of several methods the
                        counterparts are the other methods instead, whatever their epsilon; in those
                        of a single setting the cell at another epsilon, or in another partition.
-                       `order` shows kept/all relations, `by_chance` how often it would be kept if
-                       our values were dealt anew
+                       `order` shows kept/all relations, `order_by_chance` how often it would be
+                       kept if our values were shuffled
         different      neither
         unstable       our deviation exceeds our mean, so that nothing can be told
         not comparable the quantity has no bound
+        matched noise  fewer passes at the published signal-to-noise ratio
         not judged     of a shrunk profile, or of fewer runs
         ours missing   no row of ours
+    `by_chance`: how often a cell would be within if our values were shuffled among the scenarios
+    of its method and setting (`chance.within_by_chance`).
     """
     rows = rows[rows["paper"].isin(["", work])]
     profiles = sorted(rows["profile"].unique())
@@ -234,8 +259,8 @@ def compare_means(
     table["ours"], table["ours_std"] = own["mean"], own["std"]
     table["n"] = own["n"].fillna(0).astype(int)
     table["difference"] = table["ours"] - table["published"]
-    known = chance.standard_error(work, table, ours)
-    table["tolerance"] = 2 * known["error"]
+    known = chance.standard_error(work, table.assign(**merge_keys(table)), ours)
+    table["error"], table["tolerance"] = known["error"], known["factor"] * known["error"]
 
     step = 10.0 ** -table["decimals"].astype(float)
     rounds_equal = (table["ours"] / step).round() == (table["published"] / step).round()
@@ -243,16 +268,18 @@ def compare_means(
     values = table["ours"].to_numpy(float)
     kept, number = relations.kept(values)
     table["order"] = [f"{k}/{r}" if r else "" for k, r in zip(kept, number, strict=True)]
-    table["by_chance"] = relations.by_chance(values)
+    table["order_by_chance"] = relations.by_chance(values)
     cases = {
         MISSING: table["n"] == 0,
         NOT_JUDGED: (table["n"] < runs) | (runs > 1 and profile not in ("paper", "")),
         NOT_COMPARABLE: known["no_bound"] != "",
+        MATCHED: own["matched"].eq(True),
         UNSTABLE: table["ours_std"] > table["ours"].abs().clip(lower=step / 2),
         "within": (table["difference"].abs() <= table["tolerance"]) | rounds_equal,
         "ordering": kept > number / 2,
     }
     table["verdict"] = np.select(list(cases.values()), list(cases), "different")
+    table["by_chance"] = chance.within_by_chance(table.assign(**merge_keys(table)), JUDGED)
     table["profile"] = profile
     table["data"] = own["data"].fillna("")
     remarks = [
@@ -260,8 +287,9 @@ def compare_means(
         for data, why, note in zip(table["data"], known["no_bound"], table["note"], strict=True)
     ]
     table["note"] = remarks
-    shown = ["published", "published_std", "ours", "ours_std", "n", "difference", "tolerance"]
-    shown += ["order", "by_chance", "verdict", "profile", "data", "decimals", "doubt", "note"]
+    shown = ["published", "published_std", "ours", "ours_std", "n", "difference", "error"]
+    shown += ["tolerance", "verdict", "by_chance", "order", "order_by_chance", "profile"]
+    shown += ["data", "decimals", "doubt", "note"]
     return table[["paper", "exhibit", *KEYS, *shown]]
 
 

@@ -18,6 +18,7 @@ from fedsynth_lib.core.contract import BadInput
 from fedsynth_lib.core.store import project_root
 from fedsynth_lib.printed import chance
 from fedsynth_lib.printed.published import KEYS, WORKS, aggregate, load_values, merge_keys
+from fedsynth_lib.runs.rows import load_rows
 
 # where a reading comes from: the work's text, the authors' public code, the software that the work
 # names, our protocol before any number was seen, or a look at the printed numbers
@@ -119,7 +120,7 @@ def halves(cells: pd.DataFrame) -> pd.Series:
 
 def distances(choice: Choice, rows: pd.DataFrame) -> pd.DataFrame:
     """The printed cells that every reading with rows has: KEYS, exhibit, `half`, and of each
-    `reading` the distance to print and whether it lies `within` twice its standard error.
+    `reading` the distance to print and whether it lies `within` the tolerance of `compare`.
 
     rows: of the work at profile paper, with `detail` and `grid` (`grid.committed_rows`). Raises
     BadInput where there is no such cell.
@@ -173,10 +174,12 @@ def _apart(reading: Reading, printed: pd.DataFrame, rows: pd.DataFrame, work: st
     keys = printed.assign(**merge_keys(printed))
     table = keys.merge(ours.rename(columns={"mean": "ours", "std": "ours_std"}), "inner", on=KEYS)
     table = table.rename(columns={"mean": "published", "std": "published_std"})
-    error = chance.standard_error(work, table, ours)["error"]
+    known = chance.standard_error(work, table, ours)
     apart = (table["ours"] - table["published"]).abs()
     told = table[["exhibit", *KEYS]]
-    return told.assign(reading=reading.name, distance=apart, within=apart <= 2 * error)
+    return told.assign(
+        reading=reading.name, distance=apart, within=apart <= known["factor"] * known["error"]
+    )
 
 
 # --- what comes out ------------------------------------------------------------------------------
@@ -240,7 +243,8 @@ def table(
     """A line for each reading of each choice: where it comes from, in how many places (`scored`) it
     is nearest on the first half, and in how many of these on the second, too.
 
-    lines: of `score`. A reading that was not run says the minutes that its cells would take.
+    lines: of `score`. rows: of `costs`; a reading that was not run says the minutes that its cells
+        would take.
     """
     found = []
     for choice in choices:
@@ -263,6 +267,17 @@ def table(
                 line["confirmed"] = f"{(told == CONFIRMED).sum()} of {nearest}" if nearest else ""
             found.append(line)
     return pd.DataFrame(found).fillna("")
+
+
+def costs(choices: Sequence[Choice]) -> dict[str, pd.DataFrame]:
+    """Work -> the rows of profile paper that say what readings which were not run would take."""
+    folder = project_root() / "data" / "results" / "paper"
+    found = {choice.work: pd.DataFrame(columns=["grid", "cell", "seconds"]) for choice in choices}
+    for choice in choices:
+        for grid in {each.costs for each in choice.readings if each.costs}:
+            own = load_rows(folder / f"{grid}.csv").assign(grid=grid)
+            found[choice.work] = pd.concat([found[choice.work], own[["grid", "cell", "seconds"]]])
+    return found
 
 
 def minutes(reading: Reading, rows: pd.DataFrame) -> float:

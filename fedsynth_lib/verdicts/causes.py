@@ -1,8 +1,9 @@
-"""Why printed cells come out different: a cause that was tested, or the word unexplained.
+"""Why published values come out different: a cause that was tested, or the word unexplained.
 
 data/published/causes.toml lists causes by work, the first that a cell fits counts. One that names
-rows is tested here: it explains a cell where ours of that reading lie within print, or at most half
-as far from it.
+rows is tested here: it explains a cell where ours of that reading are within. Where they are only
+half as far from the published value, the cell is `nearer` by the reading and stays unexplained; a
+cell that is within and would leave by the reading is charged to it.
 """
 
 import tomllib
@@ -17,7 +18,7 @@ from fedsynth_lib.core.contract import BadInput
 from fedsynth_lib.core.store import project_root
 from fedsynth_lib.printed.published import KEYS, WORKS, aggregate, compare_means
 
-UNEXPLAINED = "unexplained"
+UNEXPLAINED, NEARER, LEAVES = "unexplained", "nearer", "would leave"
 KINDS = ("reading", "scale", "other rows", "chance", UNEXPLAINED)
 REQUIRED = {"exhibits", "cause", "said"}
 
@@ -59,35 +60,47 @@ def load_causes(path: Path | None = None) -> list[Cause]:
 
 def of_cells(
     cells: pd.DataFrame, rows: Mapping[str, pd.DataFrame], causes: list[Cause] | None = None
-) -> pd.DataFrame:
-    """Every different cell with cause, said, evidence and `entry`, the number of its cause.
+) -> pd.Series:
+    """Return the cause of every different cell, as `scale: distances on ...`; of a cell that is
+    within `would leave: ` and the reading by which it would; of all others an empty text.
 
     cells: `exhibits.printed_cells`, of any exhibits. rows: work -> rows of profile paper.
     """
-    left = cells[cells["verdict"] == "different"].reset_index(drop=True)
-    left["errors"] = left["difference"].abs() / (left["tolerance"] / 2)
-    left["entry"] = -1
-    causes = load_causes() if causes is None else causes
-    for number, cause in enumerate(causes):
-        open_ = (left["entry"] < 0) & (left["paper"] == cause.work)
-        here = left[open_ & left["exhibit"].isin(cause.exhibits)]
+    judged = cells[cells["verdict"].isin(["different", "within"])]
+    judged = judged.assign(errors=judged["difference"].abs() / judged["error"])
+    found = {name: pd.Series("", judged.index) for name in (*KINDS, NEARER, LEAVES)}
+    for cause in load_causes() if causes is None else causes:
+        here = judged[(judged["paper"] == cause.work) & judged["exhibit"].isin(cause.exhibits)]
         here = here.query(cause.where) if cause.where else here
+        apart = here["verdict"] == "different"
+        told = {cause.cause: apart}
         if cause.rows and len(here):
-            here = here[_nearer(here, cause, rows[cause.work])]
-        left.loc[here.index, "entry"] = number
-    known = [causes[number] if number >= 0 else None for number in left["entry"]]
-    for name in ("cause", "said", "evidence"):
-        left[name] = [getattr(each, name) if each else "" for each in known]
-    return left
+            within, half = _by_reading(here, cause, rows[cause.work])
+            told = {cause.cause: apart & within, NEARER: apart & half, LEAVES: ~apart & ~within}
+        for kind, those in told.items():
+            first = those.index[those & (found[kind][those.index] == "")]
+            found[kind][first] = f"{kind}: {cause.said}"
+    tested = [found[kind] for kind in KINDS if kind != UNEXPLAINED]
+    first = pd.concat(tested, axis=1).apply(lambda texts: next(filter(None, texts), ""), axis=1)
+    for kind in (NEARER, UNEXPLAINED, LEAVES):
+        first = first.mask(first == "", found[kind])
+    none = (first == "") & (judged["verdict"] == "different")
+    return first.mask(none, f"{UNEXPLAINED}: no cause was tested").reindex(
+        cells.index, fill_value=""
+    )
 
 
-def _nearer(cells: pd.DataFrame, cause: Cause, rows: pd.DataFrame) -> np.ndarray:
-    """Whether the reading puts a cell within print, or takes off half of its distance."""
+def _by_reading(
+    cells: pd.DataFrame, cause: Cause, rows: pd.DataFrame
+) -> tuple[pd.Series, pd.Series]:
+    """Whether a cell is within by the reading of a cause, or at most half as far from the published
+    value. A cell that the reading does not have keeps its verdict."""
     metrics = cause.rows["metrics"]
     own = rows[(rows["grid"] == cause.rows["grid"]) & (rows["detail"] == cause.rows["detail"])]
     own = own[own["metric"].isin(metrics)]
+    was = cells["verdict"] == "within"
     if own.empty:
-        return np.zeros(len(cells), dtype=bool)
+        return was, pd.Series(False, cells.index)
     detail = cause.rows.get("printed", "")
     ours = aggregate(own.assign(metric=own["metric"].map(metrics), detail=detail))
     runs = int(cause.rows.get("seeds", 2))
@@ -96,9 +109,10 @@ def _nearer(cells: pd.DataFrame, cause: Cause, rows: pd.DataFrame) -> np.ndarray
         for exhibit in cells["exhibit"].unique()
     ]
     keys = ["exhibit", *KEYS]
-    again = cells[keys].merge(pd.concat(found), "left", keys)
-    half = again["difference"].abs().to_numpy() <= cells["difference"].abs().to_numpy() / 2
-    return (again["verdict"].to_numpy() == "within") | half
+    again = cells[keys].merge(pd.concat(found), "left", keys).set_index(cells.index)
+    there = again["n"].fillna(0) > 0
+    half = again["difference"].abs() <= cells["difference"].abs() / 2
+    return (again["verdict"] == "within").where(there, was), half & there
 
 
 def systematic(cells: pd.DataFrame, *, least: float = 3.0, fewest: int = 4) -> pd.DataFrame:
@@ -110,7 +124,7 @@ def systematic(cells: pd.DataFrame, *, least: float = 3.0, fewest: int = 4) -> p
     judged = cells[cells["verdict"].isin(["within", "ordering", "different"]) & (cells["n"] > 1)]
     drawn = judged[(judged["method"] != "") & (judged["ours_std"] > 0)]  # no ranks
     keys = ["paper", "metric", "method", "setting", "detail", "node"]
-    groups = drawn.assign(squares=(drawn["tolerance"] / 2) ** 2).groupby(keys, sort=False)
+    groups = drawn.assign(squares=drawn["error"] ** 2).groupby(keys, sort=False)
     found = groups.agg(
         cells=("difference", "size"),
         difference=("difference", "mean"),
@@ -122,17 +136,17 @@ def systematic(cells: pd.DataFrame, *, least: float = 3.0, fewest: int = 4) -> p
     return found.drop(columns=["total", "squares"]).reset_index()
 
 
-def table(found: pd.DataFrame) -> pd.DataFrame:
-    """Causes by work and exhibit metrics: how many different cells each explains."""
-    keys = ["work", "cause", "said", "evidence"]
-    found = found.rename(columns={"paper": "work"}).sort_values("entry", kind="stable")
-    groups = found.groupby([*keys, "entry"], sort=False)
-    lines = groups.agg(
-        exhibits=("exhibit", lambda names: ", ".join(dict.fromkeys(names))),
-        metrics=("metric", lambda names: ", ".join(dict.fromkeys(names))),
-        cells=("exhibit", "size"),
-    )
-    lines = lines.reset_index().sort_values("entry").drop(columns="entry")
-    order = lines["work"].map(WORKS.index)
-    lines = lines.iloc[order.argsort(kind="stable")]
-    return lines[["work", "cause", "said", "exhibits", "metrics", "cells", "evidence"]]
+def table(cells: pd.DataFrame) -> pd.DataFrame:
+    """Causes by work: how many different values each explains, or brings nearer, and how many that
+    are within would leave by it; with its evidence. cells: of data/results/cells.csv."""
+    known = cells[cells["cause"] != ""]
+    kind = known["cause"].str.partition(": ")[0]
+    said = known["cause"].str.partition(": ")[2]
+    counts = pd.crosstab([known["work"], said.rename("said")], kind)
+    counts = counts.reindex(columns=[*KINDS, NEARER, LEAVES], fill_value=0)
+    evidence = {(each.work, each.said): each.evidence for each in load_causes()}
+    lines = counts.assign(evidence=[evidence.get(place, "") for place in counts.index])
+    order = {place: number for number, place in enumerate(evidence)}
+    lines = lines.reset_index().rename_axis(columns=None)
+    places = pd.MultiIndex.from_frame(lines[["work", "said"]])
+    return lines.iloc[np.argsort([order.get(place, 999) for place in places], kind="stable")]

@@ -22,7 +22,7 @@ from fedsynth_lib.verdicts.vocabulary import BOUNDS, KINDS, MONOTONE
 
 ADDED = {"where", "needs"}  # of all levels together
 SHARED = {*ADDED, "each", "across", "average", "as_run", "incomplete", "statistic", "separately"}
-OF_ROWS = {"reading", "vacuous", "untold"}
+OF_ROWS = {"reading", "vacuous", "caveat", "short"}
 PROSE = {
     *("claim", "place", "check", "datasets", "setting"),
     *("holds_on_published_values", "published_evidence", "on_rounded_figures"),
@@ -50,8 +50,9 @@ WORDS = {  # key -> what it may be
 class Claim:
     """A claim, ready to be judged.
 
-    reading: how rows are made into cells (see `cells`). vacuous: why it cannot fail. untold: why
-        rows of this kind cannot tell, whatever they hold.
+    reading: how rows are made into cells (see `cells`). vacuous: why it cannot fail. caveat: what
+        a verdict on rows of this kind does not say. short: how far rows fall short of the work's
+        scale, and what would not: they may bear the claim out, and cannot refute it.
     """
 
     id: str
@@ -61,7 +62,8 @@ class Claim:
     conditions: tuple[Condition, ...]
     reading: Mapping[str, Any] = field(default_factory=dict)
     vacuous: str = ""
-    untold: str = ""
+    caveat: str = ""
+    short: str = ""
 
 
 @lru_cache

@@ -2,10 +2,10 @@
 figure draws.
 
 `data/published/exhibits.toml` says where the rows of an exhibit are and what it draws; what is
-printed is in `data/published/values`. An exhibit is `in full` where all of that has rows of profile
-`paper` (with two seeds or more, unless its entry says that the work ran once), or where nothing in
-it is drawn at random or shrunk (`live`); `in part` where some of it has; `shrunk` where only
-`quick` has any.
+published is in `data/published/values`. An exhibit is `in full` where all of that has rows of
+profile `paper` at the scale of the work, of as many runs as the work made (`repeats` in
+components.toml; one where its entry says so), or where nothing in it is drawn at random or shrunk
+(`live`); `in part` where some of it has; `shrunk` where only `quick` has any.
 """
 
 import tomllib
@@ -21,6 +21,7 @@ import pandas as pd
 from fedsynth_lib.core.contract import BadInput
 from fedsynth_lib.core.store import project_root
 from fedsynth_lib.printed import readings
+from fedsynth_lib.printed.chance import repeats
 from fedsynth_lib.printed.outcomes import (
     COUNTED,
     IN_FULL,
@@ -29,6 +30,7 @@ from fedsynth_lib.printed.outcomes import (
     SHRUNK,
 )
 from fedsynth_lib.printed.published import (
+    JUDGED,
     KEYS,
     MISSING,
     NOT_JUDGED,
@@ -42,6 +44,8 @@ from fedsynth_lib.runs.rows import DTYPES
 from fedsynth_lib.verdicts.custom.readings import READINGS
 
 FIELDS = {"grids", "where", "reading", "seeds", "points", "live", "without"}
+FIELDS |= {"scale", "apart", "results"}
+APART = "not a result"  # settings that are taken over, counts of a table's rows, hours
 WORDS = {
     "rounds": "T",
     "local_rounds": "s",
@@ -51,6 +55,7 @@ WORDS = {
     "metric": "",
 }
 COLUMNS = (*DTYPES, "detail")  # of the rows that entries choose from
+AGAINST_CHANCE = ["within %", "within by chance %", "tells", "order %", "order by chance %"]
 # profile -> rows of a work with `grid`, as `experiment.committed_rows` returns them
 Rows = Mapping[str, pd.DataFrame]
 
@@ -65,6 +70,14 @@ class Exhibit(NamedTuple):
     points: Sequence[Mapping[str, Any]] = ()
     live: str = ""
     without: str = ""
+    scale: str = ""
+    apart: str = ""
+    results: Sequence[str] = ()
+
+    @property
+    def full(self) -> int:
+        """How many runs a point needs to be in full."""
+        return self.seeds if self.seeds == 1 else max(self.seeds, repeats(self.work))
 
     @property
     def id(self) -> str:
@@ -192,6 +205,9 @@ def printed_cells(exhibit: Exhibit, rows: Rows) -> pd.DataFrame:
         cells.loc[fills, taken] = lesser.loc[fills, taken]
         cells.loc[fills, "verdict"] = NOT_JUDGED
     cells.loc[cells["verdict"] == MISSING, "profile"] = ""
+    if exhibit.apart:
+        apart = ~cells["metric"].isin(exhibit.results)
+        cells.loc[apart, "verdict"], cells.loc[apart, "by_chance"] = APART, np.nan
     return cells
 
 
@@ -210,9 +226,8 @@ def _has_values(exhibit: Exhibit) -> bool:
 
 
 def counts(exhibit: Exhibit, cells: pd.DataFrame) -> dict[str, Any]:
-    """COUNTED and `cells`, their sum; `excluded`, numbers that print holds but that cannot serve;
-    `words`; of the judged cells that have an order the percent that keep it, and would by
-    chance."""
+    """COUNTED and `cells`, their sum; APART; `excluded`, numbers that are published but cannot
+    serve; `words`; and what `against_chance` says."""
     said: dict[str, Any] = {name: int((cells["verdict"] == name).sum()) for name in COUNTED}
     values = (
         load_values(exhibit.work, exhibit.name, excluded=True)
@@ -220,23 +235,35 @@ def counts(exhibit: Exhibit, cells: pd.DataFrame) -> dict[str, Any]:
         else cells.assign(mean=0.0)
     )
     numbers = int(values["mean"].notna().sum())
-    said |= {"cells": len(cells), "excluded": numbers - len(cells), "words": len(values) - numbers}
-    return said | order_kept(cells)
+    said |= {"cells": sum(said.values()), APART: int((cells["verdict"] == APART).sum())}
+    said |= {"excluded": numbers - len(cells), "words": len(values) - numbers}
+    return said | against_chance(cells)
 
 
-def order_kept(cells: pd.DataFrame) -> dict[str, str]:
-    """`order kept` and `by chance`, in percent of the judged cells that have an order."""
-    told = {"order kept": "", "by chance": ""}
-    if "order" not in cells:
+def against_chance(cells: pd.DataFrame) -> dict[str, Any]:
+    """Of judged cells that have scenarios beside them the percentage `within %` and what shuffled
+    values would have; the same of orders; and `tells`, whether the exhibit agrees by more than its
+    levels: by the scenarios if more cells are within than 95 of 100 shuffles would have."""
+    told: dict[str, Any] = dict.fromkeys(AGAINST_CHANCE, "")
+    if "by_chance" not in cells:
         return told
-    cells = cells[(cells["order"] != "") & ~cells["verdict"].isin([MISSING, NOT_JUDGED])]
-    if cells.empty:
-        return told
-    kept = [int(k) > int(r) / 2 for k, r in cells["order"].str.split("/")]
-    return {
-        "order kept": f"{100 * np.mean(kept):.0f}",
-        "by chance": f"{100 * cells['by_chance'].mean():.0f}",
-    }
+    judged = cells[cells["verdict"].isin(JUDGED)]
+    if len(beside := judged[judged["by_chance"].notna()]):
+        within, chance = beside["verdict"].eq("within"), beside["by_chance"]
+        told |= {"within %": _percent(within), "within by chance %": _percent(chance)}
+        more = (within.sum() - chance.sum()) > 1.645 * np.sqrt((chance * (1 - chance)).sum())
+        told["tells"] = "scenarios" if more else "levels alone"
+    if len(ordered := judged[judged["order"] != ""]):
+        kept = [int(k) > int(r) / 2 for k, r in ordered["order"].str.split("/")]
+        told |= {
+            "order %": _percent(kept),
+            "order by chance %": _percent(ordered["order_by_chance"]),
+        }
+    return told
+
+
+def _percent(shares: Any) -> int:
+    return round(100 * float(np.mean(shares)))
 
 
 # --- curves and points ---------------------------------------------------------------------------
@@ -302,9 +329,10 @@ def state_of(
     exhibit: Exhibit, cells: pd.DataFrame, points: Sequence[pd.DataFrame]
 ) -> tuple[str, str]:
     """One of STATES, and in words what is missing to be in full."""
+    cells = cells[cells["verdict"] != APART] if len(cells) and not exhibit.grids else cells
     if exhibit.live:
         return (
-            (IN_PART, f"no rows of its {len(cells)} printed numbers: {exhibit.live}")
+            (IN_PART, f"no rows of its {len(cells)} published numbers: {exhibit.live}")
             if len(cells)
             else (IN_FULL, "")
         )
@@ -317,7 +345,8 @@ def state_of(
         return NOT_MADE, exhibit.without or "no rows"
     if not runs["paper"]:
         return SHRUNK, "profile paper has not been run"
-    missing = [part for each in needs for part in _missing(each, exhibit.seeds)]
+    missing = [part for each in needs for part in _missing(each, exhibit.full)]
+    missing += [exhibit.scale] if exhibit.scale else []
     return (IN_PART, "; ".join(dict.fromkeys(missing))) if missing else (IN_FULL, "")
 
 

@@ -1,22 +1,28 @@
-"""The verdict on five works, from committed rows and from print: exhibits made, printed cells met,
-claims that hold.
+"""The verdict on five works, from committed rows and from what is published: tables and figures
+made, published values met, claims that hold.
 
-`exhibits` says what of each exhibit there is, cell by cell and point by point, `judges` which claim
-is judged on which rows; here both are counted. What was made from stand-ins lies in folders of its
-own and is not counted.
+`./run_all.sh judge` computes it and keeps it beside the rows: `data/results/cells.csv` has a line
+for each published value, `claims.csv` for each claim, `exhibits.csv` for each table and figure,
+`readings.csv` for each reading of what a work leaves open. Everything that shows a verdict
+(README.md, notebook 90, the report) reads these files; tests hold them to the rows. What was made
+from stand-ins is in folders of its own and is not counted.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
+import numpy as np
 import pandas as pd
 
+from fedsynth_lib.core.store import project_root, write_atomically
+from fedsynth_lib.printed import readings
 from fedsynth_lib.printed.outcomes import COUNTED, NOT_MADE, OUTCOMES, STATES
-from fedsynth_lib.printed.published import WORKS, load_claims
+from fedsynth_lib.printed.published import KEYS, UNTESTED, WORKS, load_claims
 from fedsynth_lib.runs.grid import committed_rows
 from fedsynth_lib.runs.rows import FULLEST_FIRST
-from fedsynth_lib.verdicts import judges
+from fedsynth_lib.verdicts import causes, judges
 from fedsynth_lib.verdicts.exhibits import (
+    APART,
     Rows,
     check_methods,
     counts,
@@ -27,35 +33,51 @@ from fedsynth_lib.verdicts.exhibits import (
 )
 
 AllRows = Mapping[str, Rows]  # work -> profile -> rows
+RENAMED = {"paper": "work", "ours_std": "spread", "n": "runs", "published_std": "published_spread"}
+CELL_COLUMNS = [
+    *("work", "exhibit", "cell", "ours", "spread", "runs", "published", "published_spread"),
+    *("error", "tolerance", "verdict", "by_chance", "order", "order_by_chance", "cause", "command"),
+]
+BETWEEN = " | "  # the keys of a cell
 
 
 class Verdict(NamedTuple):
-    """As `exhibits_and_cells` and `claims_judged` return them. printed: every printed cell beside
-    ours."""
+    """exhibits: each table and figure. counts: each file of published values, counted. claims: each
+    claim. cells: each published value beside ours."""
 
     exhibits: pd.DataFrame
-    cells: pd.DataFrame
+    counts: pd.DataFrame
     claims: pd.DataFrame
-    printed: pd.DataFrame = pd.DataFrame()
+    cells: pd.DataFrame = pd.DataFrame()
 
 
-def gathered(exhibit_map: pd.DataFrame, rows: AllRows | None = None) -> Verdict:
-    """All tables by the rows given, by default by all that are committed.
+# --- computed from rows --------------------------------------------------------------------------
 
-    exhibit_map: of `bundle.chapters`, which notebook makes which exhibit.
+
+def write(exhibit_map: pd.DataFrame) -> list[str]:
+    """Compute the four files from the committed rows; the names of those that changed.
+
+    exhibit_map: of `bundle.chapters`, which notebook makes which table or figure.
     """
-    rows = rows or all_rows()
-    printed = all_printed(rows)
-    exhibits, cells = exhibits_and_cells(exhibit_map, rows, printed)
-    beside = pd.concat(
-        [found for found in printed.values() if len(found) and "difference" in found]
-    )
-    return Verdict(exhibits, cells, claims_judged(by_profile(rows)), beside)
+    rows, changed = all_rows(), []
+    for name, table in computed(rows, exhibit_map):
+        path = project_root() / "data" / "results" / name
+        text = table.to_csv(index=False, float_format="%.5g", lineterminator="\n").encode()
+        if not path.is_file() or path.read_bytes() != text:
+            write_atomically(path, text)
+            changed.append(name)
+    return changed
 
 
-def all_printed(rows: AllRows) -> dict[str, pd.DataFrame]:
-    """Exhibit -> its printed cells beside ours."""
-    return {each.id: printed_cells(each, rows[each.work]) for each in load_exhibits()}
+def computed(rows: AllRows, exhibit_map: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame]]:
+    """What `write` writes, with the names of the files; last what takes longest."""
+    paper = {work: own["paper"] for work, own in rows.items()}
+    choices = readings.load_choices()
+    printed = {each.id: printed_cells(each, rows[each.work]) for each in load_exhibits()}
+    yield "exhibits.csv", states(rows, printed, exhibit_map)
+    yield "cells.csv", cells_beside(printed, paper, exhibit_map)
+    yield "readings.csv", readings.score(choices, paper)
+    yield judges.FILE, pd.concat([judges.judged(work, paper[work]) for work in WORKS])
 
 
 def all_rows() -> AllRows:
@@ -65,103 +87,161 @@ def all_rows() -> AllRows:
     }
 
 
-def exhibits_and_cells(
-    exhibit_map: pd.DataFrame, rows: AllRows, printed: Mapping[str, pd.DataFrame] | None = None
-) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """What there is of every exhibit that a run can make, and every file of printed values,
-    counted.
+def cells_beside(
+    printed: Mapping[str, pd.DataFrame], rows: Mapping[str, pd.DataFrame], exhibit_map: pd.DataFrame
+) -> pd.DataFrame:
+    """Every published value beside ours: CELL_COLUMNS.
 
-    exhibits: work, exhibit, title, notebook, state (`exhibits.STATES`), and `missing`, in words, to
-        be in full.
-    cells: work, exhibit, `exhibits.COUNTED` and their sum `cells`; `excluded`, printed numbers that
-        cannot serve as a reference; `words`, printed entries that are none; and why ours are
-        missing where no rows are kept.
+    cell: the keys by which it is found, as text (`keys_of`). error: of the difference; tolerance:
+    how far a match may be apart. by_chance: how often it would be within, and order_by_chance keep
+    its order, if ours were shuffled. cause: why it is different, or a reading by which it would
+    leave. command: what computes it again.
     """
-    table = exhibit_map
-    made_by = table[table["notebook"] != ""].groupby(["work", "exhibit"])["notebook"].agg(", ".join)
-    titles = table.drop_duplicates(["work", "exhibit"]).set_index(["work", "exhibit"])
-    regenerable = titles.index[titles["status"] != "illustrative"]
-    exhibits, cells = [], []
+    cells = pd.concat([each for each in printed.values() if "published" in each and len(each)])
+    cells = cells.reset_index(drop=True)
+    notebooks = exhibit_map[exhibit_map["notebook"] != ""].groupby(["work", "exhibit"])["notebook"]
+    numbers = notebooks.agg(lambda names: ",".join(name[:2] for name in names))
+    places = pd.MultiIndex.from_frame(cells[["paper", "exhibit"]])
+    only = pd.Series(numbers.reindex(places).to_numpy(), cells.index)
+    cells["command"] = "./run_all.sh --only " + only + " --profile paper --fresh"
+    cells["cause"] = causes.of_cells(cells, rows)
+    cells["cell"] = cell_texts(cells)
+    return cells.rename(columns=RENAMED)[CELL_COLUMNS]
+
+
+def cell_texts(cells: pd.DataFrame) -> list[str]:
+    """The keys of each cell in the order of KEYS, as `adult | fedbn | iid | 3 |  | federated | inf
+    |  | pcd`; empty where one does not apply."""
+    columns = cells[KEYS].astype(object)
+    columns = columns.map(lambda v: "" if pd.isna(v) else v if isinstance(v, str) else f"{v:g}")
+    return [BETWEEN.join(line) for line in columns.to_numpy()]
+
+
+def keys_of(cells: pd.Series) -> pd.DataFrame:
+    """The columns KEYS of texts by `cell_texts`, as text."""
+    return pd.DataFrame([text.split(BETWEEN) for text in cells], cells.index, KEYS)
+
+
+def with_keys(cells: pd.DataFrame) -> pd.DataFrame:
+    """Lines of cells.csv as `exhibits.printed_cells` has them."""
+    named = cells.rename(columns={new: old for old, new in RENAMED.items()})
+    return named.join(keys_of(cells["cell"])).assign(difference=cells["ours"] - cells["published"])
+
+
+def states(
+    rows: AllRows, printed: Mapping[str, pd.DataFrame], exhibit_map: pd.DataFrame
+) -> pd.DataFrame:
+    """Every table and figure that a run can make, in the order of the catalogues: work, exhibit,
+    title, notebook, state (`exhibits.STATES`), and `missing`, in words, to be in full."""
+    made = exhibit_map[exhibit_map["notebook"] != ""].groupby(["work", "exhibit"])["notebook"]
+    made_by = made.agg(", ".join)
+    titles = exhibit_map.drop_duplicates(["work", "exhibit"]).set_index(["work", "exhibit"])
+    titles = titles.loc[titles["status"] != "illustrative", "title"]
+    lines = {}
     for each in load_exhibits():
         check_methods(each, rows[each.work])
-        place = (each.work, each.name)
-        found = printed_cells(each, rows[each.work]) if printed is None else printed[each.id]
-        state, missing = state_of(each, found, drawn_points(each, rows[each.work]))
+        place, points = (each.work, each.name), drawn_points(each, rows[each.work])
+        state, missing = state_of(each, printed[each.id], points)
         if each.live and place not in made_by:
             state, missing = NOT_MADE, "no notebook makes it"
-        if place in regenerable:
-            line = {"title": titles.loc[place, "title"], "notebook": made_by.get(place, "")}
-            line = {"work": each.work, "exhibit": each.name, **line}
-            exhibits.append({**line, "state": state, "missing": missing})
-        if (counted := counts(each, found))["cells"] or counted["excluded"]:
-            line = {"work": each.work, "exhibit": each.name, **counted}
-            cells.append({**line, "why ours are missing": each.live or each.without})
-    order = {place: number for number, place in enumerate(regenerable)}
-    exhibits.sort(key=lambda line: order[line["work"], line["exhibit"]])
-    return pd.DataFrame(exhibits), pd.DataFrame(cells)
+        if place in titles:
+            line = {"work": each.work, "exhibit": each.name, "title": titles[place]}
+            line |= {"notebook": made_by.get(place, ""), "state": state, "missing": missing}
+            lines[place] = line
+    return pd.DataFrame([lines[place] for place in titles.index])
 
 
-def by_profile(rows: AllRows) -> pd.DataFrame:
-    """Every claim at every profile with rows: `judges.judged`, with `profile`, the fullest first,
-    and `outcome`."""
-    pairs = [(work, profile) for work in WORKS for profile in FULLEST_FIRST]
-    judged = [
-        judges.judged(work, rows[work][profile]).assign(profile=profile) for work, profile in pairs
-    ]
-    told = pd.concat([each for each in judged if len(each)] or judged[:1], ignore_index=True)
-    return told.rename(columns={"verdict": "outcome"})
+# --- read from what is kept ----------------------------------------------------------------------
+
+
+def kept(name: str) -> pd.DataFrame:
+    """A file of `write`; what is no number is text, empty where nothing is said."""
+    table = pd.read_csv(project_root() / "data" / "results" / name)
+    texts = table.select_dtypes(object)
+    return table.fillna(dict.fromkeys(texts, ""))
+
+
+def gathered() -> Verdict:
+    """The verdict as it is kept."""
+    cells = kept("cells.csv")
+    return Verdict(kept("exhibits.csv"), counted(cells), claims_judged(judges.stored()), cells)
+
+
+def counted(cells: pd.DataFrame) -> pd.DataFrame:
+    """Every file of published values, counted: work, exhibit, `exhibits.counts`, and why ours are
+    missing where no rows are kept. cells: of `cells_beside`."""
+    cells = cells.assign(metric=keys_of(cells["cell"])["metric"])
+    groups = {place: own for place, own in cells.groupby(["work", "exhibit"])}
+    lines = []
+    for each in load_exhibits():
+        own = groups.get((each.work, each.name), cells.head(0))
+        found = counts(each, own)
+        if found["cells"] or found["excluded"] or found[APART]:
+            line = {"work": each.work, "exhibit": each.name, **found}
+            lines.append({**line, "why ours are missing": each.apart or each.live or each.without})
+    return pd.DataFrame(lines)
 
 
 def claims_judged(told: pd.DataFrame) -> pd.DataFrame:
-    """Every claim, at the fullest profile that could test it. told: what `by_profile` returns.
+    """Every claim, with what `judges.judged` says of it by rows of profile paper, or not tested.
 
     Columns: work, id, claim, outcome (OUTCOMES), share (of its main conditions that hold),
-    redrawn (of runs drawn anew), profile, seeds, `on print` (whether the claim holds on the printed
-    values), fails (the conditions that do not hold), evidence, and `other`, the share that a shrunk
-    run has, which gets no verdict.
+    same_outcome (of resampled runs), needs (what would decide), seeds, `on print` (whether the
+    claim holds on the published values), fails (the conditions that do not hold), evidence.
     """
-    lines = []
-    for claim in load_claims().itertuples():
-        known = told[told["id"] == claim.id]
-        tested = known[known["outcome"] != OUTCOMES[-1]]
-        # why not, of the lesser profile
-        first = (tested if len(tested) else known.iloc[::-1]).head(1)
-        line = {"work": claim.id.partition("/")[0], "id": claim.id, "claim": claim.claim}
-        line["outcome"] = OUTCOMES[-1]
-        line |= dict.fromkeys(("share", "redrawn", "profile", "seeds", "fails", "evidence"), "")
-        line |= (
-            {} if first.empty else first[list(told.columns.intersection(line))].iloc[0].to_dict()
-        )
-        line["on print"] = claim.holds_on_published_values
-        rest = known.drop(first.index).dropna(subset="share")
-        line["other"] = "; ".join(f"{e.profile}: {e.share:.2f}" for e in rest.itertuples())
-        lines.append(line)
-    table = pd.DataFrame(lines)
-    table["share"] = pd.to_numeric(table["share"])
-    columns = ["work", "id", "claim", "outcome", "share", "redrawn", "profile", "seeds"]
-    return table[[*columns, "on print", "fails", "other", "evidence"]]
+    texts = load_claims().set_index("id")
+    table = texts[["claim"]].join(told.drop(columns="claim").set_index("id"))
+    table["outcome"] = table["verdict"].fillna(UNTESTED)
+    table["on print"] = texts["holds_on_published_values"]
+    table = table.rename(columns={"redrawn": "same_outcome"}).reset_index()
+    table["work"] = table["id"].str.partition("/")[0]
+    columns = ["work", "id", "claim", "outcome", "share", "same_outcome", "needs", "seeds"]
+    table = table[[*columns, "on print", "fails", "evidence"]]
+    return table.fillna(dict.fromkeys(["same_outcome", "needs", "seeds", "fails", "evidence"], ""))
 
 
 def headline(verdict: Verdict) -> pd.DataFrame:
-    """One line for each work: exhibits by state, printed cells by verdict, claims by outcome, and
-    how many of each."""
+    """One line for each work: tables and figures by state, published values by verdict, claims by
+    outcome, and how many of each."""
     lines = {}
     for work in WORKS:
-        states, printed, outcomes = (table[table["work"] == work] for table in verdict[:3])
-        state, judged = states["state"].value_counts(), outcomes["outcome"].value_counts()
+        shown, values, claims = (table[table["work"] == work] for table in verdict[:3])
+        state, judged = shown["state"].value_counts(), claims["outcome"].value_counts()
         lines[work] = {
-            **{("exhibits", name): state.get(name, 0) for name in STATES[:3]},
-            ("exhibits", "of"): len(states),
-            **{("printed cells", name): printed[name].sum() for name in (*COUNTED, "cells")},
+            **{("tables and figures", name): state.get(name, 0) for name in STATES[:3]},
+            ("tables and figures", "of"): len(shown),
+            **{("published values", name): values[name].sum() for name in (*COUNTED, "cells")},
             **{("claims", name): judged.get(name, 0) for name in OUTCOMES},
-            ("claims", "of"): len(outcomes),
+            ("claims", "of"): len(claims),
         }
     table = pd.DataFrame(lines).T.astype(int).rename_axis("work")
     return table.rename(columns={"cells": "of"}, level=1)
 
 
-def as_markdown(table: pd.DataFrame) -> str:
-    """The headline as a table of README.md: a column for each work, a line for each count."""
+def beside_chance(verdict: Verdict) -> pd.DataFrame:
+    """By work: of 100 judged values that have scenarios beside them, how many are within, and would
+    be if ours were shuffled; and how many settings and counts are listed apart."""
+    cells = verdict.cells
+    judged = cells[cells["by_chance"].notna()]
+    groups = judged.assign(within=judged["verdict"] == "within").groupby("work")
+    shares = (100 * groups[["within", "by_chance"]].mean()).round()
+    apart = verdict.counts.groupby("work")[APART].sum()
+    table = pd.DataFrame(index=pd.Index(WORKS, name="work"))
+    table["within, of 100 judged"] = shares["within"]
+    table["by chance, of 100"] = shares["by_chance"]
+    table["settings and counts, apart"] = apart
+    return table
+
+
+def as_markdown(table: pd.DataFrame, chance: pd.DataFrame) -> str:
+    """The headline as a table of README.md: a column for each work, a line for each count that any
+    work has."""
     lines = [["", *table.index], ["---"] + ["---:"] * len(table)]
-    lines += [[f"{group}: {name}", *map(str, counts)] for (group, name), counts in table.items()]
+    for group in dict.fromkeys(table.columns.get_level_values(0)):
+        own = table[group]
+        own = own.loc[:, own.any()]
+        lines += [[f"{group}: {name}", *map(str, values)] for name, values in own.items()]
+        if group == "published values":
+            shown = chance.map(lambda number: "" if np.isnan(number) else f"{number:.0f}")
+            lines += [[f"{group}: {name}", *values] for name, values in shown.items()]
     return "\n".join("| " + " | ".join(line).strip() + " |" for line in lines)

@@ -1,20 +1,34 @@
 """The claims of the works, judged on rows: by the conditions in their files, group by group.
 
-A notebook judges the claims of its chapter on the rows at hand, the verdict all of them on
-committed rows; both go through here, so that no claim depends on what a notebook saved.
+A notebook judges the claims of its chapter on the rows at hand, `./run_all.sh judge` all of them on
+committed rows; both go through here. Resampling takes minutes, so what it says of each claim is
+kept in data/results/claims.csv with a digest of the cells that the claim looks at: only a claim
+whose cells or conditions have changed is resampled.
 """
 
+import hashlib
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from itertools import product
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 
 from fedsynth_lib.core.contract import BadInput, stream
+from fedsynth_lib.core.store import project_root
 from fedsynth_lib.figures import SavedTable, Saver
-from fedsynth_lib.printed.outcomes import UNTOLD, VACUOUS, Evidence, outcome
+from fedsynth_lib.printed.chance import declared, repeats
+from fedsynth_lib.printed.outcomes import (
+    HOLDS,
+    SURE,
+    UNDECIDED,
+    VACUOUS,
+    Evidence,
+    outcome,
+    reached,
+)
 from fedsynth_lib.printed.published import UNTESTED, load_claims
-from fedsynth_lib.verdicts.cells import finished, measured_cells, redrawn
+from fedsynth_lib.verdicts.cells import finished, measured_cells
 from fedsynth_lib.verdicts.claim_files import Claim, written
 from fedsynth_lib.verdicts.custom.claims import CUSTOM
 from fedsynth_lib.verdicts.places import (
@@ -26,17 +40,56 @@ from fedsynth_lib.verdicts.places import (
     same_layout,
     word,
 )
+from fedsynth_lib.verdicts.redraws import Spread, redrawn, spread_of
 from fedsynth_lib.verdicts.vocabulary import KINDS, Told
 
-REDRAWS = 40  # at least, and as many again and again while a verdict hangs on which were drawn
-MOST_REDRAWS = 10 * REDRAWS
-TAILS = 0.05, 0.95  # quantiles of the shares that redrawn runs have
+LEAST_RUNS = 2  # of a cell that is judged
+REDRAWS = 50  # at least, and as many again and again while a verdict hangs on which were drawn
+MOST_REDRAWS = 4 * REDRAWS
+DOUBT = 2  # redraws of REDRAWS that may come out otherwise in another set of them
+TIMES = (2, 4, 8, 16)  # as many runs, of which the fewest that decide are named
+RULES = "1"  # of resampling: raise it where the same cells come to something else
 JUDGED_AT = ("paper", "")  # rows of a shrunk profile show numbers and get no verdict
 Judgement = tuple[float | None, str]
+MATCHED_NOTE = "private networks of Adult and Bank in 1 % of the passes, at matched noise"
+NOT_ALL = "a mean over tables that were not all run"
+FILE = "claims.csv"
+# axes of claims that rows have as well
+TRAINED = ("dataset", "method", "epsilon", "partition", "n_clients", "setting")
+NUMBERS = ["same", "in_full", "redraws", "runs", "runs_needed", "minutes", "cells"]
 COLUMNS = [
-    *("id", "claim", "verdict", "share", "redrawn", "evidence", "fails", "published_holds"),
-    "seeds",
+    *("id", "claim", "verdict", "share", "redrawn", "needs", "evidence", "fails"),
+    *("published_holds", "seeds"),
 ]
+
+
+class NotAllTables(Missing): ...  # a mean over tables, some of which were not run
+
+
+class Power(NamedTuple):
+    """What resampling says of a claim: how many of `redraws` reach the same outcome as our runs,
+    how many satisfy all of it, how many runs there are of a cell, and how many would decide (0
+    where they do already, or where TIMES of them do not)."""
+
+    same: int
+    in_full: int
+    redraws: int
+    runs: int
+    runs_needed: int
+
+    def verdict(self, share: float) -> str:
+        return outcome(share, self.same, self.in_full, self.redraws)
+
+    def is_settled(self, share: float) -> bool:
+        """Whether a few redraws more or fewer of either kind leave the verdict."""
+        near = (-DOUBT, 0, DOUBT)
+        others = [
+            self._replace(
+                same=min(self.same + same, self.redraws), in_full=max(self.in_full + full, 0)
+            )
+            for same, full in product(near, near)
+        ]
+        return len({each.verdict(share) for each in others}) == 1
 
 
 def judge(claim: Claim, cells: pd.DataFrame) -> Judgement:
@@ -65,6 +118,7 @@ def _told(claim: Claim, cells: pd.DataFrame) -> tuple[list[Told], list[str]]:
             left_out.append(lost)
             continue
         try:
+            _check_tables(cells, c)
             found = CUSTOM[c.of](cells, c) if c.kind == "custom" else [KINDS[c.kind](cells, c)]
         except Missing as missing:
             if c.side:
@@ -78,12 +132,24 @@ def _told(claim: Claim, cells: pd.DataFrame) -> tuple[list[Told], list[str]]:
             why = why or missing
             left_out.append(f"{_about(c) or ', '.join(map(word, flat(c.of)))} in full")
             continue
+        if "dataset" in c.average and (lost := [name for part in found for name in part.absent]):
+            raise NotAllTables(f"{NOT_ALL} (missing: {', '.join(lost)})")
         parts += [part._replace(side=part.side or c.side) for part in found]
     if once:
         raise once
     if why and all(part.side for part in parts):
         raise why
     return parts, left_out
+
+
+def _check_tables(cells: pd.DataFrame, c: Condition) -> None:
+    """Raise NotAllTables where a condition is about a mean over tables of which some were not run:
+    such a mean neither meets nor refutes a published one."""
+    if "dataset" not in c.average:
+        return
+    there = set(chosen(cells, {"metric": c.values("metric")})["dataset"])
+    if lost := [name for name in c.values("dataset") if name not in there]:
+        raise NotAllTables(f"{NOT_ALL} (missing: {', '.join(lost)})")
 
 
 def _lost(cells: pd.DataFrame, c: Condition) -> str:
@@ -107,12 +173,13 @@ def judged(
 
     rows: tidy rows of one profile. Where they have `grid`, as committed rows do, a group is judged
         on those of its own grids; otherwise on all.
-    redraws: how often runs are drawn anew at most; with 0 no verdict rests on them.
+    redraws: how often runs are resampled at most; with 0 no verdict rests on that.
     reading: how rows are seen where a work leaves it open (`cells`), instead of as its file says.
     Columns: id, claim, verdict (`outcomes.OUTCOMES`), share of the main conditions that hold,
-    redrawn (the shares that runs drawn anew have, in words), evidence, fails (the conditions that
-    do not, those of side clauses named so), published_holds (what print says of itself), seeds (of
-    the runs behind it).
+    redrawn (in words, how many resampled sets reach the same outcome), needs (what would decide),
+    evidence, fails (the conditions that do not hold, those of side clauses named so),
+    published_holds (what the published values say of themselves), seeds (of the runs behind it);
+    and same, in_full, redraws, runs, runs_needed, minutes and cells (a digest), as numbers.
     """
     claims = [claim for claim in written(work) if group in ("", claim.group)]
     if not claims:
@@ -135,7 +202,8 @@ def judged(
                 "published_holds": texts.loc[claim.id, "holds_on_published_values"],
                 "seeds": _seeds(own, claim.datasets),
             }
-    return pd.DataFrame([lines[c.id] for c in claims if c.id in lines], columns=COLUMNS)
+    found = [lines[c.id] for c in claims if c.id in lines]
+    return pd.DataFrame(found, columns=[*COLUMNS, *NUMBERS])
 
 
 def save_claims(
@@ -155,7 +223,7 @@ def save_claims(
         itself. beside: further columns, as the verdicts in another reading, by their headings.
     """
     table = judged(work, rows, group).assign(**(beside or {}))
-    power = ["redrawn"] if table["redrawn"].any() else []  # a shrunk run is not drawn anew
+    power = ["redrawn", "needs"] if table["redrawn"].any() else []  # not of a shrunk run
     columns = ["id", "claim", "verdict", "share", *power, *(beside or {}), "evidence"]
     columns += ["published_holds"] if on_print else []
     caption = f"{what}, judged on our rows, profile {save.profile}"
@@ -170,7 +238,7 @@ def _on_rows(
     profile: str,
     redraws: int,
 ) -> Iterator[tuple[Claim, dict[str, Any]]]:
-    """Claims that see the same cells, each with verdict, share, redrawn, evidence and fails."""
+    """Claims that see the same cells, each with what `judged` says of it."""
     measured = measured_cells(work, rows, **ways)
     cells = finished(work, measured)
     found = {claim.id: judge(claim, cells) for claim in claims}
@@ -178,54 +246,172 @@ def _on_rows(
     told = told if profile in JUDGED_AT else []
     alone = ran_once(work, measured, told)
     told = [claim for claim in told if claim.id not in alone]
-    alone |= {claim.id: "one run of some" for claim in claims if lacks_repeats(claim, cells)}
-    anew = shares_anew(work, measured, [(claim, found[claim.id][0]) for claim in told], redraws)
+    why = {claim.id: lacking(claim, cells) for claim in claims}
+    alone |= {name: words for name, words in why.items() if words}
+    text = measured.drop(columns=["values", "seeds", "shift"], errors="ignore")
+    text = text.to_csv(float_format="%.9g", index=False)
+    digests = {claim.id: digest(work, claim, ways, text) for claim in claims}
+    powers = kept(digests) if redraws == MOST_REDRAWS else {}
+    anew = [(claim, found[claim.id][0]) for claim in told if claim.id not in powers]
+    powers |= powers_of(work, measured, anew, redraws) if redraws else {}
     for claim in claims:
         share, evidence = found[claim.id]
-        shares = anew.get(claim.id, [])
-        verdict, words = verdict_of(claim, share, shares, profile, alone.get(claim.id, ""))
+        power = powers.get(claim.id) if claim in told else None
+        words = alone.get(claim.id, "") if profile in JUDGED_AT else ""
+        verdict = verdict_of(claim, share, power, profile, words)
         line = {"verdict": verdict, "share": np.nan if share is None else share}
-        line |= {"redrawn": words, "evidence": str(evidence)}
+        line |= {"redrawn": words, "evidence": str(evidence), "cells": digests[claim.id]}
+        if power:
+            line |= power._asdict() | {"redrawn": f"{power.same} of {power.redraws}"}
+        line |= _needs(claim, rows, line, runs=int(measured["n"].min()) if len(measured) else 0)
         if verdict == UNTESTED and share is not None:
             line["evidence"] = f"a shrunk run, which gets no verdict; seen: {evidence}"
-        if why := claim.vacuous or (claim.untold if verdict == UNTOLD else ""):
+        matched = looked_at(claim, measured).get("matched", pd.Series(False)).any()
+        notes = [claim.vacuous or claim.caveat, MATCHED_NOTE if matched else ""]
+        if why := "; ".join(filter(None, notes)) if line["verdict"] != UNTESTED else "":
             line["evidence"] = f"{why}; seen: {evidence}"
         yield claim, line | {"fails": getattr(evidence, "fails", "")}
 
 
-def shares_anew(
-    work: str, measured: pd.DataFrame, claims: list[tuple[Claim, float]], most: int
-) -> dict[str, list[float]]:
-    """Id -> the shares of a claim's conditions that hold in runs drawn anew: REDRAWS of them, and
-    as many again while its verdict is not settled, `most` in all.
+def _needs(claim: Claim, rows: pd.DataFrame, line: Mapping[str, Any], runs: int) -> dict[str, Any]:
+    """What would decide an undecided claim: `needs`, in words, `runs_needed` and the `minutes` of
+    one core that they take, as long as those that there are took."""
+    if line["verdict"] != UNDECIDED:
+        return {"needs": ""}
+    if claim.short:
+        return {"needs": claim.short}
+    if line["redrawn"].startswith(NOT_ALL):
+        lost = line["redrawn"].removeprefix(NOT_ALL).strip(" ()").removeprefix("missing: ")
+        share = len(lost.split(", ")) / max(rows["dataset"].nunique(), 1)
+        minutes = share * LEAST_RUNS * minutes_a_run(claim, rows)
+        words = f"{lost}, {LEAST_RUNS} runs, about {minutes:.0f} minutes"
+        return {"needs": words, "minutes": round(minutes)}
+    wanted = line.get("runs_needed", max(repeats(claim.id.split("/")[0]), LEAST_RUNS))
+    if not wanted:
+        return {"needs": f"more than {TIMES[-1]} times the {line['runs']} runs"}
+    minutes = (wanted - line.get("runs", max(runs, 1))) * minutes_a_run(claim, rows)
+    words = f"{wanted} runs, about {minutes:.0f} minutes" if minutes >= 1 else f"{wanted} runs"
+    return {"needs": words, "runs_needed": wanted, "minutes": round(minutes)}
 
-    claims: each with its share in our own runs.
-    """
-    rng = stream(0, "redraws", work)
-    shares: dict[str, list[float]] = {claim.id: [] for claim, _ in claims}
-    unsettled = claims
-    with same_layout():
-        for number in range(1, most + 1):
-            if not unsettled:
-                break
-            again = finished(work, redrawn(work, measured, rng))
-            for claim, _ in unsettled:
-                shares[claim.id].append(judge(claim, again)[0])
-            if number % REDRAWS == 0:
-                unsettled = [
-                    (claim, ours)
-                    for claim, ours in unsettled
-                    if not claim.untold and not settled(ours, shares[claim.id])
-                ]
+
+def minutes_a_run(claim: Claim, rows: pd.DataFrame) -> float:
+    """Minutes of one core that one run of all that a claim's main conditions look at took."""
+    main = [c for c in claim.conditions if not c.side]
+    known = [
+        {**c.where, "setting": [*c.values("setting"), c.of]} if c.kind == "tested" else c.where
+        for c in main
+    ]
+    looked = [{a: v for a, v in where.items() if a in TRAINED} for where in known]
+    trained = [chosen(rows.astype({"n_clients": float}), where) for where in looked]
+    own = pd.concat(trained).drop_duplicates("cell")
+    return float(own["seconds"].sum()) / 60 / max(own["seed"].nunique(), 1)
+
+
+@same_layout()
+def powers_of(
+    work: str, measured: pd.DataFrame, claims: list[tuple[Claim, float]], most: int
+) -> dict[str, Power]:
+    """Id -> `Power` of claims, each given with its share in our own runs: by REDRAWS sets, and as
+    many again while its verdict is not settled, `most` in all."""
+    spread, rng = spread_of(work, measured), stream(0, "redraws", work)
+    found = {claim.id: Power(0, 0, 0, _fewest(claim, measured), 0) for claim, _ in claims}
+    ours = {claim.id: share for claim, share in claims}
+    unsettled = [claim for claim, _ in claims]
+    while unsettled and found[unsettled[0].id].redraws < most:
+        drawn = shares_redrawn(work, measured, spread, unsettled, REDRAWS, rng)
+        for claim in unsettled:
+            own, before = [reached(each) for each in drawn[claim.id]], found[claim.id]
+            found[claim.id] = before._replace(
+                same=before.same + own.count(reached(ours[claim.id])),
+                in_full=before.in_full + own.count(HOLDS),
+                redraws=before.redraws + REDRAWS,
+            )
+        unsettled = [c for c in unsettled if not found[c.id].is_settled(ours[c.id])]
+    open_ = [c for c, own in claims if found[c.id].verdict(own) == UNDECIDED]
+    for times in reversed(TIMES):
+        drawn = shares_redrawn(work, measured, spread, open_, REDRAWS, rng, times)
+        open_ = [claim for claim in open_ if decided(drawn[claim.id])]
+        for claim in open_:
+            power = found[claim.id]
+            found[claim.id] = power._replace(runs_needed=times * power.runs)
+    return found
+
+
+def decided(shares: list[float]) -> bool:
+    """Whether resampled sets decide, whatever they say."""
+    said = [reached(share) for share in shares]
+    most = max(said.count(each) for each in set(said))
+    return most >= SURE * len(said) or said.count(HOLDS) <= (1 - SURE) * len(said)
+
+
+def shares_redrawn(
+    work: str,
+    measured: pd.DataFrame,
+    spread: Spread,
+    claims: Sequence[Claim],
+    redraws: int,
+    rng: np.random.Generator,
+    times: int = 1,
+) -> dict[str, list[float]]:
+    """Id -> the shares of a claim's conditions that hold in resampled runs, of `times` as many."""
+    shares: dict[str, list[float]] = {claim.id: [] for claim in claims}
+    for _ in range(redraws if claims else 0):
+        again = finished(work, redrawn(measured, spread, rng, times))
+        for claim in claims:
+            shares[claim.id].append(judge(claim, again)[0])
     return shares
 
 
-def settled(share: float, shares: list[float]) -> bool:
-    """Whether other redraws would give the same verdict: so do the TAILS of these, if each is taken
-    two standard errors further out or further in."""
-    doubt = 2 * np.sqrt(TAILS[0] * TAILS[1] / len(shares))
-    further = np.clip([[TAILS[0] - by, TAILS[1] + by] for by in (doubt, -doubt)], 0, 1)
-    return len({outcome(share, *np.quantile(shares, levels)) for levels in further}) == 1
+def _fewest(claim: Claim, measured: pd.DataFrame) -> int:
+    """The fewest runs of a cell that a claim looks at."""
+    seen = looked_at(claim, measured)["n"]
+    seen = seen if len(seen) else measured["n"]
+    return int(seen[seen > 1].min() if (seen > 1).any() else seen.min())
+
+
+def looked_at(claim: Claim, measured: pd.DataFrame) -> pd.DataFrame:
+    """The cells where the main conditions of a claim look."""
+    known = [
+        {a: v for a, v in c.where.items() if a in measured} for c in claim.conditions if not c.side
+    ]
+    keep = np.zeros(len(measured), dtype=bool)
+    for where in known:
+        keep |= measured.index.isin(chosen(measured, where).index)
+    return measured[keep]
+
+
+# --- what is kept --------------------------------------------------------------------------------
+
+
+def digest(work: str, claim: Claim, ways: Mapping[str, Any], cells: str) -> str:
+    """Of all that the verdict on a claim rests on: its conditions, the cells of its rows (as CSV)
+    and how they spread."""
+    asked = (RULES, claim.conditions, sorted(ways.items()), declared(work))
+    return hashlib.sha256(f"{asked!r}{cells}".encode()).hexdigest()[:12]
+
+
+def kept(digests: Mapping[str, str]) -> dict[str, Power]:
+    """Id -> what data/results/claims.csv says of the claims whose digest is the same."""
+    lines = stored().query("redraws > 0")
+    same = lines[lines["cells"] == lines["id"].map(digests)]
+    return {
+        line["id"]: Power(*(int(line[name]) for name in Power._fields))
+        for line in same.fillna({"runs_needed": 0}).to_dict("records")
+    }
+
+
+def stored() -> pd.DataFrame:
+    """data/results/claims.csv: the verdict on each claim by committed rows, as `judged`."""
+    path = project_root() / "data" / "results" / FILE
+    if not path.is_file():
+        return pd.DataFrame(columns=[*COLUMNS, *NUMBERS]).astype({"redraws": float})
+    texts = dict.fromkeys([*COLUMNS, "cells"], str)
+    return pd.read_csv(
+        path,
+        dtype=texts | {"share": float},
+        keep_default_na=False,
+        na_values={name: [""] for name in ("share", *NUMBERS)},
+    )
 
 
 def ran_once(work: str, measured: pd.DataFrame, claims: Sequence[Claim]) -> dict[str, str]:
@@ -246,15 +432,18 @@ def ran_once(work: str, measured: pd.DataFrame, claims: Sequence[Claim]) -> dict
     return of_each | dict.fromkeys(of_some, "one run of some")
 
 
-def lacks_repeats(claim: Claim, cells: pd.DataFrame) -> bool:
-    """Whether these cells have all that a claim speaks of, but not the repeats for its tests."""
+def lacking(claim: Claim, cells: pd.DataFrame) -> str:
+    """What rows that are there lack to decide a claim, in words: repeats for its tests, or tables
+    for its means."""
     try:
         _told(claim, cells)
     except RanOnce:
-        return True
+        return "one run of some"
+    except NotAllTables as missing:
+        return str(missing)
     except Missing:
         pass
-    return False
+    return ""
 
 
 def _main_clauses(claim: Claim, cells: pd.DataFrame) -> list[Told] | str:
@@ -267,9 +456,7 @@ def _main_clauses(claim: Claim, cells: pd.DataFrame) -> list[Told] | str:
 
 def all_ran_once(claim: Claim, measured: pd.DataFrame) -> bool:
     """Whether there is one run of each cell where a claim's main clauses look."""
-    main = [c for c in claim.conditions if not c.side]
-    known = [{a: v for a, v in c.where.items() if a in measured} for c in main]
-    seen = pd.concat([chosen(measured, where)["n"] for where in known])
+    seen = looked_at(claim, measured)["n"]
     return not (seen if len(seen) else measured["n"]).gt(1).any()
 
 
@@ -280,24 +467,19 @@ def of_real_rows(cells: pd.DataFrame) -> pd.Series:
 
 
 def verdict_of(
-    claim: Claim, share: float | None, shares: list[float], profile: str, alone: str = ""
-) -> tuple[str, str]:
-    """The outcome, and in words how far redrawn runs agree: the power of the test. alone: what
-    `ran_once` says of the claim, or of one whose tests want repeats."""
+    claim: Claim, share: float | None, power: Power | None, profile: str, alone: str = ""
+) -> str:
+    """The outcome. alone: why no share can decide, as `ran_once` and `lacking` say it."""
+    if claim.vacuous and (alone or share is not None):
+        return VACUOUS
     if share is None:
-        return (UNTOLD, alone) if alone and profile in JUDGED_AT else (UNTESTED, "")
-    if claim.vacuous:
-        return VACUOUS, ""
+        return UNDECIDED if alone else UNTESTED
     if profile not in JUDGED_AT:
-        return UNTESTED, ""
+        return UNTESTED
     if alone:
-        return UNTOLD, alone
-    if not shares:
-        return outcome(share, share, share), ""
-    low, high = np.quantile(shares, TAILS)
-    alike = sum(abs(each - share) < 1e-9 for each in shares)
-    words = f"{low:.2f} to {high:.2f}; the same in {alike} of {len(shares)} redraws"
-    return UNTOLD if claim.untold else outcome(share, low, high), words
+        return UNDECIDED
+    found = power.verdict(share) if power else outcome(share)
+    return UNDECIDED if claim.short and found != HOLDS else found
 
 
 def _seeds(rows: pd.DataFrame, datasets: tuple[str, ...]) -> str:

@@ -108,6 +108,11 @@ def same_layout() -> Iterator[None]:
         _LAYOUT.reset(token)
 
 
+def is_resampled() -> bool:
+    """Whether only shares are asked for, of the same cells again and again: texts take longer."""
+    return _LAYOUT.get() is not None
+
+
 def _layout(cells: pd.DataFrame, c: Condition, names: list) -> pd.DataFrame:
     """Places by sides, holding the position of each cell; NaN where there is none."""
     sides = _sides(cells.assign(position=np.arange(len(cells))), c, names)
@@ -187,8 +192,12 @@ def _beside(
 
 def _complete(table: pd.DataFrame, c: Condition, gaps: bool) -> None:
     """Raise Missing, naming the first cells that are."""
+    repeats = c.statistic in ("iqr", "sem")
+    single = " (or have too few runs)" * repeats
+    lacking = RanOnce if repeats else Missing
     if table.empty:
-        raise Missing(f"all cells are missing: {side(c, list(table.columns))} ({about(c)})")
+        what = side(c, list(table.columns))
+        raise lacking(f"all cells are missing{single}: {what} ({about(c)})")
     if not table.isna().to_numpy().any():
         return
     empty = table.isna().stack()
@@ -199,8 +208,7 @@ def _complete(table: pd.DataFrame, c: Condition, gaps: bool) -> None:
             for *place, name in lost[:3]
             for where in [label(place, table)]
         ]
-        single = " (or have a single seed)" * (c.statistic in ("iqr", "sem"))
-        raise Missing(
+        raise lacking(
             f"{len(lost)} of {table.size} cells are missing{single}: {'; '.join(named)}"
             f"{', ...' * (len(lost) > 3)} ({about(c)})"
         )

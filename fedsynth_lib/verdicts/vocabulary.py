@@ -43,17 +43,14 @@ statistic   of the runs of a cell: mean (the default), its standard error `sem`,
 What is rounded in the last bits by sums over seeds is rounded to nine digits first.
 
 Main clauses decide a claim, side clauses colour it; which is which is read off the claim's own
-sentence and its check, whatever came out. Main is what the sentence asserts, its predicate; where
-it joins several assertions of equal rank (by `and`, `but`, `yet`, `while`, a semicolon; a further
-subject or setting of the same verb is one too), each is main, by whatever the check puts for it. A
-side clause only qualifies an assertion: a degree (`more so`, `most strongly`, `least`, and what may
-`even` be), an exception (`except`, `not at node 3`), a magnitude or a circumstance (`by up to`, `at
-twice the rounds`), a reason or a consequence (`because`, `so`), an example. What the check alone
-asks for, beyond the sentence, is a side clause too. Every claim has a main condition.
+sentence and its check, whatever came out. A side clause is one without which the author's own
+sentence stays true, and which the author does not repeat in a conclusion: a degree (`more so`, and
+what may `even` be), a reason or a consequence (`because`, `so`), an example, or what the check
+alone asks for. All else is main. Every claim has a main condition.
 """
 
 import operator
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from itertools import pairwise, product
 from typing import NamedTuple
@@ -68,6 +65,7 @@ from fedsynth_lib.verdicts.places import (
     RanOnce,
     about,
     flat,
+    is_resampled,
     label,
     means,
     named,
@@ -108,6 +106,8 @@ def told(
 
     holds: by place; numbers: in the same order; summary: of the numbers of many places.
     """
+    if is_resampled():
+        return Told(wanted_share(c, holds)[0], "", _absent(c, holds.index))
     many, texts = len(holds) > FEW, list(numbers)
     where = np.flatnonzero(~holds.to_numpy(bool)) if many else range(len(holds))
     placed = [
@@ -145,13 +145,14 @@ def wanted_share(c: Condition, holds: pd.Series) -> tuple[float, str]:
 
 def band(stated: int, places: int) -> tuple[int, int]:
     """The counts that a repetition could have as well, where a work has `stated` of so many places:
-    within two standard deviations of a binomial, one at least.
+    within two standard deviations of a binomial, one at least. A stated effect is met by one place
+    at least: none at all is not what was stated.
 
     Its chance is (stated + 1) / (places + 2), so that 0 of 9 may be 1 the next time.
     """
     chance = (stated + 1) / (places + 2)
     width = max(1, round(2 * np.sqrt(places * chance * (1 - chance))))
-    return max(0, stated - width), min(places, stated + width)
+    return max(min(stated, 1), stated - width), min(places, stated + width)
 
 
 def _absent(c: Condition, index: pd.Index) -> tuple[str, ...]:
@@ -179,13 +180,15 @@ BOUNDS = {
 }
 
 
-def _bounded(c: Condition, numbers: pd.Series, what: str, texts: Sequence[str] = ()) -> Told:
+def _bounded(
+    c: Condition, numbers: pd.Series, what: str, texts: Iterable[str] | None = None
+) -> Told:
     """How many of the numbers lie within the bounds of the condition."""
     numbers = numbers.round(9)
     given = [(*bound, c.own[name]) for name, bound in BOUNDS.items() if name in c.own]
     within = np.logical_and.reduce([holds(numbers, limit) for _, holds, limit in given])
     words = " and ".join(f"{sign} {limit:g}" for sign, _, limit in given)
-    texts = texts or [digits(number) for number in numbers]
+    texts = map(digits, numbers) if texts is None else texts
     holds = pd.Series(within, numbers.index)
     return told(c, holds, f"{what} {words}", texts, spread(numbers))
 
@@ -202,17 +205,21 @@ def _pairs(cells: pd.DataFrame, c: Condition, number: Callable, what: str) -> To
     second."""
     first, second = (flat(names) for names in c.of)
     table = means(cells, replace(c, average=()), [*first, *second])
-    parts, texts = {}, []
-    for one, other in product(first, second):
-        parts[what.format(side(c, one), side(c, other))] = number(table[one], table[other])
-        texts += [f"{digits(a)} v {digits(b)}" for a, b in table[[one, other]].to_numpy()]
+    pairs = list(product(first, second))
+    parts = {
+        what.format(side(c, one), side(c, other)): number(table[one], table[other])
+        for one, other in pairs
+    }
     numbers = pd.concat(parts, names=["pair", *table.index.names])
+    texts = (
+        f"{digits(a)} v {digits(b)}" for pair in pairs for a, b in table[list(pair)].to_numpy()
+    )
     if c.average:
         kept = [axis for axis in numbers.index.names if axis not in c.average]
         groups = numbers.groupby(kept, sort=False)
-        texts = [f"mean of {', '.join(map(digits, group))}" for _, group in groups]
+        texts = (f"mean of {', '.join(map(digits, group))}" for _, group in groups)
         numbers = groups.mean()
-    shown = [f"{digits(value)}, {text}" for value, text in zip(numbers, texts, strict=True)]
+    shown = (f"{digits(value)}, {text}" for value, text in zip(numbers, texts, strict=True))
     found = _bounded(c, numbers, what.format(side(c, first), side(c, second)), shown)
     return found._replace(absent=_absent(c, table.index))
 
@@ -240,7 +247,7 @@ def _below(cells: pd.DataFrame, c: Condition) -> Told:
         there = table.index.get_level_values(axis).isin(values)
         holds = holds.where(~there, (lower - upper).round(9) > 0)
         turned = f" (above at {', '.join(map(word, values))})" if there.any() else ""
-    numbers = [f"{digits(a)} v {digits(b)}" for a, b in zip(lower, upper, strict=True)]
+    numbers = (f"{digits(a)} v {digits(b)}" for a, b in zip(lower, upper, strict=True))
     what = f"{side(c, low)} {relation} {side(c, high)}{turned}"
     return told(c, holds, what, numbers, f"differences {spread(lower - upper)}")
 
@@ -257,14 +264,14 @@ def _better(cells: pd.DataFrame, c: Condition) -> Told:
     one, other = c.of
     table = means(cells, c, [one, other])
     gain = ((table[one] - table[other]) * sign_of(table, c)).round(9)
-    numbers = [f"{digits(a)} v {digits(b)}" for a, b in table[[one, other]].to_numpy()]
+    numbers = (f"{digits(a)} v {digits(b)}" for a, b in table[[one, other]].to_numpy())
     return told(c, gain > 0, f"{side(c, one)} better than {side(c, other)}", numbers)
 
 
 def _ordered(cells: pd.DataFrame, c: Condition) -> Told:
     table = means(cells, c, c.of)[c.of]
     steps = [table[low] < table[high] for low, high in pairwise(c.of)]
-    numbers = [" ".join(map(digits, row)) for row in table.to_numpy()]
+    numbers = (" ".join(map(digits, row)) for row in table.to_numpy())
     what = " < ".join(side(c, name) for name in c.of)
     return told(c, pd.Series(np.logical_and.reduce(steps), table.index), what, numbers)
 
@@ -280,10 +287,10 @@ def _monotone(cells: pd.DataFrame, c: Condition) -> Told:
     table = means(cells, c, c.values(c.across))
     steps = table.diff(axis=1).iloc[:, 1:].round(9)
     what = f"{MONOTONE[c.of]} with {plain(c.across)}"
-    numbers = [
+    numbers = (
         ", ".join(f"{word(name)} {digits(value)}" for name, value in zip(table, row, strict=True))
         for row in table.to_numpy()
-    ]
+    )
     if c.own.get("steps"):
         held = (steps >= 0 if c.of == "rising" else steps <= 0).to_numpy()
         text = f"{context(c)}{what} in {held.sum()} of {held.size} steps"
@@ -335,10 +342,10 @@ def _marked(cells: pd.DataFrame, c: Condition) -> Told:
         raise RanOnce(f"a test of {c.of} needs 2 seeds or more ({about(c)})")
     marks, wanted = wide(cells, c, [c.of], "mark")[c.of], c.own["mark"]
     holds = marks != "*" if wanted == "not *" else marks == wanted
-    numbers = [
+    numbers = (
         f"{digits(a)} v {digits(b)}, p {min(q, 1 - q):.4f}"  # of the side it lies on
         for a, b, q in zip(mean, other, p, strict=True)
-    ]
+    )
     return told(c, holds, f"{c.of} marked {wanted}", numbers)
 
 

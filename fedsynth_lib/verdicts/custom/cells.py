@@ -20,18 +20,20 @@ from fedsynth_lib.verdicts.custom.apellaniz_tables import SIZED
 
 def summarised(runs: pd.DataFrame, axes: Sequence[str]) -> pd.DataFrame:
     """A cell for each combination of the axes."""
-    groups = runs.assign(value=runs["value"].astype(float)).groupby(list(axes), dropna=False)
+    runs = runs.assign(value=runs["value"].astype(float)).sort_values("seed", kind="stable")
+    groups = runs.groupby(list(axes), dropna=False)
     cells = groups["value"].agg(
         mean="mean", std="std", median="median", min="min", max="max", n="size", values=tuple
     )
+    cells["seeds"], cells["shift"] = groups["seed"].agg(tuple), 0.0
     cells["sem"] = cells["std"] / np.sqrt(cells["n"])
     cells["iqr"] = [_quartiles(values) for values in cells["values"]]
     return cells.reset_index()
 
 
 def _quartiles(values: Sequence[float]) -> float:
-    """The distance of the quartiles; one value has none."""
-    return np.subtract(*np.percentile(values, [75, 25])) if len(values) > 1 else np.nan
+    """The distance of the quartiles; fewer than four values have none."""
+    return np.subtract(*np.percentile(values, [75, 25])) if len(values) > 3 else np.nan
 
 
 def _martinez(rows: pd.DataFrame) -> pd.DataFrame:
@@ -65,7 +67,7 @@ def _leitner(rows: pd.DataFrame) -> pd.DataFrame:
         partition=rows["partition"].mask(central),
         n_clients=rows["n_clients"].astype(float).mask(central),
     )
-    axes = ["metric", "method", "dataset", "epsilon", "partition", "n_clients", "item"]
+    axes = ["metric", "method", "dataset", "setting", "epsilon", "partition", "n_clients", "item"]
     return summarised(_once(rows, axes), axes)
 
 

@@ -148,22 +148,38 @@ def importance(rows: pd.DataFrame, values: pd.DataFrame) -> pd.DataFrame:
     return _of_all_runs(found.assign(metric="importance_rank", value=place, detail=names), rows)
 
 
+FINDIFF_TABLES = {"credit_default", "adult", "philadelphia", "bank"}
+
+
 def stated(rows: pd.DataFrame, values: pd.DataFrame) -> pd.DataFrame:
     """Results that sattarov2024 states in its text, of the sweeps that were run; each row repeats
-    its printed place."""
+    its published place.
+
+    The losses of a budget are means over four tables. Where some of these were not run, what there
+    is counts as one run, so that it is shown and not judged.
+    """
     runs = with_params(rows[rows["method"] == "DP-Fed-FinDiff"], scheme="")
     published = runs[(runs["grid"] == "51_sattarov2024_budget") & (runs["scheme"] == "")]
     updates = rows[rows["grid"] == "50_sattarov2024_updates"]
-    results = stated_of_updates(updates) if len(updates) else {}
-    results |= stated_of_budget(published) if len(published) else {}
+    found = [_tidy(values.head(0).assign(value=0.0))]
+    if len(updates):
+        found.append(_of_all_runs(_placed(values, stated_of_updates(updates)), rows))
+    whole = set(published["dataset"]) >= FINDIFF_TABLES
+    sets = [own for _, own in published.groupby("seed")] if whole else [published]
+    for own in filter(len, sets):
+        found.append(_of_all_runs(_placed(values, stated_of_budget(own)), own.head(1)))
+    return pd.concat(found, ignore_index=True)
+
+
+def _placed(values: pd.DataFrame, results: dict[str, float]) -> pd.DataFrame:
+    """Results at their published places."""
     names = [
         f"{metric} {detail.rpartition(' ')[2]}" if metric == "training_hours" else metric
         for metric, detail in values[["metric", "detail"]].to_numpy()
     ]
-    places = values.drop(columns=["paper", "exhibit"]).assign(
-        value=pd.Series(names, values.index).map(results)
-    )
-    return _of_all_runs(places[places["value"].notna()], rows)
+    placed = values.drop(columns=["paper", "exhibit"])
+    placed = placed.assign(value=pd.Series(names, values.index).map(results))
+    return placed[placed["value"].notna()]
 
 
 def stated_of_updates(rows: pd.DataFrame) -> dict[str, float]:
