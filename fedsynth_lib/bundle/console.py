@@ -241,7 +241,7 @@ def summary(outcomes: Mapping[str, Outcome]) -> str:
     standins = [stem for stem, each in outcomes.items() if each.standin]
     note = (
         f"\nOn synthetic stand-ins, the real tables being out of reach: {', '.join(standins)}; "
-        f"their figures are in figures/{outcomes[standins[0]].profile}-standin/."
+        f"their figures are in figures/live/{outcomes[standins[0]].profile}-standin/."
         if standins
         else ""
     )

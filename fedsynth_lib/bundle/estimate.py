@@ -11,29 +11,28 @@ ALONE = 5.0
 LONG = 30.0  # minutes of a run about which one is told beforehand
 
 
-def has_rows(notebook: Notebook, profile: str | None, root: Path) -> bool:
-    """Whether its rows are there, so that it need not compute them. profile: None is its own.
+def has_rows(notebook: Notebook, profile: str, root: Path) -> bool:
+    """Whether its rows are there, so that it need not compute them.
 
     A grid bears the number of the notebook that runs it first, and counts there. Where several do,
     one that is there will do: a profile need not run all.
     """
-    profile = profile or notebook.profile
     own = [grid for grid in notebook.grids if grid[:2] == notebook.stem[:2]] or notebook.grids
     return any((root / "data" / "results" / profile / f"{grid}.csv").is_file() for grid in own)
 
 
 def minutes_of(
-    notebook: Notebook, profile: str | None, root: Path, *, fresh: bool = False
+    notebook: Notebook, profile: str, root: Path, *, fresh: bool = False
 ) -> float | None:
     """Minutes that a notebook takes on 2 cores: from its rows, or to compute; None where it does
     not say."""
     if notebook.regenerate is not None and not fresh and has_rows(notebook, profile, root):
         return notebook.regenerate
-    return notebook.minutes.get(profile or notebook.profile)
+    return notebook.minutes.get(profile)
 
 
 def warning(
-    chosen: Sequence[Notebook], profile: str | None, root: Path, *, fresh: bool = False
+    chosen: Sequence[Notebook], profile: str, root: Path, *, fresh: bool = False
 ) -> str | None:
     """What to know before a run that computes for long: how long, and how to avoid it. None for a
     short one."""
@@ -54,7 +53,7 @@ def warning(
 def _way_out(
     chosen: Sequence[Notebook],
     with_rows: Sequence[Notebook],
-    profile: str | None,
+    profile: str,
     root: Path,
     *,
     fresh: bool,
@@ -69,7 +68,7 @@ def _way_out(
             ",".join(each.stem[:2] for each in with_rows),
         )
         ways.append(f"--only {numbers} takes about {_duration(minutes)}, from committed rows")
-    for smaller in reversed(PROFILES[: PROFILES.index(profile or "paper")]):
+    for smaller in reversed(PROFILES[: PROFILES.index(profile)]):
         if (minutes := _total(chosen, smaller, root)) <= LONG:
             ways.append(f"--profile {smaller} takes about {_duration(minutes)}")
             break
@@ -77,7 +76,7 @@ def _way_out(
 
 
 def _total(
-    notebooks: Sequence[Notebook], profile: str | None, root: Path, *, fresh: bool = False
+    notebooks: Sequence[Notebook], profile: str, root: Path, *, fresh: bool = False
 ) -> float:
     """Minutes for all on 2 cores, of which a short notebook takes one."""
     each = [minutes_of(notebook, profile, root, fresh=fresh) or 0.0 for notebook in notebooks]

@@ -32,7 +32,7 @@ FOLDER = "data/published/facts"
 # decimals that may stand in prose without a fact, and why: tests/test_prose.py
 NOT_FACTS = ("typed.toml",)
 SOURCES = re.compile(
-    r"(figures|data/results)/(paper|quick)/[^/]+\.csv|data/published/values/\w+/[^/]+\.csv"
+    r"(figures|data/results/(paper|quick))/[^/]+\.csv|data/published/values/\w+/[^/]+\.csv"
 )
 MARKER = re.compile(r"<!--=(?P<name>[^\n]*?)-->(?P<said>[^\n]*?)<!--/-->")
 NAME = re.compile(r"[a-z][a-z0-9_]*")
@@ -371,7 +371,7 @@ def _check_kind(fact: Fact) -> None:
     if fact.source and not SOURCES.fullmatch(fact.source):
         raise _bad(
             fact,
-            f"{fact.source!r} is no CSV of figures/ or data/results/ at profile paper or quick",
+            f"{fact.source!r} is no CSV of figures/ or of data/results/, profile paper or quick",
         )
     if fact.take and fact.take not in TAKEN:
         raise _bad(fact, f"{fact.take!r} cannot be taken; choose {', '.join(TAKEN)}")

@@ -83,13 +83,6 @@ class Notebook:
     def stem(self) -> str:
         return self.path.stem
 
-    @property
-    def profile(self) -> str:
-        """Its own, as its parameter cell has it: a chapter shows the committed results of the
-        largest scale, a lesson computes live and small."""
-        own = self.parameters.get("profile")
-        return str(own.default) if own else "quick"
-
 
 def read_notebooks(folder: Path) -> list[Notebook]:
     """The numbered notebooks of the folder in reading order."""

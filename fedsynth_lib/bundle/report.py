@@ -3,7 +3,7 @@
     ./run_all.sh report
 
 What it shows is gathered here, its form is report.html, a Jinja template. It works offline: style
-and script (report.css, report.js) stand inside it, pictures are those of figures/<profile>/.
+and script (report.css, report.js) stand inside it, pictures are those of figures/.
 """
 
 import os

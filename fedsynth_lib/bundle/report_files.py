@@ -5,14 +5,10 @@ from pathlib import Path
 import pandas as pd
 
 from fedsynth_lib.core.contract import BadInput
-from fedsynth_lib.core.store import project_root
 from fedsynth_lib.printed.outcomes import OUTCOMES
 from fedsynth_lib.printed.published import WORKS
-from fedsynth_lib.runs.rows import FULLEST_FIRST, PROFILES
+from fedsynth_lib.runs.rows import FULLEST_FIRST, PROFILES, figures_folder
 
-BEST_FIRST = PROFILES[::-1]
-# real tables before stand-ins
-FOLDERS = (*BEST_FIRST, *(f"{profile}-standin" for profile in BEST_FIRST))
 KINDS = {".png": "PNG", ".pdf": "PDF", ".csv": "CSV", ".md": "Markdown", ".tex": "LaTeX"}
 SAID = ["id", "verdict", "share", "evidence"]
 # name of a result -> folder, best first -> suffix -> file
@@ -28,11 +24,21 @@ def read_csv(path: Path) -> pd.DataFrame:
         ) from error
 
 
+def folders() -> dict[str, Path]:
+    """Where figures and tables lie, by the profile and the data that they were made of, the best
+    first: real tables before stand-ins."""
+    return {
+        profile if data == "real" else f"{profile}-{data}": figures_folder(profile, data)
+        for data in ("real", "standin")
+        for profile in reversed(PROFILES)
+    }
+
+
 def find_results() -> Found:
     """Every figure and table in the folders of the profiles, by its name without suffix."""
     found: Found = {}
-    for folder in FOLDERS:
-        for path in sorted((project_root() / "figures" / folder).glob("[!.]*")):
+    for folder, place in folders().items():
+        for path in sorted(place.glob("[!.]*")):
             if path.suffix in (".png", ".csv"):
                 files = {
                     kind: each
@@ -50,8 +56,8 @@ def find_claims() -> pd.DataFrame:
     A table judges claims if it has the columns `id` and `verdict`, whatever its name is.
     """
     frames = [pd.DataFrame(columns=["id", "outcome", "evidence", "folder"])]
-    for folder in FOLDERS:
-        for path in sorted((project_root() / "figures" / folder).glob("[!.]*.csv")):
+    for folder, place in folders().items():
+        for path in sorted(place.glob("[!.]*.csv")):
             # the verdict gathers what the others say
             table = None if path.name.startswith("90_") else read_csv(path)
             if table is None or not (

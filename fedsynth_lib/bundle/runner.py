@@ -63,7 +63,8 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     add(
         "--profile",
         choices=PROFILES,
-        help="compute at this scale (default: show the committed results; lessons run live, small)",
+        default=PROFILES[-1],
+        help="paper (the default) shows the committed results; quick and smoke compute live, small",
     )
     add(
         "--only",
@@ -239,18 +240,16 @@ def run(
     values: dict[str, dict[str, Any]],
     *,
     root: Path,
-    profile: str | None,
+    profile: str,
     jobs: int | None = None,
     fresh: bool = False,
 ) -> dict[str, Outcome]:
     """Execute the notebooks, print the table, and return stem -> Outcome, in the order of `chosen`.
 
-    profile: None runs each notebook in its own.
-
     One that needs a notebook which failed in this run is not run. Figures land in
-    figures/<profile>/, executed copies in figures/executed/<profile>/, the table in
-    figures/runs/last.json; the report, figures/report/index.html, is made anew from all that there
-    is, also where notebooks failed.
+    figures/, of other profiles in figures/live/, executed copies in figures/executed/<profile>/,
+    the table in figures/runs/last.json; the report, figures/report/index.html, is made anew from
+    all that there is, also where notebooks failed.
     """
     import joblib
 
@@ -270,9 +269,7 @@ def run(
     # a shell switches it off for background jobs
     signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-    outcomes = {
-        notebook.stem: Outcome("not run", profile or notebook.profile) for notebook in chosen
-    }
+    outcomes = {notebook.stem: Outcome("not run", profile) for notebook in chosen}
     expected = {
         notebook.stem: minutes_of(notebook, profile, root, fresh=fresh) for notebook in chosen
     }
@@ -284,7 +281,7 @@ def run(
             Reporter(len(chosen)) as reporter,
         ):
             reporter.say(
-                f"{profile or 'committed results'}, notebooks: {len(chosen)}, cells at a time: "
+                f"profile {profile}, notebooks: {len(chosen)}, cells at a time: "
                 f"{jobs}, threads each: {threads}"
             )
             for notebook in chosen if fresh else ():

@@ -21,7 +21,7 @@ from fedsynth_lib import __version__
 from fedsynth_lib.core.contract import BadInput
 from fedsynth_lib.core.store import log_event, project_root, write_atomically
 from fedsynth_lib.figures.labels import boxes
-from fedsynth_lib.runs.rows import folder_name
+from fedsynth_lib.runs.rows import figures_folder
 
 
 def provenance(profile: str, data: str) -> str:
@@ -104,7 +104,7 @@ class Saver:
     def made_at(self, profile: str, *, remark: str = "") -> "Saver":
         """For what rows of another profile show: in the same folder, with that provenance, and
         without what this one remarks of its own runs."""
-        folder = self.folder or project_root() / "figures" / folder_name(self.profile, self.data)
+        folder = self.folder or figures_folder(self.profile, self.data)
         return replace(self, profile=profile, folder=folder, remark=remark)
 
 
@@ -118,10 +118,10 @@ def save_figure(
     alt: str = "",
     folder: Path | None = None,
 ) -> SavedFigure:
-    """Write figures/<profile>/<exhibit>.png and .pdf with a footer that says what it was made from.
+    """Write figures/<exhibit>.png and .pdf with a footer that says what it was made from.
 
     exhibit: `<work>_<exhibit>`. note: added to the footer.
-    alt: what the figure shows, for those who cannot see it. folder: instead of figures/<profile>.
+    alt: what the figure shows, for those who cannot see it. folder: instead of `figures_folder`.
     """
     folder = _folder(exhibit, profile, data, folder)
     _footer(fig, profile, data, " ".join(filter(None, (note, boxes(fig)))))
@@ -165,7 +165,7 @@ def save_table(
     decimals: int = 3,
     folder: Path | None = None,
 ) -> SavedTable:
-    """Write figures/<profile>/<exhibit>.csv, .md and .tex (booktabs), each with the provenance
+    """Write figures/<exhibit>.csv, .md and .tex (booktabs), each with the provenance
     inside.
 
     The CSV has numbers with the 10 significant digits of rows, on which machines agree, and
@@ -219,7 +219,7 @@ def _folder(exhibit: str, profile: str, data: str, folder: Path | None = None) -
         raise BadInput(
             f"the exhibit {exhibit!r} becomes a file name: use letters, digits, '_', '-' and '.'."
         )
-    return folder or project_root() / "figures" / folder_name(profile, data)
+    return folder or figures_folder(profile, data)
 
 
 def _footer(fig: Figure, profile: str, data: str, note: str) -> None:

@@ -55,6 +55,8 @@ COLUMNS = list(DTYPES)
 DATA = ("real", "standin", "own", "none")
 PROFILES = ("smoke", "quick", "paper")
 SUMS = "SHA256SUMS"  # the list of digests, in data/results
+RESULTS = "paper"  # the profile of the results that are committed and shown
+LIVE = "live"  # in figures/: what runs of other profiles make
 FULLEST_FIRST = ("paper", "quick")  # the profiles whose rows count in the verdict
 SORTED_BY = [
     *("paper", "exhibit", "dataset", "method", "partition", "n_clients", "node"),
@@ -71,13 +73,21 @@ def published_size(profile: str) -> str:
 
 
 def folder_name(profile: str, data: str) -> str:
-    """`quick`, or `quick-standin` and `quick-own` for what must not mix with results on the real
-    tables."""
+    """The folder of rows in data/results: that of the profile, or `quick-standin` and `quick-own`
+    for what must not mix with results on the real tables."""
     if profile not in PROFILES:
         raise BadInput(f"profile is {profile!r}: choose one of {', '.join(PROFILES)}.")
     if data not in DATA:
         raise BadInput(f"data is {data!r}: say what the result rests on, one of {', '.join(DATA)}.")
     return profile if data in ("real", "none") else f"{profile}-{data}"
+
+
+def figures_folder(profile: str, data: str) -> Path:
+    """Where figures and tables go: the committed results lie in figures/ itself, whatever is
+    computed small, on stand-ins or on a person's own table in a folder of its own in
+    figures/live."""
+    name, folder = folder_name(profile, data), project_root() / "figures"
+    return folder if name == RESULTS else folder / LIVE / name
 
 
 def data_of(frame: pd.DataFrame) -> str:

@@ -41,7 +41,7 @@ def table_digest(
 
 
 def reachable(
-    datasets: Iterable[str], *, work: str | None = None, profile: str = "quick"
+    datasets: Iterable[str], *, work: str | None = None, profile: str = "paper"
 ) -> list[str]:
     """Those of the tables whose rows may be committed, or that can be had here, if only as a
     stand-in.

@@ -282,7 +282,7 @@ class Work:
             return self.table(dataset).digest
         return lock.table_digest(dataset, work=self.view(dataset))
 
-    def reachable(self, datasets: Iterable[str], *, profile: str = "quick") -> list[str]:
+    def reachable(self, datasets: Iterable[str], *, profile: str = "paper") -> list[str]:
         """Those of the tables whose rows are committed, or can be had; see `lock.reachable`."""
         registered = [key for key in datasets if key not in self.files]
         view = self.key if self.own_views else None

@@ -196,7 +196,7 @@ def can_be_had(cell: Mapping[str, Any]) -> bool:
     """Whether there can be such a cell: a table that others released may be out of reach."""
     if cell["method"] not in RELEASES:
         return True
-    profile = "smoke" if "rows" in cell else "quick"
+    profile = "smoke" if "rows" in cell else "paper"
     return bool(lock.reachable(["heterofedsyn"], work="fed_privsyn", profile=profile))
 
 

@@ -205,8 +205,8 @@ def version(cell: Mapping[str, Any]) -> str:
 # network_runs: of methods that train a network, which take longest
 SIZES: dict[str, dict[str, int]] = {
     "smoke": {"rows": 60, "targets": 16, "runs": 8, "network_runs": 4},
-    "quick": {"rows": 500, "targets": 32, "runs": 64, "network_runs": 24},
-    "paper": {"rows": 2000, "targets": 64, "runs": 256, "network_runs": 64},
+    "quick": {"rows": 200, "targets": 32, "runs": 16, "network_runs": 8},
+    "paper": {"rows": 500, "targets": 32, "runs": 64, "network_runs": 24},
 }
 NETWORKS = ("fedvae", "dpfedctgan", "findiff", "dpvaebgm")
 # without noise a run selects for a minute
