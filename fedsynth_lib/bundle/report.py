@@ -23,7 +23,6 @@ from fedsynth_lib.bundle.chapters import CHAPTER_OF, CHAPTERS, exhibit_map
 from fedsynth_lib.bundle.console import read_last
 from fedsynth_lib.bundle.notebooks import Notebook, read_notebooks
 from fedsynth_lib.bundle.report_files import (
-    BEST_FIRST,
     KINDS,
     Found,
     find_claims,
@@ -41,6 +40,7 @@ from fedsynth_lib.printed.published import (
     load_claims,
     load_values,
 )
+from fedsynth_lib.runs.rows import PROFILES
 
 OUTCOMES = dict.fromkeys((*outcomes.OUTCOMES, "not judged yet"), "")
 OUTCOMES |= {"holds": "holds", "partly": "partly", "not in full": "partly"}
@@ -329,7 +329,7 @@ def notebook_table(notebooks: Sequence[Notebook]) -> Table:
     for each in notebooks:
         copies = {
             name: path
-            for name in BEST_FIRST
+            for name in reversed(PROFILES)
             if (path := executed / name / each.path.name).is_file()
         }
         best = list(copies.items())[:1]
