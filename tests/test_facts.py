@@ -34,10 +34,10 @@ def home(tmp_path):
         return path
 
     def rows(frame):
-        write("figures/paper/tab.csv", frame.to_csv(index=False))
+        write("figures/tab.csv", frame.to_csv(index=False))
 
     def state(name="aim", **entries):
-        entries = {"from": "figures/paper/tab.csv", "format": ".2f"} | entries
+        entries = {"from": "figures/tab.csv", "format": ".2f"} | entries
         lines = "\n".join(
             f"{key} = {json.dumps(entry)}" for key, entry in entries.items() if entry is not None
         )
@@ -136,7 +136,7 @@ def test_a_fact_can_be_computed_from_others_before_they_are_rounded(home):
             "no number that is ours",
         ),
         ({"where": "method == 'AugFLAIM'", "column": "error"}, "cannot be written"),
-        ({"from": "figures/paper/none.csv", "column": "value 1"}, "is not there"),
+        ({"from": "figures/none.csv", "column": "value 1"}, "is not there"),
         ({"from": "figures/quick-standin/tab.csv", "column": "value 1"}, "is no CSV"),
         ({"from": "../elsewhere.csv", "column": "value 1"}, "is no CSV"),
         ({"column": "value 1", "reduce": "mode"}, "no reduction"),

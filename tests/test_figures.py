@@ -50,14 +50,14 @@ def footer(fig):
 
 
 def test_saving_the_same_figure_twice_gives_the_same_bytes(home):
-    first = save_figure(small_figure(), "w_fig1.2", profile="quick", data="real")
+    first = save_figure(small_figure(), "w_fig1.2", profile="paper", data="real")
     before = first.png.read_bytes(), first.pdf.read_bytes()
     fig = small_figure()
-    save_figure(fig, "w_fig1.2", profile="quick", data="real")
+    save_figure(fig, "w_fig1.2", profile="paper", data="real")
     # even the same object: one footer
-    again = save_figure(fig, "w_fig1.2", profile="quick", data="real")
+    again = save_figure(fig, "w_fig1.2", profile="paper", data="real")
     assert (again.png.read_bytes(), again.pdf.read_bytes()) == before
-    assert sorted(path.name for path in (home / "figures/quick").iterdir()) == [
+    assert sorted(path.name for path in (home / "figures").iterdir()) == [
         "w_fig1.2.pdf",
         "w_fig1.2.png",
     ]
@@ -103,13 +103,13 @@ def test_the_footer_has_space_of_its_own():
 
 def test_a_saved_figure_shows_itself_and_reaches_the_runner(home):
     saved = save_figure(small_figure(), "f", profile="quick", data="own", alt="a line")
-    assert repr(saved) == "figures/quick-own/f.png"
+    assert repr(saved) == "figures/live/quick-own/f.png"
     content, facts = saved._repr_mimebundle_()
     assert content["image/png"] == saved.png.read_bytes()
     assert facts == {"image/png": {"width": 374, "alt": "a line"}}
     assert plt.imread(io.BytesIO(content["image/png"])).shape[1] == 1020  # 3.4 inches at 300 dots
     events = [json.loads(line) for line in (home / "log.jsonl").read_text().splitlines()]
-    assert events == [{"event": "figure", "path": "figures/quick-own/f.png"}]
+    assert events == [{"event": "figure", "path": "figures/live/quick-own/f.png"}]
     assert not plt.get_fignums()
 
 

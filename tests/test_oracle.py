@@ -1,12 +1,12 @@
-"""Everything between rows and pictures: the notebooks make all committed figures again, from
+"""Everything between rows and pictures: the default run makes all committed figures again, from
 committed rows, offline.
 
-A copy of the project that has no figures, no real table and no cache runs as `./run_all.sh
---profile quick` does, and `--profile paper` for the notebooks that have committed figures there.
+A copy of the project that has no figures, no real table and no cache runs as `./run_all.sh` does.
 Not a cell may be computed. Tables must come out byte for byte. So do pictures where matplotlib is
 the same build (its fonts come with it); elsewhere the smoothing of lines may differ, so they are
 compared within TOLERANCE, and how many are equal to the byte is printed (pytest -s). What cannot
-come out so is listed below, with its reason.
+come out so is listed below, with its reason. Pictures of lessons, which compute live, are not
+committed.
 """
 
 import json
@@ -24,42 +24,25 @@ from PIL import Image
 pytestmark = pytest.mark.oracle
 
 ROOT = Path(__file__).resolve().parents[1]
-NOTEBOOKS = {  # by profile; of `paper` those whose rows are committed in full
-    "quick": "",
-    "paper": "01,20,21,22,23,24,25,26,27,30,31,32,33,34,35,40,41,42,43,44,45,46,50,51,52,60,61,62,63,64,65,66,73",
-}
 TOLERANCE = 1e-3  # the share of a picture's pixels that may differ by more than VISIBLE
 VISIBLE = 16  # of 255
-PICTURES_APART = {  # of which only that they are made is asked: pattern -> reason
-    "quick/0[0-3]_*.png": "lessons run live; another processor or number of threads changes the "
-    "order of sums",
-    "quick/1[0-6]_*.png": "lessons train live; another processor or number of threads changes the "
-    "order of sums",
-}
 MADE_ELSEWHERE = {  # not made again by such a run: pattern -> reason
-    "quick/0[0-3]_*.png": "lessons show rows of the real table, which offline is a stand-in",
-    "quick/1[0-6]_*.png": "lessons train on the real table on the spot, offline on a stand-in",
-    "quick/80_playground_*.png": "trains on the real table on the spot, offline on a stand-in",
-    "quick/30_spikes.*": "shares of single values among the real rows of Adult, offline those of "
-    "a stand-in",
-    "quick/leitner2023_fig4.2.png": "ages of the real rows of Adult, offline those of a stand-in",
-    "paper/30_spikes.*": "shares of single values among the real rows of Adult, offline those of "
-    "a stand-in",
-    "paper/leitner2023_fig4.2.png": "ages of the real rows of Adult, offline those of a stand-in",
-    "quick/martinez2024_fig5.[1-4].png": "notebook 01 divides the real rows, offline those of a "
+    "30_spikes.*": "shares of single values among the real rows of Adult, offline those of a "
     "stand-in",
+    "leitner2023_fig4.2.png": "ages of the real rows of Adult, offline those of a stand-in",
+    "martinez2024_fig5.[1-4].png": "notebook 01 divides the real rows, offline those of a stand-in",
+    "01_data_and_partitions_*.png": "notebook 01 shows the real rows, offline those of a stand-in",
 }
 
 
-def listed(name: str, reasons: dict[str, str]) -> bool:
-    """Whether `<profile>/<file>` is one of those with a reason."""
-    return any(fnmatch(name, pattern) for pattern in reasons)
+def made_elsewhere(name: str) -> bool:
+    return any(fnmatch(name, pattern) for pattern in MADE_ELSEWHERE)
 
 
-@pytest.fixture(scope="module", params=list(NOTEBOOKS))
-def run(request, tmp_path_factory) -> tuple[str, Path, str]:
-    """A profile, the project folder in which it was run, and what the runner said."""
-    profile, home = request.param, tmp_path_factory.mktemp("oracle")
+@pytest.fixture(scope="module")
+def run(tmp_path_factory) -> tuple[Path, str]:
+    """The project folder in which all notebooks were run, and what the runner said."""
+    home = tmp_path_factory.mktemp("oracle")
     for entry in ROOT.iterdir():
         if entry.name not in ("data", "figures", "notebooks") and not entry.name.startswith("."):
             (home / entry.name).symlink_to(entry)
@@ -75,59 +58,61 @@ def run(request, tmp_path_factory) -> tuple[str, Path, str]:
     env |= dict.fromkeys(
         ("HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy"), "http://127.0.0.1:9"
     )
-    chosen = ["--only", NOTEBOOKS[profile]] if NOTEBOOKS[profile] else []
-    command = [
-        sys.executable,
-        "-P",
-        "-m",
-        "fedsynth_lib.bundle.runner",
-        "--profile",
-        profile,
-        *chosen,
-    ]
+    command = [sys.executable, "-P", "-m", "fedsynth_lib.bundle.runner"]
     done = subprocess.run(
-        command, env=env, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=7200
+        command,
+        env=env,
+        text=True,
+        encoding="utf-8",
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        timeout=7200,
     )
-    return profile, home, done.stdout
+    return home, done.stdout
 
 
-def committed(profile: str, *kinds: str) -> list[str]:
+def committed(*kinds: str) -> list[str]:
     """The names of committed figures of these kinds."""
     listing = subprocess.run(
-        ["git", "ls-files", f"figures/{profile}"],
-        cwd=ROOT,
-        check=True,
-        capture_output=True,
-        text=True,
+        ["git", "ls-files", "figures"], cwd=ROOT, check=True, capture_output=True, text=True
     )
     return [Path(line).name for line in listing.stdout.splitlines() if line.endswith(kinds)]
 
 
+def made(home: Path, *kinds: str) -> set[str]:
+    return {path.name for path in (home / "figures").glob("*.*") if path.name.endswith(kinds)}
+
+
 def test_no_cell_is_computed(run):
-    profile, home, said = run
+    home, said = run
     last = json.loads((home / "figures" / "runs" / "last.json").read_text(encoding="utf-8"))
     wrong = {stem: own["status"] for stem, own in last.items() if own["status"] != "ok"}
     computed = {stem: own["computed"] for stem, own in last.items() if own["computed"]}
     assert last and not wrong and not computed, f"{wrong} {computed}\n{said}"
-    for path in (ROOT / "data" / "results" / profile).glob("*.csv"):
-        assert (
-            home / "data" / "results" / profile / path.name
-        ).read_bytes() == path.read_bytes(), path.name
+    for path in (ROOT / "data" / "results").glob("[pq]*/*.csv"):
+        again = home / path.relative_to(ROOT)
+        assert again.read_bytes() == path.read_bytes(), path.name
 
 
 def test_every_committed_file_is_made_again(run):
-    profile, home, _ = run
-    made = {path.name for path in (home / "figures" / profile).glob("*")}
-    lacking = [name for name in committed(profile, "csv", "md", "png") if name not in made]
-    assert not [name for name in lacking if not listed(f"{profile}/{name}", MADE_ELSEWHERE)]
-    kept = {name for name in made if name.endswith((".csv", ".md", ".png"))}
-    assert not sorted(kept - set(committed(profile, "csv", "md", "png"))), "made, and not committed"
+    home, _ = run
+    kept, again = committed("csv", "md", "png"), made(home, "csv", "md", "png")
+    assert not [name for name in kept if name not in again and not made_elsewhere(name)]
+    ignored = subprocess.run(
+        ["git", "check-ignore", "--stdin"],
+        input="".join(f"figures/{name}\n" for name in sorted(again)),
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+    )
+    lessons = {Path(line).name for line in ignored.stdout.splitlines()}
+    assert not sorted(again - set(kept) - lessons), "made, and not committed"
 
 
 def test_no_notebook_shows_a_warning_but_that_data_are_no_real_ones(run):
-    profile, home, _ = run
+    home, _ = run
     shown = {}
-    for path in (home / "figures" / "executed" / profile).glob("*.ipynb"):
+    for path in (home / "figures" / "executed" / "paper").glob("*.ipynb"):
         cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
         outputs = [each for cell in cells for each in cell.get("outputs", [])]
         lines = "".join(line for each in outputs for line in each.get("text", [])).splitlines()
@@ -137,32 +122,27 @@ def test_no_notebook_shows_a_warning_but_that_data_are_no_real_ones(run):
 
 
 def test_tables_come_out_to_the_byte(run):
-    profile, home, _ = run
-    apart = [
+    home, _ = run
+    again = made(home, "csv", "md")
+    assert not [
         name
-        for name in committed(profile, "csv", "md")
-        if (again := home / "figures" / profile / name).exists()
-        and again.read_bytes() != (ROOT / "figures" / profile / name).read_bytes()
+        for name in committed("csv", "md")
+        if name in again
+        and (home / "figures" / name).read_bytes() != (ROOT / "figures" / name).read_bytes()
     ]
-    assert not apart
 
 
 def test_pictures_come_out_to_the_pixel(run):
-    profile, home, _ = run
-    equal, apart = 0, {}
-    names = [
-        name for name in committed(profile, "png") if (home / "figures" / profile / name).exists()
-    ]
+    home, _ = run
+    equal, apart, again = 0, {}, made(home, "png")
+    names = [name for name in committed("png") if name in again]
     for name in names:
-        before, after = (folder / "figures" / profile / name for folder in (ROOT, home))
+        before, after = (folder / "figures" / name for folder in (ROOT, home))
         if before.read_bytes() == after.read_bytes():
             equal += 1
-        elif (
-            not listed(f"{profile}/{name}", PICTURES_APART)
-            and (gap := difference(before, after)) > TOLERANCE
-        ):
+        elif (gap := difference(before, after)) > TOLERANCE:
             apart[name] = round(gap, 5)
-    print(f"{profile}: {equal} of {len(names)} pictures are equal to the byte")
+    print(f"{equal} of {len(names)} pictures are equal to the byte")
     assert not apart
 
 
@@ -179,7 +159,6 @@ def difference(one: Path, other: Path) -> float:
     )
 
 
-@pytest.mark.parametrize("pattern", [*MADE_ELSEWHERE, *PICTURES_APART])
-def test_the_lists_name_what_there_is(pattern):
-    profile, _, files = pattern.partition("/")
-    assert any(fnmatch(name, files) for name in committed(profile, "csv", "md", "png"))
+@pytest.mark.parametrize("pattern", MADE_ELSEWHERE)
+def test_the_list_names_what_there_is(pattern):
+    assert any(fnmatch(name, pattern) for name in committed("csv", "md", "png"))

@@ -90,8 +90,8 @@ def between(text: str, start: str, end: str) -> str:
 def test_the_page_of_this_repository_is_whole(home):
     shutil.rmtree(home / "notebooks")
     (home / "figures").mkdir()
-    for path in ("notebooks", "figures/paper", "figures/quick"):
-        (home / path).symlink_to(ROOT / path)
+    for path in [ROOT / "notebooks", *(ROOT / "figures").glob("*.*")]:
+        (home / path.relative_to(ROOT)).symlink_to(path)
     page, text = build(home)
 
     ids = [attributes["id"] for _, attributes in page.elements if "id" in attributes]
@@ -117,21 +117,16 @@ def test_the_page_of_this_repository_is_whole(home):
         assert f"<td>{each.id.partition('/')[0]}</td><td>{escape(each.title)}</td>" in table
     names = tuple(catalogue.loc[catalogue["id"].isin(shown), "id"].str.replace("/", "_"))
     drawn = {
-        path for folder in ("paper", "quick") for path in (ROOT / "figures" / folder).glob("*.png")
-    }
-    drawn = {
         path
-        for path in drawn
+        for path in (ROOT / "figures").glob("*.png")
         if path.stem in names or path.name.startswith(tuple(f"{name}_" for name in names))
     }
     pictures = {each["src"]: each["alt"] for each in page.all("img")}
-    assert pictures.keys() >= {f"../{path.parent.name}/{path.name}" for path in drawn} and all(
-        pictures.values()
-    )
+    assert pictures.keys() >= {f"../{path.name}" for path in drawn} and all(pictures.values())
 
 
 def test_those_who_listen_to_it_find_their_way(home):
-    draw(home, "quick/maddock2024_fig3")
+    draw(home, "maddock2024_fig3")
     page, text = build(home)
     assert text.startswith('<!doctype html>\n<html lang="en">')
     assert all(len(page.all(tag)) == 1 for tag in ("h1", "header", "nav", "main", "title"))
@@ -154,15 +149,15 @@ def test_those_who_listen_to_it_find_their_way(home):
 
 def test_the_best_profile_stands_first_and_stand_ins_are_named_in_words(home):
     for folder in ("smoke", "paper-standin", "quick"):
-        draw(home, f"{folder}/maddock2024_fig3")
-    draw(home, "smoke-standin/martinez2024_tab5.1")
-    draw(home, "smoke/maddock2024_fig30")  # no exhibit, and not a further file of fig3
-    draw(home, "smoke/maddock2024_fig3_more")
+        draw(home, f"live/{folder}/maddock2024_fig3")
+    draw(home, "live/smoke-standin/martinez2024_tab5.1")
+    draw(home, "live/smoke/maddock2024_fig30")  # no exhibit, and not a further file of fig3
+    draw(home, "live/smoke/maddock2024_fig3_more")
     _, text = build(home)
     part = between(text, 'id="maddock2024/fig3"', "<h3")
     assert re.findall(r'<img src="([^"]+)"', part) == [
-        f"../{folder}/maddock2024_fig3.png" for folder in ("quick", "smoke", "paper-standin")
-    ] + ["../smoke/maddock2024_fig3_more.png"]
+        f"../live/{folder}/maddock2024_fig3.png" for folder in ("quick", "smoke", "paper-standin")
+    ] + ["../live/smoke/maddock2024_fig3_more.png"]
     before, _, folded = part.partition(
         "<details><summary>The same in other profiles: smoke, paper-standin</summary>"
     )
@@ -186,9 +181,9 @@ def test_the_best_profile_stands_first_and_stand_ins_are_named_in_words(home):
 
 def test_tables_come_as_saved_beside_the_printed_values(home):
     frame = pd.DataFrame({"a|b": ["1.0 ± 0.1 (2.0) ≈", NASTY], "n": [1.23456, None]})
-    save_table(frame, "maddock2024_tab1", profile="quick", data="real", caption=f"Ours, {NASTY}")
-    bare = home / "figures" / "quick" / "maddock2024_tab2.csv"  # without its Markdown
-    bare.write_text("method,nll,profile,data,version\nAIM,19.25,quick,real,0.1.0\n")
+    save_table(frame, "maddock2024_tab1", profile="paper", data="real", caption=f"Ours, {NASTY}")
+    bare = home / "figures" / "maddock2024_tab2.csv"  # without its Markdown
+    bare.write_text("method,nll,profile,data,version\nAIM,19.25,paper,real,0.1.0\n")
     _, text = build(home)
     assert '<th scope="row">AIM</th><td>19.25</td></tr></tbody>' in between(
         text, 'id="maddock2024/tab2"', "<summary>"
@@ -200,8 +195,8 @@ def test_tables_come_as_saved_beside_the_printed_values(home):
     nasty = str(escape(NASTY))
     assert cells == ["a|b", "n", "1.0\xa0±\xa00.1 (2.0)\xa0≈", "1.235", nasty, "–"]
     assert f"<caption><span>Ours, {nasty}</span></caption>" in ours
-    assert re.findall(r'href="(\.\./quick[^"]+)"', ours) == [
-        f"../quick/maddock2024_tab1.{kind}" for kind in ("csv", "md", "tex")
+    assert re.findall(r'href="(\.\./maddock[^"]+)"', ours) == [
+        f"../maddock2024_tab1.{kind}" for kind in ("csv", "md", "tex")
     ]
     # both notebooks make it
     assert part.count('href="#01_data"') == part.count('href="#42_tables"') == 1
@@ -213,23 +208,23 @@ def test_tables_come_as_saved_beside_the_printed_values(home):
 def test_the_verdict_counts_what_the_claim_files_say(home):
     first, second, third, fourth = load_claims("leitner2023")["id"].head(4)
     other = load_claims("apellaniz2025")["id"].iat[0]
-    judge(home, "smoke/b", (first, "holds", "of smoke"), (other, UNTESTED, "too small"))
+    judge(home, "live/smoke/b", (first, "holds", "of smoke"), (other, UNTESTED, "too small"))
     judge(
         home,
-        "quick/a",
+        "live/quick/a",
         (first, "does not hold", f"of quick {NASTY}"),
         (second, UNTESTED, "of quick"),
     )
-    judge(home, "paper/a", (first, UNTESTED, "of paper"), (third, "partly", "of paper"))
+    judge(home, "a", (first, UNTESTED, "of paper"), (third, "partly", "of paper"))
     judge(
         home,
-        "smoke-standin/a",
+        "live/smoke-standin/a",
         (first, "holds", "of a stand-in"),
         (second, "holds", "of a stand-in"),
     )
-    draw(home, "paper/90_verdict")
+    draw(home, "90_verdict")
     # the verdict's own table counts nothing twice
-    judge(home, "paper/90_other", (fourth, "holds", "gathered"))
+    judge(home, "90_other", (fourth, "holds", "gathered"))
     _, text = build(home)
 
     rows = re.findall(r"<tr>(.*?)</tr>", between(text, '<table class="counts">', "</table>"))
@@ -253,9 +248,7 @@ def test_the_verdict_counts_what_the_claim_files_say(home):
     assert '<td class="fails">does not hold</td>' in shown and "of quick" in shown
     assert re.search("in other profiles: 3.*of paper.*of smoke.*of a stand-in", others)
     part = between(text, 'id="verdict"', "</section>")
-    assert part.index('src="../paper/90_verdict.png"') < part.index(
-        'href="../paper/90_other_claims.csv"'
-    )
+    assert part.index('src="../90_verdict.png"') < part.index('href="../90_other_claims.csv"')
 
 
 def test_a_broken_file_is_named_in_one_line_and_the_old_page_stays(home):
@@ -273,7 +266,7 @@ def test_a_broken_file_is_named_in_one_line_and_the_old_page_stays(home):
         ("maddock2024_tab1.csv", b"", "maddock2024_tab1.csv cannot be read"),
         ("maddock2024_fig3.png", b"\x89PNG", "maddock2024_fig3.png is not a PNG"),
     ):
-        path = home / "figures" / "quick" / name
+        path = home / "figures" / name
         path.parent.mkdir(exist_ok=True)
         path.write_bytes(content)
         line = report.refresh()

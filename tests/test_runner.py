@@ -31,7 +31,7 @@ json.dump(facts, open("facts.json", "w"))
 with open(os.environ["FEDSYNTH_RUN_LOG"], "a") as log:
     print(json.dumps({"event": "grid", "name": "g", "computed": 3, "reused": 1}), file=log)
     for figure in ("a", "b", "a"):
-        print(json.dumps({"event": "figure", "path": f"figures/smoke-standin/{figure}.png"}), file=log)"""
+        print(json.dumps({"event": "figure", "path": f"figures/live/smoke-standin/{figure}.png"}), file=log)"""
 
 
 def test_a_run_with_a_notebook_that_fails(home, capsys, monkeypatch):
@@ -66,7 +66,7 @@ def test_a_run_with_a_notebook_that_fails(home, capsys, monkeypatch):
     assert table["01_bad"][0] == table["04_dies"][0] == "failed"
     assert table["02_needs_it"][:2] == table["03_needs_that"][:2] == ["not", "run"]
     assert table["05_good"][0] == "ok"
-    assert "out of reach: 00_good; their figures are in figures/smoke-standin/" in out
+    assert "out of reach: 00_good; their figures are in figures/live/smoke-standin/" in out
     assert "01_bad failed in cell 5:\n    | f()  # here\nKeyError: 'foo'\n" in out
     assert "04_dies failed in cell 3:\n    | import os\n    | os._exit(9)\nthe kernel died" in out
 
@@ -161,14 +161,13 @@ def test_a_stopped_run_leaves_no_process_behind(home, number, status):
 # --- reporting -----------------------------------------------------------------------------------
 
 
-def test_each_notebook_runs_in_its_own_profile_where_none_is_asked_for(home):
-    for stem, own in (("00_chapter", "paper"), ("01_lesson", "quick")):
-        parameters = f'profile = "{own}"  # one of: smoke, quick, paper'
-        write(home, stem, f"assert profile in ('{own}', 'smoke')", parameters=parameters)
+def test_committed_results_are_shown_where_no_profile_is_asked_for(home):
+    parameters = 'profile = "quick"  # one of: smoke, quick, paper'
+    write(home, "00_chapter", "assert profile != 'quick'", parameters=parameters)
     assert runner.main([]) == 0
-    assert profiles(home) == {"00_chapter": "paper", "01_lesson": "quick"}
+    assert profiles(home) == {"00_chapter": "paper"}
     assert runner.main(["--profile", "smoke"]) == 0
-    assert profiles(home) == {"00_chapter": "smoke", "01_lesson": "smoke"}
+    assert profiles(home) == {"00_chapter": "smoke"}
 
 
 def profiles(home):
