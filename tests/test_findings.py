@@ -1,8 +1,6 @@
 """The list of findings: how it is read, and that the one that is there is complete and leads
 somewhere."""
 
-import re
-
 import pandas as pd
 import pytest
 
@@ -114,21 +112,3 @@ def test_committed_tables_show_the_list_as_it_is(kind, listed):
         shown = pd.read_csv(path, dtype=str, keep_default_na=False)
         said = part.drop(columns="work")
         assert shown.iloc[:, : said.shape[1]].to_numpy().tolist() == said.to_numpy().tolist(), name
-
-
-@pytest.mark.parametrize(
-    "name",
-    ["README.md", "CONTRIBUTING.md", "data/published/findings.md", "data/published/speed.md"],
-)
-def test_every_link_leads_to_a_file(name):
-    path = project_root() / name
-    text = re.sub(r"(?s)```.*?```|`[^`]*`", "", path.read_text(encoding="utf-8"))
-    targets = [
-        target.partition("#")
-        for target in re.findall(r"\]\(([^)]+)\)", text)
-        if "://" not in target
-    ]
-    assert [
-        target for target, _, _ in targets if target and not (path.parent / target).exists()
-    ] == []
-    assert path.name == "CONTRIBUTING.md" or targets

@@ -8,7 +8,6 @@ from fedsynth_lib.bundle import facts
 from fedsynth_lib.bundle.chapters import exhibit_map
 from fedsynth_lib.bundle.facts import put_between
 from fedsynth_lib.bundle.notebooks import read_notebooks
-from fedsynth_lib.core.contract import BadInput
 from fedsynth_lib.core.store import project_root
 from fedsynth_lib.figures.special import outcomes
 from fedsynth_lib.printed.outcomes import COUNTED, OUTCOMES, STATES, UNDECIDED, VACUOUS, Evidence
@@ -207,7 +206,12 @@ def test_the_headline_adds_up():
     claims = pd.DataFrame(
         {"work": "maddock2024", "outcome": ["holds", "holds", "partly", "not tested"]}
     )
-    counts = headline.headline(headline.Verdict(exhibits, cells, claims))
+    judged = {"verdict": ["within"] * 3 + ["different"], "by_chance": [0.5, 0.2, None, 1]}
+    values = pd.DataFrame({"work": "maddock2024", **judged})
+    verdict = headline.Verdict(exhibits, cells, claims, values)
+    line = "\n| maddock2024 | 1 of 4 | 2 of 3 | 2 | 4 | 2 | 1 | 0 | 0 |\n"
+    assert line in headline.as_markdown(verdict)
+    counts = headline.headline(verdict)
     assert list(counts.index) == list(WORKS)
     own = counts.loc["maddock2024"]
     assert own["tables and figures"].to_dict() == {"in full": 1, "in part": 1, "shrunk": 1, "of": 4}
@@ -236,15 +240,6 @@ def test_an_exhibit_that_no_notebook_makes_is_not_made():
     printed = {each.id: printed_cells(each, NOTHING[each.work]) for each in load_exhibits()}
     shown = headline.states(NOTHING, printed, exhibit_map([]))
     assert set(shown["state"]) == {"not made"} and len(shown) == 89
-
-
-def test_the_table_is_put_between_its_marks_and_nowhere_else():
-    text = f"before\n{facts.BEGIN}\nold\n{facts.END}\nafter\n"
-    new = put_between(text, facts.BEGIN, facts.END, "| new |")
-    assert new == f"before\n{facts.BEGIN}\n| new |\n{facts.END}\nafter\n"
-    assert put_between(new, facts.BEGIN, facts.END, "| new |") == new
-    with pytest.raises(BadInput, match="has no lines"):
-        put_between("nothing here", facts.BEGIN, facts.END, "| new |")
 
 
 def test_the_readme_says_what_is_kept():

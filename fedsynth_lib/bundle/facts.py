@@ -292,10 +292,9 @@ def refresh(root: Path | None = None, *, write: bool = True) -> list[Outdated]:
 
 def headline_table() -> str:
     """The headline by the verdict that is kept in data/results, as a table in Markdown."""
-    from fedsynth_lib.verdicts.headline import as_markdown, beside_chance, gathered, headline
+    from fedsynth_lib.verdicts import headline
 
-    verdict = gathered()
-    return as_markdown(headline(verdict), beside_chance(verdict))
+    return headline.as_markdown(headline.gathered())
 
 
 def refresh_headline(*, write: bool = True) -> list[str]:

@@ -11,12 +11,22 @@ from stand-ins is in folders of its own and is not counted.
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
-import numpy as np
 import pandas as pd
 
 from fedsynth_lib.core.store import project_root, write_atomically
 from fedsynth_lib.printed import readings
-from fedsynth_lib.printed.outcomes import COUNTED, NOT_MADE, OUTCOMES, STATES
+from fedsynth_lib.printed.outcomes import (
+    COUNTED,
+    FAILS,
+    HOLDS,
+    IN_FULL,
+    NOT_IN_FULL,
+    NOT_MADE,
+    OUTCOMES,
+    PARTLY,
+    STATES,
+    UNDECIDED,
+)
 from fedsynth_lib.printed.published import KEYS, UNTESTED, WORKS, load_claims
 from fedsynth_lib.runs.grid import committed_rows
 from fedsynth_lib.runs.rows import FULLEST_FIRST
@@ -39,6 +49,10 @@ CELL_COLUMNS = [
     *("error", "tolerance", "verdict", "by_chance", "order", "order_by_chance", "cause", "command"),
 ]
 BETWEEN = " | "  # the keys of a cell
+README_COLUMNS = [
+    *("work", "tables and figures complete", "values within error", "by chance"),
+    *("claims", "hold", "not in full", "do not hold", "undecided"),
+]
 
 
 class Verdict(NamedTuple):
@@ -218,30 +232,19 @@ def headline(verdict: Verdict) -> pd.DataFrame:
     return table.rename(columns={"cells": "of"}, level=1)
 
 
-def beside_chance(verdict: Verdict) -> pd.DataFrame:
-    """By work: of 100 judged values that have scenarios beside them, how many are within, and would
-    be if ours were shuffled; and how many settings and counts are listed apart."""
-    cells = verdict.cells
-    judged = cells[cells["by_chance"].notna()]
-    groups = judged.assign(within=judged["verdict"] == "within").groupby("work")
-    shares = (100 * groups[["within", "by_chance"]].mean()).round()
-    apart = verdict.counts.groupby("work")[APART].sum()
-    table = pd.DataFrame(index=pd.Index(WORKS, name="work"))
-    table["within, of 100 judged"] = shares["within"]
-    table["by chance, of 100"] = shares["by_chance"]
-    table["settings and counts, apart"] = apart
-    return table
+def as_markdown(verdict: Verdict) -> str:
+    """Return the headline as the table of README.md, with a line for each work.
 
-
-def as_markdown(table: pd.DataFrame, chance: pd.DataFrame) -> str:
-    """The headline as a table of README.md: a column for each work, a line for each count that any
-    work has."""
-    lines = [["", *table.index], ["---"] + ["---:"] * len(table)]
-    for group in dict.fromkeys(table.columns.get_level_values(0)):
-        own = table[group]
-        own = own.loc[:, own.any()]
-        lines += [[f"{group}: {name}", *map(str, values)] for name, values in own.items()]
-        if group == "published values":
-            shown = chance.map(lambda number: "" if np.isnan(number) else f"{number:.0f}")
-            lines += [[f"{group}: {name}", *values] for name, values in shown.items()]
-    return "\n".join("| " + " | ".join(line).strip() + " |" for line in lines)
+    It counts the published values for which `by_chance` is known.
+    """
+    cells = verdict.cells[verdict.cells["by_chance"].notna()]
+    lines = [README_COLUMNS, ["---", *["---:"] * (len(README_COLUMNS) - 1)]]
+    for work, numbers in headline(verdict).iterrows():
+        made, claims = numbers["tables and figures"], numbers["claims"]
+        judged = cells[cells["work"] == work]
+        within = f"{(judged['verdict'] == 'within').sum():,} of {len(judged):,}"
+        line = [work, f"{made[IN_FULL]} of {made['of']}", within]
+        line += [f"{judged['by_chance'].sum():,.0f}", claims["of"], claims[HOLDS]]
+        line += [claims[PARTLY] + claims[NOT_IN_FULL], claims[FAILS], claims[UNDECIDED]]
+        lines.append(line)
+    return "\n".join(f"| {' | '.join(map(str, line))} |" for line in lines)
