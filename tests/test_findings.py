@@ -108,7 +108,7 @@ def test_committed_tables_show_the_list_as_it_is(kind, listed):
     """Whoever edits the list runs notebook 90: `runner --only 90`."""
     for work, part in listed().groupby("work", sort=False):
         name = f"90_{kind}_{work.replace(' ', '_')}.csv"
-        path = project_root() / "figures" / "quick" / name
+        path = project_root() / "figures" / name
         shown = pd.read_csv(path, dtype=str, keep_default_na=False)
         said = part.drop(columns="work")
         assert shown.iloc[:, : said.shape[1]].to_numpy().tolist() == said.to_numpy().tolist(), name
