@@ -31,45 +31,19 @@ QUESTIONS = {  # the published answers in our words
 }
 
 
-def answers(rows: pd.DataFrame, whole: pd.DataFrame | None = None) -> pd.DataFrame:
+def answers(rows: pd.DataFrame) -> pd.DataFrame:
     """Question, published answer, and ours from tidy rows of one profile; what rows are missing is
     said in its place.
 
-    whole: of a shrunk profile, rows of `paper`, by default the committed ones. The tables of a
-        model that it has, with noise or without, are answered by these, but in 1b, which holds two
-        models of one scale together.
     Question 2a is answered by the searches of notebook 27. Cells with noise count in 3b only.
     """
-    if whole is None:
-        shrunk = not rows["profile"].eq("paper").all()
-        whole = committed_rows("martinez2024", "paper") if shrunk else rows.iloc[:0]
-    whole = whole[whole["metric"].isin(FIDELITY + UTILITY + CLOSENESS + ATTACKS)]
-    cells, full = _cells(rows).assign(whole=False), _cells(whole).assign(whole=True)
-    quiet, noisy = (_fullest(cells, full, noise) for noise in (False, True))
-    alike = cells[np.isinf(cells["epsilon"])]
-    real = pd.concat([full, cells]).query("setting == 'real'")
-    ours = [_baselines(quiet), _models(alike), _division(quiet)]
-    ours += [_closeness(quiet), _disclosure(pd.concat([quiet, noisy]), real)]
+    cells = _cells(rows)
+    real, made = cells[cells["setting"] == "real"], cells[cells["setting"] != "real"]
+    quiet = made[np.isinf(made["epsilon"])]
+    ours = [_baselines(quiet), _models(quiet), _division(quiet)]
+    ours += [_closeness(quiet), _disclosure(made, real)]
     table = {"question": list(QUESTIONS), "published": list(QUESTIONS.values()), "ours": ours}
     return pd.DataFrame(table).set_index("question")
-
-
-def _fullest(cells: pd.DataFrame, full: pd.DataFrame, noise: bool) -> pd.DataFrame:
-    """Cells of synthetic rows with or without noise: of each model's tables the full ones where
-    there are some, under a name that says so."""
-    less, full = (
-        each[(each["setting"] != "real") & (np.isfinite(each["epsilon"]) == noise)]
-        for each in (cells, full)
-    )
-    known = {name: set(own["dataset"]) for name, own in full.groupby("method")}
-    again = [d in known.get(m, ()) for m, d in zip(less["method"], less["dataset"], strict=True)]
-    less = less[~np.array(again, bool)]
-    left = set(less["method"])
-    names = {
-        name: f"{name} on whole {', '.join(sorted(tables)) if name in left else 'tables'}"
-        for name, tables in known.items()
-    }
-    return pd.concat([full.replace({"method": names}), less])
 
 
 def _cells(rows: pd.DataFrame) -> pd.DataFrame:
