@@ -4,7 +4,6 @@ states."""
 import numpy as np
 import pandas as pd
 import pytest
-from kept import committed_rows
 
 from fedsynth_lib.printed import published
 from fedsynth_lib.verdicts.custom.martinez_answers import (

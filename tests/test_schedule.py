@@ -111,7 +111,7 @@ def test_two_notebooks_run_at_the_same_time_and_the_table_keeps_the_reading_orde
     lines = capsys.readouterr().out.splitlines()
     assert [line.split()[0] for line in lines[-2:]] == ["00_a", "01_b"]
     assert next(line for line in lines if ": ok" in line).startswith("[1/2] 01_b")
-    executed = json.loads((home / "figures" / "executed" / "quick" / "00_a.ipynb").read_text())
+    executed = json.loads((home / "figures" / "executed" / "paper" / "00_a.ipynb").read_text())
     assert executed["cells"][-1]["outputs"][0]["text"] == ["1\n"]  # of the two jobs one each
 
 

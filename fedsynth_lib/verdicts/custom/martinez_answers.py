@@ -8,7 +8,6 @@ import pandas as pd
 
 from fedsynth_lib.metrics.registry import METRICS
 from fedsynth_lib.printed.published import aggregate, of_work
-from fedsynth_lib.runs.grid import committed_rows
 
 FIDELITY, UTILITY = ["hellinger", "pcd", "pmse", "log_cluster"], ["auc_rf", "auc_nb", "auc_knn"]
 CLOSENESS, ATTACKS = ["dcr_share", "dcr_min"], ["ad_ens", "ad_rmean", "ad_dum"]
@@ -141,8 +140,7 @@ def _disclosure(cells: pd.DataFrame, by_real: pd.DataFrame) -> str:
     attack = cells[cells["metric"].isin(ATTACKS)]
 
     def sentence(made: pd.DataFrame) -> str | None:
-        own = by_real[by_real["whole"] == made["whole"].iloc[0]]  # at the same scale
-        real = own.pivot_table("mean", "dataset", "metric")
+        real = by_real.pivot_table("mean", "dataset", "metric")
         made = made[made["dataset"].isin(real.index)]
         if made.empty:
             return None
