@@ -83,10 +83,12 @@ def test_a_picture_of_very_many_colours_is_cut_to_256_and_looks_the_same():
 
 def test_a_figure_says_what_it_was_made_from():
     real, standin = small_figure(), small_figure()
-    save_figure(real, "f", profile="quick", data="real", note="no DP")
+    save_figure(real, "f", profile="paper", data="real", note="no DP")
     save_figure(standin, "f", profile="smoke", data="standin")
-    assert footer(real).get_text() == f"profile quick · data real · fedsynth {__version__}\nno DP"
-    assert footer(standin).get_text() == f"profile smoke · STAND-IN DATA · fedsynth {__version__}"
+    assert footer(real).get_text() == f"profile paper · data real · fedsynth {__version__}\nno DP"
+    assert footer(standin).get_text() == (
+        f"Small live run, no result. profile smoke · STAND-IN DATA · fedsynth {__version__}"
+    )
     red, green, blue, _ = matplotlib.colors.to_rgba(footer(standin).get_color())
     assert red > 0.7 and green == blue == 0
     assert matplotlib.colors.to_rgba(footer(real).get_color())[0] < 0.5

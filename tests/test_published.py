@@ -369,9 +369,12 @@ def test_shrunk_runs_and_stand_ins_are_said_and_profiles_never_mix(exhibit):
     table = compare(to_frame(quick), "martinez2024", "tab1")
     assert (
         table.loc[0, "note"]
-        == "shrunk run: levels are not comparable; made from a stand-in table; DOUBT: odd"
+        == "small live run: levels are not comparable; made from a stand-in table; DOUBT: odd"
     )
     assert table["doubt"].tolist() == [True, False] and set(table["profile"]) == {"quick"}
+    # so no table or picture can show a published level beside one of a small run
+    assert table[["published", "difference", "tolerance"]].isna().all(axis=None)
+    assert table["ours"].notna().tolist() == [True, False]
     with pytest.raises(BadInput, match="profiles paper, quick are mixed"):
         compare(to_frame(quick + ours("central", [0.2])), "martinez2024", "tab1")
     assert compare(to_frame(ours("central", [0.2])), "martinez2024", "tab1")["note"].tolist() == [

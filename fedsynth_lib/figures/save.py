@@ -21,13 +21,19 @@ from fedsynth_lib import __version__
 from fedsynth_lib.core.contract import BadInput
 from fedsynth_lib.core.store import log_event, project_root, write_atomically
 from fedsynth_lib.figures.labels import boxes
-from fedsynth_lib.runs.rows import figures_folder
+from fedsynth_lib.runs.rows import RESULTS, figures_folder
 
 
 def provenance(profile: str, data: str) -> str:
     """The line that every saved figure and table carries."""
     source = "STAND-IN DATA" if data == "standin" else f"data {data}"
     return f"profile {profile} · {source} · fedsynth {__version__}"
+
+
+def warned(text: str, profile: str, data: str) -> str:
+    """The first line of a figure or table, which says so where it shows no result of the bundle."""
+    small = profile != RESULTS and data in ("real", "standin")
+    return f"Small live run, no result. {text}" if small else text
 
 
 @dataclass(frozen=True, repr=False)
@@ -182,7 +188,7 @@ def save_table(
     header = [[str(part) for part in np.atleast_1d(name)] for name in flat.columns]
     names = [" ".join(filter(None, parts)) for parts in header]
     text = [[_shown(value, decimals) for value in row] for row in flat.itertuples(index=False)]
-    line = provenance(profile, data)
+    line, caption = provenance(profile, data), warned(caption, profile, data)
 
     table = (
         flat.set_axis(names, axis=1)
@@ -228,7 +234,8 @@ def _footer(fig: Figure, profile: str, data: str, note: str) -> None:
         text.remove()  # saved before
     if fig.get_layout_engine() is None:
         fig.set_layout_engine("constrained")
-    lines = [provenance(profile, data), *textwrap.wrap(note, width=int(16 * fig.get_figwidth()))]
+    first = warned(provenance(profile, data), profile, data)
+    lines = [first, *textwrap.wrap(note, width=int(16 * fig.get_figwidth()))]
     share = (0.05 + 0.13 * len(lines)) / fig.get_figheight()  # 0.13 inches a line
     fig.get_layout_engine().set(rect=(0, share, 1, 1 - share))
     style = {"color": "#C00000", "weight": "bold"} if data == "standin" else {"color": "#555555"}

@@ -15,7 +15,8 @@ from fedsynth_lib.runs.names import level_name, partition_name
 MARKS = {"within": "=", "ordering": "≈", "different": "≠", UNSTABLE: "~", NOT_COMPARABLE: "∞"}
 MARKS_EXPLAINED = (
     "ours (published); = within the spread, ≈ ordering kept, ≠ different, ~ unstable, ∞ no bound; "
-    "without a mark: a shrunk or a single run"
+    "without a mark: a single run; k/n: of a small live run, the comparisons with other cells that "
+    "come out as published"
 )
 # columns of the tables of distances and of attacks
 DISTANCES = ("dcr_min", "dcr_share", "dcr_avg_train", "dcr_avg_holdout")
@@ -29,7 +30,8 @@ def comparison_table(comparison: pd.DataFrame, *, spread: bool = False) -> pd.Da
     """A wide table `ours (published)` in the layout of the printed tables.
 
     Rows: setting, partition, clients; columns: privacy level and metric. The mark behind a cell is
-    its verdict; MARKS_EXPLAINED says so in a caption. `spread` adds the standard deviations.
+    its verdict; MARKS_EXPLAINED says so in a caption. `spread` adds the standard deviations. Where
+    there is no published value, as beside a small live run, its order stands in its place.
     """
     digits = comparison["decimals"].astype(int)
     entries = []
@@ -39,7 +41,10 @@ def comparison_table(comparison: pd.DataFrame, *, spread: bool = False) -> pd.Da
         printed_std = f" ± {row['published_std']:.{places}f}" if known else ""
         ours = f"{row['ours']:.{places}f}{std}" if row["n"] else "–"
         mark = f" {MARKS.get(row['verdict'], '')}".rstrip()
-        entries.append(f"{ours} ({row['published']:.{places}f}{printed_std}){mark}")
+        printed = f"({row['published']:.{places}f}{printed_std}){mark}"
+        if pd.isna(row["published"]):
+            printed = row["order"] if row["n"] else ""
+        entries.append(f"{ours} {printed}".rstrip())
     wide = comparison.assign(
         entry=entries,
         level=["" if np.isnan(e) else level_name(e) for e in comparison["epsilon"]],

@@ -224,7 +224,8 @@ def compare(rows: pd.DataFrame, work: str, exhibit: str, *, runs: int = 2) -> pd
         unstable       our deviation exceeds our mean, so that nothing can be told
         not comparable the quantity has no bound
         matched noise  fewer passes at the published signal-to-noise ratio
-        not judged     of a shrunk profile, or of fewer runs
+        not judged     of a small live run (any profile but paper), whose comparison has no
+                       published values, or of fewer runs
         ours missing   no row of ours
     `by_chance`: how often a cell would be within if our values were shuffled among the scenarios
     of its method and setting (`chance.within_by_chance`).
@@ -287,6 +288,8 @@ def compare_means(
         for data, why, note in zip(table["data"], known["no_bound"], table["note"], strict=True)
     ]
     table["note"] = remarks
+    if profile not in ("paper", ""):  # its order can be compared, its levels cannot
+        table[["published", "published_std", "difference", "error", "tolerance"]] = np.nan
     shown = ["published", "published_std", "ours", "ours_std", "n", "difference", "error"]
     shown += ["tolerance", "verdict", "by_chance", "order", "order_by_chance", "profile"]
     shown += ["data", "decimals", "doubt", "note"]
@@ -301,7 +304,7 @@ def summary(comparison: pd.DataFrame, by: Sequence[str] = ("exhibit", "setting")
 
 
 def _remark(profile: str, data: str) -> str:
-    shrunk = "" if profile in ("paper", "") else "shrunk run: levels are not comparable"
+    shrunk = "" if profile in ("paper", "") else "small live run: levels are not comparable"
     standin = "made from a stand-in table" if data == "standin" else ""
     return "; ".join(filter(None, [shrunk, standin]))
 
