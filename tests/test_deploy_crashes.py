@@ -378,33 +378,79 @@ def test_what_was_taken_up_is_not_taken_up_again_beside_it_by_a_busy_machine(mon
     assert (record.active_until - in_memory_corestate.now()).total_seconds() > 500
 
 
-def test_a_supernode_does_not_say_how_long_an_answer_took(monkeypatch):
-    """Flower's own sends it with each answer, and the rows may decide it."""
+@pytest.fixture
+def supernode(monkeypatch):
+    """Flower's SuperNode as this bundle starts it, and the books of a fresh one."""
     from flwr.supercore.object_store import ObjectStoreFactory
     from flwr.supernode import cli, start_client_internal
     from flwr.supernode.nodestate import InMemoryNodeState, NodeStateFactory
 
     for place, name in (
         (start_client_internal, "pull_objects"),
+        (start_client_internal, "_pull_and_store_message"),
         (InMemoryNodeState, "get_message_processing_duration"),
     ):
         monkeypatch.setattr(place, name, getattr(place, name))  # as it is again after this test
     monkeypatch.setattr(cli, "flower_supernode", lambda: None)
     child.supernode()
-    stores, said = ObjectStoreFactory(), []
-    state, store = NodeStateFactory(stores).state(), stores.store()
+    stores = ObjectStoreFactory()
+    return start_client_internal, NodeStateFactory(stores).state(), stores.store()
+
+
+@pytest.mark.parametrize("when", ["pull_object", "confirm_message_received"])
+def test_what_a_stopped_run_asked_for_is_forgotten(supernode, when):
+    """Else its answer would go out in place of that to the next run, which waited for ever."""
+    from flwr.supercore.inflatable.inflatable_object import get_object_tree
+    from flwr.supercore.run import RunNotRunningException
+
+    def stopped(*_):
+        raise RunNotRunningException
+
+    node, state, store = supernode
+    message = asked(number="a")
+    run = SimpleNamespace(run_id=message.metadata.run_id, fab_hash="f", primary_task_type="")
+    state.store_run(run)
+    contents = {message.object_id: message.deflate()} | {
+        each.object_id: each.deflate() for each in message.children.values()
+    }
+    steps = {
+        "pull_object": lambda run, number: contents[number],
+        "confirm_message_received": lambda run, number: None,
+    }
+
+    def received(**changed):
+        return node._pull_and_store_message(
+            state=state,
+            object_store=store,
+            node_config={},
+            receive=lambda: (message, get_object_tree(message)),
+            get_run=None,
+            get_fab=None,
+            trusted_entities=None,
+            **steps | changed,
+        )
+
+    assert received(**{when: stopped}) is None
+    assert not state.msg_store
+    assert received() == run.run_id
+    assert len(state.msg_store) == 1
+
+
+def test_a_supernode_does_not_say_how_long_an_answer_took(supernode):
+    """Flower's own sends it with each answer, and the rows may decide it."""
+    (node, state, store), said = supernode, []
     state.store_message(message := asked(number="a"))
     state.record_message_processing_start("a")
     time.sleep(0.01)
     state.record_message_processing_end("a")
     reply = Message(RecordDict(), reply_to=message)
-    start_client_internal._insert_message(reply, state, store)
+    node._insert_message(reply, state, store)
 
     def send(message, tree, seconds):
         said.append(seconds)
         return set(), ""
 
-    start_client_internal._push_messages(state, store, send, lambda *_: None)
+    node._push_messages(state, store, send, lambda *_: None)
     assert said == [0.0]
 
 

@@ -108,17 +108,26 @@ def supernode() -> None:
     from flwr.supernode.cli import flower_supernode
     from flwr.supernode.nodestate import InMemoryNodeState
 
-    pull = start_client_internal.pull_objects
-
-    def pulled(*arguments: Any, **options: Any) -> dict:
+    def caught(step: Callable) -> Callable:
         """Where the run was stopped meanwhile, an error that Flower 1.41 catches: it then drops the
-        message, on whose content a site would wait for ever."""
-        try:
-            return pull(*arguments, **options)
-        except RunNotRunningException as error:  # no Exception, but a BaseException
-            raise RuntimeError("the run has ended") from error
+        message. Else it keeps the message, and a site would send the answer in place of that to
+        the next one, whose run would wait for ever."""
 
-    start_client_internal.pull_objects = pulled
+        def step_of_a_run(*arguments: Any, **options: Any) -> Any:
+            try:
+                return step(*arguments, **options)
+            except RunNotRunningException as error:  # no Exception, but a BaseException
+                raise RuntimeError("the run has ended") from error
+
+        return step_of_a_run
+
+    receive = start_client_internal._pull_and_store_message
+
+    def received(*, confirm_message_received: Callable, **options: Any) -> int | None:
+        return receive(confirm_message_received=caught(confirm_message_received), **options)
+
+    start_client_internal.pull_objects = caught(start_client_internal.pull_objects)
+    start_client_internal._pull_and_store_message = received
     # Flower sends it with each answer, and how long a site computes may depend on its rows
     InMemoryNodeState.get_message_processing_duration = lambda state, message_id: 0.0
     flower_supernode()
