@@ -46,7 +46,7 @@ OUTCOMES = dict.fromkeys((*outcomes.OUTCOMES, "not judged yet"), "")
 OUTCOMES |= {"holds": "holds", "partly": "partly", "not in full": "partly"}
 OUTCOMES |= {"does not hold": "fails"}
 # end of a cell, or all of it -> class
-MARKS = {"=": "within", "≈": "ordering", "≠": "different", "~": "", "∞": "", **OUTCOMES}
+MARKS = {"=": "within", "↕": "ordering", "≠": "different", "~": "", "∞": "", **OUTCOMES}
 
 
 class Table(NamedTuple):
@@ -129,7 +129,7 @@ def picture(path: Path) -> tuple[str, int, int]:
 def read_table(files: Mapping[str, Path], title: str) -> Table:
     """A saved table: of its Markdown, which is rounded, or else of its CSV."""
     text = files[".md"].read_text(encoding="utf-8") if ".md" in files else ""
-    text = re.sub(" (?=[±=≈≠])|(?<=±) ", "\N{NO-BREAK SPACE}", text)
+    text = re.sub(" (?=[±=↕≠])|(?<=±) ", "\N{NO-BREAK SPACE}", text)
     lines = [line[2:-2].split(" | ") for line in text.splitlines() if line.startswith("| ")]
     if lines:
         rows = [[entry.replace("\\|", "|") for entry in line] for line in lines]

@@ -276,7 +276,7 @@ ESCAPED = str.maketrans({symbol: f"\\{symbol}" for symbol in "&%$#_{}"})
 # symbols that pdflatex does not know as letters
 LATEX = str.maketrans(
     {"±": "$\\pm$", "×": "$\\times$", "·": "$\\cdot$", "−": "$-$", "<": "$<$", ">": "$>$"}
-    | {"≠": "$\\neq$", "≈": "$\\approx$", "∞": "$\\infty$", "–": "--", "†": "$\\dagger$"}
+    | {"≠": "$\\neq$", "↕": "$\\updownarrow$", "∞": "$\\infty$", "–": "--", "†": "$\\dagger$"}
     | {"↓": "$\\downarrow$", "↑": "$\\uparrow$", "β": "$\\beta$", "ε": "$\\varepsilon$"}
     | {"Γ": "$\\Gamma$", "Π": "$\\Pi$", "Φ": "$\\Phi$", "Ω": "$\\Omega$"}
 )

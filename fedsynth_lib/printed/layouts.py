@@ -12,11 +12,10 @@ from fedsynth_lib.printed.published import NOT_COMPARABLE, UNSTABLE
 from fedsynth_lib.runs.details import with_detail
 from fedsynth_lib.runs.names import level_name, partition_name
 
-MARKS = {"within": "=", "ordering": "≈", "different": "≠", UNSTABLE: "~", NOT_COMPARABLE: "∞"}
+MARKS = {"within": "=", "ordering": "↕", "different": "≠", UNSTABLE: "~", NOT_COMPARABLE: "∞"}
 MARKS_EXPLAINED = (
-    "ours (published); = within the spread, ≈ ordering kept, ≠ different, ~ unstable, ∞ no bound; "
-    "without a mark: a single run; k/n: of a small live run, the comparisons with other cells that "
-    "come out as published"
+    "ours (published); = within the spread, ↕ order kept, not the level, ≠ different, ~ unstable, "
+    "∞ no bound; without a mark: a single run"
 )
 # columns of the tables of distances and of attacks
 DISTANCES = ("dcr_min", "dcr_share", "dcr_avg_train", "dcr_avg_holdout")
@@ -31,7 +30,8 @@ def comparison_table(comparison: pd.DataFrame, *, spread: bool = False) -> pd.Da
 
     Rows: setting, partition, clients; columns: privacy level and metric. The mark behind a cell is
     its verdict; MARKS_EXPLAINED says so in a caption. `spread` adds the standard deviations. Where
-    there is no published value, as beside a small live run, its order stands in its place.
+    there is no published value, as beside a small live run, `order k/n` says how many of the
+    comparisons with other cells come out as published.
     """
     digits = comparison["decimals"].astype(int)
     entries = []
@@ -43,7 +43,7 @@ def comparison_table(comparison: pd.DataFrame, *, spread: bool = False) -> pd.Da
         mark = f" {MARKS.get(row['verdict'], '')}".rstrip()
         printed = f"({row['published']:.{places}f}{printed_std}){mark}"
         if pd.isna(row["published"]):
-            printed = row["order"] if row["n"] else ""
+            printed = f"(order {row['order']})" if row["n"] and row["order"] else ""
         entries.append(f"{ours} {printed}".rstrip())
     wide = comparison.assign(
         entry=entries,
