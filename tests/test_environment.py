@@ -20,6 +20,7 @@ from packaging.version import Version
 from fedsynth_lib.bundle import doctor, environment
 
 ROOT = Path(__file__).resolve().parents[1]
+ASKED = ["requirements.in", "requirements-all.in"]
 LOCK, TESTS_LOCK = ROOT / "requirements.lock", ROOT / "requirements-tests.lock"
 PYTHONS = ["3.11", "3.12", "3.13"]
 
@@ -64,8 +65,9 @@ def test_every_line_of_a_lock_is_one_exact_public_version(name):
 def test_the_locks_hold_what_the_in_files_ask_for_once(python):
     lock, tests = locked("requirements.lock", python), locked("requirements-tests.lock", python)
     assert not lock.keys() & tests.keys()
-    for names, versions in (("requirements.in", lock), ("requirements-tests.in", lock | tests)):
-        for each in map(Requirement, lines(names)):
+    asked = [(name, lock) for name in ASKED]
+    for name, versions in (*asked, ("requirements-tests.in", lock | tests)):
+        for each in map(Requirement, lines(name)):
             assert versions[canonicalize_name(each.name)] in each.specifier, each
 
 
@@ -78,9 +80,7 @@ def test_the_locks_are_complete():
         | locked("requirements-tests.lock", python).keys()
     )
     waiting = [
-        Requirement(line)
-        for name in ("requirements.in", "requirements-tests.in")
-        for line in lines(name)
+        Requirement(line) for name in (*ASKED, "requirements-tests.in") for line in lines(name)
     ]
     seen = set()
     while waiting:
@@ -104,12 +104,12 @@ def test_environment_yml_names_the_same_packages_as_the_lock():
     assert python in PYTHONS
     assert pip["pip"][0] == "--constraint requirements.lock" and pip["pip"][-1] == "--editable ."
     lock = locked("requirements.lock", python)
-    asked = [Requirement(line) for line in lines("requirements.in")]
+    asked = {each.name: each for file in ASKED for each in map(Requirement, lines(file))}
     wanted = [
-        f"{each.name}{'[' + ','.join(each.extras) + ']' if each.extras else ''}=={lock[each.name]}"
-        for each in asked
+        f"{name}{'[' + ','.join(each.extras) + ']' if each.extras else ''}=={lock[name]}"
+        for name, each in asked.items()
     ]
-    assert pip["pip"][1:-1] == wanted
+    assert sorted(pip["pip"][1:-1]) == sorted(wanted)
 
 
 def test_all_files_mean_the_same_pythons():
@@ -117,11 +117,63 @@ def test_all_files_mean_the_same_pythons():
     assert project["project"]["requires-python"] == ">=3.11,<3.14"
     dynamic = project["tool"]["setuptools"]["dynamic"]
     assert dynamic["dependencies"] == {"file": ["requirements.in"]}
+    assert dynamic["optional-dependencies"]["all"] == {"file": ["requirements-all.in"]}
     assert dynamic["optional-dependencies"]["tests"] == {"file": ["requirements-tests.in"]}
     ci = yaml.safe_load((ROOT / ".github" / "workflows" / "ci.yml").read_text(encoding="utf-8"))
     assert ci["jobs"]["run"]["strategy"]["matrix"]["python"] == PYTHONS
     assert "(3, 11) <= sys.version_info[:2] <= (3, 13)" in (ROOT / "run_all.sh").read_text(
         encoding="utf-8"
+    )
+
+
+SMALL = """\
+import sys
+from importlib.metadata import packages_distributions
+{given}
+class Missing:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in absent:
+            raise ModuleNotFoundError(f"No module named {{name!r}}", name=name)
+absent = {{module for module, of in packages_distributions().items() if set(of) & set(names)}}
+assert {{"torch", "papermill", "pgmpy"}} <= absent
+sys.meta_path.insert(0, Missing())
+from fedsynth_lib.bundle.commands import main
+sys.exit(main(sys.argv[1:]))
+"""
+
+
+def test_a_table_of_ones_own_needs_the_small_set_of_packages_alone(tmp_path):
+    """draft, synth with scores and pictures, and check, with nothing that is in requirements-all.in
+    alone; a method that needs more says what to install."""
+    first, rest = ({Requirement(line).name for line in lines(name)} for name in ASKED)
+    text = SMALL.format(given=f"names = {sorted(rest - first)}")
+    table = tmp_path / "people.csv"
+    table.write_text(
+        "age,ill\n" + "".join(f"{20 + k % 50},{['no', 'yes'][k % 2]}\n" for k in range(400))
+    )
+
+    def fedsynth(*words):
+        return subprocess.run(
+            [sys.executable, "-P", "-c", text, *map(str, words)],
+            cwd=tmp_path,
+            env=os.environ | {"FEDSYNTH_HOME": str(tmp_path / "home"), "PYTHONPATH": str(ROOT)},
+            capture_output=True,
+            text=True,
+            encoding="utf-8",
+        )
+
+    assert fedsynth("draft", table).returncode == 0
+    (tmp_path / "internal" / "people.draft.toml").rename(tmp_path / "people.toml")
+    made = fedsynth("synth", table)
+    assert made.returncode == 0, made.stderr
+    assert "no scores" not in made.stdout + made.stderr
+    assert "no pictures" not in made.stdout + made.stderr
+    checked = fedsynth("check", table, tmp_path / "people_rehearsal.csv")
+    assert checked.returncode == 0, checked.stdout + checked.stderr
+    more = fedsynth("synth", table, "--method", "fedvae", "--again")
+    assert more.returncode == 2
+    assert (
+        "this needs the package torch, which is not installed: pip install '.[all]'" in more.stderr
     )
 
 

@@ -58,6 +58,15 @@ def _carry_out(arguments: Sequence[str] | None) -> int:
     except BadInput as error:
         print(f"fedsynth: {error}", file=sys.stderr)
         return 2
+    except ModuleNotFoundError as error:  # of a package that requirements-all.in names
+        if (error.name or "fedsynth_lib").startswith("fedsynth_lib"):
+            raise
+        print(
+            f"fedsynth: this needs the package {error.name}, which is not installed: "
+            "pip install '.[all]' in the folder of fedsynth.",
+            file=sys.stderr,
+        )
+        return 2
     except (KeyboardInterrupt, click.Abort):
         return 130
     except SystemExit as end:

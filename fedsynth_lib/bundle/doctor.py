@@ -17,12 +17,15 @@ from urllib.parse import urlsplit
 from fedsynth_lib.bundle.environment import installed, unmet
 
 ROOT = Path(__file__).resolve().parents[2]
+ASKED = ("requirements.in", "requirements-all.in")
 
 
 def direct_packages() -> list[str]:
-    """The packages that requirements.in names."""
-    lines = (ROOT / "requirements.in").read_text(encoding="utf-8").splitlines()
-    return [re.match(r"[\w.-]+", line)[0] for line in lines if line and not line.startswith("#")]
+    """The packages that requirements.in and requirements-all.in name."""
+    texts = [(ROOT / name).read_text(encoding="utf-8") for name in ASKED]
+    lines = [line for text in texts for line in text.splitlines()]
+    names = [re.match(r"[\w.-]+", line)[0] for line in lines if line and not line.startswith("#")]
+    return list(dict.fromkeys(names))
 
 
 def versions() -> list[str]:
