@@ -2,8 +2,8 @@
 
 A work is a heading (`##`), a finding a heading below it (`####`): one line that says what was
 found, a few sentences, and the items `- Evidence:`, `- Could also be:` (what else could explain it;
-it may be left out) and `- Changes a conclusion:` (yes, no or open, with which). The item `- Shown in
-the report:` names the part of the report's first page that quotes the finding, and its picture.
+it may be left out) and `- Changes a conclusion:` (yes, no or open, with which). The item `- Shown
+in the report:` names the part of the report's first page that quotes the finding, and its picture.
 Deviations are tables: what, why, where.
 """
 

@@ -15,6 +15,7 @@ import shutil
 import struct
 import subprocess
 import sys
+from base64 import b64decode
 from collections.abc import Mapping, Sequence
 from datetime import date
 from functools import partial
@@ -66,7 +67,8 @@ BENCHMARKS = {
         "5",
     ),
 }
-NAMES = {work: CHAPTERS[CHAPTER_OF[work]].partition(": ")[2] for work in WORKS}
+TITLES = {work: CHAPTERS[CHAPTER_OF[work]].partition(": ")[2] for work in WORKS}
+NAMES = {work: f"{title[0].upper()}{title[1:]}" for work, title in TITLES.items()}
 
 
 class Result(NamedTuple):
@@ -99,7 +101,12 @@ class Site:
             lstrip_blocks=True,
         )
         self.environment.globals |= {
-            **{"works": NAMES, "badges": words.BADGES, "about": about(), "agreement": words.AGREEMENT},
+            **{
+                "works": NAMES,
+                "badges": words.BADGES,
+                "about": about(),
+                "agreement": words.AGREEMENT,
+            },
             "page_of": self.targets.get,
         }
         self.environment.globals["m"] = self.environment.get_template("macros.html").module
@@ -121,9 +128,22 @@ class Site:
         if not same_time(small, path):
             small.parent.mkdir(parents=True, exist_ok=True)
             with Image.open(path) as opened:
-                opened.convert("RGB").resize(fitted(opened.size), Image.Resampling.LANCZOS).save(small)
+                opened.convert("RGB").resize(fitted(opened.size), Image.Resampling.LANCZOS).save(
+                    small
+                )
             os.utime(small, ns=(path.stat().st_mtime_ns,) * 2)
         return f"thumbnails/{quote(name)}"
+
+    def without_pictures(self, body: str) -> str:
+        """The body of a notebook, with its pictures in files of their own."""
+
+        def moved(found: re.Match[str]) -> str:
+            content = b64decode(found[2])
+            name = f"pictures/{sha256(content).hexdigest()[:20]}.{found[1]}"
+            write_atomically(self.folder / name, content)
+            return f'src="../{name}"'
+
+        return re.sub(r'src="data:image/(png|jpeg);base64,([^"]+)"', moved, body)
 
     def add(self, address: str, template: str, title: str, **context: Any) -> None:
         """Make a page. Its `parts`, (title, kind, anchor, text), are what the search finds of it."""
@@ -149,7 +169,9 @@ class Site:
         page."""
         for name in ASSETS:
             write_atomically(self.folder / "assets" / name, (TEMPLATES / name).read_bytes())
-        script = f"SEARCH = {json.dumps(self.entries, ensure_ascii=False, separators=(',', ':'))};\n"
+        script = (
+            f"SEARCH = {json.dumps(self.entries, ensure_ascii=False, separators=(',', ':'))};\n"
+        )
         write_atomically(self.folder / "assets" / "search.js", script.encode())
         for address, text in self.pages.items():
             write_atomically(self.folder / address, text.encode())
@@ -185,7 +207,7 @@ def about() -> dict[str, Any]:
     }
 
 
-# --- results ---------------------------------------------------------------------------------------
+# --- results --------------------------------------------------------------------------------------
 
 
 def picture_size(path: Path) -> tuple[int, int]:
@@ -220,7 +242,7 @@ def best_picture(files: Mapping[str, Mapping[str, Path]]) -> Path | None:
     return next((own[".png"] for own in files.values() if ".png" in own), None)
 
 
-# --- the pages -------------------------------------------------------------------------------------
+# --- the pages ------------------------------------------------------------------------------------
 
 
 class Material(NamedTuple):
@@ -236,7 +258,9 @@ class Material(NamedTuple):
     @classmethod
     def gather(cls) -> "Material":
         notebooks = read_notebooks(project_root() / "notebooks")
-        exhibits = exhibit_map(notebooks).assign(id=lambda table: table["work"] + "/" + table["exhibit"])
+        exhibits = exhibit_map(notebooks).assign(
+            id=lambda table: table["work"] + "/" + table["exhibit"]
+        )
         shows = load_catalogue()[["id", "number", "what_it_shows", "research_question"]]
         return cls(
             notebooks,
@@ -253,7 +277,7 @@ class Material(NamedTuple):
 
     def loose(self, site: Site) -> list[str]:
         """The results that belong to no table or figure of a work."""
-        numbered = set((self.exhibits["work"] + "_" + self.exhibits["exhibit"]))
+        numbered = set(self.exhibits["work"] + "_" + self.exhibits["exhibit"])
         return [each for each in self.found if not {each, place_of(site, each)} & numbered]
 
     def maker(self, name: str) -> str:
@@ -336,10 +360,21 @@ def exhibit_page(site: Site, material: Material, each: Any, further: Sequence[st
         show=command_of(stems),
         gallery=cards(site, material, [] if lone else others),
         further=[
-            (other, further_title(name, other), results(site, material.found[other], title, material.executed))
+            (
+                other,
+                further_title(name, other),
+                results(site, material.found[other], title, material.executed),
+            )
             for other in further
         ],
-        parts=[(title, each.kind, "", f"{each.what_it_shows} {each.research_question} {methods} {caption}")],
+        parts=[
+            (
+                title,
+                each.kind,
+                "",
+                f"{each.what_it_shows} {each.research_question} {methods} {caption}",
+            )
+        ],
     )
 
 
@@ -382,7 +417,12 @@ def result_page(site: Site, material: Material, name: str) -> None:
         f"tables/{name}.html",
         "result.html",
         title,
-        **{"name": name, "results": shown, "stem": stem, "show": command_of([stem] if stem else [])},
+        **{
+            "name": name,
+            "results": shown,
+            "stem": stem,
+            "show": command_of([stem] if stem else []),
+        },
         parts=[(title, "result", "", f"{name} {caption} {columns} {first}")],
     )
 
@@ -396,7 +436,12 @@ def work_page(site: Site, material: Material, work: str) -> None:
     address, parts = f"works/{work}.html", []
     parts.append((f"{work}: {NAMES[work]}", "work", "", words.work_sentence(own)))
     parts += [
-        (claim.claim, "claim", f"#{claim.id.partition('/')[2]}", f"{work} {claim.outcome} {claim.place}")
+        (
+            claim.claim,
+            "claim",
+            f"#{claim.id.partition('/')[2]}",
+            f"{work} {claim.outcome} {claim.place}",
+        )
         for claim in own.claims.itertuples()
     ]
     parts += finding_parts(material.findings[material.findings["work"] == work], notes)
@@ -405,7 +450,12 @@ def work_page(site: Site, material: Material, work: str) -> None:
         address,
         "work.html",
         f"{NAMES[work]} ({work})",
-        **{"work": work, "sentence": words.work_sentence(own), "claims": own.claims, "notes": notes},
+        **{
+            "work": work,
+            "sentence": words.work_sentence(own),
+            "claims": own.claims,
+            "notes": notes,
+        },
         shares=words.claim_shares(own.claims),
         exhibits=gallery(site, material, work),
         protocol=site.file(protocol) if protocol.is_file() else "",
@@ -427,7 +477,12 @@ def finding_parts(own: pd.DataFrame, notes: str) -> list[tuple[str, str, str, st
     """What the search finds of findings, with the anchor of each."""
     anchors = {plain(heading.text): heading.id for heading in contents(notes)}
     return [
-        (each.headline, "finding", f"#{anchors.get(plain(each.headline), '')}".rstrip("#"), each.text)
+        (
+            each.headline,
+            "finding",
+            f"#{anchors.get(plain(each.headline), '')}".rstrip("#"),
+            each.text,
+        )
         for each in own.itertuples()
     ]
 
@@ -447,7 +502,10 @@ def gallery(site: Site, material: Material, work: str) -> list[dict[str, Any]]:
             {
                 **{"name": name, "label": f"{each.kind.capitalize()} {each.number}"},
                 **{"title": each.title, "state": next(iter(own.exhibits["state"]), "")},
-                **{"picture": site.thumbnail(path) if path else "", "shares": words.value_shares(own.cells)},
+                **{
+                    "picture": site.thumbnail(path) if path else "",
+                    "shares": words.value_shares(own.cells),
+                },
                 "missing": next(iter(own.exhibits["missing"]), ""),
             }
         )
@@ -459,10 +517,12 @@ def notebook_page(site: Site, material: Material, stem: str, source: Path) -> No
     is the same."""
     kept = site.folder / ".bodies" / stem
     digest = sha256(source.read_bytes() + Path(__file__).with_name("report_pages.py").read_bytes())
-    first, _, body = kept.read_text(encoding="utf-8").partition("\n") if kept.is_file() else ("",) * 3
+    first, _, body = (
+        kept.read_text(encoding="utf-8").partition("\n") if kept.is_file() else ("",) * 3
+    )
     if first != digest.hexdigest():
         try:
-            body = body_of(source)
+            body = site.without_pictures(body_of(source)).replace(f"{project_root()}/", "")
         except Exception as error:  # half written by another run
             site.targets.pop(stem)
             said = f"{source} cannot be shown as a page ({type(error).__name__})."
@@ -477,8 +537,15 @@ def notebook_page(site: Site, material: Material, stem: str, source: Path) -> No
         title,
         **{"stem": stem, "body": Markup(body), "contents": contents(body)},
         **{"file": site.file(source), "profile": source.parent.name},
-        parts=[(f"{stem[:2]} {title}", "notebook", "", " ".join(h.text for h in contents(body)))],
+        parts=[(f"{stem[:2]} {title}", "notebook", "", notebook_text(body))],
     )
+
+
+def notebook_text(body: str) -> str:
+    """What the search finds of a notebook: its headings, and the words of its prose, each once."""
+    prose = " ".join(re.findall(r"(?s)<(?:p|li|td)>(.*?)</(?:p|li|td)>", body))
+    names = re.findall(r"[A-Za-z][\w-]{3,}", re.sub("<[^>]+>", " ", prose))
+    return " ".join([*(each.text for each in contents(body)), *dict.fromkeys(names)])
 
 
 def list_pages(site: Site, material: Material) -> None:
@@ -492,7 +559,12 @@ def list_pages(site: Site, material: Material) -> None:
         **{"methods": REGISTRY, "notes": notes},
         parts=[
             *(
-                (next(reversed(entry.printed.values()), key), "method", f"#{key}", method_text(entry))
+                (
+                    next(reversed(entry.printed.values()), key),
+                    "method",
+                    f"#{key}",
+                    method_text(entry),
+                )
                 for key, entry in REGISTRY.items()
             ),
             *finding_parts(material.findings[material.findings["work"] == "all methods"], notes),
@@ -502,7 +574,9 @@ def list_pages(site: Site, material: Material) -> None:
         "notebooks.html",
         "notebooks.html",
         "Notebooks",
-        notebooks=[(each, site.file(each.path), last.get(each.stem, {})) for each in material.notebooks],
+        notebooks=[
+            (each, site.file(each.path), last.get(each.stem, {})) for each in material.notebooks
+        ],
         chapters=CHAPTERS,
         failed=unfinished(last),
     )
@@ -522,7 +596,9 @@ def method_text(entry: Any) -> str:
 
 def unfinished(last: Mapping[str, Mapping[str, Any]]) -> list[str]:
     """The notebooks whose last run failed or was stopped."""
-    return [stem for stem, end in sorted(last.items()) if end.get("status") in ("failed", "stopped")]
+    return [
+        stem for stem, end in sorted(last.items()) if end.get("status") in ("failed", "stopped")
+    ]
 
 
 def first_page(site: Site, material: Material) -> None:
@@ -536,6 +612,7 @@ def first_page(site: Site, material: Material) -> None:
     }
     quoted = material.findings[material.findings[QUOTED].str.startswith("What we found")]
     bounds = material.found.get("04_bounds", {})
+    methods = " ".join({name for table in benchmarks.values() for name in table["method"]})
     site.add(
         "index.html",
         "index.html",
@@ -558,12 +635,23 @@ def first_page(site: Site, material: Material) -> None:
             for each in quoted.to_dict("records")
         ],
         leaks=[
-            (each, anchor_of(site, each["headline"]), [line for line in releases if line["work"] == each["work"]])
-            for each in material.findings[material.findings[QUOTED] == "Is it private?"].to_dict("records")
+            (
+                each,
+                anchor_of(site, each["headline"]),
+                [line for line in releases if line["work"] == each["work"]],
+            )
+            for each in material.findings[material.findings[QUOTED] == "Is it private?"].to_dict(
+                "records"
+            )
         ],
         leaking=words.not_private(releases),
         bounds=results(site, bounds, "Lower bounds on epsilon", material.executed)[:1],
         galleries={work: gallery(site, material, work) for work in WORKS},
+        parts=[
+            ("Did it reproduce?", "page", "#works", " ".join(NAMES.values())),
+            ("Which method?", "page", "#methods", f"NIST Adult beside the field {methods}"),
+            ("Is it private?", "page", "#privacy", "epsilon guarantee without noise bounds audit"),
+        ],
         failed=unfinished(read_last(project_root())),
     )
 
@@ -571,9 +659,12 @@ def first_page(site: Site, material: Material) -> None:
 def benchmark_rows(
     table: pd.DataFrame, scores: Sequence[str], clients: str
 ) -> dict[str, list[list[str]]]:
-    """Group -> its lines: method, epsilon, trust model, scores. Groups are not ranked together."""
-    kept = table[table["clients"].isin(("1", clients)) | table["group"].str.contains("elsewhere")]
-    kept = kept[kept[list(scores)].ne("").any(axis=1)]
+    """Group, ours first -> its lines: method, epsilon, trust model, scores. Groups are not ranked
+    together."""
+    kept = table[table["clients"].isin(("1", clients)) & table[list(scores)].ne("").any(axis=1)]
+    kept = kept.sort_values(
+        "group", key=lambda groups: ~groups.str.startswith("ours"), kind="stable"
+    )
     return {
         group: own[["method", "ε", "trusted", *scores]].to_numpy().tolist()
         for group, own in kept.groupby("group", sort=False)
@@ -591,7 +682,11 @@ def quoted_picture(
 
 def anchor_of(site: Site, headline: str) -> str:
     """The address of a finding."""
-    return next(address for title, kind, address, _ in site.entries if (title, kind) == (headline, "finding"))
+    return next(
+        address
+        for title, kind, address, _ in site.entries
+        if (title, kind) == (headline, "finding")
+    )
 
 
 def refresh(folder: Path | None = None, *, portable: bool = False) -> str:

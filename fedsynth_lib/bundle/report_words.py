@@ -18,7 +18,6 @@ from fedsynth_lib.printed.outcomes import (
     OUTCOMES,
     PARTLY,
     SHRUNK,
-    UNDECIDED,
 )
 from fedsynth_lib.printed.published import JUDGED, MATCHED, MISSING, NOT_JUDGED, WORKS
 from fedsynth_lib.runs.grid import committed_rows
@@ -41,9 +40,13 @@ class Verdict(NamedTuple):
     def read(cls) -> "Verdict":
         cells = headline.kept("cells.csv")
         cells = cells.join(headline.keys_of(cells["cell"])[["metric", "method"]])
-        claims = headline.claims_judged(judges.stored()).rename(columns={"on print": "on_published"})
+        claims = headline.claims_judged(judges.stored()).rename(
+            columns={"on print": "on_published"}
+        )
         places = headline.load_claims().set_index("id")["location"]
-        return cls(headline.kept("exhibits.csv"), claims.assign(place=claims["id"].map(places)), cells)
+        return cls(
+            headline.kept("exhibits.csv"), claims.assign(place=claims["id"].map(places)), cells
+        )
 
     def of(self, work: str) -> "Verdict":
         return Verdict(*(table[table["work"] == work] for table in self))
@@ -165,7 +168,8 @@ def belief(own: Verdict, caption: str) -> list[tuple[str, str]]:
     if len(runs):
         low, high = runs.min(), runs.max()
         said.append(("Runs", f"{low} of each" if low == high else f"{low} to {high} of each"))
-    said.append(("Scale", "as in the work" if state == IN_FULL else f"{missing or 'smaller'}"))
+    full = ("Scale", "as in the work") if state == IN_FULL else ("Missing", missing or "its scale")
+    said.append(full)
     noise = [part for part in re.split(r"(?<=\.) ", caption) if "signal-to-noise" in part]
     if matched := int(cells["verdict"].eq(MATCHED).sum()):
         noise.append(
@@ -179,14 +183,17 @@ def belief(own: Verdict, caption: str) -> list[tuple[str, str]]:
         more = within.sum() - chance.sum() > 1.645 * np.sqrt((chance * (1 - chance)).sum())
         told = "more than chance explains" if more else "no more than chance explains"
         said.append(
-            ("By chance", f"{within.mean():.0%} agree and {chance.mean():.0%} would if our values "
-             f"were shuffled among experiments: {told}")
+            (
+                "By chance",
+                f"{within.mean():.0%} agree and {chance.mean():.0%} would if our values "
+                f"were shuffled among experiments: {told}",
+            )
         )
     open_ = {name: int(cells["verdict"].eq(name).sum()) for name in (NOT_JUDGED, MISSING)}
     if any(open_.values()):
         parts = {NOT_JUDGED: "from runs that are too small or too few", MISSING: "without results"}
-        counted = (f"{number} {parts[name]}" for name, number in open_.items() if number)
-        said.append(("Left out", f"values {listed(counted)}"))
+        counted = (f"{plural(n, 'value')} {parts[name]}" for name, n in open_.items() if n)
+        said.append(("Left out", listed(counted)))
     return said
 
 
@@ -196,7 +203,7 @@ def causes(cells: pd.DataFrame) -> list[tuple[int, str]]:
     return [(number, cause) for cause, number in told.value_counts().items()]
 
 
-# --- which method, is it private -------------------------------------------------------------------
+# --- which method, is it private -----------------------------------------------------------------
 
 
 def leaders(table: pd.DataFrame, score: str) -> list[tuple[str, str, str]]:

@@ -291,6 +291,10 @@ def run(
         from fedsynth_lib.bundle.report import refresh
 
         print(refresh(), flush=True)
+        if open_ := [stem for stem, outcome in outcomes.items() if outcome.status != "ok"]:
+            numbers = ",".join(stem.partition("_")[0] for stem in open_)
+            rest = f"to run the rest: ./run_all.sh --only {numbers}"
+            print(f"It shows what the other notebooks made; {rest}", flush=True)
         print("\n" + summary(outcomes), flush=True)
     return outcomes
 

@@ -108,6 +108,15 @@ for (const table of document.querySelectorAll(".claims")) {
   }
 }
 
+// A link to something that is folded opens it.
+function unfold() {
+  const target = document.getElementById(decodeURIComponent(location.hash.slice(1)));
+  for (let each = target; each; each = each.parentElement) if (each.matches("details")) each.open = true;
+  target?.scrollIntoView();
+}
+addEventListener("hashchange", unfold);
+if (location.hash) unfold();
+
 let opened = [];
 addEventListener("beforeprint", () => {
   opened = [...document.querySelectorAll("details:not([open])")];
