@@ -114,7 +114,7 @@ class Site:
     def file(self, path: Path) -> str:
         """The address of a file, from the root of the site."""
         if self.portable:
-            copy = self.folder / "files" / path.resolve().relative_to(project_root().resolve())
+            copy = self.folder / "files" / path.relative_to(project_root())
             if not same_time(copy, path):
                 copy.parent.mkdir(parents=True, exist_ok=True)
                 shutil.copy2(path, copy)
@@ -146,7 +146,7 @@ class Site:
         return re.sub(r'src="data:image/(png|jpeg);base64,([^"]+)"', moved, body)
 
     def add(self, address: str, template: str, title: str, **context: Any) -> None:
-        """Make a page. Its `parts`, (title, kind, anchor, text), are what the search finds of it."""
+        """Make a page. The search finds its `parts`: (title, kind, anchor, text)."""
         root = "../" * address.count("/")
         for part, kind, anchor, text in context.pop("parts", ()):
             plain = " ".join(re.sub("<[^>]+>", " ", text).split())
@@ -334,8 +334,8 @@ def exhibit_page(site: Site, material: Material, each: Any, further: Sequence[st
         if best_picture(material.found[other]) and material.maker(other) in stems
     ]
     lone = len(others) == 1 and not any(one.picture for one in shown)
-    values = load_values(each.work, excluded=True)
-    values = values[values["exhibit"] == each.exhibit]
+    file = project_root() / "data" / "published" / "values" / each.work / f"{each.exhibit}.csv"
+    values = load_values(each.work, each.exhibit, excluded=True) if file.is_file() else None
     caption = next((one.table.caption for one in shown if one.table), "")
     command = next(iter(own.cells["command"]), "") or command_of(stems)
     methods = " ".join(dict.fromkeys(own.cells["method"]))
@@ -353,8 +353,8 @@ def exhibit_page(site: Site, material: Material, each: Any, further: Sequence[st
         belief=words.belief(own, caption),
         causes=words.causes(own.cells),
         claims=own.claims,
-        published=published_table(values, title) if len(values) else None,
-        published_file=site.file(values_file(each.work, each.exhibit)) if len(values) else "",
+        published=published_table(values, title) if values is not None else None,
+        published_file=site.file(file) if values is not None else "",
         stems=stems,
         command=command,
         show=command_of(stems),
@@ -376,10 +376,6 @@ def exhibit_page(site: Site, material: Material, each: Any, further: Sequence[st
             )
         ],
     )
-
-
-def values_file(work: str, exhibit: str) -> Path:
-    return project_root() / "data" / "published" / "values" / work / f"{exhibit}.csv"
 
 
 def command_of(stems: Sequence[str]) -> str:
