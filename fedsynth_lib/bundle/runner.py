@@ -248,8 +248,8 @@ def run(
 
     One that needs a notebook which failed in this run is not run. Figures land in
     figures/, of other profiles in figures/live/, executed copies in figures/executed/<profile>/,
-    the table in figures/runs/last.json; the report, figures/report/index.html, is made anew from
-    all that there is, also where notebooks failed.
+    the table in figures/runs/last.json; the report, figures/report/index.html, is made again from
+    all that there is, also where notebooks failed or the run was stopped, which it says.
     """
     import joblib
 
