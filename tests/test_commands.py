@@ -52,6 +52,7 @@ def test_every_command_is_listed_with_what_it_does(capsys):
         "audit",
         "ledger",
         "report",
+        "site",
         "doctor",
         "bench",
     ):

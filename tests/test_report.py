@@ -1,5 +1,6 @@
-"""The report page, built from small trees: what it shows, what it links, what it survives."""
+"""The report, built from small trees: what it shows, what it links, what it survives."""
 
+import json
 import os
 import re
 import shutil
@@ -15,33 +16,39 @@ import pandas as pd
 import pytest
 from markupsafe import escape
 from matplotlib import image
-from nbformat.v4 import new_markdown_cell, new_notebook
+from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 from tiny import write
 
-from fedsynth_lib.bundle import report, runner
-from fedsynth_lib.bundle.report_pages import Pages
+from fedsynth_lib.bundle import report, report_words, runner
+from fedsynth_lib.bundle.report_files import NUMBER
+from fedsynth_lib.bundle.report_pages import Pages, body_of, contents
 from fedsynth_lib.figures.save import save_table
-from fedsynth_lib.printed.outcomes import OUTCOMES
-from fedsynth_lib.printed.published import UNTESTED, WORKS, load_catalogue, load_claims
+from fedsynth_lib.printed.published import WORKS, load_catalogue, load_claims
 
 ROOT = Path(__file__).resolve().parents[1]
+TEMPLATES = ROOT / "fedsynth_lib" / "bundle" / "templates"
 NASTY = "<script>alert(1)</script> & \"quotes\" 'too' a < b"
+VERDICT = ("cells.csv", "claims.csv", "exhibits.csv")
 
 
 class Page(HTMLParser):
     """The elements of a page in order; refuses one that is not closed where it should be."""
 
-    def __init__(self, text: str):
+    def __init__(self, path: Path):
         super().__init__()
         self.elements: list[tuple[str, dict[str, str]]] = []
         self.open: list[str] = []
-        self.feed(text)
-        assert not self.open
+        self.text = path.read_text(encoding="utf-8")
+        self.feed(self.text)
+        assert not self.open, path
 
     def handle_starttag(self, tag, attrs):
         self.elements.append((tag, dict(attrs)))
-        if tag not in ("meta", "link", "img", "input"):
+        if tag not in ("meta", "link", "img", "input", "br", "hr"):
             self.open.append(tag)
+
+    def handle_startendtag(self, tag, attrs):
+        self.elements.append((tag, dict(attrs)))
 
     def handle_endtag(self, tag):
         assert self.open.pop() == tag
@@ -49,113 +56,241 @@ class Page(HTMLParser):
     def all(self, tag: str) -> list[dict[str, str]]:
         return [attributes for name, attributes in self.elements if name == tag]
 
+    @property
+    def ids(self) -> list[str]:
+        return [attributes["id"] for _, attributes in self.elements if "id" in attributes]
+
+
+def furnish(home: Path) -> Path:
+    """A project with the published values, the verdict, two notebooks, and nothing made."""
+    (home / "data" / "results").mkdir(parents=True)
+    (home / "data" / "published").symlink_to(ROOT / "data" / "published")
+    for name in VERDICT:
+        (home / "data" / "results" / name).symlink_to(ROOT / "data" / "results" / name)
+    write(home, "42_tables", "x = 1", exhibits=["maddock2024/tab1", "maddock2024/fig3"])
+    write(home, "01_data", "x = 1", exhibits=["martinez2024/tab5.1", "maddock2024/tab1"])
+    return home
+
 
 @pytest.fixture
 def home(tmp_path, monkeypatch):
-    """A project with the published values, two notebooks, and nothing made."""
     monkeypatch.setenv("FEDSYNTH_HOME", str(tmp_path))
-    (tmp_path / "data").mkdir()
-    (tmp_path / "data" / "published").symlink_to(ROOT / "data" / "published")
-    write(tmp_path, "42_tables", "x = 1", exhibits=["maddock2024/tab1", "maddock2024/fig3"])
-    write(tmp_path, "01_data", "x = 1", exhibits=["martinez2024/tab5.1", "maddock2024/tab1"])
-    return tmp_path
+    return furnish(tmp_path)
 
 
-def draw(home: Path, name: str) -> None:
+@pytest.fixture(scope="module")
+def ours(tmp_path_factory):
+    """The site over the committed results of this repository."""
+    home = tmp_path_factory.mktemp("ours")
+    (home / "figures").mkdir()
+    for path in [
+        ROOT / "notebooks",
+        ROOT / "data" / "published",
+        *(ROOT / "data" / "results" / name for name in VERDICT),
+        ROOT / "data" / "results" / "paper",
+        *(ROOT / "figures").glob("*.*"),
+    ]:
+        link = home / path.relative_to(ROOT)
+        link.parent.mkdir(parents=True, exist_ok=True)
+        link.symlink_to(path)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("FEDSYNTH_HOME", str(home))
+        yield report.build().parent
+
+
+def draw(home: Path, name: str) -> Path:
     path = home / "figures" / f"{name}.png"
     path.parent.mkdir(parents=True, exist_ok=True)
     image.imsave(path, [[0.0, 1.0, 0.0], [1.0, 0.0, 1.0]])
+    return path
 
 
-def judge(home: Path, name: str, *rows: tuple[str, str, str]) -> None:
-    path = home / "figures" / f"{name}_claims.csv"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    shares = {"holds": 1.0, "partly": 0.7, "does not hold": 0.0}
-    table = pd.DataFrame(rows, columns=["id", "verdict", "evidence"])
-    table.assign(share=table["verdict"].map(shares)).to_csv(path, index=False)
-
-
-def build(home: Path) -> tuple[Page, str]:
+def build(home: Path) -> Path:
     line = report.refresh()
-    path = home / "figures" / "report" / "index.html"
-    assert line == f"The report: {path}"
-    text = path.read_text(encoding="utf-8")
-    return Page(text), text
+    assert line == f"The report: {home / 'figures' / 'report' / 'index.html'}"
+    return home / "figures" / "report"
+
+
+def read(site: Path, address: str) -> str:
+    return (site / address).read_text(encoding="utf-8")
 
 
 def between(text: str, start: str, end: str) -> str:
     return text[text.index(start) :].partition(end)[0]
 
 
-def test_the_page_of_this_repository_is_whole(home):
-    shutil.rmtree(home / "notebooks")
-    (home / "figures").mkdir()
-    for path in [ROOT / "notebooks", *(ROOT / "figures").glob("*.*")]:
-        (home / path.relative_to(ROOT)).symlink_to(path)
-    page, text = build(home)
+def entries(site: Path) -> list[list[str]]:
+    """The index of the search: title, kind, address, text."""
+    script = read(site, "assets/search.js")
+    return json.loads(script.removeprefix("SEARCH = ").rstrip().removesuffix(";"))
 
-    ids = [attributes["id"] for _, attributes in page.elements if "id" in attributes]
-    assert max(Counter(ids).values()) == 1
-    for target in (
-        each[name] for _, each in page.elements for name in ("href", "src") if name in each
-    ):
-        if target.startswith("#"):
-            assert unquote(target[1:]) in ids, target
-        elif target != "data:,":
-            assert not re.match(r"[a-z]+:|/", target), target
-            assert (home / "figures" / "report" / unquote(target)).is_file(), target
-    for kind in ("css", "js"):
-        content = (ROOT / "fedsynth_lib" / "bundle" / f"report.{kind}").read_text(encoding="utf-8")
-        assert content in text and not re.search(r"@import|url\(|https?:|</", content)
 
-    shown = {each.get("id") for each in page.all("h3")}
+def hits(site: Path, words: str) -> list[list[str]]:
+    """What the script's search finds."""
+    return [
+        entry
+        for entry in entries(site)
+        if all(word in " ".join(entry).lower() for word in words.lower().split())
+    ]
+
+
+# --- the site of this repository -----------------------------------------------------------------
+
+
+def test_the_first_page_is_small_and_answers_three_questions(ours):
+    path = ours / "index.html"
+    assert path.stat().st_size <= 150_000
+    assert max(each.stat().st_size for each in (ours / "thumbnails").iterdir()) < 50_000
+    answers = between(path.read_text(encoding="utf-8"), '<ul class="answers">', "</ul>")
+    outcomes = pd.read_csv(ROOT / "data/results/claims.csv")["verdict"]
+    good = outcomes.isin(["holds", "partly"]).sum()
+    assert f"{good} of {len(load_claims())} claims hold" in answers
+    nist = pd.read_csv(ROOT / "figures/73_nist_1.csv", dtype=str)
+    best = nist[nist["group"] == "ours, federated"].iloc[0]  # saved best first
+    assert f"<b>{best['method']} at epsilon 1</b>" in answers
+    assert best["k-marginal score"] in answers and best["trusted"] in answers
+    assert "Is it private?" in answers and "4 of 5 works" in answers
+    for name in ("works", "found", "methods", "privacy", "find", "cite"):
+        assert f'<h2 id="{name}">' in path.read_text(encoding="utf-8")
+
+
+def test_every_link_leads_to_a_file_and_a_place_in_it(ours):
+    pages = {path: Page(path) for path in ours.rglob("*.html")}
+    assert len(pages) > 250
+    for path, page in pages.items():
+        assert max(Counter(page.ids).values()) == 1, path
+        for target in (
+            each[name] for _, each in page.elements for name in ("href", "src") if name in each
+        ):
+            if target == "data:,":
+                continue
+            assert not re.match(r"[a-z]+:|/", target), (path, target)
+            name, _, anchor = target.partition("#")
+            file = Path(os.path.normpath(path.parent / unquote(name))) if name else path
+            assert file.is_file(), (path, target)
+            if anchor:
+                assert {anchor, unquote(anchor)} & set(pages[file].ids), (path, target)
+    for name in ("report.css", "report.js"):
+        assert not re.search(r"@import|url\(|https?:", read(ours, f"assets/{name}"))
+
+
+def test_every_table_and_figure_has_a_page_with_a_verdict_and_a_command(ours):
     catalogue = load_catalogue()
-    assert set(catalogue.loc[catalogue["regenerable"] == "yes", "id"]) <= shown
-    table = between(text, '<table id="exhibits">', "</table>")
-    assert table.count('<th scope="row">') >= len(catalogue)
-    for each in catalogue.itertuples():
-        assert f"<td>{each.id.partition('/')[0]}</td><td>{escape(each.title)}</td>" in table
-    names = tuple(catalogue.loc[catalogue["id"].isin(shown), "id"].str.replace("/", "_"))
-    drawn = {
-        path
-        for path in (ROOT / "figures").glob("*.png")
-        if path.stem in names or path.name.startswith(tuple(f"{name}_" for name in names))
-    }
-    pictures = {each["src"]: each["alt"] for each in page.all("img")}
-    assert pictures.keys() >= {f"../{path.name}" for path in drawn} and all(pictures.values())
+    states = pd.read_csv(ROOT / "data/results/exhibits.csv").set_index(["work", "exhibit"])["state"]
+    first = read(ours, "index.html")
+    for name in catalogue.loc[catalogue["regenerable"] == "yes", "id"]:
+        page = Page(ours / "tables" / f"{name.replace('/', '_')}.html")
+        badge = {"in full": "complete", "in part": "part"}.get(
+            states[tuple(name.split("/"))], "small scale"
+        )
+        verdict = between(page.text, '<p class="verdict">', "</p>")
+        assert f">{badge}</span>" in verdict and len(re.sub("<[^>]+>", "", verdict)) > 40
+        assert "<code>./run_all.sh --only " in page.text and "belief" in page.ids
+        assert f'href="tables/{name.replace("/", "_")}.html"' in first
+    assert {path.stem for path in (ours / "works").iterdir()} == set(WORKS)
+    listed = read(ours, "tables.html")
+    assert all(f"<td>{escape(title)}</td>" in listed for title in catalogue["title"])
 
 
-def test_those_who_listen_to_it_find_their_way(home):
-    draw(home, "maddock2024_fig3")
-    page, text = build(home)
-    assert text.startswith('<!doctype html>\n<html lang="en">')
-    assert all(len(page.all(tag)) == 1 for tag in ("h1", "header", "nav", "main", "title"))
-    levels = [int(tag[1]) for tag, _ in page.elements if re.fullmatch("h[1-6]", tag)]
-    assert levels[0] == 1 and all(after <= before + 1 for before, after in pairwise(levels))
-    assert page.all("a")[0]["href"] == "#main" == f"#{page.all('main')[0]['id']}"
-    assert len(page.all("table")) == len(re.findall("<caption><span>[^<]+</span></caption>", text))
-    assert {each["scope"] for each in page.all("th")} == {"col", "row"}
-    heads = re.findall(
-        r'<th scope="col" aria-sort="none"><button '
-        r'type="button">([^<]+)</button></th>',
-        text,
-    )
-    # the map's, and no other table's
-    assert heads == ["exhibit", "work", "title", "notebook", "status", "made"]
-    assert sum("aria-sort" in each for each in page.all("th")) == 6
-    fields = len(page.all("input")) + len(page.all("select"))
-    assert fields == len(re.findall("<label>[A-Z][a-z ]+<(?:input|select) ", text)) == 2
+def test_a_page_shows_picture_table_reasons_and_claims(ours):
+    page = Page(ours / "tables" / "maddock2024_tab2.html")
+    cells = pd.read_csv(ROOT / "data/results/cells.csv")
+    own = cells[(cells["work"] == "maddock2024") & (cells["exhibit"] == "tab2")]
+    judged = own[own["verdict"].isin(["within", "ordering", "different", "unstable"])]
+    within = judged["verdict"].eq("within").sum()
+    assert f"{within} of {len(judged)} values agree with the published ones" in page.text
+    # the picture of the notebook that makes this table alone
+    assert "45_errors.png" in between(page.text, "<h1>", '<h2 id="belief">')
+    assert "workload error (L1, 0 to 2) ↓" in page.text  # unit and arrow
+    assert "signal-to-noise" in between(page.text, 'id="belief"', "</dl>")
+    assert {"claims", "published", "belief", "causes"} <= set(page.ids)
+    assert "maddock2024.html#c16" in page.text
 
 
-def test_the_best_profile_stands_first_and_stand_ins_are_named_in_words(home):
+def test_numbers_are_on_the_right_and_texts_on_the_left(ours):
+    for number in ("0.61 ± 0.04 (0.62) =", "-3.1e-5", "22 of 36", "1,234", "–", "∞", "12 %", "5 s"):
+        assert NUMBER.fullmatch(number), number
+    for text in ("adult", "k-NN", "tab5.5", "AIM", "2 clients more"):
+        assert not NUMBER.fullmatch(text), text
+    table = between(read(ours, "tables/maddock2024_tab2.html"), "<thead>", "</table>")
+    assert re.search(r'<td class="within number">0.44\xa0±\xa00.02 \(0.43\)\xa0=</td>', table)
+    assert '<td class="ordering number">' in table and "<td>AugFLAIM (Private)</td>" in table
+    css = read(ours, "assets/report.css")
+    assert "td.number { text-align: right; }" in css
+    assert "position: sticky; left: 0" in between(css, "tbody th {", "}")
+
+
+@pytest.mark.parametrize(
+    ("words", "kind"),
+    [
+        ("epsilon", "finding"),
+        ("FedPGM", "method"),
+        ("FedPGM", "result"),
+        ("beside the field", "page"),
+        ("private proxy of skew", "finding"),
+        ("NaiveFLAIM is the worst method", "claim"),
+        ("table 2 maddock2024", "table"),
+        ("DistAIM overhead", "table"),
+        ("parameter study adult", "figure"),
+    ],
+)
+def test_the_search_finds_methods_tables_claims_and_findings(ours, words, kind):
+    found = [entry for entry in hits(ours, words) if entry[1] == kind]
+    assert found
+    for _, _, address, _ in found:
+        name, _, anchor = address.partition("#")
+        assert not anchor or anchor in Page(ours / name).ids, address
+
+
+def test_every_heading_has_a_permalink_and_every_picture_a_text(ours):
+    for path in ours.rglob("*.html"):
+        page = Page(path)
+        for level, name, inside in re.findall(r'(?s)<h([23]) id="([^"]+)">(.*?)</h\1>', page.text):
+            assert f'class="permalink" href="#{name}"' in inside, (path, level)
+        for each in page.all("img"):
+            # a card names its picture itself
+            assert each["alt"] or "thumbnails/" in each["src"], (path, each)
+            assert each["loading"] == "lazy"
+
+
+def test_those_who_listen_find_their_way(ours):
+    for path in [ours / "index.html", *sorted((ours / "tables").iterdir())[::20]]:
+        page = Page(path)
+        assert re.match(r'\s*<!doctype html>\s*<html lang="en"', page.text)
+        assert all(len(page.all(tag)) == 1 for tag in ("h1", "header", "main", "title", "footer"))
+        levels = [int(tag[1]) for tag, _ in page.elements if re.fullmatch("h[1-6]", tag)]
+        assert levels[0] == 1 and all(after <= before + 1 for before, after in pairwise(levels))
+        assert page.all("a")[0]["href"] == "#main" == f"#{page.all('main')[0]['id']}"
+        assert len(page.all("table")) == len(page.all("caption"))
+        assert {each["scope"] for each in page.all("th")} <= {"col", "row", "rowgroup"}
+        fields = len(page.all("input")) + len(page.all("select"))
+        assert fields == page.text.count("<label>")
+
+
+def test_version_licence_and_citation_are_there(ours):
+    text = between(read(ours, "index.html"), 'id="cite"', "</section>")
+    assert "MIT licence" in text and "Maddock" in text and "0.1.0" in text
+
+
+def test_findings_are_read_in_full_and_the_first_page_quotes_six(ours):
+    stories = between(read(ours, "index.html"), '<ul class="stories">', "</ul>")
+    assert stories.count("<h3><a href=") == stories.count("<img ") == 6
+    work = read(ours, "works/maddock2024.html")
+    assert "<!--=" not in work and "The server must be trusted" in work
+    assert 'href="../tables/maddock2024_tab2.html"' in between(work, "private proxy", "</ul>")
+
+
+# --- small trees ---------------------------------------------------------------------------------
+
+
+def test_the_best_profile_comes_first_and_stand_ins_are_named_in_words(home):
     for folder in ("smoke", "paper-standin", "quick"):
         draw(home, f"live/{folder}/maddock2024_fig3")
-    draw(home, "live/smoke-standin/martinez2024_tab5.1")
-    draw(home, "live/smoke/maddock2024_fig30")  # no exhibit, and not a further file of fig3
+    draw(home, "live/smoke/maddock2024_fig30")  # no figure of the work, and not a file of fig3
     draw(home, "live/smoke/maddock2024_fig3_more")
-    _, text = build(home)
-    part = between(text, 'id="maddock2024/fig3"', "<h3")
-    assert re.findall(r'<img src="([^"]+)"', part) == [
+    site = build(home)
+    part = read(site, "tables/maddock2024_fig3.html")
+    assert re.findall(r'<img src="\.\./([^"]+)"', part) == [
         f"../live/{folder}/maddock2024_fig3.png" for folder in ("quick", "smoke", "paper-standin")
     ] + ["../live/smoke/maddock2024_fig3_more.png"]
     before, _, folded = part.partition(
@@ -164,116 +299,51 @@ def test_the_best_profile_stands_first_and_stand_ins_are_named_in_words(home):
     assert "profile quick" in before and "stand-in" not in before
     assert "profile paper<strong> on stand-in tables, not the real ones</strong>" in folded
     assert 'width="1" height="1"' in before and 'alt="Figure 3 of maddock2024: ' in before
-    table = between(text, '<table id="exhibits">', "</table>")
-    assert re.search(r'href="#maddock2024/fig3".*?<td>here</td><td>quick</td></tr>', table)
-    assert re.search(
-        r'href="#martinez2024/tab5.1".*?<td>here</td><td>smoke, '
-        r"stand-in</td></tr>",
-        table,
-    )
-    assert "fig30" not in text
-    assert (
-        "2 have been made" in text
-        and "Nothing has been made yet: ./run_all.sh --only 01_data" in text
-    )
-    assert "No notebook makes it yet." in between(text, 'id="sattarov2024/fig3"', "<h3")
+    assert "fig30" not in part and (site / "tables" / "maddock2024_fig30.html").is_file()
+    assert "Nothing has been made yet: ./run_all.sh --only 42,01" in read(
+        site, "tables/maddock2024_tab1.html"
+    ).replace("01,42", "42,01")
+    assert "No notebook makes it yet." in read(site, "tables/sattarov2024_fig3.html")
 
 
-def test_tables_come_as_saved_beside_the_printed_values(home):
-    frame = pd.DataFrame({"a|b": ["1.0 ± 0.1 (2.0) ↕", NASTY], "n": [1.23456, None]})
+def test_tables_come_as_saved_beside_the_published_values(home):
+    frame = pd.DataFrame({"a|b": ["1.0 ± 0.1 (2.0) ≈", NASTY], "n": [1.23456, None]})
     save_table(frame, "maddock2024_tab1", profile="paper", data="real", caption=f"Ours, {NASTY}")
     bare = home / "figures" / "maddock2024_tab2.csv"  # without its Markdown
     bare.write_text("method,nll,profile,data,version\nAIM,19.25,paper,real,0.1.0\n")
-    _, text = build(home)
-    assert '<th scope="row">AIM</th><td>19.25</td></tr></tbody>' in between(
-        text, 'id="maddock2024/tab2"', "<summary>"
+    site = build(home)
+    assert '<th scope="row">AIM</th><td class="number">19.25</td></tr>' in read(
+        site, "tables/maddock2024_tab2.html"
     )
-    part = between(text, 'id="maddock2024/tab1"', "<h3")
-    assert "<script>alert" not in text
-    ours, printed = part.split("<summary>Printed values</summary>")
-    cells = [re.sub("<[^>]+>", "", cell) for cell in re.findall(r"<t[hd]\b.*?</t[hd]>", ours)]
+    part = read(site, "tables/maddock2024_tab1.html")
+    assert "<script>alert" not in part
+    ours, published = part.split("<summary>Published values</summary>")
+    table = between(ours, "<thead>", "</table>")
+    cells = [re.sub("<[^>]+>", "", cell) for cell in re.findall(r"<t[hd]\b.*?</t[hd]>", table)]
     nasty = str(escape(NASTY))
-    assert cells == ["a|b", "n", "1.0\xa0±\xa00.1 (2.0)\xa0↕", "1.235", nasty, "–"]
-    assert f"<caption><span>Ours, {nasty}</span></caption>" in ours
-    assert re.findall(r'href="(\.\./maddock[^"]+)"', ours) == [
+    assert cells == ["a|b", "n", "1.0\xa0±\xa00.1 (2.0)\xa0≈", "1.235", nasty, "–"]
+    assert f"<caption><span>Ours, {nasty}" in ours
+    assert set(re.findall(r'href="\.\./(\.\./maddock[^"]+)"', ours)) == {
         f"../maddock2024_tab1.{kind}" for kind in ("csv", "md", "tex")
-    ]
-    # both notebooks make it
-    assert part.count('href="#01_data"') == part.count('href="#42_tables"') == 1
+    }
     values = pd.read_csv(ROOT / "data/published/values/maddock2024/tab1.csv", dtype=str)
-    assert all(f"<td>{each}</td>" in printed for each in values["mean"])
-    assert "<td>32561</td>" in between(text, "Stated in the text", "</section>")  # of sattarov2024
+    assert all(f">{each}</td>" in published for each in values["mean"])
+    assert ">32561<" in read(site, "works/sattarov2024.html")  # stated in the text
 
 
-def test_the_verdict_counts_what_the_claim_files_say(home):
-    first, second, third, fourth = load_claims("leitner2023")["id"].head(4)
-    other = load_claims("apellaniz2025")["id"].iat[0]
-    judge(home, "live/smoke/b", (first, "holds", "of smoke"), (other, UNTESTED, "too small"))
-    judge(
-        home,
-        "live/quick/a",
-        (first, "does not hold", f"of quick {NASTY}"),
-        (second, UNTESTED, "of quick"),
-    )
-    judge(home, "a", (first, UNTESTED, "of paper"), (third, "partly", "of paper"))
-    judge(
-        home,
-        "live/smoke-standin/a",
-        (first, "holds", "of a stand-in"),
-        (second, "holds", "of a stand-in"),
-    )
-    draw(home, "90_verdict")
-    # the verdict's own table counts nothing twice
-    judge(home, "90_other", (fourth, "holds", "gathered"))
-    _, text = build(home)
-
-    rows = re.findall(r"<tr>(.*?)</tr>", between(text, '<table class="counts">', "</table>"))
-    cells = [re.findall(r">([^<>]+)</t[hd]>", row) for row in rows]
-    assert cells[0] == ["work", "claims", *OUTCOMES, "not judged yet"]
-    sizes = {work: len(load_claims(work)) for work in WORKS}
-    expected = {work: [0, 0, 0, 0, 0, 0, 0, size] for work, size in sizes.items()}
-    # third, first, second: stand-ins tell nothing
-    expected["leitner2023"] = [0, 1, 0, 1, 0, 0, 1, sizes["leitner2023"] - 3]
-    expected["apellaniz2025"] = [0, 0, 0, 0, 0, 0, 1, sizes["apellaniz2025"] - 1]
-    expected["all"] = [sum(column) for column in zip(*expected.values(), strict=True)]
-    sizes["all"] = sum(sizes.values())
-    assert cells[1:] == [
-        [work, *map(str, [sizes[work], *counts])] for work, counts in expected.items()
-    ]
-
-    claims = between(text, "Claims of leitner2023, judged", "</table>")
-    assert str(escape(NASTY)) in claims and "<script>" not in claims
-    row = between(claims, ">c01</span>", "</tr>")
-    shown, _, others = row.partition("<details>")
-    assert '<td class="fails">does not hold</td>' in shown and "of quick" in shown
-    assert re.search("in other profiles: 3.*of paper.*of smoke.*of a stand-in", others)
-    part = between(text, 'id="verdict"', "</section>")
-    assert part.index('src="../90_verdict.png"') < part.index('href="../90_other_claims.csv"')
-
-
-def test_a_broken_file_is_named_in_one_line_and_the_old_page_stays(home):
-    _, before = build(home)
+def test_a_broken_file_is_named_in_one_line_and_the_old_pages_stay(home):
+    site = build(home)
+    before = {path: path.read_bytes() for path in site.rglob("*.html")}
     for name, content, said in (
-        ("x_claims.csv", b"", "x_claims.csv cannot be read"),
-        ("x_claims.csv", b"id,claim\na,b\n", "x_claims.csv lacks id, verdict, share, evidence"),
-        # by its columns
-        ("x.csv", b"id,verdict,evidence\na,holds,b\n", "x.csv lacks id, verdict, share, evidence"),
-        (
-            "x_claims.csv",
-            b"id,verdict,share,evidence\na,maybe,1,b\n",
-            "x_claims.csv lacks id, verdict, share, evidence",
-        ),
         ("maddock2024_tab1.csv", b"", "maddock2024_tab1.csv cannot be read"),
         ("maddock2024_fig3.png", b"\x89PNG", "maddock2024_fig3.png is not a PNG"),
     ):
         path = home / "figures" / name
-        path.parent.mkdir(exist_ok=True)
         path.write_bytes(content)
         line = report.refresh()
-        assert (
-            line.startswith("The report could not be built: ") and said in line and "\n" not in line
-        )
-        assert (home / "figures" / "report" / "index.html").read_text(encoding="utf-8") == before
+        assert line.startswith("The report could not be built: ") and said in line
+        assert "\n" not in line
+        assert {path: path.read_bytes() for path in site.rglob("*.html")} == before
         path.unlink()
 
 
@@ -285,39 +355,95 @@ def test_nothing_published_or_no_notebook_is_said_and_not_raised(home):
     assert report.refresh().startswith("The report could not be built: ")
 
 
-def test_executed_notebooks_are_readable_pages_and_made_anew_only_where_they_changed(home):
-    executed = home / "figures" / "executed"
-    for folder, text in (("smoke", "small"), ("quick", "larger")):
-        (executed / folder).mkdir(parents=True)
-        nbformat.write(
-            new_notebook(cells=[new_markdown_cell(text)]), executed / folder / "42_tables.ipynb"
-        )
-    # being written
-    (executed / "smoke" / "01_data.ipynb").write_text('{"cells": [', encoding="utf-8")
-    _, text = build(home)
-    row = between(text, '<span id="42_tables">', "</tr>")
-    links = [
-        "notebooks/42_tables.html",
-        "../executed/quick/42_tables.ipynb",
-        "../executed/smoke/42_tables.ipynb",
-    ]
-    assert re.findall(r'href="([^"]+)"', row) == ["../../notebooks/42_tables.ipynb", *links]
-    # not a link to nothing
-    assert "<td>read (smoke) · <a " in between(text, '<span id="01_data">', "</tr>")
-    made = home / "figures" / "report" / "notebooks" / "42_tables.html"
-    content = made.read_text(encoding="utf-8")
-    assert "larger" in content and not re.search(r'(src|href)="(https?:)?//', content)
+def test_a_page_of_an_earlier_site_goes_and_a_file_of_a_person_stays(home):
+    path = draw(home, "51_seen")
+    site = build(home)
+    (site / "mine.txt").write_text("kept")
+    assert (site / "tables" / "51_seen.html").is_file()
+    path.unlink()
+    build(home)
+    assert not (site / "tables" / "51_seen.html").exists() and (site / "mine.txt").is_file()
 
-    made.write_text("kept", encoding="utf-8")
-    source = executed / "quick" / "42_tables.ipynb"
-    os.utime(made, ns=(source.stat().st_mtime_ns,) * 2)
+
+def executed(home: Path, folder: str, name: str, *cells) -> Path:
+    path = home / "figures" / "executed" / folder / f"{name}.ipynb"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    nbformat.write(new_notebook(cells=list(cells)), path)
+    return path
+
+
+def picture(path: Path, root: Path, **told: str):
+    """A cell whose output is a saved figure."""
+    data = {"image/png": "iVBORw0KGgo=", "text/plain": str(path.relative_to(root))}
+    shown = new_output("display_data", data, metadata={"image/png": told})
+    return new_code_cell("save.figure()", outputs=[shown])
+
+
+def test_executed_notebooks_are_pages_and_rendered_only_where_they_changed(home, monkeypatch):
+    for folder, text in (("smoke", "small"), ("quick", "larger")):
+        cells = [new_markdown_cell(f"## Part {number}\n{text}") for number in range(5)]
+        executed(home, folder, "42_tables", *cells, new_markdown_cell("[a](01_data.ipynb) [b](x)"))
+    half = home / "figures" / "executed" / "smoke" / "01_data.ipynb"
+    half.write_text('{"cells": [', encoding="utf-8")  # being written
+    site = build(home)
+    text = read(site, "notebooks/42_tables.html")
+    assert "larger" in text and "small" not in text
+    assert not re.search(r'(src|href)="(https?:)?//', text)
+    assert [each.id for each in contents(text)] == [f"Part-{number}" for number in range(5)]
+    assert '<li class="level2"><a href="#Part-4">Part 4</a>' in between(
+        text, 'class="toc"', "</nav>"
+    )
+    assert '<a class="gone">b</a>' in text  # not a link to nothing
+    assert not (site / "notebooks" / "01_data.html").exists()
+    assert 'href="../executed/quick/42_tables.ipynb"' not in read(site, "notebooks.html")
+    assert 'href="notebooks/42_tables.html"' in read(site, "notebooks.html")
+
+    calls = []
+    monkeypatch.setattr(report, "body_of", lambda path: calls.append(path) or "again")
     build(home)
-    assert made.read_text(encoding="utf-8") == "kept"
-    (executed / "paper").mkdir()
-    source.rename(executed / "paper" / "42_tables.ipynb")
-    os.utime(executed / "paper" / "42_tables.ipynb", (1e9, 1e9))  # older, but better
+    assert "larger" in read(site, "notebooks/42_tables.html") and calls == [half]
+    executed(home, "quick", "42_tables", new_markdown_cell("changed"))
     build(home)
-    assert "larger" in made.read_text(encoding="utf-8")
+    assert "again" in read(site, "notebooks/42_tables.html")
+
+
+def test_the_text_of_a_picture_reaches_the_page_of_its_notebook_and_its_own(home):
+    drawn = draw(home, "maddock2024_fig3")
+    alone = draw(home, "42_other")
+    executed(
+        home,
+        "paper",
+        "42_tables",
+        new_markdown_cell("## What is drawn"),
+        picture(drawn, home, alt="Errors fall with epsilon"),
+        picture(alone, home),
+    )
+    site = build(home)
+    texts = [each["alt"] for each in Page(site / "notebooks" / "42_tables.html").all("img")]
+    assert texts == ["Errors fall with epsilon", "Picture in the section: What is drawn"]
+    figure = Page(site / "tables" / "maddock2024_fig3.html")
+    assert figure.all("img")[0]["alt"] == "Errors fall with epsilon"
+    assert "42_other" in figure.text  # of the same notebook
+    assert "Notebook 42_tables" in read(
+        site, "tables/42_other.html"
+    ) and "No description has been provided" not in body_of(
+        home / "figures/executed/paper/42_tables.ipynb"
+    )
+
+
+def test_a_portable_site_needs_no_other_file(home, tmp_path_factory):
+    draw(home, "maddock2024_fig3")
+    folder = tmp_path_factory.mktemp("host") / "site"
+    line = report.refresh(folder, portable=True)
+    assert line == f"The report: {folder / 'index.html'}"
+    for path in folder.rglob("*.html"):
+        for _, each in Page(path).elements:
+            for target in (each.get("href", ""), each.get("src", "")):
+                name = unquote(target.partition("#")[0])
+                if name and target != "data:,":
+                    file = Path(os.path.normpath(path.parent / name))
+                    assert file.is_file() and file.is_relative_to(folder), (path, target)
+    assert (folder / "files" / "figures" / "maddock2024_fig3.png").is_file()
 
 
 @pytest.mark.parametrize(
@@ -341,18 +467,54 @@ def test_formulas_keep_what_they_say():
     assert 'display="block"' in block and "<code>$5</code>" in shown
 
 
-def test_a_run_with_a_failure_ends_with_the_page_and_then_the_table(home, capsys):
+def test_a_run_with_a_failure_ends_with_the_report_of_the_rest(home, capsys):
     write(home, "42_tables", "raise KeyError('x')", exhibits=["maddock2024/tab1"])
     assert runner.main(["--profile", "smoke", "--only", "42"]) == 1
     lines = capsys.readouterr().out.splitlines()
-    assert lines[-4:-1] == [
+    assert lines[-5:-2] == [
         f"The report: {home / 'figures' / 'report' / 'index.html'}",
+        "It shows what the other notebooks made; to run the rest: ./run_all.sh --only 42",
         "",
-        lines[-2],
     ]
     assert lines[-2].startswith("notebook") and lines[-1].split()[:2] == ["42_tables", "failed"]
-    text = (home / "figures" / "report" / "index.html").read_text(encoding="utf-8")
-    assert "failed smoke" in between(text, '<span id="42_tables">', "</tr>")
+    site = home / "figures" / "report"
+    assert "last run did not finish 1 notebook: 42_tables" in read(site, "index.html")
+    assert "failed smoke" in between(read(site, "notebooks.html"), 'id="42_tables"', "</li>")
+
+
+@pytest.mark.parametrize(
+    ("place", "named"),
+    [
+        ("5.2.1; fig5.3a", {"fig5.3"}),
+        ("6.4 (fig 6.3, 6.4)", {"fig6.3", "fig6.4"}),
+        ("6.1.1 (tab 6.1-6.3)", {"tab6.1", "tab6.2", "tab6.3"}),
+        ("tab5.5 to tab5.8; section 5.2", {"tab5.5", "tab5.6", "tab5.7", "tab5.8"}),
+        ("Abstract; tab4, tabA1", {"tab4", "tabA1"}),
+        ("5 RQ1", set()),
+    ],
+)
+def test_the_place_of_a_claim_names_tables_and_figures(place, named):
+    assert report_words.places(place) == named
+
+
+def test_sentences_count_what_is_there():
+    claims = pd.DataFrame({"outcome": ["holds", "undecided", "holds", "does not hold"]})
+    assert report_words.claims_counted(claims) == "2 hold, 1 does not hold and 1 is undecided"
+    assert report_words.claim_shares(claims) == [
+        ("holds", 2),
+        ("partly", 0),
+        ("fails", 1),
+        ("open", 1),
+    ]
+    table = pd.DataFrame(
+        {
+            "group": ["ours, federated"] * 3 + ["ours, central"],
+            "method": ["a", "b", "c", "d"],
+            "trusted": ["a server", "a secure sum", "a server", "a curator"],
+            "score": ["95.0 ± 1.0", "", "101.5", "300"],
+        }
+    )
+    assert report_words.leaders(table, "score") == [("a server", "c", "101.5")]
 
 
 def colours(block: str) -> dict[str, str]:
@@ -369,7 +531,9 @@ def luminance(colour: str) -> float:
 
 
 def test_contrast_is_enough_by_day_and_by_night():
-    css = (ROOT / "fedsynth_lib" / "bundle" / "report.css").read_text(encoding="utf-8")
+    css = (ROOT / "fedsynth_lib" / "bundle" / "templates" / "report.css").read_text(
+        encoding="utf-8"
+    )
     light, dark = map(colours, re.findall(r":root \{(.*?)\}", css, re.DOTALL)[:2])
     assert light.keys() == dark.keys()
     for scheme in (light, dark):
@@ -379,10 +543,9 @@ def test_contrast_is_enough_by_day_and_by_night():
                 assert (pair[1] + 0.05) / (pair[0] + 0.05) >= 4.5, (ground, ink)
 
 
-def test_style_and_script_travel_with_the_package():
+def test_templates_travel_with_the_package():
     settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"][
         "setuptools"
     ]
-    assert {"report.css", "report.html", "report.js"} <= set(
-        settings["package-data"]["fedsynth_lib.bundle"]
-    )
+    assert "templates/*" in settings["package-data"]["fedsynth_lib.bundle"]
+    assert {"base.html", "report.css", "report.js"} <= {path.name for path in TEMPLATES.iterdir()}

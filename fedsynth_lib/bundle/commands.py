@@ -330,6 +330,17 @@ def report() -> int:
 
 
 @app.command()
+def site(
+    folder: Annotated[Path, typer.Argument(help="a new folder, or one of an earlier site")],
+) -> int:
+    """Build the report with copies of all files it shows, for a static host."""
+    from fedsynth_lib.bundle.report import refresh
+
+    print(line := refresh(folder.expanduser().absolute(), portable=True))
+    return int(not line.startswith("The report:"))
+
+
+@app.command()
 def doctor() -> int:
     """What this machine has and what a run would use; 1 where a package differs from its lock."""
     from fedsynth_lib.bundle import doctor

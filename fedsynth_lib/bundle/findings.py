@@ -2,8 +2,9 @@
 
 A work is a heading (`##`), a finding a heading below it (`####`): one line that says what was
 found, a few sentences, and the items `- Evidence:`, `- Could also be:` (what else could explain it;
-it may be left out) and `- Changes a conclusion:` (yes, no or open, with which). Deviations are
-tables: what, why, where.
+it may be left out) and `- Changes a conclusion:` (yes, no or open, with which). The item `- Shown
+in the report:` names the part of the report's first page that quotes the finding, and its picture.
+Deviations are tables: what, why, where.
 """
 
 import re
@@ -21,12 +22,14 @@ ANSWERS = ("yes", "no", "open")
 COLUMNS = ["work", "headline", "text", "evidence", "could also be", "changes a conclusion"]
 MAY_LACK = "could also be"
 DEVIATION_COLUMNS = ["work", "kind", "what", "why", "where"]
-ITEMS = {f"- {name.capitalize()}:": name for name in COLUMNS[3:]}
+QUOTED = "shown in the report"
+ITEMS = {f"- {name.capitalize()}:": name for name in (*COLUMNS[3:], QUOTED)}
 
 
-def findings(path: Path | None = None) -> pd.DataFrame:
-    """The findings, in order: COLUMNS, as text without links and markers. Raises BadInput for an
-    incomplete one."""
+def findings(path: Path | None = None, *, quoted: bool = False) -> pd.DataFrame:
+    """The findings, in order: COLUMNS, as text without links and markers; with `quoted` also
+    QUOTED. Raises BadInput for an incomplete one."""
+    columns = [*COLUMNS, QUOTED] if quoted else COLUMNS
     found: list[dict[str, str]] = []
     for work, _, lines in _sections(path):
         current: dict[str, str] | None = None
@@ -34,7 +37,8 @@ def findings(path: Path | None = None) -> pd.DataFrame:
         for line in lines:
             if line.startswith("#### "):
                 current, part = (
-                    {"work": work, "headline": line[5:].strip()} | dict.fromkeys(COLUMNS[2:], ""),
+                    {"work": work, "headline": line[5:].strip()}
+                    | dict.fromkeys((*COLUMNS[2:], QUOTED), ""),
                     "text",
                 )
                 found.append(current)
@@ -42,7 +46,7 @@ def findings(path: Path | None = None) -> pd.DataFrame:
                 start = next((start for start in ITEMS if line.startswith(start)), "")
                 part = ITEMS.get(start, part)
                 current[part] = f"{current[part]} {line.removeprefix(start).strip()}".strip()
-    table = pd.DataFrame(found, columns=COLUMNS)
+    table = pd.DataFrame(found, columns=columns)
     table[COLUMNS[1:]] = table[COLUMNS[1:]].map(plain)
     for line in table.to_dict("records"):
         _check(line)

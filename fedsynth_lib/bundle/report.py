@@ -1,66 +1,78 @@
-"""The report: one static page over everything that has been made, figures/report/index.html.
+"""The report: a small site of static pages about everything that was made.
 
-    ./run_all.sh report
+    ./run_all.sh report          # figures/report/index.html, which shows the files in figures/
+    ./run_all.sh site FOLDER     # the same with copies of these files, for a static host
 
-What it shows is gathered here, its form is report.html, a Jinja template. It works offline: style
-and script (report.css, report.js) stand inside it, pictures are those of figures/.
+What the pages show is gathered here and in `report_words`, which computes their sentences; their
+form is in templates/, as Jinja templates. Pages need no network, and also work as files: the index
+of the search is a script.
 """
 
+import json
 import os
 import re
+import shutil
 import struct
+import subprocess
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from base64 import b64decode
+from collections.abc import Mapping, Sequence
+from datetime import date
+from functools import partial
+from hashlib import sha256
 from pathlib import Path
 from typing import Any, NamedTuple
-from urllib.parse import quote
+from urllib.parse import quote, unquote
 
 import pandas as pd
-from jinja2 import Environment, StrictUndefined
+import yaml
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
+from PIL import Image
 
+import fedsynth_lib
+from fedsynth_lib.bundle import report_words as words
 from fedsynth_lib.bundle.chapters import CHAPTER_OF, CHAPTERS, exhibit_map
 from fedsynth_lib.bundle.console import read_last
+from fedsynth_lib.bundle.facts import MARKER
+from fedsynth_lib.bundle.findings import QUOTED, findings
 from fedsynth_lib.bundle.notebooks import Notebook, read_notebooks
 from fedsynth_lib.bundle.report_files import (
     KINDS,
+    Executed,
     Found,
-    find_claims,
+    Table,
+    find_executed,
     find_results,
-    find_verdict,
+    published_table,
     read_csv,
+    read_table,
 )
+from fedsynth_lib.bundle.report_pages import body_of, contents, relink, text_to_html
 from fedsynth_lib.core.contract import BadInput
-from fedsynth_lib.core.store import project_root, write_atomically
-from fedsynth_lib.printed import outcomes
-from fedsynth_lib.printed.published import (
-    KEYS,
-    WORKS,
-    load_catalogue,
-    load_claims,
-    load_values,
-)
-from fedsynth_lib.runs.rows import PROFILES
+from fedsynth_lib.core.store import CODE, project_root, write_atomically
+from fedsynth_lib.methods.registry import REGISTRY
+from fedsynth_lib.printed.published import WORKS, load_catalogue, load_values
 
-OUTCOMES = dict.fromkeys((*outcomes.OUTCOMES, "not judged yet"), "")
-OUTCOMES |= {"holds": "holds", "partly": "partly", "not in full": "partly"}
-OUTCOMES |= {"does not hold": "fails"}
-# end of a cell, or all of it -> class
-MARKS = {"=": "within", "↕": "ordering", "≠": "different", "~": "", "∞": "", **OUTCOMES}
-
-
-class Table(NamedTuple):
-    """A table of the page; the first entry of a row heads it. Sortable where it has an id."""
-
-    caption: str
-    header: Sequence[str]
-    rows: Iterable[Sequence[str]]
-    id: str = ""
-    kind: str = ""
+TEMPLATES = Path(__file__).with_name("templates")
+ASSETS = ("report.css", "report.js")
+THUMBNAIL = (480, 360)  # pixels, at most
+ENDINGS = {"_claims": "its claims", "_verdicts": "counts of its values"}
+# the benchmarks of the first page: table -> score in it, what it is, and the number of clients
+BENCHMARKS = {
+    "73_nist_1": ("NIST national 2019, 20 clients, epsilon 1", ["k-marginal score"], "20"),
+    "73_adult_1": (
+        "Adult as HeteroFedSyn measures it, 5 clients, epsilon 1",
+        ["error of two-way range queries", "AUC, boosted trees"],
+        "5",
+    ),
+}
+TITLES = {work: CHAPTERS[CHAPTER_OF[work]].partition(": ")[2] for work in WORKS}
+NAMES = {work: f"{title[0].upper()}{title[1:]}" for work, title in TITLES.items()}
 
 
 class Result(NamedTuple):
-    """Figure and table of one profile, and links to the files: (kind, address)."""
+    """A figure and table of one profile, and links to the files: (kind, address)."""
 
     folder: str
     alt: str
@@ -69,336 +81,615 @@ class Result(NamedTuple):
     files: Sequence[tuple[str, str]]
 
 
-class Printed(NamedTuple):
-    """Printed values, and what is noted of them: (mark, note)."""
+class Site:
+    """The pages while they are made; nothing of them is written before all are.
 
-    table: Table
-    notes: Sequence[tuple[str, str]]
+    folder: of the site. portable: copy every file that a page links, instead of linking it where it
+    is.
+    """
+
+    def __init__(self, folder: Path, *, portable: bool = False) -> None:
+        self.folder, self.portable = folder, portable
+        self.pages: dict[str, str] = {}
+        self.entries: list[tuple[str, str, str, str]] = []  # of the search
+        self.targets: dict[str, str] = {}  # name of a result, stem of a notebook -> its page
+        self.environment = Environment(
+            loader=FileSystemLoader(TEMPLATES),
+            autoescape=True,
+            undefined=StrictUndefined,
+            trim_blocks=True,
+            lstrip_blocks=True,
+        )
+        self.environment.globals |= {
+            **{
+                "works": NAMES,
+                "badges": words.BADGES,
+                "about": about(),
+                "agreement": words.AGREEMENT,
+            },
+            "page_of": self.targets.get,
+        }
+        self.environment.globals["m"] = self.environment.get_template("macros.html").module
+
+    def file(self, path: Path) -> str:
+        """The address of a file, from the root of the site."""
+        if self.portable:
+            copy = self.folder / "files" / path.relative_to(project_root())
+            if not same_time(copy, path):
+                copy.parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy2(path, copy)
+            path = copy
+        return quote(Path(os.path.relpath(path, self.folder)).as_posix())
+
+    def thumbnail(self, path: Path) -> str:
+        """The address of a small copy of a picture."""
+        name = f"{path.parent.name}_{path.stem}.webp"
+        small = self.folder / "thumbnails" / name
+        if not same_time(small, path):
+            small.parent.mkdir(parents=True, exist_ok=True)
+            with Image.open(path) as opened:
+                opened.convert("RGB").resize(fitted(opened.size), Image.Resampling.LANCZOS).save(
+                    small
+                )
+            os.utime(small, ns=(path.stat().st_mtime_ns,) * 2)
+        return f"thumbnails/{quote(name)}"
+
+    def without_pictures(self, body: str) -> str:
+        """The body of a notebook, with its pictures in files of their own."""
+
+        def moved(found: re.Match[str]) -> str:
+            content = b64decode(found[2])
+            name = f"pictures/{sha256(content).hexdigest()[:20]}.{found[1]}"
+            write_atomically(self.folder / name, content)
+            return f'src="../{name}"'
+
+        return re.sub(r'src="data:image/(png|jpeg);base64,([^"]+)"', moved, body)
+
+    def add(self, address: str, template: str, title: str, **context: Any) -> None:
+        """Make a page. The search finds its `parts`: (title, kind, anchor, text)."""
+        root = "../" * address.count("/")
+        for part, kind, anchor, text in context.pop("parts", ()):
+            plain = " ".join(re.sub("<[^>]+>", " ", text).split())
+            self.entries.append((part, kind, address + anchor, plain))
+        page = self.environment.get_template(template)
+        self.pages[address] = page.render(root=root, title=title, address=address, **context)
+
+    def links(self, folder: Path, root: str, address: str) -> str | None:
+        """Where a link of a text in `folder` leads from a page whose root is `root`."""
+        name, mark, anchor = address.partition("#")
+        path = Path(os.path.normpath(folder / unquote(name)))
+        if path.name == "findings.md":
+            return f"{root}works/{anchor}.html" if anchor in WORKS else f"{root}methods.html"
+        if page := self.targets.get(path.stem):
+            return f"{root}{page}"
+        return f"{root}{self.file(path)}{mark}{anchor}" if path.is_file() else None
+
+    def write(self) -> Path:
+        """Write all pages and what they need, and delete pages of an earlier site; the first
+        page."""
+        for name in ASSETS:
+            write_atomically(self.folder / "assets" / name, (TEMPLATES / name).read_bytes())
+        script = (
+            f"SEARCH = {json.dumps(self.entries, ensure_ascii=False, separators=(',', ':'))};\n"
+        )
+        write_atomically(self.folder / "assets" / "search.js", script.encode())
+        for address, text in self.pages.items():
+            write_atomically(self.folder / address, text.encode())
+        for path in {*self.folder.glob("*.html"), *self.folder.glob("[!f]*/*.html")}:
+            if path.relative_to(self.folder).as_posix() not in self.pages:
+                path.unlink()
+        return self.folder / "index.html"
 
 
-def mark_of(cell: str) -> str | None:
-    """The class of a cell by its mark or outcome; None for all others."""
-    return MARKS.get(cell) or MARKS.get(cell[-1:])
+def same_time(copy: Path, source: Path) -> bool:
+    """Whether a copy was made of the source as it is."""
+    return copy.is_file() and copy.stat().st_mtime_ns == source.stat().st_mtime_ns
 
 
-def address(path: Path) -> str:
-    return quote(Path(os.path.relpath(path, project_root() / "figures" / "report")).as_posix())
+def fitted(size: tuple[int, int]) -> tuple[int, int]:
+    """The size of a thumbnail."""
+    scale = min(most / side for most, side in zip(THUMBNAIL, size, strict=True))
+    return tuple(max(1, round(scale * side)) for side in size)
 
 
-def link(path: Path, text: str) -> str:
-    """A link to the file, or the text alone where there is none."""
-    return Markup('<a href="{}">{}</a>').format(address(path), text) if path.is_file() else text
+def about() -> dict[str, Any]:
+    """Version, date, commit where there is one, and how to cite."""
+    command = ["git", "-C", str(CODE), "log", "-1", "--format=%h"]
+    try:
+        commit = subprocess.run(command, capture_output=True, text=True, timeout=10).stdout.strip()
+    except (OSError, subprocess.SubprocessError):
+        commit = ""
+    path = CODE / "CITATION.cff"
+    cited = yaml.safe_load(path.read_text(encoding="utf-8")) if path.is_file() else {}
+    return {
+        **{"version": fedsynth_lib.__version__, "commit": commit},
+        **{"date": date.today().isoformat(), "cite": cited},
+    }
 
 
-def to_part(name: str, text: str) -> Markup:
-    """A link to a part of the page."""
-    return Markup('<a href="#{}">{}</a>').format(name, text)
+# --- results --------------------------------------------------------------------------------------
 
 
-def readable_copy(source: Path) -> Path:
-    """The executed notebook as a page, made anew where the notebook has changed: the page bears its
-    time."""
-    page = project_root() / "figures" / "report" / "notebooks" / f"{source.stem}.html"
-    changed = source.stat().st_mtime_ns
-    if not (page.is_file() and page.stat().st_mtime_ns == changed):
-        try:
-            from fedsynth_lib.bundle.report_pages import page_of
-
-            write_atomically(page, page_of(source).encode())
-            os.utime(page, ns=(changed, changed))
-        except Exception as error:  # say, half written by another run
-            print(
-                f"run_all.sh: {source} cannot be shown as a page ({type(error).__name__}).",
-                file=sys.stderr,
-            )
-    return page
-
-
-# --- results -------------------------------------------------------------------------------------
-
-
-def picture(path: Path) -> tuple[str, int, int]:
-    """Address, width and height of a picture at 110 pixels an inch (figures/style.py saves 300)."""
+def picture_size(path: Path) -> tuple[int, int]:
+    """Width and height of a picture at 110 pixels an inch (figures/style.py saves 300)."""
     head = path.read_bytes()[:24]
     if len(head) < 24 or not head.startswith(b"\x89PNG"):
         raise BadInput(f"{path} is not a PNG picture: run its notebook again.")
-    width, height = (round(side * 110 / 300) for side in struct.unpack(">II", head[16:]))
-    return address(path), width, height
+    width, height = (max(1, round(side * 110 / 300)) for side in struct.unpack(">II", head[16:]))
+    return width, height
 
 
-def read_table(files: Mapping[str, Path], title: str) -> Table:
-    """A saved table: of its Markdown, which is rounded, or else of its CSV."""
-    text = files[".md"].read_text(encoding="utf-8") if ".md" in files else ""
-    text = re.sub(" (?=[±=↕≠])|(?<=±) ", "\N{NO-BREAK SPACE}", text)
-    lines = [line[2:-2].split(" | ") for line in text.splitlines() if line.startswith("| ")]
-    if lines:
-        rows = [[entry.replace("\\|", "|") for entry in line] for line in lines]
-        return Table(text.splitlines()[0].strip().replace("`", ""), rows[0], rows[2:])
-    frame = read_csv(files[".csv"]).drop(columns=["profile", "data", "version"], errors="ignore")
-    return Table(title, list(frame), frame.to_numpy().tolist())
-
-
-def results(files: Mapping[str, Mapping[str, Path]], title: str) -> list[Result]:
+def results(
+    site: Site, files: Mapping[str, Mapping[str, Path]], title: str, executed: Executed
+) -> list[Result]:
     """A result in every profile that has it, the best first."""
-    return [
-        Result(
-            folder,
-            f"{title}, profile {folder}",
-            picture(own[".png"]) if ".png" in own else None,
-            read_table(own, title) if ".csv" in own else None,
-            [(KINDS[kind], address(own[kind])) for kind in KINDS if kind in own],
+    found = []
+    for folder, own in files.items():
+        picture = own.get(".png")
+        found.append(
+            Result(
+                folder,
+                executed.alt.get(picture, f"{title}, profile {folder}"),
+                (site.file(picture), *picture_size(picture)) if picture else None,
+                read_table(own, title) if ".csv" in own else None,
+                [(KINDS[kind], site.file(path)) for kind, path in own.items()],
+            )
         )
-        for folder, own in files.items()
-    ]
+    return found
 
 
-def printed(values: pd.DataFrame, title: str) -> Printed:
-    """The printed values of one exhibit; metrics become columns where that fills most cells."""
-    decimals = values["decimals"].fillna(0).astype(int)
-    std = [
-        f" ± {spread:.{places}f}" if pd.notna(spread) else ""
-        for spread, places in zip(values["std"], decimals, strict=True)
-    ]
-    flag = values["note"].str.match("DOUBT|EXCLUDE").map({True: " †", False: ""})
-    keys = values[KEYS].astype(object).where(values[KEYS].notna(), "")
-    keys["epsilon"] = [
-        f"{each:g}".replace("inf", "∞") if each != "" else "" for each in keys["epsilon"]
-    ]
-    keys = keys.loc[:, (keys != "").any()]
-    keys["value"] = values["printed"] + std + (" " + values["significance"]).str.rstrip() + flag
-    wide = keys.groupby(list(keys)[:-1], sort=False)["value"].agg(", ".join).unstack(sort=False)
-    if wide.shape[1] <= 10 and wide.notna().to_numpy().mean() > 0.5:
-        keys = wide.fillna("").reset_index()
-    marks = dict(zip(values["note"], flag, strict=True))
-    rows = keys.to_numpy().astype(str).tolist()
-    return Printed(
-        Table(f"{title}, as printed", [str(name) for name in keys], rows),
-        [(mark, note) for note, mark in marks.items() if note],
-    )
+def best_picture(files: Mapping[str, Mapping[str, Path]]) -> Path | None:
+    return next((own[".png"] for own in files.values() if ".png" in own), None)
 
 
-# --- parts ---------------------------------------------------------------------------------------
+# --- the pages ------------------------------------------------------------------------------------
 
 
-def map_table(exhibits: pd.DataFrame) -> Table:
-    """The map work -> exhibit -> notebook -> status."""
-    rows = []
-    for each in sorted(exhibits.itertuples(), key=lambda each: each.status == "illustrative"):
-        shown = each.status != "illustrative"
-        rows.append(
-            [
-                to_part(each.id, each.exhibit) if shown else each.exhibit,
-                each.work,
-                each.title,
-                to_part(each.notebook, each.notebook) if each.notebook else "",
-                each.status,
-                each.best.replace("-standin", ", stand-in"),
-            ]
+class Material(NamedTuple):
+    """What the pages are made of."""
+
+    notebooks: list[Notebook]
+    exhibits: pd.DataFrame  # one line for each notebook of a table or figure
+    found: Found
+    executed: Executed
+    verdict: words.Verdict
+    findings: pd.DataFrame
+
+    @classmethod
+    def gather(cls) -> "Material":
+        notebooks = read_notebooks(project_root() / "notebooks")
+        exhibits = exhibit_map(notebooks).assign(
+            id=lambda table: table["work"] + "/" + table["exhibit"]
         )
-    header = ["exhibit", "work", "title", "notebook", "status", "made"]
-    return Table("Numbered exhibits", header, rows, id="exhibits")
-
-
-def verdict_part(claims: pd.DataFrame, judged: pd.DataFrame, found: Found) -> dict[str, Any]:
-    """What the notebook of the verdict counted on committed rows, and every claim with its numbers.
-
-    Where that notebook was not run, claims are counted by what the other notebooks saved.
-    """
-    said = find_verdict(found)
-    gathered = {
-        name: results(found[name], f"Verdict: {name}")
-        for name in sorted(found)
-        if name.startswith("90_")
-    }
-    headline = gathered.pop("90_headline", None)
-    return {
-        "headline": headline if said else None,
-        "counts": counts(claims, judged),
-        "picture": gathered.pop("90_verdict", None),
-        "claims": {work: claims_table(work, judged, said) for work in WORKS},
-        "gathered": list(gathered.values()),
-    }
-
-
-def counts(claims: pd.DataFrame, judged: pd.DataFrame) -> Table:
-    """Claims by outcome, for each work and in all."""
-    known = judged.drop_duplicates("id").set_index("id")["outcome"]
-    outcome = claims["id"].map(known).fillna("not judged yet")
-    table = pd.crosstab(claims["id"].str.partition("/")[0], outcome)
-    table = table.reindex(index=WORKS, columns=OUTCOMES, fill_value=0)
-    table.loc["all"] = table.sum()
-    rows = [
-        [work, str(sum(each)), *map(str, each)]
-        for work, each in zip(table.index, table.to_numpy(), strict=True)
-    ]
-    return Table("Claims by outcome", ["work", "claims", *OUTCOMES], rows, kind="counts")
-
-
-def claims_table(work: str, judged: pd.DataFrame, verdict: Mapping[str, Mapping]) -> Table:
-    """Every claim of a work: its text, its outcome, the numbers it rests on in every profile."""
-    rows = []
-    for claim in load_claims(work).itertuples():
-        said = [each for each in judged.itertuples() if each.id == claim.id]
-        line = verdict.get(claim.id, {"outcome": said[0].outcome if said else "not judged yet"})
-        on_print = line.get("on print") or claim.holds_on_published_values or "not examined"
-        text = Markup('<span class="id">{}</span>{}<p class="note">On the printed values: {}</p>')
-        rows.append(
-            [
-                text.format(claim.id.rpartition("/")[2], claim.claim, on_print),
-                line["outcome"],
-                numbers(line, said),
-            ]
+        shows = load_catalogue()[["id", "number", "what_it_shows", "research_question"]]
+        return cls(
+            notebooks,
+            exhibits.merge(shows, on="id"),
+            find_results(),
+            find_executed(),
+            words.Verdict.read(),
+            findings(quoted=True),
         )
-    header = ["claim", "outcome", "numbers"]
-    return Table(f"Claims of {work}, judged on our rows", header, rows, kind="claims")
+
+    def makeable(self) -> pd.DataFrame:
+        """One line for each table and figure that a run can make."""
+        return self.exhibits[self.exhibits["status"] != "illustrative"].drop_duplicates("id")
+
+    def loose(self, site: Site) -> list[str]:
+        """The results that belong to no table or figure of a work."""
+        numbered = set(self.exhibits["work"] + "_" + self.exhibits["exhibit"])
+        return [each for each in self.found if not {each, place_of(site, each)} & numbered]
+
+    def maker(self, name: str) -> str:
+        """The notebook that made a result; empty where it is unknown."""
+        number = name.partition("_")[0]
+        by_number = (each.stem for each in self.notebooks if each.stem.startswith(f"{number}_"))
+        return self.executed.made_by.get(name) or next(by_number, "")
 
 
-def numbers(line: Mapping[str, str], said: Sequence[Any]) -> Markup:
-    """What a claim rests on: the share that holds, then the evidence of each profile."""
-    texts = []
-    if line.get("share"):
-        share = f"Share that holds: {float(line['share']):.2f} (profile {line['profile']})"
-        fails = f". Fails: {line['fails']}" if line.get("fails") else ""
-        texts.append(Markup("<p>{}</p>").format(share + fails))
-    evidence = [
-        Markup("<p>{} ({}): {}</p>").format(made_from(each.folder), each.outcome, each.evidence)
-        for each in said
-    ]
-    texts += evidence[:1]
-    if others := evidence[1:]:
-        folded = Markup("<details><summary>in other profiles: {}</summary>{}</details>")
-        texts.append(folded.format(len(others), Markup("").join(others)))
-    return Markup("").join(texts)
+def place_of(site: Site, name: str) -> str:
+    """The table or figure whose page shows a result."""
+    return site.targets[name].partition("/")[2].partition(".html")[0]
 
 
-def made_from(folder: str) -> Markup:
-    """The profile that something was made in, and whether on stand-ins."""
-    profile, _, standin = folder.partition("-")
-    note = Markup("<strong> on stand-in tables, not the real ones</strong>") if standin else ""
-    return Markup('<span class="profile">profile {}{}</span>').format(profile, note)
+def build(folder: Path | None = None, *, portable: bool = False) -> Path:
+    """Make the whole site, from data/, notebooks/ and figures/; the file of its first page."""
+    site = Site(folder or project_root() / "figures" / "report", portable=portable)
+    material = Material.gather()
+    rows = material.makeable()
+    parts = {f"{each.work}_{each.exhibit}": each for each in rows.itertuples()}
+    further: dict[str, list[str]] = {name: [] for name in parts}
+    for name in sorted(material.found):
+        owner = next((own for own in parts if name.startswith(f"{own}_")), None)
+        site.targets[name] = f"tables/{owner or name}.html"
+        if owner and name not in parts:
+            further[owner].append(name)
+            site.targets[name] += f"#{name}"
+    site.targets |= {name: f"tables/{name}.html" for name in parts}
+    site.targets |= {stem: f"notebooks/{stem}.html" for stem in material.executed.copies}
+    for name, each in parts.items():
+        exhibit_page(site, material, each, further[name])
+    for name in material.loose(site):
+        result_page(site, material, name)
+    for work in WORKS:
+        work_page(site, material, work)
+    for stem, copies in material.executed.copies.items():
+        notebook_page(site, material, stem, next(iter(copies.values())))
+    list_pages(site, material)
+    first_page(site, material)
+    return site.write()
 
 
-def work_part(work: str, exhibits: pd.DataFrame, found: Found) -> dict[str, Any]:
-    """Each exhibit of a work that a run can make, beside what the work prints."""
-    values = load_values(work, excluded=True)
-    shown = exhibits[exhibits["status"] != "illustrative"]
-    stated = values[~values["exhibit"].isin(exhibits["exhibit"])]
-    protocol = project_root() / "data" / "published" / f"protocol_{work}.md"
-    return {
-        "title": CHAPTERS[CHAPTER_OF[work]],
-        "protocol": link(protocol, "Protocol of the work"),
-        "exhibits": [
-            exhibit_part(each, shown, values, found)
-            for each in shown.drop_duplicates("id").itertuples()
-        ],
-        "stated": printed(stated, f"Numbers in the text of {work}") if len(stated) else None,
-    }
-
-
-def exhibit_part(
-    each: Any, shown: pd.DataFrame, values: pd.DataFrame, found: Found
-) -> dict[str, Any]:
-    """One exhibit: what it shows, what was made of it, what is printed, and further results."""
-    name = f"{each.work}_{each.exhibit}"
-    label = f"{each.kind.capitalize()} {each.number}"
+def exhibit_page(site: Site, material: Material, each: Any, further: Sequence[str]) -> None:
+    """A table or figure of a work: verdict, picture, table, reasons, claims, files, command."""
+    name, label = f"{each.work}_{each.exhibit}", f"{each.kind.capitalize()} {each.number}"
     title = f"{label} of {each.work}: {each.title}"
-    own = values[values["exhibit"] == each.exhibit]
-    further = {
-        other.removeprefix(f"{name}_").replace("_", " "): found[other]
-        for other in sorted(found)
-        if other.startswith(f"{name}_")
-    }
-    return {
-        "id": each.id,
-        "label": label,
-        "title": each.title,
-        "shows": each.what_it_shows,
-        "notebooks": [stem for stem in shown.loc[shown["id"] == each.id, "notebook"] if stem],
-        "results": results(found.get(name, {}), title),
-        "printed": [printed(own, title)] if len(own) else [],
-        "further": [
-            (words.capitalize(), results(files, f"{title}, {words}"))
-            for words, files in further.items()
-        ],
-    }
-
-
-def notebook_table(notebooks: Sequence[Notebook]) -> Table:
-    """The notebooks, their executed copies, and how the last run of each ended."""
-    last, rows, executed = read_last(project_root()), [], project_root() / "figures" / "executed"
-    for each in notebooks:
-        copies = {
-            name: path
-            for name in reversed(PROFILES)
-            if (path := executed / name / each.path.name).is_file()
-        }
-        best = list(copies.items())[:1]
-        read = [link(readable_copy(path), f"read ({name})") for name, path in best]
-        links = [*read, *(link(path, f"{name}.ipynb") for name, path in copies.items())]
-        end = last.get(each.stem, {})
-        rows.append(
-            [
-                Markup('<span id="{}">{}</span>').format(each.stem, link(each.path, each.stem)),
-                each.title,
-                Markup(" · ").join(links or ["none yet"]),
-                " ".join(end.get(key, "") for key in ("status", "profile", "finished")),
-            ]
-        )
-    header = ["notebook", "question", "executed", "last run here"]
-    return Table("Notebooks and their executed copies", header, rows)
-
-
-# --- the page ------------------------------------------------------------------------------------
-
-
-def template() -> Any:
-    """The template of the page, which escapes all text."""
-    environment = Environment(autoescape=True, undefined=StrictUndefined)
-    environment.globals |= {"mark_of": mark_of, "made_from": made_from}
-    return environment.from_string(beside("html"))
-
-
-def beside(kind: str) -> str:
-    """The text of report.html, report.css or report.js."""
-    return Path(__file__).with_name(f"report.{kind}").read_text(encoding="utf-8")
-
-
-def page() -> str:
-    """The whole page, from what lies in data/published, notebooks and figures."""
-    notebooks = read_notebooks(project_root() / "notebooks")
-    found = find_results()
-    exhibits = exhibit_map(notebooks)
-    exhibits["id"] = exhibits["work"] + "/" + exhibits["exhibit"]
-    exhibits = exhibits.merge(load_catalogue()[["id", "number", "what_it_shows"]], on="id")
-    exhibits["best"] = [
-        next(iter(found.get(each.replace("/", "_"), ())), "") for each in exhibits["id"]
+    own = material.verdict.of(each.work).at(each.exhibit)
+    shown = results(site, material.found.get(name, {}), title, material.executed)
+    same = material.exhibits["id"] == each.id
+    stems = [stem for stem in material.exhibits.loc[same, "notebook"] if stem]
+    others = [
+        other
+        for other in material.loose(site)
+        if best_picture(material.found[other]) and material.maker(other) in stems
     ]
-    makeable = exhibits[exhibits["status"] != "illustrative"].drop_duplicates("id")
-    findings = project_root() / "data" / "published" / "findings.md"
-    return template().render(
-        parts=["map", "verdict", *WORKS, "notebooks"],
-        works=WORKS,
-        style=Markup(beside("css")),
-        script=Markup(beside("js")),
-        makeable=len(makeable),
-        made=int((makeable["best"] != "").sum()),
-        map=map_table(exhibits),
-        verdict=verdict_part(load_claims(), find_claims(), found),
-        exhibits={
-            work: work_part(work, exhibits[exhibits["work"] == work], found) for work in WORKS
-        },
-        findings=link(findings, "Findings about the works"),
-        notebooks=notebook_table(notebooks),
+    lone = len(others) == 1 and not any(one.picture for one in shown)
+    file = project_root() / "data" / "published" / "values" / each.work / f"{each.exhibit}.csv"
+    values = load_values(each.work, each.exhibit, excluded=True) if file.is_file() else None
+    caption = next((one.table.caption for one in shown if one.table), "")
+    command = next(iter(own.cells["command"]), "") or command_of(stems)
+    methods = " ".join(dict.fromkeys(own.cells["method"]))
+    site.add(
+        f"tables/{name}.html",
+        "exhibit.html",
+        title,
+        each=each,
+        label=label,
+        verdict=words.exhibit_sentence(own),
+        state=next(iter(own.exhibits["state"]), ""),
+        shares=words.value_shares(own.cells),
+        results=shown,
+        beside=results(site, material.found[others[0]], title, material.executed) if lone else [],
+        belief=words.belief(own, caption),
+        causes=words.causes(own.cells),
+        claims=own.claims,
+        published=published_table(values, title) if values is not None else None,
+        published_file=site.file(file) if values is not None else "",
+        stems=stems,
+        command=command,
+        show=command_of(stems),
+        gallery=cards(site, material, [] if lone else others),
+        further=[
+            (
+                other,
+                further_title(name, other),
+                results(site, material.found[other], title, material.executed),
+            )
+            for other in further
+        ],
+        parts=[
+            (
+                title,
+                each.kind,
+                "",
+                f"{each.what_it_shows} {each.research_question} {methods} {caption}",
+            )
+        ],
     )
 
 
-def refresh() -> str:
-    """Build the page; one line that says where it is, or why the old one stays. Nothing is
+def command_of(stems: Sequence[str]) -> str:
+    return f"./run_all.sh --only {','.join(stem[:2] for stem in stems)}" if stems else ""
+
+
+def further_title(name: str, other: str) -> str:
+    ending = other.removeprefix(name)
+    return ENDINGS.get(ending, ending.replace("_", " ").strip()).capitalize()
+
+
+def cards(site: Site, material: Material, names: Sequence[str]) -> list[dict[str, Any]]:
+    """Thumbnails of results: title, address, picture, alt."""
+    made = []
+    for name in names:
+        path = best_picture(material.found[name])
+        made.append(
+            {
+                **{"name": name, "title": name.partition("_")[2].replace("_", " ")},
+                **{"picture": site.thumbnail(path), "alt": material.executed.alt.get(path, name)},
+            }
+        )
+    return made
+
+
+def result_page(site: Site, material: Material, name: str) -> None:
+    """A table or figure of ours that no work has under a number."""
+    shown = results(site, material.found[name], name, material.executed)
+    caption = shown[0].table.caption if shown[0].table else shown[0].alt
+    stem = material.maker(name)
+    title = re.split(r"[:;.](?= )", caption)[0] if shown[0].table else name.replace("_", " ")
+    columns = " ".join(shown[0].table.header) if shown[0].table else ""
+    first = " ".join(row[0] for row in shown[0].table.rows) if shown[0].table else ""
+    site.add(
+        f"tables/{name}.html",
+        "result.html",
+        title,
+        **{
+            "name": name,
+            "results": shown,
+            "stem": stem,
+            "show": command_of([stem] if stem else []),
+        },
+        parts=[(title, "result", "", f"{name} {caption} {columns} {first}")],
+    )
+
+
+def work_page(site: Site, material: Material, work: str) -> None:
+    """A work: sentence, its tables and figures, claims, findings and differences."""
+    own = material.verdict.of(work)
+    notes = article(site, "findings.md", "../", f"## {work}\n")
+    values = load_values(work, excluded=True)
+    stated = values[~values["exhibit"].isin(material.exhibits["exhibit"])]
+    address, parts = f"works/{work}.html", []
+    parts.append((f"{work}: {NAMES[work]}", "work", "", words.work_sentence(own)))
+    parts += [
+        (
+            claim.claim,
+            "claim",
+            f"#{claim.id.partition('/')[2]}",
+            f"{work} {claim.outcome} {claim.place}",
+        )
+        for claim in own.claims.itertuples()
+    ]
+    parts += finding_parts(material.findings[material.findings["work"] == work], notes)
+    protocol = project_root() / "data" / "published" / f"protocol_{work}.md"
+    site.add(
+        address,
+        "work.html",
+        f"{NAMES[work]} ({work})",
+        **{
+            "work": work,
+            "sentence": words.work_sentence(own),
+            "claims": own.claims,
+            "notes": notes,
+        },
+        shares=words.claim_shares(own.claims),
+        exhibits=gallery(site, material, work),
+        protocol=site.file(protocol) if protocol.is_file() else "",
+        stated=published_table(stated, f"Numbers in the text of {work}") if len(stated) else None,
+        parts=parts,
+    )
+
+
+def article(site: Site, name: str, root: str, section: str) -> Markup:
+    """A section of a text in data/published as HTML, whose headings are one level higher."""
+    path = project_root() / "data" / "published" / name
+    text = path.read_text(encoding="utf-8").partition(section)[2].partition("\n## ")[0]
+    text = MARKER.sub(lambda marker: marker["said"], text)
+    html = text_to_html(re.sub(r"(?m)^#(#+ )", r"\1", text))
+    return Markup(relink(html, partial(site.links, path.parent, root)))
+
+
+def finding_parts(own: pd.DataFrame, notes: str) -> list[tuple[str, str, str, str]]:
+    """What the search finds of findings, with the anchor of each."""
+    anchors = {plain(heading.text): heading.id for heading in contents(notes)}
+    return [
+        (
+            each.headline,
+            "finding",
+            f"#{anchors.get(plain(each.headline), '')}".rstrip("#"),
+            each.text,
+        )
+        for each in own.itertuples()
+    ]
+
+
+def plain(text: str) -> str:
+    return re.sub(r"\W|&\w+;", "", text)
+
+
+def gallery(site: Site, material: Material, work: str) -> list[dict[str, Any]]:
+    """The cards of a work's tables and figures."""
+    made, rows = [], material.makeable()
+    for each in rows[rows["work"] == work].itertuples():
+        name = f"{each.work}_{each.exhibit}"
+        own = material.verdict.of(work).at(each.exhibit)
+        path = best_picture(material.found.get(name, {}))
+        made.append(
+            {
+                **{"name": name, "label": f"{each.kind.capitalize()} {each.number}"},
+                **{"title": each.title, "state": next(iter(own.exhibits["state"]), "")},
+                **{
+                    "picture": site.thumbnail(path) if path else "",
+                    "shares": words.value_shares(own.cells),
+                },
+                "missing": next(iter(own.exhibits["missing"]), ""),
+            }
+        )
+    return made
+
+
+def notebook_page(site: Site, material: Material, stem: str, source: Path) -> None:
+    """The executed notebook as a page. What nbconvert makes of it is kept as long as the notebook
+    is the same."""
+    kept = site.folder / ".bodies" / stem
+    digest = sha256(source.read_bytes() + Path(__file__).with_name("report_pages.py").read_bytes())
+    first, _, body = (
+        kept.read_text(encoding="utf-8").partition("\n") if kept.is_file() else ("",) * 3
+    )
+    if first != digest.hexdigest():
+        try:
+            body = site.without_pictures(body_of(source)).replace(f"{project_root()}/", "")
+        except Exception as error:  # half written by another run
+            site.targets.pop(stem)
+            said = f"{source} cannot be shown as a page ({type(error).__name__})."
+            print(f"run_all.sh: {said}", file=sys.stderr)
+            return
+        write_atomically(kept, f"{digest.hexdigest()}\n{body}".encode())
+    body = relink(body, partial(site.links, project_root() / "notebooks", "../"))
+    title = next((each.title for each in material.notebooks if each.stem == stem), stem)
+    site.add(
+        f"notebooks/{stem}.html",
+        "notebook.html",
+        title,
+        **{"stem": stem, "body": Markup(body), "contents": contents(body)},
+        **{"file": site.file(source), "profile": source.parent.name},
+        parts=[(f"{stem[:2]} {title}", "notebook", "", notebook_text(body))],
+    )
+
+
+def notebook_text(body: str) -> str:
+    """What the search finds of a notebook: its headings, and the words of its prose, each once."""
+    prose = " ".join(re.findall(r"(?s)<(?:p|li|td)>(.*?)</(?:p|li|td)>", body))
+    names = re.findall(r"[A-Za-z][\w-]{3,}", re.sub("<[^>]+>", " ", prose))
+    return " ".join([*(each.text for each in contents(body)), *dict.fromkeys(names)])
+
+
+def list_pages(site: Site, material: Material) -> None:
+    """The lists: methods, notebooks, and tables and figures that no work has."""
+    last = read_last(project_root())
+    notes = article(site, "findings.md", "", "## all methods\n")
+    site.add(
+        "methods.html",
+        "methods.html",
+        "Methods",
+        **{"methods": REGISTRY, "notes": notes},
+        parts=[
+            *(
+                (
+                    next(reversed(entry.printed.values()), key),
+                    "method",
+                    f"#{key}",
+                    method_text(entry),
+                )
+                for key, entry in REGISTRY.items()
+            ),
+            *finding_parts(material.findings[material.findings["work"] == "all methods"], notes),
+        ],
+    )
+    site.add(
+        "notebooks.html",
+        "notebooks.html",
+        "Notebooks",
+        notebooks=[
+            (each, site.file(each.path), last.get(each.stem, {})) for each in material.notebooks
+        ],
+        chapters=CHAPTERS,
+        failed=unfinished(last),
+    )
+    site.add(
+        "tables.html",
+        "tables.html",
+        "All tables and figures",
+        exhibits=material.exhibits,
+        states=material.verdict.exhibits.set_index(["work", "exhibit"])["state"].to_dict(),
+        others=[(name, material.maker(name)) for name in sorted(material.loose(site))],
+    )
+
+
+def method_text(entry: Any) -> str:
+    return f"{entry.family} {entry.cites} {entry.trust} {' '.join(entry.printed.values())}"
+
+
+def unfinished(last: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    """The notebooks whose last run failed or was stopped."""
+    return [
+        stem for stem, end in sorted(last.items()) if end.get("status") in ("failed", "stopped")
+    ]
+
+
+def first_page(site: Site, material: Material) -> None:
+    """The first page: three answers, and where to read on."""
+    releases = words.unprotected()
+    benchmarks = {
+        name: read_csv(files[".csv"])
+        for name in ("73_nist_1", "73_nist_10", "73_adult_1")
+        for files in list(material.found.get(name, {}).values())[:1]
+        if ".csv" in files
+    }
+    quoted = material.findings[material.findings[QUOTED].str.startswith("What we found")]
+    bounds = material.found.get("04_bounds", {})
+    methods = " ".join({name for table in benchmarks.values() for name in table["method"]})
+    site.add(
+        "index.html",
+        "index.html",
+        "fedsynth: the report",
+        verdict=material.verdict,
+        own={work: material.verdict.of(work) for work in WORKS},
+        words=words,
+        leaders={
+            name: words.leaders(benchmarks[name], "k-marginal score")
+            for name in ("73_nist_1", "73_nist_10")
+            if name in benchmarks
+        },
+        benchmarks=[
+            (name, title, scores, benchmark_rows(benchmarks[name], scores, clients))
+            for name, (title, scores, clients) in BENCHMARKS.items()
+            if name in benchmarks
+        ],
+        found=[
+            (each, quoted_picture(site, material, each), anchor_of(site, each["headline"]))
+            for each in quoted.to_dict("records")
+        ],
+        leaks=[
+            (
+                each,
+                anchor_of(site, each["headline"]),
+                [line for line in releases if line["work"] == each["work"]],
+            )
+            for each in material.findings[material.findings[QUOTED] == "Is it private?"].to_dict(
+                "records"
+            )
+        ],
+        leaking=words.not_private(releases),
+        bounds=results(site, bounds, "Lower bounds on epsilon", material.executed)[:1],
+        galleries={work: gallery(site, material, work) for work in WORKS},
+        parts=[
+            ("Did it reproduce?", "page", "#works", " ".join(NAMES.values())),
+            ("Which method?", "page", "#methods", f"NIST Adult beside the field {methods}"),
+            ("Is it private?", "page", "#privacy", "epsilon guarantee without noise bounds audit"),
+        ],
+        failed=unfinished(read_last(project_root())),
+    )
+
+
+def benchmark_rows(
+    table: pd.DataFrame, scores: Sequence[str], clients: str
+) -> dict[str, list[list[str]]]:
+    """Group, ours first -> its lines: method, epsilon, trust model, scores. Groups are not ranked
+    together."""
+    kept = table[table["clients"].isin(("1", clients)) & table[list(scores)].ne("").any(axis=1)]
+    kept = kept.sort_values(
+        "group", key=lambda groups: ~groups.str.startswith("ours"), kind="stable"
+    )
+    return {
+        group: own[["method", "ε", "trusted", *scores]].to_numpy().tolist()
+        for group, own in kept.groupby("group", sort=False)
+    }
+
+
+def quoted_picture(
+    site: Site, material: Material, each: Mapping[str, str]
+) -> dict[str, Any] | None:
+    """The picture that a finding names for the first page."""
+    name = re.search(r"picture (\S+)", each[QUOTED])
+    known = name and best_picture(material.found.get(name[1], {}))
+    return cards(site, material, [name[1]])[0] if known else None
+
+
+def anchor_of(site: Site, headline: str) -> str:
+    """The address of a finding."""
+    return next(
+        address
+        for title, kind, address, _ in site.entries
+        if (title, kind) == (headline, "finding")
+    )
+
+
+def refresh(folder: Path | None = None, *, portable: bool = False) -> str:
+    """Build the site; one line that says where it is, or why the old one stays. Nothing is
     raised."""
-    target = project_root() / "figures" / "report" / "index.html"
     try:
-        write_atomically(target, page().encode())
+        return f"The report: {build(folder, portable=portable)}"
     except Exception as error:
         said = " ".join(str(error).split()) or type(error).__name__
         return f"The report could not be built: {said}"
-    return f"The report: {target}"

@@ -1,21 +1,53 @@
-"""What lies in figures/ for the report: results by name, and what was said about each claim."""
+"""The tables and figures in figures/, and what executed notebooks say of them, for the report."""
 
+import json
+import re
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 import pandas as pd
 
 from fedsynth_lib.core.contract import BadInput
-from fedsynth_lib.printed.outcomes import OUTCOMES
-from fedsynth_lib.printed.published import WORKS
-from fedsynth_lib.runs.rows import FULLEST_FIRST, PROFILES, figures_folder
+from fedsynth_lib.core.store import project_root
+from fedsynth_lib.metrics.registry import MEASURES, axis_label
+from fedsynth_lib.printed.published import KEYS
+from fedsynth_lib.runs.rows import PROFILES, figures_folder
 
-KINDS = {".png": "PNG", ".pdf": "PDF", ".csv": "CSV", ".md": "Markdown", ".tex": "LaTeX"}
-SAID = ["id", "verdict", "share", "evidence"]
+KINDS = {".csv": "CSV", ".md": "Markdown", ".tex": "LaTeX", ".pdf": "PDF", ".png": "PNG"}
 # name of a result -> folder, best first -> suffix -> file
 Found = dict[str, dict[str, dict[str, Path]]]
+# end of an entry -> class
+MARKS = {"=": "within", "≈": "ordering", "≠": "different", "holds": "holds"}
+MARKS |= {"partly": "partly", "not in full": "partly", "does not hold": "fails"}
+# a cell of a column of numbers: no word of three letters or more
+NUMBER = re.compile(r"(?!.*[^\W\d_]{3})\W*\d.*|[–∞]|inf|nan|")
+
+
+class Table(NamedTuple):
+    """A table of a page; the first entry of a row heads it."""
+
+    caption: str
+    header: Sequence[str]
+    rows: Sequence[Sequence[str]]
+
+    @property
+    def numeric(self) -> list[bool]:
+        """For each column, whether it holds numbers, which are aligned to the right."""
+        columns = zip(*self.rows, strict=True)
+        return [any(column) and all(map(NUMBER.fullmatch, column)) for column in columns]
+
+    def classes(self, row: Sequence[str]) -> list[str]:
+        """For each entry of a row, its classes."""
+        marks = [MARKS.get(entry) or MARKS.get(entry[-1:], "") for entry in row]
+        return [
+            f"{mark} number".strip() if number else mark
+            for mark, number in zip(marks, self.numeric, strict=True)
+        ]
 
 
 def read_csv(path: Path) -> pd.DataFrame:
+    """A CSV as text; BadInput for a file that is not a table."""
     try:
         return pd.read_csv(path, dtype=str, keep_default_na=False)
     except ValueError as error:
@@ -24,63 +56,91 @@ def read_csv(path: Path) -> pd.DataFrame:
         ) from error
 
 
-def folders() -> dict[str, Path]:
-    """Where figures and tables lie, by the profile and the data that they were made of, the best
-    first: real tables before stand-ins."""
-    return {
-        profile if data == "real" else f"{profile}-{data}": figures_folder(profile, data)
-        for data in ("real", "standin")
-        for profile in reversed(PROFILES)
-    }
+def read_table(files: Mapping[str, Path], title: str) -> Table:
+    """Return a saved table, from its Markdown, which is rounded, or else from its CSV."""
+    text = files[".md"].read_text(encoding="utf-8") if ".md" in files else ""
+    text = re.sub(" (?=[±=≈≠~])|(?<=±) ", "\N{NO-BREAK SPACE}", text)
+    lines = [re.split(r"(?<!\\) \| ", line[2:-2]) for line in text.splitlines() if line[:2] == "| "]
+    if lines:
+        caption = text.splitlines()[0].strip().replace("`", "")
+        lines = [[entry.replace("\\|", "|") for entry in line] for line in lines]
+        return Table(caption, list(map(column_name, lines[0])), lines[2:])
+    frame = read_csv(files[".csv"]).drop(columns=["profile", "data", "version"], errors="ignore")
+    return Table(title, list(map(column_name, frame)), frame.to_numpy().tolist())
+
+
+def column_name(name: str) -> str:
+    """The head of a column: a measure with its unit and an arrow towards better."""
+    first, _, rest = name.partition(" ")
+    return f"{axis_label(first)} {rest}".strip() if first in MEASURES else name.replace("_", " ")
+
+
+def published_table(values: pd.DataFrame, title: str) -> tuple[Table, list[tuple[str, str]]]:
+    """The published values of one table, and its notes: (mark, note). Metrics become columns where
+    that fills most entries."""
+    decimals = values["decimals"].fillna(0).astype(int)
+    std = [
+        f" ± {spread:.{places}f}" if pd.notna(spread) else ""
+        for spread, places in zip(values["std"], decimals, strict=True)
+    ]
+    flag = values["note"].str.match("DOUBT|EXCLUDE").map({True: " †", False: ""})
+    keys = values[KEYS].astype(object).where(values[KEYS].notna(), "")
+    keys["epsilon"] = [
+        f"{each:g}".replace("inf", "∞") if each != "" else "" for each in keys["epsilon"]
+    ]
+    keys = keys.loc[:, (keys != "").any()]
+    keys["value"] = values["printed"] + std + (" " + values["significance"]).str.rstrip() + flag
+    wide = keys.groupby(list(keys)[:-1], sort=False)["value"].agg(", ".join).unstack(sort=False)
+    if wide.shape[1] <= 10 and wide.notna().to_numpy().mean() > 0.5:
+        keys = wide.fillna("").reset_index()
+    marks = dict(zip(values["note"], flag, strict=True))
+    rows = keys.to_numpy().astype(str).tolist()
+    header = [column_name(str(name)) for name in keys]
+    notes = [(mark, note) for note, mark in marks.items() if note]
+    return Table(f"{title}, as published", header, rows), notes
 
 
 def find_results() -> Found:
-    """Every figure and table in the folders of the profiles, by its name without suffix."""
+    """Every figure and table in the folders of the profiles, by its name without suffix; the best
+    profile first, and real tables before stand-ins."""
     found: Found = {}
-    for folder, place in folders().items():
-        for path in sorted(place.glob("[!.]*")):
-            if path.suffix in (".png", ".csv"):
-                files = {
-                    kind: each
-                    for kind in KINDS
-                    if (each := path.with_name(path.stem + kind)).is_file()
-                }
-                found.setdefault(path.stem, {})[folder] = files
+    for data in ("real", "standin"):
+        for profile in reversed(PROFILES):
+            folder = profile if data == "real" else f"{profile}-{data}"
+            for path in sorted(figures_folder(profile, data).glob("[!.]*")):
+                if path.suffix in (".png", ".csv"):
+                    own = {kind: path.with_name(path.stem + kind) for kind in KINDS}
+                    files = {kind: each for kind, each in own.items() if each.is_file()}
+                    found.setdefault(path.stem, {})[folder] = files
     return found
 
 
-def find_claims() -> pd.DataFrame:
-    """id, outcome, evidence, folder of every table that judges claims; the first of an id is the
-    one that counts.
+class Executed(NamedTuple):
+    """Executed notebooks, and what they show.
 
-    A table judges claims if it has the columns `id` and `verdict`, whatever its name is.
+    copies: stem -> profile -> file, the best first. alt: file of a picture -> its text. made_by:
+    name of a figure or table -> stem of the notebook that shows it.
     """
-    frames = [pd.DataFrame(columns=["id", "outcome", "evidence", "folder"])]
-    for folder, place in folders().items():
-        for path in sorted(place.glob("[!.]*.csv")):
-            # the verdict gathers what the others say
-            table = None if path.name.startswith("90_") else read_csv(path)
-            if table is None or not (
-                path.stem.endswith("_claims") or {"id", "verdict"} <= set(table)
-            ):
+
+    copies: dict[str, dict[str, Path]]
+    alt: dict[Path, str]
+    made_by: dict[str, str]
+
+
+def find_executed() -> Executed:
+    """The executed notebooks; one that is half written shows nothing."""
+    root, found = project_root(), Executed({}, {}, {})
+    for profile in reversed(PROFILES):
+        for path in sorted((root / "figures" / "executed" / profile).glob("*.ipynb")):
+            found.copies.setdefault(path.stem, {})[profile] = path
+            try:
+                cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
+            except (ValueError, KeyError):
                 continue
-            if set(SAID) - set(table) or set(table["verdict"]) - set(OUTCOMES):
-                raise BadInput(
-                    f"{path} lacks {', '.join(SAID)}, or has an unknown verdict: make it anew."
-                )
-            frames.append(table.assign(folder=folder, outcome=table["verdict"]))
-    judged = pd.concat(frames, ignore_index=True)[list(frames[0])]
-    rank = 2 * ~judged["folder"].isin(FULLEST_FIRST) + (judged["outcome"] == OUTCOMES[-1])
-    return judged.iloc[rank.argsort(kind="stable")].reset_index(drop=True)
-
-
-def find_verdict(found: Found) -> dict[str, dict[str, str]]:
-    """Claim id -> its line in the tables of notebook 90, which judges on committed rows; empty
-    where it was not run."""
-    lines = {}
-    for work in WORKS:
-        for files in list(found.get(f"90_claims_{work}", {}).values())[:1]:
-            table = read_csv(files[".csv"])
-            if {"id", "outcome", "share", "profile", "fails"} <= set(table):
-                lines |= {f"{work}/{line['id']}": line for line in table.to_dict("records")}
-    return lines
+            for output in (output for cell in cells for output in cell.get("outputs", ())):
+                shown = root / "".join(output.get("data", {}).get("text/plain", "")).strip("'")
+                if shown.suffix in KINDS:
+                    found.made_by.setdefault(shown.stem, path.stem)
+                    said = output.get("metadata", {}).get("image/png", {}).get("alt")
+                    found.alt.update({shown: said} if said else {})
+    return found

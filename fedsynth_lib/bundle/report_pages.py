@@ -1,13 +1,27 @@
-"""Executed notebooks as pages of the report that need no network: formulas are MathML, which a
+"""Executed notebooks and Markdown as HTML that needs no network: formulas are MathML, which a
 browser draws by itself, instead of LaTeX for a MathJax from elsewhere."""
 
+import re
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
+import nbformat
 from jinja2 import pass_context
 from latex2mathml.converter import convert
 from nbconvert import HTMLExporter
 from nbconvert.filters.markdown_mistune import IPythonRenderer, MarkdownWithMath
+
+HEADING = re.compile(r'(?s)<h([1-6]) id="([^"]+)">(.*?)<a class="anchor-link"[^>]*>[^<]*</a></h\1>')
+WIDGET = "application/vnd.jupyter.widget-view+json"  # needs a kernel; a picture or text stands by
+
+
+class Heading(NamedTuple):
+    """A line of a table of contents."""
+
+    level: int
+    id: str
+    text: str
 
 
 class Formulas(IPythonRenderer):
@@ -21,11 +35,12 @@ class Formulas(IPythonRenderer):
 
 
 class Pages(HTMLExporter):
-    """Notebook to page, without a script or a style from elsewhere."""
+    """Notebook to the body of a page, without a script or a style from elsewhere."""
 
     def __init__(self, **options: Any) -> None:
         elsewhere = (name for name in self.class_trait_names() if name.endswith("_url"))
-        super().__init__(**dict.fromkeys(elsewhere, ""), **options)
+        options = {"template_name": "basic", **dict.fromkeys(elsewhere, ""), **options}
+        super().__init__(**options)
         self.log.setLevel("CRITICAL")  # it misses texts for the pictures of a notebook
 
     @pass_context
@@ -33,6 +48,56 @@ class Pages(HTMLExporter):
         return MarkdownWithMath(renderer=Formulas(escape=False)).render(source)
 
 
-def page_of(notebook: Path) -> str:
-    """The executed notebook as HTML."""
-    return Pages().from_filename(str(notebook))[0]
+def body_of(notebook: Path) -> str:
+    """The executed notebook as HTML. A picture without a text is named by the heading above it."""
+    document, heading = nbformat.read(notebook, as_version=4), notebook.stem
+    for cell in document.cells:
+        if cell.cell_type == "markdown":
+            heading = (re.findall(r"(?m)^#+ (.+)$", cell.source) or [heading])[-1]
+        for output in cell.get("outputs", ()):
+            output.get("data", {}).pop(WIDGET, None)
+            if "image/png" in output.get("data", {}):
+                told = output.metadata.setdefault("image/png", {})
+                told["alt"] = told.get("alt") or f"Picture in the section: {heading}"
+    document.metadata.pop("widgets", None)
+    return tidy(Pages().from_notebook_node(document)[0])
+
+
+def text_to_html(markdown: str) -> str:
+    """Markdown as HTML."""
+    return tidy(Pages().markdown2html({}, markdown))
+
+
+def tidy(html: str) -> str:
+    """Frames around wide tables, lazily loaded pictures, and ids that are unique in the page."""
+    html = re.sub(r"(?s)(<table.*?</table>)", r'<div class="scroll" tabindex="0">\1</div>', html)
+    html = html.replace("<img ", '<img loading="lazy" ')
+    known: dict[str, int] = {}
+
+    def unique(found: re.Match[str]) -> str:
+        level, name, text = found.groups()
+        known[name] = known.get(name, 0) + 1
+        name += f"-{known[name]}" if known[name] > 1 else ""
+        link = f'<a class="permalink" href="#{name}" aria-label="Link to this section">¶</a>'
+        return f'<h{level} id="{name}">{text}{link}</h{level}>'
+
+    return HEADING.sub(unique, html)
+
+
+def contents(html: str) -> list[Heading]:
+    """The headings of the second and third level that `tidy` left, for a table of contents."""
+    found = re.findall(r'(?s)<h([23]) id="([^"]+)">(.*?)<a class="permalink"', html)
+    return [Heading(int(level), name, re.sub("<[^>]+>", "", text)) for level, name, text in found]
+
+
+def relink(html: str, target: Callable[[str], str | None]) -> str:
+    """The HTML with other addresses in its links within the project; None makes a link text."""
+
+    def changed(found: re.Match[str]) -> str:
+        address = found[1]
+        if re.match(r"#|[a-z]+:", address):
+            return found[0]
+        new = target(address)
+        return f'href="{new}"' if new else 'class="gone"'
+
+    return re.sub(r'href="([^"]*)"', changed, html)

@@ -248,8 +248,8 @@ def run(
 
     One that needs a notebook which failed in this run is not run. Figures land in
     figures/, of other profiles in figures/live/, executed copies in figures/executed/<profile>/,
-    the table in figures/runs/last.json; the report, figures/report/index.html, is made anew from
-    all that there is, also where notebooks failed.
+    the table in figures/runs/last.json; the report, figures/report/index.html, is made again from
+    all that there is, also where notebooks failed or the run was stopped, which it says.
     """
     import joblib
 
@@ -291,6 +291,10 @@ def run(
         from fedsynth_lib.bundle.report import refresh
 
         print(refresh(), flush=True)
+        if open_ := [stem for stem, outcome in outcomes.items() if outcome.status != "ok"]:
+            numbers = ",".join(stem.partition("_")[0] for stem in open_)
+            rest = f"to run the rest: ./run_all.sh --only {numbers}"
+            print(f"It shows what the other notebooks made; {rest}", flush=True)
         print("\n" + summary(outcomes), flush=True)
     return outcomes
 
