@@ -290,6 +290,7 @@ class Work:
 
     def reachable(self, datasets: Iterable[str], *, profile: str = "paper") -> list[str]:
         """Those of the tables whose rows are committed, or can be had; see `lock.reachable`."""
+        datasets = _listed(datasets)  # papermill's -p gives a single name as a text
         registered = [key for key in datasets if key not in self.files]
         view = self.key if self.own_views else None
         found = lock.reachable(registered, work=view, profile=profile)
@@ -356,7 +357,7 @@ class Work:
         whole = declared.tables or self.tables
         if tables is None:
             tables = size.get("tables") or whole
-        tables = _some([*tables], "dataset", size)
+        tables = _some(_listed(tables), "dataset", size)
         if "dataset" in kind.needs and kind.of_table:
             tables = self.reachable(tables, profile=profile)
         sweeps = self.sweeps(exhibit) or {"": {}}
@@ -461,7 +462,9 @@ def _is_of(chosen: Settings, dataset: str | None) -> bool:
 
 
 def _listed(value: Any) -> list:
-    return list(value) if isinstance(value, list | tuple) else [value]
+    """Return a list; a text is one name, and any other single value one value."""
+    several = isinstance(value, Iterable) and not isinstance(value, str | Mapping)
+    return list(value) if several else [value]
 
 
 def _merged(*levels: Settings) -> dict[str, Any]:
