@@ -74,9 +74,11 @@ def test_captions_say_the_least_and_the_most():
 
 def test_captions_say_what_the_ratio_is_of_where_print_does_not_tell():
     one = equal_signal.of_ctgan("paper", ["adult"])
-    assert one == "The work states no batch size; ours has 500 rows."
+    assert one == "The work states no batch size; our batches have 500 rows."
     # tables of few rows have batches of 50 and 100 at paper
-    assert "ours has up to 100 rows" in equal_signal.of_ctgan("paper", ["diabetes", "obesity"])
+    assert "our batches have up to 100 rows" in equal_signal.of_ctgan(
+        "paper", ["diabetes", "obesity"]
+    )
     assert "that of our runs at the published size" in equal_signal.of_ctgan("quick", ["adult"])
     assert equal_signal.of_vae_bgm("paper") == "The work adds no noise; the noise is ours."
     assert "our training at the published size" in equal_signal.of_vae_bgm("smoke")

@@ -225,7 +225,8 @@ def _shape(look: Look, pale: float) -> dict[str, Any]:
     """Return line and marker; pale: 0 is the look itself, 1 the palest, with the largest marker."""
     colour = np.array(to_rgb(look.colour))
     size = mpl.rcParams["lines.markersize"] * (1 + PALEST * pale)
-    return style.mark(look, color=tuple(colour + 0.5 * pale * (1 - colour)), markersize=size)
+    behind = {"markersize": size, "zorder": 2.5 - 0.4 * pale}  # larger marks hide no smaller ones
+    return style.mark(look, color=tuple(colour + 0.5 * pale * (1 - colour)), **behind)
 
 
 def _axis(ax: Axes, panel: Panel, values: pd.Series) -> None:

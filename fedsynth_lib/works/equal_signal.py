@@ -109,7 +109,7 @@ def of_ctgan(
         )
         ratios.append(ours / theirs)
     most = max(_batch(dataset, "paper") for dataset in datasets)
-    ours = f"ours has {'up to ' * (len(datasets) > 1)}{most} rows"
+    ours = f"our batches have {'up to ' * (len(datasets) > 1)}{most} rows"
     stated = f"the work states no batch size; {ours}"
     if all(math.isclose(ratio, 1) for ratio in ratios):
         return f"{stated[0].upper()}{stated[1:]}."
