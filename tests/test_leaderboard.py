@@ -1,6 +1,7 @@
 """Who leads under the common protocol: ranks, marks, and the pictures of both."""
 
 import matplotlib.pyplot as plt
+import numpy as np
 import pandas as pd
 import pytest
 
@@ -42,7 +43,7 @@ def test_what_leaves_releases_outside_of_epsilon_is_marked_and_not_ranked(rows):
     assert board.loc["FedVAE †", "hellinger"] == pytest.approx(0.0105)
 
 
-def test_dots_stand_at_their_means_hollow_where_marked_beside_known_rows(rows):
+def test_dots_are_at_their_means_beside_known_rows_and_none_is_hollow(rows):
     fig = leaderboard.dots(rows, METRICS)
     error, auc = fig.axes[:2]
     names = ["AIM", "FedBN", "FedVAE", "FedVAE †"]
@@ -52,7 +53,7 @@ def test_dots_stand_at_their_means_hollow_where_marked_beside_known_rows(rows):
     drawn = [line.get_xdata()[~pd.isna(line.get_xdata())].item() for line in marked]
     assert drawn == pytest.approx([0.1005, 0.2005, 0.3005, 0.0105])
     assert [line.get_marker() for line in marked[:3]] == [look(m).marker for m in names[:3]]
-    assert [line.get_markerfacecolor() == "white" for line in marked] == [False] * 3 + [True]
+    assert not any(line.get_markerfacecolor() == "white" for line in marked)
     grey = [line.get_xdata()[0] for line in error.lines if line.get_color() == GREY]
     assert grey == pytest.approx([0.0005, 0.0505, 0.0005])
 
@@ -85,6 +86,8 @@ def test_curves_end_without_noise_and_say_whom_an_entry_trusts(rows):
     several = [rows[~known].assign(epsilon=e) for e in (0.2, 1.0, float("inf"))]
     marked = several.pop()[lambda part: part["detail"] == ""]
     shown = pd.concat([*several, marked, rows[known]])
+    third = shown[shown["seed"] == 0].assign(seed=2, value=lambda part: part["value"] + 0.0005)
+    shown = pd.concat([shown, third])
     order = {0.2: "0.2", 1.0: "1", float("inf"): "none"}
     fig = leaderboard.curves(shown, ["hellinger"], by="epsilon", order=order)
     ax = fig.axes[0]
@@ -102,6 +105,9 @@ def test_curves_end_without_noise_and_say_whom_an_entry_trusts(rows):
     assert drawn[0].get_ydata() == pytest.approx([0.1005] * 3)
     bars = [line.get_ydata() for line in ax.lines if line.get_marker() in ("", "None", None)]
     halves = [max(bar) - min(bar) for bar in bars if pd.notna(bar).all() and max(bar) > min(bar)]
-    assert halves[0] == pytest.approx(2 * 12.706 * 0.0005, rel=1e-3)
-    hollow = [line for line in ax.lines if line.get_markerfacecolor() == "white"]
-    assert len(hollow) == 1 and pd.isna(hollow[0].get_ydata()[-1])  # of finite budgets alone
+    assert halves[0] == pytest.approx(2 * 4.3027 * 0.0005 / np.sqrt(3), rel=1e-3)
+    assert not any(line.get_markerfacecolor() == "white" for line in ax.lines)
+    dotted = [
+        line for line in ax.lines if line.get_linestyle() == ":" and len(line.get_xdata()) == 3
+    ]
+    assert pd.isna(dotted[0].get_ydata()[-1])  # of finite budgets alone

@@ -210,3 +210,17 @@ def test_a_file_that_is_no_notebook_is_named(home):
 
 def test_the_profiles_are_those_of_the_rows():
     assert tuple(runner.PROFILES) == tuple(rows.PROFILES)
+
+
+def test_any_of_the_works_tables_are_those_of_the_work_that_the_notebook_loads(home):
+    loads = (
+        "from fedsynth_lib import works\ngrid = works.load('leitner2023').grid('fig5.3', 'paper')"
+    )
+    write(home, "00_a", loads, parameters="datasets = []  # any of the work's tables")
+    write(home, "01_b", loads, parameters="datasets = ['adult']  # some of the work's tables")
+    chosen = read_notebooks(home / "notebooks")
+    values = parameters_for(chosen, ["datasets=adult,cardio"])
+    assert values["00_a"]["datasets"] == values["01_b"]["datasets"] == ["adult", "cardio"]
+    for each in chosen:
+        with pytest.raises(BadInput, match="does not know 'nosuch'; choose from adult, bank"):
+            parameters_for([each], ["datasets=nosuch"])

@@ -15,7 +15,7 @@ from fedsynth_lib.figures import distributions as columns
 from fedsynth_lib.figures.bars import bars, client_bars
 from fedsynth_lib.figures.beside import beside_print
 from fedsynth_lib.figures.heatmap import association_distances, association_maps, heatmap, squares
-from fedsynth_lib.figures.points import TWO_ERRORS, boxes, lines, points
+from fedsynth_lib.figures.points import TWO_ERRORS, boxes, lines, points, ranked, slopes
 from fedsynth_lib.figures.style import Look, look
 from fedsynth_lib.printed import published
 from fedsynth_lib.runs.rows import to_frame
@@ -320,9 +320,9 @@ def test_points_stand_at_their_means_with_their_range_or_two_standard_errors():
     ].get_linestyle() == "-"
 
 
-def test_panels_and_looks_are_chosen_and_hollow_marks_stay_hollow():
+def test_panels_and_looks_are_chosen_and_published_values_are_hollow():
     rows = pd.concat([runs(), runs(metric="pcd"), runs(metric="pmse")])
-    hollow = {"AIM": Look("#000000", "o", filled=False)}
+    hollow = {"AIM": Look("#000000", "o", published=True)}
     known = rows[rows["method"] == "DistAIM"].assign(line="a copy")
     fig = points(
         rows, by="epsilon", hue="method", panels=["pcd", "nll"], looks=hollow, references=known
@@ -367,8 +367,58 @@ def test_boxes_show_quartiles_extremes_and_the_median_beside_real_rows():
     dashed = [line.get_ydata()[0] for line in ax.lines if line.get_linestyle() == "--"]
     assert dashed == [0.95, 0.95] and ticks(ax.xaxis) == ["k-NN", "forest"]
     assert [line.get_ydata()[0] for line in ax.lines if line.get_linestyle() == ":"] == [0.7]
+    assert [line.get_marker() for line in marked(ax)] == [
+        look(m).marker for m in ("CTGAN", "DP-CTGAN")
+    ]
     with pytest.raises(BadInput, match="several agree in metric, dataset, method, seed"):
         boxes(pd.concat([rows, rows]), **place, guess={})
+
+
+def test_two_runs_make_no_box_and_no_band_but_are_drawn_themselves():
+    rows = runs().query("method == 'AIM' and seed < 1").assign(dataset="adult")
+    real = rows.assign(value=50.0)
+    place = {"by": "epsilon", "panel": "dataset", "order": {0.5: "0.5", np.inf: "∞"}}
+    (ax,) = [ax for ax in boxes(rows, **place, real=real, guess={}, value="").axes if ax.axison]
+    (dots,) = marked(ax)
+    assert sorted(dots.get_ydata()) == sorted(rows["value"])
+    others = [line for line in ax.lines if line is not dots and line.get_linestyle() != "--"]
+    assert not any(np.isfinite(np.asarray(line.get_ydata(), float)).any() for line in others)
+
+    (ax,) = points(rows, by="epsilon", hue="method", interval=TWO_ERRORS).axes
+    dots, means = marked(ax)
+    assert sorted(dots.get_ydata()) == sorted(rows["value"]) and len(means.get_ydata()) == 2
+    assert not any(np.isfinite(high) for _, _, high in segments(ax))
+    fig = slopes(
+        {"adult": rows},
+        {"nll": "likelihood"},
+        **{"by": "epsilon", "order": place["order"], "line": "method"},
+        looks={"AIM": look("AIM")},
+    )
+    assert sorted(marked(fig.axes[0])[0].get_ydata()) == sorted(rows["value"])
+    assert fig.axes[0].get_xlabel() == "privacy budget ε"
+
+
+def test_marks_of_two_methods_are_nearest_to_their_own_place_and_empty_places_are_left_out():
+    order = {0.5: "0.5", 2.0: "2", np.inf: "∞"}
+    (ax,) = points(runs(), by="epsilon", order=order, hue="method").axes
+    assert ticks(ax.xaxis) == ["0.5", "∞"]
+    for line in marked(ax):
+        assert np.abs(line.get_xdata() - [0, 1]).max() <= 0.125
+
+
+def test_groups_are_ranked_apart_and_published_values_are_hollow_in_the_line_of_their_name():
+    lines = [("peers", "A", False, 3.0), ("peers", "A", False, 5.0), ("peers", "A", True, 9.0)]
+    lines += [("peers", "B", False, 6.0), ("ours", "C", False, 1.0), ("ours", "D", False, 2.0)]
+    rows = pd.DataFrame(lines, columns=["group", "line", "published", "value"])
+    looks = {name: Look("#000000", "o") for name in "ABCD"}
+    groups = {"ours": "Ours, central", "peers": "Others"}
+    ours, peers = ranked(rows, "k_marginal", groups=groups, looks=looks).axes
+    assert ours.get_title(loc="left") == "Ours, central" and ticks(ours.yaxis) == ["D", "C"]
+    assert ticks(peers.yaxis) == ["B", "A"]  # by what was run, 6 and 4
+    assert peers.get_xlabel().startswith("k-marginal score (of 1000)")
+    drawn = {(line.get_xdata()[0], line.get_ydata()[0]): line for line in marked(peers)}
+    hollow = {at: line.get_markerfacecolor() == "white" for at, line in drawn.items()}
+    assert hollow == {(4.0, 1): False, (9.0, 1): True, (6.0, 0): False}
 
 
 def tidy(xs):
@@ -378,7 +428,7 @@ def tidy(xs):
             for panel in ("iid", "b")
             for line in ("fedbn", "mine")
             for x in xs
-            for seed in (0, 2)
+            for seed in (0, 1, 2)
         ],
         columns=["panel", "line", "x", "y"],
     )
@@ -392,9 +442,9 @@ def test_few_values_stand_evenly_with_error_bars_and_infinity_is_no_noise():
     assert ticks(fig.axes[0].xaxis) == ["1", "none"]
     first = marked(fig.axes[0])[0]
     assert first.get_color() == look("fedbn").colour
-    assert first.get_ydata().tolist() == [2.0, 5.0]  # means of (1, 3) and of (4, 6)
+    assert first.get_ydata().tolist() == [2.0, 5.0]  # means of (1, 2, 3) and of (4, 5, 6)
     low, high = fig.axes[0].collections[0].get_segments()[0][:, 1]
-    assert (high - low) / 2 == pytest.approx(np.sqrt(2))  # the sample deviation of (1, 3)
+    assert (high - low) / 2 == pytest.approx(1)  # the sample deviation of (1, 2, 3)
 
 
 def test_many_values_lie_on_a_scale_with_bands():

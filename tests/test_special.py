@@ -4,6 +4,9 @@ import matplotlib
 
 matplotlib.use("Agg")
 
+import re
+from pathlib import Path
+
 import networkx
 import numpy as np
 import pandas as pd
@@ -13,7 +16,7 @@ from matplotlib.colors import to_hex
 from fedsynth_lib.core.contract import BadInput
 from fedsynth_lib.figures import special
 from fedsynth_lib.figures.special import SHADES, Cloud, parallel_coordinates, sensitivity_bars
-from fedsynth_lib.figures.style import BLACK, GREY, VERMILLION
+from fedsynth_lib.figures.style import BLACK, GREY, VERMILLION, look
 
 pytestmark = pytest.mark.usefixtures("style")
 
@@ -249,3 +252,24 @@ def test_lower_bounds_are_drawn_as_shares_of_their_claims():
     assert [label.get_text() for label in ax.get_yticklabels()] == ["fedbn, ε = 1", "aim, ε = 4"]
     marks = sorted(float(line.get_xdata()[0]) for line in ax.lines if line.get_marker() != "None")
     assert marks == [0.5, 0.9, 2.0, 3.0]
+
+
+def test_runs_with_too_little_noise_are_crosses_not_hollow_marks():
+    lines = {"method": ["fedbn"], "epsilon": [1.0], "lower": [0.9], "control": [3.0]}
+    (ax,) = special.lower_bounds(pd.DataFrame(lines)).axes
+    marks = {float(line.get_xdata()[0]): line for line in ax.lines if len(line.get_xdata()) == 1}
+    assert marks[3.0].get_marker() == "x" and marks[0.9].get_marker() == look("fedbn").marker
+    index = pd.MultiIndex.from_tuples([("AIM", 1.0), ("AIM", 10.0)], names=["method", "epsilon"])
+    found = ("epsilon_bound", "epsilon_ceiling", "attack_tpr1", "attack_tpr1_low")
+    rates = pd.DataFrame(0.3, index, [*found, "attack_tpr1_high"])
+    left = special.strongest_attacks(rates, []).axes[0]
+    drawn = [line.get_marker() for line in left.lines if line.get_color() == look("AIM").colour]
+    assert drawn == [look("AIM").marker, "x"]
+
+
+def test_only_published_values_can_be_hollow():
+    hollow = re.compile(r"markerfacecolor|\bmfc\b|fillstyle|facecolors?=\W*none")
+    root = Path(special.__file__).parents[2]
+    found = [*root.glob("fedsynth_lib/**/*.py"), *root.glob("notebooks/*.ipynb")]
+    named = {path.name for path in found if hollow.search(path.read_text(encoding="utf-8"))}
+    assert named <= {"style.py", "points.py"}  # where `published` is drawn

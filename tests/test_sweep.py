@@ -15,7 +15,7 @@ import pytest
 from fedsynth_lib.core.contract import BadInput
 from fedsynth_lib.figures.save import save_figure
 from fedsynth_lib.figures.style import look
-from fedsynth_lib.figures.sweep import BAND, SINGLE, Panel, bands, repeats, sweep
+from fedsynth_lib.figures.sweep import BAND, FEW, SINGLE, SOME, Panel, bands, repeats, sweep
 from fedsynth_lib.runs.rows import COLUMNS, to_frame
 
 pytestmark = pytest.mark.usefixtures("style")
@@ -23,6 +23,11 @@ pytestmark = pytest.mark.usefixtures("style")
 ABLATION = ["NaiveFLAIM", "AugFLAIM (Oracle)", "true skew, filter and combine", "private skew only"]
 ABLATION += ["AugFLAIM (Private)"]
 METHODS = ["AIM", "NaiveFLAIM", "AugFLAIM (Private)"]
+
+
+def around(mean):
+    """Three values with this mean and a standard error of 0.1."""
+    return mean - 0.1 * np.sqrt(3), mean, mean + 0.1 * np.sqrt(3)
 
 
 def made_up(method, swept, values, **settings):
@@ -48,9 +53,9 @@ def made_up(method, swept, values, **settings):
 @pytest.fixture
 def rows():
     frames = [
-        made_up("AIM", [2, 10, 100], [(0.2, 0.4), (0.1, 0.3), (0.5, 0.5)]),
-        made_up("AIM", [np.nan], [(0.7, 0.9)]),
-        made_up("NaiveFLAIM", [100, 2, 10], [(1.0, 1.2), (0.8, 1.0), (0.6, 0.8)]),
+        made_up("AIM", [2, 10, 100], [around(0.3), around(0.2), (0.5,) * 3]),
+        made_up("AIM", [np.nan], [around(0.8)]),
+        made_up("NaiveFLAIM", [100, 2, 10], [around(1.1), around(0.9), around(0.7)]),
         made_up("AugFLAIM (Private)", [2, 10, 100], [(0.5,), (0.4,), (0.6,)]),
     ]
     return pd.concat(frames, ignore_index=True)
@@ -88,7 +93,7 @@ def test_means_and_bands_stand_where_they_belong(rows):
     assert drawn["AIM"].get_ydata() == pytest.approx([0.3, 0.2, 0.5])
     bands = [band.get_paths()[0].vertices for band in ax.collections if band.get_alpha()]
     assert len(bands) == 3
-    naive = bands[1]  # two seeds that are 0.2 apart: standard error 0.1
+    naive = bands[1]  # standard error 0.1
     for place, mean in ((2, 0.9), (10, 0.7), (100, 1.1)):
         heights = naive[naive[:, 0] == place, 1]
         assert (heights.min(), heights.max()) == pytest.approx((mean - 0.2, mean + 0.2))
@@ -135,7 +140,7 @@ def test_rows_without_x_are_horizontal_dashed_lines_with_the_method_s_marker(row
     assert flat.get_color() == matplotlib.colors.to_rgb(look("AIM").colour)
     (bars,) = ax.containers
     marker, (_, _), (stem,) = bars.lines
-    assert marker.get_marker() == look("AIM").marker and marker.get_markerfacecolor() == "white"
+    assert marker.get_marker() == look("AIM").marker and marker.get_markerfacecolor() != "white"
     # 0.8 and two standard errors of 0.1
     assert np.array(stem.get_segments())[0][:, 1] == pytest.approx([0.6, 1.0])
     assert marker.get_xdata()[0] > 1  # in axes coordinates: beside the panel, over no curve
@@ -173,7 +178,7 @@ def test_a_panel_shows_the_rows_it_asks_for(rows):
     assert fig.get_figwidth() == 7.0
 
 
-def test_local_rounds_are_told_by_shade_and_by_filling(rows):
+def test_local_rounds_are_distinguished_by_shade_and_by_the_size_of_marks(rows):
     more = [
         made_up("NaiveFLAIM", [2, 10], [(0.9,), (0.8,)], dataset="magic", local_rounds=s)
         for s in (4.0, 1.0, 2.0)
@@ -194,7 +199,8 @@ def test_local_rounds_are_told_by_shade_and_by_filling(rows):
     assert one.get_color() == matplotlib.colors.to_rgb(look("NaiveFLAIM").colour)
     grey = [np.dot(line.get_color(), (0.299, 0.587, 0.114)) for line in (one, two, four)]
     assert np.diff(grey).min() > 0.05
-    assert [line.get_fillstyle() for line in (one, two, four)] == ["full", "left", "none"]
+    assert np.diff([line.get_markersize() for line in (one, two, four)]).min() > 1
+    assert {line.get_fillstyle() for line in (one, two, four)} == {"full"}
     assert {line.get_marker() for line in (one, two, four)} == {look("NaiveFLAIM").marker}
     assert legend(fig) == ["AIM", "NaiveFLAIM", *(f"local rounds s = {s}" for s in (1, 2, 4))]
 
@@ -248,8 +254,8 @@ def test_counts_with_gaps_are_numbers_too():
 
 def test_repeats_are_counted_by_point(rows):
     swept = rows.assign(detail=["T=" + str(rounds) for rounds in rows["rounds"]])
-    assert repeats(swept) == "1 to 2"
-    assert repeats(swept[swept["method"] != "AugFLAIM (Private)"]) == "2"
+    assert repeats(swept) == "1 to 3"
+    assert repeats(swept[swept["method"] != "AugFLAIM (Private)"]) == "3"
     assert repeats(swept[swept["seed"] == 0]) == "1"
 
 
@@ -305,4 +311,18 @@ def test_bad_input(rows):
 
 def test_one_seed_has_no_band():
     one = pd.DataFrame({"seed": [3, 3], "value": [1.0, 2.0]})
-    assert bands(one) == SINGLE and bands(one.assign(seed=[3, 4])) == BAND
+    assert bands(one) == SINGLE
+    two, three = (made_up("AIM", [2], [(0.1,) * number]) for number in (2, 3))
+    assert bands(two) == FEW and bands(three) == BAND
+    mixed = pd.concat([two, three.assign(dataset="magic")])
+    assert bands(mixed) == f"{BAND} {SOME}"
+    assert bands(mixed, dots=True) == f"{BAND} Dots: single runs."
+
+
+def test_two_runs_have_no_band_but_are_drawn_themselves():
+    pair = made_up("AIM", [2, 10], [(0.2, 0.4), (0.1, 0.3)])
+    lone = made_up("AIM", [np.nan], [(0.7, 0.9)])
+    (ax,) = sweep(pd.concat([pair, lone]), [Panel("", "rounds")], looks=["AIM"]).axes
+    assert not [each for each in ax.collections if each.get_alpha()]
+    drawn = np.ma.getdata(ax.collections[-1].get_offsets())
+    assert {tuple(each) for each in drawn} >= {(2, 0.2), (2, 0.4), (10, 0.1), (10, 0.3)}

@@ -297,3 +297,11 @@ def test_a_function_travels_by_name(sixth):
 if __name__ == "__main__":
     lock.reachable = lambda keys, work=None, **_: [k for k in keys if lock.is_locked(k, work=work)]
     PINNED.write_text(json.dumps({name: cells_of(name) for name in PROFILES}, indent=1) + "\n")
+
+
+def test_a_text_in_place_of_a_list_of_tables_is_one_name():
+    work = load("leitner2023")
+    assert work.grid("fig5.3", "paper", tables="adult").tables == ["adult"]
+    assert work.reachable("adult") == ["adult"]
+    assert "covertype" in work.grid("fig5.3", "paper").without
+    assert work.grid("tab5.9", "paper").without == ""

@@ -84,6 +84,19 @@ def run(context: typer.Context) -> int:
 
 
 @app.command()
+def lab(
+    notebook: Annotated[str, typer.Argument(help="number or part of a name")] = "00",
+    browser: Annotated[
+        bool, typer.Option("--browser/--no-browser", help="open a browser, or show the address")
+    ] = True,
+) -> int:
+    """Open JupyterLab on a copy of the notebooks, which you may change."""
+    from fedsynth_lib.bundle.lab import open_lab
+
+    return open_lab(notebook, browser=browser)
+
+
+@app.command()
 def verify(
     minutes: Annotated[float, typer.Argument(help="how long it may take")],
     seed: Annotated[str, typer.Option(help="what the sample is drawn from; the date")] = "",

@@ -14,7 +14,7 @@ import re
 import tokenize
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -39,10 +39,14 @@ class Parameter:
     name: str
     default: Any
     comment: str = ""
+    tables: tuple[str, ...] = ()  # of the works that its notebook loads
 
     @property
     def choices(self) -> list[str]:
-        """What a comment `one of: a, b` or `some of: a, b` lists; empty where it lists nothing."""
+        """What a comment `one of: a, b` or `some of: a, b` lists, or the tables of `any of the
+        work's tables`; empty where it lists nothing."""
+        if re.search(r"\b(?:any|some) of the work's\b", self.comment):
+            return [*self.tables]
         found = re.search(r"\b(?:one|some) of:\s*([^;]+)", self.comment)
         words = re.split(r",|\bor\b", found[1]) if found else []
         return [word.strip().strip("'\"") for word in words if word.strip()]
@@ -126,10 +130,11 @@ def read_notebook(path: Path) -> Notebook:
         raise BadInput(
             f"{path}: the `parameters` cell is not valid Python ({error}): correct it."
         ) from error
+    tables = tuple(_tables_of(code))
     return Notebook(
         path,
         title,
-        parameters,
+        {name: replace(each, tables=tables) for name, each in parameters.items()},
         exhibits=tuple(facts.get("exhibits", ())),
         minutes=facts.get("minutes", {}),
         regenerate=facts.get("regenerate"),
@@ -155,6 +160,17 @@ def _grid_names(code: Iterable[str]) -> Iterator[str]:
             yield from (grids[name] for name in asked for grids in known if name in grids)
 
 
+def _tables_of(code: Iterable[str]) -> Iterator[str]:
+    """The tables of the works that a notebook loads, and of their grids; each once."""
+    calls = [node for text in code for node in _calls(text)]
+    loaded = [word for call in calls if _called(call, "works.load") for word in _literals(call)]
+    found: dict[str, None] = {}
+    for document in map(_document, loaded):
+        for part in (document, *document.get("grids", {}).values()):
+            found |= dict.fromkeys(part.get("tables", ()))
+    yield from found
+
+
 def _calls(source: str) -> list[ast.Call]:
     """The calls in a cell in the order of its lines; none in a cell that is not Python."""
     try:
@@ -176,9 +192,13 @@ def _literals(call: ast.Call) -> list[str]:
 def _declared_grids(work: str) -> dict[str, str]:
     """Exhibit -> name of its grid, as a work declares them; read here, for the runner needs no more
     of the library."""
+    return {exhibit: grid["name"] for exhibit, grid in _document(work).get("grids", {}).items()}
+
+
+@cache
+def _document(work: str) -> dict[str, Any]:
     path = Path(__file__).parents[1] / "works" / f"{work}.toml"
-    document = tomllib.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
-    return {exhibit: grid["name"] for exhibit, grid in document.get("grids", {}).items()}
+    return tomllib.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
 
 
 def declared(source: str) -> dict[str, Parameter]:

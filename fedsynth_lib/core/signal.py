@@ -90,11 +90,7 @@ def cheaper(
     )
 
 
-def in_words(
-    ratios: Sequence[float], of: str = "the published signal-to-noise", what: str = "Private runs"
-) -> str:
-    """For a caption: what part of what is published, or of what `of` says, private runs have, or
-    `what`."""
-    low, high = min(ratios), max(ratios)
-    span = f"{low:.2f}" if f"{low:.2f}" == f"{high:.2f}" else f"{low:.2f} to {high:.2f}"
-    return f"{what} have {span} of {of}."
+def in_words(ratios: Sequence[float], of: str = "the published one") -> str:
+    """Return for a caption which part of the published ratio, or of `of`, private runs have."""
+    ends = dict.fromkeys(f"{100 * ratio:.0f}" for ratio in (min(ratios), max(ratios)))
+    return f"Signal-to-noise ratio of private runs: {' to '.join(ends)} % of {of}."

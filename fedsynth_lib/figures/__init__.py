@@ -18,6 +18,7 @@ from fedsynth_lib.figures.style import (
     VERMILLION,
     Look,
     look,
+    mark,
     use_style,
 )
 
@@ -37,6 +38,7 @@ __all__ = [
     "SavedTable",
     "Saver",
     "look",
+    "mark",
     "save_figure",
     "save_table",
     "use_style",

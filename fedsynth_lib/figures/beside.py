@@ -104,7 +104,7 @@ def _panel(
         for source, side in zip(SOURCES, (-0.2, 0.2), strict=True):
             known = own[own[source].notna()].astype({source: float})
             spot = known["spot"] + step * (number - (len(drawn) - 1) / 2 + side)
-            look = replace(looks[name], filled=source == "ours", line="")
+            look = replace(looks[name], published=source == "published", line="")
             bars = None if crowded else _bars(known, source, errors)
             shape = style.mark(look, markersize=4, elinewidth=0.8, capsize=1.2, zorder=2)
             shape |= {"markeredgecolor": look.colour, "markeredgewidth": 0.7}
@@ -176,6 +176,6 @@ def _legend(fig: Figure, cells: pd.DataFrame, looks: Mapping[str, Look], lines: 
     ]
     if cells["published"].notna().any():
         for source, line in SOURCES.items():
-            grey = Look(GREY, "o", line if lines else "", filled=source == "ours")
+            grey = Look(GREY, "o", line if lines else "", published=source == "published")
             handles.append(style.handle(grey, source))
     style.legend(fig, handles)

@@ -1,7 +1,7 @@
 """Points and boxes by group: means with an interval, every value, or quartiles."""
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -15,10 +15,11 @@ from matplotlib.lines import Line2D
 
 from fedsynth_lib.core.contract import BadInput
 from fedsynth_lib.figures import style
-from fedsynth_lib.figures.style import FULL_WIDTH, GREY, Look
-from fedsynth_lib.metrics.registry import MEASURES, axis_label
+from fedsynth_lib.figures.style import FEWEST_IN_BAND, FEWEST_IN_BOX, FULL_WIDTH, GREY, Look
+from fedsynth_lib.metrics.registry import MEASURES, axis_label, sign
 from fedsynth_lib.runs.names import partition_name
 
+CLOSE = 0.25  # of the distance of two groups: how far apart the hues of one are at most
 RANGE = ("pi", 100)  # from the smallest to the largest
 TWO_ERRORS = ("se", 2)
 REFERENCES = ("-", "--", ":", "-.")
@@ -49,9 +50,11 @@ def points(
 
     rows: tidy, with `value`. panels: which, in their order; all without it. looks: of each hue, in
         the order of the legend; without them the looks of style. order: what stands along the axis,
-        with its names. across: groups lie side by side, or else below each other. joined: the marks
-        of a hue are joined by its line. dodge: from the first hue of a group to the last.
-    interval: what a bar spans: RANGE, TWO_ERRORS, or nothing. centre: `mean`, `median`, or `rms`,
+        with its names; what has no rows is left out. across: groups lie side by side, or else below
+        each other. joined: the marks of a hue are joined by its line. dodge: from the first hue of
+        a group to the last, at most; neighbours are at most CLOSE apart.
+    interval: what a bar spans: RANGE, TWO_ERRORS, or nothing; of fewer than FEWEST_IN_BAND rows the
+        rows are drawn as dots in place of standard errors. centre: `mean`, `median`, or `rms`,
         the root of the mean square. every: a dot for each row, and a dash at the centre.
     references: rows of the same panels in `line`, drawn as grey lines at their means.
     share: one axis of values for all panels. value: its name, where panels are no measures.
@@ -64,11 +67,12 @@ def points(
         looks = {name: replace(look, line="") for name, look in looks.items()}
     order = dict(order or {name: style.title(by, name) for name in dict.fromkeys(rows[by])})
     rows = rows[rows[hue].isin(list(looks)) & rows[by].isin(list(order))]
+    order = {name: text for name, text in order.items() if (rows[by] == name).any()}
     rows = rows.assign(place=rows[by].map(order))  # by name, whatever kind of value it is
     if rows.empty:
         raise BadInput(f"there are no rows to draw by {by} and {hue}: run their cells first.")
     names = [name for name in panels or dict.fromkeys(rows[panel]) if (rows[panel] == name).any()]
-    beside = 0.0 if by == hue or len(looks) == 1 else dodge
+    beside = 0.0 if by == hue or len(looks) == 1 else min(dodge, CLOSE * (len(looks) - 1))
     axis = "y" if across else "x"
     shared = {f"share{axis}": share, f"share{'x' if across else 'y'}": True}
     fig, axes = style.panels(len(names), columns, height=height, **shared)
@@ -115,8 +119,8 @@ def _marks(
     centre: str,
     every: bool,
 ) -> None:
-    """The marks of one panel, by seaborn; hollow where a look is. beside: from the first hue to the
-    last."""
+    """Draw the marks of one panel, by seaborn; hollow where they are published. beside: from the
+    first hue to the last."""
     if every:
         for number, (name, look) in enumerate(looks.items()):
             own = rows[rows[hue] == name]
@@ -126,6 +130,12 @@ def _marks(
         looks = {
             name: Look(look.colour, "_" if across else "|", "none") for name, look in looks.items()
         }
+    elif interval and interval[0] == "se":
+        size = rows.groupby(["place", hue])["value"].transform("size")
+        for number, (name, look) in enumerate(looks.items()):
+            own = rows[(rows[hue] == name) & size.gt(1) & size.lt(FEWEST_IN_BAND)]
+            spot = own["place"].map(order.index) + beside * (number / max(1, len(looks) - 1) - 0.5)
+            _dots(ax, *(spot, own["value"]) if across else (own["value"], spot), look)
     sns.pointplot(
         rows,
         **{"x": "place", "y": "value"} if across else {"x": "value", "y": "place"},
@@ -136,7 +146,7 @@ def _marks(
         markers=[look.marker for look in looks.values()],
         linestyles=[look.line or "none" for look in looks.values()],
         dodge=beside or False,
-        errorbar=None if every else interval,
+        errorbar=None if every or not interval else _spans(*interval),
         estimator=_root_mean_square if centre == "rms" else centre,
         markersize=10 if every else 4,
         linewidth=0.9,
@@ -146,8 +156,28 @@ def _marks(
     )
     marked = [line for line in ax.lines if line.get_marker() not in ("", "None", None)]
     for line, look in zip(marked[-len(looks) :], looks.values(), strict=False):
-        if not look.filled:
+        if look.published:
             line.set_markerfacecolor("white")
+
+
+def _dots(ax: Axes, x: Sequence[float], y: Sequence[float], look: Look) -> None:
+    """Draw single runs, in place of a bar."""
+    ax.plot(x, y, ".", color=look.colour, markersize=3, alpha=0.7)
+
+
+def _spans(kind: str, level: float) -> Callable[[pd.Series], tuple[float, float]]:
+    """Return what gives the ends of a bar: seaborn's `pi`, `se` or `sd`; the latter two have none
+    for fewer than FEWEST_IN_BAND values."""
+
+    def ends(values: pd.Series) -> tuple[float, float]:
+        if kind == "pi":
+            return tuple(np.percentile(values, [50 - level / 2, 50 + level / 2]))
+        if len(values) < FEWEST_IN_BAND:
+            return np.nan, np.nan
+        half = level * (values.sem() if kind == "se" else values.std())
+        return values.mean() - half, values.mean() + half
+
+    return ends
 
 
 def _root_mean_square(values: pd.Series) -> float:
@@ -165,8 +195,8 @@ def lines(
     levels: Mapping[str, float] | None = None,
     share_y: bool = False,
 ) -> Figure:
-    """Mean of `y` over repeats with one standard deviation, a line for each name in `looks`, a
-    panel for each `panel`.
+    """Mean of `y` over repeats with one standard deviation, of two repeats with both: a line for
+    each name in `looks`, a panel for each `panel`.
 
     rows: tidy; rows that agree in x, line and panel are repeats. Up to 12 values of x stand evenly
     spaced with error bars, an infinite one as 'none' (no noise); more of them lie on a scale, with
@@ -179,9 +209,14 @@ def lines(
         for label, look in looks.items():
             own = rows[(rows[panel] == name) & (rows[line] == label)]
             at = np.searchsorted(values, own[x]) if few else own[x]
-            shape = {"color": look.colour, "linestyle": look.line, "errorbar": "sd", "ax": ax}
+            shape = {"color": look.colour, "linestyle": look.line, "ax": ax}
+            shape["errorbar"] = _spans("sd", 1)
             shape |= {"marker": look.marker, "err_style": "bars"} if few else {}
             sns.lineplot(x=at, y=own[y], **shape)
+            runs = own.groupby(x)[y].transform("size")
+            alone = (runs.gt(1) & runs.lt(FEWEST_IN_BAND)).to_numpy()
+            if alone.any():
+                _dots(ax, np.asarray(at)[alone], own.loc[alone, y], look)
         if levels and name in levels:
             ax.axhline(levels[name], color=GREY, linestyle="-.")
         if few:
@@ -202,8 +237,8 @@ def slopes(
     line: str,
     looks: Mapping[str, Look],
 ) -> Figure:
-    """Means with two standard errors of each name in `looks`, from one value of `by` to the next: a
-    line of panels for each table, a panel for each measure, on one scale.
+    """Means with two standard errors (of two runs: both) of each name in `looks`, from one value of
+    `by` to the next: a line of panels for each table, a panel for each measure, on one scale.
 
     metrics, order: with their names.
     """
@@ -213,14 +248,19 @@ def slopes(
     for beside, (title, rows) in zip(axes, tables.items(), strict=True):
         for ax, metric in zip(beside, metrics, strict=True):
             for name, look in looks.items():
-                own = rows[(rows[line] == name) & (rows["metric"] == metric)].groupby(by)["value"]
-                own = own.agg(["mean", "sem"]).reindex(list(order))
+                every = rows[(rows[line] == name) & (rows["metric"] == metric)]
+                own = every.groupby(by)["value"]
+                own = own.agg(["mean", "sem", "size"]).reindex(list(order))
+                few = every[by].map(own["size"].between(2, FEWEST_IN_BAND - 1)).eq(True)
+                _dots(ax, every.loc[few, by].map(list(order).index), every.loc[few, "value"], look)
                 shape = {"color": look.colour, "marker": look.marker, "linestyle": look.line}
-                error = 2 * own["sem"].fillna(0)
+                error = 2 * own["sem"].where(own["size"] >= FEWEST_IN_BAND, 0)
                 ax.errorbar(places, own["mean"], error, elinewidth=0.8, label=name, **shape)
             ax.set(xticks=places, xticklabels=order.values(), xlim=(-0.3, len(order) - 0.7))
             ax.tick_params(axis="y", labelsize=7)
         beside[0].set_ylabel(title)
+    for ax in axes[-1]:
+        ax.set_xlabel(style.SWEPT.get(by, ""))
     for ax, label in zip(axes[0], metrics.values(), strict=True):
         ax.set_title(label)
     fig.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside upper center", ncols=4)
@@ -239,7 +279,7 @@ def boxes(
     value: str,
 ) -> Figure:
     """Quartiles, extremes (whiskers) and median (marker) over runs: a panel for each `panel`, two
-    in a line.
+    in a line. Of fewer than FEWEST_IN_BOX runs, a marker for each.
 
     rows: tidy; those that agree in by, panel and hue are runs. order: what stands along the axis,
     with its names. real: rows of the same panels, drawn as a dashed line at their median. guess:
@@ -259,10 +299,19 @@ def boxes(
         with warnings.catch_warnings():  # of an argument that seaborn hands to matplotlib
             warnings.simplefilter("ignore", PendingDeprecationWarning)
             warnings.simplefilter("ignore", DeprecationWarning)
-            sns.boxplot(here, whis=(0, 100), fill=False, linewidth=0.8, gap=0.2, ax=ax, **shape)
-        markers = [look.marker for look in looks.values()]
-        middle = {"estimator": "median", "errorbar": None, "linestyles": "none"}
-        sns.pointplot(here, dodge=dodge, markers=markers, markersize=4.5, ax=ax, **middle, **shape)
+            many = here.groupby([by, hue])["value"].transform("size") >= FEWEST_IN_BOX
+            if many.any():
+                boxed = here.assign(value=here["value"].where(many))
+                box = {"whis": (0, 100), "fill": False, "linewidth": 0.8, "gap": 0.2}
+                sns.boxplot(boxed, ax=ax, **box, **shape)
+        for beside, (own, look) in enumerate(looks.items()):
+            chosen = here[hue] == own
+            alone = here[chosen & ~many]
+            middle = here[chosen & many].groupby(by)["value"].median().reset_index()
+            for drawn, mark in ((middle, {"markersize": 4.5}), (alone, {"markersize": 3.5})):
+                spot = drawn[by].map(list(order).index).astype(float)
+                spot += dodge * (beside / max(1, len(looks) - 1) - 0.5)
+                ax.plot(spot, drawn["value"], **style.mark(look, linestyle="", **mark))
         for spot, level in enumerate(order):
             known = real.loc[(real[panel] == name) & (real[by] == level), "value"]
             if len(known):
@@ -272,10 +321,47 @@ def boxes(
             ax.axhline(guess[name], color=GREY, linestyle=":", linewidth=1)
         ax.set(title=name, xlabel="", ylabel=value if number % 2 == 0 else "")
         ax.set_xticks(range(len(order)), list(order.values()))
+        ax.set_xlim(-0.5, len(order) - 0.5)
     entries = [style.handle(look, name, linestyle="") for name, look in looks.items()]
     entries.append(Line2D([], [], color="black", linestyle="--", label="trained on real rows"))
     entries.append(
         Line2D([], [], color=GREY, linestyle=":", label="always the most frequent class")
     )
     style.legend(fig, entries)
+    return fig
+
+
+def ranked(
+    rows: pd.DataFrame, metric: str, *, groups: Mapping[str, str], looks: Mapping[str, Look]
+) -> Figure:
+    """Values of one measure in groups between which no rank holds: a panel for each, best on top.
+
+    rows: tidy, with `group`, `line` (what a mark stands for), `published` (bool) and `value`; those
+        that agree are runs, of which the mean is drawn, and their range. What is published is
+        hollow, in the line of the same name. groups: with their titles, from top to bottom.
+    looks: of each line.
+    """
+    found = {}
+    for group in groups:
+        own = rows[rows["group"] == group]
+        spans = own.groupby(["line", "published"])["value"].agg(["mean", "min", "max"])
+        first = spans.reset_index().drop_duplicates("line").set_index("line")["mean"]
+        found[group] = spans, list((-sign(metric) * first).sort_values(kind="stable").index)
+    heights = [len(order) for _, order in found.values()]
+    size, shape = (FULL_WIDTH, 0.6 + 0.17 * sum(heights) + 0.35 * len(groups)), {"sharex": True}
+    shape |= {"height_ratios": heights, "squeeze": False}
+    fig, axes = plt.subplots(len(groups), 1, figsize=size, **shape)
+    for ax, (group, (spans, order)) in zip(axes[:, 0], found.items(), strict=True):
+        for (line, published), span in spans.iterrows():
+            place, style_of = order.index(line), replace(looks[line], published=published, line="")
+            ax.plot([span["min"], span["max"]], [place] * 2, color=style_of.colour, linewidth=0.9)
+            ax.plot(span["mean"], place, **style.mark(style_of, markersize=5))
+        ax.set_yticks(range(len(order)), order)
+        ax.set_ylim(len(order) - 0.4, -0.6)
+        ax.set_title(groups[group], loc="left", fontsize=8, weight="bold")
+    axes[-1, 0].set_xlabel(axis_label(metric))
+    if rows["published"].any():
+        marks = {"run by us": False, "published": True}
+        entries = [(Look(GREY, "o", "", published=hollow), name) for name, hollow in marks.items()]
+        style.legend(fig, [style.handle(*entry) for entry in entries])
     return fig

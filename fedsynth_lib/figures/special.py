@@ -189,6 +189,8 @@ def beside_exact(
 
 # --- audits and attacks --------------------------------------------------------------------------
 
+CONTROL = "x"  # marker of runs with too little noise or none
+
 
 def lower_bounds(lines: pd.DataFrame) -> Figure:
     """For each method (a row) the lower bound, and the control's, as shares of the claim.
@@ -202,17 +204,14 @@ def lower_bounds(lines: pd.DataFrame) -> Figure:
         lower, control = line.lower / line.epsilon, line.control / line.epsilon
         ax.plot([0, lower], [place, place], color=look.colour, linewidth=2)
         ax.plot(lower, place, look.marker, color=look.colour, markersize=6)
-        hollow = {"color": look.colour, "markersize": 6, "markerfacecolor": "white"}
-        ax.plot(control, place, look.marker, **hollow)
+        ax.plot(control, place, CONTROL, color=look.colour, markersize=6, markeredgewidth=1.5)
     ax.axvline(1, color=GREY, linestyle=":")
     ax.set_yticks(places, [f"{line.method}, ε = {line.epsilon:g}" for line in lines.itertuples()])
     ax.set(xlim=(0, None), ylim=(-0.6, len(lines) - 0.4))
     ax.set_xlabel("lower bound, as a share of the claimed epsilon")
     dot, dots = Look(GREY, "o", ""), Line2D([], [], color=GREY, linestyle=":", label="the claim")
-    filled = style.handle(dot, "as calibrated")
-    style.legend(
-        fig, [filled, style.handle(replace(dot, filled=False), "0.3 times the noise"), dots]
-    )
+    control = style.handle(replace(dot, marker=CONTROL), "0.3 times the noise")
+    style.legend(fig, [style.handle(dot, "as calibrated"), control, dots])
     return fig
 
 
@@ -221,7 +220,7 @@ def strongest_attacks(lines: pd.DataFrame, known: Sequence[str]) -> Figure:
     on each method.
 
     lines: index method and epsilon, and the measures of one attack. known: names of rows that no
-    method made, drawn grey. Filled: at epsilon 1. Hollow: without noise, or as little as was tried.
+    method made, drawn grey. Crosses: without noise, or as little as was tried.
     Dashed: the claim, and guessing.
     """
     methods = list(dict.fromkeys(lines.index.get_level_values("method")))
@@ -233,7 +232,7 @@ def strongest_attacks(lines: pd.DataFrame, known: Sequence[str]) -> Figure:
         form = {"marker": look.marker, "color": look.colour, "ms": 5, "linestyle": ""}
         form |= {"clip_on": False, "zorder": 3}
         for number, (epsilon, line) in enumerate(own.iterrows()):
-            form["mfc"] = look.colour if epsilon <= 1 else "none"
+            form["marker"] = look.marker if epsilon <= 1 else CONTROL
             spot = place + (0.14 - 0.28 * number if len(own) > 1 else 0)
             left.plot(line["epsilon_bound"], spot, **form)
             left.plot(line["epsilon_ceiling"], spot, marker="|", color=GREY, ms=5, linestyle="")
@@ -251,7 +250,8 @@ def strongest_attacks(lines: pd.DataFrame, known: Sequence[str]) -> Figure:
     right.minorticks_off()
     dot = Look(BLACK, "o", "")
     entries = [style.handle(dot, "ε = 1")]
-    entries.append(style.handle(replace(dot, filled=False), "without noise (AIM, FLAIM: ε = 10)"))
+    without = replace(dot, marker=CONTROL)
+    entries.append(style.handle(without, "without noise (AIM, FLAIM: ε = 10)"))
     entries.append(Line2D([], [], color=GREY, linestyle="--", label="claimed ε = 1; guessing"))
     entries.append(style.handle(Look(GREY, "|", ""), "most that can be shown"))
     style.legend(fig, entries)

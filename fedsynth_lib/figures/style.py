@@ -24,18 +24,24 @@ from fedsynth_lib.runs.names import level_name, partition_name
 
 COLUMN_WIDTH, FULL_WIDTH = 3.4, 7.0  # inches
 BLACK, GREY, ORANGE, SKY, GREEN = "#000000", "#7F7F7F", "#E69F00", "#56B4E9", "#009E73"
+# Runs behind a band or an interval, and behind a box; of fewer, the runs themselves are drawn.
+FEWEST_IN_BAND, FEWEST_IN_BOX = 3, 5
 BLUE, VERMILLION, PURPLE, BROWN, WINE = "#0072B2", "#D55E00", "#CC79A7", "#7A4B2A", "#882255"
 
 
 @dataclass(frozen=True)
 class Look:
-    """How one method or setting is drawn, everywhere."""
+    """How one method or setting is drawn, everywhere.
+
+    published: the mark is hollow. A hollow mark means a published value in every figure, and
+    nothing else.
+    """
 
     colour: str
     marker: str
     line: str | tuple = "-"
     hatch: str = ""
-    filled: bool = True
+    published: bool = False
 
 
 METHODS = {  # those that are drawn beside each other differ in colour and in marker
@@ -189,10 +195,10 @@ def panels(
 
 
 def mark(style: Look, **changes: Any) -> dict[str, Any]:
-    """What matplotlib is told to draw a look: filled markers have a light rim, so that one on
-    another is seen."""
+    """Return what matplotlib needs to draw a look: hollow markers for published values; the others
+    are filled, with a light rim, so that overlapping ones are seen."""
     shape = {"color": style.colour, "marker": style.marker, "linestyle": style.line}
-    if not style.filled:
+    if style.published:
         shape |= {"markerfacecolor": "white", "markeredgecolor": style.colour}
     elif style.marker not in ("x", "+", "|", "_"):
         shape |= {"markeredgecolor": "white", "markeredgewidth": 0.4}

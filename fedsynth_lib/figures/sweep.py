@@ -8,6 +8,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import matplotlib as mpl
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
@@ -18,13 +19,24 @@ from matplotlib.ticker import LogLocator, NullLocator
 
 from fedsynth_lib.core.contract import BadInput
 from fedsynth_lib.figures import style
-from fedsynth_lib.figures.style import BLACK, COLUMN_WIDTH, FULL_WIDTH, GREY, SWEPT, Look
+from fedsynth_lib.figures.style import (
+    BLACK,
+    COLUMN_WIDTH,
+    FEWEST_IN_BAND,
+    FULL_WIDTH,
+    GREY,
+    SWEPT,
+    Look,
+)
 from fedsynth_lib.metrics.registry import axis_label
 from fedsynth_lib.printed.published import KEYS
 
 BAND = "Lines: mean over seeds. Bands and bars: two standard errors of the mean to either side."
 SINGLE = "Lines are single runs."
+FEW = "Lines: mean over seeds. Dots: single runs, too few for a band."
+SOME = "Dots: single runs, where they are too few for a band."
 FLAT = (0, (7, 3))  # long dashes, which no method has
+PALEST = 0.8  # by how much the marker of the palest curve is larger
 
 
 @dataclass(frozen=True)
@@ -66,10 +78,10 @@ def sweep(
 
     rows: tidy, with the swept parameter in a numeric column. line: column of the curves' names;
     names that are methods need no look. shade: numeric column that splits a curve; its smallest
-    value has the method's own look, larger ones are paler, with markers half filled, and the
-    largest hollow. columns: panels beside each other; a single one makes a figure as wide as a
-    column of text. bands: without them only means are drawn, of curves too many to tell apart.
-    dots: single runs, too.
+    value has the method's own look, larger ones are paler, with larger markers. columns: panels
+    beside each other; a single one makes a figure as wide as a column of text. bands: without them
+    only means are drawn, of curves too many to distinguish. dots: single runs, too; without it
+    they are drawn where there are too few for a band.
     Raises BadInput for a panel without rows, and for rows that mix settings.
     """
     looks = looks if isinstance(looks, Mapping) else {name: style.look(name) for name in looks}
@@ -94,9 +106,11 @@ def sweep(
                 these = mine[mine[shade].fillna(levels[0]) == level]
                 pale, label = step / max(1, len(levels) - 1), f"{name}, {shade}={level:g}"
                 _curve(ax, these, panel, looks[name], pale, label, bands)
-            if dots:
-                spots = {"color": looks[name].colour, "marker": ".", "s": 7, "linewidths": 0}
-                ax.scatter(mine[panel.x], mine["value"], **spots)
+            at = mine[panel.x]
+            runs = mine.groupby([at, *([shade] if shade else [])])["value"].transform("size")
+            alone = mine if dots else mine[bands & runs.gt(1) & runs.lt(FEWEST_IN_BAND)]
+            spots = {"color": looks[name].colour, "marker": ".", "s": 7, "linewidths": 0}
+            ax.scatter(alone[panel.x], alone["value"], **spots)
         _axis(ax, panel, part[panel.x])
         if panel.printed is not None:
             ax.axhline(panel.printed, color=BLACK, linestyle=":", linewidth=0.8)
@@ -113,9 +127,17 @@ def repeats(rows: pd.DataFrame) -> str:
     return " to ".join(map(str, sorted({counts.min(), counts.max()})))
 
 
-def bands(rows: pd.DataFrame) -> str:
-    """What lines and bands are, for a figure's note: one seed has no band."""
-    return BAND if rows["seed"].nunique() > 1 else SINGLE
+def bands(rows: pd.DataFrame, *, dots: bool = False) -> str:
+    """Return what lines, bands and dots are, for a figure's note. dots: all runs are drawn."""
+    if rows["seed"].nunique() == 1:
+        return SINGLE
+    keys = [key for key in KEYS if key in rows]
+    counts = rows.groupby(keys, dropna=False)["seed"].nunique()
+    if counts.max() < FEWEST_IN_BAND:
+        return FEW
+    if dots:
+        return f"{BAND} Dots: single runs."
+    return f"{BAND} {SOME}" if (counts == FEWEST_IN_BAND - 1).any() else BAND
 
 
 def _handles(
@@ -178,30 +200,33 @@ def _curve(
     """Curve and band over x, and a horizontal line, ending in the method's marker, for rows without
     x."""
     shape = _shape(look, pale)
-    swept = rows.groupby(panel.x)["value"].agg(["mean", "sem"])
+    swept = rows.groupby(panel.x)["value"].agg(["mean", "sem", "size"])
     if len(swept):
         ax.plot(swept.index, swept["mean"], label=label, **shape)
-        error = 2 * swept["sem"].fillna(0) * bands  # a single seed has no band
-        ends = swept["mean"] - error, swept["mean"] + error
-        ax.fill_between(swept.index, *ends, color=shape["color"], alpha=0.18, linewidth=0)
+        enough = swept["size"] >= FEWEST_IN_BAND
+        error = 2 * swept["sem"].where(enough, 0) * bands
+        if swept["size"].between(2, FEWEST_IN_BAND - 1).any():  # a band would narrow towards these
+            bar = {"linestyle": "none", "color": shape["color"], "elinewidth": 0.8}
+            ax.errorbar(swept.index[enough], swept["mean"][enough], error[enough], **bar)
+        else:
+            ends = swept["mean"] - error, swept["mean"] + error
+            ax.fill_between(swept.index, *ends, color=shape["color"], alpha=0.18, linewidth=0)
     flat = rows.loc[rows[panel.x].isna(), "value"]
     if len(flat):
         line = {"color": shape["color"], "linestyle": FLAT, "linewidth": 0.9}
         ax.axhline(flat.mean(), label=f"{label}, flat", **line)
-        error = 2 * flat.sem() if len(flat) > 1 else 0
-        hollow = style.mark(Look(shape["color"], look.marker, "", filled=False))
+        error = 2 * flat.sem() if len(flat) >= FEWEST_IN_BAND else 0
+        end = style.mark(Look(shape["color"], look.marker, ""))
         beside = {"transform": ax.get_yaxis_transform(), "clip_on": False, "elinewidth": 0.8}
-        ax.errorbar(1.03, flat.mean(), error, **hollow, **beside)
+        ax.errorbar(1.03, flat.mean(), error, **end, **beside)
 
 
 def _shape(look: Look, pale: float) -> dict[str, Any]:
-    """Line and marker; pale: 0 is the look itself, 1 the palest, with a hollow marker."""
+    """Return line and marker; pale: 0 is the look itself, 1 the palest, with the largest marker."""
     colour = np.array(to_rgb(look.colour))
-    shape = style.mark(look, color=tuple(colour + 0.5 * pale * (1 - colour)))
-    if pale > 0 and look.filled:
-        shape.pop("markeredgecolor", None)
-        shape |= {"fillstyle": "none" if pale == 1 else "left", "markerfacecoloralt": "white"}
-    return shape
+    size = mpl.rcParams["lines.markersize"] * (1 + PALEST * pale)
+    behind = {"markersize": size, "zorder": 2.5 - 0.4 * pale}  # larger marks hide no smaller ones
+    return style.mark(look, color=tuple(colour + 0.5 * pale * (1 - colour)), **behind)
 
 
 def _axis(ax: Axes, panel: Panel, values: pd.Series) -> None:

@@ -125,9 +125,9 @@ def draw_nodes(scores: pd.DataFrame, looks: Mapping[str, Look], others: float) -
     fig, ax = plt.subplots(figsize=(4.4, 2.8))
     for shift, (name, look) in zip((-0.12, -0.04, 0.04, 0.12), looks.items(), strict=True):
         own = scores[name].dropna()
-        middle, fill = own.map(np.mean), {"fillstyle": "full" if look.filled else "none"}
+        middle = own.map(np.mean)
         error, at = (middle - own.map(min), own.map(max) - middle), np.arange(len(own)) + shift
-        ax.errorbar(at, middle, error, None, look.marker, color=look.colour, label=name, **fill)
+        ax.errorbar(at, middle, error, None, look.marker, color=look.colour, label=name)
     ax.axhline(others, color=GREY, label="other patients")
     ax.set_ylim(min(0, ax.get_ylim()[0]))
     ticks = {"xticks": range(len(scores)), "xticklabels": scores.index}
@@ -217,7 +217,7 @@ def draw_judge(sizes: Sizes, seed: int) -> Figure:
     cases += [(1, n, 0.0, 0.8, replace(sizes, training=n)) for n in learned]
     for (panel, x, *pair, judge), k in product(cases, range(2)):
         bits = normal_divergence(*pair, sizes=judge, seed=seed + k)
-        axes[panel].plot(x, bits, "C3x" if judge is few else "C0o", fillstyle="none")
+        axes[panel].plot(x, bits, "C3x" if judge is few else "C0o", alpha=0.6)
     x = np.arange(0, 4.2, 0.2)
     axes[0].plot(x, [normal_divergence(each, 0.0) for each in x], color=BLACK)
     axes[1].axhline(normal_divergence(0.0, 0.8), color=BLACK)

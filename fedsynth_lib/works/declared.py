@@ -169,7 +169,7 @@ class Declared:
 @dataclass(frozen=True)
 class Grid:
     """Cells to run at a profile. size: what the profile makes of the grid, for a notebook to show
-    and quote."""
+    and quote. left_out: tables that the exhibit has and the grid has not."""
 
     work: "Work"
     kind: str
@@ -177,6 +177,7 @@ class Grid:
     profile: str
     cells: list[dict]
     size: Settings
+    left_out: tuple[str, ...] = ()
 
     def __len__(self) -> int:
         return len(self.cells)
@@ -190,6 +191,11 @@ class Grid:
     def methods(self) -> list[str]:
         """The methods that it is of, as the work prints them."""
         return self.size["methods"]
+
+    @property
+    def without(self) -> str:
+        """A sentence for captions on the tables that are not shown; empty if all are."""
+        return f"Not run: {', '.join(self.left_out)}." if self.left_out else ""
 
     @property
     def seeds(self) -> int:
@@ -284,6 +290,7 @@ class Work:
 
     def reachable(self, datasets: Iterable[str], *, profile: str = "paper") -> list[str]:
         """Those of the tables whose rows are committed, or can be had; see `lock.reachable`."""
+        datasets = _listed(datasets)  # papermill's -p gives a single name as a text
         registered = [key for key in datasets if key not in self.files]
         view = self.key if self.own_views else None
         found = lock.reachable(registered, work=view, profile=profile)
@@ -347,9 +354,10 @@ class Work:
         for method in methods or ():
             self.method(method)
         usual = declared.methods or (tuple(self.methods) if kind.method in kind.needs else ())
+        whole = declared.tables or self.tables
         if tables is None:
-            tables = size.get("tables") or declared.tables or self.tables
-        tables = _some([*tables], "dataset", size)
+            tables = size.get("tables") or whole
+        tables = _some(_listed(tables), "dataset", size)
         if "dataset" in kind.needs and kind.of_table:
             tables = self.reachable(tables, profile=profile)
         sweeps = self.sweeps(exhibit) or {"": {}}
@@ -373,7 +381,8 @@ class Work:
         )
         chosen = {"tables": [*tables], "methods": [*(methods or usual)]}
         shown = _merged({"seeds": 1}, size, chosen, _replaced({}, asked))
-        return Grid(self, declared.cells, declared.name, profile, found, shown)
+        without = tuple(name for name in whole if name not in tables)
+        return Grid(self, declared.cells, declared.name, profile, found, shown, without)
 
     def cells_of(self, kind: str = "run", *, seeds: int | Sequence[int] = 1, **lists: Any) -> list:
         """Cells of no exhibit: every combination of the values of `lists`, for lessons."""
@@ -453,7 +462,9 @@ def _is_of(chosen: Settings, dataset: str | None) -> bool:
 
 
 def _listed(value: Any) -> list:
-    return list(value) if isinstance(value, list | tuple) else [value]
+    """Return a list; a text is one name, and any other single value one value."""
+    several = isinstance(value, Iterable) and not isinstance(value, str | Mapping)
+    return list(value) if several else [value]
 
 
 def _merged(*levels: Settings) -> dict[str, Any]:

@@ -7,7 +7,7 @@ size. Profiles that shrink rows lose signal in proportion, those that shrink rou
 """
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from fedsynth_lib.core.composition import affordable_steps
@@ -109,9 +109,11 @@ def of_ctgan(
         )
         ratios.append(ours / theirs)
     most = max(_batch(dataset, "paper") for dataset in datasets)
-    ours = f"our batches of up to {most}" if len(datasets) > 1 else f"our batches of {most}"
-    of = f"the signal-to-noise of {ours} at the published size; the work prints no batch"
-    return in_words(ratios, of)
+    ours = f"our batches have {'up to ' * (len(datasets) > 1)}{most} rows"
+    stated = f"the work states no batch size; {ours}"
+    if all(math.isclose(ratio, 1) for ratio in ratios):
+        return f"{stated[0].upper()}{stated[1:]}."
+    return in_words(ratios, f"that of our runs at the published size ({stated})")
 
 
 def _spent(
@@ -145,8 +147,9 @@ def of_vae_bgm(profile: str, *, epsilons: Iterable[float] = (10.0, 3.0, 1.0)) ->
         for ours, full in pairs
         for e in epsilons
     ]
-    of = "the signal-to-noise of our training at the published size; the work adds no noise"
-    return in_words(ratios, of)
+    if all(math.isclose(ratio, 1) for ratio in ratios):
+        return "The work adds no noise; the noise is ours."
+    return in_words(ratios, "that of our training at the published size (the work adds no noise)")
 
 
 def _at_nodes(profile: str) -> list[Training]:
@@ -171,13 +174,20 @@ def of_counts(work: str, exhibit: str, profile: str, datasets: Iterable[str]) ->
     At one budget the noise of a count is the same whatever the number of rows (one record changes a
     count by 1), and counts grow with the rows: the ratio is that of the rows.
     """
-    declared, ratios = load(work), []
+    declared, ratios = load(work), {}
     drawn, asked = declared.constants.get("subsamples", {}), declared.size(exhibit, profile)
     for dataset in datasets:
         rows = table_rows(dataset, work=work)
         theirs = drawn.get(dataset, rows)  # of which there may be fewer here
-        ratios.append(min(rows, theirs, asked.get("rows") or theirs) / theirs)
-    return in_words(ratios, what="Noisy counts") if min(ratios, default=1) < 1 else ""
+        ratios[dataset] = min(rows, theirs, asked.get("rows") or theirs) / theirs
+    return _fewer_rows(ratios, "published")
+
+
+def _fewer_rows(ratios: Mapping[str, float], than: str) -> str:
+    """Return for a caption which tables have fewer rows; empty where none has."""
+    shares = [f"{name} {100 * ratio:.0f} %" for name, ratio in ratios.items() if ratio < 1]
+    words = f"Part of the {than} rows, so that noise weighs more"
+    return f"{words}: {', '.join(shares)}." if shares else ""
 
 
 def of_both_models(profile: str, datasets: Sequence[str], *, epsilons: Iterable[float]) -> str:
@@ -190,9 +200,8 @@ def of_both_models(profile: str, datasets: Sequence[str], *, epsilons: Iterable[
 def of_samples(profile: str, datasets: Iterable[str]) -> str:
     """All methods beside each other, on samples of two fifths of a table; against all of those
     rows, for methods that add noise to counts. Empty where they have them."""
-    most, ratios = load("side_by_side").constants["sizes"][profile].get("rows"), []
+    most, ratios = load("side_by_side").constants["sizes"][profile].get("rows"), {}
     for dataset in datasets:
         rows = 2 * (table_rows(dataset) // 5)
-        ratios.append(min(rows, most or rows) / rows)
-    of = "the whole table's signal-to-noise"
-    return in_words(ratios, of, "Noisy counts") if min(ratios) < 1 else ""
+        ratios[dataset] = min(rows, most or rows) / rows
+    return _fewer_rows(ratios, "table's")

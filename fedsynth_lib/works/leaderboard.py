@@ -53,7 +53,7 @@ def leaderboard(rows: pd.DataFrame, metrics: Sequence[str]) -> pd.DataFrame:
 
 def dots(rows: pd.DataFrame, metrics: Sequence[str], *, columns: int = 4) -> Figure:
     """A panel for each measure, entries down: means over seeds with their range; grey lines are
-    known rows. Hollow: something was released outside of epsilon."""
+    known rows."""
     entries = [entry for entry in leaderboard(rows, metrics).index if entry not in YARDSTICKS]
     shown = named(rows)
     known = shown[shown["method"].isin(YARDSTICKS)]
@@ -72,9 +72,9 @@ def dots(rows: pd.DataFrame, metrics: Sequence[str], *, columns: int = 4) -> Fig
 
 
 def _look(entry: str) -> Look:
-    """The method's look, hollow and dotted behind MARK."""
+    """Return the method's look, with a dotted line where the entry ends with MARK."""
     own = look(entry.removesuffix(f" {MARK}"))
-    return replace(own, line=":", filled=False) if entry.endswith(MARK) else own
+    return replace(own, line=":") if entry.endswith(MARK) else own
 
 
 def ranking(rows: pd.DataFrame, metrics: Mapping[str, int]) -> pd.DataFrame:
