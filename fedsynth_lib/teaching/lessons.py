@@ -573,7 +573,8 @@ def sweep(
                 made = settings.federated(method, train, parts, **asked).synthetic
                 values = distances(train, made)
                 if learn_from:
-                    scores = utility.auc(made.head(learn_from), holdout.frame, train.schema, seed)
+                    rows_used = made.head(learn_from)
+                    scores = utility.auc(rows_used, holdout.frame, train.schema, seed, ("rf",))
                     values["AUC"] = scores["auc_rf_score"]
                 rows += [(name, epsilon or np.inf, seed, *value) for value in values.items()]
     return pd.DataFrame(rows, columns=["variant", "ε", "seed", "measure", "value"])

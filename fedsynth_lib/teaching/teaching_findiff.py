@@ -207,13 +207,13 @@ def draw_space(state: Arrays, table: Table, config: findiff.Config, seed: int) -
 
 def draw_noise(lengths: Mapping[str, Tensor], clip: float, noises: pd.DataFrame) -> Figure:
     """Shares of rows with gradients up to a length, a line for each network; and noise multipliers
-    by steps (the index), a line for each column, with dots from the sixth step on."""
+    by steps (the index), a line for each column, with dots from the third on."""
     fig, (left, right) = plt.subplots(1, 2, figsize=(FULL_WIDTH, 2.6))
     for (name, own), line in zip(lengths.items(), ("--", "-"), strict=True):
         left.ecdf(own.numpy(), color="k", linestyle=line, label=name)
     left.axvline(clip, color=GREY, label="C")
     left.set(xscale="log", xlabel="length of a row's gradient", ylabel="share of rows")
-    dots = {"markevery": range(5, len(noises)), "markersize": 3}
+    dots = {"markevery": range(2, len(noises)), "markersize": 3}
     for name, line in zip(noises, (":", "--", "-"), strict=True):
         right.plot(noises.index, noises[name], f"k{line}o", label=name, **dots)
     words = {"xlabel": "steps of a client: rounds × local updates"}

@@ -3,7 +3,6 @@ tables are."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from itertools import product
 from types import ModuleType
 from typing import Any
 
@@ -207,17 +206,18 @@ def normal_divergence(
 
 
 def draw_judge(sizes: Sizes, seed: int) -> Figure:
-    """What `normal_divergence` finds, twice for each pair of tables, and lines for the truth: by
-    the distance of the means (crosses: 50 rows to learn, 25 to estimate), and by the rows learned
-    from."""
+    """What `normal_divergence` finds (twice where the judge learns from fewer rows), and lines for
+    the truth: by the distance of the means (crosses: 50 rows to learn, 25 to estimate), and by the
+    rows learned from."""
     few = replace(sizes, training=50, evaluation=25)
     fig, axes = plt.subplots(1, 2, figsize=(7, 2.6), sharey=True)
-    shifts, learned = (0, 0.5, 1, 2, 4), (20, 50, 200, sizes.training)
+    shifts, learned = (0, 1, 2, 4), (20, 100, sizes.training)
     cases = [(0, x, x, 0.0, each) for x in shifts for each in (few, sizes)]
     cases += [(1, n, 0.0, 0.8, replace(sizes, training=n)) for n in learned]
-    for (panel, x, *pair, judge), k in product(cases, range(2)):
-        bits = normal_divergence(*pair, sizes=judge, seed=seed + k)
-        axes[panel].plot(x, bits, "C3x" if judge is few else "C0o", alpha=0.6)
+    for panel, x, *pair, judge in cases:
+        for k in range(2 if judge.training < sizes.training else 1):
+            bits = normal_divergence(*pair, sizes=judge, seed=seed + k)
+            axes[panel].plot(x, bits, "C3x" if judge is few else "C0o", alpha=0.6)
     x = np.arange(0, 4.2, 0.2)
     axes[0].plot(x, [normal_divergence(each, 0.0) for each in x], color=BLACK)
     axes[1].axhline(normal_divergence(0.0, 0.8), color=BLACK)
@@ -225,6 +225,8 @@ def draw_judge(sizes: Sizes, seed: int) -> Figure:
     axes[0].set_ylabel("$D_{JS}$ (bits)", parse_math=True)
     words = {"xlabel": "rows learned from, of each table", "xscale": "log"}
     axes[1].set(title="columns correlated in one table", **words)
+    axes[1].set_xticks(learned, learned)
+    axes[1].minorticks_off()
     return fig
 
 
