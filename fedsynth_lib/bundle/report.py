@@ -8,6 +8,7 @@ form is in templates/, as Jinja templates. Pages need no network, and also work 
 of the search is a script.
 """
 
+import contextlib
 import json
 import os
 import re
@@ -194,11 +195,11 @@ def fitted(size: tuple[int, int]) -> tuple[int, int]:
 
 def about() -> dict[str, Any]:
     """Version, date, commit where there is one, and how to cite."""
-    command = ["git", "-C", str(CODE), "log", "-1", "--format=%h"]
-    try:
-        commit = subprocess.run(command, capture_output=True, text=True, timeout=10).stdout.strip()
-    except (OSError, subprocess.SubprocessError):
-        commit = ""
+    command, commit = ["git", "-C", str(CODE), "log", "-1", "--format=%h"], ""
+    with contextlib.suppress(OSError, subprocess.SubprocessError):
+        if (CODE / ".git").exists():
+            told = subprocess.run(command, capture_output=True, encoding="utf-8", timeout=10)
+            commit = told.stdout.strip()
     path = CODE / "CITATION.cff"
     cited = yaml.safe_load(path.read_text(encoding="utf-8")) if path.is_file() else {}
     return {
