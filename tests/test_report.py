@@ -358,11 +358,15 @@ def test_nothing_published_or_no_notebook_is_said_and_not_raised(home):
 def test_a_page_of_an_earlier_site_goes_and_a_file_of_a_person_stays(home):
     path = draw(home, "51_seen")
     site = build(home)
-    (site / "mine.txt").write_text("kept")
+    mine = [site / "mine.html", site / "mine" / "page.html"]
+    for each in mine:
+        each.parent.mkdir(exist_ok=True)
+        each.write_text("kept", encoding="utf-8")
     assert (site / "tables" / "51_seen.html").is_file()
     path.unlink()
     build(home)
-    assert not (site / "tables" / "51_seen.html").exists() and (site / "mine.txt").is_file()
+    assert not (site / "tables" / "51_seen.html").exists()
+    assert all(each.read_text(encoding="utf-8") == "kept" for each in mine)
 
 
 def executed(home: Path, folder: str, name: str, *cells) -> Path:

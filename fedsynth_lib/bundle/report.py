@@ -57,6 +57,7 @@ from fedsynth_lib.printed.published import WORKS, load_catalogue, load_values
 
 TEMPLATES = Path(__file__).with_name("templates")
 ASSETS = ("report.css", "report.js")
+FOLDERS = ("tables", "works", "notebooks")  # of pages
 THUMBNAIL = (480, 360)  # pixels, at most
 ENDINGS = {"_claims": "its claims", "_verdicts": "counts of its values"}
 # the benchmarks of the first page: table -> score in it, what it is, and the number of clients
@@ -176,9 +177,10 @@ class Site:
         write_atomically(self.folder / "assets" / "search.js", script.encode())
         for address, text in self.pages.items():
             write_atomically(self.folder / address, text.encode())
-        for path in {*self.folder.glob("*.html"), *self.folder.glob("[!f]*/*.html")}:
-            if path.relative_to(self.folder).as_posix() not in self.pages:
-                path.unlink()
+        for name in FOLDERS:
+            for path in (self.folder / name).glob("*.html"):
+                if f"{name}/{path.name}" not in self.pages:
+                    path.unlink()
         return self.folder / "index.html"
 
 
