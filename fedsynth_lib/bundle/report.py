@@ -8,6 +8,7 @@ form is in templates/, as Jinja templates. Pages need no network, and also work 
 of the search is a script.
 """
 
+import contextlib
 import json
 import os
 import re
@@ -56,6 +57,7 @@ from fedsynth_lib.printed.published import WORKS, load_catalogue, load_values
 
 TEMPLATES = Path(__file__).with_name("templates")
 ASSETS = ("report.css", "report.js")
+FOLDERS = ("tables", "works", "notebooks")  # of pages
 THUMBNAIL = (480, 360)  # pixels, at most
 ENDINGS = {"_claims": "its claims", "_verdicts": "counts of its values"}
 # the benchmarks of the first page: table -> score in it, what it is, and the number of clients
@@ -175,9 +177,10 @@ class Site:
         write_atomically(self.folder / "assets" / "search.js", script.encode())
         for address, text in self.pages.items():
             write_atomically(self.folder / address, text.encode())
-        for path in {*self.folder.glob("*.html"), *self.folder.glob("[!f]*/*.html")}:
-            if path.relative_to(self.folder).as_posix() not in self.pages:
-                path.unlink()
+        for name in FOLDERS:
+            for path in (self.folder / name).glob("*.html"):
+                if f"{name}/{path.name}" not in self.pages:
+                    path.unlink()
         return self.folder / "index.html"
 
 
@@ -194,11 +197,11 @@ def fitted(size: tuple[int, int]) -> tuple[int, int]:
 
 def about() -> dict[str, Any]:
     """Version, date, commit where there is one, and how to cite."""
-    command = ["git", "-C", str(CODE), "log", "-1", "--format=%h"]
-    try:
-        commit = subprocess.run(command, capture_output=True, text=True, timeout=10).stdout.strip()
-    except (OSError, subprocess.SubprocessError):
-        commit = ""
+    command, commit = ["git", "-C", str(CODE), "log", "-1", "--format=%h"], ""
+    with contextlib.suppress(OSError, subprocess.SubprocessError):
+        if (CODE / ".git").exists():
+            told = subprocess.run(command, capture_output=True, encoding="utf-8", timeout=10)
+            commit = told.stdout.strip()
     path = CODE / "CITATION.cff"
     cited = yaml.safe_load(path.read_text(encoding="utf-8")) if path.is_file() else {}
     return {

@@ -229,5 +229,7 @@ def unprotected() -> list[dict[str, Any]]:
 
 
 def not_private(lines: Sequence[Mapping[str, Any]]) -> list[str]:
-    """The works of which a run releases something without noise at some epsilon."""
-    return [work for work in WORKS if any(e["work"] == work and e["most"] for e in lines)]
+    """The works with a private method that releases more without noise as published than in our
+    variant; an oracle, which reads rows by design, has no variant."""
+    more = {line["work"] for line in lines if line["most"] > line["least"]}
+    return [work for work in WORKS if work in more]
