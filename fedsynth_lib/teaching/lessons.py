@@ -544,6 +544,16 @@ def traffic(run: Run) -> pd.DataFrame:
     return sent.pivot_table("bytes", "round", ["direction", "kind"], "sum", fill_value=0)
 
 
+def draw_rows(
+    method: Method | ModuleType, table: Table, state: Arrays, config: Any, seed: int
+) -> pd.DataFrame:
+    """As many rows as `table` has from a finished state, as a central run with this seed draws
+    them."""
+    codes = method.sample(state, len(table), config, rng=stream(seed, "sample"))
+    encoder = method.encoder(table.schema, config)
+    return encoder.inverse(codes, rng=stream(seed, "decode"))
+
+
 def sweep(
     variants: Mapping[str, tuple[Method | ModuleType, Any]],
     train: Table,
