@@ -202,7 +202,7 @@ def test_a_page_shows_picture_table_reasons_and_claims(ours):
     # the picture of the notebook that makes this table alone
     assert "45_errors.png" in between(page.text, "<h1>", '<h2 id="belief">')
     assert "workload error (L1, 0 to 2) ↓" in page.text  # unit and arrow
-    assert "signal-to-noise" in between(page.text, 'id="belief"', "</dl>")
+    assert "noise weighs more" in between(page.text, 'id="belief"', "</dl>")
     assert {"claims", "published", "belief", "causes"} <= set(page.ids)
     assert "maddock2024.html#c16" in page.text
 
@@ -307,7 +307,7 @@ def test_the_best_profile_comes_first_and_stand_ins_are_named_in_words(home):
 
 
 def test_tables_come_as_saved_beside_the_published_values(home):
-    frame = pd.DataFrame({"a|b": ["1.0 ± 0.1 (2.0) ≈", NASTY], "n": [1.23456, None]})
+    frame = pd.DataFrame({"a|b": ["1.0 ± 0.1 (2.0) ↕", NASTY], "n": [1.23456, None]})
     save_table(frame, "maddock2024_tab1", profile="paper", data="real", caption=f"Ours, {NASTY}")
     bare = home / "figures" / "maddock2024_tab2.csv"  # without its Markdown
     bare.write_text("method,nll,profile,data,version\nAIM,19.25,paper,real,0.1.0\n")
@@ -321,7 +321,7 @@ def test_tables_come_as_saved_beside_the_published_values(home):
     table = between(ours, "<thead>", "</table>")
     cells = [re.sub("<[^>]+>", "", cell) for cell in re.findall(r"<t[hd]\b.*?</t[hd]>", table)]
     nasty = str(escape(NASTY))
-    assert cells == ["a|b", "n", "1.0\xa0±\xa00.1 (2.0)\xa0≈", "1.235", nasty, "–"]
+    assert cells == ["a|b", "n", "1.0\xa0±\xa00.1 (2.0)\xa0↕", "1.235", nasty, "–"]
     assert f"<caption><span>Ours, {nasty}" in ours
     assert set(re.findall(r'href="\.\./(\.\./maddock[^"]+)"', ours)) == {
         f"../maddock2024_tab1.{kind}" for kind in ("csv", "md", "tex")

@@ -18,7 +18,7 @@ KINDS = {".csv": "CSV", ".md": "Markdown", ".tex": "LaTeX", ".pdf": "PDF", ".png
 # name of a result -> folder, best first -> suffix -> file
 Found = dict[str, dict[str, dict[str, Path]]]
 # end of an entry -> class
-MARKS = {"=": "within", "≈": "ordering", "≠": "different", "holds": "holds"}
+MARKS = {"=": "within", "↕": "ordering", "≠": "different", "holds": "holds"}
 MARKS |= {"partly": "partly", "not in full": "partly", "does not hold": "fails"}
 # a cell of a column of numbers: no word of three letters or more
 NUMBER = re.compile(r"(?!.*[^\W\d_]{3})\W*\d.*|[–∞]|inf|nan|")
@@ -59,7 +59,7 @@ def read_csv(path: Path) -> pd.DataFrame:
 def read_table(files: Mapping[str, Path], title: str) -> Table:
     """Return a saved table, from its Markdown, which is rounded, or else from its CSV."""
     text = files[".md"].read_text(encoding="utf-8") if ".md" in files else ""
-    text = re.sub(" (?=[±=≈≠~])|(?<=±) ", "\N{NO-BREAK SPACE}", text)
+    text = re.sub(" (?=[±=↕≠~])|(?<=±) ", "\N{NO-BREAK SPACE}", text)
     lines = [re.split(r"(?<!\\) \| ", line[2:-2]) for line in text.splitlines() if line[:2] == "| "]
     if lines:
         caption = text.splitlines()[0].strip().replace("`", "")

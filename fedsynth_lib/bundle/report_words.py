@@ -170,7 +170,8 @@ def belief(own: Verdict, caption: str) -> list[tuple[str, str]]:
         said.append(("Runs", f"{low} of each" if low == high else f"{low} to {high} of each"))
     full = ("Scale", "as in the work") if state == IN_FULL else ("Missing", missing or "its scale")
     said.append(full)
-    noise = [part for part in re.split(r"(?<=\.) ", caption) if "signal-to-noise" in part]
+    parts = re.split(r"(?<=\.) ", caption)
+    noise = [part for part in parts if re.search("noise weighs|[Ss]ignal-to-noise", part)]
     if matched := int(cells["verdict"].eq(MATCHED).sum()):
         noise.append(
             f"{plural(matched, 'value')} come from fewer passes at the signal-to-noise ratio of "
