@@ -271,12 +271,13 @@ def table(
 
 def costs(choices: Sequence[Choice]) -> dict[str, pd.DataFrame]:
     """Work -> the rows of profile paper that say what readings which were not run would take."""
-    folder = project_root() / "data" / "results" / "paper"
-    found = {choice.work: pd.DataFrame(columns=["grid", "cell", "seconds"]) for choice in choices}
-    for choice in choices:
-        for grid in {each.costs for each in choice.readings if each.costs}:
-            own = load_rows(folder / f"{grid}.csv").assign(grid=grid)
-            found[choice.work] = pd.concat([found[choice.work], own[["grid", "cell", "seconds"]]])
+    folder, columns = project_root() / "data" / "results" / "paper", ["grid", "cell", "seconds"]
+    found = {}
+    for work in {choice.work for choice in choices}:
+        readings = (each for choice in choices if choice.work == work for each in choice.readings)
+        grids = sorted({each.costs for each in readings if each.costs})
+        rows = [load_rows(folder / f"{name}.csv").assign(grid=name)[columns] for name in grids]
+        found[work] = pd.concat(rows) if rows else pd.DataFrame(columns=columns)
     return found
 
 
