@@ -48,7 +48,7 @@ def home(tmp_path_factory) -> Path:
         cell = next(
             cell for cell in notebook.cells if "parameters" in cell.metadata.get("tags", [])
         )
-        cell.source = cell.source.replace('profile = "quick"', 'profile = "smoke"')
+        cell.source = cell.source.replace('profile = "paper"', 'profile = "smoke"')
         cell.source = cell.source.replace('table = "example"', f"table = {str(files.table)!r}")
         cell.source = cell.source.replace('site = ""', 'site = "site"')
         nbformat.write(notebook, home / "notebooks" / name)
@@ -174,7 +174,7 @@ def test_a_teaching_notebook_runs_from_top_to_bottom(browser, lab, home):
         kind for cell in cells for output in cell["outputs"] for kind in output.get("data", {})
     ]
     assert "image/png" in shown
-    assert list((home / "figures").glob("smoke*/*.png"))  # and not in the repository
+    assert list((home / "figures").glob("live/smoke*/*.png"))  # and not in the repository
 
 
 def test_a_table_of_ones_own_runs_from_top_to_bottom(browser, lab, home):
