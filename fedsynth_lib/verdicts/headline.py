@@ -169,7 +169,7 @@ def states(
 
 
 def kept(name: str) -> pd.DataFrame:
-    """A file of `write`; what is no number is text, empty where nothing is said."""
+    """Read a file that `write` made. Columns that hold no numbers are text; a missing text is empty."""
     table = pd.read_csv(project_root() / "data" / "results" / name)
     texts = table.select_dtypes(object)
     return table.fillna(dict.fromkeys(texts, ""))
