@@ -169,7 +169,7 @@ def states(
 
 
 def kept(name: str) -> pd.DataFrame:
-    """Read a file that `write` made. Columns that hold no numbers are text; a missing text is empty."""
+    """Read a file that `write` made. A column of texts has "" where a text is missing."""
     table = pd.read_csv(project_root() / "data" / "results" / name)
     texts = table.select_dtypes(object)
     return table.fillna(dict.fromkeys(texts, ""))
