@@ -1,16 +1,23 @@
 """The rooms of the library: which may import which."""
 
 import ast
+import json
 import re
 from pathlib import Path
 
 import pytest
 
 LIBRARY = Path(__file__).resolve().parents[1] / "fedsynth_lib"
-FLOORS = (  # from the ground up: a room imports its own and those before it
-    *("core", "tables", "methods", "metrics", "federation", "audit", "runs", "printed"),
-    *("figures", "works", "verdicts", "teaching", "deploy", "bundle"),
-)
+WINGS = {  # and their rooms, from the ground up: a room imports its own and those before it
+    "the library of the notebooks": (
+        *("core", "tables", "methods", "metrics", "federation", "audit", "runs", "printed"),
+        *("figures", "works", "verdicts", "teaching"),
+    ),
+    "what a person does with rows of their own": ("release",),
+    "the machinery of the bundle": ("bundle",),
+}
+FLOORS = tuple(room for rooms in WINGS.values() for room in rooms)
+NOTEBOOKS = sorted((LIBRARY.parent / "notebooks").glob("[2-7]*.ipynb"))
 
 
 def imports(path: Path) -> set[str]:
@@ -37,6 +44,14 @@ def test_arrows_go_down(path):
     if room in FLOORS:
         above = FLOORS[FLOORS.index(room) + 1 :]
         assert not imports(path) & set(above), f"{room} stands below these"
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_chapters_need_the_library_alone(path):
+    """Papers are reproduced without what serves people's own rows or runs the bundle."""
+    cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
+    code = "\n".join("".join(cell["source"]) for cell in cells if cell["cell_type"] == "code")
+    assert not re.findall(r"fedsynth_lib[. ](?:import )?(release|bundle)\b", code)
 
 
 @pytest.mark.parametrize("path", sorted((LIBRARY / "verdicts").glob("*.py")), ids=lambda p: p.stem)

@@ -294,7 +294,7 @@ def test_own_files_as_csv_and_parquet(tmp_path):
     with pytest.raises(
         BadInput,
         match=r"own\.csv: a table of your own needs a declared "
-        r"schema.*propose_schema",
+        r"schema.*fedsynth draft",
     ):
         load_table(tmp_path / "own.csv")
 

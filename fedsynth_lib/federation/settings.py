@@ -11,6 +11,7 @@ round against what was really released.
 import secrets
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from types import ModuleType
 from typing import Any, Literal
@@ -43,11 +44,23 @@ from fedsynth_lib.core.statement import COUNTED, DECLARED, SIZE_CHECKED, stateme
 from fedsynth_lib.federation import flower
 from fedsynth_lib.methods import key_of
 from fedsynth_lib.tables.encode import clamped
-from fedsynth_lib.tables.form import Form
+from fedsynth_lib.tables.form import Counted, Form
 from fedsynth_lib.tables.load import Table
 from fedsynth_lib.tables.schema import READ_FROM_ROWS, Schema
 
 RUNTIMES: dict[str, Callable] = {"in_process": flower.run_in_process, "ray": flower.run_with_ray}
+
+
+def as_counted(method: Method, form: Form, config: Any) -> tuple[Schema, Any, Counted | None]:
+    """The schema and the settings with which a method is run on a table of this form, and the way
+    back from its rows: gaps are a level of their own where the method counts."""
+    counted = Counted.of(form, method.encoder(form.schema, config))
+    if counted is None:
+        return form.schema, config, None
+    if getattr(config, "by_column", ()):
+        kept = {name: n for name, n in dict(config.by_column).items() if name not in counted.edges}
+        config = replace(config, by_column=kept)
+    return counted.counted, config, counted
 
 
 def federated(

@@ -23,7 +23,6 @@ from fedsynth_lib.core.errors import checked_seed
 from fedsynth_lib.core.store import project_root
 from fedsynth_lib.tables import fetch, synthfs
 from fedsynth_lib.tables.container import Container
-from fedsynth_lib.tables.draft import propose_schema
 from fedsynth_lib.tables.files import (
     NOT_A_NUMBER,
     one_column,
@@ -58,7 +57,6 @@ __all__ = [
     "available",
     "check_clients",
     "load_table",
-    "propose_schema",
     "split",
     "validate",
 ]
@@ -319,8 +317,8 @@ def _own_table(path: Path, schema: Schema | str | Path | None, private: bool) ->
     if schema is None:
         raise BadInput(
             f"{path}: a table of your own needs a declared schema (schema='my.toml'), so that "
-            "nothing is read from private rows; propose_schema(path, target=...) writes a "
-            "draft to correct."
+            "nothing is read from private rows; `fedsynth draft` writes one to "
+            "correct."
         )
     declared = isinstance(schema, Schema)
     document = {} if declared else read_toml(schema)

@@ -19,7 +19,7 @@ import pandas as pd
 from fedsynth_lib.core.contract import BadInput, Privacy, stream
 from fedsynth_lib.core.queries import random_workload
 from fedsynth_lib.core.store import project_root
-from fedsynth_lib.federation import saved
+from fedsynth_lib.federation.settings import as_counted
 from fedsynth_lib.metrics import anonymity, k_marginal, range_queries
 from fedsynth_lib.metrics.membership import membership
 from fedsynth_lib.metrics.utility import boosted_trees
@@ -86,7 +86,7 @@ def everything(dataset: str, rows: int | None, cell: Cell) -> Areas:
     area, target, counted = train.frame["PUMA"].cat.codes, with_nan(train.frame, form), None
     if cell.method is not None and cell.method.key:
         config = configured(cell.registered, cell.method.settings)
-        schema, _, counted = saved.as_counted(cell.registered, form, config)
+        schema, _, counted = as_counted(cell.registered, form, config)
     if counted:
         train = replace(train, frame=counted.join(train.frame), schema=schema, digest="")
     return Areas(train, area.to_numpy(), target, form, counted)

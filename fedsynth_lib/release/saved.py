@@ -28,10 +28,11 @@ import pyarrow as pa
 from fedsynth_lib.core.contract import SECRET, Arrays, BadInput, Method, Run, stream
 from fedsynth_lib.core.errors import checked_seed
 from fedsynth_lib.core.store import existing_file, write_atomically
+from fedsynth_lib.federation.settings import as_counted
 from fedsynth_lib.methods import METHODS, key_of
 from fedsynth_lib.tables.container import Container
-from fedsynth_lib.tables.form import Counted, Form, form_from
-from fedsynth_lib.tables.schema import Schema, parse_toml
+from fedsynth_lib.tables.form import Form, form_from
+from fedsynth_lib.tables.schema import parse_toml
 
 FORMAT = 1  # of the file; raised when an older reader could not read it any more
 STATE, MODEL, TYPES, DIGEST = "state.npz", "model.json", "types.arrow", "sha256"
@@ -92,18 +93,6 @@ class SavedModel:
             f"drawing rows is post-processing and costs nothing more than the {kind}'s epsilon "
             f"{epsilon:.4g}, delta {self.statement['delta']:g}"
         )
-
-
-def as_counted(method: Method, form: Form, config: Any) -> tuple[Schema, Any, Counted | None]:
-    """The schema and the settings with which a method is run on a table of this form, and the way
-    back from its rows: gaps are a level of their own where the method counts."""
-    counted = Counted.of(form, method.encoder(form.schema, config))
-    if counted is None:
-        return form.schema, config, None
-    if getattr(config, "by_column", ()):
-        kept = {name: n for name, n in dict(config.by_column).items() if name not in counted.edges}
-        config = replace(config, by_column=kept)
-    return counted.counted, config, counted
 
 
 def saved(
