@@ -1,0 +1,84 @@
+"""One call for what each chapter does first: the rows of an exhibit, ours beside print, a saver."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import pandas as pd
+
+from fedsynth_lib.figures.save import Saver
+from fedsynth_lib.printed import published
+from fedsynth_lib.runs.rows import data_of
+from fedsynth_lib.works.declared import Grid, Work, load
+
+
+@dataclass(frozen=True)
+class Exhibit:
+    """An exhibit's rows at a profile.
+
+    Attributes
+    ----------
+    study : Work
+        The work, for further grids.
+    grid : Grid
+        The cells; `tables`, `methods`, `seeds`, `size` and `without` (tables that are missing).
+    rows : pandas.DataFrame
+        One row for each measured value (`runs/rows.py`, COLUMNS).
+    """
+
+    study: Work
+    grid: Grid
+    rows: pd.DataFrame
+
+    @cached_property
+    def data(self) -> str:
+        """What the rows rest on: `real`, `standin` or `none`."""
+        return data_of(self.rows)
+
+    def saver(self, remark: str = "") -> Saver:
+        """A saver whose captions end with the remark and the tables that are missing."""
+        remark = f"{remark} {self.grid.without}".strip()
+        return Saver(profile=self.grid.profile, data=self.data, remark=remark)
+
+    def compared(self, exhibit: str, dataset: str | None = None) -> pd.DataFrame:
+        """Ours beside the published values of an exhibit (`published.compare`), of one table or of
+        those of the grid."""
+        chosen = [dataset] if dataset else self.grid.tables
+        rows = self.rows[self.rows["dataset"].isin(chosen)] if dataset else self.rows
+        compared = published.compare(rows, self.study.key, exhibit)
+        return compared[compared["dataset"].isin(chosen)]
+
+
+def open_exhibit(
+    work: str,
+    exhibit: str,
+    profile: str = "paper",
+    *,
+    datasets: Sequence[str] = (),
+    jobs: int = 1,
+    **asked: Any,
+) -> Exhibit:
+    """Open the grid of an exhibit: committed rows where there are any, else computed ones.
+
+    Parameters
+    ----------
+    work, exhibit : str
+        A file of `works/` and a grid in it, such as "maddock2024" and "tab2".
+    profile : str
+        `paper` shows committed rows; `quick` and `smoke` compute live.
+    datasets : sequence of str
+        Keys of tables; empty for those of the profile.
+    jobs : int
+        Cells computed at the same time.
+    **asked
+        Methods, or values of settings, in place of the declared ones (`Work.grid`).
+
+    Raises
+    ------
+    BadInput
+        For a name that the work does not declare, with the closest one.
+    """
+    study = load(work)
+    grid = study.grid(exhibit, profile, tables=list(datasets) or None, **asked)
+    return Exhibit(study, grid, grid.run(jobs=jobs))
