@@ -142,9 +142,11 @@ class Entry:
         if work == "all":
             return replace(self.default, drop=())
         if work not in self.works:
+            known = ", ".join([*self.works, "'all'"])
             raise BadInput(
                 f"{self.key}: no work {work!r} uses this table{closest(work, self.works)}; "
-                f"choose one of {', '.join(self.works) or 'none'}, 'all' or None."
+                f"choose {known} or None, or add a section "
+                f"[work.{work}] to fedsynth_lib/tables/schemas/{self.key}.toml."
             )
         return self.works[work]
 

@@ -55,7 +55,7 @@ def open_exhibit(
     exhibit: str,
     profile: str = "paper",
     *,
-    datasets: Sequence[str] = (),
+    datasets: str | Sequence[str] = (),
     jobs: int = 1,
     **asked: Any,
 ) -> Exhibit:
@@ -67,7 +67,7 @@ def open_exhibit(
         A file of `works/` and a grid in it, such as "maddock2024" and "tab2".
     profile : str
         `paper` shows committed rows; `quick` and `smoke` compute live.
-    datasets : sequence of str
+    datasets : str or sequence of str
         Keys of tables; empty for those of the profile.
     jobs : int
         Cells computed at the same time.
@@ -80,5 +80,5 @@ def open_exhibit(
         For a name that the work does not declare, with the closest one.
     """
     study = load(work)
-    grid = study.grid(exhibit, profile, tables=list(datasets) or None, **asked)
+    grid = study.grid(exhibit, profile, tables=datasets or None, **asked)
     return Exhibit(study, grid, grid.run(jobs=jobs))
