@@ -282,16 +282,15 @@ def _rare(
     made: np.ndarray, numeric: np.ndarray, attacks: int, rng: np.random.Generator
 ) -> Predicates:
     """Single conditions that hold for one synthetic row, in random order, each only once."""
-    lines: list[tuple[int, int, float]] = []
+    lines: list[tuple[int, int, float, int]] = []  # column, operator, value, rows that it holds for
     for j, column in enumerate(made.T):
         values, counts = np.unique(column, return_counts=True)
-        lines += [(j, 0, value) for value in values[counts == 1]]
+        lines += [(j, 0, value, 1) for value in values[counts == 1]]
         if numeric[j]:
-            lines += [(j, 3, values[0]), (j, 2, values[-1])]
-    every = np.array(lines, float).reshape(-1, 3)[rng.permutation(len(lines))]
-    found = Predicates(every[:, :1].astype(np.intp), every[:, 1:2].astype(np.intp), every[:, 2:])
-    alone = np.flatnonzero(found.matches(made) == 1)
-    return found.take(alone[:attacks])
+            lines += [(j, 3, values[0], counts[0]), (j, 2, values[-1], counts[-1])]
+    every = np.array(lines, float).reshape(-1, 4)[rng.permutation(len(lines))]
+    alone = every[every[:, 3] == 1][:attacks]
+    return Predicates(alone[:, :1].astype(np.intp), alone[:, 1:2].astype(np.intp), alone[:, 2:3])
 
 
 def _of_rows(
