@@ -69,7 +69,7 @@ class Verdict(NamedTuple):
 
 
 def write(exhibit_map: pd.DataFrame) -> list[str]:
-    """Compute the four files from the committed rows; the names of those that changed.
+    """Compute the five files from the committed rows; the names of those that changed.
 
     exhibit_map: of `bundle.chapters`, which notebook makes which table or figure.
     """
@@ -91,6 +91,8 @@ def computed(rows: AllRows, exhibit_map: pd.DataFrame) -> Iterator[tuple[str, pd
     yield "exhibits.csv", states(rows, printed, exhibit_map)
     yield "cells.csv", cells_beside(printed, paper, exhibit_map)
     yield "readings.csv", readings.score(choices, paper)
+    others = [each for work in WORKS for each in judges.in_other_readings(work, paper[work])]
+    yield judges.OTHERS, pd.concat(others)
     yield judges.FILE, pd.concat([judges.judged(work, paper[work]) for work in WORKS])
 
 
