@@ -88,7 +88,8 @@ def points(
         if columns > 3:
             ax.title.set_fontsize(7)
             ax.tick_params(labelsize=6)
-        ax.set(xlabel=style.SWEPT.get(by, "") if across else value)
+        outer = any(text.get_visible() for text in ax.get_xticklabels())
+        ax.set_xlabel(style.SWEPT.get(by, "") if across else value, visible=outer)
         ax.set_ylabel(value if across and number % columns == 0 else "")
         ticks = list(order.values())
         ends = (-0.5, len(ticks) - 0.5)
