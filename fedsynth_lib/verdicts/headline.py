@@ -3,9 +3,10 @@ made, published values met, claims that hold.
 
 `./run_all.sh judge` computes it and keeps it beside the rows: `data/results/cells.csv` has a line
 for each published value, `claims.csv` for each claim, `exhibits.csv` for each table and figure,
-`readings.csv` for each reading of what a work leaves open. Everything that shows a verdict
-(README.md, notebook 90, the report) reads these files; tests hold them to the rows. What was made
-from stand-ins is in folders of its own and is not counted.
+`readings.csv` for each reading of what a work leaves open, `claims_other_readings.csv` for each
+claim that a notebook judges in a second reading. Everything that shows a verdict (README.md,
+notebook 90, the report) reads these files; tests hold them to the rows. What was made from
+stand-ins is in folders of its own and is not counted.
 """
 
 from collections.abc import Iterator, Mapping
