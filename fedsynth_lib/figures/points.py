@@ -147,16 +147,16 @@ def _marks(
             at = order.index(place)
             middle[at] = _root_mean_square(values) if centre == "rms" else values.agg(centre)
             if spans and len(values) > 1:
-                bars += [(at + moved, end) for end in (*spans(values), np.nan)]
+                bars.append([(at + moved, end) for end in spans(values)])
         shape = {"color": look.colour, "linewidth": 0.9}
-        marks = {"marker": look.marker, "markersize": 10 if every else 4, "markeredgewidth": 0.675}
+        marks = {"marker": look.marker, "linestyle": look.line or "none"}
+        marks |= {"markersize": 10 if every else 4, "markeredgewidth": 0.675}
         if look.published:
             marks["markerfacecolor"] = "white"
         line = np.column_stack([np.arange(len(order)) + moved, middle])
-        for drawn, more in ((line, {"linestyle": look.line or "none", **marks}), (bars, {})):
-            if len(drawn):
-                x, y = np.transpose(drawn)
-                ax.plot(*(x, y) if across else (y, x), **shape, **more)
+        for drawn, more in ((line, marks), *((bar, {}) for bar in bars)):
+            x, y = np.transpose(drawn)
+            ax.plot(*(x, y) if across else (y, x), **shape, **more)
 
 
 def _dots(ax: Axes, x: Sequence[float], y: Sequence[float], look: Look) -> None:
