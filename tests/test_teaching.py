@@ -195,7 +195,7 @@ def test_a_sweep_has_every_cell_once_and_its_values_are_those_of_one_run(halves)
     train, holdout, parts = halves
     variants = {"floor": (independent, None), "network": (bn, CONFIG)}
     rows = lessons.sweep(
-        variants, train, holdout, parts, epsilons=(0.5, None), seeds=iter([3, 5]), learn_from=300
+        variants, train, holdout, parts, epsilons=(None, 0.5), seeds=iter([3, 5]), learn_from=300
     )
     assert (
         len(rows) == 2 * 2 * 2 * 3
@@ -216,6 +216,17 @@ def test_a_sweep_has_every_cell_once_and_its_values_are_those_of_one_run(halves)
 
     quick = lessons.sweep(variants, train, holdout, parts, epsilons=[None], seeds=[3], learn_from=0)
     assert set(quick["measure"]) == {"Hellinger", "PCD"}
+
+
+def test_a_sweep_searches_once_for_all_budgets(halves, monkeypatch):
+    train, holdout, parts = halves
+    searched, generations = [], bn.search.generations
+    monkeypatch.setattr(
+        bn.search, "generations", lambda *a, **k: searched.append(1) or generations(*a, **k)
+    )
+    asked = {"epsilons": [0.5, 1.0, None], "seeds": [3, 5], "learn_from": 0}
+    lessons.sweep({"network": (bn, CONFIG)}, train, holdout, parts, **asked)
+    assert len(searched) == 2 * len(parts) * CONFIG.search_rounds
 
 
 def test_the_convention_of_a_budget_reaches_the_runs(halves):

@@ -3,9 +3,10 @@ made, published values met, claims that hold.
 
 `./run_all.sh judge` computes it and keeps it beside the rows: `data/results/cells.csv` has a line
 for each published value, `claims.csv` for each claim, `exhibits.csv` for each table and figure,
-`readings.csv` for each reading of what a work leaves open. Everything that shows a verdict
-(README.md, notebook 90, the report) reads these files; tests hold them to the rows. What was made
-from stand-ins is in folders of its own and is not counted.
+`readings.csv` for each reading of what a work leaves open, `claims_other_readings.csv` for each
+claim that a notebook judges in a second reading. Everything that shows a verdict (README.md,
+notebook 90, the report) reads these files; tests hold them to the rows. What was made from
+stand-ins is in folders of its own and is not counted.
 """
 
 from collections.abc import Iterator, Mapping
@@ -69,7 +70,7 @@ class Verdict(NamedTuple):
 
 
 def write(exhibit_map: pd.DataFrame) -> list[str]:
-    """Compute the four files from the committed rows; the names of those that changed.
+    """Compute the five files from the committed rows; the names of those that changed.
 
     exhibit_map: of `bundle.chapters`, which notebook makes which table or figure.
     """
@@ -91,6 +92,8 @@ def computed(rows: AllRows, exhibit_map: pd.DataFrame) -> Iterator[tuple[str, pd
     yield "exhibits.csv", states(rows, printed, exhibit_map)
     yield "cells.csv", cells_beside(printed, paper, exhibit_map)
     yield "readings.csv", readings.score(choices, paper)
+    others = [each for work in WORKS for each in judges.in_other_readings(work, paper[work])]
+    yield judges.OTHERS, pd.concat(others)
     yield judges.FILE, pd.concat([judges.judged(work, paper[work]) for work in WORKS])
 
 

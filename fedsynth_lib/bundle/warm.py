@@ -2,8 +2,8 @@
 
 A kernel spends four seconds on imports, most of what a notebook takes whose rows are there. A
 forked one has them at once, and shares their memory. It is as clean as a cold one: nothing ran
-before the fork but imports, and its environment, folder, arguments, streams and random state are
-its own.
+before the fork but imports and one small drawing, and its environment, folder, arguments, streams
+and random state are its own.
 
 Only threads would not survive a fork, so none may work before it: imports start no parallel region
 of OpenMP, and the numbers of threads are fixed by the environment, which is the same for all
@@ -15,6 +15,7 @@ import ast
 import contextlib
 import gc
 import importlib
+import io
 import json
 import os
 import selectors
@@ -72,11 +73,26 @@ def warm_up(modules: Iterable[str]) -> None:
     """Import the modules and what every kernel needs; what cannot be imported is the notebook's to
     tell."""
     os.environ.setdefault("MPLBACKEND", INLINE)  # matplotlib reads it when it is imported
-    for name in ("ipykernel.kernelapp", "ipykernel.ipkernel", *modules):
+    needed = ("ipykernel.kernelapp", "ipykernel.ipkernel", "pandas.io.formats.style", *modules)
+    for name in needed:
         with contextlib.suppress(Exception):
             importlib.import_module(name)
+    with contextlib.suppress(Exception):
+        draw()
     gc.collect()
     gc.freeze()  # the collector would touch, and so copy, every page that is shared
+
+
+def draw() -> None:
+    """Draw a letter in both formats of figures: matplotlib imports what that needs as it draws."""
+    import matplotlib
+    from matplotlib.figure import Figure
+
+    figure = Figure()
+    figure.text(0.5, 0.5, "a")
+    with matplotlib.rc_context({"pdf.fonttype": 42}):  # as in figures/paper.mplstyle
+        for kind in ("png", "pdf"):
+            figure.savefig(io.BytesIO(), format=kind)
 
 
 def serve(listener: socket.socket) -> Request:

@@ -102,15 +102,16 @@ def _panel(
         own = cells[cells["name"] == name]
         crowded = own["spot"].duplicated().any()
         for source, side in zip(SOURCES, (-0.2, 0.2), strict=True):
-            known = own[own[source].notna()].astype({source: float})
+            known = own[own[source].notna()]
+            heights = known[source].astype(float)
             spot = known["spot"] + step * (number - (len(drawn) - 1) / 2 + side)
             look = replace(looks[name], published=source == "published", line="")
             bars = None if crowded else _bars(known, source, errors)
             shape = style.mark(look, markersize=4, elinewidth=0.8, capsize=1.2, zorder=2)
             shape |= {"markeredgecolor": look.colour, "markeredgewidth": 0.7}
-            ax.errorbar(spot, known[source], bars, label=f"{name}, {source}", **shape)
+            ax.errorbar(spot, heights, bars, label=f"{name}, {source}", **shape)
             if crowded:
-                for at, mean in known.groupby(spot)[source].mean().items():
+                for at, mean in heights.groupby(spot).mean().items():
                     ends = [at - 0.15 * step, at + 0.15 * step]
                     ax.plot(ends, [mean, mean], color="black", linewidth=1.4, zorder=3)
     for left, right in pairwise(places):

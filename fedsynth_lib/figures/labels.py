@@ -78,8 +78,8 @@ def boxes(fig: Figure) -> str:
     for family in mpl.rcParams["font.family"]:
         if not seen:
             return ""
-        font = font_manager.get_font(font_manager.findfont(family))
-        seen = {letter for letter in seen if ord(letter) not in font.get_charmap()}
+        known = font_manager.get_font(font_manager.findfont(family)).get_charmap()
+        seen = {letter for letter in seen if ord(letter) not in known}
     letters = f"{len(seen)} letters" if len(seen) > 1 else "a letter"
     return f"Boxes: {letters} that no installed font has (Noto fonts do)." if seen else ""
 

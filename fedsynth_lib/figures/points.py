@@ -88,7 +88,8 @@ def points(
         if columns > 3:
             ax.title.set_fontsize(7)
             ax.tick_params(labelsize=6)
-        ax.set(xlabel=style.SWEPT.get(by, "") if across else value)
+        outer = any(text.get_visible() for text in ax.get_xticklabels())
+        ax.set_xlabel(style.SWEPT.get(by, "") if across else value, visible=outer)
         ax.set_ylabel(value if across and number % columns == 0 else "")
         ticks = list(order.values())
         ends = (-0.5, len(ticks) - 0.5)
@@ -119,8 +120,8 @@ def _marks(
     centre: str,
     every: bool,
 ) -> None:
-    """Draw the marks of one panel, by seaborn; hollow where they are published. beside: from the
-    first hue to the last."""
+    """Draw the marks of one panel; hollow where they are published. beside: from the first hue to
+    the last."""
     if every:
         for number, (name, look) in enumerate(looks.items()):
             own = rows[rows[hue] == name]
@@ -136,28 +137,26 @@ def _marks(
             own = rows[(rows[hue] == name) & size.gt(1) & size.lt(FEWEST_IN_BAND)]
             spot = own["place"].map(order.index) + beside * (number / max(1, len(looks) - 1) - 0.5)
             _dots(ax, *(spot, own["value"]) if across else (own["value"], spot), look)
-    sns.pointplot(
-        rows,
-        **{"x": "place", "y": "value"} if across else {"x": "value", "y": "place"},
-        hue=hue,
-        order=order,
-        hue_order=list(looks),
-        palette={name: look.colour for name, look in looks.items()},
-        markers=[look.marker for look in looks.values()],
-        linestyles=[look.line or "none" for look in looks.values()],
-        dodge=beside or False,
-        errorbar=None if every or not interval else _spans(*interval),
-        estimator=_root_mean_square if centre == "rms" else centre,
-        markersize=10 if every else 4,
-        linewidth=0.9,
-        err_kws={"linewidth": 0.9},
-        legend=False,
-        ax=ax,
-    )
-    marked = [line for line in ax.lines if line.get_marker() not in ("", "None", None)]
-    for line, look in zip(marked[-len(looks) :], looks.values(), strict=False):
+    spans = None if every or not interval else _spans(*interval)
+    ax.grid(False, axis="x" if across else "y")  # of the groups
+    for number, (name, look) in enumerate(looks.items()):
+        own = rows[(rows[hue] == name) & rows["value"].notna()]
+        moved = beside * (number / max(1, len(looks) - 1) - 0.5)
+        middle, bars = np.full(len(order), np.nan), []
+        for place, values in own.groupby("place")["value"]:
+            at = order.index(place)
+            middle[at] = _root_mean_square(values) if centre == "rms" else values.agg(centre)
+            if spans and len(values) > 1:
+                bars.append([(at + moved, end) for end in spans(values)])
+        shape = {"color": look.colour, "linewidth": 0.9}
+        marks = {"marker": look.marker, "linestyle": look.line or "none"}
+        marks |= {"markersize": 10 if every else 4, "markeredgewidth": 0.675}
         if look.published:
-            line.set_markerfacecolor("white")
+            marks["markerfacecolor"] = "white"
+        line = np.column_stack([np.arange(len(order)) + moved, middle])
+        for drawn, more in ((line, marks), *((bar, {}) for bar in bars)):
+            x, y = np.transpose(drawn)
+            ax.plot(*(x, y) if across else (y, x), **shape, **more)
 
 
 def _dots(ax: Axes, x: Sequence[float], y: Sequence[float], look: Look) -> None:
@@ -166,8 +165,8 @@ def _dots(ax: Axes, x: Sequence[float], y: Sequence[float], look: Look) -> None:
 
 
 def _spans(kind: str, level: float) -> Callable[[pd.Series], tuple[float, float]]:
-    """Return what gives the ends of a bar: seaborn's `pi`, `se` or `sd`; the latter two have none
-    for fewer than FEWEST_IN_BAND values."""
+    """Return what gives the ends of a bar: `pi` (percentiles), `se` or `sd`; the latter two have
+    none for fewer than FEWEST_IN_BAND values."""
 
     def ends(values: pd.Series) -> tuple[float, float]:
         if kind == "pi":

@@ -37,9 +37,9 @@ def nearest(
         than three cells, and where all of a side are the same.
     """
     found = [
-        published.compare(rows, work, exhibit).assign(reading=name)
+        published.compare(rows, work, exhibits).assign(reading=name)
         for name, rows in readings.items()
-        for exhibit in exhibits
+        if exhibits
     ]
     cells = pd.concat(found, ignore_index=True) if found else pd.DataFrame({"n": []})
     cells = cells[cells["n"] > 0]

@@ -203,8 +203,11 @@ def matches_noise(params: str) -> bool:
     return fewer and np.isfinite(float(settings.get("epsilon", np.inf)))
 
 
-def compare(rows: pd.DataFrame, work: str, exhibit: str, *, runs: int = 2) -> pd.DataFrame:
-    """Every printed cell of an exhibit with our value, the difference and a verdict.
+def compare(
+    rows: pd.DataFrame, work: str, exhibit: str | Sequence[str], *, runs: int = 2
+) -> pd.DataFrame:
+    """Every printed cell of an exhibit, or of several, with our value, the difference and a
+    verdict.
 
     rows: tidy rows of one profile, from any grid; a printed cell takes the rows of this work that
         agree in KEYS. Per-client rows are averaged where the work prints no clients.
@@ -236,9 +239,13 @@ def compare(rows: pd.DataFrame, work: str, exhibit: str, *, runs: int = 2) -> pd
         raise BadInput(
             f"rows of the profiles {', '.join(profiles)} are mixed: compare one profile at a time."
         )
-    ours = aggregate(rows, per_node=names_nodes(load_values(work, exhibit)))
-    profile = profiles[0] if profiles else ""
-    return compare_means(ours, work, exhibit, profile=profile, runs=runs)
+    aggregated = cache(lambda per_node: aggregate(rows, per_node=per_node))
+    told = {"profile": profiles[0] if profiles else "", "runs": runs}
+    tables = [
+        compare_means(aggregated(names_nodes(load_values(work, each))), work, each, **told)
+        for each in ([exhibit] if isinstance(exhibit, str) else exhibit)
+    ]
+    return tables[0] if len(tables) == 1 else pd.concat(tables, ignore_index=True)
 
 
 def names_nodes(values: pd.DataFrame) -> bool:

@@ -1,7 +1,9 @@
 """The steps that every teaching notebook takes with its method: show its source, compare settings,
 vary the budget."""
 
+import hashlib
 import inspect
+import pickle
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -30,6 +32,7 @@ from fedsynth_lib.core.contract import (
     Privacy,
     Relation,
     Run,
+    Update,
     stream,
 )
 from fedsynth_lib.core.dp_sgd import Tape
@@ -554,6 +557,28 @@ def draw_rows(
     return encoder.inverse(codes, rng=stream(seed, "decode"))
 
 
+def with_remembered_steps(method: Method | ModuleType) -> Method:
+    """Return the method with client steps that are computed once for all budgets, where all that a
+    step sends is charged as unprotected: no noise is part of it (FedBN's search and vote)."""
+    method, known = Method.of(method), {}
+
+    def client_step(
+        state: Arrays, client: Client, config: Any, noise: Noise | None, rng: np.random.Generator
+    ) -> Update:
+        asked = client.index, state, client.rows, client.memory, rng.bit_generator.state
+        key = hashlib.sha256(pickle.dumps(asked)).digest()
+        if key in known:
+            update, memory = known[key]
+            client.memory.update(memory)
+            return update
+        update = method.client_step(state, client, config=config, noise=noise, rng=rng)
+        if not update.summed and not any(charge.protected for charge in update.spent):
+            known[key] = update, dict(client.memory)
+        return update
+
+    return replace(method, client_step=client_step)
+
+
 def sweep(
     variants: Mapping[str, tuple[Method | ModuleType, Any]],
     train: Table,
@@ -576,6 +601,7 @@ def sweep(
     """
     budgets, seeds, rows = list(epsilons), list(seeds), []
     for name, (method, config) in variants.items():
+        method = with_remembered_steps(method)
         for epsilon in budgets:
             for seed in seeds:
                 privacy = Privacy(epsilon, delta, relation)

@@ -23,6 +23,7 @@ from fedsynth_lib.verdicts.vocabulary import BOUNDS, KINDS, MONOTONE
 ADDED = {"where", "needs"}  # of all levels together
 SHARED = {*ADDED, "each", "across", "average", "as_run", "incomplete", "statistic", "separately"}
 OF_ROWS = {"reading", "vacuous", "caveat", "short"}
+OF_GROUP = {"grids", "other"}
 PROSE = {
     *("claim", "place", "check", "datasets", "setting"),
     *("holds_on_published_values", "published_evidence", "on_rounded_figures"),
@@ -52,7 +53,8 @@ class Claim:
 
     reading: how rows are made into cells (see `cells`). vacuous: why it cannot fail. caveat: what
         a verdict on rows of this kind does not say. short: how far rows fall short of the work's
-        scale, and what would not: they may bear the claim out, and cannot refute it.
+        scale, and what would not: they may bear the claim out, and cannot refute it. other: of its
+        group, `grids` and `reading` of rows that a notebook judges beside the main ones.
     """
 
     id: str
@@ -64,6 +66,7 @@ class Claim:
     vacuous: str = ""
     caveat: str = ""
     short: str = ""
+    other: Mapping[str, Any] = field(default_factory=dict)
 
 
 @lru_cache
@@ -83,7 +86,7 @@ def parsed(work: str, data: Mapping[str, Any], file: str) -> tuple[Claim, ...]:
         if group in ("axes", "shared"):
             continue
         common = {name: value for name, value in entries.items() if not CLAIM.fullmatch(name)}
-        _known(f"{file}, {group}", common, SHARED | OF_ROWS | {"grids"})
+        _known(f"{file}, {group}", common, SHARED | OF_ROWS | OF_GROUP)
         for number in filter(CLAIM.fullmatch, entries):
             said, where = entries[number], f"{file}, claim {number}"
             _known(where, said, SHARED | OF_ROWS | PROSE | {"conditions"})
@@ -93,6 +96,7 @@ def parsed(work: str, data: Mapping[str, Any], file: str) -> tuple[Claim, ...]:
                 id=f"{work}/{number}",
                 group=group,
                 grids=tuple(common.get("grids", ())),
+                other=common.get("other", {}),
                 datasets=tuple(said["datasets"]),
                 conditions=tuple(
                     condition

@@ -53,7 +53,7 @@ JUDGED_AT = ("paper", "")  # rows of a shrunk profile show numbers and get no ve
 Judgement = tuple[float | None, str]
 MATCHED_NOTE = "private networks of Adult and Bank in 1 % of the passes, at matched noise"
 NOT_ALL = "a mean over tables that were not all run"
-FILE = "claims.csv"
+FILE, OTHERS = "claims.csv", "claims_other_readings.csv"
 # axes of claims that rows have as well
 TRAINED = ("dataset", "method", "epsilon", "partition", "n_clients", "setting")
 NUMBERS = ["same", "in_full", "redraws", "runs", "runs_needed", "minutes", "cells"]
@@ -206,6 +206,15 @@ def judged(
     return pd.DataFrame(found, columns=[*COLUMNS, *NUMBERS])
 
 
+def in_other_readings(work: str, rows: pd.DataFrame) -> Iterator[pd.DataFrame]:
+    """The claims of each group whose file has `other`, as its notebook judges them in that reading
+    of the work beside the main one. rows: as for `judged`, with `grid`."""
+    groups = {claim.group: claim.other for claim in written(work) if claim.other}
+    for group, other in groups.items():
+        own = rows[rows["grid"].isin(other["grids"])].drop(columns="grid")
+        yield judged(work, own, group, **other["reading"])
+
+
 def save_claims(
     save: Saver,
     work: str,
@@ -241,12 +250,13 @@ def _on_rows(
     """Claims that see the same cells, each with what `judged` says of it."""
     measured = measured_cells(work, rows, **ways)
     cells = finished(work, measured)
-    found = {claim.id: judge(claim, cells) for claim in claims}
-    told = [claim for claim in claims if found[claim.id][0] is not None and not claim.vacuous]
-    told = told if profile in JUDGED_AT else []
-    alone = ran_once(work, measured, told)
+    with same_layout(resampled=False):
+        found = {claim.id: judge(claim, cells) for claim in claims}
+        told = [claim for claim in claims if found[claim.id][0] is not None and not claim.vacuous]
+        told = told if profile in JUDGED_AT else []
+        alone = ran_once(work, measured, told)
+        why = {claim.id: lacking(claim, cells) for claim in claims}
     told = [claim for claim in told if claim.id not in alone]
-    why = {claim.id: lacking(claim, cells) for claim in claims}
     alone |= {name: words for name, words in why.items() if words}
     text = measured.drop(columns=["values", "seeds", "shift"], errors="ignore")
     text = text.to_csv(float_format="%.9g", index=False)
@@ -391,18 +401,20 @@ def digest(work: str, claim: Claim, ways: Mapping[str, Any], cells: str) -> str:
 
 
 def kept(digests: Mapping[str, str]) -> dict[str, Power]:
-    """Id -> what data/results/claims.csv says of the claims whose digest is the same."""
-    lines = stored().query("redraws > 0")
-    same = lines[lines["cells"] == lines["id"].map(digests)]
-    return {
-        line["id"]: Power(*(int(line[name]) for name in Power._fields))
-        for line in same.fillna({"runs_needed": 0}).to_dict("records")
-    }
+    """Id -> what is kept in data/results of the claims whose digest is the same."""
+    found = {}
+    for name in (OTHERS, FILE):
+        lines = stored(name).query("redraws > 0").fillna({"runs_needed": 0})
+        same = lines[lines["cells"] == lines["id"].map(digests)]
+        for line in same.to_dict("records"):
+            found[line["id"]] = Power(*(int(line[name]) for name in Power._fields))
+    return found
 
 
-def stored() -> pd.DataFrame:
-    """data/results/claims.csv: the verdict on each claim by committed rows, as `judged`."""
-    path = project_root() / "data" / "results" / FILE
+def stored(name: str = FILE) -> pd.DataFrame:
+    """data/results/claims.csv: the verdict on each claim by committed rows, as `judged`; or
+    `OTHERS`, that of `in_other_readings`."""
+    path = project_root() / "data" / "results" / name
     if not path.is_file():
         return pd.DataFrame(columns=[*COLUMNS, *NUMBERS]).astype({"redraws": float})
     texts = dict.fromkeys([*COLUMNS, "cells"], str)
@@ -428,7 +440,13 @@ def ran_once(work: str, measured: pd.DataFrame, claims: Sequence[Claim]) -> dict
     if not rest or len(several) == len(measured):
         return of_each
     every, fewer = (finished(work, cells) for cells in (measured, several))
-    of_some = [c.id for c in rest if _main_clauses(c, every) != _main_clauses(c, fewer)]
+    said = [_main_clauses(claim, every) for claim in rest]
+    with same_layout(resampled=False):
+        of_some = [
+            claim.id
+            for claim, before in zip(rest, said, strict=True)
+            if before != _main_clauses(claim, fewer)
+        ]
     return of_each | dict.fromkeys(of_some, "one run of some")
 
 

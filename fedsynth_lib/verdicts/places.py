@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from itertools import product
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -76,13 +76,10 @@ def wide(
     """
     statistic = statistic or c.statistic
     names = list(names)
-    known, key = _LAYOUT.get(), repr((c, names))
-    if known is None or key not in known:
-        layout = _layout(cells, c, names)
-        if known is not None:
-            known[key] = layout
-    else:
-        layout = known[key]
+    known, key = _SAME.get().layouts if _SAME.get() else {}, repr((c, names))
+    if key not in known:
+        known[key] = _layout(cells, c, names)
+    layout = known[key]
     nothing = pd.Series(np.nan, cells.index)
     table = _filled(layout, cells.get(statistic, nothing))
     if c.incomplete == "skip":
@@ -94,23 +91,31 @@ def wide(
     return table
 
 
-_LAYOUT: ContextVar[dict[str, pd.DataFrame] | None] = ContextVar("layout", default=None)
+class _Same(NamedTuple):
+    """What is known of the cells that are judged: the layout of each condition, and whether they
+    are resampled."""
+
+    layouts: dict[str, pd.DataFrame]
+    resampled: bool
+
+
+_SAME: ContextVar[_Same | None] = ContextVar("same", default=None)
 
 
 @contextmanager
-def same_layout() -> Iterator[None]:
-    """In here all cells that are judged are the same ones in the same order, with other numbers, so
-    that where they stand is found once."""
-    token = _LAYOUT.set({})
+def same_layout(*, resampled: bool = True) -> Iterator[None]:
+    """In here all cells that are judged are the same ones in the same order, if `resampled` with
+    other numbers, so that where they stand is found once."""
+    token = _SAME.set(_Same({}, resampled))
     try:
         yield
     finally:
-        _LAYOUT.reset(token)
+        _SAME.reset(token)
 
 
 def is_resampled() -> bool:
     """Whether only shares are asked for, of the same cells again and again: texts take longer."""
-    return _LAYOUT.get() is not None
+    return bool(_SAME.get() and _SAME.get().resampled)
 
 
 def _layout(cells: pd.DataFrame, c: Condition, names: list) -> pd.DataFrame:

@@ -106,15 +106,23 @@ def tuned(model: str, dataset: str, *, private: bool = False, **changes: Any) ->
     private: with noise FedVAE has other numbers of rounds. FedVAE encodes and decodes as published.
     """
     WORK.method(model)
-    exhibit, named = PRINTED_SETTINGS[model]
-    printed = load_values(WORK.key, exhibit)
-    printed = printed[printed["dataset"] == dataset]
-    texts = zip(printed["metric"], printed["printed"], strict=True)
-    chosen = {named[metric]: parsed(text) for metric, text in texts}
+    chosen = dict(published_settings(model).get(dataset, {}))
     if model == "fedvae":
         rounds = {"training_rounds": WORK.constants["private_rounds"].get(dataset)}
         chosen |= METHODS[model].AS_PUBLISHED | (rounds if private and chosen else {})
     return chosen | changes
+
+
+@lru_cache
+def published_settings(model: str) -> dict[str, dict[str, Any]]:
+    """Data set -> the settings of a model that table 5.5 or 5.6 has for it. Every experiment of a
+    grid asks for them, so the table is read once."""
+    exhibit, named = PRINTED_SETTINGS[model]
+    values = load_values(WORK.key, exhibit)
+    found: dict[str, dict[str, Any]] = {}
+    for dataset, metric, text in values[["dataset", "metric", "printed"]].itertuples(index=False):
+        found.setdefault(dataset, {})[named[metric]] = parsed(text)
+    return found
 
 
 def shorter(dataset: str) -> dict[str, Any]:

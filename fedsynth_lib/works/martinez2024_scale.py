@@ -131,10 +131,10 @@ def both_readings(profile: str, tables: list[str], **asked: int) -> pd.DataFrame
             pairs = pd.concat([ours[~ours["dataset"].isin(DENSE)], dense.assign(detail="")])
         scaled = _as_printed(f"{model} rescaled", profile, tables, **asked)
         nearest = pd.concat([scaled, pairs[pairs["metric"].isin(PAIRS)]])
-        for exhibit in [name for table in tables for name in exhibits[table]]:
-            for reading, rows in {OURS: ours, NEAREST: nearest}.items():
-                cells = compare(rows[rows["setting"] != "local"], WORK.key, exhibit)
-                found.append(cells.assign(reading=reading))
+        names = [name for table in tables for name in exhibits[table]]
+        for reading, rows in {OURS: ours, NEAREST: nearest}.items():
+            cells = compare(rows[rows["setting"] != "local"], WORK.key, names)
+            found.append(cells.assign(reading=reading))
     cells = pd.concat(found, ignore_index=True)
     ran = cells[cells["n"] > 0]
     both = ran.groupby(["exhibit", *KEYS], dropna=False)["reading"].transform("size") == 2
