@@ -12,19 +12,14 @@ The user's cache and results are neither read nor written. `agreement` defines w
 
 import contextlib
 import importlib.metadata
-import json
-import os
 import platform
-import queue
-import signal
 import statistics
-import subprocess
 import sys
 import tempfile
-import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import BrokenExecutor
 from dataclasses import dataclass, field
 from datetime import date
 from pathlib import Path
@@ -32,13 +27,14 @@ from typing import Any
 from zlib import crc32
 
 import pandas as pd
+from joblib.externals.loky import ProcessPoolExecutor
 from tqdm import tqdm
 
 from fedsynth_lib import __version__, works
 from fedsynth_lib.bundle import agreement
 from fedsynth_lib.bundle.agreement import DIFFERENT, EXACT, KINDS, Agreement, Spread
 from fedsynth_lib.bundle.console import aligned
-from fedsynth_lib.bundle.recompute import bare_home, computed_by
+from fedsynth_lib.bundle.recompute import answer, bare_home, computed_by, silence
 from fedsynth_lib.core.contract import BadInput
 from fedsynth_lib.runs import rows
 from fedsynth_lib.runs.progress import duration, watched
@@ -51,7 +47,6 @@ STARTING = 60.0  # seconds that a new worker may take to import everything
 TRAININGS = ("seconds", "seconds_training")  # metrics that hold the time of a training
 THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS")
 PACKAGES = ("numpy", "scipy", "pandas", "scikit-learn", "torch")
-PACKAGE = Path(__file__).resolve().parents[2]
 STRATUM = ["grid", "profile"]
 DECISION = (
     "exactly: equal as written (10 digits); within rounding: numbers differ by 1e-6 of themselves "
@@ -142,37 +137,37 @@ def recompute(found: Verification, files: Mapping[tuple[str, str], Path], root: 
             if statistics.median(ratios) * cell.expected > min(left(), most):
                 continue
             tick(found.limit - left(), f"{cell.grid} ({cell.profile})")
-            answer = worker.ask(task_of(cell), min(left(), longest))
-            if answer is None:
+            made = worker.ask(task_of(cell), min(left(), longest))
+            if made is None:
                 found.stopped += 1
                 ratios.append(longest / cell.expected)
-            elif "lacking" in answer:
+            elif "lacking" in made:
                 found.lacking[settings.get("dataset", "?")] += 1
                 absent.add(settings["table"])
             else:
                 ratios[:1] = []  # the guess, once there is a measurement
-                ratios.append(answer.get("seconds", cell.expected) / cell.expected)
+                ratios.append(made.get("seconds", cell.expected) / cell.expected)
                 stratum = cell.grid, cell.profile
                 own = rows.load_rows(files[stratum])
                 if stratum not in spreads:
                     spreads[stratum] = Spread(own, lambda grid=cell.grid: of_work(files, grid))
                 committed = own[own["cell"] == cell.cell]
-                verdict = judged(answer, committed, spreads[stratum])
+                verdict = judged(made, committed, spreads[stratum])
                 if verdict.lacks_seeds and (other := with_next_seed(cell)):
                     second = worker.ask(other, min(left(), longest))
                     if second and "rows" in second:
-                        both = [rows.to_frame(each["rows"]) for each in (answer, second)]
-                        verdict = judged(answer, committed, Spread(pd.concat(both)))
+                        both = [rows.to_frame(each["rows"]) for each in (made, second)]
+                        verdict = judged(made, committed, Spread(pd.concat(both)))
                 found.verdicts[cell.Index] = verdict
         found.interrupted = False
     found.seconds = time.monotonic() - begin
 
 
-def judged(answer: Mapping[str, Any], committed: pd.DataFrame, spread: Spread) -> Agreement:
+def judged(made: Mapping[str, Any], committed: pd.DataFrame, spread: Spread) -> Agreement:
     """The verdict on a worker's answer."""
-    if "error" in answer:
-        return Agreement(DIFFERENT, f"it failed: {answer['error']}")
-    return agreement.compare(committed, rows.to_frame(answer["rows"]), spread)
+    if "error" in made:
+        return Agreement(DIFFERENT, f"it failed: {made['error']}")
+    return agreement.compare(committed, rows.to_frame(made["rows"]), spread)
 
 
 # --- the committed cells --------------------------------------------------------------------------
@@ -250,60 +245,31 @@ def with_next_seed(cell: Any) -> dict[str, str] | None:
 
 
 class Worker:
-    """A process that recomputes one cell at a time. It starts again after it died or was
-    stopped."""
+    """A process that recomputes one cell at a time in the project folder `home`. Another one
+    takes its place after it died or was stopped."""
 
     def __init__(self, home: Path):
-        path = os.pathsep.join(filter(None, (str(PACKAGE), os.environ.get("PYTHONPATH"))))
-        self.env = os.environ | dict.fromkeys(THREADS, "1") | {"PYTHONPATH": path}
-        self.env |= {"FEDSYNTH_HOME": str(home), "PYTHONUTF8": "1"}
+        self.env = dict.fromkeys(THREADS, "1") | {"FEDSYNTH_HOME": str(home), "PYTHONUTF8": "1"}
         self.env |= {"FEDSYNTH_FRESH": "", "FEDSYNTH_RUN_LOG": ""}
-        self.process: subprocess.Popen | None = None
+        self.pool: ProcessPoolExecutor | None = None
 
     def ask(self, task: Mapping[str, str], seconds: float) -> dict[str, Any] | None:
         """The answer to a task; None where it did not come in time."""
-        if self.process is None:
-            self._start()
-        self.process.stdin.write(json.dumps(task) + "\n")
-        self.process.stdin.flush()
+        self.pool = self.pool or ProcessPoolExecutor(1, env=self.env, initializer=silence)
         try:
-            line = self.answers.get(timeout=max(seconds, 0))
-        except queue.Empty:
+            return self.pool.submit(answer, task).result(max(seconds, 0))
+        except TimeoutError:
             self.end()
             return None
-        if line:
-            return json.loads(line)
-        status = self.process.wait()
-        self.end()
-        return {"error": f"its process ended with status {status}, often for want of memory"}
-
-    def _start(self) -> None:
-        self.process = process = subprocess.Popen(
-            [sys.executable, "-P", "-m", "fedsynth_lib.bundle.recompute"],
-            **{"env": self.env, "stdin": subprocess.PIPE, "stdout": subprocess.PIPE},
-            stderr=subprocess.DEVNULL,
-            encoding="utf-8",
-            start_new_session=True,  # Ctrl-C in the terminal is not meant for it
-        )
-        self.answers = answers = queue.Queue()
-
-        def read() -> None:
-            for line in process.stdout:
-                answers.put(line)
-            answers.put("")  # the end
-
-        threading.Thread(target=read, daemon=True).start()
+        except BrokenExecutor:
+            self.end()
+            return {"error": "its process ended, often for want of memory"}
 
     def end(self) -> None:
         """End the process and all that it started."""
-        if self.process is not None:
-            with contextlib.suppress(ProcessLookupError):
-                if hasattr(os, "killpg"):  # Windows has no groups of processes
-                    os.killpg(self.process.pid, signal.SIGKILL)
-                else:
-                    self.process.kill()
-            self.process.wait()
-            self.process = None
+        if self.pool is not None:
+            self.pool.shutdown(kill_workers=True)
+            self.pool = None
 
 
 @contextlib.contextmanager
