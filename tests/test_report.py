@@ -295,8 +295,9 @@ def test_a_page_of_the_library_shows_signature_parameters_errors_and_source(ours
     listed = read(ours, "library.html")
     for room in report_api.ROOMS:
         for each in report_api.names(room):
-            assert each.summary, each.name
-            assert f'#{each.name}"><code>{each.name}</code></a>' in listed
+            name = each["name"]
+            assert each["summary"], name
+            assert f'#{name}"><code>{name}</code></a>' in listed
 
 
 def test_how_we_judge_privacy_and_the_glossary_are_pages_that_the_first_one_links(ours):

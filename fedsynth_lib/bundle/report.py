@@ -582,7 +582,10 @@ def library_pages(site: Site) -> None:
     rooms = {f"library/{room.lower().replace(' ', '_')}.html": room for room in ROOMS}
     found = {address: documented_names(room) for address, room in rooms.items()}
     for address, room in rooms.items():
-        parts = [(each.name, "library", f"#{each.name}", each.summary) for each in found[address]]
+        parts = [
+            (each["name"], "library", f"#{each['name']}", each["summary"])
+            for each in found[address]
+        ]
         site.add(address, "room.html", room, names=found[address], parts=parts)
     site.add("library.html", "library.html", "Library", rooms=rooms, found=found)
 

@@ -4,7 +4,7 @@ import inspect
 import re
 from functools import cache
 from importlib import import_module
-from typing import Any, NamedTuple
+from typing import Any
 
 # title of a page -> module and the names that notebooks, README or a script of one's own start from
 ROOMS: dict[str, dict[str, str]] = {
@@ -59,27 +59,8 @@ ROOMS: dict[str, dict[str, str]] = {
 }
 
 
-class Name(NamedTuple):
-    """A class or function as its page shows it.
-
-    parameters: name, type, default and meaning of each; what nothing is known of is empty.
-    text: what the docstring says besides. place: file and line of the source.
-    """
-
-    name: str
-    module: str
-    signature: str
-    summary: str
-    parameters: list[tuple[str, str, str, str]]
-    returns: str
-    raises: str
-    text: str
-    place: str
-    source: str
-
-
 @cache
-def names(room: str) -> list[Name]:
+def names(room: str) -> list[dict[str, Any]]:
     """The names of a room of ROOMS, in their order."""
     return [
         documented(f"fedsynth_lib.{module}", name)
@@ -88,10 +69,17 @@ def names(room: str) -> list[Name]:
     ]
 
 
-def documented(module: str, name: str) -> Name:
-    """Read signature, docstring and source of a name of a module."""
+def documented(module: str, name: str) -> dict[str, Any]:
+    """Read signature, docstring and source of a name of a module.
+
+    Returns texts: `name`, `module`, `signature`, `summary`, `returns`, `raises`, `text` (what the
+    docstring says besides), `place` (file and line) and `source`; and `parameters`: name, type,
+    default and meaning of each. What nothing is known of is empty.
+    """
     found = getattr(import_module(module), name)
     signature = inspect.signature(found)
+    given = signature.parameters.values()
+    bare = [each.replace(annotation=each.empty) for each in given]
     summary, _, rest = inspect.getdoc(found).partition("\n\n")
     body, mark, errors = rest.partition("Raises ")
     known = "|".join(signature.parameters) or "$^"
@@ -100,35 +88,27 @@ def documented(module: str, name: str) -> Name:
     if parts:  # the last meaning ends where a line is no longer indented
         meanings[parts[-2]], *after = re.split(r"\n(?! )", parts[-1], maxsplit=1)
         text = " ".join([text, *after])
-    untyped = [each.replace(annotation=each.empty) for each in signature.parameters.values()]
-    bare = signature.replace(parameters=untyped, return_annotation=signature.empty)
     lines, start = inspect.getsourcelines(found)
-    file = found.__module__.replace(".", "/")
-    return Name(
-        name,
-        module,
-        f"{name}{bare}",
-        tidy(summary),
-        [
+    return {
+        "name": name,
+        "module": module,
+        "signature": f"{name}{inspect.Signature(bare)}",
+        "summary": tidy(summary),
+        "parameters": [
             (
                 each.name,
                 written(each.annotation),
-                default_of(each),
+                "" if each.default is each.empty else repr(each.default),
                 tidy(meanings.get(each.name, "")),
             )
-            for each in signature.parameters.values()
+            for each in given
         ],
-        written(signature.return_annotation),
-        tidy(mark + errors),
-        tidy(text),
-        f"{file}.py, line {start}",
-        "".join(lines),
-    )
-
-
-def default_of(parameter: inspect.Parameter) -> str:
-    """The default of a parameter as it is written; empty where there is none."""
-    return "" if parameter.default is parameter.empty else repr(parameter.default)
+        "returns": written(signature.return_annotation),
+        "raises": tidy(mark + errors),
+        "text": tidy(text),
+        "place": f"{found.__module__.replace('.', '/')}.py, line {start}",
+        "source": "".join(lines),
+    }
 
 
 def written(annotation: Any) -> str:
