@@ -18,6 +18,7 @@ from packaging.utils import canonicalize_name
 from packaging.version import Version
 
 from fedsynth_lib.bundle import doctor, environment
+from fedsynth_lib.bundle.commands import app
 
 ROOT = Path(__file__).resolve().parents[1]
 ASKED = ["requirements.in", "requirements-all.in"]
@@ -126,6 +127,33 @@ def test_all_files_mean_the_same_pythons():
     )
 
 
+def test_workflows_run_what_exists_with_pinned_actions_and_publish_what_they_build():
+    commands = {each.name or each.callback.__name__ for each in app.registered_commands}
+    for path in (ROOT / ".github" / "workflows").glob("*.yml"):
+        jobs = yaml.safe_load(path.read_text(encoding="utf-8"))["jobs"].values()
+        steps = [step for job in jobs for step in job["steps"]]
+        assert all(
+            re.fullmatch(r"actions/[\w-]+@v\d+", step.get("uses", "actions/x@v1")) for step in steps
+        )
+        for program, *words in (
+            step["run"].partition(" #")[0].split() for step in steps if "run" in step
+        ):
+            assert os.access(ROOT / program, os.X_OK), program
+            assert not words or words[0] in commands, words
+    site = yaml.safe_load((ROOT / ".github" / "workflows" / "site.yml").read_text(encoding="utf-8"))
+    build, publish = site["jobs"]["build"]["steps"], site["jobs"]["publish"]
+    assert [step["run"].split()[0] for step in build if "run" in step] == ["./run_all.sh"] * 2
+    assert f"./run_all.sh site {build[-1]['with']['path']}" in [step.get("run") for step in build]
+    assert site["permissions"] == {"contents": "read", "pages": "write", "id-token": "write"}
+    assert publish["needs"] == "build" and publish["steps"][-1]["uses"].startswith(
+        "actions/deploy-pages@"
+    )
+    assert "secrets" not in (ROOT / ".github" / "workflows" / "site.yml").read_text(
+        encoding="utf-8"
+    )
+    assert {*site[True]} == {"push", "workflow_dispatch"}  # YAML 1.1 reads `on` as true
+
+
 SMALL = """\
 import sys
 from importlib.metadata import packages_distributions
@@ -185,6 +213,7 @@ def test_no_file_of_the_set_up_names_where_packages_come_from():
         ".ci/run",
         ".ci/lock",
         ".github/workflows/ci.yml",
+        ".github/workflows/site.yml",
     ]
     names += [path.name for path in ROOT.glob("requirements*")]
     for name in names:

@@ -19,7 +19,7 @@ from matplotlib import image
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 from tiny import write
 
-from fedsynth_lib.bundle import report, report_words, runner
+from fedsynth_lib.bundle import report, report_api, report_words, runner
 from fedsynth_lib.bundle.report_files import NUMBER
 from fedsynth_lib.bundle.report_pages import Pages, body_of, contents
 from fedsynth_lib.figures.save import save_table
@@ -226,6 +226,8 @@ def test_numbers_are_on_the_right_and_texts_on_the_left(ours):
         ("epsilon", "finding"),
         ("FedPGM", "method"),
         ("FedPGM", "result"),
+        ("epsilon", "term"),
+        ("federated", "library"),
         ("beside the field", "page"),
         ("private proxy of skew", "finding"),
         ("NaiveFLAIM is the worst method", "claim"),
@@ -278,6 +280,43 @@ def test_findings_are_read_in_full_and_the_first_page_quotes_six(ours):
     work = read(ours, "works/maddock2024.html")
     assert "<!--=" not in work and "The server must be trusted" in work
     assert 'href="../tables/maddock2024_tab2.html"' in between(work, "private proxy", "</ul>")
+
+
+def test_a_page_of_the_library_shows_signature_parameters_errors_and_source(ours):
+    page = Page(ours / "library" / "privacy.html")
+    calibrate = between(page.text, '<h2 id="calibrate">', "</section>")
+    assert "from fedsynth_lib.core.accounting import calibrate" in calibrate
+    assert "calibrate(plan, privacy)" in calibrate
+    assert "<code>privacy</code></th><td><code>Privacy</code></td>" in calibrate
+    assert "<b>Returns</b> <code>float</code>" in calibrate
+    assert "Raises BadInput when no multiplier" in calibrate and "def calibrate(" in calibrate
+    budget = between(page.text, '<h2 id="Privacy">', "</section>")
+    assert "<code>False</code></td><td>allow a delta above 1 / rows of the run" in budget
+    listed = read(ours, "library.html")
+    for room in report_api.ROOMS:
+        for each in report_api.names(room):
+            name = each["name"]
+            assert each["summary"], name
+            assert f'#{name}"><code>{name}</code></a>' in listed
+
+
+def test_how_we_judge_privacy_and_the_glossary_are_pages_that_the_first_one_links(ours):
+    first = read(ours, "index.html")
+    for stem, words in (
+        ("judging", "no more than chance"),
+        ("privacy", "one record, added or removed"),
+        ("glossary", "A smaller epsilon is a stronger guarantee"),
+    ):
+        text = re.sub(r"\s+", " ", read(ours, f"{stem}.html"))
+        assert words in text and "<!--=" not in text
+        assert f'href="{stem}.html"' in first
+    assert 'href="library.html"' in first
+
+
+def test_the_page_of_a_work_shows_every_published_value_against_ours(ours):
+    for work in WORKS:
+        part = between(read(ours, f"works/{work}.html"), 'id="values"', '<h2 id="exhibits"')
+        assert f"90_against_published_{work}.png" in part
 
 
 # --- small trees ---------------------------------------------------------------------------------

@@ -26,6 +26,9 @@ PAGES = (
     "methods.html",
     "tables.html",
     "notebooks.html",
+    "glossary.html",
+    "library.html",
+    "library/privacy.html",
 )
 
 

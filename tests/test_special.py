@@ -273,3 +273,30 @@ def test_only_published_values_can_be_hollow():
     found = [*root.glob("fedsynth_lib/**/*.py"), *root.glob("notebooks/*.ipynb")]
     named = {path.name for path in found if hollow.search(path.read_text(encoding="utf-8"))}
     assert named <= {"style.py", "points.py"}  # where `published` is drawn
+
+
+def test_published_values_lie_against_ours_with_hollow_marks_where_ours_are_missing():
+    cells = pd.DataFrame(
+        [
+            *(("auroc", 0.5 + 0.05 * k, 0.6, "within") for k in range(4)),
+            ("auroc", 0.9, None, "ours missing"),
+            *(("rounds_ratio", 10.0**k, 10.0, "different") for k in range(5)),
+            ("one", 1.0, 2.0, "not judged"),
+            ("other", 0.0, 1.0, "matched noise"),
+        ],
+        columns=["metric", "published", "ours", "verdict"],
+    )
+    figure = special.against_published(cells)
+    auroc, ratio, few = axes = figure.axes[:3]
+    assert auroc.get_title().endswith("4 of 5 within") and auroc.get_xscale() == "linear"
+    hollow = [line for line in auroc.lines if line.get_markerfacecolor() == "white"]
+    drawn = [tuple(np.ravel(line.get_data())) for line in hollow if len(line.get_xdata())]
+    assert drawn == [(0.9, 0.9)]
+    assert ratio.get_xscale() == ratio.get_yscale() == "log" and few.get_xscale() == "linear"
+    assert few.get_title().startswith("2 measures with few")
+    for ax in axes:
+        assert ax.get_xlim() == ax.get_ylim()
+        marks = [line for line in ax.lines if line.get_marker() not in ("", "None")]
+        assert sum(len(line.get_xdata()) for line in marks) in (5, 2)
+    with pytest.raises(BadInput, match="no published values"):
+        special.against_published(cells.head(0))

@@ -209,49 +209,33 @@ def test_it_keeps_to_its_time(home, capsys, monkeypatch):
     assert "2 of 2 strata (a grid in a profile) were not reached." in out
 
 
-def cell(grid: str, number: int, seconds: float, profile: str = "quick") -> verify.Cell:
-    return verify.Cell(grid, profile, str(number), "{}", "1", seconds)
+def cells(*lines: tuple[str, str, float]) -> pd.DataFrame:
+    """Committed cells: grid, profile, expected seconds."""
+    return pd.DataFrame(lines, columns=["grid", "profile", "expected"])
 
 
 def test_the_order_is_one_of_each_stratum_by_cost_and_then_round_by_round():
-    strata = {
-        ("b", "quick"): [cell("b", n, 1) for n in range(2)],
-        ("a", "paper"): [cell("a", 0, 5, "paper")],
-    }
-    strata[("a", "quick")] = [cell("a", n, 3) for n in range(3)]
-    plan = verify.Plan(strata, 1000)
-    drawn = [(each.grid, each.profile) for each in iter(lambda: plan.draw(1000), None)]
+    lines = [("b", "quick", 1)] * 2 + [("a", "paper", 5)] + [("a", "quick", 3)] * 3
+    order = verify.in_turn(cells(*lines), "x")
+    drawn = list(zip(order["grid"], order["profile"], strict=True))
     first = [("b", "quick"), ("a", "quick"), ("a", "paper")]
     assert drawn == [*first, ("b", "quick"), ("a", "quick"), ("a", "quick")]
 
 
-def test_no_cell_is_begun_that_does_not_fit_by_what_this_machine_took():
-    plan = verify.Plan({("a", "quick"): [cell("a", n, 8) for n in range(3)]}, 1000)
-    assert plan.draw(14.9) is None  # 1.5 times 8 seconds and 2 of overhead
-    first = plan.draw(15.1)
-    plan.learn(first, 30.0)  # three times as slow
-    assert plan.draw(29.9) is None and plan.draw(30.1) is not None
-    # more than a tenth of all
-    assert verify.Plan({("a", "quick"): [cell("a", 0, 8)]}, 149).draw(149) is None
-
-
-def test_the_first_cell_that_clusters_a_table_is_foreseen_to_take_longer():
-    params = rows.params_text({"partition": "cluster_skew", "table": "t"})
-    cells = [cell("a", number, 8)._replace(params=params) for number in range(2)]
-    plan = verify.Plan({("a", "quick"): cells}, 10_000)
-    assert plan.draw(104) is None  # 1.5 times 8 seconds, 2 of overhead and 60 to cluster
-    plan.learn(plan.draw(106), 70.0)  # as fast as the machine of the rows
-    assert plan.draw(9.9) is None and plan.draw(10.1) is not None
+def test_no_cell_is_begun_that_is_expected_to_take_too_long(home, capsys):
+    path = commit("99_long", [{"seed": 0}])
+    put(rows.load_rows(path).assign(seconds=39.0), path)
+    assert verify.verify(10, root=home) == 1  # 1.5 times 39 seconds and 2 of overhead: above 60
+    assert "1 of 1 strata (a grid in a profile) were not reached." in capsys.readouterr().out
+    put(rows.load_rows(path).assign(seconds=37.0), path)
+    assert verify.verify(10, root=home) == 0
 
 
 def test_equal_seeds_draw_equal_cells():
-    cells = [cell("a", number, 1) for number in range(50)]
-    assert (
-        verify.shuffled(cells, "one")
-        == verify.shuffled(cells, "one")
-        != verify.shuffled(cells, "two")
-    )
-    assert sorted(verify.shuffled(cells, "one")) == sorted(cells)
+    many = cells(*[("a", "quick", 1)] * 50)
+    one, again, two = (list(verify.in_turn(many, seed).index) for seed in ("one", "one", "two"))
+    assert one == again != two
+    assert sorted(one) == list(many.index)
 
 
 def test_cells_that_share_a_training_are_foreseen_to_take_it(home):
@@ -272,7 +256,7 @@ def test_cells_that_share_a_training_are_foreseen_to_take_it(home):
     path.parent.mkdir(parents=True)
     rows.to_frame(made).to_csv(path, index=False)
     found = verify.committed_cells(verify.committed_files(home))
-    assert [each.seconds for each in found["99_toy", "quick"]] == [100, 100]
+    assert found["seconds"].tolist() == [100, 100]
 
 
 def test_what_cannot_be_asked_is_said(home):

@@ -14,7 +14,7 @@ import json
 import operator
 import re
 import tomllib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from dataclasses import fields as fields_of
 from pathlib import Path
@@ -125,32 +125,25 @@ def load_facts(root: Path | None = None) -> dict[str, Fact]:
     return facts
 
 
-class Values(Mapping):
+class Values(dict):
     """The text of each fact by its name, found when it is first asked for; `number(name)` is the
     unrounded value."""
 
     def __init__(self, facts: Mapping[str, Fact], root: Path | None = None):
-        self.facts = facts
-        self.root = root or project_root()
+        self.facts, self.root = facts, root or project_root()
         self._found: dict[str, Any] = {}
         self._tables: dict[str, pd.DataFrame] = {}
         self._open: list[str] = []
 
-    def __getitem__(self, name: str) -> str:
+    def __missing__(self, name: str) -> str:
         value = self.number(name)
         fact = self.facts[name]
         try:
-            return format(value, fact.format)
+            return self.setdefault(name, format(value, fact.format))
         except ValueError:
             raise _bad(
                 fact, f"{value!r} cannot be written with the format {fact.format!r}"
             ) from None
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self.facts)
-
-    def __len__(self) -> int:
-        return len(self.facts)
 
     def number(self, name: str) -> Any:
         """The value before it is rounded. Raises BadInput where the fact selects no single
@@ -159,17 +152,15 @@ class Values(Mapping):
             raise BadInput(
                 f"there is no fact {name!r} in {FOLDER}: correct the name, or state the fact."
             )
+        fact = self.facts[name]
         if name in self._open:
-            raise _bad(self.facts[name], "is computed from itself")
+            raise _bad(fact, "is computed from itself")
         if name not in self._found:
             self._open.append(name)
-            fact = self.facts[name]
             if fact.source:
                 self._found[name] = _of_rows(fact, self._table(fact))
-            elif fact.compute:
-                self._found[name] = self._computed(fact)
             else:
-                self._found[name] = fact.value
+                self._found[name] = self._computed(fact) if fact.compute else fact.value
             self._open.pop()
         return self._found[name]
 

@@ -1,8 +1,5 @@
 """Cells of committed grids computed again from their params: which function a grid's cells are made
-by, and a worker.
-
-    python -m fedsynth_lib.bundle.recompute     # a task a line of stdin (JSON), an answer a line of
-    stdout
+by, and what a worker answers.
 
 The worker is a process of its own, so that a cell can be stopped, and so that its FEDSYNTH_HOME can
 be a folder that links the data and has an empty cache: nothing that an earlier run kept is found,
@@ -11,13 +8,11 @@ and nothing of the user's is touched.
 
 import importlib
 import inspect
-import json
 import os
-import sys
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any
 
 from fedsynth_lib import works
 from fedsynth_lib.core.contract import BadInput
@@ -95,13 +90,7 @@ def answer(task: Mapping[str, str]) -> dict[str, Any]:
     return {"rows": rows, "seconds": time.perf_counter() - begin}
 
 
-def serve(tasks: TextIO, answers: TextIO) -> None:
-    """Answer task after task until there are no more."""
-    for line in tasks:
-        print(json.dumps(answer(json.loads(line))), file=answers, flush=True)
-
-
-if __name__ == "__main__":
-    own = os.fdopen(os.dup(1), "w", encoding="utf-8")
-    os.dup2(2, 1)  # what a method prints is no answer
-    serve(sys.stdin, own)
+def silence() -> None:
+    """Discard what methods print and warn about in this process."""
+    for number in (1, 2):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), number)

@@ -28,7 +28,7 @@ from urllib.parse import quote, unquote
 import pandas as pd
 import yaml
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
-from markupsafe import Markup
+from markupsafe import Markup, escape
 from PIL import Image
 
 import fedsynth_lib
@@ -38,6 +38,8 @@ from fedsynth_lib.bundle.console import read_last
 from fedsynth_lib.bundle.facts import MARKER
 from fedsynth_lib.bundle.findings import QUOTED, findings
 from fedsynth_lib.bundle.notebooks import Notebook, read_notebooks
+from fedsynth_lib.bundle.report_api import ROOMS
+from fedsynth_lib.bundle.report_api import names as documented_names
 from fedsynth_lib.bundle.report_files import (
     KINDS,
     Executed,
@@ -57,7 +59,14 @@ from fedsynth_lib.printed.published import WORKS, load_catalogue, load_values
 
 TEMPLATES = Path(__file__).with_name("templates")
 ASSETS = ("report.css", "report.js")
-FOLDERS = ("tables", "works", "notebooks")  # of pages
+FOLDERS = ("tables", "works", "notebooks", "library")  # of pages
+FINDINGS = "data/published/findings.md"
+# pages of text -> title, file, heading of the section
+TEXTS = {
+    "judging": ("How we judge", "README.md", "## How far the works reproduce\n"),
+    "privacy": ("Privacy, in short", "README.md", "## Privacy, in short\n"),
+    "glossary": ("Glossary", "data/published/glossary.md", "## Terms\n"),
+}
 THUMBNAIL = (480, 360)  # pixels, at most
 ENDINGS = {"_claims": "its claims", "_verdicts": "counts of its values"}
 # the benchmarks of the first page: table -> score in it, what it is, and the number of clients
@@ -102,15 +111,10 @@ class Site:
             trim_blocks=True,
             lstrip_blocks=True,
         )
-        self.environment.globals |= {
-            **{
-                "works": NAMES,
-                "badges": words.BADGES,
-                "about": about(),
-                "agreement": words.AGREEMENT,
-            },
-            "page_of": self.targets.get,
-        }
+        self.environment.globals |= {"works": NAMES, "about": about(), "texts": TEXTS}
+        self.environment.globals |= {"badges": words.BADGES, "agreement": words.AGREEMENT}
+        self.environment.globals |= {"page_of": self.targets.get, "plural": words.plural}
+        self.environment.filters["code"] = code_marked
         self.environment.globals["m"] = self.environment.get_template("macros.html").module
 
     def file(self, path: Path) -> str:
@@ -130,9 +134,9 @@ class Site:
         if not same_time(small, path):
             small.parent.mkdir(parents=True, exist_ok=True)
             with Image.open(path) as opened:
-                opened.convert("RGB").resize(fitted(opened.size), Image.Resampling.LANCZOS).save(
-                    small
-                )
+                picture = opened.convert("RGB")
+            picture.thumbnail(THUMBNAIL)
+            picture.save(small)
             os.utime(small, ns=(path.stat().st_mtime_ns,) * 2)
         return f"thumbnails/{quote(name)}"
 
@@ -189,12 +193,6 @@ def same_time(copy: Path, source: Path) -> bool:
     return copy.is_file() and copy.stat().st_mtime_ns == source.stat().st_mtime_ns
 
 
-def fitted(size: tuple[int, int]) -> tuple[int, int]:
-    """The size of a thumbnail."""
-    scale = min(most / side for most, side in zip(THUMBNAIL, size, strict=True))
-    return tuple(max(1, round(scale * side)) for side in size)
-
-
 def about() -> dict[str, Any]:
     """Version, date, commit where there is one, and how to cite."""
     command, commit = ["git", "-C", str(CODE), "log", "-1", "--format=%h"], ""
@@ -226,19 +224,16 @@ def results(
     site: Site, files: Mapping[str, Mapping[str, Path]], title: str, executed: Executed
 ) -> list[Result]:
     """A result in every profile that has it, the best first."""
-    found = []
-    for folder, own in files.items():
-        picture = own.get(".png")
-        found.append(
-            Result(
-                folder,
-                executed.alt.get(picture, f"{title}, profile {folder}"),
-                (site.file(picture), *picture_size(picture)) if picture else None,
-                read_table(own, title) if ".csv" in own else None,
-                [(KINDS[kind], site.file(path)) for kind, path in own.items()],
-            )
+    return [
+        Result(
+            folder,
+            executed.alt.get(own.get(".png"), f"{title}, profile {folder}"),
+            (site.file(own[".png"]), *picture_size(own[".png"])) if ".png" in own else None,
+            read_table(own, title) if ".csv" in own else None,
+            [(KINDS[kind], site.file(path)) for kind, path in own.items()],
         )
-    return found
+        for folder, own in files.items()
+    ]
 
 
 def best_picture(files: Mapping[str, Mapping[str, Path]]) -> Path | None:
@@ -319,6 +314,8 @@ def build(folder: Path | None = None, *, portable: bool = False) -> Path:
     for stem, copies in material.executed.copies.items():
         notebook_page(site, material, stem, next(iter(copies.values())))
     list_pages(site, material)
+    text_pages(site)
+    library_pages(site)
     first_page(site, material)
     return site.write()
 
@@ -391,49 +388,41 @@ def further_title(name: str, other: str) -> str:
 
 
 def cards(site: Site, material: Material, names: Sequence[str]) -> list[dict[str, Any]]:
-    """Thumbnails of results: title, address, picture, alt."""
-    made = []
-    for name in names:
-        path = best_picture(material.found[name])
-        made.append(
-            {
-                **{"name": name, "title": name.partition("_")[2].replace("_", " ")},
-                **{"picture": site.thumbnail(path), "alt": material.executed.alt.get(path, name)},
-            }
-        )
-    return made
+    """Thumbnails of results: name, title, picture, alt."""
+    paths = {name: best_picture(material.found[name]) for name in names}
+    return [
+        {"name": name, "title": name.partition("_")[2].replace("_", " ")}
+        | {"picture": site.thumbnail(path), "alt": material.executed.alt.get(path, name)}
+        for name, path in paths.items()
+    ]
 
 
 def result_page(site: Site, material: Material, name: str) -> None:
     """A table or figure of ours that no work has under a number."""
     shown = results(site, material.found[name], name, material.executed)
-    caption = shown[0].table.caption if shown[0].table else shown[0].alt
-    stem = material.maker(name)
-    title = re.split(r"[:;.](?= )", caption)[0] if shown[0].table else name.replace("_", " ")
-    columns = " ".join(shown[0].table.header) if shown[0].table else ""
-    first = " ".join(row[0] for row in shown[0].table.rows) if shown[0].table else ""
+    table, stem = shown[0].table or Table("", [], []), material.maker(name)
+    title = re.split(r"[:;.](?= )", table.caption)[0] or name.replace("_", " ")
+    found = [name, table.caption or shown[0].alt, *table.header, *(row[0] for row in table.rows)]
     site.add(
         f"tables/{name}.html",
         "result.html",
         title,
-        **{
-            "name": name,
-            "results": shown,
-            "stem": stem,
-            "show": command_of([stem] if stem else []),
-        },
-        parts=[(title, "result", "", f"{name} {caption} {columns} {first}")],
+        name=name,
+        results=shown,
+        stem=stem,
+        show=command_of([stem] if stem else []),
+        parts=[(title, "result", "", " ".join(found))],
     )
 
 
 def work_page(site: Site, material: Material, work: str) -> None:
     """A work: sentence, its tables and figures, claims, findings and differences."""
-    own = material.verdict.of(work)
-    notes = article(site, "findings.md", "../", f"## {work}\n")
+    own, name = material.verdict.of(work), f"90_against_published_{work}"
+    notes = article(site, FINDINGS, "../", f"## {work}\n")
     values = load_values(work, excluded=True)
     stated = values[~values["exhibit"].isin(material.exhibits["exhibit"])]
-    address, parts = f"works/{work}.html", []
-    parts.append((f"{work}: {NAMES[work]}", "work", "", words.work_sentence(own)))
+    protocol = project_root() / "data" / "published" / f"protocol_{work}.md"
+    parts = [(f"{work}: {NAMES[work]}", "work", "", words.work_sentence(own))]
     parts += [
         (
             claim.claim,
@@ -443,45 +432,39 @@ def work_page(site: Site, material: Material, work: str) -> None:
         )
         for claim in own.claims.itertuples()
     ]
-    parts += finding_parts(material.findings[material.findings["work"] == work], notes)
-    protocol = project_root() / "data" / "published" / f"protocol_{work}.md"
     site.add(
-        address,
+        f"works/{work}.html",
         "work.html",
         f"{NAMES[work]} ({work})",
-        **{
-            "work": work,
-            "sentence": words.work_sentence(own),
-            "claims": own.claims,
-            "notes": notes,
-        },
+        work=work,
+        sentence=words.work_sentence(own),
+        claims=own.claims,
+        notes=notes,
         shares=words.claim_shares(own.claims),
+        against=results(site, material.found.get(name, {}), name, material.executed)[:1],
         exhibits=gallery(site, material, work),
         protocol=site.file(protocol) if protocol.is_file() else "",
         stated=published_table(stated, f"Numbers in the text of {work}") if len(stated) else None,
-        parts=parts,
+        parts=[*parts, *finding_parts(material, work, notes)],
     )
 
 
 def article(site: Site, name: str, root: str, section: str) -> Markup:
-    """A section of a text in data/published as HTML, whose headings are one level higher."""
-    path = project_root() / "data" / "published" / name
+    """A section of a Markdown file of the project as HTML, whose headings are one level higher."""
+    path = next(base / name for base in (project_root(), CODE) if (base / name).is_file())
     text = path.read_text(encoding="utf-8").partition(section)[2].partition("\n## ")[0]
     text = MARKER.sub(lambda marker: marker["said"], text)
     html = text_to_html(re.sub(r"(?m)^#(#+ )", r"\1", text))
-    return Markup(relink(html, partial(site.links, path.parent, root)))
+    folder = project_root() / Path(name).parent
+    return Markup(relink(html, partial(site.links, folder, root)))
 
 
-def finding_parts(own: pd.DataFrame, notes: str) -> list[tuple[str, str, str, str]]:
-    """What the search finds of findings, with the anchor of each."""
-    anchors = {plain(heading.text): heading.id for heading in contents(notes)}
+def finding_parts(material: Material, work: str, notes: str) -> list[tuple[str, str, str, str]]:
+    """What the search finds of the findings of a work, with the anchor of each."""
+    anchors = {plain(heading.text): f"#{heading.id}" for heading in contents(notes)}
+    own = material.findings[material.findings["work"] == work]
     return [
-        (
-            each.headline,
-            "finding",
-            f"#{anchors.get(plain(each.headline), '')}".rstrip("#"),
-            each.text,
-        )
+        (each.headline, "finding", anchors.get(plain(each.headline), ""), each.text)
         for each in own.itertuples()
     ]
 
@@ -492,23 +475,16 @@ def plain(text: str) -> str:
 
 def gallery(site: Site, material: Material, work: str) -> list[dict[str, Any]]:
     """The cards of a work's tables and figures."""
-    made, rows = [], material.makeable()
-    for each in rows[rows["work"] == work].itertuples():
-        name = f"{each.work}_{each.exhibit}"
-        own = material.verdict.of(work).at(each.exhibit)
-        path = best_picture(material.found.get(name, {}))
-        made.append(
-            {
-                **{"name": name, "label": f"{each.kind.capitalize()} {each.number}"},
-                **{"title": each.title, "state": next(iter(own.exhibits["state"]), "")},
-                **{
-                    "picture": site.thumbnail(path) if path else "",
-                    "shares": words.value_shares(own.cells),
-                },
-                "missing": next(iter(own.exhibits["missing"]), ""),
-            }
-        )
-    return made
+    rows, own = material.makeable(), material.verdict.of(work)
+    states = own.exhibits.set_index("exhibit")["state"]
+    made = rows[rows["work"] == work].assign(name=lambda table: f"{work}_" + table["exhibit"])
+    pictures = made["name"].map(lambda name: best_picture(material.found.get(name, {})))
+    return made.assign(
+        label=made["kind"].str.capitalize() + " " + made["number"].astype(str),
+        state=made["exhibit"].map(states).fillna(""),
+        picture=pictures.map(lambda path: site.thumbnail(path) if path else ""),
+        shares=made["exhibit"].map(lambda name: words.value_shares(own.at(name).cells)),
+    ).to_dict("records")
 
 
 def notebook_page(site: Site, material: Material, stem: str, source: Path) -> None:
@@ -550,24 +526,23 @@ def notebook_text(body: str) -> str:
 def list_pages(site: Site, material: Material) -> None:
     """The lists: methods, notebooks, and tables and figures that no work has."""
     last = read_last(project_root())
-    notes = article(site, "findings.md", "", "## all methods\n")
+    notes = article(site, FINDINGS, "", "## all methods\n")
+    parts = [
+        (
+            next(reversed(entry.printed.values()), key),
+            "method",
+            f"#{key}",
+            " ".join([entry.family, entry.cites, entry.trust, *entry.printed.values()]),
+        )
+        for key, entry in REGISTRY.items()
+    ]
     site.add(
         "methods.html",
         "methods.html",
         "Methods",
-        **{"methods": REGISTRY, "notes": notes},
-        parts=[
-            *(
-                (
-                    next(reversed(entry.printed.values()), key),
-                    "method",
-                    f"#{key}",
-                    method_text(entry),
-                )
-                for key, entry in REGISTRY.items()
-            ),
-            *finding_parts(material.findings[material.findings["work"] == "all methods"], notes),
-        ],
+        methods=REGISTRY,
+        notes=notes,
+        parts=[*parts, *finding_parts(material, "all methods", notes)],
     )
     site.add(
         "notebooks.html",
@@ -589,8 +564,35 @@ def list_pages(site: Site, material: Material) -> None:
     )
 
 
-def method_text(entry: Any) -> str:
-    return f"{entry.family} {entry.cites} {entry.trust} {' '.join(entry.printed.values())}"
+def text_pages(site: Site) -> None:
+    """How we judge, privacy and the glossary, from Markdown; the search finds each term."""
+    for stem, (title, name, section) in TEXTS.items():
+        notes = article(site, name, "", section)
+        terms = re.split(r"<h2 ", notes)[1:] if stem == "glossary" else []
+        parts = [(title, "page", "", notes if not terms else "")]
+        parts += [
+            (each.text, "term", f"#{each.id}", term.partition("</h2>")[2])
+            for each, term in zip(contents(notes) if terms else (), terms, strict=True)
+        ]
+        site.add(f"{stem}.html", "text.html", title, notes=notes, parts=parts)
+
+
+def library_pages(site: Site) -> None:
+    """The public names of the library: a page for each room, and the list of all."""
+    rooms = {f"library/{room.lower().replace(' ', '_')}.html": room for room in ROOMS}
+    found = {address: documented_names(room) for address, room in rooms.items()}
+    for address, room in rooms.items():
+        parts = [
+            (each["name"], "library", f"#{each['name']}", each["summary"])
+            for each in found[address]
+        ]
+        site.add(address, "room.html", room, names=found[address], parts=parts)
+    site.add("library.html", "library.html", "Library", rooms=rooms, found=found)
+
+
+def code_marked(text: str) -> Markup:
+    """A text in which what stands between backticks is code."""
+    return Markup(re.sub("`([^`]+)`", r"<code>\1</code>", str(escape(text))))
 
 
 def unfinished(last: Mapping[str, Mapping[str, Any]]) -> list[str]:

@@ -75,29 +75,16 @@ def column_name(name: str) -> str:
     return f"{axis_label(first)} {rest}".strip() if first in MEASURES else name.replace("_", " ")
 
 
-def published_table(values: pd.DataFrame, title: str) -> tuple[Table, list[tuple[str, str]]]:
-    """The published values of one table, and its notes: (mark, note). Metrics become columns where
-    that fills most entries."""
-    decimals = values["decimals"].fillna(0).astype(int)
-    std = [
-        f" ± {spread:.{places}f}" if pd.notna(spread) else ""
-        for spread, places in zip(values["std"], decimals, strict=True)
-    ]
-    flag = values["note"].str.match("DOUBT|EXCLUDE").map({True: " †", False: ""})
-    keys = values[KEYS].astype(object).where(values[KEYS].notna(), "")
-    keys["epsilon"] = [
-        f"{each:g}".replace("inf", "∞") if each != "" else "" for each in keys["epsilon"]
-    ]
-    keys = keys.loc[:, (keys != "").any()]
-    keys["value"] = values["printed"] + std + (" " + values["significance"]).str.rstrip() + flag
-    wide = keys.groupby(list(keys)[:-1], sort=False)["value"].agg(", ".join).unstack(sort=False)
-    if wide.shape[1] <= 10 and wide.notna().to_numpy().mean() > 0.5:
-        keys = wide.fillna("").reset_index()
-    marks = dict(zip(values["note"], flag, strict=True))
-    rows = keys.to_numpy().astype(str).tolist()
-    header = [column_name(str(name)) for name in keys]
-    notes = [(mark, note) for note, mark in marks.items() if note]
-    return Table(f"{title}, as published", header, rows), notes
+def published_table(values: pd.DataFrame, title: str) -> Table:
+    """The published values of one table, a line each, with the notes on them."""
+    columns = [*KEYS, "printed", "std", "significance", "note"]
+    shown = values[columns].map(
+        lambda entry: f"{entry:g}" if isinstance(entry, float) else str(entry), na_action="ignore"
+    )
+    shown = shown.dropna(axis=1, how="all").fillna("").rename(columns={"printed": "published"})
+    shown["metric"] = shown["metric"].map(column_name)
+    header = [name.replace("_", " ") for name in shown]
+    return Table(f"{title}, as published", header, shown.to_numpy().tolist())
 
 
 def find_results() -> Found:

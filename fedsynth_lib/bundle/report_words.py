@@ -25,7 +25,18 @@ from fedsynth_lib.runs.grid import committed_rows
 from fedsynth_lib.verdicts import judges
 
 BADGES = {IN_FULL: "complete", IN_PART: "part", SHRUNK: "small scale"}
+SCALES = {
+    IN_FULL: "Complete: all that it shows was made at the scale of the work",
+    IN_PART: "Part of it was made at the scale of the work",
+    SHRUNK: "It was made at small scale only, so that its levels say nothing",
+}
+NOISE = re.compile("noise weighs|[Ss]ignal-to-noise")
 DIFFER = ("ordering", "different", "unstable")
+# outcome -> words for one claim and for several
+SAID = {HOLDS: ("holds", "hold"), FAILS: ("does not hold", "do not hold")}
+SAID |= {PARTLY: ("holds in part", "hold in part")}
+SAID |= {NOT_IN_FULL: ("does not hold in full", "do not hold in full")}
+CLASSES = {HOLDS: "holds", PARTLY: "partly", NOT_IN_FULL: "partly", FAILS: "fails"}
 AGREEMENT = {"within": "within error", "ordering": "order kept", "different": "different"}
 
 
@@ -86,23 +97,19 @@ def listed(parts: Iterable[str]) -> str:
 
 def claims_counted(claims: pd.DataFrame) -> str:
     """How claims come out, as `2 hold, 1 is undecided`."""
-    words = {HOLDS: ("holds", "hold"), FAILS: ("does not hold", "do not hold")}
-    words |= {PARTLY: ("holds in part", "hold in part")}
-    words |= {NOT_IN_FULL: ("does not hold in full", "do not hold in full")}
     counts = claims["outcome"].value_counts()
-    said = []
-    for outcome in OUTCOMES:
-        if number := int(counts.get(outcome, 0)):
-            one, many = words.get(outcome, (f"is {outcome}", f"are {outcome}"))
-            said.append(f"{number} {one if number == 1 else many}")
-    return listed(said)
+    return listed(
+        f"{counts[outcome]} {SAID.get(outcome, (f'is {outcome}', f'are {outcome}'))[many]}"
+        for outcome in OUTCOMES
+        if (many := int(counts.get(outcome, 0) > 1)) or outcome in counts
+    )
 
 
 def work_sentence(own: Verdict) -> str:
     """Whether a work, or all of them, reproduces, in one sentence."""
-    full, claims = int((own.exhibits["state"] == IN_FULL).sum()), len(own.claims)
+    full = int((own.exhibits["state"] == IN_FULL).sum())
     judged = own.cells[own.cells["by_chance"].notna()]
-    said = f"Of {plural(claims, 'claim')} {claims_counted(own.claims)}; "
+    said = f"Of {plural(len(own.claims), 'claim')} {claims_counted(own.claims)}; "
     said += f"{full} of {plural(len(own.exhibits), 'table')} and figures are complete"
     if len(judged):
         within, chance = int(judged["verdict"].eq("within").sum()), judged["by_chance"].sum()
@@ -113,33 +120,28 @@ def work_sentence(own: Verdict) -> str:
 
 def claim_shares(claims: pd.DataFrame) -> list[tuple[str, int]]:
     """The bar of a card: (class, number) for claims that hold, hold in part, fail, and are open."""
-    counts = claims["outcome"].value_counts()
-    groups = {"holds": (HOLDS,), "partly": (PARTLY, NOT_IN_FULL), "fails": (FAILS,)}
-    shares = [(name, int(sum(counts.get(one, 0) for one in ones))) for name, ones in groups.items()]
-    return [*shares, ("open", len(claims) - sum(number for _, number in shares))]
+    return _shares(claims["outcome"].map(CLASSES), ("holds", "partly", "fails"))
 
 
 def value_shares(cells: pd.DataFrame) -> list[tuple[str, int]]:
     """The bar of a table: how many of its values agree, keep their order, differ, or are open."""
-    counts = cells["verdict"].value_counts()
-    shares = [(name, int(counts.get(name, 0))) for name in JUDGED]
-    return [*shares, ("open", len(cells) - sum(number for _, number in shares))]
+    return _shares(cells["verdict"], JUDGED)
+
+
+def _shares(column: pd.Series, names: Sequence[str]) -> list[tuple[str, int]]:
+    """How often each name is in the column, and all that is none of them as `open`."""
+    column = column.where(column.isin(names), "open")
+    return [(name, int(column.eq(name).sum())) for name in (*names, "open")]
 
 
 def exhibit_sentence(own: Verdict) -> str:
     """Whether a table or figure reproduces, in one sentence."""
-    cells, state = own.cells, own.exhibits["state"].iloc[0] if len(own.exhibits) else ""
-    judged = cells[cells["verdict"].isin((*JUDGED, "unstable"))]
+    judged = own.cells[own.cells["verdict"].isin((*JUDGED, "unstable"))]
+    said = SCALES.get(next(iter(own.exhibits["state"]), ""), SCALES[SHRUNK])
     if len(judged):
         said = by_measure(judged)
-    elif len(cells) and (unjudged := int(cells["verdict"].isin((NOT_JUDGED, MATCHED)).sum())):
+    elif unjudged := int(own.cells["verdict"].isin((NOT_JUDGED, MATCHED)).sum()):
         said = f"None of its {plural(unjudged, 'value')} is judged: runs are too small or too few"
-    elif state == IN_FULL:
-        said = "Complete: all that it shows was made at the scale of the work"
-    elif state == IN_PART:
-        said = "Part of it was made at the scale of the work"
-    else:
-        said = "It was made at small scale only, so that its levels say nothing"
     if len(own.claims):
         said += f"; of {plural(len(own.claims), 'claim')} about it {claims_counted(own.claims)}"
     return f"{said}."
@@ -161,42 +163,27 @@ def label(metric: str) -> str:
     return MEASURES[metric].label if metric in MEASURES else metric.replace("_", " ")
 
 
-def belief(own: Verdict, caption: str) -> list[tuple[str, str]]:
-    """What speaks for and against a table or figure: (question, answer)."""
-    cells, said = own.cells, []
-    state, missing = own.exhibits[["state", "missing"]].iloc[0] if len(own.exhibits) else ("", "")
-    runs = cells.loc[cells["runs"].gt(0), "runs"].astype(int)
-    if len(runs):
-        low, high = runs.min(), runs.max()
-        said.append(("Runs", f"{low} of each" if low == high else f"{low} to {high} of each"))
-    full = ("Scale", "as in the work") if state == IN_FULL else ("Missing", missing or "its scale")
-    said.append(full)
-    parts = re.split(r"(?<=\.) ", caption)
-    noise = [part for part in parts if re.search("noise weighs|[Ss]ignal-to-noise", part)]
-    if matched := int(cells["verdict"].eq(MATCHED).sum()):
-        noise.append(
-            f"{plural(matched, 'value')} come from fewer passes at the signal-to-noise ratio of "
-            "the work, and are not judged."
-        )
-    said.append(("Noise", " ".join(noise) or "no difference to the work is known"))
+def belief(own: Verdict, caption: str) -> dict[str, Any]:
+    """What speaks for and against a table or figure, as numbers: runs of a value (fewest and
+    most), scale, sentences of the caption about noise, how many values agree, also by chance, and
+    how many are left out, by verdict."""
+    cells, counts = own.cells, own.cells["verdict"].value_counts()
     beside = cells[cells["by_chance"].notna() & cells["verdict"].isin(JUDGED)]
-    if len(beside):
-        within, chance = beside["verdict"].eq("within"), beside["by_chance"]
-        more = within.sum() - chance.sum() > 1.645 * np.sqrt((chance * (1 - chance)).sum())
-        told = "more than chance explains" if more else "no more than chance explains"
-        said.append(
-            (
-                "By chance",
-                f"{within.mean():.0%} agree and {chance.mean():.0%} would if our values "
-                f"were shuffled among experiments: {told}",
-            )
-        )
-    open_ = {name: int(cells["verdict"].eq(name).sum()) for name in (NOT_JUDGED, MISSING)}
-    if any(open_.values()):
-        parts = {NOT_JUDGED: "from runs that are too small or too few", MISSING: "without results"}
-        counted = (f"{plural(n, 'value')} {parts[name]}" for name, n in open_.items() if n)
-        said.append(("Left out", listed(counted)))
-    return said
+    within, chance = beside["verdict"].eq("within"), beside["by_chance"]
+    spread = np.sqrt((chance * (1 - chance)).sum())
+    return {
+        "runs": cells.loc[cells["runs"].gt(0), "runs"].astype(int).agg(["min", "max"]).tolist()
+        if cells["runs"].gt(0).any()
+        else [],
+        "state": next(iter(own.exhibits["state"]), ""),
+        "missing": next(iter(own.exhibits["missing"]), ""),
+        "noise": [part for part in re.split(r"(?<=\.) ", caption) if NOISE.search(part)],
+        "matched": counts.get(MATCHED, 0),
+        "within": within.mean(),
+        "chance": chance.mean(),
+        "more": within.sum() - chance.sum() > 1.645 * spread,
+        "out": {name: counts[name] for name in (NOT_JUDGED, MISSING) if name in counts},
+    }
 
 
 def causes(cells: pd.DataFrame) -> list[tuple[int, str]]:
@@ -220,14 +207,10 @@ def leaders(table: pd.DataFrame, score: str) -> list[tuple[str, str, str]]:
 def unprotected() -> list[dict[str, Any]]:
     """For each private method of a work, how many kinds of release without noise a run of ours has
     at most (as published) and at least (in a variant)."""
-    lines = []
-    for work in WORKS:
-        rows = committed_rows(work, "paper")
-        private = rows[np.isfinite(rows["epsilon"].astype(float)) & rows["unprotected"].notna()]
-        for method, own in private.groupby("method")["unprotected"]:
-            line = {"work": work, "method": method, "most": int(own.max())}
-            lines.append(line | {"least": int(own.min())})
-    return lines
+    rows = pd.concat([committed_rows(work, "paper").assign(work=work) for work in WORKS])
+    private = rows[np.isfinite(rows["epsilon"].astype(float)) & rows["unprotected"].notna()]
+    groups = private.groupby(["work", "method"])["unprotected"]
+    return groups.agg(most="max", least="min").astype(int).reset_index().to_dict("records")
 
 
 def not_private(lines: Sequence[Mapping[str, Any]]) -> list[str]:

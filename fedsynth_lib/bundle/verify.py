@@ -1,60 +1,53 @@
-"""Recomputes a random sample of the committed cells, and says how many agree: `./run_all.sh
---verify MINUTES`.
+"""Recompute a random sample of the committed cells and report how many agree.
 
+    ./run_all.sh --verify MINUTES
     python -m fedsynth_lib verify 15 --only maddock --seed "a text" --save
 
-The sample is drawn from a seed, today's date unless a text is given, and stratified: a stratum is a
-grid in a profile. Of each stratum one cell comes first, the cheapest stratum leading, then a second
-one of each, until the time is over. A cell is begun only where it fits: into the time that is left,
-and into a tenth of all the time, so that no cell takes the turns of many. What a cell takes is
-foreseen from the seconds that its committed rows (and those that share its training) say, and how
-this machine did so far. Cells whose tables are not at hand are left out, and counted. Nothing is
-read from or written to the user's cache or results. How it decides: see `agreement`.
+The sample is stratified: a stratum is one grid at one profile. The seed (today's date unless given)
+shuffles the cells of each stratum; then every stratum gives one cell, cheapest first, then a second
+one, until the time is over. A cell is skipped if it is expected to take longer than the time left,
+or more than SHARE of all the time. Cells whose tables are not available are skipped and counted.
+The user's cache and results are neither read nor written. `agreement` defines when cells agree.
 """
 
 import contextlib
 import importlib.metadata
-import json
-import os
 import platform
-import queue
-import random
-import signal
 import statistics
-import subprocess
 import sys
 import tempfile
-import threading
 import time
-from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import BrokenExecutor
 from dataclasses import dataclass, field
 from datetime import date
-from functools import cache
 from pathlib import Path
-from typing import Any, NamedTuple, TextIO
+from typing import Any
+from zlib import crc32
 
 import pandas as pd
+from joblib.externals.loky import ProcessPoolExecutor
 from tqdm import tqdm
 
 from fedsynth_lib import __version__, works
 from fedsynth_lib.bundle import agreement
 from fedsynth_lib.bundle.agreement import DIFFERENT, EXACT, KINDS, Agreement, Spread
 from fedsynth_lib.bundle.console import aligned
-from fedsynth_lib.bundle.recompute import bare_home, computed_by
+from fedsynth_lib.bundle.recompute import answer, bare_home, computed_by, silence
 from fedsynth_lib.core.contract import BadInput
 from fedsynth_lib.runs import rows
 from fedsynth_lib.runs.progress import duration, watched
 
-SHARE = 0.1  # of all the time: the most that one cell may take
-# how much slower than the committed seconds this machine is taken to be before it has shown it
-FIRST_GUESS = 1.5
-OVERHEAD = 2.0  # seconds: loading the table and measuring, which the committed seconds may lack
-# seconds: what clustering the rows of a table takes, which its first cell of `cluster_skew` does
-CLUSTERING = 60.0
-STARTING = 60.0  # seconds: a worker that has nothing imported yet is given so many
-TRAININGS = ("seconds", "seconds_training")  # metrics: what a training took
+SHARE = 0.1  # the largest share of the time that one cell may be expected to take
+FIRST_GUESS = 1.5  # seconds here per committed second, before anything was measured here
+OVERHEAD = 2.0  # seconds for loading and measuring, which committed seconds may not include
+CLUSTERING = 60.0  # seconds for clustering a table, which cells of `cluster_skew` may need
+STARTING = 60.0  # seconds that a new worker may take to import everything
+TRAININGS = ("seconds", "seconds_training")  # metrics that hold the time of a training
+THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS")
 PACKAGES = ("numpy", "scipy", "pandas", "scikit-learn", "torch")
+STRATUM = ["grid", "profile"]
 DECISION = (
     "exactly: equal as written (10 digits); within rounding: numbers differ by 1e-6 of themselves "
     "at most; within the\nspread: by no more than runs with two seeds do, as committed rows of "
@@ -65,56 +58,24 @@ DECISION = (
 )
 
 
-class Cell(NamedTuple):
-    """A committed cell."""
-
-    grid: str
-    profile: str
-    key: str
-    params: str
-    version: str
-    seconds: float  # on the machine that committed it, its training included
-
-    @property
-    def stratum(self) -> tuple[str, str]:
-        return self.grid, self.profile
-
-    @property
-    def table(self) -> str:
-        """The digest of its table, empty where it has none."""
-        return rows.read_params(self.params).get("table", "")
-
-    @property
-    def clustered(self) -> tuple[Any, ...]:
-        """The rows whose clusters its clients hold; empty where they hold none."""
-        settings = rows.read_params(self.params)
-        return (
-            (self.table, settings.get("rows"))
-            if settings.get("partition") == "cluster_skew"
-            else ()
-        )
-
-
 @dataclass
 class Verification:
-    """What came out: a verdict for every cell that was recomputed, and what could not be."""
+    """The result. `cells`: all committed cells that were asked for, one a line."""
 
     seed: str
     limit: float  # seconds
-    committed: Counter  # stratum -> cells
-    verdicts: dict[Cell, Agreement] = field(default_factory=dict)
-    lacking: Counter = field(default_factory=Counter)  # dataset -> cells whose table is not at hand
-    stopped: list[Cell] = field(default_factory=list)  # begun, and not done in time
+    cells: pd.DataFrame
+    verdicts: dict[int, Agreement] = field(default_factory=dict)  # line of `cells` -> agreement
+    lacking: Counter = field(default_factory=Counter)  # dataset -> cells without their table
+    stopped: int = 0  # cells that were begun and not done in time
     seconds: float = 0.0
     interrupted: bool = False
-    keys: set[str] = field(default_factory=set)  # of all committed cells
 
-    def counts(self) -> dict[tuple[str, str], Counter]:
-        """Stratum -> kind of agreement -> cells."""
-        found: dict[tuple[str, str], Counter] = defaultdict(Counter)
-        for cell, verdict in self.verdicts.items():
-            found[cell.stratum][verdict.kind] += 1
-        return dict(sorted(found.items()))
+    @property
+    def judged(self) -> pd.DataFrame:
+        """The cells that were recomputed, each with its agreement."""
+        found = pd.DataFrame.from_dict(self.verdicts, "index", columns=Agreement._fields)
+        return self.cells.join(found, how="inner").sort_values(STRATUM, kind="stable")
 
     @property
     def status(self) -> int:
@@ -127,310 +88,193 @@ class Verification:
 def verify(
     minutes: float, *, root: Path, seed: str = "", only: str = "", save: bool = False
 ) -> int:
-    """Recompute committed cells of the project `root` for so many minutes, print the table, and
-    return the exit status.
+    """Recompute committed cells of the project `root` and return the exit status.
 
-    seed: any text; today's date where it is empty. only: a part of the names of the grids to draw
-        from.
-    save: write data/results/verified.csv and verified.md. Raises BadInput where there is nothing to
-        draw from.
+    seed: any text; today's date if empty. only: a part of the names of the grids.
+    save: write data/results/verified.csv and verified.md.
+    Raises BadInput where there is nothing to draw from.
     """
     if not minutes > 0:
         raise BadInput(f"the minutes to verify are {minutes:g}: give more than 0.")
-    seed = seed or date.today().isoformat()
-    found = sample(minutes * 60, root=root, seed=seed, only=only)
-    print(report(found), flush=True)
-    if save:
-        keep(found, root / "data" / "results")
-    return found.status
-
-
-def sample(limit: float, *, root: Path, seed: str, only: str = "") -> Verification:
-    """The verification within `limit` seconds. Ctrl-C ends it early, with what was done."""
-    begin = time.monotonic()
-    files = committed_files(root)
-    strata, spreads = (
-        committed_cells({key: path for key, path in files.items() if only in key[0]}),
-        {},
-    )
-    if not strata:
+    every = committed_files(root)
+    if not any(only in grid for grid, _ in every):
         raise BadInput(
             f"no committed grid has {only!r} in its name: give a part of one of "
             "data/results/*/*.csv."
         )
-    result = Verification(
-        seed,
-        limit,
-        Counter({stratum: len(cells) for stratum, cells in strata.items()}),
-        keys={cell.key for cells in committed_cells(files).values() for cell in cells},
-    )
-    plan = Plan({s: shuffled(cells, f"{seed} {s}") for s, cells in strata.items()}, limit)
+    cells = committed_cells(every)
+    seed = seed or date.today().isoformat()
+    found = Verification(seed, 60 * minutes, cells[cells["grid"].str.contains(only, regex=False)])
     print(
-        f'verify: seed "{seed}", {duration(limit)}; {sum(result.committed.values())} committed '
-        "cells",
+        f'verify: seed "{seed}", {duration(found.limit)}; {len(found.cells)} committed cells',
         flush=True,
     )
-    with contextlib.suppress(KeyboardInterrupt), Shown(limit) as shown, recomputing(root) as worker:
-        result.interrupted = True  # unless it comes to its end
-        while cell := plan.draw(limit - (time.monotonic() - begin)):
-            shown.begin(cell, len(result.verdicts))
-            left = limit - (time.monotonic() - begin)
-            answer = worker.ask(
-                task_of(cell), min(left, plan.longest), lambda: shown.tick(time.monotonic() - begin)
-            )
-            if answer is None:
-                result.stopped.append(cell)
-                plan.learn(cell, plan.longest)  # at least
-            elif "lacking" in answer:
-                for other in (cell, *plan.drop(cell.table)):
-                    result.lacking[rows.read_params(other.params).get("dataset", "?")] += 1
+    recompute(found, every, root)
+    print(report(found), flush=True)
+    if save:
+        keep(found, cells, root / "data" / "results")
+    return found.status
+
+
+def recompute(found: Verification, files: Mapping[tuple[str, str], Path], root: Path) -> None:
+    """Fill in the verdicts within the time limit. Ctrl-C ends it early."""
+    begin, ratios = time.monotonic(), [FIRST_GUESS]
+    most = SHARE * found.limit
+    longest = max(3 * most, STARTING)  # a cell may take longer than expected
+    spreads: dict[tuple[str, str], Spread] = {}
+    absent: set[str] = set()  # digests of tables that are not at hand
+
+    def left() -> float:
+        return found.limit - (time.monotonic() - begin)
+
+    with contextlib.suppress(KeyboardInterrupt), worker_of(root) as worker, clock(found) as tick:
+        found.interrupted = True  # unless it comes to its end
+        for cell in in_turn(found.cells, found.seed).itertuples():
+            settings = rows.read_params(cell.params)
+            if settings.get("table") in absent:
+                found.lacking[settings.get("dataset", "?")] += 1
+                continue
+            if statistics.median(ratios) * cell.expected > min(left(), most):
+                continue
+            tick(found.limit - left(), f"{cell.grid} ({cell.profile})")
+            made = worker.ask(task_of(cell), min(left(), longest))
+            if made is None:
+                found.stopped += 1
+                ratios.append(longest / cell.expected)
+            elif "lacking" in made:
+                found.lacking[settings.get("dataset", "?")] += 1
+                absent.add(settings["table"])
             else:
-                plan.learn(cell, answer.get("seconds"))
-                own = rows.load_rows(files[cell.stratum])
-                if cell.stratum not in spreads:
-                    spreads[cell.stratum] = Spread(own, lambda cell=cell: of_work(files, cell.grid))
-                committed = own[own["cell"] == cell.key]
-                verdict = judged(answer, committed, spreads[cell.stratum])
+                ratios[:1] = []  # the guess, once there is a measurement
+                ratios.append(made.get("seconds", cell.expected) / cell.expected)
+                stratum = cell.grid, cell.profile
+                own = rows.load_rows(files[stratum])
+                if stratum not in spreads:
+                    spreads[stratum] = Spread(own, lambda grid=cell.grid: of_work(files, grid))
+                committed = own[own["cell"] == cell.cell]
+                verdict = judged(made, committed, spreads[stratum])
                 if verdict.lacks_seeds and (other := with_next_seed(cell)):
-                    left = limit - (time.monotonic() - begin)
-                    second = worker.ask(task_of(other), min(left, plan.longest), lambda: None)
+                    second = worker.ask(other, min(left(), longest))
                     if second and "rows" in second:
-                        both = [rows.to_frame(each["rows"]) for each in (answer, second)]
-                        verdict = judged(answer, committed, Spread(pd.concat(both)))
-                result.verdicts[cell] = verdict
-        result.interrupted = False
-    result.seconds = time.monotonic() - begin
-    return result
+                        both = [rows.to_frame(each["rows"]) for each in (made, second)]
+                        verdict = judged(made, committed, Spread(pd.concat(both)))
+                found.verdicts[cell.Index] = verdict
+        found.interrupted = False
+    found.seconds = time.monotonic() - begin
 
 
-def with_next_seed(cell: Cell) -> Cell | None:
-    """The cell with the seed that follows its own; None where it has none."""
-    params = rows.read_params(cell.params)
-    if not isinstance(params.get("seed"), int):
-        return None
-    text = rows.params_text({**params, "seed": params["seed"] + 1})
-    return cell._replace(params=text, key=rows.cell_key(text, cell.version))
-
-
-def judged(answer: Mapping[str, Any], committed: pd.DataFrame, spread: Spread) -> Agreement:
+def judged(made: Mapping[str, Any], committed: pd.DataFrame, spread: Spread) -> Agreement:
     """The verdict on a worker's answer."""
-    if "error" in answer:
-        return Agreement(DIFFERENT, f"it failed: {answer['error']}")
-    return agreement.compare(committed, rows.to_frame(answer["rows"]), spread)
+    if "error" in made:
+        return Agreement(DIFFERENT, f"it failed: {made['error']}")
+    return agreement.compare(committed, rows.to_frame(made["rows"]), spread)
 
 
-# --- the plan ------------------------------------------------------------------------------------
+# --- the committed cells --------------------------------------------------------------------------
 
 
 def committed_files(root: Path) -> dict[tuple[str, str], Path]:
-    """(grid, profile) -> its file of results on the real tables."""
+    """(grid, profile) -> file of results on the real tables; the user's own grids, which have no
+    number, are left out."""
     folders = [root / "data" / "results" / profile for profile in rows.PROFILES]
-    files = {
-        (path.stem, path.parent.name): path
-        for folder in folders
-        for path in sorted(folder.glob("*.csv"))
-    }
-    # A user's own grids are in the same folders; those of the bundle begin with a notebook's
-    # number.
-    return {
-        key: path for key, path in files.items() if key[0][:2].isdigit() and computed_by(key[0])
-    }
+    paths = [path for folder in folders for path in sorted(folder.glob("[0-9][0-9]*.csv"))]
+    return {(path.stem, path.parent.name): path for path in paths if computed_by(path.stem)}
 
 
 def of_work(files: Mapping[tuple[str, str], Path], grid: str) -> pd.DataFrame:
-    """The committed rows of all grids, in all profiles, that belong to the work of this one; 7x is
-    one work, too."""
+    """The committed rows of all grids whose notebook belongs to the same chapter."""
     paths = [path for (name, _), path in files.items() if name[0] == grid[0]]
     return pd.concat([rows.load_rows(path) for path in paths], ignore_index=True)
 
 
-def committed_cells(files: Mapping[tuple[str, str], Path]) -> dict[tuple[str, str], list[Cell]]:
-    """Stratum -> its cells, in the order of the file."""
-    found, longest = {}, defaultdict(float)
+def committed_cells(files: Mapping[tuple[str, str], Path]) -> pd.DataFrame:
+    """One line a cell: grid, profile, cell, params, version, `seconds` on the machine that
+    committed it (its training included), and `expected`, which adds what these may lack."""
+    kinds = [kind for work in works.WORKS for kind in works.load(work).cells.values()]
+    of_measurement = {name for kind in kinds for name in kind.of_measurement}
+
+    def training(params: str) -> str:
+        settings = rows.read_params(params)
+        return rows.canonical({n: v for n, v in settings.items() if n not in of_measurement})
+
+    parts = []
     for (grid, profile), path in files.items():
         frame = rows.load_rows(path)
-        training = frame["value"].where(frame["metric"].isin(TRAININGS), 0.0)
-        frame["seconds"] = frame["seconds"].combine(training, max).fillna(0.0)
-        first = frame.groupby("cell", sort=False).agg(
-            {"params": "first", "version": "first", "seconds": "max"}
-        )
-        found[grid, profile] = [Cell(grid, profile, *each) for each in first.itertuples()]
-        for cell in found[grid, profile]:
-            longest[training_of(cell)] = max(longest[training_of(cell)], cell.seconds)
-    least = {
-        key: max((c.seconds for c in found.get((works.trained_in(key[0]), key[1]), [])), default=0)
-        for key in found
-    }
-    return {
-        key: [cell._replace(seconds=max(longest[training_of(cell)], least[key])) for cell in cells]
-        for key, cells in found.items()
-    }
+        own = frame["value"].where(frame["metric"].isin(TRAININGS), 0.0)
+        frame["seconds"] = frame["seconds"].combine(own, max).fillna(0.0)
+        first = {"params": "first", "version": "first", "seconds": "max"}
+        cells = frame.groupby("cell", sort=False, as_index=False).agg(first)
+        parts.append(cells.assign(grid=grid, profile=profile))
+    found = pd.concat(parts, ignore_index=True)
+    trained = found["params"].map(training)
+    found["seconds"] = found.groupby([found["profile"], trained])["seconds"].transform("max")
+    slowest = found.groupby(STRATUM)["seconds"].max()
+    for grid, profile in slowest.index:  # whose runs were trained for another grid
+        if other := works.trained_in(grid):
+            here = (found["grid"] == grid) & (found["profile"] == profile)
+            least = slowest.get((other, profile), 0.0)
+            found.loc[here, "seconds"] = found.loc[here, "seconds"].clip(lower=least)
+    clustered = found["params"].str.contains('"partition":"cluster_skew"', regex=False)
+    return found.assign(expected=found["seconds"] + OVERHEAD + CLUSTERING * clustered)
 
 
-@cache
-def of_measurement() -> frozenset[str]:
-    """Settings that say what is measured of a training, not how it is made: those that any work
-    declares."""
-    kinds = [kind for work in works.WORKS for kind in works.load(work).cells.values()]
-    return frozenset(name for kind in kinds for name in kind.of_measurement)
+def in_turn(cells: pd.DataFrame, seed: str) -> pd.DataFrame:
+    """The cells in the order in which they are tried: a random one of each stratum, the cheapest
+    stratum first, then a second one of each."""
+    order = cells.sample(frac=1, random_state=crc32(seed.encode()))
+    order["turn"] = order.groupby(STRATUM).cumcount()
+    return order.sort_values(["turn", "expected", *STRATUM], kind="stable")
 
 
-def training_of(cell: Cell) -> tuple[str, str]:
-    """What cells that share a training have in common: the first of them to be computed takes its
-    time."""
-    settings = rows.read_params(cell.params)
-    return cell.profile, rows.canonical(
-        {name: v for name, v in settings.items() if name not in of_measurement()}
-    )
+# --- the worker -----------------------------------------------------------------------------------
 
 
-def shuffled(cells: Sequence[Cell], seed: str) -> list[Cell]:
-    """The cells in an order that follows from the seed."""
-    return random.Random(seed).sample(list(cells), len(cells))
+def task_of(cell: Any) -> dict[str, str]:
+    """What the worker is asked for; see `recompute.answer`."""
+    task = {name: getattr(cell, name) for name in ("grid", "profile", "cell", "params", "version")}
+    return task | {"function": computed_by(cell.grid)}
 
 
-class Plan:
-    """Which cell comes next. strata: stratum -> cells in their order; limit: seconds in all."""
-
-    def __init__(self, strata: Mapping[tuple[str, str], Sequence[Cell]], limit: float):
-        self.left = {stratum: list(cells) for stratum, cells in strata.items()}
-        self.most = SHARE * limit  # that a cell may be expected to take
-        # that it may take: the first of a table also divides its rows
-        self.longest = max(3 * self.most, STARTING)
-        self.round: set[tuple[str, str]] = set()  # whose turn is still to come
-        # grid -> seconds here over those of the rows
-        self.ratios: dict[str, list[float]] = defaultdict(list)
-        self.clustered: set[tuple[Any, ...]] = {()}
-
-    def foreseen(self, cell: Cell) -> float:
-        """Seconds that the cell is expected to take here."""
-        everywhere = [ratio for ratios in self.ratios.values() for ratio in ratios] or [FIRST_GUESS]
-        return statistics.median(self.ratios.get(cell.grid) or everywhere) * self._elsewhere(cell)
-
-    def learn(self, cell: Cell, seconds: float | None) -> None:
-        """Take note of what a cell took, where it came to its end."""
-        if seconds is not None:
-            self.ratios[cell.grid].append(seconds / self._elsewhere(cell))
-            self.clustered.add(cell.clustered)
-
-    def _elsewhere(self, cell: Cell) -> float:
-        """Seconds that the cell takes on the machine of its rows, with what these lack."""
-        return cell.seconds + OVERHEAD + (0 if cell.clustered in self.clustered else CLUSTERING)
-
-    def draw(self, seconds: float) -> Cell | None:
-        """The next cell that fits into the seconds left, taken out of the plan; None where none
-        does."""
-        for again in (False, True):
-            if again:
-                self.round = {stratum for stratum, cells in self.left.items() if cells}
-            fitting = {s: self._fits(s, min(seconds, self.most)) for s in self.round}
-            if fitting := {s: cell for s, cell in fitting.items() if cell}:
-                stratum, cell = min(
-                    fitting.items(), key=lambda each: (self.foreseen(each[1]), each[0])
-                )
-                self.round.discard(stratum)
-                self.left[stratum].remove(cell)
-                return cell
+def with_next_seed(cell: Any) -> dict[str, str] | None:
+    """The task of the cell with the next seed; None where it has none."""
+    params = rows.read_params(cell.params)
+    if not isinstance(params.get("seed"), int):
         return None
-
-    def drop(self, table: str) -> list[Cell]:
-        """Take all cells of a table, a digest, out of the plan."""
-        dropped = [cell for cells in self.left.values() for cell in cells if cell.table == table]
-        self.left = {
-            stratum: [cell for cell in cells if cell.table != table]
-            for stratum, cells in self.left.items()
-        }
-        return dropped
-
-    def _fits(self, stratum: tuple[str, str], seconds: float) -> Cell | None:
-        return next((cell for cell in self.left[stratum] if self.foreseen(cell) <= seconds), None)
-
-
-# --- the worker ----------------------------------------------------------------------------------
+    text = rows.params_text({**params, "seed": params["seed"] + 1})
+    return task_of(cell) | {"params": text, "cell": rows.cell_key(text, cell.version)}
 
 
 class Worker:
-    """A process that recomputes one cell at a time; it is begun again where it died or was
-    stopped."""
+    """A process that recomputes one cell at a time in the project folder `home`. Another one
+    takes its place after it died or was stopped."""
 
     def __init__(self, home: Path):
-        self.home = home
-        self.process: subprocess.Popen | None = None
+        self.env = dict.fromkeys(THREADS, "1") | {"FEDSYNTH_HOME": str(home), "PYTHONUTF8": "1"}
+        self.env |= {"FEDSYNTH_FRESH": "", "FEDSYNTH_RUN_LOG": ""}
+        self.pool: ProcessPoolExecutor | None = None
 
-    def ask(
-        self, task: Mapping[str, str], seconds: float, tick: Callable[[], None]
-    ) -> dict[str, Any] | None:
-        """The answer to a task (see `recompute.answer`), None where it did not come in time; `tick`
-        twice a second."""
-        until = time.monotonic() + seconds
-        if self.process is None:
-            self._begin()
-        self.process.stdin.write(json.dumps(task) + "\n")
-        self.process.stdin.flush()
-        while (left := until - time.monotonic()) > 0:
-            tick()
-            with contextlib.suppress(queue.Empty):
-                if line := self.answers.get(timeout=min(0.5, left)):
-                    return json.loads(line)
-                status = self.process.wait()
-                self.end()
-                return {
-                    "error": f"its process ended with status {status}, often for want of memory"
-                }
-        self.end()
-        return None
-
-    def _begin(self) -> None:
-        env = {
-            **os.environ,
-            "FEDSYNTH_HOME": str(self.home),
-            "FEDSYNTH_FRESH": "",
-            "FEDSYNTH_RUN_LOG": "",
-            "PYTHONUTF8": "1",
-        }
-        env["PYTHONPATH"] = os.pathsep.join(
-            filter(None, (str(PACKAGE), os.environ.get("PYTHONPATH")))
-        )
-        self.process = subprocess.Popen(
-            [sys.executable, "-P", "-m", "fedsynth_lib.bundle.recompute"],
-            env={**dict.fromkeys(THREADS, "1"), **env},
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            encoding="utf-8",
-            start_new_session=True,  # a Ctrl-C in the terminal is not meant for it
-        )
-        self.answers: queue.Queue[str] = queue.Queue()
-        threading.Thread(
-            target=_read, args=(self.process.stdout, self.answers), daemon=True
-        ).start()
+    def ask(self, task: Mapping[str, str], seconds: float) -> dict[str, Any] | None:
+        """The answer to a task; None where it did not come in time."""
+        self.pool = self.pool or ProcessPoolExecutor(1, env=self.env, initializer=silence)
+        try:
+            return self.pool.submit(answer, task).result(max(seconds, 0))
+        except TimeoutError:
+            self.end()
+            return None
+        except BrokenExecutor:
+            self.end()
+            return {"error": "its process ended, often for want of memory"}
 
     def end(self) -> None:
         """End the process and all that it started."""
-        if self.process is not None:
-            if hasattr(os, "killpg"):
-                with contextlib.suppress(ProcessLookupError):
-                    os.killpg(self.process.pid, signal.SIGKILL)
-            else:  # Windows has no groups of processes
-                self.process.kill()
-            self.process.wait()
-            self.process = None
-
-
-PACKAGE = Path(__file__).resolve().parents[2]
-THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS")
-
-
-def _read(stream: TextIO, answers: "queue.Queue[str]") -> None:
-    """Put each line into the queue; an empty one at the end."""
-    for line in stream:
-        answers.put(line)
-    answers.put("")
+        if self.pool is not None:
+            self.pool.shutdown(kill_workers=True)
+            self.pool = None
 
 
 @contextlib.contextmanager
-def recomputing(root: Path) -> Iterator[Worker]:
-    """A worker in a project folder of its own (see `recompute.bare_home`), both gone at the end."""
+def worker_of(root: Path) -> Iterator[Worker]:
+    """A worker in a temporary project folder (see `recompute.bare_home`)."""
     with tempfile.TemporaryDirectory(prefix="fedsynth-verify-") as folder:
         worker = Worker(bare_home(Path(folder), root))
         try:
@@ -439,68 +283,45 @@ def recomputing(root: Path) -> Iterator[Worker]:
             worker.end()
 
 
-def task_of(cell: Cell) -> dict[str, str]:
-    """The cell as the worker is asked for it."""
-    task = {"grid": cell.grid, "profile": cell.profile, "cell": cell.key, "params": cell.params}
-    return task | {"version": cell.version, "function": computed_by(cell.grid)}
+@contextlib.contextmanager
+def clock(found: Verification) -> Iterator[Callable[[float, str], None]]:
+    """A progress bar over the time limit: call it with the seconds spent and a text."""
+    every = 0.5 if watched() else 30.0
+    form = "{desc} |{bar:20}| {elapsed} {postfix}"
+    with tqdm(total=found.limit, file=sys.stderr, bar_format=form, mininterval=every) as bar:
+
+        def tick(spent: float, text: str) -> None:
+            bar.set_postfix_str(f"{len(found.verdicts)} cells, now {text}", refresh=False)
+            bar.update(spent - bar.n)
+
+        yield tick
 
 
-class Shown:
-    """The clock of a verification: a bar where someone watches, elsewhere a line in `every`
-    seconds."""
-
-    def __init__(self, limit: float, *, every: float = 30.0):
-        self.limit, self.every, self.last, self.text = limit, every, 0.0, ""
-        form = "{desc} |{bar:20}| {elapsed} {postfix}"
-        self.bar = (
-            tqdm(total=limit, desc="verify", file=sys.stderr, bar_format=form)
-            if watched()
-            else None
-        )
-
-    def begin(self, cell: Cell, done: int) -> None:
-        """A cell is begun after so many others."""
-        self.text = f"{done} cells, now {cell.grid} ({cell.profile})"
-
-    def tick(self, spent: float) -> None:
-        """So many seconds are spent."""
-        if self.bar is not None:
-            self.bar.n = min(spent, self.limit)
-            self.bar.set_postfix_str(self.text)  # draws it, too
-        elif spent - self.last >= self.every:
-            self.last = spent
-            print(
-                f"verify: {duration(spent)} of {duration(self.limit)}, {self.text}",
-                file=sys.stderr,
-                flush=True,
-            )
-
-    def __enter__(self) -> "Shown":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self.bar is not None:
-            self.bar.close()
-
-
-# --- the report ----------------------------------------------------------------------------------
+# --- the report -----------------------------------------------------------------------------------
 
 
 def report(found: Verification) -> str:
-    """The table, what was left out, and how agreement is decided."""
-    total, reached = len(found.committed), len(found.counts())
+    """The counts by stratum, what is inexact, what was left out, and how agreement is decided."""
+    cells, committed = found.judged, found.cells.groupby(STRATUM).size()
+    counts = pd.crosstab([cells["grid"], cells["profile"]], cells["kind"])
+    counts = counts.reindex(columns=KINDS, fill_value=0)
+    body = [
+        (*stratum, committed[stratum], each.sum(), *each) for stratum, each in counts.iterrows()
+    ]
+    totals = [sum(line[place] for line in body) for place in range(2, len(KINDS) + 4)]
+    head = ("grid", "profile", "committed", "recomputed", *KINDS)
     where = f"the real tables are not at hand: {', '.join(sorted(found.lacking))}"
+    skipped = len(committed) - len(counts)
     notes = {
         f"{found.lacking.total()} cells were left out, because {where}.": found.lacking,
-        f"{len(found.stopped)} cells were begun and not done in time.": found.stopped,
-        f"{total - reached} of {total} strata (a grid in a profile) were not reached.": reached
-        < total,
+        f"{found.stopped} cells were begun and not done in time.": found.stopped,
+        f"{skipped} of {len(committed)} strata (a grid in a profile) were not reached.": skipped,
         "It was stopped before its time.": found.interrupted,
     }
     return "\n".join(
         [
-            table(found),
-            *inexact(found),
+            aligned(head, [*body, ("total", "", *totals)]),
+            *(inexact(each) for each in cells.itertuples() if each.kind != EXACT),
             "",
             *(note for note, holds in notes.items() if holds),
             DECISION,
@@ -508,76 +329,42 @@ def report(found: Verification) -> str:
     )
 
 
-def table(found: Verification) -> str:
-    """A line for every stratum that was reached, and the totals."""
-    body = [
-        (*stratum, found.committed[stratum], counted.total(), *(counted[kind] for kind in KINDS))
-        for stratum, counted in found.counts().items()
-    ]
-    totals = [sum(line[place] for line in body) for place in range(2, len(HEAD))]
-    return aligned(HEAD, [*body, ("total", "", *totals)])
+def inexact(cell: Any) -> str:
+    """Where a cell is, and the number that decides its agreement."""
+    numbers = f": committed {cell.committed:.10g}, recomputed {cell.recomputed:.10g}"
+    failed = pd.isna(cell.committed) and pd.isna(cell.recomputed)
+    line = f"{cell.kind}: {cell.grid} {cell.profile} {cell.params}\n    {cell.what}"
+    return line if failed else line + numbers
 
 
-HEAD = ("grid", "profile", "committed", "recomputed", *KINDS)
-
-
-def inexact(found: Verification) -> list[str]:
-    """A line for every cell that is not exact: where it is, and the number that decides."""
-    return [
-        f"{verdict.kind}: {cell.grid} {cell.profile} {cell.params}\n    {number_of(verdict)}"
-        for cell, verdict in found.verdicts.items()
-        if verdict.kind != EXACT
-    ]
-
-
-def number_of(verdict: Agreement) -> str:
-    """The measure with the committed and the recomputed number, or what was the matter."""
-    if verdict.committed != verdict.committed and verdict.recomputed != verdict.recomputed:
-        return verdict.what
-    return (
-        f"{verdict.what}: committed {verdict.committed:.10g}, recomputed {verdict.recomputed:.10g}"
-    )
-
-
-KEPT = (
-    "grid",
-    "profile",
-    "cell",
-    "params",
-    "agreement",
-    "metric",
-    "committed",
-    "recomputed",
-    "date",
-)
-
-
-def keep(found: Verification, folder: Path) -> None:
-    """Write verified.csv, a line for the latest recomputation of every committed cell, and
-    verified.md: the table of this run with its circumstances, and what all runs came to."""
-    today = date.today().isoformat()
-    lines = [
-        (*cell[:4], verdict.kind, verdict.what, verdict.committed, verdict.recomputed, today)
-        for cell, verdict in found.verdicts.items()
-    ]
-    now = pd.DataFrame(lines, columns=KEPT)
-    before = _kept_before(folder / "verified.csv", found)
-    every = pd.concat([before, now]) if len(before) else now
-    every = every.sort_values(["grid", "profile", "cell"], kind="stable")
+def keep(found: Verification, cells: pd.DataFrame, folder: Path) -> None:
+    """Write verified.csv, the latest recomputation of each cell that is still committed, and
+    verified.md, the table of this run and the totals of all runs."""
+    today, path = date.today().isoformat(), folder / "verified.csv"
+    names = {"kind": "agreement", "what": "metric"}
+    columns = [*STRATUM, "cell", "params", "agreement", "metric", "committed", "recomputed", "date"]
+    now = found.judged.rename(columns=names).assign(date=today).reindex(columns=columns)
+    parts = [now]
+    if path.is_file():
+        rows.check_digest(path)
+        before = pd.read_csv(path, dtype={"cell": str, "metric": str}).reindex(columns=columns)
+        parts.insert(0, before[before["cell"].isin(set(cells["cell"]) - set(now["cell"]))])
+    every = pd.concat([part for part in parts if len(part)] or [now])
+    every = every.sort_values([*STRATUM, "cell"], kind="stable")
     content = every.to_csv(index=False, lineterminator="\n", float_format="%.10g")
-    rows.write_atomically(folder / "verified.csv", content.encode())
-    rows.note_digests([folder / "verified.csv"])
+    rows.write_atomically(path, content.encode())
+    rows.note_digests([path])
     packages = ", ".join(f"{name} {importlib.metadata.version(name)}" for name in PACKAGES)
     counts = every["agreement"].value_counts()
     so_far = ", ".join(f"{counts.get(kind, 0)} {kind}" for kind in KINDS)
-    strata = len(every.groupby(["grid", "profile"]))
     text = f"""# Committed cells, computed again
 
 Made by `./run_all.sh --verify {found.limit / 60:g}` on {today} with the seed \
 `{found.seed}`, in {duration(found.seconds)}.
 fedsynth {__version__}, Python {platform.python_version()}, {packages}; {processor()}, one thread.
 
-In all runs so far {len(every)} cells of {strata} strata (a grid in a profile) were computed
+In all runs so far {len(every)} cells of {every.groupby(STRATUM).ngroups} strata (a grid in a \
+profile) were computed
 again: {so_far}. verified.csv has the latest of each, with its day.
 
 ```
@@ -585,16 +372,6 @@ again: {so_far}. verified.csv has the latest of each, with its day.
 ```
 """
     rows.write_atomically(folder / "verified.md", text.encode())
-
-
-def _kept_before(path: Path, found: Verification) -> pd.DataFrame:
-    """What earlier runs found of cells that are committed still, and were not recomputed now."""
-    if not path.is_file():
-        return pd.DataFrame(columns=KEPT)
-    rows.check_digest(path)
-    before = pd.read_csv(path, dtype={"cell": str, "metric": str}).reindex(columns=KEPT)
-    gone = {cell.key for cell in found.verdicts}
-    return before[before["cell"].isin(found.keys) & ~before["cell"].isin(gone)]
 
 
 def processor() -> str:

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, NamedTuple
 
 import matplotlib.pyplot as plt
@@ -13,6 +14,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from matplotlib.patheffects import Normal, Stroke
+from matplotlib.ticker import MaxNLocator, NullLocator
 
 from fedsynth_lib.core.contract import BadInput
 from fedsynth_lib.figures import style
@@ -22,6 +24,7 @@ from fedsynth_lib.figures.style import (
     COLUMN_WIDTH,
     FULL_WIDTH,
     GREY,
+    ORANGE,
     SKY,
     VERMILLION,
     Look,
@@ -496,3 +499,81 @@ def outcomes(counts: pd.DataFrame, *, panels: Mapping[str, Mapping[str, Shade]] 
         ax.legend(handles=keys, fontsize=6, **below)
     axes[0].set_yticks(places, counts.index)
     return fig
+
+
+# In the order in which they are drawn, so that what differs lies in front.
+DEGREES = {
+    "ours missing": ("published, no result of ours", Look(GREY, "o", published=True)),
+    "": ("not judged", Look("#B5B5B5", "s")),
+    "within": ("within error", Look(BLUE, "o")),
+    "ordering": ("order kept", Look(ORANGE, "^")),
+    "different": ("different", Look(VERMILLION, "X")),
+}
+FEWEST_IN_PANEL = 5  # values; measures with fewer share a panel
+
+
+def against_published(cells: pd.DataFrame) -> Figure:
+    """Draw every published value against ours, a panel for each measure, with the diagonal.
+
+    A value without a result of ours is a hollow mark on the diagonal. The axes of a panel are
+    logarithmic where its values span two decades or more; where some are not positive, they are
+    linear around zero.
+
+    cells: columns `metric`, `published`, `ours` and `verdict`, a line for each published value.
+    Raises BadInput where there is none.
+    """
+    if cells.empty:
+        raise BadInput("there are no published values to draw: choose another work.")
+    number = cells.groupby("metric")["metric"].transform("size")
+    rare = cells.loc[number < FEWEST_IN_PANEL, "metric"].unique()
+    panel = cells["metric"].map(partial(style.title, "metric"))
+    if len(rare) > 1:
+        panel = panel.mask(cells["metric"].isin(rare), f"{len(rare)} measures with few values each")
+    cells = cells.assign(
+        panel=panel,
+        ours=cells["ours"].fillna(cells["published"]),
+        degree=cells["verdict"].where(cells["verdict"].isin(list(DEGREES)), ""),
+    )
+    names = cells["panel"].value_counts(sort=False).sort_values(ascending=False, kind="stable")
+    columns = 2 if len(names) <= 4 else 3
+    size = {"height": 0.45 + 2.5 / columns, "width": COLUMN_WIDTH}
+    fig, axes = style.panels(len(names), columns, **size)
+    for place, (ax, name) in enumerate(zip(axes, names.index, strict=True)):
+        own = cells[cells["panel"] == name]
+        _diagonal(ax, own[["published", "ours"]].to_numpy(float))
+        for degree, (_, look) in DEGREES.items():
+            here = own[own["degree"] == degree]
+            shape = style.mark(look, linestyle="", markersize=3, markeredgewidth=0.3)
+            ax.plot(here["published"], here["ours"], **shape)
+        within = int(own["verdict"].eq("within").sum())
+        title = f"{style.wrapped(name, 60 // columns)}\n{within} of {len(own)} within"
+        ax.set_title(title, fontsize=6)
+        ax.set_xlabel("published" if place + columns >= len(names) else "", fontsize=7)
+        ax.set_ylabel("ours" if place % columns == 0 else "", fontsize=7)
+    shown = [each for name, each in DEGREES.items() if (cells["degree"] == name).any()]
+    style.legend(fig, [style.handle(look, text, linestyle="") for text, look in shown])
+    return fig
+
+
+def _diagonal(ax: Axes, values: np.ndarray) -> None:
+    """Equal axes for all values, and the line on which ours are the published ones."""
+    low, high, sizes = values.min(), values.max(), np.abs(values)
+    scale, options = "linear", {}
+    if low > 0 and high >= 100 * low:
+        scale = "log"
+    elif low <= 0 and sizes.max() >= 100 * np.quantile(sizes, 0.1):
+        scale, options = "symlog", {"linthresh": 10 ** np.ceil(np.log10(np.median(sizes)))}
+    ax.set_xscale(scale, **options)
+    ax.set_yscale(scale, **options)
+    ends = ax.transScale.transform([(low, low), (high, high)])
+    room = 0.06 * np.ptp(ends) or 1.0
+    limits = ax.transScale.inverted().transform(ends + np.array([[-room], [room]]))[:, 0]
+    ax.plot(limits, limits, color=GREY, linewidth=0.6, zorder=0)
+    ax.set(xlim=limits, ylim=limits, box_aspect=1)
+    ax.tick_params(labelsize=5.5)
+    for axis in (ax.xaxis, ax.yaxis):
+        if scale == "linear":
+            axis.set_major_locator(MaxNLocator(2))
+        else:
+            axis.get_major_locator().set_params(numticks=3)
+        axis.set_minor_locator(NullLocator())
