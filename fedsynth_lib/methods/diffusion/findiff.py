@@ -71,7 +71,6 @@ class Config:
         takes all.
     sampling_precision: of the products in sampling; bfloat16 is several times as fast where the
         processor has it.
-    keep_moments: whether a client keeps Adam's moments from round to round; the work does not say.
     learning_rate: not printed; FinDiff's. decay: 'cosine' lets it fall to 0 over all steps, as
         FinDiff's public code does; the work does not say. clip: not printed.
     strategy: of the server; server_rate, server_first, server_second, server_tau: of FedAdam and
@@ -96,7 +95,6 @@ class Config:
     rescaled: bool = True
     sampling_steps: int | None = None
     sampling_precision: Literal["float32", "bfloat16"] = "float32"
-    keep_moments: bool = True
     learning_rate: float = 1e-4
     decay: Literal["none", "cosine"] = "none"
     clip: float = 1.0
@@ -224,8 +222,7 @@ def client_step(
         network = trained(state, config, device)
         part = _trained_part(network, config)
         optimiser = torch.optim.Adam(part.parameters(), lr=config.learning_rate, fused=True)
-        if config.keep_moments:
-            weights.load_moments(optimiser, part, "network", client.memory)
+        weights.load_moments(optimiser, part, "network", client.memory)
         anchor = (
             [p.detach().clone() for p in part.parameters()] if config.strategy == "fedprox" else []
         )
