@@ -299,12 +299,9 @@ WRITERS = {
     "crlf.csv": lambda frame, path: frame.to_csv(path, index=False, lineterminator="\r\n"),
     "bom.csv": lambda frame, path: frame.to_csv(path, index=False, encoding="utf-8-sig"),
     "t.csv.gz": lambda frame, path: frame.to_csv(path, index=False),
-    "t.csv.bz2": lambda frame, path: frame.to_csv(path, index=False),
-    "t.csv.xz": lambda frame, path: frame.to_csv(path, index=False),
     "t.csv.zip": lambda frame, path: frame.to_csv(path, index=False),
     "noext": lambda frame, path: frame.to_csv(path, index=False),
     "t.parquet": lambda frame, path: typed(frame).to_parquet(path),
-    "t.feather": lambda frame, path: typed(frame).to_feather(path),
     "t.jsonl": lambda frame, path: frame.to_json(path, orient="records", lines=True),
 }
 
