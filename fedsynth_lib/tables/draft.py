@@ -240,24 +240,22 @@ def propose_schema(
         )
     typed = container.types is not None
     seen = [Seen.of(raw[name], typed=typed) for name in raw if name not in ignore]
+    special = dict.fromkeys(keep, _kept) | dict.fromkeys(targets, _target)
     columns = [
-        _target(each, path)
-        if each.name == target
-        else _kept(each, path)
-        if each.name in keep
-        else propose_column(each)
+        special[each.name](each, path) if each.name in special else propose_column(each)
         for each in seen
     ]
-    if container.kind == "text" and container.header and _looks_like_a_row(container, seen):
+    if container.kind == "text" and _looks_like_a_row(container, seen):
         asked = (
             "The names of all columns look like values of theirs: is the first line a row? Then "
-            "put a line of names before it, and draft anew.",
-            columns[0].question,
+            f"put a line of names before it, and draft anew. {columns[0].question}"
         )
-        columns[0] = replace(columns[0], question=" ".join(filter(None, asked)))
+        columns[0] = replace(columns[0], question=asked.strip())
     if typed:
-        types = {field.name: field.type for field in container.types}
-        columns = [replace(c, type=type_to_declare(c, types[c.name])) for c in columns]
+        columns = [
+            replace(each, type=type_to_declare(each, container.types.field(each.name).type))
+            for each in columns
+        ]
     form = Form(tuple(columns), target, tuple(ignore))
     notes = {each.name: _note(each, form) for each in seen}
     text = WARNING.format(name=path.name, source=READ_FROM_ROWS) + "\n"
@@ -271,10 +269,8 @@ def propose_schema(
 
 def propose_column(seen: Seen) -> FileColumn:
     """The declaration that fits what a column holds, by the first of PROPOSALS that does."""
-    for proposal in PROPOSALS:
-        if (column := proposal(seen)) is not None:
-            return column
-    return _categories(seen)
+    found = (proposal(seen) for proposal in PROPOSALS)
+    return next(filter(None, found), None) or _categories(seen)
 
 
 def _note(seen: Seen, form: Form) -> str:
@@ -316,14 +312,15 @@ def _looks_like_a_row(container: Container, seen: list[Seen]) -> bool:
     a row, as some tables call their columns."""
     if tuple(each.name for each in seen) != container.columns:  # some are ignored
         return False
-    names = _numbers(pd.Series([each.name.strip() for each in seen], dtype=object))
-    if names.notna().all() and (names.diff()[1:] == 1).all():
+    names = pd.Series([each.name.strip() for each in seen], dtype=object)
+    numbers = _numbers(names)
+    if numbers.notna().all() and (numbers.diff()[1:] == 1).all():
         return False
-    for each, number in zip(seen, names, strict=True):
-        within = each.is_number and each.numbers.min() <= number <= each.numbers.max()
-        if not within and each.name.strip() not in set(each.levels):
-            return False
-    return True
+    return all(
+        (each.is_number and each.numbers.min() <= number <= each.numbers.max())
+        or name in set(each.levels)
+        for each, name, number in zip(seen, names, numbers, strict=True)
+    )
 
 
 # --- what a column may be, the surest first -------------------------------------------------------
@@ -393,11 +390,9 @@ def _moment(
         shown = f"{other.iloc[0]}{suffix} would come back as {again[other.index[0]]}"
         asked.append(f"{shown}: is that right?")
     if odd:
-        asked.append(
-            f"Among {kind}s stands {_shown(seen.levels[odd])}: is that a missing value? If not, "
-            "correct the rows."
-        )
-    far = [] if kind == "time" else _far_moments(moments)
+        asked.append(_strangers(f"{kind}s", seen.levels[odd]))
+    years = moments.map(lambda moment: moment.year)
+    far = _far(moments.map(datetime.toordinal), years.isin(SENTINEL_YEARS))
     if far:
         shown = ", ".join(seen.levels[far])
         asked.append(f"{shown} lies far from all other {kind}s: is that a missing value?")
@@ -492,31 +487,23 @@ def _named(seen: Seen) -> FileColumn | None:
 def _numeric(seen: Seen) -> FileColumn | None:
     """Numbers, and what stands among them instead of a number."""
     words = seen.levels[seen.numbers.isna()]
-    if 0 < len(words) <= MAX_NUMBER_LEVELS and len(seen.levels) - len(words) > MAX_NUMBER_LEVELS:
-        shown = ", ".join(repr(word) for word in words[:3])
-        question = (
-            f"Among numbers stands {shown}: is that a missing value? If not, correct the rows."
-        )
-        return _ranged(seen.without(words), question)
+    if 0 < len(words) <= MAX_NUMBER_LEVELS < len(seen.levels) - len(words):
+        return _ranged(seen.without(words), _strangers("numbers", words[:3]))
     if not seen.is_number:
         return None
     if _too_large(seen):
         what = "Whole numbers too large to be exact: an identifier? It is left out."
         return seen.column("identifier", what)
-    if np.isinf(seen.numbers).any():
-        infinite = seen.levels[np.isinf(seen.numbers)]
-        return _ranged(
-            seen.without(infinite), "Infinite numbers are taken for missing ones: is that right?"
-        )
-    far = _sentinels(seen)
-    if far:
-        shown = ", ".join(far)
-        question = (
-            f"{shown} lies far from all other numbers: is that a missing value? If it is not, "
-            "take it out of missing, and widen the range."
-        )
-        return _ranged(seen.without(far), question)
-    return _ranged(seen, "")
+    infinite = seen.levels[np.isinf(seen.numbers)]
+    if len(infinite):
+        question = "Infinite numbers are taken for missing ones: is that right?"
+        return _ranged(seen.without(infinite), question)
+    far = seen.levels[_far(seen.numbers, seen.numbers.isin(SENTINELS))]
+    question = (
+        f"{', '.join(far)} lies far from all other numbers: is that a missing value? If it is not, "
+        "take it out of missing, and widen the range."
+    )
+    return _ranged(seen.without(far), question if len(far) else "")
 
 
 PROPOSALS: tuple[Callable[[Seen], FileColumn | None], ...] = (
@@ -544,7 +531,7 @@ def _ranged(seen: Seen, question: str) -> FileColumn | None:
         or ("" if seen.whole else _amounts(seen.levels))
     )
     if seen.whole and seen.all_different and seen.num_rows >= 20 and not question:
-        if _counts_up(numbers):
+        if numbers.min() in (0, 1) and numbers.nunique() == numbers.max() - numbers.min() + 1:
             return seen.column(
                 "identifier", "The numbers count the rows: an identifier? It is left out, as here."
             )
@@ -552,18 +539,15 @@ def _ranged(seen: Seen, question: str) -> FileColumn | None:
             'No two rows have the same value: an identifier? Then write kind = "identifier", and '
             "no range."
         )
-    said: dict = {"low": float(numbers.min()), "high": float(numbers.max())}
+    low, high = float(numbers.min()), float(numbers.max())
+    said: dict = {"low": low, "high": high} | _decimals(seen.levels)
     if seen.whole:
-        said = {name: int(value) for name, value in said.items()} | {"integer": True}
+        said = {"low": int(low), "high": int(high), "integer": True}
         zeros = seen.levels.str.extract(r"\.(0+)$")[0]
         if zeros.notna().all() and zeros.nunique() == 1:  # 34.0, as pandas writes ages with gaps
             said["written"] = f"0.{zeros[0]}"
-    else:
-        said |= _decimals(seen.levels)
-    order = np.argsort(numbers.to_numpy(), kind="stable")
-    share = np.cumsum(seen.counts[order]) / seen.counts.sum()
-    middle, top = (numbers.to_numpy()[order][np.searchsorted(share, at)] for at in (0.5, 0.99))
-    low, high = said["low"], said["high"]
+    values = np.repeat(numbers.to_numpy(), seen.counts)
+    middle, top = np.quantile(values, [0.5, 0.99], method="inverted_cdf")
     heaped = middle - low < (high - low) / EVEN_BINS
     if low >= 0 and middle > 0 and (heaped or top > SPREAD * middle):
         said["scale"] = "log"
@@ -572,22 +556,23 @@ def _ranged(seen: Seen, question: str) -> FileColumn | None:
 
 def _moment_in_disguise(seen: Seen) -> str:
     """What to ask of numbers that a computer may have made of moments; '' of others."""
+    if not seen.whole:
+        return ""
     low, high = seen.numbers.min(), seen.numbers.max()
     for unit, factor in (("seconds", 1), ("milliseconds", 1000)):
-        if seen.whole and SECONDS[0] <= low / factor and high / factor <= SECONDS[1]:
+        if SECONDS[0] <= low / factor and high / factor <= SECONDS[1]:
             return f"Are these moments, in {unit} since 1970? As numbers they are drawn so, too."
-    if seen.whole and 7 <= seen.levels.str.len().max() <= 8:
-        padded = seen.levels.str.zfill(8)
-        for form, parts in (("%d%m%Y", "day, month"), ("%m%d%Y", "month, day")):
-            if _misfits(padded, form) == []:
-                return (
-                    f"Are these dates, {parts} and year, without a first zero? As numbers they are "
-                    "drawn as no dates: write them in the file with all eight digits."
-                )
+    padded = seen.levels.str.zfill(8)
+    for form, parts in (("%d%m%Y", "day, month"), ("%m%d%Y", "month, day")):
+        if seen.levels.str.len().min() == 7 and _misfits(padded, form) == []:
+            return (
+                f"Are these dates, {parts} and year, without a first zero? As numbers they are "
+                "drawn as no dates: write them in the file with all eight digits."
+            )
     named = re.search("date|day|datum|time|zeit", seen.name, re.IGNORECASE)
-    if seen.whole and named and SERIAL[0] <= low and high <= SERIAL[1]:
-        return "Are these dates, in days since 1900, as spreadsheets count them?"
-    return ""
+    serial = named and SERIAL[0] <= low and high <= SERIAL[1]
+    asked = "Are these dates, in days since 1900, as spreadsheets count them?"
+    return asked if serial else ""
 
 
 def _thousands(levels: pd.Series) -> str:
@@ -657,8 +642,10 @@ def _moment_texts(moments: pd.DatetimeIndex) -> list[str]:
     return ["" if pd.isna(moment) else moment_text(moment, form) for moment in moments]
 
 
-def _shown(texts: Iterable[str]) -> str:
-    return ", ".join(map(repr, texts))
+def _strangers(what: str, texts: Iterable[str]) -> str:
+    """What to ask about texts that stand among numbers, or dates."""
+    shown = ", ".join(map(repr, texts))
+    return f"Among {what} stands {shown}: is that a missing value? If not, correct the rows."
 
 
 def _numbers(levels: pd.Series) -> pd.Series:
@@ -722,23 +709,16 @@ def _decimals(levels: pd.Series) -> dict[str, int | str | bool]:
     return said | {"decimals": most}
 
 
-def _sentinels(seen: Seen) -> list[str]:
-    """Numbers that stand for a missing value in many files, outside of what the others span by as
+def _far(values: pd.Series, may_be_missing: pd.Series) -> list[int]:
+    """The places of values that may stand for a missing one, outside of what the others span by as
     much again."""
-    number = seen.numbers
-    rest = number[~number.isin(SENTINELS)]
+    rest = values[~may_be_missing]
     if rest.nunique() < MAX_NUMBER_LEVELS:
         return []
     low, high = rest.min(), rest.max()
     span = high - low
-    negative = (number < 0) & (low >= 0)
-    far = (number < low - span) | (number > high + span) | negative
-    return list(seen.levels[number.isin(SENTINELS) & far])
-
-
-def _counts_up(numbers: pd.Series) -> bool:
-    """Whether these are all whole numbers from 0 or 1 on."""
-    return numbers.min() in (0, 1) and numbers.nunique() == numbers.max() - numbers.min() + 1
+    outside = (values < low - span) | (values > high + span) | ((values < 0) & (low >= 0))
+    return list(values.index[may_be_missing & outside])
 
 
 def _suffix(levels: pd.Series) -> str:
@@ -801,17 +781,6 @@ def _as_written(levels: pd.Series, form: str) -> str:
         if is_spelt_so(parts[part]):
             form = form.replace(f"%{part}", spelling.format(part))
     return form
-
-
-def _far_moments(moments: pd.Series) -> list[int]:
-    """The places of moments in years that stand for a missing one, far from all others."""
-    years = moments.map(lambda moment: moment.year)
-    known = years.isin(SENTINEL_YEARS)
-    rest = years[~known]
-    if len(rest) < MAX_NUMBER_LEVELS:
-        return []
-    span = rest.max() - rest.min() + 1
-    return list(years.index[known & ((years < rest.min() - span) | (years > rest.max() + span))])
 
 
 def _one_way(levels: pd.Series, marks: Written) -> bool:
