@@ -120,7 +120,7 @@ def test_what_is_not_modelled_is_dropped_repeated_or_made_anew():
     assert back["id"].is_unique and back["id"].str.fullmatch(r"P-\d\d[A-Z]").all()
     assert back["no"].tolist()[:2] == ["1", "2"] and set(back["year"]) == {"2024"}
     with pytest.raises(
-        BadInput, match=r"'id': the pattern 'P-#' has 10 identifiers, and 2000 rows"
+        BadInput, match=r"'id' has the pattern 'P-#': it gives 10 identifiers, and 2000 rows"
     ):
         Form((FileColumn("id", "identifier", pattern="P-#"), columns[-1])).to_file(rows, RNG)
 

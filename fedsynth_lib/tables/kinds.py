@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, time, timedelta
 from functools import cached_property
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, NoReturn
 
 import numpy as np
 import pandas as pd
@@ -52,6 +52,19 @@ FORMULA = ("=", "+", "-", "@", "\t", "\r")  # with which a cell begins that a sp
 LETTERS = "ABCDEFGHJKLMNPQRSTUVWXYZ"  # of fresh identifiers; I and O look like digits
 
 
+# the kinds that an entry has a meaning for; every other one is of all kinds
+FITTING = {
+    **dict.fromkeys(("low", "high"), ("numeric", *TIMES)),
+    **dict.fromkeys(("integer", "decimals", "written", "short_whole", "scale"), ("numeric",)),
+    "categories": ("categorical", "boolean"),
+    **dict.fromkeys(("ordered", "keep"), ("categorical",)),
+    "format": TIMES,
+    "missing": ("numeric", "categorical", "boolean", *TIMES),
+    "pattern": ("identifier",),
+    "value": ("constant",),
+}
+
+
 class Gaps(NamedTuple):
     """A numeric column that may have gaps, as methods see it: its number, and whether it is one.
 
@@ -82,7 +95,7 @@ class FileColumn:
     pattern: of fresh identifiers: '#' a digit, '@' a letter, anything else itself; or 'sequence'.
         Without one the column is left out.
     value: of a constant; an empty one of a column without any value.
-    type: in a parquet or feather file, as Arrow calls it, such as "int8", "timestamp[us]" or
+    type: in a parquet file, as Arrow calls it, such as "int8", "timestamp[us]" or
         "dictionary<string>"; without one it follows from the kind.
     keep: whether there are so many categories because all of them are wanted: answers what a draft
         asks about a long list.
@@ -113,91 +126,60 @@ class FileColumn:
     question: str = ""
 
     def __post_init__(self):
-        where = f"schema: column {self.name!r}"
         if self.kind not in KINDS:
-            raise BadInput(f"{where} has kind {self.kind!r}; write one of {', '.join(KINDS)}.")
-        self._check_fitting(where)
+            self._refuse(f"has kind {self.kind!r}; write one of {', '.join(KINDS)}.")
+        for entry, kinds in FITTING.items():
+            if self.kind not in kinds and getattr(self, entry) != getattr(FileColumn, entry):
+                self._refuse(
+                    f"is of kind {self.kind!r}, for which {entry!r} means nothing; remove it, or "
+                    "change the kind."
+                )
         if self.kind in TIMES:
             object.__setattr__(self, "format", self.format or FORMATS[self.kind])
-            for end in ("low", "high"):
-                self._check_moment(where, end)
+            self._check_moments()
         if self.kind == "boolean":
             object.__setattr__(self, "categories", self.categories or ("False", "True"))
             if len(self.categories) != 2:
-                raise BadInput(f"{where} is boolean and needs two categories, false and true.")
+                self._refuse("is boolean and needs two categories, false and true.")
         if self.scale not in ("linear", "log"):
-            raise BadInput(f"{where} has scale {self.scale!r}; write 'linear' or 'log'.")
+            self._refuse(f"has scale {self.scale!r}; write 'linear' or 'log'.")
         if self.written:
-            self._check_written(where)
+            try:
+                object.__setattr__(self, "decimals", self.marks.decimals)
+            except BadInput as error:
+                self._refuse(f"has written = {error}", error)
         if self.decimals is not None and self.decimals < 0:
-            raise BadInput(f"{where} has decimals = {self.decimals}; give 0 or more.")
+            self._refuse(f"has decimals = {self.decimals}; give 0 or more.")
         if self.short_whole and self.whole:
-            raise BadInput(
-                f"{where} has whole numbers alone: short_whole means nothing; remove it."
-            )
+            self._refuse("has whole numbers alone: short_whole means nothing; remove it.")
         if len(set(self.missing)) < len(self.missing):
-            raise BadInput(f"{where} names a code for missing values twice; remove one.")
+            self._refuse("names a code for missing values twice; remove one.")
         if both := set(self.missing) & set(self.categories):
-            raise BadInput(
-                f"{where} has {min(both)!r} as a category and as missing; remove one of the two."
-            )
-        if self.kind == "numeric" and self.whole and self._limits_beyond(MOST_EXACT):
-            raise BadInput(
-                f"{where} has whole numbers beyond 2^53, which are not exact; declare it an "
-                "identifier, or categorical."
+            self._refuse(f"has {min(both)!r} as a category and as missing; remove one of the two.")
+        numbers = [end for end in (self.low, self.high) if isinstance(end, int | float)]
+        if self.whole and any(abs(end) > MOST_EXACT for end in numbers):
+            self._refuse(
+                "has whole numbers beyond 2^53, which are not exact; declare it an identifier, or "
+                "categorical."
             )
         _ = self.modelled  # what a range or a list of categories lacks is said now
 
-    def _limits_beyond(self, most: int) -> bool:
-        return any(
-            isinstance(end, int | float) and abs(end) > most for end in (self.low, self.high)
-        )
+    def _refuse(self, what: str, cause: Exception | None = None) -> NoReturn:
+        raise BadInput(f"schema: column {self.name!r} {what}") from cause
 
-    def _check_fitting(self, where: str) -> None:
-        """Refuses an entry that has no meaning for this kind."""
-        fitting = {
-            "low": ("numeric", *TIMES),
-            "high": ("numeric", *TIMES),
-            "integer": ("numeric",),
-            "decimals": ("numeric",),
-            "written": ("numeric",),
-            "short_whole": ("numeric",),
-            "categories": ("categorical", "boolean"),
-            "ordered": ("categorical",),
-            "keep": ("categorical",),
-            "format": TIMES,
-            "missing": ("numeric", "categorical", "boolean", *TIMES),
-            "pattern": ("identifier",),
-            "value": ("constant",),
-        }
-        for entry, kinds in fitting.items():
-            if getattr(self, entry) not in (None, False, "", ()) and self.kind not in kinds:
-                raise BadInput(
-                    f"{where} is of kind {self.kind!r}, for which {entry!r} means nothing; "
-                    "remove it, or change the kind."
-                )
-        if self.scale != "linear" and self.kind != "numeric":
-            raise BadInput(f"{where} is of kind {self.kind!r}, which has no scale; remove it.")
-
-    def _check_written(self, where: str) -> None:
-        try:
-            object.__setattr__(self, "decimals", self.marks.decimals)
-        except BadInput as error:
-            raise BadInput(f"{where} has written = {error}") from error
-
-    def _check_moment(self, where: str, end: str) -> None:
-        text = getattr(self, end)
-        example = moment_text(datetime(2024, 12, 31, 23, 59), self.format)
-        shown = f"of the form {self.format!r}, such as {example}"
+    def _check_moments(self) -> None:
         if re.search("%[zZ]", self.format):
-            raise BadInput(
-                f"{where} has the format {self.format!r}: a time zone cannot be kept; write all "
-                "times in one zone, and its name as plain letters."
+            self._refuse(
+                f"has the format {self.format!r}: a time zone cannot be kept; write all times in "
+                "one zone, and its name as plain letters."
             )
-        if not isinstance(text, str):
-            raise BadInput(f"{where} needs {end}, a {self.kind} {shown}.")
-        if np.isnan(self._moments(pd.Series([text]))[0]):
-            raise BadInput(f"{where} has {end} = {text!r}; write a {self.kind} {shown}.")
+        example = moment_text(datetime(2024, 12, 31, 23, 59), self.format)
+        shown = f"a {self.kind} of the form {self.format!r}, such as {example}"
+        for end, text in (("low", self.low), ("high", self.high)):
+            if not isinstance(text, str):
+                self._refuse(f"needs {end}, {shown}.")
+            if np.isnan(self._moments(pd.Series([text]))[0]):
+                self._refuse(f"has {end} = {text!r}; write {shown}.")
 
     @cached_property
     def marks(self) -> Written:
@@ -255,14 +237,13 @@ class FileColumn:
         if self.kind in TIMES:
             low, high = self._moments(pd.Series([self.low, self.high]))
             if not low < high:
-                raise BadInput(
-                    f"schema: column {self.name!r} needs low before high; it has "
-                    f"low = {self.low!r}, high = {self.high!r}."
+                self._refuse(
+                    f"needs low before high; it has low = {self.low!r}, high = {self.high!r}."
                 )
             if high - low > MOST_EXACT:
-                raise BadInput(
-                    f"schema: column {self.name!r} spans too long a time to be exact to the "
-                    "microsecond; bring low and high closer, or leave %f out of its format."
+                self._refuse(
+                    "spans too long a time to be exact to the microsecond; bring low and high "
+                    "closer, or leave %f out of its format."
                 )
             return Column(self.name, "numeric", 0, int(high - low), True, **self.says)
         declared = self._declared
@@ -467,14 +448,11 @@ class FileColumn:
         places = [choices.get(mark, mark) for mark in self.pattern]
         possible = int(np.prod([float(len(place)) for place in places]))
         if possible < num_rows:
-            raise BadInput(
-                f"schema: column {self.name!r}: the pattern {self.pattern!r} has {possible} "
-                f"identifiers, and {num_rows} rows need one each; give a longer pattern."
+            self._refuse(
+                f"has the pattern {self.pattern!r}: it gives {possible} identifiers, and "
+                f"{num_rows} rows need one each; give a longer pattern."
             )
-        if possible < 2 * num_rows:  # nearly all of them: dealt out
-            numbers = rng.permutation(possible)[:num_rows]
-        else:
-            numbers = _different(rng, possible, num_rows)
+        numbers = rng.choice(min(possible, 2**62), num_rows, replace=False)
         digits = []
         for place in reversed(places):
             numbers, digit = np.divmod(numbers, len(place))
@@ -485,15 +463,6 @@ class FileColumn:
 def is_formula(text: str) -> bool:
     """Whether a spreadsheet would run a cell: it begins like a formula and is not a number."""
     return text.startswith(FORMULA) and pd.isna(pd.to_numeric(text, errors="coerce"))
-
-
-def _different(rng: np.random.Generator, possible: int, size: int) -> np.ndarray:
-    """So many different whole numbers below `possible`, in random order."""
-    possible = min(possible, 2**62)
-    found = np.unique(rng.integers(possible, size=size))
-    while len(found) < size:
-        found = np.unique(np.append(found, rng.integers(possible, size=size - len(found))))
-    return rng.permutation(found)
 
 
 def _rounded_within(values: np.ndarray, decimals: int, low: float, high: float) -> np.ndarray:
@@ -509,18 +478,16 @@ def moment_of(text: str, form: str) -> datetime:
 
 
 def moment_text(moment: date | time, form: str) -> str:
-    """strftime, also of %-d and such, which not every system has, and of years before 1000."""
-    parts = {"%-d": "day", "%-m": "month", "%-H": "hour", "%-I": "hour", "%Y": "year"}
-    for mark, part in parts.items():
-        if mark in form and hasattr(moment, part):
-            number = getattr(moment, part)
-            number = (number - 1) % 12 + 1 if mark == "%-I" else number
-            form = form.replace(mark, f"{number:04d}" if mark == "%Y" else str(number))
-    if re.search("%[P3^]", form):
-        form = form.replace("%P", moment.strftime("%p").lower())
-        form = form.replace("%3f", moment.strftime("%f")[:3])
-        form = re.sub(r"%\^([bB])", lambda found: moment.strftime("%" + found[1]).upper(), form)
-    return moment.strftime(form)
+    """strftime, of all that `FileColumn.format` may have, which not every system knows."""
+
+    def spelt(found: re.Match) -> str:
+        how, part = found.groups()
+        text = moment.strftime("%p").lower() if part == "P" else moment.strftime(f"%{part}")
+        if part == "Y" and hasattr(moment, "year"):
+            text = f"{moment.year:04d}"  # also before the year 1000
+        return {"-": text.lstrip("0") or "0", "^": text.upper(), "3": text[:3]}.get(how, text)
+
+    return re.sub(r"%([-^3]?)(.)", spelt, form)
 
 
 def plain(column: Column) -> FileColumn:
