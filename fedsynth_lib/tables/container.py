@@ -12,7 +12,7 @@ import io
 import json
 import re
 import zipfile
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
@@ -26,7 +26,7 @@ from pyarrow import parquet
 from fedsynth_lib.core.contract import BadInput
 from fedsynth_lib.tables.files import parsed, refusing, whole
 from fedsynth_lib.tables.form import Form
-from fedsynth_lib.tables.kinds import NOT_MODELLED, TIMES, FileColumn, is_formula, moment_of
+from fedsynth_lib.tables.kinds import TIMES, FileColumn, is_formula, moment_of
 
 SEPARATORS = ",;\t|"
 LISTS = (list, dict, tuple, np.ndarray)
@@ -160,8 +160,7 @@ class Container:
         numbers = numbers or {}
         with refusing(path):
             if self.types is not None:
-                table = _plain_moments(parquet.read_table(path))
-                frame = table.to_pandas(ignore_metadata=True)
+                frame = parquet.read_table(path).to_pandas(ignore_metadata=True)
             elif self.kind == "json lines":
                 with _opened(path) as file:
                     text = file.read().decode(self.encoding, errors).removeprefix("\ufeff")
@@ -171,12 +170,12 @@ class Container:
             else:
                 frame = self._text(path, names, numbers, errors)
         frame = frame.rename(columns=str)
+        for name in frame.select_dtypes("timedelta"):  # in seconds, as a number
+            frame[name] = frame[name].dt.total_seconds()
+        for name in frame.select_dtypes("datetimetz"):  # in universal time
+            frame[name] = frame[name].dt.tz_convert(None)
         for name in frame.select_dtypes("object"):
-            frame[name] = frame[name].map(
-                lambda value: (
-                    value.decode("utf-8", "replace") if isinstance(value, bytes) else value
-                )
-            )
+            frame[name] = frame[name].map(_decoded)
             lists = frame[name].map(lambda value: isinstance(value, LISTS))
             if lists.any() and strict:
                 raise BadInput(
@@ -250,33 +249,33 @@ class Container:
 # --- bytes ----------------------------------------------------------------------------------------
 
 
+def _beginning(path: Path) -> bytes:
+    with open(path, "rb") as file:
+        return file.read(4)
+
+
 def _compression(path: Path) -> str:
     """The ending of a file that is compressed, by its first bytes; '' of another."""
-    with open(path, "rb") as file:
-        beginning = file.read(4)
-    if beginning.startswith(GZIP):
+    if _beginning(path).startswith(GZIP):
         return ".gz"
-    single = beginning.startswith(ZIP) and len(_members(path)) == 1 and not _is_workbook(path)
-    return ".zip" if single else ""
+    if not _beginning(path).startswith(ZIP) or len(_members(path)) != 1 or _is_workbook(path):
+        return ""
+    return ".zip"
 
 
 def _check_name(path: Path) -> None:
     """Refuse a file that is not what its name says."""
-    with open(path, "rb") as file:
-        beginning = file.read(4)
-    ending = path.suffix.lower()
+    ending, beginning = path.suffix.lower(), _beginning(path)
     if beginning and not beginning.startswith(ENDINGS.get(ending, b"")):
         raise BadInput(f"{path}: the file cannot be read, for it is no {ending[1:]} file inside.")
 
 
 def _opened(path: Path) -> IO[bytes]:
-    match _compression(path):
-        case ".gz":
-            return gzip.open(path)
-        case ".zip":
-            with zipfile.ZipFile(path) as archive:
-                return io.BytesIO(archive.read(_members(path)[0]))
-    return open(path, "rb")
+    compressed = _compression(path)
+    if compressed == ".zip":
+        with zipfile.ZipFile(path) as archive:
+            return io.BytesIO(archive.read(_members(path)[0]))
+    return gzip.open(path) if compressed else open(path, "rb")
 
 
 def _members(path: Path) -> list[str]:
@@ -340,7 +339,8 @@ def _refuse_twins(path: Path, names: Sequence[str]) -> None:
 
 
 def _first_lines(path: Path, container: Container, most: int = 5) -> list[list[str]]:
-    with refusing(path), _decoded(path, container) as stream:
+    text = io.TextIOWrapper(_opened(path), container.encoding, errors="replace", newline="")
+    with refusing(path), text as stream:
         try:
             lines = csv.reader(stream, delimiter=container.separator, skipinitialspace=True)
             return list(islice(filter(None, lines), most))
@@ -348,8 +348,8 @@ def _first_lines(path: Path, container: Container, most: int = 5) -> list[list[s
             return []
 
 
-def _decoded(path: Path, container: Container) -> IO[str]:
-    return io.TextIOWrapper(_opened(path), container.encoding, errors="replace", newline="")
+def _decoded(value: object) -> object:
+    return value.decode("utf-8", "replace") if isinstance(value, bytes) else value
 
 
 def _record(line: str) -> dict:
@@ -360,24 +360,19 @@ def _record(line: str) -> dict:
 
 # --- types ----------------------------------------------------------------------------------------
 
-# what the declaration of a column may say, beside the names that Arrow gives its types
-PARAMETRIC: dict[str, Callable[..., pa.DataType]] = {
-    r"decimal128\((\d+), (\d+)\)": lambda digits, scale: pa.decimal128(int(digits), int(scale)),
-    r"timestamp\[(\w+), tz=(.+)\]": pa.timestamp,
-    r"dictionary<(.+)>": lambda values: pa.dictionary(pa.int32(), pa.type_for_alias(values)),
-}
 UNFIT = (ValueError, TypeError, ArithmeticError, pa.ArrowException)
 
 
 def type_of(column: FileColumn) -> pa.DataType:
     """The type of a column in a typed file, by its declaration alone: any of them may have gaps."""
-    name = "dictionary<string>" if column.ordered and not column.type else column.type
-    for pattern, kind in PARAMETRIC.items():
-        if found := re.fullmatch(pattern, name):
-            made = kind(*found.groups())
-            if pa.types.is_dictionary(made):
-                return pa.dictionary(made.index_type, made.value_type, column.ordered)
-            return made
+    name = column.type or ("dictionary<string>" if column.ordered else "")
+    if name.startswith("dictionary<"):
+        values = pa.type_for_alias(name.removeprefix("dictionary<").removesuffix(">"))
+        return pa.dictionary(pa.int32(), values, column.ordered)
+    if found := re.fullmatch(r"decimal128\((\d+), (\d+)\)", name):
+        return pa.decimal128(int(found[1]), int(found[2]))
+    if found := re.fullmatch(r"timestamp\[(\w+), tz=(.+)\]", name):
+        return pa.timestamp(*found.groups())
     if name:
         return pa.type_for_alias(name)
     if column.kind == "numeric" and not column.written:
@@ -415,31 +410,14 @@ def _checked_type(column: FileColumn) -> pa.DataType:
 
 
 def _declared_values(column: FileColumn) -> pd.Series:
-    """Values of a column as `FileColumn.restore` gives them, the extreme ones among them."""
-    if column.kind in NOT_MODELLED:
-        return column.restore(pd.DataFrame(index=[0]), np.random.default_rng(0))
-    if column.categories:
-        return pd.Series(pd.Categorical(column.categories, categories=column.categories))
-    if column.kind in TIMES or column.written:
-        return pd.Series([column.written] if column.written else [column.low, column.high])
-    if column.whole:
-        return pd.Series([column.low, column.high], dtype="Int64")
-    return pd.Series([column.low, np.nextafter(column.low, np.inf), column.high], dtype=float)
-
-
-def _plain_moments(table: pa.Table) -> pa.Table:
-    """Moments with a time zone as those of universal time without one, and durations as seconds:
-    what the kinds of column know."""
-    for place, field in enumerate(table.schema):
-        column = table.column(place)
-        if pa.types.is_timestamp(field.type) and field.type.tz is not None:
-            # their numbers count from 1970 in universal time, whatever the zone that is shown
-            column = column.cast(pa.timestamp(field.type.unit))
-        elif pa.types.is_duration(field.type):
-            seconds = column.to_pandas().dt.total_seconds()
-            column = pa.chunked_array([pa.array(seconds, from_pandas=True)])
-        table = table.set_column(place, field.name, column)
-    return table
+    """Values of a column as `FileColumn.restore` gives them: all categories, or the ends of its
+    range and a number between them."""
+    values = list(column.categories) or [column.low, column.high]
+    if column.kind == "numeric" and not column.whole:
+        values.append(column.low + 0.1234567 * (column.high - column.low))
+    raw = pd.Series(values)
+    rows = pd.DataFrame(column.parse(raw, column.name), index=raw.index)
+    return column.restore(rows, np.random.default_rng(0))
 
 
 def _array(values: pd.Series, column: FileColumn, kind: pa.DataType) -> pa.Array:
