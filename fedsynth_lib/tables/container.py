@@ -26,7 +26,8 @@ from pyarrow import parquet
 from fedsynth_lib.core.contract import BadInput
 from fedsynth_lib.tables.files import parsed, refusing, whole
 from fedsynth_lib.tables.form import Form
-from fedsynth_lib.tables.kinds import TIMES, FileColumn, is_formula, moment_of
+from fedsynth_lib.tables.kinds import FileColumn, is_formula
+from fedsynth_lib.tables.moments import TIMES, moment_of
 
 SEPARATORS = ",;\t|"
 LISTS = (list, dict, tuple, np.ndarray)

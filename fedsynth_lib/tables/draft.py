@@ -21,13 +21,8 @@ from fedsynth_lib.core.store import FOR_OWNER, private_folder, write_atomically
 from fedsynth_lib.tables.container import Container, header_newline, type_to_declare
 from fedsynth_lib.tables.files import NOT_A_NUMBER, may_be_several, one_column
 from fedsynth_lib.tables.form import Form
-from fedsynth_lib.tables.kinds import (
-    MOST_EXACT,
-    SEQUENCE,
-    FileColumn,
-    moment_of,
-    moment_text,
-)
+from fedsynth_lib.tables.kinds import MOST_EXACT, SEQUENCE, FileColumn
+from fedsynth_lib.tables.moments import moment_of, moment_text
 from fedsynth_lib.tables.schema import READ_FROM_ROWS, closest
 from fedsynth_lib.tables.written import QUOTES, SPACES, Written
 

@@ -18,17 +18,8 @@ import pandas as pd
 
 from fedsynth_lib.core.contract import BadInput, BadRows
 from fedsynth_lib.tables.encode import NO_VALUE, EqualWidthBins
-from fedsynth_lib.tables.kinds import (
-    FORMATS,
-    GAP,
-    PRESENT,
-    TIMES,
-    FileColumn,
-    Gaps,
-    is_formula,
-    moment_text,
-    plain,
-)
+from fedsynth_lib.tables.kinds import GAP, PRESENT, FileColumn, Gaps, is_formula, plain
+from fedsynth_lib.tables.moments import FORMATS, TIMES, moment_text
 from fedsynth_lib.tables.schema import (
     READ_FROM_ROWS,
     Column,

@@ -12,7 +12,7 @@ the rows is released by it.
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import date, datetime, time, timedelta
+from datetime import datetime
 from functools import cached_property
 from typing import Literal, NamedTuple, NoReturn
 
@@ -20,6 +20,7 @@ import numpy as np
 import pandas as pd
 
 from fedsynth_lib.core.contract import BadInput
+from fedsynth_lib.tables.moments import FORMATS, TIMES, Moments, moment_text
 from fedsynth_lib.tables.schema import (
     Column,
     Schema,
@@ -41,10 +42,8 @@ Kind = Literal[
     "text",
     "constant",
 ]
-TIMES = ("date", "time", "datetime")
 NOT_MODELLED = ("identifier", "text", "constant")
 KINDS: tuple[str, ...] = ("numeric", "categorical", "boolean", *TIMES, *NOT_MODELLED)
-FORMATS = {"date": "%Y-%m-%d", "time": "%H:%M", "datetime": "%Y-%m-%d %H:%M:%S"}
 PRESENT, GAP = "no", "yes"  # of the column that says whether another one has a gap
 MOST_EXACT = 2**53  # beyond it, a float is no longer every whole number
 SEQUENCE = "sequence"  # a pattern of identifiers: 1, 2, 3 and so on
@@ -178,13 +177,18 @@ class FileColumn:
         for end, text in (("low", self.low), ("high", self.high)):
             if not isinstance(text, str):
                 self._refuse(f"needs {end}, {shown}.")
-            if np.isnan(self._moments(pd.Series([text]))[0]):
+            if np.isnan(self.moments.numbers(pd.Series([text]))[0]):
                 self._refuse(f"has {end} = {text!r}; write {shown}.")
 
     @cached_property
     def marks(self) -> Written:
         """How its numbers are written, where `written` says so."""
         return Written.like(self.written)
+
+    @cached_property
+    def moments(self) -> Moments:
+        """How its dates and times are written."""
+        return Moments(self.kind, self.format)
 
     @property
     def is_text(self) -> bool:
@@ -233,9 +237,14 @@ class FileColumn:
             label = f"({label})"
         return label
 
+    @cached_property
+    def _limits(self) -> np.ndarray:
+        """The numbers of the first and the last date or time that it may have."""
+        return self.moments.numbers(pd.Series([self.low, self.high]))
+
     def _number(self) -> Column:
         if self.kind in TIMES:
-            low, high = self._moments(pd.Series([self.low, self.high]))
+            low, high = self._limits
             if not low < high:
                 self._refuse(
                     f"needs low before high; it has low = {self.low!r}, high = {self.high!r}."
@@ -323,8 +332,7 @@ class FileColumn:
             read = self._read(raw, where)
             numbers = numbers_of(read, self._declared, where, moved).astype(float)
             return numbers if self.scale == "linear" else self._to_log(numbers)
-        moments = self._moments(raw)
-        low, high = self._moments(pd.Series([self.low, self.high]))
+        moments, (low, high) = self.moments.numbers(raw), self._limits
         what = f"something that is no {self.kind} of the form {self.format!r}"
         remedy = "correct it, or the format in the schema"
         refuse_rows(raw, np.isnan(moments), where, what, remedy)
@@ -342,38 +350,6 @@ class FileColumn:
         refuse_rows(raw, np.isnan(numbers), where, what, remedy)
         return pd.Series(numbers, raw.index)
 
-    def _moments(self, raw: pd.Series) -> np.ndarray:
-        """Days, minutes or seconds since 1970 (of a time, since midnight) of each value; NaN where
-        one is none. Each different text is read once."""
-        codes, texts = pd.factorize(raw.astype(object).map(self._text))
-        return np.array([*map(self._moment, texts), np.nan], dtype=float)[codes]
-
-    def _text(self, value: object) -> str:
-        """A value of a typed file (a date, a whole number) as a text file would write it."""
-        if hasattr(value, "strftime"):
-            return moment_text(value, self.format)
-        return str(value).strip().removesuffix(".0")
-
-    def _moment(self, text: str) -> float:
-        try:
-            moment = moment_of(text, self.format)
-        except ValueError:
-            return np.nan
-        since = moment - (datetime(1900, 1, 1) if self.kind == "time" else datetime(1970, 1, 1))
-        return float(since // self.unit)
-
-    @property
-    def unit(self) -> timedelta:
-        """Of a date a day; of times a second, or what the format has instead: minutes, or parts of
-        a second."""
-        if self.kind == "date":
-            return timedelta(days=1)
-        if "%f" in self.format:
-            return timedelta(microseconds=1)
-        if "%3f" in self.format:
-            return timedelta(milliseconds=1)
-        return timedelta(seconds=1) if re.search("%[STsXc]", self.format) else timedelta(minutes=1)
-
     def _to_log(self, numbers: np.ndarray) -> np.ndarray:
         return np.log(numbers) if self.low > 0 else np.log1p(numbers - self.low)
 
@@ -386,8 +362,8 @@ class FileColumn:
         """The column as its file has it, of modelled rows; None where it has no place there.
 
         Numbers come as float64, or Int64 where they are whole; as text where they are `written`
-        with marks, as dates and times are; booleans
-        and categories as Categoricals; gaps as missing.
+        with marks, as dates and times are; booleans and categories as Categoricals; gaps as
+        missing.
         """
         if self.kind == "constant":
             return pd.Series([self.value or None] * len(frame), frame.index, dtype=object)
@@ -421,12 +397,7 @@ class FileColumn:
 
     def _unnumbered(self, numbers: pd.Series) -> pd.Series:
         if self.kind in TIMES:
-            low = self._moments(pd.Series([self.low]))[0]
-            codes, moments = pd.factorize(numbers)
-            zero = datetime(1900, 1, 1) if self.kind == "time" else datetime(1970, 1, 1)
-            days = (zero + (int(low) + int(each)) * self.unit for each in moments)
-            texts = [moment_text(day, self.format) for day in days]
-            return pd.Series(np.array(texts, dtype=object)[codes], numbers.index)
+            return self.moments.texts(numbers.astype(np.int64) + int(self._limits[0]))
         values = numbers.to_numpy(dtype=float)
         if self.scale == "log":
             values = self._from_log(values)
@@ -470,24 +441,6 @@ def _rounded_within(values: np.ndarray, decimals: int, low: float, high: float) 
     rounded, step = np.round(values, decimals), 10.0**-decimals
     rounded = np.where(rounded > high, np.round(rounded - step, decimals), rounded)
     return np.where(rounded < low, np.round(rounded + step, decimals), rounded)
-
-
-def moment_of(text: str, form: str) -> datetime:
-    """strptime, of all that `FileColumn.format` may have; ValueError where the text is none."""
-    return datetime.strptime(text, re.sub("%[-^3]", "%", form).replace("%P", "%p"))
-
-
-def moment_text(moment: date | time, form: str) -> str:
-    """strftime, of all that `FileColumn.format` may have, which not every system knows."""
-
-    def spelt(found: re.Match) -> str:
-        how, part = found.groups()
-        text = moment.strftime("%p").lower() if part == "P" else moment.strftime(f"%{part}")
-        if part == "Y" and hasattr(moment, "year"):
-            text = f"{moment.year:04d}"  # also before the year 1000
-        return {"-": text.lstrip("0") or "0", "^": text.upper(), "3": text[:3]}.get(how, text)
-
-    return re.sub(r"%([-^3]?)(.)", spelt, form)
 
 
 def plain(column: Column) -> FileColumn:

@@ -45,8 +45,8 @@ from fedsynth_lib.methods.release import fitting, private_config
 from fedsynth_lib.runs.rows import folder_name
 from fedsynth_lib.tables.draft import draft_path
 from fedsynth_lib.tables.form import Counted, Form, read_form
-from fedsynth_lib.tables.kinds import TIMES
 from fedsynth_lib.tables.load import Table, load_table, propose_schema
+from fedsynth_lib.tables.moments import TIMES
 from fedsynth_lib.tables.partition import Parts, by_hash
 from fedsynth_lib.tables.schema import (
     READ_FROM_ROWS,
@@ -814,7 +814,9 @@ def columns_drawn(made: Made) -> "Figure":
 def _names_with_units(table: Table) -> dict[str, str]:
     """Name -> the name with what its numbers are, of columns that are not modelled as they are."""
     units = {timedelta(days=1): "days", timedelta(minutes=1): "min", timedelta(seconds=1): "s"}
-    found = {each.name: units[each.unit] for each in table.form.columns if each.kind in TIMES}
+    found = {
+        each.name: units[each.moments.unit] for each in table.form.columns if each.kind in TIMES
+    }
     found |= {each.name: "log" for each in table.form.columns if each.scale == "log"}
     return {name: f"{name} ({unit})" for name, unit in found.items()}
 
