@@ -130,12 +130,11 @@ class Seen:
         if typed and isinstance(kind, pd.CategoricalDtype):
             own, ordered = tuple(map(_text, kind.categories)), bool(kind.ordered)
         counts = raw.value_counts(dropna=False)
-        if kind.kind == "M":
-            words = _moment_texts(counts.index)
+        if kind.kind == "M":  # all of them as fine as the finest one
+            texts = counts.index.floor("us").astype(str)
         else:
-            words = [
-                "" if pd.isna(value) else _text(value) for value in counts.index.astype(object)
-            ]
+            texts = map(_text, counts.index.astype(object))
+        words = ["" if gap else t for t, gap in zip(texts, counts.index.isna(), strict=True)]
         merged = pd.Series(counts.to_numpy(), words, dtype=np.int64)
         merged = merged[merged > 0].groupby(level=0, sort=False).sum()
         absent = merged.index.isin(MISSING_WORDS)
@@ -626,15 +625,6 @@ def _text(value: object) -> str:
     if isinstance(value, datetime):  # pandas' moments are, too
         return value.isoformat(" ").removesuffix(" 00:00:00")
     return str(value).strip()
-
-
-def _moment_texts(moments: pd.DatetimeIndex) -> list[str]:
-    """Moments of a typed file as text, all of them as fine as the finest one."""
-    form = "%Y-%m-%d %H:%M:%S.%f"
-    for finest, shorter in (("s", "%Y-%m-%d %H:%M:%S"), ("D", "%Y-%m-%d")):
-        if (moments.dropna() == moments.dropna().floor(finest)).all():
-            form = shorter
-    return ["" if pd.isna(moment) else moment_text(moment, form) for moment in moments]
 
 
 def _strangers(what: str, texts: Iterable[str]) -> str:

@@ -197,7 +197,8 @@ class Form:
         head = [f"target = {_toml(self.target)}"] if self.target else []
         parts = ["\n".join(["[table]", *head, ""])]
         for column in self.columns:
-            lines = ["[[column]]", *_comment((notes or {}).get(column.name, ""))]
+            note = (notes or {}).get(column.name, "")
+            lines = ["[[column]]", *(f"# {line}" for line in note.splitlines())]
             lines += [f"{key} = {_toml(value)}" for key, value in _said(column)]
             parts.append("\n".join([*lines, ""]))
         parts += [f"[[column]]\nname = {_toml(name)}\nignore = true\n" for name in self.ignored]
@@ -346,10 +347,6 @@ def _said(column: FileColumn) -> Iterable[tuple[str, Any]]:
 def _toml(value: Any) -> str:
     """JSON is TOML, as long as nothing outside the basic plane is escaped."""
     return json.dumps(list(value) if isinstance(value, tuple) else value, ensure_ascii=False)
-
-
-def _comment(text: str) -> list[str]:
-    return [f"# {line}" for line in text.splitlines()]
 
 
 def schema_from(document: Mapping[str, Any], name: str) -> Schema:

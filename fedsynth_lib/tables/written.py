@@ -3,7 +3,6 @@
 import re
 from dataclasses import dataclass
 
-import numpy as np
 import pandas as pd
 
 from fedsynth_lib.core.contract import BadInput
@@ -74,23 +73,23 @@ class Written:
         number or before the prefix, or brackets around all of it; a missing prefix, suffix or
         thousands mark is no mistake."""
         bare = texts.astype(str).str.strip()
-        sign = np.where(bare.str.startswith(MINUS), -1.0, 1.0)
-        if self.minus == "()":
-            sign = np.where(bare.str.fullmatch(IN_BRACKETS), -1.0, sign)
-            bare = bare.str.replace(IN_BRACKETS, r"\1", regex=True)
-        bare = bare.str.lstrip(SIGNS).str.strip()
-        bare = bare.str.removeprefix(self.prefix.strip()).str.removesuffix(self.suffix.strip())
-        bare = bare.str.strip()
-        inner = np.where(bare.str.startswith(MINUS), -1.0, 1.0)
-        bare = bare.str.lstrip(SIGNS)
+        inside = bare.str.fullmatch(IN_BRACKETS) & (self.minus == "()")
+        bare = bare.mask(inside, bare.str[1:-1].str.strip())
+        prefix, suffix = (re.escape(part.strip()) for part in (self.prefix, self.suffix))
+        parts = bare.str.extract(
+            rf"^([{SIGNS}]*)\s*(?:{prefix})?\s*([{SIGNS}]*)(.*?)\s*(?:{suffix})?$"
+        )
+        digits = parts[2]
         if self.thousands:
             alike = next((m for m in (SPACES, QUOTES) if self.thousands in m), self.thousands)
-            digits = 2 if self.lakh else 3
-            between = rf"(?<=\d)[{re.escape(alike)}](?=\d{{{digits}}})"
-            bare = bare.str.replace(between, "", regex=True)
-        bare = bare.str.replace(self.mark, ".", regex=False) if self.mark != "." else bare
-        fits = bare.str.fullmatch(r"\d*\.?\d+(?:[eE][-+]?\d+)?|\d+\.")
-        return pd.to_numeric(bare.where(fits), errors="coerce").astype(float) * sign * inner
+            follow = 2 if self.lakh else 3
+            between = rf"(?<=\d)[{re.escape(alike)}](?=\d{{{follow}}})"
+            digits = digits.str.replace(between, "", regex=True)
+        digits = digits.str.replace(self.mark, ".", regex=False) if self.mark != "." else digits
+        fits = digits.str.fullmatch(r"\d*\.?\d+(?:[eE][-+]?\d+)?|\d+\.").eq(True)
+        numbers = pd.to_numeric(digits.where(fits), errors="coerce").astype(float)
+        negative = inside ^ parts[0].str.startswith(MINUS) ^ parts[1].str.startswith(MINUS)
+        return numbers.where(~negative.astype(bool), -numbers)
 
     def texts(self, numbers: pd.Series, short_whole: bool = False) -> pd.Series:
         """Numbers as they are written, object; gaps stay gaps; whole ones without decimals where
