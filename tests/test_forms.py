@@ -1,6 +1,7 @@
 """What a file has comes back in its form: each kind of column alone, and odd tables through every
 method."""
 
+import io
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,6 +12,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from pyarrow import parquet
 
 from fedsynth_lib.core.contract import BadInput, BadRows, Privacy
 from fedsynth_lib.methods import METHODS
@@ -638,6 +640,15 @@ def test_a_type_that_cannot_hold_its_column_is_refused_before_a_run(tmp_path, sa
     pd.DataFrame({"x": ["a"] * 30, "y": [1.0] * 30}).to_parquet(tmp_path / "t.parquet")
     with pytest.raises(BadInput, match=f"column 'x' has type = '{said}', which does not hold what"):
         load_table(tmp_path / "t.parquet", schema=write_form(tmp_path, form))
+
+
+def test_days_in_a_dictionary_come_back_as_days(tmp_path):
+    days = [f"2024-01-{1 + row % 28:02}" for row in range(84)]
+    table = pa.table({"day": pa.array(days).dictionary_encode(), "x": [1, 2, 3, 4] * 21})
+    parquet.write_table(table, tmp_path / "t.parquet")
+    loaded = load_table(tmp_path / "t.parquet", schema=propose_schema(tmp_path / "t.parquet"))
+    content = loaded.container.content(loaded.form.to_file(loaded.frame, RNG), loaded.form)
+    assert list(map(str, pd.read_parquet(io.BytesIO(content))["day"])) == days
 
 
 def test_a_draft_names_what_it_read_and_a_statement_what_is_public(tmp_path):

@@ -83,7 +83,7 @@ KEPT = {
 
 @pytest.mark.parametrize("name", KEPT)
 def test_the_text_of_a_statement_is_the_one_that_is_kept(name):
-    kept = Path(__file__).with_name("statements") / f"{name}.md"
+    kept = Path(__file__).with_name("statements") / f"{name.replace(' ', '_')}.md"
     said, total = KEPT[name]
     assert statement_text(said, f"a_release *{name}*", total) == kept.read_text(encoding="utf-8")
 

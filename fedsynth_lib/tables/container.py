@@ -77,6 +77,13 @@ class Container:
     columns: tuple[str, ...] = ()
     types: pa.Schema | None = None
 
+    def __post_init__(self):
+        if self.kind == "feather" or self.compressed in (".bz2", ".xz"):  # of an older saved model
+            raise BadInput(
+                f"files of {self.compressed or self.kind} are no longer written: take the version "
+                "of fedsynth that saved the model."
+            )
+
     @property
     def suffix(self) -> str:
         """The ending of a file of this kind."""
@@ -361,7 +368,7 @@ def _record(line: str) -> dict:
 
 # --- types ----------------------------------------------------------------------------------------
 
-UNFIT = (ValueError, TypeError, ArithmeticError, pa.ArrowException)
+UNFIT = (ValueError, TypeError, AttributeError, ArithmeticError, pa.ArrowException)
 
 
 def type_of(column: FileColumn) -> pa.DataType:
