@@ -244,15 +244,13 @@ def check(path: Path, file: File, *, suffix: str | None = None, url: str = "") -
     known = {file.sha256, file.sha256_stored} - {""}
     with path.open("rb") as stream:
         got = sha256(stream)
-    if not known or got in known:
-        return
-    # The checksum of the content decides, however somebody compressed it.
     opener = {".gz": gzip.open, ".xz": lzma.open}.get(path.suffix if suffix is None else suffix)
-    with contextlib.suppress(OSError, EOFError, lzma.LZMAError, zlib.error):
-        if opener:
-            with opener(path, "rb") as stream:
-                got = sha256(stream)
-    if got in known:
+    if known and got not in known and opener:
+        # The checksum of the content decides, however somebody compressed it.
+        broken = contextlib.suppress(OSError, EOFError, lzma.LZMAError, zlib.error)
+        with broken, opener(path, "rb") as stream:
+            got = sha256(stream)
+    if not known or got in known:
         return
     remedy = (
         f"put the right file into {path.parent} by hand" if url else "delete it and fetch it again"
