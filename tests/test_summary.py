@@ -13,7 +13,7 @@ from fedsynth_lib.core.contract import Charge, Privacy
 from fedsynth_lib.core.ledger import Total, digest
 from fedsynth_lib.core.measured import Measured
 from fedsynth_lib.core.statement import COUNTED, statement, statement_text
-from fedsynth_lib.core.summary import Release, registry_entry, summary_page
+from fedsynth_lib.release.summary import Release, registry_entry, summary_page
 
 ABOUT = Release(
     "Ward 7 & 8", "500 synthetic rows", rehearsal=False, federated=True, when=date(2026, 3, 1)
