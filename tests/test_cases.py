@@ -553,6 +553,9 @@ def zipped(*names, inside=b"age,ill\n1,no\n2,yes\n"):
         (b"\x37\x7a\xbc\xaf\x27\x1c...", "a 7z archive; give the table in it"),
         (b"Rar!\x1a\x07\x00...", "a RAR archive; give the table in it"),
         (b"\x80\x04\x95\x10", "a pickle; write the table as CSV or parquet"),
+        (b"ARROW1\x00\x00", "a feather file; write the table as parquet"),
+        (b"BZh91AY&SY", "compressed with bzip2; compress the table with gzip"),
+        (b"\xfd7zXZ\x00", "compressed with xz; compress the table with gzip"),
     ],
 )
 def test_a_file_of_another_kind_is_told_by_its_content(tmp_path, content, message):

@@ -5,12 +5,14 @@ import json
 import re
 from dataclasses import replace
 from datetime import date
+from pathlib import Path
 
 import pytest
 
 from fedsynth_lib.core.contract import Charge, Privacy
 from fedsynth_lib.core.ledger import Total, digest
-from fedsynth_lib.core.statement import statement
+from fedsynth_lib.core.measured import Measured
+from fedsynth_lib.core.statement import COUNTED, statement, statement_text
 from fedsynth_lib.release.summary import Release, registry_entry, summary_page
 
 ABOUT = Release(
@@ -29,6 +31,64 @@ def said(*more, seed=None, delta=1e-6):
 
 def words(page):
     return " ".join(re.sub(r"<style.*?</style>|<[^>]+>", " ", page, flags=re.DOTALL).split())
+
+
+# --- the statement as text, which is kept in tests/statements/ -----------------------------------
+
+COUNTS = Charge("counts of `age` | <b>", "laplace", 4.0, times=3)
+SAMPLED = Charge("gradients", "gaussian", 6.0, 0.5, rate=0.05, times=400)
+KEPT = {
+    "released": (
+        statement(
+            [COUNTS, Charge("number of rows", "laplace", 50.0), Charge("the schema", "public")],
+            Privacy(1.0, noise_seed=None),
+            public_inputs=["columns_of_the file", "categories"],
+            method="independent",
+            trust="secure sum",
+            audit=Measured(1.0, 0.42, 500),
+            num_rows=1000,
+            num_clients=3,
+        ),
+        Total(1, 0.77, 0.0),
+    ),
+    "released twice": (
+        statement([SAMPLED], Privacy(2.0, 1e-5, noise_seed=None), method="fedbn", trust="server"),
+        Total(2, 11.0, 2e-5, "1 of rows, 1 of figures"),
+    ),
+    "rehearsed": (
+        statement(
+            [COUNTS, SAMPLED],
+            Privacy(2.0, 0.01, reproduction=True),
+            public_inputs=[COUNTED],
+            method="aim",
+            num_rows=1000,
+            num_clients=4,
+        ),
+        None,
+    ),
+    "without a guarantee": (
+        statement(
+            [COUNTS, Charge("best_network", "unprotected")],
+            Privacy(1.0, 1e-6, noise_seed=None),
+            adversary="whoever sees the rows",
+        ),
+        None,
+    ),
+    "beyond use": (
+        statement([Charge("counts", "laplace", 0.02)], Privacy(50.0, noise_seed=None)),
+        Total(1, 50.0, 0.0),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", KEPT)
+def test_the_text_of_a_statement_is_the_one_that_is_kept(name):
+    kept = Path(__file__).with_name("statements") / f"{name.replace(' ', '_')}.md"
+    said, total = KEPT[name]
+    assert statement_text(said, f"a_release *{name}*", total) == kept.read_text(encoding="utf-8")
+
+
+# --- the page and the entry ----------------------------------------------------------------------
 
 
 def test_the_page_tells_the_promise_and_what_it_rests_on():

@@ -265,8 +265,7 @@ def check(
     from fedsynth_lib.release import your_table
     from fedsynth_lib.release.check import compare_form
 
-    files = your_table.Files.of(table, schema=schema)
-    real = your_table.load(files.table, files.schema, files.draft, private=True)
+    real = your_table.load(your_table.Files.of(table, schema), private=True)
     lines = compare_form(real, existing_file(synthetic, "synthetic"))
     print(lines.to_string(na_rep="", float_format="{:.1%}".format))
     wrong = int((lines["differs"] != "").sum())

@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from fedsynth_lib.core.contract import BadInput, Charge
-from fedsynth_lib.core.store import unwritable
+from fedsynth_lib.core.store import locked, unwritable
 
 BEFORE = "before"  # of a line: the hash of all lines before it
 EVENTS = {"round", "spent", "runs"}  # of a line that is not a release and has no cost
@@ -47,13 +47,7 @@ class Journal:
     def locked(self) -> Iterator[None]:
         with contextlib.ExitStack() as stack:
             with writing(self.path):
-                self.path.parent.mkdir(parents=True, exist_ok=True)
-                lock = stack.enter_context(open(self.path.with_suffix(".lock"), "ab"))
-                # Windows has no fcntl: there one process at a time
-                with contextlib.suppress(ImportError):
-                    import fcntl
-
-                    fcntl.flock(lock, fcntl.LOCK_EX)
+                stack.enter_context(locked(self.path.with_suffix(".lock")))
             yield
 
     def lines(self) -> list[dict]:

@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
+from jinja2 import Environment, FileSystemLoader, StrictUndefined, select_autoescape
 
 from fedsynth_lib.core.accounting import (
     accountant_of,
@@ -57,6 +60,7 @@ TRUST = {  # by a method's TRUST (see `core/contract.py`)
     "the noise in it",
     "server": "the server, which learns exact sums and adds the noise",
 }
+SECRET_NOISE = "not repeatable"  # what a seed policy says of noise that is fit for release
 MOST_USEFUL = 10.0  # beyond it one record may change an outcome's probability from 0.0001 to 0.7
 PROMISES_NOTHING = (
     "An epsilon above 10 promises nothing useful: whoever sees the result may be all but certain "
@@ -126,7 +130,7 @@ def statement(
         "seed_policy": "noise derived from the run's seed: repeatable, and no guarantee towards "
         "whoever knows the seed or sees another run with it"
         if privacy.noise_seed is not None
-        else "noise from the operating system's entropy: not repeatable, fit for release",
+        else f"noise from the operating system's entropy: {SECRET_NOISE}, fit for release",
         "not_covered": f"choice of hyper-parameters; {_floats(privacy.whole)}; how long computing "
         "takes; whoever can predict pseudo-random numbers (PCG64, Mersenne Twister) from some of "
         "them",
@@ -151,9 +155,9 @@ def deployed_adversary(method: Method, *, what: str, colluding: int, sites: int)
     return words.format(what=what, server=server_of(method), colluding=colluding, sites=sites)
 
 
-def audited(statement: dict) -> str:
-    """What the audit of the method says, for a reader."""
-    if not (found := statement.get("audit")):
+def audited(found: dict | None) -> str:
+    """What the `audit` of a statement says, for a reader."""
+    if not found:
         return "no lower bound of epsilon was measured for this method"
     return (
         f"an audit of this method at epsilon {found['claimed']:g} proves {found['lower']:.3g} at "
@@ -244,7 +248,8 @@ def statement_table(statement: dict) -> Styler:
     total = "none for the run as a whole" if epsilon is None else f"{epsilon:.4g}"
     caption = (
         f"epsilon {total} (noisy releases alone: {statement['epsilon_protected']:.4g}; "
-        f"{_figures(statement)}), delta "
+        f"by Rényi DP {_number(statement['epsilon_rdp'])}, "
+        f"{_numerical(statement['epsilon_numerical'])}), delta "
         f"{statement['delta']:g}{', which exceeds 1 / n' if statement['delta_exceeds'] else ''}, "
         f"unit {statement['unit']}, {statement['relation']}"
     )
@@ -261,11 +266,9 @@ def statement_table(statement: dict) -> Styler:
     return style.apply(lambda column: red, axis=0)
 
 
-def _figures(statement: dict) -> str:
-    """Both accountants' figures, whichever counts."""
-    numerical = statement["epsilon_numerical"]
-    other = "no numerical figure" if numerical is None else f"numerically {_number(numerical)}"
-    return f"by Rényi DP {_number(statement['epsilon_rdp'])}, {other}"
+def _numerical(epsilon: float | None) -> str:
+    """The figure of composed losses, which may give none."""
+    return "no numerical figure" if epsilon is None else f"numerically {_number(epsilon)}"
 
 
 def _ranges(numbers: list[int]) -> str:
@@ -285,117 +288,54 @@ def promises(epsilon: float) -> bool:
 
 
 def statement_text(statement: dict, title: str, total: Total | None = None) -> str:
-    """The statement as Markdown for someone who must approve a release: the promise, then what it
-    rests on.
+    """Return the statement as Markdown for someone who must approve a release.
 
     total: of all releases of the same rows, this one included; None where nothing was released.
     """
-    epsilon, delta = statement["epsilon"], statement["delta"]
-    if epsilon is None:
-        promise = (
-            "**There is no guarantee for the release as a whole**: something about the rows left "
-            "without noise.\n\n"
-            + markdown_list(statement["unprotected"])
-            + "\n\nThe noisy releases alone would have epsilon = "
-            f"{statement['epsilon_protected']:.4g}."
-        )
-    else:
-        rest = f", except with probability {delta:g} (delta)" if delta else ""
-        promise = f"**epsilon = {epsilon:.4g}, delta = {delta:g}.** " + (
-            f"Adding or removing one record makes no outcome {odds(epsilon)} or unlikely{rest}."
-            if promises(epsilon)
-            else f"**{PROMISES_NOTHING}**"
-        )
-    if total is not None and total.releases > 1:
-        promise += f" {added_up(total)}"
-    if COUNTED in statement["public_inputs"]:
-        promise += (
-            " The number of rows of each client is treated as public: what is compared are tables "
-            "for which it is declared alike."
-        )
-    if statement["delta_exceeds"]:
-        promise += (
-            f" **Delta exceeds 1 / n** for the {statement['num_rows']} rows of this run: it would "
-            "allow that whole records are published."
-        )
-    if "not repeatable" in statement["seed_policy"]:
-        secret = (
-            "The noise is secret: it came from the operating system, and nobody can draw it again."
-        )
-    else:
-        secret = (
-            "**The noise is not secret: it was derived from a seed. Whoever knows or guesses the "
-            "seed, or sees two runs with it, is bound by no guarantee, so this is a rehearsal and "
-            "must not be released.** Draw it anew with Privacy(noise_seed=None)."
-        )
-    facts = {
-        "Method": statement["method"],
-        "Unit": f"{statement['unit']}; a person with k records has k times the epsilon",
-        "Neighbouring tables": statement["relation"],
-        "Protected from": statement["adversary"],
-        "Who must be trusted": statement["trust"],
-        "Measured": audited(statement),
-        "Epsilon of replacing a record": _number(statement["epsilon_replace_one"]),
-        "Budget asked for": _number(statement["budget"]),
-        "Accountant": statement["accountant"],
-        "Its figures for the noisy releases": _figures(statement),
-        "Noise that clients make together": _shares(statement),
-        "Gaussian noise on counts": "rounded to whole numbers"
-        if statement["whole"]
-        else "not rounded",
+    return templates().get_template("statement.md").render(statement, title=title, total=total)
+
+
+@cache
+def templates() -> Environment:
+    """Return the templates of texts about a statement, with the words that these share."""
+    found = Environment(
+        loader=FileSystemLoader(Path(__file__).with_name("templates")),
+        autoescape=select_autoescape(["html"]),
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+    found.filters |= {
+        "added_up": added_up,
+        "audited": audited,
+        "bullets": markdown_list,
+        "md": escaped,
+        "number": _number,
+        "numerical": _numerical,
+        "one_line": lambda text: " ".join(text.split()),
     }
-    lines = [
-        f"| {escaped(e['what'])} | {e['mechanism']} "
-        f"| {_number(e['sensitivity'] if e['scale'] else None)} "
-        f"| {_number(e['scale'] or None)} | {e['count']} |"
-        for e in statement["entries"]
-    ]
-    parts = [
-        f"# Privacy statement: {escaped(title)}",
-        promise,
-        secret,
-        "\n".join(
-            [
-                "| | |",
-                "|---|---|",
-                *(f"| {name} | {escaped(text)} |" for name, text in facts.items()),
-            ]
-        ),
-        "## Treated as public\n\nThe guarantee says nothing about these; they must be known from "
-        "elsewhere.",
-        markdown_list(statement["public_inputs"]),
-        "## Every release\n\nSensitivity: how far one record can move it. Scale: of its noise. "
-        "Count: how often a record is in it.",
-        "\n".join(
-            [
-                "| release | mechanism | sensitivity | scale | count |",
-                "|---|---|---|---|---|",
-                *lines,
-            ]
-        ),
-        f"## Not covered\n\n{markdown_list([*statement['not_covered'].split('; '), *BEYOND])}",
-    ]
-    return "\n\n".join(parts) + "\n"
+    found.globals |= {
+        "BEYOND": list(BEYOND),
+        "COUNTED": COUNTED,
+        "PROMISES_NOTHING": PROMISES_NOTHING,
+        "SECRET_NOISE": SECRET_NOISE,
+        "odds": odds,
+        "promises": promises,
+    }
+    return found
 
 
-def added_up(total: Total) -> str:
-    """What several releases of the same rows cost together, and what that is worth."""
+def added_up(total: Total | None) -> str:
+    """What several releases of the same rows cost together, and what that is worth; '' of one."""
+    if total is None or total.releases < 2:
+        return ""
     of = f" ({total.of})" if total.of else ""
     text = (
         f"This is one of {total.releases} releases of the same rows{of}: together they have "
         f"epsilon = {total.epsilon:.4g}, delta = {total.delta:g}."
     )
     return text if promises(total.epsilon) else f"{text} {PROMISES_NOTHING}"
-
-
-def _shares(statement: dict) -> str:
-    curious, shares = statement["curious"], statement["shares"]
-    if shares is None:
-        return "–"
-    return (
-        f"that of any {shares} of the clients is enough; {curious} may pool what they know "
-        "against another one"
-    )
 
 
 BEYOND = (

@@ -5,11 +5,12 @@ most, and a release is refused as long as one is there.
 """
 
 import re
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from functools import cached_property
-from itertools import product
+from functools import cache, cached_property
+from itertools import groupby, product
+from operator import itemgetter
 from pathlib import Path
 
 import numpy as np
@@ -20,13 +21,8 @@ from fedsynth_lib.core.store import FOR_OWNER, private_folder, write_atomically
 from fedsynth_lib.tables.container import Container, header_newline, type_to_declare
 from fedsynth_lib.tables.files import NOT_A_NUMBER, may_be_several, one_column
 from fedsynth_lib.tables.form import Form
-from fedsynth_lib.tables.kinds import (
-    MOST_EXACT,
-    SEQUENCE,
-    FileColumn,
-    moment_of,
-    moment_text,
-)
+from fedsynth_lib.tables.kinds import MOST_EXACT, SEQUENCE, FileColumn
+from fedsynth_lib.tables.moments import moment_of, moment_text
 from fedsynth_lib.tables.schema import READ_FROM_ROWS, closest
 from fedsynth_lib.tables.written import QUOTES, SPACES, Written
 
@@ -64,22 +60,33 @@ CLOCK_FORMATS = (
     *("%H:%M", "%H:%M:%S", "%H:%M:%S.%f", "%I:%M %p", "%I:%M:%S %p", "%I:%M%p", "%Hh%M"),
 )
 BARE_CLOCKS = ("%H.%M", "%H%M", "%H%M%S")  # numbers, but where one begins with a zero
-MARKS = frozenset("-/.:,")  # that stand in a text wherever they stand in its form
-MOMENT_DIGITS = ("%Y%m%d%H%M%S", "%Y%m%d%H%M")
-UNSURE = (*DAY_DIGITS[1:], *BARE_CLOCKS)
-# how many digits a form has, where strptime would take fewer, too
-DIGITS = {
-    **{"%Y%m%d": 8, "%d%m%Y": 8, "%m%d%Y": 8, "%Y%m": 6, "%y%m%d": 6, "%d%m%y": 6, "%m%d%y": 6},
-    **{"%Y%j": 7, "%Y-%j": 7, "%H.%M": 4, "%H%M": 4, "%H%M%S": 6},
-    **{"%Y%m%d%H%M%S": 14, "%Y%m%d%H%M": 12},
-    "%d%b%Y": 6,
+BOTH = tuple(map("".join, product(DAY_FORMATS, (" ", "T", ", "), CLOCK_FORMATS)))
+MOMENTS = {
+    "date": (*DAY_FORMATS, *DAY_DIGITS),
+    "time": (*CLOCK_FORMATS, *BARE_CLOCKS),
+    "datetime": (*BOTH, "%Y%m%d%H%M%S", "%Y%m%d%H%M"),
 }
-LONE_DIGIT = re.compile(r":\d(?!\d)")  # 1:5 is a ratio, where strptime sees five past one
+UNSURE = (*DAY_DIGITS[1:], *BARE_CLOCKS)  # a few values may all be valid by chance
+# how each part of a moment may look; those of one or two digits have two in a form without marks
+PARTS = {
+    **dict.fromkeys("dmHI", r"\d\d?"),
+    **{"Y": r"\d{4}", "y": r"\d\d", "j": r"\d{3}", "M": r"\d\d", "S": r"\d\d", "f": r"\d{1,6}"},
+    **dict.fromkeys("abAB", r"[^\W\d_]+"),
+    "p": "[AaPp][Mm]",
+}
 YEARS = 1800, 2200  # in which eight digits may be a date
-# each part of a moment, and how else a file may write it
-SPELLINGS = {
-    **{"%d": "%-d", "%m": "%-m", "%H": "%-H", "%I": "%-I", "%f": "%3f"},
-    **{"%b": "%^b", "%B": "%^B", "%p": "%P"},
+# how else a file may write a part of a moment, and when all values of the part look like that
+SPELLINGS: dict[str, tuple[str, Callable[[pd.Series], bool]]] = {
+    **dict.fromkeys(
+        "dmHI",
+        (
+            "%-{}",
+            lambda texts: texts.str.fullmatch(r"\d|[1-9]\d").all() and min(map(len, texts)) < 2,
+        ),
+    ),
+    **dict.fromkeys("bB", ("%^{}", lambda texts: texts.str.isupper().all())),
+    "p": ("%P", lambda texts: texts.str.islower().all()),
+    "f": ("%3f", lambda texts: (texts.str.len() == 3).all()),
 }
 
 WARNING = """\
@@ -123,12 +130,11 @@ class Seen:
         if typed and isinstance(kind, pd.CategoricalDtype):
             own, ordered = tuple(map(_text, kind.categories)), bool(kind.ordered)
         counts = raw.value_counts(dropna=False)
-        if kind.kind == "M":
-            words = _moment_texts(counts.index)
+        if kind.kind == "M":  # all of them as fine as the finest one
+            texts = counts.index.floor("us").astype(str)
         else:
-            words = [
-                "" if pd.isna(value) else _text(value) for value in counts.index.astype(object)
-            ]
+            texts = map(_text, counts.index.astype(object))
+        words = ["" if gap else t for t, gap in zip(texts, counts.index.isna(), strict=True)]
         merged = pd.Series(counts.to_numpy(), words, dtype=np.int64)
         merged = merged[merged > 0].groupby(level=0, sort=False).sum()
         absent = merged.index.isin(MISSING_WORDS)
@@ -228,24 +234,22 @@ def propose_schema(
         )
     typed = container.types is not None
     seen = [Seen.of(raw[name], typed=typed) for name in raw if name not in ignore]
+    special = dict.fromkeys(keep, _kept) | dict.fromkeys(targets, _target)
     columns = [
-        _target(each, path)
-        if each.name == target
-        else _kept(each, path)
-        if each.name in keep
-        else propose_column(each)
+        special[each.name](each, path) if each.name in special else propose_column(each)
         for each in seen
     ]
-    if container.kind == "text" and container.header and _looks_like_a_row(container, seen):
+    if container.kind == "text" and _looks_like_a_row(container, seen):
         asked = (
             "The names of all columns look like values of theirs: is the first line a row? Then "
-            "put a line of names before it, and draft anew.",
-            columns[0].question,
+            f"put a line of names before it, and draft anew. {columns[0].question}"
         )
-        columns[0] = replace(columns[0], question=" ".join(filter(None, asked)))
+        columns[0] = replace(columns[0], question=asked.strip())
     if typed:
-        types = {field.name: field.type for field in container.types}
-        columns = [replace(c, type=type_to_declare(c, types[c.name])) for c in columns]
+        columns = [
+            replace(each, type=type_to_declare(each, container.types.field(each.name).type))
+            for each in columns
+        ]
     form = Form(tuple(columns), target, tuple(ignore))
     notes = {each.name: _note(each, form) for each in seen}
     text = WARNING.format(name=path.name, source=READ_FROM_ROWS) + "\n"
@@ -259,10 +263,8 @@ def propose_schema(
 
 def propose_column(seen: Seen) -> FileColumn:
     """The declaration that fits what a column holds, by the first of PROPOSALS that does."""
-    for proposal in PROPOSALS:
-        if (column := proposal(seen)) is not None:
-            return column
-    return _categories(seen)
+    found = (proposal(seen) for proposal in PROPOSALS)
+    return next(filter(None, found), None) or _categories(seen)
 
 
 def _note(seen: Seen, form: Form) -> str:
@@ -304,14 +306,15 @@ def _looks_like_a_row(container: Container, seen: list[Seen]) -> bool:
     a row, as some tables call their columns."""
     if tuple(each.name for each in seen) != container.columns:  # some are ignored
         return False
-    names = _numbers(pd.Series([each.name.strip() for each in seen], dtype=object))
-    if names.notna().all() and (names.diff()[1:] == 1).all():
+    names = pd.Series([each.name.strip() for each in seen], dtype=object)
+    numbers = _numbers(names)
+    if numbers.notna().all() and (numbers.diff()[1:] == 1).all():
         return False
-    for each, number in zip(seen, names, strict=True):
-        within = each.is_number and each.numbers.min() <= number <= each.numbers.max()
-        if not within and each.name.strip() not in set(each.levels):
-            return False
-    return True
+    return all(
+        (each.is_number and each.numbers.min() <= number <= each.numbers.max())
+        or name in set(each.levels)
+        for each, name, number in zip(seen, names, numbers, strict=True)
+    )
 
 
 # --- what a column may be, the surest first -------------------------------------------------------
@@ -346,61 +349,52 @@ def _moments(seen: Seen) -> FileColumn | None:
     may be numbers."""
     suffix = _suffix(seen.levels)
     levels = seen.levels.str.removesuffix(suffix) if suffix else seen.levels
-    for most in (0, MOST_ODD):
-        for kind, formats in (
-            ("date", (*DAY_FORMATS, *DAY_DIGITS)),
-            ("time", (*CLOCK_FORMATS, *BARE_CLOCKS)),
-            ("datetime", (*_both(), *MOMENT_DIGITS)),
-        ):
-            found = {form: _misfits(levels, form, most) for form in formats}
-            odd = {form: places for form, places in found.items() if places is not None}
-            fewest = min(map(len, odd.values()), default=0)
-            fitting = [form for form, places in odd.items() if len(places) == fewest]
-            if not fitting:
-                continue
-            column = _moment(seen, levels, kind, fitting, odd[fitting[0]], suffix)
-            if column is not None:
-                return column
+    found = [
+        (len(odd), kind, form, odd)
+        for kind, forms in MOMENTS.items()
+        for form in forms
+        if (odd := _misfits(levels, form)) is not None
+    ]
+    for (_, kind), fitting in groupby(sorted(found, key=itemgetter(0)), itemgetter(0, 1)):
+        *_, forms, odd = zip(*fitting, strict=True)
+        if (column := _moment(seen, levels, kind, forms, odd[0], suffix)) is not None:
+            return column
     return None
 
 
 def _moment(
-    seen: Seen, levels: pd.Series, kind: str, fitting: list[str], odd: list[int], suffix: str
+    seen: Seen, levels: pd.Series, kind: str, forms: Sequence[str], odd: list[int], suffix: str
 ) -> FileColumn | None:
-    """The column, where most levels, without their suffix, are moments of the `fitting` forms; odd:
-    the places of those that are none."""
-    asked, out = [], list(odd)
-    kept = levels.drop(index=odd)
-    moments = pd.Series({place: moment_of(text, fitting[0]) for place, text in kept.items()})
-    form = _as_written(kept, moments, fitting[0]) + suffix
-    if len(kept) and kept.str.fullmatch(r"\d+").all():
+    """The column, where most levels, without their suffix, are moments of these forms; odd: the
+    places of those that are none."""
+    kept, asked, form = levels.drop(index=odd), [], forms[0]
+    moments = kept.map(lambda text: moment_of(text, form)).astype(object)
+    form = _as_written(kept, form) + suffix
+    if kept.str.fullmatch(r"\d+").all():
         if "%Y" in form and not moments.map(lambda m: YEARS[0] <= m.year <= YEARS[1]).all():
             return None
         asked.append(
-            f"Digits that are all a valid {kind} ({' or '.join([form, *fitting[1:3]])}): are they? "
+            f"Digits that are all a valid {kind} ({' or '.join([form, *forms[1:3]])}): are they? "
             "Else make it numeric, or list the categories."
         )
-    elif len(fitting) > 1:
-        first, second = form, fitting[1] + suffix
-        asked.append(f"It fits {first} and {second}: which is it? Write it as format.")
-    again = [moment_text(moment, form) for moment in moments]
+    elif len(forms) > 1:
+        asked.append(f"It fits {form} and {forms[1]}{suffix}: which is it? Write it as format.")
+    again = moments.map(lambda moment: moment_text(moment, form))
     if len(other := kept[kept + suffix != again]):
-        shown = moment_text(moments[other.index[0]], form)
-        asked.append(f"{other.iloc[0]}{suffix} would come back as {shown}: is that right?")
+        shown = f"{other.iloc[0]}{suffix} would come back as {again[other.index[0]]}"
+        asked.append(f"{shown}: is that right?")
     if odd:
-        shown = ", ".join(repr(text) for text in seen.levels[odd])
-        asked.append(
-            f"Among {kind}s stands {shown}: is that a missing value? If not, correct the rows."
-        )
-    if kind != "time" and (far := _far_moments(moments)):
+        asked.append(_strangers(f"{kind}s", seen.levels[odd]))
+    years = moments.map(lambda moment: moment.year)
+    far = _far(moments.map(datetime.toordinal), years.isin(SENTINEL_YEARS))
+    if far:
         shown = ", ".join(seen.levels[far])
         asked.append(f"{shown} lies far from all other {kind}s: is that a missing value?")
-        out += far
-    order = moments.drop(index=[place for place in out if place in moments.index]).sort_values()
+    order = moments.drop(index=far).sort_values()
     if len(order) < 2:
         return None
-    low, high = (seen.levels[order.index[end]] for end in (0, -1))
-    return seen.without(seen.levels[out]).column(
+    low, high = seen.levels[order.index[[0, -1]]]
+    return seen.without(seen.levels[[*odd, *far]]).column(
         kind, " ".join(asked), low=low, high=high, format=form
     )
 
@@ -487,31 +481,23 @@ def _named(seen: Seen) -> FileColumn | None:
 def _numeric(seen: Seen) -> FileColumn | None:
     """Numbers, and what stands among them instead of a number."""
     words = seen.levels[seen.numbers.isna()]
-    if 0 < len(words) <= MAX_NUMBER_LEVELS and len(seen.levels) - len(words) > MAX_NUMBER_LEVELS:
-        shown = ", ".join(repr(word) for word in words[:3])
-        question = (
-            f"Among numbers stands {shown}: is that a missing value? If not, correct the rows."
-        )
-        return _ranged(seen.without(words), question)
+    if 0 < len(words) <= MAX_NUMBER_LEVELS < len(seen.levels) - len(words):
+        return _ranged(seen.without(words), _strangers("numbers", words[:3]))
     if not seen.is_number:
         return None
     if _too_large(seen):
         what = "Whole numbers too large to be exact: an identifier? It is left out."
         return seen.column("identifier", what)
-    if np.isinf(seen.numbers).any():
-        infinite = seen.levels[np.isinf(seen.numbers)]
-        return _ranged(
-            seen.without(infinite), "Infinite numbers are taken for missing ones: is that right?"
-        )
-    far = _sentinels(seen)
-    if far:
-        shown = ", ".join(far)
-        question = (
-            f"{shown} lies far from all other numbers: is that a missing value? If it is not, "
-            "take it out of missing, and widen the range."
-        )
-        return _ranged(seen.without(far), question)
-    return _ranged(seen, "")
+    infinite = seen.levels[np.isinf(seen.numbers)]
+    if len(infinite):
+        question = "Infinite numbers are taken for missing ones: is that right?"
+        return _ranged(seen.without(infinite), question)
+    far = seen.levels[_far(seen.numbers, seen.numbers.isin(SENTINELS))]
+    question = (
+        f"{', '.join(far)} lies far from all other numbers: is that a missing value? If it is not, "
+        "take it out of missing, and widen the range."
+    )
+    return _ranged(seen.without(far), question if len(far) else "")
 
 
 PROPOSALS: tuple[Callable[[Seen], FileColumn | None], ...] = (
@@ -539,7 +525,7 @@ def _ranged(seen: Seen, question: str) -> FileColumn | None:
         or ("" if seen.whole else _amounts(seen.levels))
     )
     if seen.whole and seen.all_different and seen.num_rows >= 20 and not question:
-        if _counts_up(numbers):
+        if numbers.min() in (0, 1) and numbers.nunique() == numbers.max() - numbers.min() + 1:
             return seen.column(
                 "identifier", "The numbers count the rows: an identifier? It is left out, as here."
             )
@@ -547,18 +533,15 @@ def _ranged(seen: Seen, question: str) -> FileColumn | None:
             'No two rows have the same value: an identifier? Then write kind = "identifier", and '
             "no range."
         )
-    said: dict = {"low": float(numbers.min()), "high": float(numbers.max())}
+    low, high = float(numbers.min()), float(numbers.max())
+    said: dict = {"low": low, "high": high} | _decimals(seen.levels)
     if seen.whole:
-        said = {name: int(value) for name, value in said.items()} | {"integer": True}
+        said = {"low": int(low), "high": int(high), "integer": True}
         zeros = seen.levels.str.extract(r"\.(0+)$")[0]
         if zeros.notna().all() and zeros.nunique() == 1:  # 34.0, as pandas writes ages with gaps
             said["written"] = f"0.{zeros[0]}"
-    else:
-        said |= _decimals(seen.levels)
-    order = np.argsort(numbers.to_numpy(), kind="stable")
-    share = np.cumsum(seen.counts[order]) / seen.counts.sum()
-    middle, top = (numbers.to_numpy()[order][np.searchsorted(share, at)] for at in (0.5, 0.99))
-    low, high = said["low"], said["high"]
+    values = np.repeat(numbers.to_numpy(), seen.counts)
+    middle, top = np.quantile(values, [0.5, 0.99], method="inverted_cdf")
     heaped = middle - low < (high - low) / EVEN_BINS
     if low >= 0 and middle > 0 and (heaped or top > SPREAD * middle):
         said["scale"] = "log"
@@ -567,23 +550,23 @@ def _ranged(seen: Seen, question: str) -> FileColumn | None:
 
 def _moment_in_disguise(seen: Seen) -> str:
     """What to ask of numbers that a computer may have made of moments; '' of others."""
+    if not seen.whole:
+        return ""
     low, high = seen.numbers.min(), seen.numbers.max()
-    if seen.whole and SECONDS[0] <= low and high <= SECONDS[1]:
-        return "Are these moments, in seconds since 1970? As numbers they are drawn to the second."
-    if seen.whole and SECONDS[0] <= low / 1000 and high / 1000 <= SECONDS[1]:
-        return "Are these moments, in milliseconds since 1970? As numbers they are drawn so, too."
-    if seen.whole and 7 <= seen.levels.str.len().max() <= 8:
-        padded = seen.levels.str.zfill(8)
-        for form, parts in (("%d%m%Y", "day, month"), ("%m%d%Y", "month, day")):
-            if _misfits(padded, form, 0) is not None:
-                return (
-                    f"Are these dates, {parts} and year, without a first zero? As numbers they are "
-                    "drawn as no dates: write them in the file with all eight digits."
-                )
+    for unit, factor in (("seconds", 1), ("milliseconds", 1000)):
+        if SECONDS[0] <= low / factor and high / factor <= SECONDS[1]:
+            return f"Are these moments, in {unit} since 1970? As numbers they are drawn so, too."
+    padded = seen.levels.str.zfill(8)
+    for form, parts in (("%d%m%Y", "day, month"), ("%m%d%Y", "month, day")):
+        if seen.levels.str.len().min() == 7 and _misfits(padded, form) == []:
+            return (
+                f"Are these dates, {parts} and year, without a first zero? As numbers they are "
+                "drawn as no dates: write them in the file with all eight digits."
+            )
     named = re.search("date|day|datum|time|zeit", seen.name, re.IGNORECASE)
-    if seen.whole and named and SERIAL[0] <= low and high <= SERIAL[1]:
-        return "Are these dates, in days since 1900, as spreadsheets count them?"
-    return ""
+    serial = named and SERIAL[0] <= low and high <= SERIAL[1]
+    asked = "Are these dates, in days since 1900, as spreadsheets count them?"
+    return asked if serial else ""
 
 
 def _thousands(levels: pd.Series) -> str:
@@ -644,13 +627,10 @@ def _text(value: object) -> str:
     return str(value).strip()
 
 
-def _moment_texts(moments: pd.DatetimeIndex) -> list[str]:
-    """Moments of a typed file as text, all of them as fine as the finest one."""
-    form = "%Y-%m-%d %H:%M:%S.%f"
-    for finest, shorter in (("s", "%Y-%m-%d %H:%M:%S"), ("D", "%Y-%m-%d")):
-        if (moments.dropna() == moments.dropna().floor(finest)).all():
-            form = shorter
-    return ["" if pd.isna(moment) else moment_text(moment, form) for moment in moments]
+def _strangers(what: str, texts: Iterable[str]) -> str:
+    """What to ask about texts that stand among numbers, or dates."""
+    shown = ", ".join(map(repr, texts))
+    return f"Among {what} stands {shown}: is that a missing value? If not, correct the rows."
 
 
 def _numbers(levels: pd.Series) -> pd.Series:
@@ -714,23 +694,16 @@ def _decimals(levels: pd.Series) -> dict[str, int | str | bool]:
     return said | {"decimals": most}
 
 
-def _sentinels(seen: Seen) -> list[str]:
-    """Numbers that stand for a missing value in many files, outside of what the others span by as
+def _far(values: pd.Series, may_be_missing: pd.Series) -> list[int]:
+    """The places of values that may stand for a missing one, outside of what the others span by as
     much again."""
-    number = seen.numbers
-    rest = number[~number.isin(SENTINELS)]
+    rest = values[~may_be_missing]
     if rest.nunique() < MAX_NUMBER_LEVELS:
         return []
     low, high = rest.min(), rest.max()
     span = high - low
-    negative = (number < 0) & (low >= 0)
-    far = (number < low - span) | (number > high + span) | negative
-    return list(seen.levels[number.isin(SENTINELS) & far])
-
-
-def _counts_up(numbers: pd.Series) -> bool:
-    """Whether these are all whole numbers from 0 or 1 on."""
-    return numbers.min() in (0, 1) and numbers.nunique() == numbers.max() - numbers.min() + 1
+    outside = (values < low - span) | (values > high + span) | ((values < 0) & (low >= 0))
+    return list(values.index[may_be_missing & outside])
 
 
 def _suffix(levels: pd.Series) -> str:
@@ -742,72 +715,57 @@ def _suffix(levels: pd.Series) -> str:
     return found.dropna().iloc[0]
 
 
-def _both() -> Iterator[str]:
-    return (
-        f"{day}{gap}{clock}"
-        for day in DAY_FORMATS
-        for gap in (" ", "T", ", ")
-        for clock in CLOCK_FORMATS
-    )
-
-
 def _most_odd(num_levels: int) -> int:
     """How many levels of another kind may stand among so many."""
     return min(MOST_ODD, num_levels // (MAX_NUMBER_LEVELS + 1))
 
 
-def _misfits(levels: pd.Series, form: str, most: int) -> list[int] | None:
-    """The places of the levels that are no moment of this form; None where there are more than
-    `most`, or too few others. Most forms fail at once."""
-    most = min(most, _most_odd(len(levels)))
-    places = DIGITS.get(form)
-    if len(levels) == 0 or (form in BARE_CLOCKS and not levels.str.match(r"0\d").any()):
+@cache
+def _pattern(form: str) -> re.Pattern:
+    """What a text of this form looks like, a group for each of its parts."""
+    bare = form.replace("%", "").isalnum() or form in BARE_CLOCKS
+    pattern = ""
+    for mark, part in re.findall(r"(%?)(.)", form):
+        looks = PARTS[part].removesuffix("?" * bare) if mark else re.escape(part)
+        pattern += f"(?P<{part}>{looks})" if mark else looks
+    return re.compile(pattern)
+
+
+def _misfits(levels: pd.Series, form: str) -> list[int] | None:
+    """The places of the levels that are no moment of this form; None where they are too many, or
+    the others too few."""
+    if form in BARE_CLOCKS and not levels.str.match(r"0\d").any():
         return None
-    if form in UNSURE and len(levels) <= MAX_NUMBER_LEVELS:
-        return None  # so few may all be valid by chance
-    odd, marks = [], MARKS.intersection(form)
+    if len(levels) == 0 or (form in UNSURE and len(levels) <= MAX_NUMBER_LEVELS):
+        return None
+    odd: list[int] = []
     for place, text in levels.items():
-        try:
-            # strptime would fail as well, after it has compiled the form, which takes long
-            if not marks.issubset(text):
-                raise ValueError
-            if places and sum(map(str.isdigit, text)) != places:
-                raise ValueError
-            if LONE_DIGIT.search(text):
-                raise ValueError
-            datetime.strptime(text, form)
-        except ValueError:
+        if not _is_moment(text, form):
             odd.append(place)
-            if len(odd) > most:
+            if len(odd) > _most_odd(len(levels)):
                 return None
     return odd
 
 
-def _as_written(levels: pd.Series, moments: pd.Series, form: str) -> str:
-    """The form that writes these moments as they stand: with or without zeros, in capitals or not;
-    the given one where none does."""
-    parts = [part for part in SPELLINGS if part in form]
-    for chosen in product(*([part, SPELLINGS[part]] for part in parts)):
-        spelled = form
-        for part, spelling in zip(parts, chosen, strict=True):
-            spelled = spelled.replace(part, spelling)
-        if all(
-            moment_text(moment, spelled) == text
-            for moment, text in zip(moments, levels, strict=True)
-        ):
-            return spelled
+def _is_moment(text: str, form: str) -> bool:
+    """Whether a text is a moment of this form: it looks like one, and the day exists."""
+    if not _pattern(form).fullmatch(text):
+        return False
+    try:
+        return bool(moment_of(text, form))
+    except ValueError:
+        return False
+
+
+def _as_written(levels: pd.Series, form: str) -> str:
+    """The form as all of these moments of it are spelt: with or without zeros, in capitals or
+    not."""
+    parts = pd.DataFrame([_pattern(form).fullmatch(text).groupdict() for text in levels])
+    for part in SPELLINGS.keys() & set(parts):
+        spelling, is_spelt_so = SPELLINGS[part]
+        if is_spelt_so(parts[part]):
+            form = form.replace(f"%{part}", spelling.format(part))
     return form
-
-
-def _far_moments(moments: pd.Series) -> list[int]:
-    """The places of moments in years that stand for a missing one, far from all others."""
-    years = moments.map(lambda moment: moment.year)
-    known = years.isin(SENTINEL_YEARS)
-    rest = years[~known]
-    if len(rest) < MAX_NUMBER_LEVELS:
-        return []
-    span = rest.max() - rest.min() + 1
-    return list(years.index[known & ((years < rest.min() - span) | (years > rest.max() + span))])
 
 
 def _one_way(levels: pd.Series, marks: Written) -> bool:

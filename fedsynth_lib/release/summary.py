@@ -8,26 +8,20 @@ fields of the Differential Privacy Deployments Registry (registry.opendp.org), a
 """
 
 import json
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
-from html import escape
 
 from fedsynth_lib import __version__
 from fedsynth_lib.core.ledger import Total, digest
 from fedsynth_lib.core.statement import (
-    BEYOND,
-    PROMISES_NOTHING,
+    SECRET_NOISE,
     added_up,
     audited,
     markdown_list,
-    odds,
-    promises,
+    templates,
 )
 
 UNSAID = "not stated"
-# what the seed policy of a statement says of noise that is fit for release
-SECRET_NOISE = "not repeatable"
 MOST_RELEASES = 6  # lines of the page; a longer list is in the statement
 MOST_LETTERS = 240  # of a line; a longer one is in the statement
 
@@ -55,125 +49,38 @@ def summary_page(
     total: of all releases about these people, by the name of their population; same_rows: of all
         releases of these very rows, whatever name they went by. Both with this one.
     """
-    facts = {
-        "Released": about.product,
-        "By": about.curator or UNSAID,
-        "To": about.recipients or UNSAID,
-        "For": about.purpose or UNSAID,
-        "Method": f"{statement['method']}, fedsynth {__version__}",
-        "Protected": f"{statement['unit']}, added or removed; a person with k records has k times "
-        "the epsilon",
-        "Protected from": statement["adversary"],
-        "Who must be trusted": statement["trust"],
-        "Measured": audited(statement),
-        "All releases about these people": _total(total),
-        "All releases of these rows": _total(same_rows),
-        "Accountant": statement["accountant"],
-        "Full statement": f"fingerprint {digest(statement)}",
-    }
-    title = f"Privacy summary: {escape(about.name)}"
-    table = "".join(
-        f"<tr><th>{escape(name)}</th><td>{escape(text)}</td></tr>" for name, text in facts.items()
-    )
-    columns = (
-        ("Released about the records", _releases(statement["entries"])),
-        ("Treated as public, not protected", map(_cut, statement["public_inputs"])),
-        ("Not covered", [*statement["not_covered"].split("; "), *BEYOND]),
-    )
-    lists = "".join(f"<section><h2>{name}</h2>{_list(items)}</section>" for name, items in columns)
-    signed = "<footer><span>Approved by</span><span>Date</span><span>Signature</span></footer>"
-    return PAGE.format(
-        title=title,
-        day=about.when.isoformat(),
-        promise=_promise(statement, about, same_rows),
-        table=table,
-    ) + (f'<div class="lists">{lists}</div>{signed}</body></html>\n')
-
-
-def _promise(statement: dict, about: Release, same_rows: Total | None) -> str:
-    """The box at the top: what is guaranteed, or that nothing is."""
-    epsilon, delta = statement["epsilon"], statement["delta"]
-    if epsilon is None:
-        bare = escape(", ".join(statement["unprotected"]))
-        return (
-            f'<div class="box bad"><b>No guarantee.</b> This left without noise: {bare}. Do not '
-            "hand on.</div>"
+    released = [
+        f"{each['what']} ({each['mechanism']}, {each['count']}\N{MULTIPLICATION SIGN})"
+        for each in statement["entries"]
+        if each["mechanism"] != "public"
+    ]
+    if more := released[MOST_RELEASES:]:
+        released[MOST_RELEASES:] = [f"and {len(more)} more, listed in the statement"]
+    return (
+        templates()
+        .get_template("summary.html")
+        .render(
+            statement,
+            about=about,
+            people=total,
+            same_rows=same_rows,
+            is_rehearsal=_is_rehearsal(statement, about),
+            released=released,
+            shortened=map(_cut, statement["public_inputs"]),
+            fingerprint=digest(statement),
+            version=__version__,
+            UNSAID=UNSAID,
         )
-    rest = f", except with probability {delta:g}." if delta else "."
-    words = (
-        f"Whether one record is in the table or not, no outcome becomes {odds(epsilon)}{rest}"
-        if promises(epsilon)
-        else f"<b>{PROMISES_NOTHING}</b>"
     )
-    promise = f"<b>&epsilon; = {epsilon:.4g}, &delta; = {delta:g}.</b> {words}"
-    if _is_rehearsal(statement, about):
-        return (
-            '<div class="box bad"><b>Rehearsal: do not hand on.</b> The noise is not secret. '
-            f"{promise}</div>"
-        )
-    together = same_rows if same_rows is not None and same_rows.releases > 1 else None
-    if together is not None:
-        promise += f" {added_up(together)}"
-    weak = not promises(max(epsilon, together.epsilon if together else 0.0))
-    box = "box bad" if weak else "box"
-    return f'<div class="{box}">{promise} The noise is secret and cannot be drawn again.</div>'
 
 
 def _is_rehearsal(statement: dict, about: Release) -> bool:
     return about.rehearsal or SECRET_NOISE not in statement["seed_policy"]
 
 
-def _total(total: Total | None) -> str:
-    if total is None:
-        return "a rehearsal is not counted"
-    of = f" ({total.of})" if total.of else ""
-    return (
-        f"{total.releases}{of}, with epsilon {total.epsilon:.4g} and delta {total.delta:g} together"
-    )
-
-
-def _releases(entries: list[dict]) -> list[str]:
-    lines = [
-        f"{each['what']} ({each['mechanism']}, {each['count']}\N{MULTIPLICATION SIGN})"
-        for each in entries
-        if each["mechanism"] != "public"
-    ]
-    rest = len(lines) - MOST_RELEASES
-    return (
-        lines
-        if rest <= 0
-        else [*lines[:MOST_RELEASES], f"and {rest} more, listed in the statement"]
-    )
-
-
 def _cut(text: str) -> str:
     """As much of a line as the page has room for."""
     return text if len(text) <= MOST_LETTERS else f"{text[:MOST_LETTERS]}… (all in the statement)"
-
-
-def _list(items: Iterable[str]) -> str:
-    return "<ul>" + "".join(f"<li>{escape(item)}</li>" for item in items) + "</ul>"
-
-
-PAGE = """<!DOCTYPE html>
-<html lang="en"><head><meta charset="utf-8"><title>{title}</title><style>
-@page {{ size: A4; margin: 16mm }}
-body {{ font: 9.5pt/1.35 sans-serif; color: #111; max-width: 178mm; margin: 8mm auto }}
-h1 {{ font-size: 15pt; margin: 0 }}
-h2 {{ font-size: 10pt; margin: 0 0 1mm }} .day {{ color: #555; margin: 0 0 4mm }}
-.box {{ border: 0.5mm solid #1a5276; padding: 3mm 4mm; margin: 0 0 4mm; font-size: 10.5pt }}
-.box b {{ font-size: 12pt }}
-.bad {{ border-color: #b00020 }} .bad b:first-child {{ color: #b00020 }}
-table {{ border-collapse: collapse; width: 100%; margin: 0 0 4mm }}
-th {{ text-align: left; font-weight: 600; width: 36mm }} td {{ overflow-wrap: anywhere }}
-th, td {{ padding: 1mm 2mm 1mm 0; border-bottom: 0.2mm solid #ccc; vertical-align: top }}
-.lists {{ display: grid; grid-template-columns: repeat(3, 1fr); gap: 6mm }}
-ul {{ margin: 0; padding-left: 4mm }}
-li {{ font-size: 8.5pt }} footer {{ display: flex; gap: 6mm; margin-top: 14mm }}
-footer span {{ flex: 1; border-top: 0.2mm solid #111; padding-top: 1mm; color: #555 }}
-@media print {{ body {{ margin: 0 }} }}
-</style></head><body><h1>{title}</h1><p class="day">{day}</p>{promise}<table>{table}</table>
-"""
 
 
 def registry_entry(statement: dict, about: Release, same_rows: Total | None = None) -> str:
@@ -184,7 +91,6 @@ def registry_entry(statement: dict, about: Release, same_rows: Total | None = No
     """
     epsilon, delta = statement["epsilon"], statement["delta"]
     guaranteed = epsilon is not None and not _is_rehearsal(statement, about)
-    several = added_up(same_rows) if same_rows is not None and same_rows.releases > 1 else ""
     basic = {
         "name": about.name + " (rehearsal, not released)" * _is_rehearsal(statement, about),
         "data_curators": [about.curator or UNSAID],
@@ -206,7 +112,9 @@ def registry_entry(statement: dict, about: Release, same_rows: Total | None = No
             "privacy_unit": statement["unit"],
             "privacy_unit_details": f"neighbouring tables: {statement['relation']}",
             "privacy_parameters": {"epsilon": epsilon, "delta": delta} if guaranteed else {},
-            "privacy_parameters_details": ". ".join(filter(None, [audited(statement), several])),
+            "privacy_parameters_details": ". ".join(
+                filter(None, [audited(statement["audit"]), added_up(same_rows)])
+            ),
         },
         "deployment_model": {
             "model_name": "Federated" if about.federated else "Central",

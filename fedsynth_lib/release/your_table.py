@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -45,8 +45,8 @@ from fedsynth_lib.release.register import Begun, open_register
 from fedsynth_lib.release.summary import Release, registry_entry, summary_page
 from fedsynth_lib.runs.rows import folder_name
 from fedsynth_lib.tables.form import Counted, Form, read_form
-from fedsynth_lib.tables.kinds import TIMES
 from fedsynth_lib.tables.load import Table, load_table
+from fedsynth_lib.tables.moments import TIMES
 from fedsynth_lib.tables.partition import Parts, by_hash
 from fedsynth_lib.tables.schema import (
     READ_FROM_ROWS,
@@ -94,17 +94,12 @@ def example(rows: int, seed: int) -> Path:
     return path
 
 
-@dataclass(frozen=True)
-class Files:
-    """Where a table, its declared schema and a draft of one are, or would be.
-
-    given: the schema was named, so it must be there.
-    """
+class Files(NamedTuple):
+    """Where a table, its declared schema and a draft of one are, or would be."""
 
     table: Path
     schema: Path
     draft: Path
-    given: bool = False
 
     @classmethod
     def of(cls, table: str | Path, schema: str | Path | None = None) -> "Files":
@@ -114,7 +109,7 @@ class Files:
         """
         path = existing_file(table, "table")
         chosen = existing_file(schema, "schema") if schema else path.with_suffix(".toml")
-        return cls(path, chosen, draft_path(path), bool(schema))
+        return cls(path, chosen, draft_path(path))
 
 
 def draft(
@@ -148,18 +143,7 @@ def questions(path: Path) -> list[str]:
     return [f"{c.name}: {c.question}" for c in form.columns if c.name in form.questions]
 
 
-def load(path: Path, schema: Path, draft: Path, *, private: bool = False) -> Table:
-    """The table with its declared schema; while there is none, a sentence about what to do with the
-    draft. private: as in `load_table`."""
-    if not schema.is_file():
-        raise BadInput(
-            f"{path}: there is no {schema.name}; correct {draft}, save it as {schema}, "
-            "and run again."
-        )
-    return load_table(path, schema=schema, private=private)
-
-
-def load_or_draft(
+def load(
     files: Files,
     *,
     target: str = "",
@@ -172,7 +156,12 @@ def load_or_draft(
     says otherwise. private: as in `load_table`.
     """
     draft_where_needed(files, target=target, ignore=ignore)
-    table = load(files.table, files.schema, files.draft, private=private)
+    if not files.schema.is_file():
+        raise BadInput(
+            f"{files.table}: there is no {files.schema.name}; correct {files.draft}, save it as "
+            f"{files.schema}, and run again."
+        )
+    table = load_table(files.table, schema=files.schema, private=private)
     if target and target != table.schema.target:
         said = repr(table.schema.target) if table.schema.target else "none"
         raise BadInput(
@@ -190,9 +179,8 @@ def load_or_draft(
 
 
 def own(table: str | Path) -> Table:
-    """Somebody's own table for a lesson: with the schema beside it, or a draft, as `load_or_draft`
-    says."""
-    return load_or_draft(Files.of(table))
+    """Somebody's own table for a lesson, as `load`."""
+    return load(Files.of(table))
 
 
 def names_of(given: str | int | Sequence, parameter: str) -> list[str]:
@@ -309,13 +297,12 @@ def declared_sizes(
 ) -> tuple[list[int], list[Charge]]:
     """How many rows to learn from each client is taken to have, and what was released to know it.
 
-    declared_rows: the rows of the whole file as everybody knows them, say from a report; those of
-        each site in declared order where there is a column `site`. Empty: counted, with noise that
-        costs COUNT_SHARE of epsilon, once where rows are dealt evenly and at each site otherwise: a
-        row is in one count.
+    declared_rows: as `check_declared_rows`: the rows of the whole file as everybody knows them, say
+        from a report; those of each site in declared order where there is a column `site`. Empty:
+        counted, with noise that costs COUNT_SHARE of epsilon, once where rows are dealt evenly and
+        at each site otherwise: a row is in one count.
     seed: of the noise; None draws it from the operating system, as a release must.
     """
-    check_declared_rows(declared_rows, len(parts) if site else 1, site=site)
     if len(declared_rows):
         counts, charges = np.array(declared_rows) * (1 - TEST_SHARE), []
     else:
@@ -415,7 +402,6 @@ class Asked:
     paths: as `places`. known: by what the register knows the rows; '' in a rehearsal.
     """
 
-    files: Files
     table: Table
     train: Table
     holdout: Table
@@ -532,7 +518,7 @@ def prepare(
             f"num_clients is {num_clients} and site is {site!r}, which says how many there are; "
             "give one of the two."
         )
-    table = load_or_draft(files, target=target, ignore=ignore, private=True)
+    table = load(files, target=target, ignore=ignore, private=True)
     rows = [declared_rows] if isinstance(declared_rows, int) else list(declared_rows)
     check_declared_rows(rows, len(_sites(table, site)) if site else 1, site=site)
     if rows:  # else they are counted, with noise, when the run begins
@@ -554,7 +540,6 @@ def prepare(
     parts = clients(train, num_clients or 1, site=site, key=key, release=release)
     said = Release(table.key, "", not release, len(parts) > 1, **about or {})
     return Asked(
-        files=files,
         table=table,
         train=train,
         holdout=holdout,
@@ -638,9 +623,8 @@ def _carried_out(asked: Asked, begun: Begun | None, say: Callable[[str], None]) 
     clients = "one client" if len(asked.parts) == 1 else f"{len(asked.parts)} clients"
     say(f"{asked.method.name} learns from {clients}, which may take minutes")
     made = run(asked.method, asked.train, asked.parts, **options)
-    rows = as_file(made.synthetic, asked.table, seed=None if asked.release else asked.seed)
-    quoting = {"quote_formulas": asked.quote_formulas}
-    content = asked.table.container.content(rows, asked.table.form, **quoting)
+    rows, table = as_file(made.synthetic, asked.table, seed=seed), asked.table
+    content = table.container.content(rows, table.form, quote_formulas=asked.quote_formulas)
     text, paths = hand_on(made, content, asked.paths, asked.about, begun)
     say(f"rows and statement are in {paths['rows'].parent}")
     total = begun and begun.total()
@@ -830,7 +814,9 @@ def columns_drawn(made: Made) -> "Figure":
 def _names_with_units(table: Table) -> dict[str, str]:
     """Name -> the name with what its numbers are, of columns that are not modelled as they are."""
     units = {timedelta(days=1): "days", timedelta(minutes=1): "min", timedelta(seconds=1): "s"}
-    found = {each.name: units[each.unit] for each in table.form.columns if each.kind in TIMES}
+    found = {
+        each.name: units[each.moments.unit] for each in table.form.columns if each.kind in TIMES
+    }
     found |= {each.name: "log" for each in table.form.columns if each.scale == "log"}
     return {name: f"{name} ({unit})" for name, unit in found.items()}
 

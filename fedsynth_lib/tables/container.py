@@ -1,23 +1,19 @@
-"""What kind of file somebody's table is, told by its first bytes; its columns as they are written;
-and synthetic rows as a file of the same kind.
+"""Detect the format of somebody's table from its first bytes, read its columns as they are written,
+and write synthetic rows as a file of the same format.
 
-How that file is written follows from the declaration and from the name of its columns, never from a
-row: types, line ends and order are the same whoever is in the table.
+How that file is written follows from the declaration and from the names of its columns, never from
+a row: types, line ends and order are the same whoever is in the table.
 """
 
-import bz2
 import codecs
 import csv
 import gzip
 import io
 import json
-import lzma
 import re
 import zipfile
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
-from decimal import Decimal
 from itertools import islice
 from pathlib import Path
 from typing import IO, Literal
@@ -25,28 +21,28 @@ from typing import IO, Literal
 import numpy as np
 import pandas as pd
 import pyarrow as pa
-from pyarrow import feather, parquet
+from pyarrow import parquet
 
 from fedsynth_lib.core.contract import BadInput
-from fedsynth_lib.tables.files import parsed, refusing, unreadable, whole
+from fedsynth_lib.tables.files import parsed, refusing, whole
 from fedsynth_lib.tables.form import Form
-from fedsynth_lib.tables.kinds import NOT_MODELLED, TIMES, FileColumn, is_formula, moment_of
+from fedsynth_lib.tables.kinds import FileColumn, is_formula
+from fedsynth_lib.tables.moments import TIMES, moment_of
 
 SEPARATORS = ",;\t|"
 LISTS = (list, dict, tuple, np.ndarray)
-COMPRESSED: dict[bytes, tuple[str, Callable[[Path], IO[bytes]]]] = {
-    b"\x1f\x8b": (".gz", gzip.open),
-    b"BZh": (".bz2", bz2.open),
-    b"\xfd7zXZ\x00": (".xz", lzma.open),
-}
-TYPED = {b"PAR1": "parquet", b"ARROW1": "feather"}
-# what people hand in and nobody here reads, by its first bytes
+GZIP, ZIP, PARQUET = b"\x1f\x8b", b"PK", b"PAR1"
+ENDINGS = {".gz": GZIP, ".zip": ZIP, ".parquet": PARQUET}
+# formats that people hand in and nobody here reads, by their first bytes
 FOREIGN = {
     b"\xd0\xcf\x11\xe0": "an Excel workbook of the old kind; save the sheet as CSV UTF-8",
     b"SQLite format 3": "an SQLite database; export the table as CSV",
     b"$FL": "an SPSS file; export it as CSV",
     b"<stata_dta>": "a Stata file; export it as CSV",
     b"\x89HDF": "an HDF5 file; export the table as CSV or parquet",
+    b"ARROW1": "a feather file; write the table as parquet",
+    b"BZh": "compressed with bzip2; compress the table with gzip, or leave it as it is",
+    b"\xfd7zXZ": "compressed with xz; compress the table with gzip, or leave it as it is",
     b"%PDF": "a PDF; give the table as CSV",
     b"<!DOCTYPE": "a page of HTML; give the table as CSV",
     b"<html": "a page of HTML; give the table as CSV",
@@ -63,16 +59,16 @@ FOREIGN = {
 
 @dataclass(frozen=True)
 class Container:
-    """How a table's file is made.
+    """The format of a table's file.
 
-    kind: of text: columns between separators, or a JSON object a line; others carry types.
-    compressed: the ending of its compression, such as '.gz'; '' without.
+    kind: text with columns between separators, a JSON object a line, or parquet, which has types.
+    compressed: the ending of its compression, '.gz' or '.zip'; '' without.
     newline: between the rows of text that is written.
     columns: the names in its header, or of its types; none where it has no header.
-    types: of a typed file: as it has them, or as they are `declared`.
+    types: of parquet: as the file has them, or as they are `declared`.
     """
 
-    kind: Literal["text", "json lines", "parquet", "feather"]
+    kind: Literal["text", "json lines", "parquet"]
     compressed: str = ""
     separator: str = ","
     encoding: str = "utf-8"
@@ -80,6 +76,13 @@ class Container:
     newline: str = "\n"
     columns: tuple[str, ...] = ()
     types: pa.Schema | None = None
+
+    def __post_init__(self):
+        if self.kind == "feather" or self.compressed in (".bz2", ".xz"):  # of an older saved model
+            raise BadInput(
+                f"files of {self.compressed or self.kind} are no longer written: take the version "
+                "of fedsynth that saved the model."
+            )
 
     @property
     def suffix(self) -> str:
@@ -106,18 +109,17 @@ class Container:
         _check_name(path)
         with refusing(path), _opened(path) as file:
             beginning = file.read(4096)
-        if beginning.startswith(b"PK"):
+        if beginning.startswith(ZIP):
             raise BadInput(f"{path}: this is {_archive(path)}.")
         for magic, what in FOREIGN.items():
-            if beginning.lstrip(codecs.BOM_UTF8).startswith(magic):
+            if beginning.removeprefix(codecs.BOM_UTF8).startswith(magic):
                 raise BadInput(f"{path}: this is {what}.")
-        for magic, kind in TYPED.items():
-            if beginning.startswith(magic):
-                with refusing(path):
-                    types = _types(path, kind)
-                _refuse_twins(path, types.names)
-                return cls(kind, columns=tuple(types.names), types=types)
-        compressed = _compression(path)[0]
+        if beginning.startswith(PARQUET):
+            with refusing(path):
+                types = parquet.read_schema(path)
+            _refuse_twins(path, types.names)
+            return cls("parquet", columns=tuple(types.names), types=types)
+        compressed = _compression(path)
         if not options.get("header", True):
             return cls("text", compressed, **options)
         first = beginning.removeprefix(codecs.BOM_UTF8).lstrip().split(b"\n")[0].strip()
@@ -166,7 +168,7 @@ class Container:
         numbers = numbers or {}
         with refusing(path):
             if self.types is not None:
-                frame = _plain_moments(_typed(path, self.kind)).to_pandas(ignore_metadata=True)
+                frame = parquet.read_table(path).to_pandas(ignore_metadata=True)
             elif self.kind == "json lines":
                 with _opened(path) as file:
                     text = file.read().decode(self.encoding, errors).removeprefix("\ufeff")
@@ -176,12 +178,12 @@ class Container:
             else:
                 frame = self._text(path, names, numbers, errors)
         frame = frame.rename(columns=str)
+        for name in frame.select_dtypes("timedelta"):  # in seconds, as a number
+            frame[name] = frame[name].dt.total_seconds()
+        for name in frame.select_dtypes("datetimetz"):  # in universal time
+            frame[name] = frame[name].dt.tz_convert(None)
         for name in frame.select_dtypes("object"):
-            frame[name] = frame[name].map(
-                lambda value: (
-                    value.decode("utf-8", "replace") if isinstance(value, bytes) else value
-                )
-            )
+            frame[name] = frame[name].map(_decoded)
             lists = frame[name].map(lambda value: isinstance(value, LISTS))
             if lists.any() and strict:
                 raise BadInput(
@@ -232,11 +234,8 @@ class Container:
             arrays = [
                 _array(frame[name], columns[name], self.types.field(name).type) for name in frame
             ]
-            table, sink = pa.Table.from_arrays(arrays, names=list(frame.columns)), io.BytesIO()
-            if self.kind == "parquet":
-                parquet.write_table(table, sink)
-            else:
-                feather.write_feather(table, sink)
+            sink = io.BytesIO()
+            parquet.write_table(pa.Table.from_arrays(arrays, names=list(frame.columns)), sink)
             return sink.getvalue()
         if self.kind == "json lines":
             text = frame.to_json(orient="records", lines=True, force_ascii=False)
@@ -258,30 +257,33 @@ class Container:
 # --- bytes ----------------------------------------------------------------------------------------
 
 
-def _compression(path: Path) -> tuple[str, Callable[[Path], IO[bytes]]]:
+def _beginning(path: Path) -> bytes:
     with open(path, "rb") as file:
-        beginning = file.read(8)
-    for magic, found in COMPRESSED.items():
-        if beginning.startswith(magic):
-            return found
-    if beginning.startswith(b"PK") and len(_members(path)) == 1 and not _is_workbook(path):
-        return ".zip", _only_member
-    return "", lambda path: open(path, "rb")
+        return file.read(4)
+
+
+def _compression(path: Path) -> str:
+    """The ending of a file that is compressed, by its first bytes; '' of another."""
+    if _beginning(path).startswith(GZIP):
+        return ".gz"
+    if not _beginning(path).startswith(ZIP) or len(_members(path)) != 1 or _is_workbook(path):
+        return ""
+    return ".zip"
 
 
 def _check_name(path: Path) -> None:
-    """Refuses a file that is not what its name says."""
-    with open(path, "rb") as file:
-        beginning = file.read(8)
-    endings = {found[0]: magic for magic, found in COMPRESSED.items()}
-    endings |= {f".{kind}": magic for magic, kind in TYPED.items()} | {".zip": b"PK"}
-    ending = path.suffix.lower()
-    if beginning and not beginning.startswith(endings.get(ending, b"")):
+    """Refuse a file that is not what its name says."""
+    ending, beginning = path.suffix.lower(), _beginning(path)
+    if beginning and not beginning.startswith(ENDINGS.get(ending, b"")):
         raise BadInput(f"{path}: the file cannot be read, for it is no {ending[1:]} file inside.")
 
 
 def _opened(path: Path) -> IO[bytes]:
-    return _compression(path)[1](path)
+    compressed = _compression(path)
+    if compressed == ".zip":
+        with zipfile.ZipFile(path) as archive:
+            return io.BytesIO(archive.read(_members(path)[0]))
+    return gzip.open(path) if compressed else open(path, "rb")
 
 
 def _members(path: Path) -> list[str]:
@@ -293,11 +295,6 @@ def _is_workbook(path: Path) -> bool:
     return any(name.startswith(("xl/", "content.xml")) for name in _members(path))
 
 
-def _only_member(path: Path) -> IO[bytes]:
-    with zipfile.ZipFile(path) as archive:
-        return io.BytesIO(archive.read(_members(path)[0]))
-
-
 def _archive(path: Path) -> str:
     if _is_workbook(path):
         return "a workbook (Excel or OpenDocument); save the sheet as CSV UTF-8"
@@ -305,13 +302,13 @@ def _archive(path: Path) -> str:
 
 
 def _compressed(content: bytes, ending: str) -> bytes:
+    if ending == ".gz":
+        return gzip.compress(content)
     if ending == ".zip":
-        sink = io.BytesIO()
-        with zipfile.ZipFile(sink, "w", zipfile.ZIP_DEFLATED) as archive:
+        with zipfile.ZipFile(sink := io.BytesIO(), "w", zipfile.ZIP_DEFLATED) as archive:
             archive.writestr("table.csv", content)
         return sink.getvalue()
-    pack = {".gz": gzip.compress, ".bz2": bz2.compress, ".xz": lzma.compress}
-    return pack[ending](content) if ending else content
+    return content
 
 
 # --- text -----------------------------------------------------------------------------------------
@@ -350,7 +347,8 @@ def _refuse_twins(path: Path, names: Sequence[str]) -> None:
 
 
 def _first_lines(path: Path, container: Container, most: int = 5) -> list[list[str]]:
-    with refusing(path), _decoded(path, container) as stream:
+    text = io.TextIOWrapper(_opened(path), container.encoding, errors="replace", newline="")
+    with refusing(path), text as stream:
         try:
             lines = csv.reader(stream, delimiter=container.separator, skipinitialspace=True)
             return list(islice(filter(None, lines), most))
@@ -358,8 +356,8 @@ def _first_lines(path: Path, container: Container, most: int = 5) -> list[list[s
             return []
 
 
-def _decoded(path: Path, container: Container) -> IO[str]:
-    return io.TextIOWrapper(_opened(path), container.encoding, errors="replace", newline="")
+def _decoded(value: object) -> object:
+    return value.decode("utf-8", "replace") if isinstance(value, bytes) else value
 
 
 def _record(line: str) -> dict:
@@ -370,37 +368,25 @@ def _record(line: str) -> dict:
 
 # --- types ----------------------------------------------------------------------------------------
 
-# what the declaration of a column may say, beside the names that Arrow gives its types
-PARAMETRIC: dict[str, Callable[..., pa.DataType]] = {
-    r"decimal128\((\d+), (\d+)\)": lambda digits, scale: pa.decimal128(int(digits), int(scale)),
-    r"timestamp\[(\w+), tz=(.+)\]": pa.timestamp,
-    r"dictionary<(.+)>": lambda values: pa.dictionary(pa.int32(), _type_named(values)),
-}
-UNFIT = (ValueError, TypeError, ArithmeticError, pa.ArrowException)
-
-
-def _type_named(text: str) -> pa.DataType:
-    for pattern, kind in PARAMETRIC.items():
-        if found := re.fullmatch(pattern, text):
-            return kind(*found.groups())
-    return pa.type_for_alias(text)
+UNFIT = (ValueError, TypeError, AttributeError, ArithmeticError, pa.ArrowException)
 
 
 def type_of(column: FileColumn) -> pa.DataType:
     """The type of a column in a typed file, by its declaration alone: any of them may have gaps."""
-    if column.type:
-        kind = _type_named(column.type)
-        return (
-            pa.dictionary(kind.index_type, kind.value_type, column.ordered)
-            if (pa.types.is_dictionary(kind))
-            else kind
-        )
+    name = column.type or ("dictionary<string>" if column.ordered else "")
+    if name.startswith("dictionary<"):
+        values = pa.type_for_alias(name.removeprefix("dictionary<").removesuffix(">"))
+        return pa.dictionary(pa.int32(), values, column.ordered)
+    if found := re.fullmatch(r"decimal128\((\d+), (\d+)\)", name):
+        return pa.decimal128(int(found[1]), int(found[2]))
+    if found := re.fullmatch(r"timestamp\[(\w+), tz=(.+)\]", name):
+        return pa.timestamp(*found.groups())
+    if name:
+        return pa.type_for_alias(name)
     if column.kind == "numeric" and not column.written:
         return pa.int64() if column.whole else pa.float64()
     if column.kind == "boolean" and column.categories == ("False", "True"):
         return pa.bool_()
-    if column.ordered:
-        return pa.dictionary(pa.int32(), pa.string(), ordered=True)
     moments = {"date": pa.date32(), "time": pa.time64("us"), "datetime": pa.timestamp("us")}
     return moments.get(column.kind, pa.string())
 
@@ -421,12 +407,8 @@ def type_to_declare(column: FileColumn, found: pa.DataType) -> str:
 
 def _checked_type(column: FileColumn) -> pa.DataType:
     """`type_of`; BadInput where it cannot hold what the column declares, before noise is drawn."""
-    declared = column.categories or (column.low, column.high)
-    values = pd.Series([column.written] if column.written else list(declared), dtype=object)
-    if column.kind in NOT_MODELLED:
-        values = column.restore(pd.DataFrame(index=[0]), np.random.default_rng(0))
     try:
-        _array(values, column, kind := type_of(column))
+        _array(_declared_values(column), column, kind := type_of(column))
     except UNFIT as error:
         raise BadInput(
             f"schema: column {column.name!r} has type = {column.type!r}, which does not hold what "
@@ -435,68 +417,33 @@ def _checked_type(column: FileColumn) -> pa.DataType:
     return kind
 
 
-def _types(path: Path, kind: str) -> pa.Schema:
-    if kind == "parquet":
-        return parquet.read_schema(path)
-    return _typed(path, kind).schema
-
-
-def _typed(path: Path, kind: str) -> pa.Table:
-    try:
-        return parquet.read_table(path) if kind == "parquet" else feather.read_table(path)
-    except (OSError, pa.ArrowException) as error:
-        raise unreadable(path, error) from error
-
-
-def _plain_moments(table: pa.Table) -> pa.Table:
-    """Moments with a time zone as those of universal time without one, and durations as seconds:
-    what the kinds of column know."""
-    for place, field in enumerate(table.schema):
-        column = table.column(place)
-        if pa.types.is_timestamp(field.type) and field.type.tz is not None:
-            # their numbers count from 1970 in universal time, whatever the zone that is shown
-            column = column.cast(pa.timestamp(field.type.unit))
-        elif pa.types.is_duration(field.type):
-            seconds = column.to_pandas().dt.total_seconds()
-            column = pa.chunked_array([pa.array(seconds, from_pandas=True)])
-        table = table.set_column(place, field.name, column)
-    return table
+def _declared_values(column: FileColumn) -> pd.Series:
+    """Values of a column as `FileColumn.restore` gives them: all categories, or the ends of its
+    range and a number between them."""
+    values = list(column.categories) or [column.low, column.high]
+    if column.kind == "numeric" and not column.whole:
+        values.append(column.low + 0.1234567 * (column.high - column.low))
+    raw = pd.Series(values)
+    rows = pd.DataFrame(column.parse(raw, column.name), index=raw.index)
+    return column.restore(rows, np.random.default_rng(0))
 
 
 def _array(values: pd.Series, column: FileColumn, kind: pa.DataType) -> pa.Array:
     """A restored column in the type that it has in the file."""
-    if pa.types.is_dictionary(kind):
-        plain = _array(values.astype(object), column, kind.value_type)
-        return _dictionary(plain, column, kind)
-    read = _reader(column, kind)
-    found = [None if gap else read(v) for v, gap in zip(values, values.isna(), strict=True)]
-    return pa.array(found, type=kind)
-
-
-def _dictionary(plain: pa.Array, column: FileColumn, kind: pa.DictionaryType) -> pa.Array:
-    """With all declared categories, in their order."""
-    read = _reader(column, kind.value_type)
-    levels = pa.array([read(category) for category in column.categories], type=kind.value_type)
-    place = {level: code for code, level in enumerate(levels.to_pylist())}
-    codes = pa.array([place.get(value) for value in plain.to_pylist()], type=kind.index_type)
-    return pa.DictionaryArray.from_arrays(codes, levels, ordered=kind.ordered)
-
-
-def _reader(column: FileColumn, kind: pa.DataType) -> Callable:
-    """From a restored value to what the type holds."""
+    gaps = values.isna().to_numpy()
+    if gaps.all():
+        return pa.nulls(len(values), kind)
+    if pa.types.is_dictionary(kind):  # all declared categories, in their order
+        levels = pa.array(column.categories, pa.string()).cast(kind.value_type)
+        codes = pa.array(values.cat.codes.to_numpy(), kind.index_type, mask=gaps)
+        return pa.DictionaryArray.from_arrays(codes, levels, ordered=kind.ordered)
+    if pa.types.is_duration(kind):  # declared in seconds
+        return pa.array(pd.to_timedelta(values.astype(float), unit="s")).cast(kind, safe=False)
     if pa.types.is_temporal(kind) and column.kind in TIMES:
-        part = {"date": datetime.date, "time": datetime.time}.get(column.kind)
-        if pa.types.is_timestamp(kind):
-            part = None
-        return lambda text: (part or (lambda moment: moment))(moment_of(text, column.format))
-    if pa.types.is_duration(kind):
-        return lambda seconds: timedelta(seconds=float(seconds))
-    if pa.types.is_boolean(kind):
-        return lambda label: str(label) == (column.categories or ("False", "True"))[-1]
-    if pa.types.is_integer(kind):
-        return lambda value: int(float(value)) if "." in str(value) else int(value)
-    if pa.types.is_floating(kind):
-        return float
-    if pa.types.is_decimal(kind):
-        return lambda value: round(Decimal(str(value)), kind.scale)
-    return str
+        pairs = zip(values, gaps, strict=True)
+        moments = [None if gap else moment_of(text, column.format) for text, gap in pairs]
+        return pa.array(moments, pa.timestamp("us")).cast(kind)
+    if values.dtype.kind in "iuf":
+        exact = values.astype(float) if pa.types.is_decimal(kind) else values
+        return pa.array(exact, from_pandas=True).cast(kind)
+    return pa.array(values.astype(object).astype(str), pa.string(), mask=gaps).cast(kind)

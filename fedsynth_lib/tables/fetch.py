@@ -9,11 +9,11 @@ import gzip
 import hashlib
 import lzma
 import os
+import shutil
 import sys
 import warnings
 import zipfile
 import zlib
-from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
 from urllib.parse import urlsplit
@@ -22,14 +22,13 @@ import requests
 from tqdm import tqdm
 
 from fedsynth_lib.core.contract import BadInput
-from fedsynth_lib.core.store import project_root
+from fedsynth_lib.core.store import locked, project_root
 from fedsynth_lib.tables.registry import Entry, File
 
 CONNECT_SECONDS = 5  # offline must be noticed quickly
 READ_SECONDS = 30
 ATTEMPTS = 3  # a broken connection is taken up again this often
 RECEIVE = 1 << 14  # bytes at a time; a broken connection loses less than this
-UNPACK = 1 << 20
 
 _unreachable: set[str] = set()  # hosts that did not answer in this process
 
@@ -102,17 +101,14 @@ def locate(
                 paths.append(path)
             else:
                 if wanted is not names:
-                    _say_otherwise(entry, names, wanted)
+                    remedy = f"put {', '.join(names)} ({entry.page}) into data/raw/{entry.folder}"
+                    warnings.warn(
+                        f"{entry.key}: {', '.join(wanted)} is read in place of {', '.join(names)}; "
+                        f"{remedy} to use it.",
+                        stacklevel=4,
+                    )
                 return paths, []
     return [], tried
-
-
-def _say_otherwise(entry: Entry, names: tuple[str, ...], taken: tuple[str, ...]) -> None:
-    remedy = f"put {', '.join(names)} ({entry.page}) into data/raw/{entry.folder} to use it"
-    warnings.warn(
-        f"{entry.key}: {', '.join(taken)} is read in place of {', '.join(names)}; {remedy}.",
-        stacklevel=5,
-    )
 
 
 def fetch(folder: str, file: File, tried: list[str]) -> Path | None:
@@ -146,73 +142,40 @@ def download(url: str, folder: Path, file: File) -> Path:
     is_zip = remote_name.endswith(".zip")
     target = folder / (file.name if is_zip else remote_name if remote_name in names else names[0])
     part = folder / f"{remote_name}.part"
-    with _locked(part) as stream:
+    with locked(project_root() / "data" / "cache" / "locks" / f"{folder.name}_{remote_name}.lock"):
         if target.is_file():  # another process was faster
-            part.unlink(missing_ok=True)
             return target
-        resumed = _receive(url, stream, f"{folder.name}/{remote_name}")
-        stream.flush()
-        arrived = _unzip(part, folder / f"{file.name}.unzipped", file.name, url) if is_zip else part
+        resumed = part.is_file()
+        _receive(url, part)
         try:
-            # The target's name tells how the content is compressed.
-            check(arrived, file, suffix=target.suffix, url=url)
+            return _put_in_place(part, target, file, url, is_zip)
         except BadInput:
-            arrived.unlink()
-            part.unlink(missing_ok=True)
             if not resumed:
                 raise
-        else:
-            os.replace(arrived, target)
-            part.unlink(missing_ok=True)
-            return target
-    # the beginning was of another version: once more from the start
-    return download(url, folder, file)
+        # what was there already is of another version: once more from the start
+        _receive(url, part)
+        return _put_in_place(part, target, file, url, is_zip)
 
 
-@contextlib.contextmanager
-def _locked(part: Path) -> Iterator[BinaryIO]:
-    """The .part file open for appending; a second process that wants it waits. An empty one is
-    removed."""
-    while (stream := _opened(part)) is None:
-        pass  # the process before us finished and took the file away
-    stream.seek(0, os.SEEK_END)
+def _put_in_place(part: Path, target: Path, file: File, url: str, is_zip: bool) -> Path:
+    """Check what arrived and give it its name; of a zip, its member. Nothing else stays behind."""
+    arrived = target.with_name(f"{file.name}.unzipped") if is_zip else part
     try:
-        yield stream
+        if is_zip:
+            _unzip(part, arrived, file.name, url)
+        # The target's name tells how the content is compressed.
+        check(arrived, file, suffix=target.suffix, url=url)
+        os.replace(arrived, target)
     finally:
-        stream.close()
-        with contextlib.suppress(OSError):  # nothing arrived: leave no trace
-            if part.stat().st_size == 0:
-                part.unlink()
-        with contextlib.suppress(OSError):
-            part.parent.rmdir()  # only succeeds while it is empty
+        part.unlink(missing_ok=True)
+        arrived.unlink(missing_ok=True)
+    return target
 
 
-def _opened(part: Path) -> BinaryIO | None:
-    """The file, open and locked; None where another process removed it (or its empty folder)
-    meanwhile."""
-    part.parent.mkdir(parents=True, exist_ok=True)
-    with contextlib.ExitStack() as undo, contextlib.suppress(FileNotFoundError):
-        stream = undo.enter_context(part.open("ab"))
-        _lock(stream)
-        if os.path.samestat(os.fstat(stream.fileno()), part.stat()):
-            undo.pop_all()
-            return stream
-    return None
-
-
-def _lock(stream: BinaryIO) -> None:
-    # Windows has no fcntl: there two runs must not download at once
-    with contextlib.suppress(ImportError):
-        import fcntl
-
-        fcntl.flock(stream, fcntl.LOCK_EX)
-
-
-def _receive(url: str, stream: BinaryIO, label: str) -> bool:
-    """Appends to `stream` what is missing of `url`; True where the beginning was there already."""
-    resumed = stream.tell() > 0
+def _receive(url: str, part: Path) -> None:
+    """Append to the .part file what is missing of `url`."""
     for attempt in range(ATTEMPTS):
-        start = stream.tell()
+        start = part.stat().st_size if part.is_file() else 0
         headers = {"Accept-Encoding": "identity"} | ({"Range": f"bytes={start}-"} if start else {})
         try:
             with requests.get(
@@ -220,42 +183,39 @@ def _receive(url: str, stream: BinaryIO, label: str) -> bool:
             ) as answer:
                 # nothing is missing, or the part is of another version
                 if start and answer.status_code == 416:
-                    return True
+                    return
                 if answer.status_code >= 400:
                     raise Unavailable(f"HTTP {answer.status_code}")
-                if start and answer.status_code != 206:  # the server sends it from the beginning
-                    stream.seek(0)
-                    stream.truncate()
-                    start, resumed = 0, False
-                _copy(answer, stream, start, label)
-            return resumed
+                part.parent.mkdir(parents=True, exist_ok=True)
+                # a server that does not know ranges sends it from the beginning
+                with part.open("ab" if answer.status_code == 206 else "wb") as stream:
+                    _copy(answer, stream, f"{part.parent.name}/{part.stem}")
+            return
         except requests.exceptions.RequestException as error:
-            if stream.tell() == start and attempt == 0:  # not a byte came
+            if attempt == 0 and (not part.is_file() or part.stat().st_size == start):
                 _unreachable.add(urlsplit(url).netloc)
                 raise Unavailable("host not reachable") from error
     raise Unavailable("the connection broke off; the next run goes on from there")
 
 
-def _copy(answer: requests.Response, stream: BinaryIO, start: int, label: str) -> None:
-    length = answer.headers.get("Content-Length")
-    total = int(length) + start if length else None
-    every = 0.5 if sys.stderr.isatty() else 10  # a log file wants few lines
+def _copy(answer: requests.Response, stream: BinaryIO, label: str) -> None:
+    length, start = answer.headers.get("Content-Length"), stream.tell()
     with tqdm(
-        total=total,
+        total=int(length) + start if length else None,
         initial=start,
         desc=label,
         unit="B",
         unit_scale=True,
         file=sys.stderr,
-        mininterval=every,
+        mininterval=0.5 if sys.stderr.isatty() else 10,  # a log file wants few lines
     ) as bar:
         for block in answer.iter_content(RECEIVE):
             stream.write(block)
             bar.update(len(block))
 
 
-def _unzip(archive: Path, target: Path, member: str, url: str) -> Path:
-    """`target` with the content of the archive's member of that name, in whatever folder it is."""
+def _unzip(archive: Path, target: Path, member: str, url: str) -> None:
+    """Write the content of the archive's member of that name, whatever folder it is in."""
     try:
         with zipfile.ZipFile(archive) as bundle:
             name = next((each for each in bundle.namelist() if Path(each).name == member), None)
@@ -265,14 +225,9 @@ def _unzip(archive: Path, target: Path, member: str, url: str) -> Path:
                     f"{target.parent}."
                 )
             with bundle.open(name) as source, target.open("wb") as sink:
-                while block := source.read(UNPACK):
-                    sink.write(block)
-    except (zipfile.BadZipFile, BadInput) as error:
-        archive.unlink()
-        if isinstance(error, BadInput):
-            raise
+                shutil.copyfileobj(source, sink)
+    except zipfile.BadZipFile as error:
         raise Unavailable("not a zip file") from error
-    return target
 
 
 def sha256(stream: BinaryIO) -> str:
@@ -289,15 +244,13 @@ def check(path: Path, file: File, *, suffix: str | None = None, url: str = "") -
     known = {file.sha256, file.sha256_stored} - {""}
     with path.open("rb") as stream:
         got = sha256(stream)
-    if not known or got in known:
-        return
-    # The checksum of the content decides, however somebody compressed it.
     opener = {".gz": gzip.open, ".xz": lzma.open}.get(path.suffix if suffix is None else suffix)
-    with contextlib.suppress(OSError, EOFError, lzma.LZMAError, zlib.error):
-        if opener:
-            with opener(path, "rb") as stream:
-                got = sha256(stream)
-    if got in known:
+    if known and got not in known and opener:
+        # The checksum of the content decides, however somebody compressed it.
+        broken = contextlib.suppress(OSError, EOFError, lzma.LZMAError, zlib.error)
+        with broken, opener(path, "rb") as stream:
+            got = sha256(stream)
+    if not known or got in known:
         return
     remedy = (
         f"put the right file into {path.parent} by hand" if url else "delete it and fetch it again"

@@ -2,6 +2,7 @@
 
 import lzma
 import re
+import zipfile
 import zlib
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -17,7 +18,10 @@ from fedsynth_lib.tables.schema import Schema
 
 # how files write a missing number
 NOT_A_NUMBER = ["", "?", "NA", "N/A", "NaN", "nan", "null", "None"]
-UNREADABLE = (OSError, EOFError, UnicodeDecodeError, lzma.LZMAError, zlib.error)
+UNREADABLE = (
+    *(OSError, EOFError, ValueError, NotImplementedError),
+    *(lzma.LZMAError, zlib.error, zipfile.BadZipFile),
+)
 
 
 def read_text(
@@ -77,7 +81,7 @@ def refusing(path: Path) -> Iterator[None]:
         raise BadInput(f"{path}: the file is empty; give a file with data.") from error
     except BadInput:
         raise
-    except (*UNREADABLE, ValueError) as error:
+    except UNREADABLE as error:
         raise unreadable(path, error) from error
 
 

@@ -8,7 +8,7 @@ of the file. A form is declared in a TOML file, one `[[column]]` each (see `sche
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import MISSING, dataclass, fields
-from datetime import date, datetime, time
+from datetime import date, time
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -18,17 +18,8 @@ import pandas as pd
 
 from fedsynth_lib.core.contract import BadInput, BadRows
 from fedsynth_lib.tables.encode import NO_VALUE, EqualWidthBins
-from fedsynth_lib.tables.kinds import (
-    FORMATS,
-    GAP,
-    PRESENT,
-    TIMES,
-    FileColumn,
-    Gaps,
-    is_formula,
-    moment_text,
-    plain,
-)
+from fedsynth_lib.tables.kinds import GAP, PRESENT, FileColumn, Gaps, is_formula, plain
+from fedsynth_lib.tables.moments import FORMATS, TIMES, moment_text
 from fedsynth_lib.tables.schema import (
     READ_FROM_ROWS,
     Column,
@@ -39,20 +30,10 @@ from fedsynth_lib.tables.schema import (
     validate,
 )
 
-# what an entry of a column must be
-TEXT, NUMBER, WHOLE = "text in quotation marks", "a number", "a whole number"
-YES_OR_NO, TEXTS = "true or false", "a list of texts, each in quotation marks"
-ENTRIES = {
-    **dict.fromkeys(("name", "kind", "scale", "format", "pattern", "value", "written"), TEXT),
-    **dict.fromkeys(("type", "source", "question"), TEXT),
-    **dict.fromkeys(
-        ("integer", "short_whole", "ordered", "keep", "from_rows", "ignore"), YES_OR_NO
-    ),
-    **dict.fromkeys(("categories", "missing"), TEXTS),
-    "decimals": WHOLE,
-    "low": NUMBER,
-    "high": NUMBER,
-}
+# what an entry of a column must be, beside text in quotation marks
+YES_OR_NO = ("integer", "short_whole", "ordered", "keep", "from_rows", "ignore")
+TEXTS, LIMITS = ("categories", "missing"), ("low", "high")
+ENTRIES = {*(each.name for each in fields(FileColumn)), "ignore"}
 # the parts of a file, and what [table] may say: of registered tables more than of one's own
 PARTS = ("table", "column", "reader", "file", "work")
 ABOUT = (
@@ -216,7 +197,8 @@ class Form:
         head = [f"target = {_toml(self.target)}"] if self.target else []
         parts = ["\n".join(["[table]", *head, ""])]
         for column in self.columns:
-            lines = ["[[column]]", *_comment((notes or {}).get(column.name, ""))]
+            note = (notes or {}).get(column.name, "")
+            lines = ["[[column]]", *(f"# {line}" for line in note.splitlines())]
             lines += [f"{key} = {_toml(value)}" for key, value in _said(column)]
             parts.append("\n".join([*lines, ""]))
         parts += [f"[[column]]\nname = {_toml(name)}\nignore = true\n" for name in self.ignored]
@@ -367,10 +349,6 @@ def _toml(value: Any) -> str:
     return json.dumps(list(value) if isinstance(value, tuple) else value, ensure_ascii=False)
 
 
-def _comment(text: str) -> list[str]:
-    return [f"# {line}" for line in text.splitlines()]
-
-
 def schema_from(document: Mapping[str, Any], name: str) -> Schema:
     """The schema in a parsed file, as `form_from`."""
     return form_from(document, name).schema
@@ -388,48 +366,43 @@ def _column(entry: Any, source: str, name: str) -> FileColumn | str:
                 f"{where} has unknown entry {key!r}{closest(key, ENTRIES)}; use "
                 f"{', '.join(sorted(ENTRIES))}."
             )
-        if not _is(ENTRIES[key], value, entry.get("kind")):
-            moment = ENTRIES[key] is NUMBER and entry.get("kind") in TIMES
-            must = f"a {entry['kind']} in quotation marks" if moment else ENTRIES[key]
-            raise BadInput(f"{where} has {key} = {_shown(value)}; it must be {must}.")
+        if must := _must_be(key, value, entry.get("kind")):
+            shown = str(value).lower() if isinstance(value, bool) else repr(value)
+            raise BadInput(f"{where} has {key} = {shown}; it must be {must}.")
     if entry.get("ignore"):
         return called
     if "kind" not in entry:
         raise BadInput(f'{where} has no kind; write one, such as kind = "numeric".')
     chosen = {"source": source, **{key: v for key, v in entry.items() if key != "ignore"}}
-    for key in ("categories", "missing"):
+    for key in TEXTS:
         chosen[key] = tuple(chosen.get(key, ()))
-    for key in ("low", "high"):
-        if isinstance(chosen.get(key), date | time):
-            chosen[key] = _moment_text(chosen[key], chosen)
+    for key in LIMITS:
+        if isinstance(chosen.get(key), date | time):  # TOML knows these
+            form = chosen.get("format") or FORMATS[chosen["kind"]]
+            chosen[key] = moment_text(chosen[key], form)
     try:
         return FileColumn(**chosen)
     except BadInput as error:
         raise BadInput(str(error).replace("schema:", f"{name}:", 1)) from error
 
 
-def _is(what: str, value: Any, kind: Any) -> bool:
-    number = isinstance(value, int | float) and not isinstance(value, bool)
-    if what is NUMBER:
-        moment = isinstance(value, str | date | time)
-        return moment if kind in TIMES else number and np.isfinite(value)
-    if what is WHOLE:
-        return number and isinstance(value, int)
-    if what is YES_OR_NO:
-        return isinstance(value, bool)
-    if what is TEXTS:
-        return isinstance(value, list) and all(isinstance(each, str) for each in value)
-    return isinstance(value, str)
-
-
-def _shown(value: Any) -> str:
-    """As a TOML file has it."""
-    return str(value).lower() if isinstance(value, bool) else repr(value)
-
-
-def _moment_text(moment: date | time | datetime, entry: Mapping[str, Any]) -> str:
-    """A date or time that TOML knows, in the column's format."""
-    return moment_text(moment, entry.get("format") or FORMATS[entry["kind"]])
+def _must_be(key: str, value: Any, kind: Any) -> str:
+    """What an entry must be that is something else; '' where it is right."""
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    if key in LIMITS and kind in TIMES:
+        right, must = isinstance(value, str | date | time), f"a {kind} in quotation marks"
+    elif key in LIMITS:
+        right, must = is_number and np.isfinite(value), "a number"
+    elif key == "decimals":
+        right, must = is_number and isinstance(value, int), "a whole number"
+    elif key in YES_OR_NO:
+        right, must = isinstance(value, bool), "true or false"
+    elif key in TEXTS:
+        right = isinstance(value, list) and all(isinstance(each, str) for each in value)
+        must = "a list of texts, each in quotation marks"
+    else:
+        right, must = isinstance(value, str), "text in quotation marks"
+    return "" if right else must
 
 
 def read_form(path: str | Path) -> Form:

@@ -12,14 +12,15 @@ the rows is released by it.
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import date, datetime, time, timedelta
+from datetime import datetime
 from functools import cached_property
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, NoReturn
 
 import numpy as np
 import pandas as pd
 
 from fedsynth_lib.core.contract import BadInput
+from fedsynth_lib.tables.moments import FORMATS, TIMES, Moments, moment_text
 from fedsynth_lib.tables.schema import (
     Column,
     Schema,
@@ -41,15 +42,26 @@ Kind = Literal[
     "text",
     "constant",
 ]
-TIMES = ("date", "time", "datetime")
 NOT_MODELLED = ("identifier", "text", "constant")
 KINDS: tuple[str, ...] = ("numeric", "categorical", "boolean", *TIMES, *NOT_MODELLED)
-FORMATS = {"date": "%Y-%m-%d", "time": "%H:%M", "datetime": "%Y-%m-%d %H:%M:%S"}
 PRESENT, GAP = "no", "yes"  # of the column that says whether another one has a gap
 MOST_EXACT = 2**53  # beyond it, a float is no longer every whole number
 SEQUENCE = "sequence"  # a pattern of identifiers: 1, 2, 3 and so on
 FORMULA = ("=", "+", "-", "@", "\t", "\r")  # with which a cell begins that a spreadsheet runs
 LETTERS = "ABCDEFGHJKLMNPQRSTUVWXYZ"  # of fresh identifiers; I and O look like digits
+
+
+# the kinds that an entry has a meaning for; every other one is of all kinds
+FITTING = {
+    **dict.fromkeys(("low", "high"), ("numeric", *TIMES)),
+    **dict.fromkeys(("integer", "decimals", "written", "short_whole", "scale"), ("numeric",)),
+    "categories": ("categorical", "boolean"),
+    **dict.fromkeys(("ordered", "keep"), ("categorical",)),
+    "format": TIMES,
+    "missing": ("numeric", "categorical", "boolean", *TIMES),
+    "pattern": ("identifier",),
+    "value": ("constant",),
+}
 
 
 class Gaps(NamedTuple):
@@ -82,7 +94,7 @@ class FileColumn:
     pattern: of fresh identifiers: '#' a digit, '@' a letter, anything else itself; or 'sequence'.
         Without one the column is left out.
     value: of a constant; an empty one of a column without any value.
-    type: in a parquet or feather file, as Arrow calls it, such as "int8", "timestamp[us]" or
+    type: in a parquet file, as Arrow calls it, such as "int8", "timestamp[us]" or
         "dictionary<string>"; without one it follows from the kind.
     keep: whether there are so many categories because all of them are wanted: answers what a draft
         asks about a long list.
@@ -113,96 +125,70 @@ class FileColumn:
     question: str = ""
 
     def __post_init__(self):
-        where = f"schema: column {self.name!r}"
         if self.kind not in KINDS:
-            raise BadInput(f"{where} has kind {self.kind!r}; write one of {', '.join(KINDS)}.")
-        self._check_fitting(where)
+            self._refuse(f"has kind {self.kind!r}; write one of {', '.join(KINDS)}.")
+        for entry, kinds in FITTING.items():
+            if self.kind not in kinds and getattr(self, entry) != getattr(FileColumn, entry):
+                self._refuse(
+                    f"is of kind {self.kind!r}, for which {entry!r} means nothing; remove it, or "
+                    "change the kind."
+                )
         if self.kind in TIMES:
             object.__setattr__(self, "format", self.format or FORMATS[self.kind])
-            for end in ("low", "high"):
-                self._check_moment(where, end)
+            self._check_moments()
         if self.kind == "boolean":
             object.__setattr__(self, "categories", self.categories or ("False", "True"))
             if len(self.categories) != 2:
-                raise BadInput(f"{where} is boolean and needs two categories, false and true.")
+                self._refuse("is boolean and needs two categories, false and true.")
         if self.scale not in ("linear", "log"):
-            raise BadInput(f"{where} has scale {self.scale!r}; write 'linear' or 'log'.")
+            self._refuse(f"has scale {self.scale!r}; write 'linear' or 'log'.")
         if self.written:
-            self._check_written(where)
+            try:
+                object.__setattr__(self, "decimals", self.marks.decimals)
+            except BadInput as error:
+                self._refuse(f"has written = {error}", error)
         if self.decimals is not None and self.decimals < 0:
-            raise BadInput(f"{where} has decimals = {self.decimals}; give 0 or more.")
+            self._refuse(f"has decimals = {self.decimals}; give 0 or more.")
         if self.short_whole and self.whole:
-            raise BadInput(
-                f"{where} has whole numbers alone: short_whole means nothing; remove it."
-            )
+            self._refuse("has whole numbers alone: short_whole means nothing; remove it.")
         if len(set(self.missing)) < len(self.missing):
-            raise BadInput(f"{where} names a code for missing values twice; remove one.")
+            self._refuse("names a code for missing values twice; remove one.")
         if both := set(self.missing) & set(self.categories):
-            raise BadInput(
-                f"{where} has {min(both)!r} as a category and as missing; remove one of the two."
-            )
-        if self.kind == "numeric" and self.whole and self._limits_beyond(MOST_EXACT):
-            raise BadInput(
-                f"{where} has whole numbers beyond 2^53, which are not exact; declare it an "
-                "identifier, or categorical."
+            self._refuse(f"has {min(both)!r} as a category and as missing; remove one of the two.")
+        numbers = [end for end in (self.low, self.high) if isinstance(end, int | float)]
+        if self.whole and any(abs(end) > MOST_EXACT for end in numbers):
+            self._refuse(
+                "has whole numbers beyond 2^53, which are not exact; declare it an identifier, or "
+                "categorical."
             )
         _ = self.modelled  # what a range or a list of categories lacks is said now
 
-    def _limits_beyond(self, most: int) -> bool:
-        return any(
-            isinstance(end, int | float) and abs(end) > most for end in (self.low, self.high)
-        )
+    def _refuse(self, what: str, cause: Exception | None = None) -> NoReturn:
+        raise BadInput(f"schema: column {self.name!r} {what}") from cause
 
-    def _check_fitting(self, where: str) -> None:
-        """Refuses an entry that has no meaning for this kind."""
-        fitting = {
-            "low": ("numeric", *TIMES),
-            "high": ("numeric", *TIMES),
-            "integer": ("numeric",),
-            "decimals": ("numeric",),
-            "written": ("numeric",),
-            "short_whole": ("numeric",),
-            "categories": ("categorical", "boolean"),
-            "ordered": ("categorical",),
-            "keep": ("categorical",),
-            "format": TIMES,
-            "missing": ("numeric", "categorical", "boolean", *TIMES),
-            "pattern": ("identifier",),
-            "value": ("constant",),
-        }
-        for entry, kinds in fitting.items():
-            if getattr(self, entry) not in (None, False, "", ()) and self.kind not in kinds:
-                raise BadInput(
-                    f"{where} is of kind {self.kind!r}, for which {entry!r} means nothing; "
-                    "remove it, or change the kind."
-                )
-        if self.scale != "linear" and self.kind != "numeric":
-            raise BadInput(f"{where} is of kind {self.kind!r}, which has no scale; remove it.")
-
-    def _check_written(self, where: str) -> None:
-        try:
-            object.__setattr__(self, "decimals", self.marks.decimals)
-        except BadInput as error:
-            raise BadInput(f"{where} has written = {error}") from error
-
-    def _check_moment(self, where: str, end: str) -> None:
-        text = getattr(self, end)
-        example = moment_text(datetime(2024, 12, 31, 23, 59), self.format)
-        shown = f"of the form {self.format!r}, such as {example}"
+    def _check_moments(self) -> None:
         if re.search("%[zZ]", self.format):
-            raise BadInput(
-                f"{where} has the format {self.format!r}: a time zone cannot be kept; write all "
-                "times in one zone, and its name as plain letters."
+            self._refuse(
+                f"has the format {self.format!r}: a time zone cannot be kept; write all times in "
+                "one zone, and its name as plain letters."
             )
-        if not isinstance(text, str):
-            raise BadInput(f"{where} needs {end}, a {self.kind} {shown}.")
-        if np.isnan(self._moments(pd.Series([text]))[0]):
-            raise BadInput(f"{where} has {end} = {text!r}; write a {self.kind} {shown}.")
+        example = moment_text(datetime(2024, 12, 31, 23, 59), self.format)
+        shown = f"a {self.kind} of the form {self.format!r}, such as {example}"
+        for end, text in (("low", self.low), ("high", self.high)):
+            if not isinstance(text, str):
+                self._refuse(f"needs {end}, {shown}.")
+            if np.isnan(self.moments.numbers(pd.Series([text]))[0]):
+                self._refuse(f"has {end} = {text!r}; write {shown}.")
 
     @cached_property
     def marks(self) -> Written:
         """How its numbers are written, where `written` says so."""
         return Written.like(self.written)
+
+    @cached_property
+    def moments(self) -> Moments:
+        """How its dates and times are written."""
+        return Moments(self.kind, self.format)
 
     @property
     def is_text(self) -> bool:
@@ -251,18 +237,22 @@ class FileColumn:
             label = f"({label})"
         return label
 
+    @cached_property
+    def _limits(self) -> np.ndarray:
+        """The numbers of the first and the last date or time that it may have."""
+        return self.moments.numbers(pd.Series([self.low, self.high]))
+
     def _number(self) -> Column:
         if self.kind in TIMES:
-            low, high = self._moments(pd.Series([self.low, self.high]))
+            low, high = self._limits
             if not low < high:
-                raise BadInput(
-                    f"schema: column {self.name!r} needs low before high; it has "
-                    f"low = {self.low!r}, high = {self.high!r}."
+                self._refuse(
+                    f"needs low before high; it has low = {self.low!r}, high = {self.high!r}."
                 )
             if high - low > MOST_EXACT:
-                raise BadInput(
-                    f"schema: column {self.name!r} spans too long a time to be exact to the "
-                    "microsecond; bring low and high closer, or leave %f out of its format."
+                self._refuse(
+                    "spans too long a time to be exact to the microsecond; bring low and high "
+                    "closer, or leave %f out of its format."
                 )
             return Column(self.name, "numeric", 0, int(high - low), True, **self.says)
         declared = self._declared
@@ -342,8 +332,7 @@ class FileColumn:
             read = self._read(raw, where)
             numbers = numbers_of(read, self._declared, where, moved).astype(float)
             return numbers if self.scale == "linear" else self._to_log(numbers)
-        moments = self._moments(raw)
-        low, high = self._moments(pd.Series([self.low, self.high]))
+        moments, (low, high) = self.moments.numbers(raw), self._limits
         what = f"something that is no {self.kind} of the form {self.format!r}"
         remedy = "correct it, or the format in the schema"
         refuse_rows(raw, np.isnan(moments), where, what, remedy)
@@ -361,38 +350,6 @@ class FileColumn:
         refuse_rows(raw, np.isnan(numbers), where, what, remedy)
         return pd.Series(numbers, raw.index)
 
-    def _moments(self, raw: pd.Series) -> np.ndarray:
-        """Days, minutes or seconds since 1970 (of a time, since midnight) of each value; NaN where
-        one is none. Each different text is read once."""
-        codes, texts = pd.factorize(raw.astype(object).map(self._text))
-        return np.array([*map(self._moment, texts), np.nan], dtype=float)[codes]
-
-    def _text(self, value: object) -> str:
-        """A value of a typed file (a date, a whole number) as a text file would write it."""
-        if hasattr(value, "strftime"):
-            return moment_text(value, self.format)
-        return str(value).strip().removesuffix(".0")
-
-    def _moment(self, text: str) -> float:
-        try:
-            moment = moment_of(text, self.format)
-        except ValueError:
-            return np.nan
-        since = moment - (datetime(1900, 1, 1) if self.kind == "time" else datetime(1970, 1, 1))
-        return float(since // self.unit)
-
-    @property
-    def unit(self) -> timedelta:
-        """Of a date a day; of times a second, or what the format has instead: minutes, or parts of
-        a second."""
-        if self.kind == "date":
-            return timedelta(days=1)
-        if "%f" in self.format:
-            return timedelta(microseconds=1)
-        if "%3f" in self.format:
-            return timedelta(milliseconds=1)
-        return timedelta(seconds=1) if re.search("%[STsXc]", self.format) else timedelta(minutes=1)
-
     def _to_log(self, numbers: np.ndarray) -> np.ndarray:
         return np.log(numbers) if self.low > 0 else np.log1p(numbers - self.low)
 
@@ -405,8 +362,8 @@ class FileColumn:
         """The column as its file has it, of modelled rows; None where it has no place there.
 
         Numbers come as float64, or Int64 where they are whole; as text where they are `written`
-        with marks, as dates and times are; booleans
-        and categories as Categoricals; gaps as missing.
+        with marks, as dates and times are; booleans and categories as Categoricals; gaps as
+        missing.
         """
         if self.kind == "constant":
             return pd.Series([self.value or None] * len(frame), frame.index, dtype=object)
@@ -440,12 +397,7 @@ class FileColumn:
 
     def _unnumbered(self, numbers: pd.Series) -> pd.Series:
         if self.kind in TIMES:
-            low = self._moments(pd.Series([self.low]))[0]
-            codes, moments = pd.factorize(numbers)
-            zero = datetime(1900, 1, 1) if self.kind == "time" else datetime(1970, 1, 1)
-            days = (zero + (int(low) + int(each)) * self.unit for each in moments)
-            texts = [moment_text(day, self.format) for day in days]
-            return pd.Series(np.array(texts, dtype=object)[codes], numbers.index)
+            return self.moments.texts(numbers.astype(np.int64) + int(self._limits[0]))
         values = numbers.to_numpy(dtype=float)
         if self.scale == "log":
             values = self._from_log(values)
@@ -467,14 +419,11 @@ class FileColumn:
         places = [choices.get(mark, mark) for mark in self.pattern]
         possible = int(np.prod([float(len(place)) for place in places]))
         if possible < num_rows:
-            raise BadInput(
-                f"schema: column {self.name!r}: the pattern {self.pattern!r} has {possible} "
-                f"identifiers, and {num_rows} rows need one each; give a longer pattern."
+            self._refuse(
+                f"has the pattern {self.pattern!r}: it gives {possible} identifiers, and "
+                f"{num_rows} rows need one each; give a longer pattern."
             )
-        if possible < 2 * num_rows:  # nearly all of them: dealt out
-            numbers = rng.permutation(possible)[:num_rows]
-        else:
-            numbers = _different(rng, possible, num_rows)
+        numbers = rng.choice(min(possible, 2**62), num_rows, replace=False)
         digits = []
         for place in reversed(places):
             numbers, digit = np.divmod(numbers, len(place))
@@ -487,40 +436,11 @@ def is_formula(text: str) -> bool:
     return text.startswith(FORMULA) and pd.isna(pd.to_numeric(text, errors="coerce"))
 
 
-def _different(rng: np.random.Generator, possible: int, size: int) -> np.ndarray:
-    """So many different whole numbers below `possible`, in random order."""
-    possible = min(possible, 2**62)
-    found = np.unique(rng.integers(possible, size=size))
-    while len(found) < size:
-        found = np.unique(np.append(found, rng.integers(possible, size=size - len(found))))
-    return rng.permutation(found)
-
-
 def _rounded_within(values: np.ndarray, decimals: int, low: float, high: float) -> np.ndarray:
     """Rounded, and still within the range, whose ends may have more decimals."""
     rounded, step = np.round(values, decimals), 10.0**-decimals
     rounded = np.where(rounded > high, np.round(rounded - step, decimals), rounded)
     return np.where(rounded < low, np.round(rounded + step, decimals), rounded)
-
-
-def moment_of(text: str, form: str) -> datetime:
-    """strptime, of all that `FileColumn.format` may have; ValueError where the text is none."""
-    return datetime.strptime(text, re.sub("%[-^3]", "%", form).replace("%P", "%p"))
-
-
-def moment_text(moment: date | time, form: str) -> str:
-    """strftime, also of %-d and such, which not every system has, and of years before 1000."""
-    parts = {"%-d": "day", "%-m": "month", "%-H": "hour", "%-I": "hour", "%Y": "year"}
-    for mark, part in parts.items():
-        if mark in form and hasattr(moment, part):
-            number = getattr(moment, part)
-            number = (number - 1) % 12 + 1 if mark == "%-I" else number
-            form = form.replace(mark, f"{number:04d}" if mark == "%Y" else str(number))
-    if re.search("%[P3^]", form):
-        form = form.replace("%P", moment.strftime("%p").lower())
-        form = form.replace("%3f", moment.strftime("%f")[:3])
-        form = re.sub(r"%\^([bB])", lambda found: moment.strftime("%" + found[1]).upper(), form)
-    return moment.strftime(form)
 
 
 def plain(column: Column) -> FileColumn:

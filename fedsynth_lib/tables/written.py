@@ -3,7 +3,6 @@
 import re
 from dataclasses import dataclass
 
-import numpy as np
 import pandas as pd
 
 from fedsynth_lib.core.contract import BadInput
@@ -12,8 +11,13 @@ SPACES = " \N{NO-BREAK SPACE}\N{NARROW NO-BREAK SPACE}\N{THIN SPACE}"
 SIGNS = "-+\N{MINUS SIGN}"
 MINUS = ("-", "\N{MINUS SIGN}")
 QUOTES = "'\N{RIGHT SINGLE QUOTATION MARK}"
-THOUSANDS = f",.{QUOTES}{SPACES}"  # marks between groups of three digits
-NUMBER = re.compile(rf"[{SIGNS}]?\d(?:[\d{re.escape(THOUSANDS)}]*\d)?")
+THOUSANDS = rf"[,.{QUOTES}{SPACES}]"  # marks between groups of digits
+THREES = rf"(?!0)\d{{1,3}}(?P<threes>{THOUSANDS})\d{{3}}(?:(?P=threes)\d{{3}})*"
+PAIRS = rf"\d{{1,2}}(?P<pairs>{THOUSANDS})\d\d(?:(?P=pairs)\d\d)*(?P=pairs)\d{{3}}"  # 1,23,456
+NUMBER = re.compile(
+    rf"(?P<prefix>\D*?)(?P<sign>[{SIGNS}]?)"
+    rf"(?:{PAIRS}|{THREES}|\d+)(?:(?P<mark>[.,])(?P<decimals>\d+))?(?P<suffix>\D*)"
+)
 LAKH = re.compile(r"\B(?=(?:\d\d)*\d{3}(?!\d))")  # where marks stand in 12,34,567
 IN_BRACKETS = re.compile(r"\((.*)\)")  # a negative number, as accountants write it
 
@@ -46,61 +50,46 @@ class Written:
         Raises BadInput where the example holds no number, or two.
         """
         inside = IN_BRACKETS.fullmatch(example)
-        bare = inside[1] if inside else example
-        found = NUMBER.findall(bare)
-        if len(found) != 1:
+        found = NUMBER.fullmatch(inside[1] if inside else example)
+        thousands = found and (found["threes"] or found["pairs"] or "")
+        if not found or (thousands and thousands == found["mark"]):
             raise BadInput(
                 f"{example!r} shows no number that is written one way; give one such as '1,234.50'."
             )
-        prefix, suffix = bare.split(found[0], maxsplit=1)
-        sign = (*filter(bare.lstrip().startswith, MINUS), *filter(found[0].startswith, MINUS), "-")
-        prefix = prefix.lstrip(SIGNS)  # as in -$5
-        digits = found[0].lstrip(SIGNS)
-        marks = re.findall(r"\D", digits)
-        thousands, mark, lakh = "", ".", None
-        last = len(digits) - 1 - max((digits.rfind(m) for m in marks), default=len(digits) - 1)
-        # 12,345 has groups of three digits; 0,345 and 12345,678 have not
-        single = len(marks) == 1 and (digits[0] == "0" or len(digits) - last - 1 > 3)
-        if marks and (len(set(marks)) > 1 or ((last != 3 or single) and marks[-1] in ",.")):
-            mark = marks.pop()
-            decimals = last
-        else:
-            decimals = 0
-        if marks:
-            thousands = marks[0]
-            whole = digits.split(mark)[0] if decimals else digits
-            between = re.escape(thousands)
-            lakh = re.fullmatch(rf"\d{{1,2}}({between}\d\d)+{between}\d{{3}}", whole)
-            threes = re.fullmatch(rf"\d{{1,3}}({between}\d{{3}})+", whole)
-            if len(set(marks)) > 1 or not (lakh or threes):
-                raise BadInput(f"{example!r} is not a number with groups of three digits.")
-        if not thousands and not decimals:
-            mark = "."
-        minus = "()" if inside else sign[0]
-        return cls(prefix, thousands, mark, decimals, suffix, minus, bool(lakh))
+        # the sign may be before the prefix, as in -$5
+        minus = [sign for sign in (found["sign"], found["prefix"].lstrip()[:1]) if sign in MINUS]
+        return cls(
+            prefix=found["prefix"].lstrip(SIGNS),
+            thousands=thousands,
+            mark=found["mark"] or ".",
+            decimals=len(found["decimals"] or ""),
+            suffix=found["suffix"],
+            minus="()" if inside else (*minus, "-")[0],
+            lakh=bool(found["pairs"]),
+        )
 
     def numbers(self, texts: pd.Series) -> pd.Series:
         """The numbers in texts, float64; NaN where one is not written so. Signs stand before the
         number or before the prefix, or brackets around all of it; a missing prefix, suffix or
         thousands mark is no mistake."""
         bare = texts.astype(str).str.strip()
-        sign = np.where(bare.str.startswith(MINUS), -1.0, 1.0)
-        if self.minus == "()":
-            sign = np.where(bare.str.fullmatch(IN_BRACKETS), -1.0, sign)
-            bare = bare.str.replace(IN_BRACKETS, r"\1", regex=True)
-        bare = bare.str.lstrip(SIGNS).str.strip()
-        bare = bare.str.removeprefix(self.prefix.strip()).str.removesuffix(self.suffix.strip())
-        bare = bare.str.strip()
-        inner = np.where(bare.str.startswith(MINUS), -1.0, 1.0)
-        bare = bare.str.lstrip(SIGNS)
+        inside = bare.str.fullmatch(IN_BRACKETS) & (self.minus == "()")
+        bare = bare.mask(inside, bare.str[1:-1].str.strip())
+        prefix, suffix = (re.escape(part.strip()) for part in (self.prefix, self.suffix))
+        parts = bare.str.extract(
+            rf"^([{SIGNS}]*)\s*(?:{prefix})?\s*([{SIGNS}]*)(.*?)\s*(?:{suffix})?$"
+        )
+        digits = parts[2]
         if self.thousands:
             alike = next((m for m in (SPACES, QUOTES) if self.thousands in m), self.thousands)
-            digits = 2 if self.lakh else 3
-            between = rf"(?<=\d)[{re.escape(alike)}](?=\d{{{digits}}})"
-            bare = bare.str.replace(between, "", regex=True)
-        bare = bare.str.replace(self.mark, ".", regex=False) if self.mark != "." else bare
-        fits = bare.str.fullmatch(r"\d*\.?\d+(?:[eE][-+]?\d+)?|\d+\.")
-        return pd.to_numeric(bare.where(fits), errors="coerce").astype(float) * sign * inner
+            follow = 2 if self.lakh else 3
+            between = rf"(?<=\d)[{re.escape(alike)}](?=\d{{{follow}}})"
+            digits = digits.str.replace(between, "", regex=True)
+        digits = digits.str.replace(self.mark, ".", regex=False) if self.mark != "." else digits
+        fits = digits.str.fullmatch(r"\d*\.?\d+(?:[eE][-+]?\d+)?|\d+\.").eq(True)
+        numbers = pd.to_numeric(digits.where(fits), errors="coerce").astype(float)
+        negative = inside ^ parts[0].str.startswith(MINUS) ^ parts[1].str.startswith(MINUS)
+        return numbers.where(~negative.astype(bool), -numbers)
 
     def texts(self, numbers: pd.Series, short_whole: bool = False) -> pd.Series:
         """Numbers as they are written, object; gaps stay gaps; whole ones without decimals where
