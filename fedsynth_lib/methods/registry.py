@@ -54,8 +54,8 @@ REGISTRY: dict[str, Entry] = {
 
 
 class Methods(MutableMapping[str, Method]):
-    """Key -> method: those of REGISTRY, each loaded when it is first asked for, and those that were
-    registered at run time."""
+    """Key -> method: those of REGISTRY, each loaded at its first use, and those that `register`
+    added."""
 
     def __init__(self) -> None:
         self._registered: dict[str, Method] = {}
@@ -100,9 +100,9 @@ OPTIONAL = {  # verbs that a method may leave out
 
 
 def key_of(method: Method | ModuleType) -> str | None:
-    """The key under which a method is registered; None where it is not.
+    """Return the key under which a method is registered, or None.
 
-    Only methods of the same name are loaded to be compared.
+    Only methods of the same name are loaded and compared.
     """
     method = Method.of(method)
     named = {key for key, entry in REGISTRY.items() if entry.name == method.name} | OWN
@@ -110,11 +110,26 @@ def key_of(method: Method | ModuleType) -> str | None:
 
 
 def register(key: str, method: Method | ModuleType, *, replace: bool = False) -> Method:
-    """Puts a method, or a module that follows the contract, into METHODS under `key`, for this
-    process, and gives the method back.
+    """Add a method, or a module that follows the contract, to METHODS in this process.
 
-    replace: let it take the place of one that was registered before; never of one of the bundle's.
-    Raises BadInput for a key that is taken, or a module that lacks a part of the contract.
+    Parameters
+    ----------
+    key
+        Under which it is found by name.
+    method
+        A method, or a module with its verbs.
+    replace
+        Whether it may replace one that was registered before; a method of the bundle never is.
+
+    Returns
+    -------
+    Method
+        The method that was added.
+
+    Raises
+    ------
+    BadInput
+        For a key that is taken, or a module that lacks a part of the contract.
     """
     if not re.fullmatch(r"[a-z][a-z0-9_]*", key):
         raise BadInput(
@@ -134,7 +149,7 @@ def register(key: str, method: Method | ModuleType, *, replace: bool = False) ->
 
 
 def _check(method: Method | ModuleType) -> None:
-    """BadInput unless it has all that `core/contract.py` asks for, its parameters by name."""
+    """Raise BadInput unless it has all that `core/contract.py` asks for, with its parameters."""
     name = method.name if isinstance(method, Method) else getattr(method, "__name__", repr(method))
     if not isinstance(getattr(method, "VERSION", None), int):
         raise BadInput(
@@ -173,10 +188,10 @@ def _check(method: Method | ModuleType) -> None:
 
 
 def from_file(path: str | Path) -> ModuleType:
-    """The module in a Python file, run anew at every call, so that a corrected file counts at once.
+    """Run a Python file and return its module, again at every call, so that corrections count.
 
-    It is not left where `import` finds it: so it travels to other processes (Ray) as it is, not by
-    its name.
+    `import` does not find the module afterwards, so it travels to other processes (Ray) by value
+    and not by its name.
     """
     path = Path(path).expanduser().resolve()
     if path.suffix != ".py" or not path.is_file():

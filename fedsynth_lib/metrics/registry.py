@@ -34,14 +34,13 @@ ENDINGS = ("_low", "_high", "_success", "_advantage", "_caught")  # of an interv
 
 
 def base(name: str) -> str:
-    """The measure that a name belongs to: `risk` for `risk_high`."""
+    """Return the measure that a name belongs to: `risk` for `risk_high`."""
     ending = next((ending for ending in ENDINGS if name.endswith(ending)), "")
     return name if name in MEASURES else name.removesuffix(ending)
 
 
 def axis_label(name: str) -> str:
-    """A measure on an axis: label, unit in brackets, and an arrow towards better. A name that is
-    no measure stays, with spaces."""
+    """Return label, unit in brackets, and an arrow towards better; an unknown name with spaces."""
     if name not in MEASURES:
         return name.replace("_", " ")
     measure = MEASURES[name]
@@ -50,6 +49,6 @@ def axis_label(name: str) -> str:
 
 
 def sign(name: str) -> int:
-    """1 where more is better, -1 where less is; 0 where neither is, or the name is no measure."""
+    """Return 1 where more is better, -1 where less is, else 0, also for an unknown name."""
     better = MEASURES[name].better if name in MEASURES else "none"
     return {"higher": 1, "lower": -1}.get(better, 0)

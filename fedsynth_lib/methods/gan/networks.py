@@ -135,9 +135,9 @@ def side_by_side(rows: Tensor, pac: int) -> Tensor:
 
 
 def critic_loss(network: nn.Sequential, rows: Tensor, penalty: float) -> Tensor:
-    """A critic's loss: mean score of imagined rows less that of real ones, and `penalty` times how
-    far the norm of its gradient is from 1 between the two (Xu et al. 2019; Gulrajani et al. 2017,
-    algorithm 1).
+    """Return a critic's loss: the mean score of imagined rows less that of real ones, and `penalty`
+    times how far the norm of its gradient is from 1 between the two (Xu et al. 2019; Gulrajani et
+    al. 2017, algorithm 1).
 
     rows: (2 * pairs, inputs), all real ones, then the imagined ones.
     """
