@@ -74,7 +74,7 @@ def test_what_counts_comes_without_packages_for_networks_and_pictures():
 
 @pytest.mark.parametrize("path", PROSE, ids=lambda path: path.name)
 def test_files_of_methods_that_prose_names_are_there(path):
-    named = set(re.findall(r"methods/[a-z_/]+\.py", path.read_text(encoding="utf-8")))
+    named = set(re.findall(r"methods/[a-z_/]+\.(?:py|toml)\b", path.read_text(encoding="utf-8")))
     assert [each for each in named if not (ROOT / "fedsynth_lib" / each).is_file()] == []
 
 

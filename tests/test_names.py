@@ -133,7 +133,7 @@ def test_a_measure_in_its_first_version_is_not_named(monkeypatch):
     with pytest.raises(
         BadInput,
         match=r"the measure 'beauty' is unknown: list it in "
-        r"fedsynth_lib/metrics/registry\.py",
+        r"fedsynth_lib/metrics/measures\.toml",
     ):
         names.version("aim", ["beauty"])
 

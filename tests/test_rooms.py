@@ -61,8 +61,8 @@ def test_verdicts_know_no_protocol(path):
 
 
 WORK = re.compile(r"martinez|leitner|maddock|sattarov|apell[aá]niz", re.IGNORECASE)
-# where it is data which work prints a method or a measure, and what only one work needs
-OF_WORKS = {"methods/registry.py", "metrics/registry.py", "verdicts/custom"}
+# what only one work needs
+OF_WORKS = {"verdicts/custom"}
 
 
 def named_works(path: Path) -> list[str]:

@@ -195,7 +195,7 @@ def test_files_that_are_none_of_ours_are_refused(home):
 
 @pytest.mark.parametrize(
     ("column", "what", "listed"),
-    [("method", "fedbnn", "runs/names.py"), ("metric", "hellinge", "metrics/registry.py")],
+    [("method", "fedbnn", "runs/names.py"), ("metric", "hellinge", "metrics/measures.toml")],
 )
 def test_names_are_known_in_the_numbered_grids_and_free_in_ones_own(column, what, listed):
     path = written("20_grid")

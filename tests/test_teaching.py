@@ -52,11 +52,6 @@ def test_source_is_the_running_code():
     assert [node.name for node in ast.parse(code).body] == ["calibrate", "_vote"]
 
 
-def test_what_the_library_refuses_is_told_and_what_it_takes_is_not():
-    attempts = {"nobody": lambda: Privacy(-1.0), "fine": lambda: Privacy(1.0)}
-    assert list(lessons.refused(attempts)) == ["nobody"]
-
-
 def test_a_count_moves_by_one_and_by_two_where_a_record_is_replaced():
     records = np.array([[0], [1]])
     found = lessons.largest_moves(
@@ -240,18 +235,6 @@ def test_the_convention_of_a_budget_reaches_the_runs(halves):
     assert replaced["value"].tolist() == added["value"].tolist()
 
 
-def test_releases_add_up_in_five_ways():
-    curves = lessons.added_up([1, 100], 10, 1e-5)
-    assert curves["Laplace, added up"].tolist() == pytest.approx([0.1, 10])
-    rho = 100 / 200
-    assert curves["Gaussian, textbook zCDP"][100] == pytest.approx(
-        rho + 2 * (rho * np.log(1e5)) ** 0.5
-    )
-    assert curves["Laplace, the smaller of both"][1] == pytest.approx(0.1, abs=1e-4)
-    order = ["Gaussian, exact", "Gaussian, Rényi", "Gaussian, textbook zCDP"]
-    assert curves.loc[100, order].is_monotonic_increasing
-
-
 def test_a_model_is_fitted_to_tables_without_noise_as_they_are():
     people = np.array([[30.0, 10.0], [20.0, 40.0]])
     exact = [((0, 1), people, 1.0)]
@@ -259,18 +242,6 @@ def test_a_model_is_fitted_to_tables_without_noise_as_they_are():
     rng = np.random.default_rng(0)
     ((query, noisy, scale),) = lessons.noisy({(0, 1): np.zeros((50, 50))}, 3.0, rng)
     assert query == (0, 1) and scale == 3.0 and noisy.std() == pytest.approx(3, rel=0.05)
-
-
-def test_the_lemma_is_right_for_one_local_step_and_too_small_for_more(table):
-    domain = flaim.encoder(table.schema, flaim.Config()).domain
-    config, privacy = flaim.Config(rounds=3, penalty="proxy"), Privacy(2.0, 1e-5)
-    found = lessons.lemma(config, domain, 500, privacy, [1, 4])
-    assert found.loc[1, "ε spent with it"] == pytest.approx(2.0, rel=1e-6)
-    assert found.loc[1, "σ by the lemma"] == pytest.approx(
-        found.loc[1, "σ for the budget"], rel=0.02
-    )
-    assert found.loc[4, "ε spent with it"] > 2.0
-    assert found.loc[4, "σ for the budget"] > found.loc[4, "σ by the lemma"]
 
 
 def test_traffic_is_that_of_the_run(halves):

@@ -33,13 +33,12 @@ class Scripted(torch.nn.Module):
         super().__init__()
         self.weight, self.told, self.batches = torch.nn.Parameter(torch.zeros(1)), iter(told), []
 
-    def total_loss(self, rows):
-        return next(self.told)
-
-    def set_gradients(self, rows, kept):
+    def losses(self, rows, kept=None):
+        if not torch.is_grad_enabled():
+            return torch.tensor(float(next(self.told)))
         assert kept.shape == (len(rows), FAST.hidden)
         self.batches.append(rows)
-        self.weight.grad = rows[:1, 0]
+        return self.weight * rows[:, 0]
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,6 @@ from fedsynth_lib.figures import style
 from fedsynth_lib.figures.style import (
     BLACK,
     BLUE,
-    COLUMN_WIDTH,
     FULL_WIDTH,
     GREY,
     ORANGE,
@@ -69,27 +68,6 @@ def network(graph: Any, strength: pd.DataFrame) -> Figure:
     )
     ax.set_axis_off()
     ax.margins(x=0.1, y=0.08)
-    return fig
-
-
-# --- weights of clients --------------------------------------------------------------------------
-
-
-def weight_rules(
-    shares: np.ndarray, weights: Mapping[str, np.ndarray], marked: tuple[float, float]
-) -> Figure:
-    """The weight of a client by its share of rows: by rows, and by similarity, `alike` a line,
-    `least` to `most` a band around it. marked: share and weight of one client."""
-    fig, ax = plt.subplots(figsize=(COLUMN_WIDTH, 2.6))
-    by_rows, by_similarity = style.look("Fed-CTGAN"), style.look("Fed-TGAN")
-    colour = {"color": by_similarity.colour}
-    ax.fill_between(shares, weights["least"], weights["most"], alpha=0.2, lw=0, **colour)
-    ax.plot(shares, weights["alike"], by_similarity.line, label="by similarity", **colour)
-    ax.plot(shares, shares, by_rows.line, color=by_rows.colour, label="by rows")
-    ax.plot(*marked, by_similarity.marker, **colour)
-    ends = {"xlim": (0, 1), "ylim": (0, 1)}
-    ax.set(xlabel="share of rows at client 1", ylabel="weight of client 1", **ends)
-    fig.legend(*ax.get_legend_handles_labels(), loc="outside upper center", ncols=2)
     return fig
 
 

@@ -1,5 +1,4 @@
-"""The methods, a folder for each family; `registry.py` lists them, `variants.py` says how they
-differ."""
+"""The methods, a folder for each family; `methods.toml` lists them."""
 
 from fedsynth_lib.methods.registry import (
     DEFAULT,

@@ -1,12 +1,13 @@
-"""The methods: what is known of each without loading it, and METHODS, which loads them by key.
+"""The methods that `methods.toml` lists, and METHODS, which loads each by its key.
 
-Someone's own joins them at run time: `register`.
+`register` adds a method at run time.
 """
 
 import importlib.util
 import inspect
 import re
 import sys
+import tomllib
 from collections.abc import Iterator, Mapping, MutableMapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,14 +19,7 @@ from fedsynth_lib.methods.variants import VARIANTS, load
 
 @dataclass(frozen=True)
 class Entry:
-    """A method of the bundle.
-
-    source: a file of a family (`marginals.flaim`), or a variant (`aim`; see `variants.py`).
-    cites: whose method it is.
-    trust: who adds the noise, as the method's TRUST says (see `core/contract.py`); "" without any.
-    printed: work -> the name that it prints, and "" -> the name where methods of all works are
-        compared.
-    """
+    """A method of the bundle, as `methods.toml` describes it."""
 
     source: str
     cites: str
@@ -52,101 +46,16 @@ class Entry:
 
 
 REGISTRY: dict[str, Entry] = {
-    "independent": Entry(
-        "marginals.independent",
-        "the floor of this bundle",
-        "secure sum",
-        {"sattarov2024": "Independent", "": "Independent"},
-    ),
-    "fedbn": Entry(
-        "bayes.bayesian_network",
-        "Martinez Duarte 2024, after PrivBayes (Zhang et al. 2017)",
-        "secure sum",
-        {"martinez2024": "FedBN", "": "FedBN"},
-    ),
-    "fedvae": Entry(
-        "vae.fedvae",
-        "Martinez Duarte 2024, after TVAE (Xu et al. 2019)",
-        "local noise",
-        {"martinez2024": "FedVAE", "": "FedVAE"},
-    ),
-    "aim": Entry("aim", "McKenna et al. 2022", "server", {"maddock2024": "AIM", "": "AIM"}),
-    "distaim": Entry(
-        "marginals.distaim", "Maddock et al. 2024", "server", {"maddock2024": "DistAIM"}
-    ),
-    "naiveflaim": Entry(
-        "naive_flaim",
-        "Maddock et al. 2024",
-        "server",
-        {"maddock2024": "NaiveFLAIM", "": "NaiveFLAIM"},
-    ),
-    "augflaim_oracle": Entry(
-        "augflaim_oracle", "Maddock et al. 2024", "server", {"maddock2024": "AugFLAIM (Oracle)"}
-    ),
-    "augflaim_private": Entry(
-        "marginals.flaim",
-        "Maddock et al. 2024",
-        "server",
-        {"maddock2024": "AugFLAIM (Private)", "": "AugFLAIM (Private)"},
-    ),
-    "flaim_random": Entry(
-        "flaim_random", "Maddock et al. 2024", "server", {"maddock2024": "FLAIM (Random)"}
-    ),
-    "fednaivebayes": Entry(
-        "fed_naive_bayes",
-        "Maddock et al. 2024",
-        "server",
-        {"maddock2024": "FedNaiveBayes", "": "FedNaiveBayes"},
-    ),
-    "fedpgm": Entry(
-        "marginals.fedpgm",
-        "this bundle, after McKenna et al. 2019, 2021 and Agarwal et al. 2021",
-        "secure sum",
-        {"": "FedPGM"},
-    ),
-    "fedpgm_bins": Entry(
-        "fedpgm_bins",
-        "this bundle, after Zhang et al. 2016 and the works of FedPGM",
-        "secure sum",
-        {"field": "FedPGM, private bins"},
-    ),
-    "ctgan": Entry("gan.ctgan", "Xu et al. 2019", "", {"leitner2023": "CTGAN"}),
-    "dpctgan": Entry(
-        "dp_ctgan",
-        "Rosenblatt et al. 2020",
-        "local noise",
-        {"leitner2023": "DP-CTGAN", "maddock2024": "DP-CTGAN"},
-    ),
-    "fedtgan": Entry("fed_tgan", "Zhao et al. 2021", "", {"leitner2023": "Fed-TGAN"}),
-    "fedctgan": Entry("fed_ctgan", "Leitner 2023", "", {"leitner2023": "Fed-CTGAN"}),
-    "dpfedctgan": Entry(
-        "dp_fed_ctgan",
-        "Leitner 2023",
-        "local noise",
-        {"leitner2023": "DP-Fed-CTGAN", "": "DP-Fed-CTGAN"},
-    ),
-    "feddpctgan": Entry(
-        "fed_dp_ctgan", "Maddock et al. 2024", "local noise", {"maddock2024": "Fed DP-CTGAN"}
-    ),
-    "findiff": Entry(
-        "diffusion.findiff",
-        "Sattarov et al. 2023, 2024",
-        "local noise",
-        {"sattarov2024": "DP-Fed-FinDiff", "": "DP-Fed-FinDiff"},
-    ),
-    "vaebgm": Entry("vae_bgm.vae_bgm", "Apellaniz et al. 2025", "", {"apellaniz2025": "VAE-BGM"}),
-    "dpvaebgm": Entry(
-        "dp_vae_bgm",
-        "this bundle, after Apellaniz et al. 2025",
-        "local noise",
-        {"": "DP-VAE-BGM"},
-    ),
+    key: Entry(**entry)
+    for key, entry in tomllib.loads(
+        Path(__file__).with_name("methods.toml").read_text(encoding="utf-8")
+    ).items()
 }
 
 
 class Methods(MutableMapping[str, Method]):
-    """Key -> method: those of REGISTRY, each loaded when it is first asked for, and those that were
-    registered at run time."""
+    """Key -> method: those of REGISTRY, each loaded at its first use, and those that `register`
+    added."""
 
     def __init__(self) -> None:
         self._registered: dict[str, Method] = {}
@@ -191,9 +100,9 @@ OPTIONAL = {  # verbs that a method may leave out
 
 
 def key_of(method: Method | ModuleType) -> str | None:
-    """The key under which a method is registered; None where it is not.
+    """Return the key under which a method is registered, or None.
 
-    Only methods of the same name are loaded to be compared.
+    Only methods of the same name are loaded and compared.
     """
     method = Method.of(method)
     named = {key for key, entry in REGISTRY.items() if entry.name == method.name} | OWN
@@ -201,11 +110,26 @@ def key_of(method: Method | ModuleType) -> str | None:
 
 
 def register(key: str, method: Method | ModuleType, *, replace: bool = False) -> Method:
-    """Puts a method, or a module that follows the contract, into METHODS under `key`, for this
-    process, and gives the method back.
+    """Add a method, or a module that follows the contract, to METHODS in this process.
 
-    replace: let it take the place of one that was registered before; never of one of the bundle's.
-    Raises BadInput for a key that is taken, or a module that lacks a part of the contract.
+    Parameters
+    ----------
+    key
+        Under which it is found by name.
+    method
+        A method, or a module with its verbs.
+    replace
+        Whether it may replace one that was registered before; a method of the bundle never is.
+
+    Returns
+    -------
+    Method
+        The method that was added.
+
+    Raises
+    ------
+    BadInput
+        For a key that is taken, or a module that lacks a part of the contract.
     """
     if not re.fullmatch(r"[a-z][a-z0-9_]*", key):
         raise BadInput(
@@ -225,7 +149,7 @@ def register(key: str, method: Method | ModuleType, *, replace: bool = False) ->
 
 
 def _check(method: Method | ModuleType) -> None:
-    """BadInput unless it has all that `core/contract.py` asks for, its parameters by name."""
+    """Raise BadInput unless it has all that `core/contract.py` asks for, with its parameters."""
     name = method.name if isinstance(method, Method) else getattr(method, "__name__", repr(method))
     if not isinstance(getattr(method, "VERSION", None), int):
         raise BadInput(
@@ -264,10 +188,10 @@ def _check(method: Method | ModuleType) -> None:
 
 
 def from_file(path: str | Path) -> ModuleType:
-    """The module in a Python file, run anew at every call, so that a corrected file counts at once.
+    """Run a Python file and return its module, again at every call, so that corrections count.
 
-    It is not left where `import` finds it: so it travels to other processes (Ray) as it is, not by
-    its name.
+    `import` does not find the module afterwards, so it travels to other processes (Ray) by value
+    and not by its name.
     """
     path = Path(path).expanduser().resolve()
     if path.suffix != ".py" or not path.is_file():

@@ -33,7 +33,7 @@ def closest_records(
     subsamples: int = 10,
     scale: Scale | None = None,
 ) -> dict[str, float]:
-    """Distance of synthetic rows to the closest real record (DCR), held against hold-out rows.
+    """Distance of synthetic rows to the closest real record (DCR), compared with hold-out rows.
 
     The hold-out test of Platzer and Reutterer 2021. Euclidean, on label codes z-scored with mean
     and standard deviation of `train` (gap 21), or on another scale.
@@ -88,7 +88,7 @@ def nearest(
     """Distances and positions, both (queries, neighbours), of the nearest rows of `reference`.
 
     The search works in blocks on the expanded square, which rounds; the distances of what it finds
-    are computed anew from the differences, so that copies have distance 0 exactly.
+    are computed again from the differences, so that copies have distance 0 exactly.
     """
     search = NearestNeighbors(n_neighbors=min(neighbours, len(reference)), algorithm="brute").fit(
         reference

@@ -127,7 +127,7 @@ def associations(frame: pd.DataFrame, schema: Schema) -> np.ndarray:
     z /= np.where(varies[numeric], np.sqrt((z**2).sum(axis=0)), 1)
     matrix[np.ix_(numeric, numeric)] = z.T @ z
 
-    # the levels that occur, numbered anew
+    # the levels that occur, renumbered
     dense = {j: np.unique(codes[:, j], return_inverse=True)[1] for j in categorical}
     for place, i in enumerate(categorical):
         sizes = np.bincount(dense[i])

@@ -28,7 +28,7 @@ DRAWS = 200  # of the bootstrap
 
 
 class Attack(NamedTuple):
-    """auc: 0.5 where nothing is told, 1 where members are known; low, high: 95 percent by a
+    """auc: 0.5 where nothing is revealed, 1 where members are known; low, high: 95 percent by a
     bootstrap over people.
 
     advantage: the largest difference of true and false positive rates. caught: share of members

@@ -70,7 +70,7 @@ def auc(
     if not judged.any():
         raise _one_class(target)
     classes, counts = np.unique(labels, return_counts=True)
-    # GaussianNB divides by variances, which are all 0 here: nothing but the classes' shares is told
+    # GaussianNB divides by variances, which are all 0 here: only the classes' shares count
     constant = not np.ptp(inputs, axis=0).any()
     values = {}
     for name in names:

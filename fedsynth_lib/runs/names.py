@@ -3,8 +3,8 @@ methods go.
 
 A cell's identity holds the version of its method and of what it measures (`version`). A measure in
 its first version is not named there, so a measure that is added changes no other cell; raise its
-version in `metrics/registry.py` whenever its values change by more than the order of sums, and the
-cells that hold it are computed anew.
+version in `metrics/measures.toml` whenever its values change by more than the order of sums, and
+the cells that hold it are computed again.
 """
 
 from collections.abc import Iterable
@@ -58,7 +58,7 @@ def version(method: str, metrics: Iterable[str] = ()) -> str:
     bases = sorted({base(metric) for metric in metrics})
     if unknown := [name for name in bases if name not in MEASURES]:
         raise BadInput(
-            f"the measure {unknown[0]!r} is unknown: list it in fedsynth_lib/metrics/registry.py."
+            f"the measure {unknown[0]!r} is unknown: list it in fedsynth_lib/metrics/measures.toml."
         )
     later = [f"{name} {MEASURES[name]}" for name in bases if MEASURES[name] > 1]
     return ", ".join([f"{method} {registered[method].VERSION}" if method else "1", *later])

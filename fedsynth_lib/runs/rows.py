@@ -143,8 +143,8 @@ def load_rows(path: Path | str) -> pd.DataFrame:
     """Rows that `save_rows` wrote, with the same types and values.
 
     Raises BadInput, naming file and line, for a damaged line, a method or metric that is not listed
-    (runs/names.py, metrics/registry.py), and a cell that is not the hash of its params and version;
-    and for a committed file that was edited by hand.
+    (runs/names.py, metrics/measures.toml), and a cell that is not the hash of its params and
+    version; and for a committed file that was edited by hand.
     """
     path = Path(path)
     return _read_rows(path, path.stat().st_mtime_ns, path.stat().st_size).copy()
@@ -192,7 +192,7 @@ def _check(frame: pd.DataFrame, path: Path) -> None:
     numbered = path.stem[:2].isdigit()
     for column, known, listed in (
         ("method", names.is_method, "runs/names.py"),
-        ("metric", names.is_metric, "metrics/registry.py"),
+        ("metric", names.is_metric, "metrics/measures.toml"),
     ):
         for name in frame[column].unique() if numbered else ():
             if not known(name):

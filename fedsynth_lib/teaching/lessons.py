@@ -19,16 +19,14 @@ from IPython.display import Markdown
 from torch.nn.functional import softplus
 
 from fedsynth_lib.core import accounting
-from fedsynth_lib.core.accounting import epsilon_of, epsilon_to_zcdp, zcdp_to_epsilon
+from fedsynth_lib.core.accounting import epsilon_of, zcdp_to_epsilon
 from fedsynth_lib.core.contract import (
     Arrays,
-    BadInput,
     Charge,
     Client,
     Domain,
     Encoder,
     Method,
-    Noise,
     Privacy,
     Relation,
     Run,
@@ -45,31 +43,18 @@ from fedsynth_lib.methods.bayes import genetic_search as search
 from fedsynth_lib.methods.gan import encoding as gan_encoding
 from fedsynth_lib.methods.gan.networks import Layout
 from fedsynth_lib.methods.gan.sampling import LocalRows
-from fedsynth_lib.methods.marginals import flaim
 from fedsynth_lib.methods.marginals.graphical_model import Model, estimate, targets
 from fedsynth_lib.methods.marginals.junction_tree import junction_tree
 from fedsynth_lib.methods.marginals.marginal_state import answers_of, tables_of
-from fedsynth_lib.methods.marginals.marginals import candidates_in, expected_error
+from fedsynth_lib.methods.marginals.marginals import candidates_in
 from fedsynth_lib.methods.marginals.model_answers import Answers, log_likelihood
 from fedsynth_lib.metrics import fidelity, marginal_distances, utility, workload
 from fedsynth_lib.tables.load import Column, Schema, Table
-from fedsynth_lib.tables.partition import heterogeneity, split_clients
 
 
 def show_source(*functions: Callable) -> Markdown:
     """The functions' own source as a code block, so that a notebook holds no second copy of it."""
     return Markdown("```python\n{}```".format("\n\n".join(map(inspect.getsource, functions))))
-
-
-def refused(attempts: Mapping[str, Callable[[], Any]]) -> dict[str, str]:
-    """What the library says to each attempt that it refuses; one that it takes is missing."""
-    said = {}
-    for name, attempt in attempts.items():
-        try:
-            attempt()
-        except BadInput as error:
-            said[name] = str(error)
-    return said
 
 
 def largest_moves(
@@ -157,17 +142,6 @@ def clique_graph(levels: tuple[int, ...], names: Sequence[str], queries: Iterabl
         if node.separator:
             graph.add_edge(called[node.parent], name)
     return graph
-
-
-def candidates(
-    state: Mapping[str, np.ndarray], names: Sequence[str], sigma: float, num_rows: int
-) -> pd.DataFrame:
-    """A line for each candidate of the state's workload, by the names of its columns: how many
-    columns and cells it has, and the L1 error, in shares, of asking it with noise `sigma`."""
-    asked = candidates_in(state)
-    facts = {"columns": list(map(len, asked.queries)), "cells": asked.sizes}
-    facts["error by noise"] = expected_error(sigma, asked.sizes, num_rows)
-    return pd.DataFrame(facts, [", ".join(names[c] for c in query) for query in asked.queries])
 
 
 def candidate_errors(state: Mapping[str, np.ndarray], rows: np.ndarray) -> np.ndarray:
@@ -270,14 +244,6 @@ def laplace_recipes(
     }
 
 
-def unlike(
-    table: Table, partition: str, num_clients: int, seeds: Iterable[int], **options: Any
-) -> list[float]:
-    """How unlike the clients are (`heterogeneity`) in each draw of a division."""
-    drawn = (split_clients(table, partition, num_clients, seed=seed, **options) for seed in seeds)
-    return [heterogeneity(table.frame, parts) for parts in drawn]
-
-
 def children(num_rows: int, seed: int) -> Table:
     """Made-up people up to 40 years, and their height (cm): children grow."""
     rng = stream(seed, "toy")
@@ -286,16 +252,6 @@ def children(num_rows: int, seed: int) -> Table:
     columns = Column("age", "numeric", 0, 40), Column("height", "numeric", 20, 200)
     frame = pd.DataFrame({"age": age, "height": height})
     return Table("toy", frame, Schema(columns, target=None), "own")
-
-
-def ward(num_rows: int, seed: int) -> pd.DataFrame:
-    """A made-up ward: age, room, days of the stay, and whether there was an infection; long stays
-    bring more."""
-    rng = np.random.default_rng(seed)
-    columns = {"age": rng.integers(20, 90, num_rows), "room": rng.choice(list("ABC"), num_rows)}
-    days = rng.integers(1, 30, num_rows)
-    infection = np.where(rng.random(num_rows) < days / 40, "yes", "no")
-    return pd.DataFrame(columns | {"days": days, "infection": infection})
 
 
 def birds(num_rows: int, seed: int) -> Table:
@@ -402,76 +358,12 @@ def gan_decoded(state: Arrays, encoded: torch.Tensor) -> np.ndarray:
 
 
 def epsilons(rounds: Sequence[Sequence[Charge]], delta: float) -> pd.DataFrame:
-    """ε at `delta` after every round: of all rounds so far, and of the round alone, as an
-    accountant made anew says."""
+    """ε at `delta` after every round: of all rounds so far, and of the round alone, as a new
+    accountant has it."""
     so_far = [list(chain.from_iterable(rounds[:number])) for number in range(1, len(rounds) + 1)]
     told = {"all rounds so far": so_far, "round alone": rounds}
     found = {name: [epsilon_of(each, delta) for each in own] for name, own in told.items()}
     return pd.DataFrame(found).rename_axis("round")
-
-
-def spent(steps: Sequence[Round], num_clients: int, delta: float) -> pd.DataFrame:
-    """A line for each client of a run of FLAIM: the rounds in which it chose, and ε at `delta` of
-    what touched its records."""
-    charges = [charge for step in steps for charge in step.charges]
-    chose = [u.client for step in steps for u in step.updates if "chosen" in u.arrays]
-    own = [[c for c in charges if c.client in (None, k)] for k in range(num_clients)]
-    spent = [epsilon_of(each, delta) for each in own]
-    return pd.DataFrame({"rounds": np.bincount(chose, minlength=num_clients), "ε": spent})
-
-
-def added_up(releases: Sequence[int], noise: float, delta: float) -> pd.DataFrame:
-    """ε of ever more releases (the index) of a count with Laplace and with Gaussian noise of the
-    same multiplier, as each way to add up has it."""
-    laplace = [[Charge("count", "laplace", noise=noise, times=number)] for number in releases]
-    gaussian = [[Charge("count", "gaussian", noise=noise, times=number)] for number in releases]
-    counted = partial(epsilon_of, delta=delta, accountant="rdp")
-    rho = np.asarray(releases) / (2 * noise**2)
-    curves = {
-        "Laplace, added up": map(epsilon_of, laplace),
-        "Gaussian, textbook zCDP": rho + 2 * np.sqrt(rho * np.log(1 / delta)),
-        "Gaussian, Rényi": map(counted, gaussian),
-        "Laplace, the smaller of both": map(counted, laplace),
-        "Gaussian, exact": (accounting.exact_gaussian_epsilon(each, delta) for each in gaussian),
-    }
-    return pd.DataFrame({name: list(values) for name, values in curves.items()}, releases)
-
-
-def choices(
-    sent: Arrays, owners: Sequence[Client], config: Any, penalty: str, sigma: float, key: tuple
-) -> list[int]:
-    """Which candidate each client chooses in a round of FLAIM that begins with `sent`. key: of the
-    noise."""
-    rule, chosen = replace(config, penalty=penalty), []
-    for owner in owners:
-        noise = Noise(sigma, stream(*key, owner.index))
-        chosen.append(flaim.choose(sent, owner, rule, noise)[0][0])
-    return chosen
-
-
-def lemma(
-    config: Any, domain: Domain, num_rows: int, privacy: Privacy, local_steps: Sequence[int]
-) -> pd.DataFrame:
-    """AugFLAIM (Private) by local steps: σ by lemma 4.1 of maddock2024, what it really spends, and
-    the σ that keeps the budget."""
-    rho, d = epsilon_to_zcdp(privacy.epsilon, privacy.delta), len(domain.levels)
-    r, s = config.measure_share, pd.Index(local_steps, name="local steps s").to_series()
-    really = [zcdp_to_epsilon(each, privacy.delta) for each in rho * (1 + r * (s - 1) / (s + d))]
-    rules = [replace(config, local_steps=each) for each in local_steps]
-    enough = [settings.noise_for(flaim, domain, [num_rows], rule, privacy) for rule in rules]
-    found = {"σ by the lemma": np.sqrt(config.rounds * (s + d) / (2 * r * rho))}
-    return pd.DataFrame(found | {"ε spent with it": really, "σ for the budget": enough})
-
-
-def epsilon_by_opacus(noise: float, rate: float, steps: int, delta: float) -> dict[str, float]:
-    """ε of so many noisy gradients as Opacus counts it: by Rényi divergences, and by composing
-    privacy losses."""
-    from opacus.accountants import PRVAccountant, RDPAccountant  # slow to import, needed here only
-
-    counted = {"Rényi": RDPAccountant(), "composed losses": PRVAccountant()}
-    for each in counted.values():
-        each.history = [(noise, rate, steps)]
-    return {name: each.get_epsilon(delta) for name, each in counted.items()}
 
 
 def gan_rows(

@@ -115,8 +115,7 @@ def skews(true: np.ndarray, proxy: np.ndarray, picks: Mapping[str, np.ndarray]) 
 
 
 def spent(clients: pd.DataFrame, epsilon: float) -> Figure:
-    """What `lessons.spent` finds: ε of each client by the rounds that it took part in. Dashed: the
-    epsilon asked for."""
+    """Draw ε of each client by the rounds that it took part in. Dashed: the epsilon asked for."""
     ax = clients.plot.scatter("rounds", "ε", figsize=(COLUMN_WIDTH * 1.3, 2.3))
     ax.axhline(epsilon, color=VERMILLION, linestyle="--")
     ax.set(xlabel="rounds that the client was drawn for", ylabel="ε spent on its records")

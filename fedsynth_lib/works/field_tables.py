@@ -47,7 +47,7 @@ def foreign(block: str) -> pd.DataFrame:
         if source is None or entry.get("flag") not in FLAGS:
             raise BadInput(f"{where}: name a source of the file, and printed or rerun as its flag.")
         if unknown := [name for name in entry["values"] if name not in MEASURES]:
-            raise BadInput(f"{where}: {unknown[0]!r} is no measure of metrics/registry.py.")
+            raise BadInput(f"{where}: {unknown[0]!r} is no measure of metrics/measures.toml.")
         shared = {"group": FLAGS[entry["flag"]], "source": source["text"], "date": source["date"]}
         shared |= {name: entry[name] for name in ("method", "epsilon", "trusted", "note")}
         shared |= {"n_clients": entry.get("n_clients", 1)}

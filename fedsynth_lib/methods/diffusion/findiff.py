@@ -280,14 +280,9 @@ def server_step(
             else state["quantiles"]
         )
         return {**kept, "quantiles": found}, []
-    sizes = np.array([update.num_rows for update in updates], float)
-    shares = (sizes / sizes.sum()).astype(np.float32)
-    average = sum(
-        share * update.arrays["network"] for share, update in zip(shares, updates, strict=True)
-    )
     network, moments = moved(
         state["network"],
-        average,
+        weights.averaged(updates, "network"),
         state,
         strategy=config.strategy,
         rate=config.server_rate,

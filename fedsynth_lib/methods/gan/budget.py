@@ -24,10 +24,10 @@ class Settings:
         discriminator, for each one of the generator.
     loss: 'wasserstein' with gradient penalty, or 'cross_entropy' (leitner2023, algorithm 4.2).
     condition_weight: of the generator's loss for missing its condition.
-    encoding: 'variational': every client fits its mixtures once, the server fits theirs anew to
-        draws from them (with one client: takes them); 'federated': algorithm 4.1 of leitner2023
-        before that; 'private': one noisy histogram of each column, numeric ones in `histogram_bins`
-        bins of the declared range.
+    encoding: 'variational': every client fits its mixtures once, the server fits one again to
+        draws from all of them (with one client: takes them); 'federated': algorithm 4.1 of
+        leitner2023 before that; 'private': one noisy histogram of each column, numeric ones in
+        `histogram_bins` bins of the declared range.
     sampling: 'by_condition' (training by sampling): conditions by the logarithm of raw frequencies,
         rows to match; a release without any guarantee, and not the uniform sampling that accounting
         assumes. 'poisson': Poisson sampling of rows, conditions read off them; all other

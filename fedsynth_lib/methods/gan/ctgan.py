@@ -36,7 +36,7 @@ from fedsynth_lib.methods.gan.encoding import (
 from fedsynth_lib.methods.gan.networks import Layout
 from fedsynth_lib.methods.gan.sampling import Conditions, LocalRows
 from fedsynth_lib.methods.gan.training import NETWORKS, Pair, train
-from fedsynth_lib.methods.gan.weights import device_of, seeded, size_of
+from fedsynth_lib.methods.gan.weights import averaged, device_of, seeded, size_of
 
 __all__ = [
     "Config",
@@ -274,16 +274,10 @@ def _counted(state: Arrays, updates: list[Update]) -> np.ndarray:
 def _averaged(state: Arrays, updates: list[Update]) -> Arrays:
     """Both networks, clients weighted by their rows (leitner2023, algorithm 4.3) or by the weights
     in the state."""
-    weights = np.array([update.num_rows for update in updates], float)
+    similar = None
     if "client_weights" in state:
-        weights = state["client_weights"][[update.client for update in updates]]
-    shares = (weights / weights.sum()).astype(np.float32)
-    return {
-        name: sum(
-            share * update.arrays[name] for share, update in zip(shares, updates, strict=True)
-        )
-        for name in NETWORKS
-    }
+        similar = state["client_weights"][[update.client for update in updates]]
+    return {name: averaged(updates, name, similar) for name in NETWORKS}
 
 
 def _initial(state: Arrays, config: Settings, rng: np.random.Generator) -> Arrays:

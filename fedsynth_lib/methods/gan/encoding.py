@@ -185,6 +185,16 @@ def category_counts(codes: np.ndarray, levels: np.ndarray) -> np.ndarray:
     return np.bincount((codes + _starts(levels)).ravel(), minlength=int(levels.sum()))
 
 
+def bin_counts(numbers: np.ndarray, bins: int) -> np.ndarray:
+    """Return how many numbers of each column lie in each bin, one column after the other.
+
+    numbers: (rows, columns) in [0, 1]. A row is in one bin of each column.
+    """
+    columns = numbers.shape[1]
+    cells = np.clip((numbers * bins).astype(np.intp), 0, bins - 1) + bins * np.arange(columns)
+    return np.bincount(cells.ravel(), minlength=bins * columns)
+
+
 def stacked(mixtures: Sequence[Mixture], modes_each: int | None = None) -> Arrays:
     """Mixtures as three arrays (columns, modes), filled up with modes of weight 0."""
     width = modes_each or max((len(mixture.weights) for mixture in mixtures), default=0)
@@ -270,10 +280,7 @@ def _histograms(
     parts = [category_counts(codes_of(rows, levels), levels).astype(float)]
     numbers, bins = numbers_of(rows, levels), config.histogram_bins
     if config.encoding == "private":
-        cells = np.clip((numbers * bins).astype(np.intp), 0, bins - 1) + bins * np.arange(
-            numbers.shape[1]
-        )
-        parts.append(np.bincount(cells.ravel(), minlength=bins * numbers.shape[1]).astype(float))
+        parts.append(bin_counts(numbers, bins).astype(float))
     counts = np.concatenate(parts)
     if noise is None:
         spent, spread = [Charge(HISTOGRAMS, "unprotected")], 0.0

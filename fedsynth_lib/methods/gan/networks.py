@@ -8,7 +8,6 @@ all of them in one softmax.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 
 import torch
 from torch import Tensor, nn
@@ -51,26 +50,6 @@ class Layout:
         """Where the discrete part begins."""
         return self.numbers + sum(self.modes)
 
-    @cached_property
-    def owner(self) -> Tensor:
-        """Which block each one-hot entry belongs to."""
-        return torch.repeat_interleave(
-            torch.arange(len(self.blocks)), torch.tensor(self.blocks, dtype=torch.long)
-        )
-
-    @cached_property
-    def members(self) -> Tensor:
-        """(entries, blocks), 1 where the entry belongs to the block."""
-        return nn.functional.one_hot(self.owner, len(self.blocks)).float()
-
-    @cached_property
-    def padded(self) -> Tensor:
-        """(blocks, widest) positions among the one-hot entries; a narrower block repeats its
-        first."""
-        widths = torch.tensor(self.blocks, dtype=torch.long)[:, None]
-        steps, starts = torch.arange(max(self.blocks)), widths.cumsum(0) - widths
-        return starts + torch.where(steps < widths, steps, 0)
-
 
 class Hidden(nn.Module):
     """A hidden layer: linear, batch normalisation, ReLU.
@@ -87,50 +66,29 @@ class Hidden(nn.Module):
         )
 
     def forward(self, x: Tensor) -> Tensor:
-        return torch.relu(self.norm(x))
+        return torch.relu(self.norm(self.linear(x)))
 
 
 class Generator(nn.Sequential):
-    """Hidden layers and a linear one; each is given what all layers before it made, the last first,
-    then the input.
+    """From noise and a condition to a row before it is squashed (see `squash`).
 
-    The input is noise and a condition. It needs no gradient, and a condition's single 1 picks a
-    column of weights: hence a product for each of the three parts that a layer is given, and none
-    over zeros.
+    Hidden layers and a linear one; each is given what all layers before it made, the last first,
+    then noise and condition.
     """
 
+    def __init__(self, noise: int, condition: int, width: int, hidden: Sequence[int] = (256, 256)):
+        wide = [noise + condition + sum(hidden[:place]) for place in range(len(hidden) + 1)]
+        layers = [Hidden(*sizes) for sizes in zip(wide, hidden, strict=False)]
+        super().__init__(*layers, nn.Linear(wide[-1], width))
+        self.condition = condition
+
     def forward(self, noise: Tensor, condition: Tensor) -> Tensor:
-        """Raw rows. condition: (rows,), where its 1 is."""
-        linears = [*(layer.linear for layer in self[:-1]), self[-1]]
-        first, width = linears[0].in_features, noise.shape[1]
-        parts = [
-            each.weight.split([each.in_features - first, width, first - width], dim=1)
-            for each in linears
-        ]
-        asked = torch.cat([each.bias for each in linears]).expand(max(1, first - width), -1)
-        if first > width:
-            table = torch.cat([own for *_, own in parts]).T + asked
-            # a row is read for each condition
-            asked = nn.functional.embedding(condition, table.contiguous())
-        asked = asked.split([each.out_features for each in linears], dim=1)
-        before = noise[:, :0]
-        for place, (of_before, of_noise, _) in enumerate(parts):
-            made = torch.addmm(asked[place], noise, of_noise.T)
-            if place:
-                made = torch.addmm(made, before, of_before.T)
-            if place < len(parts) - 1:
-                made = self[place](made)
-                before = torch.cat([made, before], dim=1) if place else made
-        return made
-
-
-def generator(
-    noise: int, condition: int, width: int, hidden: Sequence[int] = (256, 256)
-) -> Generator:
-    """From noise and condition, of these widths, to a row before it is squashed (see `squash`)."""
-    wide = [noise + condition + sum(hidden[:place]) for place in range(len(hidden) + 1)]
-    layers = [Hidden(*sizes) for sizes in zip(wide, hidden, strict=False)]
-    return Generator(*layers, nn.Linear(wide[-1], width))
+        """Return raw rows, (rows, width). condition: (rows,), where its single 1 is."""
+        rows = torch.cat([noise, one_hot(condition, self.condition)], dim=1)
+        *hidden, last = self
+        for layer in hidden:
+            rows = torch.cat([layer(rows), rows], dim=1)
+        return last(rows)
 
 
 def discriminator(
@@ -161,34 +119,12 @@ def squash(
         entries.shape, generator=generator, device=raw.device, dtype=raw.dtype
     ).clamp_(1e-20, 1 - 1e-7)
     entries = (entries - torch.log(-torch.log(uniform))) / temperature
-    return torch.cat([torch.tanh(numbers), BlockSoftmax.apply(entries, layout)], dim=1)
+    blocks = [block.softmax(dim=1) for block in entries.split(layout.blocks, dim=1)]
+    return torch.cat([torch.tanh(numbers), *blocks], dim=1)
 
 
-class BlockSoftmax(torch.autograd.Function):
-    """Softmax of every one-hot block of entries (rows, entries), all blocks at once and none
-    padded."""
-
-    @staticmethod
-    def forward(ctx, entries: Tensor, layout: Layout) -> Tensor:
-        owner, padded, members = (
-            each.to(entries.device) for each in (layout.owner, layout.padded, layout.members)
-        )
-        peaks = entries.index_select(1, padded.flatten()).unflatten(1, padded.shape).amax(dim=2)
-        shares = (entries - peaks.index_select(1, owner)).exp_()
-        shares /= (shares @ members).index_select(1, owner)
-        ctx.save_for_backward(shares, owner, members)
-        return shares
-
-    @staticmethod
-    def backward(ctx, given: Tensor) -> tuple[Tensor, None]:
-        shares, owner, members = ctx.saved_tensors
-        gradient = given * shares
-        return gradient - shares * (gradient @ members).index_select(1, owner), None
-
-
-def one_hot(condition: Tensor, layout: Layout) -> Tensor:
-    """Conditions as the networks' theory has them, (rows, condition_width)."""
-    width = layout.condition_width
+def one_hot(condition: Tensor, width: int) -> Tensor:
+    """Return conditions as vectors with a single 1 each, (rows, width)."""
     hot = torch.zeros(len(condition), width, device=condition.device)
     return hot.scatter_(1, condition[:, None], 1.0) if width else hot
 
@@ -199,9 +135,9 @@ def side_by_side(rows: Tensor, pac: int) -> Tensor:
 
 
 def critic_loss(network: nn.Sequential, rows: Tensor, penalty: float) -> Tensor:
-    """A critic's loss: mean score of imagined rows less that of real ones, and `penalty` times how
-    far the norm of its gradient is from 1 between the two (Xu et al. 2019; Gulrajani et al. 2017,
-    algorithm 1).
+    """Return a critic's loss: the mean score of imagined rows less that of real ones, and `penalty`
+    times how far the norm of its gradient is from 1 between the two (Xu et al. 2019; Gulrajani et
+    al. 2017, algorithm 1).
 
     rows: (2 * pairs, inputs), all real ones, then the imagined ones.
     """
@@ -212,68 +148,3 @@ def critic_loss(network: nn.Sequential, rows: Tensor, penalty: float) -> Tensor:
     (gradient,) = torch.autograd.grad(network(between).sum(), between, create_graph=True)
     distance = (gradient.norm(dim=1) - 1).square().mean()
     return imagined_scores.mean() - real_scores.mean() + penalty * distance
-
-
-@torch.no_grad()
-def critic_gradients(network: nn.Sequential, rows: Tensor, penalty: float) -> list[Tensor]:
-    """Gradients of `critic_loss` by the network's parameters, in their order, from the same draws.
-
-    Piece by piece the network is linear: the gradient of a score is a product of weight matrices
-    and of activations' derivatives. Written by hand, neither the score nor its gradient needs a
-    pass backward through another one, the first layer is applied to no third set of rows, and its
-    gradient, where most time goes, is one product (tested against automatic gradients).
-    """
-    first, *linears = [layer for layer in network if isinstance(layer, nn.Linear)]
-    pairs, products = len(rows) // 2, rows @ first.weight.T
-    values, derivatives = _activations(network, products + first.bias)
-    share = torch.rand(pairs, 1, device=rows.device).to(rows.dtype)
-    _, between = _activations(
-        network, torch.lerp(products[pairs:], products[:pairs], share) + first.bias
-    )
-
-    # The gradient of the score by each layer's values, the last one's first; then by the inputs,
-    # and the penalty by that.
-    of_values = [linears[-1].weight * between[-1]]
-    for linear, derivative in zip(reversed(linears[:-1]), reversed(between[:-1]), strict=True):
-        of_values.append((of_values[-1] @ linear.weight) * derivative)
-    stacked = torch.cat([rows, of_values[-1] @ first.weight])
-    of_inputs = stacked[len(rows) :]
-    length = of_inputs.norm(dim=1, keepdim=True).clamp_min(1e-12)
-    of_inputs *= (2 * penalty / pairs) * (length - 1) / length
-
-    # Back from the scores, layer by layer; then forward from the penalty, through what made the
-    # gradient of the score.
-    scores = rows.new_full((len(rows), 1), 1 / pairs)
-    scores[:pairs] *= -1
-    back, gradients = scores, []
-    for linear, value, derivative in zip(
-        reversed(linears), reversed(values), reversed(derivatives), strict=True
-    ):
-        gradients.append([back.T @ value, back.sum(dim=0)])
-        back = (back @ linear.weight) * derivative
-    forward = of_inputs @ first.weight.T
-    gradients.append([torch.cat([back, of_values[-1]]).T @ stacked, back.sum(dim=0)])
-    for gradient, linear, own, derivative in zip(
-        reversed(gradients[1:-1]), linears[:-1], reversed(of_values[:-1]), between[:-1], strict=True
-    ):
-        forward *= derivative
-        gradient[0] += own.T @ forward
-        forward = forward @ linear.weight.T
-    gradients[0][0] += (forward * between[-1]).sum(dim=0)
-    return [each for pair in reversed(gradients) for each in pair]
-
-
-def _activations(network: nn.Sequential, values: Tensor) -> tuple[list[Tensor], list[Tensor]]:
-    """Values after each hidden layer of a discriminator, and the derivatives of its activation and
-    dropout there.
-
-    values: what its first linear layer gave.
-    """
-    after, derivatives = [], []
-    for relu, dropout, linear in zip(network[1::3], network[2::3], network[3::3], strict=True):
-        derivatives.append(
-            dropout(torch.where(values > 0, 1.0, relu.negative_slope).to(values.dtype))
-        )
-        after.append(values * derivatives[-1])
-        values = linear(after[-1])
-    return after, derivatives

@@ -25,7 +25,7 @@ class Pair:
         self.layout, self.config, self.device = layout, config, device
         inputs = layout.width + layout.condition_width
         sizes = (config.noise_width, layout.condition_width, layout.width)
-        self.generator = networks.generator(*sizes, config.hidden).to(device)
+        self.generator = networks.Generator(*sizes, config.hidden).to(device)
         self.discriminator = networks.discriminator(inputs * config.pac, config.hidden).to(device)
         rates = {"generator": config.generator_rate, "discriminator": config.discriminator_rate}
         decays = {"generator": config.generator_decay, "discriminator": config.discriminator_decay}
@@ -61,7 +61,7 @@ class Pair:
 
     def packed(self, rows: Tensor, condition: Tensor) -> Tensor:
         """Rows with their conditions as the discriminator sees them, `pac` side by side."""
-        rows = torch.cat([rows, networks.one_hot(condition, self.layout)], dim=1)
+        rows = torch.cat([rows, networks.one_hot(condition, self.layout.condition_width)], dim=1)
         return networks.side_by_side(rows, self.config.pac)
 
     def judge(self, rows: Tensor, condition: Tensor) -> Tensor:
@@ -96,16 +96,11 @@ class Pair:
             _, fake = self.imagine(condition)
         rows = self.packed(torch.cat([real, fake]), condition.repeat(2))
         if self.config.loss == "wasserstein":
-            found = networks.critic_gradients(self.discriminator, rows, self.config.penalty)
-            for parameter, gradient in zip(self.discriminator.parameters(), found, strict=True):
-                parameter.grad = gradient
-            self.optimisers["discriminator"].step()
+            loss = networks.critic_loss(self.discriminator, rows, self.config.penalty)
         else:
-            scores, imagined = self.discriminator(rows).squeeze(1).split(len(rows) // 2)
-            self.step(
-                "discriminator",
-                functional.softplus(-scores).mean() + functional.softplus(imagined).mean(),
-            )
+            scores, imagined = self.discriminator(rows).squeeze(1).chunk(2)
+            loss = functional.softplus(-scores).mean() + functional.softplus(imagined).mean()
+        self.step("discriminator", loss)
 
     def private_step(
         self,

@@ -1,7 +1,7 @@
 """Networks as flat arrays: their parameters, the moments of their optimisers, and torch's
 randomness for a while."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 import numpy as np
@@ -9,7 +9,7 @@ import torch
 from torch import nn
 from torch.nn.utils import parameters_to_vector, vector_to_parameters
 
-from fedsynth_lib.core.contract import Arrays
+from fedsynth_lib.core.contract import Arrays, Update
 from fedsynth_lib.core.dp_sgd import begun
 
 
@@ -61,6 +61,17 @@ def load_moments(
             state[key] = torch.tensor(part, device=parameter.device).reshape(parameter.shape)
         optimiser.state[parameter] = state
         start += parameter.numel()
+
+
+def averaged(updates: Sequence[Update], name: str, sizes: np.ndarray | None = None) -> np.ndarray:
+    """Return the mean of the array `name` that clients sent (FedAvg).
+
+    sizes: weights of the clients, (clients,); None: their numbers of rows.
+    """
+    if sizes is None:
+        sizes = np.array([update.num_rows for update in updates], float)
+    shares = (sizes / sizes.sum()).astype(np.float32)
+    return sum(share * update.arrays[name] for share, update in zip(shares, updates, strict=True))
 
 
 def device_of(name: str) -> torch.device:

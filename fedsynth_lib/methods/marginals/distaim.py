@@ -10,7 +10,7 @@ shares, and only choosing and measuring put them together, where a real deployme
 shares. Whoever runs that process could add them up, hence it has to be trusted.
 
 With every client in every round this is central AIM (McKenna et al. 2022; algorithm 2 of
-maddock2024), which is therefore a variant: `participation=1.0` (`methods/variants.py`).
+maddock2024), which is therefore a variant: `participation=1.0` (`methods/variants.toml`).
 """
 
 from dataclasses import dataclass

@@ -11,6 +11,7 @@ from fedsynth_lib.methods.gan import budget
 from fedsynth_lib.methods.gan.encoding import (
     FLOOR,
     LEAST_WEIGHT,
+    bin_counts,
     fitted,
     from_histogram,
     redrawn,
@@ -52,8 +53,7 @@ def client_encoding(
             arrays[f"values/{j}"], arrays[f"counts/{j}"] = np.unique(column, return_counts=True)
         return Update(arrays, spent=spent)
     bins, columns = config.histogram_bins, numbers.shape[1]
-    cells = np.clip((numbers * bins).astype(np.intp), 0, bins - 1) + bins * np.arange(columns)
-    counts, spread = np.bincount(cells.ravel(), minlength=bins * columns), 0.0
+    counts, spread = bin_counts(numbers, bins), 0.0
     if noise is not None:
         spent = histogram_charges(noise.multiplier, columns, size, config, steps)
         counts = gaussian_counts(

@@ -217,11 +217,7 @@ def server_step(
             with weights.seeded(rng, device):
                 state["network"] = weights.flat(_untrained(state, config, device))
         return state, []
-    sizes = np.array([update.num_rows for update in updates], float)
-    shares = (sizes / sizes.sum()).astype(np.float32)
-    average = sum(
-        share * update.arrays["network"] for share, update in zip(shares, updates, strict=True)
-    )
+    average = weights.averaged(updates, "network")
     return {**state, "network": average, "round": np.array(number)}, []
 
 

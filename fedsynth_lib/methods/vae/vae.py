@@ -32,9 +32,6 @@ class Vae(nn.Module):
         self.spread = nn.Linear(1, layout.numbers, bias=False) if layout.numbers else None
         if self.spread is not None:
             nn.init.constant_(self.spread.weight, FIRST)
-        # buffers, so that they are where the network is
-        for name in ("padded", "owner", "members"):
-            self.register_buffer(name, getattr(layout, name), persistent=False)
 
     def losses(self, rows: Tensor, loss_factor: float, noise: Tensor | None = None) -> Tensor:
         """The negative evidence bound of each row, (rows,), its reconstruction part times
@@ -49,9 +46,10 @@ class Vae(nn.Module):
         mean, log_variance = self.encoder(rows).chunk(2, dim=1)
         noise = torch.randn_like(mean) if noise is None else noise
         raw = self.decoder(mean + torch.exp(0.5 * log_variance) * noise)
-        negative_log_likelihood = self._log_sums(raw[:, numbers:]) - (
-            raw[:, numbers:] * rows[:, numbers:]
-        ).sum(dim=1)
+        entries = raw[:, numbers:]
+        negative_log_likelihood = -(entries * rows[:, numbers:]).sum(dim=1)
+        for block in entries.split(self.layout.blocks, dim=1):
+            negative_log_likelihood = negative_log_likelihood + block.logsumexp(dim=1)
         if self.spread is not None:
             spread = self.spread(rows.new_ones(len(rows), 1))
             offset = (rows[:, :numbers] - torch.tanh(raw[:, :numbers])) / spread
@@ -60,19 +58,6 @@ class Vae(nn.Module):
             ).sum(dim=1)
         divergence = 0.5 * (mean.square() + log_variance.exp() - log_variance - 1).sum(dim=1)
         return loss_factor * negative_log_likelihood + divergence
-
-    def _log_sums(self, entries: Tensor) -> Tensor:
-        """The sum over blocks of log(sum(exp)) of each row's entries, (rows,)."""
-        if not len(self.owner):
-            return entries.sum(dim=1)
-        with torch.no_grad():
-            highest = (
-                entries.index_select(1, self.padded.flatten())
-                .unflatten(1, self.padded.shape)
-                .amax(dim=2)
-            )
-            shift = highest.index_select(1, self.owner)
-        return (highest + torch.log(torch.exp(entries - shift) @ self.members)).sum(dim=1)
 
     @torch.no_grad()
     def keep_spread(self) -> None:
@@ -87,7 +72,8 @@ class Vae(nn.Module):
 
         likeliest: take the entry with the highest score of every block; else draw by its softmax.
         """
-        raw = self.decoder(torch.randn(num_rows, self.embedding, device=self.members.device))
+        device = self.decoder[0].weight.device
+        raw = self.decoder(torch.randn(num_rows, self.embedding, device=device))
         distances, entries = raw[:, : self.layout.numbers].tanh(), raw[:, self.layout.numbers :]
         if self.spread is not None:
             distances = distances + self.spread.weight[:, 0] * torch.randn_like(distances)

@@ -109,11 +109,12 @@ def _train(
     for _ in range(config.epochs):
         total = 0.0
         for batch in training.split(config.batch):
-            network.set_gradients(batch, _kept(len(batch), config, rng))
+            optimiser.zero_grad()
+            network.losses(batch, kept=_kept(len(batch), config, rng)).mean().backward()
             optimiser.step()
-            total += (
-                sum(map(network.total_loss, stopping.split(IN_MEMORY))) if len(stopping) else 0.0
-            )
+            with torch.no_grad():
+                judged = stopping.split(IN_MEMORY) if len(stopping) else ()
+                total += sum(network.losses(part).sum().item() for part in judged)
         since = 0 if total < lowest else since + 1
         lowest = min(lowest, total)
         if len(stopping) and since >= config.patience:

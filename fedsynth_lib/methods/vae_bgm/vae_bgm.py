@@ -214,11 +214,8 @@ def server_step(
         }, []
     sizes = np.array([update.num_rows for update in updates], float)
     if config.technique == "fedavg":
-        shares = (sizes / sizes.sum()).astype(np.float32)
         for name in (name for name in updates[0].arrays if name.startswith("network/")):
-            kept[name] = sum(
-                share * update.arrays[name] for share, update in zip(shares, updates, strict=True)
-            )
+            kept[name] = weights.averaged(updates, name)
     if number == config.rounds - 1:
         for update in updates:
             kept |= {

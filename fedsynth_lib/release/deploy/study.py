@@ -560,6 +560,7 @@ def code_digest(code: Path = CODE) -> str:
     """
     package = code / "fedsynth_lib"
     rooms = [path for room in STUDIED for path in (package / room).rglob("*.py")]
+    rooms += (package / "methods").glob("*.toml")
     names = [path.relative_to(package).as_posix() for path in rooms]
     return _digest_of(package, sorted([*names, *STUDIED_TOO]))
 
