@@ -133,6 +133,6 @@ fi
 cd "$here" # paths in options are meant from where the user stands
 if is_command "$@"; then
     [[ $1 == commands ]] && set -- --help
-    exec "$python" -P -m fedsynth_lib "$@"
+    FEDSYNTH_TYPED="$0" exec "$python" -P -m fedsynth_lib "$@"
 fi
 runner "$python" "$@"
