@@ -54,6 +54,7 @@ from fedsynth_lib.core.contract import BadInput
 from fedsynth_lib.core.store import CODE, project_root, write_atomically
 from fedsynth_lib.methods.registry import REGISTRY
 from fedsynth_lib.printed.published import WORKS, load_catalogue, load_values
+from fedsynth_lib.runs.names import method_name
 
 TEMPLATES = Path(__file__).with_name("templates")
 ASSETS = ("report.css", "report.js")
@@ -558,12 +559,7 @@ def list_pages(site: Site, material: Material) -> None:
         **{"methods": REGISTRY, "notes": notes},
         parts=[
             *(
-                (
-                    next(reversed(entry.printed.values()), key),
-                    "method",
-                    f"#{key}",
-                    method_text(entry),
-                )
+                (method_name(key), "method", f"#{key}", method_text(entry))
                 for key, entry in REGISTRY.items()
             ),
             *finding_parts(material.findings[material.findings["work"] == "all methods"], notes),

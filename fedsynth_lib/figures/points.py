@@ -135,7 +135,7 @@ def _marks(
         for number, (name, look) in enumerate(looks.items()):
             own = rows[(rows[hue] == name) & size.gt(1) & size.lt(FEWEST_IN_BAND)]
             spot = own["place"].map(order.index) + beside * (number / max(1, len(looks) - 1) - 0.5)
-            _dots(ax, *(spot, own["value"]) if across else (own["value"], spot), look)
+            style.dots(ax, *(spot, own["value"]) if across else (own["value"], spot), look)
     sns.pointplot(
         rows,
         **{"x": "place", "y": "value"} if across else {"x": "value", "y": "place"},
@@ -158,11 +158,6 @@ def _marks(
     for line, look in zip(marked[-len(looks) :], looks.values(), strict=False):
         if look.published:
             line.set_markerfacecolor("white")
-
-
-def _dots(ax: Axes, x: Sequence[float], y: Sequence[float], look: Look) -> None:
-    """Draw single runs, in place of a bar."""
-    ax.plot(x, y, ".", color=look.colour, markersize=3, alpha=0.7)
 
 
 def _spans(kind: str, level: float) -> Callable[[pd.Series], tuple[float, float]]:
@@ -216,7 +211,7 @@ def lines(
             runs = own.groupby(x)[y].transform("size")
             alone = (runs.gt(1) & runs.lt(FEWEST_IN_BAND)).to_numpy()
             if alone.any():
-                _dots(ax, np.asarray(at)[alone], own.loc[alone, y], look)
+                style.dots(ax, np.asarray(at)[alone], own.loc[alone, y], look)
         if levels and name in levels:
             ax.axhline(levels[name], color=GREY, linestyle="-.")
         if few:
@@ -252,7 +247,9 @@ def slopes(
                 own = every.groupby(by)["value"]
                 own = own.agg(["mean", "sem", "size"]).reindex(list(order))
                 few = every[by].map(own["size"].between(2, FEWEST_IN_BAND - 1)).eq(True)
-                _dots(ax, every.loc[few, by].map(list(order).index), every.loc[few, "value"], look)
+                style.dots(
+                    ax, every.loc[few, by].map(list(order).index), every.loc[few, "value"], look
+                )
                 shape = {"color": look.colour, "marker": look.marker, "linestyle": look.line}
                 error = 2 * own["sem"].where(own["size"] >= FEWEST_IN_BAND, 0)
                 ax.errorbar(places, own["mean"], error, elinewidth=0.8, label=name, **shape)

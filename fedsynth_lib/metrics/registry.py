@@ -229,10 +229,13 @@ def base(name: str) -> str:
 
 
 def axis_label(name: str) -> str:
-    """A measure on an axis: label, unit in brackets, and an arrow towards better. A name that is
-    no measure stays, with spaces."""
-    if name not in MEASURES:
+    """A measure on an axis: label, unit in brackets, and an arrow towards better; an end of its
+    interval has the label alone. A name that is no measure stays, with spaces."""
+    known = base(name)
+    if known not in MEASURES:
         return name.replace("_", " ")
+    if known != name:
+        return MEASURES[known].label + name.removeprefix(known).replace("_", ", ")
     measure = MEASURES[name]
     unit = f" ({measure.unit})" if measure.unit else ""
     return f"{measure.label}{unit}{ARROWS[measure.better]}"
