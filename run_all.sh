@@ -42,13 +42,14 @@ is_command() { [[ ${1:-} =~ ^[a-z]+$ ]]; }
 stamp() { echo "$root $(cat "$@" | cksum)"; }
 
 # Whether an environment was finished, for exactly these lock files.
-is_complete() { supported "$venv/bin/python" && grep -qxF "$(stamp "$1")" "$marker" 2>/dev/null; }
+is_complete() { supported "$venv/bin/python" && grep -qxF "$(stamp "$@")" "$marker" 2>/dev/null; }
 
-install() { # PYTHON REQUIREMENTS...: with pip, whose words are shown
+install() { # PYTHON LOCK...: with pip, whose words are shown; last torch, whose build is the machine's, with what it needs
     local python="$1" options=(--disable-pip-version-check)
     shift
     [[ -t 1 ]] || options+=(--quiet) # a log file needs no progress bars
-    "$python" -m pip install "${options[@]}" "${@/#/--requirement=}"
+    "$python" -m pip install "${options[@]}" --require-hashes --no-deps "${@/#/--requirement=}" &&
+        "$python" -m pip install "${options[@]}" --requirement=requirements-all.in
 }
 
 # $venv is a link to an environment beside it that is named after its lock file. The new one is built beside the old
@@ -60,8 +61,8 @@ make_venv() {
         fail "$venv is an environment that run_all.sh has not made, so it is left alone: rename it, or activate it with the packages of requirements.lock in it."
     fi
     local new old="" old_python="$venv/bin/python"
-    new="$venv-$(stamp requirements.lock | cksum | cut -d" " -f1)"
-    if ! is_complete requirements.lock; then
+    new="$venv-$(stamp "${wanted[@]}" | cksum | cut -d" " -f1)"
+    if ! is_complete "${wanted[@]}"; then
         echo "run_all.sh: setting up $venv with $("$1" -V); this takes a few minutes, once."
         rm -rf "$new"
         "$1" -m venv "$new" || fail "$1 cannot make a virtual environment: install its venv module (on Debian and Ubuntu: apt install python3-venv)."
@@ -76,7 +77,7 @@ make_venv() {
         echo "$root" >"$("$new/bin/python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/fedsynth.pth"
         printf '%s\n' '#!/usr/bin/env bash' 'exec "$(dirname "$0")/python" -P -m fedsynth_lib "$@"' >"$new/bin/fedsynth"
         chmod +x "$new/bin/fedsynth"
-        stamp requirements.lock >"$new/complete"
+        stamp "${wanted[@]}" >"$new/complete"
         if [[ -L $venv ]]; then
             old="$(cd -P "$venv" 2>/dev/null && pwd)" || true
         elif [[ -e $venv ]]; then # of an earlier version of this script
@@ -88,7 +89,7 @@ make_venv() {
         if [[ $old == "$venv"-* && $old != "$new" ]]; then rm -rf "$old"; fi
     fi
     if [[ $tests ]] && ! is_complete requirements-tests.lock; then
-        install "$venv/bin/python" "${locks[@]}" ||
+        install "$venv/bin/python" requirements.lock requirements-tests.lock ||
             fail "the packages of the tests could not be installed (see above): check the network and start again."
         stamp requirements-tests.lock >>"$marker"
     fi
@@ -99,7 +100,8 @@ rest=()
 for argument in "$@"; do
     if [[ $argument == --tests ]]; then tests=yes; else rest+=("$argument"); fi
 done
-locks=(requirements.lock)
+wanted=(requirements.lock requirements-all.in) # the second for torch, which no lock has
+locks=("${wanted[@]}")
 if [[ $tests ]]; then locks+=(requirements-tests.lock); fi
 
 export PYTHONPATH="$root${PYTHONPATH:+:$PYTHONPATH}"
@@ -118,7 +120,7 @@ if "$base" -P fedsynth_lib/bundle/environment.py "${locks[@]}"; then
 else
     python="$venv/bin/python"
     export PYTHONPATH="$root" # another environment's packages must not shine through
-    if ! { is_complete requirements.lock && { [[ ! $tests ]] || is_complete requirements-tests.lock; }; }; then
+    if ! { is_complete "${wanted[@]}" && { [[ ! $tests ]] || is_complete requirements-tests.lock; }; }; then
         # A mistyped option shows now, not after minutes.
         [[ $tests ]] || is_command "$@" || (cd "$here" && "$base" -P -m fedsynth_lib.bundle.runner "$@" --check) || exit $?
         make_venv "$base"
@@ -133,6 +135,6 @@ fi
 cd "$here" # paths in options are meant from where the user stands
 if is_command "$@"; then
     [[ $1 == commands ]] && set -- --help
-    exec "$python" -P -m fedsynth_lib "$@"
+    FEDSYNTH_TYPED="$0" exec "$python" -P -m fedsynth_lib "$@"
 fi
 runner "$python" "$@"

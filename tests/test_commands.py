@@ -15,6 +15,7 @@ from fedsynth_lib.bundle import commands, doctor
 from fedsynth_lib.core.measured import COMMITTED, digest_of
 from fedsynth_lib.methods import METHODS
 from fedsynth_lib.release import your_table
+from fedsynth_lib.release.deploy import commands as deploy
 from fedsynth_lib.release.draft import draft_path
 from fedsynth_lib.tables.form import Form
 from fedsynth_lib.tables.load import load_table
@@ -59,10 +60,25 @@ def test_every_command_is_listed_with_what_it_does(capsys):
         assert f"\n  {name} " in listed
         if name != "run":
             assert commands.main([name, "--help"]) == 0
+    assert "..." not in listed.partition("Commands:")[2] and deploy.app.info.help in " ".join(
+        listed.split()
+    )
     capsys.readouterr()
     with pytest.raises(SystemExit, match="0"):  # of the runner itself
         commands.main(["run", "--help"])
     assert "--profile" in capsys.readouterr().out
+
+
+def test_help_and_remedies_name_the_program_as_it_was_called(tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("FEDSYNTH_TYPED", "./run_all.sh")
+    assert commands.main(["deploy", "--help"]) == 0
+    said = capsys.readouterr().out
+    assert "./run_all.sh deploy keys OWN" in said and "fedsynth" not in said
+    assert commands.main(["deploy", "show", "--study", str(tmp_path)]) == 2
+    assert "`./run_all.sh deploy init` writes one" in capsys.readouterr().err
+    monkeypatch.delenv("FEDSYNTH_TYPED")
+    assert commands.main(["deploy", "--help"]) == 0
+    assert "fedsynth deploy keys OWN" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

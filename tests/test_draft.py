@@ -129,6 +129,16 @@ def test_names_are_asked_about_in_a_small_table_too(tmp_path):
     assert form.questions == ("who",) and form.left_out == ("who",)
 
 
+@pytest.mark.parametrize("name", ["name", "Last Name", "patient_name", "e-mail"])
+def test_a_dozen_names_that_many_rows_share_are_asked_about(tmp_path, name):
+    people = [f"{first} Smith-{first}" for first in "ABCDEFGHIJKL"]
+    frame = patients(**{name: alternate(*people), "file name": alternate("x", "y")})
+    frame.to_csv(tmp_path / "own.csv", index=False)
+    form = read_form(propose_schema(tmp_path / "own.csv", target="ill"))
+    assert form.questions == (name,)
+    assert "identify one of them" in next(c for c in form.columns if c.name == name).question
+
+
 def test_the_share_of_missing_values_is_noted_and_row_numbers_are_left_out(tmp_path):
     patients(x=alternate("", 1.5, 2.5, 3.5)).to_csv(tmp_path / "own.csv")
     draft = propose_schema(tmp_path / "own.csv")

@@ -1,6 +1,7 @@
 """The environment: locks that are exact, complete and in step; a set-up that survives being killed;
 the doctor."""
 
+import hashlib
 import os
 import re
 import shutil
@@ -22,18 +23,14 @@ from fedsynth_lib.bundle.commands import app
 
 ROOT = Path(__file__).resolve().parents[1]
 ASKED = ["requirements.in", "requirements-all.in"]
-LOCK, TESTS_LOCK = ROOT / "requirements.lock", ROOT / "requirements-tests.lock"
 PYTHONS = ["3.11", "3.12", "3.13"]
 
 
 def lines(name: str) -> list[str]:
     """The requirement lines of a file, without comments."""
     text = (ROOT / name).read_text(encoding="utf-8")
-    return [
-        line.partition("#")[0].strip()
-        for line in text.splitlines()
-        if line.partition("#")[0].strip()
-    ]
+    bare = (line.partition("#")[0].partition(" --hash")[0].strip() for line in text.splitlines())
+    return [line for line in bare if line]
 
 
 def locked(name: str, python: str) -> dict[str, Version]:
@@ -52,20 +49,29 @@ def locked(name: str, python: str) -> dict[str, Version]:
     }
 
 
+def exact_torch() -> Version:
+    """The version of torch, which no lock has: its hashes differ between builds."""
+    return Version(environment.pins(ROOT / "requirements-all.in")["torch"])
+
+
 # --- files ---------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", ["requirements.lock", "requirements-tests.lock"])
-def test_every_line_of_a_lock_is_one_exact_public_version(name):
-    for line in lines(name):
-        assert re.match(r"[a-z0-9][a-z0-9._-]*==[0-9][0-9a-z.]*( ; .+)?$", line), line
-        assert not line.startswith(("nvidia-", "cuda-", "triton")), line  # torch's build decides
+def test_every_line_of_a_lock_is_one_exact_public_version_with_the_hashes_of_its_files(name):
+    packages = [line for line in (ROOT / name).read_text("utf-8").splitlines() if line[0] != "#"]
+    for line in packages:
+        pin = r"[a-z0-9][a-z0-9._-]*==[0-9][0-9a-z.]*( ; .+)?"
+        assert re.fullmatch(pin + "( --hash=sha256:[0-9a-f]{64})+", line), line
+        # torch's build decides
+        assert not re.match("(nvidia-|cuda-|triton=|torch=)", line), line
 
 
 @pytest.mark.parametrize("python", PYTHONS)
 def test_the_locks_hold_what_the_in_files_ask_for_once(python):
     lock, tests = locked("requirements.lock", python), locked("requirements-tests.lock", python)
     assert not lock.keys() & tests.keys()
+    lock["torch"] = exact_torch()
     asked = [(name, lock) for name in ASKED]
     for name, versions in (*asked, ("requirements-tests.in", lock | tests)):
         for each in map(Requirement, lines(name)):
@@ -73,7 +79,7 @@ def test_the_locks_hold_what_the_in_files_ask_for_once(python):
 
 
 def test_the_locks_are_complete():
-    """Whatever a locked package needs here is locked too, except the CUDA packages of a torch
+    """Whatever a locked package needs here is locked too, except torch and the CUDA packages of its
     build."""
     python = ".".join(map(str, sys.version_info[:2]))
     known = (
@@ -90,7 +96,7 @@ def test_the_locks_are_complete():
         if (name, tuple(sorted(each.extras))) in seen or re.match("nvidia-|cuda-|triton$", name):
             continue
         seen.add((name, tuple(sorted(each.extras))))
-        assert name in known
+        assert name in known or name == "torch"
         for need in map(Requirement, requires(name) or []):
             extras = [{"extra": extra} for extra in ("", *each.extras)]
             if need.marker is None or any(need.marker.evaluate(extra) for extra in extras):
@@ -103,14 +109,7 @@ def test_environment_yml_names_the_same_packages_as_the_lock():
     python, _, pip = content["dependencies"]
     python = python.removeprefix("python=")
     assert python in PYTHONS
-    assert pip["pip"][0] == "--constraint requirements.lock" and pip["pip"][-1] == "--editable ."
-    lock = locked("requirements.lock", python)
-    asked = {each.name: each for file in ASKED for each in map(Requirement, lines(file))}
-    wanted = [
-        f"{name}{'[' + ','.join(each.extras) + ']' if each.extras else ''}=={lock[name]}"
-        for name, each in asked.items()
-    ]
-    assert sorted(pip["pip"][1:-1]) == sorted(wanted)
+    assert pip["pip"] == [*lines("requirements.lock"), f"torch=={exact_torch()}", "--editable ."]
 
 
 def test_all_files_mean_the_same_pythons():
@@ -235,7 +234,8 @@ def test_ruff_has_nothing_to_say():
 
 
 def test_this_environment_is_the_locked_one():
-    assert environment.unmet(LOCK) + environment.unmet(TESTS_LOCK) == []
+    wanted = [ROOT / name for name in environment.WANTED]
+    assert environment.unmet(*wanted, ROOT / "requirements-tests.lock") == []
 
 
 def test_unmet_tells_what_is_missing_and_what_differs(tmp_path):
@@ -243,7 +243,9 @@ def test_unmet_tells_what_is_missing_and_what_differs(tmp_path):
     public = version("torch").partition("+")[0]  # 2.13.0+cpu satisfies 2.13.0
     lock.write_text(
         f"# a comment\ntorch=={public}\nno-such-package==1.0\nnumpy==0.1\n"
-        "never-asked-for==1 ; python_full_version < '3.0'\n"
+        "never-asked-for==1 ; python_full_version < '3.0' --hash=sha256:00\n"
+        f"scipy=={version('scipy')} ; python_full_version > '3.0' --hash=sha256:00 --hash=sha256:11\n"
+        "whatever-version\n"
     )
     assert environment.unmet(lock) == [
         "no-such-package is missing",
@@ -301,16 +303,16 @@ def project(tmp_path) -> Path:
         shutil.copy(ROOT / name, project / name)
     (project / "notebooks").mkdir()
     (project / "notebooks" / "00_a.ipynb").write_text('{"cells": []}')
-    wheel(tmp_path, "tinylib", "1.0")
-    (project / "requirements.lock").write_text("tinylib==1.0\n")
+    (project / "requirements.lock").write_text(wheel(tmp_path, "tinylib", "1.0"))
+    (project / "requirements-all.in").write_text("tinylib\n")
     (project / "requirements-tests.lock").write_text("pytest==0.0\n")
     return project
 
 
-def wheel(folder: Path, name: str, number: str) -> None:
-    """The smallest installable package."""
-    info = f"{name}-{number}.dist-info"
-    with zipfile.ZipFile(folder / f"{name}-{number}-py3-none-any.whl", "w") as archive:
+def wheel(folder: Path, name: str, number: str) -> str:
+    """The smallest installable package; returns its line in a lock."""
+    info, path = f"{name}-{number}.dist-info", folder / f"{name}-{number}-py3-none-any.whl"
+    with zipfile.ZipFile(path, "w") as archive:
         archive.writestr(f"{name}.py", f"number = '{number}'\n")
         archive.writestr(
             f"{info}/METADATA", f"Metadata-Version: 2.1\nName: {name}\nVersion: {number}\n"
@@ -319,6 +321,7 @@ def wheel(folder: Path, name: str, number: str) -> None:
             f"{info}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
         )
         archive.writestr(f"{info}/RECORD", "")
+    return f"{name}=={number} --hash=sha256:{hashlib.sha256(path.read_bytes()).hexdigest()}\n"
 
 
 def test_set_up_is_made_once_repaired_after_a_kill_and_renewed_with_the_lock(project, tmp_path):
@@ -338,13 +341,26 @@ def test_set_up_is_made_once_repaired_after_a_kill_and_renewed_with_the_lock(pro
 
     (project / ".venv" / "complete").unlink()  # as a kill leaves it: half a package, no marker
     next(project.glob(".venv/lib/python3*/site-packages/tinylib.py")).unlink()
-    wheel(tmp_path, "tinylib", "2.0")
-    (project / "requirements.lock").write_text("tinylib==2.0\n")
+    (project / "requirements.lock").write_text(wheel(tmp_path, "tinylib", "2.0"))
     assert run_all(project, "--check", **offline).returncode == 0
     assert number().startswith("2.0 ")
 
     # the old one is gone, and what is linked is the only one
     assert [path.name for path in project.glob(".venv-*")] == [os.readlink(project / ".venv")]
+
+
+def test_a_package_is_checked_by_its_hash_and_one_that_has_builds_comes_without(project, tmp_path):
+    offline = {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": str(tmp_path), "PIP_CONFIG_FILE": os.devnull}
+    line = wheel(tmp_path, "tinytorch", "1.0+cpu").replace("+cpu", "")
+    (project / "requirements-all.in").write_text("tinylib\ntinytorch==1.0\n")
+    assert run_all(project, "--check", **offline).returncode == 0
+    assert next(project.glob(".venv/lib/python3*/site-packages/tinytorch.py")).is_file()
+    # the build that is there counts as the version
+    assert run_all(project, "--check", PIP_NO_INDEX="1").stdout == ""
+    with (project / "requirements.lock").open("a", encoding="utf-8") as lock:
+        lock.write(re.sub("sha256:.*", "sha256:" + 64 * "0", line))
+    refused = run_all(project, "--check", **offline)
+    assert "DO NOT MATCH THE HASHES" in refused.stderr and "older environment" in refused.stderr
 
 
 def test_without_a_network_an_older_environment_serves_while_nothing_is_missing(project, tmp_path):

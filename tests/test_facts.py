@@ -142,6 +142,10 @@ def test_a_fact_can_be_computed_from_others_before_they_are_rounded(home):
         ({"column": "value 1", "reduce": "mode"}, "no reduction"),
         ({"column": "value 1", "take": "theirs"}, "cannot be taken"),
         ({"reduce": "share"}, "share needs it"),
+        (
+            {"where": "dataset == 'bank'", "column": "(`value 1` - 3) / (`value 1` - 3)"},
+            "is missing there",
+        ),
         ({"from": None}, "exactly one of"),
         ({"from": None, "value": 6}, "needs `why`"),
         ({"from": None, "compute": "aim + 1"}, "computed from itself"),

@@ -179,6 +179,19 @@ def test_tables_are_saved_in_three_forms_that_parse(awkward):
     assert "STAND-IN DATA" in saved._repr_html_() and "Ours &amp; theirs" in saved._repr_html_()
 
 
+def test_heads_and_metrics_are_words_with_unit_and_direction_and_the_csv_keeps_its_keys(awkward):
+    frame = pd.DataFrame({"metric": ["nll"], "workload_error s = 1": [0.1], "jsd": [0.2]})
+    frame = frame.assign(share=0.3, local_updates=4, risk_low=0.5)
+    saved = save_table(frame, "heads", profile="paper", data="real", caption="c")
+    assert list(pd.read_csv(saved.csv))[:6] == list(frame)
+    heads = (
+        "| metric | workload error (L1, 0 to 2) ↓ s = 1 | JSD (0 to 1) ↓ | share | local updates | "
+    )
+    assert heads + "privacy risk Π, low |" in saved.md.read_text(encoding="utf-8")
+    assert "| negative log-likelihood (nats per row) ↓ | 0.100 |" in saved.md.read_text("utf-8")
+    assert "local updates" in saved.html and "local_updates" not in saved.tex.read_text("utf-8")
+
+
 @pytest.mark.parametrize("named", [False, True])
 def test_row_numbers_that_a_selection_left_are_no_column_but_named_ones_are(named):
     frame = pd.DataFrame({"value": [0.1, 0.2, 0.3]}).rename_axis("node" if named else None)

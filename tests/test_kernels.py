@@ -60,7 +60,7 @@ def way(request, monkeypatch):
 
 def test_each_notebook_has_a_clean_kernel_of_its_own(home, way):
     for stem in ("00_a", "01_b"):
-        write(home, stem, IMPORTS, FACTS)
+        write(home, stem, IMPORTS, FACTS, "import warnings; warnings.warn('far off')")
     assert runner.main(["--jobs", "1"]) == 0
     first, second = (
         json.loads((home / "notebooks" / f"{stem}.jsonl.facts").read_text())
@@ -72,6 +72,8 @@ def test_each_notebook_has_a_clean_kernel_of_its_own(home, way):
         assert Path(facts["argv"]).stem == "ipykernel_launcher" and facts["path"].count("") == 1
         assert facts["backend"] == warm.INLINE
         assert facts["utf8"] == 1
+    said = json.loads((home / "figures/executed/paper/00_a.ipynb").read_text())["cells"][-1]
+    assert said["outputs"][0]["text"] == ["UserWarning: far off\n"]  # and no machine's folder
     assert first["log"] != second["log"] and first["mark"] != second["mark"]
     assert set(first["random"]).isdisjoint(second["random"])  # seeded by the system, each
 

@@ -6,13 +6,18 @@ on such a line are shown as they are typed. So no line may begin with a fact (CO
 "Numbers in prose").
 """
 
+import ast
+import fnmatch
+import importlib.util
 import re
+from functools import cache
+from pathlib import Path
 
 import nbformat
 import pytest
 from markdown_it import MarkdownIt
 
-from fedsynth_lib.core.store import project_root
+from fedsynth_lib.core.store import CODE, project_root
 
 ROOT = project_root()
 PAGES = [*ROOT.glob("*.md"), *ROOT.glob("data/*/*.md"), *ROOT.glob("notebooks/*.ipynb")]
@@ -52,6 +57,116 @@ def sources(path):
 @pytest.mark.parametrize("name", NAMES)
 def test_readers_see_no_markup(name):
     assert [found for source in sources(ROOT / name) for found in broken(source)] == []
+
+
+# --- names in code ------------------------------------------------------------------------------
+
+CURRENT = [name for name in NAMES if name != "CHANGELOG.md"]  # which tells of earlier names
+PATH = re.compile(
+    r"[\w.-]+/(?:[\w./-]*[a-z]{2})?/?|[\w-]+\.(?:py|toml|csv|md|ipynb|sh|in|lock|json|yml)"
+)
+DOTTED = re.compile(r"([A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+)(?:\(.*)?")
+# a file of the reader's, of git, an exhibit's key, and a system beside ours
+OTHERS = {"tests/test_mine.py", ".git/info/attributes", "martinez2024/tab6.1"}
+FOREIGN = ("sattarov/",)
+
+
+@cache
+def committed() -> str:
+    """All paths of the project, one a line."""
+    rooms = (".ci", "notebooks", "fedsynth_lib", "data", "figures", "tests")
+    found = [*ROOT.glob("*"), *(path for room in rooms for path in (ROOT / room).rglob("*"))]
+    return "".join(f"/{path.relative_to(ROOT).as_posix()}\n" for path in found)
+
+
+@cache
+def ignored() -> list[str]:
+    """What runs write: patterns of .gitignore."""
+    lines = (ROOT / ".gitignore").read_text(encoding="utf-8").split()
+    return [line.rstrip("/") for line in lines if "/" in line]
+
+
+@cache
+def names_of(path: Path) -> set[str]:
+    """Every name that a module binds, and every text in it."""
+    nodes = list(ast.walk(ast.parse(path.read_text(encoding="utf-8"))))
+    bound = {node.name for node in nodes if isinstance(node, ast.FunctionDef | ast.ClassDef)}
+    bound |= {node.id for node in nodes if isinstance(node, ast.Name)}
+    bound |= {str(node.value) for node in nodes if isinstance(node, ast.Constant)}
+    imported = [node for node in nodes if isinstance(node, ast.Import | ast.ImportFrom)]
+    return bound | {alias.asname or alias.name for node in imported for alias in node.names}
+
+
+@cache
+def library() -> dict[str, set[Path]]:
+    """Modules by all ends of their dotted names, and classes, with the files that they are in."""
+    found: dict[str, set[Path]] = {}
+    for path in (CODE / "fedsynth_lib").rglob("*.py"):
+        parts = path.relative_to(CODE).with_suffix("").parts
+        parts = parts[:-1] if parts[-1] == "__init__" else parts
+        classes = re.findall(r"(?m)^class (\w+)", path.read_text(encoding="utf-8"))
+        for name in (*(".".join(parts[start:]) for start in range(len(parts))), *classes):
+            found.setdefault(name, set()).add(path)
+    return found
+
+
+def leads_nowhere(words: str, code: str = "") -> bool:
+    """Whether code in a text is a path that the project has not, or a dotted name that neither the
+    library, nor `code`, nor an installed package has."""
+    words = words.removeprefix("./")
+    if PATH.fullmatch(words):
+        if words in OTHERS or words.startswith(FOREIGN) or f"/{words.rstrip('/')}\n" in committed():
+            return False
+        place = words.rstrip("/")
+        if any(fnmatch.fnmatch(f"{place}/", f"{pattern}/*") for pattern in ignored()):
+            return False
+        modules = set().union(*library().values())
+        return "/" in words or not any(words in names_of(path) for path in modules)
+    found = DOTTED.fullmatch(words)
+    if not found:
+        return False
+    parts = found[1].split(".")
+    for end in range(len(parts), 0, -1):
+        if files := library().get(".".join(parts[:end])):
+            return end < len(parts) and not any(parts[end] in names_of(path) for path in files)
+    if re.search(rf"\b{parts[0]}\b", code):
+        return False
+    return importlib.util.find_spec(parts[0]) is None
+
+
+@pytest.mark.parametrize("name", CURRENT)
+def test_every_path_and_dotted_name_in_code_is_there(name):
+    path, code = ROOT / name, ""
+    if path.suffix == ".ipynb":
+        cells = nbformat.read(path, as_version=4).cells
+        code = "\n".join(cell.source for cell in cells if cell.cell_type == "code")
+    spans = [t.content for text in sources(path) for t in tokens(text) if t.type == "code_inline"]
+    assert [words for words in spans if leads_nowhere(words, code)] == []
+
+
+@pytest.mark.parametrize(
+    ("words", "stale"),
+    [
+        ("works/maddock2024.py", False),
+        ("works/maddock2024_gans.py", True),
+        ("metrics/shadow.py", True),
+        ("data/raw/adult/", False),
+        ("figures/style.py", False),
+        ("study.toml", False),
+        ("studies.toml", True),
+        ("fedsynth_lib.printed.published", False),
+        ("fedsynth_lib.published", True),
+        ("figures.METHODS", True),
+        ("LikelihoodVae.losses", False),
+        ("LikelihoodVae.gains", True),
+        ("scenarios.measure(mine, ...)", True),
+        ("np.random.default_rng(seed)", False),
+        ("frame.describe()", False),
+        ("epsilon / 2", False),
+    ],
+)
+def test_a_name_that_leads_nowhere_is_found(words, stale):
+    assert leads_nowhere(words, code="import numpy as np\nframe = np.ones(3)") == stale
 
 
 @pytest.mark.parametrize("name", LINKED)

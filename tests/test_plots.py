@@ -116,6 +116,20 @@ def test_bars_are_two_standard_errors_where_asked_for_and_none_of_print():
     assert drawn["CTGAN, published"][0].get_ydata()[0] == 0.8279
 
 
+@pytest.mark.parametrize("errors", ["std", "two standard errors"])
+def test_two_runs_are_two_dots_without_a_bar(errors):
+    cells = pd.DataFrame({"method": "AIM", "dataset": ["census_kdd", "bank"], "metric": "pcd"})
+    cells = cells.assign(ours=[1.0, 2.0], ours_std=np.std([0.5, 1.5], ddof=1), n=[2, 3])
+    cells = cells.assign(published=[1.2, 2.2], published_std=0.1)
+    (ax,) = beside_print(cells, x="dataset", hue="method", errors=errors).axes
+    assert ticks(ax.xaxis) == ["census kdd", "bank"]
+    dots = [line for line in ax.lines if line.get_marker() == "."]
+    assert sorted(float(line.get_ydata()[0]) for line in dots) == pytest.approx([0.5, 1.5])
+    bars_of_ours = ax.containers[0].lines[2][0].get_segments()
+    heights = [high - low for (_, low), (_, high) in bars_of_ours]
+    assert heights[0] == 0 and heights[1] > 0.5
+
+
 def test_cells_that_share_a_place_have_a_dash_at_their_mean():
     places = [(m, e, k) for m in ("fedbn", "fedvae") for e in (np.inf, 1.6) for k in (3, 5)]
     cells = pd.DataFrame(places, columns=["method", "epsilon", "n_clients"])
@@ -126,8 +140,8 @@ def test_cells_that_share_a_place_have_a_dash_at_their_mean():
     assert sorted(means) == [0.5, 2.5, 100.5, 102.5, 104.5, 106.5]
     assert ticks(ax.xaxis) == ["no DP", "ε = 1.6"]
     found = {drawn.get_label(): drawn.lines for drawn in ax.containers}
-    assert found["fedbn, ours"][0].get_ydata().tolist() == [0, 1, 2, 3]
-    assert "fedvae, ours" not in found or not len(found["fedvae, ours"][0].get_ydata())
+    assert found["FedBN, ours"][0].get_ydata().tolist() == [0, 1, 2, 3]
+    assert "FedVAE, ours" not in found or not len(found["FedVAE, ours"][0].get_ydata())
     with pytest.raises(BadInput, match="no cell of ours has a n_clients"):
         beside_print(cells.assign(n_clients=np.nan), x="n_clients", hue="method")
 

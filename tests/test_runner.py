@@ -112,19 +112,19 @@ def test_list_shows_what_the_metadata_say(home, capsys):
     minutes = {"smoke": 0.5, "quick": 3, "paper": 90}
     write(home, "20_q", exhibits=["w/tab6.1", "w/fig2", "v/tab1"], minutes=minutes, regenerate=0.2)
     assert runner.main(["--list"]) == 0
-    line = capsys.readouterr().out.splitlines()[1]
-    expected = [
-        "20_q",
-        "Title of 20_q",
-        "w tab6.1 fig2, v tab1",
-        "0.2",
-        "0.5",
-        "3",
-        "90",
-        "never run",
-    ]
-    assert re.split(r"\s{2,}", line) == expected
+    _, line, about, *_ = capsys.readouterr().out.splitlines()
+    assert re.split(r"\s{2,}", line) == ["20_q", "0.2", "0.5", "3", "90", "never run"]
+    assert about == "    Title of 20_q (w tab6.1 fig2, v tab1)"
     assert not (home / "figures").exists()
+
+
+def test_the_list_of_all_notebooks_fits_into_100_columns():
+    notebooks = read_notebooks(ROOT / "notebooks")
+    ended = {"status": "stopped", "profile": "smoke", "finished": "2026-01-31 12:00"}
+    listed = console.listing(notebooks, {each.stem: ended for each in notebooks})
+    assert max(map(len, listed.splitlines())) <= 100
+    words = " ".join(listed.split())
+    assert all(f"{each.stem} " in words and each.title in words for each in notebooks)
 
 
 BUSY = """import os, subprocess, sys, time

@@ -249,7 +249,7 @@ def test_a_map_draws_each_square_by_its_share_and_real_rows_behind():
 def test_lower_bounds_are_drawn_as_shares_of_their_claims():
     lines = {"method": ["fedbn", "aim"], "epsilon": [1.0, 4.0], "lower": [0.9, 2.0]}
     (ax,) = special.lower_bounds(pd.DataFrame(lines).assign(control=[3.0, 8.0])).axes
-    assert [label.get_text() for label in ax.get_yticklabels()] == ["fedbn, ε = 1", "aim, ε = 4"]
+    assert [label.get_text() for label in ax.get_yticklabels()] == ["FedBN, ε = 1", "AIM, ε = 4"]
     marks = sorted(float(line.get_xdata()[0]) for line in ax.lines if line.get_marker() != "None")
     assert marks == [0.5, 0.9, 2.0, 3.0]
 

@@ -5,6 +5,8 @@ imported when the command runs. What makes tables and figures has its options in
 these are checked before there are any packages: `fedsynth run` passes them on.
 """
 
+import inspect
+import os
 import signal
 import sys
 from collections.abc import Sequence
@@ -32,7 +34,7 @@ app = typer.Typer(
     suggest_commands=False,  # click does
     rich_markup_mode=None,
 )
-app.add_typer(deploy.app, name="deploy")
+app.add_typer(deploy.app, name="deploy", short_help=deploy.app.info.help)
 PASSED_ON = {"ignore_unknown_options": True, "allow_extra_args": True, "help_option_names": []}
 
 
@@ -46,9 +48,14 @@ def _carry_out(arguments: Sequence[str] | None) -> int:
     # a shell switches the first off for background jobs
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.default_int_handler)
+    typed = os.environ.get("FEDSYNTH_TYPED", "fedsynth")  # run_all.sh says how it was called
+    deploy.app.info.epilog = deploy.ORDER.replace("fedsynth", typed)
+    for each in (*app.registered_commands, *deploy.app.registered_commands):
+        # or click cuts the sentence at the width of the terminal
+        each.short_help = " ".join(inspect.getdoc(each.callback).split("\n\n")[0].split())
     try:
         given = None if arguments is None else list(arguments)
-        return app(args=given, prog_name="fedsynth", standalone_mode=False) or 0
+        return app(args=given, prog_name=typed, standalone_mode=False) or 0
     except click.ClickException as error:
         error.show()
         for word in sys.argv[1:] if arguments is None else arguments:
@@ -56,7 +63,7 @@ def _carry_out(arguments: Sequence[str] | None) -> int:
                 print(f"{word} is a file as well: write ./{word} for it.", file=sys.stderr)
         return error.exit_code
     except BadInput as error:
-        print(f"fedsynth: {error}", file=sys.stderr)
+        print("fedsynth:", str(error).replace("`fedsynth ", f"`{typed} "), file=sys.stderr)
         return 2
     except ModuleNotFoundError as error:  # of a package that requirements-all.in names
         if (error.name or "fedsynth_lib").startswith("fedsynth_lib"):

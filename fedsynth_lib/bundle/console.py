@@ -8,6 +8,7 @@ import json
 import os
 import re
 import sys
+import textwrap
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -249,10 +250,10 @@ def summary(outcomes: Mapping[str, Outcome]) -> str:
 
 
 def listing(notebooks: Sequence[Notebook], last: Mapping[str, dict[str, Any]]) -> str:
-    """Number, title, exhibits, expected minutes (from rows, or to compute by profile), and how the
-    last run ended."""
-    head = ("notebook", "title", "exhibits", "from rows", "smoke", "quick", "paper", "last status")
-    rows = []
+    """Name, expected minutes (from rows, or to compute by profile) and how the last run ended, a
+    line each; below it the title and the exhibits."""
+    head = ("notebook", "rows", "smoke", "quick", "paper", "last run")
+    rows, below = [], [""]
     for each in notebooks:
         known = (each.regenerate, *(each.minutes.get(name) for name in ("smoke", "quick", "paper")))
         minutes = ("" if number is None else f"{number:g}" for number in known)
@@ -260,9 +261,14 @@ def listing(notebooks: Sequence[Notebook], last: Mapping[str, dict[str, Any]]) -
         status = (
             f"{ended['status']} ({ended['profile']}, {ended['finished']})" if ended else "never run"
         )
-        rows.append((each.stem, each.title, short(each.exhibits), *minutes, status))
-    return aligned(head, rows) + (
-        "\n(minutes on 2 cores: to regenerate from rows that are there, and to compute by profile)"
+        rows.append((each.stem, *minutes, status))
+        about = f"{each.title} ({short(each.exhibits)})" if each.exhibits else each.title
+        below.append(
+            "\n" + textwrap.fill(about, 100, initial_indent="    ", subsequent_indent="    ")
+        )
+    lines = aligned(head, rows).splitlines()
+    return "\n".join(map("".join, zip(lines, below, strict=True))) + (
+        "\n(minutes on 2 cores: `rows` to regenerate from committed rows, the others to compute)"
     )
 
 

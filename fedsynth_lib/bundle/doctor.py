@@ -14,7 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from fedsynth_lib.bundle.environment import installed, unmet
+from fedsynth_lib.bundle.environment import WANTED, installed, unmet
 
 ROOT = Path(__file__).resolve().parents[2]
 ASKED = ("requirements.in", "requirements-all.in")
@@ -31,15 +31,12 @@ def direct_packages() -> list[str]:
 def versions() -> list[str]:
     """Python and the direct packages, then every package that is not as the lock says."""
     try:
-        differing = unmet(ROOT / "requirements.lock")
+        differing = unmet(*(ROOT / name for name in WANTED))
     except ImportError:
         differing = ["packaging is missing"]
     lines = [f"python {platform.python_version()} ({sys.executable})"]
     lines += [f"{name} {installed(name) or 'missing'}" for name in direct_packages()]
-    lines += [
-        f"NOT AS LOCKED: {text}; run ./run_all.sh, or install requirements.lock"
-        for text in differing
-    ]
+    lines += [f"NOT AS LOCKED: {text}; run ./run_all.sh" for text in differing]
     return lines
 
 
@@ -118,6 +115,6 @@ def main() -> int:
             lines = [f"NOT AVAILABLE: {type(error).__name__}: {error}"]
         print(f"{title}\n" + "".join(f"    {line}\n" for line in lines))
     try:
-        return int(bool(unmet(ROOT / "requirements.lock")))
+        return int(bool(unmet(*(ROOT / name for name in WANTED))))
     except ImportError:
         return 1

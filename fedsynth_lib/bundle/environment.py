@@ -1,8 +1,8 @@
 """Whether the running Python has what a lock file says; run_all.sh asks before it makes an
 environment.
 
-    python fedsynth_lib/bundle/environment.py requirements.lock    # status 0: all are there
-    python fedsynth_lib/bundle/environment.py --any-version requirements.lock  # in whatever version
+    python fedsynth_lib/bundle/environment.py requirements.lock requirements-all.in
+    python fedsynth_lib/bundle/environment.py --any-version requirements.lock requirements-all.in
 
 Imports nothing that must be installed first, so that it can say what is missing.
 """
@@ -11,24 +11,27 @@ import sys
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
+WANTED = ("requirements.lock", "requirements-all.in")  # the second for torch, which no lock has
 
-def pins(lock: str | Path) -> dict[str, str]:
-    """Package -> exact version, of the lines of a lock file that hold for this Python and
-    system."""
+
+def pins(*files: str | Path) -> dict[str, str]:
+    """Package -> exact version, of the lines of lock and .in files that hold for this Python and
+    system; what has no exact version there is left out."""
     try:
         from packaging.requirements import Requirement
     except ImportError:  # an environment without the packages has pip's own copy
         from pip._vendor.packaging.requirements import Requirement
 
     lines = (
-        line.partition("#")[0].strip()
-        for line in Path(lock).read_text(encoding="utf-8").splitlines()
+        line.partition("#")[0].partition(" --hash")[0].strip()
+        for file in files
+        for line in Path(file).read_text(encoding="utf-8").splitlines()
     )
     wanted = [Requirement(line) for line in lines if line]
     return {
         pin.name: str(pin.specifier).removeprefix("==")
         for pin in wanted
-        if pin.marker is None or pin.marker.evaluate()
+        if str(pin.specifier).startswith("==") and (pin.marker is None or pin.marker.evaluate())
     }
 
 
@@ -40,10 +43,10 @@ def installed(name: str) -> str | None:
         return None
 
 
-def unmet(lock: str | Path) -> list[str]:
+def unmet(*files: str | Path) -> list[str]:
     """One text for each package that is missing or has another version; a local build (2.13.0+cpu)
     counts as 2.13.0."""
-    found = {name: (installed(name), exact) for name, exact in pins(lock).items()}
+    found = {name: (installed(name), exact) for name, exact in pins(*files).items()}
     return [
         f"{name} is missing" if has is None else f"{name} is {has}, not {exact}"
         for name, (has, exact) in found.items()
@@ -52,14 +55,14 @@ def unmet(lock: str | Path) -> list[str]:
 
 
 def main(arguments: list[str]) -> int:
-    """Exit status: 0 where every package of these lock files is installed, else 1. With
-    `--any-version` other versions are named, and will do."""
-    locks = [each for each in arguments if each != "--any-version"]
+    """Exit status: 0 where every package of these files is installed, else 1. With `--any-version`
+    other versions are named, and will do."""
+    files = [each for each in arguments if each != "--any-version"]
     try:
-        found = [line for lock in locks for line in unmet(lock)]
+        found = unmet(*files)
     except ImportError:  # without packaging and pip there is no such environment
         return 1
-    if locks == arguments:
+    if files == arguments:
         return int(bool(found))
     print("\n".join(found), file=sys.stderr)
     return int(any(line.endswith(" is missing") for line in found))

@@ -162,6 +162,8 @@ class Values(dict):
             else:
                 self._found[name] = self._computed(fact) if fact.compute else fact.value
             self._open.pop()
+            if self._found[name] != self._found[name]:
+                raise _bad(self.facts[name], "is missing there, not a number: make its file again")
         return self._found[name]
 
     def _table(self, fact: Fact) -> pd.DataFrame:

@@ -19,6 +19,11 @@ from fedsynth_lib.bundle.notebooks import Notebook
 from fedsynth_lib.bundle.warm import imported
 
 HERE = Path(__file__).resolve().parents[2]
+# a warning without the file and the line that it is from, which lie in this machine's folders
+WARNINGS = (
+    "--IPKernelApp.exec_lines=__import__('warnings').formatwarning = "
+    "lambda message, category, *_, **__: f'{category.__name__}: {message}\\n'"
+)
 
 
 class Kernels:
@@ -86,7 +91,7 @@ class Kernels:
             str(notebook.path.resolve().parent),
         ]
         spec = {
-            "argv": [*launch, *place, "-f", "{connection_file}", "--log-level=CRITICAL"],
+            "argv": [*launch, *place, "-f", "{connection_file}", "--log-level=CRITICAL", WARNINGS],
             "display_name": "Python 3",
             "language": "python",
             "env": {**self.env, **env, **self.guard.env(name)},

@@ -56,6 +56,7 @@ from fedsynth_lib.core.contract import BadInput
 from fedsynth_lib.core.store import CODE, project_root, write_atomically
 from fedsynth_lib.methods.registry import REGISTRY
 from fedsynth_lib.printed.published import WORKS, load_catalogue, load_values
+from fedsynth_lib.runs.names import method_name
 
 TEMPLATES = Path(__file__).with_name("templates")
 ASSETS = ("report.css", "report.js")
@@ -529,7 +530,7 @@ def list_pages(site: Site, material: Material) -> None:
     notes = article(site, FINDINGS, "", "## all methods\n")
     parts = [
         (
-            next(reversed(entry.printed.values()), key),
+            method_name(key),
             "method",
             f"#{key}",
             " ".join([entry.family, entry.cites, entry.trust, *entry.printed.values()]),

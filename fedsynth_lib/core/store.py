@@ -48,6 +48,13 @@ def project_root() -> Path:
     return Path(os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share") / "fedsynth"
 
 
+def within(path: Path) -> str:
+    """Return a path from the project on, where it is within it: outputs name no machine's
+    folders."""
+    home = project_root()
+    return str(path.relative_to(home) if path.is_relative_to(home) else path)
+
+
 def as_path(given: str | Path) -> Path:
     """A path as its user means it: from the folder where they stand, `~` their home. A link stays
     the link: what belongs to a table lies beside it, not beside what it points to."""

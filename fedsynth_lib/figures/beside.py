@@ -14,7 +14,7 @@ from matplotlib.ticker import LogLocator, NullLocator
 
 from fedsynth_lib.core.contract import BadInput
 from fedsynth_lib.figures import style
-from fedsynth_lib.figures.style import FULL_WIDTH, GREY, Look
+from fedsynth_lib.figures.style import FEWEST_IN_BAND, FULL_WIDTH, GREY, Look
 from fedsynth_lib.metrics.registry import MEASURES
 
 SOURCES = {"ours": "-", "published": ":"}  # and the line of a value that has no place on x
@@ -41,8 +41,9 @@ def beside_print(
     cells: what `published.compare` returns, and what like it. x: column along the axis; of two,
         the first groups the second. A cell without a value there is a horizontal line, solid for
         ours and dotted for print. rows, columns: columns of `cells` that divide it into panels.
-    errors: bars of one standard deviation of either, of two standard errors of ours, or none.
-        Where several cells share a place, they have no bars; a black dash is their mean.
+    errors: bars of one standard deviation of either, of two standard errors of ours, or none; two
+        runs of ours are two dots instead. Where several cells share a place, they have no bars; a
+        black dash is their mean.
     scales: metric -> `log` or `symlog`. share_y: by row of panels. ticks: value of x -> its name.
     y_label: below the value of `rows`, where these are no metrics.
     Raises BadInput where no cell has a place on x.
@@ -109,6 +110,11 @@ def _panel(
             bars = None if crowded else _bars(known, source, errors)
             shape = style.mark(look, markersize=4, elinewidth=0.8, capsize=1.2, zorder=2)
             shape |= {"markeredgecolor": look.colour, "markeredgewidth": 0.7}
+            if bars is not None and source == "ours":
+                two = known["n"].eq(2)
+                half = known["ours_std"] / np.sqrt(2)  # two values lie so far from their mean
+                for value in (known["ours"] - half, known["ours"] + half):
+                    style.dots(ax, spot[two], value[two], looks[name])
             ax.errorbar(spot, heights, bars, label=f"{name}, {source}", **shape)
             if crowded:
                 for at, mean in heights.groupby(spot).mean().items():
@@ -121,12 +127,13 @@ def _panel(
 
 
 def _bars(cells: pd.DataFrame, source: str, errors: Errors) -> pd.Series | None:
-    """Half the length of each error bar; 0 where a value was measured once."""
-    if errors == "std":
-        return cells[f"{source}_std"].astype(float).fillna(0)
-    if errors and source == "ours":
-        return (2 * cells["ours_std"] / np.sqrt(cells["n"])).where(cells["n"] > 1, 0)
-    return None
+    """Half the length of each error bar; 0 where a value was measured once, or ours twice."""
+    if not errors or (errors != "std" and source != "ours"):
+        return None
+    spread = cells[f"{source}_std"].astype(float).fillna(0)
+    if errors != "std":
+        spread = 2 * spread / np.sqrt(cells["n"])
+    return spread.where(cells["n"] >= FEWEST_IN_BAND, 0) if source == "ours" else spread
 
 
 def _flat(ax: Axes, cells: pd.DataFrame, hue: str, looks: Mapping[str, Look]) -> None:

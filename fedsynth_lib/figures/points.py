@@ -136,7 +136,7 @@ def _marks(
         for number, (name, look) in enumerate(looks.items()):
             own = rows[(rows[hue] == name) & size.gt(1) & size.lt(FEWEST_IN_BAND)]
             spot = own["place"].map(order.index) + beside * (number / max(1, len(looks) - 1) - 0.5)
-            _dots(ax, *(spot, own["value"]) if across else (own["value"], spot), look)
+            style.dots(ax, *(spot, own["value"]) if across else (own["value"], spot), look)
     spans = None if every or not interval else _spans(*interval)
     ax.grid(False, axis="x" if across else "y")  # of the groups
     for number, (name, look) in enumerate(looks.items()):
@@ -157,11 +157,6 @@ def _marks(
         for drawn, more in ((line, marks), *((bar, {}) for bar in bars)):
             x, y = np.transpose(drawn)
             ax.plot(*(x, y) if across else (y, x), **shape, **more)
-
-
-def _dots(ax: Axes, x: Sequence[float], y: Sequence[float], look: Look) -> None:
-    """Draw single runs, in place of a bar."""
-    ax.plot(x, y, ".", color=look.colour, markersize=3, alpha=0.7)
 
 
 def _spans(kind: str, level: float) -> Callable[[pd.Series], tuple[float, float]]:
@@ -215,7 +210,7 @@ def lines(
             runs = own.groupby(x)[y].transform("size")
             alone = (runs.gt(1) & runs.lt(FEWEST_IN_BAND)).to_numpy()
             if alone.any():
-                _dots(ax, np.asarray(at)[alone], own.loc[alone, y], look)
+                style.dots(ax, np.asarray(at)[alone], own.loc[alone, y], look)
         if levels and name in levels:
             ax.axhline(levels[name], color=GREY, linestyle="-.")
         if few:
@@ -251,7 +246,9 @@ def slopes(
                 own = every.groupby(by)["value"]
                 own = own.agg(["mean", "sem", "size"]).reindex(list(order))
                 few = every[by].map(own["size"].between(2, FEWEST_IN_BAND - 1)).eq(True)
-                _dots(ax, every.loc[few, by].map(list(order).index), every.loc[few, "value"], look)
+                style.dots(
+                    ax, every.loc[few, by].map(list(order).index), every.loc[few, "value"], look
+                )
                 shape = {"color": look.colour, "marker": look.marker, "linestyle": look.line}
                 error = 2 * own["sem"].where(own["size"] >= FEWEST_IN_BAND, 0)
                 ax.errorbar(places, own["mean"], error, elinewidth=0.8, label=name, **shape)

@@ -19,8 +19,9 @@ from PIL import Image
 
 from fedsynth_lib import __version__
 from fedsynth_lib.core.contract import BadInput
-from fedsynth_lib.core.store import log_event, project_root, write_atomically
+from fedsynth_lib.core.store import log_event, within, write_atomically
 from fedsynth_lib.figures.labels import boxes
+from fedsynth_lib.metrics.registry import MEASURES, axis_label
 from fedsynth_lib.runs.rows import RESULTS, figures_folder
 
 
@@ -46,8 +47,7 @@ class SavedFigure:
     alt: str
 
     def __repr__(self) -> str:
-        # executed notebooks name no machine's folders
-        return _within(self.png)
+        return within(self.png)
 
     def _repr_mimebundle_(self, **_: Any) -> tuple[dict, dict]:
         return {"image/png": self.png.read_bytes()}, {
@@ -65,7 +65,7 @@ class SavedTable:
     html: str
 
     def __repr__(self) -> str:
-        return _within(self.md)
+        return within(self.md)
 
     def _repr_html_(self) -> str:
         return self.html
@@ -149,7 +149,7 @@ def save_figure(
         _keep_layout(fig)
     fig.set_layout_engine(layout)
     plt.close(fig)  # or a notebook would show it twice
-    log_event("figure", path=_within(paths[0]))
+    log_event("figure", path=within(paths[0]))
     return SavedFigure(*paths, width=round(110 * fig.get_figwidth()), alt=alt or exhibit)
 
 
@@ -174,8 +174,9 @@ def save_table(
     """Write figures/<exhibit>.csv, .md and .tex (booktabs), each with the provenance
     inside.
 
-    The CSV has numbers with the 10 significant digits of rows, on which machines agree, and
-    profile, data and version as columns; the others show `decimals` decimals. An index becomes the
+    The CSV has columns as they are named, numbers with the 10 significant digits of rows, on which
+    machines agree, and profile, data and version as columns; the others have readable heads and
+    `decimals` decimals. An index becomes the
     leading columns, unless it is row numbers: whole numbers without a name.
     """
     folder = _folder(exhibit, profile, data, folder)
@@ -187,7 +188,15 @@ def save_table(
     index_columns = flat.shape[1] - frame.shape[1]
     header = [[str(part) for part in np.atleast_1d(name)] for name in flat.columns]
     names = [" ".join(filter(None, parts)) for parts in header]
-    text = [[_shown(value, decimals) for value in row] for row in flat.itertuples(index=False)]
+    words = [[_words(part) for part in parts] for parts in header]
+    heads = [" ".join(filter(None, parts)) for parts in words]
+    text = [
+        [
+            axis_label(value) if name == "metric" and value in MEASURES else _shown(value, decimals)
+            for name, value in zip(names, row, strict=True)
+        ]
+        for row in flat.itertuples(index=False)
+    ]
     line, caption = provenance(profile, data), warned(caption, profile, data)
 
     table = (
@@ -197,9 +206,9 @@ def save_table(
     )
     contents = {
         "csv": table.to_csv(index=False, lineterminator="\n"),
-        "md": _markdown(names, text, f"{caption}  \n*{line}*"),
+        "md": _markdown(heads, text, f"{caption}  \n*{line}*"),
         "tex": _latex(
-            pd.DataFrame(text, columns=pd.MultiIndex.from_tuples(map(tuple, header))),
+            pd.DataFrame(text, columns=pd.MultiIndex.from_tuples(map(tuple, words))),
             index_columns,
             f"{caption} ({line})",
             exhibit,
@@ -208,16 +217,11 @@ def save_table(
     paths = {kind: folder / f"{exhibit}.{kind}" for kind in contents}
     for kind, content in contents.items():
         write_atomically(paths[kind], content.encode())
-    log_event("figure", path=_within(paths["md"]))
-    shown = pd.DataFrame(text, columns=names).to_html(index=False, border=0)
+    log_event("figure", path=within(paths["md"]))
+    shown = pd.DataFrame(text, columns=heads).to_html(index=False, border=0)
     return SavedTable(
         **paths, html=f"<p>{_html(caption)}<br><small>{_html(line)}</small></p>{shown}"
     )
-
-
-def _within(path: Path) -> str:
-    """A path from the project on, where it is within it."""
-    return str(path.relative_to(project_root()) if path.is_relative_to(project_root()) else path)
 
 
 def _folder(exhibit: str, profile: str, data: str, folder: Path | None = None) -> Path:
@@ -251,6 +255,16 @@ def _rounded(column: pd.Series) -> pd.Series:
         return float(f"{value:.10g}") if isinstance(value, float | np.floating) else value
 
     return column.map(ten_digits) if column.dtype.kind in "fO" else column
+
+
+def _words(part: str) -> str:
+    """A part of a column's name as people read it: a measure as on an axis, other keys with spaces.
+
+    `share`, `rounds` and their like are words of their own, unless a work defines the measure.
+    """
+    if part in MEASURES and MEASURES[part].work:
+        return axis_label(part)
+    return re.sub(r"\w*_\w*", lambda key: axis_label(key[0]), part)
 
 
 def _shown(value: Any, decimals: int) -> str:

@@ -29,6 +29,7 @@ from fedsynth_lib.figures.style import (
     Look,
 )
 from fedsynth_lib.printed.outcomes import COUNTED, OUTCOMES, STATES
+from fedsynth_lib.runs.names import method_name
 
 # --- networks ------------------------------------------------------------------------------------
 
@@ -187,7 +188,8 @@ def lower_bounds(lines: pd.DataFrame) -> Figure:
         ax.plot(lower, place, look.marker, color=look.colour, markersize=6)
         ax.plot(control, place, CONTROL, color=look.colour, markersize=6, markeredgewidth=1.5)
     ax.axvline(1, color=GREY, linestyle=":")
-    ax.set_yticks(places, [f"{line.method}, ε = {line.epsilon:g}" for line in lines.itertuples()])
+    levels = zip(lines["method"].map(method_name), lines["epsilon"], strict=True)
+    ax.set_yticks(places, [f"{name}, ε = {epsilon:g}" for name, epsilon in levels])
     ax.set(xlim=(0, None), ylim=(-0.6, len(lines) - 0.4))
     ax.set_xlabel("lower bound, as a share of the claimed epsilon")
     dot, dots = Look(GREY, "o", ""), Line2D([], [], color=GREY, linestyle=":", label="the claim")
@@ -514,7 +516,7 @@ def against_published(cells: pd.DataFrame) -> Figure:
     )
     names = cells["panel"].value_counts(sort=False).sort_values(ascending=False, kind="stable")
     columns = 2 if len(names) <= 4 else 3
-    size = {"height": 0.45 + 2.5 / columns, "width": COLUMN_WIDTH}
+    size = {"height": 0.45 + 2.5 / columns, "width": style.COLUMN_WIDTH}
     fig, axes = style.panels(len(names), columns, **size)
     for place, (ax, name) in enumerate(zip(axes, names.index, strict=True)):
         own = cells[cells["panel"] == name]

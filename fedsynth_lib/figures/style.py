@@ -14,13 +14,14 @@ from typing import Any
 
 import matplotlib.pyplot as plt
 import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from fedsynth_lib.core.contract import BadInput
 from fedsynth_lib.figures import labels
 from fedsynth_lib.metrics.registry import axis_label
-from fedsynth_lib.runs.names import level_name, partition_name
+from fedsynth_lib.runs.names import level_name, method_name, partition_name
 
 COLUMN_WIDTH, FULL_WIDTH = 3.4, 7.0  # inches
 BLACK, GREY, ORANGE, SKY, GREEN = "#000000", "#7F7F7F", "#E69F00", "#56B4E9", "#009E73"
@@ -159,6 +160,10 @@ def title(column: str, value: Any) -> str:
         return level_name(float(value))
     if column == "metric":
         return axis_label(value)
+    if column == "method":
+        return method_name(value)
+    if column == "dataset":
+        return value.replace("_", " ")
     if column == "partition":
         return PARTITIONS.get(value) or partition_name(value)
     return f"node {value}" if column == "node" else f"{value}"
@@ -208,6 +213,11 @@ def mark(style: Look, **changes: Any) -> dict[str, Any]:
 def handle(style: Look, label: str, **changes: Any) -> Line2D:
     """An entry of a legend."""
     return Line2D([], [], label=label, **mark(style, **changes))
+
+
+def dots(ax: Axes, x: Sequence[float], y: Sequence[float], look: Look) -> None:
+    """Draw single runs, in place of a bar or a band."""
+    ax.plot(x, y, ".", color=look.colour, markersize=3, alpha=0.7)
 
 
 def legend(fig: Figure, handles: Sequence[Any]) -> None:

@@ -40,9 +40,13 @@ def base(name: str) -> str:
 
 
 def axis_label(name: str) -> str:
-    """Return label, unit in brackets, and an arrow towards better; an unknown name with spaces."""
-    if name not in MEASURES:
+    """A measure on an axis: label, unit in brackets, and an arrow towards better; an end of its
+    interval has the label alone. A name that is no measure stays, with spaces."""
+    known = base(name)
+    if known not in MEASURES:
         return name.replace("_", " ")
+    if known != name:
+        return MEASURES[known].label + name.removeprefix(known).replace("_", ", ")
     measure = MEASURES[name]
     unit = f" ({measure.unit})" if measure.unit else ""
     return f"{measure.label}{unit}{ARROWS[measure.better]}"

@@ -37,6 +37,11 @@ LONGEST_UNIT = 6  # letters of a currency or a unit
 MOST_ODD = 3  # values of another kind among those of one, which may stand for a missing one
 LONGEST_WORD = 3  # letters before a number and a space, as in "EUR 5"; "Ward 5" is a name
 FEW_EACH = 5  # rows of a category on average, below which its name may be somebody's
+NAMES_PEOPLE = (  # names of columns, without spaces and marks, with people's names or addresses
+    r"(?:.*(?:first|last|full|sur|fore|given|family|middle|maiden|patient|person|customer|employee"
+    r"|doctor|user|vor|nach|familien))?names?|nombres?|apellidos?|pr[eé]?nom|e?mail|(?:tele)?phone"
+    r"|telefon|address|adresse"
+)
 SECONDS = 7.9e8, 2.1e9  # since 1970, from 1995 to 2036
 SERIAL = 20_000, 60_000  # days since 1900, as spreadsheets count them, from 1954 to 2064
 ALL_DIFFERENT = 0.9  # share of rows with a value of their own, from which on it may name somebody
@@ -608,6 +613,15 @@ def _categories(seen: Seen, most: int = MOST_LISTED) -> FileColumn:
     held, texts = seen.num_rows - seen.num_missing, seen.numbers.isna().any()
     if not question and texts and len(labels) >= FEW_EACH and held < FEW_EACH * len(labels):
         question = "Few rows share a value: does it name a person, an address, a telephone?"
+    if (
+        not question
+        and texts
+        and re.fullmatch(NAMES_PEOPLE, re.sub(r"[\W_]", "", seen.name.lower()))
+    ):
+        question = (
+            "The column's name speaks of people: does a value identify one of them, as full names "
+            'do? Then write kind = "identifier" instead of the categories.'
+        )
     if len(labels) == 1 and "" in seen.missing:  # a mark, or nothing
         question = "One value, and rows without any: does an empty cell mean 'no'?"
     return seen.column("categorical", question, categories=tuple(labels), ordered=seen.ordered)

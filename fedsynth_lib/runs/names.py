@@ -40,6 +40,12 @@ def partition_name(partition: str) -> str:
     return {"iid": "i.i.d.", "none": "central"}.get(partition, partition.replace("_", " "))
 
 
+def method_name(method: str) -> str:
+    """A method as tables and titles name it: `AugFLAIM (Private)` for `augflaim_private`."""
+    printed = REGISTRY[method].printed if method in REGISTRY else {}
+    return next(reversed(printed.values()), method)
+
+
 def is_metric(name: str) -> bool:
     return base(name) in MEASURES
 

@@ -20,7 +20,7 @@ import pandas as pd
 
 from fedsynth_lib.core.contract import BadInput, stream
 from fedsynth_lib.core.errors import checked_seed
-from fedsynth_lib.core.store import project_root
+from fedsynth_lib.core.store import project_root, within
 from fedsynth_lib.tables import fetch, synthfs
 from fedsynth_lib.tables.container import Container
 from fedsynth_lib.tables.files import (
@@ -275,7 +275,8 @@ def _standin(table: Entry, view: View, part: str, tried: list[str]) -> Table:
         )
     if not path.is_file():
         raise BadInput(
-            f"{key}: the table cannot be reached and there is no stand-in {path}{where}; {remedy}."
+            f"{key}: the table cannot be reached and there is no stand-in {within(path)}{where}; "
+            f"{remedy}."
         )
     schema = view.schema(table.schema)
     frame = read_parquet(path, table.schema, Reader())

@@ -27,6 +27,7 @@ from fedsynth_lib.core.contract import (
     Domain,
     Encoder,
     Method,
+    Noise,
     Privacy,
     Relation,
     Run,

@@ -12,10 +12,10 @@ from scipy import stats
 from fedsynth_lib.audit.shadow import ATTACKS
 from fedsynth_lib.figures.points import points
 from fedsynth_lib.figures.style import Look, look
-from fedsynth_lib.methods import REGISTRY
 from fedsynth_lib.metrics.registry import MEASURES, sign
 from fedsynth_lib.runs.names import YARDSTICKS
-from fedsynth_lib.works.field_tables import TRUSTED, interval
+from fedsynth_lib.works import field_tables
+from fedsynth_lib.works.field_tables import interval
 from fedsynth_lib.works.side_by_side import WORK
 
 QUALITY = WORK.constants["quality"]
@@ -104,7 +104,7 @@ def ranking(rows: pd.DataFrame, metrics: Mapping[str, int]) -> pd.DataFrame:
 def trusted(entry: str) -> str:
     """Whom the noise of an entry needs trusted; nothing of known rows."""
     key = WORK.method(entry.removesuffix(f" {MARK}")).key
-    return TRUSTED[REGISTRY[key].trust] if key else ""
+    return field_tables.trusted(key) if key else ""
 
 
 def curves(
