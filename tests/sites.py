@@ -14,7 +14,7 @@ from deployed import SITECUSTOMIZE, free_ports
 from fedsynth_lib.deploy import keys
 from fedsynth_lib.deploy.init import init
 from fedsynth_lib.deploy.study import Study, read_study
-from fedsynth_lib.deploy.terminals import Terminals
+from fedsynth_lib.deploy.processes import Terminals
 
 ROOT = Path(__file__).resolve().parents[1]
 ROWS = {"north": 300, "south": 200, "west": 120}

@@ -142,13 +142,13 @@ def test_fifty_nodes_through_one_superlink(places, tmp_path, monkeypatch, capsys
         stack.callback(ended.set)
         parties.run("far", "--insecure")
         far = timed_rounds(lambda number: parties.wait("run", f"round {number} of"))
-        assert parties.status("run") == 0, parties.said("run")
+        assert parties.status("run") == 0, parties.output("run")
     wire = {way: sum(map(len, heard)) for way, heard in relay.heard.items()}
     times = []
     monkeypatch.setattr(apps, "say", lambda text: times.append(time.monotonic()))
     client = apps.SiteApp(lambda context: places[context.node_id - 1])
     context = Context(flower.LOCAL_RUN, 0, {}, RecordDict(), {"out": str(tmp_path / "here")})
-    apps.carry_out(study, flower.LocalGrid(client, NODES), context, insecure=False)
+    apps.carry_out(study, flower.LocalGrid(client, NODES), context)
     here = (times[1 + ROUNDS] - times[2]) / (ROUNDS - 1)
     assert (tmp_path / "far" / "many_rehearsal.csv").read_bytes() == (
         tmp_path / "here" / "many_rehearsal.csv"

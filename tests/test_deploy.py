@@ -198,16 +198,16 @@ def test_a_file_that_does_not_fit_is_told_without_a_value(error, said):
 
 
 def test_what_differs_is_named(study):
-    ours, theirs = study.said(), study.said()
+    ours, theirs = study.terms(), study.terms()
     assert differences(theirs, ours) == []
-    theirs["columns"]["age"]["high"] = 90.0
-    theirs["study"]["epsilon"] = 3.0
+    theirs["column 'age'"]["high"] = 90.0
+    theirs["epsilon"] = 3.0
     theirs["code"] = "fedsynth 0"
     first, second, third = differences(theirs, ours)
     assert first == "column 'age' has high = 100 here and 90.0 at the server"
     assert second == "epsilon is 1.0 here and 3.0 at the server"
     assert third.startswith("code is ") and third.endswith('and "fedsynth 0" at the server')
-    del theirs["columns"]["smoker"]
+    del theirs["column 'smoker'"]
     assert "column 'smoker' is in one of the two schemas alone" in differences(theirs, ours)
 
 
@@ -277,7 +277,7 @@ def test_what_decides_how_a_study_runs_is_compared_and_named(
     (package / file).write_text(text.replace(old, new))
     other = read_study(package)
     assert other.digest != study.digest
-    (difference,) = differences(study.said(), other.said())
+    (difference,) = differences(study.terms(), other.terms())
     assert difference.startswith(named)
 
 
@@ -710,7 +710,7 @@ def test_a_budget_file_has_the_last_word(folder, study, tmp_path):
     own = Own(own.folder)
     assert own.open_ledger().total().releases == 0
     (own.folder / "budget.toml").write_text('population = "few"\nmost_epsilon = "all"')
-    with pytest.raises(BadInput, match="most_epsilon is 'all'; give a number"):
+    with pytest.raises(BadInput, match="most_epsilon = 'all'; give a number"):
         Own(own.folder).open_ledger()
 
 
@@ -721,15 +721,19 @@ def test_a_noisy_count_is_paid_for(folder, study):
     assert own.open_ledger().total().epsilon == 0.5
 
 
-def test_insecure_is_for_this_machine_and_for_rehearsals(folder, study, tmp_path):
-    site.check_secure(study, insecure=True)
-    far = read_study(changed(folder, tmp_path, ("localhost:", "far.example:")))
-    with pytest.raises(BadInput, match="for this machine alone"):
-        site.check_secure(far, insecure=True)
+def test_without_a_certificate_nothing_is_deployed(folder, study, tmp_path):
+    site.check_secure(study)
     bare = re.sub(r'(?s)ca = """.*?"""', "", (folder / "study/hearts/study.toml").read_text())
-    (tmp_path / "changed" / "study.toml").write_text(bare)
-    with pytest.raises(BadInput, match="no certificate, or no key"):
-        site.check_secure(read_study(tmp_path / "changed"), insecure=False)
+    (folder / "study/hearts/study.toml").write_text(bare)
+    for start in (
+        lambda: server.serve(folder / "study", folder / "server", say=print),
+        lambda: server.run(folder / "study", folder / "server", tmp_path, say=print),
+        lambda: site.run_site(
+            folder / "study", "north", folder / "north.csv", folder / "north", say=print, ask=bool
+        ),
+    ):
+        with pytest.raises(BadInput, match="no certificate, or no key .* rehearse without keys"):
+            start()
 
 
 def test_another_flower_is_named(monkeypatch):
@@ -763,7 +767,7 @@ def carried_out(study, client, out, **run_config):
     for each in grid._contexts.values():
         each.run_id, each.run_config = flower.LOCAL_RUN, run_config
     context = Context(flower.LOCAL_RUN, 0, {}, RecordDict(), {"out": str(out)} | run_config)
-    apps.carry_out(study, grid, context, insecure=False)
+    apps.carry_out(study, grid, context)
 
 
 @pytest.fixture
@@ -1121,8 +1125,8 @@ def asked(parties, name: str) -> int:
 def finished(parties, out):
     """The rows of a run, and what it said."""
     parties.run(out)
-    assert parties.status("run") == 0, parties.said("run")
-    return (parties.folder / out / "hearts_rehearsal.csv").read_bytes(), parties.said("run")
+    assert parties.status("run") == 0, parties.output("run")
+    return (parties.folder / out / "hearts_rehearsal.csv").read_bytes(), parties.output("run")
 
 
 def test_three_sites_make_the_rows_of_the_run_in_process(deployed):
@@ -1154,7 +1158,7 @@ def test_a_stranger_is_refused(deployed):
     keys.make_node_key(deployed.folder / "stranger")
     deployed.site("west", terminal="stranger", own="stranger")
     assert deployed.status("stranger") == 2
-    assert "this is not the key that study hearts has of site 'west'" in deployed.said("stranger")
+    assert "this is not the key that study hearts has of site 'west'" in deployed.output("stranger")
 
     address = read_study(deployed.folder / "study").server
     node = [sys.executable, "-P", "-m", "fedsynth_lib.deploy.child", "supernode", str(os.getpid())]
@@ -1163,7 +1167,7 @@ def test_a_stranger_is_refused(deployed):
     node += ["--port", str(ports()), "--node-config", "partition-id=2"]
     deployed.begin_process("stranger", node)
     assert deployed.status("stranger") != 0
-    assert "SuperNode ID" not in deployed.said("stranger")
+    assert "SuperNode ID" not in deployed.output("stranger")
 
 
 def test_a_wrong_authority_is_refused(deployed):
@@ -1176,8 +1180,8 @@ def test_a_wrong_authority_is_refused(deployed):
     copy(deployed.folder, "west", "west2")
     deployed.site("west", terminal="mistaken", study="mistaken", own="west2")
     assert deployed.status("mistaken") == 2
-    assert "is refused: " in deployed.said("mistaken")
-    assert "it is not the server that the study names" in deployed.said("mistaken")
+    assert "is refused: " in deployed.output("mistaken")
+    assert "it is not the server that the study names" in deployed.output("mistaken")
 
 
 OTHER_APP = {
@@ -1211,7 +1215,7 @@ def test_who_has_the_public_certificate_alone_starts_nothing(deployed):
     ca = deployed.at("server/ca.pem")
     config = f'[superlink.x]\naddress = "{address}"\nroot-certificates = "{ca}"\n'
     (folder / "config.toml").write_text(config)
-    before = deployed.said("server").count("has ended")
+    before = deployed.output("server").count("has ended")
     found = subprocess.run(
         ["flwr", "run", str(folder), "x"],
         env=processes.environment(folder),
@@ -1221,20 +1225,20 @@ def test_who_has_the_public_certificate_alone_starts_nothing(deployed):
         check=False,
     )
     assert found.returncode != 0 and "started run" not in found.stdout
-    assert deployed.said("server").count("has ended") == before
+    assert deployed.output("server").count("has ended") == before
 
 
 def test_a_second_site_with_the_same_key_is_told_so(deployed):
     """From the same folder, and from a copy of it."""
     deployed.site("south", terminal="again")
     assert deployed.status("again") == 2
-    assert "site 'south' runs from" in deployed.said("again")
+    assert "site 'south' runs from" in deployed.output("again")
     copy(deployed.folder, "south", "south2")
     places = {"study": "study", "table": "south.csv", "own": "south2"}
     text = SECOND.format(**{name: deployed.at(place) for name, place in places.items()})
     deployed.begin_process("again", [sys.executable, "-u", "-P", "-c", text])
     assert deployed.status("again") != 0
-    assert "this site's key is connected already: end the other one." in deployed.said("again")
+    assert "this site's key is connected already: end the other one." in deployed.output("again")
 
 
 SECOND = """\
@@ -1259,7 +1263,7 @@ def test_a_site_in_the_place_of_another_one_is_refused(deployed):
     deployed.wait("north", "is ready")
     deployed.run("second")
     assert deployed.status("run") == 2
-    assert "has not signed with the key that the study has of it" in deployed.said("run")
+    assert "has not signed with the key that the study has of it" in deployed.output("run")
     deployed.end("north")
     deployed.site("north")
     deployed.wait("north", "is ready")
@@ -1291,7 +1295,7 @@ def test_a_server_that_was_killed_is_started_again_and_sites_evaluate(deployed, 
 
 def test_a_run_that_is_stopped_leaves_nothing_behind(deployed):
     """By Ctrl-C, which a terminal sends to all processes of a command; the server goes on."""
-    steps, ended = asked(deployed, "west"), deployed.said("server").count("has ended")
+    steps, ended = asked(deployed, "west"), deployed.output("server").count("has ended")
     held = deployed.folder / "west.held"  # else the run might be through before it is stopped
     held.write_text("stopped")
     deployed.run("stopped")
@@ -1300,7 +1304,7 @@ def test_a_run_that_is_stopped_leaves_nothing_behind(deployed):
     os.killpg(deployed.running["run"].pid, signal.SIGINT)
     assert deployed.status("run") == 130
     held.unlink()
-    assert deployed.said("run").splitlines()[-1] == (
+    assert deployed.output("run").splitlines()[-1] == (
         "fedsynth: the run was stopped: nothing was written; sites' ledgers keep what it has "
         "released"
     )
@@ -1328,8 +1332,8 @@ def test_a_site_that_starts_again_in_a_round_finishes_it(deployed):
     deployed.site("south")
     deployed.wait("south", "is ready")
     held.unlink()
-    assert deployed.status("run") == 0, deployed.said("run")
-    assert "is gone" not in deployed.said("run")
+    assert deployed.status("run") == 0, deployed.output("run")
+    assert "is gone" not in deployed.output("run")
     assert not list(deployed.folder.glob("*/state-*/run.notes"))
     rows = deployed.folder / "again" / "hearts_rehearsal.csv"
     assert rows.read_bytes() == (deployed.folder / "first" / "hearts_rehearsal.csv").read_bytes()
@@ -1344,8 +1348,8 @@ def test_a_site_that_is_killed_in_a_round_does_not_end_the_run(deployed):
     wait_for(lambda: asked(deployed, "west") > steps, MOST)
     deployed.end("west", signal.SIGKILL)
     wait_for(lambda: not deployed.processes(deployed.at("west")), MOST)
-    assert deployed.status("run") == 0, deployed.said("run")
-    assert "site 'west' is gone since round 1" in deployed.said("run")
+    assert deployed.status("run") == 0, deployed.output("run")
+    assert "site 'west' is gone since round 1" in deployed.output("run")
     assert (deployed.folder / "fourth" / "hearts_rehearsal.csv").is_file()
 
 
@@ -1364,7 +1368,7 @@ def test_a_run_that_fails_says_what_each_ledger_has_recorded(deployed, monkeypat
         deployed.end(name)
     held.unlink()
     assert deployed.status("run") == 2
-    said = deployed.said("run")
+    said = deployed.output("run")
     assert "round 1: " in said and "before its answer was here" in said
     assert "the ledger of each site that was asked may have recorded epsilon 1" in said
 

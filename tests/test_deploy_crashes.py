@@ -234,7 +234,7 @@ def test_secrets_of_a_run_that_goes_on_no_more_are_deleted_while_a_site_waits(
 ):
     """Also where the site has been on for long and is asked nothing more."""
     path, app = tmp_path / "run.notes", Counting()
-    (tmp_path / "run.new").write_bytes(b"secrets of a process that was killed")
+    (tmp_path / ".17.42.tmp").write_bytes(b"secrets of a process that was killed")
     notes = Notes(path)
     assert not list(tmp_path.iterdir())
     worker._reply(asked(), context(), app, notes)
@@ -254,8 +254,9 @@ def test_secrets_of_a_run_that_goes_on_no_more_are_deleted_while_a_site_waits(
 
 
 def test_an_answer_that_cannot_be_kept_does_not_leave(tmp_path):
+    (tmp_path / "file").touch()
     with pytest.raises(BadInput, match="cannot be written"):
-        worker._reply(asked(), context(), Counting(), Notes(tmp_path / "none" / "run.notes"))
+        worker._reply(asked(), context(), Counting(), Notes(tmp_path / "file" / "run.notes"))
 
 
 # --- the server's grid ----------------------------------------------------------------------------

@@ -32,7 +32,7 @@ from fedsynth_lib.core.contract import BadInput, Charge
 from fedsynth_lib.core.ledger import Refused
 from fedsynth_lib.deploy import keys
 from fedsynth_lib.deploy.masks import Agreement, ClientMasks, ServerMasks
-from fedsynth_lib.deploy.place import Own, Place
+from fedsynth_lib.deploy.place import Place
 from fedsynth_lib.deploy.study import SCHEMA, Study, differences, load_site, read_study
 from fedsynth_lib.federation import flower
 from fedsynth_lib.federation.answers import BadAnswer
@@ -95,8 +95,8 @@ def app_of(place: Place, *, evaluate: bool = False) -> ClientApp:
 
     @app.query("agree")
     def agree(message: Message, context: Context) -> Message:
-        theirs = json.loads(str(message.content["study"]["said"]))
-        found = differences(theirs, study.said())
+        theirs = json.loads(str(message.content["study"]["terms"]))
+        found = differences(theirs, study.terms())
         now = job.method.name, int(message.metadata.run_id)
         earlier = [
             sum((name, run) != now for run in place.ledger.runs(name)) if place.ledger else 0
@@ -123,8 +123,8 @@ def agreement_of(study: Study, job: flower.Job) -> Agreement:
 def client_app(here: str) -> ClientApp:
     """The clientapp of the folder in which `here` lies.
 
-    A site's file is named by the node-config `table`, the folder of its key by `own`; in a
-    simulation it is <name of the site>.csv in the folder that the run-config `tables` names.
+    It is for simulations, which have no keys: `fedsynth deploy site` answers with a site's own
+    code. The rows of a site are in <its name>.csv in the folder that the run-config `tables` names.
     """
     study = read_study(Path(here).parent)
 
@@ -132,15 +132,9 @@ def client_app(here: str) -> ClientApp:
         index = int(context.node_config["partition-id"])
         if not 0 <= index < len(study.sites):
             raise Refused(f"partition-id is {index}; the study has {len(study.sites)} sites.")
-        name = study.sites[index].name
-        if own := str(context.node_config.get("own", "")):
-            return Own(Path(own)).place(study, name, str(context.node_config["table"]))
-        folder = str(context.node_config.get("tables") or context.run_config.get("tables", ""))
+        name, folder = study.sites[index].name, str(context.run_config.get("tables", ""))
         if not folder:
-            raise Refused(
-                f"site {name!r}: say where its rows are, with run-config tables, or node-config "
-                "table and own."
-            )
+            raise Refused(f"site {name!r}: say where its rows are, with the run-config tables.")
         return Place(study, index, load_site(study, name, Path(folder) / f"{name}.csv"))
 
     return SiteApp(find)
@@ -186,17 +180,19 @@ def server_app(here: str) -> ServerApp:
 
     @app.main()
     def main(grid: Grid, context: Context) -> None:
-        study = read_study(Path(here).parent)
-        insecure = bool(context.run_config.get("insecure", False))
-        carry_out(study, grid, context, insecure=insecure)
+        carry_out(read_study(Path(here).parent), grid, context)
 
     return app
 
 
-def carry_out(study: Study, grid: Grid, context: Context, *, insecure: bool) -> None:
-    """All of a run at the server: who is there, whether they agree, the rounds, what comes out."""
+def carry_out(study: Study, grid: Grid, context: Context) -> None:
+    """Carry out a run at the server: who is there, whether they agree, the rounds, what comes out.
+
+    context: its run-config, as for `server_app`.
+    """
     from fedsynth_lib.deploy import results
 
+    insecure = bool(context.run_config.get("insecure", False))
     if insecure and study.release:
         raise BadInput(f"{study.name}: a release is not made without keys; leave insecure out.")
     if not insecure and not study.secure:
@@ -262,9 +258,9 @@ def ask_whether_they_agree(
 ) -> dict[str, int]:
     """How many runs of each of the study's jobs, by its method's name, the sites' ledgers have had
     before, at most. Raises Refused, naming site and entry, where a site's study is another one."""
-    said = ConfigRecord({"said": json.dumps(study.said())})
+    terms = ConfigRecord({"terms": json.dumps(study.terms())})
     messages = [
-        Message(RecordDict({"study": said}), message_type=AGREE, dst_node_id=node)
+        Message(RecordDict({"study": terms}), message_type=AGREE, dst_node_id=node)
         for node in nodes.values()
     ]
     heard: dict[int, list[str]] = {}

@@ -44,7 +44,7 @@ from fedsynth_lib.deploy.processes import (
     secret_file,
     without_proxy,
 )
-from fedsynth_lib.deploy.server_worker import MADE, carry_out_all, load_app
+from fedsynth_lib.deploy.server_worker import MADE, carry_out_all
 from fedsynth_lib.deploy.site import check_secure
 from fedsynth_lib.deploy.study import Study, check_flower, check_plan, read_study
 from fedsynth_lib.deploy.worker import Runtime
@@ -57,50 +57,38 @@ LOOK = 0.2  # seconds
 SAYS, WROTE = "fedsynth: ", "wrote "  # how lines of a run's log begin
 
 
-def serve(
-    study_folder: str | Path,
-    own_folder: str | Path,
-    *,
-    say: Callable[[str], None],
-    insecure: bool = False,
-) -> None:
-    """Lets the sites of a study connect, and carries out its runs, until it is stopped.
+def serve(study_folder: str | Path, own_folder: str | Path, *, say: Callable[[str], None]) -> None:
+    """Let the sites of a study connect, and carry out its runs, until it is stopped.
 
     It listens at this machine alone where the study's server is on it, and at all of its addresses
-    otherwise. What nodes are registered, and what runs there were, is kept in memory.
+    otherwise. Which nodes are registered, and which runs there were, is kept in memory.
     """
-
     check_flower()
     study = read_study(study_folder)
-    check_secure(study, insecure)
+    check_secure(study)
     check_plan(study)
-    load_app(study)
     own = Path(own_folder).expanduser().absolute()
     port = study.address[1]
     bind = "127.0.0.1" if study.on_loopback else "0.0.0.0"
-    if not insecure:
-        _check_keys(study, own)
+    _check_keys(study, own)
     check_free(port, bind, "server")
     os.environ.update(without_proxy())  # to this machine itself
     state = study.state(own)
     with secret_file(state) as secret, Children(state) as children:
         options = ["--host", bind, "--port", str(port), "--database", BOOKS]
         options += ["--isolation", "process", "--superexec-auth-secret-file", str(secret)]
-        if insecure:
-            options += ["--insecure"]
-        else:
-            options += ["--ssl-ca-certfile", str(own / keys.CA), "--enable-supernode-auth"]
-            options += ["--ssl-certfile", str(own / keys.CERTIFICATE)]
-            options += ["--ssl-keyfile", str(own / keys.SERVER_KEY)]
+        options += ["--ssl-ca-certfile", str(own / keys.CA), "--enable-supernode-auth"]
+        options += ["--ssl-certfile", str(own / keys.CERTIFICATE)]
+        options += ["--ssl-keyfile", str(own / keys.SERVER_KEY)]
         nodes = state / "nodes.json"
-        known = {} if insecure else {each.name: keys.raw(each.key).decode() for each in study.sites}
+        known = {each.name: keys.raw(each.key).decode() for each in study.sites}
         write_atomically(nodes, json.dumps(known).encode())
         said = {"FEDSYNTH_NODES": str(nodes), "FEDSYNTH_SECRET": str(secret)}
         children.start("superlink", *options, **said)
         children.wait_for(port, say)
         say(f"{study.name}: the server listens at {bind}:{port} for {len(study.sites)} sites")
-        ca = b"" if insecure else study.ca.encode()
-        link = Runtime(f"127.0.0.1:{port}", secret.read_bytes(), children.check, ca)
+        address, ca = f"127.0.0.1:{port}", study.ca.encode()
+        link = Runtime(address, secret.read_bytes(), children.check, ca)
         carry_out_all(link, study, say)
 
 
@@ -126,7 +114,6 @@ def run(
     *,
     say: Callable[[str], None],
     evaluate: str | Path = "",
-    insecure: bool = False,
     limit: float = LIMIT,
 ) -> list[Path]:
     """A run of the study at a server that has been started; the paths of what came out.
@@ -138,7 +125,7 @@ def run(
     """
     check_flower()
     study = read_study(study_folder)
-    check_secure(study, insecure)
+    check_secure(study)
     own = Path(own_folder).expanduser().absolute()
     secret, app = study.state(own) / SECRET, study.folder.parent
     if not listens("127.0.0.1", study.address[1]) or not secret.is_file():
@@ -149,16 +136,12 @@ def run(
     if not (app / "pyproject.toml").is_file():
         raise BadInput(f"{study.folder}: this is no app; `fedsynth deploy init` makes one.")
     out = Path(out).expanduser().absolute()
-    bare = insecure and not study.secure  # sites that have keys sign and mask without TLS as well
-    config: dict[str, Any] = {"insecure": bare}
-    if evaluate:
-        config["evaluate"] = str(existing_file(evaluate, "rows"))
+    config = {"evaluate": str(existing_file(evaluate, "rows"))} if evaluate else {}
     check_writable(out / "rows", "out")
     os.environ.update(without_proxy())  # to this machine itself
-    ca = b"" if insecure else study.ca.encode()
     with (
         TemporaryDirectory(dir=out, prefix=MADE, ignore_cleanup_errors=True) as made,
-        _Control(f"127.0.0.1:{study.address[1]}", secret.read_bytes(), ca) as control,
+        _Control(study, secret.read_bytes()) as control,
     ):
         log = control.start(app, config | {"out": made})
         try:
@@ -201,11 +184,11 @@ def _lines(log: Iterable[str], say: Callable[[str], None], limit: float) -> Iter
 class _Control:
     """A run, by the SuperLink's own interface; a context."""
 
-    def __init__(self, address: str, secret: bytes, ca: bytes):
+    def __init__(self, study: Study, secret: bytes):
         self.client = ControlHttpClient.from_server_address(
-            server_address=address,
-            insecure=not ca,
-            root_certificates=ca or None,
+            server_address=f"127.0.0.1:{study.address[1]}",
+            insecure=False,
+            root_certificates=study.ca.encode(),
             interceptors=[
                 RuntimeVersionHttpInterceptor(component_name="flwr CLI"),
                 Password(secret),

@@ -1,12 +1,11 @@
-"""Carries out the runs of a study at its server, one after the other, in the server's own process.
+"""Carry out the runs of a study at its server, one after the other, in the server's own process.
 
 Flower's SuperExec would start a process for each run, and another one beside it where a busy
-machine takes longer than half a minute to begin. Here the app is loaded once, from the server's own
-folder, and a run begins at once. What the app prints is the run's log, which `deploy run` follows.
+machine takes longer than half a minute to begin. Here a run begins at once, by the server's own
+copy of the study. What is printed meanwhile is the run's log, which `deploy run` follows.
 """
 
 import contextlib
-import importlib.util
 import io
 import shutil
 import sys
@@ -17,13 +16,11 @@ from pathlib import Path
 import httpx
 from flwr.app import Context, Error, Message, RecordDict
 from flwr.app.message import make_message
-from flwr.common.config import get_fused_config_from_fab
 from flwr.common.constant import ErrorCode, SubStatus
-from flwr.common.serde import context_from_proto, fab_from_proto, run_from_proto
+from flwr.common.serde import context_from_proto, run_from_proto
 from flwr.proto.log_pb2 import PushLogsRequest
 from flwr.proto.node_pb2 import Node
 from flwr.proto.runtime_pb2 import PullTaskInputRequest, PushTaskOutputRequest
-from flwr.serverapp import ServerApp
 from flwr.supercore.constant import TaskType
 from flwr.supercore.interceptors import RuntimeTokenHttpInterceptor
 from flwr.supercore.retry import RetryInvoker, exponential
@@ -32,7 +29,6 @@ from flwr.supercore.runtime import RuntimeHttpClient
 from flwr.supercore.task_identity import TaskIdentity
 from flwr.superlink.grid import HttpGrid
 
-from fedsynth_lib.core.contract import BadInput
 from fedsynth_lib.deploy import apps
 from fedsynth_lib.deploy.processes import MINUTE
 from fedsynth_lib.deploy.study import Study
@@ -51,27 +47,13 @@ LOST = (
 GONE = "its process ended, or its connection was lost, before its answer was here"
 
 
-def load_app(study: Study) -> ServerApp:
-    """The serverapp of the study's folder."""
-    path = study.folder / "server_app.py"
-    if not path.is_file():
-        raise BadInput(f"{study.folder}: this is no app; `fedsynth deploy init` makes one.")
-    spec = importlib.util.spec_from_file_location(f"{study.name}_server_app", path)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module.app
-
-
 def carry_out_all(runtime: Runtime, study: Study, say: Callable[[str], None]) -> None:
-    """Carries out the study's runs until `runtime.check` raises."""
-    app = load_app(study)
-    runtime.take_all(TaskType.SERVER_APP, lambda token: _carry_out(runtime, token, app, study, say))
+    """Carry out the study's runs until `runtime.check` raises."""
+    runtime.take_all(TaskType.SERVER_APP, lambda token: _carry_out(runtime, token, study, say))
 
 
-def _carry_out(
-    runtime: Runtime, token: str, app: ServerApp, study: Study, say: Callable[[str], None]
-) -> None:
-    """One run, to its end; why it failed is in its status, for `deploy run`."""
+def _carry_out(runtime: Runtime, token: str, study: Study, say: Callable[[str], None]) -> None:
+    """Carry out one run to its end; why it failed is in its status, for `deploy run`."""
     retry = RetryInvoker(
         lambda: exponential(max_delay=5),
         httpx.TransportError,
@@ -89,12 +71,12 @@ def _carry_out(
         run, context = run_from_proto(given.run), context_from_proto(given.context)
         TaskIdentity.task_id, TaskIdentity.run_id = given.task_id, run.run_id
         TaskIdentity.node_id = context.node_id
-        context.run_config = get_fused_config_from_fab(fab_from_proto(given.fab).content, run)
+        context.run_config = run.override_config
         grid = StudyGrid(client, run, study)
         status, details = SubStatus.COMPLETED, ""
         with contextlib.redirect_stdout(RunLog(client, run)):
             try:
-                app(grid, context)
+                apps.carry_out(study, grid, context)
             except Exception as error:
                 status = SubStatus.FAILED
                 details = f"{str(error).rstrip('.')}."

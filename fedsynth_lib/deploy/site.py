@@ -173,20 +173,18 @@ def run_site(
     say: Callable[[str], None],
     ask: Callable[[str], bool],
     runs: int = 1,
-    insecure: bool = False,
 ) -> None:
     """Checks all that can be checked, asks the operator, and answers until it is stopped.
 
     ask: shows what is asked and gives whether the operator agrees; it is asked again for more runs.
     runs: of each job of the study that the site answers, those made before included.
-    insecure: without TLS, to a server of this machine alone.
     Raises BadInput where something does not fit, or the operator declines.
     """
     if runs < 1:
         raise BadInput(f"runs is {runs}; give 1 or more.")
     check_flower()
     study = read_study(study_folder)
-    check_secure(study, insecure)
+    check_secure(study)
     own = Own(Path(own_folder).expanduser().absolute(), say)
     say(f"reads {table}")
     place = own.place(study, name, table, runs)
@@ -209,7 +207,7 @@ def run_site(
                 f"{', '.join(map(str, made))}); --runs {len(made) + 1} agrees to another run"
             )
     with only_one(study.state(own.folder), f"site {name!r}"):
-        stay_connected(lambda wait: _connect(study, place, own, app, say, wait, insecure), say)
+        stay_connected(lambda wait: _connect(study, place, own, app, say, wait), say)
 
 
 class LostConnection(Exception):
@@ -251,7 +249,6 @@ def _connect(
     app: ClientApp,
     say: Callable[[str], None],
     wait: float,
-    insecure: bool,
 ) -> None:
     """Starts a SuperNode and answers what it is asked, to its end, which is one of two errors:
     LostConnection, or BadInput where it was never connected. wait: as `check_server`."""
@@ -259,8 +256,7 @@ def _connect(
     from fedsynth_lib.deploy.notes import Notes
     from fedsynth_lib.deploy.worker import Runtime, answer_all
 
-    if not insecure:
-        check_server(study, say, wait)
+    check_server(study, say, wait)
     os.environ.update(without_proxy())  # this process answers the SuperNode beside it
     state, port = study.state(own.folder), free_port()
     with secret_file(state) as secret, Children(state) as children:
@@ -269,12 +265,9 @@ def _connect(
             *("--isolation", "process", "--superexec-auth-secret-file", str(secret)),
             *("--node-config", f"partition-id={place.index} num-partitions={len(study.sites)}"),
         ]
-        if insecure:
-            options += ["--insecure"]
-        else:
-            write_atomically(state / keys.CA, study.ca.encode())
-            options += ["--root-certificates", str(state / keys.CA)]
-            options += ["--auth-supernode-private-key", str(own.folder / keys.NODE_KEY)]
+        write_atomically(state / keys.CA, study.ca.encode())
+        options += ["--root-certificates", str(state / keys.CA)]
+        options += ["--auth-supernode-private-key", str(own.folder / keys.NODE_KEY)]
         children.start("supernode", *options)
         children.wait_for(port, say)
         ready = f"site {place.name} is ready for {study.server}; Ctrl-C ends it"
@@ -327,17 +320,10 @@ class Line:
             self._hourly.say("the server cannot be reached; keeps trying")
 
 
-def check_secure(study: Study, insecure: bool) -> None:
-    """Raises BadInput for a study without keys, unless it is insecure by name and stays on this
-    machine."""
-    if insecure and not study.on_loopback:
-        raise BadInput(
-            f"--insecure is for this machine alone, and the server is {study.server}; leave it out."
-        )
-    if insecure and study.release:
-        raise BadInput("--insecure is for rehearsals, and the study is a release; leave it out.")
-    if not insecure and not study.secure:
+def check_secure(study: Study) -> None:
+    """Raise BadInput for a study without certificate or keys."""
+    if not study.secure:
         raise BadInput(
             f"{study.folder}: the study has no certificate, or no key of some site; add them, or "
-            "rehearse on this machine with --insecure."
+            "rehearse without keys in a simulation (`flwr run`), as its README.md says."
         )
