@@ -9,12 +9,19 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import psutil
+from at_sites import evaluate_sites
 from deployed import SITECUSTOMIZE, free_ports
 
-from fedsynth_lib.deploy import keys
+from fedsynth_lib.core.contract import Privacy
+from fedsynth_lib.deploy import evaluation, keys
 from fedsynth_lib.deploy.init import init
-from fedsynth_lib.deploy.study import Study, read_study
+from fedsynth_lib.deploy.place import Own, Place
 from fedsynth_lib.deploy.processes import Terminals
+from fedsynth_lib.deploy.study import Study, read_study
+from fedsynth_lib.federation import settings
+from fedsynth_lib.methods import METHODS
+from fedsynth_lib.tables.load import load_table
+from fedsynth_lib.teaching import your_table
 
 ROOT = Path(__file__).resolve().parents[1]
 ROWS = {"north": 300, "south": 200, "west": 120}
@@ -63,10 +70,8 @@ def noted(self, arrays, **options):
     np.savez({sent!r}, **hidden)
     return hidden
 processes.Children.start, masks.ClientMasks.mask = relayed, noted
-if not {masked}:
-    masks._add = lambda *_: None
 signal.signal(signal.SIGTERM, signal.default_int_handler)  # as `fedsynth` does
-site.run_site(*{site!r}, say=print, ask=lambda text: True, runs={runs}, insecure={insecure})
+site.run_site(*{site!r}, say=print, ask=lambda text: True, runs={runs})
 """
 
 
@@ -148,19 +153,17 @@ class Parties(Terminals):
         words += ("--runs", str(RUNS))
         self.begin(terminal or name, " ".join((f"deploy site {name}", *words, *options)))
 
-    def relayed(self, name: str, port: int, *, insecure: bool = False, masked: bool = True) -> None:
+    def relayed(self, name: str, port: int) -> None:
         """A site that reaches its server through a relay at this port, and keeps what it sends to
-        a secure sum in NAME.npz; masked: whether it hides that. It answers no step as long as
-        there is a file NAME.held, of which no two say the same."""
+        a secure sum in NAME.npz. It answers no step as long as there is a file NAME.held, of which
+        no two say the same."""
         text = RELAYED.format(
             relay=f"localhost:{port}",
             server=read_study(self.folder / "study").server,
             sent=self.at(f"{name}.npz"),
             held=self.at(f"{name}.held"),
-            masked=masked,
             site=(self.at("study"), name, self.at(f"{name}.csv"), self.at(name)),
             runs=RUNS,
-            insecure=insecure,
         )
         self.begin_process(name, [sys.executable, "-u", "-P", "-c", text])
 
@@ -203,3 +206,58 @@ def ports() -> int:
 def copy(folder: Path, name: str, other: str) -> Path:
     """A party's copy of a folder, to be changed."""
     return Path(shutil.copytree(folder / name, folder / other))
+
+
+# --- the same in one process ----------------------------------------------------------------------
+
+
+def places_of(folder: Path, study) -> list[Place]:
+    """The three sites, each with its own file and key; their operators have agreed to one run."""
+    found = [Own(folder / name).place(study, name, folder / f"{name}.csv") for name in ROWS]
+    for place in found:
+        place.ledger.agree(1)
+    return found
+
+
+def in_one_process(folder: Path, study) -> bytes:
+    """The rows that the study must make, by the run in process over what the three files have to
+    learn from."""
+    kept = [place.divided()[0].index for place in places_of(folder, study)]
+    files = [pd.read_csv(folder / f"{name}.csv") for name in ROWS]
+    together = [file.loc[rows] for file, rows in zip(files, kept, strict=True)]
+    pd.concat(together).to_csv(folder / "all.csv", index=False)
+    table = load_table(folder / "all.csv", schema=folder / "schema.toml")
+    ends = np.cumsum([len(rows) for rows in kept])
+    parts = np.split(np.arange(len(table)), ends[:-1])
+    privacy, share = Privacy(1.0, 1e-6, curious=1), 1 - study.holdout
+    sizes = [round(share * rows) for rows in ROWS.values()]
+    made = settings.federated(
+        METHODS["independent"],
+        table,
+        parts,
+        config=study.plan.config,
+        privacy=privacy,
+        seed=5,
+        sizes=sizes,
+    )
+    rows = your_table.as_file(made.synthetic, table, seed=5)
+    return table.container.content(rows, table.form)
+
+
+def evaluated_in_one_process(folder: Path, study, rows: Path, **options) -> evaluation.Evaluation:
+    """What the study's evaluation must come to, over what the three files have set aside."""
+    options = {"privacy": Privacy(2.0, 1e-6)} | options
+    asides = [place.divided()[1] for place in places_of(folder, study)]
+    return evaluate_sites(
+        dict(zip(ROWS, asides, strict=True)),
+        load_table(rows, schema=folder / "schema.toml").frame,
+        study.form.schema,
+        sizes=[round(0.4 * rows) for rows in ROWS.values()],
+        seed=5,
+        **options,
+    )
+
+
+def same_figures(one: pd.DataFrame, other: pd.DataFrame) -> None:
+    columns = ["value", "low", "high"]
+    pd.testing.assert_frame_equal(one[columns], other[columns])

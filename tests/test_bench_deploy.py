@@ -74,9 +74,11 @@ def places(tmp_path):
 ONE_AT_A_TIME = threading.Lock()  # Flower keeps whose turn it is in one place of a process
 
 
-def answer(address: str, app, ended: threading.Event) -> None:
+def answer(address: str, place: Place, ended: threading.Event) -> None:
     """A light node: Flower's connection of a SuperNode, and the site's app in this thread."""
-    with http_request_response(address, insecure=True) as link:
+    app, own = apps.site_app(place), (place.key, place.key.public_key())
+    ca = place.study.ca.encode()
+    with http_request_response(address, False, ca, authentication_keys=own) as link:
         node, receive, send, _, _, pull, push, confirm = link
         context = Context(0, node, {}, RecordDict(), {})
         while not ended.is_set():
@@ -127,12 +129,12 @@ def test_fifty_nodes_through_one_superlink(places, tmp_path, monkeypatch, capsys
     with ExitStack() as stack:
         relay = stack.enter_context(Relay(study.address[1]))
         parties = stack.enter_context(Parties(tmp_path))
-        parties.server("--insecure")
+        parties.server()
         parties.wait("server", "listens")
         nodes = [
             threading.Thread(
                 target=answer,
-                args=(f"127.0.0.1:{relay.port}", apps.site_app(place), ended),
+                args=(f"localhost:{relay.port}", place, ended),
                 daemon=True,
             )
             for place in places
@@ -140,7 +142,7 @@ def test_fifty_nodes_through_one_superlink(places, tmp_path, monkeypatch, capsys
         for node in nodes:
             node.start()
         stack.callback(ended.set)
-        parties.run("far", "--insecure")
+        parties.run("far")
         far = timed_rounds(lambda number: parties.wait("run", f"round {number} of"))
         assert parties.status("run") == 0, parties.output("run")
     wire = {way: sum(map(len, heard)) for way, heard in relay.heard.items()}

@@ -6,26 +6,28 @@ import json
 import os
 import re
 import shutil
-import signal
 import stat
-import subprocess
-import sys
 from dataclasses import fields, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import SimpleNamespace
 
-import numpy as np
 import pandas as pd
 import pytest
-from at_sites import evaluate_sites
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
 from flwr.app import ConfigRecord, Context, Message, RecordDict
-from relay import Relay
-from sites import MOST, ROWS, Parties, copy, make, ports, rows_of
-from tiny import wait_for
+from sites import (
+    ROWS,
+    copy,
+    evaluated_in_one_process,
+    in_one_process,
+    make,
+    places_of,
+    rows_of,
+    same_figures,
+)
 
 from fedsynth_lib.bundle import commands
 from fedsynth_lib.core import ledger
@@ -36,7 +38,6 @@ from fedsynth_lib.core.store import CODE
 from fedsynth_lib.deploy import (
     apps,
     child,
-    evaluation,
     keys,
     processes,
     results,
@@ -45,14 +46,12 @@ from fedsynth_lib.deploy import (
 )
 from fedsynth_lib.deploy import study as studies
 from fedsynth_lib.deploy.init import init, parsed_settings, parsed_site
-from fedsynth_lib.deploy.place import Own, Place
+from fedsynth_lib.deploy.place import Own
 from fedsynth_lib.deploy.study import Site, Study, differences, read_study
 from fedsynth_lib.federation import flower, saved, settings
 from fedsynth_lib.federation.answers import BadAnswer
 from fedsynth_lib.methods import METHODS
 from fedsynth_lib.methods.release import fitting, private_config
-from fedsynth_lib.tables.load import load_table
-from fedsynth_lib.teaching import your_table
 
 
 @pytest.fixture(scope="module")
@@ -73,58 +72,6 @@ def folder(made, tmp_path) -> Path:
 def study(folder, monkeypatch, tmp_path):
     monkeypatch.setenv("FEDSYNTH_HOME", str(tmp_path))
     return read_study(folder / "study")
-
-
-def places_of(folder: Path, study) -> list[Place]:
-    """The three sites, each with its own file and key; their operators have agreed to one run."""
-    found = [Own(folder / name).place(study, name, folder / f"{name}.csv") for name in ROWS]
-    for place in found:
-        place.ledger.agree(1)
-    return found
-
-
-def in_one_process(folder: Path, study) -> bytes:
-    """The rows that the study must make, by the run in process over what the three files have to
-    learn from."""
-    kept = [place.divided()[0].index for place in places_of(folder, study)]
-    files = [pd.read_csv(folder / f"{name}.csv") for name in ROWS]
-    together = [file.loc[rows] for file, rows in zip(files, kept, strict=True)]
-    pd.concat(together).to_csv(folder / "all.csv", index=False)
-    table = load_table(folder / "all.csv", schema=folder / "schema.toml")
-    ends = np.cumsum([len(rows) for rows in kept])
-    parts = np.split(np.arange(len(table)), ends[:-1])
-    privacy, share = Privacy(1.0, 1e-6, curious=1), 1 - study.holdout
-    sizes = [round(share * rows) for rows in ROWS.values()]
-    made = settings.federated(
-        METHODS["independent"],
-        table,
-        parts,
-        config=study.plan.config,
-        privacy=privacy,
-        seed=5,
-        sizes=sizes,
-    )
-    rows = your_table.as_file(made.synthetic, table, seed=5)
-    return table.container.content(rows, table.form)
-
-
-def evaluated_in_one_process(folder: Path, study, rows: Path, **options) -> evaluation.Evaluation:
-    """What the study's evaluation must come to, over what the three files have set aside."""
-    options = {"privacy": Privacy(2.0, 1e-6)} | options
-    asides = [place.divided()[1] for place in places_of(folder, study)]
-    return evaluate_sites(
-        dict(zip(ROWS, asides, strict=True)),
-        load_table(rows, schema=folder / "schema.toml").frame,
-        study.form.schema,
-        sizes=[round(0.4 * rows) for rows in ROWS.values()],
-        seed=5,
-        **options,
-    )
-
-
-def same_figures(one: pd.DataFrame, other: pd.DataFrame) -> None:
-    columns = ["value", "low", "high"]
-    pd.testing.assert_frame_equal(one[columns], other[columns])
 
 
 # --- what all agree on ----------------------------------------------------------------------------
@@ -732,7 +679,7 @@ def test_without_a_certificate_nothing_is_deployed(folder, study, tmp_path):
             folder / "study", "north", folder / "north.csv", folder / "north", say=print, ask=bool
         ),
     ):
-        with pytest.raises(BadInput, match="no certificate, or no key .* rehearse without keys"):
+        with pytest.raises(BadInput, match=r"no certificate, or no key .* rehearse without keys"):
             start()
 
 
@@ -1094,316 +1041,3 @@ def test_who_is_here_needs_the_password_and_must_have_come_directly(headers):
     word = processes.password_of(bytes(32))
     headers = [(name, value.replace(b"RIGHT", word.encode())) for name, value in headers]
     assert not child.admitted("/v1/control/start-run", ("127.0.0.1", 5), headers, word)
-
-
-# --- real processes -------------------------------------------------------------------------------
-
-
-@pytest.fixture(scope="module")
-def deployed(tmp_path_factory):
-    """A server and three sites, with TLS and keys; somebody listens between north and the
-    server."""
-    folder, port = tmp_path_factory.mktemp("deployed"), ports()
-    make(folder, server=f"localhost:{port}", holdout=0.4, evaluation_epsilon=2.0)
-    with Relay(port) as parties_relay, Parties(folder) as parties:
-        parties.relay = parties_relay
-        parties.relayed("north", parties_relay.port)
-        parties.relayed("west", port)
-        parties.site("south")  # who is early waits
-        parties.server()
-        for name in ROWS:
-            parties.wait(name, "is ready")
-        yield parties
-
-
-def asked(parties, name: str) -> int:
-    """How many steps a site has been asked for since its SuperNode began."""
-    (log,) = parties.folder.glob(f"{name}/state-*/supernode.log")
-    return log.read_text().count("Receiving: query.client_step")
-
-
-def finished(parties, out):
-    """The rows of a run, and what it said."""
-    parties.run(out)
-    assert parties.status("run") == 0, parties.output("run")
-    return (parties.folder / out / "hearts_rehearsal.csv").read_bytes(), parties.output("run")
-
-
-def test_three_sites_make_the_rows_of_the_run_in_process(deployed):
-    rows, said = finished(deployed, "first")
-    study = read_study(deployed.folder / "study")
-    assert rows == in_one_process(deployed.folder, study)
-    assert "all sites are there and agree on the study" in said
-    assert "hearts_rehearsal_privacy.md" in said
-    # the server does the run itself: no process is started for it, and none beside that
-    words = {word for process in deployed.processes() for word in process.cmdline()}
-    assert "superlink" in words and not {"superexec", "flwr-serverapp"} & words
-
-
-def test_with_tls_who_listens_reads_nothing(deployed):
-    """test_deploy_wire.py shows that without it the same words are there to be read."""
-    up, down = (deployed.relay.all_of(direction) for direction in ("up", "down"))
-    assert b"\x16\x03" in up and len(up) > 5_000  # a handshake, and all of a run
-    with np.load(deployed.folder / "north.npz") as sent:
-        assert sent["counts"].tobytes() not in up
-    for word in (b"query.client_step", b"client_step", b"counts", b"groups", b"HTTP/1.1"):
-        assert word not in up + down
-
-
-def test_a_stranger_is_refused(deployed):
-    """By the site's own command, and where it comes with Flower's, by the SuperLink."""
-    copy(deployed.folder, "west", "stranger")
-    for file in ("node", "node.pub"):
-        (deployed.folder / "stranger" / file).unlink()
-    keys.make_node_key(deployed.folder / "stranger")
-    deployed.site("west", terminal="stranger", own="stranger")
-    assert deployed.status("stranger") == 2
-    assert "this is not the key that study hearts has of site 'west'" in deployed.output("stranger")
-
-    address = read_study(deployed.folder / "study").server
-    node = [sys.executable, "-P", "-m", "fedsynth_lib.deploy.child", "supernode", str(os.getpid())]
-    node += ["--superlink", address, "--root-certificates", deployed.at("server/ca.pem")]
-    node += ["--auth-supernode-private-key", deployed.at("stranger/node"), "--isolation", "process"]
-    node += ["--port", str(ports()), "--node-config", "partition-id=2"]
-    deployed.begin_process("stranger", node)
-    assert deployed.status("stranger") != 0
-    assert "SuperNode ID" not in deployed.output("stranger")
-
-
-def test_a_wrong_authority_is_refused(deployed):
-    """The site's copy of the study names another one, so it does not trust the server."""
-    package = copy(deployed.folder, "study", "mistaken") / "hearts" / "study.toml"
-    keys.make_server_keys(deployed.folder / "other", ["localhost"])
-    theirs = (deployed.folder / "other" / "ca.pem").read_text().strip()
-    text = re.sub(r"-----BEGIN[^\"]*-----END CERTIFICATE-----", theirs, package.read_text())
-    package.write_text(text)
-    copy(deployed.folder, "west", "west2")
-    deployed.site("west", terminal="mistaken", study="mistaken", own="west2")
-    assert deployed.status("mistaken") == 2
-    assert "is refused: " in deployed.output("mistaken")
-    assert "it is not the server that the study names" in deployed.output("mistaken")
-
-
-OTHER_APP = {
-    "pyproject.toml": """\
-[project]
-name = "other"
-version = "1.0.0"
-license = "MIT"
-[build-system]
-requires = ["hatchling"]
-build-backend = "hatchling.build"
-[tool.flwr.app]
-publisher = "somebody"
-[tool.flwr.app.components]
-serverapp = "other.app:app"
-clientapp = "other.app:app"
-""",
-    "other/__init__.py": "",
-    "other/app.py": "from flwr.serverapp import ServerApp\napp = ServerApp()\n",
-}
-
-
-def test_who_has_the_public_certificate_alone_starts_nothing(deployed):
-    """Flower's own command, on the server's machine, with another app. It was carried out before
-    the server asked for a password."""
-    folder = deployed.folder / "somebody"
-    for path, text in OTHER_APP.items():
-        (folder / path).parent.mkdir(parents=True, exist_ok=True)
-        (folder / path).write_text(text)
-    address = read_study(deployed.folder / "study").server.replace("localhost", "127.0.0.1")
-    ca = deployed.at("server/ca.pem")
-    config = f'[superlink.x]\naddress = "{address}"\nroot-certificates = "{ca}"\n'
-    (folder / "config.toml").write_text(config)
-    before = deployed.output("server").count("has ended")
-    found = subprocess.run(
-        ["flwr", "run", str(folder), "x"],
-        env=processes.environment(folder),
-        capture_output=True,
-        text=True,
-        timeout=MOST,
-        check=False,
-    )
-    assert found.returncode != 0 and "started run" not in found.stdout
-    assert deployed.output("server").count("has ended") == before
-
-
-def test_a_second_site_with_the_same_key_is_told_so(deployed):
-    """From the same folder, and from a copy of it."""
-    deployed.site("south", terminal="again")
-    assert deployed.status("again") == 2
-    assert "site 'south' runs from" in deployed.output("again")
-    copy(deployed.folder, "south", "south2")
-    places = {"study": "study", "table": "south.csv", "own": "south2"}
-    text = SECOND.format(**{name: deployed.at(place) for name, place in places.items()})
-    deployed.begin_process("again", [sys.executable, "-u", "-P", "-c", text])
-    assert deployed.status("again") != 0
-    assert "this site's key is connected already: end the other one." in deployed.output("again")
-
-
-SECOND = """\
-from fedsynth_lib.deploy import site
-site.FORGOTTEN = 0
-site.run_site({study!r}, "south", {table!r}, {own!r}, say=print, ask=lambda text: True)
-"""
-IMPOSTOR = """\
-from fedsynth_lib.deploy import keys, site
-keys.same_key = lambda *_: True
-site.run_site({study!r}, "south", {table!r}, {own!r}, say=print, ask=lambda text: True)
-"""
-
-
-def test_a_site_in_the_place_of_another_one_is_refused(deployed):
-    """It is registered and has a key, but not that of the partition which it presents."""
-    deployed.end("north")
-    assert not deployed.processes(deployed.at("north"))
-    places = {"study": "study", "table": "south.csv", "own": "north"}
-    text = IMPOSTOR.format(**{name: deployed.at(place) for name, place in places.items()})
-    deployed.begin_process("north", [sys.executable, "-u", "-P", "-c", text])
-    deployed.wait("north", "is ready")
-    deployed.run("second")
-    assert deployed.status("run") == 2
-    assert "has not signed with the key that the study has of it" in deployed.output("run")
-    deployed.end("north")
-    deployed.site("north")
-    deployed.wait("north", "is ready")
-
-
-def test_a_server_that_was_killed_is_started_again_and_sites_evaluate(deployed, monkeypatch):
-    """It leaves nothing behind, and its sites come back: they evaluate the rows that they have made
-    before. The figures are those of one process, and every ledger has both runs."""
-    deployed.end("server", signal.SIGKILL)
-    wait_for(lambda: not deployed.processes(deployed.at("server")), MOST)
-    deployed.server()
-    deployed.wait("server", "listens")
-    folder = deployed.folder
-    rows = folder / "first" / "hearts_rehearsal.csv"
-    places = f"{deployed.places('server')} --out {folder / 'third'}"
-    said = deployed.type("evaluate", f"deploy evaluate {rows} {places}")
-    study = read_study(folder / "study")
-    found = pd.read_csv(folder / "third/hearts_rehearsal_evaluation.csv", index_col="measure")
-    same_figures(found, evaluated_in_one_process(folder, study, rows).all_sites.figures)
-    assert str(folder / "third" / "hearts_rehearsal_evaluation_privacy.md") in said
-    monkeypatch.setenv("FEDSYNTH_HOME", str(folder / "home"))
-    for name in ROWS:
-        lines = Own(folder / name).open_ledger().releases()
-        assert [(each["method"], round(each["epsilon"], 3)) for each in lines] == [
-            ("independent", 1.0),
-            ("evaluation", 2.0),
-        ]
-
-
-def test_a_run_that_is_stopped_leaves_nothing_behind(deployed):
-    """By Ctrl-C, which a terminal sends to all processes of a command; the server goes on."""
-    steps, ended = asked(deployed, "west"), deployed.output("server").count("has ended")
-    held = deployed.folder / "west.held"  # else the run might be through before it is stopped
-    held.write_text("stopped")
-    deployed.run("stopped")
-    deployed.wait("run", "all sites are there")
-    wait_for(lambda: asked(deployed, "west") > steps, MOST)
-    os.killpg(deployed.running["run"].pid, signal.SIGINT)
-    assert deployed.status("run") == 130
-    held.unlink()
-    assert deployed.output("run").splitlines()[-1] == (
-        "fedsynth: the run was stopped: nothing was written; sites' ledgers keep what it has "
-        "released"
-    )
-    deployed.wait("server", "has ended", times=ended + 1)
-    assert not list((deployed.folder / "stopped").iterdir())
-
-
-def sent(parties, name: str, steps: int) -> bool:
-    """Whether a site's answer to a step is at the server. steps: that it had been asked before."""
-    (log,) = parties.folder.glob(f"{name}/state-*/supernode.log")
-    asked = log.read_text().split("Receiving: query.client_step")
-    return len(asked) - 1 > steps and "Sent successfully" in asked[-1]
-
-
-def test_a_site_that_starts_again_in_a_round_finishes_it(deployed):
-    """It has answered, and its secrets of the round are on its disk for as long as the run."""
-    held = deployed.folder / "west.held"
-    held.write_text("again")
-    steps = asked(deployed, "south")
-    deployed.run("again")
-    wait_for(lambda: sent(deployed, "south", steps), MOST)
-    (notes,) = deployed.folder.glob("south/state-*/run.notes")
-    assert stat.S_IMODE(notes.stat().st_mode) == 0o600
-    deployed.end("south")
-    deployed.site("south")
-    deployed.wait("south", "is ready")
-    held.unlink()
-    assert deployed.status("run") == 0, deployed.output("run")
-    assert "is gone" not in deployed.output("run")
-    assert not list(deployed.folder.glob("*/state-*/run.notes"))
-    rows = deployed.folder / "again" / "hearts_rehearsal.csv"
-    assert rows.read_bytes() == (deployed.folder / "first" / "hearts_rehearsal.csv").read_bytes()
-
-
-def test_a_site_that_is_killed_in_a_round_does_not_end_the_run(deployed):
-    """It has been asked and does not answer. Its share of the noise is not needed, since one may be
-    absent; the others take its masks off."""
-    steps = asked(deployed, "west")
-    (deployed.folder / "west.held").write_text("fourth")
-    deployed.run("fourth")
-    wait_for(lambda: asked(deployed, "west") > steps, MOST)
-    deployed.end("west", signal.SIGKILL)
-    wait_for(lambda: not deployed.processes(deployed.at("west")), MOST)
-    assert deployed.status("run") == 0, deployed.output("run")
-    assert "site 'west' is gone since round 1" in deployed.output("run")
-    assert (deployed.folder / "fourth" / "hearts_rehearsal.csv").is_file()
-
-
-def test_a_run_that_fails_says_what_each_ledger_has_recorded(deployed, monkeypatch):
-    """Two sites answer and are gone before the sum is opened, and one may be."""
-    if "west" in deployed.running:  # of whichever tests ran before
-        deployed.end("west")
-    deployed.relayed("west", read_study(deployed.folder / "study").address[1])
-    deployed.wait("west", "is ready")
-    held = deployed.folder / "west.held"
-    held.write_text("fails")
-    before = {name: asked(deployed, name) for name in ("north", "south")}
-    deployed.run("fails")
-    for name, steps in before.items():
-        wait_for(lambda name=name, steps=steps: sent(deployed, name, steps), MOST)
-        deployed.end(name)
-    held.unlink()
-    assert deployed.status("run") == 2
-    said = deployed.output("run")
-    assert "round 1: " in said and "before its answer was here" in said
-    assert "the ledger of each site that was asked may have recorded epsilon 1" in said
-
-
-def test_nothing_is_left_once_all_have_been_told_to_end(deployed):
-    for name in deployed.running:
-        deployed.end(name)
-    assert not deployed.processes()
-
-
-def test_no_proxy_stands_between_the_processes_of_one_machine(tmp_path, monkeypatch):
-    monkeypatch.setenv("HTTPS_PROXY", "http://proxy.hospital:3128")
-    monkeypatch.delenv("no_proxy", raising=False)
-    for given, direct in (
-        ("", "127.0.0.1,localhost"),
-        (".hospital", ".hospital,127.0.0.1,localhost"),
-    ):
-        monkeypatch.setenv("NO_PROXY", given)
-        found = processes.environment(tmp_path)
-        assert found["no_proxy"] == found["NO_PROXY"] == direct
-        assert found["HTTPS_PROXY"] == "http://proxy.hospital:3128"  # which a server may be behind
-
-
-@pytest.mark.parametrize(
-    ("end", "code"), [("raise KeyboardInterrupt", 1), ("sys.exit(3)", 3), ("", 0)]
-)
-def test_a_process_of_flowers_ends_with_its_main_thread(end, code, tmp_path):
-    """What serves beside it would keep the process alive, and its site would wait for ever."""
-    script = f"""
-import sys, threading, time
-from fedsynth_lib.deploy import child
-def flower():
-    threading.Thread(target=time.sleep, args=(600,)).start()
-    {end}
-child.to_its_end(flower)
-"""
-    command, env = [sys.executable, "-P", "-c", script], processes.environment(tmp_path)
-    assert subprocess.run(command, timeout=MOST, env=env, check=False).returncode == code
