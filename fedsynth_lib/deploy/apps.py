@@ -47,9 +47,9 @@ POLL = 0.3  # seconds between looks for answers; Flower's own grid takes three
 
 
 class SiteApp(ClientApp):
-    """The ClientApp of a site; every answer of it is signed.
+    """The ClientApp of a site, which signs its every answer.
 
-    find: gives the site's place, from what the SuperNode, or the simulation, says of itself.
+    find: return the site's place from what the SuperNode, or the simulation, says of itself.
     """
 
     def __init__(self, find: Callable[[Context], Place]):
@@ -71,8 +71,10 @@ class SiteApp(ClientApp):
         return reply
 
     def _app(self, context: Context) -> tuple[Place, ClientApp]:
-        """Of a node, made once for learning and once for evaluating: it encodes the rows, and keeps
-        nothing else."""
+        """Return the place and the app of a node, made once for learning and once for evaluating.
+
+        An app encodes the rows and keeps nothing else.
+        """
         kind = context.node_id, bool(context.run_config.get("evaluate"))
         if kind not in self._apps:
             place = self._find(context)
@@ -81,12 +83,12 @@ class SiteApp(ClientApp):
 
 
 def site_app(place: Place) -> ClientApp:
-    """The ClientApp of a site that is known, in a process of its own."""
+    """Return the ClientApp of a site that is known, in a process of its own."""
     return SiteApp(lambda context: place)
 
 
 def app_of(place: Place, *, evaluate: bool = False) -> ClientApp:
-    """A site's rounds, as `flower.client_app`, and its word on the study."""
+    """Return a ClientApp with a site's rounds and its answer on the study."""
     study = place.study
     job = study.evaluation() if evaluate else study.plan.job
     rows = place.rows_set_aside(job) if evaluate else place.rows()
@@ -109,7 +111,7 @@ def app_of(place: Place, *, evaluate: bool = False) -> ClientApp:
 
 
 def agreement_of(study: Study, job: flower.Job) -> Agreement:
-    """What the masks of the secure sums of one of the study's jobs rest on."""
+    """Return the agreement that the masks of one of the study's jobs rest on."""
     public = [keys.public_key(site.key, f"site {site.name!r}") for site in study.sites]
     return Agreement(
         job,
@@ -144,8 +146,10 @@ def client_app(here: str) -> ClientApp:
 
 
 class PromptGrid:
-    """Flower's grid, which looks for answers more often. It waits for them as long as is asked;
-    whoever has not answered by then is not among them."""
+    """Flower's grid, which looks for answers more often.
+
+    It waits for them as long as it is asked to; later ones are not among them.
+    """
 
     def __init__(self, grid: Grid):
         self._grid = grid
@@ -222,8 +226,10 @@ def run_job(
     *,
     insecure: bool,
 ) -> flower.Outcome:
-    """The rounds of one of the study's jobs, once all sites are there and agree. before: what
-    records have paid already, within the same budget."""
+    """Carry out the rounds of one of the study's jobs, once all sites are there and agree.
+
+    before: what records have paid already, within the same budget.
+    """
     grid = PromptGrid(grid)
     outcome = flower.Outcome(charges=list(before))
     rounds = len(job.schedule())
@@ -256,8 +262,11 @@ def run_job(
 def ask_whether_they_agree(
     study: Study, grid: Grid, nodes: dict[int, int], prove: flower.Proof
 ) -> dict[str, int]:
-    """How many runs of each of the study's jobs, by its method's name, the sites' ledgers have had
-    before, at most. Raises Refused, naming site and entry, where a site's study is another one."""
+    """Return how many runs of each of the study's jobs the sites' ledgers have, at most.
+
+    The jobs are known by their methods' names. Raise Refused, naming site and entry, where a
+    site has another study.
+    """
     terms = ConfigRecord({"terms": json.dumps(study.terms())})
     messages = [
         Message(RecordDict({"study": terms}), message_type=AGREE, dst_node_id=node)
@@ -285,7 +294,7 @@ def ask_whether_they_agree(
 
 
 def named(study: Study, text: str) -> str:
-    """A message with the sites' names for the numbers of their clients."""
+    """Return a message with the sites' names for the numbers of their clients."""
     names = [site.name for site in study.sites]
     return re.sub(
         r"\bclient (\d+)\b",
@@ -295,7 +304,7 @@ def named(study: Study, text: str) -> str:
 
 
 def say(text: str) -> None:
-    """Progress, which a SuperLink hands on as the log of the run."""
+    """Print progress, which a SuperLink hands on as the log of the run."""
     print(f"fedsynth: {text}", flush=True)
 
 
@@ -303,7 +312,7 @@ def say(text: str) -> None:
 
 
 def check_signature(study: Study, client: int, reply: Message) -> None:
-    """Raises BadAnswer for a reply that this site has not signed for this run and this message."""
+    """Raise BadAnswer for a reply that this site has not signed for this run and this message."""
     signed = reply.content.pop(SIGNATURE, None)
     try:
         key = keys.public_key(study.sites[client].key, f"site {client}")
@@ -318,9 +327,10 @@ def check_signature(study: Study, client: int, reply: Message) -> None:
 
 
 def _signed_text(content: RecordDict, message: Message) -> bytes:
-    """A digest of an answer's content, its run, and the message that it answers.
+    """Return a digest of an answer's content, its run, and the message that it answers.
 
-    message: the one that is answered, for who answers; the answer itself, for who checks.
+    message: the one that is answered, for the site; the answer itself, for the server, which
+    checks.
     """
     about = message.metadata
     answers = about.reply_to_message_id or about.message_id
@@ -339,7 +349,7 @@ def _signed_text(content: RecordDict, message: Message) -> bytes:
 
 
 def _listed(value: Any) -> Any:
-    """As JSON has it, and alike before and after the wire."""
+    """Return a value as JSON has it, alike before and after the wire."""
     if isinstance(value, bytes):
         return value.hex()
     return [_listed(each) for each in value] if isinstance(value, list | tuple) else value

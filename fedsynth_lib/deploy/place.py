@@ -13,18 +13,15 @@ import numpy as np
 import pandas as pd
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from fedsynth_lib.core.contract import BadInput, BadRows, stream
+from fedsynth_lib.core.contract import BadInput, stream
 from fedsynth_lib.core.journal import read_bytes
 from fedsynth_lib.core.ledger import ClientLedger, Ledger, last_of, path_of
 from fedsynth_lib.core.store import write_atomically
 from fedsynth_lib.deploy import evaluation, keys
-from fedsynth_lib.deploy.study import SCHEMA, Study, load_site, read_entries
+from fedsynth_lib.deploy.study import Study, load_site, read_entries
 from fedsynth_lib.federation import flower
-from fedsynth_lib.tables.container import Container
-from fedsynth_lib.tables.files import NOT_A_NUMBER
-from fedsynth_lib.tables.kinds import FileColumn, Gaps
 from fedsynth_lib.tables.load import Table
-from fedsynth_lib.tables.schema import Schema, read_toml, validate
+from fedsynth_lib.tables.schema import read_toml
 
 SPLIT_BYTES = 32  # of the key that says which rows are set aside
 
@@ -161,8 +158,8 @@ class Own:
     def place(self, study: Study, name: str, table: str | Path, runs: int = 1) -> Place:
         """Return the site in its study; runs: as for `open_ledger`.
 
-        Raise BadInput for a key that is not the one which the study has of it, and for rows that
-        do not fit: how many cells of which column, for its operator.
+        Raise BadInput for a key that is not the one which the study has of it, and BadRows for
+        rows that do not fit, which the message names for the operator.
         """
         index = study.index_of(name)
         key = None
@@ -173,54 +170,6 @@ class Own:
                     f"{self.folder / keys.NODE_KEY}: this is not the key that study {study.name} "
                     f"has of site {name!r}; take the right folder, or have the study corrected."
                 )
-        loaded = load_checked(study, name, table)
+        loaded = load_site(study, name, table)
         ledger = self.open_ledger(study, runs)
         return Place(study, index, loaded, key, ledger, self.split_key(study))
-
-
-def load_checked(study: Study, name: str, path: str | Path) -> Table:
-    """Do as `load_site`; where rows do not fit, say how many cells of each column do not."""
-    try:
-        return load_site(study, name, path)
-    except BadRows as error:
-        counts = violations(study, Path(path))
-        if not counts:
-            raise
-        found = ", ".join(f"{column} ({count})" for column, count in counts.items())
-        raise BadRows(
-            f"{path}: cells that do not fit the schema, by column: {found}; the first: {error}",
-            error.told,
-        ) from error
-
-
-def violations(study: Study, path: Path) -> dict[str, int]:
-    """Return the number of cells that do not fit their declaration, by column with any."""
-    form, document = study.form, read_toml(study.folder / SCHEMA)
-    container = Container.of(path, document.get("reader"))
-    missing = {c.name: (*NOT_A_NUMBER, *c.missing) for c in form.columns if not c.is_text}
-    raw = container.raw(path, list(form.names), missing)
-    found = {}
-    for column in form.columns:
-        if column.modelled is None or column.name not in raw:
-            continue
-        cells = raw[column.name]
-        gaps = int(column.gaps(cells).sum()) if not column.missing else 0
-        kept = cells[~column.gaps(cells)]
-        # one look at each value, however many cells have it
-        counts = kept.value_counts()
-        wrong = sum(int(n) for value, n in counts.items() if not _fits(column, value))
-        if gaps + wrong:
-            found[column.name] = gaps + wrong
-    return found
-
-
-def _fits(column: FileColumn, value: object) -> bool:
-    """Return whether a cell that is no gap is what its declaration says."""
-    modelled = column.modelled
-    columns = (modelled.number, modelled.missing) if isinstance(modelled, Gaps) else (modelled,)
-    try:
-        parsed = column.parse(pd.Series([value]), column.name, moved=[])
-        validate(pd.DataFrame(parsed), Schema(columns), column.name)
-    except BadInput:
-        return False
-    return True

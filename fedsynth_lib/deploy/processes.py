@@ -17,7 +17,7 @@ from typing import Any, Self
 
 import psutil
 
-from fedsynth_lib.core.contract import BadInput
+from fedsynth_lib.core.errors import BadInput  # the SuperLink needs nothing more
 from fedsynth_lib.core.store import CODE, write_atomically
 
 GRACE = 5.0  # seconds for a process to end by itself

@@ -93,7 +93,7 @@ def serve(study_folder: str | Path, own_folder: str | Path, *, say: Callable[[st
 
 
 def _check_keys(study: Study, own: Path) -> None:
-    """Raises BadInput for a folder with other keys than the server's, or with too many."""
+    """Raise BadInput for a folder with other keys than the server's, or with too many."""
     keys.check_validity(own / keys.CERTIFICATE)
     if (own / keys.CA).read_text(encoding="ascii").strip() != study.ca.strip():
         raise BadInput(
@@ -116,12 +116,12 @@ def run(
     evaluate: str | Path = "",
     limit: float = LIMIT,
 ) -> list[Path]:
-    """A run of the study at a server that has been started; the paths of what came out.
+    """Carry out a run at a server that has been started; return the paths of its files.
 
-    evaluate: a file of synthetic rows, which the sites then evaluate. limit: seconds without news
-    after which the run is stopped.
-    Raises BadInput with the reason where the run was refused, at the server or by a site. Nothing
-    comes out of a run that did not end by itself: where this process is told to end, so is the run.
+    evaluate: a file of synthetic rows, which the sites then evaluate. limit: seconds without
+    news after which the run is stopped. Raise BadInput with the reason where the run was
+    refused, at the server or by a site. Nothing comes out of a run that did not end by itself:
+    if this process is told to end, so is the run.
     """
     check_flower()
     study = read_study(study_folder)
@@ -158,8 +158,11 @@ def run(
 
 
 def _lines(log: Iterable[str], say: Callable[[str], None], limit: float) -> Iterator[str]:
-    """The lines of a run's log that name what it has written, to its end; the others are said. Each
-    minute without news says what the last was. Raises BadInput after `limit` seconds of that."""
+    """Yield the lines of a run's log that name a file, and say the others, to its end.
+
+    After each minute without news, say what the last was. Raise BadInput after `limit` seconds
+    of that.
+    """
     last = "the server has not begun the run: it has another one to do, or its machine is busy"
     news = told = time.monotonic()
     for line in log:
@@ -203,8 +206,10 @@ class _Control:
         self.client.close()
 
     def start(self, app: Path, config: dict[str, Any]) -> Iterator[str]:
-        """Starts a run of the app, as `flwr run` does. Gives the lines of its log, to its end, and
-        '' a few times a second."""
+        """Start a run of the app, as `flwr run` does.
+
+        Return the lines of its log, to its end, and '' a few times a second.
+        """
         content = build_fab_from_disk(app)
         fab = Fab(hashlib.sha256(content).hexdigest(), content, {})
         asked = StartRunRequest(fab=fab_to_proto(fab), override_config=user_config_to_proto(config))
@@ -241,13 +246,13 @@ class _Control:
             yield from filter(None, lines)
 
     def stop(self) -> None:
-        """Has the run stopped at the server, also where it is about to begin."""
+        """Stop the run at the server, also where it is about to begin."""
         if self._has_begun.wait(GRACE):
             with contextlib.suppress(httpx.HTTPError):  # it has ended, or the server has
                 self.client.StopRun(StopRunRequest(run_id=self.number))
 
     def reason(self) -> str:
-        """Why the run, which has ended, has failed; '' where it has not."""
+        """Return why the run, which has ended, has failed; '' where it has not."""
         found = self.client.ListRuns(ListRunsRequest(run_id=self.number)).run_dict[self.number]
         if found.status.sub_status == SubStatus.COMPLETED:
             return ""

@@ -94,8 +94,10 @@ def _carry_out(runtime: Runtime, token: str, study: Study, say: Callable[[str], 
 
 
 def _paid(study: Study, context: Context) -> str:
-    """What a run that failed after sites were asked for rows may have cost them: one that was asked
-    may be gone before it has answered."""
+    """Return what a run that failed after sites were asked for rows may have cost them.
+
+    A site that was asked may be gone before its answer is here.
+    """
     evaluates = bool(context.run_config.get("evaluate"))
     epsilon = study.evaluation_epsilon if evaluates else study.epsilon
     return (
@@ -105,7 +107,7 @@ def _paid(study: Study, context: Context) -> str:
 
 
 class RunLog(io.TextIOBase):
-    """The log of a run, for `print`; it is on the server's own screen as well."""
+    """The log of a run, for `print`, which shows it on the server's own screen as well."""
 
     def __init__(self, client: RuntimeHttpClient, run: Run):
         self._client, self._run, self._line, self._screen = client, run.run_id, "", sys.stderr
@@ -123,10 +125,10 @@ class RunLog(io.TextIOBase):
 
 
 class StudyGrid(HttpGrid):
-    """Flower's grid, which says what it waits for, and asks a site again that was gone for a short
-    while: it has kept its answer (`notes.py`).
+    """Flower's grid, which says what it waits for and asks a site again that was gone.
 
-    clock: seconds. has_asked_rows: whether sites were asked for what costs them.
+    Such a site has kept its answer (`notes.py`). clock: seconds. has_asked_rows: whether sites
+    were asked for what costs them.
     """
 
     def __init__(
@@ -187,8 +189,7 @@ class StudyGrid(HttpGrid):
         return found
 
     def _given_up(self, lost: set[str]) -> list[Message]:
-        """Errors of the messages that are lost for good; the others are sent again as soon as the
-        site is there."""
+        """Return errors for the messages that are lost for good; send the others again."""
         if not lost:
             return []
         here, found = set(self.get_node_ids()), []
@@ -202,13 +203,13 @@ class StudyGrid(HttpGrid):
         return found
 
     def _mention(self, what: str) -> None:
-        """Says what it waits for, unless there was news in the last minute."""
+        """Say what it waits for, unless there was news in the last minute."""
         if self.clock() > self._told + MINUTE:
             self._told = self.clock()
             apps.say(what)
 
     def say_goodbye(self) -> None:
-        """Tells the sites that the run has ended, for which they keep secrets till then."""
+        """Tell the sites that the run has ended: until then they keep their secrets of it."""
         messages = [
             Message(RecordDict(), message_type=RUN_ENDED, dst_node_id=node)
             for node in super().get_node_ids()

@@ -175,7 +175,11 @@ class Study:
     @property
     def on_loopback(self) -> bool:
         """Whether the server can be reached from its own machine only."""
-        return is_loopback(self.address[0])
+        host = self.address[0]
+        try:
+            return host == "localhost" or ip_address(host).is_loopback
+        except ValueError:  # a name
+            return False
 
     def index_of(self, name: str) -> int:
         """Return the place of a site: the number of its client and of its partition."""
@@ -531,15 +535,6 @@ def check_flower() -> None:
             f"Flower {found} is installed, and a deployment needs {FLOWER}: pip install "
             f"'flwr{FLOWER}'."
         )
-
-
-def is_loopback(host: str) -> bool:
-    if host == "localhost":
-        return True
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 @lru_cache(maxsize=1)
