@@ -3,6 +3,7 @@
 import os
 import shutil
 import sys
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
@@ -77,45 +78,36 @@ site.run_site(*{site!r}, say=print, ask=lambda text: True, runs={runs})
 
 def rows_of(name: str) -> pd.DataFrame:
     """Each site's are different."""
-    rng = np.random.default_rng(len(name) + ROWS[name])
-    smoker = rng.random(ROWS[name]) < 0.3
-    sick = rng.random(ROWS[name]) < np.where(smoker, 0.6, 0.2)
+    number = ROWS.get(name, 300)
+    rng = np.random.default_rng(len(name) + number)
+    smoker = rng.random(number) < 0.3
+    sick = rng.random(number) < np.where(smoker, 0.6, 0.2)
     words = np.array(["no", "yes"])
-    age = rng.integers(18, 40 + len(name) * 10, ROWS[name])
+    age = rng.integers(18, 40 + len(name) * 10, number)
     return pd.DataFrame({"age": age, "smoker": words[smoker * 1], "sick": words[sick * 1]})
 
 
-def make(folder: Path, **entries) -> Study:
-    """Keys, CSVs and the study of three sites in a folder; `entries` of study.toml."""
+def make(folder: Path, rows: Mapping[str, int] = ROWS, **entries) -> Study:
+    """Keys, CSVs and a study in a folder: of three sites, where `rows` says no other ones. entries:
+    of study.toml."""
     keys.make_server_keys(folder / "server", keys.HERE)
-    sites = []
-    for name, rows in ROWS.items():
+    for name in rows:
         rows_of(name).to_csv(folder / f"{name}.csv", index=False)
-        own = folder / name
-        keys.make_site(own, name)
+        keys.make_site(folder / name, name)
         limits = f'population = "{name}"\nmost_epsilon = 100.0\nmost_delta = 1.0\n'
-        (own / keys.BUDGET).write_text(limits)
-        sites.append((name, rows, (own / keys.NODE_PUBLIC).read_text()))
+        (folder / name / keys.BUDGET).write_text(limits)
     (folder / "schema.toml").write_text(SCHEMA)
-    asked = {
-        "method": "independent",
-        "epsilon": 1.0,
-        "delta": 1e-6,
-        "colluding": 0,
-        "absent": 1,
-        "minimum_group": 2,
-        "timeout": MOST / 2,
-        "seed": 5,
-        "server": "localhost:9443",
-    }
-    return init(
-        folder / "study",
-        name="hearts",
-        schema=folder / "schema.toml",
-        sites=sites,
-        ca=(folder / "server" / keys.CA).read_text(),
-        **asked | entries,
-    )
+    asked = {"colluding": 0, "absent": 1, "timeout": MOST / 2, "seed": 5}
+    asked["server"] = "localhost:9443"
+    return study_in(folder, folder / "study", rows, **asked | entries)
+
+
+def study_in(folder: Path, new: Path, rows: Mapping[str, int] = ROWS, **entries) -> Study:
+    """A new study of the parties in a folder, as `deploy init` writes it."""
+    sites = [(name, rows[name], (folder / name / "node.pub").read_text()) for name in rows]
+    asked = {"method": "independent", "epsilon": 1.0, "delta": 1e-6, "minimum_group": 2}
+    asked |= {"ca": (folder / "server/ca.pem").read_text(), "schema": folder / "schema.toml"}
+    return init(new, name="hearts", sites=sites, **asked | entries)
 
 
 RELEASES = {  # method -> settings; each has another kind of noise and of sums
@@ -128,12 +120,10 @@ RELEASES = {  # method -> settings; each has another kind of noise and of sums
 
 def make_releases(folder: Path) -> None:
     """As `make`, and a release by each of RELEASES in the folder of its name."""
-    study = make(folder)
-    sites = [(each.name, each.rows, each.key) for each in study.sites]
-    asked = {"epsilon": 0.1, "delta": 1e-6, "minimum_group": 3, "ca": study.ca, "release": True}
+    make(folder)
+    asked = {"epsilon": 0.1, "minimum_group": 3, "release": True}
     for method, config in RELEASES.items():
-        asked |= {"name": "hearts", "schema": folder / "schema.toml", "sites": sites}
-        init(folder / method, **asked, method=method, config=config)
+        study_in(folder, folder / method, method=method, config=config, **asked)
 
 
 class Parties(Terminals):
