@@ -1,14 +1,13 @@
-"""A study as a pair of Flower apps: the same in a simulation, behind plain SuperNodes, and where
-`fedsynth deploy` starts them.
+"""A study as a pair of Flower apps, in a simulation and between the parties of a deployment.
 
     app = apps.client_app(__file__)    all that the clientapp of a study's folder holds
     app = apps.server_app(__file__)    and its serverapp
 
-A site proves who it is in every answer: it signs what it says, for this run and this message, with
-the key that stands in the study. So nobody answers for another site, whatever a SuperLink lets in,
-and `partition-id` is believed of nobody; whose signature does not hold counts as gone. Before the
-first round both sides compare the study, and
-what differs is named; nothing about rows has left a site by then.
+A site proves who it is in every answer: it signs the answer, for this run and this message, with
+the key that the study has of it. So nobody answers for another site, whatever a SuperLink lets in,
+and no `partition-id` is believed; a site whose signature does not hold counts as gone. Before the
+first round both sides compare the study and name what differs; nothing about rows has left a site
+by then.
 """
 
 import hashlib
@@ -16,7 +15,7 @@ import json
 import math
 import re
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -208,7 +207,7 @@ def carry_out(study: Study, grid: Grid, context: Context) -> None:
     rows = str(context.run_config.get("evaluate", ""))
     synthetic = load_table(Path(rows), schema=study.folder / SCHEMA).frame if rows else None
     job = study.plan.job if synthetic is None else study.evaluation(synthetic)
-    outcome = run_job(study, job, study.before, grid, context, insecure=insecure)
+    outcome = run_job(study, job, grid, context, insecure=insecure)
     if synthetic is None:
         paths = results.write(study, outcome, out)
     else:
@@ -220,18 +219,14 @@ def carry_out(study: Study, grid: Grid, context: Context) -> None:
 def run_job(
     study: Study,
     job: flower.Job,
-    before: Sequence[Charge],
     grid: Grid,
     context: Context,
     *,
     insecure: bool,
 ) -> flower.Outcome:
-    """Carry out the rounds of one of the study's jobs, once all sites are there and agree.
-
-    before: what records have paid already, within the same budget.
-    """
+    """Carry out the rounds of one of the study's jobs, once all sites are there and agree."""
     grid = PromptGrid(grid)
-    outcome = flower.Outcome(charges=list(before))
+    outcome = flower.Outcome(charges=list(study.before))
     rounds = len(job.schedule())
 
     def prove(client: int, reply: Message) -> None:
