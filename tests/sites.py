@@ -11,15 +11,18 @@ import numpy as np
 import pandas as pd
 import psutil
 from at_sites import evaluate_sites
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec
 from deployed import SITECUSTOMIZE, free_ports
+from flwr.app import ConfigRecord, Context, RecordDict
 
 from fedsynth_lib.core.contract import Privacy
-from fedsynth_lib.deploy import evaluation, keys
+from fedsynth_lib.deploy import apps, evaluation, keys
 from fedsynth_lib.deploy.init import init
 from fedsynth_lib.deploy.place import Own, Place
 from fedsynth_lib.deploy.processes import Terminals
 from fedsynth_lib.deploy.study import Study, read_study
-from fedsynth_lib.federation import settings
+from fedsynth_lib.federation import flower, settings
 from fedsynth_lib.methods import METHODS
 from fedsynth_lib.tables.load import load_table
 from fedsynth_lib.teaching import your_table
@@ -251,3 +254,38 @@ def evaluated_in_one_process(folder: Path, study, rows: Path, **options) -> eval
 def same_figures(one: pd.DataFrame, other: pd.DataFrame) -> None:
     columns = ["value", "low", "high"]
     pd.testing.assert_frame_equal(one[columns], other[columns])
+
+
+def carried_out(study, client, out, **run_config):
+    """The apps of all parties in this process; client: that of all sites, or each site's place."""
+    if not isinstance(client, apps.SiteApp):
+        places = client
+        client = apps.SiteApp(lambda context: places[context.node_id - 1])
+    grid = flower.LocalGrid(client, len(study.sites))
+    for each in grid._contexts.values():
+        each.run_id, each.run_config = flower.LOCAL_RUN, run_config
+    context = Context(flower.LOCAL_RUN, 0, {}, RecordDict(), {"out": str(out)} | run_config)
+    apps.carry_out(study, grid, context)
+
+
+class Forger(apps.SiteApp):
+    """Sites of which some sign some of their answers with the key of another site.
+
+    when: (site, what is asked) -> whether the answer is signed so.
+    """
+
+    def __init__(self, places, when):
+        super().__init__(lambda context: places[context.node_id - 1])
+        self.places, self.when, self.asked = places, when, []
+
+    def __call__(self, message, context):
+        name = self.places[context.node_id - 1].name
+        what = message.content.get("job", {}).get("phase", message.metadata.message_type)
+        self.asked.append((name, what))
+        reply = super().__call__(message, context)
+        if self.when(name, what):
+            del reply.content[apps.SIGNATURE]
+            text = apps._signed_text(reply.content, message)
+            signature = self.places[context.node_id % 3].key.sign(text, ec.ECDSA(hashes.SHA384()))
+            reply.content[apps.SIGNATURE] = ConfigRecord({"signature": signature})
+        return reply

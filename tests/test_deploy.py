@@ -15,11 +15,11 @@ from types import SimpleNamespace
 import pandas as pd
 import pytest
 from cryptography import x509
-from cryptography.hazmat.primitives import hashes
-from cryptography.hazmat.primitives.asymmetric import ec
 from flwr.app import ConfigRecord, Context, Message, RecordDict
 from sites import (
     ROWS,
+    Forger,
+    carried_out,
     copy,
     evaluated_in_one_process,
     in_one_process,
@@ -655,18 +655,6 @@ def test_a_port_in_use_is_named():
 # --- the apps, in process -------------------------------------------------------------------------
 
 
-def carried_out(study, client, out, **run_config):
-    """The apps of all parties in this process; client: that of all sites, or each site's place."""
-    if not isinstance(client, apps.SiteApp):
-        places = client
-        client = apps.SiteApp(lambda context: places[context.node_id - 1])
-    grid = flower.LocalGrid(client, len(study.sites))
-    for each in grid._contexts.values():
-        each.run_id, each.run_config = flower.LOCAL_RUN, run_config
-    context = Context(flower.LOCAL_RUN, 0, {}, RecordDict(), {"out": str(out)} | run_config)
-    apps.carry_out(study, grid, context)
-
-
 @pytest.fixture
 def places(folder, study):
     return places_of(folder, study)
@@ -867,29 +855,6 @@ def test_what_is_no_signature_is_refused(study, places, signed):
     with pytest.raises(BadAnswer, match="has not signed") as refused:
         apps.check_signature(study, 0, reply)
     assert refused.value.code == "signature"
-
-
-class Forger(apps.SiteApp):
-    """Sites of which some sign some of their answers with the key of another site.
-
-    when: (site, what is asked) -> whether the answer is signed so.
-    """
-
-    def __init__(self, places, when):
-        super().__init__(lambda context: places[context.node_id - 1])
-        self.places, self.when, self.asked = places, when, []
-
-    def __call__(self, message, context):
-        name = self.places[context.node_id - 1].name
-        what = message.content.get("job", {}).get("phase", message.metadata.message_type)
-        self.asked.append((name, what))
-        reply = super().__call__(message, context)
-        if self.when(name, what):
-            del reply.content[apps.SIGNATURE]
-            text = apps._signed_text(reply.content, message)
-            signature = self.places[context.node_id % 3].key.sign(text, ec.ECDSA(hashes.SHA384()))
-            reply.content[apps.SIGNATURE] = ConfigRecord({"signature": signature})
-        return reply
 
 
 def test_a_site_that_signs_wrongly_in_a_round_is_gone_and_the_run_says_so(

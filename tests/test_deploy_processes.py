@@ -8,6 +8,7 @@ import signal
 import stat
 import subprocess
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -17,11 +18,14 @@ from scipy.stats import chisquare
 from sites import (
     MOST,
     ROWS,
+    Forger,
     Parties,
+    carried_out,
     copy,
     evaluated_in_one_process,
     in_one_process,
     make,
+    places_of,
     ports,
     same_figures,
 )
@@ -31,6 +35,7 @@ from fedsynth_lib.core.contract import BadInput
 from fedsynth_lib.deploy import keys, processes, server, site
 from fedsynth_lib.deploy.place import Own
 from fedsynth_lib.deploy.study import read_study
+from fedsynth_lib.federation import flower
 
 pytestmark = pytest.mark.xdist_group("deployed")  # one process starts them all, once
 FALSE_ALARM = 1e-8  # how often bytes that are uniform fail a test of uniformity, about
@@ -264,34 +269,31 @@ def test_a_run_that_is_stopped_leaves_nothing_behind(deployed):
     assert not list((deployed.folder / "stopped").iterdir())
 
 
-def test_a_site_that_starts_again_in_a_round_finishes_it(deployed):
-    """It has answered, and its secrets of the round are on its disk for as long as the run."""
-    held, asked = deployed.folder / "west.held", Asked(deployed, "south")
-    held.write_text("again")
+def test_in_a_round_one_site_starts_again_and_another_is_killed(deployed, tmp_path):
+    """South has answered, and finishes the round: its secrets are on its disk for as long as the
+    run. West does not answer. Its share of the noise is not needed, since one may be absent; the
+    others take its masks off. The rows are those of one process in which west is lost."""
+    asked = {name: Asked(deployed, name) for name in ("south", "west")}
+    (deployed.folder / "west.held").write_text("again")
     deployed.run("again")
-    asked.wait("Sent successfully")
+    asked["south"].wait("Sent successfully")
     (notes,) = deployed.folder.glob("south/state-*/run.notes")
     assert stat.S_IMODE(notes.stat().st_mode) == 0o600
     deployed.end("south")
     deployed.site("south")
     deployed.wait("south", "is ready")
-    held.unlink()
-    assert rows_in(deployed, "again") == rows_in(deployed, "first")
-    assert "is gone" not in deployed.output("run")
-    assert not list(deployed.folder.glob("*/state-*/run.notes"))
-
-
-def test_a_site_that_is_killed_in_a_round_does_not_end_the_run(deployed):
-    """It has been asked and does not answer. Its share of the noise is not needed, since one may be
-    absent; the others take its masks off."""
-    asked = Asked(deployed, "west")
-    (deployed.folder / "west.held").write_text("fourth")
-    deployed.run("fourth")
-    asked.wait()
+    asked["west"].wait()
     deployed.end("west", signal.SIGKILL)
     wait_for(lambda: not deployed.processes(deployed.at("west")), MOST)
-    assert rows_in(deployed, "fourth")
-    assert "site 'west' is gone since round 1" in deployed.output("run")
+    rows, study = rows_in(deployed, "again"), read_study(deployed.folder / "study")
+    assert re.findall("site '(.*)' is gone since ([^:]*):", deployed.output("run")) == [
+        ("west", "round 1")
+    ]
+    assert not list(deployed.folder.glob("[ns]*th/state-*/run.notes"))
+    places = [replace(each, ledger=None) for each in places_of(deployed.folder, study)]
+    lost = Forger(places, lambda name, what: (name, what) == ("west", flower.STEP))
+    carried_out(study, lost, tmp_path)
+    assert rows == (tmp_path / "hearts_rehearsal.csv").read_bytes()
 
 
 def test_a_run_that_fails_says_what_each_ledger_has_recorded(deployed):
