@@ -14,11 +14,10 @@ from flwr.supercore.inflatable.inflatable_utils import pull_and_inflate_object_f
 from flwr.supercore.task_identity import TaskIdentity
 from flwr.supernode.fleet_http_connection import http_request_response
 from relay import Relay
-from sites import SCHEMA, Parties, ports
+from sites import SCHEMA, Parties, make, ports, rows_of
 
 from fedsynth_lib.core.contract import Privacy
 from fedsynth_lib.deploy import apps, keys
-from fedsynth_lib.deploy.init import init
 from fedsynth_lib.deploy.place import Place
 from fedsynth_lib.federation import flower, settings
 from fedsynth_lib.methods import METHODS
@@ -30,44 +29,20 @@ LOOK = 3.0  # seconds between a SuperNode's looks for messages
 CLIENTS = 100
 
 
-def rows_of(number: int) -> pd.DataFrame:
-    rng = np.random.default_rng(number)
-    words = np.array(["no", "yes"])
-    age, smoker, sick = rng.integers(18, 100, ROWS), *(rng.integers(0, 2, ROWS) for _ in range(2))
-    return pd.DataFrame({"age": age, "smoker": words[smoker], "sick": words[sick]})
-
-
 @pytest.fixture
 def places(tmp_path):
     """Fifty sites of a study, with keys."""
-    keys.make_server_keys(tmp_path / "server", keys.HERE)
-    sites = []
-    for number in range(NODES):
-        keys.make_node_key(tmp_path / f"s{number}")
-        rows_of(number).to_csv(tmp_path / f"s{number}.csv", index=False)
-        sites.append((f"s{number}", ROWS, (tmp_path / f"s{number}" / "node.pub").read_text()))
-    (tmp_path / "schema.toml").write_text(SCHEMA)
-    study = init(
-        tmp_path / "study",
-        name="many",
-        schema=tmp_path / "schema.toml",
-        sites=sites,
-        ca=(tmp_path / "server" / keys.CA).read_text(),
-        method="independent",
-        epsilon=1.0,
-        delta=1e-6,
-        absent=2,
-        server=f"localhost:{ports()}",
-        config={"bins": BINS, "rounds": ROUNDS},
-    )
+    names, config = [f"s{number}" for number in range(NODES)], {"bins": BINS, "rounds": ROUNDS}
+    entries = {"colluding": 1, "absent": 2, "minimum_group": 3, "config": config}
+    study = make(tmp_path, dict.fromkeys(names, ROWS), server=f"localhost:{ports()}", **entries)
     return [
         Place(
             study,
             number,
-            load_table(tmp_path / f"s{number}.csv", schema=tmp_path / "schema.toml"),
-            keys.private_key(tmp_path / f"s{number}" / "node"),
+            load_table(tmp_path / f"{name}.csv", schema=tmp_path / "schema.toml"),
+            keys.private_key(tmp_path / name / "node"),
         )
-        for number in range(NODES)
+        for number, name in enumerate(names)
     ]
 
 
@@ -152,10 +127,10 @@ def test_fifty_nodes_through_one_superlink(places, tmp_path, monkeypatch, capsys
     context = Context(flower.LOCAL_RUN, 0, {}, RecordDict(), {"out": str(tmp_path / "here")})
     apps.carry_out(study, flower.LocalGrid(client, NODES), context)
     here = (times[1 + ROUNDS] - times[2]) / (ROUNDS - 1)
-    assert (tmp_path / "far" / "many_rehearsal.csv").read_bytes() == (
-        tmp_path / "here" / "many_rehearsal.csv"
+    assert (tmp_path / "far" / "hearts_rehearsal.csv").read_bytes() == (
+        tmp_path / "here" / "hearts_rehearsal.csv"
     ).read_bytes()
-    traffic = pd.read_json(tmp_path / "far" / "many_rehearsal_traffic.json")
+    traffic = pd.read_json(tmp_path / "far" / "hearts_rehearsal_traffic.json")
     lines = pd.DataFrame(list(traffic["messages"]))
     arrays = lines.groupby("direction")["bytes"].sum()
     later = lines[lines["round"] > 0].groupby("direction")["bytes"].sum() / (ROUNDS - 1)
@@ -172,7 +147,9 @@ def test_fifty_nodes_through_one_superlink(places, tmp_path, monkeypatch, capsys
 
 
 def test_a_hundred_clients_in_flowers_simulation(tmp_path, capsys):
-    pd.concat(map(rows_of, range(CLIENTS))).to_csv(tmp_path / "all.csv", index=False)
+    pd.concat(rows_of(f"s{number}", ROWS) for number in range(CLIENTS)).to_csv(
+        tmp_path / "all.csv", index=False
+    )
     (tmp_path / "schema.toml").write_text(SCHEMA)
     table = load_table(tmp_path / "all.csv", schema=tmp_path / "schema.toml")
     parts = np.split(np.arange(len(table)), CLIENTS)

@@ -696,70 +696,64 @@ def test_a_second_run_needs_another_agreement_and_its_statement_has_the_total(
             assert (total in text) == found, (which, kind)
 
 
+HELD = {"holdout": 0.4, "evaluation_epsilon": 2.0}
+START = "hearts_rehearsal_evaluation"
+
+
+def trained_and_evaluated(study, places, out, monkeypatch) -> Path:
+    """The rows of a run, which sites have evaluated in another one."""
+    carried_out(study, places, out)
+    rows = out / "hearts_rehearsal.csv"
+    monkeypatch.setattr(flower, "LOCAL_RUN", 2)  # to whom rounds are new
+    carried_out(study, places, out, evaluate=str(rows))
+    return rows
+
+
 def test_sites_evaluate_with_rows_that_they_have_set_aside(folder, study, tmp_path, monkeypatch):
     """As in one process over the same rows; and the ledger has both runs."""
-    monkeypatch.setenv("FEDSYNTH_HOME", str(tmp_path / "home"))
-    made = changed(
-        folder, tmp_path, ("seed = 5", "seed = 5\nholdout = 0.4\nevaluation_epsilon = 2.0")
-    )
-    study = read_study(made)
+    study = replace(study, **HELD)
     places = places_of(folder, study)
-    carried_out(study, places, tmp_path)
-    rows = tmp_path / "hearts_rehearsal.csv"
-    monkeypatch.setattr(flower, "LOCAL_RUN", 2)  # another run, to whom rounds are new
-    carried_out(study, places, tmp_path, evaluate=str(rows))
-    found = pd.read_csv(tmp_path / "hearts_rehearsal_evaluation.csv", index_col="measure")
-
+    rows = trained_and_evaluated(study, places, tmp_path, monkeypatch)
     for place in places:
         train, aside = place.divided()
         assert sorted([*train.index, *aside.index]) == list(range(len(place.table)))
         assert place.ledger.total().epsilon == pytest.approx(3.0)
+    found = pd.read_csv(tmp_path / f"{START}.csv", index_col="measure")
     same_figures(found, evaluated_in_one_process(folder, study, rows).all_sites.figures)
-    said = (tmp_path / "hearts_rehearsal_evaluation_privacy.md").read_text()
+    said = (tmp_path / f"{START}_privacy.md").read_text()
     assert "A person pays epsilon 1 for the synthetic rows or 2 for their evaluation" in said
 
 
-def test_a_site_publishes_its_own_figures_where_all_agree_on_it(folder, tmp_path, monkeypatch):
+def test_a_site_publishes_its_own_figures_where_all_agree_on_it(
+    folder, study, tmp_path, monkeypatch
+):
     """As in one process; the others' are in the sum alone. Same people pay for both runs."""
-    monkeypatch.setenv("FEDSYNTH_HOME", str(tmp_path / "home"))
-    entries = "seed = 5\nholdout = 0.4\nevaluation_epsilon = 2.0\nother_people = false"
-    key = (folder / "west" / "node.pub").read_text().strip()
-    publishing = (f'key = "{key}"', f'key = "{key}"\npublishes = true')
-    few = read_study(changed(folder, tmp_path, ("seed = 5", entries), publishing))
+    sites = (*study.sites[:2], replace(study.sites[2], publishes=True))
+    study = replace(study, **HELD, other_people=False, sites=sites)
     with pytest.raises(BadInput, match=r"leaves a sum of 2 others, 1 of them absent at most"):
-        few.evaluation()  # the sum less what is published would be one site's
-    shutil.rmtree(few.folder)
-    study = read_study(
-        changed(folder, tmp_path, ("seed = 5", entries), publishing, ("absent = 1", "absent = 0"))
-    )
+        study.evaluation()  # the sum less what is published would be one site's
+    study = replace(study, absent=0)
     assert "west: about 120 rows" in (said := "\n".join(study.lines("north")))
     assert ", publishes its own figures" in said and "and both add up" in said
-    places = places_of(folder, study)
-    carried_out(study, places, tmp_path)
-    rows = tmp_path / "hearts_rehearsal.csv"
-    monkeypatch.setattr(flower, "LOCAL_RUN", 2)
-    carried_out(study, places, tmp_path, evaluate=str(rows))
+    rows = trained_and_evaluated(study, places_of(folder, study), tmp_path, monkeypatch)
     here = evaluated_in_one_process(
         folder, study, rows, published=["west"], privacy=Privacy(2.0, 1e-6, curious=0)
     )
-    start = "hearts_rehearsal_evaluation"
     for name, scored in (("", here.all_sites), ("_west", here.sites["west"])):
-        found = pd.read_csv(tmp_path / f"{start}{name}.csv", index_col="measure")
+        found = pd.read_csv(tmp_path / f"{START}{name}.csv", index_col="measure")
         same_figures(found, scored.figures)
-    assert not list(tmp_path.glob(f"{start}_north*")) and list(tmp_path.glob(f"{start}_west_*"))
-    text = (tmp_path / f"{start}_privacy.md").read_text()
+    assert not list(tmp_path.glob(f"{START}_north*")) and list(tmp_path.glob(f"{START}_west_*"))
+    text = (tmp_path / f"{START}_privacy.md").read_text()
     assert "These sites show their own figures as well: west." in text
     assert "epsilon 1 and 2, 3 together" in text
 
 
 @pytest.mark.parametrize("other", [False, True])
 def test_statements_count_all_runs_of_a_study_about_the_same_people(
-    other, folder, tmp_path, monkeypatch
+    other, folder, study, tmp_path, monkeypatch
 ):
     """Two trainings, an evaluation, another training. Nobody is in both where people are others."""
-    monkeypatch.setenv("FEDSYNTH_HOME", str(tmp_path / "home"))
-    entries = f"holdout = 0.4\nevaluation_epsilon = 2.0\nother_people = {str(other).lower()}"
-    study = read_study(changed(folder, tmp_path, ("seed = 5", f"seed = 5\n{entries}")))
+    study = replace(study, **HELD, other_people=other)
     places = places_of(folder, study)
     for place in places:
         place.ledger.agree(3)
@@ -773,24 +767,17 @@ def test_statements_count_all_runs_of_a_study_about_the_same_people(
         said.append((tmp_path / f"hearts_rehearsal{ending}").read_text())
     page = (tmp_path / "hearts_rehearsal_privacy.html").read_text()
     learned, counted = study.costs
+    total = "releases of the same rows{}: together they have epsilon = {}, "
     if other:
-        assert "one of 2 releases of the same rows: together they have epsilon = 2," in said[1]
-        assert "releases of the same rows" not in said[2]
+        assert f"one of 2 {total}".format("", 2) in said[1] and "of the same rows" not in said[2]
         assert "pays epsilon 2 in 2 runs for the synthetic rows or 2 for their" in said[2]
-        assert "one of 3 releases of the same rows: together they have epsilon = 3," in said[3]
+        assert f"one of 3 {total}".format("", 3) in said[3]
     else:
-        each = f"(2 of {learned}, 1 of {counted})"
-        assert (
-            f"one of 3 releases of the same rows {each}: together they have epsilon = 4, "
-            in (said[2])
-        )
+        counts = [f" ({number} of {learned}, 1 of {counted})" for number in (2, 3)]
+        assert f"one of 3 {total}".format(counts[0], 4) in said[2]
         assert "epsilon 2 in 2 runs and 2, 4 together" in said[2]
-        each = f"(3 of {learned}, 1 of {counted})"
-        assert (
-            f"one of 4 releases of the same rows {each}: together they have epsilon = 5, "
-            in (said[3])
-        )
-        assert f"4 {each}, with epsilon 5 and delta 4e-06 together" in page
+        assert f"one of 4 {total}".format(counts[1], 5) in said[3]
+        assert f"4{counts[1]}, with epsilon 5 and delta 4e-06 together" in page
 
 
 def test_a_statement_says_whom_it_protects_from(study):
