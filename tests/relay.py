@@ -7,7 +7,7 @@ import threading
 from contextlib import ExitStack, suppress
 from pathlib import Path
 
-from fedsynth_lib.deploy import keys
+from fedsynth_lib.release.deploy import keys
 
 
 class Relay:

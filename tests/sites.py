@@ -17,15 +17,15 @@ from deployed import SITECUSTOMIZE, free_ports
 from flwr.app import ConfigRecord, Context, RecordDict
 
 from fedsynth_lib.core.contract import Privacy
-from fedsynth_lib.deploy import apps, evaluation, keys
-from fedsynth_lib.deploy.init import init
-from fedsynth_lib.deploy.place import Own, Place
-from fedsynth_lib.deploy.processes import Terminals
-from fedsynth_lib.deploy.study import Study, read_study
 from fedsynth_lib.federation import flower, settings
 from fedsynth_lib.methods import METHODS
+from fedsynth_lib.release import your_table
+from fedsynth_lib.release.deploy import apps, evaluation, keys
+from fedsynth_lib.release.deploy.init import init
+from fedsynth_lib.release.deploy.place import Own, Place
+from fedsynth_lib.release.deploy.processes import Terminals
+from fedsynth_lib.release.deploy.study import Study, read_study
 from fedsynth_lib.tables.load import load_table
-from fedsynth_lib.teaching import your_table
 
 ROOT = Path(__file__).resolve().parents[1]
 ROWS = {"north": 300, "south": 200, "west": 120}
@@ -56,7 +56,7 @@ categories = ["no", "yes"]
 RELAYED = """\
 import os, signal, time
 import numpy as np
-from fedsynth_lib.deploy import masks, processes, site
+from fedsynth_lib.release.deploy import masks, processes, site
 start, mask = processes.Children.start, masks.ClientMasks.mask
 def relayed(self, command, *options, **said):
     start(self, command, *({relay!r} if each == {server!r} else each for each in options), **said)

@@ -36,7 +36,12 @@ from fedsynth_lib.core.contract import BadInput, BadRows, Charge, Privacy
 from fedsynth_lib.core.ledger import Refused
 from fedsynth_lib.core.statement import server_of
 from fedsynth_lib.core.store import CODE
-from fedsynth_lib.deploy import (
+from fedsynth_lib.federation import flower, settings
+from fedsynth_lib.federation.answers import BadAnswer
+from fedsynth_lib.methods import METHODS
+from fedsynth_lib.methods.release import fitting, private_config
+from fedsynth_lib.release import saved
+from fedsynth_lib.release.deploy import (
     apps,
     child,
     keys,
@@ -45,14 +50,10 @@ from fedsynth_lib.deploy import (
     server,
     site,
 )
-from fedsynth_lib.deploy import study as studies
-from fedsynth_lib.deploy.init import parsed_settings, parsed_site
-from fedsynth_lib.deploy.place import Own
-from fedsynth_lib.deploy.study import Site, Study, differences, read_study
-from fedsynth_lib.federation import flower, saved, settings
-from fedsynth_lib.federation.answers import BadAnswer
-from fedsynth_lib.methods import METHODS
-from fedsynth_lib.methods.release import fitting, private_config
+from fedsynth_lib.release.deploy import study as studies
+from fedsynth_lib.release.deploy.init import parsed_settings, parsed_site
+from fedsynth_lib.release.deploy.place import Own
+from fedsynth_lib.release.deploy.study import Site, Study, differences, read_study
 
 
 @pytest.fixture(scope="module")
@@ -250,8 +251,8 @@ def test_a_digest_is_of_the_code_that_a_study_runs(tmp_path):
         assert studies.code_digest.__wrapped__(tmp_path) == found, path
     for path in (
         *("methods/marginals/fedpgm.py", "core/accounting.py", "federation/flower.py"),
-        *("tables/encode.py", "deploy/masks.py", "deploy/evaluation.py"),
-        *("teaching/your_table.py", "__init__.py"),
+        *("tables/encode.py", "release/deploy/masks.py", "release/deploy/evaluation.py"),
+        *("release/your_table.py", "__init__.py"),
     ):
         content = (ours / path).read_bytes()
         (ours / path).write_bytes(content + b"# another line\n")

@@ -32,10 +32,10 @@ from sites import (
 from tiny import wait_for
 
 from fedsynth_lib.core.contract import BadInput
-from fedsynth_lib.deploy import keys, processes, server, site
-from fedsynth_lib.deploy.place import Own
-from fedsynth_lib.deploy.study import read_study
 from fedsynth_lib.federation import flower
+from fedsynth_lib.release.deploy import keys, processes, server, site
+from fedsynth_lib.release.deploy.place import Own
+from fedsynth_lib.release.deploy.study import read_study
 
 pytestmark = pytest.mark.xdist_group("deployed")  # one process starts them all, once
 FALSE_ALARM = 1e-8  # how often bytes that are uniform fail a test of uniformity, about
@@ -179,7 +179,14 @@ def test_a_stranger_is_refused_by_the_server(deployed):
     """It comes with Flower's own SuperNode; the site's command refuses its key before that."""
     keys.make_node_key(deployed.folder / "stranger")
     address = read_study(deployed.folder / "study").server
-    node = [sys.executable, "-P", "-m", "fedsynth_lib.deploy.child", "supernode", str(os.getpid())]
+    node = [
+        sys.executable,
+        "-P",
+        "-m",
+        "fedsynth_lib.release.deploy.child",
+        "supernode",
+        str(os.getpid()),
+    ]
     node += ["--superlink", address, "--root-certificates", deployed.at("server/ca.pem")]
     node += ["--auth-supernode-private-key", deployed.at("stranger/node"), "--isolation", "process"]
     node += ["--port", str(ports()), "--node-config", "partition-id=2"]
@@ -343,7 +350,7 @@ def test_a_process_of_flowers_ends_with_its_main_thread(end, code, tmp_path):
     """What serves beside it would keep the process alive, and its site would wait for ever."""
     script = f"""
 import sys, threading, time
-from fedsynth_lib.deploy import child
+from fedsynth_lib.release.deploy import child
 def flower():
     threading.Thread(target=time.sleep, args=(600,)).start()
     {end}

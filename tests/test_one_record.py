@@ -16,9 +16,9 @@ from pyarrow import parquet
 
 from fedsynth_lib.bundle import commands
 from fedsynth_lib.core.contract import BadInput
-from fedsynth_lib.deploy.study import SCHEMA, load_site
 from fedsynth_lib.federation.settings import federated
 from fedsynth_lib.methods import METHODS
+from fedsynth_lib.release.deploy.study import SCHEMA, load_site
 from fedsynth_lib.tables.form import Form
 from fedsynth_lib.tables.kinds import FileColumn
 

@@ -29,12 +29,12 @@ from flwr.serverapp import Grid, ServerApp
 from fedsynth_lib.core.accounting import check_budget
 from fedsynth_lib.core.contract import BadInput, Charge
 from fedsynth_lib.core.ledger import Refused
-from fedsynth_lib.deploy import keys
-from fedsynth_lib.deploy.masks import Agreement, ClientMasks, ServerMasks
-from fedsynth_lib.deploy.place import Place
-from fedsynth_lib.deploy.study import SCHEMA, Study, differences, load_site, read_study
 from fedsynth_lib.federation import flower
 from fedsynth_lib.federation.answers import BadAnswer
+from fedsynth_lib.release.deploy import keys
+from fedsynth_lib.release.deploy.masks import Agreement, ClientMasks, ServerMasks
+from fedsynth_lib.release.deploy.place import Place
+from fedsynth_lib.release.deploy.study import SCHEMA, Study, differences, load_site, read_study
 from fedsynth_lib.tables.load import load_table
 
 AGREE = "query.agree"
@@ -193,7 +193,7 @@ def carry_out(study: Study, grid: Grid, context: Context) -> None:
 
     context: its run-config, as for `server_app`.
     """
-    from fedsynth_lib.deploy import results
+    from fedsynth_lib.release.deploy import results
 
     insecure = bool(context.run_config.get("insecure", False))
     if insecure and study.release:

@@ -17,9 +17,9 @@ from fedsynth_lib.core.contract import BadInput, stream
 from fedsynth_lib.core.journal import read_bytes
 from fedsynth_lib.core.ledger import ClientLedger, Ledger, last_of, path_of
 from fedsynth_lib.core.store import write_atomically
-from fedsynth_lib.deploy import evaluation, keys
-from fedsynth_lib.deploy.study import Study, load_site, read_entries
 from fedsynth_lib.federation import flower
+from fedsynth_lib.release.deploy import evaluation, keys
+from fedsynth_lib.release.deploy.study import Study, load_site, read_entries
 from fedsynth_lib.tables.load import Table
 from fedsynth_lib.tables.schema import read_toml
 

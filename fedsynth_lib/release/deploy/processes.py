@@ -98,7 +98,14 @@ class Children(Processes):
 
     def start(self, command: str, *options: str, **env: str) -> None:
         """Start `child.py` with one of its commands; env: further entries of its environment."""
-        child = [sys.executable, "-P", "-m", "fedsynth_lib.deploy.child", command, str(os.getpid())]
+        child = [
+            sys.executable,
+            "-P",
+            "-m",
+            "fedsynth_lib.release.deploy.child",
+            command,
+            str(os.getpid()),
+        ]
         self.begin_process(command, [*child, *options], **env)
 
     def check(self) -> None:

@@ -54,7 +54,7 @@ def keys(
     Compare it over the telephone: what comes by mail may have been changed on its way.
     """
     from fedsynth_lib.core.contract import BadInput
-    from fedsynth_lib.deploy import keys as made
+    from fedsynth_lib.release.deploy import keys as made
 
     if bool(host) == bool(site):
         raise BadInput("give --host for the keys of the server, or --site for those of a site.")
@@ -116,7 +116,7 @@ def init(
 ) -> int:
     """Write the folder of a study: a Flower app, to be copied to all parties as it is."""
     from fedsynth_lib.core.store import existing_file
-    from fedsynth_lib.deploy import init as made
+    from fedsynth_lib.release.deploy import init as made
 
     if absent is None:
         absent = made.absent_of(len(site))
@@ -152,7 +152,7 @@ def init(
 @app.command()
 def show(study: StudyFolder = Path(".")) -> int:
     """What a study asks for, its fingerprint, and those of its sites."""
-    from fedsynth_lib.deploy.study import read_study
+    from fedsynth_lib.release.deploy.study import read_study
 
     print("\n".join(read_study(study).lines()))
     return 0
@@ -166,8 +166,8 @@ def count(
     epsilon: Annotated[float, typer.Option(help="that the count costs")] = 0.02,
 ) -> int:
     """Count a site's rows with noise, to be told to the others; noted in the site's ledger."""
-    from fedsynth_lib.deploy.place import Own
-    from fedsynth_lib.deploy.site import noisy_count
+    from fedsynth_lib.release.deploy.place import Own
+    from fedsynth_lib.release.deploy.site import noisy_count
 
     print(noisy_count(Own(own.expanduser().absolute(), _say), table, schema, epsilon))
     return 0
@@ -179,7 +179,7 @@ def server(
     study: StudyFolder = Path("."),
 ) -> int:
     """Let the sites of a study connect, and nobody else, and do its runs, until it is stopped."""
-    from fedsynth_lib.deploy.server import serve
+    from fedsynth_lib.release.deploy.server import serve
 
     serve(study, own, say=_say)
     return 0
@@ -201,7 +201,7 @@ def site(
     Before the first run it shows what is asked, and what the site's ledger says. It answers one run
     of each job of the study, or as many as --runs says; another one needs another answer.
     """
-    from fedsynth_lib.deploy.site import run_site
+    from fedsynth_lib.release.deploy.site import run_site
 
     def ask(text: str) -> bool:
         print(text, flush=True)
@@ -219,7 +219,7 @@ def run(
     limit: Limit = 3600.0,
 ) -> int:
     """Make the synthetic table, beside a server that has been started; its paths are printed."""
-    from fedsynth_lib.deploy.server import run as carried_out
+    from fedsynth_lib.release.deploy.server import run as carried_out
 
     print(*carried_out(study, own, out, say=_say, limit=limit), sep="\n")
     return 0
@@ -238,7 +238,7 @@ def evaluate(
     What comes out are figures over all sites with their intervals; a site's own where the study
     says that it publishes them.
     """
-    from fedsynth_lib.deploy.server import run as carried_out
+    from fedsynth_lib.release.deploy.server import run as carried_out
 
     print(*carried_out(study, own, out, say=_say, evaluate=rows, limit=limit), sep="\n")
     return 0
