@@ -27,7 +27,7 @@ SCHEMA = Schema(
 )
 
 
-FIRST = ("test_verdict.py", "test_superlink.py")
+FIRST = ("test_verdict.py", "test_superlink.py", "test_deploy_processes.py")
 
 
 def pytest_collection_modifyitems(items):

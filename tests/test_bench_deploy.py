@@ -14,13 +14,12 @@ from flwr.supercore.inflatable.inflatable_utils import pull_and_inflate_object_f
 from flwr.supercore.task_identity import TaskIdentity
 from flwr.supernode.fleet_http_connection import http_request_response
 from relay import Relay
-from sites import SCHEMA, Parties, ports
+from sites import SCHEMA, Parties, make, ports, rows_of
 
 from fedsynth_lib.core.contract import Privacy
 from fedsynth_lib.federation import flower, settings
 from fedsynth_lib.methods import METHODS
 from fedsynth_lib.release.deploy import apps, keys
-from fedsynth_lib.release.deploy.init import init
 from fedsynth_lib.release.deploy.place import Place
 from fedsynth_lib.tables.load import load_table
 
@@ -30,53 +29,31 @@ LOOK = 3.0  # seconds between a SuperNode's looks for messages
 CLIENTS = 100
 
 
-def rows_of(number: int) -> pd.DataFrame:
-    rng = np.random.default_rng(number)
-    words = np.array(["no", "yes"])
-    age, smoker, sick = rng.integers(18, 100, ROWS), *(rng.integers(0, 2, ROWS) for _ in range(2))
-    return pd.DataFrame({"age": age, "smoker": words[smoker], "sick": words[sick]})
-
-
 @pytest.fixture
 def places(tmp_path):
     """Fifty sites of a study, with keys."""
-    keys.make_server_keys(tmp_path / "server", keys.HERE)
-    sites = []
-    for number in range(NODES):
-        keys.make_node_key(tmp_path / f"s{number}")
-        rows_of(number).to_csv(tmp_path / f"s{number}.csv", index=False)
-        sites.append((f"s{number}", ROWS, (tmp_path / f"s{number}" / "node.pub").read_text()))
-    (tmp_path / "schema.toml").write_text(SCHEMA)
-    study = init(
-        tmp_path / "study",
-        name="many",
-        schema=tmp_path / "schema.toml",
-        sites=sites,
-        ca=(tmp_path / "server" / keys.CA).read_text(),
-        method="independent",
-        epsilon=1.0,
-        delta=1e-6,
-        absent=2,
-        server=f"localhost:{ports()}",
-        config={"bins": BINS, "rounds": ROUNDS},
-    )
+    names, config = [f"s{number}" for number in range(NODES)], {"bins": BINS, "rounds": ROUNDS}
+    entries = {"colluding": 1, "absent": 2, "minimum_group": 3, "config": config}
+    study = make(tmp_path, dict.fromkeys(names, ROWS), server=f"localhost:{ports()}", **entries)
     return [
         Place(
             study,
             number,
-            load_table(tmp_path / f"s{number}.csv", schema=tmp_path / "schema.toml"),
-            keys.private_key(tmp_path / f"s{number}" / "node"),
+            load_table(tmp_path / f"{name}.csv", schema=tmp_path / "schema.toml"),
+            keys.private_key(tmp_path / name / "node"),
         )
-        for number in range(NODES)
+        for number, name in enumerate(names)
     ]
 
 
 ONE_AT_A_TIME = threading.Lock()  # Flower keeps whose turn it is in one place of a process
 
 
-def answer(address: str, app, ended: threading.Event) -> None:
+def answer(address: str, place: Place, ended: threading.Event) -> None:
     """A light node: Flower's connection of a SuperNode, and the site's app in this thread."""
-    with http_request_response(address, insecure=True) as link:
+    app, own = apps.site_app(place), (place.key, place.key.public_key())
+    ca = place.study.ca.encode()
+    with http_request_response(address, False, ca, authentication_keys=own) as link:
         node, receive, send, _, _, pull, push, confirm = link
         context = Context(0, node, {}, RecordDict(), {})
         while not ended.is_set():
@@ -127,12 +104,12 @@ def test_fifty_nodes_through_one_superlink(places, tmp_path, monkeypatch, capsys
     with ExitStack() as stack:
         relay = stack.enter_context(Relay(study.address[1]))
         parties = stack.enter_context(Parties(tmp_path))
-        parties.server("--insecure")
+        parties.server()
         parties.wait("server", "listens")
         nodes = [
             threading.Thread(
                 target=answer,
-                args=(f"127.0.0.1:{relay.port}", apps.site_app(place), ended),
+                args=(f"localhost:{relay.port}", place, ended),
                 daemon=True,
             )
             for place in places
@@ -140,20 +117,20 @@ def test_fifty_nodes_through_one_superlink(places, tmp_path, monkeypatch, capsys
         for node in nodes:
             node.start()
         stack.callback(ended.set)
-        parties.run("far", "--insecure")
+        parties.run("far")
         far = timed_rounds(lambda number: parties.wait("run", f"round {number} of"))
-        assert parties.status("run") == 0, parties.said("run")
+        assert parties.status("run") == 0, parties.output("run")
     wire = {way: sum(map(len, heard)) for way, heard in relay.heard.items()}
     times = []
     monkeypatch.setattr(apps, "say", lambda text: times.append(time.monotonic()))
     client = apps.SiteApp(lambda context: places[context.node_id - 1])
     context = Context(flower.LOCAL_RUN, 0, {}, RecordDict(), {"out": str(tmp_path / "here")})
-    apps.carry_out(study, flower.LocalGrid(client, NODES), context, insecure=False)
+    apps.carry_out(study, flower.LocalGrid(client, NODES), context)
     here = (times[1 + ROUNDS] - times[2]) / (ROUNDS - 1)
-    assert (tmp_path / "far" / "many_rehearsal.csv").read_bytes() == (
-        tmp_path / "here" / "many_rehearsal.csv"
+    assert (tmp_path / "far" / "hearts_rehearsal.csv").read_bytes() == (
+        tmp_path / "here" / "hearts_rehearsal.csv"
     ).read_bytes()
-    traffic = pd.read_json(tmp_path / "far" / "many_rehearsal_traffic.json")
+    traffic = pd.read_json(tmp_path / "far" / "hearts_rehearsal_traffic.json")
     lines = pd.DataFrame(list(traffic["messages"]))
     arrays = lines.groupby("direction")["bytes"].sum()
     later = lines[lines["round"] > 0].groupby("direction")["bytes"].sum() / (ROUNDS - 1)
@@ -170,7 +147,9 @@ def test_fifty_nodes_through_one_superlink(places, tmp_path, monkeypatch, capsys
 
 
 def test_a_hundred_clients_in_flowers_simulation(tmp_path, capsys):
-    pd.concat(map(rows_of, range(CLIENTS))).to_csv(tmp_path / "all.csv", index=False)
+    pd.concat(rows_of(f"s{number}", ROWS) for number in range(CLIENTS)).to_csv(
+        tmp_path / "all.csv", index=False
+    )
     (tmp_path / "schema.toml").write_text(SCHEMA)
     table = load_table(tmp_path / "all.csv", schema=tmp_path / "schema.toml")
     parts = np.split(np.arange(len(table)), CLIENTS)

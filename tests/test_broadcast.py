@@ -75,7 +75,7 @@ def job_of(key: str) -> tuple[Job, list[np.ndarray]]:
     """The job of a case, and its clients' encoded rows."""
     frame = make_frame(3 * ROWS)
     if key == "evaluation":
-        config = evaluation.config_for(SCHEMA, learn_rows=40, triples=2)
+        config = evaluation.config_for(SCHEMA)
         privacy = Privacy(2.0, 1e-5)
         job = evaluation.job_for(SCHEMA, privacy, [ROWS] * 3, synthetic=frame, config=config)
         return job, np.split(evaluation.encoder(SCHEMA, config).transform(frame), 3)
@@ -395,10 +395,10 @@ ATTACKS = {
         0,
         lambda sent: {"levels": with_entry(sent["levels"], 0, 10**6)},
     ),
-    "a leaf outside of the tree": (
+    "a weight that no score can hold": (
         "evaluation",
         0,
-        lambda sent: {"tree/left": -sent["tree/left"]},
+        lambda sent: {"weights": with_entry(sent["weights"], 0, np.inf)},
     ),
 }
 

@@ -23,13 +23,13 @@ from flwr.supercore.run import Run
 from flwr.superlink.dependencies.linkstate import get_linkstate
 from flwr.superlink.grid import HttpGrid
 from flwr.superlink.main import create_app
-from sites import ROOT, SCHEMA
+from sites import ROOT, SCHEMA, make
 
 from fedsynth_lib.bundle import commands
 from fedsynth_lib.core.contract import BadInput
 from fedsynth_lib.federation import flower
-from fedsynth_lib.release.deploy import child, keys, server, server_worker, site, worker
-from fedsynth_lib.release.deploy.init import about_absent, absent_of, init
+from fedsynth_lib.release.deploy import child, server, server_worker, site, worker
+from fedsynth_lib.release.deploy.init import about_absent, absent_of
 from fedsynth_lib.release.deploy.notes import Notes
 from fedsynth_lib.release.deploy.processes import Children, Ended, only_one
 from fedsynth_lib.release.deploy.study import read_study
@@ -234,7 +234,7 @@ def test_secrets_of_a_run_that_goes_on_no_more_are_deleted_while_a_site_waits(
 ):
     """Also where the site has been on for long and is asked nothing more."""
     path, app = tmp_path / "run.notes", Counting()
-    (tmp_path / "run.new").write_bytes(b"secrets of a process that was killed")
+    (tmp_path / ".17.42.tmp").write_bytes(b"secrets of a process that was killed")
     notes = Notes(path)
     assert not list(tmp_path.iterdir())
     worker._reply(asked(), context(), app, notes)
@@ -256,8 +256,9 @@ def test_secrets_of_a_run_that_goes_on_no_more_are_deleted_while_a_site_waits(
 
 
 def test_an_answer_that_cannot_be_kept_does_not_leave(tmp_path):
+    (tmp_path / "file").touch()
     with pytest.raises(BadInput, match="cannot be written"):
-        worker._reply(asked(), context(), Counting(), Notes(tmp_path / "none" / "run.notes"))
+        worker._reply(asked(), context(), Counting(), Notes(tmp_path / "file" / "run.notes"))
 
 
 # --- the server's grid ----------------------------------------------------------------------------
@@ -491,8 +492,7 @@ def test_a_run_says_what_was_last_and_is_stopped_after_its_limit(monkeypatch):
 
 
 def test_without_a_server_of_this_study_the_command_says_what_to_type(tmp_path, monkeypatch):
-    keys.make_server_keys(tmp_path / "server", keys.HERE)
-    study = made_of(tmp_path, 3)
+    study = make(tmp_path)
     monkeypatch.setattr(server, "listens", lambda host, port: True)  # that of another study
     with pytest.raises(BadInput, match=r"no server of this study .* `fedsynth deploy server --st"):
         server.run(study.folder, tmp_path / "server", tmp_path, say=print)
@@ -501,30 +501,15 @@ def test_without_a_server_of_this_study_the_command_says_what_to_type(tmp_path, 
 # --- what is written and said at first ------------------------------------------------------------
 
 
-def made_of(folder, sites: int, **entries):
-    found = []
-    for number in range(sites):
-        keys.make_site(folder / f"s{number}", f"s{number}")
-        found.append((f"s{number}", 300, (folder / f"s{number}" / keys.NODE_PUBLIC).read_text()))
-    (folder / "schema.toml").write_text(SCHEMA)
-    asked = {
-        "method": "independent",
-        "epsilon": 1.0,
-        "delta": 1e-6,
-        "schema": folder / "schema.toml",
-    }
-    asked["ca"] = (folder / "server" / keys.CA).read_text()
-    return init(folder / "study", name="hearts", sites=found, **asked | entries)
+STRICT = {"colluding": 1, "absent": 0, "minimum_group": 3}
 
 
 @pytest.mark.parametrize(("sites", "absent", "said"), [(3, 0, "absent = 0"), (4, 1, "absent = 1")])
 def test_from_four_sites_on_one_may_be_absent(tmp_path, capsys, sites, absent, said):
-    keys.make_server_keys(tmp_path / "server", keys.HERE)
+    make(tmp_path, names := {f"s{number}": 300 for number in range(sites)})
     words = ["deploy", "init", str(tmp_path / "new"), "--schema", str(tmp_path / "schema.toml")]
-    (tmp_path / "schema.toml").write_text(SCHEMA)
-    for number in range(sites):
-        keys.make_site(tmp_path / f"s{number}", f"s{number}")
-        words += ["--site", f"s{number}:300:{tmp_path / f's{number}' / 'node.pub'}"]
+    for name in names:
+        words += ["--site", f"{name}:300:{tmp_path / name / 'node.pub'}"]
     words += ["--ca", str(tmp_path / "server/ca.pem"), "--timeout", "90", "--synthetic-rows", "50"]
     assert commands.main(words) == 0
     study = read_study(tmp_path / "new")
@@ -533,14 +518,8 @@ def test_from_four_sites_on_one_may_be_absent(tmp_path, capsys, sites, absent, s
     assert about_absent(study).startswith(said)
 
 
-def test_the_way_out_that_three_sites_are_told_of_can_be_taken(tmp_path):
-    keys.make_server_keys(tmp_path / "server", keys.HERE)
-    assert made_of(tmp_path, 3, absent=1, colluding=0, minimum_group=2).absent == 1
-
-
 def test_a_study_comes_with_units_and_pins_flower(tmp_path):
-    keys.make_server_keys(tmp_path / "server", keys.HERE)
-    folder = made_of(tmp_path, 3).folder.parent
+    folder = make(tmp_path).folder.parent
     assert '"flwr[simulation]>=1.41,<1.42"' in (folder / "pyproject.toml").read_text()
     for party in ("server", "site"):
         unit = (folder / f"hearts-{party}.service").read_text()
@@ -549,14 +528,13 @@ def test_a_study_comes_with_units_and_pins_flower(tmp_path):
 
 def test_what_a_study_cannot_be_is_said_of_the_users_own_files(tmp_path):
     """Not of the folder where it was tried out, nor of columns that no file has."""
-    keys.make_server_keys(tmp_path / "server", keys.HERE)
     with pytest.raises(BadInput) as refused:
-        made_of(tmp_path, 3, minimum_group=5)
+        make(tmp_path, **STRICT | {"minimum_group": 5})
     assert str(refused.value) == "minimum_group is 5; give 1 to 3."
     read = SCHEMA.replace("integer = true", "integer = true\nmissing = ['']\nfrom_rows = true")
     (tmp_path / "mine.toml").write_text(read)
     with pytest.raises(BadInput) as refused:
-        made_of(tmp_path, 3, schema=tmp_path / "mine.toml")
+        make(tmp_path, schema=tmp_path / "mine.toml", **STRICT)
     assert str(refused.value).startswith(f"{tmp_path / 'mine.toml'}: age was read from rows; all")
 
 

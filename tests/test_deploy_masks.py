@@ -885,10 +885,6 @@ def test_shares_of_another_form_are_refused(change):
 
 def test_a_client_that_has_lost_its_keys_is_gone():
     """As after a restart of its node; what is refused says so."""
-
-    def meddle(asked, round, who, reply):
-        return [reply]
-
     grids = []
 
     def forgets(asked, round, who, reply):

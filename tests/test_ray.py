@@ -230,10 +230,11 @@ def test_flowers_own_command_simulates_the_app_of_a_study_as_it_is(tmp_path, mon
                     process.kill()
     assert "fedsynth: wrote" in said, said
     client = apps.client_app(str(study.folder / "client_app.py"))
-    grid, config = flower.LocalGrid(client, 3), {"tables": str(tmp_path), "out": f"{tmp_path}/here"}
+    grid = flower.LocalGrid(client, 3)
+    config = {"tables": str(tmp_path), "out": f"{tmp_path}/here", "insecure": True}
     for each in grid._contexts.values():
         each.run_config = config
     context = Context(flower.LOCAL_RUN, 0, {}, RecordDict(), config)
-    apps.carry_out(study, grid, context, insecure=True)
+    apps.carry_out(study, grid, context)
     far, here = (tmp_path / where / "hearts_rehearsal.csv" for where in ("far", "here"))
     assert far.read_bytes() == here.read_bytes()

@@ -19,6 +19,7 @@ from fedsynth_lib.core.ledger import ClientLedger
 from fedsynth_lib.federation import settings
 from fedsynth_lib.methods.marginals import flaim
 
+pytestmark = pytest.mark.xdist_group("superlink")  # one process starts it, once
 APP = Path(__file__).parent / "superlink"
 REFUSAL = str(BadBroadcast())
 LYING = Path(__file__).parent / "lying"

@@ -1,14 +1,13 @@
-"""A study as a pair of Flower apps: the same in a simulation, behind plain SuperNodes, and where
-`fedsynth deploy` starts them.
+"""A study as a pair of Flower apps, in a simulation and between the parties of a deployment.
 
     app = apps.client_app(__file__)    all that the clientapp of a study's folder holds
     app = apps.server_app(__file__)    and its serverapp
 
-A site proves who it is in every answer: it signs what it says, for this run and this message, with
-the key that stands in the study. So nobody answers for another site, whatever a SuperLink lets in,
-and `partition-id` is believed of nobody; whose signature does not hold counts as gone. Before the
-first round both sides compare the study, and
-what differs is named; nothing about rows has left a site by then.
+A site proves who it is in every answer: it signs the answer, for this run and this message, with
+the key that the study has of it. So nobody answers for another site, whatever a SuperLink lets in,
+and no `partition-id` is believed; a site whose signature does not hold counts as gone. Before the
+first round both sides compare the study and name what differs; nothing about rows has left a site
+by then.
 """
 
 import hashlib
@@ -16,7 +15,7 @@ import json
 import math
 import re
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +33,7 @@ from fedsynth_lib.federation import flower
 from fedsynth_lib.federation.answers import BadAnswer
 from fedsynth_lib.release.deploy import keys
 from fedsynth_lib.release.deploy.masks import Agreement, ClientMasks, ServerMasks
-from fedsynth_lib.release.deploy.place import Own, Place
+from fedsynth_lib.release.deploy.place import Place
 from fedsynth_lib.release.deploy.study import SCHEMA, Study, differences, load_site, read_study
 from fedsynth_lib.tables.load import load_table
 
@@ -47,9 +46,9 @@ POLL = 0.3  # seconds between looks for answers; Flower's own grid takes three
 
 
 class SiteApp(ClientApp):
-    """The ClientApp of a site; every answer of it is signed.
+    """The ClientApp of a site, which signs its every answer.
 
-    find: gives the site's place, from what the SuperNode, or the simulation, says of itself.
+    find: return the site's place from what the SuperNode, or the simulation, says of itself.
     """
 
     def __init__(self, find: Callable[[Context], Place]):
@@ -71,8 +70,10 @@ class SiteApp(ClientApp):
         return reply
 
     def _app(self, context: Context) -> tuple[Place, ClientApp]:
-        """Of a node, made once for learning and once for evaluating: it encodes the rows, and keeps
-        nothing else."""
+        """Return the place and the app of a node, made once for learning and once for evaluating.
+
+        An app encodes the rows and keeps nothing else.
+        """
         kind = context.node_id, bool(context.run_config.get("evaluate"))
         if kind not in self._apps:
             place = self._find(context)
@@ -81,12 +82,12 @@ class SiteApp(ClientApp):
 
 
 def site_app(place: Place) -> ClientApp:
-    """The ClientApp of a site that is known, in a process of its own."""
+    """Return the ClientApp of a site that is known, in a process of its own."""
     return SiteApp(lambda context: place)
 
 
 def app_of(place: Place, *, evaluate: bool = False) -> ClientApp:
-    """A site's rounds, as `flower.client_app`, and its word on the study."""
+    """Return a ClientApp with a site's rounds and its answer on the study."""
     study = place.study
     job = study.evaluation() if evaluate else study.plan.job
     rows = place.rows_set_aside(job) if evaluate else place.rows()
@@ -95,8 +96,8 @@ def app_of(place: Place, *, evaluate: bool = False) -> ClientApp:
 
     @app.query("agree")
     def agree(message: Message, context: Context) -> Message:
-        theirs = json.loads(str(message.content["study"]["said"]))
-        found = differences(theirs, study.said())
+        theirs = json.loads(str(message.content["study"]["terms"]))
+        found = differences(theirs, study.terms())
         now = job.method.name, int(message.metadata.run_id)
         earlier = [
             sum((name, run) != now for run in place.ledger.runs(name)) if place.ledger else 0
@@ -109,7 +110,7 @@ def app_of(place: Place, *, evaluate: bool = False) -> ClientApp:
 
 
 def agreement_of(study: Study, job: flower.Job) -> Agreement:
-    """What the masks of the secure sums of one of the study's jobs rest on."""
+    """Return the agreement that the masks of one of the study's jobs rest on."""
     public = [keys.public_key(site.key, f"site {site.name!r}") for site in study.sites]
     return Agreement(
         job,
@@ -123,8 +124,8 @@ def agreement_of(study: Study, job: flower.Job) -> Agreement:
 def client_app(here: str) -> ClientApp:
     """The clientapp of the folder in which `here` lies.
 
-    A site's file is named by the node-config `table`, the folder of its key by `own`; in a
-    simulation it is <name of the site>.csv in the folder that the run-config `tables` names.
+    It is for simulations, which have no keys: `fedsynth deploy site` answers with a site's own
+    code. The rows of a site are in <its name>.csv in the folder that the run-config `tables` names.
     """
     study = read_study(Path(here).parent)
 
@@ -132,15 +133,9 @@ def client_app(here: str) -> ClientApp:
         index = int(context.node_config["partition-id"])
         if not 0 <= index < len(study.sites):
             raise Refused(f"partition-id is {index}; the study has {len(study.sites)} sites.")
-        name = study.sites[index].name
-        if own := str(context.node_config.get("own", "")):
-            return Own(Path(own)).place(study, name, str(context.node_config["table"]))
-        folder = str(context.node_config.get("tables") or context.run_config.get("tables", ""))
+        name, folder = study.sites[index].name, str(context.run_config.get("tables", ""))
         if not folder:
-            raise Refused(
-                f"site {name!r}: say where its rows are, with run-config tables, or node-config "
-                "table and own."
-            )
+            raise Refused(f"site {name!r}: say where its rows are, with the run-config tables.")
         return Place(study, index, load_site(study, name, Path(folder) / f"{name}.csv"))
 
     return SiteApp(find)
@@ -150,8 +145,10 @@ def client_app(here: str) -> ClientApp:
 
 
 class PromptGrid:
-    """Flower's grid, which looks for answers more often. It waits for them as long as is asked;
-    whoever has not answered by then is not among them."""
+    """Flower's grid, which looks for answers more often.
+
+    It waits for them as long as it is asked to; later ones are not among them.
+    """
 
     def __init__(self, grid: Grid):
         self._grid = grid
@@ -186,17 +183,19 @@ def server_app(here: str) -> ServerApp:
 
     @app.main()
     def main(grid: Grid, context: Context) -> None:
-        study = read_study(Path(here).parent)
-        insecure = bool(context.run_config.get("insecure", False))
-        carry_out(study, grid, context, insecure=insecure)
+        carry_out(read_study(Path(here).parent), grid, context)
 
     return app
 
 
-def carry_out(study: Study, grid: Grid, context: Context, *, insecure: bool) -> None:
-    """All of a run at the server: who is there, whether they agree, the rounds, what comes out."""
+def carry_out(study: Study, grid: Grid, context: Context) -> None:
+    """Carry out a run at the server: who is there, whether they agree, the rounds, what comes out.
+
+    context: its run-config, as for `server_app`.
+    """
     from fedsynth_lib.release.deploy import results
 
+    insecure = bool(context.run_config.get("insecure", False))
     if insecure and study.release:
         raise BadInput(f"{study.name}: a release is not made without keys; leave insecure out.")
     if not insecure and not study.secure:
@@ -208,7 +207,7 @@ def carry_out(study: Study, grid: Grid, context: Context, *, insecure: bool) -> 
     rows = str(context.run_config.get("evaluate", ""))
     synthetic = load_table(Path(rows), schema=study.folder / SCHEMA).frame if rows else None
     job = study.plan.job if synthetic is None else study.evaluation(synthetic)
-    outcome = run_job(study, job, study.before, grid, context, insecure=insecure)
+    outcome = run_job(study, job, grid, context, insecure=insecure)
     if synthetic is None:
         paths = results.write(study, outcome, out)
     else:
@@ -220,16 +219,14 @@ def carry_out(study: Study, grid: Grid, context: Context, *, insecure: bool) -> 
 def run_job(
     study: Study,
     job: flower.Job,
-    before: Sequence[Charge],
     grid: Grid,
     context: Context,
     *,
     insecure: bool,
 ) -> flower.Outcome:
-    """The rounds of one of the study's jobs, once all sites are there and agree. before: what
-    records have paid already, within the same budget."""
+    """Carry out the rounds of one of the study's jobs, once all sites are there and agree."""
     grid = PromptGrid(grid)
-    outcome = flower.Outcome(charges=list(before))
+    outcome = flower.Outcome(charges=list(study.before))
     rounds = len(job.schedule())
 
     def prove(client: int, reply: Message) -> None:
@@ -260,11 +257,14 @@ def run_job(
 def ask_whether_they_agree(
     study: Study, grid: Grid, nodes: dict[int, int], prove: flower.Proof
 ) -> dict[str, int]:
-    """How many runs of each of the study's jobs, by its method's name, the sites' ledgers have had
-    before, at most. Raises Refused, naming site and entry, where a site's study is another one."""
-    said = ConfigRecord({"said": json.dumps(study.said())})
+    """Return how many runs of each of the study's jobs the sites' ledgers have, at most.
+
+    The jobs are known by their methods' names. Raise Refused, naming site and entry, where a
+    site has another study.
+    """
+    terms = ConfigRecord({"terms": json.dumps(study.terms())})
     messages = [
-        Message(RecordDict({"study": said}), message_type=AGREE, dst_node_id=node)
+        Message(RecordDict({"study": terms}), message_type=AGREE, dst_node_id=node)
         for node in nodes.values()
     ]
     heard: dict[int, list[str]] = {}
@@ -289,7 +289,7 @@ def ask_whether_they_agree(
 
 
 def named(study: Study, text: str) -> str:
-    """A message with the sites' names for the numbers of their clients."""
+    """Return a message with the sites' names for the numbers of their clients."""
     names = [site.name for site in study.sites]
     return re.sub(
         r"\bclient (\d+)\b",
@@ -299,7 +299,7 @@ def named(study: Study, text: str) -> str:
 
 
 def say(text: str) -> None:
-    """Progress, which a SuperLink hands on as the log of the run."""
+    """Print progress, which a SuperLink hands on as the log of the run."""
     print(f"fedsynth: {text}", flush=True)
 
 
@@ -307,7 +307,7 @@ def say(text: str) -> None:
 
 
 def check_signature(study: Study, client: int, reply: Message) -> None:
-    """Raises BadAnswer for a reply that this site has not signed for this run and this message."""
+    """Raise BadAnswer for a reply that this site has not signed for this run and this message."""
     signed = reply.content.pop(SIGNATURE, None)
     try:
         key = keys.public_key(study.sites[client].key, f"site {client}")
@@ -322,9 +322,10 @@ def check_signature(study: Study, client: int, reply: Message) -> None:
 
 
 def _signed_text(content: RecordDict, message: Message) -> bytes:
-    """A digest of an answer's content, its run, and the message that it answers.
+    """Return a digest of an answer's content, its run, and the message that it answers.
 
-    message: the one that is answered, for who answers; the answer itself, for who checks.
+    message: the one that is answered, for the site; the answer itself, for the server, which
+    checks.
     """
     about = message.metadata
     answers = about.reply_to_message_id or about.message_id
@@ -343,7 +344,7 @@ def _signed_text(content: RecordDict, message: Message) -> bytes:
 
 
 def _listed(value: Any) -> Any:
-    """As JSON has it, and alike before and after the wire."""
+    """Return a value as JSON has it, alike before and after the wire."""
     if isinstance(value, bytes):
         return value.hex()
     return [_listed(each) for each in value] if isinstance(value, list | tuple) else value

@@ -22,6 +22,7 @@ import time
 import traceback
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
+from ipaddress import ip_address
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -33,7 +34,7 @@ FORWARDED = (b"forwarded", b"via", b"x-forwarded", b"x-real-ip", b"x-client-ip",
 
 
 class SitesAlone:
-    """ASGI middleware: nothing but what SuperNodes use, except for who shows the password."""
+    """ASGI middleware that admits SuperNodes, and processes that show the password."""
 
     def __init__(self, app: Any, password: str):
         self.app, self.password = app, password
@@ -52,17 +53,18 @@ class SitesAlone:
 def admitted(
     path: str, client: Sequence | None, headers: Sequence[tuple[bytes, bytes]], password: str
 ) -> bool:
-    """Whether a request may come in: of a SuperNode; or from this machine itself, with the
-    password. headers: names in small letters, as ASGI has them."""
+    """Return whether a request may come in: of a SuperNode, or from this machine with the password.
+
+    headers: names in small letters, as ASGI has them.
+    """
     from fedsynth_lib.release.deploy.processes import PASSWORD
-    from fedsynth_lib.release.deploy.study import is_loopback
 
     if path.startswith(OPEN_TO_ALL):
         return True
     shown = [value for name, value in headers if name == PASSWORD.encode()]
     return (
         client is not None
-        and is_loopback(client[0])
+        and ip_address(client[0]).is_loopback
         and not any(name.startswith(FORWARDED) for name, _ in headers)
         and len(shown) == 1
         and hmac.compare_digest(shown[0], password.encode())
@@ -85,8 +87,7 @@ def superlink() -> None:
 
 @asynccontextmanager
 async def registered(app: Any) -> AsyncIterator[None]:
-    """The nodes in the SuperLink's books, which are empty when it starts; it does not listen
-    yet."""
+    """Put the nodes into the books of a SuperLink, which is about to listen."""
     from flwr.common.constant import HEARTBEAT_DEFAULT_INTERVAL, NOOP_ACCOUNT_NAME, NOOP_FLWR_AID
 
     state = app.state.linkstate_factory.state()
@@ -134,9 +135,12 @@ def supernode() -> None:
 
 
 def set_times() -> None:
-    """Gives what was taken up CLAIMED seconds to show that it is alive. Flower 1.41 gives it 30,
-    and then has it done a second time, beside the first; and it waits 180 seconds for the rest of
-    an answer, in which a server hears nothing of any other site."""
+    """Give a task that was taken up CLAIMED seconds to show that it is alive.
+
+    Flower 1.41 gives it 30, and then has it done a second time beside the first. It also waits
+    180 seconds for the rest of an answer, in which a server hears nothing of any other site;
+    here PUSHED.
+    """
     from flwr.supercore.corestate import in_memory_corestate
 
     in_memory_corestate.HEARTBEAT_DEFAULT_INTERVAL = CLAIMED
@@ -144,11 +148,11 @@ def set_times() -> None:
 
 
 def to_its_end(flower: Callable[[], None]) -> NoReturn:
-    """Runs one of Flower's commands, and ends the process when it comes back or fails.
+    """Run one of Flower's commands, and end the process when it returns or fails.
 
-    Flower 1.41 serves the apps from a thread of its own. Where a TLS error, or a server that has
-    forgotten it, ends a SuperNode's main thread, that thread would keep the process alive, and its
-    site would wait for ever.
+    Flower 1.41 serves the apps from a thread of its own. Where a TLS error, or a server that
+    has forgotten it, ends a SuperNode's main thread, that thread would keep the process alive,
+    and its site would wait for ever.
     """
     code = 1
     try:
@@ -164,7 +168,7 @@ def to_its_end(flower: Callable[[], None]) -> NoReturn:
 
 
 def end_with_parent(parent: int) -> None:
-    """Ends this process soon after its parent is another one; by force where it takes too long."""
+    """End this process soon after its parent is another one; by force where it takes too long."""
 
     def watch() -> None:
         while os.getppid() == parent:

@@ -37,9 +37,6 @@ OutFolder = Annotated[Path, typer.Option("--out", help="folder for what comes ou
 Limit = Annotated[
     float, typer.Option("--limit", help="seconds without news after which the run is stopped")
 ]
-Insecure = Annotated[
-    bool, typer.Option("--insecure", help="no TLS, no keys: rehearsals on this machine alone")
-]
 
 
 @app.command()
@@ -180,12 +177,11 @@ def count(
 def server(
     own: OwnFolder,
     study: StudyFolder = Path("."),
-    insecure: Insecure = False,
 ) -> int:
     """Let the sites of a study connect, and nobody else, and do its runs, until it is stopped."""
     from fedsynth_lib.release.deploy.server import serve
 
-    serve(study, own, say=_say, insecure=insecure)
+    serve(study, own, say=_say)
     return 0
 
 
@@ -199,7 +195,6 @@ def site(
         int, typer.Option(help="of the study that you agree to, those made before included")
     ] = 1,
     yes: Annotated[bool, typer.Option("--yes", help="agree without being asked")] = False,
-    insecure: Insecure = False,
 ) -> int:
     """Take part in a study with the rows of one site, until it is stopped.
 
@@ -212,7 +207,7 @@ def site(
         print(text, flush=True)
         return yes or typer.confirm("Take part?")
 
-    run_site(study, name, table, own, say=_say, ask=ask, runs=runs, insecure=insecure)
+    run_site(study, name, table, own, say=_say, ask=ask, runs=runs)
     return 0
 
 
@@ -221,13 +216,12 @@ def run(
     own: OwnFolder,
     study: StudyFolder = Path("."),
     out: OutFolder = Path("."),
-    insecure: Insecure = False,
     limit: Limit = 3600.0,
 ) -> int:
     """Make the synthetic table, beside a server that has been started; its paths are printed."""
     from fedsynth_lib.release.deploy.server import run as carried_out
 
-    print(*carried_out(study, own, out, say=_say, insecure=insecure, limit=limit), sep="\n")
+    print(*carried_out(study, own, out, say=_say, limit=limit), sep="\n")
     return 0
 
 
@@ -237,7 +231,6 @@ def evaluate(
     own: OwnFolder,
     study: StudyFolder = Path("."),
     out: OutFolder = Path("."),
-    insecure: Insecure = False,
     limit: Limit = 3600.0,
 ) -> int:
     """Have synthetic rows evaluated by rows that the sites have set aside, beside the server.
@@ -247,10 +240,7 @@ def evaluate(
     """
     from fedsynth_lib.release.deploy.server import run as carried_out
 
-    print(
-        *carried_out(study, own, out, say=_say, evaluate=rows, insecure=insecure, limit=limit),
-        sep="\n",
-    )
+    print(*carried_out(study, own, out, say=_say, evaluate=rows, limit=limit), sep="\n")
     return 0
 
 

@@ -1,22 +1,23 @@
-"""How good synthetic rows are, by rows that each site has set aside and nobody else ever sees.
+"""Evaluate synthetic rows with rows that each site has set aside and nobody else ever sees.
 
-As a method of the contract, so that apps, secure sums, schedules, accounting and ledgers carry it
-as they carry any other. What crosses the wire, once: down, a classifier that was fitted on the
-synthetic rows, which are public; up, whole-number counts of the site's held-out rows with its share
-of Skellam noise, hidden by the masks of a secure sum. The server sees the noisy sum over all sites
-and makes of it, without further cost,
+The evaluation is a method of the contract, so the apps, secure sums, schedules, accounting and
+ledgers carry it like any other. It has one round. The server sends a logistic regression, which was
+fitted on the synthetic rows and is public. A site sends whole-number counts of its held-out rows
+with its share of Skellam noise, under the masks of a secure sum. The server sees the noisy sum over
+all sites and computes from it, without further cost:
 
-    total variation of single columns and of random pairs of columns to the synthetic rows,
-    the k-marginal score of NIST (1000 (1 - mean total variation) of random marginals),
-    the AUC of the classifier (train on synthetic rows, test on real ones),
-    shares of values that are missing, or that the schema does not declare,
+    the total variation of single columns and of random pairs of columns to the synthetic rows;
+    the k-marginal score of NIST (1000 (1 - mean total variation) of random marginals);
+    the AUC of the logistic regression (train on synthetic rows, test on real ones);
+    the shares of values that are missing, or that the schema does not declare;
 
-each with an interval. Unit: one row. It adds 1 to one cell of each table that is counted, and each
-table has noise of its own: L2 sensitivity is the root of the number of tables.
+each with an interval. The unit of privacy is one row. A row adds 1 to one cell of each table that
+is counted, and each table has noise of its own, so the L2 sensitivity is the root of the number of
+tables. The scores of the classifier are one such table, whatever the classifier is.
 
-A site may publish its own figures (`Config.published`): its counts then get a whole dose of noise,
-are shown as they are and added to the sum, which costs its rows nothing more; the other sites make
-their noise without it.
+A site may publish its own figures (`Config.published`). Its counts then get the noise of a whole
+plan, are shown as they are and are added to the sum, which costs its rows nothing more. The other
+sites make the noise of the sum without it.
 """
 
 from collections.abc import Mapping, Sequence
@@ -53,19 +54,25 @@ from fedsynth_lib.methods.marginals.marginals import Candidates
 from fedsynth_lib.tables.encode import EqualWidthBins
 from fedsynth_lib.tables.schema import Schema, require_columns
 
-VERSION = 1
+VERSION = 2
 TRUST = "secure sum"
 ADVERSARY = (
     "whoever sees the figures, and an honest-but-curious server that sees the noisy sums over all "
     "sites they are made from"
 )
-ROWS, ONE_WAY, PAIRS, TRIPLES, SCORES = (
+ROWS, ONE_WAY, PAIRS, SCORES = (
     "number of held-out rows",
     "counts of single columns",
     "counts of random pairs of columns",
-    "counts of random triples of columns",
     "scores of a classifier by class",
 )
+# the part of the budget, in 1 / noise^2, of each kind of count; what a study does not count leaves
+# its part to the others
+SHARES = {ROWS: 0.05, ONE_WAY: 0.2, PAIRS: 0.4, SCORES: 0.35}
+BINS = 8  # of equal width, over the declared range of a numeric column
+WORKLOAD = 16  # random pairs of columns
+SCORE_BINS = 32  # of the classifier's scores, equally full of synthetic rows
+MOST_FITTED = 20_000  # synthetic rows that the classifier is fitted on
 MIN_ROWS = 20  # of a site: below, its rows say little, and noise hides them all
 SURE = ndtri(0.975)  # deviations on either side of an interval
 UNDECLARED = 2  # levels beside a column's own: a value that is not declared, and none at all
@@ -77,64 +84,33 @@ OTHER_PEOPLE = (
 
 @dataclass(frozen=True)
 class Config:
-    """What is counted, and which part of the budget (in 1 / noise^2) each kind of count has; parts
-    of what is not counted go to the rest in proportion.
+    """What a study decides about its evaluation.
 
-    bins: equal-width bins of numeric columns over their declared ranges.
-    pairs, triples: random marginals of two and of three columns, drawn with `workload_seed`; the
-        k-marginal score is of triples, where there are any. Three columns need many rows.
     target: the categorical column that the classifier predicts; '' for none.
-    score_bins: of the classifier's scores, equally full of synthetic rows.
-    learn_rows: synthetic rows that it is fitted on at most.
     published: clients that show their own figures as well.
-    synthetic: codes of the synthetic rows as the encoder makes them; the server alone needs them.
+    rounds: always 1, since the rows are counted once.
+    synthetic: codes of the synthetic rows as the encoder makes them; only the server needs them.
     """
 
-    bins: int = 8
-    pairs: int = 16
-    triples: int = 0
-    workload_seed: int = 123
     target: str = ""
-    score_bins: int = 32
-    learn_rows: int = 20_000
-    rows_share: float = 0.05
-    one_way_share: float = 0.2
-    pairs_share: float = 0.4
-    triples_share: float = 0.35
-    scores_share: float = 0.35
     published: tuple[int, ...] = ()
-    rounds: int = 1
+    rounds: int = field(default=1, init=False)
     synthetic: np.ndarray | None = field(default=None, repr=False, compare=False)
-
-    def __post_init__(self):
-        shares = [getattr(self, f"{name}_share") for name in ("rows", "one_way", "pairs")]
-        shares += [self.triples_share, self.scores_share]
-        if min(shares) <= 0:
-            raise BadInput("evaluation: a share of the budget is not above 0; give each a part.")
-        if self.pairs < 0 or self.triples < 0 or self.score_bins < 2 or self.learn_rows < 1:
-            raise BadInput(
-                f"evaluation: pairs, triples, score_bins and learn_rows are {self.pairs}, "
-                f"{self.triples}, {self.score_bins} and {self.learn_rows}; give whole numbers, of "
-                "bins at least 2, of rows at least 1."
-            )
-        if self.rounds != 1:
-            raise BadInput(f"evaluation: rounds is {self.rounds}; the rows are counted once.")
 
 
 @dataclass(frozen=True)
 class LevelsAndTrouble:
-    """Every value as the number of its bin or category; two levels more for what a schema does not
-    allow: L for a value out of range or of no declared category, L + 1 for none at all.
+    """Encode every value as the number of its bin or category, with two further levels.
 
-    So it takes any rows, and trouble is counted instead of stopping a site.
+    Level L is a value out of range or of no declared category, level L + 1 a missing one. So the
+    encoder takes any rows, and trouble is counted instead of stopping a site.
     """
 
     schema: Schema
-    bins: int
 
     @cached_property
     def _inner(self) -> EqualWidthBins:
-        return EqualWidthBins(self.schema, self.bins)
+        return EqualWidthBins(self.schema, BINS)
 
     @property
     def domain(self) -> Domain:
@@ -142,7 +118,7 @@ class LevelsAndTrouble:
         return Domain(inner.names, tuple(level + UNDECLARED for level in inner.levels))
 
     def transform(self, frame: pd.DataFrame) -> np.ndarray:
-        """Int32 (rows, columns); BadInput for a column that is not there."""
+        """Return the codes, int32 (rows, columns). Raise BadInput for a missing column."""
         require_columns(frame, self.schema.names, "held-out or synthetic rows")
         codes = np.empty((len(frame), len(self.schema.columns)), np.int32)
         levels = self._inner.domain.levels
@@ -165,7 +141,7 @@ class LevelsAndTrouble:
 
 
 def encoder(schema: Schema, config: Config) -> LevelsAndTrouble:
-    return LevelsAndTrouble(schema, config.bins)
+    return LevelsAndTrouble(schema)
 
 
 # --- what is counted, and the noise in it ---------------------------------------------------------
@@ -177,51 +153,39 @@ class Part(NamedTuple):
     what: str
     queries: tuple[Query, ...]
     times: int
-    share: float
 
 
 def parts_of(columns: int, config: Config) -> list[Part]:
-    """In the order in which their counts are sent.
+    """Return the parts in the order in which their counts are sent.
 
-    It follows from settings and the number of columns alone, so that no server has a site count
+    They follow from the settings and the number of columns alone, so no server has a site count
     more than its plan pays for.
     """
-
-    def drawn(number: int, width: int) -> tuple[Query, ...]:
-        if number == 0 or width > columns:
-            return ()
-        return random_workload(columns, size=number, width=width, seed=config.workload_seed)
-
-    parts = [
-        (ROWS, ((),), config.rows_share),  # all rows in one cell
-        (ONE_WAY, tuple((column,) for column in range(columns)), config.one_way_share),
-        (PAIRS, drawn(config.pairs, 2), config.pairs_share),
-        (TRIPLES, drawn(config.triples, 3), config.triples_share),
-    ]
-    found = [Part(what, queries, len(queries), share) for what, queries, share in parts if queries]
-    return found + [Part(SCORES, (), 1, config.scores_share)] * bool(config.target)
+    queries = {ROWS: ((),), ONE_WAY: tuple((column,) for column in range(columns))}
+    if columns > 1:
+        queries[PAIRS] = random_workload(columns, size=WORKLOAD, width=2)
+    parts = [Part(what, tables, len(tables)) for what, tables in queries.items()]
+    return parts + [Part(SCORES, (), 1)] * bool(config.target)
 
 
 def scales_of(noise_multiplier: float, parts: Sequence[Part]) -> np.ndarray:
-    """Standard deviation of the noise on a count of each part: together they cost as much as one
-    count with noise `noise_multiplier`."""
-    shares = np.array([part.share for part in parts])
+    """Return the standard deviation of the noise on a count of each part.
+
+    Together the parts cost as much as one count with noise `noise_multiplier`.
+    """
+    shares = np.array([SHARES[part.what] for part in parts])
     times = np.array([part.times for part in parts])
     return noise_multiplier * np.sqrt(times * shares.sum() / shares)
 
 
 def plan(noise_multiplier: float, domain: Domain, num_rows: int, config: Config) -> list[Charge]:
-    return _noisy(noise_multiplier, parts_of(len(domain.names), config))
+    return _charges(noise_multiplier, parts_of(len(domain.names), config))
 
 
-def _charges(noise: Noise | None, parts: Sequence[Part]) -> list[Charge]:
-    """What the sum costs, as planned with noise."""
-    if noise is None:
+def _charges(noise_multiplier: float, parts: Sequence[Part]) -> list[Charge]:
+    """Return what the sum costs. A multiplier of 0 is a count without noise."""
+    if not noise_multiplier:
         return [Charge(part.what, "unprotected") for part in parts]
-    return _noisy(noise.multiplier, parts)
-
-
-def _noisy(noise_multiplier: float, parts: Sequence[Part]) -> list[Charge]:
     return [
         Charge(part.what, "skellam", float(scale), times=part.times)
         for part, scale in zip(parts, scales_of(noise_multiplier, parts), strict=True)
@@ -229,25 +193,25 @@ def _noisy(noise_multiplier: float, parts: Sequence[Part]) -> list[Charge]:
 
 
 def tables_in(levels: np.ndarray, parts: Sequence[Part]) -> Candidates:
-    """The tables of columns, as places in one array; the scores come behind them."""
+    """Return the tables of columns as places in one array; the scores come behind them."""
     return tables_of_queries(levels, tuple(query for part in parts for query in part.queries))
 
 
-def cells_of(levels: np.ndarray, parts: Sequence[Part], config: Config) -> list[int]:
-    """How many counts each part has."""
+def cells_of(levels: np.ndarray, parts: Sequence[Part]) -> list[int]:
+    """Return the number of counts of each part."""
     return [
         sum(int(np.prod(levels[list(query)])) for query in part.queries)
-        if part.what != SCORES
-        else 2 * config.score_bins
+        if part.queries
+        else 2 * SCORE_BINS
         for part in parts
     ]
 
 
 def counts_of(rows: np.ndarray, state: Arrays, config: Config) -> np.ndarray:
-    """All counts of these rows, int64; one row more adds 1 to one cell of each table, and to at
-    most one of the scores.
+    """Return all counts of these rows, int64.
 
-    That holds, and nothing fails because of a row, whatever levels and classifier a server sends.
+    One row more adds 1 to one cell of each table, and to at most one of the scores. That holds, and
+    nothing fails because of a row, whatever levels and classifier a server sends.
     """
     levels, parts = state["levels"], parts_of(rows.shape[1], config)
     rows = np.minimum(rows, levels - 1)
@@ -257,74 +221,50 @@ def counts_of(rows: np.ndarray, state: Arrays, config: Config) -> np.ndarray:
     truth = rows[:, int(state["target"])]
     judged = truth < levels[int(state["target"])] - UNDECLARED
     bins = np.searchsorted(state["edges"], scores_of(rows, state), side="right")
-    cells = bins + config.score_bins * (truth == int(state["positive"]))
-    return np.append(counts, np.bincount(cells[judged], minlength=2 * config.score_bins))
+    cells = bins + SCORE_BINS * (truth == int(state["positive"]))
+    return np.append(counts, np.bincount(cells[judged], minlength=2 * SCORE_BINS))
 
 
 # --- the classifier -------------------------------------------------------------------------------
 
-TREE = ("feature", "threshold", "left", "right", "value")
-TREES, DEPTH = 100, 4
-NODES = 2 ** (DEPTH + 1) - 1  # of a tree at most
 
+def fitted(rows: np.ndarray, levels: np.ndarray, target: int) -> Arrays:
+    """Fit a logistic regression of one class of the target against all others.
 
-def fitted(rows: np.ndarray, levels: np.ndarray, target: int, config: Config, seed: int) -> Arrays:
-    """Gradient boosting of one class of the target against all others, as arrays: so sites need no
-    agreement on versions of scikit-learn. 100 trees of depth 4, as `utility.gradient_boosting_auc`.
+    Its inputs say which level each other column has, one input for each level. So a site computes
+    a score by looking up one weight for each column and needs no further library. It sees no
+    interaction of columns; the counts of pairs do.
 
-    The class is the second of two, else the most frequent among synthetic rows. Synthetic rows of
-    one class alone give no tree, and all rows one score.
+    The class is the second of two, else the most frequent among the synthetic rows. Synthetic rows
+    of one class alone leave all weights 0, and all rows with the same score.
     """
-    from sklearn.ensemble import GradientBoostingClassifier  # late: no site needs it
+    from sklearn.linear_model import LogisticRegression  # late: no site needs it
 
     counts = np.bincount(rows[:, target], minlength=levels[target])
     positive = 1 if levels[target] - UNDECLARED == 2 else int(counts[:-UNDECLARED].argmax())
     rows = rows[rows[:, target] < levels[target] - UNDECLARED]
-    labels, inputs = rows[:, target] == positive, np.delete(rows, target, axis=1)
-    trees = []
-    if labels.any() and not labels.all() and inputs.shape[1]:
-        model = GradientBoostingClassifier(n_estimators=TREES, max_depth=DEPTH, random_state=seed)
-        trees = [tree.tree_ for tree in model.fit(inputs, labels).estimators_[:, 0]]
-    nodes = max((tree.node_count for tree in trees), default=1)
-    places = np.delete(np.arange(rows.shape[1]), target)
-    found = {
-        "feature": np.zeros((len(trees), nodes), np.int32),
-        "threshold": np.zeros((len(trees), nodes)),
-        "left": np.tile(np.arange(nodes, dtype=np.int32), (len(trees), 1)),
-        "right": np.tile(np.arange(nodes, dtype=np.int32), (len(trees), 1)),
-        "value": np.zeros((len(trees), nodes)),
-    }
-    for number, tree in enumerate(trees):
-        inner = np.flatnonzero(tree.children_left >= 0)  # a leaf is its own child
-        found["feature"][number, inner] = places[tree.feature[inner]]
-        found["threshold"][number, inner] = tree.threshold[inner]
-        found["left"][number, inner] = tree.children_left[inner]
-        found["right"][number, inner] = tree.children_right[inner]
-        found["value"][number, : tree.node_count] = tree.value[:, 0, 0]
-    state = {f"tree/{name}": values for name, values in found.items()}
-    scores = scores_of(rows, state)
-    edges = np.quantile(scores, np.arange(1, config.score_bins) / config.score_bins)
+    labels, weights = rows[:, target] == positive, np.zeros(levels.sum())
+    columns = np.repeat(np.arange(len(levels)), levels)  # of each weight
+    values = np.arange(levels.sum()) - np.repeat(np.cumsum(levels) - levels, levels)
+    if labels.any() and not labels.all():
+        inputs = (rows[:, columns] == values) & (columns != target)
+        weights = LogisticRegression(max_iter=1000).fit(inputs, labels).coef_[0]
+    state = {"levels": levels, "weights": weights}
+    edges = np.quantile(scores_of(rows, state), np.arange(1, SCORE_BINS) / SCORE_BINS)
     return state | {"edges": edges, "positive": np.array(positive), "target": np.array(target)}
 
 
 def scores_of(rows: np.ndarray, state: Arrays) -> np.ndarray:
-    """The sum over all trees of the leaf that each row comes to, (rows,)."""
-    feature, threshold, left, right, value = (state[f"tree/{name}"] for name in TREE)
-    scores, row = np.zeros(len(rows)), np.arange(len(rows))
-    for number in range(len(feature)):
-        node = np.zeros(len(rows), np.intp)
-        for _ in range(DEPTH):
-            less = rows[row, feature[number, node]] <= threshold[number, node]
-            node = np.where(less, left[number, node], right[number, node])
-        scores += value[number, node]
-    return scores
+    """Return the sum of the weights of each row's levels, (rows,)."""
+    first = np.cumsum(state["levels"]) - state["levels"]
+    return state["weights"][first + rows].sum(axis=1)
 
 
 # --- the verbs ------------------------------------------------------------------------------------
 
 
 def start(domain: Domain, config: Config, rng: np.random.Generator) -> Arrays:
-    """The counts of the synthetic rows, and the classifier that they make."""
+    """Return the counts of the synthetic rows, and the classifier that they make."""
     if config.synthetic is None:
         raise BadInput("evaluation: there are no synthetic rows; give Config(synthetic=...).")
     levels, rows = np.array(domain.levels, np.int64), config.synthetic
@@ -335,40 +275,30 @@ def start(domain: Domain, config: Config, rng: np.random.Generator) -> Arrays:
         )
     if config.target and config.target not in domain.names:
         raise BadInput(f"evaluation: there is no target {config.target!r} among the columns.")
-    parts = parts_of(len(levels), config)
     state = {
         "levels": levels,
-        "synthetic rows": np.array(len(rows)),
-        "synthetic": tables_in(levels, parts).counts(rows, levels),
+        "synthetic": tables_in(levels, parts_of(len(levels), config)).counts(rows, levels),
     }
     if config.target:
-        chosen = rng.permutation(len(rows))[: config.learn_rows]
-        place = domain.names.index(config.target)
-        state |= fitted(rows[chosen], levels, place, config, int(rng.integers(2**31)))
+        chosen = rng.permutation(len(rows))[:MOST_FITTED]
+        state |= fitted(rows[chosen], levels, domain.names.index(config.target))
     return state
 
 
 def broadcast(state: Arrays, config: Config) -> Arrays:
-    """What sites need to count: no counts of others."""
-    names = ("levels", "edges", "positive", "target", *(f"tree/{name}" for name in TREE))
+    """Return what sites need to count: no counts of others."""
+    names = ("levels", "weights", "edges", "positive", "target")
     return {name: state[name] for name in names if name in state}
 
 
 def check_broadcast(state: Arrays, domain: Domain, config: Config, round: int) -> None:
-    """The declared levels, and a classifier whose every number is where a row can meet it."""
+    """Require the declared levels, and a classifier with a finite score for any row."""
     expected: dict[str, np.ndarray | Values] = {"levels": np.array(domain.levels, np.int64)}
     if config.target:
-        target, columns = domain.names.index(config.target), len(domain.names)
-        trees, nodes = shape = state["tree/feature"].shape
-        require(trees in (0, TREES) and 1 <= nodes <= NODES)
-        place, number = Values(np.int32, shape, 0, nodes - 1), Values(np.float64, shape)
+        target = domain.names.index(config.target)
         expected |= {
-            "tree/feature": Values(np.int32, shape, 0, columns - 1),
-            "tree/threshold": number,
-            "tree/left": place,
-            "tree/right": place,
-            "tree/value": Values(np.float64, shape, -LARGEST, LARGEST),
-            "edges": Values(np.float64, (config.score_bins - 1,)),
+            "weights": Values(np.float64, (sum(domain.levels),), -LARGEST, LARGEST),
+            "edges": Values(np.float64, (SCORE_BINS - 1,)),
             "positive": Values(np.int64, (), 0, domain.levels[target] - UNDECLARED - 1),
             "target": np.array(target),
         }
@@ -379,7 +309,8 @@ def check_broadcast(state: Arrays, domain: Domain, config: Config, round: int) -
 def client_step(
     state: Arrays, client: Client, config: Config, noise: Noise | None, rng: np.random.Generator
 ) -> Update:
-    """The site's counts with its share of the noise, or with a whole dose where it shows them."""
+    """Return the site's counts with its share of the noise, or with all of it where it shows
+    them."""
     if client.size < MIN_ROWS:
         raise BadInput(_too_few(f"client {client.index}", client.size))
     levels = state["levels"]
@@ -387,16 +318,16 @@ def client_step(
     shown = client.index in config.published
     # what is shown can be subtracted from the sum: the others make the noise without it
     shares = 1 if shown else max(1, client.shares - len(set(config.published)))
-    counts = counts_of(client.rows, state, config)
+    counts, multiplier = counts_of(client.rows, state, config), noise.multiplier if noise else 0.0
     if noise is not None:
-        variances = scales_of(noise.multiplier, parts) ** 2
-        drawn = list(zip(variances, cells_of(levels, parts, config), strict=True))
+        variances = scales_of(multiplier, parts) ** 2
+        drawn = list(zip(variances, cells_of(levels, parts), strict=True))
         check_sums(drawn, 1, replace(client, shares=shares))
         counts = counts + np.concatenate(
             [skellam_share(float(v), shares, (cells,), rng=noise.rng) for v, cells in drawn]
         )
-    arrays = {"doses": np.array(1 / shares)} | ({"own": counts} if shown else {})
-    return Update(arrays, {"counts": counts}, summed_spent=_charges(noise, parts))
+    arrays = {"noise_ratio": np.array(1 / shares)} | ({"own": counts} if shown else {})
+    return Update(arrays, {"counts": counts}, summed_spent=_charges(multiplier, parts))
 
 
 def server_step(
@@ -406,18 +337,19 @@ def server_step(
     noise: Noise | None,
     rng: np.random.Generator,
 ) -> tuple[Arrays, list[Charge]]:
-    """The noisy sum; `figures` makes something of it.
+    """Return the noisy sum, from which `figures` computes.
 
-    doses: how often the noise of the plan is in it, of which the honest sites make one."""
+    noise_ratio: the variance of its noise by that of the plan, of which the honest sites make 1.
+    """
     parts = parts_of(len(state["levels"]), config)
     multiplier = noise.multiplier if noise else 0.0
     state = state | {
         "counts": secure_sum.total(updates)["counts"],
         "scales": scales_of(multiplier, parts),
-        "doses": np.array(sum(float(update.arrays["doses"]) for update in updates)),
+        "noise_ratio": np.array(sum(float(update.arrays["noise_ratio"]) for update in updates)),
     }
     own = {f"site/{u.client}": u.arrays["own"] for u in updates if "own" in u.arrays}
-    return state | own, _charges(noise, parts)
+    return state | own, _charges(multiplier, parts)
 
 
 def sample(state: Arrays, num_rows: int, config: Config, rng: np.random.Generator) -> np.ndarray:
@@ -456,9 +388,10 @@ class Figure(NamedTuple):
 
 
 def folded_bias(gap: np.ndarray | float) -> np.ndarray | float:
-    """E|t + Z| - |t| of a standard normal Z: by how much noise of deviation 1 lengthens a gap t.
+    """Return E|t + Z| - |t| of a standard normal Z: by how much such noise lengthens a gap t.
 
-    As a function of t^2 it is convex and falls, from the root of 2 / pi at 0."""
+    As a function of t^2 it is convex and falls, from the root of 2 / pi at 0.
+    """
     t = np.abs(gap)
     return np.sqrt(2 / np.pi) * np.exp(-(t**2) / 2) - 2 * t * ndtr(-t)
 
@@ -471,8 +404,9 @@ def total_variation(
     rows: float,
     rows_deviation: float = 0.0,
 ) -> Figure:
-    """Mean over tables of the total variation between the real shares, of which noisy counts are
-    known, and the synthetic ones, which are exact.
+    """Return the mean over tables of the total variation of real and synthetic shares.
+
+    Of the real ones noisy counts are known; the synthetic ones are exact.
 
     scale: standard deviation of the noise on a count. rows: real rows, known with `rows_deviation`.
 
@@ -501,8 +435,8 @@ def total_variation(
         return Figure(exact, exact, exact, chance)
 
     def by_size(kept: np.ndarray) -> tuple[np.ndarray, ...]:
-        """Of these cells in groups of about the same q: how many, the sums of their noisy gaps, the
-        mean squares of their gaps in noise's own, and the sums of q."""
+        """Group these cells by about the same q; return for each group how many there are, the sum
+        of their noisy gaps, the mean square of gap / noise, and the sum of q."""
         _, group = np.unique(np.floor(np.log2(q[kept])), return_inverse=True)
         number = np.bincount(group)
         squares = np.bincount(group, (gaps[kept] / s) ** 2) / number - 1
@@ -527,8 +461,10 @@ def total_variation(
 
 
 def auc(counts: np.ndarray, *, scale: float) -> Figure:
-    """Area under the ROC curve from noisy histograms of scores, (2, bins): of the other classes,
-    and of the positive one. Rows in the same bin count half.
+    """Return the area under the ROC curve from noisy histograms of scores, (2, bins).
+
+    The first is of the other classes, the second of the positive one. Rows in the same bin count
+    half.
 
     The interval is that of the area of the population: its variance is DeLong's (1988), computed
     from the histograms, and that of the noise, by the derivatives of the area and for the product
@@ -551,12 +487,13 @@ def auc(counts: np.ndarray, *, scale: float) -> Figure:
     return Figure(float(np.clip(area, 0, 1)), float(low), float(high))
 
 
-TOTAL_VARIATION_1, TOTAL_VARIATION_2, TOTAL_VARIATION_3, K_MARGINAL, AUC, VALIDITY = (
-    "total variation of single columns",
-    "total variation of pairs of columns",
-    "total variation of triples of columns",
+TOTAL_VARIATION = {
+    ONE_WAY: "total variation of single columns",
+    PAIRS: "total variation of pairs of columns",
+}
+K_MARGINAL, AUC, VALIDITY = (
     "k-marginal score (NIST)",
-    "AUC of a classifier trained on synthetic rows",
+    "AUC of a logistic regression trained on synthetic rows",
     "share of values that the schema declares",
 )
 
@@ -576,45 +513,40 @@ class Scored:
 
 
 def figures(state: Arrays, domain: Domain, config: Config, *, client: int | None = None) -> Scored:
-    """What the noisy sum of a finished run says; of one site that shows its own, `client`."""
+    """Return what the noisy sum of a finished run says, or the counts that one client shows."""
     levels = np.array(domain.levels)
     parts = parts_of(len(levels), config)
-    doses = float(state["doses"]) if client is None else 1.0
+    ratio = float(state["noise_ratio"]) if client is None else 1.0
     counts = state["counts"] if client is None else state[f"site/{client}"]
-    scales = dict(zip([part.what for part in parts], state["scales"] * np.sqrt(doses), strict=True))
-    cut = np.cumsum(cells_of(levels, parts, config))[:-1]
+    scales = dict(zip([part.what for part in parts], state["scales"] * np.sqrt(ratio), strict=True))
+    cut = np.cumsum(cells_of(levels, parts))[:-1]
     noisy = dict(zip(scales, np.split(counts, cut), strict=True))
     made = dict(zip(scales, np.split(state["synthetic"], cut), strict=False))
-    tables, own = {}, {}
+    tables, synthetic = {}, {}
     for part in parts:
-        ends = np.cumsum([int(np.prod(levels[list(query)])) for query in part.queries])[:-1]
-        if part.what != SCORES:
+        if part.queries:
+            ends = np.cumsum([int(np.prod(levels[list(query)])) for query in part.queries])[:-1]
             tables[part.what] = np.split(noisy[part.what], ends)
-            own[part.what] = np.split(made[part.what], ends)
+            synthetic[part.what] = np.split(made[part.what], ends)
     rows, deviation = _rows_of(tables, scales)
     found: dict[str, Figure] = {}
-    for what, measure in (
-        (ONE_WAY, TOTAL_VARIATION_1),
-        (PAIRS, TOTAL_VARIATION_2),
-        (TRIPLES, TOTAL_VARIATION_3),
-    ):
+    for width, (what, measure) in enumerate(TOTAL_VARIATION.items(), 1):
         if what in tables:
-            found[measure] = k_marginal = total_variation(
-                tables[what], own[what], scale=scales[what], rows=rows, rows_deviation=deviation
+            found[measure] = tv = total_variation(
+                tables[what],
+                synthetic[what],
+                scale=scales[what],
+                rows=rows,
+                rows_deviation=deviation,
             )
-    width = 3 if TRIPLES in tables else 2 if PAIRS in tables else 1
-    found[K_MARGINAL] = Figure(
-        1000 * (1 - k_marginal.value),
-        1000 * (1 - k_marginal.high),
-        1000 * (1 - k_marginal.low),
-        1000 * (1 - k_marginal.chance),
-        f"of {len(tables[(ONE_WAY, PAIRS, TRIPLES)[width - 1]])} marginals, k = {width}",
-    )
+            score = [1000 * (1 - each) for each in (tv.value, tv.high, tv.low, tv.chance)]
+            found[K_MARGINAL] = Figure(*score, f"of {len(tables[what])} marginals, k = {width}")
+    found[K_MARGINAL] = found.pop(K_MARGINAL)  # of the widest tables, below all of them
     if SCORES in noisy:
         label = f"class {int(state['positive'])} of {config.target!r} against the others"
         area = auc(noisy[SCORES].reshape(2, -1), scale=scales[SCORES])
         found[AUC] = area._replace(note=area.note or label)
-    trouble = _trouble(tables[ONE_WAY], own[ONE_WAY], domain, scales[ONE_WAY] / rows, rows)
+    trouble = _trouble(tables[ONE_WAY], synthetic[ONE_WAY], domain, scales[ONE_WAY] / rows, rows)
     declared = 1 - trouble["held out"].to_numpy().reshape(len(levels), UNDECLARED).sum(axis=1)
     margin = SURE * scales[ONE_WAY] / rows * np.sqrt(UNDECLARED / len(levels))
     ends = np.clip(declared.mean() + np.array([0, -margin, margin]), 0, 1)
@@ -626,8 +558,10 @@ def figures(state: Arrays, domain: Domain, config: Config, *, client: int | None
 def _rows_of(
     tables: Mapping[str, Sequence[np.ndarray]], scales: Mapping[str, float]
 ) -> tuple[float, float]:
-    """The number of held-out rows and its deviation: every table's cells add up to it, the more
-    surely the fewer they are."""
+    """Return the number of held-out rows and its deviation.
+
+    The cells of every table add up to it; a table of fewer cells has less noise in its sum.
+    """
     kinds = (ROWS, ONE_WAY)
     sums = np.array([table.sum() for what in kinds for table in tables[what]])
     variances = np.array([len(t) * scales[what] ** 2 for what in kinds for t in tables[what]])
@@ -645,7 +579,7 @@ def _trouble(
     deviation: float,
     rows: float,
 ) -> pd.DataFrame:
-    """By column: shares of values that are not declared, and of missing ones."""
+    """Return the shares of values that are not declared, and of missing ones, by column."""
     lines = []
     for name, real, made in zip(domain.names, counts, synthetic, strict=True):
         for kind, place in (("not declared", -2), ("missing", -1)):
@@ -681,11 +615,10 @@ def job_for(
     synthetic: pd.DataFrame | None = None,
     config: Config | None = None,
     seed: int = 0,
-    mask_seed: int | None = None,
     names: Sequence[str] = (),
     before: Sequence[Charge] = (),
 ) -> flower.Job:
-    """The job of an evaluation, with noise calibrated to its budget.
+    """Return the job of an evaluation, with noise calibrated to its budget.
 
     synthetic: rows of the schema; None at a site, which is sent what it needs.
     before: what held-out records have paid already, within the same budget.
@@ -708,14 +641,12 @@ def job_for(
     return flower.Job(
         *(METHOD, config, encode.domain, multiplier, seed, len(sizes), privacy),
         tuple(map(int, sizes)),
-        mask_seed,
     )
 
 
 def config_for(schema: Schema, **settings: Any) -> Config:
-    """The defaults, with the schema's target where a classifier can predict it."""
-    target = schema.target if schema.target in schema.categorical else ""
-    return Config(**{"target": target or ""} | settings)
+    """Return a Config with the schema's target, where a classifier can predict it."""
+    return Config(schema.target if schema.target in schema.categorical else "", **settings)
 
 
 def evaluated(
@@ -727,7 +658,7 @@ def evaluated(
     other_people: bool = True,
     adversary: str = "",
 ) -> Evaluation:
-    """What a finished run of `job` says, and what must be said of it.
+    """Return what a finished run of `job` says, and what must be said of it.
 
     trained: what the runs that made synthetic rows cost. other_people: whether its rows were
         others than these, so that the two do not add up. adversary: where ADVERSARY does not fit.
@@ -762,11 +693,11 @@ def evaluated(
 
 
 def together(trained: Total, evaluated: Total, *, other_people: bool) -> str:
-    """What all runs that made synthetic rows, and all evaluations, cost one person.
+    """Return what all runs that made synthetic rows, and all evaluations, cost one person.
 
-    Other people: whoever was learned from is in no count of the evaluation, which sees the
-    synthetic rows alone (post-processing); whoever was held out has no part in the synthetic rows.
-    So nobody pays for both (parallel composition), else everybody may.
+    Where they are of other people, a person who was learned from is in no count of the evaluation,
+    which sees of them the synthetic rows alone (post-processing); a person who was held out has no
+    part in the synthetic rows. So nobody pays for both (parallel composition). Else everybody may.
     """
     one, other = (
         f"{each.epsilon:.4g}" + f" in {each.releases} runs" * (each.releases > 1)

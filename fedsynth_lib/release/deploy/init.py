@@ -42,45 +42,30 @@ tables = ""         # of a simulation: the folder with a CSV for each site
 evaluate = ""       # a file of synthetic rows, to be evaluated at the sites
 insecure = false    # true where sites have no keys, as in a simulation
 """
-# for machines with systemd
-UNITS = {
-    "server": """\
-# The server of study {name}: correct the paths, copy this file to /etc/systemd/system, then
-#     systemctl enable --now {name}-server
+UNIT = """\
+# For machines with systemd: correct {correct}, copy this file to /etc/systemd/system, then
+#     systemctl enable --now {name}-{party}
 [Unit]
-Description=Server of the study {name}
+Description=The {party} of the study {name}
 After=network-online.target
 Wants=network-online.target
 
 [Service]
 User=fedsynth
 WorkingDirectory=/srv/{name}
-ExecStart=/srv/fedsynth/bin/fedsynth deploy server --study {name}-app --own server
+ExecStart=/srv/fedsynth/bin/fedsynth deploy {command}
 Restart=on-failure
 RestartSec=15
 
 [Install]
 WantedBy=multi-user.target
-""",
-    "site": """\
-# A site of study {name}: correct NAME and the paths, copy this file to /etc/systemd/system. Its
-# operator first gives the same command in a terminal, and agrees; then
-#     systemctl enable --now {name}-site
-[Unit]
-Description=A site of the study {name}
-After=network-online.target
-Wants=network-online.target
-
-[Service]
-User=fedsynth
-WorkingDirectory=/srv/{name}
-ExecStart=/srv/fedsynth/bin/fedsynth deploy site NAME --study {name}-app --own own --table NAME.csv
-Restart=on-failure
-RestartSec=15
-
-[Install]
-WantedBy=multi-user.target
-""",
+"""
+PARTIES = {  # party -> what to correct in its unit, and the command that it starts
+    "server": ("the paths", "server --study {name}-app --own server"),
+    "site": (
+        "NAME and the paths, agree once to the same command in a terminal",
+        "site NAME --study {name}-app --own own --table NAME.csv",
+    ),
 }
 README = """\
 # {name}
@@ -118,12 +103,12 @@ def init(
     publish: Sequence[str] = (),
     **entries: Any,
 ) -> Study:
-    """Writes the app's folder and gives its study, checked as every party will check it.
+    """Write the app's folder and return its study, checked as every party will check it.
 
     sites: (name, rows, public key) each. ca: PEM. publish: names of sites that show their own
         figures of the evaluation. entries: further ones of `Study`; `config` goes before the
         settings of a release (`methods/release.py`), which are written down like it.
-    Raises BadInput for a folder that has something in it, and for whatever a study cannot be.
+    Raise BadInput for a folder that has something in it, and for all that a study cannot be.
     """
     folder = Path(folder).expanduser().absolute()
     if folder.exists() and any(folder.iterdir()):
@@ -143,7 +128,7 @@ def init(
             write_atomically(Path(trial) / file, content)
         try:
             check_plan(read_study(trial))
-        except BadInput as error:  # who has asked knows the schema, and no study.toml yet
+        except BadInput as error:  # the user knows the schema, and no study.toml yet
             text = str(error).replace(f"{Path(trial) / STUDY}: ", "")
             raise BadInput(text.replace(str(Path(trial) / SCHEMA), str(schema))) from None
     package = folder / name
@@ -161,8 +146,11 @@ def init(
     }
     write_atomically(folder / "pyproject.toml", PYPROJECT.format(**facts).encode())
     write_atomically(folder / "README.md", README.format(**facts).encode())
-    for party, unit in UNITS.items():
-        write_atomically(folder / f"{name}-{party}.service", unit.format(**facts).encode())
+    for party, (correct, command) in PARTIES.items():
+        unit = UNIT.format(
+            name=name, party=party, correct=correct, command=command.format(name=name)
+        )
+        write_atomically(folder / f"{name}-{party}.service", unit.encode())
     write_atomically(package / "__init__.py", f'"""Study {name}."""\n'.encode())
     for which, function in (("clientapp", "client_app"), ("serverapp", "server_app")):
         text = APP.format(which=which, function=function)
@@ -171,13 +159,15 @@ def init(
 
 
 def absent_of(sites: int) -> int:
-    """How many of so many sites may drop out, where nobody says: from four on one, and the sum of
-    the others is still one of three."""
+    """Return how many of so many sites may drop out by default.
+
+    From four on it is one: the sum of the others is still one of three.
+    """
     return int(sites >= 4)
 
 
 def about_absent(study: Study) -> str:
-    """What it means that so many sites may drop out of the run."""
+    """Return what it means that so many sites may drop out of the run."""
     if study.absent:
         return (
             f"absent = {study.absent}: the run goes on without so many sites; the others make "
@@ -203,7 +193,7 @@ def _settings(
     holdout: float = 0.0,
     **others: Any,
 ) -> dict[str, Any]:
-    """Of a release at these sites; none of an unknown method, which the study refuses."""
+    """Return the settings of a release at these sites; an unknown method has none."""
     if method not in METHODS:
         return {}
     rows = sum(number for _, number, _ in sites) * (1 - holdout)
@@ -216,7 +206,7 @@ def study_text(
     ca: str,
     publish: Sequence[str] = (),
 ) -> str:
-    """The content of study.toml."""
+    """Return the content of study.toml."""
     config = entries.get("config", {})
     lines = ["# What all parties of this study agree on; each has the same file.", ""]
     lines += [f"{key} = {_toml(value)}" for key, value in entries.items() if key != "config"]
@@ -235,7 +225,7 @@ def _toml(value: Any) -> str:
 
 
 def parsed_settings(texts: Sequence[str]) -> dict[str, Any]:
-    """Settings of a method as a command names them: NAME=VALUE, the value as TOML has it."""
+    """Return settings of a method from NAME=VALUE texts, with values as TOML has them."""
     found: dict[str, Any] = {}
     for text in texts:
         name, equals, value = text.partition("=")
@@ -249,7 +239,7 @@ def parsed_settings(texts: Sequence[str]) -> dict[str, Any]:
 
 
 def parsed_site(text: str) -> tuple[str, int, str]:
-    """A site as a command names it: NAME:ROWS, or NAME:ROWS:the path of its node.pub."""
+    """Return (name, rows, key) from NAME:ROWS, or NAME:ROWS:the path of its node.pub."""
     name, _, rest = text.partition(":")
     rows, _, path = rest.partition(":")
     if not name or not rows.isdigit():

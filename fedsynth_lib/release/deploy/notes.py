@@ -8,7 +8,6 @@ run has ended, when another run begins, or a day after its last answer: who had 
 sent, could take the site's masks off.
 """
 
-import os
 import time
 from pathlib import Path
 
@@ -16,10 +15,10 @@ from flwr.app import ConfigRecord, Context, Message, RecordDict
 from flwr.common.serde import recorddict_from_proto, recorddict_to_proto
 from flwr.proto.recorddict_pb2 import RecordDict as Packed
 
-from fedsynth_lib.core.contract import BadInput
-from fedsynth_lib.core.store import unwritable
+from fedsynth_lib.core.store import write_atomically
 
 LONGEST = 24 * 3600.0  # seconds that a run may be without an answer of the site
+UNFINISHED = ".*.tmp"  # files of `write_atomically`
 ABOUT, ANSWER = "about", "answer/"  # names of records in the file
 
 
@@ -28,20 +27,22 @@ class Notes:
 
     def __init__(self, path: Path):
         self.path, self._records = path, RecordDict()
-        self._made = path.with_suffix(".new")
-        self._made.unlink(missing_ok=True)  # of a process that was killed while it wrote
+        for unfinished in path.parent.glob(UNFINISHED):
+            unfinished.unlink(missing_ok=True)  # of a process that was killed while it wrote
         self.forget_old()
         if path.is_file():
             self._records = recorddict_from_proto(Packed.FromString(path.read_bytes()))
 
     def are_of_run(self, message: Message) -> bool:
-        """Whether they are of the message's run."""
+        """Return whether they are of the message's run."""
         return self._records.get(ABOUT, {}).get("run") == str(message.metadata.run_id)
 
     def recalled(self, message: Message, context: Context) -> RecordDict | None:
-        """The answer that this very message got before, None where it got none. In the run of the
-        file the context gets its state: Flower may still have an older one, since it drops what an
-        app hands back where its books do not have the task any more."""
+        """Return the answer that this very message got before, None where it got none.
+
+        In the run of the file the context gets its state: Flower may still have an older one, since
+        it drops what an app hands back where its books do not have the task any more.
+        """
         if not self.are_of_run(message):
             return None
         context.state = RecordDict(
@@ -57,7 +58,7 @@ class Notes:
         return RecordDict({name.removeprefix(ANSWER): record for name, record in answer.items()})
 
     def keep(self, message: Message, context: Context, answer: Message) -> None:
-        """Notes an answer and the state after it. Raises BadInput where it cannot be written; the
+        """Write down an answer and the state after it. Raise BadInput where that cannot be; the
         answer must then not leave."""
         metadata = message.metadata
         about = {"run": str(metadata.run_id), "message": metadata.message_id}
@@ -67,23 +68,14 @@ class Notes:
             | {ABOUT: ConfigRecord(about)}
         )
         content = recorddict_to_proto(self._records).SerializeToString()
-        try:
-            self._made.unlink(missing_ok=True)
-            place = os.open(self._made, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-            with os.fdopen(place, "wb") as file:
-                file.write(content)
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(self._made, self.path)
-        except OSError as error:
-            raise BadInput(unwritable(self.path, error)) from error
+        write_atomically(self.path, content, private=True)
 
     def forget(self) -> None:
-        """Deletes the file."""
+        """Delete the file."""
         self._records = RecordDict()
         self.path.unlink(missing_ok=True)
 
     def forget_old(self) -> None:
-        """Deletes the file of a run that goes on no more."""
+        """Delete the file of a run that goes on no more."""
         if self.path.is_file() and time.time() - self.path.stat().st_mtime > LONGEST:
             self.forget()

@@ -13,18 +13,15 @@ import numpy as np
 import pandas as pd
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from fedsynth_lib.core.contract import BadInput, BadRows, stream
+from fedsynth_lib.core.contract import BadInput, stream
 from fedsynth_lib.core.journal import read_bytes
 from fedsynth_lib.core.ledger import ClientLedger, Ledger, last_of, path_of
 from fedsynth_lib.core.store import write_atomically
 from fedsynth_lib.federation import flower
-from fedsynth_lib.release.deploy import keys
-from fedsynth_lib.release.deploy.study import SCHEMA, Study, load_site
-from fedsynth_lib.tables.container import Container
-from fedsynth_lib.tables.files import NOT_A_NUMBER
-from fedsynth_lib.tables.kinds import FileColumn, Gaps
+from fedsynth_lib.release.deploy import evaluation, keys
+from fedsynth_lib.release.deploy.study import Study, load_site, read_entries
 from fedsynth_lib.tables.load import Table
-from fedsynth_lib.tables.schema import Schema, read_toml, validate
+from fedsynth_lib.tables.schema import read_toml
 
 SPLIT_BYTES = 32  # of the key that says which rows are set aside
 
@@ -58,34 +55,47 @@ class Place:
         return self.study.sites[self.index].name
 
     def rows(self) -> np.ndarray:
-        """The rows to learn from, encoded."""
+        """Return the rows to learn from, encoded."""
         return self.study.plan.encoded(self.divided()[0])
 
     def rows_set_aside(self, job: flower.Job) -> np.ndarray:
-        """The other ones, encoded for the evaluation."""
-        from fedsynth_lib.release.deploy import evaluation
-
+        """Return the rows that are set aside, encoded for the evaluation."""
         encoder = evaluation.encoder(self.study.form.schema, job.config)
         return encoder.transform(self.divided()[1])
 
     def divided(self) -> tuple[pd.DataFrame, pd.DataFrame]:
-        """(rows to learn from, rows set aside)."""
+        """Return (rows to learn from, rows set aside)."""
         key = self.split_key or stream(self.study.seed, "key", self.index).bytes(32)
         return self.study.rows_to_learn_from(self.table, key)
 
 
 @dataclass(frozen=True)
-class Own:
-    """A site's own folder: its key, its budget, its ledger; nothing of it is shared but node.pub.
+class Budget:
+    """The content of a site's budget.toml: whose rows these are, and the limits of its owner."""
 
-    say: is told what its owner should know, a sentence each.
+    population: str
+    most_epsilon: float | None = None
+    most_delta: float | None = None
+
+    def __post_init__(self):
+        for name in ("most_epsilon", "most_delta"):
+            value = getattr(self, name)
+            if value is not None and not value >= 0:
+                raise BadInput(f"{name} is {value}; give 0 or more.")
+
+
+@dataclass(frozen=True)
+class Own:
+    """A site's own folder: its key, its budget, its ledger; only node.pub of it is shared.
+
+    say: a function that shows its owner a sentence.
     """
 
     folder: Path
     say: Callable[[str], None] = lambda text: None
 
     def open_ledger(self, study: Study | None = None, runs: int = 1) -> ClientLedger:
-        """The ledger of the population that the budget file names, with its limits.
+        """Return the ledger of the population that the budget file names, with its limits.
 
         runs: of the study, that the operator is about to agree to. A limit that the file does not
             give is what the runs cost that the operator agrees to, with the count of the rows that
@@ -94,28 +104,23 @@ class Own:
         path = self.folder / keys.BUDGET
         if not path.is_file():
             raise BadInput(f"{path}: there is no budget; `fedsynth deploy keys --site` writes one.")
-        found = read_toml(path)
-        if unknown := set(found) - {"population", "most_epsilon", "most_delta"}:
-            raise BadInput(f"{path}: unknown entry {min(unknown)!r}.")
-        if not isinstance(found.get("population"), str):
-            raise BadInput(f"{path}: population is no text; name whose rows these are.")
-        name = found["population"]
+        budget = read_entries(Budget, read_toml(path), str(path))
         ledger = ClientLedger(
-            path_of(name, self.folder),
+            path_of(budget.population, self.folder),
             study=study.digest if study else "",
-            last=last_of(name, self.folder),
+            last=last_of(budget.population, self.folder),
         )
         self._count_earlier(ledger)
-        limits = {"most_epsilon": math.inf, "most_delta": 1.0}
+        epsilon, delta = math.inf, 1.0
         if study is not None:
-            (epsilon, delta), runs = study.cost, max(1, runs, ledger.agreed())
-            epsilon = study.counted_epsilon + runs * epsilon
-            limits = {"most_epsilon": epsilon, "most_delta": runs * delta}
-        limits |= {entry: found[entry] for entry in limits if entry in found}
-        for entry, value in limits.items():
-            if isinstance(value, bool) or not isinstance(value, int | float) or not value >= 0:
-                raise BadInput(f"{path}: {entry} is {value!r}; give a number, 0 or more.")
-        ledger.most_epsilon, ledger.most_delta = limits["most_epsilon"], limits["most_delta"]
+            runs = max(1, runs, ledger.agreed())
+            epsilon, delta = (runs * each for each in study.cost)
+            epsilon += study.counted_epsilon
+        if budget.most_epsilon is not None:
+            epsilon = budget.most_epsilon
+        if budget.most_delta is not None:
+            delta = budget.most_delta
+        ledger.most_epsilon, ledger.most_delta = epsilon, delta
         return ledger
 
     def _count_earlier(self, ledger: ClientLedger) -> None:
@@ -133,8 +138,10 @@ class Own:
             )
 
     def split_key(self, study: Study) -> bytes:
-        """What says which rows are set aside: of the site alone in a release; in a rehearsal b'',
-        which has it follow from the seed."""
+        """Return the key that says which rows are set aside.
+
+        In a release only the site has it. In a rehearsal it is b'': the rows follow from the seed.
+        """
         if not (study.release and study.holdout):
             return b""
         path = self.folder / "split.key"
@@ -149,10 +156,10 @@ class Own:
         return key
 
     def place(self, study: Study, name: str, table: str | Path, runs: int = 1) -> Place:
-        """The site in its study; runs: as for `open_ledger`.
+        """Return the site in its study; runs: as for `open_ledger`.
 
-        Raises BadInput for a key that is not the one which the study has of it, and for rows that
-        do not fit: how many cells of which column, for its operator.
+        Raise BadInput for a key that is not the one which the study has of it, and BadRows for
+        rows that do not fit, which the message names for the operator.
         """
         index = study.index_of(name)
         key = None
@@ -163,54 +170,6 @@ class Own:
                     f"{self.folder / keys.NODE_KEY}: this is not the key that study {study.name} "
                     f"has of site {name!r}; take the right folder, or have the study corrected."
                 )
-        loaded = load_checked(study, name, table)
+        loaded = load_site(study, name, table)
         ledger = self.open_ledger(study, runs)
         return Place(study, index, loaded, key, ledger, self.split_key(study))
-
-
-def load_checked(study: Study, name: str, path: str | Path) -> Table:
-    """`load_site`; where rows do not fit, how many cells of each column do not."""
-    try:
-        return load_site(study, name, path)
-    except BadRows as error:
-        counts = violations(study, Path(path))
-        if not counts:
-            raise
-        found = ", ".join(f"{column} ({count})" for column, count in counts.items())
-        raise BadRows(
-            f"{path}: cells that do not fit the schema, by column: {found}; the first: {error}",
-            error.told,
-        ) from error
-
-
-def violations(study: Study, path: Path) -> dict[str, int]:
-    """Column -> how many cells of a file do not fit its declaration, of those that have any."""
-    form, document = study.form, read_toml(study.folder / SCHEMA)
-    container = Container.of(path, document.get("reader"))
-    missing = {c.name: (*NOT_A_NUMBER, *c.missing) for c in form.columns if not c.is_text}
-    raw = container.raw(path, list(form.names), missing)
-    found = {}
-    for column in form.columns:
-        if column.modelled is None or column.name not in raw:
-            continue
-        cells = raw[column.name]
-        gaps = int(column.gaps(cells).sum()) if not column.missing else 0
-        kept = cells[~column.gaps(cells)]
-        # one look at each value, however many cells have it
-        counts = kept.value_counts()
-        wrong = sum(int(n) for value, n in counts.items() if not _fits(column, value))
-        if gaps + wrong:
-            found[column.name] = gaps + wrong
-    return found
-
-
-def _fits(column: FileColumn, value: object) -> bool:
-    """Whether a cell that is no gap is what its declaration says."""
-    modelled = column.modelled
-    columns = (modelled.number, modelled.missing) if isinstance(modelled, Gaps) else (modelled,)
-    try:
-        parsed = column.parse(pd.Series([value]), column.name, moved=[])
-        validate(pd.DataFrame(parsed), Schema(columns), column.name)
-    except BadInput:
-        return False
-    return True

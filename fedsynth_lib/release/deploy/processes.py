@@ -1,23 +1,24 @@
-"""Processes that start together and end together, whatever happens to whoever started them."""
+"""Processes that start together and end together, however the one that started them ends."""
 
 import contextlib
 import hashlib
 import os
 import re
+import shlex
+import signal
 import socket
 import subprocess
 import sys
 import textwrap
 import time
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import psutil
 
-from fedsynth_lib.core.contract import BadInput
-from fedsynth_lib.core.store import CODE
+from fedsynth_lib.core.errors import BadInput  # the SuperLink needs nothing more
+from fedsynth_lib.core.store import CODE, write_atomically
 
 GRACE = 5.0  # seconds for a process to end by itself
 MINUTE = 50.0  # seconds, so that with all else within a minute there is news
@@ -35,29 +36,69 @@ class Ended(BadInput):
     """A process has ended that should not have."""
 
 
-@dataclass
-class Children:
-    """Flower's processes of one command; a context that ends them all, and all that they started.
+class Processes:
+    """Processes with a log each in one folder: a context that ends them, and all that they started.
 
-    folder: for what they say, a log each, and for Flower's own files (FLWR_HOME).
+    env: their environment. grace: seconds for them to end by themselves.
     """
 
-    folder: Path
-    running: dict[str, subprocess.Popen] = field(default_factory=dict)
+    def __init__(self, folder: Path, env: Mapping[str, str], grace: float = GRACE):
+        self.folder, self.env, self.grace = folder, env, grace
+        self.running: dict[str, subprocess.Popen] = {}
 
-    def __enter__(self) -> "Children":
+    def __enter__(self) -> Self:
         self.folder.mkdir(parents=True, exist_ok=True)
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.end()
+        self.end_all()
 
-    def start(self, command: str, *options: str, **said: str) -> None:
-        """One of `child.py`'s, in a session of its own: a Ctrl-C is for the parent, who ends it.
+    def begin_process(self, name: str, words: list[str], **env: str) -> subprocess.Popen:
+        """Start a command in a session of its own: a Ctrl-C is for the parent, which ends it."""
+        with open(self.log(name), "w", encoding="utf-8") as log:
+            self.running[name] = subprocess.Popen(
+                words,
+                cwd=self.folder,
+                env={**self.env, **env},
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
+        return self.running[name]
 
-        said: further entries of its environment.
-        """
-        asked = [
+    def log(self, name: str) -> Path:
+        return self.folder / f"{name}.log"
+
+    def output(self, name: str) -> str:
+        """Return all that a process has written so far."""
+        return self.log(name).read_text(encoding="utf-8", errors="replace")
+
+    def end_all(self) -> None:
+        """End all processes and their descendants, by force where they take too long."""
+        found = [psutil.Process(each.pid) for each in self.running.values() if each.poll() is None]
+        descendants = [child for process in found for child in _descendants(process)]
+        for process in found:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                process.terminate()
+        _, alive = psutil.wait_procs([*found, *descendants], timeout=self.grace)
+        for process in alive:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                process.kill()
+        psutil.wait_procs(alive, timeout=self.grace)
+        for process in self.running.values():
+            process.wait()
+
+
+class Children(Processes):
+    """Flower's processes of one command. folder: for their logs and Flower's files (FLWR_HOME)."""
+
+    def __init__(self, folder: Path):
+        super().__init__(folder, environment(folder))
+
+    def start(self, command: str, *options: str, **env: str) -> None:
+        """Start `child.py` with one of its commands; env: further entries of its environment."""
+        child = [
             sys.executable,
             "-P",
             "-m",
@@ -65,21 +106,10 @@ class Children:
             command,
             str(os.getpid()),
         ]
-        with open(self.log(command), "w", encoding="utf-8") as log:
-            self.running[command] = subprocess.Popen(
-                [*asked, *options],
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                env=environment(self.folder) | said,
-                start_new_session=True,
-            )
-
-    def log(self, command: str) -> Path:
-        return self.folder / f"{command}.log"
+        self.begin_process(command, [*child, *options], **env)
 
     def check(self) -> None:
-        """Raises Ended where one of them has, with the last that it said."""
+        """Raise Ended where one of them has ended, with the last that it wrote."""
         for command, process in self.running.items():
             if process.poll() is not None:
                 raise Ended(
@@ -88,61 +118,87 @@ class Children:
                 )
 
     def last(self, command: str) -> str:
-        """What a process said at last that means something, in one line."""
-        text = self.log(command).read_text(encoding="utf-8", errors="replace")
-        plain = re.sub(r"\x1b\[[0-9;]*m", "", text)
-        said = [line.strip() for line in plain.splitlines() if line.strip()]
-        errors = [n for n, line in enumerate(said) if line.startswith(("ERROR", "Exit Code"))]
-        found = said[errors[-1] :] if errors else said[-1:]
+        """Return the last error that a process wrote, else its last line, as one line."""
+        plain = re.sub(r"\x1b\[[0-9;]*m", "", self.output(command))
+        lines = [line.strip() for line in plain.splitlines() if line.strip()]
+        errors = [n for n, line in enumerate(lines) if line.startswith(("ERROR", "Exit Code"))]
+        found = lines[errors[-1] :] if errors else lines[-1:]
         return textwrap.shorten(" ".join(found), 400, placeholder=" ...") or "nothing was said"
 
     def wait_for(self, port: int, say: Callable[[str], None], seconds: float = 600.0) -> None:
-        """Returns once something listens at a port of this machine; says each minute that it does
-        not yet."""
-        begin = told = time.monotonic()
+        """Return once something listens at a port of this machine; say each minute that nothing
+        does yet."""
+        begin = news = time.monotonic()
         while not listens("127.0.0.1", port):
             self.check()
             now = time.monotonic()
             if now > begin + seconds:
                 raise BadInput(f"nothing listens at port {port} after {seconds:g} seconds.")
-            if now > told + MINUTE:
+            if now > news + MINUTE:
                 say(f"waits for Flower to begin at port {port}; this machine seems to be busy")
-                told = now
+                news = now
             time.sleep(0.2)
 
-    def end(self) -> None:
-        """All of them, and what they have started, by force where they take too long."""
-        found = [psutil.Process(each.pid) for each in self.running.values() if each.poll() is None]
-        all_of_them = [process for each in found for process in (each, *_descendants(each))]
-        for process in found:
-            with contextlib.suppress(psutil.NoSuchProcess):
-                process.terminate()
-        _, alive = psutil.wait_procs(all_of_them, timeout=GRACE)
-        for process in alive:
-            with contextlib.suppress(psutil.NoSuchProcess):
-                process.kill()
-        psutil.wait_procs(alive, timeout=GRACE)
-        for process in self.running.values():
-            process.wait()
-        self.running.clear()
+
+class Terminals(Processes):
+    """Commands of several parties side by side on one machine, as in a terminal each: for a
+    rehearsal, a lesson, the tests.
+
+    They stand in one folder, which has their books (FEDSYNTH_HOME).
+    """
+
+    def __init__(self, folder: Path, **env: str):
+        home = {"FEDSYNTH_HOME": str(folder / "home"), "PYTHONPATH": _python_path()}
+        super().__init__(folder, {**os.environ, **home, **env}, 4 * GRACE)
+
+    def begin(self, terminal: str, command: str) -> subprocess.Popen:
+        """Type a command, without the word `fedsynth`; it goes on by itself."""
+        words = [sys.executable, "-P", "-m", "fedsynth_lib", *shlex.split(command)]
+        return self.begin_process(terminal, words)
+
+    def type(self, terminal: str, command: str, seconds: float = 600.0) -> str:
+        """Return what a command writes, to its end. Raise BadInput where it fails."""
+        if self.begin(terminal, command).wait(seconds):
+            raise BadInput(f"{terminal}: fedsynth {command}: {self.output(terminal).strip()}")
+        return self.output(terminal).strip()
+
+    def wait(self, terminal: str, text: str, times: int = 1, seconds: float = 600.0) -> None:
+        """Wait until a command has written a text so many times. Raise BadInput where it ends
+        before."""
+        end, process = time.monotonic() + seconds, self.running[terminal]
+        while self.output(terminal).count(text) < times:
+            ended = process.poll() is not None and self.output(terminal).count(text) < times
+            if ended or time.monotonic() > end:
+                raise BadInput(f"{terminal} has not said {text!r}: {self.output(terminal)}")
+            time.sleep(0.1)
+
+    def end(self, terminal: str, number: int = signal.SIGTERM) -> None:
+        """Send a signal to a command, and wait for its end."""
+        self.running[terminal].send_signal(number)
+        self.running[terminal].wait()
 
 
 def environment(folder: Path) -> dict[str, str]:
-    """Of Flower's processes: its files in this folder, nothing said to anybody, the commands of
-    this environment before those of any other, and no proxy on the way to this machine itself."""
-    here, scripts = os.environ.get("PYTHONPATH", ""), str(Path(sys.executable).parent)
+    """Return the environment of Flower's processes: its files in this folder, no messages to
+    anybody, the commands of this environment first, and no proxy on the way to this machine."""
+    scripts = str(Path(sys.executable).parent)
     return {
         **os.environ,
         **ENVIRONMENT,
         **without_proxy(),
         "FLWR_HOME": str(folder),
-        "PYTHONPATH": os.pathsep.join(filter(None, (str(CODE), here))),
+        "PYTHONPATH": _python_path(),
         "PATH": os.pathsep.join((scripts, os.environ.get("PATH", os.defpath))),
     }
 
 
+def _python_path() -> str:
+    """Return PYTHONPATH with this package before all else."""
+    return os.pathsep.join(filter(None, (str(CODE), os.environ.get("PYTHONPATH", ""))))
+
+
 def without_proxy() -> dict[str, str]:
-    """Entries of an environment by which no proxy stands between processes of this machine."""
+    """Return entries of an environment that keep proxies from between processes of this machine."""
     given = os.environ.get("no_proxy") or os.environ.get("NO_PROXY", "")
     direct = ",".join(filter(None, (given, "127.0.0.1,localhost")))
     return {"no_proxy": direct, "NO_PROXY": direct}
@@ -161,9 +217,9 @@ def listens(host: str, port: int) -> bool:
 
 
 def check_free(port: int, host: str, what: str) -> None:
-    """Raises BadInput for a port that is taken, or that this user must not have."""
+    """Raise BadInput for a port that is taken, or that this user may not use."""
     with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as trial:
-        if os.name == "posix":  # as servers do; what a server has left is no server
+        if os.name == "posix":  # as servers do: a port that one has just left is free
             trial.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             trial.bind((host, port))
@@ -175,7 +231,7 @@ def check_free(port: int, host: str, what: str) -> None:
 
 
 def free_port() -> int:
-    """Of this machine, for one of its own processes."""
+    """Return a port of this machine, for one of its own processes."""
     with socket.socket() as trial:
         trial.bind(("127.0.0.1", 0))
         return trial.getsockname()[1]
@@ -183,7 +239,7 @@ def free_port() -> int:
 
 @contextlib.contextmanager
 def only_one(folder: Path, what: str) -> Iterator[None]:
-    """Raises BadInput where another process is in this context with the same folder."""
+    """Raise BadInput where another process is in this context with the same folder."""
     folder.mkdir(parents=True, exist_ok=True)
     with open(folder / "lock", "ab") as lock:
         # Windows has no fcntl: there nobody looks
@@ -199,12 +255,9 @@ def only_one(folder: Path, what: str) -> Iterator[None]:
 
 @contextlib.contextmanager
 def secret_file(folder: Path) -> Iterator[Path]:
-    """32 random bytes that a process and its children share, in a file of their owner's alone."""
+    """Give a file with 32 random bytes, which its owner's processes alone can read."""
     path = folder / SECRET
-    folder.mkdir(parents=True, exist_ok=True)
-    path.unlink(missing_ok=True)
-    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
-        file.write(os.urandom(32))
+    write_atomically(path, os.urandom(32), private=True)
     try:
         yield path
     finally:
@@ -212,13 +265,15 @@ def secret_file(folder: Path) -> Iterator[Path]:
 
 
 def password_of(secret: bytes) -> str:
-    """What is shown to a server's own interface by who has read its secret; the secret itself,
-    with which Flower signs, is never sent."""
+    """Return what a process that can read a server's secret shows to the server's own interface.
+
+    The secret itself, with which Flower signs, is never sent.
+    """
     return hashlib.blake2b(b"password", key=secret, digest_size=32).hexdigest()
 
 
 class Password:
-    """Shows the password in each request of one of Flower's clients (an interceptor)."""
+    """Show the password in each request of one of Flower's clients (an interceptor)."""
 
     def __init__(self, secret: bytes):
         self.password = password_of(secret)

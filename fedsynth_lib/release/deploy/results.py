@@ -23,7 +23,7 @@ REHEARSED = "nobody who knows the seed, as all parties do: a rehearsal"
 
 
 def write(study: Study, outcome: Outcome, folder: Path) -> list[Path]:
-    """Writes rows, statement, page, record and traffic into a folder; their paths."""
+    """Write rows, statement, page, record, model and traffic into a folder; return their paths."""
     plan, form = study.plan, study.form
     said = statement_of(
         plan.job,
@@ -67,8 +67,11 @@ def write(study: Study, outcome: Outcome, folder: Path) -> list[Path]:
 def write_evaluation(
     study: Study, job: Job, outcome: Outcome, folder: Path, rows: str
 ) -> list[Path]:
-    """Writes the figures of an evaluation at the sites, and what must be said of them; rows: the
-    name of the rows that were evaluated. A site that publishes its own has files with its name."""
+    """Write the figures of an evaluation at the sites, and its statement; return their paths.
+
+    rows: the name of the rows that were evaluated. The files of a site that publishes its own
+    figures have its name.
+    """
     trained = max(1, outcome.earlier.get(study.plan.method.name, 0))  # the rows come from a run
     found = evaluation.evaluated(
         job,
@@ -94,9 +97,11 @@ def write_evaluation(
 
 
 def total_of_runs(study: Study, job: Job, statement: dict, outcome: Outcome) -> Total:
-    """What this run and the earlier ones of the study cost together the people in its rows; who is
-    learned from is in no evaluation where these are other people. The study is the same, so each
-    run of a job has the same budget. What sites spent on other studies is in their ledgers alone.
+    """Return what this run and the earlier ones of the study cost the people in its rows.
+
+    Where the evaluation is of other people, nobody who was learned from is in it. The study is
+    the same, so each run of a job has the same budget. What sites spent on other studies is in
+    their ledgers alone.
     """
     name = job.method.name
     counted = [name] if study.other_people else study.costs
@@ -112,14 +117,14 @@ def total_of_runs(study: Study, job: Job, statement: dict, outcome: Outcome) -> 
 
 
 def adversary(study: Study, method: Method, what: str) -> str:
-    """Whom the statement says that records are protected from. what: comes out."""
+    """Return whom the statement says that records are protected from; what: comes out."""
     if not study.release:
         return REHEARSED
     return deployed_adversary(method, what=what, colluding=study.colluding, sites=len(study.sites))
 
 
 def traffic_of(study: Study, run: Run) -> dict:
-    """Bytes of arrays, in all and for each site; what Flower adds is not counted."""
+    """Return bytes of arrays, in all and for each site; what Flower adds is not counted."""
     lines = [line | {"site": study.sites[line["client"]].name} for line in run.traffic]
     return {
         "bytes_up": run.bytes_up,

@@ -44,7 +44,7 @@ from fedsynth_lib.release.deploy.processes import (
     secret_file,
     without_proxy,
 )
-from fedsynth_lib.release.deploy.server_worker import MADE, carry_out_all, load_app
+from fedsynth_lib.release.deploy.server_worker import MADE, carry_out_all
 from fedsynth_lib.release.deploy.site import check_secure
 from fedsynth_lib.release.deploy.study import Study, check_flower, check_plan, read_study
 from fedsynth_lib.release.deploy.worker import Runtime
@@ -57,55 +57,43 @@ LOOK = 0.2  # seconds
 SAYS, WROTE = "fedsynth: ", "wrote "  # how lines of a run's log begin
 
 
-def serve(
-    study_folder: str | Path,
-    own_folder: str | Path,
-    *,
-    say: Callable[[str], None],
-    insecure: bool = False,
-) -> None:
-    """Lets the sites of a study connect, and carries out its runs, until it is stopped.
+def serve(study_folder: str | Path, own_folder: str | Path, *, say: Callable[[str], None]) -> None:
+    """Let the sites of a study connect, and carry out its runs, until it is stopped.
 
     It listens at this machine alone where the study's server is on it, and at all of its addresses
-    otherwise. What nodes are registered, and what runs there were, is kept in memory.
+    otherwise. Which nodes are registered, and which runs there were, is kept in memory.
     """
-
     check_flower()
     study = read_study(study_folder)
-    check_secure(study, insecure)
+    check_secure(study)
     check_plan(study)
-    load_app(study)
     own = Path(own_folder).expanduser().absolute()
     port = study.address[1]
     bind = "127.0.0.1" if study.on_loopback else "0.0.0.0"
-    if not insecure:
-        _check_keys(study, own)
+    _check_keys(study, own)
     check_free(port, bind, "server")
     os.environ.update(without_proxy())  # to this machine itself
     state = study.state(own)
     with secret_file(state) as secret, Children(state) as children:
         options = ["--host", bind, "--port", str(port), "--database", BOOKS]
         options += ["--isolation", "process", "--superexec-auth-secret-file", str(secret)]
-        if insecure:
-            options += ["--insecure"]
-        else:
-            options += ["--ssl-ca-certfile", str(own / keys.CA), "--enable-supernode-auth"]
-            options += ["--ssl-certfile", str(own / keys.CERTIFICATE)]
-            options += ["--ssl-keyfile", str(own / keys.SERVER_KEY)]
+        options += ["--ssl-ca-certfile", str(own / keys.CA), "--enable-supernode-auth"]
+        options += ["--ssl-certfile", str(own / keys.CERTIFICATE)]
+        options += ["--ssl-keyfile", str(own / keys.SERVER_KEY)]
         nodes = state / "nodes.json"
-        known = {} if insecure else {each.name: keys.raw(each.key).decode() for each in study.sites}
+        known = {each.name: keys.raw(each.key).decode() for each in study.sites}
         write_atomically(nodes, json.dumps(known).encode())
         said = {"FEDSYNTH_NODES": str(nodes), "FEDSYNTH_SECRET": str(secret)}
         children.start("superlink", *options, **said)
         children.wait_for(port, say)
         say(f"{study.name}: the server listens at {bind}:{port} for {len(study.sites)} sites")
-        ca = b"" if insecure else study.ca.encode()
-        link = Runtime(f"127.0.0.1:{port}", secret.read_bytes(), children.check, ca)
+        address, ca = f"127.0.0.1:{port}", study.ca.encode()
+        link = Runtime(address, secret.read_bytes(), children.check, ca)
         carry_out_all(link, study, say)
 
 
 def _check_keys(study: Study, own: Path) -> None:
-    """Raises BadInput for a folder with other keys than the server's, or with too many."""
+    """Raise BadInput for a folder with other keys than the server's, or with too many."""
     keys.check_validity(own / keys.CERTIFICATE)
     if (own / keys.CA).read_text(encoding="ascii").strip() != study.ca.strip():
         raise BadInput(
@@ -126,19 +114,18 @@ def run(
     *,
     say: Callable[[str], None],
     evaluate: str | Path = "",
-    insecure: bool = False,
     limit: float = LIMIT,
 ) -> list[Path]:
-    """A run of the study at a server that has been started; the paths of what came out.
+    """Carry out a run at a server that has been started; return the paths of its files.
 
-    evaluate: a file of synthetic rows, which the sites then evaluate. limit: seconds without news
-    after which the run is stopped.
-    Raises BadInput with the reason where the run was refused, at the server or by a site. Nothing
-    comes out of a run that did not end by itself: where this process is told to end, so is the run.
+    evaluate: a file of synthetic rows, which the sites then evaluate. limit: seconds without
+    news after which the run is stopped. Raise BadInput with the reason where the run was
+    refused, at the server or by a site. Nothing comes out of a run that did not end by itself:
+    if this process is told to end, so is the run.
     """
     check_flower()
     study = read_study(study_folder)
-    check_secure(study, insecure)
+    check_secure(study)
     own = Path(own_folder).expanduser().absolute()
     secret, app = study.state(own) / SECRET, study.folder.parent
     if not listens("127.0.0.1", study.address[1]) or not secret.is_file():
@@ -149,16 +136,12 @@ def run(
     if not (app / "pyproject.toml").is_file():
         raise BadInput(f"{study.folder}: this is no app; `fedsynth deploy init` makes one.")
     out = Path(out).expanduser().absolute()
-    bare = insecure and not study.secure  # sites that have keys sign and mask without TLS as well
-    config: dict[str, Any] = {"insecure": bare}
-    if evaluate:
-        config["evaluate"] = str(existing_file(evaluate, "rows"))
+    config = {"evaluate": str(existing_file(evaluate, "rows"))} if evaluate else {}
     check_writable(out / "rows", "out")
     os.environ.update(without_proxy())  # to this machine itself
-    ca = b"" if insecure else study.ca.encode()
     with (
         TemporaryDirectory(dir=out, prefix=MADE, ignore_cleanup_errors=True) as made,
-        _Control(f"127.0.0.1:{study.address[1]}", secret.read_bytes(), ca) as control,
+        _Control(study, secret.read_bytes()) as control,
     ):
         log = control.start(app, config | {"out": made})
         try:
@@ -175,8 +158,11 @@ def run(
 
 
 def _lines(log: Iterable[str], say: Callable[[str], None], limit: float) -> Iterator[str]:
-    """The lines of a run's log that name what it has written, to its end; the others are said. Each
-    minute without news says what the last was. Raises BadInput after `limit` seconds of that."""
+    """Yield the lines of a run's log that name a file, and say the others, to its end.
+
+    After each minute without news, say what the last was. Raise BadInput after `limit` seconds
+    of that.
+    """
     last = "the server has not begun the run: it has another one to do, or its machine is busy"
     news = told = time.monotonic()
     for line in log:
@@ -201,11 +187,11 @@ def _lines(log: Iterable[str], say: Callable[[str], None], limit: float) -> Iter
 class _Control:
     """A run, by the SuperLink's own interface; a context."""
 
-    def __init__(self, address: str, secret: bytes, ca: bytes):
+    def __init__(self, study: Study, secret: bytes):
         self.client = ControlHttpClient.from_server_address(
-            server_address=address,
-            insecure=not ca,
-            root_certificates=ca or None,
+            server_address=f"127.0.0.1:{study.address[1]}",
+            insecure=False,
+            root_certificates=study.ca.encode(),
             interceptors=[
                 RuntimeVersionHttpInterceptor(component_name="flwr CLI"),
                 Password(secret),
@@ -220,8 +206,10 @@ class _Control:
         self.client.close()
 
     def start(self, app: Path, config: dict[str, Any]) -> Iterator[str]:
-        """Starts a run of the app, as `flwr run` does. Gives the lines of its log, to its end, and
-        '' a few times a second."""
+        """Start a run of the app, as `flwr run` does.
+
+        Return the lines of its log, to its end, and '' a few times a second.
+        """
         content = build_fab_from_disk(app)
         fab = Fab(hashlib.sha256(content).hexdigest(), content, {})
         asked = StartRunRequest(fab=fab_to_proto(fab), override_config=user_config_to_proto(config))
@@ -258,13 +246,13 @@ class _Control:
             yield from filter(None, lines)
 
     def stop(self) -> None:
-        """Has the run stopped at the server, also where it is about to begin."""
+        """Stop the run at the server, also where it is about to begin."""
         if self._has_begun.wait(GRACE):
             with contextlib.suppress(httpx.HTTPError):  # it has ended, or the server has
                 self.client.StopRun(StopRunRequest(run_id=self.number))
 
     def reason(self) -> str:
-        """Why the run, which has ended, has failed; '' where it has not."""
+        """Return why the run, which has ended, has failed; '' where it has not."""
         found = self.client.ListRuns(ListRunsRequest(run_id=self.number)).run_dict[self.number]
         if found.status.sub_status == SubStatus.COMPLETED:
             return ""

@@ -1,12 +1,11 @@
-"""Carries out the runs of a study at its server, one after the other, in the server's own process.
+"""Carry out the runs of a study at its server, one after the other, in the server's own process.
 
 Flower's SuperExec would start a process for each run, and another one beside it where a busy
-machine takes longer than half a minute to begin. Here the app is loaded once, from the server's own
-folder, and a run begins at once. What the app prints is the run's log, which `deploy run` follows.
+machine takes longer than half a minute to begin. Here a run begins at once, by the server's own
+copy of the study. What is printed meanwhile is the run's log, which `deploy run` follows.
 """
 
 import contextlib
-import importlib.util
 import io
 import shutil
 import sys
@@ -17,13 +16,11 @@ from pathlib import Path
 import httpx
 from flwr.app import Context, Error, Message, RecordDict
 from flwr.app.message import make_message
-from flwr.common.config import get_fused_config_from_fab
 from flwr.common.constant import ErrorCode, SubStatus
-from flwr.common.serde import context_from_proto, fab_from_proto, run_from_proto
+from flwr.common.serde import context_from_proto, run_from_proto
 from flwr.proto.log_pb2 import PushLogsRequest
 from flwr.proto.node_pb2 import Node
 from flwr.proto.runtime_pb2 import PullTaskInputRequest, PushTaskOutputRequest
-from flwr.serverapp import ServerApp
 from flwr.supercore.constant import TaskType
 from flwr.supercore.interceptors import RuntimeTokenHttpInterceptor
 from flwr.supercore.retry import RetryInvoker, exponential
@@ -32,7 +29,6 @@ from flwr.supercore.runtime import RuntimeHttpClient
 from flwr.supercore.task_identity import TaskIdentity
 from flwr.superlink.grid import HttpGrid
 
-from fedsynth_lib.core.contract import BadInput
 from fedsynth_lib.federation import flower
 from fedsynth_lib.release.deploy import apps
 from fedsynth_lib.release.deploy.processes import MINUTE
@@ -51,27 +47,13 @@ LOST = (
 GONE = "its process ended, or its connection was lost, before its answer was here"
 
 
-def load_app(study: Study) -> ServerApp:
-    """The serverapp of the study's folder."""
-    path = study.folder / "server_app.py"
-    if not path.is_file():
-        raise BadInput(f"{study.folder}: this is no app; `fedsynth deploy init` makes one.")
-    spec = importlib.util.spec_from_file_location(f"{study.name}_server_app", path)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module.app
-
-
 def carry_out_all(runtime: Runtime, study: Study, say: Callable[[str], None]) -> None:
-    """Carries out the study's runs until `runtime.check` raises."""
-    app = load_app(study)
-    runtime.take_all(TaskType.SERVER_APP, lambda token: _carry_out(runtime, token, app, study, say))
+    """Carry out the study's runs until `runtime.check` raises."""
+    runtime.take_all(TaskType.SERVER_APP, lambda token: _carry_out(runtime, token, study, say))
 
 
-def _carry_out(
-    runtime: Runtime, token: str, app: ServerApp, study: Study, say: Callable[[str], None]
-) -> None:
-    """One run, to its end; why it failed is in its status, for `deploy run`."""
+def _carry_out(runtime: Runtime, token: str, study: Study, say: Callable[[str], None]) -> None:
+    """Carry out one run to its end; why it failed is in its status, for `deploy run`."""
     retry = RetryInvoker(
         lambda: exponential(max_delay=5),
         httpx.TransportError,
@@ -89,12 +71,12 @@ def _carry_out(
         run, context = run_from_proto(given.run), context_from_proto(given.context)
         TaskIdentity.task_id, TaskIdentity.run_id = given.task_id, run.run_id
         TaskIdentity.node_id = context.node_id
-        context.run_config = get_fused_config_from_fab(fab_from_proto(given.fab).content, run)
+        context.run_config = run.override_config
         grid = StudyGrid(client, run, study)
         status, details = SubStatus.COMPLETED, ""
         with contextlib.redirect_stdout(RunLog(client, run)):
             try:
-                app(grid, context)
+                apps.carry_out(study, grid, context)
             except Exception as error:
                 status = SubStatus.FAILED
                 details = f"{str(error).rstrip('.')}."
@@ -112,8 +94,10 @@ def _carry_out(
 
 
 def _paid(study: Study, context: Context) -> str:
-    """What a run that failed after sites were asked for rows may have cost them: one that was asked
-    may be gone before it has answered."""
+    """Return what a run that failed after sites were asked for rows may have cost them.
+
+    A site that was asked may be gone before its answer is here.
+    """
     evaluates = bool(context.run_config.get("evaluate"))
     epsilon = study.evaluation_epsilon if evaluates else study.epsilon
     return (
@@ -123,7 +107,7 @@ def _paid(study: Study, context: Context) -> str:
 
 
 class RunLog(io.TextIOBase):
-    """The log of a run, for `print`; it is on the server's own screen as well."""
+    """The log of a run, for `print`, which shows it on the server's own screen as well."""
 
     def __init__(self, client: RuntimeHttpClient, run: Run):
         self._client, self._run, self._line, self._screen = client, run.run_id, "", sys.stderr
@@ -141,10 +125,10 @@ class RunLog(io.TextIOBase):
 
 
 class StudyGrid(HttpGrid):
-    """Flower's grid, which says what it waits for, and asks a site again that was gone for a short
-    while: it has kept its answer (`notes.py`).
+    """Flower's grid, which says what it waits for and asks a site again that was gone.
 
-    clock: seconds. has_asked_rows: whether sites were asked for what costs them.
+    Such a site has kept its answer (`notes.py`). clock: seconds. has_asked_rows: whether sites
+    were asked for what costs them.
     """
 
     def __init__(
@@ -205,8 +189,7 @@ class StudyGrid(HttpGrid):
         return found
 
     def _given_up(self, lost: set[str]) -> list[Message]:
-        """Errors of the messages that are lost for good; the others are sent again as soon as the
-        site is there."""
+        """Return errors for the messages that are lost for good; send the others again."""
         if not lost:
             return []
         here, found = set(self.get_node_ids()), []
@@ -220,13 +203,13 @@ class StudyGrid(HttpGrid):
         return found
 
     def _mention(self, what: str) -> None:
-        """Says what it waits for, unless there was news in the last minute."""
+        """Say what it waits for, unless there was news in the last minute."""
         if self.clock() > self._told + MINUTE:
             self._told = self.clock()
             apps.say(what)
 
     def say_goodbye(self) -> None:
-        """Tells the sites that the run has ended, for which they keep secrets till then."""
+        """Tell the sites that the run has ended: until then they keep their secrets of it."""
         messages = [
             Message(RecordDict(), message_type=RUN_ENDED, dst_node_id=node)
             for node in super().get_node_ids()

@@ -48,7 +48,7 @@ EARLY, FORGOTTEN, AGAIN = 600.0, 90.0, 5.0  # seconds
 
 
 def asked_of(study: Study, name: str, ledger: ClientLedger, runs: int = 1) -> str:
-    """What the operator of a site agrees to, or does not.
+    """Return the text that the operator of a site agrees to, or not.
 
     runs: of each job of the study, those made before included.
     """
@@ -80,15 +80,18 @@ def asked_of(study: Study, name: str, ledger: ClientLedger, runs: int = 1) -> st
 
 
 def _due(study: Study, ledger: ClientLedger, runs: int) -> tuple[float, float]:
-    """Epsilon and delta of the runs that are agreed to and not begun yet."""
+    """Return epsilon and delta of the runs that are agreed to and not begun yet."""
     left = {job: max(0, runs - len(ledger.runs(job))) for job in study.costs}
     epsilon = sum(left[job] * each for job, each in study.costs.items())
     return epsilon, study.delta * sum(left.values())
 
 
 def noisy_count(own: Own, table: str | Path, schema: str | Path, epsilon: float) -> int:
-    """How many rows a site has, with discrete Laplace noise of sensitivity 1; noted in its ledger
-    before the noise is drawn. Raises Refused where that would overdraw it."""
+    """Return the number of a site's rows with discrete Laplace noise of sensitivity 1.
+
+    Its ledger has it before the noise is drawn. Raise Refused where that would overdraw the
+    ledger.
+    """
     if not 0 < epsilon < float("inf"):
         raise BadInput(f"epsilon is {epsilon:g}; give a positive number.")
     loaded = load_table(Path(table), schema=schema, private=True)
@@ -106,12 +109,12 @@ def check_server(
     clock: Callable[[], float] = time.monotonic,
     sleep: Callable[[float], None] = time.sleep,
 ) -> None:
-    """Returns once the server is there, and is who it must be.
+    """Return once the server is there, and the one that the study names.
 
-    wait: seconds. Before a first connection a site gives up after a while, and at once where the
-    address is none or the server another one, for then somebody is mistaken: raises BadInput, in
-    one sentence. Afterwards (infinity) the network is at fault, whatever it shows, and the site
-    keeps trying; it says so once an hour.
+    wait: seconds. Before a first connection a site gives up after a while, and at once where
+    the address does not exist or the server is another one, for then somebody is mistaken: it
+    raises BadInput, in one sentence. Afterwards (infinity) the network is at fault, whatever it
+    shows, and the site keeps trying; it says so once an hour.
     """
     hourly, end = Hourly(say, clock), clock() + wait
     while True:
@@ -127,7 +130,7 @@ def check_server(
 
 
 def _trouble(error: OSError) -> tuple[str, str, bool]:
-    """What is wrong with a server, what to do, and whether another try would show the same."""
+    """Return what is wrong with a server, what to do, and whether the trouble is final."""
     if isinstance(error, ssl.SSLCertVerificationError):
         remedies = {
             "certificate has expired": "compare the clocks, or have a new one made.",
@@ -143,7 +146,7 @@ def _trouble(error: OSError) -> tuple[str, str, bool]:
 
 
 class Hourly:
-    """Says something at once, and while it goes on once an hour."""
+    """Say something at once, and once an hour while it goes on."""
 
     def __init__(self, say: Callable[[str], None], clock: Callable[[], float] = time.monotonic):
         self._say, self._clock, self._next = say, clock, -math.inf
@@ -155,7 +158,7 @@ class Hourly:
 
 
 def _shake_hands(study: Study) -> None:
-    """A connection that is closed again; an error where the server is not trusted."""
+    """Open and close a connection; raise an error where the server is not trusted."""
     host, port = study.address
     with (
         socket.create_connection((host, port), timeout=10) as plain,
@@ -173,20 +176,18 @@ def run_site(
     say: Callable[[str], None],
     ask: Callable[[str], bool],
     runs: int = 1,
-    insecure: bool = False,
 ) -> None:
-    """Checks all that can be checked, asks the operator, and answers until it is stopped.
+    """Check all that can be checked, ask the operator, and answer until the process is stopped.
 
-    ask: shows what is asked and gives whether the operator agrees; it is asked again for more runs.
-    runs: of each job of the study that the site answers, those made before included.
-    insecure: without TLS, to a server of this machine alone.
-    Raises BadInput where something does not fit, or the operator declines.
+    ask: a function that shows what is asked and returns whether the operator agrees; it is
+    asked again for more runs. runs: of each job of the study that the site answers, those made
+    before included. Raise BadInput where something does not fit, or the operator declines.
     """
     if runs < 1:
         raise BadInput(f"runs is {runs}; give 1 or more.")
     check_flower()
     study = read_study(study_folder)
-    check_secure(study, insecure)
+    check_secure(study)
     own = Own(Path(own_folder).expanduser().absolute(), say)
     say(f"reads {table}")
     place = own.place(study, name, table, runs)
@@ -209,11 +210,11 @@ def run_site(
                 f"{', '.join(map(str, made))}); --runs {len(made) + 1} agrees to another run"
             )
     with only_one(study.state(own.folder), f"site {name!r}"):
-        stay_connected(lambda wait: _connect(study, place, own, app, say, wait, insecure), say)
+        stay_connected(lambda wait: _connect(study, place, own, app, say, wait), say)
 
 
 class LostConnection(Exception):
-    """A SuperNode that was connected has ended: its server has forgotten it, say."""
+    """A SuperNode that was connected has ended, for example because its server has forgotten it."""
 
 
 def stay_connected(
@@ -222,11 +223,11 @@ def stay_connected(
     clock: Callable[[], float] = time.monotonic,
     sleep: Callable[[float], None] = time.sleep,
 ) -> None:
-    """Connects again and again, to the end of this process; where there was no connection yet, to
-    an error that will not pass.
+    """Connect again and again, to the end of this process.
 
-    connect: as `_connect`, of the seconds to wait for the server. After a power cut the server
-    takes the site for connected, for a minute, so it may not say at once that two are too many.
+    Raise an error that will not pass where there was no connection yet. connect: as `_connect`,
+    of the seconds to wait for the server. After a power cut the server takes the site for
+    connected, for a minute, so it may not say at once that two are too many.
     """
     begin, wait, hourly = clock(), EARLY, Hourly(say, clock)
     while True:
@@ -251,16 +252,17 @@ def _connect(
     app: ClientApp,
     say: Callable[[str], None],
     wait: float,
-    insecure: bool,
 ) -> None:
-    """Starts a SuperNode and answers what it is asked, to its end, which is one of two errors:
-    LostConnection, or BadInput where it was never connected. wait: as `check_server`."""
+    """Start a SuperNode and answer its messages until it ends.
+
+    Raise LostConnection at the end, or BadInput where it was never connected. wait: as for
+    `check_server`.
+    """
     # they bring Flower's own parts
     from fedsynth_lib.release.deploy.notes import Notes
     from fedsynth_lib.release.deploy.worker import Runtime, answer_all
 
-    if not insecure:
-        check_server(study, say, wait)
+    check_server(study, say, wait)
     os.environ.update(without_proxy())  # this process answers the SuperNode beside it
     state, port = study.state(own.folder), free_port()
     with secret_file(state) as secret, Children(state) as children:
@@ -269,12 +271,9 @@ def _connect(
             *("--isolation", "process", "--superexec-auth-secret-file", str(secret)),
             *("--node-config", f"partition-id={place.index} num-partitions={len(study.sites)}"),
         ]
-        if insecure:
-            options += ["--insecure"]
-        else:
-            write_atomically(state / keys.CA, study.ca.encode())
-            options += ["--root-certificates", str(state / keys.CA)]
-            options += ["--auth-supernode-private-key", str(own.folder / keys.NODE_KEY)]
+        write_atomically(state / keys.CA, study.ca.encode())
+        options += ["--root-certificates", str(state / keys.CA)]
+        options += ["--auth-supernode-private-key", str(own.folder / keys.NODE_KEY)]
         children.start("supernode", *options)
         children.wait_for(port, say)
         ready = f"site {place.name} is ready for {study.server}; Ctrl-C ends it"
@@ -289,8 +288,11 @@ def _connect(
 
 
 class Line:
-    """What a SuperNode says of its connection, as the operator is told: once it has one, when it
-    loses the server, once an hour while it has none, and when it has one again."""
+    """Tells the operator what a SuperNode's log says of its connection.
+
+    It says so once there is one, when the server is lost, once an hour while it is away, and
+    when it is there again.
+    """
 
     def __init__(
         self,
@@ -303,7 +305,7 @@ class Line:
         self._read, self.is_connected, self._hourly = 0, False, None
 
     def check(self) -> None:
-        """Raises Ended where the SuperNode has ended."""
+        """Raise Ended where the SuperNode has ended."""
         try:
             self._children.check()
         finally:
@@ -327,17 +329,10 @@ class Line:
             self._hourly.say("the server cannot be reached; keeps trying")
 
 
-def check_secure(study: Study, insecure: bool) -> None:
-    """Raises BadInput for a study without keys, unless it is insecure by name and stays on this
-    machine."""
-    if insecure and not study.on_loopback:
-        raise BadInput(
-            f"--insecure is for this machine alone, and the server is {study.server}; leave it out."
-        )
-    if insecure and study.release:
-        raise BadInput("--insecure is for rehearsals, and the study is a release; leave it out.")
-    if not insecure and not study.secure:
+def check_secure(study: Study) -> None:
+    """Raise BadInput for a study without certificate or keys."""
+    if not study.secure:
         raise BadInput(
             f"{study.folder}: the study has no certificate, or no key of some site; add them, or "
-            "rehearse on this machine with --insecure."
+            "rehearse without keys in a simulation (`flwr run`), as its README.md says."
         )

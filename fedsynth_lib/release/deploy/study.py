@@ -1,9 +1,9 @@
-"""What all parties of a study agree on, as two files: `study.toml`, and `schema.toml` beside it.
+"""What all parties of a study agree on, in two files: `study.toml`, and `schema.toml` beside it.
 
-Every site and the server have the same two. From them alone each makes the job of the run: method,
-noise, rounds. So no site has to believe what a server says about the budget, and what differs shows
-before anything is released: `said` is what they compare, `differences` names the entry or the
-column.
+Every site and the server have the same two. From them alone each party derives the job of the run:
+method, noise, rounds. So no site has to believe what a server says about the budget, and any
+difference shows before anything is released: the parties compare the `terms` of the study, and
+`differences` names the entry or the column.
 """
 
 import hashlib
@@ -28,7 +28,7 @@ from fedsynth_lib.core.store import CODE
 from fedsynth_lib.federation.flower import Job
 from fedsynth_lib.federation.settings import ROW_COUNT, as_counted, job_of
 from fedsynth_lib.methods import METHODS
-from fedsynth_lib.release.deploy import keys
+from fedsynth_lib.release.deploy import evaluation, keys
 from fedsynth_lib.tables.encode import clamped
 from fedsynth_lib.tables.form import Counted, Form, read_form
 from fedsynth_lib.tables.load import Table, load_table
@@ -44,6 +44,14 @@ STUDIED_TOO = ("__init__.py", "release/your_table.py")
 # parts (tests/test_deploy_crashes.py has the list) may be another in the next one
 OLDEST_FLOWER, NEXT_FLOWER = (1, 41), (1, 42)
 FLOWER = f">={OLDEST_FLOWER[0]}.{OLDEST_FLOWER[1]},<{NEXT_FLOWER[0]}.{NEXT_FLOWER[1]}"
+IDENTIFIER = "give letters, digits and '_', no digit first"
+TYPES = {  # of entries in TOML, with what to give
+    str: (str, "a text in quotation marks"),
+    int: (int, "a whole number"),
+    float: (int | float, "a number"),
+    float | None: (int | float, "a number"),
+    bool: (bool, "true or false"),
+}
 FEWEST_ROWS = 2  # of a site: with one, all that it says is about one person
 
 
@@ -52,13 +60,24 @@ class Site:
     """A data owner as the others know it.
 
     rows: as declared before the run, or as counted with noise. key: public, in OpenSSH's form; ''
-        in a rehearsal on one machine. publishes: its own figures of the evaluation as well.
+        in a simulation. publishes: its own figures of the evaluation as well.
     """
 
     name: str
     rows: int
     key: str = ""
     publishes: bool = False
+
+    def __post_init__(self):
+        if not self.name.isidentifier():
+            raise BadInput(f"a site has the name {self.name!r}; {IDENTIFIER}.")
+        if self.rows < FEWEST_ROWS:
+            raise BadInput(
+                f"site {self.name!r} has rows = {self.rows}; a site needs {FEWEST_ROWS} rows at "
+                "least."
+            )
+        if self.key:
+            keys.public_key(self.key, f"site {self.name!r}")
 
 
 @dataclass(frozen=True)
@@ -102,37 +121,26 @@ class Study:
     config: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self):
-        where, names = self.folder / STUDY, [site.name for site in self.sites]
+        names, used = [site.name for site in self.sites], [s.key for s in self.sites if s.key]
         if not self.name.isidentifier():
-            raise BadInput(
-                f"{where}: name is {self.name!r}; give letters, digits and '_', no digit first."
-            )
+            raise BadInput(f"name is {self.name!r}; {IDENTIFIER}.")
         if self.method not in METHODS:
             raise BadInput(
-                f"{where}: method {self.method!r} is unknown{closest(self.method, METHODS)}; "
-                f"choose one of {', '.join(METHODS)}."
+                f"method {self.method!r} is unknown{closest(self.method, METHODS)}; choose one of "
+                f"{', '.join(METHODS)}."
             )
-        if not names or len(set(names)) < len(names) or not all(map(str.isidentifier, names)):
+        if not names or len(set(names)) < len(names):
             raise BadInput(
-                f"{where}: the sites are called {', '.join(map(repr, names)) or 'nothing'}; write "
-                "a [[site]] for each, with a name of its own of letters, digits and '_'."
+                f"the sites are called {', '.join(map(repr, names)) or 'nothing'}; write a "
+                "[[site]] for each, with a name of its own."
             )
+        if len(set(used)) < len(used):
+            raise BadInput("two sites have the same key; each needs one of its own.")
         if self.release and not self.secure:
             raise BadInput(
-                f"{where}: a release needs ca and the key of every site; add them, or write "
-                "release = false for a rehearsal."
+                "a release needs ca and the key of every site; add them, or write release = false "
+                "for a rehearsal."
             )
-        for site in self.sites:
-            if site.rows < FEWEST_ROWS:
-                raise BadInput(
-                    f"{where}: site {site.name!r} has rows = {site.rows}; a site needs "
-                    f"{FEWEST_ROWS} rows at least."
-                )
-            if site.key:
-                keys.public_key(site.key, f"{where}: site {site.name!r}")
-        given = [site.key for site in self.sites if site.key]
-        if len(set(given)) < len(given):
-            raise BadInput(f"{where}: two sites have the same key; each needs one of its own.")
         for name, low, high in (
             ("absent", 0, len(self.sites) - 1),
             ("minimum_group", 1, len(self.sites) - self.absent),
@@ -144,36 +152,36 @@ class Study:
             ("synthetic_rows", 0, math.inf),
         ):
             if not low <= getattr(self, name) <= high:
-                raise BadInput(
-                    f"{where}: {name} is {getattr(self, name):g}; give {low:g} to {high:g}."
-                )
-        checked_seed(self.seed, f"{where}: seed")
+                raise BadInput(f"{name} is {getattr(self, name):g}; give {low:g} to {high:g}.")
+        checked_seed(self.seed)
         host, _, port = self.server.rpartition(":")
         if not host or not port.isdigit() or not 0 < int(port) < 2**16:
-            raise BadInput(
-                f"{where}: server is {self.server!r}; write host:port, such as 'localhost:9443'."
-            )
+            raise BadInput(f"server is {self.server!r}; write host:port, such as 'localhost:9443'.")
 
     # --- who and where ---------------------------------------------------------------------------
 
     @property
     def secure(self) -> bool:
-        """Whether it says by which keys the parties know each other."""
+        """Whether the study says by which keys the parties know each other."""
         return bool(self.ca) and all(site.key for site in self.sites)
 
     @property
     def address(self) -> tuple[str, int]:
-        """Host and port of the server."""
+        """The host and the port of the server."""
         host, _, port = self.server.rpartition(":")
         return host.strip("[]"), int(port)
 
     @property
     def on_loopback(self) -> bool:
-        """Whether the server is reached from its own machine alone."""
-        return is_loopback(self.address[0])
+        """Whether the server can be reached from its own machine only."""
+        host = self.address[0]
+        try:
+            return host == "localhost" or ip_address(host).is_loopback
+        except ValueError:  # a name
+            return False
 
     def index_of(self, name: str) -> int:
-        """The place of a site, which is the number of its client and of its partition."""
+        """Return the place of a site: the number of its client and of its partition."""
         names = [site.name for site in self.sites]
         if name not in names:
             raise BadInput(
@@ -183,15 +191,14 @@ class Study:
         return names.index(name)
 
     def state(self, own: Path) -> Path:
-        """Where a party keeps what Flower leaves, in its own folder; another study is another
-        place."""
+        """Return where a party keeps Flower's files of this study, in its own folder."""
         return own / f"state-{self.name}-{self.digest[:8]}"
 
     # --- the run ---------------------------------------------------------------------------------
 
     @cached_property
     def form(self) -> Form:
-        """The columns of everybody's file."""
+        """The columns of every site's file."""
         form = read_form(self.folder / SCHEMA)
         where = self.folder / SCHEMA
         if form.questions:
@@ -224,34 +231,32 @@ class Study:
     def costs(self) -> dict[str, float]:
         """The epsilon of one run of each job of the study, by the name of its method; each has the
         study's delta."""
-        from fedsynth_lib.release.deploy import evaluation
-
-        found = {METHODS[self.method].name: self.epsilon}
+        costs = {METHODS[self.method].name: self.epsilon}
         if self.evaluation_epsilon:
-            found[evaluation.METHOD.name] = self.evaluation_epsilon
-        return found
+            costs[evaluation.METHOD.name] = self.evaluation_epsilon
+        return costs
 
     @property
     def cost(self) -> tuple[float, float]:
-        """Epsilon and delta of one run of each job together."""
+        """The epsilon and delta of one run of each job together."""
         return math.fsum(self.costs.values()), self.delta * len(self.costs)
 
     @property
     def sizes(self) -> list[int]:
-        """Rows to learn from that each site is taken to have."""
+        """The number of rows to learn from that each site is taken to have."""
         return [max(1, round(site.rows * (1 - self.holdout))) for site in self.sites]
 
     @property
     def before(self) -> list[Charge]:
-        """What each record has paid before the run: for the count of its site's rows."""
+        """What each record has paid before the run: the count of its site's rows."""
         if not self.counted_epsilon:
             return []
         return [Charge(ROW_COUNT, "laplace", 1 / self.counted_epsilon)]
 
     @cached_property
     def plan(self) -> "Plan":
-        """The job of the run. Raises BadInput for settings that the method does not have, and all
-        that `settings.planned` refuses."""
+        """The job of the run. Raise BadInput for settings that the method does not have, and for
+        all that `settings.planned` refuses."""
         method, where = METHODS[self.method], self.folder / STUDY
         known = {each.name for each in fields(method.Config)}
         for name in self.config:
@@ -293,14 +298,12 @@ class Study:
         return Plan(job, encoder, schema, counted, config)
 
     def evaluation(self, synthetic: pd.DataFrame | None = None) -> Job:
-        """The job of the evaluation at the sites; synthetic: rows of the schema, at the server."""
-        from fedsynth_lib.release.deploy import evaluation
-
+        """Return the job of the evaluation; synthetic: rows of the schema, which a server has."""
         where = self.folder / STUDY
         if not self.evaluation_epsilon:
             raise BadInput(
                 f"{where}: evaluation_epsilon is 0, so the sites evaluate nothing; "
-                "give holdout and evaluation_epsilon, and agree on the study anew."
+                "give holdout and evaluation_epsilon, and agree on the study again."
             )
         published = tuple(k for k, site in enumerate(self.sites) if site.publishes)
         # what these show can be subtracted from the sum
@@ -323,7 +326,7 @@ class Study:
         )
 
     def rows_to_learn_from(self, table: Table, key: bytes) -> tuple[pd.DataFrame, pd.DataFrame]:
-        """(rows to learn from, rows set aside) of a site's table; the key says which is which."""
+        """Return (rows to learn from, rows set aside) of a site's table, which the key divides."""
         if not self.holdout:
             return table.frame, table.frame.iloc[:0]
         shares = [self.holdout, 1 - self.holdout]
@@ -334,8 +337,8 @@ class Study:
 
     @cached_property
     def beside(self) -> dict[str, Any]:
-        """What the files beside study.toml have that is not a column, as it was when the study was
-        first compared: how cells are read, and the source of the apps."""
+        """What the files beside study.toml have that is no column: how cells are read, and the
+        source of the apps. It is read once, when the study is first compared."""
         document = read_toml(self.folder / SCHEMA)
         return {
             # with those left out: where a file has no header, this is what says which is which
@@ -344,21 +347,21 @@ class Study:
             "apps": {name: _digest_of(self.folder, [name]) for name in APPS},
         }
 
-    def said(self) -> dict[str, Any]:
-        """All that two parties must agree on, as JSON has it."""
-        entries = {
-            each.name: getattr(self, each.name)
-            for each in fields(self)
-            if each.name not in ("folder", "sites")
+    def terms(self) -> dict[str, Any]:
+        """Return all that two parties must agree on, as JSON has it. Columns come first, which a
+        person must look at."""
+        columns = {
+            f"column {column.name!r}": _plain(asdict(column), but=("source", "question"))
+            for column in self.form.columns
         }
+        entries = {each.name: getattr(self, each.name) for each in fields(self)}
+        del entries["folder"], entries["sites"]
         return {
-            "study": entries | {"config": dict(self.config)},
-            "sites": {site.name: asdict(site) for site in self.sites},
+            **columns,
+            **entries,
+            "config": dict(self.config),
+            **{f"site {site.name}": asdict(site) for site in self.sites},
             "order of sites": [site.name for site in self.sites],
-            "columns": {
-                column.name: _plain(asdict(column), but=("source", "question"))
-                for column in self.form.columns
-            },
             "order of columns": list(self.form.names),
             "ignored columns": list(self.form.ignored),
             "target": self.form.target,
@@ -367,7 +370,10 @@ class Study:
         }
 
     def lines(self, name: str = "") -> list[str]:
-        """For people: what is asked, and the fingerprints to compare. name: the reader's site."""
+        """Return for people what the study asks, and the fingerprints to compare.
+
+        name: the reader's site.
+        """
         settings = ", ".join(
             f"{key} = {value}" for key, value in asdict(self.plan.job.config).items()
         )
@@ -400,8 +406,8 @@ class Study:
 
     @property
     def digest(self) -> str:
-        """A fingerprint of all that, code included, to be compared by telephone."""
-        text = json.dumps(self.said(), sort_keys=True)
+        """A fingerprint of the terms, code included, to be compared by telephone."""
+        text = json.dumps(self.terms(), sort_keys=True)
         return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
 
 
@@ -421,14 +427,14 @@ class Plan:
         return self.job.method
 
     def encoded(self, frame: pd.DataFrame) -> np.ndarray:
-        """Rows as the method works on them."""
+        """Return rows as the method works on them."""
         joined = frame if self.counted is None else self.counted.join(frame)
         return self.encoder.transform(clamped(joined, self.schema))
 
 
 def read_study(folder: str | Path) -> Study:
-    """The study in a folder. Raises BadInput, in one sentence, for what is missing, unknown, of
-    another type, or means nothing."""
+    """Return the study in a folder. Raise BadInput, in one sentence, for an entry that is missing,
+    unknown, of another type, or out of range."""
     folder = Path(folder).expanduser().absolute()
     path = folder / STUDY
     if not path.is_file():
@@ -440,76 +446,64 @@ def read_study(folder: str | Path) -> Study:
     sites = document.pop("site", [])
     if not isinstance(sites, list) or not all(isinstance(site, dict) for site in sites):
         raise BadInput(f"{path}: write [[site]], with name, rows and key, for each site.")
-    read = tuple(
-        Site(**_entries(Site, site, f"{path}: site {number}"))
-        for number, site in enumerate(sites, 1)
+    read = (
+        read_entries(Site, site, f"{path}: site {number}") for number, site in enumerate(sites, 1)
     )
-    entries = _entries(Study, document, str(path), given=("folder", "sites"))
-    return Study(folder, sites=read, **entries)
+    return read_entries(Study, document, str(path), folder=folder, sites=tuple(read))
 
 
-def _entries(kind: type, document: Mapping[str, Any], where: str, given: tuple = ()) -> dict:
-    """The entries of a table of TOML, each of the type that its field has."""
+def read_entries(kind: type, document: Mapping[str, Any], where: str, **given: Any) -> Any:
+    """Return a dataclass of this kind from the entries of a table of TOML.
+
+    given: fields that are not in the table. Raise BadInput for an entry that is unknown, missing,
+    or not of the type of its field.
+    """
     known = {each.name: each for each in fields(kind) if each.name not in given}
-    for name in document:
+    for name, value in document.items():
         if name not in known:
             raise BadInput(
                 f"{where} has unknown entry {name!r}{closest(name, known)}; use {', '.join(known)}."
             )
+        allowed, meant = TYPES.get(known[name].type, (dict, "a table"))
+        if not isinstance(value, allowed) or (isinstance(value, bool) and allowed is not bool):
+            raise BadInput(f"{where} has {name} = {value!r}; give {meant}.")
     for name, each in known.items():
         required = each.default is MISSING and each.default_factory is MISSING
         if required and name not in document:
             raise BadInput(f"{where} has no {name}; add it.")
-    kinds = {
-        str: (str, "a text in quotation marks"),
-        int: (int, "a whole number"),
-        float: (int | float, "a number"),
-        bool: (bool, "true or false"),
-    }
-    for name, value in document.items():
-        kind, called = kinds.get(known[name].type, (dict, "a table"))
-        if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
-            raise BadInput(f"{where} has {name} = {value!r}; give {called}.")
-    return dict(document)
+    try:
+        return kind(**document, **given)
+    except BadInput as error:  # of `__post_init__`, which does not know the file
+        raise BadInput(f"{where}: {error}") from None
 
 
 def differences(theirs: Mapping[str, Any], ours: Mapping[str, Any]) -> list[str]:
-    """What two parties say differently, an entry or a column each; nothing of anybody's rows.
+    """Return what two parties' `terms` differ in, an entry or a column each.
 
-    theirs, ours: as `Study.said`. Columns come first, for they are what a person must look at.
+    Nothing in it is of anybody's rows.
     """
-    found = []
-    for name in _both(theirs.get("columns"), ours["columns"]):
-        here, there = ours["columns"].get(name), (theirs.get("columns") or {}).get(name)
-        if here is None or there is None:
-            found.append(f"column {name!r} is in one of the two schemas alone")
+    found: list[str] = []
+    for name in dict.fromkeys([*ours, *theirs]):
+        here, there = ours.get(name), theirs.get(name)
+        if here == there or (found and name.startswith("order")):
+            continue
+        if not name.startswith("column "):
+            found.append(f"{name} is {_shown(here)} here and {_shown(there)} at the server")
+        elif here is None or there is None:
+            found.append(f"{name} is in one of the two schemas alone")
         else:
             found += [
-                f"column {name!r} has {entry} = {_shown(here.get(entry))} here and "
+                f"{name} has {entry} = {_shown(here.get(entry))} here and "
                 f"{_shown(there.get(entry))} at the server"
-                for entry in _both(here, there)
+                for entry in dict.fromkeys([*here, *there])
                 if here.get(entry) != there.get(entry)
             ]
-    for part in ("study", "sites"):
-        mine, other = ours[part], theirs.get(part) or {}
-        found += [
-            f"{'site ' if part == 'sites' else ''}{name} is {_shown(mine.get(name))} here and "
-            f"{_shown(other.get(name))} at the server"
-            for name in _both(mine, other)
-            if mine.get(name) != other.get(name)
-        ]
-    orders = ("order of sites", "order of columns", "order in files", "ignored columns", "target")
-    found += [
-        f"{name} is {_shown(ours[name])} here and {_shown(theirs.get(name))} at the server"
-        for name in (*orders, "reader", "apps", "code")
-        if ours[name] != theirs.get(name) and not (found and name.startswith("order"))
-    ]
     return found
 
 
 def load_site(study: Study, name: str, path: str | Path) -> Table:
-    """A site's file with the schema that all share. Raises BadInput for a file that does not fit
-    it, BadRows where its rows do not: with how many, for the eyes of its owner alone."""
+    """Return a site's file with the schema that all share. Raise BadInput for a file that does not
+    fit it, BadRows where its rows do not: with how many, for the eyes of its owner alone."""
     table = load_table(Path(path), schema=study.folder / SCHEMA, private=True)
     declared = study.sites[study.index_of(name)].rows
     if len(table) < FEWEST_ROWS:
@@ -528,12 +522,12 @@ def load_site(study: Study, name: str, path: str | Path) -> Table:
 
 
 def check_plan(study: Study) -> None:
-    """Raises BadInput for settings and budgets that no run can have."""
+    """Raise BadInput for settings and budgets that no run can have."""
     _ = study.plan
 
 
 def check_flower() -> None:
-    """Raises BadInput where Flower is too old, or too new."""
+    """Raise BadInput where Flower is too old, or too new."""
     found = version("flwr")
     if not OLDEST_FLOWER <= tuple(int(part) for part in found.split(".")[:2]) < NEXT_FLOWER:
         raise BadInput(
@@ -542,20 +536,11 @@ def check_flower() -> None:
         )
 
 
-def is_loopback(host: str) -> bool:
-    if host == "localhost":
-        return True
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return False
-
-
 @lru_cache(maxsize=1)
 def code_digest(code: Path = CODE) -> str:
-    """A fingerprint of the source of what a study runs, so that two installations can be compared.
+    """Return a fingerprint of the source that a study runs, to compare two installations.
 
-    What draws, teaches, or judges results of published works may differ between parties.
+    Code that draws, teaches, or judges results of published works may differ between parties.
     code: the folder that the package is in.
     """
     package = code / "fedsynth_lib"
@@ -566,7 +551,7 @@ def code_digest(code: Path = CODE) -> str:
 
 
 def _digest_of(folder: Path, names: Sequence[str]) -> str:
-    """Of the files with these names, whatever ends their lines; one that is missing is empty."""
+    """Return a digest of these files, whatever ends their lines; a missing one counts as empty."""
     content = hashlib.blake2b(digest_size=8)
     for path in (folder / name for name in names):
         content.update(path.relative_to(folder).as_posix().encode())
@@ -576,11 +561,6 @@ def _digest_of(folder: Path, names: Sequence[str]) -> str:
 
 def _plain(entries: Mapping[str, Any], but: tuple[str, ...] = ()) -> dict[str, Any]:
     return json.loads(json.dumps({k: v for k, v in entries.items() if k not in but}))
-
-
-def _both(one: Mapping | None, other: Mapping | None) -> list[str]:
-    """The names of both, in their order, each once."""
-    return list(dict.fromkeys([*(one or {}), *(other or {})]))
 
 
 def _shown(value: Any) -> str:

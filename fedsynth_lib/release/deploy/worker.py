@@ -40,8 +40,8 @@ RUN_ENDED = "query.run_ended"  # which the server tells its sites at last
 class Runtime:
     """Where a SuperNode or a SuperLink of this machine gives out work.
 
-    secret: its own, and its worker's. ca: PEM; b'' where it does not speak TLS.
-    check: raises where it has ended; it is called a few times a second.
+    secret: its own, and its worker's. ca: PEM; b'' where it does not speak TLS. check: a
+    function that raises where it has ended, called a few times a second.
     """
 
     address: str
@@ -50,7 +50,10 @@ class Runtime:
     ca: bytes = b""
 
     def client(self, name: str, who: object, **options: object) -> RuntimeHttpClient:
-        """A client of it, a context; who: signs its requests. name: as Flower calls it."""
+        """Return a client of it, a context.
+
+        who: signs its requests. name: as Flower calls it.
+        """
         return RuntimeHttpClient.from_server_address(
             server_address=self.address,
             insecure=not self.ca,
@@ -64,8 +67,10 @@ class Runtime:
         )
 
     def take_all(self, kind: str, do: Callable[[str], None]) -> None:
-        """Does each task of a kind, one after the other, until `check` raises. do: what is to be
-        done with the token of a task."""
+        """Do each task of a kind, one after the other, until `check` raises.
+
+        do: a function of the token of a task.
+        """
         sign = SuperExecAuthHttpInterceptor(
             master_secret=self.secret, protected_methods={"/flwr.proto.Runtime/AcquireTask"}
         )
@@ -84,8 +89,11 @@ class Runtime:
 
 @contextlib.contextmanager
 def alive(runtime: RuntimeHttpClient):
-    """Says all the while that the task is being done. Flower's own would end this process where
-    the run has ended meanwhile; here the answer is then not taken, and that is all."""
+    """Say all the while that the task is being done.
+
+    Flower's own would end this process where the run has ended meanwhile; here the answer is
+    then not taken, and that is all.
+    """
 
     def beat() -> bool:
         with contextlib.suppress(httpx.HTTPError):
@@ -101,8 +109,10 @@ def alive(runtime: RuntimeHttpClient):
 
 
 def answer_all(runtime: Runtime, app: ClientApp, notes: Notes, say: Callable[[str], None]) -> None:
-    """Answers what a SuperNode has been asked, until `runtime.check` raises. Before each look for
-    more, notes that have become old are deleted."""
+    """Answer what a SuperNode is asked, until `runtime.check` raises.
+
+    Before each look for more, notes that have become old are deleted.
+    """
 
     def check() -> None:
         notes.forget_old()
@@ -115,7 +125,7 @@ def answer_all(runtime: Runtime, app: ClientApp, notes: Notes, say: Callable[[st
 def _answer(
     runtime: Runtime, token: str, app: ClientApp, notes: Notes, say: Callable[[str], None]
 ) -> None:
-    """One message; an error of the app is an answer as well."""
+    """Answer one message; an error of the app is an answer as well."""
     sign = RuntimeTokenHttpInterceptor(token)
     with runtime.client("flwr-clientapp", sign) as client, alive(client):
         try:
@@ -143,8 +153,10 @@ def _answer(
 
 
 def _reply(message: Message, context: object, app: ClientApp, notes: Notes) -> Message:
-    """The app's answer, on the disk before it leaves; the same one to the same message, which a
-    server asks again where an answer was lost."""
+    """Return the app's answer, which is on the disk before it leaves.
+
+    The same message gets the same answer: a server asks again where an answer was lost.
+    """
     if message.metadata.message_type == RUN_ENDED:
         if notes.are_of_run(message):
             notes.forget()
@@ -157,7 +169,7 @@ def _reply(message: Message, context: object, app: ClientApp, notes: Notes) -> M
 
 
 def _about(message: Message) -> str:
-    """What was asked, in a few words."""
+    """Return in a few words what was asked."""
     kind = message.metadata.message_type.rpartition(".")[2].replace("_", " ")
     number = message.metadata.group_id
     return f"{kind}, round {int(number) + 1}" if number.isdigit() else kind

@@ -67,4 +67,4 @@ def main(grid: Grid, context: Context) -> None:
         return honest.server_step(state, updates, config=config, noise=noise, rng=rng)
 
     lying = replace(honest, broadcast=broadcast, server_step=server_step)
-    apps.run_job(study, replace(job, method=lying), [], grid, context, insecure=False)
+    apps.run_job(study, replace(job, method=lying), grid, context, insecure=False)
