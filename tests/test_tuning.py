@@ -151,9 +151,8 @@ def test_rows_of_a_cell_are_well_formed_and_their_score_is_the_mean_over_clients
     path, schema = own
     (cell, *_) = tuning.cells("fedbn", [path], SMALL, seed=5, schema=schema)
     assert cell["table"] == load_table(path, schema=schema).digest
-    shared = tuning.common("fedbn", SMALL)
-    assert shared["divide"] == {} and shared["changes"] == {"generations": 25}
-    rows = tuning.measure(**cell, **shared)
+    assert cell["divide"] == {} and cell["changes"] == {"generations": 25}
+    rows = tuning.measure(**cell)
     frame = to_frame(rows)
     assert list(frame["metric"]) == ["log_cluster", "seconds_training"]
     fixed = {
@@ -175,7 +174,7 @@ def test_rows_of_a_cell_are_well_formed_and_their_score_is_the_mean_over_clients
     assert len(made) == len(train) == 960 and len(parts) == 5
     scores = tuning.client_scores(train, parts, made, seed=5, starts=1)
     assert rows[0]["value"] == pytest.approx(scores.mean(), abs=1e-12)
-    again = tuning.measure(**cell, **shared, draw=1)
+    again = tuning.measure(**cell, draw=1)
     assert again[0]["value"] != rows[0]["value"]
 
 
@@ -183,8 +182,7 @@ def test_rows_of_a_cell_are_well_formed_and_their_score_is_the_mean_over_clients
 def test_a_table_of_ones_own_is_treated_as_a_registered_one(own, model, monkeypatch):
     path, schema = own
     (cell, *_) = tuning.cells(model, [path], SMALL, seed=5, schema=schema)
-    shared = tuning.common(model, SMALL)
-    mine = tuning.measure(**cell, **shared)[0]
+    mine = tuning.measure(**cell)[0]
     load = martinez2024.load_table
     monkeypatch.setattr(
         martinez2024,
@@ -192,11 +190,11 @@ def test_a_table_of_ones_own_is_treated_as_a_registered_one(own, model, monkeypa
         lambda name, **options: load(name, **{**options, "schema": schema}),
     )
     martinez2024.prepare.cache_clear()
-    theirs = tuning.measure(**{**cell, "schema": None}, **shared)[0]
+    theirs = tuning.measure(**{**cell, "schema": None})[0]
     martinez2024.prepare.cache_clear()
     assert mine == theirs
     with pytest.raises(BadInput, match="build the grid anew"):
-        tuning.measure(**{**cell, "table": "another"}, **shared)
+        tuning.measure(**{**cell, "table": "another"})
 
 
 # --- from cells to -------------------------------------------------------------------------------
@@ -269,7 +267,7 @@ def test_a_table_of_ones_own_is_searched_from_cells_to_the_best_setting(own):
     grid = {"population_size": [30, 40], "selection_pressure": [5]}
     size = {**SMALL, "trials": {"fedbn": 2}}
     cells = tuning.cells("fedbn", [path], size, seed=3, schema=schema, grid=grid)
-    options = {"name": "own_search", "common": tuning.common("fedbn", size), "profile": "smoke"}
+    options = {"name": "own_search", "profile": "smoke"}
     rows = run_grid(tuning.measure, cells, **options)
     best = tuning.study_of("fedbn", path, rows, grid=grid).best_params
     scores = rows[rows["metric"] == "log_cluster"].set_index("detail")["value"]

@@ -9,7 +9,7 @@ every profile (a FEDSYNTH_FRESH run ignores them; its value is when it began, an
 `remember` are made anew).
 
 What a cell's result depends on must be part of its key: put `table`, the digest of its table
-(`table_digest`), sizes and rounds into the cell or `common`, and the VERSIONs of its method and
+(`table_digest`), sizes and rounds into the cell, and the VERSIONs of its method and
 measures into `version` (`names.version`).
 """
 
@@ -71,7 +71,6 @@ def run_grid(
     grid: Mapping[str, Sequence] | Sequence[Cell],
     *,
     name: str,
-    common: Cell | None = None,
     jobs: int = 1,
     profile: str = "quick",
     version: str | Callable[[Cell], str] = "1",
@@ -80,14 +79,13 @@ def run_grid(
     """Tidy rows (COLUMNS and `detail`) of every cell, in the order of the grid; computes only what
     is missing.
 
-    run_one: called with what it accepts of the cell and of `common`. Returns a dict metric ->
-        value, in which keys that are COLUMNS (data, epsilon_spent, bytes_up ...) are columns of
-        all its rows; or a list of row dicts. What a row lacks is filled from the cell and from
-        `common`. Every row must say `data`: real, standin, own, or none.
+    run_one: called with what it accepts of the cell. Returns a dict metric -> value, in which keys
+        that are COLUMNS (data, epsilon_spent, bytes_up ...) are columns of all its rows; or a list
+        of row dicts. What a row lacks is filled from the cell. Every row must say `data`: real,
+        standin, own, or none.
     grid: a dict of lists (their product), or a list of cells. A cell's `table` is the digest of the
         table it is of. Where cells of a table are missing and only its stand-in is at hand, all its
         cells are those of the stand-in.
-    common: settings shared by all cells; part of each key, as are the defaults of `run_one`.
     jobs: cells computed at the same time, at most one per core; their threads share the cores.
         Where FEDSYNTH_RAY names a Ray cluster (`--ray`), as many as that has cores.
     version: of the method and the measures of a cell, or a function of the cell's settings that
@@ -95,10 +93,9 @@ def run_grid(
     save: write data/results/<profile>/<name>.csv.
     Raises BadInput before any work for a grid that cannot run, CellFailed for a cell that does not.
     """
-    common = dict(common or {})
     cells = _cells(grid)
-    _check(run_one, cells, common, name=name, jobs=jobs, profile=profile)
-    asked = [Asked.of(run_one, {**common, **cell}, version) for cell in cells]
+    _check(run_one, cells, name=name, jobs=jobs, profile=profile)
+    asked = [Asked.of(run_one, cell, version) for cell in cells]
     folder = _folder(name, profile)
 
     committed, done = _known(name, profile, asked)
@@ -262,9 +259,7 @@ def _cells(grid: Mapping[str, Sequence] | Sequence[Cell]) -> list[Cell]:
     return [dict(zip(grid, values, strict=True)) for values in itertools.product(*grid.values())]
 
 
-def _check(
-    run_one: Callable, cells: list[Cell], common: Cell, *, name: str, jobs: int, profile: str
-) -> None:
+def _check(run_one: Callable, cells: list[Cell], *, name: str, jobs: int, profile: str) -> None:
     """Raise BadInput for a grid that cannot run, before anything runs."""
     folder_name(profile, "real")
     if not re.fullmatch(r"[\w.-]+", name):
@@ -284,18 +279,11 @@ def _check(
         if p.default is p.empty and p.kind not in (p.VAR_KEYWORD, p.VAR_POSITIONAL)
     }
     for cell in cells:
-        if twice := cell.keys() & common.keys():
+        if lacking := needed - cell.keys():
             raise BadInput(
-                f"{sorted(twice)} of grid {name!r} stand in the cell and in common: "
-                "keep one of them."
+                f"run_one of grid {name!r} needs {sorted(lacking)}: add them to the grid."
             )
-        given = cell.keys() | common.keys()
-        if lacking := needed - given:
-            raise BadInput(
-                f"run_one of grid {name!r} needs {sorted(lacking)}: add them to the "
-                "grid or to common."
-            )
-        if (unknown := given - accepted - DTYPES.keys()) and not open_ended:
+        if (unknown := cell.keys() - accepted - DTYPES.keys()) and not open_ended:
             raise BadInput(
                 f"run_one of grid {name!r} does not take {sorted(unknown)}: correct the names."
             )

@@ -161,8 +161,11 @@ def cells(
     size: of the profile, one of SIZES. schema: of a table of your own, whose path is the dataset.
     """
     trials = size["trials"][model]
+    divide = {name: by for name, by in size["divide"].items() if name in NAMES[model]}
+    shared = {"model": model, "changes": size["changes"].get(model, {}), "divide": divide}
+    shared |= {name: size[name] for name in ("rows", "min_rows", "starts")}
     return [
-        {"dataset": dataset, "parameters": parameters, "seed": seed + repeat}
+        {**shared, "dataset": dataset, "parameters": parameters, "seed": seed + repeat}
         | {"table": _digest(dataset, schema)}
         | ({"schema": schema} if schema else {})
         for dataset in datasets
@@ -170,13 +173,6 @@ def cells(
         for repeat in range(size["splits"])
         for parameters in proposed
     ]
-
-
-def common(model: str, size: Mapping[str, Any]) -> dict[str, Any]:
-    """What all cells of a model share, for `run_grid`."""
-    shared = {name: size[name] for name in ("rows", "min_rows", "starts")}
-    divide = {name: by for name, by in size["divide"].items() if name in NAMES[model]}
-    return {"model": model, "changes": size["changes"].get(model, {}), "divide": divide, **shared}
 
 
 def measure(
