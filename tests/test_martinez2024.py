@@ -307,5 +307,5 @@ def test_bad_cells_are_refused():
         measure(**asked("fedbn", table="another"), group="fidelity")
     with pytest.raises(BadInput, match="min_rows"):
         measure(**asked("fedbn", partition="quantity_skew", min_rows=200), group="fidelity")
-    with pytest.raises(BadInput, match="choose central, local or federated"):
+    with pytest.raises(BadInput, match="unknown setting 'centrally'"):
         measure(**asked("fedbn", setting="centrally"), group="fidelity")

@@ -8,7 +8,6 @@ components.toml; one where its entry says so), or where nothing in it is drawn a
 (`live`); `in part` where some of it has; `shrunk` where only `quick` has any.
 """
 
-import tomllib
 from collections.abc import Mapping, Sequence
 from itertools import product
 from pathlib import Path
@@ -41,10 +40,9 @@ from fedsynth_lib.printed.published import (
     names_nodes,
 )
 from fedsynth_lib.runs.rows import DTYPES
+from fedsynth_lib.runs.typed import check_names, read_toml, typed
 from fedsynth_lib.verdicts.custom.readings import READINGS
 
-FIELDS = {"grids", "where", "reading", "seeds", "points", "live", "without"}
-FIELDS |= {"scale", "apart", "results"}
 APART = "not a result"  # settings that are taken over, counts of a table's rows, hours
 WORDS = {
     "rounds": "T",
@@ -101,13 +99,9 @@ def load_exhibits(path: Path | None = None) -> list[Exhibit]:
     entry.
     """
     path = path or project_root() / "data" / "published" / "exhibits.toml"
-    try:
-        tables = tomllib.loads(path.read_text(encoding="utf-8"))
-    except tomllib.TOMLDecodeError as error:
-        raise BadInput(f"{path.name} is no TOML: {error}.") from error
     found = [
         _exhibit(path.name, work, name, entry)
-        for work, own in tables.items()
+        for work, own in read_toml(path).items()
         for name, entry in own.items()
     ]
     known, entered = _known_exhibits(), {each.id for each in found}
@@ -128,40 +122,28 @@ def _known_exhibits() -> set[str]:
 
 def _exhibit(file: str, work: str, name: str, entry: Mapping[str, Any]) -> Exhibit:
     where = f"{file}: {work}/{name}"
-    if unknown := sorted(set(entry) - FIELDS):
-        raise BadInput(
-            f"{where} has the field {unknown[0]!r}: choose from {', '.join(sorted(FIELDS))}."
-        )
+    exhibit = typed(Exhibit, {**entry, "work": work, "name": name}, where)
     if sum(key in entry for key in ("grids", "live", "without")) != 1:
         raise BadInput(f"{where} needs one of grids, live and without.")
     saved = {path.stem for path in (project_root() / "data" / "results").glob("*/*.csv")}
-    if lost := [grid for grid in entry.get("grids", ()) if grid not in saved]:
-        raise BadInput(
-            f"{where} names the grid {lost[0]!r}, of which no profile has rows in data/results."
-        )
-    if entry.get("reading", "as_they_are") not in READINGS:
-        raise BadInput(
-            f"{where} names the reading {entry['reading']!r}: choose from {', '.join(READINGS)}."
-        )
-    if wrong := [column for column in entry.get("where", {}) if column not in COLUMNS]:
-        raise BadInput(f"{where} asks for the column {wrong[0]!r}, which rows do not have.")
-    for block in entry.get("points", ()):
-        pattern = {name for _, name, _, _ in Formatter().parse(block.get("detail", "")) if name}
-        if lost := sorted(pattern - set(block)):
-            raise BadInput(
-                f"{where}: the pattern of detail has {lost[0]!r}, of which no values are given."
-            )
-        for key, values in block.items():
-            if key in ("detail", "curves"):
-                continue
+    check_names(where, "grid", exhibit.grids, saved)
+    check_names(where, "reading", [exhibit.reading], READINGS)
+    check_names(where, "column", exhibit.where, COLUMNS)
+    for block in exhibit.points:
+        detail = block.get("detail", "")
+        pattern = {name for _, name, _, _ in Formatter().parse(detail) if name}
+        axes = _axes(block)
+        check_names(f"{where}, detail {detail!r}", "axis", pattern, axes)
+        check_names(where, "column", axes, {*COLUMNS, *pattern})
+        for axis, values in axes.items():
             if not isinstance(values, list):
-                raise BadInput(f"{where}: give {key} as a list.")
-            if key not in COLUMNS and key not in pattern:
-                raise BadInput(
-                    f"{where}: {key!r} is neither a column of the rows nor in the "
-                    "pattern of detail."
-                )
-    return Exhibit(work, name, **entry)
+                raise BadInput(f"{where}: give {axis} as a list.")
+    return exhibit
+
+
+def _axes(block: Mapping[str, Any]) -> dict[str, Any]:
+    """The axes of a block of points: axis -> values."""
+    return {name: values for name, values in block.items() if name not in ("detail", "curves")}
 
 
 def check_methods(exhibit: Exhibit, rows: Rows) -> None:
@@ -172,11 +154,7 @@ def check_methods(exhibit: Exhibit, rows: Rows) -> None:
         known = set(load_values(exhibit.work, excluded=True)["method"]).union(
             *(set(r["method"]) for r in rows.values())
         )
-        if unknown := sorted(named - known):
-            raise BadInput(
-                f"exhibits.toml: {exhibit.id} names the method {unknown[0]!r}, which "
-                f"{exhibit.work} lacks."
-            )
+        check_names(f"exhibits.toml: {exhibit.id}", "method", sorted(named), known)
 
 
 # --- printed cells -------------------------------------------------------------------------------
@@ -279,7 +257,7 @@ def drawn_points(exhibit: Exhibit, rows: Rows) -> list[pd.DataFrame]:
 
 
 def _runs_at(block: Mapping[str, Any], rows: Rows) -> pd.DataFrame:
-    axes = {name: values for name, values in block.items() if name not in ("detail", "curves")}
+    axes = _axes(block)
     wanted = pd.DataFrame(list(product(*axes.values())), columns=list(axes), dtype=object)
     columns = [name for name in axes if name in COLUMNS]
     if "detail" in block:

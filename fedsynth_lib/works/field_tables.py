@@ -15,7 +15,7 @@ from fedsynth_lib.core.measured import measured
 from fedsynth_lib.core.store import project_root
 from fedsynth_lib.methods import METHODS
 from fedsynth_lib.metrics.registry import MEASURES, sign
-from fedsynth_lib.tables.schema import read_toml
+from fedsynth_lib.runs.typed import check_names, read_toml
 from fedsynth_lib.works.field import RELEASES, WORK
 from fedsynth_lib.works.maddock2024 import unpacked
 
@@ -46,8 +46,7 @@ def foreign(block: str) -> pd.DataFrame:
         source = document["source"].get(entry.get("source"))
         if source is None or entry.get("flag") not in FLAGS:
             raise BadInput(f"{where}: name a source of the file, and printed or rerun as its flag.")
-        if unknown := [name for name in entry["values"] if name not in MEASURES]:
-            raise BadInput(f"{where}: {unknown[0]!r} is no measure of metrics/registry.py.")
+        check_names(where, "measure", entry["values"], MEASURES)
         shared = {"group": FLAGS[entry["flag"]], "source": source["text"], "date": source["date"]}
         shared |= {name: entry[name] for name in ("method", "epsilon", "trusted", "note")}
         shared |= {"n_clients": entry.get("n_clients", 1)}
