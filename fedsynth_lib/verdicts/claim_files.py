@@ -17,7 +17,7 @@ from fedsynth_lib.metrics.registry import sign
 from fedsynth_lib.printed.published import CLAIM, claims_path, read_claims
 from fedsynth_lib.runs.typed import check_names
 from fedsynth_lib.verdicts.custom.claims import CUSTOM
-from fedsynth_lib.verdicts.places import Condition, flat
+from fedsynth_lib.verdicts.places import Condition, flatten
 from fedsynth_lib.verdicts.vocabulary import BOUNDS, KINDS, MONOTONE
 
 ADDED = {"where", "needs"}  # of all levels together
@@ -124,9 +124,9 @@ def _conditions(where: str, axes: Mapping[str, list], levels: Sequence[Mapping])
     said = _nearest(levels, SHARED | OWN)
     for name in ADDED:
         added = [each for level in levels for each in level.get(name, {}).items()]
-        said[name] = {axis: flat(values) for axis, values in added}
-    separately = {axis: flat(v) for axis, v in said.pop("separately", {}).items()}
-    own_where = {axis: flat(v) for axis, v in entry.get("where", {}).items()}
+        said[name] = {axis: flatten(values) for axis, values in added}
+    separately = {axis: flatten(v) for axis, v in said.pop("separately", {}).items()}
+    own_where = {axis: flatten(v) for axis, v in entry.get("where", {}).items()}
     conditions = []
     for values in product(*separately.values()):
         here = {axis: [value] for axis, value in zip(separately, values, strict=True)}
@@ -145,13 +145,13 @@ def _check(where: str, c: Condition) -> None:
         raise BadInput(f"{where}: {c.kind} needs one of {', '.join(sorted(OF_KIND[c.kind]))}.")
     words = {**c.own, "incomplete": c.incomplete or "skip", "statistic": c.statistic}
     for key, allowed in WORDS.items():
-        check_names(where, key, flat(words.get(key, [])), sorted(allowed))
+        check_names(where, key, flatten(words.get(key, [])), sorted(allowed))
     over = c.of if c.kind == "range" else ()
     check_names(where, "axis", [*c.each, *c.average, *c.as_run, c.across, *over], c.axes)
     for named in (c.where, c.needs, c.own.get("opposite", {}), _sides(c)):
         check_names(where, "axis", named, c.axes)
         for axis, values in named.items():
-            check_names(where, axis, flat(values), c.axes[axis])
+            check_names(where, axis, flatten(values), c.axes[axis])
     several = {axis for axis, values in c.where.items() if len(values) > 1}
     if free := several - {*c.each, c.across, "metric", *over} if c.kind != "custom" else ():
         raise BadInput(
@@ -170,4 +170,4 @@ def _sides(c: Condition) -> dict[str, list]:
     if c.kind in ("range", "monotone", "custom"):
         return {}
     axis = {"tested": "setting", "value": "metric"}.get(c.kind, c.across)
-    return {axis: flat(c.of)}
+    return {axis: flatten(c.of)}
