@@ -6,7 +6,7 @@ it into measurements. A finished cell is written at once to
 for and of the versions it rests on, so a killed run loses only the cells in flight and the next run
 resumes. Rows in `data/results/<profile>/<name>.csv` are committed and count as finished cells in
 every profile (a FEDSYNTH_FRESH run ignores them; its value is when it began, and older tables of
-`remember` are made anew).
+`remember` are made again).
 
 What a cell's result depends on must be part of its key: put `table`, the digest of its table
 (`table_digest`), sizes and rounds into the cell, and the VERSIONs of its method and
@@ -89,7 +89,7 @@ def run_grid(
     jobs: cells computed at the same time, at most one per core; their threads share the cores.
         Where FEDSYNTH_RAY names a Ray cluster (`--ray`), as many as that has cores.
     version: of the method and the measures of a cell, or a function of the cell's settings that
-        returns it; cells of another version are computed anew.
+        returns it; cells of another version are computed again.
     save: write data/results/<profile>/<name>.csv.
     Raises BadInput before any work for a grid that cannot run, CellFailed for a cell that does not.
     """
@@ -241,7 +241,7 @@ def _read_table(path: Path, key: Any) -> tuple[pd.DataFrame, dict] | None:
 
 
 def _fresh_since() -> float:
-    """When the run that asked for everything anew began, in seconds of the epoch; 0 where none
+    """When the run that computes everything again began, in seconds of the epoch; 0 where none
     did."""
     return float(os.environ.get("FEDSYNTH_FRESH") or 0)
 
@@ -334,7 +334,7 @@ def _known(
 
 def _committed(name: str, profile: str) -> pd.DataFrame:
     """The rows of the committed result file, none where there is no file or everything is to be
-    made anew."""
+    computed again."""
     path = project_root() / "data" / "results" / profile / f"{name}.csv"
     return rows.load_rows(path) if path.exists() and not _fresh_since() else to_frame([])
 

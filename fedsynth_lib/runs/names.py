@@ -4,7 +4,7 @@ methods go.
 A cell's identity holds the version of its method and of what it measures (`version`). A measure in
 its first version is not named there, so a measure that is added changes no other cell; raise its
 version in `metrics/registry.py` whenever its values change by more than the order of sums, and the
-cells that hold it are computed anew.
+cells that hold it are computed again.
 """
 
 from collections.abc import Iterable
