@@ -29,7 +29,7 @@ def check_names(where: str, what: str, names: Iterable[Any], known: Iterable[Any
     known = list(known)
     for name in names:
         if name not in known:
-            words = [str(each) for each in known]
+            words = [str(each) or "''" for each in known]
             remedy = closest(str(name), words) or f": choose one of {', '.join(words)}"
             raise BadInput(f"{where}: unknown {what} {name!r}{remedy}.")
 

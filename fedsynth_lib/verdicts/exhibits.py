@@ -207,11 +207,9 @@ def counts(exhibit: Exhibit, cells: pd.DataFrame) -> dict[str, Any]:
     """COUNTED and `cells`, their sum; APART; `excluded`, numbers that are published but cannot
     serve; `words`; and what `against_chance` says."""
     said: dict[str, Any] = {name: int((cells["verdict"] == name).sum()) for name in COUNTED}
-    values = (
-        load_values(exhibit.work, exhibit.name, excluded=True)
-        if _has_values(exhibit)
-        else cells.assign(mean=0.0)
-    )
+    values = cells.assign(mean=0.0)
+    if _has_values(exhibit):
+        values = load_values(exhibit.work, exhibit.name, excluded=True)
     numbers = int(values["mean"].notna().sum())
     said |= {"cells": sum(said.values()), APART: int((cells["verdict"] == APART).sum())}
     said |= {"excluded": numbers - len(cells), "words": len(values) - numbers}
@@ -291,13 +289,9 @@ def _seeds(rows: pd.DataFrame, columns: list[str], curves: int) -> dict[tuple, i
 
 
 def _plain(value: Any) -> Any:
-    return (
-        ""
-        if value is pd.NA or value != value
-        else value
-        if isinstance(value, str)
-        else float(value)
-    )
+    if value is pd.NA or value != value:
+        return ""
+    return value if isinstance(value, str) else float(value)
 
 
 # --- what is missing -----------------------------------------------------------------------------
@@ -308,12 +302,10 @@ def state_of(
 ) -> tuple[str, str]:
     """One of STATES, and in words what is missing to be in full."""
     cells = cells[cells["verdict"] != APART] if len(cells) and not exhibit.grids else cells
+    if exhibit.live and len(cells):
+        return IN_PART, f"no rows of its {len(cells)} published numbers: {exhibit.live}"
     if exhibit.live:
-        return (
-            (IN_PART, f"no rows of its {len(cells)} published numbers: {exhibit.live}")
-            if len(cells)
-            else (IN_FULL, "")
-        )
+        return IN_FULL, ""
     needs = [_as_points(cells), *points] if len(cells) else list(points)
     runs = {
         profile: sum(int(each[profile].gt(0).sum()) for each in needs)
@@ -339,11 +331,8 @@ def _as_points(cells: pd.DataFrame) -> pd.DataFrame:
 def _missing(points: pd.DataFrame, seeds: int) -> list[str]:
     ran, single = points["paper"] > 0, points["paper"].between(1, seeds - 1)
     parts = in_words(points.drop(columns=["paper", "quick", "detail"], errors="ignore"), ran)
-    return (
-        [*parts, f"{single.sum()} of {len(points)} have fewer than {seeds} runs"]
-        if single.any()
-        else parts
-    )
+    few = f"{single.sum()} of {len(points)} have fewer than {seeds} runs"
+    return [*parts, few] if single.any() else parts
 
 
 def in_words(needed: pd.DataFrame, there: pd.Series) -> list[str]:

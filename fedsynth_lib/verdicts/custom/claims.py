@@ -140,9 +140,8 @@ def private_reaches_distaim(cells: pd.DataFrame, c: Condition) -> Results:
     """c15: the best AUC of AugFLAIM (Private) is at most 0.01 below that of DistAIM."""
     best = {}
     for method, steps in ((PRIVATE, [1, 4]), (DISTAIM, [1])):
-        best[method] = means(cells, changed(c, method=method, each=("rounds",)), steps).max(
-            axis=None
-        )
+        here = changed(c, method=method, each=("rounds",))
+        best[method] = means(cells, here, steps).max(axis=None)
     text = f"best AUC of {PRIVATE} {best[PRIVATE]:.3f}, of {DISTAIM} {best[DISTAIM]:.3f}"
     held = best[PRIVATE] >= best[DISTAIM] - 0.01
     yield single(held, f"{text} less 0.01 wanted")
