@@ -166,7 +166,7 @@ def test_settings_are_the_printed_ones():
     assert tuned("fedvae", "cardio", private=True, training_rounds=2).training_rounds == 2
     published = METHODS["fedvae"].Config(**METHODS["fedvae"].AS_PUBLISHED)
     assert tuned("fedvae", "mine.csv", private=True) == published
-    with pytest.raises(BadInput, match="fedbn, fedvae"):
+    with pytest.raises(BadInput, match="unknown method 'fedgan'"):
         work.tuned("fedgan", "adult")
 
 
