@@ -9,9 +9,9 @@ import pandas as pd
 from fedsynth_lib.core.accounting import check_budget
 from fedsynth_lib.core.contract import Charge, Privacy
 from fedsynth_lib.core.ledger import Total
-from fedsynth_lib.deploy import evaluation
 from fedsynth_lib.federation import flower
 from fedsynth_lib.federation.settings import RUNTIMES
+from fedsynth_lib.release.deploy import evaluation
 from fedsynth_lib.tables.schema import Schema
 
 

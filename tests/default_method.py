@@ -59,10 +59,10 @@ from fedsynth_lib.metrics.coding import NotMeasured
 from fedsynth_lib.metrics.range_queries import query_error
 from fedsynth_lib.metrics.utility import auc, boosted_trees
 from fedsynth_lib.metrics.workload import workload_error
+from fedsynth_lib.release import your_table
 from fedsynth_lib.tables.encode import EqualWidthBins
 from fedsynth_lib.tables.form import Form
 from fedsynth_lib.tables.load import load_table
-from fedsynth_lib.teaching import your_table
 
 METHODS = "aim", "fedpgm", "fedpgm_bins"  # the default as it was, and its challengers
 EPSILONS, SEEDS, CLIENTS = (0.2, 1.0, 5.0), range(3), (0, 3)

@@ -35,7 +35,7 @@ FORKED = {  # command -> where its function is
     "flwr-serverapp": ("flwr.superlink.cli", "flwr_serverapp"),
 }
 LATE = (  # what these import when they are at work
-    "fedsynth_lib.deploy.apps",
+    "fedsynth_lib.release.deploy.apps",
     "fedsynth_lib.federation.settings",
     "fedsynth_lib.methods.bayes.bayesian_network",
     "fedsynth_lib.methods.marginals.fedpgm",

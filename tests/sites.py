@@ -11,10 +11,10 @@ import pandas as pd
 import psutil
 from deployed import SITECUSTOMIZE, free_ports
 
-from fedsynth_lib.deploy import keys
-from fedsynth_lib.deploy.init import init
-from fedsynth_lib.deploy.study import Study, read_study
-from fedsynth_lib.deploy.terminals import Terminals
+from fedsynth_lib.release.deploy import keys
+from fedsynth_lib.release.deploy.init import init
+from fedsynth_lib.release.deploy.study import Study, read_study
+from fedsynth_lib.release.deploy.terminals import Terminals
 
 ROOT = Path(__file__).resolve().parents[1]
 ROWS = {"north": 300, "south": 200, "west": 120}
@@ -45,7 +45,7 @@ categories = ["no", "yes"]
 RELAYED = """\
 import os, signal, time
 import numpy as np
-from fedsynth_lib.deploy import masks, processes, site
+from fedsynth_lib.release.deploy import masks, processes, site
 start, mask = processes.Children.start, masks.ClientMasks.mask
 def relayed(self, command, *options, **said):
     start(self, command, *({relay!r} if each == {server!r} else each for each in options), **said)

@@ -17,11 +17,11 @@ from relay import Relay
 from sites import SCHEMA, Parties, ports
 
 from fedsynth_lib.core.contract import Privacy
-from fedsynth_lib.deploy import apps, keys
-from fedsynth_lib.deploy.init import init
-from fedsynth_lib.deploy.place import Place
 from fedsynth_lib.federation import flower, settings
 from fedsynth_lib.methods import METHODS
+from fedsynth_lib.release.deploy import apps, keys
+from fedsynth_lib.release.deploy.init import init
+from fedsynth_lib.release.deploy.place import Place
 from fedsynth_lib.tables.load import load_table
 
 pytestmark = pytest.mark.bench

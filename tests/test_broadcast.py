@@ -22,7 +22,6 @@ from fedsynth_lib.core.contract import (
     Update,
     stream,
 )
-from fedsynth_lib.deploy import evaluation
 from fedsynth_lib.federation import settings
 from fedsynth_lib.federation.flower import Job
 from fedsynth_lib.federation.rounds import copied, run_rounds
@@ -30,6 +29,7 @@ from fedsynth_lib.methods import METHODS
 from fedsynth_lib.methods.marginals import private_bins
 from fedsynth_lib.methods.marginals.marginals import rho
 from fedsynth_lib.methods.vae_bgm.training import LATENT
+from fedsynth_lib.release.deploy import evaluation
 
 ROWS = 40  # of each of three clients
 SMALL = {"training_rounds": 2, "local_epochs": 1, "local_updates": 2, "batch": 20, "rounds": 2}

@@ -21,13 +21,13 @@ from pyarrow import parquet
 from fedsynth_lib.bundle import commands
 from fedsynth_lib.core.contract import BadInput
 from fedsynth_lib.metrics.attacks import AttackScenario, attribute_disclosure
-from fedsynth_lib.tables.check import compare_form
-from fedsynth_lib.tables.draft import Seen, propose_column, propose_schema
+from fedsynth_lib.release import your_table
+from fedsynth_lib.release.check import compare_form
+from fedsynth_lib.release.draft import Seen, propose_column, propose_schema
 from fedsynth_lib.tables.form import Form, read_form
 from fedsynth_lib.tables.kinds import FileColumn
 from fedsynth_lib.tables.load import load_table
 from fedsynth_lib.tables.schema import Column, Schema
-from fedsynth_lib.teaching import your_table
 
 ROWS = 300
 RNG = np.random.default_rng(0)

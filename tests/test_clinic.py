@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from fedsynth_lib.bundle import commands
-from fedsynth_lib.tables.draft import draft_path
+from fedsynth_lib.release.draft import draft_path
 from fedsynth_lib.tables.form import read_form
 from fedsynth_lib.tables.load import load_table
 

@@ -14,11 +14,11 @@ import pytest
 from fedsynth_lib.bundle import commands, doctor
 from fedsynth_lib.core.measured import COMMITTED, digest_of
 from fedsynth_lib.methods import METHODS
-from fedsynth_lib.tables.draft import draft_path
+from fedsynth_lib.release import your_table
+from fedsynth_lib.release.draft import draft_path
 from fedsynth_lib.tables.form import Form
 from fedsynth_lib.tables.load import load_table
 from fedsynth_lib.tables.schema import Column, Schema
-from fedsynth_lib.teaching import your_table
 
 ROOT = Path(__file__).resolve().parents[1]
 PEOPLE = Schema(

@@ -33,7 +33,12 @@ from fedsynth_lib.core.contract import BadInput, BadRows, Charge, Privacy
 from fedsynth_lib.core.ledger import Refused
 from fedsynth_lib.core.statement import server_of
 from fedsynth_lib.core.store import CODE
-from fedsynth_lib.deploy import (
+from fedsynth_lib.federation import flower, settings
+from fedsynth_lib.federation.answers import BadAnswer
+from fedsynth_lib.methods import METHODS
+from fedsynth_lib.methods.release import fitting, private_config
+from fedsynth_lib.release import saved, your_table
+from fedsynth_lib.release.deploy import (
     apps,
     child,
     evaluation,
@@ -43,16 +48,11 @@ from fedsynth_lib.deploy import (
     server,
     site,
 )
-from fedsynth_lib.deploy import study as studies
-from fedsynth_lib.deploy.init import init, parsed_settings, parsed_site
-from fedsynth_lib.deploy.place import Own, Place
-from fedsynth_lib.deploy.study import Site, Study, differences, read_study
-from fedsynth_lib.federation import flower, saved, settings
-from fedsynth_lib.federation.answers import BadAnswer
-from fedsynth_lib.methods import METHODS
-from fedsynth_lib.methods.release import fitting, private_config
+from fedsynth_lib.release.deploy import study as studies
+from fedsynth_lib.release.deploy.init import init, parsed_settings, parsed_site
+from fedsynth_lib.release.deploy.place import Own, Place
+from fedsynth_lib.release.deploy.study import Site, Study, differences, read_study
 from fedsynth_lib.tables.load import load_table
-from fedsynth_lib.teaching import your_table
 
 
 @pytest.fixture(scope="module")
@@ -307,8 +307,8 @@ def test_a_digest_is_of_the_code_that_a_study_runs(tmp_path):
         assert studies.code_digest.__wrapped__(tmp_path) == found, path
     for path in (
         *("methods/marginals/fedpgm.py", "core/accounting.py", "federation/flower.py"),
-        *("tables/encode.py", "deploy/masks.py", "deploy/evaluation.py"),
-        *("teaching/your_table.py", "__init__.py"),
+        *("tables/encode.py", "release/deploy/masks.py", "release/deploy/evaluation.py"),
+        *("release/your_table.py", "__init__.py"),
     ):
         content = (ours / path).read_bytes()
         (ours / path).write_bytes(content + b"# another line\n")
@@ -1157,7 +1157,14 @@ def test_a_stranger_is_refused(deployed):
     assert "this is not the key that study hearts has of site 'west'" in deployed.said("stranger")
 
     address = read_study(deployed.folder / "study").server
-    node = [sys.executable, "-P", "-m", "fedsynth_lib.deploy.child", "supernode", str(os.getpid())]
+    node = [
+        sys.executable,
+        "-P",
+        "-m",
+        "fedsynth_lib.release.deploy.child",
+        "supernode",
+        str(os.getpid()),
+    ]
     node += ["--superlink", address, "--root-certificates", deployed.at("server/ca.pem")]
     node += ["--auth-supernode-private-key", deployed.at("stranger/node"), "--isolation", "process"]
     node += ["--port", str(ports()), "--node-config", "partition-id=2"]
@@ -1238,12 +1245,12 @@ def test_a_second_site_with_the_same_key_is_told_so(deployed):
 
 
 SECOND = """\
-from fedsynth_lib.deploy import site
+from fedsynth_lib.release.deploy import site
 site.FORGOTTEN = 0
 site.run_site({study!r}, "south", {table!r}, {own!r}, say=print, ask=lambda text: True)
 """
 IMPOSTOR = """\
-from fedsynth_lib.deploy import keys, site
+from fedsynth_lib.release.deploy import keys, site
 keys.same_key = lambda *_: True
 site.run_site({study!r}, "south", {table!r}, {own!r}, say=print, ask=lambda text: True)
 """
@@ -1395,7 +1402,7 @@ def test_a_process_of_flowers_ends_with_its_main_thread(end, code, tmp_path):
     """What serves beside it would keep the process alive, and its site would wait for ever."""
     script = f"""
 import sys, threading, time
-from fedsynth_lib.deploy import child
+from fedsynth_lib.release.deploy import child
 def flower():
     threading.Thread(target=time.sleep, args=(600,)).start()
     {end}

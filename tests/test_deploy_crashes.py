@@ -27,12 +27,12 @@ from sites import ROOT, SCHEMA
 
 from fedsynth_lib.bundle import commands
 from fedsynth_lib.core.contract import BadInput
-from fedsynth_lib.deploy import child, keys, server, server_worker, site, worker
-from fedsynth_lib.deploy.init import about_absent, absent_of, init
-from fedsynth_lib.deploy.notes import Notes
-from fedsynth_lib.deploy.processes import Children, Ended, only_one
-from fedsynth_lib.deploy.study import read_study
 from fedsynth_lib.federation import flower
+from fedsynth_lib.release.deploy import child, keys, server, server_worker, site, worker
+from fedsynth_lib.release.deploy.init import about_absent, absent_of, init
+from fedsynth_lib.release.deploy.notes import Notes
+from fedsynth_lib.release.deploy.processes import Children, Ended, only_one
+from fedsynth_lib.release.deploy.study import read_study
 
 HOUR = 3600.0
 
@@ -245,7 +245,9 @@ def test_secrets_of_a_run_that_goes_on_no_more_are_deleted_while_a_site_waits(
 
     for hours, is_there in ((23, True), (25, False)):
         later = written + hours * HOUR
-        monkeypatch.setattr("fedsynth_lib.deploy.notes.time.time", lambda later=later: later)
+        monkeypatch.setattr(
+            "fedsynth_lib.release.deploy.notes.time.time", lambda later=later: later
+        )
         with pytest.raises(Ended):
             worker.answer_all(worker.Runtime("127.0.0.1:9", bytes(32), ended), app, notes, print)
         assert path.exists() == is_there

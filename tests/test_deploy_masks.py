@@ -14,9 +14,9 @@ from test_methods import broken
 from fedsynth_lib.core import secure_sum
 from fedsynth_lib.core.contract import BadInput, Domain, Privacy, Update
 from fedsynth_lib.core.ledger import Refused
-from fedsynth_lib.deploy import masks, shares
 from fedsynth_lib.federation import flower
 from fedsynth_lib.methods.marginals import independent
+from fedsynth_lib.release.deploy import masks, shares
 
 KEYS = [ec.generate_private_key(ec.SECP256R1()) for _ in range(12)]
 RUN = 2**64 - 3  # as large as Flower's numbers of runs

@@ -10,8 +10,8 @@ from relay import Relay
 from scipy.stats import chisquare
 from sites import ROWS, Parties, make, ports
 
-from fedsynth_lib.deploy.place import Own
-from fedsynth_lib.deploy.study import read_study
+from fedsynth_lib.release.deploy.place import Own
+from fedsynth_lib.release.deploy.study import read_study
 
 FALSE_ALARM = 1e-8  # how often bytes that are uniform fail a test of uniformity, about
 BINS = 250  # 254 counts, hence 2,032 bytes: some 8 of each value

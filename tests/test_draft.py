@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from fedsynth_lib.core.contract import BadInput
-from fedsynth_lib.tables.draft import propose_schema
+from fedsynth_lib.release.draft import propose_schema
 from fedsynth_lib.tables.form import read_form, read_schema
 from fedsynth_lib.tables.load import load_table
 from fedsynth_lib.tables.schema import Column, Schema

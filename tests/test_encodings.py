@@ -12,7 +12,7 @@ import pytest
 from tiny import write
 
 from fedsynth_lib.bundle.console import READER_GONE
-from fedsynth_lib.tables.draft import draft_path
+from fedsynth_lib.release.draft import draft_path
 from fedsynth_lib.tables.form import Form
 from fedsynth_lib.tables.schema import Column, Schema
 

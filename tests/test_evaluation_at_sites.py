@@ -16,11 +16,11 @@ from fedsynth_lib.audit import scores as audit_scores
 from fedsynth_lib.core.accounting import skellam_share
 from fedsynth_lib.core.contract import BadInput, Client, Noise, Privacy, stream
 from fedsynth_lib.core.ledger import ClientLedger, Refused
-from fedsynth_lib.deploy import evaluation
-from fedsynth_lib.deploy.evaluation import Config
 from fedsynth_lib.federation import flower
 from fedsynth_lib.metrics.utility import gradient_boosting_auc
 from fedsynth_lib.metrics.workload import workload_errors
+from fedsynth_lib.release.deploy import evaluation
+from fedsynth_lib.release.deploy.evaluation import Config
 from fedsynth_lib.tables.schema import Column, Schema
 
 SITES = {"north": make_frame(700, 2), "south": make_frame(500, 3), "west": make_frame(300, 4)}

@@ -14,6 +14,7 @@ import pytest
 from fedsynth_lib.bundle import commands
 from fedsynth_lib.core.contract import BadInput
 from fedsynth_lib.metrics import k_marginal, range_queries, utility
+from fedsynth_lib.release import bench
 from fedsynth_lib.runs import grid
 from fedsynth_lib.runs.grid import load_rows
 from fedsynth_lib.tables.encode import EqualWidthBins
@@ -21,7 +22,6 @@ from fedsynth_lib.tables.form import Counted, Form
 from fedsynth_lib.tables.kinds import FileColumn
 from fedsynth_lib.tables.load import Table
 from fedsynth_lib.tables.schema import Column, Schema
-from fedsynth_lib.teaching import bench
 from fedsynth_lib.works import field, field_tables, maddock2024
 from fedsynth_lib.works.protocol import Made, Prepared
 

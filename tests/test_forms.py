@@ -14,14 +14,14 @@ from hypothesis import strategies as st
 
 from fedsynth_lib.core.contract import BadInput, BadRows, Privacy
 from fedsynth_lib.methods import METHODS
-from fedsynth_lib.tables.check import compare_form
+from fedsynth_lib.release import your_table
+from fedsynth_lib.release.check import compare_form
+from fedsynth_lib.release.draft import propose_schema
 from fedsynth_lib.tables.container import Container
-from fedsynth_lib.tables.draft import propose_schema
 from fedsynth_lib.tables.form import Counted, Form, form_from, read_form
 from fedsynth_lib.tables.kinds import FileColumn
 from fedsynth_lib.tables.load import Table, load_table
 from fedsynth_lib.tables.written import Written
-from fedsynth_lib.teaching import your_table
 
 RNG = np.random.default_rng(0)
 

@@ -15,7 +15,7 @@ from fedsynth_lib.core import journal as journals
 from fedsynth_lib.core.contract import BadInput
 from fedsynth_lib.core.journal import Journal
 from fedsynth_lib.core.ledger import Ledger, Total
-from fedsynth_lib.core.register import Register
+from fedsynth_lib.release.register import Register
 
 
 def add(path, epsilon=1.0):

@@ -20,9 +20,9 @@ from selenium.webdriver.support.ui import WebDriverWait
 from test_clinic import clinic, declaration
 from test_playground import AIM, known, measured, of_table
 
+from fedsynth_lib.release import your_table
 from fedsynth_lib.runs.rows import save_rows, to_frame
 from fedsynth_lib.tables.lock import at_hand, table_digest
-from fedsynth_lib.teaching import your_table
 
 pytestmark = pytest.mark.browser
 pytest_plugins = ["browser"]

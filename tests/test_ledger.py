@@ -18,10 +18,10 @@ from test_methods import broken
 from fedsynth_lib.core import ledger
 from fedsynth_lib.core.contract import BadInput, BadRows, Charge, Domain, Privacy, Update
 from fedsynth_lib.core.ledger import ClientLedger, Ledger, Refused, Total
-from fedsynth_lib.core.register import Register, rows_digest
 from fedsynth_lib.federation import flower, settings
 from fedsynth_lib.methods import METHODS
 from fedsynth_lib.methods.marginals import independent
+from fedsynth_lib.release.register import Register, rows_digest
 
 
 def said(epsilon, delta=0.0, method="aim"):
@@ -180,7 +180,7 @@ def test_of_many_at_once_one_begins(tmp_path):
     code = (
         "import sys; from pathlib import Path\n"
         "from fedsynth_lib.core.ledger import Ledger, Refused\n"
-        "from fedsynth_lib.core.register import Register\n"
+        "from fedsynth_lib.release.register import Register\n"
         "home = Path(sys.argv[1])\n"
         "try: Register(home / 'r').begin('x', Ledger(home / 'w.jsonl'), name='w', method='m', "
         "epsilon=1.0, delta=0.0, again=False)\nexcept Refused: sys.exit(3)"

@@ -21,10 +21,10 @@ from test_methods import broken
 
 from fedsynth_lib.core.contract import BadBroadcast, Domain, Privacy
 from fedsynth_lib.core.ledger import ClientLedger, Refused
-from fedsynth_lib.deploy import masks
-from fedsynth_lib.deploy.apps import SiteApp
 from fedsynth_lib.federation import answers, flower, settings
 from fedsynth_lib.methods.marginals import independent
+from fedsynth_lib.release.deploy import masks
+from fedsynth_lib.release.deploy.apps import SiteApp
 
 MEGABYTE = 2**20
 TWO = Domain(("x", "y"), (2, 3))

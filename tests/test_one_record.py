@@ -16,10 +16,10 @@ from pyarrow import parquet
 
 from fedsynth_lib.bundle import commands
 from fedsynth_lib.core.contract import BadInput
-from fedsynth_lib.deploy.place import load_checked, violations
-from fedsynth_lib.deploy.study import SCHEMA
 from fedsynth_lib.federation.settings import federated
 from fedsynth_lib.methods import METHODS
+from fedsynth_lib.release.deploy.place import load_checked, violations
+from fedsynth_lib.release.deploy.study import SCHEMA
 from fedsynth_lib.tables.form import Form
 from fedsynth_lib.tables.kinds import FileColumn
 

@@ -10,11 +10,11 @@ from fedsynth_lib.core.accounting import epsilon_of
 from fedsynth_lib.core.contract import BadInput, Privacy
 from fedsynth_lib.federation import settings
 from fedsynth_lib.methods.marginals import independent
+from fedsynth_lib.release import your_table
 from fedsynth_lib.tables.load import Table, load_table
 from fedsynth_lib.tables.load import split as split_by_permutation
 from fedsynth_lib.tables.partition import row_draws, split_clients
 from fedsynth_lib.tables.schema import Column, Schema
-from fedsynth_lib.teaching import your_table
 
 SCHEMA = Schema(
     (

@@ -10,11 +10,11 @@ import pandas as pd
 import pytest
 
 from fedsynth_lib.core.contract import BadInput
+from fedsynth_lib.release import playground
+from fedsynth_lib.release.playground import Choice
 from fedsynth_lib.runs.grid import run_grid
 from fedsynth_lib.runs.rows import complete, params_text, save_rows, to_frame
 from fedsynth_lib.tables.load import Table
-from fedsynth_lib.teaching import playground
-from fedsynth_lib.teaching.playground import Choice
 from fedsynth_lib.works import side_by_side
 from fedsynth_lib.works.side_by_side import DATASETS, ENTRANTS, YARDSTICKS, Prepared
 

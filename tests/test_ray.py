@@ -21,9 +21,9 @@ from sites import make
 from fedsynth_lib.bundle import runner
 from fedsynth_lib.core.contract import BadInput
 from fedsynth_lib.core.store import CODE
-from fedsynth_lib.deploy import apps
-from fedsynth_lib.deploy.processes import environment
 from fedsynth_lib.federation import flower
+from fedsynth_lib.release.deploy import apps
+from fedsynth_lib.release.deploy.processes import environment
 from fedsynth_lib.runs import grid as grids
 
 RAY = Path(sysconfig.get_path("scripts")) / "ray"

@@ -14,12 +14,12 @@ from conftest import SCHEMA, make_frame
 
 from fedsynth_lib.bundle import commands
 from fedsynth_lib.core.contract import BadInput, Method, Privacy
-from fedsynth_lib.federation import saved, settings
+from fedsynth_lib.federation import settings
 from fedsynth_lib.methods import METHODS
 from fedsynth_lib.methods.marginals import independent
+from fedsynth_lib.release import saved, your_table
 from fedsynth_lib.tables.form import Form
 from fedsynth_lib.tables.load import Table, load_table
-from fedsynth_lib.teaching import your_table
 
 TABLE = Table("toy", make_frame(240), SCHEMA, data="own", digest="toy")
 SHORT = {"training_rounds": 1, "generations": 30, "iterations": 20, "final_iterations": 20}

@@ -11,7 +11,7 @@ import pytest
 from fedsynth_lib.core.contract import Charge, Privacy
 from fedsynth_lib.core.ledger import Total, digest
 from fedsynth_lib.core.statement import statement
-from fedsynth_lib.core.summary import Release, registry_entry, summary_page
+from fedsynth_lib.release.summary import Release, registry_entry, summary_page
 
 ABOUT = Release(
     "Ward 7 & 8", "500 synthetic rows", rehearsal=False, federated=True, when=date(2026, 3, 1)

@@ -4,7 +4,7 @@ committed rows, and that README.md says so."""
 import pandas as pd
 import pytest
 
-from fedsynth_lib.bundle import facts
+from fedsynth_lib.bundle import facts, headline
 from fedsynth_lib.bundle.chapters import exhibit_map
 from fedsynth_lib.bundle.facts import put_between
 from fedsynth_lib.bundle.notebooks import read_notebooks
@@ -14,7 +14,7 @@ from fedsynth_lib.printed.outcomes import COUNTED, OUTCOMES, STATES, UNDECIDED, 
 from fedsynth_lib.printed.published import JUDGED, KEYS, UNTESTED, WORKS, load_claims
 from fedsynth_lib.runs.details import asked_by, with_detail
 from fedsynth_lib.runs.rows import FULLEST_FIRST, params_text, to_frame
-from fedsynth_lib.verdicts import causes, headline, judges
+from fedsynth_lib.verdicts import causes, judges
 from fedsynth_lib.verdicts.exhibits import APART, load_exhibits, printed_cells
 
 NOTHING = {

@@ -27,12 +27,12 @@ from fedsynth_lib.federation import settings
 from fedsynth_lib.methods import METHODS
 from fedsynth_lib.methods.release import fitting, private_config
 from fedsynth_lib.metrics import scores as measured
-from fedsynth_lib.tables.draft import draft_path, propose_schema
+from fedsynth_lib.release import your_table
+from fedsynth_lib.release.draft import draft_path, propose_schema
 from fedsynth_lib.tables.form import Form, read_form
 from fedsynth_lib.tables.kinds import FileColumn
 from fedsynth_lib.tables.load import load_table
 from fedsynth_lib.tables.schema import READ_FROM_ROWS, Column, Schema
-from fedsynth_lib.teaching import your_table
 
 ROOT = Path(__file__).resolve().parents[1]
 ROWS = 300

@@ -17,11 +17,11 @@ import typer
 from fedsynth_lib.bundle.console import heard
 from fedsynth_lib.core.contract import BadInput
 from fedsynth_lib.core.store import CODE, existing_file, is_checkout, project_root
-from fedsynth_lib.deploy import commands as deploy
 from fedsynth_lib.methods import DEFAULT
+from fedsynth_lib.release.deploy import commands as deploy
 
 if TYPE_CHECKING:  # brings all that a run needs
-    from fedsynth_lib.teaching import your_table
+    from fedsynth_lib.release import your_table
 
 app = typer.Typer(
     name="fedsynth",
@@ -125,7 +125,7 @@ def draft(
 
     Prints its path, and what only a person can answer.
     """
-    from fedsynth_lib.teaching import your_table
+    from fedsynth_lib.release import your_table
 
     files = your_table.Files.of(table)
     path = your_table.draft(files, target=target, ignore=ignore or (), keep=keep or (), out=out)
@@ -192,7 +192,7 @@ def synth(
     and pictures follow; they are made with the real rows, without noise, and for you alone, and so
     is the draft: all of them are in a folder `internal`, which is never handed on.
     """
-    from fedsynth_lib.teaching import your_table
+    from fedsynth_lib.release import your_table
 
     made = your_table.synthesize(
         table,
@@ -238,7 +238,7 @@ def sample(
     fresh identifiers of a release are drawn anew.
     """
     from fedsynth_lib.core.store import as_path, write_atomically
-    from fedsynth_lib.federation import saved
+    from fedsynth_lib.release import saved
 
     found = saved.read(model)
     content = found.file(rows, seed=seed, quote_formulas=quote_formulas)
@@ -262,8 +262,8 @@ def check(
     Columns and their order, types, ranges, categories, shares of missing values. It is computed
     from the real rows, without noise: for their owner alone.
     """
-    from fedsynth_lib.tables.check import compare_form
-    from fedsynth_lib.teaching import your_table
+    from fedsynth_lib.release import your_table
+    from fedsynth_lib.release.check import compare_form
 
     files = your_table.Files.of(table, schema=schema)
     real = your_table.load(files.table, files.schema, files.draft, private=True)
@@ -277,7 +277,7 @@ def check(
 def _evaluated(made: "your_table.Made") -> int:
     """Writes scores and pictures of a finished run, whose files are there whatever becomes of
     these; 1 where one of the two failed."""
-    from fedsynth_lib.teaching import your_table
+    from fedsynth_lib.release import your_table
 
     status = 0
     print("for you alone, made with the real rows:")
@@ -385,7 +385,7 @@ def bench(
         import pytest
 
         return int(pytest.main(["-m", "bench", "-s", str(project_root() / "tests")]))
-    from fedsynth_lib.teaching.bench import bench
+    from fedsynth_lib.release.bench import bench
 
     table, broken = bench(block, method, seeds=seeds, say=_say)
     print(table.drop(columns=["source", "date"], errors="ignore").fillna("").to_string())
@@ -409,10 +409,10 @@ def facts(
 @app.command()
 def judge() -> int:
     """Judge published values and claims by committed rows; keep the verdict in data/results."""
+    from fedsynth_lib.bundle import headline
     from fedsynth_lib.bundle.chapters import exhibit_map
     from fedsynth_lib.bundle.notebooks import read_notebooks
     from fedsynth_lib.core.store import project_root
-    from fedsynth_lib.verdicts import headline
 
     changed = headline.write(exhibit_map(read_notebooks(project_root() / "notebooks")))
     _say(f"data/results: {', '.join(changed) or 'nothing'} changed.")

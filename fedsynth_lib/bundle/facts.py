@@ -292,7 +292,7 @@ def refresh(root: Path | None = None, *, write: bool = True) -> list[Outdated]:
 
 def headline_table() -> str:
     """The headline by the verdict that is kept in data/results, as a table in Markdown."""
-    from fedsynth_lib.verdicts import headline
+    from fedsynth_lib.bundle import headline
 
     return headline.as_markdown(headline.gathered())
 

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
+from fedsynth_lib.bundle import headline
 from fedsynth_lib.metrics.registry import MEASURES
 from fedsynth_lib.printed.outcomes import (
     FAILS,
@@ -21,7 +22,7 @@ from fedsynth_lib.printed.outcomes import (
 )
 from fedsynth_lib.printed.published import JUDGED, MATCHED, MISSING, NOT_JUDGED, WORKS
 from fedsynth_lib.runs.grid import committed_rows
-from fedsynth_lib.verdicts import headline, judges
+from fedsynth_lib.verdicts import judges
 
 BADGES = {IN_FULL: "complete", IN_PART: "part", SHRUNK: "small scale"}
 DIFFER = ("ordering", "different", "unstable")

@@ -2,7 +2,7 @@
 one number.
 
 As in Bonawitz et al. 2017 without the key exchange and without drop-out recovery, which
-`deploy/masks.py` has: pairs of clients share a mask stream, the lower index adds it and the higher
+`release/deploy/masks.py` has: pairs of clients share a mask stream, the lower index adds it and the higher
 subtracts it, modulo 2^64. One masked array alone is uniform; the sum of all is exact. Not every
 pair is needed: where there are many clients each has masks with some 2 log2(n) others, in a ring,
 as in Bell et al. 2020, whose cost grows with n and not with its square. It is a simulation because

@@ -5,7 +5,7 @@ what the others sent. Anything else is refused by a code.
     failed      the client, or its node, reports an error
     twice       more than one answer in a round
     client      it is said to be from another client than the one that was asked
-    signature   its site has not signed it, see `deploy/apps.py`
+    signature   its site has not signed it, see `release/deploy/apps.py`
     replay      it belongs to another round or another run
     garbage     it cannot be read: a part is missing, its bytes do not make the array that it names
     size        an array of another shape, or another number of rows, than agreed on
@@ -13,7 +13,7 @@ what the others sent. Anything else is refused by a code.
     nan         a number that is none, or is infinite
     names       an array that the others do not send, or none where they do
     groups      a sum over other clients than the others say
-    keys-...    of the key agreement and the shares, see `deploy/masks.py`
+    keys-...    of the key agreement and the shares, see `release/deploy/masks.py`
 
 What a client adds to a sum nobody can judge: a client that lies about its rows spoils the result.
 """

@@ -1,7 +1,7 @@
 """What the runtime asks of the masks of secure sums: a client's part and the server's.
 
 `Simulated` has both, from the run's seed. Masks that clients agree on in secret, which also do
-without some of the clients: `deploy/masks.py`.
+without some of the clients: `release/deploy/masks.py`.
 """
 
 from collections.abc import Callable, Mapping, Sequence

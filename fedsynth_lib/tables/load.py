@@ -21,9 +21,9 @@ import pandas as pd
 from fedsynth_lib.core.contract import BadInput, stream
 from fedsynth_lib.core.errors import checked_seed
 from fedsynth_lib.core.store import project_root
+from fedsynth_lib.release.draft import propose_schema
 from fedsynth_lib.tables import fetch, synthfs
 from fedsynth_lib.tables.container import Container
-from fedsynth_lib.tables.draft import propose_schema
 from fedsynth_lib.tables.files import (
     NOT_A_NUMBER,
     one_column,

@@ -19,11 +19,11 @@ import pandas as pd
 from fedsynth_lib.core.contract import BadInput, Privacy, stream
 from fedsynth_lib.core.queries import random_workload
 from fedsynth_lib.core.store import project_root
-from fedsynth_lib.federation import saved
 from fedsynth_lib.metrics import anonymity, k_marginal, range_queries
 from fedsynth_lib.metrics.membership import membership
 from fedsynth_lib.metrics.utility import boosted_trees
 from fedsynth_lib.metrics.workload import workload_error
+from fedsynth_lib.release import saved
 from fedsynth_lib.runs.rows import Row
 from fedsynth_lib.tables import fetch, lock
 from fedsynth_lib.tables.encode import EqualWidthBins

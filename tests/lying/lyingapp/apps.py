@@ -9,9 +9,9 @@ from flwr.serverapp import Grid, ServerApp
 
 from fedsynth_lib.core import secure_sum
 from fedsynth_lib.core.ledger import ClientLedger
-from fedsynth_lib.deploy import apps, keys
-from fedsynth_lib.deploy.place import Place
-from fedsynth_lib.deploy.study import load_site, read_study
+from fedsynth_lib.release.deploy import apps, keys
+from fedsynth_lib.release.deploy.place import Place
+from fedsynth_lib.release.deploy.study import load_site, read_study
 
 MANY = 2**20
 LIES = {  # what of the arrays that the plan has is sent instead

@@ -22,10 +22,11 @@ from fedsynth_lib.core.accounting import discrete_laplace_share
 from fedsynth_lib.core.contract import BadInput
 from fedsynth_lib.core.ledger import ClientLedger
 from fedsynth_lib.core.store import write_atomically
-from fedsynth_lib.deploy import keys
-from fedsynth_lib.deploy.apps import site_app
-from fedsynth_lib.deploy.place import Own, Place
-from fedsynth_lib.deploy.processes import (
+from fedsynth_lib.federation.settings import ROW_COUNT
+from fedsynth_lib.release.deploy import keys
+from fedsynth_lib.release.deploy.apps import site_app
+from fedsynth_lib.release.deploy.place import Own, Place
+from fedsynth_lib.release.deploy.processes import (
     Children,
     Ended,
     free_port,
@@ -33,8 +34,7 @@ from fedsynth_lib.deploy.processes import (
     secret_file,
     without_proxy,
 )
-from fedsynth_lib.deploy.study import FEWEST_ROWS, Study, check_flower, read_study
-from fedsynth_lib.federation.settings import ROW_COUNT
+from fedsynth_lib.release.deploy.study import FEWEST_ROWS, Study, check_flower, read_study
 from fedsynth_lib.tables.load import load_table
 
 # what a SuperNode says: as soon as it is connected; at each failure; when the server is there again
@@ -256,8 +256,8 @@ def _connect(
     """Starts a SuperNode and answers what it is asked, to its end, which is one of two errors:
     LostConnection, or BadInput where it was never connected. wait: as `check_server`."""
     # they bring Flower's own parts
-    from fedsynth_lib.deploy.notes import Notes
-    from fedsynth_lib.deploy.worker import Runtime, answer_all
+    from fedsynth_lib.release.deploy.notes import Notes
+    from fedsynth_lib.release.deploy.worker import Runtime, answer_all
 
     if not insecure:
         check_server(study, say, wait)

@@ -30,12 +30,12 @@ from flwr.serverapp import Grid, ServerApp
 from fedsynth_lib.core.accounting import check_budget
 from fedsynth_lib.core.contract import BadInput, Charge
 from fedsynth_lib.core.ledger import Refused
-from fedsynth_lib.deploy import keys
-from fedsynth_lib.deploy.masks import Agreement, ClientMasks, ServerMasks
-from fedsynth_lib.deploy.place import Own, Place
-from fedsynth_lib.deploy.study import SCHEMA, Study, differences, load_site, read_study
 from fedsynth_lib.federation import flower
 from fedsynth_lib.federation.answers import BadAnswer
+from fedsynth_lib.release.deploy import keys
+from fedsynth_lib.release.deploy.masks import Agreement, ClientMasks, ServerMasks
+from fedsynth_lib.release.deploy.place import Own, Place
+from fedsynth_lib.release.deploy.study import SCHEMA, Study, differences, load_site, read_study
 from fedsynth_lib.tables.load import load_table
 
 AGREE = "query.agree"
@@ -195,7 +195,7 @@ def server_app(here: str) -> ServerApp:
 
 def carry_out(study: Study, grid: Grid, context: Context, *, insecure: bool) -> None:
     """All of a run at the server: who is there, whether they agree, the rounds, what comes out."""
-    from fedsynth_lib.deploy import results
+    from fedsynth_lib.release.deploy import results
 
     if insecure and study.release:
         raise BadInput(f"{study.name}: a release is not made without keys; leave insecure out.")

@@ -26,7 +26,6 @@ from fedsynth_lib.core.accounting import discrete_laplace_share, epsilon_of
 from fedsynth_lib.core.contract import BadInput, Charge, Method, Privacy, Run, stream
 from fedsynth_lib.core.errors import checked_seed
 from fedsynth_lib.core.ledger import Ledger, Refused, Total, open_ledger
-from fedsynth_lib.core.register import Begun, open_register
 from fedsynth_lib.core.statement import promises, statement_text
 from fedsynth_lib.core.store import (
     FOR_OWNER,
@@ -37,13 +36,14 @@ from fedsynth_lib.core.store import (
     project_root,
     write_atomically,
 )
-from fedsynth_lib.core.summary import Release, registry_entry, summary_page
-from fedsynth_lib.federation import saved
 from fedsynth_lib.federation.settings import ROW_COUNT, federated, planned
 from fedsynth_lib.methods import DEFAULT, METHODS, from_file
 from fedsynth_lib.methods.release import fitting, private_config
+from fedsynth_lib.release import saved
+from fedsynth_lib.release.draft import draft_path
+from fedsynth_lib.release.register import Begun, open_register
+from fedsynth_lib.release.summary import Release, registry_entry, summary_page
 from fedsynth_lib.runs.rows import folder_name
-from fedsynth_lib.tables.draft import draft_path
 from fedsynth_lib.tables.form import Counted, Form, read_form
 from fedsynth_lib.tables.kinds import TIMES
 from fedsynth_lib.tables.load import Table, load_table, propose_schema

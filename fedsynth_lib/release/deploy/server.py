@@ -32,8 +32,8 @@ from flwr.supercore.interceptors import RuntimeVersionHttpInterceptor
 
 from fedsynth_lib.core.contract import BadInput
 from fedsynth_lib.core.store import check_writable, existing_file, write_atomically
-from fedsynth_lib.deploy import keys
-from fedsynth_lib.deploy.processes import (
+from fedsynth_lib.release.deploy import keys
+from fedsynth_lib.release.deploy.processes import (
     GRACE,
     MINUTE,
     SECRET,
@@ -44,10 +44,10 @@ from fedsynth_lib.deploy.processes import (
     secret_file,
     without_proxy,
 )
-from fedsynth_lib.deploy.server_worker import MADE, carry_out_all, load_app
-from fedsynth_lib.deploy.site import check_secure
-from fedsynth_lib.deploy.study import Study, check_flower, check_plan, read_study
-from fedsynth_lib.deploy.worker import Runtime
+from fedsynth_lib.release.deploy.server_worker import MADE, carry_out_all, load_app
+from fedsynth_lib.release.deploy.site import check_secure
+from fedsynth_lib.release.deploy.study import Study, check_flower, check_plan, read_study
+from fedsynth_lib.release.deploy.worker import Runtime
 
 # of the SuperLink; in a file Flower 1.41 loses requests of fifty sites ("database is locked"). To a
 # server that was started again its sites connect anew

@@ -71,10 +71,10 @@ from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from fedsynth_lib.core import secure_sum
 from fedsynth_lib.core.contract import Arrays, BadInput, Update
 from fedsynth_lib.core.ledger import Refused
-from fedsynth_lib.deploy.shares import BYTES, PRIME, joined, split
 from fedsynth_lib.federation.answers import BadAnswer
 from fedsynth_lib.federation.flower import Job
 from fedsynth_lib.federation.masks import Ask
+from fedsynth_lib.release.deploy.shares import BYTES, PRIME, joined, split
 
 PROTOCOL = "fedsynth masks 1"
 KEY = 32  # bytes of an X25519 key, of a seed, of a digest

@@ -9,16 +9,15 @@ from fedsynth_lib.core.contract import Method, Run
 from fedsynth_lib.core.ledger import Total
 from fedsynth_lib.core.statement import deployed_adversary, statement_text
 from fedsynth_lib.core.store import write_atomically
-from fedsynth_lib.core.summary import Release
-from fedsynth_lib.deploy import evaluation
-from fedsynth_lib.deploy.study import Study
-from fedsynth_lib.federation import saved
 from fedsynth_lib.federation.flower import Job, Outcome
-from fedsynth_lib.federation.saved import SavedModel
 from fedsynth_lib.federation.settings import declared_inputs, statement_of
+from fedsynth_lib.release import saved, your_table
+from fedsynth_lib.release.deploy import evaluation
+from fedsynth_lib.release.deploy.study import Study
+from fedsynth_lib.release.saved import SavedModel
+from fedsynth_lib.release.summary import Release
 from fedsynth_lib.tables.container import Container
 from fedsynth_lib.tables.load import Table
-from fedsynth_lib.teaching import your_table
 
 REHEARSED = "nobody who knows the seed, as all parties do: a rehearsal"
 

@@ -28,9 +28,9 @@ from flwr.supercore.interceptors import (
 from flwr.supercore.runtime import RuntimeHttpClient
 from flwr.supernode.runtime.run_clientapp import pull_task_input, push_message, push_task_output
 
-from fedsynth_lib.deploy.notes import Notes
-from fedsynth_lib.deploy.processes import Password
 from fedsynth_lib.federation.flower import told
+from fedsynth_lib.release.deploy.notes import Notes
+from fedsynth_lib.release.deploy.processes import Password
 
 LOOK = 0.4  # seconds
 RUN_ENDED = "query.run_ended"  # which the server tells its sites at last

@@ -57,7 +57,14 @@ class Children:
 
         said: further entries of its environment.
         """
-        asked = [sys.executable, "-P", "-m", "fedsynth_lib.deploy.child", command, str(os.getpid())]
+        asked = [
+            sys.executable,
+            "-P",
+            "-m",
+            "fedsynth_lib.release.deploy.child",
+            command,
+            str(os.getpid()),
+        ]
         with open(self.log(command), "w", encoding="utf-8") as log:
             self.running[command] = subprocess.Popen(
                 [*asked, *options],

@@ -33,11 +33,11 @@ from flwr.supercore.task_identity import TaskIdentity
 from flwr.superlink.grid import HttpGrid
 
 from fedsynth_lib.core.contract import BadInput
-from fedsynth_lib.deploy import apps
-from fedsynth_lib.deploy.processes import MINUTE
-from fedsynth_lib.deploy.study import Study
-from fedsynth_lib.deploy.worker import RUN_ENDED, Runtime, alive
 from fedsynth_lib.federation import flower
+from fedsynth_lib.release.deploy import apps
+from fedsynth_lib.release.deploy.processes import MINUTE
+from fedsynth_lib.release.deploy.study import Study
+from fedsynth_lib.release.deploy.worker import RUN_ENDED, Runtime, alive
 
 RETRIES = 300.0  # seconds that a SuperLink of this machine may take to answer
 BACK = 30.0  # seconds for a site that is gone to be there again, before it counts as gone

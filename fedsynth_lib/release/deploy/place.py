@@ -17,9 +17,9 @@ from fedsynth_lib.core.contract import BadInput, BadRows, stream
 from fedsynth_lib.core.journal import read_bytes
 from fedsynth_lib.core.ledger import ClientLedger, Ledger, last_of, path_of
 from fedsynth_lib.core.store import write_atomically
-from fedsynth_lib.deploy import keys
-from fedsynth_lib.deploy.study import SCHEMA, Study, load_site
 from fedsynth_lib.federation import flower
+from fedsynth_lib.release.deploy import keys
+from fedsynth_lib.release.deploy.study import SCHEMA, Study, load_site
 from fedsynth_lib.tables.container import Container
 from fedsynth_lib.tables.files import NOT_A_NUMBER
 from fedsynth_lib.tables.kinds import FileColumn, Gaps
@@ -63,7 +63,7 @@ class Place:
 
     def rows_set_aside(self, job: flower.Job) -> np.ndarray:
         """The other ones, encoded for the evaluation."""
-        from fedsynth_lib.deploy import evaluation
+        from fedsynth_lib.release.deploy import evaluation
 
         encoder = evaluation.encoder(self.study.form.schema, job.config)
         return encoder.transform(self.divided()[1])

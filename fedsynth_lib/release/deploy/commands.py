@@ -57,7 +57,7 @@ def keys(
     Compare it over the telephone: what comes by mail may have been changed on its way.
     """
     from fedsynth_lib.core.contract import BadInput
-    from fedsynth_lib.deploy import keys as made
+    from fedsynth_lib.release.deploy import keys as made
 
     if bool(host) == bool(site):
         raise BadInput("give --host for the keys of the server, or --site for those of a site.")
@@ -119,7 +119,7 @@ def init(
 ) -> int:
     """Write the folder of a study: a Flower app, to be copied to all parties as it is."""
     from fedsynth_lib.core.store import existing_file
-    from fedsynth_lib.deploy import init as made
+    from fedsynth_lib.release.deploy import init as made
 
     if absent is None:
         absent = made.absent_of(len(site))
@@ -155,7 +155,7 @@ def init(
 @app.command()
 def show(study: StudyFolder = Path(".")) -> int:
     """What a study asks for, its fingerprint, and those of its sites."""
-    from fedsynth_lib.deploy.study import read_study
+    from fedsynth_lib.release.deploy.study import read_study
 
     print("\n".join(read_study(study).lines()))
     return 0
@@ -169,8 +169,8 @@ def count(
     epsilon: Annotated[float, typer.Option(help="that the count costs")] = 0.02,
 ) -> int:
     """Count a site's rows with noise, to be told to the others; noted in the site's ledger."""
-    from fedsynth_lib.deploy.place import Own
-    from fedsynth_lib.deploy.site import noisy_count
+    from fedsynth_lib.release.deploy.place import Own
+    from fedsynth_lib.release.deploy.site import noisy_count
 
     print(noisy_count(Own(own.expanduser().absolute(), _say), table, schema, epsilon))
     return 0
@@ -183,7 +183,7 @@ def server(
     insecure: Insecure = False,
 ) -> int:
     """Let the sites of a study connect, and nobody else, and do its runs, until it is stopped."""
-    from fedsynth_lib.deploy.server import serve
+    from fedsynth_lib.release.deploy.server import serve
 
     serve(study, own, say=_say, insecure=insecure)
     return 0
@@ -206,7 +206,7 @@ def site(
     Before the first run it shows what is asked, and what the site's ledger says. It answers one run
     of each job of the study, or as many as --runs says; another one needs another answer.
     """
-    from fedsynth_lib.deploy.site import run_site
+    from fedsynth_lib.release.deploy.site import run_site
 
     def ask(text: str) -> bool:
         print(text, flush=True)
@@ -225,7 +225,7 @@ def run(
     limit: Limit = 3600.0,
 ) -> int:
     """Make the synthetic table, beside a server that has been started; its paths are printed."""
-    from fedsynth_lib.deploy.server import run as carried_out
+    from fedsynth_lib.release.deploy.server import run as carried_out
 
     print(*carried_out(study, own, out, say=_say, insecure=insecure, limit=limit), sep="\n")
     return 0
@@ -245,7 +245,7 @@ def evaluate(
     What comes out are figures over all sites with their intervals; a site's own where the study
     says that it publishes them.
     """
-    from fedsynth_lib.deploy.server import run as carried_out
+    from fedsynth_lib.release.deploy.server import run as carried_out
 
     print(
         *carried_out(study, own, out, say=_say, evaluate=rows, insecure=insecure, limit=limit),

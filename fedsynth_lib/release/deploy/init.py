@@ -10,9 +10,9 @@ from typing import Any
 from fedsynth_lib import __version__
 from fedsynth_lib.core.contract import BadInput
 from fedsynth_lib.core.store import write_atomically
-from fedsynth_lib.deploy import keys
-from fedsynth_lib.deploy.study import FLOWER, SCHEMA, STUDY, Study, check_plan, read_study
 from fedsynth_lib.methods import METHODS, release
+from fedsynth_lib.release.deploy import keys
+from fedsynth_lib.release.deploy.study import FLOWER, SCHEMA, STUDY, Study, check_plan, read_study
 
 PYPROJECT = """\
 [build-system]
@@ -102,7 +102,7 @@ The same app in a simulation, where DIR holds a CSV for each site:
 APP = '''\
 """The {which} of the study, which is in study.toml and schema.toml beside this file."""
 
-from fedsynth_lib.deploy import apps
+from fedsynth_lib.release.deploy import apps
 
 app = apps.{function}(__file__)
 '''

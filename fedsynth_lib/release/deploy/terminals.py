@@ -11,7 +11,7 @@ from pathlib import Path
 
 from fedsynth_lib.core.contract import BadInput
 from fedsynth_lib.core.store import CODE
-from fedsynth_lib.deploy.processes import GRACE
+from fedsynth_lib.release.deploy.processes import GRACE
 
 
 class Terminals:

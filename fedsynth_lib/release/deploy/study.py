@@ -25,11 +25,11 @@ from fedsynth_lib.core.contract import BadInput, Charge, Encoder, Method, Privac
 from fedsynth_lib.core.errors import BadRows, checked_seed
 from fedsynth_lib.core.statement import TRUST, server_of
 from fedsynth_lib.core.store import CODE
-from fedsynth_lib.deploy import keys
 from fedsynth_lib.federation.flower import Job
-from fedsynth_lib.federation.saved import as_counted
 from fedsynth_lib.federation.settings import ROW_COUNT, job_of
 from fedsynth_lib.methods import METHODS
+from fedsynth_lib.release.deploy import keys
+from fedsynth_lib.release.saved import as_counted
 from fedsynth_lib.tables.encode import clamped
 from fedsynth_lib.tables.form import Counted, Form, read_form
 from fedsynth_lib.tables.load import Table, load_table
@@ -40,7 +40,7 @@ STUDY, SCHEMA = "study.toml", "schema.toml"
 APPS = ("server_app.py", "client_app.py")  # of the study, beside them
 # what a study runs of the library: whole rooms, and what these need besides
 STUDIED = ("core", "tables", "methods", "federation", "deploy")
-STUDIED_TOO = ("__init__.py", "teaching/your_table.py")
+STUDIED_TOO = ("__init__.py", "release/your_table.py")
 # 1.41 is the first whose SuperLink has all of its APIs on one port; what is used of its private
 # parts (tests/test_deploy_crashes.py has the list) may be another in the next one
 OLDEST_FLOWER, NEXT_FLOWER = (1, 41), (1, 42)
@@ -225,7 +225,7 @@ class Study:
     def costs(self) -> dict[str, float]:
         """The epsilon of one run of each job of the study, by the name of its method; each has the
         study's delta."""
-        from fedsynth_lib.deploy import evaluation
+        from fedsynth_lib.release.deploy import evaluation
 
         found = {METHODS[self.method].name: self.epsilon}
         if self.evaluation_epsilon:
@@ -295,7 +295,7 @@ class Study:
 
     def evaluation(self, synthetic: pd.DataFrame | None = None) -> Job:
         """The job of the evaluation at the sites; synthetic: rows of the schema, at the server."""
-        from fedsynth_lib.deploy import evaluation
+        from fedsynth_lib.release.deploy import evaluation
 
         where = self.folder / STUDY
         if not self.evaluation_epsilon:

@@ -1,6 +1,6 @@
 """One of Flower's long-running processes, as a child that ends with whoever has started it.
 
-    python -P -m fedsynth_lib.deploy.child superlink|supernode PARENT OPTIONS
+    python -P -m fedsynth_lib.release.deploy.child superlink|supernode PARENT OPTIONS
 
 It looks twice a second whether its parent is still there, so it ends too where the parent was
 killed and could say nothing. A SuperLink serves its sites alone to the network: Flower 1.41 has all
@@ -54,8 +54,8 @@ def admitted(
 ) -> bool:
     """Whether a request may come in: of a SuperNode; or from this machine itself, with the
     password. headers: names in small letters, as ASGI has them."""
-    from fedsynth_lib.deploy.processes import PASSWORD
-    from fedsynth_lib.deploy.study import is_loopback
+    from fedsynth_lib.release.deploy.processes import PASSWORD
+    from fedsynth_lib.release.deploy.study import is_loopback
 
     if path.startswith(OPEN_TO_ALL):
         return True
@@ -74,7 +74,7 @@ def superlink() -> None:
     from flwr.superlink.cli import flower_superlink
     from starlette.middleware import Middleware
 
-    from fedsynth_lib.deploy.processes import password_of
+    from fedsynth_lib.release.deploy.processes import password_of
 
     password = password_of(Path(os.environ["FEDSYNTH_SECRET"]).read_bytes())
     # the hooks that Flower has for its own extensions, of which there are none here
