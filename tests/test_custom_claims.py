@@ -35,7 +35,7 @@ def cells(work, *groups):
 def told(work, number, name, table):
     claim = next(claim for claim in written(work) if claim.id == f"{work}/{number}")
     condition = next(c for c in claim.conditions if c.of == name)
-    return CUSTOM[name](table, condition)
+    return [*CUSTOM[name](table, condition)]
 
 
 def share(work, number, name, table):

@@ -53,7 +53,7 @@ def counting():
 
 
 def test_rows_have_the_declared_columns_in_the_order_of_the_grid():
-    frame = run_grid(run_one, GRID, name="g", common={"paper": "w", "offset": 1.0}, version="bn-1")
+    frame = run_grid(run_one, {**GRID, "paper": ["w"], "offset": [1.0]}, name="g", version="bn-1")
     assert list(frame.columns) == [*COLUMNS, "detail"]
     assert [
         tuple(row) for row in frame.loc[frame["metric"] == "pcd", ["epsilon", "seed"]].to_numpy()
@@ -106,7 +106,7 @@ def test_second_run_computes_nothing_and_a_larger_grid_only_what_is_new():
 
 @pytest.mark.parametrize(
     "change",
-    [{"version": 2}, {"name": "h"}, {"common": {"dataset": "adult"}}, {"profile": "smoke"}],
+    [{"version": 2}, {"name": "h"}, {"profile": "smoke"}],
 )
 def test_whatever_a_cell_depends_on_is_part_of_its_key(change):
     counted, calls = counting()
@@ -270,10 +270,10 @@ def test_a_version_may_follow_from_the_cell(home):
     def version(cell):
         return f"aim {versions[cell['epsilon']]}, {cell['paper']}"
 
-    frame = run_grid(counted, GRID, name="g", common={"paper": "w"}, version=version)
+    frame = run_grid(counted, {**GRID, "paper": ["w"]}, name="g", version=version)
     assert set(frame["version"]) == {"aim 1, w"}
     versions[0.5] = "2"
-    again = run_grid(counted, GRID, name="g", common={"paper": "w"}, version=version)
+    again = run_grid(counted, {**GRID, "paper": ["w"]}, name="g", version=version)
     assert calls[6:] == [(0.5, 3), (0.5, 1), (0.5, 2)]
     assert set(again.loc[again["epsilon"] == 0.5, "version"]) == {"aim 2, w"}
 
@@ -358,7 +358,6 @@ def test_a_row_must_say_what_data_it_rests_on():
         ({"epsilon": [], "seed": [1]}, {}, "has no cells"),
         ({"epsilon": [1]}, {}, r"needs \['seed'\]"),
         ({**GRID, "sead": [1]}, {}, r"does not take \['sead'\]"),
-        (GRID, {"common": {"seed": 1}}, r"\['seed'\] .* in the cell and in common"),
         (GRID, {"jobs": 0}, "jobs is 0"),
         (GRID, {"name": "a/b"}, "becomes a file name"),
         (GRID, {"profile": "big"}, "profile is 'big'"),

@@ -37,9 +37,7 @@ def attacked(profile):
 
 def searches(profile):
     size, datasets = tuning.SIZES[profile], ["adult", "bank", "cardio"]
-    return [
-        c for m in tuning.MODELS for c in tuning.cells(m, datasets, size, seed=7, profile=profile)
-    ]
+    return [c for m in tuning.MODELS for c in tuning.cells(m, datasets, size, seed=7)]
 
 
 @pytest.mark.parametrize("profile", ["quick", "paper"])

@@ -151,5 +151,5 @@ def test_a_scheme_keeps_part_of_the_published_one():
     assert told["private training"] == (published["encoding"], default.sampling)
     assert told["private end to end"] == (default.encoding, default.sampling)
     assert kept[""].stop_epsilon == 3.0
-    with pytest.raises(BadInput, match="scheme 'open' is unknown: choose one of '', 'private tr"):
+    with pytest.raises(BadInput, match="unknown scheme 'open': choose one of '', private tr"):
         _ = STUDY.cell("DP-CTGAN", scheme="open", **asked).config

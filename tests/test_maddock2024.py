@@ -163,11 +163,9 @@ def test_the_ablation_crosses_weights_penalty_and_filtering():
 
 
 def test_an_unknown_method_is_refused():
-    with pytest.raises(
-        BadInput, match="'FLAIM' is unknown to maddock2024: choose one of AIM, DistAIM, NaiveFLAIM"
-    ):
+    with pytest.raises(BadInput, match="maddock2024: unknown method 'FLAIM'"):
         configured("FLAIM", "published")
-    with pytest.raises(BadInput, match="estimator 'best' is unknown: choose one of 'published'"):
+    with pytest.raises(BadInput, match="unknown estimator 'best': choose one of published"):
         configured("AIM", "best")
 
 

@@ -79,9 +79,7 @@ def test_settings_are_the_works():
 
 
 def test_bad_settings_are_refused(toy):
-    with pytest.raises(
-        BadInput, match="method 'CTGAN' is unknown to maddock2024: choose one of AIM"
-    ):
+    with pytest.raises(BadInput, match="maddock2024: unknown method 'CTGAN'"):
         measure(dataset="toy", method="CTGAN", epsilon=1.0, seed=0)
     with pytest.raises(BadInput, match="training_rounds"):
         measure(dataset="toy", method=CENTRAL, epsilon=1.0, seed=0, training_rounds=0)

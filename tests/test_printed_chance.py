@@ -67,8 +67,8 @@ def test_every_rule_is_about_printed_cells(work):
     ("said", "message"),
     [
         ({"repeats": 3, "print": "stated", "rows": 3}, "unknown key 'rows'"),
-        ({"repeats": 0, "print": "stated"}, "needs repeats of 1 or more"),
-        ({"repeats": 3, "print": "theirs"}, "needs repeats of 1 or more, and print"),
+        ({"repeats": 0, "print": "stated"}, "repeats is 0: give 1 or more"),
+        ({"repeats": 3, "print": "theirs"}, "print is 'theirs': it should be 'stated'"),
         ({"repeats": 3, "print": "ours", "cells": [{"pool": ["node"]}]}, "cells needs where"),
     ],
 )

@@ -108,7 +108,7 @@ def test_catalogue_and_claims_are_complete():
 
 
 def test_unknown_works_and_exhibits_are_named():
-    with pytest.raises(BadInput, match="'martinez' is not one of the works"):
+    with pytest.raises(BadInput, match="unknown work 'martinez'"):
         load_values("martinez")
     with pytest.raises(BadInput, match=r"no values for 'tab9\.9': choose one of"):
         load_values("martinez2024", "tab9.9")

@@ -160,12 +160,15 @@ RAN = '{name="r", source="text", rows=[{grid="g"}]}'
 @pytest.mark.parametrize(
     ("work", "more", "message"),
     [
-        ("martinez", f"readings=[{RAN}]", "is no work"),
-        (WORK, "", "'readings' is no key, or is missing"),
-        (WORK, f"readings=[{RAN}]\nhalf=1", "'half' is no key"),
-        (WORK, 'readings=[{name="r", source="luck", rows=[]}]', "source 'luck'"),
+        ("martinez", f"readings=[{RAN}]", "unknown work"),
+        (WORK, "", "the key 'readings' is missing"),
+        (WORK, f"readings=[{RAN}]\nhalf=1", "unknown key 'half'"),
+        (
+            WORK,
+            'readings=[{name="r", source="luck", rows=[]}]',
+            "source is 'luck': it should be 'text'",
+        ),
         (WORK, 'readings=[{name="r", source="text"}]', "needs one of rows, costs and shown"),
-        (WORK, 'readings=[{source="text", rows=[]}]', "'name' is no key, or is missing"),
     ],
 )
 def test_a_file_of_readings_may_not_say_just_anything(tmp_path, work, more, message):

@@ -111,30 +111,14 @@ def test_shrunk_epochs_stay_apart_in_quick_and_are_never_none(profile):
 # --- proposals -----------------------------------------------------------------------------------
 
 
-def test_fedbn_tries_the_complete_grid_and_fedvae_thirty_draws(own):
-    path, schema = own
-    found = tuning.propose("fedbn", path, seed=1, schema=schema)
-    assert {tuple(each.values()) for each in found} == set(itertools.product(*BN.values())) and len(
-        found
-    ) == 36
-    drawn = tuning.propose("fedvae", path, seed=1, schema=schema)
+def test_fedbn_tries_the_complete_grid_and_fedvae_thirty_draws():
+    found = tuning.propose("fedbn", "my.csv", seed=1)
+    assert {tuple(each.values()) for each in found} == set(itertools.product(*BN.values()))
+    assert len(found) == 36
+    drawn = tuning.propose("fedvae", "my.csv", seed=1)
     assert len(drawn) == 30 and all(each[name] in VAE[name] for each in drawn for name in VAE)
-    assert tuning.propose("fedvae", path, seed=1, schema=schema, trials=4) == drawn[:4]
-    assert tuning.propose("fedvae", path, seed=2, schema=schema, trials=4) != drawn[:4]
-
-
-def test_another_grid_table_or_profile_is_another_study(own, table):
-    path, schema = own
-    base = tuning.search_of("fedbn", path, seed=1, schema=schema)
-    assert base.journal == "quick-own" and base.complete
-    assert tuning.search_of("fedbn", path, seed=1, schema=schema, grid=BN) == base
-    assert (
-        tuning.search_of("fedbn", path, seed=1, schema=schema, grid={"population_size": [50]}).name
-        != base.name
-    )
-    assert tuning.search_of("fedbn", path, seed=1, schema=schema, profile="paper").path != base.path
-    table.frame.iloc[1:].to_csv(path, index=False)
-    assert tuning.search_of("fedbn", path, seed=1, schema=schema).name != base.name
+    assert tuning.propose("fedvae", "my.csv", seed=1, trials=4) == drawn[:4]
+    assert tuning.propose("fedvae", "my.csv", seed=2, trials=4) != drawn[:4]
 
 
 # --- scores --------------------------------------------------------------------------------------
@@ -167,9 +151,8 @@ def test_rows_of_a_cell_are_well_formed_and_their_score_is_the_mean_over_clients
     path, schema = own
     (cell, *_) = tuning.cells("fedbn", [path], SMALL, seed=5, schema=schema)
     assert cell["table"] == load_table(path, schema=schema).digest
-    shared = tuning.common("fedbn", SMALL)
-    assert shared["divide"] == {} and shared["changes"] == {"generations": 25}
-    rows = tuning.measure(**cell, **shared)
+    assert cell["divide"] == {} and cell["changes"] == {"generations": 25}
+    rows = tuning.measure(**cell)
     frame = to_frame(rows)
     assert list(frame["metric"]) == ["log_cluster", "seconds_training"]
     fixed = {
@@ -191,7 +174,7 @@ def test_rows_of_a_cell_are_well_formed_and_their_score_is_the_mean_over_clients
     assert len(made) == len(train) == 960 and len(parts) == 5
     scores = tuning.client_scores(train, parts, made, seed=5, starts=1)
     assert rows[0]["value"] == pytest.approx(scores.mean(), abs=1e-12)
-    again = tuning.measure(**cell, **shared, draw=1)
+    again = tuning.measure(**cell, draw=1)
     assert again[0]["value"] != rows[0]["value"]
 
 
@@ -199,8 +182,7 @@ def test_rows_of_a_cell_are_well_formed_and_their_score_is_the_mean_over_clients
 def test_a_table_of_ones_own_is_treated_as_a_registered_one(own, model, monkeypatch):
     path, schema = own
     (cell, *_) = tuning.cells(model, [path], SMALL, seed=5, schema=schema)
-    shared = tuning.common(model, SMALL)
-    mine = tuning.measure(**cell, **shared)[0]
+    mine = tuning.measure(**cell)[0]
     load = martinez2024.load_table
     monkeypatch.setattr(
         martinez2024,
@@ -208,11 +190,11 @@ def test_a_table_of_ones_own_is_treated_as_a_registered_one(own, model, monkeypa
         lambda name, **options: load(name, **{**options, "schema": schema}),
     )
     martinez2024.prepare.cache_clear()
-    theirs = tuning.measure(**{**cell, "schema": None}, **shared)[0]
+    theirs = tuning.measure(**{**cell, "schema": None})[0]
     martinez2024.prepare.cache_clear()
     assert mine == theirs
     with pytest.raises(BadInput, match="build the grid anew"):
-        tuning.measure(**{**cell, "table": "another"}, **shared)
+        tuning.measure(**{**cell, "table": "another"})
 
 
 # --- from cells to -------------------------------------------------------------------------------
@@ -269,31 +251,25 @@ def test_configurations_are_means_over_splits():
     )
 
 
-def test_the_best_mean_over_splits_wins_and_the_study_knows_it(own):
-    path, schema = own
+def test_the_best_mean_over_splits_wins_and_the_study_knows_it():
     grid = {"selection_pressure": [5, 10, 15]}
-    options = {"seed": 3, "schema": schema, "grid": grid}
-    tuning.propose("fedbn", path, **options)
     rows = tidy(
         {(5, 3): -4.0, (5, 4): -6.0, (10, 3): -7.0, (10, 4): -1.0, (15, 3): -2.0, (15, 4): -2.0}
     )
-    assert tuning.finish("fedbn", path, rows, **options) == {"selection_pressure": 5}
-    study = tuning.studies.open_study(tuning.search_of("fedbn", path, **options))
-    assert {trial.params["selection_pressure"]: trial.value for trial in study.trials} == {
-        5: -5.0,
-        10: -4.0,
-        15: -2.0,
-    }
+    study = tuning.study_of("fedbn", "toy", rows, grid=grid)
+    assert study.best_params == {"selection_pressure": 5}
+    scores = {trial.params["selection_pressure"]: trial.value for trial in study.trials}
+    assert scores == {5: -5.0, 10: -4.0, 15: -2.0}
 
 
 def test_a_table_of_ones_own_is_searched_from_cells_to_the_best_setting(own):
     path, schema = own
     grid = {"population_size": [30, 40], "selection_pressure": [5]}
     size = {**SMALL, "trials": {"fedbn": 2}}
-    cells = tuning.cells("fedbn", [path], size, seed=3, schema=schema, grid=grid, profile="smoke")
-    options = {"name": "own_search", "common": tuning.common("fedbn", size), "profile": "smoke"}
+    cells = tuning.cells("fedbn", [path], size, seed=3, schema=schema, grid=grid)
+    options = {"name": "own_search", "profile": "smoke"}
     rows = run_grid(tuning.measure, cells, **options)
-    best = tuning.finish("fedbn", path, rows, seed=3, schema=schema, grid=grid)
+    best = tuning.study_of("fedbn", path, rows, grid=grid).best_params
     scores = rows[rows["metric"] == "log_cluster"].set_index("detail")["value"]
     assert canonical(best) == scores.idxmin() and len(scores) == 2
     assert set(rows["data"]) == {"own"}
@@ -303,30 +279,34 @@ def test_a_table_of_ones_own_is_searched_from_cells_to_the_best_setting(own):
 # refused
 
 
+@pytest.mark.parametrize(
+    ("model", "options", "said"),
+    [
+        ("fedgan", {}, "model 'fedgan' is unknown"),
+        ("fedbn", {"trials": 37}, "trials is 37 of 3 parameters: give 1 or more, up to 36"),
+        ("fedvae", {"trials": 0}, r"trials is 0 of 7 parameters: give 1 or more\."),
+        ("fedbn", {"grid": {"batch_size": [1]}}, "fedbn has no hyper-parameter 'batch_size'"),
+        ("fedbn", {"grid": {}}, "of 0 parameters"),
+        ("fedbn", {"grid": {"population_size": []}}, "candidates of 'population_size'"),
+        ("fedbn", {"grid": {"population_size": [None]}}, "candidates of 'population_size'"),
+    ],
+)
+def test_what_cannot_be_searched_is_refused(model, options, said):
+    with pytest.raises(BadInput, match=said):
+        tuning.propose(model, "my.csv", seed=1, **options)
+
+
 def test_bad_names_get_one_clear_sentence(own):
     path, schema = own
-    with pytest.raises(BadInput, match="model 'fedgan' is unknown"):
-        tuning.propose("fedgan", path, seed=1, schema=schema)
     with pytest.raises(BadInput, match="no setting for 'toy'"):
         tuning.chosen("fedbn", "toy")
-    with pytest.raises(BadInput, match="nosuch"):
-        tuning.propose("fedbn", "nosuch", seed=1)
-    with pytest.raises(BadInput, match="needs a declared schema"):
-        tuning.propose("fedbn", path, seed=1)
-    with pytest.raises(BadInput, match="trials is 37: give 1 or more, up to 36"):
-        tuning.propose("fedbn", path, seed=1, schema=schema, trials=37)
-    with pytest.raises(BadInput, match="fedbn has no hyper-parameter 'batch_size'"):
-        tuning.propose("fedbn", path, seed=1, schema=schema, grid={"batch_size": [1]})
+    for dataset, said in (("nosuch", "nosuch"), (path, "needs a declared schema")):
+        with pytest.raises(BadInput, match=said):
+            tuning.cells("fedbn", [dataset], SMALL, seed=1)
     with pytest.raises(BadInput, match="fedvae has no hyper-parameter 'interval'"):
         tuning.measure("fedvae", path, {"interval": 5}, 1, schema=schema)
-    with pytest.raises(BadInput, match="candidates of 'population_size'"):
-        tuning.propose("fedbn", path, seed=1, schema=schema, grid={"population_size": []})
     rows = tidy({(5, 0): 1.0})
     with pytest.raises(BadInput, match="no search of fedvae on toy"):
-        tuning.finish("fedvae", path, rows, seed=1, schema=schema)
+        tuning.study_of("fedvae", path, rows)
     with pytest.raises(BadInput, match="several profiles of fedbn on toy"):
         tuning.configurations(pd.concat([rows, rows.assign(profile="paper")]), "fedbn", "toy")
-    with pytest.raises(BadInput, match="did not ask for"):
-        tuning.finish(
-            "fedbn", path, rows, seed=1, schema=schema, grid={"selection_pressure": [5, 10]}
-        )

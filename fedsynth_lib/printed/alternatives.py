@@ -1,5 +1,5 @@
-"""Which of several readings of an exhibit comes nearest to print, where a work leaves open how a
-number was made."""
+"""Which of several readings of an exhibit comes nearest to the published values, where a work
+leaves open how a number was made."""
 
 from collections.abc import Mapping, Sequence
 
@@ -26,11 +26,11 @@ def nearest(
     exhibits: Sequence[str],
     by: Sequence[str] = ("exhibit", "metric"),
 ) -> pd.DataFrame:
-    """For each value of `by` and reading: mean of ours and of print, mean distance, cells within
-    print, rank correlation, the nearest.
+    """For each value of `by` and reading: mean of ours and of the published values, mean distance,
+    cells within error of the published value, rank correlation, the nearest.
 
     readings: name -> tidy rows of one profile whose `metric` and `detail` are those of the printed
-        cells. A reading is held against the printed cells for which it has a value (`cells` of
+        cells. A reading is compared with the printed cells for which it has a value (`cells` of
         them).
     distance: mean absolute difference from print; `nearest` marks the smallest. order: Spearman's
         rank correlation over cells, which a reading that is off by a scale keeps; none for fewer
@@ -49,7 +49,7 @@ def nearest(
         )
     keys = [*by, "reading"]
     cells = cells.assign(distance=cells["difference"].abs())
-    # of readings that make 1 % of the passes as well: they are held against each other
+    # of readings that make 1 % of the passes as well: they are compared with each other
     near = (cells["verdict"] == published.MATCHED) & (cells["distance"] <= cells["tolerance"])
     cells["within"] = (cells["verdict"] == "within") | near
     groups = cells.groupby(keys, sort=False)
@@ -107,7 +107,7 @@ def distances_by_scale(
 
 
 def scale_table(rows: pd.DataFrame, cells: pd.DataFrame) -> pd.DataFrame:
-    """Real hold-out rows on each scale beside print, a line for each dataset.
+    """Real hold-out rows on each scale beside published values, a line for each dataset.
 
     rows: of `martinez2024.scales`. cells: what `published.compare` returns for tables of
         distances.

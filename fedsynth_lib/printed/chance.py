@@ -1,13 +1,12 @@
-"""What chance does to a comparison with print: how far apart two means may lie, and how many cells
-would keep their order if ours were dealt anew.
+"""What chance does to a comparison with published values: how far apart two means may lie, and how
+many cells would keep their order if ours were shuffled.
 
 The variance components of each work are declared in data/published/components.toml.
 """
 
-import tomllib
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -15,9 +14,10 @@ from scipy import stats
 
 from fedsynth_lib.core.contract import BadInput, stream
 from fedsynth_lib.core.store import project_root
+from fedsynth_lib.runs.typed import read_toml, typed
 
 FILE = "components.toml"
-STATED, OURS = "stated", "ours"
+STATED = "stated"
 SHUFFLES = 200
 
 
@@ -25,11 +25,11 @@ class Components(NamedTuple):
     """As `components.toml` says of a work, or of some of its cells."""
 
     repeats: int
-    print: str
+    print: Literal["stated", "ours"]
     pool: Sequence[str] = ()
     test_rows: int = 0
-    discordant: float = 0.0
-    allowance: float = 0.0
+    discordant: int | float = 0.0
+    allowance: int | float = 0.0
     no_bound: str = ""
     why: str = ""
 
@@ -41,7 +41,7 @@ def declared(work: str) -> tuple[tuple[Mapping[str, list], Components], ...]:
     Raises BadInput, naming work and key, for what the file may not say.
     """
     path = project_root() / "data" / "published" / FILE
-    return parsed(work, tomllib.loads(path.read_text(encoding="utf-8"))[work])
+    return parsed(work, read_toml(path)[work])
 
 
 def parsed(work: str, said: Mapping[str, Any]) -> tuple[tuple[Mapping[str, list], Components], ...]:
@@ -50,15 +50,12 @@ def parsed(work: str, said: Mapping[str, Any]) -> tuple[tuple[Mapping[str, list]
     found = []
     for entry in ({}, *said.get("cells", ())):
         own = {**general, **{name: value for name, value in entry.items() if name != "where"}}
-        if unknown := sorted(set(own) - set(Components._fields)):
-            raise BadInput(f"{FILE}, {work}: unknown key {unknown[0]!r}.")
-        if own.get("print") not in (STATED, OURS) or not own.get("repeats", 0) > 0:
-            raise BadInput(
-                f"{FILE}, {work}: needs repeats of 1 or more, and print, stated or ours."
-            )
         if bool(entry) != bool(entry.get("where")):
             raise BadInput(f"{FILE}, {work}: an entry of cells needs where.")
-        found.append((entry.get("where", {}), Components(**own)))
+        components = typed(Components, own, f"{FILE}, {work}")
+        if components.repeats < 1:
+            raise BadInput(f"{FILE}, {work}: repeats is {components.repeats}: give 1 or more.")
+        found.append((entry.get("where", {}), components))
     return tuple(found)
 
 
@@ -170,7 +167,8 @@ def within_by_chance(table: pd.DataFrame, judged: Sequence[str]) -> pd.Series:
 
 
 class Relations(NamedTuple):
-    """Pairs of cells whose order print tells: positions, and the sign of the first less the second.
+    """Pairs of cells whose published order is known: positions, and the sign of the first less the
+    second.
 
     step: what the last printed digit of the coarser is worth. groups: of each cell, which of ours
     may change places with it.
@@ -191,8 +189,8 @@ class Relations(NamedTuple):
         return kept.astype(int), np.bincount(self.first, minlength=size)
 
     def by_chance(self, values: np.ndarray, shuffles: int = SHUFFLES) -> np.ndarray:
-        """By cell how often more than half of its relations are kept where our values are dealt
-        anew among the cells of its group; NaN where it has none."""
+        """By cell how often more than half of its relations are kept where our values are shuffled
+        among the cells of its group; NaN where it has none."""
         rng, there = stream(0, "order by chance"), np.flatnonzero(~np.isnan(values))
         found = np.zeros(len(values))
         for _ in range(shuffles):

@@ -31,7 +31,7 @@ def comparison_table(comparison: pd.DataFrame, *, spread: bool = False) -> pd.Da
     Rows: setting, partition, clients; columns: privacy level and metric. The mark behind a cell is
     its verdict; MARKS_EXPLAINED says so in a caption. `spread` adds the standard deviations. Where
     there is no published value, as beside a small live run, `order k/n` says how many of the
-    comparisons with other cells come out as published.
+    comparisons with other cells agree with the published order.
     """
     digits = comparison["decimals"].astype(int)
     entries = []
@@ -58,10 +58,14 @@ def comparison_table(comparison: pd.DataFrame, *, spread: bool = False) -> pd.Da
     rows = [name for name in rows if name in always or wide[name].nunique() > 1]
     if wide.duplicated([*rows, *columns]).any():
         raise BadInput("several exhibits are in this comparison: make one table for each.")
-    table = wide.pivot(index=rows, columns=columns, values="entry")
-    row_order = pd.MultiIndex.from_frame(wide[rows].drop_duplicates())
-    column_order = pd.MultiIndex.from_frame(wide[columns].drop_duplicates())
-    return table.reindex(index=row_order, columns=column_order).fillna("")
+    return _pivoted(wide, rows, columns)
+
+
+def _pivoted(cells: pd.DataFrame, rows: list[str], columns: list[str]) -> pd.DataFrame:
+    """Their `entry` by rows and columns, in the order in which these come."""
+    wide = cells.pivot(index=rows, columns=columns, values="entry")
+    orders = [pd.MultiIndex.from_frame(cells[names].drop_duplicates()) for names in (rows, columns)]
+    return wide.reindex(index=orders[0], columns=orders[1]).fillna("")
 
 
 def unprinted(rows: pd.DataFrame, metrics: Sequence[str] = DISTANCES) -> pd.DataFrame:
@@ -103,10 +107,7 @@ def own_table(cells: pd.DataFrame, *, spread: bool = False) -> pd.DataFrame:
         partition=cells["partition"].map(partition_name).where(~real, "real rows"),
         clients=cells["n_clients"].astype(str).where(~real, ""),
     )
-    rows, columns = ["partition", "clients"], ["level", "metric"]
-    wide = named.pivot(index=rows, columns=columns, values="entry")
-    orders = [pd.MultiIndex.from_frame(named[names].drop_duplicates()) for names in (rows, columns)]
-    return wide.reindex(index=orders[0], columns=orders[1]).fillna("")
+    return _pivoted(named, ["partition", "clients"], ["level", "metric"])
 
 
 def entries_table(work: str, exhibit: str, ours: Mapping[tuple[str, str], Any]) -> pd.DataFrame:

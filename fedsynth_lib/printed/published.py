@@ -1,12 +1,11 @@
 """The published values beside ours: load, compare cell by cell, test.
 
-The values, catalogues and claims of the five works lie in data/published/ (its README says what
+The values, catalogues and claims of the five works are in data/published/ (its README says what
 each column means). A verdict says how near a result of ours comes to a printed one; it never
 hides one that does not.
 """
 
 import re
-import tomllib
 from collections.abc import Sequence
 from decimal import Decimal, InvalidOperation
 from functools import cache, lru_cache
@@ -23,6 +22,7 @@ from fedsynth_lib.metrics.registry import sign
 from fedsynth_lib.printed import chance
 from fedsynth_lib.runs.details import with_detail
 from fedsynth_lib.runs.rows import read_params
+from fedsynth_lib.runs.typed import check_names, read_toml
 
 WORKS = ("martinez2024", "leitner2023", "maddock2024", "sattarov2024", "apellaniz2025")
 KEYS = [
@@ -121,12 +121,11 @@ def claims_path(work: str) -> Path:
 @lru_cache
 def read_claims(work: str) -> dict[str, Any]:
     """The file of a work's claims as it is; `verdicts.claim_files` checks its conditions."""
-    return tomllib.loads(claims_path(work).read_text(encoding="utf-8"))
+    return read_toml(claims_path(work))
 
 
 def _known(work: str) -> str:
-    if work not in WORKS:
-        raise BadInput(f"{work!r} is not one of the works: choose one of {', '.join(WORKS)}.")
+    check_names("data/published", "work", [work], WORKS)
     return work
 
 
@@ -257,7 +256,7 @@ def names_nodes(values: pd.DataFrame) -> bool:
 def compare_means(
     ours: pd.DataFrame, work: str, exhibit: str, *, profile: str = "", runs: int = 2
 ) -> pd.DataFrame:
-    """As `compare`, of means by `aggregate`: whoever wants cells with repeats only leaves out the
+    """As `compare`, of means by `aggregate`: to compare cells with repeats only, leave out the
     others first."""
     table = load_values(work, exhibit)
     table = table[table["mean"].notna()].reset_index(drop=True)
@@ -339,7 +338,7 @@ def _relations(table: pd.DataFrame) -> chance.Relations:
     """The relations of `compare` between cells that both have a value of ours."""
     keys = merge_keys(table)
     if not keys.duplicated([key for key in KEYS if key != "detail"]).any():
-        keys["detail"] = ""  # tells no cells apart here: a remark on the method
+        keys["detail"] = ""  # does not distinguish cells here: a remark on the method
     cells = keys.assign(cell=np.arange(len(keys)), **table[["published", "ours", "decimals"]])
     drawn = keys["setting"] != "real"
     methods, settings = (keys.loc[drawn, axis].nunique() for axis in ("method", "setting"))

@@ -1,15 +1,14 @@
-"""Choices that a work leaves open, each with its readings as data, and how near each comes to print
-on one half of the printed cells and on the other.
+"""Choices that a work leaves open, each with its readings as data, and how near each comes to the
+published values on one half of the printed cells and on the other.
 
 data/published/readings.toml lists them by work. Half of the cells name the nearest reading, the
 others confirm it or do not. Halves are dealt by what a cell is called, never by its value.
 """
 
 import hashlib
-import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -19,26 +18,23 @@ from fedsynth_lib.core.store import project_root
 from fedsynth_lib.printed import chance
 from fedsynth_lib.printed.published import KEYS, WORKS, aggregate, load_values, merge_keys
 from fedsynth_lib.runs.rows import load_rows
+from fedsynth_lib.runs.typed import check_names, read_toml, typed
 
 # where a reading comes from: the work's text, the authors' public code, the software that the work
 # names, our protocol before any number was seen, or a look at the printed numbers
-SOURCES = ("text", "code", "software", "protocol", "print")
+Source = Literal["text", "code", "software", "protocol", "print"]
 CONFIRMED, NOT_CONFIRMED = "confirmed", "not confirmed"
 TIE, TOO_FEW = "tie", "too few cells"
 # what the cells of one synthetic table share, so that they come into one half together
 TABLE = ["dataset", "method", "setting", "partition", "n_clients", "epsilon"]
-REQUIRED = {
-    "choice": {"choice", "left_open", "exhibits", "metrics", "readings"},
-    "reading": {"name", "source"},
-}
 
 
 class Reading(NamedTuple):
     """One way to read what is left open.
 
-    source: of SOURCES; place: the section, gap or table of it. rows: committed ones that follow the
-    reading, each a `grid` (their file) and `detail` (their words; as print has them, if left out),
-    `datasets` where of some only.
+    source: where it comes from; place: the section, gap or table of it. rows: committed ones that
+    follow the reading, each a `grid` (their file) and `detail` (their words; as in the published
+    values, if left out), `datasets` where of some only.
     metrics: ours -> printed, where they are called otherwise. factor: what our values are
     multiplied by. root: whether our epsilon is the printed one times the root of the number of
     clients. costs: of a reading that was not run, a grid whose cells would take as long. shown: of
@@ -47,7 +43,7 @@ class Reading(NamedTuple):
     """
 
     name: str
-    source: str
+    source: Source
     place: str = ""
     rows: tuple[Mapping[str, Any], ...] = ()
     metrics: Mapping[str, str] = {}
@@ -80,29 +76,17 @@ def load_choices(path: Path | None = None) -> list[Choice]:
     """The choices in the order of the file. Raises BadInput for what it may not say."""
     path = path or project_root() / "data" / "published" / "readings.toml"
     found = []
-    for work, entries in tomllib.loads(path.read_text(encoding="utf-8")).items():
-        if work not in WORKS:
-            raise BadInput(f"{path.name}, {work}: is no work.")
-        for entry in entries:
-            said = _checked("choice", entry, Choice, f"{path.name}, {work}")
-            where = f"{path.name}, {said['choice']}"
-            readings = [_checked("reading", each, Reading, where) for each in said["readings"]]
-            for each in readings:
-                if each["source"] not in SOURCES:
-                    raise BadInput(f"{where}: source {each['source']!r}: {', '.join(SOURCES)}.")
+    for work, entries in read_toml(path).items():
+        check_names(path.name, "work", [work], WORKS)
+        for number, entry in enumerate(entries, start=1):
+            where = f"{path.name}, {work}, choice {number}"
+            said = [typed(Reading, each, where) for each in entry.get("readings", ())]
+            for reading, each in zip(said, entry.get("readings", ()), strict=True):
                 if sum(key in each for key in ("rows", "costs", "shown")) != 1:
-                    raise BadInput(f"{where}: {each['name']!r} needs one of rows, costs and shown.")
-            said["readings"] = tuple(Reading(**each) for each in readings)
-            found.append(Choice(work, **said))
+                    raise BadInput(f"{where}: {reading.name!r} needs one of rows, costs and shown.")
+            asked = {**entry, "work": work} | ({"readings": said} if said else {})
+            found.append(typed(Choice, asked, where))
     return found
-
-
-def _checked(what: str, entry: Mapping[str, Any], kind: Any, where: str) -> dict[str, Any]:
-    """The entry, lists as tuples, if it has all keys that it needs and no unknown one."""
-    unknown = sorted(set(entry) - set(kind._fields)) or sorted(REQUIRED[what] - set(entry))
-    if unknown:
-        raise BadInput(f"{where}: {unknown[0]!r} is no key, or is missing in {dict(entry)}.")
-    return {key: tuple(v) if isinstance(v, list) else v for key, v in entry.items()}
 
 
 def halves(cells: pd.DataFrame) -> pd.Series:
@@ -120,7 +104,8 @@ def halves(cells: pd.DataFrame) -> pd.Series:
 
 def distances(choice: Choice, rows: pd.DataFrame) -> pd.DataFrame:
     """The printed cells that every reading with rows has: KEYS, exhibit, `half`, and of each
-    `reading` the distance to print and whether it lies `within` the tolerance of `compare`.
+    `reading` the distance to the published value and whether it lies `within` the tolerance of
+    `compare`.
 
     rows: of the work at profile paper, with `detail` and `grid` (`grid.committed_rows`). Raises
     BadInput where there is no such cell.
@@ -152,7 +137,7 @@ def main_means(work: str, exhibit: str, rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def rows_of(reading: Reading, rows: pd.DataFrame) -> pd.DataFrame:
-    """The rows that follow a reading, under the names and on the scale of print."""
+    """The rows that follow a reading, under the names and on the scale of the published values."""
     parts = []
     for place in reading.rows:
         own = rows[rows["grid"] == place["grid"]]
@@ -182,12 +167,13 @@ def _apart(reading: Reading, printed: pd.DataFrame, rows: pd.DataFrame, work: st
     )
 
 
-# --- what comes out ------------------------------------------------------------------------------
+# --- results -------------------------------------------------------------------------------------
 
 
 def scored(choice: Choice, cells: pd.DataFrame) -> pd.DataFrame:
-    """By place (`by` of the choice) and reading: cells, mean distance and number within print on
-    each half, and `outcome`, said of the reading that is nearest on the first half.
+    """By place (`by` of the choice) and reading: cells, mean distance and number within error of
+    the published value on each half, and `outcome`, said of the reading that is nearest on the
+    first half.
 
     cells: of `distances`. outcome: `confirmed` where it is nearest on the second half, too; `not
     confirmed` where another is; `tie` where no single one is nearest on the first; `too few cells`

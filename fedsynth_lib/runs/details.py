@@ -1,14 +1,13 @@
 """What sets a cell of a work apart, in the words of its value files: the column `detail` of
 `data/published/values`.
 
-Rows say it as typed `params` and `item` (runs/rows.py). Where they stand beside printed values,
-`with_detail` puts it into the words that print has for it, so that equal cells meet in one merge.
+Rows say it as typed `params` and `item` (runs/rows.py). Beside printed values,
+`with_detail` puts it into the words of the published values, so that equal cells meet in one merge.
 Nothing reads these words apart again. Which words a work has stands in `details.toml`.
 """
 
 import json
 import re
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
@@ -19,6 +18,7 @@ import pandas as pd
 
 from fedsynth_lib.core.contract import BadInput
 from fedsynth_lib.runs.rows import canonical, read_params
+from fedsynth_lib.runs.typed import read_toml, typed
 
 FIELD = re.compile(r"\{([\w.]+)(?::(\w+))?\}")  # a setting in a text, and how it is written
 
@@ -51,7 +51,7 @@ class Word:
     without: tuple[str, ...] = ()
     usual: Mapping[str, Any] = field(default_factory=dict)
     silent: Mapping[str, list] = field(default_factory=dict)
-    times: Mapping[str, tuple[str, float]] = field(default_factory=dict)
+    times: Mapping[str, tuple[str, int | float]] = field(default_factory=dict)
     part: str = ""
     alone: bool = False
 
@@ -82,27 +82,22 @@ def _written(value: Any, how: str) -> str:
 
 @cache
 def _declared() -> dict[str, dict[str, Any]]:
-    path = Path(__file__).with_suffix(".toml")
-    return tomllib.loads(path.read_text(encoding="utf-8"))
+    return read_toml(Path(__file__).with_suffix(".toml"))
 
 
 @cache
 def _words(work: str) -> tuple[Word, ...]:
-    """Raises BadInput for a key that no word has."""
     entries = _declared().get(work, _declared()["ours"])["words"]
-    for entry in entries:
-        if unknown := sorted(set(entry) - set(Word.__dataclass_fields__)):
-            raise BadInput(f"details.toml, {work}: a word has no key {unknown[0]!r}: correct it.")
-    return tuple(Word(**entry) for entry in entries)
+    return tuple(typed(Word, entry, f"details.toml, {work}") for entry in entries)
 
 
 def names_of(work: str, setting: str) -> dict[str, str]:
-    """The printed names of a setting's values, by value; empty where print has none."""
+    """The printed names of a setting's values, by value; empty where none are published."""
     return _declared().get(work, {}).get("names", {}).get(setting, {})
 
 
 def asked_by(work: str, detail: str) -> dict[str, Any]:
-    """The settings that a cell of ours with these words of print has been asked for with."""
+    """The settings that a cell of ours with these published words was asked for with."""
     return _declared().get(work, {}).get("asked", {}).get(detail, {})
 
 

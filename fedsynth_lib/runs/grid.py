@@ -6,10 +6,10 @@ it into measurements. A finished cell is written at once to
 for and of the versions it rests on, so a killed run loses only the cells in flight and the next run
 resumes. Rows in `data/results/<profile>/<name>.csv` are committed and count as finished cells in
 every profile (a FEDSYNTH_FRESH run ignores them; its value is when it began, and older tables of
-`remember` are made anew).
+`remember` are made again).
 
 What a cell's result depends on must be part of its key: put `table`, the digest of its table
-(`table_digest`), sizes and rounds into the cell or `common`, and the VERSIONs of its method and
+(`table_digest`), sizes and rounds into the cell, and the VERSIONs of its method and
 measures into `version` (`names.version`).
 """
 
@@ -71,7 +71,6 @@ def run_grid(
     grid: Mapping[str, Sequence] | Sequence[Cell],
     *,
     name: str,
-    common: Cell | None = None,
     jobs: int = 1,
     profile: str = "quick",
     version: str | Callable[[Cell], str] = "1",
@@ -80,25 +79,23 @@ def run_grid(
     """Tidy rows (COLUMNS and `detail`) of every cell, in the order of the grid; computes only what
     is missing.
 
-    run_one: called with what it accepts of the cell and of `common`. Returns a dict metric ->
-        value, in which keys that are COLUMNS (data, epsilon_spent, bytes_up ...) are columns of
-        all its rows; or a list of row dicts. What a row lacks is filled from the cell and from
-        `common`. Every row must say `data`: real, standin, own, or none.
+    run_one: called with what it accepts of the cell. Returns a dict metric -> value, in which keys
+        that are COLUMNS (data, epsilon_spent, bytes_up ...) are columns of all its rows; or a list
+        of row dicts. What a row lacks is filled from the cell. Every row must say `data`: real,
+        standin, own, or none.
     grid: a dict of lists (their product), or a list of cells. A cell's `table` is the digest of the
         table it is of. Where cells of a table are missing and only its stand-in is at hand, all its
         cells are those of the stand-in.
-    common: settings shared by all cells; part of each key, as are the defaults of `run_one`.
     jobs: cells computed at the same time, at most one per core; their threads share the cores.
         Where FEDSYNTH_RAY names a Ray cluster (`--ray`), as many as that has cores.
     version: of the method and the measures of a cell, or a function of the cell's settings that
-        returns it; cells of another version are computed anew.
+        returns it; cells of another version are computed again.
     save: write data/results/<profile>/<name>.csv.
     Raises BadInput before any work for a grid that cannot run, CellFailed for a cell that does not.
     """
-    common = dict(common or {})
     cells = _cells(grid)
-    _check(run_one, cells, common, name=name, jobs=jobs, profile=profile)
-    asked = [Asked.of(run_one, {**common, **cell}, version) for cell in cells]
+    _check(run_one, cells, name=name, jobs=jobs, profile=profile)
+    asked = [Asked.of(run_one, cell, version) for cell in cells]
     folder = _folder(name, profile)
 
     committed, done = _known(name, profile, asked)
@@ -244,7 +241,7 @@ def _read_table(path: Path, key: Any) -> tuple[pd.DataFrame, dict] | None:
 
 
 def _fresh_since() -> float:
-    """When the run that asked for everything anew began, in seconds of the epoch; 0 where none
+    """When the run that computes everything again began, in seconds of the epoch; 0 where none
     did."""
     return float(os.environ.get("FEDSYNTH_FRESH") or 0)
 
@@ -262,9 +259,7 @@ def _cells(grid: Mapping[str, Sequence] | Sequence[Cell]) -> list[Cell]:
     return [dict(zip(grid, values, strict=True)) for values in itertools.product(*grid.values())]
 
 
-def _check(
-    run_one: Callable, cells: list[Cell], common: Cell, *, name: str, jobs: int, profile: str
-) -> None:
+def _check(run_one: Callable, cells: list[Cell], *, name: str, jobs: int, profile: str) -> None:
     """Raise BadInput for a grid that cannot run, before anything runs."""
     folder_name(profile, "real")
     if not re.fullmatch(r"[\w.-]+", name):
@@ -284,18 +279,11 @@ def _check(
         if p.default is p.empty and p.kind not in (p.VAR_KEYWORD, p.VAR_POSITIONAL)
     }
     for cell in cells:
-        if twice := cell.keys() & common.keys():
+        if lacking := needed - cell.keys():
             raise BadInput(
-                f"{sorted(twice)} of grid {name!r} stand in the cell and in common: "
-                "keep one of them."
+                f"run_one of grid {name!r} needs {sorted(lacking)}: add them to the grid."
             )
-        given = cell.keys() | common.keys()
-        if lacking := needed - given:
-            raise BadInput(
-                f"run_one of grid {name!r} needs {sorted(lacking)}: add them to the "
-                "grid or to common."
-            )
-        if (unknown := given - accepted - DTYPES.keys()) and not open_ended:
+        if (unknown := cell.keys() - accepted - DTYPES.keys()) and not open_ended:
             raise BadInput(
                 f"run_one of grid {name!r} does not take {sorted(unknown)}: correct the names."
             )
@@ -346,7 +334,7 @@ def _known(
 
 def _committed(name: str, profile: str) -> pd.DataFrame:
     """The rows of the committed result file, none where there is no file or everything is to be
-    made anew."""
+    computed again."""
     path = project_root() / "data" / "results" / profile / f"{name}.csv"
     return rows.load_rows(path) if path.exists() and not _fresh_since() else to_frame([])
 

@@ -4,7 +4,7 @@ One tidy row per measurement, aggregated by one `groupby`, compared with publish
 merge. `data/results/<profile>/<name>.csv` holds the rows of one grid; what was made from stand-in
 tables or from a user's own goes to `<profile>-standin` and `<profile>-own`.
 
-What a cell was asked for stands in its rows as `params`, a JSON object with sorted keys;
+What a cell was asked for is in its rows as `params`, a JSON object with sorted keys;
 `with_params` makes columns of it. Params and version are a cell's identity: `cell` is their hash,
 so that a file can be checked against itself.
 """
@@ -83,7 +83,7 @@ def folder_name(profile: str, data: str) -> str:
 
 
 def figures_folder(profile: str, data: str) -> Path:
-    """Where figures and tables go: the committed results lie in figures/ itself, whatever is
+    """Where figures and tables go: the committed results are in figures/ itself, what is
     computed small, on stand-ins or on a person's own table in a folder of its own in
     figures/live."""
     name, folder = folder_name(profile, data), project_root() / "figures"

@@ -1,4 +1,4 @@
-"""Why published values come out different: a cause that was tested, or the word unexplained.
+"""Why published values and ours differ: a cause that was tested, or the word unexplained.
 
 data/published/causes.toml lists causes by work, the first that a cell fits counts. One that names
 rows is tested here: it explains a cell where ours of that reading are within. Where they are only
@@ -6,10 +6,9 @@ half as far from the published value, the cell is `nearer` by the reading and st
 cell that is within and would leave by the reading is charged to it.
 """
 
-import tomllib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
 import pandas as pd
@@ -17,10 +16,11 @@ import pandas as pd
 from fedsynth_lib.core.contract import BadInput
 from fedsynth_lib.core.store import project_root
 from fedsynth_lib.printed.published import KEYS, WORKS, aggregate, compare_means
+from fedsynth_lib.runs.typed import check_names, read_toml, typed
 
 UNEXPLAINED, NEARER, LEAVES = "unexplained", "nearer", "would leave"
-KINDS = ("reading", "scale", "other rows", "chance", UNEXPLAINED)
-REQUIRED = {"exhibits", "cause", "said"}
+Kind = Literal["reading", "scale", "other rows", "chance", "unexplained"]
+KINDS = get_args(Kind)
 
 
 class Cause(NamedTuple):
@@ -32,7 +32,7 @@ class Cause(NamedTuple):
 
     work: str
     exhibits: tuple[str, ...]
-    cause: str
+    cause: Kind
     said: str
     where: str = ""
     evidence: str = ""
@@ -43,18 +43,13 @@ def load_causes(path: Path | None = None) -> list[Cause]:
     """The causes in the order of the file. Raises BadInput for what it may not say."""
     path = path or project_root() / "data" / "published" / "causes.toml"
     found = []
-    for work, entries in tomllib.loads(path.read_text(encoding="utf-8")).items():
+    for work, entries in read_toml(path).items():
+        check_names(path.name, "work", [work], WORKS)
         for entry in entries:
-            where = f"{path.name}, {work}"
-            if work not in WORKS:
-                raise BadInput(f"{where}: is no work.")
-            if unknown := sorted(set(entry) - set(Cause._fields)) or sorted(REQUIRED - set(entry)):
-                raise BadInput(f"{where}: {unknown[0]!r} is no key, or is missing in {entry}.")
-            if entry["cause"] not in KINDS:
-                raise BadInput(f"{where}: cause {entry['cause']!r}: choose {', '.join(KINDS)}.")
-            if entry["cause"] != UNEXPLAINED and not entry.get("evidence"):
-                raise BadInput(f"{where}: {entry['said']!r} needs evidence.")
-            found.append(Cause(work, **{**entry, "exhibits": tuple(entry["exhibits"])}))
+            cause = typed(Cause, {**entry, "work": work}, f"{path.name}, {work}")
+            if cause.cause != UNEXPLAINED and not cause.evidence:
+                raise BadInput(f"{path.name}, {work}: {cause.said!r} needs evidence.")
+            found.append(cause)
     return found
 
 
@@ -116,8 +111,8 @@ def _by_reading(
 
 
 def systematic(cells: pd.DataFrame, *, least: float = 3.0, fewest: int = 4) -> pd.DataFrame:
-    """Differences from print that many cells have together, whatever their own verdict: mean
-    difference of a method at a node by a measure, and `z`, in standard errors of the sum.
+    """Differences from published values that many cells have together, whatever their own verdict:
+    mean difference of a method at a node by a measure, and `z`, in standard errors of the sum.
 
     least: of z; fewest: cells. Cells count as independent, which those of shared splits are not.
     """

@@ -6,7 +6,6 @@ claims, of a group and of a claim goes over to its conditions (see `vocabulary`)
 `needs` add up, of all else the nearest counts. A claim is about the tables in its `datasets`.
 """
 
-import difflib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -16,8 +15,9 @@ from typing import Any
 from fedsynth_lib.core.contract import BadInput
 from fedsynth_lib.metrics.registry import sign
 from fedsynth_lib.printed.published import CLAIM, claims_path, read_claims
+from fedsynth_lib.runs.typed import check_names
 from fedsynth_lib.verdicts.custom.claims import CUSTOM
-from fedsynth_lib.verdicts.places import Condition, flat
+from fedsynth_lib.verdicts.places import Condition, flatten
 from fedsynth_lib.verdicts.vocabulary import BOUNDS, KINDS, MONOTONE
 
 ADDED = {"where", "needs"}  # of all levels together
@@ -81,15 +81,15 @@ def written(work: str) -> tuple[Claim, ...]:
 def parsed(work: str, data: Mapping[str, Any], file: str) -> tuple[Claim, ...]:
     """The claims of a file as it was read; `file` is its name in messages."""
     claims, shared = {}, data.get("shared", {})
-    _known(f"{file}, shared", shared, SHARED | OF_ROWS)
+    check_names(f"{file}, shared", "key", shared, SHARED | OF_ROWS)
     for group, entries in data.items():
         if group in ("axes", "shared"):
             continue
         common = {name: value for name, value in entries.items() if not CLAIM.fullmatch(name)}
-        _known(f"{file}, {group}", common, SHARED | OF_ROWS | OF_GROUP)
+        check_names(f"{file}, {group}", "key", common, SHARED | OF_ROWS | OF_GROUP)
         for number in filter(CLAIM.fullmatch, entries):
             said, where = entries[number], f"{file}, claim {number}"
-            _known(where, said, SHARED | OF_ROWS | PROSE | {"conditions"})
+            check_names(where, "key", said, SHARED | OF_ROWS | PROSE | {"conditions"})
             tables = {"where": {"dataset": said["datasets"]}} if said["datasets"] else {}
             levels = [shared, common, tables, said]
             claims[number] = Claim(
@@ -120,15 +120,17 @@ def _conditions(where: str, axes: Mapping[str, list], levels: Sequence[Mapping])
     kinds = [name for name in entry if name in KINDS or name == "custom"]
     if len(kinds) != 1:
         raise BadInput(
-            f"{where}: {dict(entry)} is no condition: give one of {', '.join([*KINDS, 'custom'])}."
+            f"{where}: unknown condition {dict(entry)}: give one of "
+            f"{', '.join([*KINDS, 'custom'])}."
         )
     kind = kinds[0]
-    _known(where, entry, SHARED | OWN | OF_KIND.get(kind, set()) | {kind})
+    check_names(where, "key", entry, SHARED | OWN | OF_KIND.get(kind, set()) | {kind})
     said = _nearest(levels, SHARED | OWN)
     for name in ADDED:
-        said[name] = {axis: flat(v) for level in levels for axis, v in level.get(name, {}).items()}
-    separately = {axis: flat(v) for axis, v in said.pop("separately", {}).items()}
-    own_where = {axis: flat(v) for axis, v in entry.get("where", {}).items()}
+        added = [each for level in levels for each in level.get(name, {}).items()]
+        said[name] = {axis: flatten(values) for axis, values in added}
+    separately = {axis: flatten(v) for axis, v in said.pop("separately", {}).items()}
+    own_where = {axis: flatten(v) for axis, v in entry.get("where", {}).items()}
     conditions = []
     for values in product(*separately.values()):
         here = {axis: [value] for axis, value in zip(separately, values, strict=True)}
@@ -139,32 +141,22 @@ def _conditions(where: str, axes: Mapping[str, list], levels: Sequence[Mapping])
     return conditions
 
 
-def _known(where: str, entry: Mapping, known: set[str]) -> None:
-    for name in entry:
-        if name not in known:
-            near = difflib.get_close_matches(name, known, 1)
-            hint = f"is {near[0]!r} meant?" if near else f"known are {', '.join(sorted(known))}."
-            raise BadInput(f"{where}: unknown key {name!r}: {hint}")
-
-
 def _check(where: str, c: Condition) -> None:
     """Refuse axes, values and words that nobody declares, and a condition that says nothing."""
-    if c.kind == "custom" and c.of not in CUSTOM:
-        raise BadInput(f"{where}: custom/claims.py has no {c.of!r}: it has {', '.join(CUSTOM)}.")
+    if c.kind == "custom":
+        check_names(where, "function of custom/claims.py", [c.of], CUSTOM)
     if c.kind in REQUIRED and not OF_KIND[c.kind] & set(c.own):
         raise BadInput(f"{where}: {c.kind} needs one of {', '.join(sorted(OF_KIND[c.kind]))}.")
     words = {**c.own, "incomplete": c.incomplete or "skip", "statistic": c.statistic}
     for key, allowed in WORDS.items():
-        for word in flat(words.get(key, [])):
-            if word not in allowed:
-                raise BadInput(f"{where}: {key} {word!r}: choose {', '.join(sorted(allowed))}.")
-    for axis in (*c.each, *c.average, *c.as_run, c.across, *(c.of if c.kind == "range" else ())):
-        _on_axis(where, c, axis, [])
+        check_names(where, key, flatten(words.get(key, [])), sorted(allowed))
+    over = c.of if c.kind == "range" else ()
+    check_names(where, "axis", [*c.each, *c.average, *c.as_run, c.across, *over], c.axes)
     for named in (c.where, c.needs, c.own.get("opposite", {}), _sides(c)):
+        check_names(where, "axis", named, c.axes)
         for axis, values in named.items():
-            _on_axis(where, c, axis, flat(values))
+            check_names(where, axis, flatten(values), c.axes[axis])
     several = {axis for axis, values in c.where.items() if len(values) > 1}
-    over = set(c.of) if c.kind == "range" else set()
     if free := several - {*c.each, c.across, "metric", *over} if c.kind != "custom" else ():
         raise BadInput(
             f"{where}: {c.kind} has several values of {', '.join(sorted(free))}: name it in each."
@@ -182,13 +174,4 @@ def _sides(c: Condition) -> dict[str, list]:
     if c.kind in ("range", "monotone", "custom"):
         return {}
     axis = {"tested": "setting", "value": "metric"}.get(c.kind, c.across)
-    return {axis: flat(c.of)}
-
-
-def _on_axis(where: str, c: Condition, axis: str, values: Iterable[Any]) -> None:
-    if axis not in c.axes:
-        raise BadInput(f"{where}: unknown axis {axis!r}: axes are {', '.join(c.axes)}.")
-    for value in values:
-        if value not in c.axes[axis]:
-            known = ", ".join(map(str, c.axes[axis]))
-            raise BadInput(f"{where}: unknown {axis} {value!r}: the file declares {known}.")
+    return {axis: flatten(c.of)}

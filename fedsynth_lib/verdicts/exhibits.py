@@ -8,7 +8,6 @@ components.toml; one where its entry says so), or where nothing in it is drawn a
 (`live`); `in part` where some of it has; `shrunk` where only `quick` has any.
 """
 
-import tomllib
 from collections.abc import Mapping, Sequence
 from itertools import product
 from pathlib import Path
@@ -41,10 +40,9 @@ from fedsynth_lib.printed.published import (
     names_nodes,
 )
 from fedsynth_lib.runs.rows import DTYPES
+from fedsynth_lib.runs.typed import check_names, read_toml, typed
 from fedsynth_lib.verdicts.custom.readings import READINGS
 
-FIELDS = {"grids", "where", "reading", "seeds", "points", "live", "without"}
-FIELDS |= {"scale", "apart", "results"}
 APART = "not a result"  # settings that are taken over, counts of a table's rows, hours
 WORDS = {
     "rounds": "T",
@@ -101,13 +99,9 @@ def load_exhibits(path: Path | None = None) -> list[Exhibit]:
     entry.
     """
     path = path or project_root() / "data" / "published" / "exhibits.toml"
-    try:
-        tables = tomllib.loads(path.read_text(encoding="utf-8"))
-    except tomllib.TOMLDecodeError as error:
-        raise BadInput(f"{path.name} is no TOML: {error}.") from error
     found = [
         _exhibit(path.name, work, name, entry)
-        for work, own in tables.items()
+        for work, own in read_toml(path).items()
         for name, entry in own.items()
     ]
     known, entered = _known_exhibits(), {each.id for each in found}
@@ -128,40 +122,28 @@ def _known_exhibits() -> set[str]:
 
 def _exhibit(file: str, work: str, name: str, entry: Mapping[str, Any]) -> Exhibit:
     where = f"{file}: {work}/{name}"
-    if unknown := sorted(set(entry) - FIELDS):
-        raise BadInput(
-            f"{where} has the field {unknown[0]!r}: choose from {', '.join(sorted(FIELDS))}."
-        )
+    exhibit = typed(Exhibit, {**entry, "work": work, "name": name}, where)
     if sum(key in entry for key in ("grids", "live", "without")) != 1:
         raise BadInput(f"{where} needs one of grids, live and without.")
     saved = {path.stem for path in (project_root() / "data" / "results").glob("*/*.csv")}
-    if lost := [grid for grid in entry.get("grids", ()) if grid not in saved]:
-        raise BadInput(
-            f"{where} names the grid {lost[0]!r}, of which no profile has rows in data/results."
-        )
-    if entry.get("reading", "as_they_are") not in READINGS:
-        raise BadInput(
-            f"{where} names the reading {entry['reading']!r}: choose from {', '.join(READINGS)}."
-        )
-    if wrong := [column for column in entry.get("where", {}) if column not in COLUMNS]:
-        raise BadInput(f"{where} asks for the column {wrong[0]!r}, which rows do not have.")
-    for block in entry.get("points", ()):
-        pattern = {name for _, name, _, _ in Formatter().parse(block.get("detail", "")) if name}
-        if lost := sorted(pattern - set(block)):
-            raise BadInput(
-                f"{where}: the pattern of detail has {lost[0]!r}, of which no values are given."
-            )
-        for key, values in block.items():
-            if key in ("detail", "curves"):
-                continue
+    check_names(where, "grid", exhibit.grids, saved)
+    check_names(where, "reading", [exhibit.reading], READINGS)
+    check_names(where, "column", exhibit.where, COLUMNS)
+    for block in exhibit.points:
+        detail = block.get("detail", "")
+        pattern = {name for _, name, _, _ in Formatter().parse(detail) if name}
+        axes = _axes(block)
+        check_names(f"{where}, detail {detail!r}", "axis", pattern, axes)
+        check_names(where, "column", axes, {*COLUMNS, *pattern})
+        for axis, values in axes.items():
             if not isinstance(values, list):
-                raise BadInput(f"{where}: give {key} as a list.")
-            if key not in COLUMNS and key not in pattern:
-                raise BadInput(
-                    f"{where}: {key!r} is neither a column of the rows nor in the "
-                    "pattern of detail."
-                )
-    return Exhibit(work, name, **entry)
+                raise BadInput(f"{where}: give {axis} as a list.")
+    return exhibit
+
+
+def _axes(block: Mapping[str, Any]) -> dict[str, Any]:
+    """The axes of a block of points: axis -> values."""
+    return {name: values for name, values in block.items() if name not in ("detail", "curves")}
 
 
 def check_methods(exhibit: Exhibit, rows: Rows) -> None:
@@ -172,11 +154,7 @@ def check_methods(exhibit: Exhibit, rows: Rows) -> None:
         known = set(load_values(exhibit.work, excluded=True)["method"]).union(
             *(set(r["method"]) for r in rows.values())
         )
-        if unknown := sorted(named - known):
-            raise BadInput(
-                f"exhibits.toml: {exhibit.id} names the method {unknown[0]!r}, which "
-                f"{exhibit.work} lacks."
-            )
+        check_names(f"exhibits.toml: {exhibit.id}", "method", sorted(named), known)
 
 
 # --- printed cells -------------------------------------------------------------------------------
@@ -229,11 +207,9 @@ def counts(exhibit: Exhibit, cells: pd.DataFrame) -> dict[str, Any]:
     """COUNTED and `cells`, their sum; APART; `excluded`, numbers that are published but cannot
     serve; `words`; and what `against_chance` says."""
     said: dict[str, Any] = {name: int((cells["verdict"] == name).sum()) for name in COUNTED}
-    values = (
-        load_values(exhibit.work, exhibit.name, excluded=True)
-        if _has_values(exhibit)
-        else cells.assign(mean=0.0)
-    )
+    values = cells.assign(mean=0.0)
+    if _has_values(exhibit):
+        values = load_values(exhibit.work, exhibit.name, excluded=True)
     numbers = int(values["mean"].notna().sum())
     said |= {"cells": sum(said.values()), APART: int((cells["verdict"] == APART).sum())}
     said |= {"excluded": numbers - len(cells), "words": len(values) - numbers}
@@ -279,7 +255,7 @@ def drawn_points(exhibit: Exhibit, rows: Rows) -> list[pd.DataFrame]:
 
 
 def _runs_at(block: Mapping[str, Any], rows: Rows) -> pd.DataFrame:
-    axes = {name: values for name, values in block.items() if name not in ("detail", "curves")}
+    axes = _axes(block)
     wanted = pd.DataFrame(list(product(*axes.values())), columns=list(axes), dtype=object)
     columns = [name for name in axes if name in COLUMNS]
     if "detail" in block:
@@ -313,13 +289,9 @@ def _seeds(rows: pd.DataFrame, columns: list[str], curves: int) -> dict[tuple, i
 
 
 def _plain(value: Any) -> Any:
-    return (
-        ""
-        if value is pd.NA or value != value
-        else value
-        if isinstance(value, str)
-        else float(value)
-    )
+    if value is pd.NA or value != value:
+        return ""
+    return value if isinstance(value, str) else float(value)
 
 
 # --- what is missing -----------------------------------------------------------------------------
@@ -330,12 +302,10 @@ def state_of(
 ) -> tuple[str, str]:
     """One of STATES, and in words what is missing to be in full."""
     cells = cells[cells["verdict"] != APART] if len(cells) and not exhibit.grids else cells
+    if exhibit.live and len(cells):
+        return IN_PART, f"no rows of its {len(cells)} published numbers: {exhibit.live}"
     if exhibit.live:
-        return (
-            (IN_PART, f"no rows of its {len(cells)} published numbers: {exhibit.live}")
-            if len(cells)
-            else (IN_FULL, "")
-        )
+        return IN_FULL, ""
     needs = [_as_points(cells), *points] if len(cells) else list(points)
     runs = {
         profile: sum(int(each[profile].gt(0).sum()) for each in needs)
@@ -361,11 +331,8 @@ def _as_points(cells: pd.DataFrame) -> pd.DataFrame:
 def _missing(points: pd.DataFrame, seeds: int) -> list[str]:
     ran, single = points["paper"] > 0, points["paper"].between(1, seeds - 1)
     parts = in_words(points.drop(columns=["paper", "quick", "detail"], errors="ignore"), ran)
-    return (
-        [*parts, f"{single.sum()} of {len(points)} have fewer than {seeds} runs"]
-        if single.any()
-        else parts
-    )
+    few = f"{single.sum()} of {len(points)} have fewer than {seeds} runs"
+    return [*parts, few] if single.any() else parts
 
 
 def in_words(needed: pd.DataFrame, there: pd.Series) -> list[str]:

@@ -35,21 +35,21 @@ from fedsynth_lib.verdicts.places import (
     Condition,
     Missing,
     RanOnce,
+    as_text,
     chosen,
-    flat,
+    flatten,
     same_layout,
-    word,
 )
 from fedsynth_lib.verdicts.redraws import Spread, redrawn, spread_of
-from fedsynth_lib.verdicts.vocabulary import KINDS, Told
+from fedsynth_lib.verdicts.vocabulary import KINDS, ConditionResult
 
 LEAST_RUNS = 2  # of a cell that is judged
-REDRAWS = 50  # at least, and as many again and again while a verdict hangs on which were drawn
+REDRAWS = 50  # bootstrap batch; more batches follow until the verdict is stable
 MOST_REDRAWS = 4 * REDRAWS
-DOUBT = 2  # redraws of REDRAWS that may come out otherwise in another set of them
+DOUBT = 2  # redraws of REDRAWS that may differ in another batch
 TIMES = (2, 4, 8, 16)  # as many runs, of which the fewest that decide are named
-RULES = "1"  # of resampling: raise it where the same cells come to something else
-JUDGED_AT = ("paper", "")  # rows of a shrunk profile show numbers and get no verdict
+RULES = "1"  # of resampling: raise it where the same cells lead to other verdicts
+JUDGED_AT = ("paper", "")  # reduced profiles report numbers and get no verdict
 Judgement = tuple[float | None, str]
 MATCHED_NOTE = "private networks of Adult and Bank in 1 % of the passes, at matched noise"
 NOT_ALL = "a mean over tables that were not all run"
@@ -92,54 +92,82 @@ class Power(NamedTuple):
         return len({each.verdict(share) for each in others}) == 1
 
 
+class Evaluation(NamedTuple):
+    """What the conditions of a claim come to on some cells.
+
+    parts: what is told of each condition. left_out: what optional conditions lack. missing: why
+    the cells cannot tell, where they cannot; RanOnce where they only lack repeats.
+    """
+
+    parts: list[ConditionResult]
+    left_out: list[str]
+    missing: Missing | None = None
+
+    @property
+    def main(self) -> list[ConditionResult]:
+        """The parts that decide."""
+        return [part for part in self.parts if not part.side]
+
+    @property
+    def lacks(self) -> str:
+        """What rows that are there lack to decide, in words: repeats for tests, or tables for
+        means."""
+        if isinstance(self.missing, RanOnce):
+            return "one run of some"
+        return str(self.missing) if isinstance(self.missing, NotAllTables) else ""
+
+    @property
+    def judgement(self) -> Judgement:
+        """Mean share of the main conditions that hold, and the evidence; None where the cells
+        cannot tell. A side clause decides nothing: without its cells it alone is not tested."""
+        if self.missing:
+            return None, str(self.missing)
+        if not self.main:
+            return None, f"not run: {', '.join(self.left_out)}"
+        *others, last = self.parts
+        lost = [*(name for part in self.parts for name in part.absent), *self.left_out]
+        if lost:
+            last = last._replace(text=f"{last.text}; not run: {', '.join(dict.fromkeys(lost))}")
+        share = float(np.mean([part.share for part in self.main]))
+        return share, Evidence.of((part.share, part.said) for part in (*others, last))
+
+
 def judge(claim: Claim, cells: pd.DataFrame) -> Judgement:
-    """Mean share of the main conditions that hold, and the evidence; None where these cells cannot
-    tell. A side clause decides nothing: without its cells it alone is not tested."""
-    try:
-        parts, left_out = _told(claim, cells)
-    except Missing as missing:
-        return None, str(missing)
-    if not (main := [part.share for part in parts if not part.side]):
-        return None, f"not run: {', '.join(left_out)}"
-    if absent := dict.fromkeys([*(name for part in parts for name in part.absent), *left_out]):
-        parts[-1] = parts[-1]._replace(text=f"{parts[-1].text}; not run: {', '.join(absent)}")
-    return float(np.mean(main)), Evidence.of((part.share, part.said) for part in parts)
+    """The judgement of a claim on these cells."""
+    return evaluate(claim, cells).judgement
 
 
-def _told(claim: Claim, cells: pd.DataFrame) -> tuple[list[Told], list[str]]:
-    """What is told of each condition, and what optional ones lack. Raises Missing where cells of a
-    main condition are, or of all optional ones; RanOnce where only repeats of them are."""
-    parts: list[Told] = []
+def evaluate(claim: Claim, cells: pd.DataFrame) -> Evaluation:
+    """Evaluate each condition. Cells that a main condition lacks are missing to the whole claim;
+    those that an optional one lacks only where no other main condition is left."""
+    parts: list[ConditionResult] = []
     left_out: list[str] = []
-    why: Missing | None = None
-    once: RanOnce | None = None
+    once: Missing | None = None
+    of_optional: Missing | None = None
     for c in claim.conditions:
         if c.optional and (lost := _lost(cells, c)):
             left_out.append(lost)
             continue
         try:
             _check_tables(cells, c)
-            found = CUSTOM[c.of](cells, c) if c.kind == "custom" else [KINDS[c.kind](cells, c)]
+            found = [*CUSTOM[c.of](cells, c)] if c.kind == "custom" else [KINDS[c.kind](cells, c)]
         except Missing as missing:
             if c.side:
-                parts.append(Told(np.nan, str(missing), side=True))
-                continue
-            if not c.optional:
-                if not isinstance(missing, RanOnce):
-                    raise
+                parts.append(ConditionResult(np.nan, str(missing), side=True))
+            elif c.optional:
+                of_optional = of_optional or missing
+                left_out.append(f"{_about(c) or ', '.join(map(as_text, flatten(c.of)))} in full")
+            elif isinstance(missing, RanOnce):
                 once = once or missing
-                continue
-            why = why or missing
-            left_out.append(f"{_about(c) or ', '.join(map(word, flat(c.of)))} in full")
+            else:
+                return Evaluation([], [], missing)
             continue
         if "dataset" in c.average and (lost := [name for part in found for name in part.absent]):
-            raise NotAllTables(f"{NOT_ALL} (missing: {', '.join(lost)})")
+            return Evaluation([], [], NotAllTables(f"{NOT_ALL} (missing: {', '.join(lost)})"))
         parts += [part._replace(side=part.side or c.side) for part in found]
-    if once:
-        raise once
-    if why and all(part.side for part in parts):
-        raise why
-    return parts, left_out
+    if all(part.side for part in parts):
+        once = once or of_optional
+    return Evaluation([] if once else parts, left_out, once)
 
 
 def _check_tables(cells: pd.DataFrame, c: Condition) -> None:
@@ -156,14 +184,14 @@ def _lost(cells: pd.DataFrame, c: Condition) -> str:
     """Of an optional condition a side of which has no cell: what it is about, or those sides."""
     across = {"value": "metric", "tested": "setting"}.get(c.kind, c.across)
     rows = chosen(cells, {axis: v for axis, v in c.where.items() if axis != across})
-    sides = [value for value in flat(c.of) if value not in set(rows[across])]
-    return (_about(c, across) or ", ".join(map(word, sides))) if sides else ""
+    sides = [value for value in flatten(c.of) if value not in set(rows[across])]
+    return (_about(c, across) or ", ".join(map(as_text, sides))) if sides else ""
 
 
 def _about(c: Condition, across: str = "") -> str:
     """What a condition alone is of."""
     own = c.own["where"].items()
-    return ", ".join(word(v[0]) for a, v in own if len(v) == 1 and a not in ("metric", across))
+    return ", ".join(as_text(v[0]) for a, v in own if len(v) == 1 and a not in ("metric", across))
 
 
 def judged(
@@ -228,8 +256,9 @@ def save_claims(
 ) -> SavedTable:
     """Judge a group of claims on the rows at hand, and save what came out under `exhibit`.
 
-    what: of the caption, as "Claims on utility". on_print: a last column says what print says of
-        itself. beside: further columns, as the verdicts in another reading, by their headings.
+    what: of the caption, as "Claims on utility". on_print: a last column says what the published
+        values say of themselves. beside: further columns, as the verdicts in another reading, by
+        their headings.
     """
     table = judged(work, rows, group).assign(**(beside or {}))
     power = ["redrawn", "needs"] if table["redrawn"].any() else []  # not of a shrunk run
@@ -251,23 +280,23 @@ def _on_rows(
     measured = measured_cells(work, rows, **ways)
     cells = finished(work, measured)
     with same_layout(resampled=False):
-        found = {claim.id: judge(claim, cells) for claim in claims}
-        told = [claim for claim in claims if found[claim.id][0] is not None and not claim.vacuous]
-        told = told if profile in JUDGED_AT else []
-        alone = ran_once(work, measured, told)
-        why = {claim.id: lacking(claim, cells) for claim in claims}
-    told = [claim for claim in told if claim.id not in alone]
-    alone |= {name: words for name, words in why.items() if words}
+        evaluated = {claim.id: evaluate(claim, cells) for claim in claims}
+    judgements = {name: each.judgement for name, each in evaluated.items()}
+    decidable = [c for c in claims if judgements[c.id][0] is not None and not c.vacuous]
+    decidable = decidable if profile in JUDGED_AT else []
+    lacking = ran_once(work, measured, decidable)
+    decidable = [claim for claim in decidable if claim.id not in lacking]
+    lacking |= {name: each.lacks for name, each in evaluated.items() if each.lacks}
     text = measured.drop(columns=["values", "seeds", "shift"], errors="ignore")
     text = text.to_csv(float_format="%.9g", index=False)
     digests = {claim.id: digest(work, claim, ways, text) for claim in claims}
     powers = kept(digests) if redraws == MOST_REDRAWS else {}
-    anew = [(claim, found[claim.id][0]) for claim in told if claim.id not in powers]
-    powers |= powers_of(work, measured, anew, redraws) if redraws else {}
+    changed = [(c, judgements[c.id][0]) for c in decidable if c.id not in powers]
+    powers |= powers_of(work, measured, changed, redraws) if redraws else {}
     for claim in claims:
-        share, evidence = found[claim.id]
-        power = powers.get(claim.id) if claim in told else None
-        words = alone.get(claim.id, "") if profile in JUDGED_AT else ""
+        share, evidence = judgements[claim.id]
+        power = powers.get(claim.id) if claim in decidable else None
+        words = lacking.get(claim.id, "") if profile in JUDGED_AT else ""
         verdict = verdict_of(claim, share, power, profile, words)
         line = {"verdict": verdict, "share": np.nan if share is None else share}
         line |= {"redrawn": words, "evidence": str(evidence), "cells": digests[claim.id]}
@@ -348,7 +377,7 @@ def powers_of(
 
 
 def decided(shares: list[float]) -> bool:
-    """Whether resampled sets decide, whatever they say."""
+    """Whether resampled sets agree on an outcome."""
     said = [reached(share) for share in shares]
     most = max(said.count(each) for each in set(said))
     return most >= SURE * len(said) or said.count(HOLDS) <= (1 - SURE) * len(said)
@@ -440,36 +469,13 @@ def ran_once(work: str, measured: pd.DataFrame, claims: Sequence[Claim]) -> dict
     if not rest or len(several) == len(measured):
         return of_each
     every, fewer = (finished(work, cells) for cells in (measured, several))
-    said = [_main_clauses(claim, every) for claim in rest]
-    with same_layout(resampled=False):
-        of_some = [
-            claim.id
-            for claim, before in zip(rest, said, strict=True)
-            if before != _main_clauses(claim, fewer)
-        ]
+    found = []
+    for cells in (every, fewer):
+        with same_layout(resampled=False):
+            found.append([evaluate(claim, cells) for claim in rest])
+    pairs = zip(rest, *found, strict=True)
+    of_some = [c.id for c, a, b in pairs if (a.main, str(a.missing)) != (b.main, str(b.missing))]
     return of_each | dict.fromkeys(of_some, "one run of some")
-
-
-def lacking(claim: Claim, cells: pd.DataFrame) -> str:
-    """What rows that are there lack to decide a claim, in words: repeats for its tests, or tables
-    for its means."""
-    try:
-        _told(claim, cells)
-    except RanOnce:
-        return "one run of some"
-    except NotAllTables as missing:
-        return str(missing)
-    except Missing:
-        pass
-    return ""
-
-
-def _main_clauses(claim: Claim, cells: pd.DataFrame) -> list[Told] | str:
-    """What is told of them, or why nothing can be."""
-    try:
-        return [part for part in _told(claim, cells)[0] if not part.side]
-    except Missing as missing:
-        return str(missing)
 
 
 def all_ran_once(claim: Claim, measured: pd.DataFrame) -> bool:
@@ -485,16 +491,16 @@ def of_real_rows(cells: pd.DataFrame) -> pd.Series:
 
 
 def verdict_of(
-    claim: Claim, share: float | None, power: Power | None, profile: str, alone: str = ""
+    claim: Claim, share: float | None, power: Power | None, profile: str, lacking: str = ""
 ) -> str:
-    """The outcome. alone: why no share can decide, as `ran_once` and `lacking` say it."""
-    if claim.vacuous and (alone or share is not None):
+    """The outcome. lacking: why no share can decide, by `ran_once` and `Evaluation.lacks`."""
+    if claim.vacuous and (lacking or share is not None):
         return VACUOUS
     if share is None:
-        return UNDECIDED if alone else UNTESTED
+        return UNDECIDED if lacking else UNTESTED
     if profile not in JUDGED_AT:
         return UNTESTED
-    if alone:
+    if lacking:
         return UNDECIDED
     found = power.verdict(share) if power else outcome(share)
     return UNDECIDED if claim.short and found != HOLDS else found

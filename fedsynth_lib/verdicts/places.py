@@ -222,25 +222,25 @@ def _complete(table: pd.DataFrame, c: Condition, gaps: bool) -> None:
 # --- words ---------------------------------------------------------------------------------------
 
 
-def word(value: Any) -> str:
+def as_text(value: Any) -> str:
     return value if isinstance(value, str) else f"{value:g}"
 
 
-def named(axis: str, value: Any) -> str:
+def with_axis(axis: str, value: Any) -> str:
     """A value with its axis, where it does not speak for itself: `adult`, `epsilon 0.5`."""
     if isinstance(value, str) and not value.isdigit():
         return value
-    return f"{plain(axis)} {word(value)}"
+    return f"{axis_name(axis)} {as_text(value)}"
 
 
-def plain(axis: str) -> str:
+def axis_name(axis: str) -> str:
     return axis.removeprefix("n_").replace("_", " ")
 
 
 def about(c: Condition) -> str:
     """All that is the same in all places of a condition."""
     fixed = {axis: v[0] for axis, v in c.where.items() if len(v) == 1 and axis != c.across}
-    return ", ".join(named(axis, value) for axis, value in fixed.items() if value != "")
+    return ", ".join(with_axis(axis, value) for axis, value in fixed.items() if value != "")
 
 
 def label(place: Any, table: pd.DataFrame | pd.Series) -> str:
@@ -248,7 +248,7 @@ def label(place: Any, table: pd.DataFrame | pd.Series) -> str:
     values = place if isinstance(place, tuple | list) else (place,)
     levels = [table.index.get_level_values(n).unique() for n in range(table.index.nlevels)]
     return " ".join(
-        named(axis, value)
+        with_axis(axis, value)
         for axis, value, others in zip(table.index.names, values, levels, strict=True)
         if len(others) > 1 and value == value  # NaN where it does not apply
     )
@@ -256,13 +256,13 @@ def label(place: Any, table: pd.DataFrame | pd.Series) -> str:
 
 def side(c: Condition, names: Any) -> str:
     """One side of a comparison: `AIM, DistAIM`, or `epsilon 0.5, 1.6`."""
-    first, *others = flat(names)
-    words = ", ".join([named(c.across, first), *map(word, others)])
+    first, *others = flatten(names)
+    words = ", ".join([with_axis(c.across, first), *map(as_text, others)])
     return f"{'any of ' * isinstance(names, Mapping)}{words}"
 
 
-def flat(names: Any) -> list:
+def flatten(names: Any) -> list:
     """The names in lists of names, and in {any = [...]}."""
     if isinstance(names, Mapping):
-        return flat(names["any"])
-    return [one for each in names for one in flat(each)] if isinstance(names, list) else [names]
+        return flatten(names["any"])
+    return [one for each in names for one in flatten(each)] if isinstance(names, list) else [names]

@@ -1,4 +1,4 @@
-"""The kinds of condition that claims are written in, in data/published/claims/<work>.toml.
+"""Condition types of claims, which are declared in data/published/claims/<work>.toml.
 
 A claim holds as far as its main conditions do: its outcome is the mean of their shares. A condition
 compares cells (`verdicts/cells.py`: the mean, spread and number of runs of one setting) in places,
@@ -7,7 +7,7 @@ which it holds; where `count` or `share` says how many are wanted, it is 1 or 0.
 
     {value = M, ...}         the metric M lies within the bounds
     {difference = [A, B]}    A less B lies within the bounds
-    {gap = [A, B]}           as difference, whichever is the greater
+    {gap = [A, B]}           absolute difference of A and B
     {ratio = [A, B]}         A over B
     {cut = [A, B]}           percent by which B lies below A
     {range = [axis, ...]}    largest less smallest value over these axes
@@ -29,24 +29,23 @@ or any of them if written {any = [...]}. Bounds are `over`, `under` (strict), `l
 where       axis -> value or values; what a cell does not have (the clients of central data) does
             not keep it out. In the file, a group of claims and a claim, `where` adds up.
 each        the axes that make places. `only`: a query that chooses some of them.
-average     axes over which numbers are averaged before they are held against anything.
+average     axes over which numbers are averaged before comparison.
 separately  axis -> values: a condition of its own for each.
 as_run      axes of which those values count that were run for any side; `needs`: axis -> values
             that must be among them. Of all other axes every value is needed.
 incomplete  "skip" leaves out places that lack a side.
-optional    the condition is left out, and named, where its cells are not all there.
-side        the condition is of a side clause: it is told, and decides nothing (see below).
+optional    the condition is left out, and named, where its cells are incomplete.
+side        the condition is a side clause, which is reported and does not affect the verdict.
 opposite    axis -> values at which `below` is to be the other way round.
 statistic   of the runs of a cell: mean (the default), its standard error `sem`, median,
             inter-quartile range `iqr`, min, max.
 
-What is rounded in the last bits by sums over seeds is rounded to nine digits first.
+Means are rounded to nine digits, since the order of a sum over seeds changes the last ones.
 
-Main clauses decide a claim, side clauses colour it; which is which is read off the claim's own
-sentence and its check, whatever came out. A side clause is one without which the author's own
-sentence stays true, and which the author does not repeat in a conclusion: a degree (`more so`, and
-what may `even` be), a reason or a consequence (`because`, `so`), an example, or what the check
-alone asks for. All else is main. Every claim has a main condition.
+Main clauses decide a claim. Which clauses are main follows from the claim's sentence and its check,
+not from our results. A side clause is one without which the author's sentence stays true, and which
+the author does not repeat in a conclusion: a degree (`more so`, `even`), a reason or a consequence
+(`because`, `so`), an example, or what only the check asks for. Every claim has a main condition.
 """
 
 import operator
@@ -64,23 +63,23 @@ from fedsynth_lib.verdicts.places import (
     Condition,
     RanOnce,
     about,
-    flat,
+    as_text,
+    axis_name,
+    flatten,
     is_resampled,
     label,
     means,
-    named,
-    plain,
     side,
     wide,
-    word,
+    with_axis,
 )
 
-FEW = 4  # what is told one by one
+FEW = 4  # up to this many values are listed
 
 
-class Told(NamedTuple):
-    """The share of a condition that holds (NaN where cells cannot tell), its sentence, the tables
-    that were not run, and whether it is of a side clause, which decides nothing."""
+class ConditionResult(NamedTuple):
+    """The share of a condition that holds (NaN where cells are missing), its sentence, the tables
+    that were not run, and whether it is a side clause."""
 
     share: float
     text: str
@@ -89,7 +88,7 @@ class Told(NamedTuple):
 
     @property
     def said(self) -> str:
-        """Its sentence; of a side clause after what came out of it, in words."""
+        """Its sentence; that of a side clause begins with its outcome."""
         if not self.side:
             return self.text
         words = {1.0: "holds", 0.0: "fails"}.get(self.share, "holds in part")
@@ -99,15 +98,15 @@ class Told(NamedTuple):
 # --- sentences -----------------------------------------------------------------------------------
 
 
-def told(
+def result_of(
     c: Condition, holds: pd.Series, what: str, numbers: Iterable[str], summary: str = ""
-) -> Told:
+) -> ConditionResult:
     """How often a statement holds, with the numbers of few places, or of few exceptions.
 
     holds: by place; numbers: in the same order; summary: of the numbers of many places.
     """
     if is_resampled():
-        return Told(wanted_share(c, holds)[0], "", _absent(c, holds.index))
+        return ConditionResult(wanted_share(c, holds)[0], "", _absent(c, holds.index))
     many, texts = len(holds) > FEW, list(numbers)
     where = np.flatnonzero(~holds.to_numpy(bool)) if many else range(len(holds))
     placed = [
@@ -120,13 +119,13 @@ def told(
         shown = "; ".join(filter(None, [summary, exceptions]))
     share, wanted = wanted_share(c, holds)
     text = f"{context(c)}{what} in {int(holds.sum())} of {len(holds)}{wanted}"
-    return Told(share, f"{text} ({shown})" if shown else text, _absent(c, holds.index))
+    return ConditionResult(share, f"{text} ({shown})" if shown else text, _absent(c, holds.index))
 
 
 def context(c: Condition) -> str:
     """What a condition itself says about where it is, and its metrics."""
     own = {a: v for a, v in c.own["where"].items() if a not in ("metric", c.across)}
-    words = [named(axis, v[0]) for axis, v in own.items() if len(v) == 1 and v != [""]]
+    words = [with_axis(axis, v[0]) for axis, v in own.items() if len(v) == 1 and v != [""]]
     metrics = [] if c.across == "metric" else c.where.get("metric", [])
     words += metrics if len(metrics) <= FEW else [f"{len(metrics)} metrics"]
     return f"{', '.join(words)}: " if words else ""
@@ -182,7 +181,7 @@ BOUNDS = {
 
 def _bounded(
     c: Condition, numbers: pd.Series, what: str, texts: Iterable[str] | None = None
-) -> Told:
+) -> ConditionResult:
     """How many of the numbers lie within the bounds of the condition."""
     numbers = numbers.round(9)
     given = [(*bound, c.own[name]) for name, bound in BOUNDS.items() if name in c.own]
@@ -190,20 +189,20 @@ def _bounded(
     words = " and ".join(f"{sign} {limit:g}" for sign, _, limit in given)
     texts = map(digits, numbers) if texts is None else texts
     holds = pd.Series(within, numbers.index)
-    return told(c, holds, f"{what} {words}", texts, spread(numbers))
+    return result_of(c, holds, f"{what} {words}", texts, spread(numbers))
 
 
-def _value(cells: pd.DataFrame, c: Condition) -> Told:
+def _value(cells: pd.DataFrame, c: Condition) -> ConditionResult:
     c = replace(c, across="metric")
-    table = means(cells, c, flat(c.of))
+    table = means(cells, c, flatten(c.of))
     numbers = table.rename_axis(columns="metric").stack()
-    return _bounded(c, numbers, ", ".join(flat(c.of)))
+    return _bounded(c, numbers, ", ".join(flatten(c.of)))
 
 
-def _pairs(cells: pd.DataFrame, c: Condition, number: Callable, what: str) -> Told:
+def _pairs(cells: pd.DataFrame, c: Condition, number: Callable, what: str) -> ConditionResult:
     """A bounded number of two sides, for each pair of one of the first names and one of the
     second."""
-    first, second = (flat(names) for names in c.of)
+    first, second = (flatten(names) for names in c.of)
     table = means(cells, replace(c, average=()), [*first, *second])
     pairs = list(product(first, second))
     parts = {
@@ -224,19 +223,19 @@ def _pairs(cells: pd.DataFrame, c: Condition, number: Callable, what: str) -> To
     return found._replace(absent=_absent(c, table.index))
 
 
-def _range(cells: pd.DataFrame, c: Condition) -> Told:
+def _range(cells: pd.DataFrame, c: Condition) -> ConditionResult:
     over = [axis for axis in c.of if axis != "metric"]
     inner = replace(c, across="metric", each=(*c.each, *over), average=())
     table = means(cells, inner, c.values("metric")).rename_axis(columns="metric").stack()
     kept = [axis for axis in table.index.names if axis not in over]
     numbers = table.groupby(kept, sort=False).agg(np.ptp)
-    return _bounded(c, numbers, f"range over {', '.join(map(plain, over))}")
+    return _bounded(c, numbers, f"range over {', '.join(map(axis_name, over))}")
 
 
-def _below(cells: pd.DataFrame, c: Condition) -> Told:
+def _below(cells: pd.DataFrame, c: Condition) -> ConditionResult:
     low, high = c.of
-    table = means(cells, c, [*flat(low), *flat(high)])
-    ran = [[name for name in flat(names) if name in table] for names in c.of]
+    table = means(cells, c, [*flatten(low), *flatten(high)])
+    ran = [[name for name in flatten(names) if name in table] for names in c.of]
     lower = table[ran[0]].agg("min" if isinstance(low, Mapping) else "max", axis=1)
     upper = table[ran[1]].agg("max" if isinstance(high, Mapping) else "min", axis=1)
     factor, margin, turned = c.own.get("factor"), c.own.get("margin", 0), ""
@@ -246,10 +245,10 @@ def _below(cells: pd.DataFrame, c: Condition) -> Told:
     for axis, values in c.own.get("opposite", {}).items():
         there = table.index.get_level_values(axis).isin(values)
         holds = holds.where(~there, (lower - upper).round(9) > 0)
-        turned = f" (above at {', '.join(map(word, values))})" if there.any() else ""
+        turned = f" (above at {', '.join(map(as_text, values))})" if there.any() else ""
     numbers = (f"{digits(a)} v {digits(b)}" for a, b in zip(lower, upper, strict=True))
     what = f"{side(c, low)} {relation} {side(c, high)}{turned}"
-    return told(c, holds, what, numbers, f"differences {spread(lower - upper)}")
+    return result_of(c, holds, what, numbers, f"differences {spread(lower - upper)}")
 
 
 def sign_of(table: pd.DataFrame, c: Condition) -> np.ndarray:
@@ -260,20 +259,20 @@ def sign_of(table: pd.DataFrame, c: Condition) -> np.ndarray:
     return np.array([sign(name) for name in metrics])
 
 
-def _better(cells: pd.DataFrame, c: Condition) -> Told:
+def _better(cells: pd.DataFrame, c: Condition) -> ConditionResult:
     one, other = c.of
     table = means(cells, c, [one, other])
     gain = ((table[one] - table[other]) * sign_of(table, c)).round(9)
     numbers = (f"{digits(a)} v {digits(b)}" for a, b in table[[one, other]].to_numpy())
-    return told(c, gain > 0, f"{side(c, one)} better than {side(c, other)}", numbers)
+    return result_of(c, gain > 0, f"{side(c, one)} better than {side(c, other)}", numbers)
 
 
-def _ordered(cells: pd.DataFrame, c: Condition) -> Told:
+def _ordered(cells: pd.DataFrame, c: Condition) -> ConditionResult:
     table = means(cells, c, c.of)[c.of]
     steps = [table[low] < table[high] for low, high in pairwise(c.of)]
     numbers = (" ".join(map(digits, row)) for row in table.to_numpy())
     what = " < ".join(side(c, name) for name in c.of)
-    return told(c, pd.Series(np.logical_and.reduce(steps), table.index), what, numbers)
+    return result_of(c, pd.Series(np.logical_and.reduce(steps), table.index), what, numbers)
 
 
 MONOTONE = {
@@ -283,21 +282,23 @@ MONOTONE = {
 }
 
 
-def _monotone(cells: pd.DataFrame, c: Condition) -> Told:
+def _monotone(cells: pd.DataFrame, c: Condition) -> ConditionResult:
     table = means(cells, c, c.values(c.across))
     steps = table.diff(axis=1).iloc[:, 1:].round(9)
-    what = f"{MONOTONE[c.of]} with {plain(c.across)}"
+    what = f"{MONOTONE[c.of]} with {axis_name(c.across)}"
     numbers = (
-        ", ".join(f"{word(name)} {digits(value)}" for name, value in zip(table, row, strict=True))
+        ", ".join(
+            f"{as_text(name)} {digits(value)}" for name, value in zip(table, row, strict=True)
+        )
         for row in table.to_numpy()
     )
     if c.own.get("steps"):
         held = (steps >= 0 if c.of == "rising" else steps <= 0).to_numpy()
         text = f"{context(c)}{what} in {held.sum()} of {held.size} steps"
-        return Told(float(held.mean()), f"{text} ({'; '.join(numbers)})")
+        return ConditionResult(float(held.mean()), f"{text} ({'; '.join(numbers)})")
     rising, falling = (steps >= 0).all(axis=1), (steps <= 0).all(axis=1)
     holds = {"rising": rising, "falling": falling, "either": rising | falling}[c.of]
-    return told(c, holds, what, numbers)
+    return result_of(c, holds, what, numbers)
 
 
 def tests(cells: pd.DataFrame, c: Condition, against: str) -> pd.Series:
@@ -317,7 +318,7 @@ def tests(cells: pd.DataFrame, c: Condition, against: str) -> pd.Series:
     return pd.Series(np.select([p >= 0.05, gain > 0], ["equal", "better"], "worse"), mean.index)
 
 
-def _tested(cells: pd.DataFrame, c: Condition) -> Told:
+def _tested(cells: pd.DataFrame, c: Condition) -> ConditionResult:
     c = replace(c, across="setting")
     found = tests(cells, c, c.of)
     score = f"+{(found == 'better').sum()}/-{(found == 'worse').sum()}"
@@ -329,13 +330,13 @@ def _tested(cells: pd.DataFrame, c: Condition) -> Told:
         within = [low <= n <= high for n, (low, high) in zip(counts, bands, strict=True)]
         words = " and ".join(f"{low} to {high}" for low, high in bands)
         text = f"{context(c)}{against} {score} of {len(found)}, {c.own['score']} stated: {words}"
-        return Told(float(all(within)), text)
-    wanted = flat(c.own["outcome"])
+        return ConditionResult(float(all(within)), text)
+    wanted = flatten(c.own["outcome"])
     holds = found.isin(wanted)
-    return told(c, holds, f"{against} {' or '.join(wanted)}", found, score)
+    return result_of(c, holds, f"{against} {' or '.join(wanted)}", found, score)
 
 
-def _marked(cells: pd.DataFrame, c: Condition) -> Told:
+def _marked(cells: pd.DataFrame, c: Condition) -> ConditionResult:
     mean, other = (wide(cells, c, [c.of], name)[c.of] for name in ("mean", "mean_other"))
     p = wide(cells, c, [c.of], "p", gaps=True)[c.of]
     if p.isna().any():
@@ -346,10 +347,10 @@ def _marked(cells: pd.DataFrame, c: Condition) -> Told:
         f"{digits(a)} v {digits(b)}, p {min(q, 1 - q):.4f}"  # of the side it lies on
         for a, b, q in zip(mean, other, p, strict=True)
     )
-    return told(c, holds, f"{c.of} marked {wanted}", numbers)
+    return result_of(c, holds, f"{c.of} marked {wanted}", numbers)
 
 
-KINDS: dict[str, Callable[[pd.DataFrame, Condition], Told]] = {
+KINDS: dict[str, Callable[[pd.DataFrame, Condition], ConditionResult]] = {
     "value": _value,
     "difference": lambda cells, c: _pairs(cells, c, lambda a, b: a - b, "{} less {}"),
     "gap": lambda cells, c: _pairs(cells, c, lambda a, b: (a - b).abs(), "|{} less {}|"),

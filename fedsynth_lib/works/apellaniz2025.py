@@ -1,5 +1,4 @@
-"""What of apellaniz2025 no other work has: its nodes, how its rows are drawn, and how a node is
-judged.
+"""Code specific to apellaniz2025: its nodes, how its rows are drawn, and how a node is judged.
 
 A federation is trained once; the standardised synthetic rows of all its nodes are kept, so that
 each node is judged in a cell of its own, for minutes. Rows are measured as the networks draw them:
@@ -124,8 +123,8 @@ def judge_node(
     """How near a node's synthetic rows come to its validation rows.
 
     js_divergence in bits and the epochs of its network; accuracy on real rows of forests trained on
-    synthetic and on real ones. repeat: the network and the forests start anew with each (the forest
-    of real rows, which no training changes, with the seed, too).
+    synthetic and on real ones. repeat: the network and the forests start again with each (the
+    forest of real rows, which no training changes, with the seed, too).
     """
     real, synthetic = compared(prepared, made, node, whole)
     bits, epochs = jensen_shannon(real, synthetic, seed=repeat, sizes=prepared.sizes)

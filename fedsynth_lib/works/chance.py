@@ -3,7 +3,7 @@ all.
 
 A forest gives every input some importance, and more of it to inputs with many different values: a
 run time, different in each run, before a parameter with four candidates, and that before one with
-three. So an order of importance says little by itself. Here scores are dealt anew among the
+three. So an order of importance says little by itself. Here scores are shuffled among the
 configurations of a search, which leaves everything as it is but for a connection, and the same
 analysis is done again, many times (a permutation test).
 """
@@ -134,7 +134,7 @@ def table_of(cell: pd.DataFrame) -> pd.DataFrame:
 
 
 def shuffled(rows: pd.DataFrame, rng: np.random.Generator) -> pd.DataFrame:
-    """The rows with the scores of each search dealt anew; a configuration gets those of another, of
+    """The rows with the scores of each search shuffled; a configuration gets those of another, of
     every split."""
     rows = with_detail(rows)
     rows = rows[~rows["detail"].map(is_redrawn)].reset_index(drop=True)

@@ -1,5 +1,5 @@
-"""What a work declares in its TOML file: methods, schemes, kinds of cells, profiles, and the grid
-of each exhibit.
+"""Schema and reader of `<work>.toml`: methods, schemes, kinds of cells, profiles, and the grid of
+each table or figure.
 
     [methods.<name>]   a method under the name that the work prints
     [schemes.<name>]   settings that go together, as "private end to end"
@@ -19,28 +19,27 @@ other tables are run whole. Unknown keys are refused.
 
 import importlib
 import importlib.util
+import inspect
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from functools import cache, cached_property, partial
 from itertools import product
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pandas as pd
 
 from fedsynth_lib.core.contract import BadInput
 from fedsynth_lib.runs import names
 from fedsynth_lib.runs.grid import Asked, missing_of, run_grid
-from fedsynth_lib.runs.rows import PROFILES, params_text
+from fedsynth_lib.runs.rows import PROFILES, Row, params_text
+from fedsynth_lib.runs.typed import check_names, read_toml, typed
 from fedsynth_lib.tables import lock
 from fedsynth_lib.tables.load import Table, load_table
 from fedsynth_lib.tables.registry import REGISTRY
-from fedsynth_lib.tables.schema import closest, read_toml
-
-if TYPE_CHECKING:
-    from fedsynth_lib.works.protocol import Cell
+from fedsynth_lib.works.protocol import Cell
 
 FOLDER = Path(__file__).parent
 WORKS = tuple(sorted(path.stem for path in FOLDER.glob("*.toml")))
@@ -148,7 +147,7 @@ class Kind:
 
 @dataclass(frozen=True)
 class Declared:
-    """The grid of an exhibit as it stands in the file. name: of its rows in data/results.
+    """The grid of an exhibit as declared in the file. name: of its rows in data/results.
 
     methods: all of the work unless said. settings: of all its cells. like: a grid whose sweeps and
     profiles it has, too. trained_in: a grid whose rows say how long its runs trained, where its own
@@ -262,14 +261,13 @@ class Work:
 
     def method(self, name: str) -> Method:
         """The declared method. Raises BadInput with the known names."""
-        if name not in self.methods:
-            known = ", ".join(self.methods)
-            raise BadInput(f"method {name!r} is unknown to {self.key}: choose one of {known}.")
+        check_names(self.key, "method", [name], self.methods)
         return self.methods[name]
 
     def kind(self, name: str) -> Kind:
         """The declared kind of cells."""
-        return _known(self.cells, name, f"{self.path.name}: cells of the kind")
+        check_names(self.path.name, "kind of cells", [name], self.cells)
+        return self.cells[name]
 
     def view(self, dataset: str) -> str | None:
         """Which view of a table this work uses; none of a table of one's own."""
@@ -298,16 +296,12 @@ class Work:
 
     def function(self, kind: str) -> Callable:
         """What `run_grid` is given for a kind of cells."""
-        from fedsynth_lib.works.protocol import Measure  # it reads what is declared here
-
         if name := self.kind(kind).function:
             return self.named(name)
         return Measure(self.key if self.path.parent == FOLDER else str(self.path), kind)
 
     def cell(self, method: str, *, kind: str = "run", **asked: Any) -> "Cell":
         """A cell to be made step by step, for lessons."""
-        from fedsynth_lib.works.protocol import Cell
-
         return Cell(self, kind, **{self.kind(kind).method: method}, **asked)
 
     def version(self, kind: str, cell: Settings) -> str:
@@ -332,8 +326,7 @@ class Work:
 
     def size(self, exhibit: str, profile: str) -> dict[str, Any]:
         """What a profile makes of an exhibit's grid."""
-        if profile not in PROFILES:
-            raise BadInput(f"profile is {profile!r}: choose one of {', '.join(PROFILES)}.")
+        check_names(self.path.name, "profile", [profile], PROFILES)
         declared = self._declared(exhibit)
         own = self._profiles(declared)[profile]
         shared = self.profiles.get(profile, {})
@@ -441,7 +434,8 @@ class Work:
                 yield cell
 
     def _declared(self, exhibit: str) -> Declared:
-        return _known(self.grids, exhibit, f"{self.path.name}: the grid")
+        check_names(self.path.name, "grid", [exhibit], self.grids)
+        return self.grids[exhibit]
 
     def sweeps(self, exhibit: str) -> Mapping[str, Settings]:
         """The sweeps of an exhibit's grid by name, those of the grid that it is like among them."""
@@ -488,9 +482,8 @@ def _replaced(sweep: Settings, given: Settings) -> dict[str, Any]:
 
 
 def _check_asked(where: str, given: Settings, kind: Kind, sweeps: Sequence[Settings]) -> None:
+    check_names(where, "setting", given, kind.names)
     for name, value in given.items():
-        if name not in kind.names:
-            raise BadInput(f"{where}: there is no setting {name!r}{closest(name, kind.names)}.")
         if not any(name in _replaced(sweep, given) for sweep in sweeps):
             swept = "is not swept" if isinstance(value, list | tuple) else "is swept"
             other = "a single value" if isinstance(value, list | tuple) else "a list"
@@ -516,10 +509,36 @@ def _some(values: list, setting: str, chosen: Settings) -> list:
     return values[-words["last"] :] if words["last"] else values
 
 
-def _known(declared: Mapping[str, Any], name: str, what: str) -> Any:
-    if name not in declared:
-        raise BadInput(f"{what} {name!r} is unknown{closest(name, declared)}.")
-    return declared[name]
+@dataclass(frozen=True)
+class Measure:
+    """A kind of cells as the function that `run_grid` takes. work: its key, or the path of its
+    file; a name, so that it travels to other processes."""
+
+    work: str
+    kind: str
+
+    def __call__(self, **asked: Any) -> list[Row]:
+        """The rows of one cell."""
+        return Cell(load(self.work), self.kind, **asked).rows()
+
+    @property
+    def __signature__(self) -> inspect.Signature:
+        """What a cell needs, and its defaults, which are part of its identity."""
+        return _signature(load(self.work).kind(self.kind))
+
+    @property
+    def __name__(self) -> str:
+        return f"{Path(self.work).stem}.{self.kind}"
+
+
+def _signature(kind: Kind) -> inspect.Signature:
+    one = inspect.Parameter
+    may = dict.fromkeys((*kind.may, "table"))
+    taken = [one(name, one.KEYWORD_ONLY) for name in kind.needs]
+    taken += [one(name, one.KEYWORD_ONLY, default=v) for name, v in kind.settings.items()]
+    taken += [one(name, one.KEYWORD_ONLY, default=None) for name in may]
+    more = [one("more", one.VAR_KEYWORD)] if kind.usual else []
+    return inspect.Signature([*taken, *more])
 
 
 # --- the file ------------------------------------------------------------------------------------
@@ -533,7 +552,7 @@ def load(work: str | Path) -> Work:
     """
     path = Path(work) if str(work).endswith(".toml") else FOLDER / f"{work}.toml"
     if not path.exists():
-        raise BadInput(f"there is no work {str(work)!r}: choose one of {', '.join(WORKS)}.")
+        check_names("works", "work", [str(work)], WORKS)
     document = read_toml(path)
     parts: dict[str, Any] = {
         "methods": _tables(Method, document, "methods", path),
@@ -542,7 +561,7 @@ def load(work: str | Path) -> Work:
         "profiles": document.pop("profiles", {}),
         "grids": _tables(Declared, document, "grids", path),
     }
-    found = _typed(Work, {"key": path.stem, "path": path, **document, **parts}, f"{path.name}")
+    found = typed(Work, {"key": path.stem, "path": path, **document, **parts}, path.name)
     _check(found)
     return found
 
@@ -582,7 +601,7 @@ def trained_in(grid: str) -> str:
 def _tables(kind: type, document: dict, section: str, path: Path) -> dict[str, Any]:
     entries = document.pop(section, {})
     return {
-        name: _typed(kind, _spread(entry, entries, kind), f"{path.name}, {section}.{name}")
+        name: typed(kind, _spread(entry, entries, kind), f"{path.name}, {section}.{name}")
         for name, entry in entries.items()
     }
 
@@ -599,44 +618,33 @@ def _spread(entry: dict, others: Mapping[str, dict], kind: type) -> dict:
     return entry
 
 
-def _typed(kind: type, entry: Mapping[str, Any], where: str) -> Any:
-    """The dataclass from a TOML table, lists as tuples."""
-    known = [each.name for each in fields(kind)]
-    if unknown := [name for name in entry if name not in known]:
-        raise BadInput(f"{where}: {unknown[0]!r} means nothing here{closest(unknown[0], known)}.")
-    plain = {n: tuple(v) if isinstance(v, list) else v for n, v in entry.items()}
-    return kind(**plain)
-
-
 def _check(work: Work) -> None:
     """Raise BadInput for a name in a grid that nothing declares."""
     of_cells = {name for kind in work.cells.values() for name in kind.names}
-    _check_names(f"{work.path.name}, profiles", work.profiles, PROFILES)
+    check_names(f"{work.path.name}, profiles", "profile", work.profiles, PROFILES)
     for profile, entry in work.profiles.items():
-        _check_names(f"{work.path.name}, profiles.{profile}", entry, of_cells | _SIZE)
+        check_names(f"{work.path.name}, profiles.{profile}", "key", entry, of_cells | _SIZE)
     for name, declared in work.grids.items():
         where = f"{work.path.name}, grids.{name}"
-        kind = work.kind(declared.cells)
-        _check_names(f"{where}.settings", declared.settings, kind.names)
-        _check_names(f"{where}.methods", declared.methods, work.methods)
+        settings = work.kind(declared.cells).names
+        check_names(f"{where}.settings", "setting", declared.settings, settings)
+        check_names(f"{where}.methods", "method", declared.methods, work.methods)
         others = [other for other in (declared.like, declared.trained_in) if other]
-        _check_names(where, others, work.grids)
+        check_names(where, "grid", others, work.grids)
         for profile, entry in declared.profiles.items():
             for part in (entry, *entry.get("parts", ())):
-                _check_names(f"{where}.{profile}", part, kind.names | _SIZE | {"sweeps"})
-                _check_names(f"{where}.{profile}", part.get("tables", ()), work.tables)
-                _check_names(f"{where}.{profile}", part.get("sweeps", ()), work.sweeps(name))
+                place = f"{where}.{profile}"
+                check_names(place, "key", part, settings | _SIZE | {"sweeps"})
+                check_names(place, "table", part.get("tables", ()), work.tables)
+                check_names(place, "sweep", part.get("sweeps", ()), work.sweeps(name))
         for sweep, entry in declared.sweeps.items():
             place = f"{where}.sweeps.{sweep}"
-            _check_names(place, entry, kind.names | _SIZE | {"counts", *PROFILES})
-            _check_names(place, entry.get("tables", ()), declared.tables or work.tables)
+            check_names(place, "key", entry, settings | _SIZE | {"counts", *PROFILES})
+            tables = declared.tables or work.tables
+            check_names(place, "table", entry.get("tables", ()), tables)
             for profile in PROFILES:
-                _check_names(f"{place}.{profile}", entry.get(profile, {}), kind.names | _SIZE)
+                own = entry.get(profile, {})
+                check_names(f"{place}.{profile}", "key", own, settings | _SIZE)
 
 
 _SIZE = {"seeds", "tables", "methods", "by_method", "sized", "unset", "seconds", "parts", *WORDS}
-
-
-def _check_names(where: str, entry: Iterable[str], known: Iterable[str]) -> None:
-    if unknown := [name for name in entry if name not in known]:
-        raise BadInput(f"{where}: {unknown[0]!r} means nothing here{closest(unknown[0], known)}.")

@@ -99,7 +99,7 @@ def of_ctgan(
 ) -> str:
     """leitner2023: the noise is stated, and the budget says how many steps it pays for.
 
-    Relative to profile paper, since print says nothing of batches; the sentence says so.
+    Relative to profile paper, since the work states no batch size; the sentence says so.
     """
     ratios = []
     for dataset in datasets:

@@ -250,7 +250,7 @@ def of_flaim(dataset: str, epsilon: float, participation: float, cell: Cell) -> 
 
 
 def error_of_triples(prepared: Prepared, made: Made, dataset: str) -> dict[str, float]:
-    """The error of the work's random triples, in its bins, whatever bins the method has."""
+    """The error of the work's random triples, in its bins, not in those of the method."""
     bins = EqualWidthBins(prepared.train.schema, by_column=maddock2024.bins_of(dataset))
     codes = [bins.transform(each) for each in (prepared.train.frame, made.frame)]
     levels = bins.domain.levels

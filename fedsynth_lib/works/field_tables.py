@@ -13,9 +13,9 @@ from scipy import stats
 from fedsynth_lib.core.contract import BadInput
 from fedsynth_lib.core.measured import measured
 from fedsynth_lib.core.store import project_root
-from fedsynth_lib.methods import METHODS, REGISTRY
+from fedsynth_lib.methods import METHODS
 from fedsynth_lib.metrics.registry import MEASURES, sign
-from fedsynth_lib.tables.schema import read_toml
+from fedsynth_lib.runs.typed import check_names, read_toml
 from fedsynth_lib.works.field import RELEASES, WORK
 from fedsynth_lib.works.maddock2024 import unpacked
 
@@ -46,8 +46,7 @@ def foreign(block: str) -> pd.DataFrame:
         source = document["source"].get(entry.get("source"))
         if source is None or entry.get("flag") not in FLAGS:
             raise BadInput(f"{where}: name a source of the file, and printed or rerun as its flag.")
-        if unknown := [name for name in entry["values"] if name not in MEASURES]:
-            raise BadInput(f"{where}: {unknown[0]!r} is no measure of metrics/measures.toml.")
+        check_names(where, "measure", entry["values"], MEASURES)
         shared = {"group": FLAGS[entry["flag"]], "source": source["text"], "date": source["date"]}
         shared |= {name: entry[name] for name in ("method", "epsilon", "trusted", "note")}
         shared |= {"n_clients": entry.get("n_clients", 1)}
@@ -78,12 +77,6 @@ def grouped(rows: pd.DataFrame) -> pd.DataFrame:
     )
 
 
-def trusted(key: str) -> str:
-    """Whom the noise of a method needs trusted: of DistAIM the servers that compute on its shares,
-    which one process plays here."""
-    return "three servers in one process" if key == "distaim" else TRUSTED[REGISTRY[key].trust]
-
-
 def _place(name: str) -> tuple[str, str]:
     """The group of a method, and whom its noise needs trusted."""
     if name not in WORK.methods:
@@ -93,7 +86,7 @@ def _place(name: str) -> tuple[str, str]:
         return (RELEASED, "not audited") if name in RELEASES else (KNOWN, "")
     if declared.setting == "central":
         return CENTRAL, CURATOR
-    return FEDERATED, trusted(declared.key)
+    return FEDERATED, TRUSTED[METHODS[declared.key].TRUST]
 
 
 def interval(values: Sequence[float]) -> float:

@@ -1,4 +1,4 @@
-"""What of leitner2023 no other work has: its tables and clients, its budgets, and what it measures.
+"""Code specific to leitner2023: its tables and clients, its budgets, and what it measures.
 
 A table is split once (Adult has its own test file). A private method has the noise of table 5.2,
 runs the scheme as published or one whose epsilon covers more, and trains until epsilon is spent.
@@ -34,7 +34,7 @@ def prepare(dataset: str, rows: int | None = None) -> Prepared:
     """Training and test rows; `rows` training rows at most, and a quarter of that to test, of
     larger tables.
 
-    A fifth is held out, rounded up: so table 5.1 comes out to the row.
+    A fifth is held out, rounded up: this gives the numbers of rows in table 5.1.
     """
     table = WORK.table(dataset)
     own_test = WORK.view(dataset) and REGISTRY[dataset].view(WORK.key).holdout

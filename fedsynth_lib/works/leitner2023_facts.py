@@ -1,7 +1,7 @@
 """What the real tables of leitner2023 say without any network: measures of cells that train
 nothing.
 
-Small to compute, but from the real rows. Kept as rows, it comes out without them, too.
+Small to compute, but from the real rows; kept as rows, so that it needs no tables later.
 """
 
 from collections.abc import Mapping
@@ -39,7 +39,7 @@ def counts(prepared: Prepared) -> dict[str, float]:
 
 
 def yardsticks(prepared: Prepared) -> dict[str, float]:
-    """What synthetic rows are held against: real rows held out, and a guess that looks at nothing.
+    """What synthetic rows are compared with: real rows held out, and a guess that looks at nothing.
 
     accuracy_guess: of always answering the most frequent class of the training rows. jsd_held_out,
     wd_held_out: the distances of the held-out rows from the training rows. n_train, n_test: their

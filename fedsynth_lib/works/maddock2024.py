@@ -1,4 +1,4 @@
-"""What of maddock2024 no other work has: its tables and clients, the noise of its networks, and how
+"""Code specific to maddock2024: its tables and clients, the noise of its networks, and how
 a model is measured.
 
 A table is cut into integer codes, split 90/10 once, divided among clients once; only noise and the

@@ -1,4 +1,4 @@
-"""What of martinez2024 no other work has: its settings, its three settings of a model, its measures
+"""Code specific to martinez2024: its settings, its three settings of a model, its measures
 and what they look at.
 
 A table is split into training and hold-out rows, the training rows are divided, and as many rows

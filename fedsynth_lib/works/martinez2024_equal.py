@@ -47,8 +47,8 @@ def by_norm(profile: str, *, jobs: int = 1) -> pd.DataFrame:
 
 
 def by_norm_and_print(profile: str, *, jobs: int = 1) -> pd.DataFrame:
-    """By exhibit and setting how many cells with noise are within print with gradients cut to 1,
-    and to 10, of those that both have."""
+    """By exhibit and setting how many cells with noise are within error of the published value
+    with gradients cut to 1, and to 10, of those that both have."""
     ours = [
         WORK.grid(f"fedvae {group}", published_size(profile)).run(jobs=jobs)
         for group in ("fidelity", "utility")

@@ -4,8 +4,8 @@ values of martinez2024 have.
 Numbers in [0, 1] by the training rows, categories as label codes, the columns of `constants.coded`
 among them, draws with replacement, a logarithm to base 2. The work states the label codes (its
 section 2.1.3, of its classifiers) and the draws (5.6.1), and counts `education-num` among the
-categories (5.1.1); the rest was found by looking at print. So were the bins of numeric columns,
-by FedBN's tables 6.1 to 6.3, which decide for them by themselves (notebook 20).
+categories (5.1.1); the rest was found by looking at the published values. So were the bins of
+numeric columns, by FedBN's tables 6.1 to 6.3, which decide for them by themselves (notebook 20).
 """
 
 import numpy as np
@@ -21,7 +21,7 @@ from fedsynth_lib.works.martinez2024 import WORK
 from fedsynth_lib.works.protocol import Made, Prepared
 
 DISTANCES = ("dcr_min", "dcr_share_printed", "dcr_avg_train_printed", "dcr_avg_holdout")
-EXHIBITS = {  # of distances, where they are held against print, and of fidelity
+EXHIBITS = {  # of distances, where they are compared with published values, and of fidelity
     "fedbn": {"adult": ("tab6.6", "tab6.1"), "bank": ("tabA.2", "tab6.2"), "cardio": ("tab6.3",)},
     "fedvae": {
         **{"adult": ("tab6.12", "tab6.8"), "bank": ("tabA.6", "tab6.9")},
@@ -61,13 +61,13 @@ def alone(prepared: Prepared, made: Made, seed: int) -> dict[str, float]:
 
 
 def trees(prepared: Prepared, made: Made, seed: int) -> dict[str, float]:
-    """How well the tree that fits print tells the rows of one run from real ones."""
+    """How well the tree that fits the published values tells the rows of one run from real ones."""
     pair, schema = (prepared.train.frame, made.frame), prepared.train.schema
     return {"pmse_depth6": fidelity.propensity_mse(*pair, schema, seed, depth=TREE_DEPTH)}
 
 
 def alone_nearest(prepared: Prepared, made: Made, seed: int) -> dict[str, float]:
-    """As `alone`, with the bins and the tree that fit print."""
+    """As `alone`, with the bins and the tree that fit the published values."""
     pair, schema = (prepared.train.frame, made.frame), prepared.train.schema
     return {
         "hellinger_fd": fidelity.hellinger(*pair, schema, bins="fd"),
@@ -78,7 +78,8 @@ def alone_nearest(prepared: Prepared, made: Made, seed: int) -> dict[str, float]
 
 def gaps_of_alone(rows: pd.DataFrame, dense: pd.DataFrame, alone: pd.DataFrame) -> pd.DataFrame:
     """By table, division and measure how much larger it is of clients alone than of the federation,
-    over declared and over own ranges, and in print; without noise, mean over numbers of clients.
+    over declared and over own ranges, and as published; without noise, mean over numbers of
+    clients.
 
     rows: of the grid `fedbn fidelity`. alone: of `fedbn alone`. dense: federated ones of its
         degree, of the tables where that is another.
@@ -111,8 +112,8 @@ def beside_print(
 
 def both_readings(profile: str, tables: list[str], **asked: int) -> pd.DataFrame:
     """`published.compare` of columns, pairs, clusters and distances of both models by `reading`:
-    OURS, that of our tables, and NEAREST to print, with the published scale and bins, and for
-    FedBN's pairs the degree that fits.
+    OURS, that of our tables, and NEAREST to the published values, with the published scale and
+    bins, and for FedBN's pairs the degree that fits.
 
     Central and federated cells that both have, of profile paper unless in a smoke run. asked: seed
     and jobs.

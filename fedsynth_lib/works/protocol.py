@@ -14,26 +14,28 @@ kept for the cells that measure it again, and rows say what they rest on.
 
 import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache, cached_property
-from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 
 from fedsynth_lib.core import contract
-from fedsynth_lib.core.contract import BadInput, Privacy, stream
+from fedsynth_lib.core.contract import Privacy, stream
 from fedsynth_lib.federation import settings
 from fedsynth_lib.federation.settings import configured
 from fedsynth_lib.federation.settings import guarantee as guarantee
 from fedsynth_lib.methods import METHODS
 from fedsynth_lib.runs.rows import Row
 from fedsynth_lib.runs.trained import FACTS, train_once
+from fedsynth_lib.runs.typed import check_names
 from fedsynth_lib.tables.load import Table
 from fedsynth_lib.tables.partition import Parts
 from fedsynth_lib.tables.schema import READ_FROM_ROWS, Schema
-from fedsynth_lib.works.declared import Kind, Method, Work, load
+
+if TYPE_CHECKING:
+    from fedsynth_lib.works.declared import Method, Work
 
 SETTINGS = ("central", "local", "federated", "real")
 
@@ -66,11 +68,10 @@ class Cell:
     asked: its settings by name; those that it lacks have the declared defaults.
     """
 
-    def __init__(self, work: Work, kind: str, /, **asked: Any):
+    def __init__(self, work: "Work", kind: str, /, **asked: Any):
         self.work, self.name, self.kind = work, kind, work.kind(kind)
         usual = {name: None for name in self.kind.may} | {**self.kind.usual, **self.kind.settings}
-        if unknown := asked.keys() - self.kind.names:
-            raise BadInput(f"{work.path.name}, cells.{kind}: no setting {sorted(unknown)[0]!r}.")
+        check_names(f"{work.path.name}, cells.{kind}", "setting", asked, self.kind.names)
         self.asked = asked
         self.settings: dict[str, Any] = {"table": "", **usual, **asked}
         self.method: Method | None = None
@@ -85,8 +86,7 @@ class Cell:
         rows."""
         own = self.method.setting if self.method.key else "real"
         asked = self.settings.get("setting", own)
-        if asked not in SETTINGS:
-            raise BadInput(f"setting {asked!r} is unknown: choose central, local or federated.")
+        check_names(self.work.path.name, "setting", [asked], SETTINGS)
         return asked
 
     @property
@@ -127,9 +127,7 @@ class Cell:
         if not self.kind.scheme or not self.method.private:
             return {}
         name, known = self.settings[self.kind.scheme], self.work.schemes
-        if name not in known:
-            choices = ", ".join(map(repr, known))
-            raise BadInput(f"{self.kind.scheme} {name!r} is unknown: choose one of {choices}.")
+        check_names(self.work.path.name, self.kind.scheme, [name], known)
         scheme = known[name]
         published = getattr(self.registered, "AS_PUBLISHED", {}) if scheme.keeps else {}
         kept = [each for each in published if each in scheme.keeps or "all" in scheme.keeps]
@@ -251,35 +249,3 @@ def as_rows(values: Mapping | Sequence[Row]) -> list[Row]:
         {**({"item": item} if item else {}), "metric": metric, "value": value}
         for (item, metric), value in pairs
     ]
-
-
-@dataclass(frozen=True)
-class Measure:
-    """A kind of cells as the function that `run_grid` takes. work: its key, or the path of its
-    file; a name, so that it travels to other processes."""
-
-    work: str
-    kind: str
-
-    def __call__(self, **asked: Any) -> list[Row]:
-        """The rows of one cell."""
-        return Cell(load(self.work), self.kind, **asked).rows()
-
-    @property
-    def __signature__(self) -> inspect.Signature:
-        """What a cell needs, and its defaults, which are part of its identity."""
-        return _signature(load(self.work).kind(self.kind))
-
-    @property
-    def __name__(self) -> str:
-        return f"{Path(self.work).stem}.{self.kind}"
-
-
-def _signature(kind: Kind) -> inspect.Signature:
-    one = inspect.Parameter
-    may = dict.fromkeys((*kind.may, "table"))
-    taken = [one(name, one.KEYWORD_ONLY) for name in kind.needs]
-    taken += [one(name, one.KEYWORD_ONLY, default=v) for name, v in kind.settings.items()]
-    taken += [one(name, one.KEYWORD_ONLY, default=None) for name in may]
-    more = [one("more", one.VAR_KEYWORD)] if kind.usual else []
-    return inspect.Signature([*taken, *more])

@@ -1,4 +1,4 @@
-"""What of sattarov2024 no other work has: who gets which rows, and what is measured of a
+"""Code specific to sattarov2024: who gets which rows, and what is measured of a
 federation.
 
 Clients hold blocks of the categories of one column, or equal random shares. Epsilon is of each

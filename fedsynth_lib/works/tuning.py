@@ -1,21 +1,17 @@
-"""The hyper-parameter search of martinez2024 (its section 5.5), kept in Optuna studies.
+"""The hyper-parameter search of martinez2024 (its section 5.5).
 
-    propose -> measure -> finish
+    propose -> measure -> study_of
 
-`propose` asks a study for configurations: the complete grid for FedBN, random draws for FedVAE.
-`measure` is the cell function of `run_grid`: it trains one configuration on one split and scores
-it. `finish` tells the study the scores. Studies lie in data/cache/studies and come back on the
-next call, so that Optuna's plots and its dashboard can read them; which configurations a seed
-proposes does not depend on how many were proposed before.
+`propose` draws configurations: the complete grid for FedBN, random draws for FedVAE. `measure` is
+the cell function of `run_grid`: it trains one configuration on one split and scores it. `study_of`
+gives the scores to an Optuna study, which names the best configuration and draws plots.
 """
 
-import hashlib
-import json
 import math
 from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -24,17 +20,19 @@ from fedsynth_lib.core.contract import BadInput, stream
 from fedsynth_lib.federation import settings
 from fedsynth_lib.metrics import fidelity
 from fedsynth_lib.printed.published import load_values
-from fedsynth_lib.runs import names
-from fedsynth_lib.runs import search as studies
+from fedsynth_lib.runs import names, search
 from fedsynth_lib.runs.details import configuration, with_detail
-from fedsynth_lib.runs.rows import Row, folder_name
-from fedsynth_lib.runs.search import Parameters, Search
+from fedsynth_lib.runs.rows import Row
+from fedsynth_lib.runs.search import Parameters
 from fedsynth_lib.tables.load import Table, load_table, split
 from fedsynth_lib.tables.lock import table_digest
 from fedsynth_lib.tables.partition import split_clients
 from fedsynth_lib.works.declared import load
 from fedsynth_lib.works.martinez2024 import PARTITION_SEED, PRINTED_SETTINGS, parsed
 from fedsynth_lib.works.protocol import Cell, as_rows
+
+if TYPE_CHECKING:
+    import optuna
 
 STUDY = load("martinez2024")
 WORK, DATASETS, MODELS = STUDY.key, STUDY.tables, tuple(STUDY.methods)
@@ -115,58 +113,35 @@ def _value(printed: str) -> int | float | str:
     return printed if printed.startswith("[") else parsed(printed)
 
 
-# --- the study -----------------------------------------------------------------------------------
-
-
-def search_of(
-    model: str,
-    dataset: str,
-    *,
-    seed: int,
-    grid: Grid | None = None,
-    schema: str | None = None,
-    profile: str = "quick",
-) -> Search:
-    """The search of this model for this table. Another grid, table or seed is another study, in the
-    profile's journal.
-
-    grid: other candidates than the work's. schema: of a table of your own, whose path is the
-        dataset.
-    """
-    grid = _checked(model, dataset, grid)
-    settled = hashlib.sha256(
-        json.dumps([_digest(dataset, schema), list(grid.items())]).encode()
-    ).hexdigest()[:8]
-    name = f"{model} {Path(dataset).stem} {settled} seed {seed}"
-    journal = folder_name(profile, "own" if schema else "real")
-    return Search(journal, name, grid, seed, complete=DRAWS[model] is None)
+# --- the search ----------------------------------------------------------------------------------
 
 
 def propose(
-    model: str, dataset: str, *, seed: int, trials: int | None = None, **options: Any
+    model: str, dataset: str, *, seed: int, trials: int | None = None, grid: Grid | None = None
 ) -> list[Parameters]:
-    """The first `trials` configurations of a search, asked for now or before; as many as the work
-    tried if None.
+    """Return the first `trials` configurations of a search; as many as the work tried if None.
 
-    options: grid, schema and profile, as for `search_of`.
+    grid: other candidates than the work's.
     """
-    search = search_of(model, dataset, seed=seed, **options)
-    return studies.ask(search, (DRAWS[model] or search.size) if trials is None else trials)
+    candidates, draws = _checked(model, dataset, grid), DRAWS[model]
+    if trials is None:
+        trials = draws or math.prod(map(len, candidates.values()))
+    return search.configurations(candidates, trials, seed=seed, complete=draws is None)
 
 
-def finish(
-    model: str, dataset: str, rows: pd.DataFrame, *, seed: int, **options: Any
-) -> Parameters:
-    """Tell the study the mean log-cluster over splits of each configuration, and return its best
-    one.
+def study_of(
+    model: str, dataset: str, rows: pd.DataFrame, *, grid: Grid | None = None
+) -> "optuna.Study":
+    """Return the search as an Optuna study, each configuration with its mean log-cluster over
+    splits.
 
     rows: of one profile, as `run_grid` returns them; those of other models and tables do not count.
-    options: grid and schema, as for `search_of`.
+    grid: as for `propose`.
     """
+    candidates = _checked(model, dataset, grid)
     found = configurations(rows, model, Path(dataset).stem)
-    search = search_of(model, dataset, seed=seed, profile=rows["profile"].iloc[0], **options)
-    tried = found[list(search.grid)].to_dict("records")
-    return studies.tell(search, zip(tried, found["log_cluster"], strict=True))
+    tried = found[list(candidates)].to_dict("records")
+    return search.study_of(candidates, zip(tried, found["log_cluster"], strict=True))
 
 
 # --- the cells -----------------------------------------------------------------------------------
@@ -180,27 +155,24 @@ def cells(
     seed: int,
     grid: Grid | None = None,
     schema: str | None = None,
-    profile: str = "quick",
 ) -> list[dict]:
-    """A cell for each table, split and proposed configuration. size: of the profile, one of
-    SIZES."""
-    options = {"seed": seed, "grid": grid, "schema": schema, "profile": profile}
+    """Return a cell for each table, split and proposed configuration.
+
+    size: of the profile, one of SIZES. schema: of a table of your own, whose path is the dataset.
+    """
+    trials = size["trials"][model]
+    divide = {name: by for name, by in size["divide"].items() if name in NAMES[model]}
+    shared = {"model": model, "changes": size["changes"].get(model, {}), "divide": divide}
+    shared |= {name: size[name] for name in ("rows", "min_rows", "starts")}
     return [
-        {"dataset": dataset, "parameters": parameters, "seed": seed + repeat}
+        {**shared, "dataset": dataset, "parameters": parameters, "seed": seed + repeat}
         | {"table": _digest(dataset, schema)}
         | ({"schema": schema} if schema else {})
         for dataset in datasets
-        for proposed in [propose(model, dataset, trials=size["trials"][model], **options)]
+        for proposed in [propose(model, dataset, seed=seed, trials=trials, grid=grid)]
         for repeat in range(size["splits"])
         for parameters in proposed
     ]
-
-
-def common(model: str, size: Mapping[str, Any]) -> dict[str, Any]:
-    """What all cells of a model share, for `run_grid`."""
-    shared = {name: size[name] for name in ("rows", "min_rows", "starts")}
-    divide = {name: by for name, by in size["divide"].items() if name in NAMES[model]}
-    return {"model": model, "changes": size["changes"].get(model, {}), "divide": divide, **shared}
 
 
 def measure(

@@ -3,8 +3,8 @@ table 6.
 
 Deviations follow the work: their denominator is n, and its tests take them as they are for
 deviations of samples, which makes its p-values too small. Here they do the same, so that marks mean
-what they mean in print. Cells with a column `n`, as `published.aggregate` returns them, have the
-denominator n - 1 and are converted; printed cells have no `n`.
+what they mean in the article. Cells with a column `n`, as `published.aggregate` returns them, have
+the denominator n - 1 and are converted; printed cells have no `n`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -47,7 +47,7 @@ def in_print(rows: pd.DataFrame, spread: str = "repeat", variant: str = "") -> p
     are counted by.
 
     rows: of `judge`, tidy, of one profile; others are left out.
-    spread: `repeat` as in print, all measurements of one training (the lowest seed that a cell
+    spread: `repeat` as published, all measurements of one training (the lowest seed that a cell
         has), counted by measurement; `seed` counts trainings, each measured once (repeat 0).
     variant: what `variants` says of a row, such as `3 networks`; rows of which it says anything
         else are left out, hence all rows with a variant by default.
@@ -220,7 +220,7 @@ def beside(
 
 
 def in_whole_numbers(rows: pd.DataFrame, as_drawn: pd.DataFrame | None = None) -> pd.DataFrame:
-    """Divergences of rounded rows, which print has none of, as cells of `figures.beside_print`.
+    """Divergences of rounded rows, of which none are published, as cells of `figures.beside_print`.
 
     rows: of `judge`, of one profile. as_drawn: what `published.compare` returns of rows as they
         were drawn, to stand beside them.

@@ -42,8 +42,8 @@ def _martinez(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def _of_models(cells: pd.DataFrame) -> pd.DataFrame:
-    """Real data have neither a model nor an epsilon; in print each model's tables repeat them, once
-    for each epsilon."""
+    """Real data have neither a model nor an epsilon; each model's published tables repeat them,
+    once for each epsilon."""
     real, alone = cells["setting"] == "real", cells["partition"].isin(["none", ""])
     cells = cells.assign(
         method=cells["method"].mask(cells["method"] == "real"),

@@ -2,10 +2,10 @@
 call them.
 
 Each takes the cells of a claim's rows and the condition, whose `where` and `each` go on to
-`places.wide`, and returns one or several conditions, told.
+`places.wide`, and yields one or several results. `condition` lists it in CUSTOM.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import fields, replace
 from itertools import product
 from typing import Any
@@ -18,49 +18,60 @@ from fedsynth_lib.verdicts.places import (
     Condition,
     Missing,
     RanOnce,
+    as_text,
     chosen,
-    flat,
+    flatten,
     means,
     wide,
-    word,
 )
-from fedsynth_lib.verdicts.vocabulary import Told, digits, sign_of, spread, tests
+from fedsynth_lib.verdicts.vocabulary import ConditionResult, digits, sign_of, spread, tests
 
-Custom = Callable[[pd.DataFrame, Condition], list[Told]]
+Results = Iterator[ConditionResult]
+Custom = Callable[[pd.DataFrame, Condition], Results]
+CUSTOM: dict[str, Custom] = {}
 
 
-def at(c: Condition, **changes: Any) -> Condition:
+def condition(function: Custom) -> Custom:
+    """List a function under its name."""
+    CUSTOM[function.__name__] = function
+    return function
+
+
+def changed(c: Condition, **changes: Any) -> Condition:
     """The condition with other values in `where`, or with other fields."""
     own = {each.name for each in fields(Condition)}
-    where = {axis: flat(value) for axis, value in changes.items() if axis not in own}
+    where = {axis: flatten(value) for axis, value in changes.items() if axis not in own}
     others = {name: value for name, value in changes.items() if name in own}
     return replace(c, where={**c.where, **where}, **others)
 
 
-def counted(holds: pd.Series | Sequence[bool], text: str, numbers: str = "") -> Told:
+def counted(
+    holds: pd.Series | Sequence[bool], text: str, numbers: str = "", absent: tuple[str, ...] = ()
+) -> ConditionResult:
+    """How often a statement holds. absent: tables that were not run."""
     holds = np.asarray(holds, bool)
     text = f"{text} in {holds.sum()} of {len(holds)}"
-    return Told(float(holds.mean()), f"{text} ({numbers})" if numbers else text)
+    return ConditionResult(float(holds.mean()), f"{text} ({numbers})" if numbers else text, absent)
 
 
-def single(held: bool, text: str) -> Told:
+def single(held: bool, text: str, absent: tuple[str, ...] = ()) -> ConditionResult:
     """A statement that holds or does not."""
-    return Told(float(held), text)
+    return ConditionResult(float(held), text, absent)
 
 
-def beside(part: Told) -> Told:
+def as_side_clause(part: ConditionResult) -> ConditionResult:
     """The part as a side clause, where others of its condition decide."""
     return part._replace(side=True)
 
 
 def listed(numbers: pd.Series, form: str = ".3f") -> str:
-    return ", ".join(f"{word(name)} {value:{form}}" for name, value in numbers.items())
+    return ", ".join(f"{as_text(name)} {value:{form}}" for name, value in numbers.items())
 
 
-def with_absent(parts: list[Told], ran: Sequence[str], wanted: Sequence[str]) -> list[Told]:
-    """The conditions, the last of which names the tables that were not run."""
-    absent = tuple(name for name in wanted if name not in set(ran))
-    return [*parts[:-1], parts[-1]._replace(absent=absent)]
+def not_run(c: Condition, ran: Iterable[str]) -> tuple[str, ...]:
+    """The tables of a condition that were not run."""
+    ran = set(ran)
+    return tuple(name for name in c.values("dataset") if name not in ran)
 
 
 # --- maddock2024 ---------------------------------------------------------------------------------
@@ -74,7 +85,8 @@ TRAFFIC = "client_throughput_mb"
 WORK_COUNTS = 12
 
 
-def penalty_alone_does_not_help(cells: pd.DataFrame, c: Condition) -> list[Told]:
+@condition
+def penalty_alone_does_not_help(cells: pd.DataFrame, c: Condition) -> Results:
     """c06: the penalty lowers the error by at most two standard errors, filtering and combining
     most.
 
@@ -82,9 +94,9 @@ def penalty_alone_does_not_help(cells: pd.DataFrame, c: Condition) -> list[Told]
     comes with.
     """
     ran = [name for name in c.values("dataset") if (cells["dataset"] == name).any()]
-    parts = []
+    absent = not_run(c, ran)
     for dataset in ran or c.values("dataset")[:1]:
-        here = at(c, dataset=dataset, each=("rounds",))
+        here = changed(c, dataset=dataset, each=("rounds",))
         without = [NAIVE, *({WEIGHTS} & set(cells.loc[cells["dataset"] == dataset, "method"]))]
         names = [*FLAIM, COMBINED, PENALTY, *without[1:]]
         if (wide(cells, here, names, "n") < 2).any(axis=None):
@@ -94,49 +106,53 @@ def penalty_alone_does_not_help(cells: pd.DataFrame, c: Condition) -> list[Told]
             for name in (ORACLE, PENALTY):
                 gain = (table[base] - table[name]) / np.hypot(noise[base], noise[name])
                 text = f"{dataset}: {name} at most 2 standard errors below {base}"
-                parts.append(counted(gain <= 2, text, spread(gain)))
+                yield counted(gain <= 2, text, spread(gain), absent)
         best = table[[COMBINED, PRIVATE]].min(axis=1)
         others = table[[NAIVE, ORACLE, PENALTY]].min(axis=1)
         text = f"{dataset}: filtering and combining best"
-        parts.append(counted(best < others, text, f"ratio {spread(best / others)}"))
-    return with_absent(parts, ran, c.values("dataset"))
+        yield counted(best < others, text, f"ratio {spread(best / others)}", absent)
 
 
-def naive_gains_least(cells: pd.DataFrame, c: Condition) -> list[Told]:
+@condition
+def naive_gains_least(cells: pd.DataFrame, c: Condition) -> Results:
     """c12: the error of NaiveFLAIM falls less than that of others with each doubling of
     participation."""
-    table = means(cells, at(c, participation=c.axes["participation"]), [*FLAIM, DISTAIM])
+    table = means(cells, changed(c, participation=c.axes["participation"]), [*FLAIM, DISTAIM])
     doublings = np.log2(table.index.get_level_values("participation"))
     gain = pd.Series({name: -np.polyfit(doublings, table[name], 1)[0] for name in table})
     others = gain.drop(NAIVE)
     text = f"{NAIVE} gains {gain[NAIVE]:.3f} a doubling of p, less than others"
-    return [counted(gain[NAIVE] < others, text, listed(others))]
+    yield counted(gain[NAIVE] < others, text, listed(others))
 
 
-def worse_under_strong_skew(cells: pd.DataFrame, c: Condition) -> list[Told]:
+@condition
+def worse_under_strong_skew(cells: pd.DataFrame, c: Condition) -> Results:
     """c13: the mean error over beta below 0.1 is above that over beta above 0.1."""
     table = means(cells, c, [*FLAIM, DISTAIM])
     beta = table.index.get_level_values("beta")
     ratio = table[beta < 0.1].mean() / table[beta > 0.1].mean()
     text = "mean error at beta < 0.1 above that at beta > 0.1"
-    return [counted(ratio > 1, text, f"ratio {spread(ratio)}")]
+    yield counted(ratio > 1, text, f"ratio {spread(ratio)}")
 
 
-def private_reaches_distaim(cells: pd.DataFrame, c: Condition) -> list[Told]:
+@condition
+def private_reaches_distaim(cells: pd.DataFrame, c: Condition) -> Results:
     """c15: the best AUC of AugFLAIM (Private) is at most 0.01 below that of DistAIM."""
     best = {}
     for method, steps in ((PRIVATE, [1, 4]), (DISTAIM, [1])):
-        best[method] = means(cells, at(c, method=method, each=("rounds",)), steps).max(axis=None)
+        here = changed(c, method=method, each=("rounds",))
+        best[method] = means(cells, here, steps).max(axis=None)
     text = f"best AUC of {PRIVATE} {best[PRIVATE]:.3f}, of {DISTAIM} {best[DISTAIM]:.3f}"
     held = best[PRIVATE] >= best[DISTAIM] - 0.01
-    return [single(held, f"{text} less 0.01 wanted")]
+    yield single(held, f"{text} less 0.01 wanted")
 
 
-def best_of_the_federated(cells: pd.DataFrame, c: Condition) -> list[Told]:
+@condition
+def best_of_the_federated(cells: pd.DataFrame, c: Condition) -> Results:
     """c16: AugFLAIM (Private) is best in error and likelihood on most tables, and there or
     elsewhere its error is within 10 percent of that of DistAIM."""
     names = [*FLAIM, DISTAIM]
-    error, nll = (means(cells, at(c, metric=m), names) for m in ("workload_error", "nll"))
+    error, nll = (means(cells, changed(c, metric=m), names) for m in ("workload_error", "nll"))
     error, nll = (table.droplevel("metric") for table in (error, nll))
     best = pd.Series(True, error.index)
     for table in (error, nll):
@@ -145,9 +161,10 @@ def best_of_the_federated(cells: pd.DataFrame, c: Condition) -> list[Told]:
     won = counted(best, f"{PRIVATE} best in error and likelihood", ", ".join(best.index[best]))
     if len(best) == len(c.values("dataset")):
         won = won._replace(share=float(best.sum() >= 4), text=f"{won.text}, 4 or 5 wanted")
+    yield won
     text = f"best, or error <= 1.1 x {DISTAIM},"
-    close = counted(best | (ratio.round(9) <= 1.1), text, f"ratio {spread(ratio)}")
-    return with_absent([won, close], best.index, c.values("dataset"))
+    close, numbers = best | (ratio.round(9) <= 1.1), f"ratio {spread(ratio)}"
+    yield counted(close, text, numbers, not_run(c, best.index))
 
 
 def best_rounds(runs: pd.DataFrame, value: str = "mean") -> pd.DataFrame:
@@ -180,7 +197,8 @@ def _overhead(cells: pd.DataFrame, c: Condition) -> pd.DataFrame:
     return table[DISTAIM] / table[PRIVATE]
 
 
-def traffic_at_the_best_rounds(cells: pd.DataFrame, c: Condition) -> list[Told]:
+@condition
+def traffic_at_the_best_rounds(cells: pd.DataFrame, c: Condition) -> Results:
     """c19: DistAIM takes more rounds and sends at least 10 times as much everywhere, over 1000
     times on adult and magic as the work counts bytes, least on covertype.
 
@@ -191,37 +209,36 @@ def traffic_at_the_best_rounds(cells: pd.DataFrame, c: Condition) -> list[Told]:
     ratio, rounds = table[TRAFFIC], table["rounds"]
     times = f"x{WORK_COUNTS}"
     told = [f"{name} {each:.0f}, {times} {WORK_COUNTS * each:.0f}" for name, each in ratio.items()]
-    numbers = ", ".join(told)
-    parts = [counted(rounds > 1, "more rounds", listed(rounds, ".3g"))]
-    parts.append(counted(ratio >= 10, "bytes, and x12 as the work counts: >= 10", numbers))
+    text, numbers = "bytes, and x12 as the work counts: >= 10", ", ".join(told)
+    yield counted(rounds > 1, "more rounds", listed(rounds, ".3g"), not_run(c, ratio.index))
+    yield counted(ratio >= 10, text, numbers)
     if len(wide_ones := ratio[ratio.index.isin(["adult", "magic"])]):
         held = WORK_COUNTS * wide_ones > 1000
-        parts.append(beside(counted(held, f"adult, magic {times} > 1000")))
+        yield as_side_clause(counted(held, f"adult, magic {times} > 1000"))
     if "covertype" in ratio and len(ratio) > 1:
         least = ratio.idxmin()
-        parts.append(beside(single(least == "covertype", f"lowest on {least}")))
-    return with_absent(parts, ratio.index, c.values("dataset"))
+        yield as_side_clause(single(least == "covertype", f"lowest on {least}"))
 
 
-def gains_at_the_best_rounds(cells: pd.DataFrame, c: Condition) -> list[Told]:
+@condition
+def gains_at_the_best_rounds(cells: pd.DataFrame, c: Condition) -> Results:
     """c20: on adult twice the rounds and 1300 times the traffic, as the work counts it, gain 58
     percent error, 11 percent likelihood."""
     rounds, traffic, error, nll = _overhead(cells, c).loc["adult"]
     error, nll, counted_so = 100 * (1 - error), 100 * (1 - nll), WORK_COUNTS * traffic
     text = f"{traffic:.0f} x the bytes ({counted_so:.0f} as the work counts), 1300 wanted"
-    return [
-        single(1.5 <= rounds <= 3, f"{rounds:.3g} x the rounds, 2 stated: 1.5 to 3"),
-        single(abs(counted_so / 1300 - 1) <= 0.3, text),
-        single(abs(error - 58) <= 5, f"error gain {error:.0f} percent, 58 wanted"),
-        single(abs(nll - 11) <= 5, f"NLL gain {nll:.0f} percent, 11 wanted"),
-    ]
+    yield single(1.5 <= rounds <= 3, f"{rounds:.3g} x the rounds, 2 stated: 1.5 to 3")
+    yield single(abs(counted_so / 1300 - 1) <= 0.3, text)
+    yield single(abs(error - 58) <= 5, f"error gain {error:.0f} percent, 58 wanted")
+    yield single(abs(nll - 11) <= 5, f"NLL gain {nll:.0f} percent, 11 wanted")
 
 
-def gap_shrinks_with_beta(cells: pd.DataFrame, c: Condition) -> list[Told]:
+@condition
+def gap_shrinks_with_beta(cells: pd.DataFrame, c: Condition) -> Results:
     """c22: NaiveFLAIM lies less far above DistAIM at beta 5 than at beta 1."""
-    table = means(cells, at(c, beta=[1, 5]), [NAIVE, DISTAIM])
+    table = means(cells, changed(c, beta=[1, 5]), [NAIVE, DISTAIM])
     strong, weak = (table[NAIVE] - table[DISTAIM]).to_numpy()
-    return [single(weak < strong, f"their gap {digits(strong)} at beta 1, {digits(weak)} at 5")]
+    yield single(weak < strong, f"their gap {digits(strong)} at beta 1, {digits(weak)} at 5")
 
 
 # --- leitner2023 ---------------------------------------------------------------------------------
@@ -235,17 +252,19 @@ DROP, RISE, MUCH = 0.02, 1.1, 1.5
 JUMPS = {"adult": (1.5, 3.0), "cardio": (0.4, 1.0)}  # budgets between which utility is to jump
 
 
-def steps_of_the_order(cells: pd.DataFrame, c: Condition) -> list[Told]:
+@condition
+def steps_of_the_order(cells: pd.DataFrame, c: Condition) -> Results:
     """c03: the steps of Fed-TGAN >= Fed-CTGAN > DP-CTGAN > DP-Fed-CTGAN > CTGAN that are kept."""
     order = [TGAN, FED, DP, DP_FED, CTGAN]
     table = means(cells, c, order)[order]
     steps = -table.diff(axis=1).iloc[:, 1:].round(9)
     kept = [*(steps[FED] >= 0), *(steps.drop(columns=FED) > 0).to_numpy().ravel()]
     shown = " > ".join(f"{name} {value:.3f}" for name, value in table.mean().items())
-    return [counted(kept, f"{shown} on average, steps kept")]
+    yield counted(kept, f"{shown} on average, steps kept")
 
 
-def runs_with_a_small_drop(cells: pd.DataFrame, c: Condition) -> list[Told]:
+@condition
+def runs_with_a_small_drop(cells: pd.DataFrame, c: Condition) -> Results:
     """c04: in over half of the runs with privacy the accuracy is less than 0.1 below real data."""
     real = means(cells, c, [REAL])[REAL].to_numpy()[:, None]
     drops = []
@@ -258,29 +277,31 @@ def runs_with_a_small_drop(cells: pd.DataFrame, c: Condition) -> list[Told]:
         ]
     small = np.concatenate(drops) < 0.1
     text = f"drop of the private below 0.1 in {small.sum()} of {small.size} runs, over half wanted"
-    return [single(small.mean() > 0.5, text)]
+    yield single(small.mean() > 0.5, text)
 
 
-def rank_orders_agree(cells: pd.DataFrame, c: Condition) -> list[Told]:
+@condition
+def rank_orders_agree(cells: pd.DataFrame, c: Condition) -> Results:
     """c10: Spearman's correlation of the methods' ranks by AUROC and by AUPRC is at least 0.7."""
     roc, prc = (
-        means(cells, at(c, metric=m), SYNTHESIZERS).droplevel("metric") for m in ("auroc", "auprc")
+        means(cells, changed(c, metric=m), SYNTHESIZERS).droplevel("metric")
+        for m in ("auroc", "auprc")
     )
     ranks = roc.rank(axis=1).corrwith(prc.loc[roc.index].rank(axis=1), axis=1)
     ranks = ranks.fillna(0).round(9)  # all methods alike: no order
-    told = counted(ranks >= 0.7, "Spearman >= 0.7", listed(ranks, ".2g"))
-    return with_absent([told], roc.index, c.values("dataset"))
+    numbers = listed(ranks, ".2g")
+    yield counted(ranks >= 0.7, "Spearman >= 0.7", numbers, not_run(c, roc.index))
 
 
-def both_win_somewhere(cells: pd.DataFrame, c: Condition) -> list[Told]:
+@condition
+def both_win_somewhere(cells: pd.DataFrame, c: Condition) -> Results:
     """c11: each of Fed-TGAN and Fed-CTGAN is below the other on some table."""
     table = means(cells, c, [TGAN, FED])
     wins = (table[TGAN] < table[FED]).sum()
     both = bool((table[FED] < table[TGAN]).any() and wins > 0)
-    if not both and len(table) < len(c.values("dataset")):
-        return []  # a table that was not run could be the win
-    text = f"{TGAN} below {FED} on {wins} of {len(table)}, some but not all wanted"
-    return [single(both, text)]
+    if both or len(table) == len(c.values("dataset")):  # else one not run could be the win
+        text = f"{TGAN} below {FED} on {wins} of {len(table)}, some but not all wanted"
+        yield single(both, text)
 
 
 def _pairs_of_columns(cells: pd.DataFrame, c: Condition) -> pd.DataFrame:
@@ -295,7 +316,8 @@ def _pairs_of_columns(cells: pd.DataFrame, c: Condition) -> pd.DataFrame:
     return table
 
 
-def discrete_associations(cells: pd.DataFrame, c: Condition) -> list[Told]:
+@condition
+def discrete_associations(cells: pd.DataFrame, c: Condition) -> Results:
     """c15: Cramer's V is nearest to real data with the federated methods, farthest with
     DP-CTGAN."""
     table = _pairs_of_columns(cells, c)
@@ -303,10 +325,12 @@ def discrete_associations(cells: pd.DataFrame, c: Condition) -> list[Told]:
     kept, text = error[FEDERATED].max(), "mean |V - V real|:"
     first = f"{text} {CTGAN} {error[CTGAN]:.3f}, federated up to {kept:.3f}"
     second = f"{text} {DP} {error[DP]:.3f}, above {CTGAN} wanted"
-    return [single(kept < error[CTGAN], first), single(error[CTGAN] < error[DP], second)]
+    yield single(kept < error[CTGAN], first)
+    yield single(error[CTGAN] < error[DP], second)
 
 
-def correlations(cells: pd.DataFrame, c: Condition) -> list[Told]:
+@condition
+def correlations(cells: pd.DataFrame, c: Condition) -> Results:
     """c16: correlations are nearest with Fed-TGAN and Fed-CTGAN, weaker with DP-Fed-CTGAN, stronger
     with CTGAN, and DP-CTGAN turns the sign of some."""
     table = _pairs_of_columns(cells, c)
@@ -317,12 +341,10 @@ def correlations(cells: pd.DataFrame, c: Condition) -> list[Told]:
     near = f"mean |r - r real| of {TGAN} and {FED} up to {best:.3f}, of others from {others:.3f}"
     weak = f"mean |r| of {DP_FED} {size[DP_FED]:.3f}, of {REAL} {size[REAL]:.3f}"
     signs = f"{DP} turns the sign of {turned.sum()} of {len(turned)} pairs, of real"
-    return [
-        single(best < others, near),
-        single(size[DP_FED] < size[REAL], weak),
-        single(size[CTGAN] > size[REAL], f"of {CTGAN} {size[CTGAN]:.3f}"),
-        single(turned.any(), f"{signs} |r| <= {strongest:.3f}"),
-    ]
+    yield single(best < others, near)
+    yield single(size[DP_FED] < size[REAL], weak)
+    yield single(size[CTGAN] > size[REAL], f"of {CTGAN} {size[CTGAN]:.3f}")
+    yield single(turned.any(), f"{signs} |r| <= {strongest:.3f}")
 
 
 def at_nominal_budgets(cells: pd.DataFrame, swept: Sequence[float]) -> pd.DataFrame:
@@ -357,17 +379,19 @@ def _curve(
     cells: pd.DataFrame, c: Condition, axis: str, needs: list, names: list[str], **where: Any
 ) -> pd.DataFrame:
     """Methods by the values of an axis that were run, some of which must be among them."""
-    here = at(c, each=(axis,), as_run=(axis,), needs={axis: needs}, **where)
+    here = changed(c, each=(axis,), as_run=(axis,), needs={axis: needs}, **where)
     return means(cells, here, names).droplevel("metric")
 
 
-def utility_jumps(cells: pd.DataFrame, c: Condition) -> list[Told]:
+@condition
+def utility_jumps(cells: pd.DataFrame, c: Condition) -> Results:
     """c19: utility from the threshold budget on lies above all below it, and rises most there.
 
     At which budget it rises most stands behind a colon, as a magnitude: a side clause.
     """
     cells = at_nominal_budgets(cells, c.values("epsilon"))
-    parts, tables = [], _swept(cells, c, "epsilon", [DP_FED])
+    tables = _swept(cells, c, "epsilon", [DP_FED])
+    absent = not_run(c, tables)
     for dataset in tables:
         low, high = JUMPS[dataset]
         for metric in ("auroc", "auprc"):
@@ -381,17 +405,18 @@ def utility_jumps(cells: pd.DataFrame, c: Condition) -> list[Told]:
             before, after = curve.index[jump - 1], curve.index[jump]
             numbers = f"{below.max():.3f}, {above.min():.3f} to {above.max():.3f}"
             text = f"{dataset} {metric} from {high:g} on above all up to {low:g}"
-            parts.append(counted(above > below.max(), text, numbers))
+            yield counted(above > below.max(), text, numbers, absent)
             text = f"largest rise from {before:.3g} to {after:.3g}, within {low:g} to {high:g}"
-            parts.append(beside(single(after > low and before < high, f"{text} wanted")))
-    return with_absent(parts, tables, c.values("dataset"))
+            yield as_side_clause(single(after > low and before < high, f"{text} wanted"))
 
 
-def fidelity_stays_level(cells: pd.DataFrame, c: Condition) -> list[Told]:
+@condition
+def fidelity_stays_level(cells: pd.DataFrame, c: Condition) -> Results:
     """c20: distances at epsilon 10 are within 20 percent of those at the first budget from 2 on,
     and much larger at 0.1."""
     cells = at_nominal_budgets(cells, c.values("epsilon"))
-    parts, tables = [], _swept(cells, c, "epsilon", [DP_FED])
+    tables = _swept(cells, c, "epsilon", [DP_FED])
+    absent = not_run(c, tables)
     for dataset in tables:
         budgets = np.sort(cells.loc[cells["dataset"] == dataset, "epsilon"].unique())
         start = budgets[budgets >= 2].min(initial=10)
@@ -404,9 +429,8 @@ def fidelity_stays_level(cells: pd.DataFrame, c: Condition) -> list[Told]:
             text = (
                 f"{dataset} {metric} over that at {start:.3g}: {most:.2f} at 10, within 20 percent"
             )
-            parts.append(single(round(abs(most - 1), 9) <= 0.2, f"{text} wanted"))
-            parts.append(single(least >= MUCH, f"{least:.2f} at 0.1, {MUCH:g} wanted"))
-    return with_absent(parts, tables, c.values("dataset"))
+            yield single(round(abs(most - 1), 9) <= 0.2, f"{text} wanted", absent)
+            yield single(least >= MUCH, f"{least:.2f} at 0.1, {MUCH:g} wanted")
 
 
 def _by_clients(
@@ -420,7 +444,8 @@ def _by_clients(
     return curves, tables
 
 
-def utility_drops_with_clients(cells: pd.DataFrame, c: Condition) -> list[Told]:
+@condition
+def utility_drops_with_clients(cells: pd.DataFrame, c: Condition) -> Results:
     """c21: curves fall after their peak, and drop first for DP-Fed-CTGAN.
 
     That is a side clause of adult ("earlier for"), and of cardio an assertion of its own.
@@ -433,7 +458,8 @@ def utility_drops_with_clients(cells: pd.DataFrame, c: Condition) -> list[Told]:
             falls.append(len(after) > 1 and not (after.diff().round(9) > DROP).any())
             dropped = curve.index[(curve.cummax() - curve).round(9) > DROP]
             first[*place, method] = min(dropped, default=np.inf)
-    parts = [counted(falls, f"falls after a peak, without a rise over {DROP:g},")]
+    text = f"falls after a peak, without a rise over {DROP:g},"
+    yield counted(falls, text, absent=not_run(c, tables))
     for dataset in tables:
         shown = [f"{m} {first[dataset, 'auroc', m]:g}" for m in FEDERATED]
         earlier = [
@@ -442,16 +468,17 @@ def utility_drops_with_clients(cells: pd.DataFrame, c: Condition) -> list[Told]:
         ]
         text = f"{dataset}: first drop over {DROP:g} earlier for {DP_FED}"
         drops = counted(earlier, text, f"auroc at {', '.join(shown)} clients")
-        parts.append(beside(drops) if dataset == "adult" else drops)
-    return with_absent(parts, tables, c.values("dataset"))
+        yield as_side_clause(drops) if dataset == "adult" else drops
 
 
-def fidelity_worsens_with_clients(cells: pd.DataFrame, c: Condition) -> list[Told]:
+@condition
+def fidelity_worsens_with_clients(cells: pd.DataFrame, c: Condition) -> Results:
     """c22: from 5 to 20 clients distances rise for the methods that are named, and for these only;
     on adult that of DP-Fed-CTGAN falls from 2 to 5."""
     stated = {("adult", "jsd"): FEDERATED, ("adult", "wd"): FEDERATED}
     stated |= {("cardio", "jsd"): [DP_FED], ("cardio", "wd"): [TGAN, FED]}
-    (curves, tables), parts = _by_clients(cells, c, ("jsd", "wd")), []
+    curves, tables = _by_clients(cells, c, ("jsd", "wd"))
+    absent = not_run(c, tables)
     for (dataset, metric), table in curves.items():
         ratio = table.loc[20] / table.loc[5]
         if (dataset, metric) == ("cardio", "wd"):
@@ -459,78 +486,85 @@ def fidelity_worsens_with_clients(cells: pd.DataFrame, c: Condition) -> list[Tol
         named = stated[dataset, metric]
         words = "all" if len(named) == len(ratio) else f"only {', '.join(named)}"
         text = f"{dataset} {metric} up from 5 to 20 clients for {words}: so"
-        parts.append(counted((ratio > RISE) == ratio.index.isin(named), text, listed(ratio, ".2f")))
+        held = (ratio > RISE) == ratio.index.isin(named)
+        yield counted(held, text, listed(ratio, ".2f"), absent)
     if "adult" in tables:
         two, five = curves["adult", "jsd"].loc[[2, 5], DP_FED]
         text = f"adult jsd of {DP_FED} {two:.4f} at 2, {five:.4f} at 5 clients"
-        parts.append(single(five < two, text))
-    return with_absent(parts, tables, c.values("dataset"))
+        yield single(five < two, text)
 
 
 # --- sattarov2024 --------------------------------------------------------------------------------
 
 
-def best_compromise_of_updates(cells: pd.DataFrame, c: Condition) -> list[Told]:
+@condition
+def best_compromise_of_updates(cells: pd.DataFrame, c: Condition) -> Results:
     """c04: utility, fidelity and 1 - risk, each scaled to [0, 1], sum up to most at 100 updates."""
     total = pd.Series(1.0, c.axes["local_updates"])
     for metric, sign in (("accuracy", 1), ("fidelity", 1), ("risk", -1)):
-        curve = means(cells, at(c, metric=metric), c.axes["local_updates"]).iloc[0]
+        curve = means(cells, changed(c, metric=metric), c.axes["local_updates"]).iloc[0]
         total += sign * (curve - curve.min()) / (np.ptp(curve) or 1)
     text = f"{c.values('partition')[0]}: best sum at {total.idxmax():g}"
-    return [single(total.idxmax() == 100, f"{text} ({listed(total)})")]
+    yield single(total.idxmax() == 100, f"{text} ({listed(total)})")
 
 
-def ratio_of_times(cells: pd.DataFrame, c: Condition) -> list[Told]:
+@condition
+def ratio_of_times(cells: pd.DataFrame, c: Condition) -> Results:
     """c05: 1000 local updates take about 8 times as long as 100 (28 h / 3.5 h)."""
     times = means(cells, c, [100, 1000]).mean()
     ratio = times[1000] / times[100]
     text = f"1000 local updates take {ratio:.1f} times as long as 100, stated 28 h / 3.5 h = 8"
-    return [single(6 <= ratio <= 10, text)]
+    yield single(6 <= ratio <= 10, text)
 
 
-def later_gain_is_smaller(cells: pd.DataFrame, c: Condition) -> list[Told]:
+@condition
+def later_gain_is_smaller(cells: pd.DataFrame, c: Condition) -> Results:
     """c16: utility gains less from 5 to 10 clients than from 3 to 5."""
     (_, table), *_ = means(cells, c, [3, 5, 10]).iterrows()
     late, early = table[10] - table[5], table[5] - table[3]
     text = f"gain from 5 to 10 {late:+.3f}, from 3 to 5 {early:+.3f}"
-    return [single(late < early, text)]
+    yield single(late < early, text)
 
 
 def _by_strategy(cells: pd.DataFrame, c: Condition, metric: str) -> pd.DataFrame:
-    found = means(cells, at(c, metric=metric), c.axes["strategy"])
+    found = means(cells, changed(c, metric=metric), c.axes["strategy"])
     return found.droplevel("metric")
 
 
-def risk_varies_more_than_utility(cells: pd.DataFrame, c: Condition) -> list[Told]:
+@condition
+def risk_varies_more_than_utility(cells: pd.DataFrame, c: Condition) -> Results:
     """c18: over strategies, by table."""
     risk, utility = (_by_strategy(cells, c, metric) for metric in ("risk", "accuracy"))
     held = np.ptp(risk, axis=1) > np.ptp(utility, axis=1)
-    varies = counted(held, "risk varies more than utility over strategies")
-    return with_absent([varies], held.index, c.values("dataset"))
+    text = "risk varies more than utility over strategies"
+    yield counted(held, text, absent=not_run(c, held.index))
 
 
-def best_strategies_differ(cells: pd.DataFrame, c: Condition) -> list[Told]:
+@condition
+def best_strategies_differ(cells: pd.DataFrame, c: Condition) -> Results:
     """c18: the strategy of least risk is not the same on all tables."""
     best = _by_strategy(cells, c, "risk").idxmin(axis=1)
     shown = ", ".join(f"{name} {dataset}" for dataset, name in best.items())
-    return [single(best.nunique() > 1, f"least risk with {shown}")]
+    yield single(best.nunique() > 1, f"least risk with {shown}")
 
 
-def no_strategy_is_best_in_all(cells: pd.DataFrame, c: Condition) -> list[Told]:
+@condition
+def no_strategy_is_best_in_all(cells: pd.DataFrame, c: Condition) -> Results:
     """c19: averaged over tables."""
     best = {
         metric: (sign * _by_strategy(cells, c, metric).mean()).idxmax()
         for metric, sign in (("accuracy", 1), ("fidelity", 1), ("risk", -1))
     }
     shown = ", ".join(f"{metric} {name}" for metric, name in best.items())
-    several = single(len(set(best.values())) > 1, f"best on average: {shown}")
-    return with_absent([several], _by_strategy(cells, c, "risk").index, c.values("dataset"))
+    absent = not_run(c, _by_strategy(cells, c, "risk").index)
+    yield single(len(set(best.values())) > 1, f"best on average: {shown}", absent)
 
 
 # --- apellaniz2025 -------------------------------------------------------------------------------
 
 
-def commonest_education(cells: pd.DataFrame, c: Condition) -> list[Told]:
+@condition
+def commonest_education(cells: pd.DataFrame, c: Condition) -> Results:
     """c19: rows of FedAvg have the commonest level of Education more often than real ones do."""
     rows = chosen(cells, {a: v for a, v in c.where.items() if a != "item"})
     rows = rows[rows["item"].fillna("").str.startswith("Education ")]
@@ -547,7 +581,7 @@ def commonest_education(cells: pd.DataFrame, c: Condition) -> list[Told]:
         held.append(drawn["FedAvg"] > real.max())
         numbers = {"real": real.max(), "FedAvg": drawn["FedAvg"], "SDS": drawn["SDS"]}
         shown.append(f"{partition} {listed(pd.Series(numbers))}")
-    return [counted(held, "commonest Education level: FedAvg > real", "; ".join(shown))]
+    yield counted(held, "commonest Education level: FedAvg > real", "; ".join(shown))
 
 
 # --- martinez2024 --------------------------------------------------------------------------------
@@ -558,26 +592,29 @@ MODELS = ["fedbn", "fedvae"]
 SMALL = {"hellinger": 0.05, "pcd": 0.2, "pmse": 0.005, "log_cluster": 3.0}
 
 
-def better_than_local_most_often_under_label_skew(cells: pd.DataFrame, c: Condition) -> list[Told]:
+@condition
+def better_than_local_most_often_under_label_skew(cells: pd.DataFrame, c: Condition) -> Results:
     """c02: federated generation beats local generation most often under label skew."""
     table = means(cells, replace(c, across="setting"), ["federated", "local"])
     gain = table["federated"] - table["local"]
     wins = ((gain * sign_of(table, c)).round(9) > 0).groupby("partition").sum()
     held = wins["label_skew"] > wins.drop("label_skew").max()
     text = f"fedbn better than local most often under label_skew ({listed(wins, 'd')})"
-    return [single(held, text)]
+    yield single(held, text)
 
 
-def noise_costs_most_on_adult(cells: pd.DataFrame, c: Condition) -> list[Told]:
+@condition
+def noise_costs_most_on_adult(cells: pd.DataFrame, c: Condition) -> Results:
     """c20: the mean loss in log-cluster at epsilon 1.6 is largest on adult."""
     loss = _loss_by_noise(cells, c)["log_cluster"]
-    return [single(loss.idxmax() == "adult", f"mean log_cluster loss {listed(loss, '.1f')}")]
+    yield single(loss.idxmax() == "adult", f"mean log_cluster loss {listed(loss, '.1f')}")
 
 
-def noise_costs_everywhere(cells: pd.DataFrame, c: Condition) -> list[Told]:
+@condition
+def noise_costs_everywhere(cells: pd.DataFrame, c: Condition) -> Results:
     """c20: the mean loss at epsilon 1.6 is small on no dataset, by any metric."""
     loss = _loss_by_noise(cells, c)
-    return [counted((loss > pd.Series(SMALL)[loss.columns]).all(axis=1), "loss at 1.6 not small")]
+    yield counted((loss > pd.Series(SMALL)[loss.columns]).all(axis=1), "loss at 1.6 not small")
 
 
 def _loss_by_noise(cells: pd.DataFrame, c: Condition) -> pd.DataFrame:
@@ -586,60 +623,66 @@ def _loss_by_noise(cells: pd.DataFrame, c: Condition) -> pd.DataFrame:
     return (table[1.6] - table[np.inf]).groupby(["dataset", "metric"]).mean().unstack()
 
 
-def copies_with_fedvae_only(cells: pd.DataFrame, c: Condition) -> list[Told]:
+@condition
+def copies_with_fedvae_only(cells: pd.DataFrame, c: Condition) -> Results:
     """c47: a smallest distance of 0 occurs with FedVAE, and never with FedBN."""
-    copies = means(cells, at(c, metric="dcr_min"), MODELS) == 0
+    copies = means(cells, changed(c, metric="dcr_min"), MODELS) == 0
     fedbn, fedvae = copies["fedbn"], copies["fedvae"]
     text = f"dcr_min 0 in {fedbn.sum()} of {len(fedbn)} (fedbn) and {fedvae.sum()} of {len(fedvae)}"
-    return [single(not fedbn.any() and fedvae.any(), f"{text} (fedvae)")]
+    yield single(not fedbn.any() and fedvae.any(), f"{text} (fedvae)")
 
 
-def ensemble_guesses_the_majority(cells: pd.DataFrame, c: Condition) -> list[Told]:
+@condition
+def ensemble_guesses_the_majority(cells: pd.DataFrame, c: Condition) -> Results:
     """c31: the ensemble and the dummy attack score what the most frequent class of the real rows
     gives, on real and on synthetic rows."""
     names, c = ["ad_ens", "ad_dum"], replace(c, across="metric")
-    real = means(cells, at(c, setting="real"), names)
+    real = means(cells, changed(c, setting="real"), names)
     table = pd.concat([real, means(cells, c, names)])
     share = real["ad_dum"].iloc[0]
     alike = ((table - share).round(3) == 0).all(axis=1)
-    return [counted(alike, f"ad_ens = ad_dum = {share:.3f}")]
+    yield counted(alike, f"ad_ens = ad_dum = {share:.3f}")
 
 
-def less_noise_is_worse_somewhere(cells: pd.DataFrame, c: Condition) -> list[Told]:
+@condition
+def less_noise_is_worse_somewhere(cells: pd.DataFrame, c: Condition) -> Results:
     """c34: epsilon 1.6 is worse than 0.5 in at least three places, by at least one metric."""
-    table = means(cells, at(c, metric=FIDELITY, across="epsilon"), [1.6, 0.5])
+    table = means(cells, changed(c, metric=FIDELITY, across="epsilon"), [1.6, 0.5])
     worse = (table[1.6] > table[0.5]).groupby("metric", sort=False).sum()
     text = f"epsilon 1.6 worse than 0.5 in {listed(worse, 'd')} of 9, 3 wanted of one"
-    return [single(worse.max() >= 3, text)]
+    yield single(worse.max() >= 3, text)
 
 
-def pcd_against_central_as_stated(cells: pd.DataFrame, c: Condition) -> list[Told]:
+@condition
+def pcd_against_central_as_stated(cells: pd.DataFrame, c: Condition) -> Results:
     """c35: equal under i.i.d. and quantity skew but for a gain with 10 clients, worse under label
     skew."""
     found = tests(cells, c, "central")
     partition, clients = (found.index.get_level_values(a) for a in ("partition", "n_clients"))
     gain = (partition == "quantity_skew") & (clients == 10)
     stated = np.select([partition == "label_skew", gain], ["worse", "better"], "equal")
-    return [counted(found == stated, "non-DP pcd v central as stated")]
+    yield counted(found == stated, "non-DP pcd v central as stated")
 
 
-def clients_change_sign_across_partitions(cells: pd.DataFrame, c: Condition) -> list[Told]:
+@condition
+def clients_change_sign_across_partitions(cells: pd.DataFrame, c: Condition) -> Results:
     """c37: from 3 to 10 clients a metric rises under one partition and falls under another."""
     table = means(cells, replace(c, across="n_clients"), [3, 10])
     steps = (table[10] - table[3]).round(9).unstack("partition")
     signs = (steps.min(axis=1) < 0) & (steps.max(axis=1) > 0)
     same = ", ".join(f"{dataset} {metric}" for dataset, _, metric in signs.index[~signs])
     text = "sign of (10 less 3 clients) changes across partitions"
-    return [counted(signs, text, f"not {same}" if same else "")]
+    yield counted(signs, text, f"not {same}" if same else "")
 
 
-def less_noise_is_not_always_better(cells: pd.DataFrame, c: Condition) -> list[Told]:
+@condition
+def less_noise_is_not_always_better(cells: pd.DataFrame, c: Condition) -> Results:
     """c37: of no dataset and metric is epsilon 1.6 better than 0.5 in all nine places."""
-    here = at(c, metric=[*FIDELITY, *UTILITY], across="epsilon")
+    here = changed(c, metric=[*FIDELITY, *UTILITY], across="epsilon")
     table = means(cells, here, [1.6, 0.5])
     gain = (table[1.6] - table[0.5]) * sign_of(table, here)
     better = (gain > 0).groupby(["dataset", "metric"]).all()
-    return [counted(~better, "epsilon 1.6 not better than 0.5 in all 9 cells")]
+    yield counted(~better, "epsilon 1.6 not better than 0.5 in all 9 cells")
 
 
 CONFIGURATIONS = {"fedbn": 36, "fedvae": 30}  # the full grid, and the random draws
@@ -669,13 +712,14 @@ def _searched(cells: pd.DataFrame, c: Condition, model: str, *wanted: str) -> pd
     return table
 
 
-def best_settings_of_searches(cells: pd.DataFrame, c: Condition) -> list[Told]:
+@condition
+def best_settings_of_searches(cells: pd.DataFrame, c: Condition) -> Results:
     """c04: the best scores are near the stated ones, the best settings differ between datasets, and
     the spread of FedBN is least on cardio.
 
     The settings are what the first sentence asserts; with which scores is a side clause.
     """
-    cells, datasets, parts = _search_cells(cells, c), c.values("dataset"), []
+    cells, datasets = _search_cells(cells, c), c.values("dataset")
     found = {model: _searched(cells, c, model, SCORE) for model in MODELS}
     for model, table in found.items():
         best = table.loc[table.groupby("dataset")[SCORE].idxmin()].set_index("dataset")
@@ -684,14 +728,14 @@ def best_settings_of_searches(cells: pd.DataFrame, c: Condition) -> list[Told]:
         near = (best[SCORE] - stated).abs().round(9) <= 3
         splits, settings = table["splits"].min(), set(best["detail"])
         text = f"{model}: best within 3 of the stated"
-        parts.append(beside(counted(near, text, f"{shown}; splits: {splits}")))
+        yield as_side_clause(counted(near, text, f"{shown}; splits: {splits}"))
         text = f"{model}: {len(settings)} different best settings, {len(datasets)} wanted"
-        parts.append(single(len(settings) == len(datasets), text))
+        yield single(len(settings) == len(datasets), text)
     scores = found["fedbn"].groupby("dataset")[SCORE]
     spreads = scores.median() - scores.min()
     least = spreads["cardio"] < spreads.drop("cardio").min()
     text = f"fedbn: median less best {listed(spreads)}, least on cardio wanted"
-    return [*parts, single(least, text)]
+    yield single(least, text)
 
 
 def _sensitivity(cells: pd.DataFrame, c: Condition, model: str, *named: str) -> pd.DataFrame:
@@ -709,7 +753,7 @@ def _sensitivity(cells: pd.DataFrame, c: Condition, model: str, *named: str) -> 
     return table
 
 
-def _ranked(table: pd.DataFrame, name: str, rank: int, datasets: Sequence[str]) -> Told:
+def _ranked(table: pd.DataFrame, name: str, rank: int, datasets: Sequence[str]) -> ConditionResult:
     found = table["rank"].unstack("dataset").loc[name, list(datasets)]
     first = {d: ", ".join(table.loc[d].sort_values("rank").index[:3]) for d in datasets}
     shown = "; ".join(f"{d}: {names}, ..." for d, names in first.items())
@@ -718,58 +762,34 @@ def _ranked(table: pd.DataFrame, name: str, rank: int, datasets: Sequence[str]) 
 
 def _correlated(
     table: pd.DataFrame, name: str, datasets: Sequence[str], bounds: tuple[float, float], words: str
-) -> Told:
+) -> ConditionResult:
     """Whether correlations lie strictly between the bounds."""
     found = table["correlation"].unstack("dataset").loc[name, list(datasets)].round(9)
     held = (found > bounds[0]) & (found < bounds[1])
     return counted(held, f"correlation of {name} {words}", listed(found, "+.2f"))
 
 
-def weight_decay_leads_in_fedvae(cells: pd.DataFrame, c: Condition) -> list[Told]:
+@condition
+def weight_decay_leads_in_fedvae(cells: pd.DataFrame, c: Condition) -> Results:
     """c05: weight decay is of rank 1 with a correlation of 0.5 or more on every dataset; the loss
     factor follows on bank and cardio, with a positive one (a side clause)."""
     table = _sensitivity(cells, c, "fedvae", "weight_decay", "loss_factor")
     datasets, others = c.values("dataset"), ["bank", "cardio"]
     half = np.nextafter(0.5, 0)  # 0.5 counts
-    return [
-        _ranked(table, "weight_decay", 1, datasets),
-        _correlated(table, "weight_decay", datasets, (half, np.inf), ">= 0.5"),
-        beside(_correlated(table, "loss_factor", others, (0, np.inf), "> 0")),
-        _ranked(table, "loss_factor", 2, others),
-    ]
+    yield _ranked(table, "weight_decay", 1, datasets)
+    yield _correlated(table, "weight_decay", datasets, (half, np.inf), ">= 0.5")
+    yield as_side_clause(_correlated(table, "loss_factor", others, (0, np.inf), "> 0"))
+    yield _ranked(table, "loss_factor", 2, others)
 
 
-def aggregation_interval_leads_in_fedbn(cells: pd.DataFrame, c: Condition) -> list[Told]:
+@condition
+def aggregation_interval_leads_in_fedbn(cells: pd.DataFrame, c: Condition) -> Results:
     """c06: the aggregation interval is of rank 1 on two datasets or more; its correlation is
     slightly positive on adult and strongly negative on cardio."""
     name = "aggregation_interval"
     table = _sensitivity(cells, c, "fedbn", name)
     ranked = _ranked(table, name, 1, c.values("dataset"))
     firsts = round(ranked.share * len(c.values("dataset")))
-    return [
-        ranked._replace(share=float(firsts >= 2)),
-        _correlated(table, name, ["adult"], (0, 0.3), "in (0, 0.3)"),
-        _correlated(table, name, ["cardio"], (-np.inf, np.nextafter(-0.5, 0)), "<= -0.5"),
-    ]
-
-
-CUSTOM: dict[str, Custom] = {
-    each.__name__: each
-    for each in (
-        *(penalty_alone_does_not_help, naive_gains_least, worse_under_strong_skew),
-        *(private_reaches_distaim, best_of_the_federated, traffic_at_the_best_rounds),
-        *(gains_at_the_best_rounds, gap_shrinks_with_beta),
-        *(steps_of_the_order, runs_with_a_small_drop, rank_orders_agree, both_win_somewhere),
-        *(discrete_associations, correlations, utility_jumps, fidelity_stays_level),
-        *(utility_drops_with_clients, fidelity_worsens_with_clients),
-        *(best_compromise_of_updates, ratio_of_times, later_gain_is_smaller),
-        *(risk_varies_more_than_utility, best_strategies_differ, no_strategy_is_best_in_all),
-        *(better_than_local_most_often_under_label_skew, noise_costs_most_on_adult),
-        *(noise_costs_everywhere, copies_with_fedvae_only, ensemble_guesses_the_majority),
-        *(less_noise_is_worse_somewhere, pcd_against_central_as_stated),
-        *(clients_change_sign_across_partitions, less_noise_is_not_always_better),
-        *(best_settings_of_searches, weight_decay_leads_in_fedvae),
-        *(aggregation_interval_leads_in_fedbn,),
-        commonest_education,
-    )
-}
+    yield ranked._replace(share=float(firsts >= 2))
+    yield _correlated(table, name, ["adult"], (0, 0.3), "in (0, 0.3)")
+    yield _correlated(table, name, ["cardio"], (-np.inf, np.nextafter(-0.5, 0)), "<= -0.5")

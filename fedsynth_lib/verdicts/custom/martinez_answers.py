@@ -1,5 +1,5 @@
 """The research questions of martinez2024 (its section 7.2), each answered in a sentence counted
-from our rows; and the numbers behind, ours beside print."""
+from our rows; and the numbers behind, ours beside published values."""
 
 from collections.abc import Callable
 

@@ -28,8 +28,8 @@ def as_they_are(rows: pd.DataFrame, values: pd.DataFrame) -> pd.DataFrame:
 
 
 def one_line_a_method(rows: pd.DataFrame, values: pd.DataFrame) -> pd.DataFrame:
-    """Rows with the printed `detail` of their method, where print has one for each method and ours
-    say more."""
+    """Rows with the printed `detail` of their method, where one is published for each method and
+    ours say more."""
     return rows.assign(detail=rows["method"].map(values.groupby("method")["detail"].first()))
 
 
@@ -75,11 +75,12 @@ def around_the_last_refit(
     rows: pd.DataFrame, refits: pd.DataFrame, values: pd.DataFrame, *, epsilon: float = 1.0
 ) -> pd.DataFrame:
     """The likelihoods of table 3 of maddock2024 with both models of DistAIM: the last, which its
-    rows come from, and the one before the work's last refit, whose likelihood print has.
+    rows come from, and the one before the work's last refit, whose likelihood is published.
 
     refits: likelihoods of both models (`item` last and before) of the same runs. One line a table,
     means over seeds, in nats a row, each method at the T of `at_best_rounds`; then the gain of
-    DistAIM in percent of AugFLAIM's last model, of each run, and which model's is nearer to print.
+    DistAIM in percent of AugFLAIM's last model, of each run, and which model's is nearer to the
+    published value.
     """
     best = at_best_rounds(rows, epsilon)[["dataset", "method", "rounds"]].drop_duplicates()
     refits = with_params(refits, rounds=None).astype({"rounds": float}).merge(best)
