@@ -112,5 +112,6 @@ def test_its_grids_can_be_forgotten_and_heed_jobs(path):
         if isinstance(node, ast.Call)
     ]
     names = [ast.unparse(call.func) for call in calls]
-    assert len(notebook.grids) == sum(name.endswith(("run_grid", ".grid")) for name in names)
+    ways = ("run_grid", ".grid", "open_exhibit")
+    assert len(notebook.grids) == sum(name.endswith(ways) for name in names)
     assert "jobs" in notebook.parameters or not notebook.grids

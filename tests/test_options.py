@@ -218,9 +218,12 @@ def test_any_of_the_works_tables_are_those_of_the_work_that_the_notebook_loads(h
     )
     write(home, "00_a", loads, parameters="datasets = []  # any of the work's tables")
     write(home, "01_b", loads, parameters="datasets = ['adult']  # some of the work's tables")
+    opens = "import fedsynth_lib as fs\nfs.open_exhibit('leitner2023', 'fig5.3', 'paper')"
+    write(home, "02_c", opens, parameters="datasets = []  # any of the work's tables")
     chosen = read_notebooks(home / "notebooks")
+    assert {each.grids for each in chosen} == {("31_leitner2023_runs",)}
     values = parameters_for(chosen, ["datasets=adult,cardio"])
-    assert values["00_a"]["datasets"] == values["01_b"]["datasets"] == ["adult", "cardio"]
+    assert all(values[each.stem]["datasets"] == ["adult", "cardio"] for each in chosen)
     for each in chosen:
         with pytest.raises(BadInput, match="does not know 'nosuch'; choose from adult, bank"):
             parameters_for([each], ["datasets=nosuch"])

@@ -147,14 +147,16 @@ def read_notebook(path: Path) -> Notebook:
 
 def _grid_names(code: Iterable[str]) -> Iterator[str]:
     """The names of a notebook's grids: those that its calls of `run_grid` write out, and those of
-    the exhibits that it asks the works for which it loads."""
+    the exhibits that it opens, or asks the works for which it loads."""
     calls = [node for text in code for node in _calls(text)]
-    loaded = [word for call in calls if _called(call, "works.load") for word in _literals(call)]
-    known = [_declared_grids(work) for work in loaded]
+    known = [_declared_grids(work) for work in _loaded(calls)]
     for call in calls:
         if _called(call, "run_grid"):
             given = [word.value for word in call.keywords if word.arg == "name"]
             yield from (name.value for name in given if isinstance(name, ast.Constant))
+        elif _called(call, "open_exhibit"):
+            work, exhibit = _literals(call)[:2]
+            yield from (name for each, name in _declared_grids(work).items() if each == exhibit)
         elif _called(call, ".grid"):
             asked = _literals(call)[:1]
             yield from (grids[name] for name in asked for grids in known if name in grids)
@@ -162,13 +164,18 @@ def _grid_names(code: Iterable[str]) -> Iterator[str]:
 
 def _tables_of(code: Iterable[str]) -> Iterator[str]:
     """The tables of the works that a notebook loads, and of their grids; each once."""
-    calls = [node for text in code for node in _calls(text)]
-    loaded = [word for call in calls if _called(call, "works.load") for word in _literals(call)]
     found: dict[str, None] = {}
-    for document in map(_document, loaded):
+    for document in map(_document, _loaded([node for text in code for node in _calls(text)])):
         for part in (document, *document.get("grids", {}).values()):
             found |= dict.fromkeys(part.get("tables", ()))
     yield from found
+
+
+def _loaded(calls: Iterable[ast.Call]) -> list[str]:
+    """The works that calls load, or open an exhibit of; each once."""
+    ways = ("works.load", "load_work", "open_exhibit")
+    loads = [call for call in calls if any(_called(call, way) for way in ways)]
+    return list(dict.fromkeys(word for call in loads for word in _literals(call)[:1]))
 
 
 def _calls(source: str) -> list[ast.Call]:
