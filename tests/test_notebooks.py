@@ -13,6 +13,7 @@ from fedsynth_lib.runs.rows import PROFILES
 
 FOLDER = Path(__file__).resolve().parents[1] / "notebooks"
 PATHS = sorted(FOLDER.glob("*.ipynb"))
+CHAPTERS = [path for path in PATHS if "20" <= path.stem[:2] < "80"]
 
 every_notebook = pytest.mark.parametrize("path", PATHS, ids=[path.stem for path in PATHS])
 
@@ -74,6 +75,14 @@ def test_its_metadata_tell_minutes_exhibits_and_needs(path):
     assert all(re.fullmatch(r"\w+/\S+", exhibit) for exhibit in notebook.exhibits)
     earlier = [other.stem for other in PATHS if other < path]
     assert set(notebook.needs) <= set(earlier)
+
+
+@pytest.mark.parametrize("path", CHAPTERS, ids=[path.stem for path in CHAPTERS])
+def test_a_chapter_takes_data_sets_and_a_budget_or_says_why_not(path):
+    source, given = code(path)[0], read_notebook(path).parameters
+    for names in (("datasets",), ("epsilon", "epsilons")):
+        reason = rf"^# .*\bno {names[0]}\b.*: \w"
+        assert given.keys() & {*names} or re.search(reason, source, re.MULTILINE), names
 
 
 @every_notebook
