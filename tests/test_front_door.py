@@ -44,6 +44,9 @@ def test_a_comparison_is_saved_under_the_name_of_its_exhibit(tmp_path):
     text = saved.md.read_text(encoding="utf-8")
     assert saved.md.name == "maddock2024_tab2.md" and text.startswith("Table 2: ours (published)")
     assert "±" in text  # repeats of each experiment
+    saved = chapter.save_verdicts(save, chapter.compared("tab2"), "counted", "table 2")
+    text = saved.md.read_text(encoding="utf-8")
+    assert text.startswith("Cells of table 2 by verdict, profile paper") and "nll" in text
 
 
 def test_an_unknown_exhibit_names_the_closest_one():

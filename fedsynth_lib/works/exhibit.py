@@ -59,6 +59,18 @@ class Exhibit:
         name = f"{self.study.key}_{compared['exhibit'].iloc[0]}"
         return save.table(table, name, caption=f"{what}: {MARKS_EXPLAINED}")
 
+    def save_verdicts(
+        self,
+        save: Saver,
+        compared: pd.DataFrame,
+        name: str,
+        what: str,
+        by: Sequence[str] = ("exhibit", "metric"),
+    ) -> SavedTable:
+        """Save under a name how many published values of `what`, such as "table 2", reproduce."""
+        caption = f"Cells of {what} by verdict, profile {self.grid.profile}"
+        return save.table(published.summary(compared, by=by), name, caption=caption)
+
 
 def open_exhibit(
     work: str,
