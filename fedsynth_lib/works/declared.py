@@ -509,7 +509,7 @@ def _check_asked(where: str, given: Settings, kind: Kind, sweeps: Sequence[Setti
         if name not in kind.names:
             raise BadInput(f"{where}: there is no setting {name!r}{closest(name, kind.names)}.")
         if name == "epsilon":
-            for epsilon in _listed(value):
+            for epsilon in [each for each in _listed(value) if each is not None]:
                 checked_epsilon(epsilon, f"{where}: epsilon")
         if not any(name in _replaced(sweep, given) for sweep in sweeps):
             swept = "is not swept" if isinstance(value, list | tuple) else "is swept"
