@@ -7,6 +7,7 @@ import pytest
 
 import fedsynth_lib as fs
 from fedsynth_lib.core.errors import BadInput
+from fedsynth_lib.figures.save import Saver
 
 
 @pytest.mark.parametrize("name", fs.PUBLIC)
@@ -34,6 +35,18 @@ def test_an_exhibit_opens_with_its_committed_rows_and_print_beside_them():
     assert round(error, 2) == 0.44  # printed 0.43
     assert set(compared["dataset"]) == {"adult"}
     assert "magic" in chapter.saver("Said first.").remark.removeprefix("Said first. Not run: ")
+
+
+def test_a_comparison_is_saved_under_the_name_of_its_exhibit(tmp_path):
+    chapter = fs.open_exhibit("maddock2024", "tab2", datasets=["adult"])
+    save = Saver("paper", "real", folder=tmp_path)
+    saved = chapter.save_comparison(save, chapter.compared("tab2", "adult"), "Table 2")
+    text = saved.md.read_text(encoding="utf-8")
+    assert saved.md.name == "maddock2024_tab2.md" and text.startswith("Table 2: ours (published)")
+    assert "±" in text  # repeats of each experiment
+    saved = chapter.save_verdicts(save, chapter.compared("tab2"), "counted", "table 2")
+    text = saved.md.read_text(encoding="utf-8")
+    assert text.startswith("Cells of table 2 by verdict, profile paper") and "nll" in text
 
 
 def test_an_unknown_exhibit_names_the_closest_one():

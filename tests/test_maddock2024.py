@@ -88,7 +88,7 @@ def test_a_table_is_split_once_and_divided_among_clients(toy):
 
 
 def test_a_misspelled_table_is_no_table_out_of_reach():
-    with pytest.raises(BadInput, match=r"no table 'magik'.*'magic'"):
+    with pytest.raises(BadInput, match="maddock2024 does not know 'magik', the closest is 'magic'"):
         STUDY.grid("tab1", "quick", tables=["magic", "magik"])
 
 

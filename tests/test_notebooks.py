@@ -13,6 +13,7 @@ from fedsynth_lib.runs.rows import PROFILES
 
 FOLDER = Path(__file__).resolve().parents[1] / "notebooks"
 PATHS = sorted(FOLDER.glob("*.ipynb"))
+CHAPTERS = [path for path in PATHS if "20" <= path.stem[:2] < "80"]
 
 every_notebook = pytest.mark.parametrize("path", PATHS, ids=[path.stem for path in PATHS])
 
@@ -76,6 +77,14 @@ def test_its_metadata_tell_minutes_exhibits_and_needs(path):
     assert set(notebook.needs) <= set(earlier)
 
 
+@pytest.mark.parametrize("path", CHAPTERS, ids=[path.stem for path in CHAPTERS])
+def test_a_chapter_takes_data_sets_and_a_budget_or_says_why_not(path):
+    source, given = code(path)[0], read_notebook(path).parameters
+    for names in (("datasets",), ("epsilon", "epsilons")):
+        reason = rf"^# .*\bno {names[0]}\b.*: \w"
+        assert given.keys() & {*names} or re.search(reason, source, re.MULTILINE), names
+
+
 @every_notebook
 def test_it_tells_a_story_and_leaves_the_work_to_the_library(path):
     sources = [TransformerManager().transform_cell(source) for source in code(path)]
@@ -112,5 +121,6 @@ def test_its_grids_can_be_forgotten_and_heed_jobs(path):
         if isinstance(node, ast.Call)
     ]
     names = [ast.unparse(call.func) for call in calls]
-    assert len(notebook.grids) == sum(name.endswith(("run_grid", ".grid")) for name in names)
+    ways = ("run_grid", ".grid", "open_exhibit")
+    assert len(notebook.grids) == sum(name.endswith(ways) for name in names)
     assert "jobs" in notebook.parameters or not notebook.grids

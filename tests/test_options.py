@@ -17,7 +17,9 @@ from fedsynth_lib.bundle.notebooks import (
     read_value,
     select,
 )
+from fedsynth_lib.core.contract import Privacy
 from fedsynth_lib.runs import rows
+from fedsynth_lib.works.declared import load
 
 
 @pytest.fixture
@@ -166,6 +168,35 @@ def test_a_seed_that_no_generator_takes_is_refused(text):
     assert read_value("4294967295", seed, "nb") == 2**32 - 1
 
 
+@pytest.mark.parametrize("text, value", [("0", 0), ("-1", -1), ("much", "much"), ("nan", "nan")])
+def test_the_runner_refuses_a_budget_in_the_words_of_the_library(text, value):
+    parameter = declared("epsilon = 1.0  # above 0")["epsilon"]
+    asked = [
+        lambda: Privacy(value, 1e-5),
+        lambda: load("maddock2024").grid("tab2", "paper", epsilon=value),
+        lambda: load("maddock2024").grid("fig3", "paper", epsilon=[1.0, value]),
+        lambda: read_value(text, parameter, "nb"),
+        lambda: read_value(text, declared("epsilons = [1.0]")["epsilons"], "nb"),
+    ]
+    for ask in asked:
+        with pytest.raises(BadInput, match=rf"epsilon is {value!r}: give a positive number\.$"):
+            ask()
+
+
+def test_the_runner_refuses_a_table_in_the_words_of_the_library(home):
+    opens = "import fedsynth_lib as fs\nfs.open_exhibit('maddock2024', 'tab2')"
+    write(home, "00_a", opens, parameters="datasets = []  # any of the work's tables")
+    told = []
+    for ask in (
+        lambda: parameters_for(read_notebooks(home / "notebooks"), ["datasets=magik"]),
+        lambda: load("maddock2024").grid("tab2", "paper", tables="magik"),
+    ):
+        with pytest.raises(BadInput, match="the closest is 'magic'; choose from adult, ") as error:
+            ask()
+        told.append(str(error.value).partition(" does not know ")[2])
+    assert told[0] == told[1]
+
+
 def test_a_parameter_goes_to_every_notebook_that_has_it(home):
     write(home, "00_a", parameters="seed = 1")
     write(home, "01_b", parameters="seed = 1\nepsilon = 1.0")
@@ -218,9 +249,12 @@ def test_any_of_the_works_tables_are_those_of_the_work_that_the_notebook_loads(h
     )
     write(home, "00_a", loads, parameters="datasets = []  # any of the work's tables")
     write(home, "01_b", loads, parameters="datasets = ['adult']  # some of the work's tables")
+    opens = "import fedsynth_lib as fs\nfs.open_exhibit('leitner2023', 'fig5.3', 'paper')"
+    write(home, "02_c", opens, parameters="datasets = []  # any of the work's tables")
     chosen = read_notebooks(home / "notebooks")
+    assert {each.grids for each in chosen} == {("31_leitner2023_runs",)}
     values = parameters_for(chosen, ["datasets=adult,cardio"])
-    assert values["00_a"]["datasets"] == values["01_b"]["datasets"] == ["adult", "cardio"]
+    assert all(values[each.stem]["datasets"] == ["adult", "cardio"] for each in chosen)
     for each in chosen:
         with pytest.raises(BadInput, match="does not know 'nosuch'; choose from adult, bank"):
             parameters_for([each], ["datasets=nosuch"])

@@ -184,6 +184,7 @@ def test_a_grid_can_be_asked_for_otherwise_than_it_is_declared(sixth):
     work = sixth()
     more = work.grid("tab1", "quick", n_clients=[2, 5], epsilon=2.0, methods=["Flat"])
     assert [(cell["n_clients"], cell["epsilon"]) for cell in more.cells] == [(2, 2.0), (5, 2.0)]
+    assert work.swept("tab1", "clients", "n_clients", "smoke", [5, 7, 9]) == [5, 7]
     with pytest.raises(BadInput, match="tab1: n_clients is swept, so give a list in place of 5"):
         work.grid("tab1", "quick", n_clients=5)
     with pytest.raises(BadInput, match=r"unknown setting 'n_client'.*did you mean 'n_clients'"):

@@ -6,7 +6,6 @@ is noticed before an environment is made.
 """
 
 import ast
-import difflib
 import io
 import json
 import operator
@@ -19,7 +18,13 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from fedsynth_lib.core.errors import BadInput, checked_seed
+from fedsynth_lib.core.errors import (
+    BadInput,
+    checked_epsilon,
+    checked_name,
+    checked_seed,
+    closest,
+)
 from fedsynth_lib.core.store import as_path, existing_file
 
 BOUNDS = {
@@ -147,14 +152,16 @@ def read_notebook(path: Path) -> Notebook:
 
 def _grid_names(code: Iterable[str]) -> Iterator[str]:
     """The names of a notebook's grids: those that its calls of `run_grid` write out, and those of
-    the exhibits that it asks the works for which it loads."""
+    the exhibits that it opens, or asks the works for which it loads."""
     calls = [node for text in code for node in _calls(text)]
-    loaded = [word for call in calls if _called(call, "works.load") for word in _literals(call)]
-    known = [_declared_grids(work) for work in loaded]
+    known = [_declared_grids(work) for work in _loaded(calls)]
     for call in calls:
         if _called(call, "run_grid"):
             given = [word.value for word in call.keywords if word.arg == "name"]
             yield from (name.value for name in given if isinstance(name, ast.Constant))
+        elif _called(call, "open_exhibit"):
+            work, exhibit = _literals(call)[:2]
+            yield from (name for each, name in _declared_grids(work).items() if each == exhibit)
         elif _called(call, ".grid"):
             asked = _literals(call)[:1]
             yield from (grids[name] for name in asked for grids in known if name in grids)
@@ -162,13 +169,18 @@ def _grid_names(code: Iterable[str]) -> Iterator[str]:
 
 def _tables_of(code: Iterable[str]) -> Iterator[str]:
     """The tables of the works that a notebook loads, and of their grids; each once."""
-    calls = [node for text in code for node in _calls(text)]
-    loaded = [word for call in calls if _called(call, "works.load") for word in _literals(call)]
     found: dict[str, None] = {}
-    for document in map(_document, loaded):
+    for document in map(_document, _loaded([node for text in code for node in _calls(text)])):
         for part in (document, *document.get("grids", {}).values()):
             found |= dict.fromkeys(part.get("tables", ()))
     yield from found
+
+
+def _loaded(calls: Iterable[ast.Call]) -> list[str]:
+    """The works that calls load, or open an exhibit of; each once."""
+    ways = ("works.load", "load_work", "open_exhibit")
+    loads = [call for call in calls if any(_called(call, way) for way in ways)]
+    return list(dict.fromkeys(word for call in loads for word in _literals(call)[:1]))
 
 
 def _calls(source: str) -> list[ast.Call]:
@@ -264,13 +276,8 @@ def _matching(notebooks: list[Notebook], token: str) -> list[Notebook]:
         return matching
     raise BadInput(
         "there is no notebook "
-        f"{token!r}{_closest(name, [each.stem for each in notebooks])}: see --list."
+        f"{token!r}{closest(name, [each.stem for each in notebooks])}: see --list."
     )
-
-
-def _closest(word: str, words: Iterable[str]) -> str:
-    near = difflib.get_close_matches(word, list(words), n=1, cutoff=0.5)
-    return f", the closest is {near[0]!r}" if near else ""
 
 
 # --- parameters ----------------------------------------------------------------------------------
@@ -293,7 +300,7 @@ def parameters_for(notebooks: list[Notebook], given: Iterable[str]) -> dict[str,
             raise BadInput(f"-p {text} is not how it is set: use {RUNNER_SETS[name]} {value}.")
         if name not in known:
             raise BadInput(
-                f"none of the chosen notebooks has a parameter {name!r}{_closest(name, known)}."
+                f"none of the chosen notebooks has a parameter {name!r}{closest(name, known)}."
             )
         for notebook in notebooks:
             if name in notebook.parameters:
@@ -319,6 +326,10 @@ def read_value(text: str, parameter: Parameter, where: str) -> Any:
         value = [str(item) for item in value]
     elif parameter.names:
         raise BadInput(f"-p {parameter.name}={text}: {where} takes a list (a text each).")
+    if parameter.name in ("epsilon", "epsilons"):
+        for item in value if isinstance(value, list) else [value]:
+            if item is not None:
+                checked_epsilon(item, f"-p {parameter.name}: {where}: epsilon")
     if not _fits(value, parameter):
         example = (
             "" if parameter.default in (ANY, None) else f", for instance {parameter.default!r}"
@@ -389,11 +400,7 @@ def _checked(value: Any, parameter: Parameter, where: str) -> Any:
     if choices and value is not None and str(value) not in choices:
         if "a path" in choices and (as_path(str(value)).is_file() or _looks_like_path(str(value))):
             return str(existing_file(str(value), f"-p {parameter.name}"))
-        near = _closest(str(value), choices)
-        raise BadInput(
-            f"-p {parameter.name}: {where} does not know {value!r}{near}; choose from "
-            f"{', '.join(choices)}."
-        )
+        checked_name(str(value), choices, f"-p {parameter.name}: {where}")
     for words, bound in re.findall(
         rf"\b({'|'.join(BOUNDS)}) "
         r"(-?\d+(?:\.\d+)?(?:e-?\d+)?)",

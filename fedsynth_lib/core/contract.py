@@ -72,7 +72,7 @@ from typing import Any, Literal, Protocol
 import numpy as np
 import pandas as pd
 
-from fedsynth_lib.core.errors import BadBroadcast, BadInput, BadRows
+from fedsynth_lib.core.errors import BadBroadcast, BadInput, BadRows, checked_epsilon
 
 Arrays = dict[str, np.ndarray]
 Mechanism = Literal["laplace", "gaussian", "skellam", "exponential", "public", "unprotected"]
@@ -154,11 +154,8 @@ class Privacy:
     large_delta: bool = False
 
     def __post_init__(self):
-        if self.epsilon is not None and not 0 < self.epsilon < float("inf"):
-            raise BadInput(
-                f"epsilon is {self.epsilon}: give a positive number, or None for a run "
-                "without noise."
-            )
+        if self.epsilon is not None and checked_epsilon(self.epsilon) == float("inf"):
+            raise BadInput("epsilon is inf: give a number, or None for a run without noise.")
         if not 0 <= self.delta < 1:
             raise BadInput(f"delta is {self.delta}: give a number from 0 up to (not including) 1.")
         if self.curious < 0:

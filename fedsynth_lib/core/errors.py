@@ -1,8 +1,12 @@
-"""What is said to whoever asks for what cannot be; and seeds, of which everybody must say the same.
+"""Exceptions for invalid requests, and checks that the runner and the library share, so that both
+say the same of a bad option.
 
 Needs nothing but Python itself: the runner refuses a bad option before there are any packages.
 """
 
+import difflib
+from collections.abc import Iterable
+from numbers import Real
 from typing import Any
 
 MOST_SEED = 2**32 - 1  # what numpy's and scikit-learn's older generators take
@@ -40,3 +44,26 @@ def checked_seed(seed: Any, name: str = "seed") -> int:
     if not whole or not 0 <= seed <= MOST_SEED:
         raise BadInput(f"{name} is {seed!r}: give a whole number from 0 to {MOST_SEED}.")
     return int(seed)
+
+
+def checked_epsilon(epsilon: Any, name: str = "epsilon") -> float:
+    """Return the privacy budget; BadInput, naming the parameter, unless it is a number above 0."""
+    if not isinstance(epsilon, Real) or isinstance(epsilon, bool) or not epsilon > 0:
+        shown = epsilon if isinstance(epsilon, Real) else repr(epsilon)
+        raise BadInput(f"{name} is {shown}: give a positive number.")
+    return float(epsilon)
+
+
+def checked_name(word: str, known: Iterable[str], where: str) -> str:
+    """Return the name; BadInput, with the closest known one, unless `where` knows it."""
+    if word not in (names := list(known)):
+        raise BadInput(
+            f"{where} does not know {word!r}{closest(word, names)}; choose from {', '.join(names)}."
+        )
+    return word
+
+
+def closest(word: str, words: Iterable[str]) -> str:
+    """Return `, the closest is 'word'` for a message; empty where no word is similar."""
+    near = difflib.get_close_matches(word, list(words), n=1, cutoff=0.5)
+    return f", the closest is {near[0]!r}" if near else ""

@@ -31,7 +31,7 @@ from typing import Any
 
 import pandas as pd
 
-from fedsynth_lib.core.contract import BadInput
+from fedsynth_lib.core.errors import BadInput, checked_epsilon, checked_name
 from fedsynth_lib.runs import names
 from fedsynth_lib.runs.grid import Asked, missing_of, run_grid
 from fedsynth_lib.runs.rows import PROFILES, Row, params_text
@@ -269,6 +269,12 @@ class Work:
         check_names(self.path.name, "kind of cells", [name], self.cells)
         return self.cells[name]
 
+    @property
+    def known_tables(self) -> list[str]:
+        """The tables of the work and of its grids, each once."""
+        of_grids = [name for declared in self.grids.values() for name in declared.tables]
+        return list(dict.fromkeys([*self.tables, *of_grids, *self.files]))
+
     def view(self, dataset: str) -> str | None:
         """Which view of a table this work uses; none of a table of one's own."""
         return self.key if self.own_views and dataset in REGISTRY else None
@@ -317,12 +323,20 @@ class Work:
 
     # --- grids -----------------------------------------------------------------------------------
 
-    def swept(self, exhibit: str, sweep: str, setting: str, profile: str = "") -> list:
-        """The values of a setting in a sweep, as declared, or those that a profile leaves."""
+    def swept(
+        self,
+        exhibit: str,
+        sweep: str,
+        setting: str,
+        profile: str = "",
+        asked: Sequence | None = None,
+    ) -> list:
+        """The values of a setting in a sweep, as declared or as asked for in their place (`grid`),
+        or those that a profile leaves."""
         declared = self.sweeps(exhibit)[sweep]
         size = self.size(exhibit, profile) if profile else {}
         chosen = _merged(size, declared, declared.get(profile, {}))
-        return _some(list(declared[setting]), setting, chosen)
+        return _some(list(declared[setting] if asked is None else asked), setting, chosen)
 
     def size(self, exhibit: str, profile: str) -> dict[str, Any]:
         """What a profile makes of an exhibit's grid."""
@@ -350,6 +364,9 @@ class Work:
         whole = declared.tables or self.tables
         if tables is None:
             tables = size.get("tables") or whole
+        for key in _listed(tables):
+            if key not in REGISTRY:  # else another work's table, which `view` speaks of
+                checked_name(key, self.known_tables, f"datasets: {self.key}")
         tables = _some(_listed(tables), "dataset", size)
         if "dataset" in kind.needs and kind.of_table:
             tables = self.reachable(tables, profile=profile)
@@ -484,6 +501,9 @@ def _replaced(sweep: Settings, given: Settings) -> dict[str, Any]:
 def _check_asked(where: str, given: Settings, kind: Kind, sweeps: Sequence[Settings]) -> None:
     check_names(where, "setting", given, kind.names)
     for name, value in given.items():
+        if name == "epsilon":
+            for epsilon in [each for each in _listed(value) if each is not None]:
+                checked_epsilon(epsilon, f"{where}: epsilon")
         if not any(name in _replaced(sweep, given) for sweep in sweeps):
             swept = "is not swept" if isinstance(value, list | tuple) else "is swept"
             other = "a single value" if isinstance(value, list | tuple) else "a list"

@@ -7,8 +7,9 @@ from typing import Any
 
 import pandas as pd
 
-from fedsynth_lib.figures.save import Saver
+from fedsynth_lib.figures.save import SavedTable, Saver
 from fedsynth_lib.printed import published
+from fedsynth_lib.printed.layouts import MARKS_EXPLAINED, comparison_table
 from fedsynth_lib.runs.rows import data_of
 from fedsynth_lib.works.declared import Grid, Work, load
 
@@ -48,6 +49,27 @@ class Exhibit:
         rows = self.rows[self.rows["dataset"].isin(chosen)] if dataset else self.rows
         compared = published.compare(rows, self.study.key, exhibit)
         return compared[compared["dataset"].isin(chosen)]
+
+    def save_comparison(self, save: Saver, compared: pd.DataFrame, what: str) -> SavedTable:
+        """Save ours beside the published values of one exhibit as `<work>_<exhibit>`.
+
+        The caption is `what`, with what the marks mean.
+        """
+        table = comparison_table(compared, spread=self.grid.seeds > 1)
+        name = f"{self.study.key}_{compared['exhibit'].iloc[0]}"
+        return save.table(table, name, caption=f"{what}: {MARKS_EXPLAINED}")
+
+    def save_verdicts(
+        self,
+        save: Saver,
+        compared: pd.DataFrame,
+        name: str,
+        what: str,
+        by: Sequence[str] = ("exhibit", "metric"),
+    ) -> SavedTable:
+        """Save under a name how many published values of `what`, such as "table 2", reproduce."""
+        caption = f"Cells of {what} by verdict, profile {self.grid.profile}"
+        return save.table(published.summary(compared, by=by), name, caption=caption)
 
 
 def open_exhibit(

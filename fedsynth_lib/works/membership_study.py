@@ -211,11 +211,12 @@ SIZES: dict[str, dict[str, int]] = {
 NETWORKS = ("fedvae", "dpfedctgan", "findiff", "dpvaebgm")
 # without noise a run selects for a minute
 WEAK = dict.fromkeys(("AIM", "NaiveFLAIM", "AugFLAIM (Private)"), 10.0)
-EPSILONS = (1.0, np.inf)
 
 
-def cells(profile: str, datasets: Sequence[str], methods: Sequence[str]) -> list[dict]:
-    """A cell for each method, at epsilon 1 and without noise or at `WEAK`; known rows once."""
+def cells(
+    profile: str, datasets: Sequence[str], methods: Sequence[str], epsilon: float = 1.0
+) -> list[dict]:
+    """A cell for each method, at epsilon and without noise or at `WEAK`; known rows once."""
     size, found = SIZES[profile], []
     for dataset, method in product(datasets, methods):
         key = ENTRANTS[method].key if method in ENTRANTS else ""
@@ -226,5 +227,7 @@ def cells(profile: str, datasets: Sequence[str], methods: Sequence[str]) -> list
             found.append(cell)
             continue
         cell["training"] = side_by_side.SIZES[profile]["training"].get(key)
-        found += [{**cell, "epsilon": WEAK.get(method, e) if np.isinf(e) else e} for e in EPSILONS]
+        found += [
+            {**cell, "epsilon": e} for e in dict.fromkeys((epsilon, WEAK.get(method, np.inf)))
+        ]
     return found
