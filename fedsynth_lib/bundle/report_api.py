@@ -9,7 +9,7 @@ from typing import Any
 # title of a page -> module and the names that notebooks, README or a script of one's own start from
 ROOMS: dict[str, dict[str, str]] = {
     "Tables": {
-        "tables.load": "load_table available split propose_schema Table",
+        "tables.load": "load_table available split Table",
         "tables.schema": "Schema Column",
         "tables.partition": "split_clients heterogeneity",
         "tables.encode": "EqualWidthBins",
@@ -32,16 +32,18 @@ ROOMS: dict[str, dict[str, str]] = {
         "audit": "measured",
     },
     "Your own table": {
-        "teaching.your_table": "synthesize prepare carry_out",
-        "teaching.bench": "bench",
+        "release.draft": "propose_schema",
+        "release.your_table": "synthesize prepare carry_out",
+        "release.bench": "bench",
     },
     "Results and verdicts": {
+        "works.exhibit": "open_exhibit",
         "works": "load",
         "runs.grid": "run_grid load_rows",
         "runs.rows": "data_of with_params published_size",
         "printed.published": "load_values compare summary",
         "printed.layouts": "comparison_table",
-        "verdicts.headline": "gathered",
+        "bundle.headline": "gathered",
         "verdicts.judges": "save_claims judged",
         "verdicts.significance": "tested",
     },

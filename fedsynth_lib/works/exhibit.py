@@ -83,23 +83,12 @@ def open_exhibit(
 ) -> Exhibit:
     """Open the grid of an exhibit: committed rows where there are any, else computed ones.
 
-    Parameters
-    ----------
-    work, exhibit : str
-        A file of `works/` and a grid in it, such as "maddock2024" and "tab2".
-    profile : str
-        `paper` shows committed rows; `quick` and `smoke` compute live.
-    datasets : str or sequence of str
-        Keys of tables; empty for those of the profile.
-    jobs : int
-        Cells computed at the same time.
-    **asked
-        Methods, or values of settings, in place of the declared ones (`Work.grid`).
-
-    Raises
-    ------
-    BadInput
-        For a name that the work does not declare, with the closest one.
+    work, exhibit: a file of `works/` and a grid in it, such as "maddock2024" and "tab2".
+    profile: `paper` shows committed rows; `quick` and `smoke` compute live.
+    datasets: keys of tables; empty for those of the profile.
+    jobs: cells computed at the same time.
+    asked: methods, or values of settings, in place of the declared ones (`Work.grid`).
+    Raises BadInput for a name that the work does not declare, with the closest one.
     """
     study = load(work)
     grid = study.grid(exhibit, profile, tables=datasets or None, **asked)
