@@ -46,7 +46,9 @@ def test_a_comparison_is_saved_under_the_name_of_its_exhibit(tmp_path):
     assert "±" in text  # repeats of each experiment
     saved = chapter.save_verdicts(save, chapter.compared("tab2"), "counted", "table 2")
     text = saved.md.read_text(encoding="utf-8")
-    assert text.startswith("Cells of table 2 by verdict, profile paper") and "nll" in text
+    assert (
+        text.startswith("Cells of table 2 by verdict, profile paper") and "log-likelihood" in text
+    )
 
 
 def test_an_unknown_exhibit_names_the_closest_one():

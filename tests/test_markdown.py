@@ -74,7 +74,7 @@ FOREIGN = ("sattarov/",)
 @cache
 def committed() -> str:
     """All paths of the project, one a line."""
-    rooms = (".ci", "notebooks", "fedsynth_lib", "data", "figures", "tests")
+    rooms = (".ci", ".github", "notebooks", "fedsynth_lib", "data", "figures", "tests")
     found = [*ROOT.glob("*"), *(path for room in rooms for path in (ROOT / room).rglob("*"))]
     return "".join(f"/{path.relative_to(ROOT).as_posix()}\n" for path in found)
 

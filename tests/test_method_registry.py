@@ -60,7 +60,7 @@ LIGHT = {  # statement -> which of these it may import
     "from fedsynth_lib.methods.marginals import flaim; flaim.Config()": "",
     "from fedsynth_lib.methods import METHODS; METHODS['aim']; METHODS['fedbn']": "",
     "from fedsynth_lib.runs import names; names.is_method('ctgan')": "",
-    "from fedsynth_lib.teaching import your_table": "flwr",  # it runs methods
+    "from fedsynth_lib.release import your_table": "flwr",  # it runs methods
 }
 
 

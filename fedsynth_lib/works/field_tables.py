@@ -13,7 +13,7 @@ from scipy import stats
 from fedsynth_lib.core.contract import BadInput
 from fedsynth_lib.core.measured import measured
 from fedsynth_lib.core.store import project_root
-from fedsynth_lib.methods import METHODS
+from fedsynth_lib.methods import METHODS, REGISTRY
 from fedsynth_lib.metrics.registry import MEASURES, sign
 from fedsynth_lib.runs.typed import check_names, read_toml
 from fedsynth_lib.works.field import RELEASES, WORK
@@ -77,6 +77,12 @@ def grouped(rows: pd.DataFrame) -> pd.DataFrame:
     )
 
 
+def trusted(key: str) -> str:
+    """Whom the noise of a method needs trusted: of DistAIM the servers that compute on its shares,
+    which one process plays here."""
+    return "three servers in one process" if key == "distaim" else TRUSTED[REGISTRY[key].trust]
+
+
 def _place(name: str) -> tuple[str, str]:
     """The group of a method, and whom its noise needs trusted."""
     if name not in WORK.methods:
@@ -86,7 +92,7 @@ def _place(name: str) -> tuple[str, str]:
         return (RELEASED, "not audited") if name in RELEASES else (KNOWN, "")
     if declared.setting == "central":
         return CENTRAL, CURATOR
-    return FEDERATED, TRUSTED[METHODS[declared.key].TRUST]
+    return FEDERATED, trusted(declared.key)
 
 
 def interval(values: Sequence[float]) -> float:
