@@ -247,7 +247,7 @@ def propose_schema(
     if container.kind == "text" and _looks_like_a_row(container, seen):
         asked = (
             "The names of all columns look like values of theirs: is the first line a row? Then "
-            f"put a line of names before it, and draft anew. {columns[0].question}"
+            f"put a line of names before it, and draft again. {columns[0].question}"
         )
         columns[0] = replace(columns[0], question=asked.strip())
     if typed:
@@ -478,7 +478,7 @@ def _named(seen: Seen) -> FileColumn | None:
     question = (
         "Hardly two rows have the same value: a name, a number of a person? It is left out. Give a "
         f"pattern to have fresh ones, such as {SEQUENCE!r} or 'P-####'; if these are categories, "
-        "draft anew with this column in keep (--keep)."
+        "draft again with this column in keep (--keep)."
     )
     return seen.column("identifier", question)
 
@@ -600,7 +600,7 @@ def _categories(seen: Seen, most: int = MOST_LISTED) -> FileColumn:
         return seen.column(
             "text",
             f"{len(labels)} different values, which are left out. Are they categories? Then draft "
-            "anew with this column in keep (--keep), which lists them.",
+            "again with this column in keep (--keep), which lists them.",
         )
     question = ""
     if len(labels) > MAX_CATEGORIES:

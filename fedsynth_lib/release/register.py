@@ -3,7 +3,7 @@
 A second release of the same rows costs its epsilon again, so it has to be asked for by name. Rows
 are known by a digest of what stands in their file: all cells of each row, whatever their columns
 are called and in whatever order these stand, and all rows, in whatever order. So a copy under
-another name, sorted anew, in another kind of file, with another schema or another target is the
+another name, reordered, in another kind of file, with another schema or another target is the
 same rows.
 
 **What it cannot notice**: the same people with a row more or less, with a column more or less, or

@@ -50,7 +50,7 @@ from fedsynth_lib.release.deploy.study import Study, check_flower, check_plan, r
 from fedsynth_lib.release.deploy.worker import Runtime
 
 # of the SuperLink; in a file Flower 1.41 loses requests of fifty sites ("database is locked"). To a
-# server that was started again its sites connect anew
+# server that was started again its sites connect again
 BOOKS = ":flwr-in-memory:"
 LIMIT = 3600.0  # seconds without news after which a run is stopped
 LOOK = 0.2  # seconds
