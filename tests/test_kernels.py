@@ -8,13 +8,14 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import psutil
 import pytest
 from tiny import alive, wait_for, write
 
 from fedsynth_lib.bundle import kernels, runner, warm
-from fedsynth_lib.bundle.guard import guarded
+from fedsynth_lib.bundle.guard import Guard, guarded
 from fedsynth_lib.bundle.notebooks import read_notebooks
 
 ON_LINUX = pytest.mark.skipif(sys.platform != "linux", reason="kernels are forked on Linux only")
@@ -209,3 +210,20 @@ def test_only_modules_of_known_libraries_are_imported_before_the_fork():
         "import os",
     ]
     assert warm.imported(cells) == ["numpy", "fedsynth_lib.figures", "fedsynth_lib.figures.special"]
+
+
+@ON_LINUX
+def test_a_kernel_is_reached_by_files_not_by_ports(home):
+    """A port that was free when it was chosen may be taken by another kernel or a server."""
+    write(
+        home,
+        "00_a",
+        "from ipykernel import get_connection_info as info\n"
+        "assert info(unpack=True)['transport'] == 'ipc'",
+    )
+    assert runner.main([]) == 0
+
+
+def test_a_kernel_is_reached_by_ports_where_the_path_is_too_long_for_a_socket(tmp_path):
+    long = Guard(tmp_path / ("x" * kernels.LONGEST_SOCKET))
+    assert kernels.Kernels([], long, {}).config(SimpleNamespace(stem="00_a")) == {}

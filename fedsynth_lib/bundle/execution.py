@@ -59,6 +59,7 @@ class Execution(threading.Thread):
                 progress_bar=False,
                 stderr_file=self.line,
                 start_timeout=300,
+                config=self.kernels.config(self.notebook),
             )
         except BaseException as error:
             self.error = error

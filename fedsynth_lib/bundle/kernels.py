@@ -14,11 +14,16 @@ import sys
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
+from traitlets.config import Config
+
 from fedsynth_lib.bundle.guard import Guard, memory_gib
 from fedsynth_lib.bundle.notebooks import Notebook
 from fedsynth_lib.bundle.warm import imported
 
 HERE = Path(__file__).resolve().parents[2]
+LONGEST_SOCKET = (
+    100  # characters of the path of a socket; macOS takes 103 with the number that Jupyter adds
+)
 # a warning without the file and the line that it is from, which lie in this machine's folders
 WARNINGS = (
     "--IPKernelApp.exec_lines=__import__('warnings').formatwarning = "
@@ -100,6 +105,17 @@ class Kernels:
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "kernel.json").write_text(json.dumps(spec), encoding="utf-8")
         return name
+
+    def config(self, notebook: Notebook) -> Config:
+        """How the kernel is reached: by sockets that are files, where the system has them.
+
+        A port that was free when it was chosen may be taken by the server of a federation, or by
+        another kernel, when the kernel binds it; that kernel would never answer.
+        """
+        address = str(self.guard.scratch / f"{_name(notebook)}-socket")
+        if sys.platform == "win32" or len(address) > LONGEST_SOCKET:
+            return Config()
+        return Config(KernelManager={"transport": "ipc", "ip": address})
 
     def memory_gib(self, notebook: Notebook) -> float:
         """Memory of the notebook's kernel and its workers now."""
