@@ -7,6 +7,8 @@
     clients = fs.split_clients(table, "iid", 3, seed=0)
     run = fs.federated(fs.METHODS["fedpgm"], table, clients, privacy=fs.Privacy(1.0, 1e-5))
 
+    synthetic, statement = fs.synthesize(df, epsilon=1)  # of a DataFrame of your own
+
 A name is imported from its module when it is first used, so that nothing loads what it does not
 need.
 """
@@ -26,10 +28,10 @@ PUBLIC = {  # name -> the module that has it, and what it is called there if oth
     "METHODS": "methods",
     "Privacy": "core.contract",
     "central": "federation.settings",
-    "check": "release.check:compare_form",
+    "check": "release.frames",
     "compare": "printed.published",
     "comparison_table": "printed.layouts",
-    "draft": "release.draft:propose_schema",
+    "draft": "release.frames",
     "epsilon_of": "core.accounting",
     "evaluate": "metrics.evaluation",
     "federated": "federation.settings",
@@ -43,7 +45,7 @@ PUBLIC = {  # name -> the module that has it, and what it is called there if oth
     "split": "tables.load",
     "split_clients": "tables.partition",
     "statement_table": "core.statement",
-    "synthesize": "release.your_table",
+    "synthesize": "release.frames",
 }
 __all__ = ["PUBLIC", *PUBLIC]
 

@@ -46,8 +46,8 @@ def test_the_runs_seed_draws_the_runs_rows(key, tmp_path):
     read = saved.read(path)
     assert read.config == model.config and read.form == model.form
     assert read.statement == json.loads(json.dumps(run.statement))
-    pd.testing.assert_frame_equal(read.sample(), run.synthetic)
-    assert not read.sample(seed=6).equals(run.synthetic) and len(read.sample(7, seed=6)) == 7
+    pd.testing.assert_frame_equal(read.drawn(), run.synthetic)
+    assert not read.drawn(seed=6).equals(run.synthetic) and len(read.drawn(7, seed=6)) == 7
     weights = TABLE.frame["weight"].to_numpy()
     weights = weights[weights % 1 > 0]  # a noisy count may be the one that is whole
     kept = np.concatenate([values.ravel() for values in read.state.values()]).astype(float)
@@ -152,7 +152,7 @@ def test_half_a_file_is_refused(end, content, tmp_path):
 
 def test_any_byte_that_changes_is_noticed(content, tmp_path):
     path = tmp_path / "model.fedsynth"
-    clean = saved.SavedModel.sample(_read(content, path))
+    clean = saved.SavedModel.drawn(_read(content, path))
     for place in [*range(0, len(content), 97), *range(len(content) - 190, len(content), 3)]:
         broken = bytearray(content)
         broken[place] ^= 0x5A
@@ -160,7 +160,7 @@ def test_any_byte_that_changes_is_noticed(content, tmp_path):
             found = _read(bytes(broken), path)
         except BadInput:
             continue
-        assert found.sample().equals(clean)  # a byte of the zip that says nothing
+        assert found.drawn().equals(clean)  # a byte of the zip that says nothing
 
 
 def _read(content, path):
@@ -172,7 +172,7 @@ def test_a_method_of_ones_own_cannot_be_named():
     run = promises.federated(independent, TABLE, seed=5)
     mine = replace(Method.of(independent), name="mine")
     model = saved.saved(run, mine, independent.Config(), Form.of(SCHEMA), seed=5)
-    assert model.sample().equals(run.synthetic)
+    assert model.drawn().equals(run.synthetic)
     with pytest.raises(BadInput, match="mine is not one of the bundle's"):
         saved.to_bytes(model)
 
@@ -203,7 +203,7 @@ def test_rows_of_central_and_local_runs_are_drawn_as_well():
     options = {"config": method.Config(), "privacy": Privacy(1.0), "seed": 2}
     run = settings.central(method, TABLE, **options)
     model = saved.saved(run, method, method.Config(), Form.of(SCHEMA), seed=2)
-    assert model.sample().equals(run.synthetic)
+    assert model.drawn().equals(run.synthetic)
 
 
 # --- from the command line -----------------------------------------------------------------------
@@ -276,7 +276,7 @@ def test_a_release_can_be_drawn_from_and_spends_nothing_more(ward, tmp_path, cap
     options |= {"declared_rows": 200}  # a noisy count may be too small
     made = your_table.synthesize(ward, **options, seed=3, save_model=model)
     read = saved.read(model)
-    pd.testing.assert_frame_equal(read.sample(), made.run.synthetic)
+    pd.testing.assert_frame_equal(read.drawn(), made.run.synthetic)
     assert "than the model's epsilon 1, delta 1e-06" in read.cost
     books = {p: p.read_bytes() for p in (tmp_path / "data" / "ledger").rglob("*") if p.is_file()}
     assert commands.main(["sample", str(model), "--out", str(tmp_path / "more.csv")]) == 0

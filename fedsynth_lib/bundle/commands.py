@@ -20,6 +20,7 @@ from fedsynth_lib.bundle.console import heard
 from fedsynth_lib.core.contract import BadInput
 from fedsynth_lib.core.store import CODE, existing_file, is_checkout, project_root
 from fedsynth_lib.methods import DEFAULT
+from fedsynth_lib.methods.release import DELTA
 from fedsynth_lib.release.deploy import commands as deploy
 
 if TYPE_CHECKING:  # brings all that a run needs
@@ -158,7 +159,7 @@ def synth(
     table: Annotated[Path, typer.Argument(help="CSV, parquet or another file with a table")],
     method: Annotated[str, typer.Option(help="its key, or the path of a file with one")] = DEFAULT,
     epsilon: Annotated[float, typer.Option(help="of the whole run, for one row")] = 3.0,
-    delta: Annotated[float, typer.Option(help="far below 1 / rows")] = 1e-6,
+    delta: Annotated[float, typer.Option(help="far below 1 / rows")] = DELTA,
     schema: Annotated[Path | None, typer.Option(help="default: the .toml beside the table")] = None,
     target: Annotated[str, typer.Option(help="column to predict, for the draft")] = "",
     ignore: Annotated[list[str] | None, typer.Option(help="column the draft leaves out")] = None,
@@ -167,6 +168,13 @@ def synth(
     declared_rows: Annotated[
         list[int] | None,
         typer.Option(help="rows of the file, or of each site; else counted with noise"),
+    ] = None,
+    rows: Annotated[
+        int | None,
+        typer.Option(help="synthetic rows; default: as many as it learns from, four fifths"),
+    ] = None,
+    where: Annotated[
+        list[str] | None, typer.Option(help="COLUMN=VALUE that all rows have, at no cost")
     ] = None,
     seed: Annotated[int, typer.Option(help="of a rehearsal, 0 to 2^32 - 1")] = 0,
     release: Annotated[bool, typer.Option("--release", help="secret noise, to hand on")] = False,
@@ -213,6 +221,8 @@ def synth(
         site=sites,
         num_clients=clients,
         declared_rows=declared_rows or (),
+        rows=rows,
+        where=_values(where),
         seed=seed,
         release=release,
         again=again,
@@ -224,14 +234,20 @@ def synth(
         about={"curator": curator, "recipients": recipients, "purpose": purpose},
     )
     print(*made.paths.values(), sep="\n")
+    print(your_table.measured(made))
     print(made.verdict, flush=True)
-    return 0 if no_scores else _evaluated(made)
+    status = 0 if no_scores else _evaluated(made)
+    print(
+        f"open first: {made.paths['page']}, one page on what these rows promise; then {made.next}"
+    )
+    return status
 
 
 @app.command()
 def sample(
     model: Annotated[Path, typer.Argument(help="a file that synth --save-model wrote")],
     rows: Annotated[int | None, typer.Option(help="how many; default: as many as the run")] = None,
+    where: Annotated[list[str] | None, typer.Option(help="COLUMN=VALUE that all rows have")] = None,
     seed: Annotated[int | None, typer.Option(help="of the draw; default: that of the run")] = None,
     out: Annotated[Path | None, typer.Option(help="file of the rows; default: print")] = None,
     quote_formulas: Annotated[
@@ -248,7 +264,7 @@ def sample(
     from fedsynth_lib.release import saved
 
     found = saved.read(model)
-    content = found.file(rows, seed=seed, quote_formulas=quote_formulas)
+    content = found.file(rows, seed=seed, where=_values(where), quote_formulas=quote_formulas)
     if out is None:
         sys.stdout.buffer.write(content)
     else:
@@ -263,21 +279,24 @@ def check(
     table: Annotated[Path, typer.Argument(help="the real table")],
     synthetic: Annotated[Path, typer.Argument(help="a synthetic file of it")],
     schema: Annotated[Path | None, typer.Option(help="default: the .toml beside the table")] = None,
+    analysis: Annotated[
+        list[str] | None,
+        typer.Option(help='"y ~ a + b", "mean(y) by group" or "survival(time, event) by group"'),
+    ] = None,
 ) -> int:
     """Whether a synthetic file has the form of the real one; 1 where something differs.
 
-    Columns and their order, types, ranges, categories, shares of missing values. It is computed
-    from the real rows, without noise: for their owner alone.
+    Columns and their order, types, ranges, categories, shares of missing values; and, for each
+    analysis that is named, its results on real and on synthetic rows, with a sentence on whether
+    each may be used. It is computed from the real rows, without noise: for their owner alone.
     """
     from fedsynth_lib.release import your_table
-    from fedsynth_lib.release.check import compare_form
+    from fedsynth_lib.release.check import checked
 
     real = your_table.load(your_table.Files.of(table, schema), private=True)
-    lines = compare_form(real, existing_file(synthetic, "synthetic"))
-    print(lines.to_string(na_rep="", float_format="{:.1%}".format))
-    wrong = int((lines["differs"] != "").sum())
-    print("the form is the same" if not wrong else f"{wrong} lines differ")
-    return int(wrong > 0)
+    found = checked(real, existing_file(synthetic, "synthetic"), analysis or ())
+    print(found)
+    return int(found.differing > 0)
 
 
 def _evaluated(made: "your_table.Made") -> int:
@@ -296,6 +315,16 @@ def _evaluated(made: "your_table.Made") -> int:
             _say(f"no {what} ({reason}); what may be handed on is complete")
             status = 1
     return status
+
+
+def _values(given: list[str] | None) -> dict[str, str | None] | None:
+    """COLUMN=VALUE as a condition; nothing after the = is a missing value."""
+    if not given:
+        return None
+    parts = [text.partition("=") for text in given]
+    if wrong := [name for name, sign, _ in parts if not sign]:
+        raise BadInput(f"--where {wrong[0]}: write COLUMN=VALUE, such as fraud=yes.")
+    return {name: value or None for name, _, value in parts}
 
 
 def _say(text: str) -> None:

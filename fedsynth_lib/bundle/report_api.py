@@ -32,8 +32,10 @@ ROOMS: dict[str, dict[str, str]] = {
         "audit": "measured",
     },
     "Your own table": {
-        "release.draft": "propose_schema",
-        "release.your_table": "synthesize prepare carry_out",
+        "release.frames": "draft synthesize check Statement",
+        "release.saved": "read SavedModel",
+        "release.analyses": "compare",
+        "release.your_table": "prepare carry_out",
         "release.bench": "bench",
     },
     "Results and verdicts": {

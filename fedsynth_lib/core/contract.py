@@ -66,6 +66,7 @@ public: rates, steps, weights and noise follow from that number alone, never fro
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import MISSING, dataclass, field, fields, replace
+from numbers import Real
 from types import ModuleType
 from typing import Any, Literal, Protocol
 
@@ -156,8 +157,11 @@ class Privacy:
     def __post_init__(self):
         if self.epsilon is not None and checked_epsilon(self.epsilon) == float("inf"):
             raise BadInput("epsilon is inf: give a number, or None for a run without noise.")
-        if not 0 <= self.delta < 1:
-            raise BadInput(f"delta is {self.delta}: give a number from 0 up to (not including) 1.")
+        number = isinstance(self.delta, Real) and not isinstance(self.delta, bool)
+        if not number or not 0 <= self.delta < 1:
+            raise BadInput(
+                f"delta is {self.delta!r}: give a number from 0 up to (not including) 1."
+            )
         if self.curious < 0:
             raise BadInput(
                 f"curious is {self.curious}: give the number of clients that may "

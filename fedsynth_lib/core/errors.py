@@ -46,6 +46,21 @@ def checked_seed(seed: Any, name: str = "seed") -> int:
     return int(seed)
 
 
+def checked_rows(rows: Any, name: str = "rows") -> int:
+    """Return a number of rows; BadInput, naming the parameter, unless it is a whole number of at
+    least 1."""
+    whole = hasattr(rows, "__index__") and not isinstance(rows, bool)
+    if not whole or rows < 1:
+        raise BadInput(f"{name} is {_shown(rows)}: give a whole number of at least 1.")
+    return int(rows)
+
+
+def _shown(value: Any) -> str:
+    """A value in a message: as it is typed, or what it is where that may hold somebody's data."""
+    short = value is None or isinstance(value, str | Real) or len(repr(value)) <= 40
+    return repr(value) if short else f"a {type(value).__name__}"
+
+
 def checked_epsilon(epsilon: Any, name: str = "epsilon") -> float:
     """Return the privacy budget; BadInput, naming the parameter, unless it is a number above 0."""
     if not isinstance(epsilon, Real) or isinstance(epsilon, bool) or not epsilon > 0:

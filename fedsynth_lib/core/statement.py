@@ -320,6 +320,7 @@ def templates() -> Environment:
         "COUNTED": COUNTED,
         "PROMISES_NOTHING": PROMISES_NOTHING,
         "SECRET_NOISE": SECRET_NOISE,
+        "groups": lambda together: [" \N{MULTIPLICATION SIGN} ".join(group) for group in together],
         "odds": odds,
         "promises": promises,
     }

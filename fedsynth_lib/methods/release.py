@@ -3,9 +3,10 @@
 from dataclasses import asdict, replace
 from typing import Any
 
-from fedsynth_lib.core.contract import BadInput, Method
+from fedsynth_lib.core.contract import Arrays, BadInput, Method
 from fedsynth_lib.methods.registry import DEFAULT
 
+DELTA = 1e-6  # where nobody names another
 # settings, where a method has them
 PRIVATE = {"participation": 1.0, "private_structure": True, "degree": 1, "annealed": True}
 # below so many rows, times epsilon, a column has fewer bins: on cardio and brfss_heart at 600 rows
@@ -43,3 +44,19 @@ def settings(method: Method, num_rows: float, epsilon: float) -> dict[str, Any]:
     usual = asdict(method.Config())
     chosen = asdict(fitting(private_config(method), num_rows, epsilon))
     return {name: value for name, value in chosen.items() if value != usual[name]}
+
+
+def measured_together(state: Arrays, config: Any) -> list[tuple[int, ...]] | None:
+    """The groups of two columns and more that a finished run measured together; None of a network,
+    which learns from whole rows."""
+    from fedsynth_lib.methods.marginals.marginal_state import tables_of
+
+    if tables := tables_of(state, "potential"):  # of a graphical model
+        return sorted(query for query in tables if len(query) > 1)
+    if "order" in state:  # of a Bayesian network
+        from fedsynth_lib.methods.bayes.bayesian_network import families
+
+        return sorted(
+            tuple(sorted((child, *parents))) for child, parents in families(state, config)
+        )
+    return [] if set(state) == {"levels", "counts"} else None  # of independent columns

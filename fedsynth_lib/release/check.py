@@ -1,12 +1,15 @@
-"""Does a synthetic file have the form of the real one? Names, order, types, ranges, gaps."""
+"""Does a synthetic file have the form of the real one? Names, order, types, ranges, gaps; and what
+analyses come to on both."""
 
-from pathlib import Path
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
 
 from fedsynth_lib.core.contract import BadInput
-from fedsynth_lib.tables.container import Container
+from fedsynth_lib.release import analyses
+from fedsynth_lib.tables.container import Container, Source
 from fedsynth_lib.tables.files import NOT_A_NUMBER
 from fedsynth_lib.tables.kinds import GAP, FileColumn
 from fedsynth_lib.tables.load import Table
@@ -14,7 +17,55 @@ from fedsynth_lib.tables.load import Table
 FAR = 0.1  # between two shares of missing values: noise makes less of a difference as a rule
 
 
-def compare_form(table: Table, path: Path) -> pd.DataFrame:
+FORM_ALONE = (
+    "the form is the same: names, types, ranges and gaps. That is no word on whether an analysis "
+    "comes to the same: name yours (check --analysis 'y ~ a + b', analyses=[...]), and look at the "
+    "scores and at the columns that were measured together, which the statement lists"
+)
+
+
+@dataclass(frozen=True)
+class Checked:
+    """What a check has found, for the owner of the real rows alone.
+
+    form: as `compare_form`. analyses: as `analyses.compare`, of all that were named.
+    """
+
+    form: pd.DataFrame
+    analyses: pd.DataFrame
+
+    @property
+    def verdicts(self) -> list[str]:
+        """A sentence for each result of an analysis."""
+        return self.analyses["verdict"].tolist()
+
+    @property
+    def differing(self) -> int:
+        """How many lines of the form differ."""
+        return int((self.form["differs"] != "").sum())
+
+    def __str__(self) -> str:
+        parts = [self.form.to_string(na_rep="", float_format="{:.1%}".format)]
+        parts += [f"{self.differing} lines differ" if self.differing else FORM_ALONE]
+        if len(self.analyses):
+            numbers = self.analyses.drop(columns="verdict")
+            parts += ["", numbers.to_string(index=False, float_format="{:.4g}".format)]
+            parts += ["", *self.verdicts, "", analyses.RULE]
+        return "\n".join(parts)
+
+    def __repr__(self) -> str:
+        return str(self)
+
+
+def checked(table: Table, path: Source, wanted: Sequence[str] = ()) -> Checked:
+    """The form and these analyses of a real table and of a synthetic file or DataFrame."""
+    plans = [analyses.read(text) for text in wanted]
+    form = compare_form(table, path)
+    found = [analyses.compare(plan, table, path) for plan in plans]
+    return Checked(form, pd.concat(found, ignore_index=True) if found else analyses.NONE)
+
+
+def compare_form(table: Table, path: Source) -> pd.DataFrame:
     """A line for each column of a real table's file that synthetic rows should have.
 
     kind: as declared. missing, missing here: the shares of rows without a value, in the real file

@@ -18,7 +18,7 @@ import pandas as pd
 
 from fedsynth_lib.core.contract import BadInput
 from fedsynth_lib.core.store import FOR_OWNER, private_folder, write_atomically
-from fedsynth_lib.tables.container import Container, header_newline, type_to_declare
+from fedsynth_lib.tables.container import Container, Source, header_newline, type_to_declare
 from fedsynth_lib.tables.files import NOT_A_NUMBER, may_be_several, one_column
 from fedsynth_lib.tables.form import Form
 from fedsynth_lib.tables.kinds import MOST_EXACT, SEQUENCE, FileColumn
@@ -222,10 +222,29 @@ def propose_schema(
     """
     path = Path(path).expanduser()
     out = Path(out).expanduser() if out else draft_path(path)
-    container = Container.of(path)
     if out.exists():
         raise BadInput(f"{out} exists already; move it away or give another name with out=.")
-    if len(container.columns) == 1 and may_be_several(container.columns[0]):
+    text = draft_text(path, target=target, ignore=ignore, keep=keep)
+    if out == draft_path(path):
+        private_folder(out.parent)
+    write_atomically(out, text.encode(), private=True)
+    return out
+
+
+def draft_text(
+    path: Source,
+    *,
+    target: str | None = None,
+    ignore: Collection[str] = (),
+    keep: Collection[str] = (),
+) -> str:
+    """The text of `propose_schema`, of a file or of a DataFrame; nothing is written."""
+    container = Container.of(path)
+    if (
+        container.kind == "text"
+        and len(container.columns) == 1
+        and may_be_several(container.columns[0])
+    ):
         raise one_column(path, container.separator, container.columns[0])
     raw = container.raw(path, (), strict=True)
     targets = [] if target is None else [target]
@@ -260,10 +279,7 @@ def propose_schema(
     text = WARNING.format(name=path.name, source=READ_FROM_ROWS) + "\n"
     if container.kind == "text" and header_newline(path) != container.newline:
         text += '[reader]\nnewline = "\\r\\n"\n\n'
-    if out == draft_path(path):
-        private_folder(out.parent)
-    write_atomically(out, (text + form.to_toml(notes)).encode(), private=True)
-    return out
+    return text + form.to_toml(notes)
 
 
 def propose_column(seen: Seen) -> FileColumn:

@@ -11,6 +11,7 @@ not in `Run.state`. To draw from it is post-processing: it costs no epsilon. The
 that was damaged or changed; who made it, it cannot tell.
 """
 
+import contextlib
 import hashlib
 import io
 import json
@@ -18,6 +19,7 @@ import zipfile
 import zlib
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
+from datetime import date, time
 from pathlib import Path
 from typing import Any
 
@@ -26,18 +28,25 @@ import pandas as pd
 import pyarrow as pa
 
 from fedsynth_lib.core.contract import SECRET, Arrays, BadInput, Method, Run, stream
-from fedsynth_lib.core.errors import checked_seed
+from fedsynth_lib.core.errors import checked_rows, checked_seed
 from fedsynth_lib.core.store import existing_file, write_atomically
 from fedsynth_lib.federation.settings import as_counted
 from fedsynth_lib.methods import METHODS, key_of
+from fedsynth_lib.methods.marginals.marginal_state import given, tables_of
+from fedsynth_lib.methods.release import measured_together
 from fedsynth_lib.tables.container import Container
 from fedsynth_lib.tables.form import Form, form_from
-from fedsynth_lib.tables.schema import parse_toml
+from fedsynth_lib.tables.kinds import FileColumn
+from fedsynth_lib.tables.moments import TIMES, moment_text
+from fedsynth_lib.tables.schema import closest, parse_toml
 
 FORMAT = 1  # of the file; raised when an older reader could not read it any more
 STATE, MODEL, TYPES, DIGEST = "state.npz", "model.json", "types.arrow", "sha256"
 MOST_BYTES = 4 * 2**30  # of all members together
 PLAIN = "biuf"  # kinds of arrays: truth values and numbers
+DRAWS = ("sample", "decode", "within bins")  # the streams that rows are drawn from
+# rows drawn in search of those that fit a condition, and how many at a time
+MOST_DRAWN, AT_ONCE = 1_000_000, 100_000
 
 
 @dataclass(frozen=True)
@@ -57,30 +66,117 @@ class SavedModel:
     num_rows: int
     seed: int
 
-    def sample(self, num_rows: int | None = None, *, seed: int | None = None) -> pd.DataFrame:
-        """Synthetic rows as methods see them; None takes the number and the seed of the run."""
-        num_rows = self.num_rows if num_rows is None else num_rows
+    def sample(
+        self,
+        rows: int | None = None,
+        *,
+        seed: int | None = None,
+        where: Mapping[str, Any] | None = None,
+    ) -> pd.DataFrame:
+        """Draw synthetic rows in the form of the table that the model learned from.
+
+        It is post-processing of what was released: it costs no epsilon, however many rows there are
+        and whatever they are drawn given.
+
+        Parameters
+        ----------
+        rows
+            How many; as many as the run wrote if None.
+        seed
+            Of the draw, 0 to 2^32 - 1; that of the run if None, which draws the run's own rows.
+        where
+            Column -> the value that all rows have, as the table has it; None for a missing one. A
+            graphical model is conditioned exactly; else rows are drawn until enough of them fit,
+            a million or twenty times `rows` at most.
+
+        Returns
+        -------
+        DataFrame
+            Of the dtypes of the table, with a fresh RangeIndex; columns of a table that was read
+            from a text file are as that file has them.
+
+        Raises
+        ------
+        BadInput
+            For a number, a seed or a value that cannot be, and where too few rows fit `where`.
+
+        Examples
+        --------
+        >>> model = fs.load_model("people.fedsynth")  # doctest: +SKIP
+        >>> model.sample(1_000, where={"fraud": "yes"})  # doctest: +SKIP
+        """
+        return self.container.frame(self.in_file(rows, seed=seed, where=where), self.form)
+
+    def in_file(
+        self,
+        rows: int | None = None,
+        *,
+        seed: int | None = None,
+        where: Mapping[str, Any] | None = None,
+    ) -> pd.DataFrame:
+        """The rows of `sample` as `Form.to_file` has them."""
+        wanted = checked_rows(self.num_rows if rows is None else rows)
+        drawn = self.drawn(wanted, seed=seed, where=where)
+        if len(drawn) < wanted:
+            raise BadInput(too_few(len(drawn), wanted, where))
+        rng = stream(self.seed if seed is None else seed, "identifiers")
+        return self.form.to_file(drawn, rng)
+
+    def drawn(
+        self,
+        rows: int | None = None,
+        *,
+        seed: int | None = None,
+        where: Mapping[str, Any] | None = None,
+    ) -> pd.DataFrame:
+        """The rows of `sample` as methods see them; fewer where too few fit `where`."""
+        rows = self.num_rows if rows is None else rows
         seed = self.seed if seed is None else checked_seed(seed)
-        if num_rows < 1:
-            raise BadInput(f"rows is {num_rows}: give a whole number of at least 1.")
         schema, config, counted = as_counted(self.method, self.form, self.config)
-        codes = self.method.sample(self.state, num_rows, config=config, rng=stream(seed, "sample"))
-        rows = self.method.encoder(schema, config).inverse(codes, rng=stream(seed, "decode"))
-        return rows if counted is None else counted.part(rows, stream(seed, "within bins"))
+        encoder, wanted = self.method.encoder(schema, config), Where.of(self.form, where)
+        state, streams = self.state, {name: stream(seed, name) for name in DRAWS}
+        if wanted and tables_of(state, "potential"):  # a graphical model
+            one = wanted.example if counted is None else counted.join(wanted.example)
+            codes = encoder.transform(one)[0]
+            places = {name: place for place, name in enumerate(schema.names)}
+            named = [places[name] for name in wanted.modelled if name in places]
+            state = given(state, {place: int(codes[place]) for place in named})
+
+        def batch(size: int) -> pd.DataFrame:
+            codes = self.method.sample(state, size, config=config, rng=streams["sample"])
+            found = encoder.inverse(codes, rng=streams["decode"])
+            return found if counted is None else counted.part(found, streams["within bins"])
+
+        if not wanted:
+            return batch(rows)
+        kept, tried, parts = 0, 0, []
+        while kept < rows and tried < most_drawn(rows):
+            size = int(np.clip(1.1 * (rows - kept) * (tried + 1) / (kept + 1), 1_000, AT_ONCE))
+            found = batch(size)
+            parts.append(found[wanted.fits(found)])
+            kept, tried = kept + len(parts[-1]), tried + size
+        return pd.concat(parts, ignore_index=True)[:rows]
+
+    @property
+    def together(self) -> list[tuple[str, ...]] | None:
+        """The groups of columns that were measured together; None of a network, which learns from
+        whole rows."""
+        schema, config, _ = as_counted(self.method, self.form, self.config)
+        groups = measured_together(self.state, config)
+        return groups and [tuple(schema.names[column] for column in group) for group in groups]
 
     def file(
         self,
-        num_rows: int | None = None,
+        rows: int | None = None,
         *,
         seed: int | None = None,
+        where: Mapping[str, Any] | None = None,
         quote_formulas: bool = False,
     ) -> bytes:
         """The same as the content of a file, in the form of the table's own; quote_formulas: as in
         `Container.content`."""
-        rows = self.sample(num_rows, seed=seed)
-        rng = stream(self.seed if seed is None else seed, "identifiers")
-        rows = self.form.to_file(rows, rng)
-        return self.container.content(rows, self.form, quote_formulas=quote_formulas)
+        found = self.in_file(rows, seed=seed, where=where)
+        return self.container.content(found, self.form, quote_formulas=quote_formulas)
 
     @property
     def cost(self) -> str:
@@ -93,6 +189,110 @@ class SavedModel:
             f"drawing rows is post-processing and costs nothing more than the {kind}'s epsilon "
             f"{epsilon:.4g}, delta {self.statement['delta']:g}"
         )
+
+
+def most_drawn(rows: int) -> int:
+    """How many rows are drawn in search of so many that fit."""
+    return max(MOST_DRAWN, 20 * rows)
+
+
+def too_few(found: int, wanted: int, where: Mapping[str, Any]) -> str:
+    """What is said where a model hardly ever gives rows with these values."""
+    return (
+        f"where: {found} of {most_drawn(wanted):,} rows drawn from the model have "
+        f"{as_words(where)}, and {wanted} were asked for: ask for fewer rows or fewer conditions, "
+        "or take a graphical model (fedpgm, aim), which draws such rows directly."
+    )
+
+
+def as_words(where: Mapping[str, Any]) -> str:
+    """A condition as people write it."""
+    return " and ".join(f"{name} = {value!r}" for name, value in where.items())
+
+
+@dataclass(frozen=True)
+class Where:
+    """Values that rows must have.
+
+    columns: name -> how its file writes the value (a series of one). example: one row of the
+    model's columns that has them. modelled: the names of the model's columns that they decide.
+    """
+
+    columns: Mapping[FileColumn, pd.Series]
+    example: pd.DataFrame
+    modelled: tuple[str, ...]
+
+    @classmethod
+    def of(cls, form: Form, given: Mapping[str, Any] | None) -> "Where | None":
+        """Raises BadInput for what is no column -> value, and for a value that the column of this
+        name cannot have."""
+        if given is None:
+            return None
+        if not isinstance(given, Mapping) or not given:
+            raise BadInput(
+                f"where is a {type(given).__name__}: give column and value, such as "
+                "{'fraud': 'yes'}."
+            )
+        named = {column.name: column for column in form.columns}
+        parsed: dict[str, pd.Series] = {}
+        for name, value in given.items():
+            if name not in named:
+                raise BadInput(f"where: there is no column {name!r}{closest(str(name), named)}.")
+            parsed |= _parsed(named[name], value)
+        rows = {
+            column.name: pd.Series([column.low])
+            if column.kind == "numeric"
+            else pd.Series(pd.Categorical(column.categories[:1], categories=column.categories))
+            for column in form.schema.columns
+        }
+        example = pd.DataFrame(rows | parsed)[list(form.schema.names)]
+        rng = np.random.default_rng(0)  # of identifiers, which no condition has
+        written = {named[name]: named[name].restore(example, rng) for name in given}
+        return cls(written, example, tuple(parsed))
+
+    def fits(self, rows: pd.DataFrame) -> np.ndarray:
+        """Which rows have the values; bool (rows,)."""
+        fit, rng = np.ones(len(rows), dtype=bool), np.random.default_rng(0)
+        for column, wanted in self.columns.items():
+            values = column.restore(rows, rng)
+            gap = wanted.isna().iloc[0]
+            found = values.isna() if gap else values == wanted.iloc[0]
+            fit &= found.fillna(False).to_numpy(dtype=bool)
+        return fit
+
+
+def _parsed(column: FileColumn, value: Any) -> dict[str, pd.Series]:
+    """The model's columns for a value of a column."""
+    cannot = f"where: column {column.name!r} cannot be {value!r}"
+    if column.modelled is None or column.kind == "constant":
+        raise BadInput(
+            f"where: column {column.name!r} is of kind {column.kind!r}, which is not modelled; "
+            "name another one."
+        )
+    if not pd.api.types.is_scalar(value):
+        raise BadInput(
+            f"where: the value of {column.name!r} is a {type(value).__name__}; give one value."
+        )
+    if gap := bool(pd.isna(value)):
+        if not column.missing:
+            raise BadInput(f"{cannot}: the schema allows no missing values in it.")
+    elif column.kind in TIMES and isinstance(value, date | time):
+        value = moment_text(value, column.format)
+    elif column.kind == "numeric" and not isinstance(value, bool) and not column.written:
+        with contextlib.suppress(TypeError, ValueError):
+            value = float(value)
+    elif column.kind != "numeric" or isinstance(value, str):
+        value = str(value)
+    takes = f"it takes {column.low} to {column.high}"
+    if column.categories:
+        takes = f"it takes {', '.join(map(repr, column.categories[:10]))}"
+        takes += ", ..." * (len(column.categories) > 10)
+    try:
+        if isinstance(value, bool) and column.kind == "numeric":
+            raise BadInput(cannot)
+        return dict(column.check(pd.Series([None if gap else value])))
+    except BadInput as error:
+        raise BadInput(f"{cannot}: {takes}.") from error
 
 
 def saved(

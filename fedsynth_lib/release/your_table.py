@@ -24,7 +24,7 @@ import pandas as pd
 
 from fedsynth_lib.core.accounting import discrete_laplace_share, epsilon_of
 from fedsynth_lib.core.contract import BadInput, Charge, Method, Privacy, Run, stream
-from fedsynth_lib.core.errors import checked_seed
+from fedsynth_lib.core.errors import checked_epsilon, checked_rows, checked_seed
 from fedsynth_lib.core.ledger import Ledger, Refused, Total, open_ledger
 from fedsynth_lib.core.statement import promises, statement_text
 from fedsynth_lib.core.store import (
@@ -38,12 +38,13 @@ from fedsynth_lib.core.store import (
 )
 from fedsynth_lib.federation.settings import ROW_COUNT, federated, planned
 from fedsynth_lib.methods import DEFAULT, METHODS, from_file
-from fedsynth_lib.methods.release import fitting, private_config
+from fedsynth_lib.methods.release import DELTA, fitting, private_config
 from fedsynth_lib.release import saved
 from fedsynth_lib.release.draft import draft_path, propose_schema
 from fedsynth_lib.release.register import Begun, open_register
 from fedsynth_lib.release.summary import Release, registry_entry, summary_page
 from fedsynth_lib.runs.rows import folder_name
+from fedsynth_lib.tables.container import InMemory, Source
 from fedsynth_lib.tables.form import Counted, Form, read_form
 from fedsynth_lib.tables.load import Table, load_table
 from fedsynth_lib.tables.moments import TIMES
@@ -54,6 +55,7 @@ from fedsynth_lib.tables.schema import (
     Schema,
     check_clients,
     closest,
+    is_text,
 )
 
 if TYPE_CHECKING:  # pictures and scores take two seconds to import: where they are made
@@ -71,6 +73,10 @@ REHEARSE = "make a rehearsal (release = False, no --release)"
 
 TEST_SHARE = 0.2  # of the rows, set aside
 MIN_ROWS = 20  # to set some aside, learn from the others and judge
+FOUR_FIFTHS = (
+    "{rows} rows come out, as many as the method learned from: four fifths of the table's, since a "
+    "fifth is set aside to judge by; another number (rows=, --rows) costs nothing more"
+)
 COUNT_SHARE = 0.02  # of epsilon, for the number of rows where nobody declares it
 
 
@@ -95,21 +101,24 @@ def example(rows: int, seed: int) -> Path:
 
 
 class Files(NamedTuple):
-    """Where a table, its declared schema and a draft of one are, or would be."""
+    """Where a table, its declared schema and a draft of one are, or would be. A table may be in
+    memory, and a schema a text."""
 
-    table: Path
-    schema: Path
+    table: Source
+    schema: Path | str
     draft: Path
 
     @classmethod
-    def of(cls, table: str | Path, schema: str | Path | None = None) -> "Files":
+    def of(cls, table: str | Source, schema: str | Path | None = None) -> "Files":
         """By the paths as their user means them; without a schema, the .toml beside the table.
 
         Raises BadInput where a named file is not there.
         """
-        path = existing_file(table, "table")
-        chosen = existing_file(schema, "schema") if schema else path.with_suffix(".toml")
-        return cls(path, chosen, draft_path(path))
+        path = table if isinstance(table, InMemory) else existing_file(table, "table")
+        beside = Path() if isinstance(path, InMemory) else path.with_suffix(".toml")
+        chosen = schema if is_text(schema) else schema and existing_file(schema, "schema")
+        drafted = beside if isinstance(path, InMemory) else draft_path(path)
+        return cls(path, chosen or beside, drafted)
 
 
 def draft(
@@ -155,24 +164,27 @@ def load(
     target, ignore: of the draft. A schema that is there has the last word: BadInput for what it
     says otherwise. private: as in `load_table`.
     """
-    draft_where_needed(files, target=target, ignore=ignore)
-    if not files.schema.is_file():
-        raise BadInput(
-            f"{files.table}: there is no {files.schema.name}; correct {files.draft}, save it as "
-            f"{files.schema}, and run again."
-        )
+    called = "the schema"
+    if isinstance(files.schema, Path):
+        called = files.schema.name
+        draft_where_needed(files, target=target, ignore=ignore)
+        if not files.schema.is_file():
+            raise BadInput(
+                f"{files.table}: there is no {called}; correct {files.draft}, save it as "
+                f"{files.schema}, and run again."
+            )
     table = load_table(files.table, schema=files.schema, private=private)
     if target and target != table.schema.target:
         said = repr(table.schema.target) if table.schema.target else "none"
         raise BadInput(
-            f"target is {target!r} and the target in {files.schema.name} is {said}; change it "
+            f"target is {target!r} and the target in {called} is {said}; change it "
             "there, or leave target out."
         )
     kept = [name for name in names_of(ignore, "ignore") if name not in left_out(table)]
     if kept:
         where = "declared in" if kept[0] in table.form.names else "no column of the file or"
         raise BadInput(
-            f"ignore names {kept[0]!r}, which is {where} {files.schema.name}; write ignore = true "
+            f"ignore names {kept[0]!r}, which is {where} {called}; write ignore = true "
             "for it there, or leave it out of ignore."
         )
     return table
@@ -276,7 +288,9 @@ def _sites(table: Table, site: str) -> tuple[str, ...]:
 
 def check_declared_rows(declared_rows: Sequence[int], num_counts: int, *, site: str = "") -> None:
     """Raises BadInput unless there are none, or one of at least 1 for each count."""
-    whole = all(isinstance(n, int | np.integer) and n >= 1 for n in declared_rows)
+    numbers = (n for n in declared_rows if not isinstance(n, bool))
+    whole = [isinstance(n, int | np.integer) and n >= 1 for n in numbers]
+    whole = len(whole) == len(declared_rows) and all(whole)
     if len(declared_rows) not in (0, num_counts) or not whole:
         what = (
             f"those of each of the {num_counts} sites" if site else "one number, of the whole file"
@@ -399,7 +413,8 @@ class Asked:
     """What was asked for, checked as far as it can be: no noise was drawn yet, nothing is written.
 
     train, holdout: rows to learn from, and rows set aside. parts: of `train`, a client each.
-    paths: as `places`. known: by what the register knows the rows; '' in a rehearsal.
+    paths: as `places`; none where nothing is to be written. known: by what the register knows the
+    rows; '' in a rehearsal. rows, where: as in `prepare`.
     """
 
     table: Table
@@ -420,6 +435,8 @@ class Asked:
     about: Release
     model: Path | None = None
     quote_formulas: bool = False
+    rows: int | None = None
+    where: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True)
@@ -461,6 +478,12 @@ class Made:
         return saved.saved(self.run, asked.method, self.config, form, **kept)
 
     @property
+    def next(self) -> str:
+        """What to look at after the page, in words."""
+        place = self.paths["rows"].parent / FOR_OWNER
+        return f"the scores and pictures in {place}, for you alone, and `fedsynth check --analysis`"
+
+    @property
     def verdict(self) -> str:
         """Whether it may be handed on, in a few words."""
         if self.total is None:
@@ -474,11 +497,11 @@ class Made:
 
 
 def prepare(
-    path: str | Path,
+    path: str | Source,
     *,
     method: str = DEFAULT,
     epsilon: float,
-    delta: float,
+    delta: float = DELTA,
     schema: str | Path | None = None,
     target: str = "",
     ignore: str | int | Sequence = (),
@@ -490,8 +513,11 @@ def prepare(
     again: bool = False,
     population: str = "",
     most_epsilon: float = 3.0,
+    rows: int | None = None,
+    where: Mapping[str, Any] | None = None,
     profile: str = "quick",
     out: str | Path | None = None,
+    files: bool = True,
     save_model: str | Path | None = None,
     quote_formulas: bool = False,
     about: Mapping[str, str] | None = None,
@@ -502,7 +528,13 @@ def prepare(
     Raises BadInput for what cannot be asked, has no effect, or does not fit the declared schema,
     and Refused for a release that the ledger of this population refuses.
     num_clients: to which rows are dealt where no column `site` says whose they are; 0 is one.
+    schema: the path of its file, or its text.
     again: release rows once more that were released before; their costs add up.
+    rows: how many synthetic ones are written; by default as many as the method is taken to learn
+        from, which is four fifths of the declared or noisily counted number: one fifth is set aside
+        to judge by. Any other number costs nothing.
+    where: column -> the value that all of these rows have, as in `SavedModel.sample`.
+    files: whether rows and statement are written; not, for who takes them from `Made`.
     out: folder of the files; by default that of `profile` for results on tables of your own.
     save_model: the file that the model goes to, from which rows can be drawn later; a release
         takes no other file's place.
@@ -510,19 +542,22 @@ def prepare(
     about: of `Release`: curator, recipients, purpose.
     """
     checked_seed(seed)
-    files, module = Files.of(path, schema), method_of(method)
-    privacy = Privacy(epsilon, delta, noise_seed=None if release else "run")
+    source, module = Files.of(path, schema), method_of(method)
+    privacy = Privacy(checked_epsilon(epsilon), delta, noise_seed=None if release else "run")
     config = private_config(module)
     if site and num_clients:
         raise BadInput(
             f"num_clients is {num_clients} and site is {site!r}, which says how many there are; "
             "give one of the two."
         )
-    table = load(files, target=target, ignore=ignore, private=True)
-    rows = [declared_rows] if isinstance(declared_rows, int) else list(declared_rows)
-    check_declared_rows(rows, len(_sites(table, site)) if site else 1, site=site)
-    if rows:  # else they are counted, with noise, when the run begins
-        config = fitting(config, sum(rows) * (1 - TEST_SHARE), epsilon)
+    table = load(source, target=target, ignore=ignore, private=True)
+    sizes = [declared_rows] if isinstance(declared_rows, int) else list(declared_rows)
+    check_declared_rows(sizes, len(_sites(table, site)) if site else 1, site=site)
+    if sizes:  # else they are counted, with noise, when the run begins
+        config = fitting(config, sum(sizes) * (1 - TEST_SHARE), epsilon)
+    rows = None if rows is None else checked_rows(rows)
+    num_clients = num_clients and checked_rows(num_clients, "num_clients")
+    saved.Where.of(table.form, where)
     paths = places(table, profile, release=release, folder=None if out is None else as_path(out))
     model = None if save_model is None else as_path(save_model)
     if model is not None:
@@ -531,10 +566,10 @@ def prepare(
         table.container.check_quoting()
     book, known = None, ""
     if release:
-        _check_release(table, privacy, rows)
+        _check_release(table, privacy, sizes)
         book = open_ledger(population or table.key, most_epsilon=most_epsilon)
         book.admit(epsilon, delta)
-        known = _known(files.table, table, epsilon, again=again)
+        known = _known(source.table, table, epsilon, again=again)
     key = key_of(seed, release=release)
     train, holdout = split(table, key=key, release=release)
     parts = clients(train, num_clients or 1, site=site, key=key, release=release)
@@ -547,9 +582,9 @@ def prepare(
         method=module,
         config=config,
         privacy=privacy,
-        paths=paths,
+        paths=paths if files else {},
         site=site,
-        declared_rows=rows,
+        declared_rows=sizes,
         seed=seed,
         release=release,
         again=again,
@@ -558,6 +593,8 @@ def prepare(
         about=said,
         model=model,
         quote_formulas=quote_formulas,
+        rows=rows,
+        where=where,
     )
 
 
@@ -596,23 +633,57 @@ def _check_delta(privacy: Privacy, num_rows: float, known: str, name: str, spent
         )
 
 
-def carry_out(asked: Asked, say: Callable[[str], None] = lambda text: None) -> Made:
+def rare_classes(asked: Asked) -> list[str]:
+    """A warning, for the owner alone, of classes of the target with too few rows for the budget.
+
+    A rule of thumb: fewer than 10 standard deviations of the noise on a count, where every column
+    is counted with the target once. It is counted in the real rows, without noise, so it says no
+    number of them; whether there is a warning is no part of what is handed on.
+    """
+    train, privacy = asked.train, asked.privacy
+    target, columns = train.schema.target, len(train.schema.columns)
+    if target not in train.schema.categorical:
+        return []
+    once = np.sqrt(2 * np.log(1 / privacy.delta) * columns) if privacy.delta else 2**0.5 * columns
+    few = int(np.ceil(10 * once / privacy.epsilon))
+    counts = train.frame[target].value_counts()
+    rare = [repr(label) for label in train.schema[target].categories if counts[label] < few]
+    return [
+        f"for you alone, as it was counted in the real rows: fewer than about {few} rows to learn "
+        f"from have {target!r} = {' or '.join(rare)}, and at epsilon {privacy.epsilon:g} noise "
+        "hides what goes along with so few. A larger epsilon, more rows or joined classes help; "
+        "rows drawn given a class (where=, --where) are more, not truer"
+    ] * bool(rare)
+
+
+def carry_out(
+    asked: Asked,
+    say: Callable[[str], None] = lambda text: None,
+    note: Callable[[str], None] | None = None,
+) -> Made:
     """The run, and at once the files that may be handed on; a release is registered before.
 
-    say: is told what begins, a line each.
+    say: is told what begins, a line each. note: is told what the owner should know, a line each;
+    `say` where there is none.
     Raises Refused for a release of rows that were released before, unless asked for again, and for
     a delta that is not far below 1 over the number of rows.
     """
-    for line in asked.table.moved:
-        say(line)
+    note = note or say
+    for line in (*asked.table.moved, *rare_classes(asked)):
+        note(line)
     for path in asked.paths.values():  # before noise is paid for
         check_writable(path, "out")
     begun = _begin(asked) if asked.release else None
-    with _telling_cost(begun, say):
-        return _carried_out(asked, begun, say)
+    with _telling_cost(begun, note):
+        return _carried_out(asked, begun, say, note)
 
 
-def _carried_out(asked: Asked, begun: Begun | None, say: Callable[[str], None]) -> Made:
+def _carried_out(
+    asked: Asked,
+    begun: Begun | None,
+    say: Callable[[str], None],
+    note: Callable[[str], None],
+) -> Made:
     epsilon, seed = asked.privacy.epsilon, None if asked.release else asked.seed
     known = {"site": asked.site, "declared_rows": asked.declared_rows}
     sizes, counted = declared_sizes(asked.parts, **known, epsilon=epsilon, seed=seed)
@@ -622,22 +693,56 @@ def _carried_out(asked: Asked, begun: Begun | None, say: Callable[[str], None]) 
         _check_planned(asked, begun, **options)
     clients = "one client" if len(asked.parts) == 1 else f"{len(asked.parts)} clients"
     say(f"{asked.method.name} learns from {clients}, which may take minutes")
-    made = run(asked.method, asked.train, asked.parts, **options)
-    rows, table = as_file(made.synthetic, asked.table, seed=seed), asked.table
-    content = table.container.content(rows, table.form, quote_formulas=asked.quote_formulas)
-    text, paths = hand_on(made, content, asked.paths, asked.about, begun)
-    say(f"rows and statement are in {paths['rows'].parent}")
+    made, table = run(asked.method, asked.train, asked.parts, **options), asked.table
+    model = saved.saved(
+        made,
+        asked.method,
+        options["config"],
+        table.form,
+        container=table.container,
+        seed=asked.seed,
+    )
+    drawn, given = _drawn(asked, model, made.synthetic, note)
+    made = replace(made, statement=made.statement | {"together": model.together, "given": given})
+    rows = as_file(drawn, table, seed=seed)
+    content = b""
+    if asked.paths:
+        content = table.container.content(rows, table.form, quote_formulas=asked.quote_formulas)
+    handed = replace(made, synthetic=drawn)
+    text, paths = hand_on(handed, content, asked.paths, asked.about, begun)
+    if paths:
+        say(f"rows and statement are in {paths['rows'].parent}")
+    if asked.rows is None:
+        note(FOUR_FIFTHS.format(rows=len(rows)))
     total = begun and begun.total()
     found = Made(asked, sizes, options["config"], made, rows, text, paths, total)
     if asked.model is not None:
         with _paid_for(begun, paths):
-            saved.write(found.model, asked.model)
+            saved.write(model, asked.model)
         paths["model"] = asked.model
     return found
 
 
+def _drawn(
+    asked: Asked, model: saved.SavedModel, synthetic: pd.DataFrame, note: Callable[[str], None]
+) -> tuple[pd.DataFrame, str]:
+    """The rows that are handed on, and in words what they were drawn given.
+
+    A run that hardly gives rows that fit `where` is paid for all the same: so what was found is
+    handed on, and a draw without the condition where nothing was.
+    """
+    wanted = len(synthetic) if asked.rows is None else asked.rows
+    if asked.where is None:
+        return (synthetic if asked.rows is None else model.drawn(wanted)), ""
+    found = model.drawn(wanted, where=asked.where)
+    if len(found) < wanted:
+        instead = "they are written" if len(found) else "rows without this condition are written"
+        note(f"{saved.too_few(len(found), wanted, asked.where)} Here, {instead}.")
+    return (found, saved.as_words(asked.where)) if len(found) else (synthetic, "")
+
+
 def synthesize(
-    path: str | Path, *, say: Callable[[str], None] = lambda text: None, **options: Any
+    path: str | Source, *, say: Callable[[str], None] = lambda text: None, **options: Any
 ) -> Made:
     """From a file to the files that may be handed on: `prepare`, with its options, and then
     `carry_out`."""
@@ -681,7 +786,7 @@ def _paid_for(begun: Begun | None, paths: Mapping[str, Path]) -> Iterator[None]:
         ) from error
 
 
-def _known(path: Path, table: Table, epsilon: float, *, again: bool) -> str:
+def _known(path: Source, table: Table, epsilon: float, *, again: bool) -> str:
     """The digest of a file's rows; Refused where they were released before, unless `again`."""
     raw = table.container.raw(path, table.container.columns)
     register = open_register()
@@ -740,8 +845,8 @@ def hand_on(
     """
     if begun is None:
         contents = _contents(run, rows, paths, about, same_rows=same_rows)
-        for kind, content in contents.items():
-            write_atomically(paths[kind], content)
+        for kind, path in paths.items():
+            write_atomically(path, contents[kind])
         return contents["statement"].decode(), dict(paths)
     begun.end(run.statement, rows=len(run.synthetic))
     totals = begun.book.total(), begun.total()
@@ -750,7 +855,7 @@ def hand_on(
             paths = {kind: _next(path) for kind, path in paths.items()}
         contents = _contents(run, rows, paths, about, *totals)
         with _paid_for(begun, paths):
-            _write_or_rescue({paths[kind]: content for kind, content in contents.items()})
+            _write_or_rescue({path: contents[kind] for kind, path in paths.items()})
     return contents["statement"].decode(), dict(paths)
 
 
@@ -781,7 +886,10 @@ def _contents(
     same_rows: Total | None = None,
 ) -> dict[str, bytes]:
     """Kind -> the content of its file."""
-    title = f"{len(run.synthetic)} synthetic rows in {paths['rows'].name}"
+    title = f"{len(run.synthetic)} synthetic rows"
+    title += f" in {paths['rows'].name}" if paths else ""
+    given = run.statement.get("given")
+    title += f", all drawn given {given}" if given else ""
     about = replace(about, product=about.product or title)
     return {
         "rows": rows,
@@ -796,6 +904,15 @@ def _next(path: Path) -> Path:
     *_, last = re.finditer(r"_release(\d+)", path.name)
     number = f"_release{int(last[1]) + 1}"
     return path.with_name(path.name[: last.start()] + number + path.name[last.end() :])
+
+
+def measured(made: Made) -> str:
+    """In a sentence, which columns were measured together, as the statement lists them."""
+    together = made.run.statement["together"]
+    if together is None:
+        return "measured together: all columns, by a network, as far as its noise allows"
+    groups = ", ".join(" x ".join(group) for group in together) or "none"
+    return f"measured together: {groups}; of other columns, only what follows from these is kept"
 
 
 # --- how good it is: made with the real rows, and for their owner alone ---------------------------
@@ -841,7 +958,7 @@ def write_scores(made: Made) -> list[Path]:
     """Scores as CSV, Markdown and LaTeX, for the eyes of their owner; their paths."""
     found = scores(made.train, made.holdout, made.run.synthetic, seed=made.asked.seed)
     saver, stem = _internal(made)
-    caption = f"Scores of {made.paths['rows'].name}, {INTERNAL}."
+    caption = f"Scores of {made.paths['rows'].name}, {INTERNAL}. {measured(made).capitalize()}."
     saved = saver.table(found, f"{stem}_scores", caption=caption)
     return _for_owner([saved.csv, saved.md, saved.tex])
 

@@ -57,6 +57,83 @@ FOREIGN = {
 }
 
 
+@dataclass(frozen=True, eq=False)
+class InMemory:
+    """A DataFrame in the place of a table's file: what a parquet file of it would hold.
+
+    Each field of the Arrow schema keeps the name of its pandas dtype (`dtype`), and whether its
+    column is called by a whole number (`label`); nothing is kept of the index.
+    """
+
+    content: pa.Table
+    name: str = "table"
+
+    def __str__(self) -> str:
+        return self.name
+
+    @property
+    def stem(self) -> str:
+        """Its name, as that of a file."""
+        return self.name
+
+    @classmethod
+    def of(cls, frame: pd.DataFrame, name: str = "table") -> "InMemory":
+        """Raises BadInput, in one sentence, for what is no table of named columns with rows."""
+        if not isinstance(frame, pd.DataFrame):
+            raise BadInput(
+                f"{name} is a {type(frame).__name__}: give a pandas DataFrame, or the path of a "
+                "file."
+            )
+        if frame.empty:
+            raise BadInput(f"{name} has {len(frame)} rows and {frame.shape[1]} columns; give some.")
+        names = [_label(label, name) for label in frame.columns]
+        if twice := [each for each in names if names.count(each) > 1]:
+            raise BadInput(f"{name}: two columns are called {twice[0]!r}; rename one of them.")
+        fields, arrays = [], []
+        for place, each in enumerate(names):
+            values = frame.iloc[:, place]
+            arrays.append(_arrow(values, f"{name}: column {each!r}"))
+            notes = {"dtype": str(values.dtype)}
+            if not isinstance(frame.columns[place], str):
+                notes["label"] = "whole number"
+            fields.append(pa.field(each, arrays[-1].type, metadata=notes))
+        return cls(pa.Table.from_arrays(arrays, schema=pa.schema(fields)), name)
+
+
+def _label(label: object, name: str) -> str:
+    """The name of a DataFrame's column: a text, or a whole number."""
+    whole = isinstance(label, int | np.integer) and not isinstance(label, bool | np.bool_)
+    if label == "" or not (isinstance(label, str) or whole):
+        raise BadInput(
+            f"{name}: a column is called {label!r}, which is no text; rename it, as by "
+            "df.columns = [...]."
+        )
+    return str(label)
+
+
+def _arrow(values: pd.Series, where: str) -> pa.Array:
+    known = isinstance(values.dtype, np.dtype | pd.CategoricalDtype | pd.DatetimeTZDtype)
+    known |= values.dtype.kind in "biufOm" and not isinstance(values.dtype, pd.SparseDtype)
+    try:
+        found = pa.Array.from_pandas(values)
+    except UNFIT as error:
+        kinds = {type(each).__name__ for each in values.dropna()[:10_000]}
+        held = f"values of the types {', '.join(sorted(kinds))}" if kinds else "no values"
+        raise BadInput(
+            f"{where} holds {held}, which are no one kind of number, text or date; convert it, "
+            "as by .astype(str)."
+        ) from error
+    if not known or isinstance(found.type, pa.ExtensionType):
+        raise BadInput(
+            f"{where} has the dtype {values.dtype}, which no table file holds; convert it to "
+            "numbers, text or dates."
+        )
+    return found.combine_chunks() if isinstance(found, pa.ChunkedArray) else found
+
+
+Source = Path | InMemory  # where the rows of a table are
+
+
 @dataclass(frozen=True)
 class Container:
     """The format of a table's file.
@@ -93,15 +170,18 @@ class Container:
 
     @classmethod
     def of(
-        cls, path: Path, options: Mapping | None = None, names: Collection[str] = ()
+        cls, path: Source, options: Mapping | None = None, names: Collection[str] = ()
     ) -> "Container":
-        """By the content of the file.
+        """By the content of the file; a DataFrame is taken for a parquet file.
 
         options: of a schema's [reader]: separator, header, encoding, newline. Without a header
             nothing but its compression is found out, for the first line is somebody's.
         names: of declared columns: the separator is then the one that finds them in the header.
         Raises BadInput for a file that is none of these, which says what it is.
         """
+        if isinstance(path, InMemory):
+            types = path.content.schema
+            return cls("parquet", columns=tuple(types.names), types=types)
         if not path.is_file():
             raise BadInput(f"{path}: there is no such file; check the path.")
         known = ("separator", "header", "encoding", "newline")
@@ -145,11 +225,13 @@ class Container:
         if self.types is None:
             return self
         kept = [column for column in form.columns if column.name not in form.left_out]
-        return replace(self, types=pa.schema([(c.name, _checked_type(c)) for c in kept]))
+        notes = {each.name: each.metadata for each in self.types}
+        fields = [pa.field(c.name, _checked_type(c), metadata=notes.get(c.name)) for c in kept]
+        return replace(self, types=pa.schema(fields))
 
     def raw(
         self,
-        path: Path,
+        path: Source,
         names: Sequence[str],
         numbers: Mapping[str, Collection[str]] | None = None,
         *,
@@ -168,7 +250,8 @@ class Container:
         numbers = numbers or {}
         with refusing(path):
             if self.types is not None:
-                frame = parquet.read_table(path).to_pandas(ignore_metadata=True)
+                stored = path.content if isinstance(path, InMemory) else parquet.read_table(path)
+                frame = stored.to_pandas(ignore_metadata=True)
             elif self.kind == "json lines":
                 with _opened(path) as file:
                     text = file.read().decode(self.encoding, errors).removeprefix("\ufeff")
@@ -231,9 +314,7 @@ class Container:
             self.check_quoting()
         columns = {column.name: column for column in form.columns}
         if self.types is not None:
-            arrays = [
-                _array(frame[name], columns[name], self.types.field(name).type) for name in frame
-            ]
+            arrays = self._arrays(frame, form)
             sink = io.BytesIO()
             parquet.write_table(pa.Table.from_arrays(arrays, names=list(frame.columns)), sink)
             return sink.getvalue()
@@ -252,6 +333,26 @@ class Container:
                 sep=self.separator, index=False, header=self.header, lineterminator=self.newline
             )
         return _compressed(text.encode(self.encoding), self.compressed)
+
+    def frame(self, rows: pd.DataFrame, form: Form) -> pd.DataFrame:
+        """The rows, which `form.to_file` has made, as a DataFrame like the one of the table: its
+        dtypes and the labels of its columns; a fresh RangeIndex.
+
+        Whole numbers and truth values with gaps, which only pandas' nullable dtypes hold, have
+        these. Rows of a text file are as `FileColumn.restore` gives them.
+        """
+        if self.types is None:
+            return rows.reset_index(drop=True)
+        found = {}
+        for name, array in zip(rows, self._arrays(rows, form), strict=True):
+            notes = self.types.field(name).metadata or {}
+            label = int(name) if b"label" in notes else name
+            found[label] = _typed(array.to_pandas(), notes.get(b"dtype", b"").decode())
+        return pd.DataFrame(found)
+
+    def _arrays(self, rows: pd.DataFrame, form: Form) -> list[pa.Array]:
+        columns = {column.name: column for column in form.columns}
+        return [_array(rows[name], columns[name], self.types.field(name).type) for name in rows]
 
 
 # --- bytes ----------------------------------------------------------------------------------------
@@ -367,6 +468,16 @@ def _record(line: str) -> dict:
 
 
 # --- types ----------------------------------------------------------------------------------------
+
+
+def _typed(values: pd.Series, dtype: str) -> pd.Series:
+    """Values in the dtype that this is the name of, or in the nullable one where they have gaps."""
+    if dtype in ("", "object", "category"):  # of categories, the declared ones are there
+        return values
+    if values.hasnans and (dtype == "bool" or re.fullmatch(r"u?int\d+", dtype)):
+        dtype = "boolean" if dtype == "bool" else dtype.replace("i", "I", 1).replace("u", "U", 1)
+    return values.astype(dtype)
+
 
 UNFIT = (ValueError, TypeError, AttributeError, ArithmeticError, pa.ArrowException)
 

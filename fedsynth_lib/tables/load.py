@@ -22,7 +22,7 @@ from fedsynth_lib.core.contract import BadInput, stream
 from fedsynth_lib.core.errors import checked_seed
 from fedsynth_lib.core.store import project_root, within
 from fedsynth_lib.tables import fetch, synthfs
-from fedsynth_lib.tables.container import Container
+from fedsynth_lib.tables.container import Container, InMemory, Source
 from fedsynth_lib.tables.files import (
     NOT_A_NUMBER,
     one_column,
@@ -44,6 +44,7 @@ from fedsynth_lib.tables.schema import (
     Column,
     Schema,
     check_clients,
+    is_text,
     read_toml,
     validate,
 )
@@ -114,7 +115,7 @@ class Table:
 
 
 def load_table(
-    key_or_path: str | Path,
+    key_or_path: str | Path | InMemory | pd.DataFrame,
     *,
     work: str | None = None,
     schema: Schema | str | Path | None = None,
@@ -123,11 +124,11 @@ def load_table(
     part: Literal["train", "holdout"] = "train",
     private: bool = False,
 ) -> Table:
-    """The table of a registered key, or of a CSV or parquet file.
+    """The table of a registered key, of a CSV or parquet file, or of a DataFrame.
 
     work: a work's key selects the columns and names that this work uses; 'all' every declared
         column; None the table's default, without sampling weights.
-    schema: for a file: the declared schema or the path of its TOML file.
+    schema: for a file or a DataFrame: the declared schema, the path of its TOML file, or its text.
     rows: a random subsample of so many rows, without replacement, drawn with `seed`.
     part: 'holdout' gives the work's own test file where it has one.
     private: of a file: numbers out of their declared range are moved to its nearer end, and rounded
@@ -136,13 +137,17 @@ def load_table(
     Raises BadInput, in one sentence, for whatever cannot work.
     """
     checked_seed(seed)
+    if isinstance(key_or_path, pd.DataFrame):
+        key_or_path = InMemory.of(key_or_path)
     if _is_path(key_or_path):
         if work is not None:
             raise BadInput(
                 f"{key_or_path}: work={work!r} selects columns of a registered table; leave it "
                 "out for a file."
             )
-        table = _own_table(Path(key_or_path).expanduser(), schema, private)
+        in_memory = isinstance(key_or_path, InMemory)
+        source = key_or_path if in_memory else Path(key_or_path).expanduser()
+        table = _own_table(source, schema, private)
     else:
         if schema is not None:
             raise BadInput(
@@ -303,27 +308,27 @@ def _standin(table: Entry, view: View, part: str, tried: list[str]) -> Table:
 # A user's own file
 
 
-def _is_path(key_or_path: str | Path) -> bool:
+def _is_path(key_or_path: str | Path | InMemory) -> bool:
     text = str(key_or_path)
     suffixes = {".csv", ".tsv", ".txt", ".data", ".parquet", ".gz", ".xz", ".zip"}
     return (
-        isinstance(key_or_path, Path)
+        isinstance(key_or_path, Path | InMemory)
         or "/" in text
         or os.sep in text
         or Path(text).suffix in suffixes
     )
 
 
-def _own_table(path: Path, schema: Schema | str | Path | None, private: bool) -> Table:
+def _own_table(path: Source, schema: Schema | str | Path | None, private: bool) -> Table:
     if schema is None:
         raise BadInput(
             f"{path}: a table of your own needs a declared schema (schema='my.toml'), so that "
             "nothing is read from private rows; `fedsynth draft` writes one to "
             "correct."
         )
-    declared = isinstance(schema, Schema)
+    declared, name = isinstance(schema, Schema), "schema" if is_text(schema) else str(schema)
     document = {} if declared else read_toml(schema)
-    form = Form.of(schema) if declared else form_from(document, str(schema))
+    form = Form.of(schema) if declared else form_from(document, name)
     reader = from_toml(Reader, document.get("reader", {}), path)
     in_file = [column["name"] for column in document.get("column", [])] or list(form.names)
     container = Container.of(path, document.get("reader"), in_file)

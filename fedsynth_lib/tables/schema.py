@@ -136,8 +136,15 @@ class Schema:
         return Schema(columns, new_names.get(self.target, self.target) if self.target else None)
 
 
+def is_text(schema: object) -> bool:
+    """Whether this is the text of a schema, and not the path of one: it has several lines."""
+    return isinstance(schema, str) and "\n" in schema
+
+
 def read_toml(path: str | Path) -> dict:
-    """The content of a TOML file; BadInput where it cannot be read."""
+    """The content of a TOML file, or of the text of one; BadInput where it cannot be read."""
+    if is_text(path):
+        return parse_toml(path.removeprefix("\ufeff"), "schema")
     try:
         return parse_toml(Path(path).expanduser().read_text(encoding="utf-8-sig"), str(path))
     except OSError as error:

@@ -24,6 +24,7 @@ from fedsynth_lib.methods.marginals.marginals import (
 from fedsynth_lib.methods.marginals.model_answers import Answers
 from fedsynth_lib.methods.marginals.model_answers import sample as sample_model
 
+NEVER = -1e6  # the potential of what is ruled out; its exponential is 0
 MOST_CELLS = 100_000_000  # of all candidates, whose answers are kept in 8 bytes each
 
 
@@ -259,6 +260,19 @@ def answers_of(state: Mapping[str, np.ndarray], asked: tuple[Query, ...]) -> np.
     return _answers(
         model.levels, queries, b"".join(model.potentials[q].tobytes() for q in queries), asked
     )
+
+
+def given(state: Arrays, codes: Mapping[int, int]) -> Arrays:
+    """The state of a fitted model of the rows that have these codes, column -> code: exact, and
+    post-processing. Columns of which runs of levels are modelled (`long`) stay as they are."""
+    kept = dict(state)
+    for column, code in codes.items():
+        if column in np.asarray(state.get("long", ())):
+            continue
+        name, levels = name_of("potential", (column,)), int(state["levels"][column])
+        others = np.where(np.arange(levels) == code, 0.0, NEVER)
+        kept[name] = state.get(name, np.zeros(levels)) + others
+    return kept
 
 
 def sample(state: Arrays, num_rows: int, config: Config, rng: np.random.Generator) -> np.ndarray:

@@ -38,7 +38,7 @@ def write(study: Study, outcome: Outcome, folder: Path) -> list[Path]:
     model = SavedModel(
         plan.method, plan.config, outcome.state, form, container, said, rows, study.seed
     )
-    synthetic = model.sample()
+    synthetic, said = model.drawn(rows), said | {"together": model.together}
     run = Run(
         state=outcome.state,
         synthetic=synthetic,
