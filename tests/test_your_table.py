@@ -363,7 +363,7 @@ def test_a_constant_that_was_read_from_the_rows_blocks_a_release(ward):
         ({"site": "site", "num_clients": 3}, r"num_clients is 3 and site is 'site'"),
         ({"site": "site", "declared_rows": [300]}, r"give those of each of the 3 sites"),
         ({"declared_rows": ["many"]}, r"declared_rows is \['many'\]: give one number"),
-        ({"num_clients": -1}, r"num_clients is -1; give at least 1"),
+        ({"num_clients": -1}, r"num_clients is -1: give a whole number of at least 1"),
         ({"seed": -1}, r"seed is -1: give a whole number"),
         ({"seed": 1.5}, r"seed is 1.5: give a whole number"),
     ],
@@ -458,7 +458,9 @@ def test_a_lesson_takes_a_table_by_an_absolute_path(ward, home):
 def test_a_run_says_what_it_does(ward):
     said = []
     your_table.synthesize(ward, **ASKED, say=said.append)
-    assert [line.split()[0] for line in said] == ["reads", "independent", "rows"]
+    assert [line.split()[0] for line in said[1:-1]] == ["for", "independent", "rows"]
+    assert said[0] == f"reads {ward}" and "fewer than about 118 rows" in said[1]
+    assert said[-1].endswith("another number (rows=, --rows) costs nothing more")
 
 
 def test_what_is_made_of_real_rows_is_apart_and_for_its_owner_alone(ward, home):

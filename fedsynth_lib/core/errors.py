@@ -6,7 +6,7 @@ Needs nothing but Python itself: the runner refuses a bad option before there ar
 
 import difflib
 from collections.abc import Iterable
-from numbers import Real
+from numbers import Integral, Real
 from typing import Any
 
 MOST_SEED = 2**32 - 1  # what numpy's and scikit-learn's older generators take
@@ -49,8 +49,7 @@ def checked_seed(seed: Any, name: str = "seed") -> int:
 def checked_rows(rows: Any, name: str = "rows") -> int:
     """Return a number of rows; BadInput, naming the parameter, unless it is a whole number of at
     least 1."""
-    whole = hasattr(rows, "__index__") and not isinstance(rows, bool)
-    if not whole or rows < 1:
+    if not isinstance(rows, Integral) or isinstance(rows, bool) or rows < 1:
         raise BadInput(f"{name} is {_shown(rows)}: give a whole number of at least 1.")
     return int(rows)
 

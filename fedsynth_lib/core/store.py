@@ -55,15 +55,18 @@ def within(path: Path) -> str:
     return str(path.relative_to(home) if path.is_relative_to(home) else path)
 
 
-def as_path(given: str | Path) -> Path:
+def as_path(given: str | Path, name: str = "path") -> Path:
     """A path as its user means it: from the folder where they stand, `~` their home. A link stays
-    the link: what belongs to a table lies beside it, not beside what it points to."""
+    the link: what belongs to a table lies beside it, not beside what it points to. Raises BadInput,
+    naming the parameter, for what is no path."""
+    if not isinstance(given, str | os.PathLike):
+        raise BadInput(f"{name} is a {type(given).__name__}: give a path.")
     return Path(given).expanduser().absolute()
 
 
 def existing_file(given: str | Path, name: str) -> Path:
     """`as_path`; BadInput, naming the parameter, where there is no file."""
-    path = as_path(given)
+    path = as_path(given, name)
     if path.name == "-" or (path.exists() and not (path.is_file() or path.is_dir())):
         raise BadInput(
             f"{name}: {given}: this is a pipe or a device; save the table in a file first."

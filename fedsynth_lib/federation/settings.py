@@ -422,6 +422,11 @@ def _check_parts(parts: Sequence[np.ndarray], num_rows: int, name: str, *, decla
     """Clients must be disjoint: parallel composition rests on it; and none of them empty, but where
     their sizes are `declared`."""
     for index, part in enumerate(parts):
+        if len(part) and np.asarray(part).dtype.kind not in "iu":
+            raise BadInput(
+                f"{name}: parts[{index}] is of {np.asarray(part).dtype}: give whole row positions, "
+                "of a mask by np.flatnonzero(mask)."
+            )
         if len(part) == 0 and not declared:
             raise BadInput(
                 f"{name}: client {index} has no rows; use fewer clients or another partition."

@@ -114,7 +114,10 @@ def _column(
     if not gaps.any() or column.missing:
         parts += _values(column, raw)
     if made.types is not None and table.container.types is not None:
-        types = [file.types.field(column.name).type for file in (made, table.container)]
+        fields = [file.types.field(column.name) for file in (made, table.container)]
+        types = [(field.metadata or {}).get(b"dtype", b"").decode() for field in fields]
+        if not all(types):  # of a DataFrame both have one
+            types = [field.type for field in fields]
         if types[0] != types[1]:
             parts.append(f"its type is {types[0]}, not {types[1]}")
     return column.kind, real_gaps, share, "; ".join(parts)

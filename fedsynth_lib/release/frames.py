@@ -99,8 +99,7 @@ def draft(
     """
     names = {"ignore": ignore, "keep": keep}
     columns = {name: your_table.names_of(given, name) for name, given in names.items()}
-    chosen = your_table.names_of(target, "target")
-    return draft_text(_source(table), target=chosen[0] if chosen else None, **columns)
+    return draft_text(_source(table), target=_name(target, "target") or None, **columns)
 
 
 def synthesize(
@@ -206,7 +205,7 @@ def synthesize(
     >>> synthetic.dtypes.equals(df.dtypes), len(synthetic)
     (True, 500)
     >>> statement["budget"], statement["delta"]
-    (1, 1e-06)
+    (1.0, 1e-06)
     >>> ill, _ = fs.synthesize(df, epsilon=1, schema=schema, rows=50, where={"ill": "yes"})
     >>> set(ill["ill"])
     {'yes'}
@@ -218,8 +217,7 @@ def synthesize(
             "population is empty: a DataFrame has no name, so say whose rows these are "
             "(population='...'), for the ledger."
         )
-    names = your_table.names_of(target, "target")
-    options: dict[str, Any] = {"target": names[0] if names else ""}
+    options: dict[str, Any] = {"target": _name(target, "target")}
     options["ignore"] = your_table.names_of(ignore, "ignore")
     schema, asked = _schema(source, schema, **options)
     if asked is not None:
@@ -231,11 +229,11 @@ def synthesize(
         delta=delta,
         schema=schema,
         rows=rows,
-        where=where and dict(where),
+        where=where,
         seed=seed,
         method=method,
         **options,
-        site=site,
+        site=_name(site, "site"),
         num_clients=num_clients,
         declared_rows=declared_rows,
         release=release,
@@ -294,11 +292,19 @@ def check(
     >>> list(found.analyses["term"])
     ['Intercept', 'age']
     """
-    wanted = [analyses] if isinstance(analyses, str) else list(analyses)
+    wanted = list(analyses) if isinstance(analyses, list | tuple) else [analyses]
     source = _source(real)
     chosen, _ = _schema(source, schema)
     table = your_table.load(your_table.Files.of(source, chosen), private=True)
     return checked(table, _source(synthetic, "synthetic"), wanted)
+
+
+def _name(given: str | int, parameter: str) -> str:
+    """The name of one column; '' of none."""
+    names = your_table.names_of(given, parameter)
+    if len(names) > 1:
+        raise BadInput(f"{parameter} names {len(names)} columns; give one.")
+    return "".join(names)
 
 
 def _source(table: Any, name: str = "table") -> Source:

@@ -235,9 +235,10 @@ class Where:
             )
         named = {column.name: column for column in form.columns}
         parsed: dict[str, pd.Series] = {}
+        given = {str(name): value for name, value in given.items()}
         for name, value in given.items():
             if name not in named:
-                raise BadInput(f"where: there is no column {name!r}{closest(str(name), named)}.")
+                raise BadInput(f"where: there is no column {name!r}{closest(name, named)}.")
             parsed |= _parsed(named[name], value)
         rows = {
             column.name: pd.Series([column.low])

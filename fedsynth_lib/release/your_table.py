@@ -197,8 +197,8 @@ def own(table: str | Path) -> Table:
 
 def names_of(given: str | int | Sequence, parameter: str) -> list[str]:
     """Names of columns: one, or several; a number is one that is called so."""
-    many = [given] if isinstance(given, str | int) else list(given)
-    if wrong := [each for each in many if not isinstance(each, str | int)]:
+    many = list(given) if np.ndim(given) else [given]
+    if wrong := [e for e in many if not isinstance(e, str | int) or isinstance(e, bool)]:
         raise BadInput(f"{parameter} names {wrong[0]!r}; give names of columns.")
     return [str(each) for each in many if each != ""]
 
@@ -212,6 +212,8 @@ def left_out(table: Table) -> list[str]:
 
 def method_of(name: str) -> Method:
     """A registered method by its key, or someone's own by the path of its file."""
+    if not isinstance(name, str):
+        raise BadInput(f"method is {name!r}: give its key, such as {DEFAULT}, or a path.")
     if name.endswith(".py"):
         return Method.of(from_file(name))
     if name not in METHODS:
@@ -551,15 +553,22 @@ def prepare(
             "give one of the two."
         )
     table = load(source, target=target, ignore=ignore, private=True)
-    sizes = [declared_rows] if isinstance(declared_rows, int) else list(declared_rows)
+    sizes = list(np.atleast_1d(np.array(declared_rows, dtype=object)))
     check_declared_rows(sizes, len(_sites(table, site)) if site else 1, site=site)
     if sizes:  # else they are counted, with noise, when the run begins
         config = fitting(config, sum(sizes) * (1 - TEST_SHARE), epsilon)
+    checked_epsilon(most_epsilon, "most_epsilon")
+    if not isinstance(about or {}, Mapping):
+        raise BadInput(f"about is a {type(about).__name__}: give a dict, as {{'curator': '...'}}.")
+    if unknown := set(about or {}) - {"curator", "recipients", "purpose"}:
+        raise BadInput(
+            f"about names {min(map(str, unknown))!r}: give curator, recipients, purpose."
+        )
     rows = None if rows is None else checked_rows(rows)
-    num_clients = num_clients and checked_rows(num_clients, "num_clients")
+    num_clients = checked_rows(num_clients, "num_clients") if num_clients else 0
     saved.Where.of(table.form, where)
-    paths = places(table, profile, release=release, folder=None if out is None else as_path(out))
-    model = None if save_model is None else as_path(save_model)
+    paths = places(table, profile, release=release, folder=out and as_path(out, "out"))
+    model = None if save_model is None else as_path(save_model, "save_model")
     if model is not None:
         _check_model(model, module, release=release)
     if quote_formulas:

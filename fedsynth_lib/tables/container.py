@@ -93,7 +93,8 @@ class InMemory:
         for place, each in enumerate(names):
             values = frame.iloc[:, place]
             arrays.append(_arrow(values, f"{name}: column {each!r}"))
-            notes = {"dtype": str(values.dtype)}
+            texts = isinstance(values.dtype, pd.StringDtype)  # whose name leaves out where they are
+            notes = {"dtype": repr(values.dtype) if texts else str(values.dtype)}
             if not isinstance(frame.columns[place], str):
                 notes["label"] = "whole number"
             fields.append(pa.field(each, arrays[-1].type, metadata=notes))
@@ -112,8 +113,13 @@ def _label(label: object, name: str) -> str:
 
 
 def _arrow(values: pd.Series, where: str) -> pa.Array:
-    known = isinstance(values.dtype, np.dtype | pd.CategoricalDtype | pd.DatetimeTZDtype)
-    known |= values.dtype.kind in "biufOm" and not isinstance(values.dtype, pd.SparseDtype)
+    dtype = values.dtype.categories.dtype if hasattr(values, "cat") else values.dtype
+    none = isinstance(dtype, pd.SparseDtype | pd.PeriodDtype | pd.IntervalDtype)
+    if none or dtype.kind not in "biufmMOSU":
+        raise BadInput(
+            f"{where} has the dtype {dtype}, which no table file holds; convert it to numbers, "
+            "text or dates."
+        )
     try:
         found = pa.Array.from_pandas(values)
     except UNFIT as error:
@@ -123,11 +129,6 @@ def _arrow(values: pd.Series, where: str) -> pa.Array:
             f"{where} holds {held}, which are no one kind of number, text or date; convert it, "
             "as by .astype(str)."
         ) from error
-    if not known or isinstance(found.type, pa.ExtensionType):
-        raise BadInput(
-            f"{where} has the dtype {values.dtype}, which no table file holds; convert it to "
-            "numbers, text or dates."
-        )
     return found.combine_chunks() if isinstance(found, pa.ChunkedArray) else found
 
 

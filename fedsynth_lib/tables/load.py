@@ -12,6 +12,7 @@ import os
 import warnings
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from numbers import Integral
 from pathlib import Path
 from typing import Literal, NamedTuple
 
@@ -19,7 +20,7 @@ import numpy as np
 import pandas as pd
 
 from fedsynth_lib.core.contract import BadInput, stream
-from fedsynth_lib.core.errors import checked_seed
+from fedsynth_lib.core.errors import checked_rows, checked_seed
 from fedsynth_lib.core.store import project_root, within
 from fedsynth_lib.tables import fetch, synthfs
 from fedsynth_lib.tables.container import Container, InMemory, Source
@@ -100,7 +101,13 @@ class Table:
         return len(self.frame)
 
     def take(self, positions: np.ndarray) -> "Table":
-        """The table with only these rows, in this order."""
+        """The table with only these rows, in this order; BadInput unless they are whole row
+        positions."""
+        if len(positions) and np.asarray(positions).dtype.kind not in "iu":
+            raise BadInput(
+                f"{self.key}: positions are of {np.asarray(positions).dtype}: give whole row "
+                "positions, of a mask by np.flatnonzero(mask)."
+            )
         rows = self.frame.iloc[positions].reset_index(drop=True)
         return replace(self, frame=rows, digest="")
 
@@ -349,6 +356,8 @@ def _own_table(path: Source, schema: Schema | str | Path | None, private: bool) 
 
 
 def _subsample(table: Table, rows: int, seed: int) -> Table:
+    if not isinstance(rows, Integral) or isinstance(rows, bool):
+        checked_rows(rows)
     if not 1 <= rows <= len(table):
         raise BadInput(
             f"{table.key}: rows={rows} cannot be drawn from a table of {len(table)} rows; ask for "
