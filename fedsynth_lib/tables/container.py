@@ -353,7 +353,10 @@ class Container:
 
     def _arrays(self, rows: pd.DataFrame, form: Form) -> list[pa.Array]:
         columns = {column.name: column for column in form.columns}
-        return [_array(rows[name], columns[name], self.types.field(name).type) for name in rows]
+        return [
+            _coded(_array(rows[name], columns[name], self.types.field(name).type), columns[name])
+            for name in rows
+        ]
 
 
 # --- bytes ----------------------------------------------------------------------------------------
@@ -538,6 +541,17 @@ def _declared_values(column: FileColumn) -> pd.Series:
     raw = pd.Series(values)
     rows = pd.DataFrame(column.parse(raw, column.name), index=raw.index)
     return column.restore(rows, np.random.default_rng(0))
+
+
+def _coded(array: pa.Array, column: FileColumn) -> pa.Array:
+    """Gaps as the first code for a missing value, where that is a value of the type: -9."""
+    code = column.missing[0] if column.missing else ""
+    if not array.null_count or not code or pa.types.is_dictionary(array.type):
+        return array
+    try:
+        return array.fill_null(pa.array([code]).cast(array.type)[0])
+    except UNFIT:
+        return array
 
 
 def _array(values: pd.Series, column: FileColumn, kind: pa.DataType) -> pa.Array:
