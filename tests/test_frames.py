@@ -120,7 +120,7 @@ def rich():
 
 def test_dtypes_and_labels_stay_and_the_index_is_fresh(home):
     frame = rich()
-    with pytest.warns(UserWarning):
+    with pytest.warns(UserWarning, match="the index 'pid' is not modelled: df.reset_index()"):
         synthetic, _ = fs.synthesize(frame, epsilon=50, method="independent", rows=60)
     pd.testing.assert_series_equal(synthetic.dtypes, frame.dtypes)
     assert synthetic.index.equals(pd.RangeIndex(60))

@@ -216,7 +216,7 @@ def _regression(plan: Plan, rows: Rows) -> list[Result]:
                 "the formula."
             ) from error
     real, synthetic = fits["real"], fits["synthetic"].reindex(fits["real"].index)
-    of = "" if event is None else f" on the log-odds of {plain} = {event!r}"
+    of = "" if event is None else f" on the log-odds of {plain} = {_shown(event)}"
     return [
         (term, _coefficient(term) + of, *real.loc[term], *synthetic.loc[term])
         for term in real.index
@@ -243,7 +243,7 @@ def _means(plan: Plan, rows: Rows) -> list[Result]:
     what, event = f"the mean of {plan.outcome}", None
     if rows["real"][plan.outcome].dtype == object:
         event = _second(plan, rows["real"][plan.outcome])
-        what = f"the share of {plan.outcome} = {event!r}"
+        what = f"the share of {plan.outcome} = {_shown(event)}"
     results = []
     for group in _groups(plan, rows["real"]):
         found = []
@@ -251,8 +251,8 @@ def _means(plan: Plan, rows: Rows) -> list[Result]:
             kept = frame[plan.outcome][_within(plan, frame, group)].dropna()
             numbers = kept if event is None else (kept == event).astype(float)
             found += [numbers.mean(), numbers.sem()]
-        named = what if group is None else f"{what} where {plan.by} is {group!r}"
-        results.append(("all" if group is None else str(group), named, *found))
+        named = what if group is None else f"{what} where {plan.by} is {_shown(group)}"
+        results.append(("all" if group is None else _plain(group), named, *found))
     return results
 
 
@@ -277,9 +277,11 @@ def _survival(plan: Plan, rows: Rows) -> list[Result]:
             pairs = zip(curve.surv_prob[last], curve.surv_prob_se[last], strict=True)
             found.append([(1.0, 0.0) if k < 0 else p for k, p in zip(last, pairs, strict=True)])
         for time, *pairs in zip(times, *found, strict=True):
-            term = f"{time:g}" if group is None else f"{group}: {time:g}"
-            of = "" if group is None else f" where {plan.by} is {group!r}"
-            what = f"the share without {plan.event} = {event!r} at {plan.outcome} {time:g}{of}"
+            term = f"{time:g}" if group is None else f"{_plain(group)}: {time:g}"
+            of = "" if group is None else f" where {plan.by} is {_shown(group)}"
+            what = (
+                f"the share without {plan.event} = {_shown(event)} at {plan.outcome} {time:g}{of}"
+            )
             results.append((term, what, *pairs[0], *pairs[1]))
     return results
 
@@ -301,6 +303,16 @@ def _groups(plan: Plan, rows: pd.DataFrame) -> list:
 
 def _within(plan: Plan, rows: pd.DataFrame, group: object) -> pd.Series:
     return pd.Series(True, rows.index) if group is None else rows[plan.by] == group
+
+
+def _plain(value: object) -> str:
+    """A value as people write it."""
+    return value if isinstance(value, str) else f"{value:g}"
+
+
+def _shown(value: object) -> str:
+    """A value in a sentence, a text in quotation marks."""
+    return repr(value) if isinstance(value, str) else _plain(value)
 
 
 # --- verdicts -------------------------------------------------------------------------------------

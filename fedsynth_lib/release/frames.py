@@ -221,6 +221,8 @@ def synthesize(
     if asked is not None:
         notes = [DRAFTED, *(f"the draft asks about {question}" for question in asked)]
         options = {}  # the draft has them
+    if isinstance(table, pd.DataFrame) and (named := [n for n in table.index.names if n]):
+        notes.append(f"the index {named[0]!r} is not modelled: df.reset_index() makes it a column")
     prepared = your_table.prepare(
         source,
         epsilon=epsilon,
