@@ -433,14 +433,18 @@ def test_columns_that_were_measured_together_are_in_plain_sight(home):
     assert "No two columns were measured together" in str(made["independent"])
 
 
-@pytest.mark.parametrize("name", ["draft", "synthesize", "check"])
-def test_examples_run_as_they_are_shown(name, home):
+SHOWN = (frames.draft, frames.synthesize, frames.check, saved.read, saved.SavedModel.sample)
+
+
+@pytest.mark.parametrize("shown", SHOWN, ids=lambda shown: shown.__name__)
+def test_examples_run_as_they_are_shown(shown, home, monkeypatch):
+    monkeypatch.chdir(home)
     df = people()
     df.loc[:1, "age"] = 20, 89
     schema = fs.draft(df, target="ill")
     synthetic, _ = synthesized(df, schema=schema)
     known = {"fs": fs, "df": df, "schema": schema, "synthetic": synthetic}
-    tests = doctest.DocTestFinder().find(getattr(frames, name), name, globs=known)
+    tests = doctest.DocTestFinder().find(shown, shown.__name__, globs=known)
     runner = doctest.DocTestRunner()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)

@@ -102,8 +102,10 @@ class SavedModel:
 
         Examples
         --------
-        >>> model = fs.load_model("people.fedsynth")  # doctest: +SKIP
-        >>> model.sample(1_000, where={"fraud": "yes"})  # doctest: +SKIP
+        >>> _ = fs.synthesize(df, epsilon=1, schema=schema, save_model="people.fedsynth")
+        >>> model = fs.load_model("people.fedsynth")
+        >>> len(model.sample(1_000, seed=1)), set(model.sample(9, where={"ill": "yes"})["ill"])
+        (1000, {'yes'})
         """
         return self.container.frame(self.in_file(rows, seed=seed, where=where), self.form)
 
@@ -390,8 +392,31 @@ def write(model: SavedModel, path: Path) -> None:
 
 
 def read(given: str | Path) -> SavedModel:
-    """The model in a file. Raises BadInput, in one sentence, for a file that is none, damaged,
-    changed, or of a newer format or another version of its method."""
+    """Read the model of a run, of which rows can be drawn at no further cost.
+
+    Parameters
+    ----------
+    given
+        The file that `synth --save-model`, or `synthesize(save_model=...)`, wrote.
+
+    Returns
+    -------
+    SavedModel
+        `sample` draws rows; `statement` is the privacy statement of the run, `cost` a sentence.
+
+    Raises
+    ------
+    BadInput
+        In one sentence, for a file that is none, damaged, changed, or of a newer format or another
+        version of its method.
+
+    Examples
+    --------
+    >>> _ = fs.synthesize(df, epsilon=1, schema=schema, save_model="people.fedsynth")
+    >>> model = fs.load_model("people.fedsynth")
+    >>> model.sample(1_000, where={"ill": "yes"})["ill"].value_counts().to_dict()
+    {'yes': 1000}
+    """
     path = existing_file(given, "model")
     members = _members(path)
     said = members.pop(DIGEST, b"").decode("ascii", "replace")
