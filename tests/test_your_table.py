@@ -458,8 +458,7 @@ def test_a_lesson_takes_a_table_by_an_absolute_path(ward, home):
 def test_a_run_says_what_it_does(ward):
     said = []
     your_table.synthesize(ward, **ASKED, say=said.append)
-    assert [line.split()[0] for line in said[1:-1]] == ["for", "independent", "rows"]
-    assert said[0] == f"reads {ward}" and "fewer than about 118 rows" in said[1]
+    assert [line.split()[0] for line in said[:-1]] == ["reads", "independent", "rows"]
     assert said[-1].endswith("another number (rows=, --rows) costs nothing more")
 
 
