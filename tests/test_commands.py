@@ -154,7 +154,8 @@ def test_a_rehearsal_and_a_release_of_a_table(declared, tmp_path, capsys):
     asked += ["--no-scores", *RELEASE]
     assert commands.main([*asked, "--curator", "a clinic"]) == 0
     said = capsys.readouterr().out
-    assert said.endswith("fit to hand on\n") and "people_release1.csv" in said
+    assert "\nfit to hand on\nopen first: " in said and "people_release1.csv" in said
+    assert "people_release1_privacy.html, on what these rows promise; then `fedsynth check" in said
     assert commands.main(["ledger"]) == 0
     assert "people: 1 releases, epsilon 1" in capsys.readouterr().out
     assert commands.main(asked) == 2

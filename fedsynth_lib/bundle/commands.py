@@ -18,7 +18,7 @@ import typer
 
 from fedsynth_lib.bundle.console import heard
 from fedsynth_lib.core.contract import BadInput
-from fedsynth_lib.core.store import CODE, existing_file, is_checkout, project_root
+from fedsynth_lib.core.store import CODE, FOR_OWNER, existing_file, is_checkout, project_root
 from fedsynth_lib.methods import DEFAULT
 from fedsynth_lib.methods.release import DELTA
 from fedsynth_lib.release.deploy import commands as deploy
@@ -237,8 +237,10 @@ def synth(
     print(your_table.measured(made))
     print(made.verdict, flush=True)
     status = 0 if no_scores else _evaluated(made)
+    page = made.paths["page"]
+    scores = "" if no_scores else f"the scores in {page.parent / FOR_OWNER}, for you alone, and "
     print(
-        f"open first: {made.paths['page']}, one page on what these rows promise; then {made.next}"
+        f"open first: {page}, on what these rows promise; then {scores}`fedsynth check --analysis`"
     )
     return status
 

@@ -480,12 +480,6 @@ class Made:
         return saved.saved(self.run, asked.method, self.config, form, **kept)
 
     @property
-    def next(self) -> str:
-        """What to look at after the page, in words."""
-        place = self.paths["rows"].parent / FOR_OWNER
-        return f"the scores and pictures in {place}, for you alone, and `fedsynth check --analysis`"
-
-    @property
     def verdict(self) -> str:
         """Whether it may be handed on, in a few words."""
         if self.total is None:
