@@ -228,7 +228,9 @@ def test_targets_and_names_have_types_too():
 def test_what_keeps_account_of_gaps_has_a_name_of_its_own():
     names = ("x", "x is missing")
     form = Form(tuple(FileColumn(name, "numeric", 0, 9, missing=("",)) for name in names))
-    with pytest.raises(BadInput, match="'x' may have gaps, of which a column 'x is missing' keeps"):
+    with pytest.raises(
+        BadInput, match="'x' has rows that stand apart, of which a column 'x is missing' keeps"
+    ):
         _ = form.schema
 
 

@@ -8,7 +8,7 @@ import pandas as pd
 from fedsynth_lib.core.contract import BadInput
 from fedsynth_lib.tables.container import Container
 from fedsynth_lib.tables.files import NOT_A_NUMBER
-from fedsynth_lib.tables.kinds import GAP, FileColumn
+from fedsynth_lib.tables.kinds import FileColumn
 from fedsynth_lib.tables.load import Table
 
 FAR = 0.1  # between two shares of missing values: noise makes less of a difference as a rule
@@ -74,7 +74,8 @@ def _missing_share(column: FileColumn, frame: pd.DataFrame) -> float:
         return 0.0
     if column.kind in ("categorical", "boolean"):
         return float((frame[column.name] == column.gap_label).mean())
-    return float((frame[column.modelled.missing.name] == GAP).mean())
+    gaps = column.modelled
+    return float((gaps.codes(frame) == len(gaps.fills)).mean())  # the last that stands apart
 
 
 def _values(column: FileColumn, raw: pd.Series) -> list[str]:

@@ -5,7 +5,7 @@ most, and a release is refused as long as one is there.
 """
 
 import re
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cache, cached_property
@@ -22,7 +22,7 @@ from fedsynth_lib.tables.container import Container, header_newline, type_to_dec
 from fedsynth_lib.tables.files import NOT_A_NUMBER, may_be_several, one_column
 from fedsynth_lib.tables.form import Form
 from fedsynth_lib.tables.kinds import MOST_EXACT, SEQUENCE, FileColumn
-from fedsynth_lib.tables.moments import moment_of, moment_text
+from fedsynth_lib.tables.moments import Moments, moment_of, moment_text
 from fedsynth_lib.tables.schema import READ_FROM_ROWS, closest
 from fedsynth_lib.tables.written import QUOTES, SPACES, Written
 
@@ -33,6 +33,9 @@ MAX_DECIMALS = 6  # as people write; more come from a computation
 # amounts of different orders of magnitude: a 99th percentile so many times the median, or half of
 # the rows within the first of so many even bins
 SPREAD, EVEN_BINS = 20, 16
+# a value that so many of the rows share is asked about, so many of them at most; whole numbers of a
+# narrower range than so many have a bin each
+HEAP, MOST_HEAPS, WIDE = 0.05, 8, 32
 LONGEST_UNIT = 6  # letters of a currency or a unit
 MOST_ODD = 3  # values of another kind among those of one, which may stand for a missing one
 LONGEST_WORD = 3  # letters before a number and a space, as in "EUR 5"; "Ward 5" is a name
@@ -395,12 +398,19 @@ def _moment(
     if far:
         shown = ", ".join(seen.levels[far])
         asked.append(f"{shown} lies far from all other {kind}s: is that a missing value?")
-    order = moments.drop(index=far).sort_values()
+    held = moments.drop(index=far)
+    numbers = Moments(kind, form).numbers(seen.levels[held.index])
+    shares = _heaps(pd.Series(numbers), seen.counts[held.index], whole=True)
+    heaps = {
+        seen.levels[held.index[numbers == number][0]]: shares[number] for number in shares.index
+    }
+    asked.append(_ask_heaps(heaps))
+    order = held[~np.isin(numbers, shares.index)].sort_values()
     if len(order) < 2:
         return None
     low, high = seen.levels[order.index[[0, -1]]]
     return seen.without(seen.levels[[*odd, *far]]).column(
-        kind, " ".join(asked), low=low, high=high, format=form
+        kind, " ".join(filter(None, asked)), low=low, high=high, format=form, heaps=tuple(heaps)
     )
 
 
@@ -433,11 +443,16 @@ def _marked(seen: Seen) -> FileColumn | None:
         if len(words):
             shown = ", ".join(map(repr, words))
             question += f" And is {shown} a missing value? If not, correct the rows."
-        low, high = float(numbers.min()), float(numbers.max())
+        shares = _heaps(numbers.dropna(), kept.counts, whole=marks.decimals == 0)
+        heaps = {seen.levels[numbers == number].iloc[0]: shares[number] for number in shares.index}
+        question = f"{question} {_ask_heaps(heaps)}".strip()
+        rest = numbers[~numbers.isin(shares.index)]
+        low, high = float(rest.min()), float(rest.max())
         if low == high:
             return None
         short = marks.decimals > 0 and _short_whole(kept.levels, marks.mark)
         said = {"low": low, "high": high, "written": example, "short_whole": short}
+        said["heaps"] = tuple(shares.index)
         return kept.column("numeric", question, **said)
     return None
 
@@ -538,19 +553,48 @@ def _ranged(seen: Seen, question: str) -> FileColumn | None:
             'No two rows have the same value: an identifier? Then write kind = "identifier", and '
             "no range."
         )
-    low, high = float(numbers.min()), float(numbers.max())
+    shares = _heaps(numbers, seen.counts, whole=seen.whole)
+    question = (
+        f"{question} {_ask_heaps({f'{number:.12g}': shares[number] for number in shares.index})}"
+    )
+    rest = ~numbers.isin(shares.index)
+    low, high = float(numbers[rest].min()), float(numbers[rest].max())
     said: dict = {"low": low, "high": high} | _decimals(seen.levels)
+    said["heaps"] = tuple(int(n) if seen.whole else float(n) for n in shares.index)
     if seen.whole:
         said = {"low": int(low), "high": int(high), "integer": True}
         zeros = seen.levels.str.extract(r"\.(0+)$")[0]
         if zeros.notna().all() and zeros.nunique() == 1:  # 34.0, as pandas writes ages with gaps
             said["written"] = f"0.{zeros[0]}"
-    values = np.repeat(numbers.to_numpy(), seen.counts)
+    values = np.repeat(numbers[rest].to_numpy(), seen.counts[rest])
     middle, top = np.quantile(values, [0.5, 0.99], method="inverted_cdf")
     heaped = middle - low < (high - low) / EVEN_BINS
     if low >= 0 and middle > 0 and (heaped or top > SPREAD * middle):
         said["scale"] = "log"
-    return seen.column("numeric", question, **said)
+    return seen.column("numeric", question.strip(), **said)
+
+
+def _heaps(numbers: pd.Series, counts: np.ndarray, *, whole: bool) -> pd.Series:
+    """The share of each value that HEAP of the rows have, and far more than have others, the most
+    frequent first; none where each value has a bin, or no range is left without them. counts: of
+    each number."""
+    shares = pd.Series(counts / counts.sum(), numbers.to_numpy()).groupby(level=0).sum()
+    found = shares[shares >= max(HEAP, 3 * shares.median())].nlargest(MOST_HEAPS)
+    rest = shares.index.difference(found.index)
+    narrow = whole and np.ptp(shares.index) < WIDE
+    return found.head(0) if narrow or len(rest) < MAX_NUMBER_LEVELS else found
+
+
+def _ask_heaps(shares: Mapping[str, float]) -> str:
+    """What to ask of values that many rows share; '' where there are none. shares: by text."""
+    if not shares:
+        return ""
+    shown = ", ".join(f"{text} ({share:.1%} of the rows)" for text, share in shares.items())
+    return (
+        f"Many rows have exactly {shown}: does it mean something of its own, such as none at all, "
+        "or the end of a study? As one of heaps it keeps its share; if it means nothing, take it "
+        "out, and widen the range where it was an end."
+    )
 
 
 def _moment_in_disguise(seen: Seen) -> str:
