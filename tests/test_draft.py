@@ -48,7 +48,11 @@ def drafted(tmp_path, values):
         (DAYS.strftime("%Y-%m-%d"), "date", {"low": "2024-01-01", "high": "2024-10-26"}),
         (DAYS.strftime("%d.%m.%Y"), "date", {"format": "%d.%m.%Y", "high": "26.10.2024"}),
         ([f"{d.day}/{d.month}/{d.year}" for d in DAYS], "date", {"format": "%-d/%-m/%Y"}),
-        (DAYS.strftime("%Y-%m-%dT%H:%M:%S"), "datetime", {"format": "%Y-%m-%dT%H:%M:%S"}),
+        (
+            [f"2024-05-{n % 28 + 1:02}T{n % 24:02}:{n % 60:02}:{n % 59:02}" for n in range(ROWS)],
+            "datetime",
+            {"format": "%Y-%m-%dT%H:%M:%S"},
+        ),
         ([f"{h % 24:02}:{h % 60:02}" for h in range(ROWS)], "time", {"format": "%H:%M"}),
         (
             [f"2024-01-{n % 28 + 1:02}T10:{n % 60:02}+01:00" for n in range(ROWS)],

@@ -36,6 +36,8 @@ SPREAD, EVEN_BINS = 20, 16
 # a value that so many of the rows share is asked about, so many of them at most; whole numbers of a
 # narrower range than so many have a bin each
 HEAP, MOST_HEAPS, WIDE = 0.05, 8, 32
+MOST_STEPS = 40  # different numbers of a column, which may be all that there are
+ENDING = 0.4  # of the numbers end alike, as prices do
 LONGEST_UNIT = 6  # letters of a currency or a unit
 MOST_ODD = 3  # values of another kind among those of one, which may stand for a missing one
 LONGEST_WORD = 3  # letters before a number and a space, as in "EUR 5"; "Ward 5" is a name
@@ -405,12 +407,25 @@ def _moment(
         seen.levels[held.index[numbers == number][0]]: shares[number] for number in shares.index
     }
     asked.append(_ask_heaps(heaps))
+    unit = {86_400: "days", 60: "minutes", 1: "seconds"}.get(
+        Moments(kind, form).unit.total_seconds()
+    )
+    steps, asked_of_steps = (
+        _step(np.unique(numbers), 0, len(numbers), f" {unit}") if unit else ({}, "")
+    )
+    asked.append(asked_of_steps)
     order = held[~np.isin(numbers, shares.index)].sort_values()
     if len(order) < 2:
         return None
     low, high = seen.levels[order.index[[0, -1]]]
     return seen.without(seen.levels[[*odd, *far]]).column(
-        kind, " ".join(filter(None, asked)), low=low, high=high, format=form, heaps=tuple(heaps)
+        kind,
+        " ".join(filter(None, asked)),
+        low=low,
+        high=high,
+        format=form,
+        heaps=tuple(heaps),
+        **steps,
     )
 
 
@@ -553,14 +568,13 @@ def _ranged(seen: Seen, question: str) -> FileColumn | None:
             'No two rows have the same value: an identifier? Then write kind = "identifier", and '
             "no range."
         )
-    shares = _heaps(numbers, seen.counts, whole=seen.whole)
-    question = (
-        f"{question} {_ask_heaps({f'{number:.12g}': shares[number] for number in shares.index})}"
-    )
+    steps, asked = _steps(seen)
+    shares = _heaps(numbers, seen.counts, whole=seen.whole).head(0 if steps else MOST_HEAPS)
+    asked_of_heaps = _ask_heaps({f"{number:.12g}": share for number, share in shares.items()})
+    question = " ".join(filter(None, (question, asked, asked_of_heaps)))
     rest = ~numbers.isin(shares.index)
     low, high = float(numbers[rest].min()), float(numbers[rest].max())
     said: dict = {"low": low, "high": high} | _decimals(seen.levels)
-    said["heaps"] = tuple(int(n) if seen.whole else float(n) for n in shares.index)
     if seen.whole:
         said = {"low": int(low), "high": int(high), "integer": True}
         zeros = seen.levels.str.extract(r"\.(0+)$")[0]
@@ -569,9 +583,55 @@ def _ranged(seen: Seen, question: str) -> FileColumn | None:
     values = np.repeat(numbers[rest].to_numpy(), seen.counts[rest])
     middle, top = np.quantile(values, [0.5, 0.99], method="inverted_cdf")
     heaped = middle - low < (high - low) / EVEN_BINS
-    if low >= 0 and middle > 0 and (heaped or top > SPREAD * middle):
+    said["heaps"] = tuple(int(n) if seen.whole else float(n) for n in shares.index)
+    said |= steps
+    if "steps" not in steps and low >= 0 and middle > 0 and (heaped or top > SPREAD * middle):
         said["scale"] = "log"
     return seen.column("numeric", question.strip(), **said)
+
+
+def _steps(seen: Seen) -> tuple[dict, str]:
+    """(what a draft says of the steps of numbers, and what it asks); nothing where there are none.
+
+    There are steps where few numbers are many people's, or all lie further apart than their
+    decimals say. That many prices end alike is asked about.
+    """
+    numbers = np.unique(seen.numbers)
+    held, decimals = int(seen.counts.sum()), _decimals(seen.levels).get("decimals")
+    if (
+        not seen.whole
+        and 2 < len(numbers) <= min(MOST_STEPS, held / FEW_EACH)
+        and not (len(numbers) >= FEW_EACH and np.ptp(np.diff(numbers)) < 1e-9)
+    ):
+        shown = ", ".join(f"{number:g}" for number in numbers[:3])
+        return {"steps": tuple(map(float, numbers))}, (
+            f"{len(numbers)} different numbers ({shown} and so on): are these all that there are? "
+            'As steps each keeps its share. Groups rather than amounts: write kind = "categorical" '
+            "and categories. Others between: delete steps, and write low and high."
+        )
+    if decimals == 2 and len(numbers) >= 4 * FEW_EACH:
+        ends = pd.Series(seen.counts / held).groupby(np.rint(seen.numbers * 100) % 100).sum()
+        share, end = ends.max(), ends.idxmax()
+        if ENDING < share < 1 and end > 0:
+            return {}, (
+                f"{share:.0%} of the numbers end in .{end:02.0f}, and synthetic ones will end in "
+                "anything. If all should, write step = 1, and a low that ends so."
+            )
+    if seen.whole or isinstance(decimals, int):
+        return _step(numbers, 0 if seen.whole else decimals, held)
+    return {}, ""
+
+
+def _step(numbers: np.ndarray, decimals: int, held: int, unit_name: str = "") -> tuple[dict, str]:
+    """The step of ascending numbers with so many decimals, of `held` rows, as `_steps`."""
+    units = np.rint(numbers * 10**decimals).astype(np.int64)
+    unit = int(np.gcd.reduce(np.diff(units)))
+    if unit <= 1 or len(numbers) < FEW_EACH or held < 4 * FEW_EACH:
+        return {}, ""
+    step = unit / 10**decimals
+    step = int(step) if step == int(step) else step
+    question = f"All lie a multiple of {step:g}{unit_name} apart: are these steps?"
+    return {"step": step}, f"{question} If there may be others between, delete step."
 
 
 def _heaps(numbers: pd.Series, counts: np.ndarray, *, whole: bool) -> pd.Series:

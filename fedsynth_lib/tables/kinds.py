@@ -204,10 +204,12 @@ class FileColumn:
                 self._refuse(f"has {end} = {text!r}; write {shown}.")
 
     def _check_steps(self) -> None:
-        if self.scale != "linear":
+        if self.steps and self.scale != "linear":
             self._refuse("has steps, which are counted one by one: scale means nothing; remove it.")
         if self.step is not None and not self.step > 0:
             self._refuse(f"has step = {self.step}; give a number above 0.")
+        if self.whole and any(number != int(number) for number in (self.step or 1, *self.steps)):
+            self._refuse("has whole numbers, and steps that are not; write whole numbers.")
         if self.kind in TIMES and self.step != int(self.step):
             self._refuse(
                 f"has step = {self.step}; give a whole number of days, minutes or seconds."
@@ -326,7 +328,7 @@ class FileColumn:
         declared = self._declared
         if self.steps:
             return Column(self.name, "numeric", 0, len(self.steps) - 1, True, **self.says)
-        if self.step is not None:
+        if self.step is not None and self.scale == "linear":
             last = self._last_step(declared.high - declared.low)
             return Column(self.name, "numeric", 0, last, True, **self.says)
         if self.scale == "linear":
@@ -463,7 +465,7 @@ class FileColumn:
         if self.steps:
             steps = np.array(self.steps)
             return np.searchsorted((steps[1:] + steps[:-1]) / 2, amounts).astype(float)
-        if self.step is not None:
+        if self.step is not None and self.scale == "linear":
             last = self._last_step(self._limits[1] - low)
             return np.clip(np.rint((amounts - low) / self.step), 0, last)
         if self.kind in TIMES:
@@ -478,18 +480,27 @@ class FileColumn:
         if self.steps:
             places = np.clip(np.rint(numbers), 0, len(self.steps) - 1)
             return np.array(self.steps, dtype=float)[places.astype(int)]
-        if self.step is not None:  # 0.1 + 2 * 0.1 is 0.30000000000000004
-            return np.clip(np.round(low + np.rint(numbers) * self.step, 10), low, high)
+        if self.step is not None:
+            if self.scale == "linear":
+                places = np.rint(numbers)
+            else:
+                places = np.rint((self._from_log(numbers) - low) / self.step)
+            places = np.clip(places, 0, self._last_step(high - low))
+            return np.round(low + places * self.step, 10)  # 3 * 0.1 is 0.30000000000000004
         if self.kind in TIMES:
             return np.clip(numbers + low, low, high)
         if self.scale == "log":
-            numbers = np.exp(numbers) if low > 0 else np.expm1(numbers) + low
+            numbers = self._from_log(numbers)
         amounts = np.clip(numbers, low, high)
         if self.whole:
             return np.rint(amounts)
         if self.decimals is not None:
             return _rounded_within(amounts, self.decimals, low, high)
         return amounts
+
+    def _from_log(self, logs: np.ndarray) -> np.ndarray:
+        low = self._limits[0]
+        return np.exp(logs) if low > 0 else np.expm1(logs) + low
 
     # --- and back ----------------------------------------------------------------------------
 
