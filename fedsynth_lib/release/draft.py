@@ -18,6 +18,7 @@ import pandas as pd
 
 from fedsynth_lib.core.contract import BadInput
 from fedsynth_lib.core.store import FOR_OWNER, private_folder, write_atomically
+from fedsynth_lib.release.draft_rules import propose_rules
 from fedsynth_lib.tables.container import Container, header_newline, type_to_declare
 from fedsynth_lib.tables.files import NOT_A_NUMBER, may_be_several, one_column
 from fedsynth_lib.tables.form import Form
@@ -108,6 +109,7 @@ WARNING = """\
 # limits of the instrument, a law), and its source '{source}' by where you found it.
 # So is all that a comment "read from the rows" names: one odd value may have decided it. Write what
 # is documented instead. A release takes it as public, and its statement names it.
+# A [[rule]] holds in all rows of the file: it was read from them, and so were its groups.
 # A line `question = ...` asks what only you can know. Correct the column, and delete the line; a
 # long list of categories that you want is answered by `keep = true`.
 """
@@ -261,6 +263,7 @@ def propose_schema(
             for each in columns
         ]
     form = Form(tuple(columns), target, tuple(ignore))
+    form = replace(form, rules=propose_rules(form, raw))
     notes = {each.name: _note(each, form) for each in seen}
     text = WARNING.format(name=path.name, source=READ_FROM_ROWS) + "\n"
     if container.kind == "text" and header_newline(path) != container.newline:

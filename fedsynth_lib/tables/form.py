@@ -20,6 +20,7 @@ from fedsynth_lib.core.contract import BadInput, BadRows
 from fedsynth_lib.tables.encode import NO_VALUE, EqualWidthBins
 from fedsynth_lib.tables.kinds import FileColumn, Gaps, is_formula, plain
 from fedsynth_lib.tables.moments import FORMATS, TIMES, moment_text
+from fedsynth_lib.tables.rules import Rule, Rules, rule_from
 from fedsynth_lib.tables.schema import (
     READ_FROM_ROWS,
     Column,
@@ -37,7 +38,7 @@ NUMBERS = ("heaps", "steps")  # or moments
 ENTRIES = {*(each.name for each in fields(FileColumn)), "ignore"}
 MOST_BESIDE = 32  # bins beside several levels that stand apart
 # the parts of a file, and what [table] may say: of registered tables more than of one's own
-PARTS = ("table", "column", "reader", "file", "work")
+PARTS = ("table", "column", "rule", "reader", "file", "work")
 ABOUT = (
     *("target", "source", "title", "page", "licence", "notes", "folder", "files", "otherwise"),
     *("drop", "generated"),
@@ -55,11 +56,21 @@ class Form:
     """The columns of a file, in its order, and the name of the target column.
 
     ignored: columns of the file that are left out, besides those whose kind says so.
+    rules: between columns, which every synthetic row keeps.
     """
 
     columns: tuple[FileColumn, ...]
     target: str | None = None
     ignored: tuple[str, ...] = ()
+    rules: tuple[Rule, ...] = ()
+
+    def __post_init__(self):
+        _ = self.between  # a rule that means nothing is said now
+
+    @cached_property
+    def between(self) -> Rules:
+        """Its rules between columns."""
+        return Rules(self.columns, self.rules)
 
     @classmethod
     def of(cls, schema: Schema) -> "Form":
@@ -78,7 +89,8 @@ class Form:
     @property
     def questions(self) -> tuple[str, ...]:
         """The columns about which a draft asks, and nobody has answered yet."""
-        return tuple(c.name for c in self.columns if c.question and not c.keep)
+        columns = [c.name for c in self.columns if c.question and not c.keep]
+        return (*columns, *(str(rule) for rule in self.rules if rule.question))
 
     @property
     def left_out(self) -> tuple[str, ...]:
@@ -105,6 +117,11 @@ class Form:
         lines = [
             f"as the schema declares it, {entry} of {', '.join(map(repr, names))}"
             for entry, names in self.ways_of_writing.items()
+        ]
+        lines += [
+            f"the rule that {rule}: every synthetic row is made to keep it, which costs no epsilon"
+            + (", and so is each row that is learned from" * bool(rule.holds))
+            for rule in self.rules
         ]
         if self.left_out:
             gone = ", ".join(map(repr, self.left_out))
@@ -133,7 +150,7 @@ class Form:
         """The columns that methods see."""
         columns: list[Column] = []
         for column in self.columns:
-            match column.modelled:
+            match self.between.modelled(column):
                 case Gaps() as gaps:
                     if gaps.missing.name in self.names:
                         raise BadInput(
@@ -151,7 +168,8 @@ class Form:
     @property
     def gaps(self) -> tuple[Gaps, ...]:
         """The numeric columns some of whose rows stand apart: gaps, and values of a heap."""
-        return tuple(c.modelled for c in self.columns if isinstance(c.modelled, Gaps))
+        found = map(self.between.modelled, self.columns)
+        return tuple(each for each in found if isinstance(each, Gaps))
 
     def to_model(
         self, raw: pd.DataFrame, name: str, moved: list[str] | None = None
@@ -162,13 +180,24 @@ class Form:
         Raises BadInput, naming `name`, as `schema.validate`; for columns with gaps that none
         declares, once for all of them.
         """
+        values = self.between.to_model(self._parsed(raw, name, moved), name, moved)
+        return validate(pd.DataFrame(values, index=raw.index), self.schema, name)
+
+    def _parsed(
+        self, raw: pd.DataFrame, name: str, moved: list[str] | None
+    ) -> dict[str, pd.Series]:
         kept = [column for column in self.columns if column.modelled is not None]
         require_columns(raw, [column.name for column in kept], name)
         self._refuse_gaps(raw, kept, name)
         values: dict[str, pd.Series] = {}
         for column in kept:
             values |= column.parse(raw[column.name], f"{name}: column {column.name!r}", moved)
-        return validate(pd.DataFrame(values, index=raw.index), self.schema, name)
+        return values
+
+    def rules_held(self, raw: pd.DataFrame) -> dict[str, float]:
+        """Rule -> the share of the rows in which it holds, of a frame as the reader gives it, or as
+        `to_file` does."""
+        return self.between.shares(self._parsed(raw, "rules", [])) if self.rules else {}
 
     def _refuse_gaps(self, raw: pd.DataFrame, columns: Iterable[FileColumn], name: str) -> None:
         counts = {c.name: int(c.gaps(raw[c.name]).sum()) for c in columns if not c.missing}
@@ -190,7 +219,8 @@ class Form:
     def to_file(self, rows: pd.DataFrame, rng: np.random.Generator) -> pd.DataFrame:
         """Synthetic rows as the file has them: its columns, in order, but those that are left out;
         each value as `FileColumn.restore` says. rng: of fresh identifiers."""
-        restored = {column.name: column.restore(rows, rng) for column in self.columns}
+        rows, amounts = self.between.to_file(rows) if self.rules else (rows, {})
+        restored = {c.name: c.restore(rows, rng, amounts.get(c.name)) for c in self.columns}
         return pd.DataFrame(
             {name: values for name, values in restored.items() if values is not None},
             index=rows.index,
@@ -206,13 +236,14 @@ class Form:
             lines += [f"{key} = {_toml(value)}" for key, value in _said(column)]
             parts.append("\n".join([*lines, ""]))
         parts += [f"[[column]]\nname = {_toml(name)}\nignore = true\n" for name in self.ignored]
+        parts += [_rule_toml(rule) for rule in self.rules]
         return "\n".join(parts)
 
     def in_order_of(self, names: Iterable[str]) -> "Form":
         """The form with its columns in the order of a file; those that it lacks last."""
         place = {name: number for number, name in enumerate(names)}
         order = sorted(self.columns, key=lambda column: place.get(column.name, len(place)))
-        return Form(tuple(order), self.target, self.ignored)
+        return Form(tuple(order), self.target, self.ignored, self.rules)
 
 
 # --- gaps, for methods that count -----------------------------------------------------------------
@@ -344,7 +375,14 @@ def form_from(document: Mapping[str, Any], name: str) -> Form:
         )
     if target in ignored:
         raise BadInput(f"{name}: the target {target!r} is ignored; name another one, or none.")
-    return Form(tuple(columns), target, tuple(ignored))
+    rules = document.get("rule", [])
+    if not isinstance(rules, list):
+        raise BadInput(f"{name}: write [[rule]] for each rule.")
+    try:
+        read = tuple(rule_from(each, name) for each in rules)
+        return Form(tuple(columns), target, tuple(ignored), read)
+    except BadInput as error:
+        raise BadInput(str(error).replace("schema:", f"{name}:", 1)) from error
 
 
 def _said(column: FileColumn) -> Iterable[tuple[str, Any]]:
@@ -358,6 +396,17 @@ def _said(column: FileColumn) -> Iterable[tuple[str, Any]]:
         )
         if each.default is MISSING or (value != each.default and not derived):
             yield each.name, value
+
+
+def _rule_toml(rule: Rule) -> str:
+    """A rule as a file has it."""
+    lines = [
+        f"{each.name} = {_toml(getattr(rule, each.name))}"
+        for each in fields(rule)
+        if each.name != "groups" and getattr(rule, each.name)
+    ]
+    groups = [f"{_toml(label)} = {_toml(values)}" for label, values in rule.groups]
+    return "\n".join(["[[rule]]", *lines, *["[rule.groups]"] * bool(groups), *groups, ""])
 
 
 def _toml(value: Any) -> str:

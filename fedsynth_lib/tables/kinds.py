@@ -504,12 +504,24 @@ class FileColumn:
 
     # --- and back ----------------------------------------------------------------------------
 
-    def restore(self, frame: pd.DataFrame, rng: np.random.Generator) -> pd.Series | None:
+    def gap_code(self, code: str = "") -> str:
+        """The category of rows without a value, of that code."""
+        if code in self.categories:
+            return code
+        gaps = self.modelled
+        return gaps.missing.categories[-1] if isinstance(gaps, Gaps) else self.gap_label
+
+    def restore(
+        self,
+        frame: pd.DataFrame,
+        rng: np.random.Generator,
+        amounts: np.ndarray | None = None,
+    ) -> pd.Series | None:
         """The column as its file has it, of modelled rows; None where it has no place there.
 
         Numbers come as float64, or Int64 where they are whole; as text where they are `written`
         with marks, as dates and times are; booleans and categories as Categoricals; gaps as
-        missing.
+        missing. amounts: of the rows, where rules have settled them.
         """
         if self.kind == "constant":
             return pd.Series([self.value or None] * len(frame), frame.index, dtype=object)
@@ -519,17 +531,45 @@ class FileColumn:
         modelled = self.modelled
         if isinstance(modelled, Column) and modelled.kind == "categorical":
             return frame[self.name].cat.set_categories(list(self.categories), ordered=self.ordered)
-        return self._as_written(self.amounts(frame))
+        if amounts is None:
+            return self._as_written(self.amounts(frame))
+        return self._as_written(pd.Series(amounts, frame.index))
 
     def amounts(self, frame: pd.DataFrame) -> pd.Series:
         """The numbers of modelled rows as the file means them, float64; of dates and times their
         units since `Moments.zero`. A gap is nan."""
         amounts = self._from_model(frame[self.name].to_numpy(dtype=float))
         if isinstance(self.modelled, Gaps):
-            apart = np.array([0, *self.heap_values, *[np.nan] * bool(self.missing)])
             codes = self.modelled.codes(frame)
-            amounts = np.where(codes > 0, apart[codes], amounts)
+            amounts = np.where(codes > 0, self.apart[codes], amounts)
         return pd.Series(amounts, frame.index)
+
+    @property
+    def apart(self) -> np.ndarray:
+        """The `amounts` of rows that stand apart, by the codes of `Gaps`; the first is nobody's."""
+        return np.array([np.nan, *self.heap_values, *[np.nan] * bool(self.missing)])
+
+    def settled(self, amounts: np.ndarray) -> np.ndarray:
+        """The nearest amounts that it may have: in the range, on a step, with its decimals."""
+        low, high = self._limits
+        return self._from_model(self._to_model(np.clip(amounts, low, high)))
+
+    def raised(self, amounts: np.ndarray) -> np.ndarray:
+        """The least amounts that it may have from these on, as far as its range goes."""
+        found = self.settled(amounts)
+        return np.where(found < amounts, self.settled(amounts + self._fine), found)
+
+    def lowered(self, amounts: np.ndarray) -> np.ndarray:
+        """The greatest amounts that it may have up to these, as far as its range goes."""
+        found = self.settled(amounts)
+        return np.where(found > amounts, self.settled(amounts - self._fine), found)
+
+    @property
+    def _fine(self) -> float:
+        """How far apart its values are at most, near any of them."""
+        if self.steps:
+            return float(np.diff(self.steps).max())
+        return self.step or (0.0 if self.decimals is None and not self.integer else 1.0)
 
     def texts(self, values: pd.Series) -> pd.Series:
         """Restored values as a text file has them; a gap as the first code for a missing value."""
