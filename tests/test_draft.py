@@ -139,7 +139,7 @@ def test_a_dozen_names_that_many_rows_share_are_asked_about(tmp_path, name):
     frame = patients(**{name: alternate(*people), "file name": alternate("x", "y")})
     frame.to_csv(tmp_path / "own.csv", index=False)
     form = read_form(propose_schema(tmp_path / "own.csv", target="ill"))
-    assert form.questions == (name,)
+    assert [each for each in form.questions if each in form.names] == [name]
     assert "identify one of them" in next(c for c in form.columns if c.name == name).question
 
 

@@ -27,19 +27,23 @@ DELETE = "If it is chance, delete the [[rule]]."
 
 @dataclass(frozen=True)
 class Read:
-    """What a table holds, as rules see it. amounts: of columns with an order; shown: of all, as
-    text, nan where there is no value."""
+    """What a table holds, as rules see it. amounts: of columns with an order; codes: of all, by
+    places in labels, -1 where there is no value."""
 
     columns: dict[str, FileColumn]
     amounts: dict[str, np.ndarray]
-    shown: dict[str, pd.Series]
+    codes: dict[str, np.ndarray]
+    labels: dict[str, list[str]]
 
 
 def propose_rules(form: Form, raw: pd.DataFrame) -> tuple[Rule, ...]:
     """The rules that hold in all rows, each with a question."""
     read = _read(form, raw)
     found: list[Rule] = []
-    for rule in (*_sums(read), *_orders(read), *_following(read), *_empty(read)):
+    sums = [*_sums(read)]
+    asked = f"That holds in all rows: is it a rule? {DELETE}"
+    added = (Rule(f"{' + '.join(parts)} = {total}", question=asked) for *parts, total in sums)
+    for rule in (*added, *_orders(read, sums), *_empty(read), *_following(read)):
         if len(found) == MOST_RULES:
             break
         try:
@@ -51,7 +55,7 @@ def propose_rules(form: Form, raw: pd.DataFrame) -> tuple[Rule, ...]:
 
 
 def _read(form: Form, raw: pd.DataFrame) -> Read:
-    columns, amounts, shown = {}, {}, {}
+    found = Read({}, {}, {}, {})
     for column in form.columns:
         if column.modelled is None:
             continue
@@ -59,18 +63,19 @@ def _read(form: Form, raw: pd.DataFrame) -> Read:
             rows = pd.DataFrame(column.parse(raw[column.name], column.name, []))
         except BadInput:  # which loading will name
             continue
-        columns[column.name] = column
-        if column.kind in ("numeric", *TIMES):
-            amounts[column.name] = column.amounts(rows).to_numpy()
-            shown[column.name] = pd.Series(amounts[column.name]).map("{:.12g}".format, "ignore")
+        if ordered := column.kind in ("numeric", *TIMES):
+            found.amounts[column.name] = column.amounts(rows).to_numpy()
+            codes, labels = pd.factorize(found.amounts[column.name] + 0.0)
         else:
-            labels = rows[column.name].astype(object)
-            shown[column.name] = labels.mask(labels == column.gap_label).reset_index(drop=True)
-    return Read(columns, amounts, shown)
+            texts = rows[column.name].astype(object)
+            codes, labels = pd.factorize(texts.mask(texts == column.gap_label))
+        found.columns[column.name], found.codes[column.name] = column, codes
+        found.labels[column.name] = [f"{each:.12g}" if ordered else each for each in labels]
+    return found
 
 
-def _orders(read: Read) -> Iterator[Rule]:
-    """a <= b, or a < b; not what follows from others by way of a third column."""
+def _orders(read: Read, sums: list[tuple[str, ...]]) -> Iterator[Rule]:
+    """a <= b, or a < b; not what follows from others by way of a third column, or from a sum."""
     rng, found = np.random.default_rng(0), {}
     for a, b in permutations(list(read.amounts)[:MOST_COLUMNS], 2):
         one, other = read.columns[a], read.columns[b]
@@ -88,7 +93,8 @@ def _orders(read: Read) -> Iterator[Rule]:
                 else "<"
             )
     for (a, b), mark in found.items():
-        if not any((a, c) in found and (c, b) in found for c in read.amounts):
+        follows = any((a, c) in found and (c, b) in found for c in read.amounts)
+        if not follows and not any(a in parts and b == total for *parts, total in sums):
             question = f"In no row that has both is {a} above {b}: is that a rule? {DELETE}"
             yield Rule(f"{a} {mark} {b}", question=question)
 
@@ -101,47 +107,48 @@ def _sums(read: Read) -> Iterator[tuple[str, ...]]:
     values = np.column_stack([read.amounts[name] for name in names]) if names else np.empty((0, 0))
     varied = [place for place in range(len(names)) if len(np.unique(values[:, place])) > 2]
     sizes = (2, 3) if len(names) <= 12 else (2,)
-    for size in sizes:
-        for parts in combinations(varied, size):
-            added = values[:, list(parts)].sum(axis=1)
-            for total in set(varied) - set(parts):
-                both = ~np.isnan(added) & ~np.isnan(values[:, total])
-                if (
-                    both.sum() < FEWEST
-                    or (values[both][:LOOK, list(parts)] != 0).mean(0).min() < 0.1
-                ):
-                    continue
-                gap = np.abs(added[both] - values[both, total])
-                if (gap[:LOOK] > 1e-6).any() or (gap > 1e-6).any():
-                    continue
-                text = f"{' + '.join(names[part] for part in parts)} = {names[total]}"
-                yield Rule(text, question=f"That holds in all rows: is it a rule? {DELETE}")
+
+    def adds_up(parts: tuple[int, ...], total: int, rows: np.ndarray) -> bool:
+        gap = np.abs(rows[:, list(parts)].sum(axis=1) - rows[:, total])
+        return not (gap > 1e-6).any() and int((gap <= 1e-6).sum()) >= min(FEWEST, len(rows))
+
+    for parts in (each for size in sizes for each in combinations(varied, size)):
+        for total in sorted(set(varied) - set(parts)):
+            if not adds_up(parts, total, values[:LOOK]) or not adds_up(parts, total, values):
+                continue
+            if (values[:, list(parts)] != 0).mean(axis=0).min() > 0.1:  # else it is another column
+                yield tuple(names[place] for place in (*parts, total))
 
 
 def _following(read: Read) -> Iterator[Rule]:
     """b follows from a, where both are categories, or a is a number of few values."""
     codes = {
-        name: pd.factorize(shown)[0]
-        for name, shown in read.shown.items()
-        if read.columns[name].kind not in TIMES and 1 < shown.nunique() <= MOST_LEVELS
+        name: codes
+        for name, codes in read.codes.items()
+        if read.columns[name].kind not in TIMES
+        and 1 < len(read.labels[name]) <= MOST_LEVELS
+        and codes.min() >= 0
     }
-    found: set[tuple[str, str]] = set()
+    found: list[tuple[str, str]] = []
     for a, b in permutations(list(codes)[:MOST_COLUMNS], 2):
         if read.columns[b].kind not in ("categorical", "boolean") or (b, a) in found:
             continue
         if not _one_each(codes[a][:LOOK], codes[b][:LOOK]) or not _one_each(codes[a], codes[b]):
             continue
-        groups, shares = len(np.unique(codes[a])), np.bincount(codes[b] + 1) / len(codes[b])
-        if (len(codes[a]) - groups) * (1 - (shares**2).sum()) >= EXPECTED:
-            found.add((a, b))
+        shares = np.bincount(codes[b]) / len(codes[b])
+        if (len(codes[a]) - len(read.labels[a])) * (1 - (shares**2).sum()) >= EXPECTED:
+            found.append((a, b))
     for a, b in found:
         if any((a, c) in found and (c, b) in found for c in codes):
             continue
-        pairs = pd.DataFrame({"a": read.shown[a], "b": read.shown[b]}).dropna().drop_duplicates()
-        groups = tuple((label, tuple(sorted(values))) for label, values in pairs.groupby("b")["a"])
+        pairs = pd.DataFrame({"a": codes[a], "b": codes[b]}).drop_duplicates()
+        groups = tuple(
+            (read.labels[b][code], tuple(sorted(read.labels[a][each] for each in values)))
+            for code, values in pairs.groupby("b")["a"]
+        )
         question = (
-            f"Rows with the same {a} have the same {b}: is that a rule, and are these the documented "
-            f"groups? Without [rule.groups], most synthetic rows decide. {DELETE}"
+            f"Rows with the same {a} have the same {b}: is that a rule, and are these the "
+            f"documented groups? Without [rule.groups], most synthetic rows decide. {DELETE}"
         )
         yield Rule(column=b, follows_from=(a,), groups=groups, question=question)
 
@@ -154,32 +161,46 @@ def _one_each(a: np.ndarray, b: np.ndarray) -> bool:
 
 def _empty(read: Read) -> Iterator[Rule]:
     """b is empty, or has one and the same category, unless a has one value, or but for one."""
+    groups = {
+        name: codes
+        for name, codes in read.codes.items()
+        if read.columns[name].kind in ("categorical", "boolean")
+        and 1 < len(read.labels[name]) <= MOST_COLUMNS
+        and codes.min() >= 0
+    }
     for b, column in read.columns.items():
-        empties = {"": read.shown[b].isna()}
+        codes = read.codes[b]
+        empties = {"": codes < 0} if column.missing else {}
         if column.kind == "categorical":
-            empties |= {label: read.shown[b] == label for label in column.categories[:MOST_COLUMNS]}
+            empties |= {label: codes == n for n, label in enumerate(read.labels[b][:MOST_COLUMNS])}
         for code, empty in empties.items():
             share = empty.mean()
-            if not 0.05 < share < 0.95 or (not code and not column.missing):
+            if not 0.05 < share < 0.95:
                 continue
-            for a, shown in read.shown.items():
-                if a == b or read.columns[a].kind not in ("categorical", "boolean"):
+            for a, of in groups.items():
+                if a == b and code:  # a column that comes later is no reason for a category
+                    break
+                if a == b or len(_always(of[:LOOK], empty[:LOOK])) == 0:
                     continue
-                always = empty.groupby(shown).all()
-                if not 0 < always.sum() < len(always) or len(always) > MOST_COLUMNS:
+                always, labels = _always(of, empty), read.labels[a]
+                where = np.isin(of, always)
+                others = sorted(set(range(len(labels))) - set(always))
+                often = (empty & ~where).sum() > 0.9 * (~where).sum()
+                if not others or often or where.sum() * (1 - share) < EXPECTED:
                     continue
-                where = shown.isin(always.index[always])
-                if where.sum() * (1 - share) < EXPECTED or shown.isna().any():
-                    continue
-                if (empty & ~where).sum() > 0.9 * (~where).sum():
-                    continue
-                if (~always).sum() == 1:
-                    text = f"{a} = {always.index[~always][0]}"
-                elif always.sum() == 1:
-                    text = f"{a} != {always.index[always][0]}"
+                if len(others) == 1:
+                    text = f"{a} = {labels[others[0]]}"
+                elif len(always) == 1:
+                    text = f"{a} != {labels[always[0]]}"
                 else:
                     continue
                 said = f"is {code!r}" if code else "is empty"
                 question = f"In all rows {b} {said} unless {text}: is that a rule? {DELETE}"
                 yield Rule(column=b, empty_unless=text, code=code, question=question)
                 break
+
+
+def _always(codes: np.ndarray, empty: np.ndarray) -> np.ndarray:
+    """The codes of which all rows are empty."""
+    rows, held = np.bincount(codes), np.bincount(codes, weights=empty)
+    return np.flatnonzero((rows > 0) & (rows == held))
