@@ -53,7 +53,7 @@ def _file(real: Container, made: Container, expected: list[FileColumn], found: l
 def _column(
     column: FileColumn, table: Table, raw: pd.Series, made: Container
 ) -> tuple[str, float, float, str]:
-    real_gaps, parts = _missing_share(column, table.frame), []
+    real_gaps, parts = column.missing_share(table.frame), []
     gaps = column.gaps(raw) if column.modelled is not None else np.zeros(len(raw), bool)
     share = float(gaps.mean())
     if gaps.any() and not column.missing:
@@ -67,15 +67,6 @@ def _column(
         if types[0] != types[1]:
             parts.append(f"its type is {types[0]}, not {types[1]}")
     return column.kind, real_gaps, share, "; ".join(parts)
-
-
-def _missing_share(column: FileColumn, frame: pd.DataFrame) -> float:
-    if not column.missing:
-        return 0.0
-    if column.kind in ("categorical", "boolean"):
-        return float((frame[column.name] == column.gap_label).mean())
-    gaps = column.modelled
-    return float((gaps.codes(frame) == len(gaps.fills)).mean())  # the last that stands apart
 
 
 def _values(column: FileColumn, raw: pd.Series) -> list[str]:

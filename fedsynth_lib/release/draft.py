@@ -48,6 +48,21 @@ NAMES_PEOPLE = (  # names of columns, without spaces and marks, with people's na
     r"|doctor|user|vor|nach|familien))?names?|nombres?|apellidos?|pr[eé]?nom|e?mail|(?:tele)?phone"
     r"|telefon|address|adresse"
 )
+NUMBERS_PEOPLE = (
+    r"(?i)(?:^|[\W_])(?:id|ids|nr|no|key|ssn|mrn)(?:$|[\W_])|(?<=[a-z])(?-i:ID|Id|Nr|No)$"
+)
+# numbers below and above what could be measured
+BEYOND = (r"(?:<|≤|<=)\s*[-+]?\d+[.,]?\d*", r"(?:>|≥|>=)\s*[-+]?\d+[.,]?\d*|\d+[.,]?\d*\+")
+UNITS_OF_TIME = (
+    r"(?:d(?:ays?)?|h(?:ours?|rs?)?|m(?:in(?:utes?)?s?)?|s(?:ec(?:ond)?s?)?|w(?:eeks?)?)"
+)
+DURATIONS = (
+    r"[-+]?\d+:[0-5]\d(?::[0-5]\d(?:\.\d+)?)?",  # hours may be above 24
+    rf"(?:\d+(?:\.\d+)?\s*{UNITS_OF_TIME}[\s,]*)+",
+    r"-?P(?=[\dT])(?:\d+[YMWD])*(?:T(?:\d+(?:\.\d+)?[HMS])+)?",
+    r"-?\d+ days?,? [-+]?\d+:[0-5]\d:[0-5]\d(?:\.\d+)?",
+)
+OFFSET = r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d.*?(?P<offset>Z|[-+]\d\d:?\d\d)"
 SECONDS = 7.9e8, 2.1e9  # since 1970, from 1995 to 2036
 SERIAL = 20_000, 60_000  # days since 1900, as spreadsheets count them, from 1954 to 2064
 ALL_DIFFERENT = 0.9  # share of rows with a value of their own, from which on it may name somebody
@@ -122,7 +137,8 @@ class Seen:
     levels: its different values as text without outer spaces, most frequent first, but those that
         stand for a missing value, which are `missing`. counts: how often each occurs.
     own: the levels that the type of the file knows, in their order; ordered: whether that means
-        something. boolean: whether its type says so.
+        something. boolean: whether its type says so. limits: levels beyond what could be measured,
+        as `FileColumn` calls them.
     """
 
     name: str
@@ -134,6 +150,7 @@ class Seen:
     own: tuple[str, ...] = ()
     ordered: bool = False
     boolean: bool = False
+    limits: tuple[tuple[str, tuple[str, ...]], ...] = ()
 
     @classmethod
     def of(cls, raw: pd.Series, *, typed: bool = False) -> "Seen":
@@ -184,8 +201,16 @@ class Seen:
         held = self.num_rows - self.num_missing
         return len(self.levels) >= 5 and len(self.levels) >= ALL_DIFFERENT * held
 
-    def without(self, gone: Collection[str]) -> "Seen":
-        """The column with some levels taken for missing values."""
+    def without(
+        self, gone: Collection[str], below: Sequence[str] = (), above: Sequence[str] = ()
+    ) -> "Seen":
+        """The column with some levels taken for missing values, or for numbers beyond a limit."""
+        if below or above:
+            limits = (("below", tuple(below)), ("above", tuple(above)))
+            held = ~self.levels.isin([*below, *above]).to_numpy()
+            levels = self.levels[held].reset_index(drop=True)
+            rest = replace(self, levels=levels, counts=self.counts[held], limits=limits)
+            return rest.without(gone)
         away = self.levels.isin(list(gone)).to_numpy()
         return Seen(
             self.name,
@@ -194,12 +219,15 @@ class Seen:
             self.counts[~away],
             (*self.missing, *self.levels[away]),
             self.num_missing + int(self.counts[away].sum()),
+            limits=self.limits,
         )
 
     def column(self, kind: str, question: str = "", **said) -> FileColumn:
         """A declaration of it, with what its file has for missing values."""
         if self.missing and kind not in ("identifier", "text", "constant"):
             said["missing"] = self.missing
+        if kind == "numeric":
+            said |= dict(self.limits)
         return FileColumn(self.name, kind, source=READ_FROM_ROWS, question=question, **said)
 
 
@@ -487,6 +515,10 @@ def _codes(seen: Seen) -> FileColumn | None:
     """Digits that are no quantity: 007, 7E4, 1.10 beside 1.9."""
     texts = seen.levels
     codes = texts.map(_looks_like_code)
+    if 0 < codes.sum() <= _most_odd(len(texts)) and len(texts) > MAX_CATEGORIES:
+        rest = seen.without(texts[codes])
+        if rest.is_number and not rest.whole:  # no code: 1e400, or one with a zero too many
+            return _ranged(rest, _strangers("numbers", texts[codes]))
     if not codes.any() and not _two_ways(texts[seen.numbers.notna()]):
         return None
     if seen.all_different:
@@ -497,6 +529,27 @@ def _codes(seen: Seen) -> FileColumn | None:
         question = f"Among numbers stands {shown}: are all of these codes, as here, or numbers?"
         column = replace(column, question=question)
     return column
+
+
+def _durations(seen: Seen) -> FileColumn | None:
+    """Lengths of time, and moments of several time zones, which are left out."""
+    for form in DURATIONS:
+        if len(seen.levels) > 1 and (~seen.levels.str.fullmatch(form)).sum() <= _most_odd(
+            len(seen.levels)
+        ):
+            return seen.column(
+                "text",
+                f"Lengths of time such as {seen.levels[0]}, it seems, which are left out: to keep "
+                "them, write numbers into the file, such as minutes, and draft again.",
+            )
+    offsets = seen.levels.str.extract(OFFSET)["offset"]
+    if offsets.notna().mean() > ALL_DIFFERENT and offsets.nunique() > 1:
+        return seen.column(
+            "text",
+            f"Moments of several time zones ({', '.join(sorted(offsets.dropna().unique())[:3])}), "
+            "which are left out: to keep them, write all in one zone, and draft again.",
+        )
+    return None
 
 
 def _named(seen: Seen) -> FileColumn | None:
@@ -519,8 +572,19 @@ def _named(seen: Seen) -> FileColumn | None:
 def _numeric(seen: Seen) -> FileColumn | None:
     """Numbers, and what stands among them instead of a number."""
     words = seen.levels[seen.numbers.isna()]
-    if 0 < len(words) <= MAX_NUMBER_LEVELS < len(seen.levels) - len(words):
-        return _ranged(seen.without(words), _strangers("numbers", words[:3]))
+    below, above = (words[words.str.fullmatch(form)] for form in BEYOND)
+    rest = words.drop(index=[*below.index, *above.index])
+    enough = len(seen.levels) - len(words) > MAX_NUMBER_LEVELS or not _are_whole(seen.numbers)
+    if len(words) and enough and len(rest) <= MAX_NUMBER_LEVELS:
+        asked = [_strangers("numbers", rest[:3])] if len(rest) else []
+        if limits := [*below, *above]:
+            asked.append(
+                f"Among numbers stands {', '.join(map(repr, limits[:3]))}: numbers beyond what "
+                "could be measured? As below and above, each keeps its share."
+            )
+        found = _ranged(seen.without(rest, [*below], [*above]), " ".join(asked))
+        if found is not None:
+            return found
     if not seen.is_number:
         return None
     if _too_large(seen):
@@ -545,9 +609,16 @@ PROPOSALS: tuple[Callable[[Seen], FileColumn | None], ...] = (
     _moments,
     _marked,
     _codes,
+    _durations,
     _named,
     _numeric,
 )
+
+
+def _are_whole(numbers: pd.Series) -> bool:
+    """Whether all that are numbers are whole, or hardly any is."""
+    held = numbers.dropna()
+    return len(held) < 3 or bool((held == held.round()).all())
 
 
 def _ranged(seen: Seen, question: str) -> FileColumn | None:
@@ -563,14 +634,16 @@ def _ranged(seen: Seen, question: str) -> FileColumn | None:
         or ("" if seen.whole else _amounts(seen.levels))
     )
     if seen.whole and seen.all_different and seen.num_rows >= 20 and not question:
+        alone = len(numbers) == seen.num_rows - seen.num_missing
         if numbers.min() in (0, 1) and numbers.nunique() == numbers.max() - numbers.min() + 1:
             return seen.column(
                 "identifier", "The numbers count the rows: an identifier? It is left out, as here."
             )
-        question = (
-            'No two rows have the same value: an identifier? Then write kind = "identifier", and '
-            "no range."
-        )
+        if alone or re.search(NUMBERS_PEOPLE, seen.name):  # else a quantity of a wide range
+            question = (
+                f"{'No' if alone else 'Hardly'} two rows have the same value: an identifier? Then "
+                'write kind = "identifier", and no range.'
+            )
     steps, asked = _steps(seen)
     shares = _heaps(numbers, seen.counts, whole=seen.whole).head(0 if steps else MOST_HEAPS)
     asked_of_heaps = _ask_heaps({f"{number:.12g}": share for number, share in shares.items()})
@@ -675,6 +748,12 @@ def _moment_in_disguise(seen: Seen) -> str:
                 f"Are these dates, {parts} and year, without a first zero? As numbers they are "
                 "drawn as no dates: write them in the file with all eight digits."
             )
+    minutes = seen.numbers % 100
+    if len(seen.levels) > 3 * MAX_NUMBER_LEVELS and 100 <= high < 2400 and minutes.max() < 60:
+        return (
+            "Are these times, hours and minutes without a mark, as 830 for 08:30? As numbers there "
+            "will be others between, such as 875: write 08:30 into the file, and draft again."
+        )
     named = re.search("date|day|datum|time|zeit", seen.name, re.IGNORECASE)
     serial = named and SERIAL[0] <= low and high <= SERIAL[1]
     asked = "Are these dates, in days since 1900, as spreadsheets count them?"
@@ -751,7 +830,8 @@ def _text(value: object) -> str:
 def _strangers(what: str, texts: Iterable[str]) -> str:
     """What to ask about texts that stand among numbers, or dates."""
     shown = ", ".join(map(repr, texts))
-    return f"Among {what} stands {shown}: is that a missing value? If not, correct the rows."
+    asked = f"Among {what} stands {shown}: is that a missing value? If not, correct the rows."
+    return f"{asked} Each keeps its share." if len(list(texts)) > 1 else asked
 
 
 def _numbers(levels: pd.Series) -> pd.Series:

@@ -60,7 +60,7 @@ def _read(form: Form, raw: pd.DataFrame) -> Read:
         if column.modelled is None:
             continue
         try:
-            rows = pd.DataFrame(column.parse(raw[column.name], column.name, []))
+            rows = column.check(raw[column.name], column.name)
         except BadInput:  # which loading will name
             continue
         if ordered := column.kind in ("numeric", *TIMES):

@@ -33,7 +33,7 @@ from fedsynth_lib.tables.schema import (
 
 # what an entry of a column must be, beside text in quotation marks
 YES_OR_NO = ("integer", "short_whole", "ordered", "keep", "from_rows", "ignore")
-TEXTS, LIMITS = ("categories", "missing"), ("low", "high")
+TEXTS, LIMITS = ("categories", "missing", "below", "above"), ("low", "high")
 NUMBERS = ("heaps", "steps")  # or moments
 ENTRIES = {*(each.name for each in fields(FileColumn)), "ignore"}
 MOST_BESIDE = 32  # bins beside several levels that stand apart
@@ -47,7 +47,18 @@ ABOUT = (
 # entries of a column that say how its values are written, or what is modelled of them
 WAYS_OF_WRITING = (
     *("integer", "decimals", "written", "short_whole", "scale", "step"),
-    *("steps", "heaps", "format", "missing", "ordered", "pattern", "value", "type"),
+    *(
+        "steps",
+        "heaps",
+        "format",
+        "missing",
+        "below",
+        "above",
+        "ordered",
+        "pattern",
+        "value",
+        "type",
+    ),
 )
 
 
@@ -139,9 +150,7 @@ class Form:
         """The texts in synthetic rows that a spreadsheet would run."""
         kept = [column for column in self.columns if column.name not in self.left_out]
         texts = [
-            text
-            for c in kept
-            for text in (c.name, *c.categories, *c.missing[:1], c.value, c.pattern)
+            text for c in kept for text in (c.name, *c.categories, *c.codes, c.value, c.pattern)
         ]
         return [text for text in dict.fromkeys(texts) if is_formula(text)]
 

@@ -58,7 +58,7 @@ FITTING = {
     **dict.fromkeys(("low", "high"), ("numeric", *TIMES)),
     **dict.fromkeys(("integer", "decimals", "written", "short_whole", "scale"), ("numeric",)),
     **dict.fromkeys(("heaps", "step"), ("numeric", *TIMES)),
-    "steps": ("numeric",),
+    **dict.fromkeys(("steps", "below", "above"), ("numeric",)),
     "categories": ("categorical", "boolean"),
     **dict.fromkeys(("ordered", "keep"), ("categorical",)),
     "format": TIMES,
@@ -106,8 +106,10 @@ class FileColumn:
     ordered: whether the order of the categories means something.
     format: of dates and times, in the letters of strftime; %-d, %-m, %-H and %-I have no leading
         zero, %^b and %^B are in capitals, %P is am or pm, %3f are milliseconds.
-    missing: how the file writes that there is no value; the first is what synthetic rows have. An
-        empty one allows no gaps.
+    missing: how the file writes that there is no value. Of several codes each keeps its share; a
+        cell without any is the first. An empty list allows no gaps.
+    below, above: how the file writes a number beyond what could be measured, such as "<0.01" or
+        ">200"; each keeps its share.
     pattern: of fresh identifiers: '#' a digit, '@' a letter, anything else itself; or 'sequence'.
         Without one the column is left out.
     value: of a constant; an empty one of a column without any value.
@@ -136,6 +138,8 @@ class FileColumn:
     ordered: bool = False
     format: str = ""
     missing: tuple[str, ...] = ()
+    below: tuple[str, ...] = ()
+    above: tuple[str, ...] = ()
     pattern: str = ""
     value: str = ""
     type: str = ""
@@ -174,8 +178,12 @@ class FileColumn:
         if self.short_whole and self.whole:
             self._refuse("has whole numbers alone: short_whole means nothing; remove it.")
         self._check_heaps()
-        if len(set(self.missing)) < len(self.missing):
+        if len(set(self.codes)) < len(self.codes):
             self._refuse("names a code for missing values twice; remove one.")
+        if clash := {f"{heap:g}" for heap in self.heap_values} & set(self.codes):
+            self._refuse(
+                f"has {min(clash)!r} as one of heaps and as a code; remove one of the two."
+            )
         if both := set(self.missing) & set(self.categories):
             self._refuse(f"has {min(both)!r} as a category and as missing; remove one of the two.")
         numbers = [end for end in (self.low, self.high) if isinstance(end, int | float)]
@@ -259,7 +267,8 @@ class FileColumn:
     @property
     def is_text(self) -> bool:
         """Whether a text file's reader has to leave its values as they are."""
-        return self.kind != "numeric" or bool(self.written)
+        coded = len(self.missing) > 1 or self.below or self.above
+        return self.kind != "numeric" or bool(self.written or coded)
 
     # --- what methods work on ----------------------------------------------------------------
 
@@ -279,29 +288,42 @@ class FileColumn:
         if self.kind in NOT_MODELLED:
             return None
         if self.kind in ("categorical", "boolean"):
-            gap = (self.gap_label,) if self.missing else ()
-            return Column(
-                self.name, "categorical", categories=(*self.categories, *gap), **self.says
-            )
+            categories = (*self.categories, *self.gap_labels)
+            return Column(self.name, "categorical", categories=categories, **self.says)
         number = self._number()
-        if not self.missing and not self.heaps:
+        if not self.codes and not self.heaps:
             return number
         middle = (number.low + number.high) / 2
         middle = float(np.rint(middle)) if number.integer else middle
         fills = self._to_model(np.clip(self.heap_values, *self._limits)).tolist()
+        fills += [float(number.low)] * len(self.below) + [float(number.high)] * len(self.above)
+        fills += [middle] * len(self.missing)
         labels, name = (PRESENT, GAP), f"{self.name} is missing"
-        if self.heaps:
+        if self.heaps or len(self.codes) > 1 or self.below or self.above:
             shown = (f"{heap:g}" if isinstance(heap, int | float) else heap for heap in self.heaps)
-            labels, name = (A_NUMBER, *shown), f"kind of {self.name}"
-        labels = (*labels, self.gap_label) if self.heaps and self.missing else labels
+            labels = (A_NUMBER, *shown, *self.below, *self.above, *self.gap_labels)
+            name = f"kind of {self.name}"
         kind = Column(name, "categorical", categories=labels, **self.says)
-        return Gaps(number, kind, (*fills, *[middle] * bool(self.missing)))
+        return Gaps(number, kind, tuple(fills))
+
+    @property
+    def codes(self) -> tuple[str, ...]:
+        """All that the file writes instead of a value."""
+        return (*self.below, *self.above, *self.missing)
+
+    @property
+    def gap_labels(self) -> tuple[str, ...]:
+        """The categories of its codes for a missing value: one is `gap_label`, of several each is
+        itself."""
+        if len(self.missing) == 1:
+            return (self.gap_label,)
+        return tuple(code or self.gap_label for code in self.missing)
 
     @property
     def gap_label(self) -> str:
         """The category that a gap among categories is."""
         label = "(missing)"
-        while label in self.categories:
+        while label in (*self.categories, *self.codes):
             label = f"({label})"
         return label
 
@@ -363,18 +385,18 @@ class FileColumn:
         modelled = self.modelled
         if modelled is None:
             return {}
-        gaps = self.gaps(raw)
+        codes = self._codes(raw)
         if isinstance(modelled, Column) and modelled.kind == "categorical":
-            return {self.name: self._labels(raw, gaps)}
+            return {self.name: self._labels(raw, codes)}
         amounts = np.full(len(raw), np.nan)
-        amounts[~gaps], heaps = self._amounts(raw[~gaps], where, moved)
+        amounts[codes == 0], heaps = self._amounts(raw[codes == 0], where, moved)
         if isinstance(modelled, Column):
             return {self.name: pd.Series(self._to_model(amounts), raw.index)}
-        codes = np.where(gaps, len(modelled.fills), 0)
-        codes[~gaps] = heaps
-        values = np.array([0.0, *modelled.fills])[codes]
-        values[codes == 0] = self._to_model(amounts[codes == 0])
-        labels = pd.Categorical.from_codes(codes, categories=list(modelled.missing.categories))
+        apart = np.where(codes > 0, codes + len(self.heaps), 0)
+        apart[codes == 0] = heaps
+        values = np.array([0.0, *modelled.fills])[apart]
+        values[apart == 0] = self._to_model(amounts[apart == 0])
+        labels = pd.Categorical.from_codes(apart, categories=list(modelled.missing.categories))
         return {
             self.name: pd.Series(values, raw.index),
             modelled.missing.name: pd.Series(labels, raw.index),
@@ -388,27 +410,51 @@ class FileColumn:
 
     def gaps(self, raw: pd.Series) -> np.ndarray:
         """Where a raw column has no value, or a code for a missing one; bool (rows,)."""
-        gaps = raw.isna().to_numpy()
+        codes = self._codes(raw)
+        return (codes < 0) | (codes > len(self.below) + len(self.above))
+
+    def _codes(self, raw: pd.Series) -> np.ndarray:
+        """Which of `codes` each value is, from 1 on; 0 for none, -1 for a gap that is not declared;
+        int (rows,)."""
+        gap = self._code_of("")
         if isinstance(raw.dtype, pd.CategoricalDtype):
-            codes = [self._is_gap(label) for label in raw.cat.categories]
-            return gaps | np.array([*codes, True])[raw.cat.codes.to_numpy()]
+            codes = [self._code_of(label) for label in raw.cat.categories]
+            return np.array([*codes, gap])[raw.cat.codes.to_numpy()]
+        found = np.where(raw.isna().to_numpy(), gap, 0)
         if raw.dtype.kind in "iuf":
-            sentinels = pd.to_numeric(pd.Series(self.missing, dtype=object), errors="coerce")
-            return gaps | raw.isin(sentinels.dropna()).to_numpy(dtype=bool)
-        return gaps | raw.map(self._is_gap).to_numpy(dtype=bool)
+            numbers = pd.to_numeric(pd.Series(self.codes, dtype=object), errors="coerce")
+            for place, number in enumerate(numbers, 1):
+                found[raw.isin([number]).to_numpy(dtype=bool)] = place
+            return found
+        return np.where(found == 0, raw.map(self._code_of, "ignore").fillna(0).astype(int), found)
 
-    def _is_gap(self, value: object) -> bool:
+    def _code_of(self, value: object) -> int:
         text = str(value).strip()
-        return text in self.missing or (text == "" and "" not in self.categories)
+        if text in self.codes:
+            return self.codes.index(text) + 1
+        if text or "" in self.categories:
+            return 0
+        return len(self.below) + len(self.above) + 1 if self.missing else -1
 
-    def _labels(self, raw: pd.Series, gaps: np.ndarray) -> pd.Series:
+    def missing_share(self, frame: pd.DataFrame) -> float:
+        """The share of modelled rows that have no value."""
+        if not self.missing:
+            return 0.0
+        if isinstance(self.modelled, Gaps):
+            first = len(self.modelled.fills) - len(self.missing)
+            return float((self.modelled.codes(frame) > first).mean())
+        return float(frame[self.name].isin(self.gap_labels).mean())
+
+    def _labels(self, raw: pd.Series, codes: np.ndarray) -> pd.Series:
         labels = raw.astype("category")
-        if self.missing and gaps.any():
-            texts = labels.cat.rename_categories(lambda label: str(label).strip())
-            labels = texts.cat.add_categories([self.gap_label])
-            labels[gaps] = self.gap_label
-            labels = labels.cat.remove_unused_categories()
-        return labels
+        if not self.missing or not (codes > 0).any():
+            return labels
+        texts = labels.cat.rename_categories(lambda label: str(label).strip())
+        new = [label for label in self.gap_labels if label not in texts.cat.categories]
+        labels = texts.cat.add_categories(new)
+        for place, label in enumerate(self.gap_labels, 1):
+            labels[codes == place] = label
+        return labels.cat.remove_unused_categories()
 
     def _amounts(
         self, raw: pd.Series, where: str, moved: list[str] | None
@@ -486,7 +532,8 @@ class FileColumn:
             else:
                 places = np.rint((self._from_log(numbers) - low) / self.step)
             places = np.clip(places, 0, self._last_step(high - low))
-            return np.round(low + places * self.step, 10)  # 3 * 0.1 is 0.30000000000000004
+            amounts = low + places * self.step
+            return np.rint(amounts) if self.whole or self.kind in TIMES else np.round(amounts, 9)
         if self.kind in TIMES:
             return np.clip(numbers + low, low, high)
         if self.scale == "log":
@@ -508,8 +555,11 @@ class FileColumn:
         """The category of rows without a value, of that code."""
         if code in self.categories:
             return code
-        gaps = self.modelled
-        return gaps.missing.categories[-1] if isinstance(gaps, Gaps) else self.gap_label
+        if isinstance(self.modelled, Gaps):
+            labels = self.modelled.missing.categories[-len(self.missing) :]
+        else:
+            labels = self.gap_labels
+        return labels[self.missing.index(code) if code in self.missing else 0]
 
     def restore(
         self,
@@ -521,7 +571,8 @@ class FileColumn:
 
         Numbers come as float64, or Int64 where they are whole; as text where they are `written`
         with marks, as dates and times are; booleans and categories as Categoricals; gaps as
-        missing. amounts: of the rows, where rules have settled them.
+        missing; of several codes for a missing value, and of numbers beyond what could be measured,
+        the code. amounts: of the rows, where rules have settled them.
         """
         if self.kind == "constant":
             return pd.Series([self.value or None] * len(frame), frame.index, dtype=object)
@@ -530,10 +581,19 @@ class FileColumn:
             return None if fresh is None else pd.Series(fresh, frame.index, dtype=object)
         modelled = self.modelled
         if isinstance(modelled, Column) and modelled.kind == "categorical":
-            return frame[self.name].cat.set_categories(list(self.categories), ordered=self.ordered)
+            codes = [code for code in self.missing if code] if len(self.missing) > 1 else []
+            return frame[self.name].cat.set_categories(
+                [*self.categories, *codes], ordered=self.ordered
+            )
         if amounts is None:
-            return self._as_written(self.amounts(frame))
-        return self._as_written(pd.Series(amounts, frame.index))
+            amounts = self.amounts(frame).to_numpy()
+        restored = self._as_written(pd.Series(amounts, frame.index))
+        if not self.is_text or not isinstance(modelled, Gaps):
+            return restored
+        told = ["" if len(self.missing) == 1 else code for code in self.missing]
+        codes = np.array(["", *[""] * len(self.heaps), *self.below, *self.above, *told], object)
+        written = codes[modelled.codes(frame)] * np.isnan(amounts)
+        return restored.astype(object).mask(written != "", written) if any(codes) else restored
 
     def amounts(self, frame: pd.DataFrame) -> pd.Series:
         """The numbers of modelled rows as the file means them, float64; of dates and times their
@@ -547,7 +607,7 @@ class FileColumn:
     @property
     def apart(self) -> np.ndarray:
         """The `amounts` of rows that stand apart, by the codes of `Gaps`; the first is nobody's."""
-        return np.array([np.nan, *self.heap_values, *[np.nan] * bool(self.missing)])
+        return np.array([np.nan, *self.heap_values, *[np.nan] * len(self.codes)])
 
     def settled(self, amounts: np.ndarray) -> np.ndarray:
         """The nearest amounts that it may have: in the range, on a step, with its decimals."""
@@ -575,12 +635,17 @@ class FileColumn:
         """Restored values as a text file has them; a gap as the first code for a missing value."""
         gap = self.missing[0] if self.missing else ""
         if values.dtype.kind == "f":
-            written = [repr(float(number)) for number in values]
-            if self.short_whole:
-                written = [text.removesuffix(".0") for text in written]
+            written = [self._digits(float(number)) for number in values]
+        elif values.dtype == object:
+            written = [self._digits(each) for each in values]
         else:
             written = values.astype(object).astype(str)
         return pd.Series(written, values.index, dtype=object).mask(values.isna(), gap)
+
+    def _digits(self, value: object) -> str:
+        if not isinstance(value, float):
+            return str(value)
+        return repr(value).removesuffix(".0") if self.short_whole else repr(value)
 
     def quoted(self, texts: pd.Series, gaps: pd.Series) -> pd.Series:
         """The same with an apostrophe before each that a spreadsheet would run as a formula; of
