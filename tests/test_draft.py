@@ -28,7 +28,8 @@ def alternate(*values):
 
 
 def patients(**columns):
-    frame = {"age": np.arange(ROWS) % 70 + 20, "ill": alternate("no", "no", "yes")}
+    rng = np.random.default_rng(7)  # so that no column follows from another one
+    frame = {"age": rng.integers(20, 90, ROWS), "ill": rng.choice(["no", "yes"], ROWS)}
     return pd.DataFrame(frame | columns)
 
 

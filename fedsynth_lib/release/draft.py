@@ -18,7 +18,7 @@ import pandas as pd
 
 from fedsynth_lib.core.contract import BadInput
 from fedsynth_lib.core.store import FOR_OWNER, private_folder, write_atomically
-from fedsynth_lib.release.draft_rules import propose_rules
+from fedsynth_lib.release.draft_rules import persons, propose_rules
 from fedsynth_lib.tables.container import Container, header_newline, type_to_declare
 from fedsynth_lib.tables.files import NOT_A_NUMBER, may_be_several, one_column
 from fedsynth_lib.tables.form import Form
@@ -290,6 +290,13 @@ def propose_schema(
             replace(each, type=type_to_declare(each, container.types.field(each.name).type))
             for each in columns
         ]
+    asked = persons(raw.drop(columns=list(ignore)), re.compile(NUMBERS_PEOPLE))
+    columns = [
+        Seen.of(raw[each.name]).column("identifier", asked[each.name])
+        if each.name in asked and each.name not in special
+        else each
+        for each in columns
+    ]
     form = Form(tuple(columns), target, tuple(ignore))
     form = replace(form, rules=propose_rules(form, raw))
     notes = {each.name: _note(each, form) for each in seen}
@@ -711,11 +718,14 @@ def _step(numbers: np.ndarray, decimals: int, held: int, unit_name: str = "") ->
 
 
 def _heaps(numbers: pd.Series, counts: np.ndarray, *, whole: bool) -> pd.Series:
-    """The share of each value that HEAP of the rows have, and far more than have others, the most
-    frequent first; none where each value has a bin, or no range is left without them. counts: of
-    each number."""
+    """The share of each value that HEAP of the rows have, and far more than have values near it,
+    the most frequent first; none where each value has a bin, or no range is left without them.
+
+    counts: of each number."""
     shares = pd.Series(counts / counts.sum(), numbers.to_numpy()).groupby(level=0).sum()
-    found = shares[shares >= max(HEAP, 3 * shares.median())].nlargest(MOST_HEAPS)
+    around = shares.rolling(7, center=True, min_periods=1).median()  # three on each side
+    stands_out = shares >= np.maximum(HEAP, 3 * np.maximum(around, shares.median()))
+    found = shares[stands_out].nlargest(MOST_HEAPS)
     rest = shares.index.difference(found.index)
     narrow = whole and np.ptp(shares.index) < WIDE
     return found.head(0) if narrow or len(rest) < MAX_NUMBER_LEVELS else found

@@ -4,6 +4,7 @@ They are read from the rows, as all of a draft is: its head says so. A rule is p
 would break it: where at least EXPECTED rows would, were the columns independent.
 """
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import combinations, permutations
@@ -22,6 +23,7 @@ MOST_RULES, MOST_COLUMNS = 20, 40  # proposed; of numbers, or of levels, that ar
 MOST_LEVELS = 1_000  # of a column from which another one follows
 FEWEST = 20  # rows that have a value in all columns of a rule
 LOOK = 500  # rows that are looked at first
+PERSON_ROWS, FEWEST_PERSONS = (1.5, 20), 20  # rows of a value on average; different values
 DELETE = "If it is chance, delete the [[rule]]."
 
 
@@ -52,6 +54,44 @@ def propose_rules(form: Form, raw: pd.DataFrame) -> tuple[Rule, ...]:
             continue
         found.append(rule)
     return tuple(found)
+
+
+def persons(raw: pd.DataFrame, named: re.Pattern) -> dict[str, str]:
+    """Column -> what to ask about it, where its values may be persons of several rows each: few
+    rows have the same value, and among these other columns never differ.
+
+    named: how columns of numbers of persons are called; of another one, two columns must be so, or
+    very few rows have the same value.
+    """
+    codes = {str(name): pd.factorize(raw[name].astype(str).str.strip())[0] for name in raw}
+    found = {}
+    for name, own in codes.items():
+        rows = np.bincount(own)
+        usual = len(own) / len(rows)
+        if len(rows) < FEWEST_PERSONS or not PERSON_ROWS[0] <= usual <= PERSON_ROWS[1]:
+            continue
+        alike = [
+            other
+            for other, theirs in codes.items()
+            if other != name
+            and _one_each(own[:LOOK], theirs[:LOOK])
+            and _one_each(own, theirs)
+            and _by_chance(own, theirs) >= EXPECTED
+        ]
+        if len(alike) > 1 or (alike and (usual <= 6 or named.search(name))):
+            found[name] = (
+                f"Rows with the same value ({usual:.1f} on average, {rows.max()} at most) never "
+                f"differ in {', '.join(alike[:3])}: do several rows belong to one person? Epsilon "
+                "is promised for a row; a person with k rows has k times as much: keep one row of "
+                "each person, or ask for an epsilon so much smaller. The column is left out."
+            )
+    return found
+
+
+def _by_chance(a: np.ndarray, b: np.ndarray) -> float:
+    """How many rows would differ in `b` from another one that agrees in `a`, by chance."""
+    shares = np.bincount(b[b >= 0]) / len(b)
+    return (len(a) - len(np.unique(a))) * (1 - float((shares**2).sum()))
 
 
 def _read(form: Form, raw: pd.DataFrame) -> Read:
@@ -135,8 +175,7 @@ def _following(read: Read) -> Iterator[Rule]:
             continue
         if not _one_each(codes[a][:LOOK], codes[b][:LOOK]) or not _one_each(codes[a], codes[b]):
             continue
-        shares = np.bincount(codes[b]) / len(codes[b])
-        if (len(codes[a]) - len(read.labels[a])) * (1 - (shares**2).sum()) >= EXPECTED:
+        if _by_chance(codes[a], codes[b]) >= EXPECTED:
             found.append((a, b))
     for a, b in found:
         if any((a, c) in found and (c, b) in found for c in codes):

@@ -632,8 +632,9 @@ class FileColumn:
         return self.step or (0.0 if self.decimals is None and not self.integer else 1.0)
 
     def texts(self, values: pd.Series) -> pd.Series:
-        """Restored values as a text file has them; a gap as the first code for a missing value."""
-        gap = self.missing[0] if self.missing else ""
+        """Restored values as a text file has them; a gap as its code for a missing value."""
+        gap = "" if "" in self.missing or not self.missing else self.missing[0]
+        gap = self.missing[0] if len(self.missing) == 1 else gap
         if values.dtype.kind == "f":
             written = [self._digits(float(number)) for number in values]
         elif values.dtype == object:
