@@ -633,8 +633,8 @@ class FileColumn:
 
     def texts(self, values: pd.Series) -> pd.Series:
         """Restored values as a text file has them; a gap as its code for a missing value."""
-        gap = "" if "" in self.missing or not self.missing else self.missing[0]
-        gap = self.missing[0] if len(self.missing) == 1 else gap
+        alone = len(self.missing) == 1 or (self.missing and "" not in self.missing)
+        gap = self.missing[0] if alone else ""
         if values.dtype.kind == "f":
             written = [self._digits(float(number)) for number in values]
         elif values.dtype == object:
