@@ -83,6 +83,7 @@ def test_all_rules_hold_in_every_synthetic_row(tmp_path):
     assert (made["parity"] == "").mean() == pytest.approx((real["parity"] == "").mean(), abs=0.04)
     assert (made["state"] == "CT").mean() == pytest.approx((real["state"] == "CT").mean(), abs=0.04)
     told = [line for line in run.run.statement["public_inputs"] if line.startswith("the rule that")]
+    assert sum("each row that is learned from" in line for line in told) == 1
     assert len(told) == 4 and told[0] == (
         "the rule that admitted < discharged: every synthetic row is made to keep it, which costs no "
         "epsilon, and so is each row that is learned from"

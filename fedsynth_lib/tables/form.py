@@ -131,7 +131,7 @@ class Form:
         ]
         lines += [
             f"the rule that {rule}: every synthetic row is made to keep it, which costs no epsilon"
-            + (", and so is each row that is learned from" * bool(rule.holds))
+            + (", and so is each row that is learned from" * self.between.moves(rule))
             for rule in self.rules
         ]
         if self.left_out:

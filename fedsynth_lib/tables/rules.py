@@ -39,6 +39,7 @@ COMPARED = {
 MARKS = re.compile("|".join(map(re.escape, (*COMPARED, "+"))))
 ENTRIES = ("holds", "column", "follows_from", "groups", "empty_unless", "code", "question")
 FINEST = 1_000  # a distance is learned in steps no finer than its range over so many
+NARROW = 32  # whole numbers of a narrower range have a bin each
 PASSES = 3  # of repairing rows, before one that still breaks a rule is replaced
 TRIED = 200  # rows at random, with which it is tried whether all rules can hold at once
 KINDS = (
@@ -276,12 +277,23 @@ class Rules:
     @cached_property
     def bases(self) -> dict[str, list[tuple[str, bool]]]:
         """Greater column -> the lesser ones, with whether both may be equal: it is learned as its
-        distance from the greatest of these. None of a total, which its parts say."""
+        distance from the greatest of these. Not a total, which its parts say, and no column each of
+        whose values is counted, which would lose their shares: there, rows are repaired."""
         found: dict[str, list[tuple[str, bool]]] = {}
         for lesser, greater, equal, _ in self.orders:
-            if greater not in self.sums and greater not in self._following:
+            column = self.known[greater]
+            counted = (
+                column.steps
+                or column.step
+                or (column.kind == "numeric" and column.whole and np.ptp(column._limits) < NARROW)
+            )
+            if not counted and greater not in self.sums and greater not in self._following:
                 found.setdefault(greater, []).append((lesser, equal))
         return found
+
+    def moves(self, rule: Rule) -> bool:
+        """Whether real rows that break it are moved before a method learns from them."""
+        return any(each == rule and greater in self.bases for _, greater, _, each in self.orders)
 
     @property
     def _following(self) -> set[str]:
@@ -429,7 +441,10 @@ class Rules:
         if greater in self.bases:
             found.amounts[greater] = high = np.where(broken, b.raised(low + unit), high)
             broken = low + unit > high
-        found.amounts[lesser] = np.where(broken, a.lowered(high - unit), low)
+        found.amounts[lesser] = low = np.where(broken, a.lowered(high - unit), low)
+        broken = low + unit > high
+        if broken.any() and greater not in self.sums and greater not in self._following:
+            found.amounts[greater] = np.where(broken, b.raised(low + unit), high)
 
     def _add_up(self, total: str, found: Values) -> None:
         parts, _ = self.sums[total]
