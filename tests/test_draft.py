@@ -28,7 +28,8 @@ def alternate(*values):
 
 
 def patients(**columns):
-    frame = {"age": np.arange(ROWS) % 70 + 20, "ill": alternate("no", "no", "yes")}
+    rng = np.random.default_rng(7)  # so that no column follows from another one
+    frame = {"age": rng.integers(20, 90, ROWS), "ill": rng.choice(["no", "yes"], ROWS)}
     return pd.DataFrame(frame | columns)
 
 
@@ -48,7 +49,11 @@ def drafted(tmp_path, values):
         (DAYS.strftime("%Y-%m-%d"), "date", {"low": "2024-01-01", "high": "2024-10-26"}),
         (DAYS.strftime("%d.%m.%Y"), "date", {"format": "%d.%m.%Y", "high": "26.10.2024"}),
         ([f"{d.day}/{d.month}/{d.year}" for d in DAYS], "date", {"format": "%-d/%-m/%Y"}),
-        (DAYS.strftime("%Y-%m-%dT%H:%M:%S"), "datetime", {"format": "%Y-%m-%dT%H:%M:%S"}),
+        (
+            [f"2024-05-{n % 28 + 1:02}T{n % 24:02}:{n % 60:02}:{n % 59:02}" for n in range(ROWS)],
+            "datetime",
+            {"format": "%Y-%m-%dT%H:%M:%S"},
+        ),
         ([f"{h % 24:02}:{h % 60:02}" for h in range(ROWS)], "time", {"format": "%H:%M"}),
         (
             [f"2024-01-{n % 28 + 1:02}T10:{n % 60:02}+01:00" for n in range(ROWS)],
@@ -135,7 +140,7 @@ def test_a_dozen_names_that_many_rows_share_are_asked_about(tmp_path, name):
     frame = patients(**{name: alternate(*people), "file name": alternate("x", "y")})
     frame.to_csv(tmp_path / "own.csv", index=False)
     form = read_form(propose_schema(tmp_path / "own.csv", target="ill"))
-    assert form.questions == (name,)
+    assert [each for each in form.questions if each in form.names] == [name]
     assert "identify one of them" in next(c for c in form.columns if c.name == name).question
 
 

@@ -11,7 +11,7 @@ from fedsynth_lib.core.contract import BadInput
 from fedsynth_lib.release import analyses
 from fedsynth_lib.tables.container import Container, Source
 from fedsynth_lib.tables.files import NOT_A_NUMBER
-from fedsynth_lib.tables.kinds import GAP, FileColumn
+from fedsynth_lib.tables.kinds import FileColumn
 from fedsynth_lib.tables.load import Table
 
 FAR = 0.1  # between two shares of missing values: noise makes less of a difference as a rule
@@ -104,7 +104,7 @@ def _file(real: Container, made: Container, expected: list[FileColumn], found: l
 def _column(
     column: FileColumn, table: Table, raw: pd.Series, made: Container
 ) -> tuple[str, float, float, str]:
-    real_gaps, parts = _missing_share(column, table.frame), []
+    real_gaps, parts = column.missing_share(table.frame), []
     gaps = column.gaps(raw) if column.modelled is not None else np.zeros(len(raw), bool)
     share = float(gaps.mean())
     if gaps.any() and not column.missing:
@@ -121,14 +121,6 @@ def _column(
         if types[0] != types[1]:
             parts.append(f"its type is {types[0]}, not {types[1]}")
     return column.kind, real_gaps, share, "; ".join(parts)
-
-
-def _missing_share(column: FileColumn, frame: pd.DataFrame) -> float:
-    if not column.missing:
-        return 0.0
-    if column.kind in ("categorical", "boolean"):
-        return float((frame[column.name] == column.gap_label).mean())
-    return float((frame[column.modelled.missing.name] == GAP).mean())
 
 
 def _values(column: FileColumn, raw: pd.Series) -> list[str]:

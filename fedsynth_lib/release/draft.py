@@ -5,7 +5,7 @@ most, and a release is refused as long as one is there.
 """
 
 import re
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cache, cached_property
@@ -18,11 +18,12 @@ import pandas as pd
 
 from fedsynth_lib.core.contract import BadInput
 from fedsynth_lib.core.store import FOR_OWNER, private_folder, write_atomically
+from fedsynth_lib.release.draft_rules import persons, propose_rules
 from fedsynth_lib.tables.container import Container, Source, header_newline, type_to_declare
 from fedsynth_lib.tables.files import NOT_A_NUMBER, may_be_several, one_column
 from fedsynth_lib.tables.form import Form
 from fedsynth_lib.tables.kinds import MOST_EXACT, SEQUENCE, FileColumn
-from fedsynth_lib.tables.moments import moment_of, moment_text
+from fedsynth_lib.tables.moments import Moments, moment_of, moment_text
 from fedsynth_lib.tables.schema import READ_FROM_ROWS, closest
 from fedsynth_lib.tables.written import QUOTES, SPACES, Written
 
@@ -33,6 +34,11 @@ MAX_DECIMALS = 6  # as people write; more come from a computation
 # amounts of different orders of magnitude: a 99th percentile so many times the median, or half of
 # the rows within the first of so many even bins
 SPREAD, EVEN_BINS = 20, 16
+# a value that so many of the rows share is asked about, so many of them at most; whole numbers of a
+# narrower range than so many have a bin each
+HEAP, MOST_HEAPS, WIDE = 0.05, 8, 32
+MOST_STEPS = 40  # different numbers of a column, which may be all that there are
+ENDING = 0.4  # of the numbers end alike, as prices do
 LONGEST_UNIT = 6  # letters of a currency or a unit
 MOST_ODD = 3  # values of another kind among those of one, which may stand for a missing one
 LONGEST_WORD = 3  # letters before a number and a space, as in "EUR 5"; "Ward 5" is a name
@@ -42,6 +48,21 @@ NAMES_PEOPLE = (  # names of columns, without spaces and marks, with people's na
     r"|doctor|user|vor|nach|familien))?names?|nombres?|apellidos?|pr[eé]?nom|e?mail|(?:tele)?phone"
     r"|telefon|address|adresse"
 )
+NUMBERS_PEOPLE = (
+    r"(?i)(?:^|[\W_])(?:id|ids|nr|no|key|ssn|mrn)(?:$|[\W_])|(?<=[a-z])(?-i:ID|Id|Nr|No)$"
+)
+# numbers below and above what could be measured
+BEYOND = (r"(?:<|≤|<=)\s*[-+]?\d+[.,]?\d*", r"(?:>|≥|>=)\s*[-+]?\d+[.,]?\d*|\d+[.,]?\d*\+")
+UNITS_OF_TIME = (
+    r"(?:d(?:ays?)?|h(?:ours?|rs?)?|m(?:in(?:utes?)?s?)?|s(?:ec(?:ond)?s?)?|w(?:eeks?)?)"
+)
+DURATIONS = (
+    r"[-+]?\d+:[0-5]\d(?::[0-5]\d(?:\.\d+)?)?",  # hours may be above 24
+    rf"(?:\d+(?:\.\d+)?\s*{UNITS_OF_TIME}[\s,]*)+",
+    r"-?P(?=[\dT])(?:\d+[YMWD])*(?:T(?:\d+(?:\.\d+)?[HMS])+)?",
+    r"-?\d+ days?,? [-+]?\d+:[0-5]\d:[0-5]\d(?:\.\d+)?",
+)
+OFFSET = r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d.*?(?P<offset>Z|[-+]\d\d:?\d\d)"
 SECONDS = 7.9e8, 2.1e9  # since 1970, from 1995 to 2036
 SERIAL = 20_000, 60_000  # days since 1900, as spreadsheets count them, from 1954 to 2064
 ALL_DIFFERENT = 0.9  # share of rows with a value of their own, from which on it may name somebody
@@ -103,6 +124,7 @@ WARNING = """\
 # limits of the instrument, a law), and its source '{source}' by where you found it.
 # So is all that a comment "read from the rows" names: one odd value may have decided it. Write what
 # is documented instead. A release takes it as public, and its statement names it.
+# A [[rule]] holds in all rows of the file: it was read from them, and so were its groups.
 # A line `question = ...` asks what only you can know. Correct the column, and delete the line; a
 # long list of categories that you want is answered by `keep = true`.
 """
@@ -115,7 +137,8 @@ class Seen:
     levels: its different values as text without outer spaces, most frequent first, but those that
         stand for a missing value, which are `missing`. counts: how often each occurs.
     own: the levels that the type of the file knows, in their order; ordered: whether that means
-        something. boolean: whether its type says so.
+        something. boolean: whether its type says so. limits: levels beyond what could be measured,
+        as `FileColumn` calls them.
     """
 
     name: str
@@ -127,6 +150,7 @@ class Seen:
     own: tuple[str, ...] = ()
     ordered: bool = False
     boolean: bool = False
+    limits: tuple[tuple[str, tuple[str, ...]], ...] = ()
 
     @classmethod
     def of(cls, raw: pd.Series, *, typed: bool = False) -> "Seen":
@@ -177,8 +201,16 @@ class Seen:
         held = self.num_rows - self.num_missing
         return len(self.levels) >= 5 and len(self.levels) >= ALL_DIFFERENT * held
 
-    def without(self, gone: Collection[str]) -> "Seen":
-        """The column with some levels taken for missing values."""
+    def without(
+        self, gone: Collection[str], below: Sequence[str] = (), above: Sequence[str] = ()
+    ) -> "Seen":
+        """The column with some levels taken for missing values, or for numbers beyond a limit."""
+        if below or above:
+            limits = (("below", tuple(below)), ("above", tuple(above)))
+            held = ~self.levels.isin([*below, *above]).to_numpy()
+            levels = self.levels[held].reset_index(drop=True)
+            rest = replace(self, levels=levels, counts=self.counts[held], limits=limits)
+            return rest.without(gone)
         away = self.levels.isin(list(gone)).to_numpy()
         return Seen(
             self.name,
@@ -187,12 +219,15 @@ class Seen:
             self.counts[~away],
             (*self.missing, *self.levels[away]),
             self.num_missing + int(self.counts[away].sum()),
+            limits=self.limits,
         )
 
     def column(self, kind: str, question: str = "", **said) -> FileColumn:
         """A declaration of it, with what its file has for missing values."""
         if self.missing and kind not in ("identifier", "text", "constant"):
             said["missing"] = self.missing
+        if kind == "numeric":
+            said |= dict(self.limits)
         return FileColumn(self.name, kind, source=READ_FROM_ROWS, question=question, **said)
 
 
@@ -274,7 +309,15 @@ def draft_text(
             replace(each, type=type_to_declare(each, container.types.field(each.name).type))
             for each in columns
         ]
+    asked = persons(raw.drop(columns=list(ignore)), re.compile(NUMBERS_PEOPLE))
+    columns = [
+        Seen.of(raw[each.name]).column("identifier", asked[each.name])
+        if each.name in asked and each.name not in special
+        else each
+        for each in columns
+    ]
     form = Form(tuple(columns), target, tuple(ignore))
+    form = replace(form, rules=propose_rules(form, raw))
     notes = {each.name: _note(each, form) for each in seen}
     text = WARNING.format(name=path.name, source=READ_FROM_ROWS) + "\n"
     if container.kind == "text" and header_newline(path) != container.newline:
@@ -411,12 +454,32 @@ def _moment(
     if far:
         shown = ", ".join(seen.levels[far])
         asked.append(f"{shown} lies far from all other {kind}s: is that a missing value?")
-    order = moments.drop(index=far).sort_values()
+    held = moments.drop(index=far)
+    numbers = Moments(kind, form).numbers(seen.levels[held.index])
+    shares = _heaps(pd.Series(numbers), seen.counts[held.index], whole=True)
+    heaps = {
+        seen.levels[held.index[numbers == number][0]]: shares[number] for number in shares.index
+    }
+    asked.append(_ask_heaps(heaps))
+    unit = {86_400: "days", 60: "minutes", 1: "seconds"}.get(
+        Moments(kind, form).unit.total_seconds()
+    )
+    steps, asked_of_steps = (
+        _step(np.unique(numbers), 0, len(numbers), f" {unit}") if unit else ({}, "")
+    )
+    asked.append(asked_of_steps)
+    order = held[~np.isin(numbers, shares.index)].sort_values()
     if len(order) < 2:
         return None
     low, high = seen.levels[order.index[[0, -1]]]
     return seen.without(seen.levels[[*odd, *far]]).column(
-        kind, " ".join(asked), low=low, high=high, format=form
+        kind,
+        " ".join(filter(None, asked)),
+        low=low,
+        high=high,
+        format=form,
+        heaps=tuple(heaps),
+        **steps,
     )
 
 
@@ -449,11 +512,16 @@ def _marked(seen: Seen) -> FileColumn | None:
         if len(words):
             shown = ", ".join(map(repr, words))
             question += f" And is {shown} a missing value? If not, correct the rows."
-        low, high = float(numbers.min()), float(numbers.max())
+        shares = _heaps(numbers.dropna(), kept.counts, whole=marks.decimals == 0)
+        heaps = {seen.levels[numbers == number].iloc[0]: shares[number] for number in shares.index}
+        question = f"{question} {_ask_heaps(heaps)}".strip()
+        rest = numbers[~numbers.isin(shares.index)]
+        low, high = float(rest.min()), float(rest.max())
         if low == high:
             return None
         short = marks.decimals > 0 and _short_whole(kept.levels, marks.mark)
         said = {"low": low, "high": high, "written": example, "short_whole": short}
+        said["heaps"] = tuple(shares.index)
         return kept.column("numeric", question, **said)
     return None
 
@@ -470,6 +538,10 @@ def _codes(seen: Seen) -> FileColumn | None:
     """Digits that are no quantity: 007, 7E4, 1.10 beside 1.9."""
     texts = seen.levels
     codes = texts.map(_looks_like_code)
+    if 0 < codes.sum() <= _most_odd(len(texts)) and len(texts) > MAX_CATEGORIES:
+        rest = seen.without(texts[codes])
+        if rest.is_number and not rest.whole:  # no code: 1e400, or one with a zero too many
+            return _ranged(rest, _strangers("numbers", texts[codes]))
     if not codes.any() and not _two_ways(texts[seen.numbers.notna()]):
         return None
     if seen.all_different:
@@ -480,6 +552,27 @@ def _codes(seen: Seen) -> FileColumn | None:
         question = f"Among numbers stands {shown}: are all of these codes, as here, or numbers?"
         column = replace(column, question=question)
     return column
+
+
+def _durations(seen: Seen) -> FileColumn | None:
+    """Lengths of time, and moments of several time zones, which are left out."""
+    for form in DURATIONS:
+        if len(seen.levels) > 1 and (~seen.levels.str.fullmatch(form)).sum() <= _most_odd(
+            len(seen.levels)
+        ):
+            return seen.column(
+                "text",
+                f"Lengths of time such as {seen.levels[0]}, it seems, which are left out: to keep "
+                "them, write numbers into the file, such as minutes, and draft again.",
+            )
+    offsets = seen.levels.str.extract(OFFSET)["offset"]
+    if offsets.notna().mean() > ALL_DIFFERENT and offsets.nunique() > 1:
+        return seen.column(
+            "text",
+            f"Moments of several time zones ({', '.join(sorted(offsets.dropna().unique())[:3])}), "
+            "which are left out: to keep them, write all in one zone, and draft again.",
+        )
+    return None
 
 
 def _named(seen: Seen) -> FileColumn | None:
@@ -502,8 +595,19 @@ def _named(seen: Seen) -> FileColumn | None:
 def _numeric(seen: Seen) -> FileColumn | None:
     """Numbers, and what stands among them instead of a number."""
     words = seen.levels[seen.numbers.isna()]
-    if 0 < len(words) <= MAX_NUMBER_LEVELS < len(seen.levels) - len(words):
-        return _ranged(seen.without(words), _strangers("numbers", words[:3]))
+    below, above = (words[words.str.fullmatch(form)] for form in BEYOND)
+    rest = words.drop(index=[*below.index, *above.index])
+    enough = len(seen.levels) - len(words) > MAX_NUMBER_LEVELS or not _are_whole(seen.numbers)
+    if len(words) and enough and len(rest) <= MAX_NUMBER_LEVELS:
+        asked = [_strangers("numbers", rest[:3])] if len(rest) else []
+        if limits := [*below, *above]:
+            asked.append(
+                f"Among numbers stands {', '.join(map(repr, limits[:3]))}: numbers beyond what "
+                "could be measured? As below and above, each keeps its share."
+            )
+        found = _ranged(seen.without(rest, [*below], [*above]), " ".join(asked))
+        if found is not None:
+            return found
     if not seen.is_number:
         return None
     if _too_large(seen):
@@ -528,9 +632,16 @@ PROPOSALS: tuple[Callable[[Seen], FileColumn | None], ...] = (
     _moments,
     _marked,
     _codes,
+    _durations,
     _named,
     _numeric,
 )
+
+
+def _are_whole(numbers: pd.Series) -> bool:
+    """Whether all that are numbers are whole, or hardly any is."""
+    held = numbers.dropna()
+    return len(held) < 3 or bool((held == held.round()).all())
 
 
 def _ranged(seen: Seen, question: str) -> FileColumn | None:
@@ -546,27 +657,106 @@ def _ranged(seen: Seen, question: str) -> FileColumn | None:
         or ("" if seen.whole else _amounts(seen.levels))
     )
     if seen.whole and seen.all_different and seen.num_rows >= 20 and not question:
+        alone = len(numbers) == seen.num_rows - seen.num_missing
         if numbers.min() in (0, 1) and numbers.nunique() == numbers.max() - numbers.min() + 1:
             return seen.column(
                 "identifier", "The numbers count the rows: an identifier? It is left out, as here."
             )
-        question = (
-            'No two rows have the same value: an identifier? Then write kind = "identifier", and '
-            "no range."
-        )
-    low, high = float(numbers.min()), float(numbers.max())
+        if alone or re.search(NUMBERS_PEOPLE, seen.name):  # else a quantity of a wide range
+            question = (
+                f"{'No' if alone else 'Hardly'} two rows have the same value: an identifier? Then "
+                'write kind = "identifier", and no range.'
+            )
+    steps, asked = _steps(seen)
+    shares = _heaps(numbers, seen.counts, whole=seen.whole).head(0 if steps else MOST_HEAPS)
+    asked_of_heaps = _ask_heaps({f"{number:.12g}": share for number, share in shares.items()})
+    question = " ".join(filter(None, (question, asked, asked_of_heaps)))
+    rest = ~numbers.isin(shares.index)
+    low, high = float(numbers[rest].min()), float(numbers[rest].max())
     said: dict = {"low": low, "high": high} | _decimals(seen.levels)
     if seen.whole:
         said = {"low": int(low), "high": int(high), "integer": True}
         zeros = seen.levels.str.extract(r"\.(0+)$")[0]
         if zeros.notna().all() and zeros.nunique() == 1:  # 34.0, as pandas writes ages with gaps
             said["written"] = f"0.{zeros[0]}"
-    values = np.repeat(numbers.to_numpy(), seen.counts)
+    values = np.repeat(numbers[rest].to_numpy(), seen.counts[rest])
     middle, top = np.quantile(values, [0.5, 0.99], method="inverted_cdf")
     heaped = middle - low < (high - low) / EVEN_BINS
-    if low >= 0 and middle > 0 and (heaped or top > SPREAD * middle):
+    said["heaps"] = tuple(int(n) if seen.whole else float(n) for n in shares.index)
+    said |= steps
+    if "steps" not in steps and low >= 0 and middle > 0 and (heaped or top > SPREAD * middle):
         said["scale"] = "log"
-    return seen.column("numeric", question, **said)
+    return seen.column("numeric", question.strip(), **said)
+
+
+def _steps(seen: Seen) -> tuple[dict, str]:
+    """(what a draft says of the steps of numbers, and what it asks); nothing where there are none.
+
+    There are steps where few numbers are many people's, or all lie further apart than their
+    decimals say. That many prices end alike is asked about.
+    """
+    numbers = np.unique(seen.numbers)
+    held, decimals = int(seen.counts.sum()), _decimals(seen.levels).get("decimals")
+    if (
+        not seen.whole
+        and 2 < len(numbers) <= min(MOST_STEPS, held / FEW_EACH)
+        and not (len(numbers) >= FEW_EACH and np.ptp(np.diff(numbers)) < 1e-9)
+    ):
+        shown = ", ".join(f"{number:g}" for number in numbers[:3])
+        return {"steps": tuple(map(float, numbers))}, (
+            f"{len(numbers)} different numbers ({shown} and so on): are these all that there are? "
+            'As steps each keeps its share. Groups rather than amounts: write kind = "categorical" '
+            "and categories. Others between: delete steps, and write low and high."
+        )
+    if decimals == 2 and len(numbers) >= 4 * FEW_EACH:
+        ends = pd.Series(seen.counts / held).groupby(np.rint(seen.numbers * 100) % 100).sum()
+        share, end = ends.max(), ends.idxmax()
+        if ENDING < share < 1 and end > 0:
+            return {}, (
+                f"{share:.0%} of the numbers end in .{end:02.0f}, and synthetic ones will end in "
+                "anything. If all should, write step = 1, and a low that ends so."
+            )
+    if seen.whole or isinstance(decimals, int):
+        return _step(numbers, 0 if seen.whole else decimals, held)
+    return {}, ""
+
+
+def _step(numbers: np.ndarray, decimals: int, held: int, unit_name: str = "") -> tuple[dict, str]:
+    """The step of ascending numbers with so many decimals, of `held` rows, as `_steps`."""
+    units = np.rint(numbers * 10**decimals).astype(np.int64)
+    unit = int(np.gcd.reduce(np.diff(units)))
+    if unit <= 1 or len(numbers) < FEW_EACH or held < 4 * FEW_EACH:
+        return {}, ""
+    step = unit / 10**decimals
+    step = int(step) if step == int(step) else step
+    question = f"All lie a multiple of {step:g}{unit_name} apart: are these steps?"
+    return {"step": step}, f"{question} If there may be others between, delete step."
+
+
+def _heaps(numbers: pd.Series, counts: np.ndarray, *, whole: bool) -> pd.Series:
+    """The share of each value that HEAP of the rows have, and far more than have values near it,
+    the most frequent first; none where each value has a bin, or no range is left without them.
+
+    counts: of each number."""
+    shares = pd.Series(counts / counts.sum(), numbers.to_numpy()).groupby(level=0).sum()
+    around = shares.rolling(7, center=True, min_periods=1).median()  # three on each side
+    stands_out = shares >= np.maximum(HEAP, 3 * np.maximum(around, shares.median()))
+    found = shares[stands_out].nlargest(MOST_HEAPS)
+    rest = shares.index.difference(found.index)
+    narrow = whole and np.ptp(shares.index) < WIDE
+    return found.head(0) if narrow or len(rest) < MAX_NUMBER_LEVELS else found
+
+
+def _ask_heaps(shares: Mapping[str, float]) -> str:
+    """What to ask of values that many rows share; '' where there are none. shares: by text."""
+    if not shares:
+        return ""
+    shown = ", ".join(f"{text} ({share:.1%} of the rows)" for text, share in shares.items())
+    return (
+        f"Many rows have exactly {shown}: does it mean something of its own, such as none at all, "
+        "or the end of a study? As one of heaps it keeps its share; if it means nothing, take it "
+        "out, and widen the range where it was an end."
+    )
 
 
 def _moment_in_disguise(seen: Seen) -> str:
@@ -584,6 +774,12 @@ def _moment_in_disguise(seen: Seen) -> str:
                 f"Are these dates, {parts} and year, without a first zero? As numbers they are "
                 "drawn as no dates: write them in the file with all eight digits."
             )
+    minutes = seen.numbers % 100
+    if len(seen.levels) > 3 * MAX_NUMBER_LEVELS and 100 <= high < 2400 and minutes.max() < 60:
+        return (
+            "Are these times, hours and minutes without a mark, as 830 for 08:30? As numbers there "
+            "will be others between, such as 875: write 08:30 into the file, and draft again."
+        )
     named = re.search("date|day|datum|time|zeit", seen.name, re.IGNORECASE)
     serial = named and SERIAL[0] <= low and high <= SERIAL[1]
     asked = "Are these dates, in days since 1900, as spreadsheets count them?"
@@ -660,7 +856,8 @@ def _text(value: object) -> str:
 def _strangers(what: str, texts: Iterable[str]) -> str:
     """What to ask about texts that stand among numbers, or dates."""
     shown = ", ".join(map(repr, texts))
-    return f"Among {what} stands {shown}: is that a missing value? If not, correct the rows."
+    asked = f"Among {what} stands {shown}: is that a missing value? If not, correct the rows."
+    return f"{asked} Each keeps its share." if len(list(texts)) > 1 else asked
 
 
 def _numbers(levels: pd.Series) -> pd.Series:

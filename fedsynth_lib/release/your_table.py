@@ -147,9 +147,10 @@ def draft_where_needed(
 
 
 def questions(path: Path) -> list[str]:
-    """What a draft asks, a line for each column."""
+    """What a draft asks, a line for each column and each rule."""
     form = read_form(path)
-    return [f"{c.name}: {c.question}" for c in form.columns if c.name in form.questions]
+    asked = [f"{c.name}: {c.question}" for c in form.columns if c.name in form.questions]
+    return [*asked, *(f"rule {rule}: {rule.question}" for rule in form.rules if rule.question)]
 
 
 def load(
@@ -938,6 +939,8 @@ def _names_with_units(table: Table) -> dict[str, str]:
         each.name: units[each.moments.unit] for each in table.form.columns if each.kind in TIMES
     }
     found |= {each.name: "log" for each in table.form.columns if each.scale == "log"}
+    found |= {c.name: "step" for c in table.form.columns if c.steps or c.step is not None}
+    found |= {name: "distance, log" for name in table.form.between.bases}
     return {name: f"{name} ({unit})" for name, unit in found.items()}
 
 
@@ -960,6 +963,9 @@ INTERNAL = "made with the real rows, without noise: not to be handed on"
 def write_scores(made: Made) -> list[Path]:
     """Scores as CSV, Markdown and LaTeX, for the eyes of their owner; their paths."""
     found = scores(made.train, made.holdout, made.run.synthetic, seed=made.asked.seed)
+    for rule, share in made.table.form.rules_held(made.rows).items():
+        real = made.table.held.get(rule, np.nan)
+        found.loc[f"rule: {rule}, share of rows"] = [share, real, np.nan, "all real rows", ""]
     saver, stem = _internal(made)
     caption = f"Scores of {made.paths['rows'].name}, {INTERNAL}. {measured(made).capitalize()}."
     saved = saver.table(found, f"{stem}_scores", caption=caption)

@@ -569,6 +569,8 @@ def _array(values: pd.Series, column: FileColumn, kind: pa.DataType) -> pa.Array
         pairs = zip(values, gaps, strict=True)
         moments = [None if gap else moment_of(text, column.format) for text, gap in pairs]
         return pa.array(moments, pa.timestamp("us")).cast(kind)
+    if values.dtype == object and (pa.types.is_integer(kind) or pa.types.is_floating(kind)):
+        values = pd.to_numeric(values)  # several codes for a missing value
     if values.dtype.kind in "iuf":
         exact = values.astype(float) if pa.types.is_decimal(kind) else values
         return pa.array(exact, from_pandas=True).cast(kind)

@@ -18,8 +18,9 @@ import pandas as pd
 
 from fedsynth_lib.core.contract import BadInput, BadRows
 from fedsynth_lib.tables.encode import NO_VALUE, EqualWidthBins
-from fedsynth_lib.tables.kinds import GAP, PRESENT, FileColumn, Gaps, is_formula, plain
+from fedsynth_lib.tables.kinds import FileColumn, Gaps, is_formula, plain
 from fedsynth_lib.tables.moments import FORMATS, TIMES, moment_text
+from fedsynth_lib.tables.rules import Rule, Rules, rule_from
 from fedsynth_lib.tables.schema import (
     READ_FROM_ROWS,
     Column,
@@ -32,10 +33,12 @@ from fedsynth_lib.tables.schema import (
 
 # what an entry of a column must be, beside text in quotation marks
 YES_OR_NO = ("integer", "short_whole", "ordered", "keep", "from_rows", "ignore")
-TEXTS, LIMITS = ("categories", "missing"), ("low", "high")
+TEXTS, LIMITS = ("categories", "missing", "below", "above"), ("low", "high")
+NUMBERS = ("heaps", "steps")  # or moments
 ENTRIES = {*(each.name for each in fields(FileColumn)), "ignore"}
+MOST_BESIDE = 32  # bins beside several levels that stand apart
 # the parts of a file, and what [table] may say: of registered tables more than of one's own
-PARTS = ("table", "column", "reader", "file", "work")
+PARTS = ("table", "column", "rule", "reader", "file", "work")
 ABOUT = (
     *("target", "source", "title", "page", "licence", "notes", "folder", "files", "otherwise"),
     *("drop", "generated"),
@@ -43,8 +46,19 @@ ABOUT = (
 
 # entries of a column that say how its values are written, or what is modelled of them
 WAYS_OF_WRITING = (
-    *("integer", "decimals", "written", "short_whole", "scale", "format", "missing", "ordered"),
-    *("pattern", "value", "type"),
+    *("integer", "decimals", "written", "short_whole", "scale", "step"),
+    *(
+        "steps",
+        "heaps",
+        "format",
+        "missing",
+        "below",
+        "above",
+        "ordered",
+        "pattern",
+        "value",
+        "type",
+    ),
 )
 
 
@@ -53,11 +67,21 @@ class Form:
     """The columns of a file, in its order, and the name of the target column.
 
     ignored: columns of the file that are left out, besides those whose kind says so.
+    rules: between columns, which every synthetic row keeps.
     """
 
     columns: tuple[FileColumn, ...]
     target: str | None = None
     ignored: tuple[str, ...] = ()
+    rules: tuple[Rule, ...] = ()
+
+    def __post_init__(self):
+        _ = self.between  # a rule that means nothing is said now
+
+    @cached_property
+    def between(self) -> Rules:
+        """Its rules between columns."""
+        return Rules(self.columns, self.rules)
 
     @classmethod
     def of(cls, schema: Schema) -> "Form":
@@ -76,7 +100,8 @@ class Form:
     @property
     def questions(self) -> tuple[str, ...]:
         """The columns about which a draft asks, and nobody has answered yet."""
-        return tuple(c.name for c in self.columns if c.question and not c.keep)
+        columns = [c.name for c in self.columns if c.question and not c.keep]
+        return (*columns, *(str(rule) for rule in self.rules if rule.question))
 
     @property
     def left_out(self) -> tuple[str, ...]:
@@ -92,6 +117,7 @@ class Form:
         kept = [column for column in self.columns if column.name not in self.left_out]
         found = {entry: [c.name for c in kept if getattr(c, entry)] for entry in WAYS_OF_WRITING}
         found["decimals"] = [c.name for c in kept if c.decimals is not None and not c.written]
+        found["step"] = [c.name for c in kept if c.step is not None]
         found["scale"] = [c.name for c in kept if c.scale != "linear"]
         return {entry: names for entry, names in found.items() if names}
 
@@ -102,6 +128,11 @@ class Form:
         lines = [
             f"as the schema declares it, {entry} of {', '.join(map(repr, names))}"
             for entry, names in self.ways_of_writing.items()
+        ]
+        lines += [
+            f"the rule that {rule}: every synthetic row is made to keep it, which costs no epsilon"
+            + (", and so is each row that is learned from" * self.between.moves(rule))
+            for rule in self.rules
         ]
         if self.left_out:
             gone = ", ".join(map(repr, self.left_out))
@@ -119,9 +150,7 @@ class Form:
         """The texts in synthetic rows that a spreadsheet would run."""
         kept = [column for column in self.columns if column.name not in self.left_out]
         texts = [
-            text
-            for c in kept
-            for text in (c.name, *c.categories, *c.missing[:1], c.value, c.pattern)
+            text for c in kept for text in (c.name, *c.categories, *c.codes, c.value, c.pattern)
         ]
         return [text for text in dict.fromkeys(texts) if is_formula(text)]
 
@@ -130,12 +159,13 @@ class Form:
         """The columns that methods see."""
         columns: list[Column] = []
         for column in self.columns:
-            match column.modelled:
+            match self.between.modelled(column):
                 case Gaps() as gaps:
                     if gaps.missing.name in self.names:
                         raise BadInput(
-                            f"schema: column {column.name!r} may have gaps, of which a column "
-                            f"{gaps.missing.name!r} keeps account; rename the one of the file."
+                            f"schema: column {column.name!r} has rows that stand apart, of which a "
+                            f"column {gaps.missing.name!r} keeps account; rename the one of the "
+                            "file."
                         )
                     columns += [gaps.number, gaps.missing]
                 case Column() as modelled:
@@ -146,8 +176,9 @@ class Form:
 
     @property
     def gaps(self) -> tuple[Gaps, ...]:
-        """The numeric columns that may have gaps."""
-        return tuple(c.modelled for c in self.columns if isinstance(c.modelled, Gaps))
+        """The numeric columns some of whose rows stand apart: gaps, and values of a heap."""
+        found = map(self.between.modelled, self.columns)
+        return tuple(each for each in found if isinstance(each, Gaps))
 
     def to_model(
         self, raw: pd.DataFrame, name: str, moved: list[str] | None = None
@@ -158,13 +189,24 @@ class Form:
         Raises BadInput, naming `name`, as `schema.validate`; for columns with gaps that none
         declares, once for all of them.
         """
+        values = self.between.to_model(self._parsed(raw, name, moved), name, moved)
+        return validate(pd.DataFrame(values, index=raw.index), self.schema, name)
+
+    def _parsed(
+        self, raw: pd.DataFrame, name: str, moved: list[str] | None
+    ) -> dict[str, pd.Series]:
         kept = [column for column in self.columns if column.modelled is not None]
         require_columns(raw, [column.name for column in kept], name)
         self._refuse_gaps(raw, kept, name)
         values: dict[str, pd.Series] = {}
         for column in kept:
             values |= column.parse(raw[column.name], f"{name}: column {column.name!r}", moved)
-        return validate(pd.DataFrame(values, index=raw.index), self.schema, name)
+        return values
+
+    def rules_held(self, raw: pd.DataFrame) -> dict[str, float]:
+        """Rule -> the share of the rows in which it holds, of a frame as the reader gives it, or as
+        `to_file` does."""
+        return self.between.shares(self._parsed(raw, "rules", [])) if self.rules else {}
 
     def _refuse_gaps(self, raw: pd.DataFrame, columns: Iterable[FileColumn], name: str) -> None:
         counts = {c.name: int(c.gaps(raw[c.name]).sum()) for c in columns if not c.missing}
@@ -186,7 +228,8 @@ class Form:
     def to_file(self, rows: pd.DataFrame, rng: np.random.Generator) -> pd.DataFrame:
         """Synthetic rows as the file has them: its columns, in order, but those that are left out;
         each value as `FileColumn.restore` says. rng: of fresh identifiers."""
-        restored = {column.name: column.restore(rows, rng) for column in self.columns}
+        rows, amounts = self.between.to_file(rows) if self.rules else (rows, {})
+        restored = {c.name: c.restore(rows, rng, amounts.get(c.name)) for c in self.columns}
         return pd.DataFrame(
             {name: values for name, values in restored.items() if values is not None},
             index=rows.index,
@@ -202,13 +245,14 @@ class Form:
             lines += [f"{key} = {_toml(value)}" for key, value in _said(column)]
             parts.append("\n".join([*lines, ""]))
         parts += [f"[[column]]\nname = {_toml(name)}\nignore = true\n" for name in self.ignored]
+        parts += [_rule_toml(rule) for rule in self.rules]
         return "\n".join(parts)
 
     def in_order_of(self, names: Iterable[str]) -> "Form":
         """The form with its columns in the order of a file; those that it lacks last."""
         place = {name: number for number, name in enumerate(names)}
         order = sorted(self.columns, key=lambda column: place.get(column.name, len(place)))
-        return Form(tuple(order), self.target, self.ignored)
+        return Form(tuple(order), self.target, self.ignored, self.rules)
 
 
 # --- gaps, for methods that count -----------------------------------------------------------------
@@ -216,12 +260,13 @@ class Form:
 
 @dataclass(frozen=True)
 class Counted:
-    """A table with gaps as methods that count see it: one column of bins and a level more, instead
-    of a number and a column that says whether it is one.
+    """A table as methods that count see it, where rows of a number stand apart: one column of bins
+    with a level more for gaps, and for each heap, instead of a number and a column that says as
+    what a row stands apart.
 
     So the number of gaps, and what goes along with them, is counted with what was cut into bins;
     with two columns it would be known only where both were counted together.
-    edges: name -> edges of the bins of each column with gaps.
+    edges: name -> edges of the bins of each such column.
     """
 
     schema: Schema
@@ -230,34 +275,45 @@ class Counted:
 
     @classmethod
     def of(cls, form: Form, encoder: Any) -> "Counted | None":
-        """By the bins of a method's encoder; None where there are no gaps, or nothing is cut."""
+        """By the bins of a method's encoder; None where no row stands apart, or nothing is cut.
+
+        A column with several levels more has at most MOST_BESIDE bins: bins that are so fine that a
+        method joins neighbours would be joined with these levels, which are nobody's.
+        """
         edges = getattr(encoder, "edges", None)
         if not form.gaps or not edges:
             return None
         chosen = {gaps.number.name: edges[gaps.number.name] for gaps in form.gaps}
+        for gaps in form.gaps:
+            name = gaps.number.name
+            if len(gaps.fills) > 1 and len(chosen[name]) - 1 > MOST_BESIDE:
+                chosen[name] = EqualWidthBins(Schema((gaps.number,)), MOST_BESIDE).edges[name]
         return cls(form.schema, form.gaps, chosen)
 
     @cached_property
     def counted(self) -> Schema:
         """The schema with each pair of columns as one."""
         gone = {gaps.missing.name for gaps in self.gaps}
-        numbers = {gaps.number.name: gaps.number for gaps in self.gaps}
+        pairs = {gaps.number.name: gaps for gaps in self.gaps}
         return Schema(
             tuple(
-                self._column(column) if column.name in numbers else column
+                self._column(pairs[column.name]) if column.name in pairs else column
                 for column in self.schema.columns
                 if column.name not in gone
             ),
             self.schema.target,
         )
 
-    def _column(self, column: Column) -> Column:
+    def _column(self, gaps: Gaps) -> Column:
+        """Bins, the levels that stand apart, and the last of these as NO_VALUE, which methods know
+        to be nobody's neighbour."""
+        column = gaps.number
         bins = [f"{low:.12g} to {high:.12g}" for low, high in self._pairs(column.name)]
         numbered = (f"{number}: {text}" for number, text in enumerate(bins))
         return Column(
             column.name,
             "categorical",
-            categories=(*numbered, NO_VALUE),
+            categories=(*numbered, *gaps.missing.categories[1:-1], NO_VALUE),
             source=column.source,
             from_rows=column.from_rows,
         )
@@ -274,8 +330,8 @@ class Counted:
         joined = {}
         for gaps in self.gaps:
             name, levels = gaps.number.name, self.counted[gaps.number.name].categories
-            codes = self._bins(gaps).transform(rows[[name]])[:, 0]
-            codes = np.where(rows[gaps.missing.name] == GAP, len(levels) - 1, codes)
+            codes, apart = self._bins(gaps).transform(rows[[name]])[:, 0], gaps.codes(rows)
+            codes = np.where(apart > 0, len(self.edges[name]) - 2 + apart, codes)
             joined[name] = pd.Categorical.from_codes(codes, categories=list(levels))
         return rows.assign(**joined)[list(self.counted.names)]
 
@@ -285,12 +341,12 @@ class Counted:
         for gaps in self.gaps:
             name = gaps.number.name
             codes = rows[name].cat.codes.to_numpy()
-            gap = codes == len(rows[name].cat.categories) - 1
-            inside = self._bins(gaps).inverse(np.where(gap, 0, codes)[:, None], rng)[name]
-            values = inside.mask(gap, gaps.fill)
+            apart = np.maximum(codes - (len(self.edges[name]) - 2), 0)
+            inside = self._bins(gaps).inverse(np.where(apart, 0, codes)[:, None], rng)[name]
+            values = np.where(apart, np.array([0.0, *gaps.fills])[apart], inside)
             parted[name] = values.astype(np.int64) if gaps.number.integer else values
             parted[gaps.missing.name] = pd.Categorical.from_codes(
-                gap.astype(int), categories=[PRESENT, GAP]
+                apart, categories=list(gaps.missing.categories)
             )
         return rows.assign(**parted)[list(self.schema.names)]
 
@@ -328,7 +384,14 @@ def form_from(document: Mapping[str, Any], name: str) -> Form:
         )
     if target in ignored:
         raise BadInput(f"{name}: the target {target!r} is ignored; name another one, or none.")
-    return Form(tuple(columns), target, tuple(ignored))
+    rules = document.get("rule", [])
+    if not isinstance(rules, list):
+        raise BadInput(f"{name}: write [[rule]] for each rule.")
+    try:
+        read = tuple(rule_from(each, name) for each in rules)
+        return Form(tuple(columns), target, tuple(ignored), read)
+    except BadInput as error:
+        raise BadInput(str(error).replace("schema:", f"{name}:", 1)) from error
 
 
 def _said(column: FileColumn) -> Iterable[tuple[str, Any]]:
@@ -342,6 +405,17 @@ def _said(column: FileColumn) -> Iterable[tuple[str, Any]]:
         )
         if each.default is MISSING or (value != each.default and not derived):
             yield each.name, value
+
+
+def _rule_toml(rule: Rule) -> str:
+    """A rule as a file has it."""
+    lines = [
+        f"{each.name} = {_toml(getattr(rule, each.name))}"
+        for each in fields(rule)
+        if each.name != "groups" and getattr(rule, each.name)
+    ]
+    groups = [f"{_toml(label)} = {_toml(values)}" for label, values in rule.groups]
+    return "\n".join(["[[rule]]", *lines, *["[rule.groups]"] * bool(groups), *groups, ""])
 
 
 def _toml(value: Any) -> str:
@@ -374,12 +448,15 @@ def _column(entry: Any, source: str, name: str) -> FileColumn | str:
     if "kind" not in entry:
         raise BadInput(f'{where} has no kind; write one, such as kind = "numeric".')
     chosen = {"source": source, **{key: v for key, v in entry.items() if key != "ignore"}}
-    for key in TEXTS:
-        chosen[key] = tuple(chosen.get(key, ()))
+    form = chosen.get("format") or FORMATS.get(chosen["kind"], "")
+
+    def in_form(value: Any) -> Any:  # TOML knows dates and times
+        return moment_text(value, form) if isinstance(value, date | time) else value
+
+    for key in (*TEXTS, *NUMBERS):
+        chosen[key] = tuple(map(in_form, chosen.get(key, ())))
     for key in LIMITS:
-        if isinstance(chosen.get(key), date | time):  # TOML knows these
-            form = chosen.get("format") or FORMATS[chosen["kind"]]
-            chosen[key] = moment_text(chosen[key], form)
+        chosen[key] = in_form(chosen.get(key))
     try:
         return FileColumn(**chosen)
     except BadInput as error:
@@ -388,13 +465,19 @@ def _column(entry: Any, source: str, name: str) -> FileColumn | str:
 
 def _must_be(key: str, value: Any, kind: Any) -> str:
     """What an entry must be that is something else; '' where it is right."""
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
     if key in LIMITS and kind in TIMES:
         right, must = isinstance(value, str | date | time), f"a {kind} in quotation marks"
     elif key in LIMITS:
-        right, must = is_number and np.isfinite(value), "a number"
+        right, must = _is_number(value), "a number"
+    elif key in NUMBERS and kind in TIMES:
+        right = isinstance(value, list) and all(isinstance(v, str | date | time) for v in value)
+        must = f"a list of {kind}s, each in quotation marks"
+    elif key in NUMBERS:
+        right, must = isinstance(value, list) and all(map(_is_number, value)), "a list of numbers"
+    elif key == "step":
+        right, must = _is_number(value), "a number"
     elif key == "decimals":
-        right, must = is_number and isinstance(value, int), "a whole number"
+        right, must = _is_number(value) and isinstance(value, int), "a whole number"
     elif key in YES_OR_NO:
         right, must = isinstance(value, bool), "true or false"
     elif key in TEXTS:
@@ -403,6 +486,11 @@ def _must_be(key: str, value: Any, kind: Any) -> str:
     else:
         right, must = isinstance(value, str), "text in quotation marks"
     return "" if right else must
+
+
+def _is_number(value: Any) -> bool:
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return is_number and bool(np.isfinite(value))
 
 
 def read_form(path: str | Path) -> Form:

@@ -2,8 +2,9 @@
 
 Methods know two kinds of column: numbers in a declared range, and declared categories
 (`schema.Column`). A date is such a number (days since the first that is declared), an amount that
-is told by its order of magnitude is one (its logarithm), a gap is a category. So no method knows
-dates, logarithms or gaps, and each of them learns all three.
+is told by its order of magnitude is one (its logarithm), a number in steps is one (which step), a
+gap is a category, and so is a value that many rows share. So no method knows dates, logarithms,
+steps or gaps, and each of them learns all of these.
 
 Each way there and back treats a row on its own and follows from the declaration alone: nothing of
 the rows is released by it.
@@ -45,6 +46,7 @@ Kind = Literal[
 NOT_MODELLED = ("identifier", "text", "constant")
 KINDS: tuple[str, ...] = ("numeric", "categorical", "boolean", *TIMES, *NOT_MODELLED)
 PRESENT, GAP = "no", "yes"  # of the column that says whether another one has a gap
+A_NUMBER = "a number"  # the same, of a column that says which of several values stands there
 MOST_EXACT = 2**53  # beyond it, a float is no longer every whole number
 SEQUENCE = "sequence"  # a pattern of identifiers: 1, 2, 3 and so on
 FORMULA = ("=", "+", "-", "@", "\t", "\r")  # with which a cell begins that a spreadsheet runs
@@ -55,6 +57,8 @@ LETTERS = "ABCDEFGHJKLMNPQRSTUVWXYZ"  # of fresh identifiers; I and O look like 
 FITTING = {
     **dict.fromkeys(("low", "high"), ("numeric", *TIMES)),
     **dict.fromkeys(("integer", "decimals", "written", "short_whole", "scale"), ("numeric",)),
+    **dict.fromkeys(("heaps", "step"), ("numeric", *TIMES)),
+    **dict.fromkeys(("steps", "below", "above"), ("numeric",)),
     "categories": ("categorical", "boolean"),
     **dict.fromkeys(("ordered", "keep"), ("categorical",)),
     "format": TIMES,
@@ -65,14 +69,22 @@ FITTING = {
 
 
 class Gaps(NamedTuple):
-    """A numeric column that may have gaps, as methods see it: its number, and whether it is one.
+    """A numeric column some of whose rows stand apart, as methods see it: its number, and whether,
+    or as what, a row stands apart: a gap, or a value that many rows share.
 
-    Where it has a gap the number is `fill`, the middle of the range, which says nothing.
+    fills: the number of a row that stands apart, for each category of `missing` but the first. Of
+        a gap it is the middle of the range, which says nothing.
     """
 
     number: Column
     missing: Column
-    fill: float
+    fills: tuple[float, ...]
+
+    def codes(self, frame: pd.DataFrame) -> np.ndarray:
+        """As what each row stands apart: 0 for a number as others, else its place in `fills` + 1;
+        int (rows,)."""
+        labels = frame[self.missing.name]
+        return pd.Categorical(labels, categories=list(self.missing.categories)).codes.astype(int)
 
 
 @dataclass(frozen=True)
@@ -86,11 +98,18 @@ class FileColumn:
     short_whole: whether whole numbers among others stand without decimals: 42 beside 42.5.
     scale: "log" for amounts of which their order of magnitude tells: counted and drawn evenly in
         their logarithm.
+    step: numbers lie so far apart, from `low` on: 15 for minutes in quarters of an hour, 7 for
+        dates of one weekday. steps: the numbers that there are, where these lie unevenly; they take
+        the place of low and high.
+    heaps: single values that many rows share, such as 0 or the end of a follow-up, in the range or
+        not: each is a level of its own beside the others, so it keeps its share.
     ordered: whether the order of the categories means something.
     format: of dates and times, in the letters of strftime; %-d, %-m, %-H and %-I have no leading
         zero, %^b and %^B are in capitals, %P is am or pm, %3f are milliseconds.
-    missing: how the file writes that there is no value; the first is what synthetic rows have. An
-        empty one allows no gaps.
+    missing: how the file writes that there is no value. Of several codes each keeps its share; a
+        cell without any is the first. An empty list allows no gaps.
+    below, above: how the file writes a number beyond what could be measured, such as "<0.01" or
+        ">200"; each keeps its share.
     pattern: of fresh identifiers: '#' a digit, '@' a letter, anything else itself; or 'sequence'.
         Without one the column is left out.
     value: of a constant; an empty one of a column without any value.
@@ -112,10 +131,15 @@ class FileColumn:
     written: str = ""
     short_whole: bool = False
     scale: Literal["linear", "log"] = "linear"
+    step: float | None = None
+    steps: tuple[float, ...] = ()
+    heaps: tuple[float | str, ...] = ()
     categories: tuple[str, ...] = ()
     ordered: bool = False
     format: str = ""
     missing: tuple[str, ...] = ()
+    below: tuple[str, ...] = ()
+    above: tuple[str, ...] = ()
     pattern: str = ""
     value: str = ""
     type: str = ""
@@ -133,6 +157,8 @@ class FileColumn:
                     f"is of kind {self.kind!r}, for which {entry!r} means nothing; remove it, or "
                     "change the kind."
                 )
+        if self.steps or self.step is not None:
+            self._check_steps()
         if self.kind in TIMES:
             object.__setattr__(self, "format", self.format or FORMATS[self.kind])
             self._check_moments()
@@ -151,8 +177,13 @@ class FileColumn:
             self._refuse(f"has decimals = {self.decimals}; give 0 or more.")
         if self.short_whole and self.whole:
             self._refuse("has whole numbers alone: short_whole means nothing; remove it.")
-        if len(set(self.missing)) < len(self.missing):
+        self._check_heaps()
+        if len(set(self.codes)) < len(self.codes):
             self._refuse("names a code for missing values twice; remove one.")
+        if clash := {f"{heap:g}" for heap in self.heap_values} & set(self.codes):
+            self._refuse(
+                f"has {min(clash)!r} as one of heaps and as a code; remove one of the two."
+            )
         if both := set(self.missing) & set(self.categories):
             self._refuse(f"has {min(both)!r} as a category and as missing; remove one of the two.")
         numbers = [end for end in (self.low, self.high) if isinstance(end, int | float)]
@@ -180,6 +211,49 @@ class FileColumn:
             if np.isnan(self.moments.numbers(pd.Series([text]))[0]):
                 self._refuse(f"has {end} = {text!r}; write {shown}.")
 
+    def _check_steps(self) -> None:
+        if self.steps and self.scale != "linear":
+            self._refuse("has steps, which are counted one by one: scale means nothing; remove it.")
+        if self.step is not None and not self.step > 0:
+            self._refuse(f"has step = {self.step}; give a number above 0.")
+        if self.whole and any(number != int(number) for number in (self.step or 1, *self.steps)):
+            self._refuse("has whole numbers, and steps that are not; write whole numbers.")
+        if self.kind in TIMES and self.step != int(self.step):
+            self._refuse(
+                f"has step = {self.step}; give a whole number of days, minutes or seconds."
+            )
+        if not self.steps:
+            return
+        if self.step is not None:
+            self._refuse("has both step and steps; remove one of the two.")
+        if len(set(self.steps)) < max(2, len(self.steps)):
+            self._refuse(f"has steps = {list(self.steps)}; give 2 or more different numbers.")
+        ends = {"low": min(self.steps), "high": max(self.steps)}
+        for end, value in ends.items():
+            if getattr(self, end) not in (None, value):
+                self._refuse(
+                    f"has {end} = {getattr(self, end)}, and its steps say {value:g}; remove {end}."
+                )
+            object.__setattr__(self, end, value)
+        object.__setattr__(self, "steps", tuple(sorted(self.steps)))
+
+    def _check_heaps(self) -> None:
+        values = self.heap_values
+        if len(set(values)) < len(values):
+            self._refuse("names a value twice in heaps; remove one.")
+        for heap, value in zip(self.heaps, values, strict=True):
+            if np.isnan(value):
+                self._refuse(f"has {heap!r} in heaps; write {self.kind}s of its format.")
+            if self.whole and value != np.rint(value):
+                self._refuse(f"has whole numbers, and {heap!r} in heaps; write whole numbers.")
+
+    @cached_property
+    def heap_values(self) -> tuple[float, ...]:
+        """Its heaps as `amounts` has them."""
+        if self.kind in TIMES:
+            return tuple(map(float, self.moments.numbers(pd.Series(self.heaps, dtype=object))))
+        return tuple(map(float, self.heaps))
+
     @cached_property
     def marks(self) -> Written:
         """How its numbers are written, where `written` says so."""
@@ -193,7 +267,8 @@ class FileColumn:
     @property
     def is_text(self) -> bool:
         """Whether a text file's reader has to leave its values as they are."""
-        return self.kind != "numeric" or bool(self.written)
+        coded = len(self.missing) > 1 or self.below or self.above
+        return self.kind != "numeric" or bool(self.written or coded)
 
     # --- what methods work on ----------------------------------------------------------------
 
@@ -213,34 +288,51 @@ class FileColumn:
         if self.kind in NOT_MODELLED:
             return None
         if self.kind in ("categorical", "boolean"):
-            gap = (self.gap_label,) if self.missing else ()
-            return Column(
-                self.name, "categorical", categories=(*self.categories, *gap), **self.says
-            )
+            categories = (*self.categories, *self.gap_labels)
+            return Column(self.name, "categorical", categories=categories, **self.says)
         number = self._number()
-        if not self.missing:
+        if not self.codes and not self.heaps:
             return number
         middle = (number.low + number.high) / 2
-        return Gaps(
-            number,
-            Column(
-                f"{self.name} is missing", "categorical", categories=(PRESENT, GAP), **self.says
-            ),
-            float(np.rint(middle)) if number.integer else middle,
-        )
+        middle = float(np.rint(middle)) if number.integer else middle
+        fills = self._to_model(np.clip(self.heap_values, *self._limits)).tolist()
+        fills += [float(number.low)] * len(self.below) + [float(number.high)] * len(self.above)
+        fills += [middle] * len(self.missing)
+        labels, name = (PRESENT, GAP), f"{self.name} is missing"
+        if self.heaps or len(self.codes) > 1 or self.below or self.above:
+            shown = (f"{heap:g}" if isinstance(heap, int | float) else heap for heap in self.heaps)
+            labels = (A_NUMBER, *shown, *self.below, *self.above, *self.gap_labels)
+            name = f"kind of {self.name}"
+        kind = Column(name, "categorical", categories=labels, **self.says)
+        return Gaps(number, kind, tuple(fills))
+
+    @property
+    def codes(self) -> tuple[str, ...]:
+        """All that the file writes instead of a value."""
+        return (*self.below, *self.above, *self.missing)
+
+    @property
+    def gap_labels(self) -> tuple[str, ...]:
+        """The categories of its codes for a missing value: one is `gap_label`, of several each is
+        itself."""
+        if len(self.missing) == 1:
+            return (self.gap_label,)
+        return tuple(code or self.gap_label for code in self.missing)
 
     @property
     def gap_label(self) -> str:
         """The category that a gap among categories is."""
         label = "(missing)"
-        while label in self.categories:
+        while label in (*self.categories, *self.codes):
             label = f"({label})"
         return label
 
     @cached_property
     def _limits(self) -> np.ndarray:
-        """The numbers of the first and the last date or time that it may have."""
-        return self.moments.numbers(pd.Series([self.low, self.high]))
+        """The first and the last value that it may have, as `amounts` has them."""
+        if self.kind in TIMES:
+            return self.moments.numbers(pd.Series([self.low, self.high]))
+        return np.array([self.low, self.high], dtype=float)
 
     def _number(self) -> Column:
         if self.kind in TIMES:
@@ -254,12 +346,24 @@ class FileColumn:
                     "spans too long a time to be exact to the microsecond; bring low and high "
                     "closer, or leave %f out of its format."
                 )
-            return Column(self.name, "numeric", 0, int(high - low), True, **self.says)
+            return Column(self.name, "numeric", 0, self._last_step(high - low), True, **self.says)
         declared = self._declared
+        if self.steps:
+            return Column(self.name, "numeric", 0, len(self.steps) - 1, True, **self.says)
+        if self.step is not None and self.scale == "linear":
+            last = self._last_step(declared.high - declared.low)
+            return Column(self.name, "numeric", 0, last, True, **self.says)
         if self.scale == "linear":
             return declared
-        low, high = self._to_log(np.array([declared.low, declared.high], dtype=float))
+        low, high = self._to_model(self._limits)
         return Column(self.name, "numeric", float(low), float(high), **self.says)
+
+    def _last_step(self, span: float) -> int:
+        """The number of the last step within a range, of units where there is no step."""
+        last = int(np.floor(span / (self.step or 1) + 1e-9))
+        if last < 1:
+            self._refuse(f"has step = {self.step:g}, wider than its range; give a smaller one.")
+        return last
 
     @cached_property
     def _declared(self) -> Column:
@@ -281,17 +385,21 @@ class FileColumn:
         modelled = self.modelled
         if modelled is None:
             return {}
-        gaps = self.gaps(raw)
+        codes = self._codes(raw)
         if isinstance(modelled, Column) and modelled.kind == "categorical":
-            return {self.name: self._labels(raw, gaps)}
-        values = np.full(len(raw), modelled.fill if isinstance(modelled, Gaps) else np.nan)
-        values[~gaps] = self._numbers(raw[~gaps], where, moved)
+            return {self.name: self._labels(raw, codes)}
+        amounts = np.full(len(raw), np.nan)
+        amounts[codes == 0], heaps = self._amounts(raw[codes == 0], where, moved)
         if isinstance(modelled, Column):
-            return {self.name: pd.Series(values, raw.index)}
-        is_gap = pd.Categorical.from_codes(gaps.astype(int), categories=[PRESENT, GAP])
+            return {self.name: pd.Series(self._to_model(amounts), raw.index)}
+        apart = np.where(codes > 0, codes + len(self.heaps), 0)
+        apart[codes == 0] = heaps
+        values = np.array([0.0, *modelled.fills])[apart]
+        values[apart == 0] = self._to_model(amounts[apart == 0])
+        labels = pd.Categorical.from_codes(apart, categories=list(modelled.missing.categories))
         return {
             self.name: pd.Series(values, raw.index),
-            modelled.missing.name: pd.Series(is_gap, raw.index),
+            modelled.missing.name: pd.Series(labels, raw.index),
         }
 
     def check(self, raw: pd.Series, where: str = "") -> pd.DataFrame:
@@ -302,42 +410,89 @@ class FileColumn:
 
     def gaps(self, raw: pd.Series) -> np.ndarray:
         """Where a raw column has no value, or a code for a missing one; bool (rows,)."""
-        gaps = raw.isna().to_numpy()
+        codes = self._codes(raw)
+        return (codes < 0) | (codes > len(self.below) + len(self.above))
+
+    def _codes(self, raw: pd.Series) -> np.ndarray:
+        """Which of `codes` each value is, from 1 on; 0 for none, -1 for a gap that is not declared;
+        int (rows,)."""
+        gap = self._code_of("")
         if isinstance(raw.dtype, pd.CategoricalDtype):
-            codes = [self._is_gap(label) for label in raw.cat.categories]
-            return gaps | np.array([*codes, True])[raw.cat.codes.to_numpy()]
+            codes = [self._code_of(label) for label in raw.cat.categories]
+            return np.array([*codes, gap])[raw.cat.codes.to_numpy()]
+        found = np.where(raw.isna().to_numpy(), gap, 0)
         if raw.dtype.kind in "iuf":
-            sentinels = pd.to_numeric(pd.Series(self.missing, dtype=object), errors="coerce")
-            return gaps | raw.isin(sentinels.dropna()).to_numpy(dtype=bool)
-        return gaps | raw.map(self._is_gap).to_numpy(dtype=bool)
+            numbers = pd.to_numeric(pd.Series(self.codes, dtype=object), errors="coerce")
+            for place, number in enumerate(numbers, 1):
+                found[raw.isin([number]).to_numpy(dtype=bool)] = place
+            return found
+        return np.where(found == 0, raw.map(self._code_of, "ignore").fillna(0).astype(int), found)
 
-    def _is_gap(self, value: object) -> bool:
+    def _code_of(self, value: object) -> int:
         text = str(value).strip()
-        return text in self.missing or (text == "" and "" not in self.categories)
+        if text in self.codes:
+            return self.codes.index(text) + 1
+        if text or "" in self.categories:
+            return 0
+        return len(self.below) + len(self.above) + 1 if self.missing else -1
 
-    def _labels(self, raw: pd.Series, gaps: np.ndarray) -> pd.Series:
+    def missing_share(self, frame: pd.DataFrame) -> float:
+        """The share of modelled rows that have no value."""
+        if not self.missing:
+            return 0.0
+        if isinstance(self.modelled, Gaps):
+            first = len(self.modelled.fills) - len(self.missing)
+            return float((self.modelled.codes(frame) > first).mean())
+        return float(frame[self.name].isin(self.gap_labels).mean())
+
+    def _labels(self, raw: pd.Series, codes: np.ndarray) -> pd.Series:
         labels = raw.astype("category")
-        if self.missing and gaps.any():
-            texts = labels.cat.rename_categories(lambda label: str(label).strip())
-            labels = texts.cat.add_categories([self.gap_label])
-            labels[gaps] = self.gap_label
-            labels = labels.cat.remove_unused_categories()
-        return labels
+        if not self.missing or not (codes > 0).any():
+            return labels
+        texts = labels.cat.rename_categories(lambda label: str(label).strip())
+        new = [label for label in self.gap_labels if label not in texts.cat.categories]
+        labels = texts.cat.add_categories(new)
+        for place, label in enumerate(self.gap_labels, 1):
+            labels[codes == place] = label
+        return labels.cat.remove_unused_categories()
 
-    def _numbers(self, raw: pd.Series, where: str, moved: list[str] | None) -> np.ndarray:
-        """The numbers that methods see, float64 (rows,), of values that are not missing."""
+    def _amounts(
+        self, raw: pd.Series, where: str, moved: list[str] | None
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """(`amounts` of values that are not missing, float64 (rows,); which heap each is of, from 1
+        on, 0 for none)."""
         if len(raw) == 0:
-            return np.empty(0)
+            return np.empty(0), np.empty(0, int)
         if self.kind == "numeric":
             read = self._read(raw, where)
-            numbers = numbers_of(read, self._declared, where, moved).astype(float)
-            return numbers if self.scale == "linear" else self._to_log(numbers)
-        moments, (low, high) = self.moments.numbers(raw), self._limits
+            numbers = read if read.dtype.kind in "biuf" else read.astype(object)
+            amounts = pd.to_numeric(numbers, errors="coerce").to_numpy(float)
+        else:
+            read, amounts = raw, self.moments.numbers(raw)
+        heaps = (amounts[:, None] == [[np.nan, *self.heap_values]]).argmax(axis=1)
+        read, others = read[heaps == 0], heaps == 0
+        if self.kind == "numeric":
+            if len(read):
+                amounts[others] = numbers_of(read, self._declared, where, moved)
+            self._refuse_between(amounts[others], read, where, moved)
+            return amounts, heaps
         what = f"something that is no {self.kind} of the form {self.format!r}"
         remedy = "correct it, or the format in the schema"
-        refuse_rows(raw, np.isnan(moments), where, what, remedy)
-        shown = f"{self.low} to {self.high}"
-        return within_range(moments, low, high, raw, where, shown=shown, moved=moved) - low
+        refuse_rows(raw, np.isnan(amounts), where, what, remedy)
+        shown, inside = f"{self.low} to {self.high}", amounts[others]
+        amounts[others] = within_range(inside, *self._limits, read, where, shown=shown, moved=moved)
+        self._refuse_between(amounts[others], read, where, moved)
+        return amounts, heaps
+
+    def _refuse_between(
+        self, amounts: np.ndarray, raw: pd.Series, where: str, moved: list[str] | None
+    ) -> None:
+        if self.step is None and not self.steps:
+            return
+        between = ~np.isclose(self._from_model(self._to_model(amounts)), amounts, rtol=1e-9)
+        what, remedy = "a value between two steps", "correct it, or the steps in the schema"
+        becomes = "counts as the nearest step"
+        refuse_rows(raw, between, where, what, remedy, moved=moved, becomes=becomes)
 
     def _read(self, raw: pd.Series, where: str) -> pd.Series:
         """Numbers of texts that are written with marks; others as they are."""
@@ -350,20 +505,74 @@ class FileColumn:
         refuse_rows(raw, np.isnan(numbers), where, what, remedy)
         return pd.Series(numbers, raw.index)
 
-    def _to_log(self, numbers: np.ndarray) -> np.ndarray:
-        return np.log(numbers) if self.low > 0 else np.log1p(numbers - self.low)
+    def _to_model(self, amounts: np.ndarray) -> np.ndarray:
+        """The numbers that methods see of `amounts`."""
+        low = self._limits[0]
+        if self.steps:
+            steps = np.array(self.steps)
+            return np.searchsorted((steps[1:] + steps[:-1]) / 2, amounts).astype(float)
+        if self.step is not None and self.scale == "linear":
+            last = self._last_step(self._limits[1] - low)
+            return np.clip(np.rint((amounts - low) / self.step), 0, last)
+        if self.kind in TIMES:
+            return amounts - low
+        if self.scale == "linear":
+            return amounts
+        return np.log(amounts) if low > 0 else np.log1p(amounts - low)
+
+    def _from_model(self, numbers: np.ndarray) -> np.ndarray:
+        """And back, within the range, and with no more decimals than declared."""
+        low, high = self._limits
+        if self.steps:
+            places = np.clip(np.rint(numbers), 0, len(self.steps) - 1)
+            return np.array(self.steps, dtype=float)[places.astype(int)]
+        if self.step is not None:
+            if self.scale == "linear":
+                places = np.rint(numbers)
+            else:
+                places = np.rint((self._from_log(numbers) - low) / self.step)
+            places = np.clip(places, 0, self._last_step(high - low))
+            amounts = low + places * self.step
+            return np.rint(amounts) if self.whole or self.kind in TIMES else np.round(amounts, 9)
+        if self.kind in TIMES:
+            return np.clip(numbers + low, low, high)
+        if self.scale == "log":
+            numbers = self._from_log(numbers)
+        amounts = np.clip(numbers, low, high)
+        if self.whole:
+            return np.rint(amounts)
+        if self.decimals is not None:
+            return _rounded_within(amounts, self.decimals, low, high)
+        return amounts
 
     def _from_log(self, logs: np.ndarray) -> np.ndarray:
-        return np.exp(logs) if self.low > 0 else np.expm1(logs) + self.low
+        low = self._limits[0]
+        return np.exp(logs) if low > 0 else np.expm1(logs) + low
 
     # --- and back ----------------------------------------------------------------------------
 
-    def restore(self, frame: pd.DataFrame, rng: np.random.Generator) -> pd.Series | None:
+    def gap_code(self, code: str = "") -> str:
+        """The category of rows without a value, of that code."""
+        if code in self.categories:
+            return code
+        if isinstance(self.modelled, Gaps):
+            labels = self.modelled.missing.categories[-len(self.missing) :]
+        else:
+            labels = self.gap_labels
+        return labels[self.missing.index(code) if code in self.missing else 0]
+
+    def restore(
+        self,
+        frame: pd.DataFrame,
+        rng: np.random.Generator,
+        amounts: np.ndarray | None = None,
+    ) -> pd.Series | None:
         """The column as its file has it, of modelled rows; None where it has no place there.
 
         Numbers come as float64, or Int64 where they are whole; as text where they are `written`
         with marks, as dates and times are; booleans and categories as Categoricals; gaps as
-        missing.
+        missing; of several codes for a missing value, and of numbers beyond what could be measured,
+        the code. amounts: of the rows, where rules have settled them.
         """
         if self.kind == "constant":
             return pd.Series([self.value or None] * len(frame), frame.index, dtype=object)
@@ -372,22 +581,72 @@ class FileColumn:
             return None if fresh is None else pd.Series(fresh, frame.index, dtype=object)
         modelled = self.modelled
         if isinstance(modelled, Column) and modelled.kind == "categorical":
-            return frame[self.name].cat.set_categories(list(self.categories), ordered=self.ordered)
-        restored = self._unnumbered(frame[self.name])
-        if isinstance(modelled, Gaps):
-            restored = restored.mask(frame[modelled.missing.name] == GAP)
-        return restored
+            codes = [code for code in self.missing if code] if len(self.missing) > 1 else []
+            return frame[self.name].cat.set_categories(
+                [*self.categories, *codes], ordered=self.ordered
+            )
+        if amounts is None:
+            amounts = self.amounts(frame).to_numpy()
+        restored = self._as_written(pd.Series(amounts, frame.index))
+        if not self.is_text or not isinstance(modelled, Gaps):
+            return restored
+        told = ["" if len(self.missing) == 1 else code for code in self.missing]
+        codes = np.array(["", *[""] * len(self.heaps), *self.below, *self.above, *told], object)
+        written = codes[modelled.codes(frame)] * np.isnan(amounts)
+        return restored.astype(object).mask(written != "", written) if any(codes) else restored
+
+    def amounts(self, frame: pd.DataFrame) -> pd.Series:
+        """The numbers of modelled rows as the file means them, float64; of dates and times their
+        units since `Moments.zero`. A gap is nan."""
+        amounts = self._from_model(frame[self.name].to_numpy(dtype=float))
+        if isinstance(self.modelled, Gaps):
+            codes = self.modelled.codes(frame)
+            amounts = np.where(codes > 0, self.apart[codes], amounts)
+        return pd.Series(amounts, frame.index)
+
+    @property
+    def apart(self) -> np.ndarray:
+        """The `amounts` of rows that stand apart, by the codes of `Gaps`; the first is nobody's."""
+        return np.array([np.nan, *self.heap_values, *[np.nan] * len(self.codes)])
+
+    def settled(self, amounts: np.ndarray) -> np.ndarray:
+        """The nearest amounts that it may have: in the range, on a step, with its decimals."""
+        low, high = self._limits
+        return self._from_model(self._to_model(np.clip(amounts, low, high)))
+
+    def raised(self, amounts: np.ndarray) -> np.ndarray:
+        """The least amounts that it may have from these on, as far as its range goes."""
+        found = self.settled(amounts)
+        return np.where(found < amounts, self.settled(amounts + self._fine), found)
+
+    def lowered(self, amounts: np.ndarray) -> np.ndarray:
+        """The greatest amounts that it may have up to these, as far as its range goes."""
+        found = self.settled(amounts)
+        return np.where(found > amounts, self.settled(amounts - self._fine), found)
+
+    @property
+    def _fine(self) -> float:
+        """How far apart its values are at most, near any of them."""
+        if self.steps:
+            return float(np.diff(self.steps).max())
+        return self.step or (0.0 if self.decimals is None and not self.integer else 1.0)
 
     def texts(self, values: pd.Series) -> pd.Series:
-        """Restored values as a text file has them; a gap as the first code for a missing value."""
-        gap = self.missing[0] if self.missing else ""
+        """Restored values as a text file has them; a gap as its code for a missing value."""
+        alone = len(self.missing) == 1 or (self.missing and "" not in self.missing)
+        gap = self.missing[0] if alone else ""
         if values.dtype.kind == "f":
-            written = [repr(float(number)) for number in values]
-            if self.short_whole:
-                written = [text.removesuffix(".0") for text in written]
+            written = [self._digits(float(number)) for number in values]
+        elif values.dtype == object:
+            written = [self._digits(each) for each in values]
         else:
             written = values.astype(object).astype(str)
         return pd.Series(written, values.index, dtype=object).mask(values.isna(), gap)
+
+    def _digits(self, value: object) -> str:
+        if not isinstance(value, float):
+            return str(value)
+        return repr(value).removesuffix(".0") if self.short_whole else repr(value)
 
     def quoted(self, texts: pd.Series, gaps: pd.Series) -> pd.Series:
         """The same with an apostrophe before each that a spreadsheet would run as a formula; of
@@ -395,20 +654,14 @@ class FileColumn:
         words = gaps | (self.kind not in ("numeric", *TIMES))
         return texts.mask(words & texts.map(is_formula), "'" + texts)
 
-    def _unnumbered(self, numbers: pd.Series) -> pd.Series:
+    def _as_written(self, amounts: pd.Series) -> pd.Series:
+        """`amounts` as `restore` gives them."""
         if self.kind in TIMES:
-            return self.moments.texts(numbers.astype(np.int64) + int(self._limits[0]))
-        values = numbers.to_numpy(dtype=float)
-        if self.scale == "log":
-            values = self._from_log(values)
-        values = np.clip(values, self.low, self.high)
+            held = amounts.dropna()
+            return self.moments.texts(held.astype(np.int64)).reindex(amounts.index)
         if self.whole:
-            whole = pd.Series(np.rint(values).astype(np.int64), numbers.index, dtype="Int64")
-            return self.marks.texts(whole) if self.written else whole
-        if self.decimals is not None:
-            values = _rounded_within(values, self.decimals, self.low, self.high)
-        restored = pd.Series(values, numbers.index)
-        return self.marks.texts(restored, self.short_whole) if self.written else restored
+            amounts = amounts.astype("Int64")
+        return self.marks.texts(amounts, self.short_whole) if self.written else amounts
 
     def _fresh(self, num_rows: int, rng: np.random.Generator) -> Sequence[str]:
         """Different identifiers of the pattern. They are drawn without looking at the real ones,

@@ -10,7 +10,8 @@ last as a stand-in that this bundle made under differential privacy, which is sa
 import hashlib
 import os
 import warnings
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from numbers import Integral
 from pathlib import Path
@@ -81,6 +82,7 @@ class Table:
     origin: digest of the table as it was loaded, which its samples and parts share.
     form, container: of someone's own file: what its columns are there, and what kind of file it is.
     moved: in a sentence each, for the owner alone, what was moved to fit its declaration.
+    held: rule of the form -> the share of its rows in which it holds, for the owner alone.
     """
 
     key: str
@@ -92,6 +94,7 @@ class Table:
     form: Form | None = None
     container: Container | None = None
     moved: tuple[str, ...] = ()
+    held: Mapping[str, float] = field(default_factory=dict)
 
     def __post_init__(self):
         object.__setattr__(self, "digest", self.digest or _digest(self.frame, self.schema))
@@ -352,6 +355,7 @@ def _own_table(path: Source, schema: Schema | str | Path | None, private: bool) 
     moved = [] if private else None
     frame = form.to_model(raw, str(path), moved)
     own = {"form": form, "container": container, "moved": tuple(moved or ())}
+    own["held"] = form.rules_held(raw)
     return Table(path.stem, frame, form.schema, "own", **own)
 
 
