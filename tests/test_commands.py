@@ -112,7 +112,8 @@ def test_a_table_without_a_schema_gets_a_draft_and_no_rows(people, capsys):
 
 def test_a_draft_prints_where_it_is_and_what_it_asks(people, capsys):
     frame = pd.read_csv(people)
-    frame.assign(nr=range(1, 201), day=20240101).to_csv(people, index=False)
+    ill = (["no", "yes", "no"] * 67)[:200]  # does not follow from the age
+    frame.assign(nr=range(1, 201), day=20240101, ill=ill).to_csv(people, index=False)
     arguments = ["draft", str(people), "--target", "ill", "--ignore", "day"]
     assert commands.main([*arguments, "--out", str(people.parent / "first.toml")]) == 0
     said = capsys.readouterr()

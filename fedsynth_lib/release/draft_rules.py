@@ -60,8 +60,7 @@ def persons(raw: pd.DataFrame, named: re.Pattern) -> dict[str, str]:
     """Column -> what to ask about it, where its values may be persons of several rows each: few
     rows have the same value, and among these other columns never differ.
 
-    named: how columns of numbers of persons are called; of another one, two columns must be so, or
-    very few rows have the same value.
+    named: how columns of numbers of persons are called; of another one, two columns must be so.
     """
     codes = {str(name): pd.factorize(raw[name].astype(str).str.strip())[0] for name in raw}
     found = {}
@@ -78,7 +77,7 @@ def persons(raw: pd.DataFrame, named: re.Pattern) -> dict[str, str]:
             and _one_each(own, theirs)
             and _by_chance(own, theirs) >= EXPECTED
         ]
-        if len(alike) > 1 or (alike and (usual <= 6 or named.search(name))):
+        if len(alike) > 1 or (alike and named.search(name)):
             found[name] = (
                 f"Rows with the same value ({usual:.1f} on average, {rows.max()} at most) never "
                 f"differ in {', '.join(alike[:3])}: do several rows belong to one person? Epsilon "
