@@ -425,7 +425,8 @@ def picture(path: Path, root: Path, **told: str):
 def test_executed_notebooks_are_pages_and_rendered_only_where_they_changed(home, monkeypatch):
     for folder, text in (("smoke", "small"), ("quick", "larger")):
         cells = [new_markdown_cell(f"## Part {number}\n{text}") for number in range(5)]
-        executed(home, folder, "42_tables", *cells, new_markdown_cell("[a](01_data.ipynb) [b](x)"))
+        links = "[a](01_data.ipynb) [b](x) [c](../README.md#how-far-the-works-reproduce)"
+        executed(home, folder, "42_tables", *cells, new_markdown_cell(links))
     half = home / "figures" / "executed" / "smoke" / "01_data.ipynb"
     half.write_text('{"cells": [', encoding="utf-8")  # being written
     site = build(home)
@@ -437,6 +438,7 @@ def test_executed_notebooks_are_pages_and_rendered_only_where_they_changed(home,
         text, 'class="toc"', "</nav>"
     )
     assert '<a class="gone">b</a>' in text  # not a link to nothing
+    assert '<a href="../judging.html">c</a>' in text
     assert not (site / "notebooks" / "01_data.html").exists()
     assert 'href="../executed/quick/42_tables.ipynb"' not in read(site, "notebooks.html")
     assert 'href="notebooks/42_tables.html"' in read(site, "notebooks.html")

@@ -68,6 +68,11 @@ TEXTS = {
     "privacy": ("Privacy, in short", "README.md", "## Privacy, in short\n"),
     "glossary": ("Glossary", "data/published/glossary.md", "## Terms\n"),
 }
+# file and anchor of such a section -> its page
+SECTIONS = {
+    (name, re.sub("[# ,\n]+", "-", section).strip("-").lower()): f"{stem}.html"
+    for stem, (_, name, section) in TEXTS.items()
+}
 THUMBNAIL = (480, 360)  # pixels, at most
 ENDINGS = {"_claims": "its claims", "_verdicts": "counts of its values"}
 # the benchmarks of the first page: table -> score in it, what it is, and the number of clients
@@ -167,7 +172,8 @@ class Site:
         path = Path(os.path.normpath(folder / unquote(name)))
         if path.name == "findings.md":
             return f"{root}works/{anchor}.html" if anchor in WORKS else f"{root}methods.html"
-        if page := self.targets.get(path.stem):
+        section = Path(os.path.relpath(path, project_root())).as_posix(), anchor
+        if page := SECTIONS.get(section) or self.targets.get(path.stem):
             return f"{root}{page}"
         return f"{root}{self.file(path)}{mark}{anchor}" if path.is_file() else None
 
