@@ -1,11 +1,11 @@
-"""Lesson 00: the attacker's guesses, known answers, and exercises that check themselves."""
+"""Lessons 00 and 02: the attacker's guesses, known answers, and exercises that check themselves."""
 
 import numpy as np
 import pandas as pd
 import pytest
 
 from fedsynth_lib.teaching import game
-from fedsynth_lib.teaching.checks import check
+from fedsynth_lib.teaching.checks import check, check_budget
 
 ROWS = pd.DataFrame(
     {
@@ -70,3 +70,33 @@ def test_the_questions_of_the_lesson_have_the_answers_that_follow_from_the_text(
         assert game.check_answer(question, answer, rows) == "Right."
     assert "turn odds" in game.check_answer(2, 20.1, rows)
     assert "not alone" in game.check_answer(1, len(alone) / len(rows), rows)
+
+
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        (None, "Put your answer"),
+        ("depression", "Right"),
+        (" Depression ", "Right"),
+        ("diabetes", "Not yet: subtract"),
+        ("flu", "Not yet: choose one of asthma"),
+    ],
+)
+def test_the_diagnosis_of_ann_follows_from_two_months(answer, said):
+    rows = game.people(2_000, seed=3).frame
+    moved = rows["diagnosis"].value_counts() - rows.iloc[1:]["diagnosis"].value_counts()
+    assert moved.idxmax() == "depression" and moved.sum() == 1
+    assert game.check_diagnosis(answer).startswith(said)
+
+
+@pytest.mark.parametrize(
+    ("question", "right", "wrong", "hint"),
+    [
+        ("laplace", 2, 0.5, "how much smaller"),
+        ("gaussian", 1.8785, 2, "Laplace noise"),
+        ("coins", 0.00515, 0.9, "one step"),
+    ],
+)
+def test_the_exercises_on_the_budget_know_right_and_wrong_answers(question, right, wrong, hint):
+    assert check_budget(question, right) == "Right." and hint in check_budget(question, wrong)
+    assert check_budget(question, right * 1.05).endswith("too large.")

@@ -12,7 +12,7 @@ from fedsynth_lib.methods.bayes import bayesian_network
 from fedsynth_lib.metrics import fidelity
 from fedsynth_lib.tables.load import Column, Schema, Table
 from fedsynth_lib.tables.partition import split_clients
-from fedsynth_lib.teaching.checks import check
+from fedsynth_lib.teaching.checks import EMPTY, check
 
 TOWNS = ("Asten", "Bruck", "Cordal", "Dorna", "Elben", "Farn", "Gries", "Hallein", "Ilm", "Joch")
 JOBS = ("baker", "carpenter", "clerk", "cook", "driver", "farmer", "nurse", "teacher")
@@ -121,3 +121,14 @@ def check_answer(question: int, answer: float | None, rows: pd.DataFrame) -> str
         },
     }
     return check(answer, right[question], hints=hints[question])
+
+
+def check_diagnosis(answer: str | None) -> str:
+    """Return what is said of a guess at Ann's diagnosis."""
+    if answer is None:
+        return EMPTY
+    if str(answer).strip().lower() == ANN[-1]:
+        return "Right: May minus April, in the line of Hallein."
+    if answer in DIAGNOSES:
+        return "Not yet: subtract the counts of April from those of May, in the line of Hallein."
+    return f"Not yet: choose one of {', '.join(DIAGNOSES)}."
