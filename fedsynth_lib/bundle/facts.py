@@ -1,12 +1,12 @@
 """Numbers of ours in prose, and the headline table of README.md, put there from rows.
 
-    python -m fedsynth_lib facts           # writes every number and the table anew
+    python -m fedsynth_lib facts           # writes every number and the table
     python -m fedsynth_lib facts --check   # writes nothing, fails where a text and the rows differ
 
 A fact is data, in `data/published/facts/<work>.toml`: a name, the file of rows it comes from, which
 rows, which column. Prose holds its name and its value, `<!--=name-->0.82<!--/-->`, and a reader
-sees 0.82 alone. README.md, ARTIFACT.md, the Markdown of `data/published/` and the notebooks are read; a value
-may stand in any number of places.
+sees 0.82 alone. README.md, ARTIFACT.md, the Markdown of `data/published/` and the notebooks are
+read; a value may be in any number of places.
 """
 
 import ast
