@@ -300,12 +300,13 @@ def test_a_page_of_the_library_shows_signature_parameters_errors_and_source(ours
             assert f'#{name}"><code>{name}</code></a>' in listed
 
 
-def test_how_we_judge_privacy_and_the_glossary_are_pages_that_the_first_one_links(ours):
+def test_pages_of_text_are_linked_from_the_first(ours):
     first = read(ours, "index.html")
     for stem, words in (
         ("judging", "no more than chance"),
         ("privacy", "one record, added or removed"),
         ("glossary", "A smaller epsilon is a stronger guarantee"),
+        ("teaching", "Is a table without names anonymous?"),
     ):
         text = re.sub(r"\s+", " ", read(ours, f"{stem}.html"))
         assert words in text and "<!--=" not in text

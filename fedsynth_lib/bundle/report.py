@@ -67,6 +67,7 @@ TEXTS = {
     "judging": ("How we judge", "README.md", "## How far the works reproduce\n"),
     "privacy": ("Privacy, in short", "README.md", "## Privacy, in short\n"),
     "glossary": ("Glossary", "data/published/glossary.md", "## Terms\n"),
+    "teaching": ("Teach with it", "data/published/teaching.md", "## Paths\n"),
 }
 # file and anchor of such a section -> its page
 SECTIONS = {
@@ -572,7 +573,7 @@ def list_pages(site: Site, material: Material) -> None:
 
 
 def text_pages(site: Site) -> None:
-    """How we judge, privacy and the glossary, from Markdown; the search finds each term."""
+    """Pages of text, from Markdown; the search finds each term of the glossary."""
     for stem, (title, name, section) in TEXTS.items():
         notes = article(site, name, "", section)
         terms = re.split(r"<h2 ", notes)[1:] if stem == "glossary" else []
