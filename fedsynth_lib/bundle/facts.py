@@ -5,7 +5,7 @@
 
 A fact is data, in `data/published/facts/<work>.toml`: a name, the file of rows it comes from, which
 rows, which column. Prose holds its name and its value, `<!--=name-->0.82<!--/-->`, and a reader
-sees 0.82 alone. README.md, the Markdown of `data/published/` and the notebooks are read; a value
+sees 0.82 alone. README.md, ARTIFACT.md, the Markdown of `data/published/` and the notebooks are read; a value
 may stand in any number of places.
 """
 
@@ -246,7 +246,7 @@ def texts(root: Path | None = None) -> list[Path]:
     """The files whose markers are filled."""
     root = root or project_root()
     found = [
-        root / "README.md",
+        *(root / name for name in ("README.md", "ARTIFACT.md")),
         *(root / "data/published").glob("*.md"),
         *(root / "notebooks").glob("*.ipynb"),
     ]
