@@ -48,7 +48,6 @@ class Condition:
     incomplete: str = ""
     optional: bool = False
     statistic: str = "mean"
-    side: bool = False
 
     def values(self, axis: str) -> list:
         return self.where.get(axis, self.axes[axis])
