@@ -120,6 +120,11 @@ def test_two_notebooks_run_at_the_same_time_and_the_table_keeps_the_reading_orde
     assert next(line for line in lines if ": ok" in line).startswith("[1/2] 01_b")
     executed = json.loads((home / "figures" / "executed" / "paper" / "00_a.ipynb").read_text())
     assert executed["cells"][-1]["outputs"][0]["text"] == ["1\n"]  # of the two jobs one each
+    places = {
+        name: executed["metadata"]["papermill"][f"{name}_path"] for name in ("input", "output")
+    }
+    copy = "figures/executed/paper/00_a.ipynb"
+    assert places == {"input": "notebooks/00_a.ipynb", "output": copy}  # no folder of this machine
 
 
 # --- what it takes -------------------------------------------------------------------------------
