@@ -298,6 +298,11 @@ def test_tables_that_were_not_run_are_named_where_those_that_were_count(errors):
         "pcd: C less A > 0 in 1 of 1 (0.5, mean of 2, -1)",
     )
 
+    # nor while one of them lacks a side
+    in_part = "a mean over tables that were not all run (missing: b)"
+    for mean in ({"below": ["A", "B"]}, {"difference": ["B", "A"], "over": 0}):
+        assert told(one_side, {**mean, "average": ["dataset"]}) == (None, in_part)
+
 
 def test_sides_that_were_not_run_are_left_out_where_the_axis_says_so():
     cells = cells_of(cell(2, epsilon=1), cell(1, epsilon=4))

@@ -32,8 +32,10 @@ from fedsynth_lib.verdicts.cells import finished, measured_cells
 from fedsynth_lib.verdicts.claim_files import Claim, written
 from fedsynth_lib.verdicts.custom.claims import CUSTOM
 from fedsynth_lib.verdicts.places import (
+    NOT_ALL,
     Condition,
     Missing,
+    NotAllTables,
     RanOnce,
     as_text,
     chosen,
@@ -52,7 +54,6 @@ RULES = "1"  # of resampling: raise it where the same cells lead to other verdic
 JUDGED_AT = ("paper", "")  # reduced profiles report numbers and get no verdict
 Judgement = tuple[float | None, str]
 MATCHED_NOTE = "private networks of Adult and Bank in 1 % of the passes, at matched noise"
-NOT_ALL = "a mean over tables that were not all run"
 FILE, OTHERS = "claims.csv", "claims_other_readings.csv"
 # axes of claims that rows have as well
 TRAINED = ("dataset", "method", "epsilon", "partition", "n_clients", "setting")
@@ -61,9 +62,6 @@ COLUMNS = [
     *("id", "claim", "verdict", "share", "redrawn", "needs", "evidence", "fails"),
     *("published_holds", "seeds"),
 ]
-
-
-class NotAllTables(Missing): ...  # a mean over tables, some of which were not run
 
 
 class Power(NamedTuple):
@@ -156,7 +154,7 @@ def evaluate(claim: Claim, cells: pd.DataFrame) -> Evaluation:
                 return Evaluation([], [], missing)
             continue
         if "dataset" in c.average and (lost := [name for part in found for name in part.absent]):
-            return Evaluation([], [], NotAllTables(f"{NOT_ALL} (missing: {', '.join(lost)})"))
+            return Evaluation([], [], NotAllTables.of(lost))
         parts += found
     if not parts:
         once = once or of_optional
@@ -170,7 +168,7 @@ def _check_tables(cells: pd.DataFrame, c: Condition) -> None:
         return
     there = set(chosen(cells, {"metric": c.values("metric")})["dataset"])
     if lost := [name for name in c.values("dataset") if name not in there]:
-        raise NotAllTables(f"{NOT_ALL} (missing: {', '.join(lost)})")
+        raise NotAllTables.of(lost)
 
 
 def _lost(cells: pd.DataFrame, c: Condition) -> str:

@@ -60,6 +60,7 @@ from fedsynth_lib.metrics.registry import sign
 from fedsynth_lib.printed.published import t_test
 from fedsynth_lib.verdicts.places import (
     Condition,
+    Missing,
     RanOnce,
     about,
     as_text,
@@ -192,7 +193,11 @@ def _pairs(cells: pd.DataFrame, c: Condition, number: Callable, what: str) -> Co
     """A bounded number of two sides, for each pair of one of the first names and one of the
     second."""
     first, second = (flatten(names) for names in c.of)
-    table = means(cells, replace(c, average=()), [*first, *second])
+    try:
+        table = means(cells, replace(c, average=()), [*first, *second])
+    except Missing:
+        means(cells, c, [*first, *second])  # raises as well, and knows what is averaged
+        raise
     pairs = list(product(first, second))
     parts = {
         what.format(side(c, one), side(c, other)): number(table[one], table[other])
