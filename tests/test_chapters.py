@@ -2,17 +2,9 @@
 
 from pathlib import Path
 
-import pandas as pd
 import pytest
 
-from fedsynth_lib.bundle.chapters import (
-    CHAPTER_OF,
-    CHAPTERS,
-    contents,
-    exhibit_map,
-    link,
-    overview,
-)
+from fedsynth_lib.bundle.chapters import CHAPTER_OF, CHAPTERS, exhibit_map
 from fedsynth_lib.bundle.notebooks import Notebook
 from fedsynth_lib.core.contract import BadInput
 from fedsynth_lib.printed.published import WORKS, load_catalogue
@@ -69,27 +61,3 @@ def test_an_exhibit_that_no_catalogue_has_is_refused():
     wrong = Notebook(Path("20_wrong.ipynb"), "Wrong", exhibits=("martinez2024/tab6.99",))
     with pytest.raises(BadInput, match=r"20_wrong.*tab6\.99"):
         exhibit_map([DATA, wrong])
-
-
-def test_the_overview_joins_neighbours_and_loses_none():
-    table = exhibit_map([DATA, FIDELITY])
-    short = overview(table)
-    assert short["count"].sum() == (table["status"] != "illustrative").sum()
-    lines = short[short["work"] == "martinez2024"].set_index(["part", "status"])["exhibits"]
-    assert lines[("5", "here")] == "fig5.1–5.2, fig5.4, tab5.1"
-    assert lines[("5", "planned")] == "fig5.3, fig5.7–5.8, tab5.2–5.7"
-    assert lines[("A", "planned")] == "tabA.1–A.7"
-    assert lines[("6", "planned")] == "fig6.1–6.4, tab6.2–6.13"  # 9 is before 10
-
-
-def test_contents_lists_notebooks_in_order_and_keeps_empty_chapters():
-    table = contents([FIDELITY, BUDGET, DATA])
-    assert list(table["notebook"].head(2)) == ["01_data", "02_budget"]
-    assert set(table["chapter"]) == {f"{number} {title}" for number, title in CHAPTERS.items()}
-    assert (table["notebook"] == "").sum() == len(CHAPTERS) - 2
-    row = table[table["notebook"] == "01_data"].iloc[0]
-    assert (row["exhibits"], row["smoke"]) == (4, 0.5) and pd.isna(row["quick"])
-
-
-def test_links_open_the_notebook():
-    assert link("01_data") == '<a href="01_data.ipynb">01_data</a>' and link("") == ""

@@ -113,11 +113,6 @@ def test_every_claim_stands_once_and_names_grids_of_its_work():
         assert all(claim.id.split("/")[0] in grid for grid in claim.grids), claim.id
 
 
-def test_every_claim_has_a_main_condition():
-    without = [claim.id for claim in CLAIMS if all(c.side for c in claim.conditions)]
-    assert not without
-
-
 def test_every_custom_condition_is_asked_for():
     assert {c.of for claim in CLAIMS for c in claim.conditions if c.kind == "custom"} == set(CUSTOM)
 
@@ -247,13 +242,6 @@ def test_a_claim_gets_no_verdict_from_one_run_whatever_else_ran_twice():
     measured = pd.DataFrame({"metric": ["jsd", "pearson"], "n": [2, 1]})
     assert all_ran_once(claims["leitner2023/c16"], measured)  # about correlations
     assert not all_ran_once(claims["leitner2023/c11"], measured)  # about columns
-    # cells of a side clause decide nothing, however often they ran
-    beside = [
-        replace(c, side=True, where={"metric": ["jsd"]})
-        for c in claims["leitner2023/c11"].conditions
-    ]
-    alone = claims["leitner2023/c16"]
-    assert all_ran_once(replace(alone, conditions=(*alone.conditions, *beside)), measured)
 
 
 def resting_on_one(work, group, **once):
@@ -415,17 +403,6 @@ def test_a_claim_is_resampled_anew_where_its_cells_or_conditions_change():
         digest("maddock2024", claim, {}, "a,c"),
     }
     assert len(changed | {same}) == 4
-
-
-def test_a_side_clause_colours_and_does_not_decide():
-    claim = next(c for c in written("maddock2024") if c.id == "maddock2024/c07")
-    rows = committed_rows("maddock2024", "paper")
-    cells = cells_of("maddock2024", rows[rows["grid"].isin(claim.grids)])
-    wrong = replace(claim.conditions[0], of=["NaiveFLAIM", "AIM"])
-    both = replace(claim, conditions=(*claim.conditions, wrong))
-    coloured = replace(claim, conditions=(*claim.conditions, replace(wrong, side=True)))
-    assert judge(both, cells)[0] == 0.5 and judge(coloured, cells)[0] == 1
-    assert "NaiveFLAIM < AIM in 0 of" in judge(coloured, cells)[1].fails
 
 
 @pytest.mark.parametrize(

@@ -391,6 +391,7 @@ def supernode(monkeypatch):
     for place, name in (
         (start_client_internal, "pull_objects"),
         (start_client_internal, "_pull_and_store_message"),
+        (start_client_internal, "time"),
         (InMemoryNodeState, "get_message_processing_duration"),
     ):
         monkeypatch.setattr(place, name, getattr(place, name))  # as it is again after this test

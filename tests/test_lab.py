@@ -31,6 +31,13 @@ def test_lab_opens_the_copy_of_a_notebook(started, tmp_path, capsys):
     assert "Kept" not in capsys.readouterr().out
 
 
+def test_a_student_has_no_solutions(started, tmp_path):
+    assert commands.main(["lab", "10", "--student"]) == 0
+    copied = {path.name for path in (tmp_path / "my_notebooks").iterdir()}
+    originals = {path.name for path in (ROOT / "notebooks").iterdir() if path.is_file()}
+    assert originals - copied == {"83_solutions.ipynb", "84_more_solutions.ipynb"}
+
+
 def test_a_copy_that_was_changed_is_kept_and_named(started, tmp_path, capsys):
     assert commands.main(["lab"]) == 0
     own = tmp_path / "my_notebooks" / "00_start_here.ipynb"

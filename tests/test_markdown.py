@@ -9,6 +9,7 @@ on such a line are shown as they are typed. So no line may begin with a fact (CO
 import ast
 import fnmatch
 import importlib.util
+import json
 import re
 from functools import cache
 from pathlib import Path
@@ -57,6 +58,13 @@ def sources(path):
 @pytest.mark.parametrize("name", NAMES)
 def test_readers_see_no_markup(name):
     assert [found for source in sources(ROOT / name) for found in broken(source)] == []
+
+
+def test_the_crate_describes_what_is_there():
+    crate = json.loads((ROOT / "ro-crate-metadata.json").read_text(encoding="utf-8"))["@graph"]
+    named = {entry["@id"]: entry for entry in crate}
+    parts = [part["@id"] for part in named["./"]["hasPart"]]
+    assert [part for part in parts if not (ROOT / part).exists() or part not in named] == []
 
 
 # --- names in code ------------------------------------------------------------------------------

@@ -300,12 +300,13 @@ def test_a_page_of_the_library_shows_signature_parameters_errors_and_source(ours
             assert f'#{name}"><code>{name}</code></a>' in listed
 
 
-def test_how_we_judge_privacy_and_the_glossary_are_pages_that_the_first_one_links(ours):
+def test_pages_of_text_are_linked_from_the_first(ours):
     first = read(ours, "index.html")
     for stem, words in (
         ("judging", "no more than chance"),
         ("privacy", "one record, added or removed"),
         ("glossary", "A smaller epsilon is a stronger guarantee"),
+        ("teaching", "Is a table without names anonymous?"),
     ):
         text = re.sub(r"\s+", " ", read(ours, f"{stem}.html"))
         assert words in text and "<!--=" not in text
@@ -425,7 +426,8 @@ def picture(path: Path, root: Path, **told: str):
 def test_executed_notebooks_are_pages_and_rendered_only_where_they_changed(home, monkeypatch):
     for folder, text in (("smoke", "small"), ("quick", "larger")):
         cells = [new_markdown_cell(f"## Part {number}\n{text}") for number in range(5)]
-        executed(home, folder, "42_tables", *cells, new_markdown_cell("[a](01_data.ipynb) [b](x)"))
+        links = "[a](01_data.ipynb) [b](x) [c](../README.md#how-far-the-works-reproduce)"
+        executed(home, folder, "42_tables", *cells, new_markdown_cell(links))
     half = home / "figures" / "executed" / "smoke" / "01_data.ipynb"
     half.write_text('{"cells": [', encoding="utf-8")  # being written
     site = build(home)
@@ -437,6 +439,7 @@ def test_executed_notebooks_are_pages_and_rendered_only_where_they_changed(home,
         text, 'class="toc"', "</nav>"
     )
     assert '<a class="gone">b</a>' in text  # not a link to nothing
+    assert '<a href="../judging.html">c</a>' in text
     assert not (site / "notebooks" / "01_data.html").exists()
     assert 'href="../executed/quick/42_tables.ipynb"' not in read(site, "notebooks.html")
     assert 'href="notebooks/42_tables.html"' in read(site, "notebooks.html")

@@ -27,6 +27,7 @@ PAGES = (
     "tables.html",
     "notebooks.html",
     "glossary.html",
+    "teaching.html",
     "library.html",
     "library/privacy.html",
 )

@@ -21,20 +21,27 @@ def scheduled(home, jobs, **minutes) -> Schedule:
     return Schedule(read_notebooks(home / "notebooks"), minutes, jobs)
 
 
-def test_short_notebooks_run_side_by_side_in_reading_order_and_a_long_one_alone(home):
+def test_short_notebooks_run_side_by_side_the_longest_first_and_a_long_one_alone(home):
     for stem in ("00", "01", "02", "03"):
         write(home, stem)
-    plan = scheduled(home, 2, **{"00": 1.0, "01": 60.0, "02": None, "03": 1.0})
+    plan = scheduled(home, 2, **{"00": 60.0, "01": None, "02": 1.0, "03": 2.0})
     first = plan.start([])
     second = plan.start([first])
-    assert (first.stem, second.stem) == ("00", "02")  # 01 needs all jobs
+    assert (first.stem, second.stem) == ("03", "02")  # 00 needs all jobs
     assert [plan.share(each) for each in (first, second)] == [1, 1]
     assert plan.start([first, second]) is None
     third = plan.start([second])
-    assert third.stem == "03"
+    assert third.stem == "01"
     assert plan.start([third]) is None
     last = plan.start([])
-    assert last.stem == "01" and plan.share(last) == 2 and not plan.waiting
+    assert last.stem == "00" and plan.share(last) == 2 and not plan.waiting
+
+
+def test_one_job_runs_notebooks_in_reading_order(home):
+    for stem in ("00", "01", "02"):
+        write(home, stem)
+    plan = scheduled(home, 1, **{"00": 60.0, "01": 1.0, "02": 2.0})
+    assert [plan.start([]).stem for _ in range(3)] == ["00", "01", "02"]
 
 
 def test_a_single_notebook_gets_all_jobs(home):
@@ -113,6 +120,11 @@ def test_two_notebooks_run_at_the_same_time_and_the_table_keeps_the_reading_orde
     assert next(line for line in lines if ": ok" in line).startswith("[1/2] 01_b")
     executed = json.loads((home / "figures" / "executed" / "paper" / "00_a.ipynb").read_text())
     assert executed["cells"][-1]["outputs"][0]["text"] == ["1\n"]  # of the two jobs one each
+    places = {
+        name: executed["metadata"]["papermill"][f"{name}_path"] for name in ("input", "output")
+    }
+    copy = "figures/executed/paper/00_a.ipynb"
+    assert places == {"input": "notebooks/00_a.ipynb", "output": copy}  # no folder of this machine
 
 
 # --- what it takes -------------------------------------------------------------------------------

@@ -239,27 +239,6 @@ def test_equal_seeds_draw_equal_cells():
     assert sorted(one) == list(many.index)
 
 
-def test_cells_that_share_a_training_are_foreseen_to_take_it(home):
-    params = [rows.params_text({"seed": 0, "node": node}) for node in (1, 2)]
-    labels = {"profile": "quick", "version": "1", "data": "none"}
-    made = [
-        {
-            **labels,
-            "params": p,
-            "cell": rows.cell_key(p, "1"),
-            "metric": "pcd",
-            "value": 1.0,
-            "seconds": s,
-        }
-        for p, s in zip(params, (100.0, 2.0), strict=True)
-    ]
-    path = home / "data" / "results" / "quick" / "99_toy.csv"
-    path.parent.mkdir(parents=True)
-    rows.to_frame(made).to_csv(path, index=False)
-    found = verify.committed_cells(verify.committed_files(home))
-    assert found["seconds"].tolist() == [100, 100]
-
-
 def test_what_cannot_be_asked_is_said(home):
     with pytest.raises(BadInput, match="give more than 0"):
         verify.verify(0, root=home)

@@ -123,48 +123,18 @@ def test_a_claim_holds_as_far_as_its_conditions_do_and_names_those_that_fail(err
     )
 
 
-A_BELOW_B = {"below": ["A", "B"]}  # in one of two places
-C_FAILS = {"value": "pcd", "over": 3, "where": {"method": "C"}}
-C_HOLDS = {"value": "pcd", "most": 3, "where": {"method": "C"}}
-
-
-@pytest.mark.parametrize(
-    ("main", "side", "share", "said"),
-    [
-        ([C_HOLDS], C_FAILS, 1, "side clause fails: C: pcd > 3 in 0 of 2 (a: 3, b: 1)"),
-        ([C_FAILS], C_HOLDS, 0, "side clause holds: C: pcd <= 3 in 2 of 2 (a: 3, b: 1)"),
-        ([C_HOLDS, C_FAILS], A_BELOW_B, 1 / 2, "side clause holds in part: pcd: A < B in 1 of 2"),
-        ([A_BELOW_B, C_HOLDS], C_FAILS, 3 / 4, "side clause fails: C: pcd > 3 in 0 of 2"),
-    ],
-)
-def test_main_clauses_alone_decide_and_a_side_clause_is_told_in_words(
-    errors, main, side, share, said
-):
-    for conditions in ([*main, {**side, "side": True}], [{**side, "side": True}, *main]):
-        found, evidence = told(errors, *conditions)
-        assert found == share == told(errors, *main)[0]
-        assert said in evidence
-        assert (said in evidence.fails) == ("holds:" not in said)
-
-
-def test_a_side_clause_without_cells_is_not_tested_and_leaves_the_claim_its_outcome(errors):
-    lacking = {"value": "auc_rf", "over": 0, "side": True}
-    share, evidence = told(errors, C_HOLDS, lacking)
-    assert share == 1 and evidence.fails == ""
-    assert "; side clause not tested: 2 of 2 cells are missing: auc_rf at a" in evidence
-    assert told(errors, {**lacking, "side": False}, C_HOLDS)[0] is None
-    # nor do side clauses decide where nothing else is left
-    assert told(
-        errors, {**lacking, "side": False, "optional": True}, {**C_HOLDS, "side": True}
-    ) == (
-        None,
-        "not run: auc_rf",
+def test_a_claim_has_the_mean_share_of_its_conditions(errors):
+    fails, holds = (
+        {"value": "pcd", bound: 3, "where": {"method": "C"}} for bound in ("over", "most")
     )
-
-
-def test_a_claim_of_side_clauses_alone_is_refused(errors):
-    with pytest.raises(BadInput, match=r"toy\.toml, claim c01: all its conditions are of side"):
-        told(errors, {**C_HOLDS, "side": True}, {**C_FAILS, "side": True})
+    half = {"below": ["A", "B"]}  # in one of two places
+    for conditions, expected in (([holds, fails], 1 / 2), ([half, holds], 3 / 4)):
+        share, evidence = told(errors, *conditions)
+        assert share == expected
+        assert ("C: pcd > 3 in 0 of 2 (a: 3, b: 1)" in evidence.fails) == (fails in conditions)
+    lacking = {"value": "auc_rf", "over": 0}
+    assert told(errors, lacking, holds)[0] is None
+    assert told(errors, {**lacking, "optional": True}) == (None, "not run: auc_rf")
 
 
 def test_of_many_places_the_range_is_told_and_few_exceptions_by_name():
@@ -327,6 +297,11 @@ def test_tables_that_were_not_run_are_named_where_those_that_were_count(errors):
         True,
         "pcd: C less A > 0 in 1 of 1 (0.5, mean of 2, -1)",
     )
+
+    # nor while one of them lacks a side
+    in_part = "a mean over tables that were not all run (missing: b)"
+    for mean in ({"below": ["A", "B"]}, {"difference": ["B", "A"], "over": 0}):
+        assert told(one_side, {**mean, "average": ["dataset"]}) == (None, in_part)
 
 
 def test_sides_that_were_not_run_are_left_out_where_the_axis_says_so():

@@ -14,7 +14,7 @@ from fedsynth_lib.core.contract import BadInput
 from fedsynth_lib.runs.grid import Asked, CellFailed
 from fedsynth_lib.runs.rows import PROFILES
 from fedsynth_lib.tables import lock
-from fedsynth_lib.works import WORKS, declared, load, trained_in
+from fedsynth_lib.works import WORKS, declared, load
 from fedsynth_lib.works.declared import Measure
 
 PINNED = Path(__file__).parent / "cells_of_grids.json"
@@ -226,19 +226,17 @@ def test_an_error_names_the_grid_and_the_cell(sixth):
         ("{n_clients = [2", "{clients = [2", "grids.tab1.sweeps.clients: unknown key 'clients'"),
         ("smoke = {first", "smoke = {frist", "grids.tab1.smoke: unknown key 'frist'"),
         ('methods = ["Flat"', 'methods = ["Flet"', "grids.tab1.methods: unknown method 'Flet'"),
+        (
+            'name = "toy2030_clients"',
+            'name = "toy"\nlike = "tab2"',
+            "grids.tab1: unknown grid 'tab2'",
+        ),
     ],
 )
 def test_what_a_file_may_not_say_is_refused_by_file_and_key(sixth, old, new, message):
     assert old in TOML
     with pytest.raises(BadInput, match="toy2030.toml.*" + message):
         sixth(TOML.replace(old, new, 1))
-
-
-def test_a_file_of_rows_without_trainings_names_the_one_that_has_them(sixth):
-    assert trained_in("33_leitner2023_classes") == "33_leitner2023_label_skew"
-    assert trained_in("33_leitner2023_weights") == trained_in("toy") == ""
-    with pytest.raises(BadInput, match=r"grids\.tab1: unknown grid 'tab2'"):
-        sixth(TOML.replace('name = "toy2030_clients"', 'name = "toy"\ntrained_in = "tab2"'))
 
 
 def test_an_unknown_work_is_refused():

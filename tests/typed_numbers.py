@@ -20,7 +20,7 @@ SETTING = (
     r"(?:\b(?:epsilons?|alpha|beta|delta|sigma|gamma|budgets?|skew|participation|rate|momentum|dropout|clipp\w+|quantiles?)\b"
     r"|[εαβδσγ]|\b[a-zA-Z] ?=)"
 )
-PRINT = r"\bprint(?:s|ed)?\b"
+PRINT = r"\b(?:print(?:s|ed)?|publish(?:es|ed))\b"
 ALLOWED = [
     rf"(?i){ADDRESS}\s+\(?(?:[A-Z]\.)?{RUN}",
     rf"(?i){SETTING}(?:\s?[=:(]|\s(?:of|is|at|from))*\s?{RUN}",

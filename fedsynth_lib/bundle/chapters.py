@@ -29,36 +29,6 @@ CHAPTER_OF = {work: chapter for chapter, work in enumerate(WORKS, start=2)}
 STATUSES = ("here", "planned", "illustrative")
 
 
-def contents(notebooks: Sequence[Notebook]) -> pd.DataFrame:
-    """One row per notebook, in reading order: chapter, notebook, title, exhibits, and minutes per
-    profile.
-
-    A chapter that has no notebook yet keeps one row with an empty `notebook`.
-    """
-    made = [
-        {
-            "chapter": _chapter(each.stem),
-            "notebook": each.stem,
-            "title": each.title,
-            "exhibits": len(each.exhibits),
-        }
-        | {profile: each.minutes.get(profile, np.nan) for profile in ("smoke", "quick", "paper")}
-        for each in notebooks
-    ]
-    empty = [
-        {"chapter": chapter, "notebook": "", "title": "planned", "exhibits": 0}
-        for chapter in CHAPTERS
-        if chapter not in {row["chapter"] for row in made}
-    ]
-    columns = ["chapter", "notebook", "title", "exhibits", "smoke", "quick", "paper"]
-    table = pd.DataFrame(made + empty, columns=columns).sort_values(
-        ["chapter", "notebook"], ignore_index=True
-    )
-    return table.assign(
-        chapter=[f"{number} {CHAPTERS.get(number, '')}".strip() for number in table["chapter"]]
-    )
-
-
 def exhibit_map(notebooks: Sequence[Notebook]) -> pd.DataFrame:
     """Every numbered exhibit of the five works, in their order, with the notebook that regenerates
     it.
@@ -89,40 +59,5 @@ def exhibit_map(notebooks: Sequence[Notebook]) -> pd.DataFrame:
     return table[["work", "section", "exhibit", "kind", "title", "chapter", "notebook", "status"]]
 
 
-def overview(exhibits: pd.DataFrame) -> pd.DataFrame:
-    """The map in few lines: exhibits of one part of a work that share notebook and status stand
-    together.
-
-    exhibits: what `exhibit_map` returns; illustrative ones are left out.
-    """
-    shown = exhibits[exhibits["status"] != "illustrative"]
-    shown = shown.assign(part=shown["section"].str.extract(r"^(\d+|[A-Z])", expand=False))
-    groups = shown.groupby(["work", "part", "chapter", "notebook", "status"], sort=False)["exhibit"]
-    table = groups.agg(exhibits=_ranges, count="size").reset_index()
-    return table[["work", "part", "exhibits", "count", "chapter", "notebook", "status"]]
-
-
-def link(stem: str) -> str:
-    """HTML that opens a notebook of the same folder; empty for an empty name."""
-    return f'<a href="{stem}.ipynb">{stem}</a>' if stem else ""
-
-
 def _chapter(stem: str) -> int:
     return int(stem[0])
-
-
-def _ranges(labels: pd.Series) -> str:
-    """tab5.1, fig5.2, fig5.1 as 'fig5.1–5.2, tab5.1'."""
-    # kind, what stands before the last number, that number
-    split = labels.str.extract(r"^([a-z]+)(.*?)(\d+)$")
-    split = split.assign(last=split[2].astype(int)).sort_values([0, 1, "last"], ignore_index=True)
-    starts = (split[[0, 1]] != split[[0, 1]].shift()).any(axis=1) | (
-        split["last"] != split["last"].shift() + 1
-    )
-    texts = []
-    for _, run in split.groupby(starts.cumsum()):
-        first, last = run.iloc[0], run.iloc[-1]
-        texts.append(
-            f"{first[0]}{first[1]}{first[2]}" + (f"–{last[1]}{last[2]}" if len(run) > 1 else "")
-        )
-    return ", ".join(texts)

@@ -97,11 +97,12 @@ def lab(
     browser: Annotated[
         bool, typer.Option("--browser/--no-browser", help="open a browser, or show the address")
     ] = True,
+    student: Annotated[bool, typer.Option("--student", help="leave out the solutions")] = False,
 ) -> int:
     """Open JupyterLab on a copy of the notebooks, which you may change."""
     from fedsynth_lib.bundle.lab import open_lab
 
-    return open_lab(notebook, browser=browser)
+    return open_lab(notebook, browser=browser, student=student)
 
 
 @app.command()

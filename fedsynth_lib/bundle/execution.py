@@ -1,5 +1,7 @@
 """One notebook being executed: papermill in a thread, the files it leaves, and how it ended."""
 
+import contextlib
+import json
 import queue
 import threading
 import time
@@ -11,6 +13,17 @@ from typing import Any
 from fedsynth_lib.bundle.console import Line, Outcome, explain, read_log, remember
 from fedsynth_lib.bundle.kernels import Kernels
 from fedsynth_lib.bundle.notebooks import Notebook
+from fedsynth_lib.core.store import within, write_atomically
+
+
+def name_places(executed: Path) -> None:
+    """Name input and output in the metadata of an executed copy from the project on: papermill
+    notes where they are on this machine."""
+    notebook = json.loads(executed.read_text(encoding="utf-8"))
+    noted = notebook["metadata"]["papermill"]
+    noted |= {name: within(Path(noted[name])) for name in ("input_path", "output_path")}
+    text = json.dumps(notebook, ensure_ascii=False, indent=1) + "\n"
+    write_atomically(executed, text.encode())
 
 
 class Execution(threading.Thread):
@@ -63,6 +76,8 @@ class Execution(threading.Thread):
             )
         except BaseException as error:
             self.error = error
+        with contextlib.suppress(OSError, ValueError, KeyError):  # where it did not come to a copy
+            name_places(self.executed)
         self.finished = True
         self.ended.put(self)
 

@@ -1,22 +1,19 @@
 """Numbers of ours in prose, and the headline table of README.md, put there from rows.
 
-    python -m fedsynth_lib facts           # writes every number and the table anew
+    python -m fedsynth_lib facts           # writes every number and the table
     python -m fedsynth_lib facts --check   # writes nothing, fails where a text and the rows differ
 
-A fact is data, in `data/published/facts/<work>.toml`: a name, the file of rows it comes from, which
-rows, which column. Prose holds its name and its value, `<!--=name-->0.82<!--/-->`, and a reader
-sees 0.82 alone. README.md, the Markdown of `data/published/` and the notebooks are read; a value
-may stand in any number of places.
+A fact is data, in `data/published/facts/<work>.toml`: a name, the file or files of rows that it
+comes from, which rows, which column. Prose holds its name and its value,
+`<!--=name-->0.82<!--/-->`, and a reader sees 0.82 alone. README.md, ARTIFACT.md, the Markdown of
+`data/published/` and the notebooks are read; a value may be in any number of places.
 """
 
-import ast
 import json
 import operator
 import re
-import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from dataclasses import fields as fields_of
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -25,6 +22,7 @@ import pandas as pd
 
 from fedsynth_lib.core.contract import BadInput
 from fedsynth_lib.core.store import project_root, write_atomically
+from fedsynth_lib.runs.typed import read_toml, typed
 
 # the headline table of README
 BEGIN, END = "<!-- verdict: made from committed rows -->", "<!-- end of verdict -->"
@@ -50,32 +48,26 @@ REDUCTIONS: dict[str, Callable[[pd.Series], Any]] = {
     },
     "count": len,
     "share": len,  # see _of_rows
+    # by how many percent the last of several values is below the first
+    "percent below": lambda column: 100 * (1 - column.iloc[-1] / column.iloc[0]),
 }
-OPERATORS = {
-    ast.Add: operator.add,
-    ast.Sub: operator.sub,
-    ast.Mult: operator.mul,
-    ast.Div: operator.truediv,
-}
-FUNCTIONS = {"min": min, "max": max, "abs": abs, "mean": lambda *values: float(np.mean(values))}
 
 
 @dataclass(frozen=True)
 class Fact:
-    """One number of ours: read from rows (`source`), computed from other facts (`compute`), or
-    measured (`value`)."""
+    """One number of ours: read from rows (`source`), or measured (`value`)."""
 
     name: str
     file: str  # that states it
     format: str = ".2f"  # as in f"{value:.2f}"; "d" for counts, ".0%" for shares
-    source: str = ""  # `from` in the file: a CSV of SOURCES
+    # `from` in the file: a CSV of SOURCES, or a pattern such as `figures/6[12]_gain.csv` of several
+    source: str = ""
     where: str = ""  # pandas query that selects rows; all of them if empty
     column: str = ""  # a name, or an expression over names
     take: str = ""  # which number of a text entry, one of TAKEN
     reduce: str = ""  # one of REDUCTIONS, where several rows make one number
     that: str = ""  # with count or share: the query that is counted among the selected rows
-    compute: str = ""  # arithmetic over names of facts, at full precision
-    value: float | str | None = None  # of a measurement that no rows hold, such as minutes
+    value: int | float | str | None = None  # of a measurement that no rows hold, such as minutes
     why: str = ""  # with `value`: who measured what, where
 
 
@@ -95,49 +87,38 @@ def load_facts(root: Path | None = None) -> dict[str, Fact]:
     """All facts by name, from the files of FOLDER. Raises BadInput for a name or an entry that
     cannot be."""
     facts: dict[str, Fact] = {}
-    known = {field.name for field in fields_of(Fact)} - {"name", "file", "source"} | {"from"}
     for path in sorted(((root or project_root()) / FOLDER).glob("*.toml")):
         if path.name in NOT_FACTS:
             continue
-        try:
-            stated = tomllib.loads(path.read_text(encoding="utf-8"))
-        except tomllib.TOMLDecodeError as error:
-            raise BadInput(f"{path.name} is no TOML: {error}.") from None
-        for name, entries in stated.items():
+        for name, entries in read_toml(path).items():
+            where = f"{path.name}: fact {name}"
             if not NAME.fullmatch(name) or not isinstance(entries, dict):
-                raise BadInput(
-                    f"{path.name}: {name!r} is no fact; write [name] in small letters, "
-                    "digits and '_'."
-                )
-            if unknown := sorted(set(entries) - known):
-                raise BadInput(
-                    f"{path.name}: fact {name} has {unknown[0]!r}; it may have "
-                    f"{', '.join(sorted(known))}."
-                )
+                raise BadInput(f"{where}: write [name] in small letters, digits and '_'.")
             if name in facts:
-                raise BadInput(
-                    f"{path.name}: fact {name} stands in {facts[name].file} already; "
-                    "give it another name."
-                )
+                raise BadInput(f"{where} stands in {facts[name].file} already: rename it.")
             entries = {{"from": "source"}.get(key, key): entry for key, entry in entries.items()}
-            facts[name] = Fact(name, path.name, **entries)
+            facts[name] = typed(Fact, {"name": name, "file": path.name, **entries}, where)
             _check_kind(facts[name])
     return facts
 
 
 class Values(dict):
-    """The text of each fact by its name, found when it is first asked for; `number(name)` is the
-    unrounded value."""
+    """The text of each fact by its name, found when it is first asked for."""
 
     def __init__(self, facts: Mapping[str, Fact], root: Path | None = None):
         self.facts, self.root = facts, root or project_root()
-        self._found: dict[str, Any] = {}
         self._tables: dict[str, pd.DataFrame] = {}
-        self._open: list[str] = []
 
     def __missing__(self, name: str) -> str:
-        value = self.number(name)
+        """Raises BadInput for an unknown name, and where the fact selects no single value."""
+        if name not in self.facts:
+            raise BadInput(
+                f"there is no fact {name!r} in {FOLDER}: correct the name, or state the fact."
+            )
         fact = self.facts[name]
+        value = _of_rows(fact, self._table(fact)) if fact.source else fact.value
+        if value != value:
+            raise _bad(fact, "is missing there, not a number: make its file again")
         try:
             return self.setdefault(name, format(value, fact.format))
         except ValueError:
@@ -145,64 +126,16 @@ class Values(dict):
                 fact, f"{value!r} cannot be written with the format {fact.format!r}"
             ) from None
 
-    def number(self, name: str) -> Any:
-        """The value before it is rounded. Raises BadInput where the fact selects no single
-        value."""
-        if name not in self.facts:
-            raise BadInput(
-                f"there is no fact {name!r} in {FOLDER}: correct the name, or state the fact."
-            )
-        fact = self.facts[name]
-        if name in self._open:
-            raise _bad(fact, "is computed from itself")
-        if name not in self._found:
-            self._open.append(name)
-            if fact.source:
-                self._found[name] = _of_rows(fact, self._table(fact))
-            else:
-                self._found[name] = self._computed(fact) if fact.compute else fact.value
-            self._open.pop()
-            if self._found[name] != self._found[name]:
-                raise _bad(self.facts[name], "is missing there, not a number: make its file again")
-        return self._found[name]
-
     def _table(self, fact: Fact) -> pd.DataFrame:
         if fact.source not in self._tables:
-            path = self.root / fact.source
-            if not path.is_file():
+            paths = sorted(self.root.glob(fact.source))
+            if not paths:
                 raise _bad(fact, f"{fact.source} is not there")
-            table = pd.read_csv(path, low_memory=False)
+            table = pd.concat([pd.read_csv(path, low_memory=False) for path in paths])
+            table = table.reset_index(drop=True)
             texts = [name for name in table if not pd.api.types.is_numeric_dtype(table[name])]
             self._tables[fact.source] = table.fillna(dict.fromkeys(texts, ""))
         return self._tables[fact.source]
-
-    def _computed(self, fact: Fact) -> float:
-        def of(node: ast.AST) -> Any:
-            match node:
-                case ast.Expression(body=body):
-                    return of(body)
-                case ast.Constant(value=int() | float() as value):
-                    return value
-                case ast.Name(id=name):
-                    if name not in self.facts:
-                        raise _bad(fact, f"there is no fact {name!r} to compute with")
-                    return self.number(name)
-                case ast.UnaryOp(op=ast.USub(), operand=operand):
-                    return -of(operand)
-                case ast.BinOp(left=left, op=op, right=right) if type(op) in OPERATORS:
-                    return OPERATORS[type(op)](of(left), of(right))
-                case ast.Call(func=ast.Name(id=name), args=args, keywords=[]) if name in FUNCTIONS:
-                    return FUNCTIONS[name](*map(of, args))
-            raise _bad(
-                fact, f"{fact.compute!r} is more than + - * / and {', '.join(FUNCTIONS)} over facts"
-            )
-
-        try:
-            return of(ast.parse(fact.compute, mode="eval"))
-        except SyntaxError:
-            raise _bad(fact, f"{fact.compute!r} is no arithmetic") from None
-        except (TypeError, ZeroDivisionError) as error:
-            raise _bad(fact, f"{fact.compute!r} cannot be computed ({error})") from None
 
 
 def put_facts(
@@ -246,27 +179,11 @@ def texts(root: Path | None = None) -> list[Path]:
     """The files whose markers are filled."""
     root = root or project_root()
     found = [
-        root / "README.md",
+        *(root / name for name in ("README.md", "ARTIFACT.md")),
         *(root / "data/published").glob("*.md"),
         *(root / "notebooks").glob("*.ipynb"),
     ]
     return sorted(path for path in found if path.is_file())
-
-
-def names_used(root: Path | None = None) -> set[str]:
-    """Facts that prose names, and those that they are computed from."""
-    found = {
-        marker["name"]
-        for path in texts(root)
-        for marker in MARKER.finditer(path.read_text(encoding="utf-8"))
-    }
-    facts, todo = load_facts(root), list(found)
-    while todo:
-        fact = facts.get(todo.pop())
-        parts = set(NAME.findall(fact.compute)) & set(facts) - found if fact else set()
-        found |= parts
-        todo += parts
-    return found
 
 
 def refresh(root: Path | None = None, *, write: bool = True) -> list[Outdated]:
@@ -357,9 +274,8 @@ def _plain(value: Any) -> Any:
 
 def _check_kind(fact: Fact) -> None:
     """Raises BadInput unless the fact says in exactly one way where its value comes from."""
-    ways = [bool(fact.source), bool(fact.compute), fact.value is not None]
-    if sum(ways) != 1:
-        raise _bad(fact, "needs exactly one of `from`, `compute` and `value`")
+    if bool(fact.source) == (fact.value is not None):
+        raise _bad(fact, "needs exactly one of `from` and `value`")
     if fact.source and not SOURCES.fullmatch(fact.source):
         raise _bad(
             fact,

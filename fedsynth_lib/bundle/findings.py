@@ -16,8 +16,6 @@ from fedsynth_lib.bundle.facts import MARKER
 from fedsynth_lib.core.contract import BadInput
 from fedsynth_lib.core.store import project_root
 
-LONGEST_HEADLINE = 110  # characters
-LONGEST_TEXT = 600
 ANSWERS = ("yes", "no", "open")
 COLUMNS = ["work", "headline", "text", "evidence", "could also be", "changes a conclusion"]
 MAY_LACK = "could also be"
@@ -93,14 +91,9 @@ def _sections(path: Path | None) -> list[tuple[str, str, list[str]]]:
 
 
 def _check(line: dict[str, str]) -> None:
-    """Raises BadInput unless a finding has all its parts and can be read at a glance."""
+    """Raises BadInput unless a finding has all its parts."""
     where = f"findings.md, {line['work']}: the finding {line['headline']!r}"
     if empty := [name for name in COLUMNS if not line[name] and name != MAY_LACK]:
         raise BadInput(f"{where} has no {empty[0]}.")
-    if len(line["headline"]) > LONGEST_HEADLINE or len(line["text"]) > LONGEST_TEXT:
-        raise BadInput(
-            f"{where} is too long: {LONGEST_HEADLINE} characters for the headline, {LONGEST_TEXT} "
-            "for the text."
-        )
     if re.split(r"\W", line["changes a conclusion"])[0] not in ANSWERS:
         raise BadInput(f"{where} changes a conclusion: start with {', '.join(ANSWERS)}.")

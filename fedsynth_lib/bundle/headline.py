@@ -46,10 +46,9 @@ from fedsynth_lib.verdicts.exhibits import (
 AllRows = Mapping[str, Rows]  # work -> profile -> rows
 RENAMED = {"paper": "work", "ours_std": "spread", "n": "runs", "published_std": "published_spread"}
 CELL_COLUMNS = [
-    *("work", "exhibit", "cell", "ours", "spread", "runs", "published", "published_spread"),
+    *("work", "exhibit", *KEYS, "ours", "spread", "runs", "published", "published_spread"),
     *("error", "tolerance", "verdict", "by_chance", "order", "order_by_chance", "cause", "command"),
 ]
-BETWEEN = " | "  # the keys of a cell
 README_COLUMNS = [
     *("work", "tables and figures complete", "values within error", "by chance"),
     *("claims", "hold", "not in full", "do not hold", "undecided"),
@@ -109,10 +108,9 @@ def cells_beside(
 ) -> pd.DataFrame:
     """Every published value beside ours: CELL_COLUMNS.
 
-    cell: the keys by which it is found, as text (`keys_of`). error: of the difference; tolerance:
-    how far a match may be apart. by_chance: how often it would be within, and order_by_chance keep
-    its order, if ours were shuffled. cause: why it is different, or a reading by which it would
-    leave. command: what computes it again.
+    error: of the difference; tolerance: how far a match may be apart. by_chance: how often it would
+    be within, and order_by_chance keep its order, if ours were shuffled. cause: why it is
+    different, or a reading by which it would leave. command: what computes it again.
     """
     cells = pd.concat([each for each in printed.values() if "published" in each and len(each)])
     cells = cells.reset_index(drop=True)
@@ -122,27 +120,13 @@ def cells_beside(
     only = pd.Series(numbers.reindex(places).to_numpy(), cells.index)
     cells["command"] = "./run_all.sh --only " + only + " --profile paper --fresh"
     cells["cause"] = causes.of_cells(cells, rows)
-    cells["cell"] = cell_texts(cells)
     return cells.rename(columns=RENAMED)[CELL_COLUMNS]
-
-
-def cell_texts(cells: pd.DataFrame) -> list[str]:
-    """The keys of each cell in the order of KEYS, as `adult | fedbn | iid | 3 |  | federated | inf
-    |  | pcd`; empty where one does not apply."""
-    columns = cells[KEYS].astype(object)
-    columns = columns.map(lambda v: "" if pd.isna(v) else v if isinstance(v, str) else f"{v:g}")
-    return [BETWEEN.join(line) for line in columns.to_numpy()]
-
-
-def keys_of(cells: pd.Series) -> pd.DataFrame:
-    """The columns KEYS of texts by `cell_texts`, as text."""
-    return pd.DataFrame([text.split(BETWEEN) for text in cells], cells.index, KEYS)
 
 
 def with_keys(cells: pd.DataFrame) -> pd.DataFrame:
     """Lines of cells.csv as `exhibits.printed_cells` has them."""
     named = cells.rename(columns={new: old for old, new in RENAMED.items()})
-    return named.join(keys_of(cells["cell"])).assign(difference=cells["ours"] - cells["published"])
+    return named.assign(difference=cells["ours"] - cells["published"])
 
 
 def states(
@@ -172,8 +156,9 @@ def states(
 
 
 def kept(name: str) -> pd.DataFrame:
-    """Read a file that `write` made. A column of texts has "" where a text is missing."""
-    table = pd.read_csv(project_root() / "data" / "results" / name)
+    """Read a file that `write` made. A column of texts, as all of KEYS are, has "" where a text is
+    missing."""
+    table = pd.read_csv(project_root() / "data" / "results" / name, dtype=dict.fromkeys(KEYS, str))
     texts = table.select_dtypes(object)
     return table.fillna(dict.fromkeys(texts, ""))
 
@@ -187,7 +172,6 @@ def gathered() -> Verdict:
 def counted(cells: pd.DataFrame) -> pd.DataFrame:
     """Every file of published values, counted: work, exhibit, `exhibits.counts`, and why ours are
     missing where no rows are kept. cells: of `cells_beside`."""
-    cells = cells.assign(metric=keys_of(cells["cell"])["metric"])
     groups = {place: own for place, own in cells.groupby(["work", "exhibit"])}
     lines = []
     for each in load_exhibits():
@@ -202,7 +186,7 @@ def counted(cells: pd.DataFrame) -> pd.DataFrame:
 def claims_judged(told: pd.DataFrame) -> pd.DataFrame:
     """Every claim, with what `judges.judged` says of it by rows of profile paper, or not tested.
 
-    Columns: work, id, claim, outcome (OUTCOMES), share (of its main conditions that hold),
+    Columns: work, id, claim, outcome (OUTCOMES), share (of its conditions that hold),
     same_outcome (of resampled runs), needs (what would decide), seeds, `on print` (whether the
     claim holds on the published values), fails (the conditions that do not hold), evidence.
     """

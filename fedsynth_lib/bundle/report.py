@@ -67,6 +67,12 @@ TEXTS = {
     "judging": ("How we judge", "README.md", "## How far the works reproduce\n"),
     "privacy": ("Privacy, in short", "README.md", "## Privacy, in short\n"),
     "glossary": ("Glossary", "data/published/glossary.md", "## Terms\n"),
+    "teaching": ("Teach with it", "data/published/teaching.md", "## Paths\n"),
+}
+# file and anchor of such a section -> its page
+SECTIONS = {
+    (name, re.sub("[# ,\n]+", "-", section).strip("-").lower()): f"{stem}.html"
+    for stem, (_, name, section) in TEXTS.items()
 }
 THUMBNAIL = (480, 360)  # pixels, at most
 ENDINGS = {"_claims": "its claims", "_verdicts": "counts of its values"}
@@ -167,7 +173,8 @@ class Site:
         path = Path(os.path.normpath(folder / unquote(name)))
         if path.name == "findings.md":
             return f"{root}works/{anchor}.html" if anchor in WORKS else f"{root}methods.html"
-        if page := self.targets.get(path.stem):
+        section = Path(os.path.relpath(path, project_root())).as_posix(), anchor
+        if page := SECTIONS.get(section) or self.targets.get(path.stem):
             return f"{root}{page}"
         return f"{root}{self.file(path)}{mark}{anchor}" if path.is_file() else None
 
@@ -566,7 +573,7 @@ def list_pages(site: Site, material: Material) -> None:
 
 
 def text_pages(site: Site) -> None:
-    """How we judge, privacy and the glossary, from Markdown; the search finds each term."""
+    """Pages of text, from Markdown; the search finds each term of the glossary."""
     for stem, (title, name, section) in TEXTS.items():
         notes = article(site, name, "", section)
         terms = re.split(r"<h2 ", notes)[1:] if stem == "glossary" else []

@@ -41,8 +41,7 @@ AGREEMENT = {"within": "within error", "ordering": "order kept", "different": "d
 
 
 class Verdict(NamedTuple):
-    """The verdict as it is kept in data/results: exhibits, claims, and cells with `metric` and
-    `method`."""
+    """The verdict as it is kept in data/results: exhibits, claims, and cells."""
 
     exhibits: pd.DataFrame
     claims: pd.DataFrame
@@ -51,7 +50,6 @@ class Verdict(NamedTuple):
     @classmethod
     def read(cls) -> "Verdict":
         cells = headline.kept("cells.csv")
-        cells = cells.join(headline.keys_of(cells["cell"])[["metric", "method"]])
         claims = headline.claims_judged(judges.stored()).rename(
             columns={"on print": "on_published"}
         )

@@ -1,10 +1,11 @@
-"""Which notebook starts when: in reading order, after those it needs, as many at a time as there
-are jobs.
+"""Which notebook starts when: after those it needs, as many at a time as there are jobs.
 
 A notebook that is soon done takes one job, so that as many run side by side as there are jobs: much
-of such a notebook (reading rows, tables, figures) uses one core. One that computes for long takes
-all jobs and runs alone: its cells share the cores better than two notebooks could, and the memory
-holds one grid's tables and models instead of several.
+of such a notebook (reading rows, tables, figures) uses one core. Of these the longest starts first,
+since a long one that starts last leaves the other jobs without work. A notebook that computes for
+long takes all jobs and runs alone: its cells share the cores better than two notebooks could, and
+the memory holds one grid's tables and models instead of several. Such notebooks come after the
+others, and all run in reading order where there is one job.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -42,11 +43,21 @@ class Schedule:
             return None
         free = self.jobs - sum(map(self.share, running))
         busy = {notebook.stem for notebook in (*running, *self.waiting)}
-        for notebook in self.waiting:
-            if self.share(notebook) <= free and not busy & self.before(notebook):
-                self.waiting.remove(notebook)
-                return notebook
-        return None
+        ready = [
+            notebook
+            for notebook in self.waiting
+            if self.share(notebook) <= free and not busy & self.before(notebook)
+        ]
+        if not ready:
+            return None
+        notebook = max(ready, key=self._beside)  # the first of equals
+        self.waiting.remove(notebook)
+        return notebook
+
+    def _beside(self, notebook: Notebook) -> float:
+        """The minutes of a notebook that runs beside others; 0 for one that does not."""
+        minutes = self.minutes.get(notebook.stem) or 0.0
+        return minutes if self.jobs > 1 and minutes <= ALONE else 0.0
 
     def before(self, notebook: Notebook) -> set[str]:
         """Notebooks that must have ended: those it needs, and earlier ones whose grids or results

@@ -30,7 +30,7 @@ import pandas as pd
 from joblib.externals.loky import ProcessPoolExecutor
 from tqdm import tqdm
 
-from fedsynth_lib import __version__, works
+from fedsynth_lib import __version__
 from fedsynth_lib.bundle import agreement
 from fedsynth_lib.bundle.agreement import DIFFERENT, EXACT, KINDS, Agreement, Spread
 from fedsynth_lib.bundle.console import aligned
@@ -42,7 +42,6 @@ from fedsynth_lib.runs.progress import duration, watched
 SHARE = 0.1  # the largest share of the time that one cell may be expected to take
 FIRST_GUESS = 1.5  # seconds here per committed second, before anything was measured here
 OVERHEAD = 2.0  # seconds for loading and measuring, which committed seconds may not include
-CLUSTERING = 60.0  # seconds for clustering a table, which cells of `cluster_skew` may need
 STARTING = 60.0  # seconds that a new worker may take to import everything
 TRAININGS = ("seconds", "seconds_training")  # metrics that hold the time of a training
 THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS")
@@ -189,14 +188,8 @@ def of_work(files: Mapping[tuple[str, str], Path], grid: str) -> pd.DataFrame:
 
 def committed_cells(files: Mapping[tuple[str, str], Path]) -> pd.DataFrame:
     """One line a cell: grid, profile, cell, params, version, `seconds` on the machine that
-    committed it (its training included), and `expected`, which adds what these may lack."""
-    kinds = [kind for work in works.WORKS for kind in works.load(work).cells.values()]
-    of_measurement = {name for kind in kinds for name in kind.of_measurement}
-
-    def training(params: str) -> str:
-        settings = rows.read_params(params)
-        return rows.canonical({n: v for n, v in settings.items() if n not in of_measurement})
-
+    committed it (its training included where the cell's own rows say how long that took), and
+    `expected`, with OVERHEAD."""
     parts = []
     for (grid, profile), path in files.items():
         frame = rows.load_rows(path)
@@ -206,16 +199,7 @@ def committed_cells(files: Mapping[tuple[str, str], Path]) -> pd.DataFrame:
         cells = frame.groupby("cell", sort=False, as_index=False).agg(first)
         parts.append(cells.assign(grid=grid, profile=profile))
     found = pd.concat(parts, ignore_index=True)
-    trained = found["params"].map(training)
-    found["seconds"] = found.groupby([found["profile"], trained])["seconds"].transform("max")
-    slowest = found.groupby(STRATUM)["seconds"].max()
-    for grid, profile in slowest.index:  # whose runs were trained for another grid
-        if other := works.trained_in(grid):
-            here = (found["grid"] == grid) & (found["profile"] == profile)
-            least = slowest.get((other, profile), 0.0)
-            found.loc[here, "seconds"] = found.loc[here, "seconds"].clip(lower=least)
-    clustered = found["params"].str.contains('"partition":"cluster_skew"', regex=False)
-    return found.assign(expected=found["seconds"] + OVERHEAD + CLUSTERING * clustered)
+    return found.assign(expected=found["seconds"] + OVERHEAD)
 
 
 def in_turn(cells: pd.DataFrame, seed: str) -> pd.DataFrame:

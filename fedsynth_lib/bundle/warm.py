@@ -77,6 +77,9 @@ def warm_up(modules: Iterable[str]) -> None:
     for name in needed:
         with contextlib.suppress(Exception):
             importlib.import_module(name)
+    if "torch" in sys.modules:
+        with contextlib.suppress(Exception):
+            importlib.import_module("torch._dynamo")  # which a first step of an optimiser imports
     with contextlib.suppress(Exception):
         draw()
     gc.collect()

@@ -113,7 +113,8 @@ def _run(kernel: Callable, *arrays: Tensor | np.ndarray) -> Tensor:
     return arrays[-1]
 
 
-# sums of a column may be taken in any order
+# sums of a column may be taken in any order; loops over single values, since numba takes seconds to
+# compile what is done to slices
 compiled = njit(fastmath={"reassoc", "contract", "nsz"})
 
 
@@ -127,6 +128,13 @@ def _activate(values, scale, shift, kept, output):
                 value = values[i, j] * scale[j] + shift[j]
                 value = value if value > 0 else value * LEAK
                 output[i, j] = value if (kept[i, word] >> bit) & 1 else NOTHING
+
+
+@compiled
+def _clear(sums):
+    for k in range(len(sums)):
+        for j in range(sums.shape[1]):
+            sums[k, j] = 0
 
 
 @compiled
@@ -146,7 +154,7 @@ def _backward(output, gradient):
 @compiled
 def _backward_and_sum(output, values, sums, gradient):
     """The same, with the sum of each column, and that of its products with the values."""
-    sums[:] = 0
+    _clear(sums)
     for i in range(len(gradient)):
         for j in range(gradient.shape[1]):
             gradient[i, j] *= _derivative(output[i, j])
@@ -157,16 +165,18 @@ def _backward_and_sum(output, values, sums, gradient):
 @compiled
 def _centre(moments, values):
     """Mean and variance of each column; the mean is taken away."""
-    moments[:] = 0
+    _clear(moments)
     for i in range(len(values)):
         for j in range(values.shape[1]):
             moments[0, j] += values[i, j]
-    moments[0] /= len(values)
+    for j in range(values.shape[1]):
+        moments[0, j] /= len(values)
     for i in range(len(values)):
         for j in range(values.shape[1]):
             values[i, j] -= moments[0, j]
             moments[1, j] += values[i, j] * values[i, j]
-    moments[1] /= len(values)
+    for j in range(values.shape[1]):
+        moments[1, j] /= len(values)
 
 
 @compiled

@@ -17,7 +17,6 @@ from fedsynth_lib.core.contract import BadInput
 from fedsynth_lib.core.store import project_root
 from fedsynth_lib.printed import chance
 from fedsynth_lib.printed.published import KEYS, WORKS, aggregate, load_values, merge_keys
-from fedsynth_lib.runs.rows import load_rows
 from fedsynth_lib.runs.typed import check_names, read_toml, typed
 
 # where a reading comes from: the work's text, the authors' public code, the software that the work
@@ -37,7 +36,7 @@ class Reading(NamedTuple):
     values, if left out), `datasets` where of some only.
     metrics: ours -> printed, where they are called otherwise. factor: what our values are
     multiplied by. root: whether our epsilon is the printed one times the root of the number of
-    clients. costs: of a reading that was not run, a grid whose cells would take as long. shown: of
+    clients. minutes: of a reading that was not run, what it would take on one core. shown: of
     one whose cells are no means over runs, the table that compares it. main: the data sets on which
     the published values bear it out, so that their tables have its rows and not ours.
     """
@@ -49,7 +48,7 @@ class Reading(NamedTuple):
     metrics: Mapping[str, str] = {}
     factor: float = 1.0
     root: bool = False
-    costs: str = ""
+    minutes: int = 0
     shown: str = ""
     main: tuple[str, ...] = ()
 
@@ -82,8 +81,10 @@ def load_choices(path: Path | None = None) -> list[Choice]:
             where = f"{path.name}, {work}, choice {number}"
             said = [typed(Reading, each, where) for each in entry.get("readings", ())]
             for reading, each in zip(said, entry.get("readings", ()), strict=True):
-                if sum(key in each for key in ("rows", "costs", "shown")) != 1:
-                    raise BadInput(f"{where}: {reading.name!r} needs one of rows, costs and shown.")
+                if sum(key in each for key in ("rows", "minutes", "shown")) != 1:
+                    raise BadInput(
+                        f"{where}: {reading.name!r} needs one of rows, minutes and shown."
+                    )
             asked = {**entry, "work": work} | ({"readings": said} if said else {})
             found.append(typed(Choice, asked, where))
     return found
@@ -223,14 +224,10 @@ def score(choices: Sequence[Choice], rows: Mapping[str, pd.DataFrame]) -> pd.Dat
     return pd.concat(found, ignore_index=True)
 
 
-def table(
-    choices: Sequence[Choice], lines: pd.DataFrame, rows: Mapping[str, pd.DataFrame]
-) -> pd.DataFrame:
+def table(choices: Sequence[Choice], lines: pd.DataFrame) -> pd.DataFrame:
     """A line for each reading of each choice: where it comes from, in how many places (`scored`) it
-    is nearest on the first half, and in how many of these on the second, too.
-
-    lines: of `score`. rows: of `costs`; a reading that was not run says the minutes that its cells
-        would take.
+    is nearest on the first half, and in how many of these on the second, too; the minutes of one
+    that was not run. lines: of `score`.
     """
     found = []
     for choice in choices:
@@ -245,7 +242,7 @@ def table(
             if reading.shown:
                 line["nearest"] = f"see {reading.shown}"
             elif not reading.rows:
-                line["nearest"] = f"not run: {minutes(reading, rows[choice.work]):.0f} minutes"
+                line["nearest"] = f"not run: {reading.minutes} minutes"
             elif set(own["reading"]) == {reading.name}:
                 line["nearest"] = "the only one that was run"
             else:
@@ -253,21 +250,3 @@ def table(
                 line["confirmed"] = f"{(told == CONFIRMED).sum()} of {nearest}" if nearest else ""
             found.append(line)
     return pd.DataFrame(found).fillna("")
-
-
-def costs(choices: Sequence[Choice]) -> dict[str, pd.DataFrame]:
-    """Work -> the rows of profile paper that say what readings which were not run would take."""
-    folder, columns = project_root() / "data" / "results" / "paper", ["grid", "cell", "seconds"]
-    found = {}
-    for work in {choice.work for choice in choices}:
-        readings = (each for choice in choices if choice.work == work for each in choice.readings)
-        grids = sorted({each.costs for each in readings if each.costs})
-        rows = [load_rows(folder / f"{name}.csv").assign(grid=name)[columns] for name in grids]
-        found[work] = pd.concat(rows) if rows else pd.DataFrame(columns=columns)
-    return found
-
-
-def minutes(reading: Reading, rows: pd.DataFrame) -> float:
-    """What a reading that was not run would take on one core: what the cells of `costs` took."""
-    own = rows[rows["grid"] == reading.costs]
-    return own.drop_duplicates("cell")["seconds"].sum() / 60

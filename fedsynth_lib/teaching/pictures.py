@@ -12,6 +12,34 @@ from scipy.stats import laplace, norm
 from fedsynth_lib.figures.distributions import REAL_FILL
 from fedsynth_lib.figures.style import BLUE, COLUMN_WIDTH, FULL_WIDTH, GREY, ORANGE, VERMILLION
 
+# --- 00, who was in this table -------------------------------------------------------------------
+
+
+def attacked(curve: pd.DataFrame, without_names: float) -> Figure:
+    """Draw how often an attacker is right, and how far the table is off, against epsilon.
+
+    curve: what `game.curve` returns. without_names: right guesses (%) where the rows are published.
+    """
+    fig, axes = plt.subplots(1, 2, figsize=(FULL_WIDTH, 2.4))
+    looks = {"people in the table": ("o-", BLUE), "other people": ("s--", ORANGE)}
+    looks["error of pairs"] = ("o-", BLUE)
+    for name, (look, color) in looks.items():
+        runs = curve[curve["measure"] == name].groupby("epsilon")["value"]
+        spread = runs.mean() - runs.min(), runs.max() - runs.mean()  # all runs, from least to most
+        style = {"color": color, "label": name, "capsize": 3}
+        axes[int(name == "error of pairs")].errorbar(
+            runs.mean().index, runs.mean(), spread, fmt=look, **style
+        )
+    axes[0].axhline(without_names, color=GREY, linestyle=":", label="table without names")
+    axes[0].set(ylim=(0, 100), xscale="log", xlabel="epsilon", ylabel="guesses right (%)")
+    axes[0].legend(loc="center right")
+    error = "error of pairs of columns ↓"
+    axes[1].set(ylim=(0, None), xscale="log", xlabel="epsilon", ylabel=error)
+    for each in axes:
+        each.xaxis.set_major_formatter("{x:g}")
+    return fig
+
+
 # --- 02, the privacy budget ----------------------------------------------------------------------
 
 

@@ -211,7 +211,7 @@ def draw_judge(sizes: Sizes, seed: int) -> Figure:
     rows learned from."""
     few = replace(sizes, training=50, evaluation=25)
     fig, axes = plt.subplots(1, 2, figsize=(7, 2.6), sharey=True)
-    shifts, learned = (0, 1, 2, 4), (20, 100, sizes.training)
+    shifts, learned = (0, 2, 4), (20, 100, sizes.training)
     cases = [(0, x, x, 0.0, each) for x in shifts for each in (few, sizes)]
     cases += [(1, n, 0.0, 0.8, replace(sizes, training=n)) for n in learned]
     for panel, x, *pair, judge in cases:

@@ -28,7 +28,7 @@ PROSE = {
     *("claim", "place", "check", "datasets", "setting"),
     *("holds_on_published_values", "published_evidence", "on_rounded_figures"),
 }
-OWN = {"only", "count", "share", "optional", "side"}  # of a condition alone
+OWN = {"only", "count", "share", "optional"}  # of a condition alone
 BOUNDED = ("value", "difference", "gap", "ratio", "cut", "range")
 OF_KIND: dict[str, set[str]] = {
     **{kind: {*BOUNDS} for kind in BOUNDED},
@@ -105,8 +105,6 @@ def parsed(work: str, data: Mapping[str, Any], file: str) -> tuple[Claim, ...]:
                 ),
                 **_nearest(levels, OF_ROWS),
             )
-            if all(condition.side for condition in claims[number].conditions):
-                raise BadInput(f"{where}: all its conditions are of side clauses: one must decide.")
     return tuple(claims[number] for number in sorted(claims))
 
 

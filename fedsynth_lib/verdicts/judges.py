@@ -32,8 +32,10 @@ from fedsynth_lib.verdicts.cells import finished, measured_cells
 from fedsynth_lib.verdicts.claim_files import Claim, written
 from fedsynth_lib.verdicts.custom.claims import CUSTOM
 from fedsynth_lib.verdicts.places import (
+    NOT_ALL,
     Condition,
     Missing,
+    NotAllTables,
     RanOnce,
     as_text,
     chosen,
@@ -52,7 +54,6 @@ RULES = "1"  # of resampling: raise it where the same cells lead to other verdic
 JUDGED_AT = ("paper", "")  # reduced profiles report numbers and get no verdict
 Judgement = tuple[float | None, str]
 MATCHED_NOTE = "private networks of Adult and Bank in 1 % of the passes, at matched noise"
-NOT_ALL = "a mean over tables that were not all run"
 FILE, OTHERS = "claims.csv", "claims_other_readings.csv"
 # axes of claims that rows have as well
 TRAINED = ("dataset", "method", "epsilon", "partition", "n_clients", "setting")
@@ -61,9 +62,6 @@ COLUMNS = [
     *("id", "claim", "verdict", "share", "redrawn", "needs", "evidence", "fails"),
     *("published_holds", "seeds"),
 ]
-
-
-class NotAllTables(Missing): ...  # a mean over tables, some of which were not run
 
 
 class Power(NamedTuple):
@@ -104,11 +102,6 @@ class Evaluation(NamedTuple):
     missing: Missing | None = None
 
     @property
-    def main(self) -> list[ConditionResult]:
-        """The parts that decide."""
-        return [part for part in self.parts if not part.side]
-
-    @property
     def lacks(self) -> str:
         """What rows that are there lack to decide, in words: repeats for tests, or tables for
         means."""
@@ -118,18 +111,18 @@ class Evaluation(NamedTuple):
 
     @property
     def judgement(self) -> Judgement:
-        """Mean share of the main conditions that hold, and the evidence; None where the cells
-        cannot tell. A side clause decides nothing: without its cells it alone is not tested."""
+        """Mean share of the conditions that hold, and the evidence; None where the cells cannot
+        tell."""
         if self.missing:
             return None, str(self.missing)
-        if not self.main:
+        if not self.parts:
             return None, f"not run: {', '.join(self.left_out)}"
         *others, last = self.parts
         lost = [*(name for part in self.parts for name in part.absent), *self.left_out]
         if lost:
             last = last._replace(text=f"{last.text}; not run: {', '.join(dict.fromkeys(lost))}")
-        share = float(np.mean([part.share for part in self.main]))
-        return share, Evidence.of((part.share, part.said) for part in (*others, last))
+        share = float(np.mean([part.share for part in self.parts]))
+        return share, Evidence.of((part.share, part.text) for part in (*others, last))
 
 
 def judge(claim: Claim, cells: pd.DataFrame) -> Judgement:
@@ -138,8 +131,8 @@ def judge(claim: Claim, cells: pd.DataFrame) -> Judgement:
 
 
 def evaluate(claim: Claim, cells: pd.DataFrame) -> Evaluation:
-    """Evaluate each condition. Cells that a main condition lacks are missing to the whole claim;
-    those that an optional one lacks only where no other main condition is left."""
+    """Evaluate each condition. Cells that a condition lacks are missing to the whole claim; those
+    that an optional one lacks only where no other condition is left."""
     parts: list[ConditionResult] = []
     left_out: list[str] = []
     once: Missing | None = None
@@ -152,9 +145,7 @@ def evaluate(claim: Claim, cells: pd.DataFrame) -> Evaluation:
             _check_tables(cells, c)
             found = [*CUSTOM[c.of](cells, c)] if c.kind == "custom" else [KINDS[c.kind](cells, c)]
         except Missing as missing:
-            if c.side:
-                parts.append(ConditionResult(np.nan, str(missing), side=True))
-            elif c.optional:
+            if c.optional:
                 of_optional = of_optional or missing
                 left_out.append(f"{_about(c) or ', '.join(map(as_text, flatten(c.of)))} in full")
             elif isinstance(missing, RanOnce):
@@ -163,9 +154,9 @@ def evaluate(claim: Claim, cells: pd.DataFrame) -> Evaluation:
                 return Evaluation([], [], missing)
             continue
         if "dataset" in c.average and (lost := [name for part in found for name in part.absent]):
-            return Evaluation([], [], NotAllTables(f"{NOT_ALL} (missing: {', '.join(lost)})"))
-        parts += [part._replace(side=part.side or c.side) for part in found]
-    if all(part.side for part in parts):
+            return Evaluation([], [], NotAllTables.of(lost))
+        parts += found
+    if not parts:
         once = once or of_optional
     return Evaluation([] if once else parts, left_out, once)
 
@@ -177,7 +168,7 @@ def _check_tables(cells: pd.DataFrame, c: Condition) -> None:
         return
     there = set(chosen(cells, {"metric": c.values("metric")})["dataset"])
     if lost := [name for name in c.values("dataset") if name not in there]:
-        raise NotAllTables(f"{NOT_ALL} (missing: {', '.join(lost)})")
+        raise NotAllTables.of(lost)
 
 
 def _lost(cells: pd.DataFrame, c: Condition) -> str:
@@ -203,11 +194,11 @@ def judged(
         on those of its own grids; otherwise on all.
     redraws: how often runs are resampled at most; with 0 no verdict rests on that.
     reading: how rows are seen where a work leaves it open (`cells`), instead of as its file says.
-    Columns: id, claim, verdict (`outcomes.OUTCOMES`), share of the main conditions that hold,
-    redrawn (in words, how many resampled sets reach the same outcome), needs (what would decide),
-    evidence, fails (the conditions that do not hold, those of side clauses named so),
-    published_holds (what the published values say of themselves), seeds (of the runs behind it);
-    and same, in_full, redraws, runs, runs_needed, minutes and cells (a digest), as numbers.
+    Columns: id, claim, verdict (`outcomes.OUTCOMES`), share of the conditions that hold, redrawn
+    (in words, how many resampled sets reach the same outcome), needs (what would decide), evidence,
+    fails (the conditions that do not hold), published_holds (what the published values say of
+    themselves), seeds (of the runs behind it); and same, in_full, redraws, runs, runs_needed,
+    minutes and cells (a digest), as numbers.
     """
     claims = [claim for claim in written(work) if group in ("", claim.group)]
     if not claims:
@@ -334,11 +325,10 @@ def _needs(claim: Claim, rows: pd.DataFrame, line: Mapping[str, Any], runs: int)
 
 
 def minutes_a_run(claim: Claim, rows: pd.DataFrame) -> float:
-    """Minutes of one core that one run of all that a claim's main conditions look at took."""
-    main = [c for c in claim.conditions if not c.side]
+    """Minutes of one core that one run of all that a claim's conditions look at took."""
     known = [
         {**c.where, "setting": [*c.values("setting"), c.of]} if c.kind == "tested" else c.where
-        for c in main
+        for c in claim.conditions
     ]
     looked = [{a: v for a, v in where.items() if a in TRAINED} for where in known]
     trained = [chosen(rows.astype({"n_clients": float}), where) for where in looked]
@@ -409,12 +399,10 @@ def _fewest(claim: Claim, measured: pd.DataFrame) -> int:
 
 
 def looked_at(claim: Claim, measured: pd.DataFrame) -> pd.DataFrame:
-    """The cells where the main conditions of a claim look."""
-    known = [
-        {a: v for a, v in c.where.items() if a in measured} for c in claim.conditions if not c.side
-    ]
+    """The cells where the conditions of a claim look."""
     keep = np.zeros(len(measured), dtype=bool)
-    for where in known:
+    for c in claim.conditions:
+        where = {axis: values for axis, values in c.where.items() if axis in measured}
         keep |= measured.index.isin(chosen(measured, where).index)
     return measured[keep]
 
@@ -459,8 +447,8 @@ def ran_once(work: str, measured: pd.DataFrame, claims: Sequence[Claim]) -> dict
     """Id -> in words, of the claims that rest on a training which ran once: it says nothing of
     another run, and redraws leave it as it is.
 
-    claims: that these cells can tell. One rests on cells of one run if without them its main
-        clauses come to anything else, evidence and all. Real rows, which nobody trains, need no
+    claims: that these cells can tell. One rests on cells of one run if without them its conditions
+        come to anything else, evidence and all. Real rows, which nobody trains, need no
         second run beside others that have several.
     """
     of_each = {c.id: "one run of each" for c in claims if all_ran_once(c, measured)}
@@ -474,12 +462,12 @@ def ran_once(work: str, measured: pd.DataFrame, claims: Sequence[Claim]) -> dict
         with same_layout(resampled=False):
             found.append([evaluate(claim, cells) for claim in rest])
     pairs = zip(rest, *found, strict=True)
-    of_some = [c.id for c, a, b in pairs if (a.main, str(a.missing)) != (b.main, str(b.missing))]
+    of_some = [c.id for c, a, b in pairs if (a.parts, str(a.missing)) != (b.parts, str(b.missing))]
     return of_each | dict.fromkeys(of_some, "one run of some")
 
 
 def all_ran_once(claim: Claim, measured: pd.DataFrame) -> bool:
-    """Whether there is one run of each cell where a claim's main clauses look."""
+    """Whether there is one run of each cell where a claim's conditions look."""
     seen = looked_at(claim, measured)["n"]
     return not (seen if len(seen) else measured["n"]).gt(1).any()
 

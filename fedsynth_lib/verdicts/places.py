@@ -20,11 +20,22 @@ Values = Mapping[str, list]  # axis -> values
 WITHOUT_CLIENTS = ("central", "real")
 OF_CLIENTS = ("partition", "n_clients", "participation")
 
+NOT_ALL = "a mean over tables that were not all run"
+
 
 class Missing(Exception): ...  # the cells lack some that a condition speaks of
 
 
 class RanOnce(Missing): ...  # the cells are there, and the repeats that a test needs are not
+
+
+class NotAllTables(Missing):
+    """A mean over tables, some of which were not run, or not in full: it neither meets nor refutes
+    a published one."""
+
+    @classmethod
+    def of(cls, tables: Iterable[str]) -> "NotAllTables":
+        return cls(f"{NOT_ALL} (missing: {', '.join(tables)})")
 
 
 @dataclass(frozen=True)
@@ -48,7 +59,6 @@ class Condition:
     incomplete: str = ""
     optional: bool = False
     statistic: str = "mean"
-    side: bool = False
 
     def values(self, axis: str) -> list:
         return self.where.get(axis, self.axes[axis])
@@ -205,6 +215,11 @@ def _complete(table: pd.DataFrame, c: Condition, gaps: bool) -> None:
         raise lacking(f"all cells are missing{single}: {what} ({about(c)})")
     if not table.isna().to_numpy().any():
         return
+    if "dataset" in c.average and "dataset" in table.index.names and not gaps:
+        tables = table.index.get_level_values("dataset")
+        lost = tables[table.isna().any(axis=1)].unique()
+        if len(lost) < tables.nunique():
+            raise NotAllTables.of(lost)
     empty = table.isna().stack()
     lost = empty.index[empty.to_numpy()]
     if len(lost) and not gaps:

@@ -1,6 +1,6 @@
 """Condition types of claims, which are declared in data/published/claims/<work>.toml.
 
-A claim holds as far as its main conditions do: its outcome is the mean of their shares. A condition
+A claim holds as far as its conditions do: its outcome is the mean of their shares. A condition
 compares cells (`verdicts/cells.py`: the mean, spread and number of runs of one setting) in places,
 one for each combination of the values of the axes in `each`. Its share is that of the places in
 which it holds; where `count` or `share` says how many are wanted, it is 1 or 0.
@@ -35,17 +35,16 @@ as_run      axes of which those values count that were run for any side; `needs`
             that must be among them. Of all other axes every value is needed.
 incomplete  "skip" leaves out places that lack a side.
 optional    the condition is left out, and named, where its cells are incomplete.
-side        the condition is a side clause, which is reported and does not affect the verdict.
 opposite    axis -> values at which `below` is to be the other way round.
 statistic   of the runs of a cell: mean (the default), its standard error `sem`, median,
             inter-quartile range `iqr`, min, max.
 
 Means are rounded to nine digits, since the order of a sum over seeds changes the last ones.
 
-Main clauses decide a claim. Which clauses are main follows from the claim's sentence and its check,
-not from our results. A side clause is one without which the author's sentence stays true, and which
-the author does not repeat in a conclusion: a degree (`more so`, `even`), a reason or a consequence
-(`because`, `so`), an example, or what only the check asks for. Every claim has a main condition.
+Conditions are about the main clauses of a claim's sentence. A clause without which the author's
+sentence stays true, and which the author does not repeat in a conclusion, has none: a degree
+(`more so`, `even`), a reason or a consequence (`because`, `so`), an example, or what only the check
+asks for.
 """
 
 import operator
@@ -61,6 +60,7 @@ from fedsynth_lib.metrics.registry import sign
 from fedsynth_lib.printed.published import t_test
 from fedsynth_lib.verdicts.places import (
     Condition,
+    Missing,
     RanOnce,
     about,
     as_text,
@@ -78,21 +78,11 @@ FEW = 4  # up to this many values are listed
 
 
 class ConditionResult(NamedTuple):
-    """The share of a condition that holds (NaN where cells are missing), its sentence, the tables
-    that were not run, and whether it is a side clause."""
+    """The share of a condition that holds, its sentence, and the tables that were not run."""
 
     share: float
     text: str
     absent: tuple[str, ...] = ()
-    side: bool = False
-
-    @property
-    def said(self) -> str:
-        """Its sentence; that of a side clause begins with its outcome."""
-        if not self.side:
-            return self.text
-        words = {1.0: "holds", 0.0: "fails"}.get(self.share, "holds in part")
-        return f"side clause {'not tested' if np.isnan(self.share) else words}: {self.text}"
 
 
 # --- sentences -----------------------------------------------------------------------------------
@@ -203,7 +193,11 @@ def _pairs(cells: pd.DataFrame, c: Condition, number: Callable, what: str) -> Co
     """A bounded number of two sides, for each pair of one of the first names and one of the
     second."""
     first, second = (flatten(names) for names in c.of)
-    table = means(cells, replace(c, average=()), [*first, *second])
+    try:
+        table = means(cells, replace(c, average=()), [*first, *second])
+    except Missing:
+        means(cells, c, [*first, *second])  # raises as well, and knows what is averaged
+        raise
     pairs = list(product(first, second))
     parts = {
         what.format(side(c, one), side(c, other)): number(table[one], table[other])

@@ -4,6 +4,6 @@ few steps that only this work has.
     rows = works.load("maddock2024").grid("fig1", profile="quick").run()
 """
 
-from fedsynth_lib.works.declared import WORKS, Work, all_grids, computed_by, load, trained_in
+from fedsynth_lib.works.declared import WORKS, Work, all_grids, computed_by, load
 
-__all__ = ["WORKS", "Work", "all_grids", "computed_by", "load", "trained_in"]
+__all__ = ["WORKS", "Work", "all_grids", "computed_by", "load"]

@@ -150,8 +150,7 @@ class Declared:
     """The grid of an exhibit as declared in the file. name: of its rows in data/results.
 
     methods: all of the work unless said. settings: of all its cells. like: a grid whose sweeps and
-    profiles it has, too. trained_in: a grid whose rows say how long its runs trained, where its own
-    do not.
+    profiles it has, too.
     """
 
     name: str
@@ -160,7 +159,6 @@ class Declared:
     methods: tuple[str, ...] = ()
     settings: Settings = field(default_factory=dict)
     like: str = ""
-    trained_in: str = ""
     sweeps: Mapping[str, Settings] = field(default_factory=dict)
     profiles: Mapping[str, Settings] = field(default_factory=dict)
 
@@ -608,16 +606,6 @@ def computed_by(grid: str) -> str | None:
     return None
 
 
-def trained_in(grid: str) -> str:
-    """The file of data/results whose rows say how long the runs of this one trained; empty where
-    its own do."""
-    for work in map(load, WORKS):
-        for declared in work.grids.values():
-            if declared.name == grid and declared.trained_in:
-                return work.grids[declared.trained_in].name
-    return ""
-
-
 def _tables(kind: type, document: dict, section: str, path: Path) -> dict[str, Any]:
     entries = document.pop(section, {})
     return {
@@ -649,8 +637,7 @@ def _check(work: Work) -> None:
         settings = work.kind(declared.cells).names
         check_names(f"{where}.settings", "setting", declared.settings, settings)
         check_names(f"{where}.methods", "method", declared.methods, work.methods)
-        others = [other for other in (declared.like, declared.trained_in) if other]
-        check_names(where, "grid", others, work.grids)
+        check_names(where, "grid", [declared.like] if declared.like else (), work.grids)
         for profile, entry in declared.profiles.items():
             for part in (entry, *entry.get("parts", ())):
                 place = f"{where}.{profile}"

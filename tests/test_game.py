@@ -1,0 +1,102 @@
+"""Lessons 00 and 02: the attacker's guesses, known answers, and exercises that check themselves."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from fedsynth_lib.teaching import game
+from fedsynth_lib.teaching.checks import check, check_budget
+
+ROWS = pd.DataFrame(
+    {
+        "age": [30, 50, 40],
+        "town": ["Ilm", "Ilm", "Joch"],
+        "job": "cook",
+        "diagnosis": ["asthma", "none", "none"],
+    }
+)
+
+
+@pytest.mark.parametrize(
+    ("age", "town", "guessed"),
+    [(39, "Ilm", "asthma"), (41, "Ilm", "none"), (30, "Joch", "none"), (30, "Asten", "none")],
+    ids=["nearest", "the other", "another town", "nobody there: the most frequent"],
+)
+def test_the_attacker_reads_off_the_nearest_row(age, town, guessed):
+    known = pd.DataFrame({"age": [age], "town": [town], "job": ["cook"]}, index=[9])
+    assert game.guess(ROWS, known).to_dict() == {9: guessed}
+
+
+def test_ann_is_the_first_and_alone():
+    table = game.people(2_000, seed=7)
+    assert tuple(table.frame.iloc[0]) == game.ANN
+    found = table.frame.query("age == 37 and town == 'Hallein' and job == 'baker'")
+    assert list(found.index) == [0]
+
+
+def test_a_published_table_gives_people_away_and_a_synthetic_one_does_not():
+    everybody = game.people(4_000, seed=1)
+    table, others = everybody.take(np.arange(2_000)), everybody.frame.iloc[2_000:]
+    published = game.share_right(table.frame, table.frame)
+    assert published > 0.8 and game.share_right(table.frame, others) < 0.4
+    synthetic = game.three_offices(table, 3.0, seed=1).synthetic
+    gained = game.share_right(synthetic, table.frame) - game.share_right(synthetic, others)
+    assert abs(gained) < 0.06  # four standard errors of the difference of two shares of 2,000
+
+
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        (None, "Put your answer"),
+        ("12", "The answer is a number"),
+        (True, "The answer is a number"),
+        (float("nan"), "The answer is a number"),
+        (12, "Right."),
+        (12.05, "Right."),
+        (3, "Not yet: one row"),
+        (14, "Not yet: 14 is too large"),
+        (-1, "Not yet: -1 is too small"),
+    ],
+)
+def test_an_answer_is_right_or_told_which_step_failed(answer, said):
+    assert check(answer, 12, hints={3: "one row"}).startswith(said)
+
+
+def test_the_questions_of_the_lesson_have_the_answers_that_follow_from_the_text():
+    rows = game.people(2_000, seed=7).frame
+    alone = rows.groupby(game.KNOWN, observed=True).size()
+    answers = {1: (alone == 1).sum() / len(rows), 2: 0.953, 3: 4 * 3}
+    for question, answer in answers.items():
+        assert game.check_answer(question, answer, rows) == "Right."
+    assert "turn odds" in game.check_answer(2, 20.1, rows)
+    assert "not alone" in game.check_answer(1, len(alone) / len(rows), rows)
+
+
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        (None, "Put your answer"),
+        ("depression", "Right"),
+        (" Depression ", "Right"),
+        ("diabetes", "Not yet: subtract"),
+        ("flu", "Not yet: choose one of asthma"),
+    ],
+)
+def test_the_diagnosis_of_ann_follows_from_two_months(answer, said):
+    rows = game.people(2_000, seed=3).frame
+    moved = rows["diagnosis"].value_counts() - rows.iloc[1:]["diagnosis"].value_counts()
+    assert moved.idxmax() == "depression" and moved.sum() == 1
+    assert game.check_diagnosis(answer).startswith(said)
+
+
+@pytest.mark.parametrize(
+    ("question", "right", "wrong", "hint"),
+    [
+        ("laplace", 2, 0.5, "how much smaller"),
+        ("gaussian", 1.8785, 2, "Laplace noise"),
+        ("coins", 0.00515, 0.9, "one step"),
+    ],
+)
+def test_the_exercises_on_the_budget_know_right_and_wrong_answers(question, right, wrong, hint):
+    assert check_budget(question, right) == "Right." and hint in check_budget(question, wrong)
+    assert check_budget(question, right * 1.05).endswith("too large.")
