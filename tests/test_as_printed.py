@@ -10,6 +10,7 @@ from fedsynth_lib.core.contract import stream
 from fedsynth_lib.printed.published import load_values
 from fedsynth_lib.runs.rows import params_text, to_frame
 from fedsynth_lib.verdicts.custom import readings
+from fedsynth_lib.works.declared import load
 
 
 def flaim(method, rounds, seed, error, traffic, nll):
@@ -193,3 +194,13 @@ def test_changes_are_means_of_the_tables_own_percentages():
     changes = readings.stated_of_budget(pd.DataFrame(rows))
     assert changes["privacy_change_percent"] == pytest.approx((50 + 25) / 2)
     assert changes["utility_change_percent"] == pytest.approx(-(50 + 25) / 2)
+
+
+def test_a_loss_counts_as_a_run_where_all_four_tables_have_its_seed():
+    rows = load("sattarov2024").grid("fig5", "paper").run()
+    values = load_values("sattarov2024")
+    once = rows[(rows["dataset"] != "philadelphia") | (rows["seed"] == 0)]
+    twice = pd.concat([once, once.query("dataset == 'philadelphia'").assign(seed=1)])
+    for each, runs in ((once, 1), (twice, 2)):
+        found = readings.stated(each.assign(grid="51_sattarov2024_budget"), values)
+        assert found.query("metric == 'utility_change_percent'")["value"].size == runs

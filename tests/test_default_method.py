@@ -48,7 +48,7 @@ def test_prose_tells_how_often(outcome):
     few = own.apply(lambda cell: evidence.few(cell["table"], cell["epsilon"]), axis=1)
     facts = Values(load_facts())
     for part, rows in (("few", own[few]), ("many", own[~few])):
-        assert facts.number(f"default_{part}_{outcome}") == (rows["outcome"] == outcome).sum()
+        assert int(facts[f"default_{part}_{outcome}"]) == (rows["outcome"] == outcome).sum()
 
 
 def test_the_notebook_takes_it():

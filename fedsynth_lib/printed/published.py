@@ -18,6 +18,7 @@ from scipy import stats
 
 from fedsynth_lib.core.contract import BadInput
 from fedsynth_lib.core.store import project_root
+from fedsynth_lib.metrics.registry import sign
 from fedsynth_lib.printed import chance
 from fedsynth_lib.runs.details import with_detail
 from fedsynth_lib.runs.rows import read_params
@@ -390,3 +391,29 @@ def t_test(
             mean, std, n, other_mean, other_std, n, equal_var=True
         ).pvalue
     return np.where(np.isnan(p), 1.0, p)
+
+
+def significance(
+    values: pd.DataFrame,
+    *,
+    setting: str = "federated",
+    against: str = "central",
+    n: int = 3,
+    level: float = 0.05,
+) -> pd.DataFrame:
+    """Cells of `setting` with the p-value of the test against `against`, and `outcome`: better,
+    worse, equal.
+
+    values: KEYS, mean, std, as `load_values` and `aggregate` return them. `central` and `real` have
+    no clients and stand against every partition, `local` against its own.
+    """
+    shared = ["dataset", "method", "node", "epsilon", "detail", "metric"]
+    shared += [] if against in ("central", "real") else ["partition", "n_clients"]
+    reference = values.loc[values["setting"] == against, [*shared, "mean", "std"]]
+    cells = values[values["setting"] == setting].merge(
+        reference, on=shared, suffixes=("", "_other")
+    )
+    cells["p"] = t_test(cells["mean"], cells["std"], cells["mean_other"], cells["std_other"], n=n)
+    gain = cells["metric"].map(sign) * (cells["mean"] - cells["mean_other"])
+    cells["outcome"] = np.select([cells["p"] >= level, gain > 0], ["equal", "better"], "worse")
+    return cells

@@ -10,7 +10,6 @@ answer is corrected for the number of cells.
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from itertools import product
 
 import numpy as np
 import pandas as pd
@@ -125,20 +124,21 @@ def _pairs(runs: pd.DataFrame, against: str, level: float) -> pd.DataFrame:
 
 
 def _printed(work: str, exhibits: Sequence[str], against: Sequence[str]) -> pd.DataFrame:
-    """`outcome` and gain of the printed cells, by the same test on three splits."""
-    found = [pd.DataFrame(columns=[*CELL, "against", "printed", "printed_gain"])]
-    for exhibit, name in product(exhibits, against):
-        values = published.load_values(work, exhibit)
-        shared = CELL if name == "local" else SHARED["central"]
-        other = values.loc[values["setting"] == name, [*shared, "mean", "std"]]
-        cells = values[values["setting"] == "federated"].merge(
-            other, on=shared, suffixes=("", "_other")
+    """`outcome` and gain of the printed cells, by the same test."""
+    values = [published.load_values(work, exhibit) for exhibit in exhibits]
+    found = [
+        published.significance(table, against=name).assign(against=name)
+        for table in values
+        for name in against
+        if name in set(table["setting"])
+    ]
+    if not found:
+        return pd.DataFrame(columns=[*CELL, "against", "printed", "printed_gain"]).astype(
+            {"epsilon": float}
         )
-        p = published.t_test(*(cells[each] for each in ("mean", "std", "mean_other", "std_other")))
-        gain = _sign(cells["metric"]) * (cells["mean"] - cells["mean_other"])
-        outcome = np.select([p >= 0.05, gain > 0], ["equal", "better"], "worse")
-        found.append(cells.assign(against=name, printed=outcome, printed_gain=gain))
-    return pd.concat([each for each in found if len(each)] or found).astype({"epsilon": float})
+    table = pd.concat(found, ignore_index=True)
+    gain = _sign(table["metric"]) * (table["mean"] - table["mean_other"])
+    return table.assign(printed=table["outcome"], printed_gain=gain)
 
 
 def _sign(metric: pd.Series) -> np.ndarray:

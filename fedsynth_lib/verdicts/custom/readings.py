@@ -156,8 +156,9 @@ def stated(rows: pd.DataFrame, values: pd.DataFrame) -> pd.DataFrame:
     """Results that sattarov2024 states in its text, of the sweeps that were run; each row repeats
     its published place.
 
-    The losses of a budget are means over four tables. Where some of these were not run, what there
-    is counts as one run, so that it is shown and not judged.
+    The losses of a budget are means over four tables, so a run is a seed that all of them have.
+    With fewer than two of these, what there is counts as one run, so that it is shown and not
+    judged.
     """
     runs = with_params(rows[rows["method"] == "DP-Fed-FinDiff"], scheme="")
     published = runs[(runs["grid"] == "51_sattarov2024_budget") & (runs["scheme"] == "")]
@@ -165,9 +166,8 @@ def stated(rows: pd.DataFrame, values: pd.DataFrame) -> pd.DataFrame:
     found = [_tidy(values.head(0).assign(value=0.0))]
     if len(updates):
         found.append(_of_all_runs(_placed(values, stated_of_updates(updates)), rows))
-    whole = set(published["dataset"]) >= FINDIFF_TABLES
-    sets = [own for _, own in published.groupby("seed")] if whole else [published]
-    for own in filter(len, sets):
+    sets = [own for _, own in published.groupby("seed") if set(own["dataset"]) >= FINDIFF_TABLES]
+    for own in filter(len, sets if len(sets) > 1 else [published]):
         found.append(_of_all_runs(_placed(values, stated_of_budget(own)), own.head(1)))
     return pd.concat(found, ignore_index=True)
 
