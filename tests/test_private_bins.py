@@ -81,8 +81,8 @@ def test_the_budget_is_spent_on_three_rounds_and_not_exceeded():
     )
     assert run.statement["epsilon"] == pytest.approx(1.0, abs=1e-6)
     counts = {entry["what"]: entry["count"] for entry in run.statement["entries"]}
-    # two long columns, three columns, three pairs, two measurements a column
-    assert list(counts.values()) == [2, 3, 3, 6]
+    # two long columns, three columns, three pairs, 16 measurements a column
+    assert list(counts.values()) == [2, 3, 3, 48]
     assert next(iter(counts)) == fedpgm.FINE
     made = run.synthetic["money"]
     assert (made == 0).mean() == pytest.approx(0.5, abs=0.05)  # the frequent value is kept
