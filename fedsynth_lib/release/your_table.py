@@ -522,7 +522,7 @@ def prepare(
     rows = [declared_rows] if isinstance(declared_rows, int) else list(declared_rows)
     check_declared_rows(rows, len(_sites(table, site)) if site else 1, site=site)
     if rows:  # else they are counted, with noise, when the run begins
-        config = fitting(config, sum(rows) * (1 - TEST_SHARE), epsilon)
+        config = fitting(config, table.schema, sum(rows) * (1 - TEST_SHARE), epsilon)
     paths = places(table, profile, release=release, folder=None if out is None else as_path(out))
     model = None if save_model is None else as_path(save_model)
     if model is not None:
@@ -616,7 +616,8 @@ def _carried_out(asked: Asked, begun: Begun | None, say: Callable[[str], None]) 
     epsilon, seed = asked.privacy.epsilon, None if asked.release else asked.seed
     known = {"site": asked.site, "declared_rows": asked.declared_rows}
     sizes, counted = declared_sizes(asked.parts, **known, epsilon=epsilon, seed=seed)
-    options = {"config": fitting(asked.config, sum(sizes), epsilon), "privacy": asked.privacy}
+    config = fitting(asked.config, asked.table.schema, sum(sizes), epsilon)
+    options = {"config": config, "privacy": asked.privacy}
     options |= {"sizes": sizes, "before": counted, "seed": asked.seed}
     if begun:
         _check_planned(asked, begun, **options)
