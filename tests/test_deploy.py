@@ -342,7 +342,8 @@ def adds_noise(key: str) -> bool:
 def test_a_study_of_any_method_that_adds_noise_needs_no_settings(folder, tmp_path, key):
     """They are those of `fedsynth own`, as many rows as the sites learn from, and written down."""
     study = study_in(folder, tmp_path / "new", method=key, holdout=0.5)
-    assert study.plan.config == fitting(private_config(METHODS[key]), sum(study.sizes), 1.0)
+    config = fitting(private_config(METHODS[key]), study.form.schema, sum(study.sizes), 1.0)
+    assert study.plan.config == config
 
 
 def test_settings_follow_the_rows_to_learn_from_and_go_before_those_of_a_release(folder, tmp_path):

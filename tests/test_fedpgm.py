@@ -1,14 +1,17 @@
 """FedPGM: what two secure sums release, how pairs are chosen, what comes out."""
 
 from dataclasses import replace
-from itertools import chain, combinations
+from itertools import chain, combinations, product
 
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.fft import irfft, rfft
+from scipy.special import ive
 
+from fedsynth_lib.audit import fits
 from fedsynth_lib.core import secure_sum
-from fedsynth_lib.core.accounting import epsilon_of
+from fedsynth_lib.core.accounting import epsilon_of, skellam_share
 from fedsynth_lib.core.contract import (
     BadInput,
     Client,
@@ -68,8 +71,8 @@ def test_both_rounds_cost_what_was_promised_and_no_more():
     _, made = run()
     assert made.statement["epsilon"] == pytest.approx(1.0, abs=1e-6)
     counts = {entry["what"]: entry["count"] for entry in made.statement["entries"]}
-    # 4 columns, 6 pairs, and 2 measurements a column however many pairs were chosen
-    assert [counts[w] for w in (fedpgm.ONE_WAY, fedpgm.TWO_WAY, fedpgm.AGAIN)] == [4, 6, 8]
+    # 4 columns, 6 pairs, and 16 measurements a column however many pairs were chosen
+    assert [counts[w] for w in (fedpgm.ONE_WAY, fedpgm.TWO_WAY, fedpgm.AGAIN)] == [4, 6, 64]
     assert made.statement["unprotected"] == []
 
 
@@ -93,6 +96,85 @@ def test_one_row_more_moves_every_count_by_what_its_charge_says(round_number):
         tables = np.split(moved, asked.starts[1:])
         assert [table.sum() for table in tables] == list(repeats)
         assert all((np.sort(table)[:-1] == 0).all() for table in tables)
+
+
+def epsilon_of_drawn(releases, delta, width=2e-4, points=2**19):
+    """Exact epsilon, but for losses rounded down to multiples of `width`, of releases as (by how
+    much a record moves one number, variance of its Skellam noise)."""
+    spectrum = np.ones(points // 2 + 1, complex)
+    for moves, variance in releases:
+        reach = 40 + moves + int(10 * np.sqrt(variance))
+        there, absent = (
+            ive(np.abs(np.arange(-reach, reach + 1) - by), variance) for by in (moves, 0)
+        )
+        held = (there > 0) & (absent > 0)
+        cells = np.floor(np.log(there[held] / absent[held]) / width).astype(np.int64) % points
+        spectrum *= rfft(np.bincount(cells, there[held], points))
+    chances = np.maximum(np.roll(irfft(spectrum, points), points // 2), 0)
+    chances[chances < 1e-15] = 0
+    return fits.least_epsilon(width * (np.arange(points) - points // 2), chances, delta)
+
+
+SPLITS = {
+    "as the method deals them": None,
+    "all to the largest table": ([(1, 3)], [64]),
+    "all to the smallest table": ([(2,)], [64]),
+    "evenly": ([(0, 1), (0, 2), (1, 2), (2, 3)], [16] * 4),
+    "one each and the rest to one": ([(0, 1), (1, 3), (0,), (2,)], [1, 1, 1, 61]),
+}
+
+
+@pytest.mark.parametrize("clients", [1, 4])
+@pytest.mark.parametrize("split", SPLITS)
+def test_what_is_drawn_costs_no_more_than_what_is_charged_however_it_is_shared_out(
+    split, clients, monkeypatch
+):
+    """Exact accounting of the noise that honest clients add, one of several being curious; and the
+    sums that come out of the masks have the counts and just this noise."""
+    drawn, sums, deal = [], [], SPLITS[split]
+
+    def noted(variance, num_shares, shape, *, rng):
+        made = skellam_share(variance, num_shares, shape, rng=rng)
+        drawn.append((variance / num_shares, made))
+        return made
+
+    def served(state, updates, config, noise, rng):
+        assert len(updates) == clients
+        sums.append((state, secure_sum.total(updates)))
+        return fedpgm.server_step(state, updates, config, noise, rng)
+
+    monkeypatch.setattr(fedpgm, "skellam_share", noted)
+    if deal:
+        monkeypatch.setattr(fedpgm, "_asked_again", lambda *_: deal)
+        monkeypatch.setattr(fedpgm, "_fitting", lambda *_: [q for q in deal[0] if len(q) == 2])
+    table = table_of(coded(2000))
+    parts = np.array_split(np.arange(2000), clients)
+    method = replace(METHOD, server_step=served)
+    privacy = Privacy(2.0, 1e-5)
+    made = settings.federated(method, table, parts, config=Config(), privacy=privacy, seed=1)
+
+    state, again = sums[1]
+    repeats, levels = state["repeats"], state["levels"]
+    asked = fedpgm.tables_of_queries(levels, fedpgm.chosen_in(state))
+    # of each client: columns and pairs of the first sum, then the tables of the second
+    per_first, per_second = 2 * clients, len(repeats) * clients
+    assert len(drawn) == per_first + per_second
+    noise = [
+        np.concatenate([part for _, part in drawn[per_first + k * len(repeats) :][: len(repeats)]])
+        for k in range(clients)
+    ]
+    counts = asked.counts(coded(2000), levels) * np.repeat(repeats, asked.sizes)
+    np.testing.assert_array_equal(again["again"], counts + sum(noise))
+
+    honest = max(1, clients - 1)
+    one_way, two_way = (honest * variance for variance, _ in drawn[:2])
+    second = [honest * variance for variance, _ in drawn[per_first:][: len(repeats)]]
+    releases = [(1, one_way)] * 4 + [(1, two_way)] * 6
+    releases += list(zip(repeats.tolist(), second, strict=True))
+    spent = epsilon_of_drawn(releases, 1e-5)
+    assert 0.95 * made.statement["epsilon"] < spent <= made.statement["epsilon"]
+    less = [(moves, variance * (0.8 if moves > 1 else 1)) for moves, variance in releases]
+    assert epsilon_of_drawn(less, 1e-5) > made.statement["epsilon"]
 
 
 @pytest.mark.parametrize("clients", [1, 2, 7])
@@ -321,7 +403,7 @@ def test_the_plan_is_that_of_one_count_with_the_multipliers_noise():
         (lambda: Config(one_way_share=0.6, two_way_share=0.4), "leave something of 1"),
         (lambda: Config(one_way_share=0.0), "parts above 0"),
         (lambda: Config(again=0), "0, 4, 1: give more than 0"),
-        (lambda: Config(participation=-0.5), "2, 4, -0.5: give more than 0"),
+        (lambda: Config(participation=-0.5), "16, 4, -0.5: give more than 0"),
         (lambda: Config(rounds_per_sum=3), "give 1 where all clients are in every round"),
         (lambda: Config(rounds_per_sum=0, participation=0.5), "rounds_per_sum is 0"),
         (
@@ -411,34 +493,43 @@ def test_where_nothing_stands_out_all_columns_are_counted_again_for_the_same_pri
     with pytest.warns(UserWarning, match="no pair .* stands out .* drawn independently"):
         _, made = run(rows=50, config=Config(sure=1e3), privacy=Privacy(1e-3, 1e-5))
     assert fedpgm.chosen_in(made.state) == ((0,), (1,), (2,), (3,))
-    assert made.state["repeats"].tolist() == [2, 2, 2, 2]
+    assert made.state["repeats"].tolist() == [15, 18, 11, 20]  # of 64, by levels^(2/3)
     assert made.statement["epsilon"] == pytest.approx(1e-3, rel=1e-6)
-    assert [entry["count"] for entry in made.statement["entries"]] == [4, 6, 8]
+    assert [entry["count"] for entry in made.statement["entries"]] == [4, 6, 64]
 
 
 OF_FOUR = list(combinations(range(4), 2))
 
 
-@pytest.mark.parametrize(
-    ("pairs", "again", "expected"),
-    [
-        ([], 2.0, {(c,): 2 for c in range(5)}),
-        ([], 0.5, {(0,): 1, (1,): 1}),
-        ([(0, 1)], 2.0, {(0, 1): 4, (2,): 2, (3,): 2, (4,): 2}),
-        ([(0, 1)], 0.5, {(0, 1): 2}),  # not one for each column: the pair takes it all
-        ([(0, 1), (2, 3), (0, 4)], 2.0, {(0, 1): 4, (2, 3): 3, (0, 4): 3}),
-        # each pair has one measurement before a column alone has any
-        (OF_FOUR, 1.2, dict.fromkeys(OF_FOUR, 1)),
-        (OF_FOUR, 1.4, dict.fromkeys([*OF_FOUR, (4,)], 1)),
-    ],
-)  # fmt: skip
-def test_the_second_round_has_the_same_number_of_measurements_whatever_is_chosen(
-    pairs, again, expected
-):
+FIVE = np.array([3, 4, 2, 5, 32])
+
+
+@pytest.mark.parametrize("again", [0.4, 1.2, 2.0, 16.0])
+@pytest.mark.parametrize("pairs", [[], [(0, 1)], [(0, 1), (2, 3), (0, 4)], OF_FOUR])
+def test_the_second_round_has_the_same_number_of_measurements_whatever_is_chosen(pairs, again):
     scales = Scales.of(1.0, 5, Config(again=again))
-    chosen, repeats = fedpgm._asked_again(pairs, scales)
-    assert dict(zip(chosen, repeats, strict=True)) == expected
-    assert sum(repeats) == scales.slots
+    chosen, repeats = fedpgm._asked_again(pairs, FIVE, scales)
+    assert sum(repeats) == scales.slots and min(repeats) >= 1
+    joined = set(chain(*pairs))
+    assert chosen == [*pairs, *((c,) for c in range(5) if c not in joined)][: scales.slots]
+
+
+def test_measurements_are_shared_out_so_that_the_expected_error_is_least():
+    """By brute force: no other table could make better use of any measurement."""
+    pairs = [(0, 1), (2, 3), (0, 4), (1, 4), (1, 2)]
+    cells = np.array([12, 10, 96, 128, 8])
+
+    def error(repeats):
+        return (cells / np.sqrt(repeats)).sum()
+
+    chosen, repeats = fedpgm._asked_again(pairs, FIVE, Scales.of(1.0, 5, Config(again=16.0)))
+    assert chosen == pairs
+    repeats = np.array(repeats)
+    for giver, taker in product(range(5), repeat=2):
+        moved = repeats - np.eye(5)[giver] + np.eye(5)[taker]
+        if moved.min() >= 1:
+            assert error(moved) >= error(repeats) * (1 - 1e-3)
+    assert error(repeats) < 0.95 * error(np.full(5, 16))
 
 
 def test_a_column_that_is_in_no_pair_is_measured_by_both_rounds():

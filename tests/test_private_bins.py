@@ -8,6 +8,7 @@ from fedsynth_lib.core.contract import BadInput, Client, Domain, Noise, Privacy,
 from fedsynth_lib.federation import settings
 from fedsynth_lib.methods import METHODS
 from fedsynth_lib.methods.marginals import fedpgm, private_bins
+from fedsynth_lib.tables.encode import NO_VALUE
 from fedsynth_lib.tables.load import Table
 from fedsynth_lib.tables.schema import Column, Schema
 
@@ -73,6 +74,46 @@ def test_what_is_spread_stays_in_its_run_and_follows_the_counts():
     assert len(set(drawn[codes == 2])) > 100  # nobody at all: anywhere in it
 
 
+def test_what_stands_out_of_the_noise_is_kept_and_what_does_not_is_spread():
+    """A run keeps its sum; without noise nothing changes but within a part."""
+    firsts, rng = np.array([0, 128, 384]), stream(0)
+    counts = np.repeat([100.0, 10.0, 0.0, 0.0], 128)
+    counts[384:400] = 500  # one part of the last run
+    noisy = counts + rng.normal(0, 20, 512)
+    made = private_bins.smoothed(noisy, firsts, 20.0)
+    np.testing.assert_allclose(np.add.reduceat(made, firsts), np.add.reduceat(noisy, firsts))
+    assert len(set(made[:128].round(6))) <= 8  # parts of the whole range that are in the first run
+    assert made[384:400].mean() == pytest.approx(500, rel=0.05)
+    errors = [
+        np.abs(np.add.reduceat(each - counts, private_bins.base_edges(512)[:-1])).sum()
+        for each in (made, noisy)
+    ]
+    assert errors[0] < errors[1] / 1.5
+    parts = np.diff(private_bins.part_edges(firsts, 512))
+    exact = private_bins.smoothed(counts, firsts, 0.0)
+    np.testing.assert_allclose(
+        np.add.reduceat(exact, np.cumsum(parts) - parts),
+        np.add.reduceat(counts, np.cumsum(parts) - parts),
+    )
+
+
+def test_categories_keep_their_levels_and_numbers_with_gaps_do_not():
+    """Categories have no neighbours, however many there are."""
+    codes = tuple(f"c{k}" for k in range(100))
+    years = (*(f"y{k}" for k in range(99)), NO_VALUE)
+    schema = Schema(
+        (
+            Column("code", "categorical", categories=codes),
+            Column("rate", "numeric", low=0.0, high=1.0),
+            Column("year", "categorical", categories=years),  # a number, as counting methods see it
+        )
+    )
+    domain = fedpgm.encoder(schema, PRIVATE).domain
+    assert domain.levels == (100, 1024, 100)
+    assert private_bins.large(domain) == [1, 2]
+    assert private_bins.most_levels(domain).tolist() == [100, 65, 65]
+
+
 def test_the_budget_is_spent_on_three_rounds_and_not_exceeded():
     table = paid()
     parts = np.array_split(np.arange(len(table)), 3)
@@ -81,8 +122,8 @@ def test_the_budget_is_spent_on_three_rounds_and_not_exceeded():
     )
     assert run.statement["epsilon"] == pytest.approx(1.0, abs=1e-6)
     counts = {entry["what"]: entry["count"] for entry in run.statement["entries"]}
-    # two long columns, three columns, three pairs, two measurements a column
-    assert list(counts.values()) == [2, 3, 3, 6]
+    # two long columns, three columns, three pairs, 16 measurements a column
+    assert list(counts.values()) == [2, 3, 3, 48]
     assert next(iter(counts)) == fedpgm.FINE
     made = run.synthetic["money"]
     assert (made == 0).mean() == pytest.approx(0.5, abs=0.05)  # the frequent value is kept

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from dataclasses import replace
 from html import escape
 from pathlib import Path
 
@@ -542,6 +543,14 @@ def test_sites_and_methods_are_checked(file):
         private_config(METHODS["ctgan"])
 
 
+ONE_NUMBER = Schema(  # of 64 values, so that private bins have nothing to do
+    (
+        Column("few", "numeric", low=1, high=64, integer=True),
+        Column("code", "categorical", categories=tuple(f"c{k}" for k in range(100))),
+    )
+)
+
+
 @pytest.mark.parametrize(
     ("key", "rows", "epsilon", "bins"),
     [
@@ -557,8 +566,27 @@ def test_sites_and_methods_are_checked(file):
 )
 def test_few_rows_have_few_bins(key, rows, epsilon, bins):
     config = private_config(METHODS[key])
-    assert getattr(fitting(config, rows, epsilon), "bins", None) == bins
+    assert getattr(fitting(config, ONE_NUMBER, rows, epsilon), "bins", None) == bins
     assert private_config(METHODS["aim"]).annealed
+
+
+@pytest.mark.parametrize(
+    ("key", "numbers", "rows", "bins"),
+    [
+        ("fedpgm", 1, 3_999, 32),
+        ("fedpgm", 1, 4_000, "private"),
+        ("fedpgm", 4, 7_999, 32),  # each number more is counted with more noise
+        ("fedpgm", 4, 8_000, "private"),
+        ("fedpgm", 0, 10**9, 32),
+        ("aim", 4, 10**9, 32),  # has no private bins
+    ],
+)
+def test_many_rows_have_private_bins(key, numbers, rows, bins):
+    long = (Column(f"n{k}", "numeric", low=0, high=1000, integer=True) for k in range(numbers))
+    schema = Schema((*ONE_NUMBER.columns, *long))
+    config = private_config(METHODS[key])
+    assert fitting(config, schema, rows / 2, 2.0).bins == bins
+    assert fitting(replace(config, bins=8), schema, 100, 1.0).bins == 8
 
 
 @pytest.mark.parametrize("declared", [(), (3_000,)])

@@ -551,7 +551,7 @@ def prepare(
     sizes = list(np.atleast_1d(np.array(declared_rows, dtype=object)))
     check_declared_rows(sizes, len(_sites(table, site)) if site else 1, site=site)
     if sizes:  # else they are counted, with noise, when the run begins
-        config = fitting(config, sum(sizes) * (1 - TEST_SHARE), epsilon)
+        config = fitting(config, table.schema, sum(sizes) * (1 - TEST_SHARE), epsilon)
     checked_epsilon(most_epsilon, "most_epsilon")
     if not isinstance(about or {}, Mapping):
         raise BadInput(f"about is a {type(about).__name__}: give a dict, as {{'curator': '...'}}.")
@@ -691,7 +691,8 @@ def _carried_out(
     epsilon, seed = asked.privacy.epsilon, None if asked.release else asked.seed
     known = {"site": asked.site, "declared_rows": asked.declared_rows}
     sizes, counted = declared_sizes(asked.parts, **known, epsilon=epsilon, seed=seed)
-    options = {"config": fitting(asked.config, sum(sizes), epsilon), "privacy": asked.privacy}
+    config = fitting(asked.config, asked.table.schema, sum(sizes), epsilon)
+    options = {"config": config, "privacy": asked.privacy}
     options |= {"sizes": sizes, "before": counted, "seed": asked.seed}
     if begun:
         _check_planned(asked, begun, **options)

@@ -20,6 +20,7 @@ from fedsynth_lib.core.contract import BadInput, Privacy, stream
 from fedsynth_lib.core.queries import random_workload
 from fedsynth_lib.core.store import project_root
 from fedsynth_lib.federation.settings import as_counted
+from fedsynth_lib.methods.release import fitting
 from fedsynth_lib.metrics import anonymity, k_marginal, range_queries
 from fedsynth_lib.metrics.membership import membership
 from fedsynth_lib.metrics.utility import boosted_trees
@@ -85,7 +86,8 @@ def everything(dataset: str, rows: int | None, cell: Cell) -> Areas:
     train, form = _all_columns(dataset, rows)
     area, target, counted = train.frame["PUMA"].cat.codes, with_nan(train.frame, form), None
     if cell.method is not None and cell.method.key:
-        config = configured(cell.registered, cell.method.settings)
+        own = bins_of_a_release(cell, train, cell.settings["epsilon"])
+        config = configured(cell.registered, cell.method.settings, own)
         schema, _, counted = as_counted(cell.registered, form, config)
     if counted:
         train = replace(train, frame=counted.join(train.frame), schema=schema, digest="")
@@ -261,8 +263,24 @@ def error_of_triples(prepared: Prepared, made: Made, dataset: str) -> dict[str, 
 # --- both ----------------------------------------------------------------------------------------
 
 
-def budget(dataset: str, epsilon: float) -> tuple[dict[str, Any], Privacy]:
-    return {}, Privacy(epsilon, WORK.constants["delta"][dataset])
+def budget(
+    prepared: Areas | Parties, cell: Cell, dataset: str, epsilon: float, rows: int | None = None
+) -> tuple[dict[str, Any], Privacy]:
+    """The bins of a release, and the delta of the benchmark."""
+    of_columns = isinstance(prepared, Areas) and prepared.form is not None
+    table = _all_columns(dataset, rows)[0] if of_columns else prepared.train
+    own = bins_of_a_release(cell, table, epsilon)
+    return own, Privacy(epsilon, WORK.constants["delta"][dataset])
+
+
+def bins_of_a_release(cell: Cell, table: Table, epsilon: float) -> dict[str, Any]:
+    """Private bins where `synth` would take them for as many rows, of a method whose entry names no
+    settings; the number of rows of all clients is public here."""
+    config = cell.registered.Config()
+    if cell.method.settings or not hasattr(config, "private_bins"):
+        return {}
+    chosen = fitting(config, table.schema, len(table), epsilon).bins
+    return {"bins": chosen} if chosen == "private" else {}
 
 
 def costs(train: Table, made: Made, cell: Cell) -> dict[str, float]:

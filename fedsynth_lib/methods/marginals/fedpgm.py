@@ -9,9 +9,11 @@ The server chooses the pairs that are furthest from independence by the noisy su
 model of limited size holds (as MST and PrivSyn choose among noisy statistics: McKenna, Miklau and
 Sheldon 2021; Zhang et al. 2021), and fits a graphical model to both rounds together (Private-PGM,
 McKenna et al. 2019). Choosing costs nothing: it only looks at what was released. Columns that
-are in no such pair are counted alone again, for their part of the same price.
+are in no such pair are counted alone again, for their part of the same price. A fixed number of
+measurements is shared out among these tables by their numbers of cells (as SWIFT does, McKenna et
+al. 2026), and the price is that of the number, whatever the shares (`_drawn`).
 
-With `bins="private"` a round goes before: noisy counts of every column of many levels alone, from
+With `bins="private"` a round goes before: noisy counts of every number of many levels alone, from
 which the server forms its bins (`private_bins.py`).
 
 Where a part of the clients is in a round, a sum may be gathered over several rounds. A client's
@@ -56,7 +58,7 @@ from fedsynth_lib.methods.marginals.model_answers import sample as sample_model
 from fedsynth_lib.tables.encode import EqualWidthBins
 from fedsynth_lib.tables.schema import Schema
 
-VERSION = 3
+VERSION = 4
 TRUST = "secure sum"
 FINE, ONE_WAY, TWO_WAY, AGAIN = (
     "fine counts of long columns",
@@ -71,17 +73,19 @@ ALONE = (
     "FedPGM: no pair of columns stands out of the noise and fits the model, so columns are drawn "
     "independently of each other; a larger epsilon or more rows would show pairs."
 )
+POWER = 2 / 3  # of a table's cells: its share of the second sum
 MOST_CELLS = 20_000_000  # of all columns and pairs together, which each client counts and sends
 
 
 @dataclass(frozen=True)
 class Config:
     """bins, by_column: equal-width bins of numeric columns, and of single ones; None keeps whole
-        numbers as they are; "private" has bins that follow noisy counts, of columns with more than
+        numbers as they are; "private" has bins that follow noisy counts, of numbers with more than
         64 levels. fine_share: of the budget, for these counts; the other shares are of the rest.
     one_way_share, two_way_share: of the budget (in 1 / noise^2) for single columns and for all
         pairs; the rest measures chosen pairs again, and columns that are in none.
-    again: how many measurements the second round has for each column; a pair may take several.
+    again: how many measurements the second round has for each column, to share out among tables.
+        More of them only share more finely: each has the more noise.
     sure: standard deviations by which a pair's distance from independence must exceed what noise
         alone makes of it.
     tree: choose the pairs of a spanning tree alone, as MST does. max_megabytes: of the model's
@@ -90,15 +94,16 @@ class Config:
 
     Shares and limits were chosen, one at a time, on 20,000 rows each of cardio, bank, brfss_heart,
     obesity and magic (5 clients, epsilon 1 and 3, 2- and 3-way total variation to test rows), and
-    on no other table. There, to stop estimation at the noise takes half the time and is worse by 6
-    to 10 percent in total variation and range queries; so it is not done.
+    on no other table. `tests/tuning.py` compares them with others at epsilon 0.5 to 10 on three of
+    these tables, and has the rows. There, to stop estimation at the noise takes half the time and
+    is worse by 6 to 10 percent in total variation and range queries; so it is not done.
     """
 
     bins: int | Literal["private"] | None = 32
     by_column: tuple[tuple[str, int], ...] = ()
     one_way_share: float = 0.2
     two_way_share: float = 0.3
-    again: float = 2.0
+    again: float = 16.0
     sure: float = 2.0
     tree: bool = False
     max_megabytes: float = 4.0
@@ -160,10 +165,10 @@ class Scales:
     def of(cls, noise_multiplier: float, columns: int, config: Config, long: int = 0) -> "Scales":
         """All measurements together cost as one count with noise `noise_multiplier`.
 
-        A record is in one cell of each table, so each table is one release of sensitivity 1. That
-        the second round has a number of measurements that is known beforehand, whatever is chosen,
-        keeps its noise from depending on the first round. long: columns of which fine counts are
-        made beforehand.
+        A record is in one cell of each table, so each table is one release of sensitivity 1. The
+        second round has a number of measurements that is known beforehand, whatever is chosen, and
+        their noise does not depend on the first round (`_drawn`). long: columns of which fine
+        counts are made beforehand.
         """
         pairs = columns * (columns - 1) // 2
         slots = max(1, round(config.again * columns)) if pairs else 0
@@ -188,7 +193,7 @@ class Scales:
 
 def plan(noise_multiplier: float, domain: Domain, num_rows: int, config: Config) -> list[Charge]:
     """All counts of all rounds."""
-    long = private_bins.large(domain.levels) if config.private_bins else []
+    long = private_bins.large(domain) if config.private_bins else []
     scales = Scales.of(noise_multiplier, len(domain.names), config, len(long))
     return _gathered_over(config, list(chain(*scales.charges().values())))
 
@@ -198,7 +203,7 @@ def schedule(domain: Domain, config: Config) -> list[tuple[int, float]]:
 
 
 def start(domain: Domain, config: Config, rng: np.random.Generator) -> Arrays:
-    long = private_bins.large(domain.levels) if config.private_bins else []
+    long = private_bins.large(domain) if config.private_bins else []
     levels = np.array(domain.levels, np.int64)
     most = private_bins.most_levels(domain) if long else levels
     sizes = most.tolist()  # whose squares do not wrap around
@@ -359,7 +364,48 @@ def _spent(parts: Sequence[Part], config: Config, noise: Noise | None) -> list[C
 
 
 def _drawn(parts: Sequence[Part], config: Config, client: Client, noise: Noise) -> np.ndarray:
-    """The client's share of the noise on all counts of these parts."""
+    """Return the client's share of the noise on all counts of these parts.
+
+    Parameters
+    ----------
+    parts
+        The tables of this round, in the order in which they are sent. `deviation` is the same
+        number in all parts of the second sum: it follows from the plan alone, which each client
+        derives from its own copy of the study.
+    config
+        Of which `rounds_per_sum` counts.
+    client
+        Of which `shares` counts: the number of clients that are taken to be honest.
+    noise
+        The stream that noise is drawn from.
+
+    Returns
+    -------
+    np.ndarray
+        Int64 (cells,). The shares of the honest clients add up to Skellam noise of variance
+        `repeats * deviation**2` on each cell of a part.
+
+    Raises
+    ------
+    BadInput
+        Where a sum could wrap around (`check_sums`).
+
+    Notes
+    -----
+    The charge covers every way to share out the second sum. One measurement of a table is its
+    counts plus Skellam noise of standard deviation `deviation`. A record changes one count by 1, so
+    a measurement has one privacy curve, which is the same for all tables. The plan charges `slots`
+    measurements. A table that is measured r times is sent as r times its counts plus Skellam noise
+    of variance r * deviation^2. The sum of r independent measurements has just this distribution,
+    so what is sent is post-processing of r measurements, and costs no more than these.
+
+    The server chooses tables and shares after it has seen the first sum. In each measurement the
+    noise is fixed beforehand and the curve does not depend on the table, so adaptive composition
+    applies: whatever is chosen, all measurements together cost `slots` times one of them. A client
+    refuses shares that do not add up to `slots` (`check_broadcast`). Nothing is assumed of Skellam
+    noise of unequal variances, for which no split is free: every share is a whole number of
+    measurements of equal variance.
+    """
     sizes = [(part.repeats * part.deviation**2, part.cells) for part in parts]
     check_sums(sizes, max(part.repeats for part in parts), client, config.rounds_per_sum)
     return np.concatenate(
@@ -466,7 +512,8 @@ def _runs(state: Arrays, counts: np.ndarray, scales: Scales) -> Arrays:
     for query, noisy in zip(asked.queries, np.split(counts, asked.starts[1:]), strict=True):
         firsts = private_bins.runs(noisy, scales.fine, gap=query[0] in state["gaps"])
         levels[query[0]] = len(firsts)
-        found |= {name_of("firsts", query): firsts, name_of("fine", query): noisy}
+        fine = private_bins.smoothed(noisy, firsts, scales.fine)
+        found |= {name_of("firsts", query): firsts, name_of("fine", query): fine}
     return {**found, "levels": levels}
 
 
@@ -486,7 +533,7 @@ def _choose(state: Arrays, shares: np.ndarray, scales: Scales, config: Config) -
     alone = [query for query in tables if len(query) == 1]
     if scales.pairs and not pairs:
         warnings.warn(ALONE, stacklevel=2)  # seen in the noisy counts alone
-    chosen, repeats = _asked_again(pairs, scales)
+    chosen, repeats = _asked_again(pairs, levels, scales)
     return {
         **{name_of("shares", query): tables[query] for query in (*alone, *pairs)},
         "chosen": np.array([(query[0], query[-1]) for query in chosen], np.int16).reshape(-1, 2),
@@ -495,24 +542,37 @@ def _choose(state: Arrays, shares: np.ndarray, scales: Scales, config: Config) -
     }
 
 
-def _asked_again(pairs: Sequence[Query], scales: Scales) -> tuple[list[Query], list[int]]:
-    """The tables of the second round and how often each is measured, `slots` in all.
+def _asked_again(
+    pairs: Sequence[Query], levels: np.ndarray, scales: Scales
+) -> tuple[list[Query], list[int]]:
+    """Return the tables of the second round and how often each is measured, `slots` in all.
 
-    A column that is in no pair has its part of the measurements to itself, as long as each pair has
-    one; the pairs share the rest, and where there are none all columns do.
+    A count of a table that has a share w of the measurements has noise of variance 1 / w, so a
+    table of m cells has an expected total error in proportion to m / sqrt(w). The sum over all
+    tables is least for w in proportion to m^(2/3), and so are measurements shared out, as evenly as
+    whole numbers allow and at least one for each table.
+
+    Parameters
+    ----------
+    pairs
+        The chosen pairs. Columns that are in none of them are measured alone, as far as there are
+        measurements left.
+    levels
+        Int64 (columns,).
+    scales
+        Of which `slots` counts.
     """
-    rest = [(column,) for column in range(scales.columns) if column not in set(chain(*pairs))]
-    if not pairs:
-        return rest[: scales.slots], _shared_out(scales.slots, len(rest))
-    each = min(scales.slots // scales.columns, (scales.slots - len(pairs)) // max(len(rest), 1))
-    rest = rest if each else []
-    to_pairs = _shared_out(scales.slots - each * len(rest), len(pairs))
-    return [*pairs, *rest], [*to_pairs, *[each] * len(rest)]
-
-
-def _shared_out(number: int, among: int) -> list[int]:
-    """As even as it goes, the first ones get the more; those without any are left out."""
-    return [part for place in range(among) if (part := (number + among - 1 - place) // among)]
+    joined = set(chain(*pairs))
+    alone = [(column,) for column in range(scales.columns) if column not in joined]
+    asked = [*pairs, *alone][: scales.slots]
+    counted = [max(1, (scales.columns - 1) * (len(query) == 1)) for query in asked]
+    weights = (counted * tables_of_queries(levels, tuple(asked)).sizes) ** POWER
+    wanted = scales.slots * weights / weights.sum()
+    repeats = np.maximum(1, np.floor(wanted)).astype(np.int64)
+    while step := int(np.sign(scales.slots - repeats.sum())):
+        gain = np.where(repeats + step > 0, step * (wanted - repeats), -np.inf)
+        repeats[gain.argmax()] += step
+    return asked, repeats.tolist()
 
 
 def _standing_out(

@@ -1,13 +1,16 @@
 """Bins that follow noisy histograms: narrow where there are many rows, wide where there are few.
 
-A column of many levels is counted alone, with noise. From these counts alone its levels are put
+A number of many levels is counted alone, with noise. From these counts alone its levels are put
 into runs of neighbours, by halving what is heavy (as PrivTree does, Zhang et al. 2016) and joining
 what is light; a single value that is frequent ends as a run of its own. Within a run a value is
-drawn by the same noisy counts again, no coarser than BASE equal parts of the whole range, so that
-wide runs do not blur the column itself. All of this is post-processing.
+drawn by the same noisy counts again, as far as they stand out of their noise, no coarser than BASE
+equal parts of the whole range, so that wide runs do not blur the column itself. All of this is
+post-processing. Categories have no neighbours, and stay as they are, however many there are.
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
 
 import numpy as np
@@ -22,25 +25,48 @@ BASE = 32  # equal parts of a range, and about as many runs come out
 SURE = 6.0  # standard deviations by which the mass of a run to be halved must exceed its noise
 
 
-def fine_encoder(schema: Schema, by_column: Sequence[tuple[str, int]]) -> EqualWidthBins:
+@dataclass(frozen=True)
+class FineDomain(Domain):
+    """numbers: the columns whose levels have an order."""
+
+    numbers: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class FineBins(EqualWidthBins):
+    """Equal-width bins whose domain says which columns are numbers, with gaps or without."""
+
+    @cached_property
+    def domain(self) -> FineDomain:
+        """The columns, their levels and the numbers among them."""
+        known = EqualWidthBins(self.schema, self.bins, self.by_column).domain
+        numbers = tuple(n for n in known.names if n in {*self.schema.numeric, *known.gaps})
+        return FineDomain(known.names, known.levels, known.gaps, numbers)
+
+
+def fine_encoder(schema: Schema, by_column: Sequence[tuple[str, int]]) -> FineBins:
     """FINE equal-width bins of each number that `by_column` does not name; whole numbers of a
     narrower range as they are."""
     chosen = {}
     for column in (schema[name] for name in schema.numeric):
         values = column.high - column.low + 1
         chosen[column.name] = int(min(FINE, values)) if column.integer else FINE
-    return EqualWidthBins(schema, None, {**chosen, **dict(by_column)})
+    return FineBins(schema, None, {**chosen, **dict(by_column)})
 
 
-def large(levels: Sequence[int]) -> list[int]:
-    """The columns whose levels are put into runs."""
-    return [place for place, count in enumerate(levels) if count > KEPT]
+def large(domain: Domain) -> list[int]:
+    """Return the columns whose levels are put into runs."""
+    numbers = domain.numbers if isinstance(domain, FineDomain) else domain.names
+    levels = zip(domain.names, domain.levels, strict=True)
+    return [place for place, (name, count) in enumerate(levels) if count > KEPT and name in numbers]
 
 
 def most_levels(domain: Domain) -> np.ndarray:
     """Int64 (columns,): what a column can have after runs are formed: BASE parts, as many halvings
     as the mass allows, and a gap."""
-    return np.minimum(domain.levels, 2 * BASE + 1).astype(np.int64)
+    levels, long = np.array(domain.levels, np.int64), large(domain)
+    levels[long] = np.minimum(levels[long], 2 * BASE + 1)
+    return levels
 
 
 def runs(noisy: np.ndarray, sigma: float, *, gap: bool = False) -> np.ndarray:
@@ -84,12 +110,49 @@ def run_of(codes: np.ndarray, firsts: np.ndarray) -> np.ndarray:
     return np.searchsorted(firsts, codes, side="right") - 1
 
 
+def part_edges(firsts: np.ndarray, size: int) -> np.ndarray:
+    """Return the edges of the parts of all runs: a part ends where a run or one of the BASE equal
+    parts of so many levels does."""
+    return np.unique([*firsts, *base_edges(size)])
+
+
+def smoothed(noisy: np.ndarray, firsts: np.ndarray, sigma: float) -> np.ndarray:
+    """Return the counts with each run's parts moved towards an even spread over the run, the more
+    so the less they stand out of the noise.
+
+    A run's parts differ from an even spread by what is there and by noise, whose part in the sum of
+    squares is known: by so much the differences are shrunk (James and Stein 1961).
+
+    Parameters
+    ----------
+    noisy
+        Counts of all levels, (levels,).
+    firsts
+        The first level of each run.
+    sigma
+        Standard deviation of the noise on each count.
+
+    Returns
+    -------
+    np.ndarray
+        (levels,), even within each part; a run keeps its sum.
+    """
+    edges = part_edges(firsts, len(noisy))
+    widths, masses = np.diff(edges), np.add.reduceat(noisy, edges[:-1])
+    even = np.zeros(len(widths))
+    for own in np.split(np.arange(len(widths)), np.flatnonzero(np.isin(edges[1:-1], firsts)) + 1):
+        even[own] = masses[own].sum() * widths[own] / widths[own].sum()
+        apart = ((masses[own] - even[own]) ** 2 / widths[own]).sum()
+        kept = max(0.0, 1 - (len(own) - 1) * sigma**2 / apart) if apart > 0 else 0.0
+        even[own] += kept * (masses[own] - even[own])
+    return np.repeat(even / widths, widths)
+
+
 def spread(
     codes: np.ndarray, firsts: np.ndarray, noisy: np.ndarray, rng: np.random.Generator
 ) -> np.ndarray:
-    """A level for each run: one of its parts by their noisy counts, and uniform in that part. A
-    part ends where a run or one of the BASE equal parts does."""
-    edges = np.unique([*firsts, *base_edges(len(noisy))])
+    """A level for each run: one of its parts by their noisy counts, and uniform in that part."""
+    edges = part_edges(firsts, len(noisy))
     masses = np.maximum(np.add.reduceat(noisy, edges[:-1]), 0)
     owner = run_of(edges[:-1], firsts)
     drawn = np.empty(len(codes), np.int64)

@@ -13,6 +13,8 @@ from fedsynth_lib.core.store import write_atomically
 from fedsynth_lib.methods import METHODS, release
 from fedsynth_lib.release.deploy import keys
 from fedsynth_lib.release.deploy.study import FLOWER, SCHEMA, STUDY, Study, check_plan, read_study
+from fedsynth_lib.tables.form import read_form
+from fedsynth_lib.tables.schema import Schema
 
 PYPROJECT = """\
 [build-system]
@@ -121,19 +123,21 @@ def init(
         raise BadInput(f"schema: {schema} cannot be read ({error.strerror}).") from None
     if unknown := sorted(set(publish) - {site for site, *_ in sites}):
         raise BadInput(f"publish is {unknown[0]!r}, which is no site of the study; name a --site.")
-    entries["config"] = _settings(sites, **entries) | dict(entries.get("config", {}))
-    text = study_text({"name": name, **entries}, sites, ca, publish).encode()
     with TemporaryDirectory() as trial:  # nothing is left of a study that cannot be
-        for file, content in ((SCHEMA, declared), (STUDY, text)):
-            write_atomically(Path(trial) / file, content)
+        write_atomically(Path(trial) / SCHEMA, declared)
         try:
+            known = read_form(Path(trial) / SCHEMA).schema
+            config = _settings(known, sites, **entries) | dict(entries.get("config", {}))
+            entries["config"] = config
+            study_file = study_text({"name": name, **entries}, sites, ca, publish).encode()
+            write_atomically(Path(trial) / STUDY, study_file)
             check_plan(read_study(trial))
         except BadInput as error:  # the user knows the schema, and no study.toml yet
             text = str(error).replace(f"{Path(trial) / STUDY}: ", "")
             raise BadInput(text.replace(str(Path(trial) / SCHEMA), str(schema))) from None
     package = folder / name
     write_atomically(package / SCHEMA, declared)
-    write_atomically(package / STUDY, text)
+    write_atomically(package / STUDY, study_file)
     study = read_study(package)
     facts = {
         "name": name,
@@ -186,6 +190,7 @@ def about_absent(study: Study) -> str:
 
 
 def _settings(
+    schema: Schema,
     sites: Sequence[tuple[str, int, str]],
     *,
     method: str,
@@ -197,7 +202,7 @@ def _settings(
     if method not in METHODS:
         return {}
     rows = sum(number for _, number, _ in sites) * (1 - holdout)
-    return release.settings(METHODS[method], rows, epsilon)
+    return release.settings(METHODS[method], schema, rows, epsilon)
 
 
 def study_text(
