@@ -11,7 +11,6 @@ a worker only calls what the package documents.
 import argparse
 import json
 import os
-import platform
 import re
 import signal
 import subprocess
@@ -98,16 +97,33 @@ model = CTGAN(epochs=30, enable_gpu=False)
 model.fit(rows.astype(str), list(levels))
 made = model.sample(len(rows))
 """
+DPSYNTH = """
+import numpy as np
+import dpsynth
+domains = {{
+    name: dpsynth.CategoricalAttribute(possible_values=list(range(count)))
+    for name, count in levels.items()
+}}
+mechanism = dpsynth.discrete_mechanisms.{name}Config()
+config = dpsynth.TabularConfig(domains=domains, discrete_mechanism=mechanism)
+made = config.configure(zcdp_rho={rho})(np.random.default_rng(seed), rows).synthetic_data
+"""
 END = """
 made[list(levels)].astype(float).astype(int).to_csv("made.csv", index=False)
 """
 # Of OpenDP, within what epsilon allows (0.0305): on most figures its own sums of shares, rounded
 # up, exceed them by a last digit, and it refuses. Of four digits MST takes 0.0304.
+DPSYNTH_RHO = 0.03055
 RHO = {"AIM": 0.03, "MST": 0.0304}
-assert max(RHO.values()) <= rho_of(EPSILON, DELTA)
+assert max(*RHO.values(), DPSYNTH_RHO) <= rho_of(EPSILON, DELTA)
 DPMM_PACKAGES = ("dpmm==0.1.9",)
 OPENDP_PACKAGES = ("opendp[mbi,polars]==0.16.0", "pandas==2.3.3")
 TORCH = "torch==2.13.0"  # installed first: else a newer build that brings CUDA
+# not on the package index; `etils` is imported and not declared
+DPSYNTH_PACKAGES = (
+    "dpsynth @ git+https://github.com/google/dpsynth.git@cf8075f319b96c2e009e4ea6bb55378faccbbc80",
+    "etils",
+)
 SMARTNOISE_PACKAGES = ("smartnoise-synth==1.0.8", "mbi==1.1.0", TORCH)
 
 
@@ -119,6 +135,7 @@ class Peer(NamedTuple):
     worker: str
     note: str = ""
     epsilon: float = EPSILON
+    python: str = sys.executable
 
 
 # OpenDP and SmartNoise ask for a version without https://github.com/ryan112358/mbi/pull/145
@@ -133,7 +150,16 @@ def opendp(name: str, note: str, *, more: str = "", draw: str = "") -> Peer:
     return Peer(OPENDP_PACKAGES, worker, f"{told}; {note}")
 
 
+def dpsynth(name: str) -> Peer:
+    worker = DPSYNTH.format(name=name, rho=DPSYNTH_RHO)
+    note = "version 0.3.0; one tenth of the budget for counts of single columns, as it comes"
+    return Peer(DPSYNTH_PACKAGES, worker, note, python="python3.12")
+
+
 PEERS = {
+    "AIM (dpsynth)": dpsynth("AIM"),
+    "MST (dpsynth)": dpsynth("MST"),
+    "SWIFT (dpsynth)": dpsynth("SWIFT"),
     "MST (dpmm)": Peer(DPMM_PACKAGES, DPMM.format(file="mst", name="MST"), DRAWN),
     "AIM (dpmm)": Peer(DPMM_PACKAGES, DPMM.format(file="aim", name="AIM"), DRAWN),
     "PrivBayes (dpmm)": Peer(
@@ -185,13 +211,15 @@ def decoded(made: pd.DataFrame, prepared: field.Areas) -> pd.DataFrame:
     return pd.DataFrame(frame)
 
 
-def environment(folder: Path, packages: Sequence[str], name: str = "") -> Path:
+def environment(
+    folder: Path, packages: Sequence[str], name: str = "", base: str = sys.executable
+) -> Path:
     """The interpreter of an environment with these packages, made where there is none. Those that
     others need in a build or a version of its own are installed first: they stand last."""
     place = folder / (name or re.sub(r"[^\w.=-]", "_", packages[0]))
     python = place / "bin" / "python"
     if not (place / "complete").is_file():
-        subprocess.run([sys.executable, "-m", "venv", place], check=True)
+        subprocess.run([base, "-m", "venv", place], check=True)
         for each in (packages[1:], packages):
             if each:
                 subprocess.run([python, "-m", "pip", "install", "--quiet", *each], check=True)
@@ -214,12 +242,12 @@ def within(command: Sequence[str | Path], work: Path, minutes: float) -> None:
 
 def run(peer: str, folder: Path, seed: int, minutes: float, prepared: field.Areas) -> dict:
     """One entry of reruns.toml, with `values` unless it failed."""
-    packages, worker, note, epsilon = PEERS[peer]
+    packages, worker, note, epsilon, base = PEERS[peer]
     entry = {"method": peer, "seed": seed, "epsilon": epsilon, "trusted": "a curator"}
     entry |= {"flag": "rerun", "source": "peers", "packages": " ".join(packages)}
-    entry |= {"python": platform.python_version(), "date": f"{datetime.now(UTC):%Y-%m-%d}"}
+    entry |= {"python": _version(base), "date": f"{datetime.now(UTC):%Y-%m-%d}"}
     try:
-        python = environment(folder, packages)
+        python = environment(folder, packages, base=base)
         work = folder / f"{peer}, seed {seed}"
         work.mkdir(exist_ok=True)
         rows, levels = codes(prepared)
@@ -236,6 +264,11 @@ def run(peer: str, folder: Path, seed: int, minutes: float, prepared: field.Area
     made = decoded(pd.read_csv(work / "made.csv"), prepared)
     score = round(float(prepared.score(made)), 2)
     return {**entry, "seconds": seconds, "values": {"k_marginal": score}, "note": note}
+
+
+def _version(python: str) -> str:
+    told = subprocess.run([python, "-V"], check=True, capture_output=True, text=True)
+    return told.stdout.split()[-1]
 
 
 def kept_with(entry: dict, path: Path) -> None:

@@ -4,7 +4,9 @@
 
 computes what is missing in `tuning.csv` and shows the comparison: each setting of SETTINGS alone,
 the others as `Config` has them, on TABLES, which are no targets. None of them is a table on which
-FedPGM is compared with the field, or on which the default method is judged (`default_method.py`).
+FedPGM is compared with the field, or on which the default method is judged (`default_method.py`);
+how often a table counts in the shares of the second sum was also looked at on credit_default, which
+is one of the latter.
 
 Left out for want of time: epsilon 0.5 and 3, more than one seed, the shares of the first sum and
 the model's size. With one seed a difference of a few percent is within noise.

@@ -17,7 +17,7 @@ PRIVATE = {"participation": 1.0, "private_structure": True, "degree": 1, "anneal
 FEW, BINS_OF_FEW = 2_000, 16
 # from so many rows on, times epsilon over the root of the number of long columns, FedPGM has bins
 # that follow noisy counts. All long columns are counted with the same part of the budget, so that
-# the noise on each grows with that root. On bank, cardio and magic at 1,000 to 20,000 rows and
+# the noise on each grows with that root. On bank, cardio and magic at 1,000 to 10,000 rows and
 # epsilon 1, errors of range queries were smaller with private bins from about there on
 # (magic, which gains the least: 0.0063 and 0.0058 at 10,000 rows and ten long columns)
 PRIVATE_BINS_FROM = 4_000

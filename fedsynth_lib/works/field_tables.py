@@ -1,4 +1,4 @@
-"""The tables of notebook 73: what others print, what they released, and ours, group by group.
+"""The tables of notebook 73: what others publish, what they released, and ours, group by group.
 
 No rank crosses the groups: who has to be trusted stands beside every line.
 """
@@ -19,7 +19,7 @@ from fedsynth_lib.runs.typed import check_names, read_toml
 from fedsynth_lib.works.field import RELEASES, WORK
 from fedsynth_lib.works.maddock2024 import unpacked
 
-PRINTED, RELEASED, RERUN = "printed elsewhere", "from a released file", "theirs, run by us"
+PRINTED, RELEASED, RERUN = "published elsewhere", "from a released file", "theirs, run by us"
 CENTRAL, FEDERATED, OWN = "ours, central", "ours, federated", "your method"
 KNOWN = "known rows"
 GROUPS = (PRINTED, RELEASED, RERUN, CENTRAL, FEDERATED, OWN, KNOWN)
