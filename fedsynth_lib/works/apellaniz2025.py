@@ -25,7 +25,14 @@ from fedsynth_lib.runs.rows import Row
 from fedsynth_lib.tables.encode import UnitRange
 from fedsynth_lib.tables.load import Table
 from fedsynth_lib.tables.partition import Parts
-from fedsynth_lib.works.apellaniz_nodes import Node, levels_of, moments_of, nodes, scaled
+from fedsynth_lib.works.apellaniz_nodes import (
+    SHUFFLE_SEED,
+    Node,
+    levels_of,
+    moments_of,
+    nodes,
+    scaled,
+)
 from fedsynth_lib.works.declared import load
 from fedsynth_lib.works.protocol import Cell, Made, as_rows
 
@@ -49,13 +56,17 @@ def prepare(
     judged: Mapping[str, int] | None = None,
     scale: float | None = None,
     disjoint: bool | None = None,
+    redealt: bool | None = None,
+    seed: int = 0,
 ) -> Dealt:
     """The table and the rows of each node; no nodes without a partition."""
     table, sizes = WORK.table(dataset), Sizes(**(judged or {}))
     if not partition:
         return Dealt(table, (), sizes)
     rows = scaled(node_rows, scale or 1.0)
-    return Dealt(table, nodes(table, partition, rows, sizes.rows, disjoint=bool(disjoint)), sizes)
+    shuffle = seed if redealt else SHUFFLE_SEED
+    dealt = nodes(table, partition, rows, sizes.rows, disjoint=bool(disjoint), shuffle=shuffle)
+    return Dealt(table, dealt, sizes)
 
 
 def divide(prepared: Dealt) -> Parts:
