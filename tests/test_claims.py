@@ -422,7 +422,7 @@ def test_runs_are_resampled_until_verdicts_are_settled_and_the_runs_named_that_w
 
 
 def test_rows_that_fall_short_may_bear_a_claim_out_and_cannot_refute_it():
-    claim = replace(toy_claim(), short="a tenth of the steps: 16 minutes")
+    claim = replace(toy_claim(), short="a tenth of the steps", minutes=8)
     assert verdict_of(claim, 1.0, Power(50, 50, 50, 2, 0), "paper") == "holds"
     assert verdict_of(claim, 0.0, Power(50, 0, 50, 2, 0), "paper") == UNDECIDED
 

@@ -314,7 +314,9 @@ def _needs(claim: Claim, rows: pd.DataFrame, line: Mapping[str, Any], runs: int)
     if line["verdict"] != UNDECIDED:
         return {"needs": ""}
     if claim.short:
-        return {"needs": claim.short}
+        minutes = LEAST_RUNS * claim.minutes
+        words = f"{claim.short}, {LEAST_RUNS} runs, about {_minutes(minutes)}"
+        return {"needs": words, "minutes": round(minutes)}
     if line["redrawn"].startswith(NOT_ALL):
         lost = line["redrawn"].removeprefix(NOT_ALL).strip(" ()").removeprefix("missing: ")
         minutes = minutes_to_run(claim, rows, LEAST_RUNS, lost.split(", "))
