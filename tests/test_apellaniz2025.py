@@ -106,6 +106,15 @@ def test_validation_rows_are_the_next_nodes_training_rows_unless_told_otherwise(
             assert min(shared) > 0
 
 
+def test_another_shuffle_puts_other_people_of_the_same_shares_at_a_node_that_may_be_the_only_one():
+    usual = nodes(TABLE, "bmi_skew", SIZES, 100)[0]
+    (alone,) = nodes(TABLE, "bmi_skew", SIZES[:1], 100)
+    assert alone.training.tolist() == usual.training.tolist()
+    (other,) = nodes(TABLE, "bmi_skew", SIZES[:1], 100, shuffle=3)
+    assert len({*other.training} - {*usual.training}) > SIZES[0] / 2
+    assert BELOW[other.training].sum() == BELOW[usual.training].sum()
+
+
 def test_odd_sizes_are_dealt_out_whole():
     found = nodes(TABLE, "bmi_skew", (61, 83, 101), 101)
     assert [(len(n.training), len(n.validation)) for n in found] == [
@@ -234,6 +243,7 @@ def test_a_training_is_made_once_for_all_that_measure_it(runs):
         {"seed": 4},
         {"technique": "isolated"},
         {"disjoint": True},
+        {"redealt": True},
         {"variant": {"senders": "largest"}},
     ):
         before = len(runs)

@@ -22,7 +22,7 @@ from fedsynth_lib.verdicts.vocabulary import BOUNDS, KINDS, MONOTONE
 
 ADDED = {"where", "needs"}  # of all levels together
 SHARED = {*ADDED, "each", "across", "average", "as_run", "incomplete", "statistic", "separately"}
-OF_ROWS = {"reading", "vacuous", "caveat", "short"}
+OF_ROWS = {"reading", "vacuous", "caveat", "short", "minutes"}
 OF_GROUP = {"grids", "other"}
 PROSE = {
     *("claim", "place", "check", "datasets", "setting"),
@@ -53,8 +53,9 @@ class Claim:
 
     reading: how rows are made into cells (see `cells`). vacuous: why it cannot fail. caveat: what
         a verdict on rows of this kind does not say. short: how far rows fall short of the work's
-        scale, and what would not: they may bear the claim out, and cannot refute it. other: of its
-        group, `grids` and `reading` of rows that a notebook judges beside the main ones.
+        scale, and what would not: they may bear the claim out, and cannot refute it. minutes: of
+        one core for a run, where rows do not tell, since another grid made their trainings. other:
+        of its group, `grids` and `reading` of rows that a notebook judges beside the main ones.
     """
 
     id: str
@@ -66,6 +67,7 @@ class Claim:
     vacuous: str = ""
     caveat: str = ""
     short: str = ""
+    minutes: float = 0.0
     other: Mapping[str, Any] = field(default_factory=dict)
 
 

@@ -7,7 +7,8 @@ whose cells or conditions have changed is resampled.
 """
 
 import hashlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cache
 from itertools import product
 from typing import Any, NamedTuple
 
@@ -28,6 +29,8 @@ from fedsynth_lib.printed.outcomes import (
     reached,
 )
 from fedsynth_lib.printed.published import UNTESTED, load_claims
+from fedsynth_lib.runs.grid import committed_rows
+from fedsynth_lib.tables.lock import table_rows
 from fedsynth_lib.verdicts.cells import finished, measured_cells
 from fedsynth_lib.verdicts.claim_files import Claim, written
 from fedsynth_lib.verdicts.custom.claims import CUSTOM
@@ -198,7 +201,8 @@ def judged(
     (in words, how many resampled sets reach the same outcome), needs (what would decide), evidence,
     fails (the conditions that do not hold), published_holds (what the published values say of
     themselves), seeds (of the runs behind it); and same, in_full, redraws, runs, runs_needed,
-    minutes and cells (a digest), as numbers.
+    minutes and cells (a digest), as numbers. runs_needed and minutes are empty where `needs` names
+    a lower bound.
     """
     claims = [claim for claim in written(work) if group in ("", claim.group)]
     if not claims:
@@ -304,36 +308,99 @@ def _on_rows(
 
 
 def _needs(claim: Claim, rows: pd.DataFrame, line: Mapping[str, Any], runs: int) -> dict[str, Any]:
-    """What would decide an undecided claim: `needs`, in words, `runs_needed` and the `minutes` of
-    one core that they take, as long as those that there are took."""
+    """What would decide an undecided claim: `needs`, in words, and as numbers `runs_needed` and the
+    `minutes` of one core that the missing runs take. Where only a lower bound is known, the words
+    alone have it."""
     if line["verdict"] != UNDECIDED:
         return {"needs": ""}
     if claim.short:
-        return {"needs": claim.short}
+        minutes = LEAST_RUNS * claim.minutes
+        words = f"{claim.short}, {LEAST_RUNS} runs, about {_minutes(minutes)}"
+        return {"needs": words, "minutes": round(minutes)}
     if line["redrawn"].startswith(NOT_ALL):
         lost = line["redrawn"].removeprefix(NOT_ALL).strip(" ()").removeprefix("missing: ")
-        share = len(lost.split(", ")) / max(rows["dataset"].nunique(), 1)
-        minutes = share * LEAST_RUNS * minutes_a_run(claim, rows)
-        words = f"{lost}, {LEAST_RUNS} runs, about {minutes:.0f} minutes"
+        minutes = minutes_to_run(claim, rows, LEAST_RUNS, lost.split(", "))
+        words = f"{lost}, {LEAST_RUNS} runs, about {_minutes(minutes)}"
         return {"needs": words, "minutes": round(minutes)}
     wanted = line.get("runs_needed", max(repeats(claim.id.split("/")[0]), LEAST_RUNS))
     if not wanted:
-        return {"needs": f"more than {TIMES[-1]} times the {line['runs']} runs"}
-    minutes = (wanted - line.get("runs", max(runs, 1))) * minutes_a_run(claim, rows)
-    words = f"{wanted} runs, about {minutes:.0f} minutes" if minutes >= 1 else f"{wanted} runs"
+        most = TIMES[-1] * line["runs"]
+        minutes = minutes_to_run(claim, rows, most)
+        words = f"more than {most} runs ({TIMES[-1]} times the {line['runs']} there are)"
+        return {"needs": f"{words}, more than {_minutes(minutes)}", "runs_needed": np.nan}
+    minutes = minutes_to_run(claim, rows, wanted)
+    words = f"{wanted} runs, about {_minutes(minutes)}"
     return {"needs": words, "runs_needed": wanted, "minutes": round(minutes)}
 
 
-def minutes_a_run(claim: Claim, rows: pd.DataFrame) -> float:
-    """Minutes of one core that one run of all that a claim's conditions look at took."""
-    known = [
-        {**c.where, "setting": [*c.values("setting"), c.of]} if c.kind == "tested" else c.where
-        for c in claim.conditions
+def _minutes(minutes: float) -> str:
+    return f"{max(round(minutes), 1):,} minute{'s' * (round(minutes) > 1)} of one core"
+
+
+def minutes_to_run(
+    claim: Claim, rows: pd.DataFrame, wanted: int, lost: Sequence[str] = ()
+) -> float:
+    """Minutes of one core until each training that a claim's conditions look at has `wanted` runs;
+    of the tables in `lost` also each that only other tables have.
+
+    A training takes as long as its runs took, one that a table lacks as long as on the others. Rows
+    tell the time of the training alone: measuring takes as long as that of known rows.
+    """
+    if claim.minutes:
+        return claim.minutes * (wanted - rows["seed"].nunique())
+    metrics = rows.groupby("cell")["metric"].agg(frozenset)
+    cells = rows.drop_duplicates("cell").astype({"n_clients": float})
+    cells = cells.assign(metrics=cells["cell"].map(metrics))
+    keys = ["method", "setting", "partition", "n_clients", "node", "epsilon", "detail"]
+    own = pd.concat([chosen(cells, where) for where in _looked(claim)])
+    own = own.drop_duplicates("cell").groupby(["dataset", *keys], dropna=False)
+    parts = {"seconds": ("seconds", "mean"), "metrics": ("metrics", set)}
+    took = own.agg(runs=("seed", "nunique"), **parts).reset_index()
+    beside = took.groupby(keys, dropna=False, as_index=False)
+    beside = beside.agg(seconds=("seconds", "mean"), metrics=("metrics", "first"))
+    whole = pd.concat([took, *(beside.assign(dataset=table, runs=0) for table in lost)])
+    whole = whole.drop_duplicates(["dataset", *keys])
+    known = _known(claim.id.split("/")[0])
+    trained = whole["setting"] != "real"
+    measuring = [
+        _measuring(known, *each) for each in zip(whole["dataset"], whole["metrics"], strict=True)
     ]
-    looked = [{a: v for a, v in where.items() if a in TRAINED} for where in known]
-    trained = [chosen(rows.astype({"n_clients": float}), where) for where in looked]
-    own = pd.concat(trained).drop_duplicates("cell")
-    return float(own["seconds"].sum()) / 60 / max(own["seed"].nunique(), 1)
+    lacking = (wanted - whole["runs"]).clip(lower=0)
+    return float((lacking * (whole["seconds"] + trained * measuring)).sum()) / 60
+
+
+def _looked(claim: Claim) -> list[dict[str, list]]:
+    """Where each condition of a claim looks, by the axes that trained rows have."""
+    found = []
+    for c in claim.conditions:
+        sides = [each for each in flatten(c.of) if each in c.axes[c.across]]
+        own = {**c.where, **({c.across: sides} if sides and c.kind != "marked" else {})}
+        own |= {"setting": [*c.values("setting"), c.of]} if c.kind == "tested" else {}
+        found.append({axis: own[axis] for axis in TRAINED if axis in own})
+    return found
+
+
+@cache
+def _known(work: str) -> pd.DataFrame:
+    """The cells of known rows among the committed results of a work: dataset, seconds, metrics."""
+    rows = committed_rows(work, "paper").query("setting == 'real'")
+    cells = rows.groupby(["dataset", "cell"], as_index=False)
+    return cells.agg(seconds=("seconds", "first"), metrics=("metric", frozenset))
+
+
+def _measuring(known: pd.DataFrame, table: str, measured: Iterable[frozenset]) -> float:
+    """Seconds to measure rows of a table: as long as known rows of it took, which are not trained,
+    or those of others by the number of rows. measured: the measures of each cell."""
+    seconds = 0.0
+    for metrics in measured:
+        alike = known[known["metrics"] == metrics]
+        here = alike[alike["dataset"] == table]
+        if len(here):
+            seconds += here["seconds"].median()
+        elif len(alike):
+            a_row = alike["seconds"] / alike["dataset"].map(table_rows)
+            seconds += a_row.median() * table_rows(table)
+    return seconds
 
 
 @same_layout()

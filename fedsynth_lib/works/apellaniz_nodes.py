@@ -26,7 +26,13 @@ class Node(NamedTuple):
 
 
 def nodes(
-    table: Table, partition: str, sizes: Sequence[int], validation: int, *, disjoint: bool = False
+    table: Table,
+    partition: str,
+    sizes: Sequence[int],
+    validation: int,
+    *,
+    disjoint: bool = False,
+    shuffle: int = SHUFFLE_SEED,
 ) -> list[Node]:
     """The rows of each node, dealt out as in the work's code: consecutive slices of the shuffled
     table.
@@ -35,9 +41,10 @@ def nodes(
     rows below the median BMI, and from the others, each node takes its share; its validation rows
     follow its training rows, AND THE NEXT NODE STARTS WHERE THE TRAINING ROWS END, so that it
     trains on rows that validate this one. disjoint: it starts where the validation rows end, as it
-    should. Raises BadInput for a table with too few rows.
+    should. shuffle: seed of the order of the rows, so of who is at which node. Raises BadInput for
+    a table with too few rows.
     """
-    shuffled = np.random.RandomState(SHUFFLE_SEED).permutation(len(table.frame))
+    shuffled = np.random.RandomState(shuffle).permutation(len(table.frame))
     if partition == "iid":
         needed = np.array([[size, validation] for size in sizes]).ravel()
         _check_enough(table, len(shuffled), needed.sum())
@@ -49,9 +56,9 @@ def nodes(
         )
     bmi = table.frame["BMI"].to_numpy()[shuffled]
     strata = [shuffled[bmi < np.median(bmi)], shuffled[bmi >= np.median(bmi)]]
-    rng, found = np.random.RandomState(SHUFFLE_SEED), []
+    rng, found = np.random.RandomState(shuffle), []
     starts = [0, 0]
-    for size, share in zip(sizes, BELOW_MEDIAN[partition], strict=True):
+    for size, share in zip(sizes, BELOW_MEDIAN[partition][: len(sizes)], strict=True):
         parts: tuple[list, list] = ([], [])
         below = (round(share * size), round(share * validation))
         for s, (own, judged) in enumerate((below, (size - below[0], validation - below[1]))):
