@@ -5,14 +5,16 @@ import pandas as pd
 import pytest
 import torch
 from scipy.spatial.distance import jensenshannon
+from scipy.stats import binomtest
 from torch.distributions import Bernoulli, Normal, kl_divergence
 
 from fedsynth_lib.core.contract import Domain, Privacy
 from fedsynth_lib.federation import settings
 from fedsynth_lib.methods.bayes import bayesian_network as bn
 from fedsynth_lib.methods.marginals import marginals
+from fedsynth_lib.tables.partition import heterogeneity
 from fedsynth_lib.teaching import game
-from fedsynth_lib.teaching.checks import METHODS, check, check_budget, check_method
+from fedsynth_lib.teaching.checks import EXERCISES, check, check_budget, check_exercise
 
 ROWS = pd.DataFrame(
     {
@@ -118,10 +120,23 @@ def laplace_scale() -> float:
     return charge.noise * charge.sensitivity
 
 
-def test_the_exercises_on_methods_have_the_answers_that_code_finds():
+def test_the_exercises_have_the_answers_that_code_finds():
+    halves = pd.DataFrame({"column": ["A", "B"]}, dtype="category")
     half = {"real": [1, 0], "made up": [0.5, 0.5]}
     smoking = Bernoulli(torch.tensor(0.25)).log_prob(torch.tensor(1.0))
     answers = {
+        "01.1": np.abs(np.subtract([0, 1], [0.6, 0.4])).sum() / 2,
+        "01.2": heterogeneity(halves, [[0], [1]]),
+        "01.3": np.diff(np.linspace(-150, 16_050, 21))[0],
+        "03.1": np.zeros(25, np.int64).nbytes + 6,
+        "03.2": 3,
+        "03.3": 0.25,
+        "04.1": np.diff(np.log([0.1, 0.6])).item(),
+        "04.2": binomtest(0, 20).proportion_ci(0.95).high,
+        "04.3": 731.06,
+        "05.1": 0.5,
+        "05.2": 1,
+        "05.3": 4,
         "10.1": sum(20**3 for child in range(14) if child >= 2),
         "10.2": laplace_scale(),
         "10.3": np.prod([20 - 1, 20 - 1]) / (2 * 500),
@@ -141,16 +156,16 @@ def test_the_exercises_on_methods_have_the_answers_that_code_finds():
         "16.2": np.hypot.reduce(np.full(10_000, 2.0)),
         "16.3": 10,
     }
-    assert answers.keys() == METHODS.keys()
-    said = {name: check_method(name, answer) for name, answer in answers.items()}
+    assert answers.keys() == EXERCISES.keys()
+    said = {name: check_exercise(name, answer) for name, answer in answers.items()}
     assert {name for name, each in said.items() if each != "Right."} == set()
 
 
-@pytest.mark.parametrize("exercise", METHODS)
-def test_an_exercise_on_a_method_knows_wrong_and_near_answers(exercise):
-    right, hints = METHODS[exercise]
-    assert check_method(exercise, right + 0.03 * max(right, 1)).endswith("too large.")
-    assert check_method(exercise, None).startswith("Put your answer")
+@pytest.mark.parametrize("exercise", EXERCISES)
+def test_an_exercise_knows_wrong_and_near_answers(exercise):
+    right, hints = EXERCISES[exercise]
+    assert check_exercise(exercise, right + 0.03 * max(right, 1)).endswith("too large.")
+    assert check_exercise(exercise, None).startswith("Put your answer")
     assert hints
     for wrong, hint in hints.items():
-        assert check_method(exercise, wrong) == f"Not yet: {hint}"
+        assert check_exercise(exercise, wrong) == f"Not yet: {hint}"

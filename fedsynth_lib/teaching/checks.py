@@ -63,7 +63,48 @@ def check_budget(question: str, answer: float | None) -> str:
 
 
 # lesson and number: the right answer, and what is said of a wrong one, by that answer
-METHODS: dict[str, tuple[float, dict[float, str]]] = {
+EXERCISES: dict[str, tuple[float, dict[float, str]]] = {
+    "01.1": (0.6, {1.2: "it is half of the sum of differences.", 0.4: "compare with all rows."}),
+    "01.2": (0.5, {1.0: "each client is compared with all rows, not with the other one."}),
+    "01.3": (
+        16_200 / 20,
+        {16_200 / 19: "the range has 20 bins.", 15_900 / 20: "the range begins below 0."},
+    ),
+    "03.1": (
+        8 * 25 + len("counts"),
+        {25.0: "a count has 64 bits.", 8.0 * 25: "the name of the array is sent, too."},
+    ),
+    "03.2": (
+        math.sqrt(10 - 1),
+        {
+            math.sqrt(
+                10
+            ): "one may be curious: nine shares make the whole noise, and ten are added.",
+            10.0: "variances add up, deviations do not.",
+        },
+    ),
+    "03.3": (1 / 4, {1 / 5: "a share is made for four honest clients.", 1.0: "four are gone."}),
+    "04.1": (
+        math.log(0.6 / 0.1),
+        {
+            6.0: "that is the factor; take its logarithm.",
+            math.log(0.1 / 0.6): "divide by the alarms.",
+        },
+    ),
+    "04.2": (
+        1 - 0.025 ** (1 / 20),
+        {0.0: "few runs may miss a rare alarm.", 1 - 0.05 ** (1 / 20): "that is with 95 percent."},
+    ),
+    "04.3": (
+        1_000 * math.e / (1 + math.e),
+        {
+            500.0: "that is guessing.",
+            1_000 * (1 - math.exp(-1)): "right over wrong is exp(epsilon).",
+        },
+    ),
+    "05.1": (1 / 2, {1 / 3: "the other two must make the whole noise without the one."}),
+    "05.2": (1.0, {2.0: "no person is in both: three rows in ten are set aside first."}),
+    "05.3": (4.0, {5.0: "a site has no mask with itself.", 10.0: "that is all pairs of sites."}),
     "10.1": (
         12 * 20**3,
         {
@@ -152,7 +193,7 @@ METHODS: dict[str, tuple[float, dict[float, str]]] = {
 }
 
 
-def check_method(exercise: str, answer: float | None) -> str:
-    """Say whether an answer to an exercise of lessons 10 to 16 is right."""
-    right, hints = METHODS[exercise]
+def check_exercise(exercise: str, answer: float | None) -> str:
+    """Say whether an answer to an exercise of a lesson is right."""
+    right, hints = EXERCISES[exercise]
     return check(answer, right, hints=hints)
