@@ -113,7 +113,6 @@ def stops(path: pd.DataFrame) -> Figure:
     axes = path.plot(title=titles, marker="o", logx=True, **shape).flat
     for ax in axes:
         ax.axvline(path.index[path["loss"] <= 1].min(), color=VERMILLION, linestyle="--")
-        ax.xaxis.set_major_formatter("{x:g}")
     return ax.figure
 
 
