@@ -1,11 +1,20 @@
-"""Lessons 00 and 02: the attacker's guesses, known answers, and exercises that check themselves."""
+"""The attacker's guesses of lessons 00 and 02, known answers, and exercises that check themselves."""
 
 import numpy as np
 import pandas as pd
 import pytest
+import torch
+from scipy.spatial.distance import jensenshannon
+from scipy.stats import binomtest
+from torch.distributions import Bernoulli, Normal, kl_divergence
 
+from fedsynth_lib.core.contract import Domain, Privacy
+from fedsynth_lib.federation import settings
+from fedsynth_lib.methods.bayes import bayesian_network as bn
+from fedsynth_lib.methods.marginals import marginals
+from fedsynth_lib.tables.partition import heterogeneity
 from fedsynth_lib.teaching import game
-from fedsynth_lib.teaching.checks import check, check_budget
+from fedsynth_lib.teaching.checks import EXERCISES, check, check_budget, check_exercise
 
 ROWS = pd.DataFrame(
     {
@@ -100,3 +109,63 @@ def test_the_diagnosis_of_ann_follows_from_two_months(answer, said):
 def test_the_exercises_on_the_budget_know_right_and_wrong_answers(question, right, wrong, hint):
     assert check_budget(question, right) == "Right." and hint in check_budget(question, wrong)
     assert check_budget(question, right * 1.05).endswith("too large.")
+
+
+def laplace_scale() -> float:
+    """The scale on a count of a network of degree 2, by the library."""
+    domain = Domain(tuple("abcdefghijklmn"), (20,) * 14)
+    budget, config = Privacy(1.6, relation="replace_one"), bn.Config(degree=2)
+    noise = settings.noise_for(bn, domain, [1_000], config, budget)
+    charge = bn.plan(noise, domain, 1_000, config)[0]
+    return charge.noise * charge.sensitivity
+
+
+def test_the_exercises_have_the_answers_that_code_finds():
+    halves = pd.DataFrame({"column": ["A", "B"]}, dtype="category")
+    half = {"real": [1, 0], "made up": [0.5, 0.5]}
+    smoking = Bernoulli(torch.tensor(0.25)).log_prob(torch.tensor(1.0))
+    answers = {
+        "01.1": np.abs(np.subtract([0, 1], [0.6, 0.4])).sum() / 2,
+        "01.2": heterogeneity(halves, [[0], [1]]),
+        "01.3": np.diff(np.linspace(-150, 16_050, 21))[0],
+        "03.1": np.zeros(25, np.int64).nbytes + 6,
+        "03.2": 3,
+        "03.3": 0.25,
+        "04.1": np.diff(np.log([0.1, 0.6])).item(),
+        "04.2": binomtest(0, 20).proportion_ci(0.95).high,
+        "04.3": 731.06,
+        "05.1": 0.5,
+        "05.2": 1,
+        "05.3": 4,
+        "10.1": sum(20**3 for child in range(14) if child >= 2),
+        "10.2": laplace_scale(),
+        "10.3": np.prod([20 - 1, 20 - 1]) / (2 * 500),
+        "11.1": float(kl_divergence(Normal(2.0, 1.0), Normal(0.0, 1.0))),
+        "11.2": 0,
+        "11.3": np.hypot.reduce(np.ones(9)),
+        "12.1": 0.7599,
+        "12.2": 0.02,
+        "12.3": 0.25,
+        "13.1": float(marginals.expected_error(40, np.array([1_000]), 36_000)[0]),
+        "13.2": 400 * (100 / 400) * (120 / 400),
+        "13.3": 0.0425,
+        "15.1": -float(smoking),
+        "15.2": 0.2647,
+        "15.3": jensenshannon(*half.values(), base=2) ** 2,
+        "16.1": np.prod(np.full(100, 1 - 0.02)) ** 0.5,
+        "16.2": np.hypot.reduce(np.full(10_000, 2.0)),
+        "16.3": 10,
+    }
+    assert answers.keys() == EXERCISES.keys()
+    said = {name: check_exercise(name, answer) for name, answer in answers.items()}
+    assert {name for name, each in said.items() if each != "Right."} == set()
+
+
+@pytest.mark.parametrize("exercise", EXERCISES)
+def test_an_exercise_knows_wrong_and_near_answers(exercise):
+    right, hints = EXERCISES[exercise]
+    assert check_exercise(exercise, right + 0.03 * max(right, 1)).endswith("too large.")
+    assert check_exercise(exercise, None).startswith("Put your answer")
+    assert hints
+    for wrong, hint in hints.items():
+        assert check_exercise(exercise, wrong) == f"Not yet: {hint}"

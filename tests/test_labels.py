@@ -82,6 +82,16 @@ def test_powers_on_logarithmic_axes_are_mathematics_as_ever():
         assert axes() == plain
 
 
+def test_panels_that_share_a_logarithmic_axis_all_have_powers():
+    fig, axes = plt.subplots(1, 2, sharey=True)
+    for ax in axes:
+        ax.plot([1, 1_000])
+        ax.set_yscale("log")
+    fig.canvas.draw()
+    ticks = [tick.label1 for ax in axes for tick in ax.yaxis.get_major_ticks()]
+    assert all(label.get_parse_math() and "10^" in label.get_text() for label in ticks)
+
+
 def test_dollars_and_signs_of_tex_reach_every_picture_as_they_are():
     named = [Column("$in_come^2$", "categorical", categories=MONEY), *others()]
     for name, fig in pictures(*named).items():

@@ -244,14 +244,6 @@ def test_a_model_is_fitted_to_tables_without_noise_as_they_are():
     assert query == (0, 1) and scale == 3.0 and noisy.std() == pytest.approx(3, rel=0.05)
 
 
-def test_traffic_is_that_of_the_run(halves):
-    train, _, parts = halves
-    run = settings.federated(independent, train, parts, seed=1)
-    found = lessons.traffic(run)
-    assert found["up"].to_numpy().sum() == run.bytes_up
-    assert found["down"].to_numpy().sum() == run.bytes_down
-
-
 def test_the_mean_gradient_is_cut_where_the_rule_says():
     torch.manual_seed(0)
     line, rows = torch.nn.Linear(2, 1), torch.tensor([[300.0, 400.0], [0.3, 0.0]])

@@ -89,14 +89,16 @@ def boxes(fig: Figure) -> str:
 
 class Powers(LogFormatterSciNotation):
     """Powers of ten as mathematics: ticks are told so each time, since an axis makes new ones as it
-    needs them."""
+    needs them. Panels that share an axis share its formatter, which knows one of them only."""
 
     def format_ticks(self, values: Iterable[float]) -> list[str]:
-        minor = self.axis.get_minor_formatter() is self
-        get_ticks = self.axis.get_minor_ticks if minor else self.axis.get_major_ticks
-        for tick in get_ticks(len(values)):
-            tick.label1.set_parse_math(True)
-            tick.label2.set_parse_math(True)
+        axes, name = self.axis.axes, self.axis.axis_name
+        ticks = "minor" if self.axis.get_minor_formatter() is self else "major"
+        for panel in getattr(axes, f"get_shared_{name}_axes")().get_siblings(axes):
+            axis = getattr(panel, f"{name}axis")
+            for tick in getattr(axis, f"get_{ticks}_ticks")(len(values)):
+                tick.label1.set_parse_math(True)
+                tick.label2.set_parse_math(True)
         return super().format_ticks(values)
 
 

@@ -4,7 +4,6 @@ vary the budget."""
 import hashlib
 import inspect
 import pickle
-import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -213,22 +212,6 @@ def migration(
     return pd.DataFrame(history, columns=columns)
 
 
-def answers(network: Any, table: Table, synthetic: pd.DataFrame, given: str) -> pd.DataFrame:
-    """Share of the target's second class by the levels of a column: as pgmpy computes it from the
-    network, and among synthetic and real rows."""
-    with warnings.catch_warnings(action="ignore"):  # what it says while it is imported
-        from pgmpy.inference import VariableElimination  # slow, and needed here only
-
-    ask, target, exact = VariableElimination(network), table.schema.target, {}
-    for code, level in enumerate(table.schema[given].categories):
-        exact[level] = ask.query([target], {given: code}, show_progress=False).values[1]
-    held = {"synthetic rows": synthetic, "real rows": table.frame}
-    for name, rows in held.items():
-        second = rows[target].cat.codes.eq(1)
-        held[name] = second.groupby(rows[given], observed=False).mean()
-    return pd.DataFrame({"the network": exact, **held})
-
-
 def laplace_recipes(
     scale: float, num_clients: int, draws: int, rng: np.random.Generator
 ) -> dict[str, np.ndarray]:
@@ -432,12 +415,6 @@ def settings_table(runs: Mapping[str, Sequence[Run]], table: Table) -> pd.DataFr
         found = pd.DataFrame([distances(table, run.synthetic) for run in group])
         lines[setting] = found.join(costs).mean()
     return pd.DataFrame(lines).T
-
-
-def traffic(run: Run) -> pd.DataFrame:
-    """Bytes of all clients together by round, and by direction and kind of message."""
-    sent = pd.DataFrame(run.traffic)
-    return sent.pivot_table("bytes", "round", ["direction", "kind"], "sum", fill_value=0)
 
 
 def draw_rows(
