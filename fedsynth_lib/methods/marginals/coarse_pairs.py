@@ -14,7 +14,7 @@ from functools import cached_property, lru_cache
 from itertools import pairwise
 
 import numpy as np
-from scipy import stats
+from scipy import special
 
 from fedsynth_lib.methods.marginals.junction_tree import BYTES, Levels, Query, grown_fits
 from fedsynth_lib.methods.marginals.marginals import MEGABYTE
@@ -64,6 +64,11 @@ class CoarsePairs:
         """The coarse levels of each column, int64 (columns,)."""
         most = self.parts * self.halves
         return np.minimum(np.array(self.levels, np.int64), most)
+
+    @property
+    def cells(self) -> int:
+        """The cells of all pairs together."""
+        return int(self.coarse.sum() ** 2 - (self.coarse**2).sum()) // 2
 
     @cached_property
     def pairs(self) -> tuple[np.ndarray, np.ndarray]:
@@ -150,7 +155,7 @@ class CoarsePairs:
                 excess = np.maximum(excess, of_parts)
             # the L1 distance, were it spread evenly over the cells
             distance[own] = np.sqrt(np.maximum(excess, 0) * shape.prod()) * sigma / rows
-        level = stats.norm.sf(sure) * min(1.0, 2 * len(self.levels) / len(self.sizes))
+        level = special.ndtr(-sure) * min(1.0, 2 * len(self.levels) / len(self.sizes))
         found = np.flatnonzero((chance <= level) & (distance > 0))
         order = found[np.argsort(-distance[found], kind="stable")]
         return list(zip(first[order].tolist(), second[order].tolist(), strict=True))
@@ -169,7 +174,7 @@ class CoarsePairs:
 def coarse_pairs(levels: Levels) -> CoarsePairs:
     """The finest of KINDS whose counts are at most MOST_COUNTS, or the last one."""
     kinds = [CoarsePairs(levels, *kind) for kind in KINDS]
-    return next((kind for kind in kinds if kind.sizes.sum() <= MOST_COUNTS), kinds[-1])
+    return next((kind for kind in kinds if kind.cells <= MOST_COUNTS), kinds[-1])
 
 
 def _tested(beyond: np.ndarray, sigma: float) -> tuple[np.ndarray, np.ndarray]:
@@ -178,7 +183,7 @@ def _tested(beyond: np.ndarray, sigma: float) -> tuple[np.ndarray, np.ndarray]:
     much."""
     free = (beyond.shape[1] - 1) * (beyond.shape[2] - 1)
     squares = (beyond**2).sum(axis=(1, 2)) / sigma**2
-    return squares - free, stats.chi2.sf(squares, free)
+    return squares - free, special.chdtrc(free, squares)
 
 
 def spanning_tree(candidates: Sequence[Query], columns: int) -> list[Query]:

@@ -213,9 +213,9 @@ def start(domain: Domain, config: Config, rng: np.random.Generator) -> Arrays:
     levels = np.array(domain.levels, np.int64)
     most = private_bins.most_levels(domain) if long else levels
     sizes = most.tolist()  # whose squares do not wrap around
-    if is_wide(len(sizes)):
-        sizes = coarse_pairs.coarse_pairs(tuple(sizes)).coarse.tolist()
     alone, pairs = sum(domain.levels), (sum(sizes) ** 2 - sum(size**2 for size in sizes)) // 2
+    if is_wide(len(sizes)):
+        pairs = coarse_pairs.coarse_pairs(tuple(sizes)).cells
     if alone + pairs > MOST_CELLS:
         largest = domain.names[int(levels.argmax())]
         fewer = f"bin or merge the levels of {largest!r}, or leave it out."
@@ -379,7 +379,7 @@ def _parts(state: Arrays, asked: Candidates, config: Config, noise: Noise | None
     columns, levels = scales.columns, state["levels"]
     first = int(asked.sizes[:columns].sum())
     if is_wide(columns):
-        cells += int(coarse_pairs.coarse_pairs(tuple(levels.tolist())).sizes.sum())
+        cells += coarse_pairs.coarse_pairs(tuple(levels.tolist())).cells
     alone = Part(ONE_WAY, scales.one_way, 1, columns, first)
     return [alone, Part(TWO_WAY, scales.two_way, 1, scales.pairs, cells - first)]
 
