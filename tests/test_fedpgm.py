@@ -229,8 +229,8 @@ def test_the_server_knows_the_noise_that_all_clients_make(clients=3):
 
 def test_a_tree_joins_columns_that_nothing_before_has_joined():
     ranked = [(0, 1), (1, 2), (0, 2), (3, 4), (0, 3), (2, 4), (1, 5)]
-    assert fedpgm._spanning_tree(ranked, 6) == [(0, 1), (1, 2), (3, 4), (0, 3), (1, 5)]
-    assert fedpgm._spanning_tree([], 3) == []
+    assert fedpgm.spanning_tree(ranked, 6) == [(0, 1), (1, 2), (3, 4), (0, 3), (1, 5)]
+    assert fedpgm.spanning_tree([], 3) == []
 
 
 def test_whoever_may_be_in_both_rounds_is_charged_for_both():

@@ -13,6 +13,10 @@ are in no such pair are counted alone again, for their part of the same price. A
 measurements is shared out among these tables by their numbers of cells (as SWIFT does, McKenna et
 al. 2026), and the price is that of the number, whatever the shares (`_drawn`).
 
+Where there are many columns, the first sum has all pairs of coarse columns, whose levels are merged
+by a public rule (`coarse_pairs.py`), and only chosen pairs are counted at full resolution. Up to
+some 300 columns a client then sends at most 10 MB. Narrower tables are counted as they are.
+
 With `bins="private"` a round goes before: noisy counts of every number of many levels alone, from
 which the server forms its bins (`private_bins.py`).
 
@@ -49,7 +53,8 @@ from fedsynth_lib.core.contract import (
     stream,
 )
 from fedsynth_lib.core.queries import Query
-from fedsynth_lib.methods.marginals import private_bins
+from fedsynth_lib.methods.marginals import coarse_pairs, private_bins
+from fedsynth_lib.methods.marginals.coarse_pairs import is_wide, spanning_tree
 from fedsynth_lib.methods.marginals.graphical_model import Model, Target, estimate
 from fedsynth_lib.methods.marginals.junction_tree import grown_fits
 from fedsynth_lib.methods.marginals.marginal_state import model_of, name_of
@@ -75,6 +80,7 @@ ALONE = (
 )
 POWER = 2 / 3  # of a table's cells: its share of the second sum
 MOST_CELLS = 20_000_000  # of all columns and pairs together, which each client counts and sends
+CHUNK = 2**22  # places in tables, counted at a time
 
 
 @dataclass(frozen=True)
@@ -207,12 +213,17 @@ def start(domain: Domain, config: Config, rng: np.random.Generator) -> Arrays:
     levels = np.array(domain.levels, np.int64)
     most = private_bins.most_levels(domain) if long else levels
     sizes = most.tolist()  # whose squares do not wrap around
-    cells = sum(domain.levels) + (sum(sizes) ** 2 - sum(size**2 for size in sizes)) // 2
-    if cells > MOST_CELLS:
+    alone, pairs = sum(domain.levels), (sum(sizes) ** 2 - sum(size**2 for size in sizes)) // 2
+    if is_wide(len(sizes)):
+        pairs = coarse_pairs.coarse_pairs(tuple(sizes)).cells
+    if alone + pairs > MOST_CELLS:
         largest = domain.names[int(levels.argmax())]
+        fewer = f"bin or merge the levels of {largest!r}, or leave it out."
+        if is_wide(len(sizes)) and pairs > alone:
+            fewer = f"leave some of the {len(sizes):,} columns out."
         raise BadInput(
-            f"all columns and pairs of columns have {cells:,} cells together, more than "
-            f"{MOST_CELLS:,}: bin or merge the levels of {largest!r}, or leave it out."
+            f"all columns and pairs of columns have {alone + pairs:,} cells together, more than "
+            f"{MOST_CELLS:,}: {fewer}"
         )
     state = {"levels": levels, "round": np.array(-1 if long else 0), "rows": np.array(0)}
     gaps = [place for place in long if domain.names[place] in domain.gaps]
@@ -220,10 +231,12 @@ def start(domain: Domain, config: Config, rng: np.random.Generator) -> Arrays:
 
 
 def tables_in(levels: np.ndarray) -> Candidates:
-    """All single columns and all pairs, as places in one array of counts."""
-    columns = range(len(levels))
-    queries = (*((c,) for c in columns), *combinations(columns, 2))
-    return tables_of_queries(levels, queries)
+    """All single columns and all pairs, as places in one array of counts; at full resolution."""
+    return tables_of_queries(levels, (*_singles(levels), *combinations(range(len(levels)), 2)))
+
+
+def _singles(levels: np.ndarray) -> tuple[Query, ...]:
+    return tuple((column,) for column in range(len(levels)))
 
 
 def tables_of_queries(levels: np.ndarray, queries: tuple[Query, ...]) -> Candidates:
@@ -248,7 +261,8 @@ def check_broadcast(state: Arrays, domain: Domain, config: Config, round: int) -
     """The sum that the round is due for; levels as declared, or as many as there are runs; and in
     the second sum different tables, measured as often as the plan pays for.
 
-    Any of these tables is one of the first sum, so no choice of them is larger than that.
+    Where pairs are not coarse, any of these tables is one of the first sum, so no choice of them is
+    larger than that. Otherwise they have at most MOST_AGAIN cells.
     """
     own, columns = start(domain, config, stream(0)), len(domain.names)
     number = int(own["round"]) + round // config.rounds_per_sum
@@ -268,6 +282,9 @@ def check_broadcast(state: Arrays, domain: Domain, config: Config, round: int) -
         first, last = state["chosen"].T
         require((first <= last).all() and len(set(chosen_in(state))) == len(first))
         require(state["repeats"].sum() == slots)
+        if is_wide(columns):
+            cells = levels[first] * np.where(first < last, levels[last], 0)
+            require(cells.sum() <= coarse_pairs.MOST_AGAIN)
 
 
 def client_step(
@@ -275,8 +292,9 @@ def client_step(
 ) -> Update:
     """The client's counts with its share of the noise.
 
-    One more row adds 1 to one cell of each table, whose noise is drawn for it alone. In the second
-    sum a table that is measured r times is sent as the sum of these measurements.
+    One more row adds 1 to one cell of each table, whose noise is drawn for it alone: of a coarse
+    table, too, since each level is merged into one coarse level, whatever the rows are. In the
+    second sum a table that is measured r times is sent as the sum of these measurements.
     """
     number, levels, rows, marks = int(state["round"]), state["levels"], client.rows, {}
     if config.rounds_per_sum > 1:
@@ -287,8 +305,10 @@ def client_step(
     if number == 1:
         asked = tables_of_queries(levels, chosen_in(state))
     else:
-        asked = tables_in(levels) if number == 0 else long_columns(state)
-    counts = asked.counts(rows, levels)
+        asked = _first_tables(levels) if number == 0 else long_columns(state)
+    counts = _counts(asked, rows, levels)
+    if number == 0 and is_wide(len(levels)):
+        counts = np.append(counts, coarse_pairs.coarse_pairs(tuple(levels.tolist())).counts(rows))
     if number == 1:
         counts = counts * np.repeat(state["repeats"], asked.sizes)
     parts = _parts(state, asked, config, noise)
@@ -297,6 +317,22 @@ def client_step(
         marks["shares"] = np.array(client.shares)
     spent = _spent(parts, config, noise) if marks.get("counted", True) else []
     return Update(summed={SUMS[number]: counts}, arrays=marks, summed_spent=spent)
+
+
+def _first_tables(levels: np.ndarray) -> Candidates:
+    """What the first sum has at full resolution."""
+    if is_wide(len(levels)):
+        return tables_of_queries(levels, _singles(levels))
+    return tables_in(levels)
+
+
+def _counts(asked: Candidates, rows: np.ndarray, levels: np.ndarray) -> np.ndarray:
+    """All tables' counts, from so many rows at a time that memory does not grow with them."""
+    step = max(1, max(CHUNK, int(asked.sizes.sum())) // len(asked.queries))
+    counts = asked.counts(rows[:step], levels)
+    for begin in range(step, len(rows), step):
+        counts += asked.counts(rows[begin : begin + step], levels)
+    return counts
 
 
 def _counts_now(client: Client, number: int) -> bool:
@@ -340,10 +376,12 @@ def _parts(state: Arrays, asked: Candidates, config: Config, noise: Noise | None
         return [Part(AGAIN, scales.again, repeats, 1, size) for repeats, size in each]
     if int(state["round"]) == -1:
         return [Part(FINE, scales.fine, 1, len(asked.queries), cells)]
-    first, columns = int(asked.sizes[: scales.columns].sum()), scales.columns
-    pairs = len(asked.queries) - columns
+    columns, levels = scales.columns, state["levels"]
+    first = int(asked.sizes[:columns].sum())
+    if is_wide(columns):
+        cells += coarse_pairs.coarse_pairs(tuple(levels.tolist())).cells
     alone = Part(ONE_WAY, scales.one_way, 1, columns, first)
-    return [alone, Part(TWO_WAY, scales.two_way, 1, pairs, cells - first)]
+    return [alone, Part(TWO_WAY, scales.two_way, 1, scales.pairs, cells - first)]
 
 
 def _spent(parts: Sequence[Part], config: Config, noise: Noise | None) -> list[Charge]:
@@ -520,22 +558,33 @@ def _runs(state: Arrays, counts: np.ndarray, scales: Scales) -> Arrays:
 def _choose(state: Arrays, shares: np.ndarray, scales: Scales, config: Config) -> Arrays:
     """The first round's shares of rows by table; the tables to measure again, and how often
     each."""
-    levels = state["levels"]
-    asked = tables_in(levels)
+    levels, rows = state["levels"], max(float(state["rows"]), 1.0)
+    asked, wide = _first_tables(levels), is_wide(scales.columns)
+    shares, coarse = np.split(shares, [int(asked.sizes.sum())])
     tables = {
         query: piece.reshape(levels[list(query)])
         for query, piece in zip(asked.queries, np.split(shares, asked.starts[1:]), strict=True)
     }
-    standing_out = _standing_out(tables, scales, max(float(state["rows"]), 1.0), config.sure)
+    alone, known = _singles(levels), tuple(levels.tolist())
+    if wide:
+        standing_out = coarse_pairs.coarse_pairs(known).standing_out(
+            coarse * rows,
+            [_as_distribution(tables[query]) for query in alone],
+            rows,
+            scales.two_way,
+            config.sure,
+        )
+    else:
+        standing_out = _standing_out(tables, scales, rows, config.sure)
     if config.tree:
-        standing_out = _spanning_tree(standing_out, len(levels))
-    pairs = _fitting(standing_out, tuple(levels.tolist()), scales.slots, config.max_megabytes)
-    alone = [query for query in tables if len(query) == 1]
+        standing_out = spanning_tree(standing_out, len(levels))
+    choice = coarse_pairs.fitting if wide else _fitting
+    pairs = choice(standing_out, known, scales.slots, config.max_megabytes)
     if scales.pairs and not pairs:
         warnings.warn(ALONE, stacklevel=2)  # seen in the noisy counts alone
     chosen, repeats = _asked_again(pairs, levels, scales)
     return {
-        **{name_of("shares", query): tables[query] for query in (*alone, *pairs)},
+        **{name_of("shares", q): tables[q] for q in (*alone, *pairs) if q in tables},
         "chosen": np.array([(query[0], query[-1]) for query in chosen], np.int16).reshape(-1, 2),
         "repeats": np.array(repeats, np.int64),
         "first_rows": state["rows"],
@@ -595,17 +644,6 @@ def _standing_out(
     return sorted(scores, key=lambda query: -scores[query])
 
 
-def _spanning_tree(candidates: Sequence[Query], columns: int) -> list[Query]:
-    """The candidates, from the first on, that join columns which none before it has joined
-    (Kruskal's algorithm)."""
-    group, kept = list(range(columns)), []
-    for a, b in candidates:
-        if group[a] != group[b]:
-            kept.append((a, b))
-            group = [group[a] if each == group[b] else each for each in group]
-    return kept
-
-
 def _fitting(
     candidates: Sequence[Query], levels: tuple[int, ...], most: int, megabytes: float
 ) -> list[Query]:
@@ -627,7 +665,8 @@ def _as_distribution(shares: np.ndarray) -> np.ndarray:
 
 
 def _measured_again(state: Arrays, counts: np.ndarray, rows: float, scales: Scales) -> Arrays:
-    """Both rounds' shares of each chosen table, averaged by precision."""
+    """Both rounds' shares of each chosen table, averaged by precision; of a pair whose counts were
+    coarse in the first, those of the second."""
     levels, repeats, earlier = state["levels"], state["repeats"], _earlier(state)
     asked = tables_of_queries(levels, chosen_in(state))
     averaged = {}
@@ -635,16 +674,18 @@ def _measured_again(state: Arrays, counts: np.ndarray, rows: float, scales: Scal
         asked.queries, np.split(counts, asked.starts[1:]), repeats, strict=True
     ):
         again = piece.reshape(levels[list(query)]) / (count * max(rows, 1))
-        before = state[name_of("shares", query)]
-        first = earlier * _precision(_once(query, scales), 1)
+        before = state.get(name_of("shares", query), 0.0)
+        first = earlier * _once(query, scales)
         second = _precision(scales.again, count)
         averaged[name_of("shares", query)] = (first * before + second * again) / (first + second)
     return averaged
 
 
 def _once(query: Query, scales: Scales) -> float:
-    """The noise on a count of a table in the first round."""
-    return scales.one_way if len(query) == 1 else scales.two_way
+    """The precision of a count of a table in the first round; 0 where it was coarse."""
+    if len(query) > 1 and is_wide(scales.columns):
+        return 0.0
+    return _precision(scales.one_way if len(query) == 1 else scales.two_way, 1)
 
 
 def _precision(scale: float, times: int) -> float:
@@ -663,7 +704,7 @@ def _fit(state: Arrays, scales: Scales, config: Config) -> Model:
     rows, earlier, targets = float(max(int(state["rows"]), 1)), _earlier(state), {}
     repeats = dict(zip(chosen_in(state), state["repeats"].tolist(), strict=True))
     for query in dict.fromkeys([*((c,) for c in range(len(levels))), *repeats]):
-        precision = earlier * _precision(_once(query, scales), 1)
+        precision = earlier * _once(query, scales)
         if query in repeats:
             precision += _precision(scales.again, repeats[query])
         targets[query] = Target(state[name_of("shares", query)], rows**2 * precision)
