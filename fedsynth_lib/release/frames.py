@@ -115,6 +115,8 @@ def synthesize(
     site: str = "",
     num_clients: int = 0,
     declared_rows: int | Sequence[int] = (),
+    unit: str | int = "",
+    most_rows: int = 0,
     release: bool = False,
     again: bool = False,
     population: str = "",
@@ -140,7 +142,8 @@ def synthesize(
         A DataFrame, or the path of a file. The index is not modelled: `df.reset_index()` makes it a
         column.
     epsilon, delta
-        The budget of the whole run, for one row added or removed; delta far below 1 / rows.
+        The budget of the whole run, for one row added or removed, or for one person where the unit
+        is one; delta far below 1 / rows.
     schema
         The text of a schema (see `draft`), or the path of its file. Without one, that beside the
         file of the table; else it is drafted, and a warning repeats the draft's questions.
@@ -161,6 +164,10 @@ def synthesize(
         to; one client holds all rows if neither is given.
     declared_rows
         Rows of the table, or of each site, as everybody knows them; counted with noise if empty.
+    unit, most_rows
+        The column that says whose a row is, and how many rows of a person count: the promise is
+        then for a person, at all rows together. The schema may say both as well. Synthetic rows do
+        not have this column, and are nobody's.
     release
         Draw secret noise, for rows that may be handed on. It needs a schema without questions that
         is not read from the rows.
@@ -207,6 +214,10 @@ def synthesize(
     >>> ill, _ = fs.synthesize(df, epsilon=1, schema=schema, rows=50, where={"ill": "yes"})
     >>> set(ill["ill"])
     {'yes'}
+    >>> visits = df.assign(patient=df.index // 2)
+    >>> _, statement = fs.synthesize(visits, epsilon=1, unit="patient", most_rows=2)
+    >>> statement["unit"]
+    'one person with up to 2 rows'
     """
     Privacy(checked_epsilon(epsilon), delta)  # before a row is read
     source, notes = _source(table), []
@@ -216,7 +227,8 @@ def synthesize(
             "(population='...'), for the ledger."
         )
     options: dict[str, Any] = {"target": _name(target, "target")}
-    options["ignore"] = your_table.names_of(ignore, "ignore")
+    unit = _name(unit, "unit")
+    options["ignore"] = [*your_table.names_of(ignore, "ignore"), *[unit] * bool(unit)]
     schema, asked = _schema(source, schema, **options)
     if asked is not None:
         notes = [DRAFTED, *(f"the draft asks about {question}" for question in asked)]
@@ -236,6 +248,8 @@ def synthesize(
         site=_name(site, "site"),
         num_clients=num_clients,
         declared_rows=declared_rows,
+        unit=unit,
+        most_rows=most_rows,
         release=release,
         again=again,
         population=population,
