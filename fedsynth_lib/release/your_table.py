@@ -40,7 +40,8 @@ from fedsynth_lib.federation.settings import ROW_COUNT, federated, planned
 from fedsynth_lib.methods import DEFAULT, METHODS, from_file
 from fedsynth_lib.methods.release import DELTA, fitting, private_config
 from fedsynth_lib.release import saved
-from fedsynth_lib.release.draft import draft_path, propose_schema
+from fedsynth_lib.release.ask import answered
+from fedsynth_lib.release.draft import draft_path, draft_text, propose_schema
 from fedsynth_lib.release.persons import for_persons, row_budget, rows_that_count, unit_of
 from fedsynth_lib.release.register import Begun, open_register
 from fedsynth_lib.release.summary import Release, registry_entry, summary_page
@@ -137,6 +138,30 @@ def draft(
     ignored, kept = names_of(ignore, "ignore"), names_of(keep, "keep")
     path = as_path(out) if out else None
     return propose_schema(files.table, target=target or None, ignore=ignored, keep=kept, out=path)
+
+
+def asked(
+    files: Files,
+    hear: Callable[[str], str],
+    say: Callable[[str], None],
+    *,
+    target: str = "",
+    ignore: str | int | Sequence = (),
+    keep: str | int | Sequence = (),
+    out: str | Path | None = None,
+) -> Path:
+    """Write the schema of a table, or to `out`, by a draft of it and the answers to its questions;
+    give its path. hear, say: as in `answered`. target, ignore, keep: as in `draft`.
+
+    Raises BadInput where there is a schema already.
+    """
+    path = as_path(out) if out else files.schema
+    if path.exists():
+        raise BadInput(f"{path} is there already; move it away, or give another name (--out).")
+    columns = {"ignore": names_of(ignore, "ignore"), "keep": names_of(keep, "keep")}
+    text = draft_text(files.table, target=target or None, **columns)
+    write_atomically(path, answered(text, hear, say).encode(), private=True)
+    return path
 
 
 def draft_where_needed(
@@ -485,7 +510,7 @@ class Made:
     def model(self) -> saved.SavedModel:
         """What more rows can be drawn from, at no further cost."""
         form, asked = self.table.form, self.asked
-        kept = {"container": self.table.container, "seed": asked.seed}
+        kept = {"container": self.table.container, "seed": asked.seed, "sizes": self.sizes}
         return saved.saved(self.run, asked.method, self.config, form, **kept)
 
     @property
@@ -723,6 +748,7 @@ def _carried_out(
         table.form,
         container=table.container,
         seed=asked.seed,
+        sizes=sizes,
     )
     drawn, given = _drawn(asked, model, made.synthetic, note)
     made = replace(made, statement=made.statement | {"together": model.together, "given": given})
