@@ -761,7 +761,9 @@ def _carried_out(
     if paths:
         say(f"rows and statement are in {paths['rows'].parent}")
     if asked.rows is None:
-        note(FOUR_FIFTHS.format(rows=len(rows)))
+        most = table.form.most_rows
+        beyond = f"; of each person's rows, up to {most} count" * bool(most)
+        note(FOUR_FIFTHS.format(rows=len(rows)) + beyond)
     total = begun and begun.total()
     found = Made(asked, sizes, options["config"], made, rows, text, paths, total)
     if asked.model is not None:
