@@ -480,7 +480,10 @@ def test_columns_that_were_measured_together_are_in_plain_sight(home):
     assert "No two columns were measured together" in str(made["independent"])
 
 
-SHOWN = (frames.draft, frames.synthesize, frames.check, saved.read, saved.SavedModel.sample)
+SHOWN = (
+    *(frames.draft, frames.synthesize, frames.check, saved.read),
+    *(saved.SavedModel.sample, saved.SavedModel.means),
+)
 
 
 @pytest.mark.parametrize("shown", SHOWN, ids=lambda shown: shown.__name__)
