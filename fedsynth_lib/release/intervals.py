@@ -35,8 +35,9 @@ def means(
     repeats = checked_rows(repeats, "repeats")
     if repeats < 2:
         raise BadInput("repeats is 1: a spread needs 2 or more.")
-    estimate = _estimates(model, model.drawn(_many(model), seed=seed), numbers)
-    again = [_learned_again(model, numbers, number, seed) for number in range(repeats)]
+    pool = model.drawn(_many(model), seed=seed)
+    estimate = _estimates(model, pool, numbers)
+    again = [_learned_again(model, pool, numbers, number, seed) for number in range(repeats)]
     error = pd.DataFrame(again).std()
     reach = stdtrit(repeats - 1, (1 + LEVEL) / 2) * error
     found = {"estimate": estimate, "standard_error": error}
@@ -69,10 +70,17 @@ def _many(model: SavedModel) -> int:
     return max(MANY, 4 * sum(model.sizes))
 
 
-def _learned_again(model: SavedModel, columns: Sequence[str], number: int, seed: int) -> pd.Series:
-    """What a model comes to that learned from rows of this one."""
-    fresh = int(stream(seed, "means", number).integers(MOST_SEED))
-    rows, said = model.drawn(sum(model.sizes), seed=fresh), model.statement
+def _learned_again(
+    model: SavedModel, pool: pd.DataFrame, columns: Sequence[str], number: int, seed: int
+) -> pd.Series:
+    """What a model comes to that learned from rows of this one.
+
+    They are drawn from a pool one by one, for a method may draw several rows with less variance
+    than people have who happen to be in a table (FedPGM rounds its counts).
+    """
+    rng, said = stream(seed, "means", number), model.statement
+    places = rng.integers(len(pool), size=sum(model.sizes))
+    rows, fresh = pool.iloc[places].reset_index(drop=True), int(rng.integers(MOST_SEED))
     counted = [e["noise_multiplier"] for e in said["entries"] if e["what"] == ROW_COUNT]
     made = your_table.run(
         model.method,
