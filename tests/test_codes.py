@@ -64,6 +64,45 @@ def among(values, **shares):
             r"several time zones (+01:00, +02:00)",
         ),
         ([100 * (n % 24) + n % 60 for n in range(ROWS)], "numeric", {}, "without a mark"),
+        # a few of them longer than a day
+        (
+            [f"{n % 24 + 20 * (n > 1_997)}:{n % 60:02}:59" for n in range(ROWS)],
+            "text",
+            {},
+            "Lengths of time such as",
+        ),
+        (
+            [f"{n % 50} min" for n in range(ROWS)],
+            "numeric",
+            {"written": "10 min"},
+            "is this one 10",
+        ),
+        ([f"{n % 9} years {n % 12} months" for n in range(ROWS)], "text", {}, "Lengths of time"),
+        ([f"{n % 9}h{n % 60:02}" for n in range(ROWS)], "text", {}, "Lengths of time such as"),
+        (
+            [f"2024-05-{n % 28 + 1:02} 10:00 {'CEST' if n % 2 else 'CET'}" for n in range(ROWS)],
+            "text",
+            {},
+            "several time zones (CEST, CET)",
+        ),
+        (
+            [f"{n % 24:02}:{n % 60:02}+0{n % 2 + 1}:00" for n in range(ROWS)],
+            "text",
+            {},
+            "several time zones (+01:00, +02:00)",
+        ),
+        (
+            [f"2024-05-{n % 28 + 1:02} 10:{n % 60:02} CET" for n in range(ROWS)],
+            "datetime",
+            {"format": "%Y-%m-%d %H:%M CET"},
+            "",
+        ),
+        (
+            ["Male ", " Male", "male", "FEMALE"] * 99,
+            "categorical",
+            {"categories": ("FEMALE", "Male", "male")},
+            "",
+        ),
     ],
 )
 def test_odd_values_are_named_and_what_is_asked_is_true(values, kind, said, question):

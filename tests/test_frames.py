@@ -74,6 +74,49 @@ def test_the_five_lines_work_as_they_are(home, monkeypatch):
     assert not list(home.rglob("*"))
 
 
+def visits(persons=800):
+    """Two stays of each person, with a date that follows another one, gaps, and zeros."""
+    rng = np.random.default_rng(2)
+    who = np.repeat(np.arange(persons), 2)
+    start = pd.Timestamp("2021-01-01") + pd.to_timedelta(rng.integers(0, 900, len(who)), unit="D")
+    days, paid = rng.integers(0, 15, len(who)), rng.normal(300, 80, len(who)).round(2).clip(1)
+    sbp = pd.array((120 + 2 * days + rng.normal(0, 9, len(who))).round(), dtype="Int64")
+    sbp[rng.random(len(who)) < 0.25] = None
+    return pd.DataFrame(
+        {
+            "patient": 10_001 + who,
+            "sex": rng.choice(["f", "m"], persons)[who],
+            "admitted": start,
+            "discharged": start + pd.to_timedelta(days, unit="D"),
+            "sbp": sbp,
+            "paid": np.where(rng.random(len(who)) < 0.4, 0.0, paid),
+        }
+    )
+
+
+def test_five_lines_on_dates_gaps_a_heap_a_rule_and_two_rows_of_each_person(home):
+    df = visits()
+    assert "do several rows belong to one person?" in fs.draft(df)
+    schema = fs.draft(df, unit="patient", most_rows=2)
+    with pytest.warns(UserWarning):
+        synthetic, statement = fs.synthesize(df, schema=schema, epsilon=5)
+    found = fs.check(df, synthetic, schema=schema, analyses=["mean(sbp)", "mean(paid)"])
+    assert (found.form["differs"] == "").all() and len(found.verdicts) == 2
+    assert "one person?" not in schema and 'holds = "admitted <= discharged"' in schema
+    assert statement["unit"] == "one person with up to 2 rows" and statement["budget"] == 5
+    pd.testing.assert_series_equal(synthetic.dtypes, df.drop(columns="patient").dtypes)
+    assert (synthetic["admitted"] <= synthetic["discharged"]).all()
+    assert synthetic["admitted"].min() >= df["admitted"].min()
+    assert (synthetic["paid"] == 0).mean() == pytest.approx(0.4, abs=0.06)
+    assert synthetic["sbp"].isna().mean() == pytest.approx(0.25, abs=0.06)
+    assert synthetic["sex"].eq("f").mean() == pytest.approx(df["sex"].eq("f").mean(), abs=0.06)
+    assert len(synthetic) == statement["num_rows"] == pytest.approx(0.8 * len(df), rel=0.1)
+    for column, analysis in {"sbp": "mean(sbp)", "paid": "mean(paid)"}.items():
+        line = found.analyses.set_index("analysis").loc[analysis]
+        assert line["synthetic"] == pytest.approx(float(synthetic[column].mean()))
+        assert line["real"] == pytest.approx(float(df[column].mean()))
+
+
 def test_it_is_what_the_command_makes_of_the_same_rows(home):
     frame = people()
     frame.to_parquet(home / "t.parquet")
@@ -437,7 +480,10 @@ def test_columns_that_were_measured_together_are_in_plain_sight(home):
     assert "No two columns were measured together" in str(made["independent"])
 
 
-SHOWN = (frames.draft, frames.synthesize, frames.check, saved.read, saved.SavedModel.sample)
+SHOWN = (
+    *(frames.draft, frames.synthesize, frames.check, saved.read),
+    *(saved.SavedModel.sample, saved.SavedModel.means),
+)
 
 
 @pytest.mark.parametrize("shown", SHOWN, ids=lambda shown: shown.__name__)

@@ -8,7 +8,7 @@ import pytest
 
 from fedsynth_lib.core.contract import BadInput
 from fedsynth_lib.release.draft import propose_schema
-from fedsynth_lib.tables.form import Form, read_schema
+from fedsynth_lib.tables.form import Form, read_form, read_schema
 from fedsynth_lib.tables.load import load_table
 from fedsynth_lib.tables.schema import (
     READ_FROM_ROWS,
@@ -204,11 +204,13 @@ def test_a_proposed_schema_loads_and_says_what_it_discloses(own):
     assert schema["age"] == Column(
         "age", "numeric", low=20, high=59, integer=True, source=READ_FROM_ROWS
     )
-    assert schema["dose"] == Column("dose", "numeric", low=0.0, high=9.75, source=READ_FROM_ROWS)
+    dose = next(column for column in read_form(draft).columns if column.name == "dose")
+    assert (dose.low, dose.high, dose.step) == (0.0, 9.75, 0.25)
+    assert "All lie a multiple of 0.25 apart: are these steps?" in dose.question
     assert schema["group"].categories == ("1", "2")
     table = load_table(own, schema=draft)
     assert (table.frame.shape, table.data, table.key) == ((40, 4), "own", "own")
-    assert table.frame["dose"].iloc[-1] == 9.75
+    assert dose.amounts(table.frame).iloc[-1] == 9.75
     with pytest.raises(BadInput, match=r"own\.draft\.toml exists already"):
         propose_schema(own)
 

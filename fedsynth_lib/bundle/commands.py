@@ -129,14 +129,25 @@ def draft(
     out: Annotated[
         Path | None, typer.Option(help="the draft; default: in internal/ beside the table")
     ] = None,
+    ask: Annotated[
+        bool, typer.Option("--ask", help="answer the questions here; writes the schema itself")
+    ] = False,
 ) -> int:
     """A first schema of a table, read from its rows: for the eyes of their owner alone.
 
-    Prints its path, and what only a person can answer.
+    Prints its path, and what only a person can answer. With --ask the questions are put one by one,
+    and the schema is written beside the table.
     """
     from fedsynth_lib.release import your_table
 
     files = your_table.Files.of(table)
+    if ask:
+        drafted = {"target": target, "ignore": ignore or (), "keep": keep or ()}
+        try:
+            print(your_table.asked(files, input, print, out=out, **drafted))
+        except EOFError as end:
+            raise BadInput("--ask needs a terminal to answer in; nothing was written.") from end
+        return 0
     path = your_table.draft(files, target=target, ignore=ignore or (), keep=keep or (), out=out)
     print(path)
     asked = your_table.questions(path)
@@ -252,6 +263,9 @@ def sample(
     rows: Annotated[int | None, typer.Option(help="how many; default: as many as the run")] = None,
     where: Annotated[list[str] | None, typer.Option(help="COLUMN=VALUE that all rows have")] = None,
     seed: Annotated[int | None, typer.Option(help="of the draw; default: that of the run")] = None,
+    means: Annotated[
+        bool, typer.Option("--means", help="means and shares with standard errors, and no rows")
+    ] = False,
     out: Annotated[Path | None, typer.Option(help="file of the rows; default: print")] = None,
     quote_formulas: Annotated[
         bool,
@@ -261,13 +275,17 @@ def sample(
     """Draw synthetic rows from a saved model, in the form of the table that it learned from.
 
     It costs no more epsilon. With the run's own seed and number they are the run's own rows; but
-    fresh identifiers of a release are drawn anew.
+    fresh identifiers of a release are drawn anew. With --means it learns again from its own rows,
+    thirty times, so that standard errors include the noise of privacy.
     """
     from fedsynth_lib.core.store import as_path, write_atomically
     from fedsynth_lib.release import saved
 
     found = saved.read(model)
-    content = found.file(rows, seed=seed, where=_values(where), quote_formulas=quote_formulas)
+    if means:
+        content = found.means(seed=seed or 0).to_csv(index=False, float_format="%.6g").encode()
+    else:
+        content = found.file(rows, seed=seed, where=_values(where), quote_formulas=quote_formulas)
     if out is None:
         sys.stdout.buffer.write(content)
     else:

@@ -42,12 +42,14 @@ class Refused(BadInput):
 
 @dataclass(frozen=True)
 class Total:
-    """of: how many of them are of which kind, where there are several kinds."""
+    """of: how many of them are of which kind, where there are several kinds. mixed: some promise
+    for a person and some for a row, so that the sum holds for a row."""
 
     releases: int
     epsilon: float
     delta: float
     of: str = ""
+    mixed: bool = False
 
 
 def settled(lines: Iterable[dict]) -> list[dict]:
@@ -59,11 +61,18 @@ def settled(lines: Iterable[dict]) -> list[dict]:
     return [line for line in open_or_settled if line["epsilon"] > 0 or line["delta"] > 0]
 
 
+def of_unit(said: dict) -> dict:
+    """What a line says of its unit: that it is a person with so many rows; nothing where it is a
+    row."""
+    return {"unit": said["unit"]} if "person" in said.get("unit", "") else {}
+
+
 def total_of(releases: Sequence[dict]) -> Total:
     """Sums. They hold for any releases; to prove less one would have to know who was which client
     in each."""
     epsilon, delta = (math.fsum(line[name] for line in releases) for name in ("epsilon", "delta"))
-    return Total(len(releases), epsilon, delta)
+    mixed = len({bool(of_unit(line)) for line in releases}) > 1
+    return Total(len(releases), epsilon, delta, mixed=mixed)
 
 
 class Ledger:
@@ -110,7 +119,7 @@ class Ledger:
                     f"raise most_{name} if its owner agrees."
                 )
 
-    def reserve(self, method: str, epsilon: float, delta: float) -> str:
+    def reserve(self, method: str, epsilon: float, delta: float, **said: Any) -> str:
         """Notes what a release may cost before any of its noise is drawn: a run that is stopped,
         and two at once, cannot overdraw. Gives the entry's number, by which it is settled.
 
@@ -120,14 +129,14 @@ class Ledger:
         with self.journal.locked():
             self.admit(epsilon, delta)
             line = _release(self.population, method, epsilon, delta)
-            self.journal.append(line | {"begun": number})
+            self.journal.append(line | said | {"begun": number})
         return number
 
     def settle(self, number: str, epsilon: float, delta: float, **said: Any) -> None:
         """Notes what a release that was begun has cost: no more than it was begun with."""
         with self.journal.locked():
-            (line,) = (each for each in self.releases() if each.get("begun") == number)
-            line = _release(self.population, line["method"], epsilon, delta)
+            (begun,) = (each for each in self.releases() if each.get("begun") == number)
+            line = _release(self.population, begun["method"], epsilon, delta) | of_unit(begun)
             self.journal.append(line | said | {"settles": number})
 
     def carry_over(self, total: Total, what: str) -> None:
@@ -157,6 +166,7 @@ class Ledger:
             self.journal.append(
                 _release(self.population, statement["method"], epsilon, delta)
                 | {"rows": rows, "charges": statement["entries"], "statement": digest(statement)}
+                | of_unit(statement)
                 | ({"settles": number} if number else {})
             )
 
@@ -364,7 +374,7 @@ def as_text(population: str, own: Path | None = None) -> str:
         [
             *lines,
             f"{population}: {total.releases} releases, epsilon {total.epsilon:.4g}, delta "
-            f"{total.delta:g}",
+            f"{total.delta:g}{', for one row' if total.mixed else ''}",
         ]
     )
 
@@ -375,7 +385,8 @@ def _what(line: dict) -> str:
         return "begun, and not ended"
     if "run" in line:
         return f"as a client, run {line['run']}"
-    return f"{line['rows']} rows" if "rows" in line else line.get("what", "")
+    rows = f"{line['rows']} rows" if "rows" in line else line.get("what", "")
+    return ", for ".join([rows, *of_unit(line).values()])
 
 
 def overview(population: str = "", own: Path | None = None) -> str:

@@ -336,6 +336,8 @@ def added_up(total: Total | None) -> str:
         f"This is one of {total.releases} releases of the same rows{of}: together they have "
         f"epsilon = {total.epsilon:.4g}, delta = {total.delta:g}."
     )
+    if total.mixed:
+        text += " That is for one row, since some of them promise for a row, and not for a person."
     return text if promises(total.epsilon) else f"{text} {PROMISES_NOTHING}"
 
 

@@ -33,8 +33,9 @@ RULE = (
     f"± is a standard error. Rule: a result may be used if it differs from the real one by at most "
     f"{BEYOND} times what both standard errors explain, and if both say the same of whether a "
     "coefficient differs from 0. The standard errors of synthetic rows leave out the noise of "
-    "privacy, so they are too small to be published as they are. All of this was computed from the "
-    "real rows: for their owner alone."
+    "privacy, so they are too small to be published as they are; for means and shares `fedsynth "
+    "sample --means` has ones that include it. All of this was computed from the real rows: for "
+    "their owner alone."
 )
 NUMBERS = ("real", "real_se", "synthetic", "synthetic_se")
 NONE = pd.DataFrame(columns=["analysis", "term", *NUMBERS, "apart", "verdict"])

@@ -50,19 +50,22 @@ NAMES_PEOPLE = (  # names of columns, without spaces and marks, with people's na
 )
 NUMBERS_PEOPLE = (
     r"(?i)(?:^|[\W_])(?:id|ids|nr|no|key|ssn|mrn)(?:$|[\W_])|(?<=[a-z])(?-i:ID|Id|Nr|No)$"
+    r"|(?:^|[\W_])(?:patient|person|subject|participant|customer|member|pupil|student)(?:$|[\W_])"
 )
 # numbers below and above what could be measured
 BEYOND = (r"(?:<|≤|<=)\s*[-+]?\d+[.,]?\d*", r"(?:>|≥|>=)\s*[-+]?\d+[.,]?\d*|\d+[.,]?\d*\+")
 UNITS_OF_TIME = (
-    r"(?:d(?:ays?)?|h(?:ours?|rs?)?|m(?:in(?:utes?)?s?)?|s(?:ec(?:ond)?s?)?|w(?:eeks?)?)"
+    r"(?:y(?:(?:ea)?rs?)?|mo(?:nths?)?|w(?:ee)?ks?|w|d(?:ays?)?|h(?:ours?|rs?)?"
+    r"|m(?:in(?:utes?)?s?)?|s(?:ec(?:ond)?s?)?)"
 )
 DURATIONS = (
     r"[-+]?\d+:[0-5]\d(?::[0-5]\d(?:\.\d+)?)?",  # hours may be above 24
-    rf"(?:\d+(?:\.\d+)?\s*{UNITS_OF_TIME}[\s,]*)+",
+    rf"(?:\d+(?:\.\d+)?\s*{UNITS_OF_TIME}[\s,]*)+(?:\d\d)?",
     r"-?P(?=[\dT])(?:\d+[YMWD])*(?:T(?:\d+(?:\.\d+)?[HMS])+)?",
     r"-?\d+ days?,? [-+]?\d+:[0-5]\d:[0-5]\d(?:\.\d+)?",
 )
-OFFSET = r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d.*?(?P<offset>Z|[-+]\d\d:?\d\d)"
+LONGER_THAN_A_DAY = r"(?:2[5-9]|[3-9]\d|\d{3,}):[0-5]\d(?::[0-5]\d(?:\.\d+)?)?"
+OFFSET = r"\d:\d\d[:.\d]* ?(?P<offset>Z|[-+]\d\d:?\d\d|[A-Z]{3,5})$"
 SECONDS = 7.9e8, 2.1e9  # since 1970, from 1995 to 2036
 SERIAL = 20_000, 60_000  # days since 1900, as spreadsheets count them, from 1954 to 2064
 ALL_DIFFERENT = 0.9  # share of rows with a value of their own, from which on it may name somebody
@@ -272,8 +275,13 @@ def draft_text(
     target: str | None = None,
     ignore: Collection[str] = (),
     keep: Collection[str] = (),
+    unit: str = "",
+    most_rows: int = 0,
 ) -> str:
-    """The text of `propose_schema`, of a file or of a DataFrame; nothing is written."""
+    """The text of `propose_schema`, of a file or of a DataFrame; nothing is written.
+
+    unit, most_rows: as in `Form`; the column is an identifier, whatever it looks like.
+    """
     container = Container.of(path)
     if (
         container.kind == "text"
@@ -283,7 +291,9 @@ def draft_text(
         raise one_column(path, container.separator, container.columns[0])
     raw = container.raw(path, (), strict=True)
     targets = [] if target is None else [target]
-    for what, names in (("target", targets), ("ignored", ignore), ("kept", keep)):
+    units = [unit] if unit else []
+    named = (("target", targets), ("ignored", ignore), ("kept", keep), ("unit", units))
+    for what, names in named:
         if unknown := [name for name in names if name not in raw]:
             near = closest(unknown[0], map(str, raw))
             raise BadInput(f"{path}: {what} {unknown[0]!r} is no column of the file{near}.")
@@ -294,6 +304,7 @@ def draft_text(
     typed = container.types is not None
     seen = [Seen.of(raw[name], typed=typed) for name in raw if name not in ignore]
     special = dict.fromkeys(keep, _kept) | dict.fromkeys(targets, _target)
+    special |= dict.fromkeys(units, _unit)
     columns = [
         special[each.name](each, path) if each.name in special else propose_column(each)
         for each in seen
@@ -316,7 +327,7 @@ def draft_text(
         else each
         for each in columns
     ]
-    form = Form(tuple(columns), target, tuple(ignore))
+    form = Form(tuple(columns), target, tuple(ignore), (), unit, most_rows)
     form = replace(form, rules=propose_rules(form, raw))
     notes = {each.name: _note(each, form) for each in seen}
     text = WARNING.format(name=path.name, source=READ_FROM_ROWS) + "\n"
@@ -354,6 +365,11 @@ def _target(seen: Seen, path: Path) -> FileColumn:
             "classes, or name no target."
         )
     return _categories(seen)
+
+
+def _unit(seen: Seen, path: Path) -> FileColumn:
+    """Whose a row is, which no synthetic row says."""
+    return seen.column("identifier")
 
 
 def _kept(seen: Seen, path: Path) -> FileColumn:
@@ -431,6 +447,8 @@ def _moment(
 ) -> FileColumn | None:
     """The column, where most levels, without their suffix, are moments of these forms; odd: the
     places of those that are none."""
+    if kind == "time" and seen.levels[odd].str.fullmatch(LONGER_THAN_A_DAY).any():
+        return None  # lengths of time
     kept, asked, form = levels.drop(index=odd), [], forms[0]
     moments = kept.map(lambda text: moment_of(text, form)).astype(object)
     form = _as_written(kept, form) + suffix
@@ -934,9 +952,9 @@ def _far(values: pd.Series, may_be_missing: pd.Series) -> list[int]:
 
 
 def _suffix(levels: pd.Series) -> str:
-    """What nearly all times end with that says where they hold: Z, UTC, an offset such as +01:00;
-    '' where they differ or have none."""
-    found = levels.str.extract(r"\d:\d.*?((?: ?[+-]\d\d:?\d\d)|Z| UTC| GMT)$")[0]
+    """What nearly all times end with that says where they hold: Z, UTC, CET, an offset such as
+    +01:00; '' where they differ or have none."""
+    found = levels.str.extract(r"\d:\d.*?((?: ?[+-]\d\d:?\d\d)|Z| [A-Z]{3,5})$")[0]
     if found.notna().sum() < len(levels) - _most_odd(len(levels)) or found.nunique() != 1:
         return ""
     return found.dropna().iloc[0]

@@ -80,9 +80,10 @@ def persons(raw: pd.DataFrame, named: re.Pattern) -> dict[str, str]:
         if len(alike) > 1 or (alike and named.search(name)):
             found[name] = (
                 f"Rows with the same value ({usual:.1f} on average, {rows.max()} at most) never "
-                f"differ in {', '.join(alike[:3])}: do several rows belong to one person? Epsilon "
-                "is promised for a row; a person with k rows has k times as much: keep one row of "
-                "each person, or ask for an epsilon so much smaller. The column is left out."
+                f"differ in {', '.join(alike[:3])}: do several rows belong to one person? Then "
+                f'write unit = "{name}" and most_rows, such as {rows.max()}, under [table]: then '
+                "epsilon is for a person with so many rows, and not for a row. The column is left "
+                "out."
             )
     return found
 

@@ -60,6 +60,8 @@ def draft(
     target: str | int = "",
     ignore: Names = (),
     keep: Names = (),
+    unit: str | int = "",
+    most_rows: int = 0,
 ) -> str:
     """Draft the schema of a table from its rows, as text to correct, for its owner alone.
 
@@ -77,6 +79,9 @@ def draft(
         Columns that synthetic rows will not have.
     keep
         Columns of categories, however many they have.
+    unit, most_rows
+        The column that says whose a row is, and how many rows of a person count, where several rows
+        are one person's; see `synthesize`.
 
     Returns
     -------
@@ -97,7 +102,9 @@ def draft(
     """
     names = {"ignore": ignore, "keep": keep}
     columns = {name: your_table.names_of(given, name) for name, given in names.items()}
-    return draft_text(_source(table), target=_name(target, "target") or None, **columns)
+    of_persons = {"unit": _name(unit, "unit"), "most_rows": most_rows}
+    said = columns | of_persons
+    return draft_text(_source(table), target=_name(target, "target") or None, **said)
 
 
 def synthesize(
@@ -115,6 +122,8 @@ def synthesize(
     site: str = "",
     num_clients: int = 0,
     declared_rows: int | Sequence[int] = (),
+    unit: str | int = "",
+    most_rows: int = 0,
     release: bool = False,
     again: bool = False,
     population: str = "",
@@ -140,7 +149,8 @@ def synthesize(
         A DataFrame, or the path of a file. The index is not modelled: `df.reset_index()` makes it a
         column.
     epsilon, delta
-        The budget of the whole run, for one row added or removed; delta far below 1 / rows.
+        The budget of the whole run, for one row added or removed, or for one person where the unit
+        is one; delta far below 1 / rows.
     schema
         The text of a schema (see `draft`), or the path of its file. Without one, that beside the
         file of the table; else it is drafted, and a warning repeats the draft's questions.
@@ -161,6 +171,10 @@ def synthesize(
         to; one client holds all rows if neither is given.
     declared_rows
         Rows of the table, or of each site, as everybody knows them; counted with noise if empty.
+    unit, most_rows
+        The column that says whose a row is, and how many rows of a person count: the promise is
+        then for a person, at all rows together. A schema that is given says both itself, or has
+        the column as an identifier. Synthetic rows do not have it, and are nobody's.
     release
         Draw secret noise, for rows that may be handed on. It needs a schema without questions that
         is not read from the rows.
@@ -207,6 +221,10 @@ def synthesize(
     >>> ill, _ = fs.synthesize(df, epsilon=1, schema=schema, rows=50, where={"ill": "yes"})
     >>> set(ill["ill"])
     {'yes'}
+    >>> visits = df.assign(patient=df.index // 2)
+    >>> _, statement = fs.synthesize(visits, epsilon=1, unit="patient", most_rows=2)
+    >>> statement["unit"]
+    'one person with up to 2 rows'
     """
     Privacy(checked_epsilon(epsilon), delta)  # before a row is read
     source, notes = _source(table), []
@@ -217,7 +235,8 @@ def synthesize(
         )
     options: dict[str, Any] = {"target": _name(target, "target")}
     options["ignore"] = your_table.names_of(ignore, "ignore")
-    schema, asked = _schema(source, schema, **options)
+    of_persons = {"unit": _name(unit, "unit"), "most_rows": most_rows}
+    schema, asked = _schema(source, schema, **options, **of_persons)
     if asked is not None:
         notes = [DRAFTED, *(f"the draft asks about {question}" for question in asked)]
         options = {}  # the draft has them
@@ -236,6 +255,7 @@ def synthesize(
         site=_name(site, "site"),
         num_clients=num_clients,
         declared_rows=declared_rows,
+        **of_persons,
         release=release,
         again=again,
         population=population,
@@ -314,7 +334,7 @@ def _source(table: Any, name: str = "table") -> Source:
 
 
 def _schema(
-    source: Source, schema: Any, *, target: str = "", ignore: Sequence[str] = ()
+    source: Source, schema: Any, *, target: str = "", **said: Any
 ) -> tuple[str | Path | None, list[str] | None]:
     """The schema that is given, or else the text of a draft and what it asks; the second is None
     where nothing was drafted."""
@@ -326,7 +346,7 @@ def _schema(
     beside = isinstance(source, Path) and source.with_suffix(".toml").is_file()
     if schema is not None or beside:
         return schema, None
-    text = draft_text(source, target=target or None, ignore=ignore)
+    text = draft_text(source, target=target or None, **said)
     form = form_from(parse_toml(text, "schema"), "schema")
     asked = {column.name: column.question for column in form.columns}
     return text, [f"{name}: {asked[name]}" for name in form.questions]

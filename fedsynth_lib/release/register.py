@@ -17,7 +17,7 @@ register alone cannot try out which rows these are. Neither leaves the machine.
 import hashlib
 import secrets
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 
@@ -31,6 +31,7 @@ from fedsynth_lib.core.ledger import (
     Refused,
     Total,
     folder,
+    of_unit,
     settled,
     total_of,
 )
@@ -50,7 +51,8 @@ class Begun:
     def end(self, statement: dict, *, rows: int) -> None:
         """Notes a finished run by its privacy statement, before its rows leave."""
         self.book.add(statement, rows=rows, number=self.number)
-        self._settle(statement["epsilon"], statement["delta"], released=True)
+        said = of_unit(statement)
+        self._settle(statement["epsilon"], statement["delta"], released=True, **said)
 
     def give_up(self, epsilon: float, delta: float, what: str) -> None:
         """Notes a run that was refused after it had spent this much on `what`: it is paid for, and
@@ -58,8 +60,8 @@ class Begun:
         self.book.settle(self.number, epsilon, delta, what=what)
         self._settle(epsilon, delta, released=False)
 
-    def _settle(self, epsilon: float, delta: float, *, released: bool) -> None:
-        cost = {"epsilon": epsilon, "delta": delta}
+    def _settle(self, epsilon: float, delta: float, *, released: bool, **said: str) -> None:
+        cost = {"epsilon": epsilon, "delta": delta, **said}
         with self.register.journal.locked():
             self.register.journal.append(
                 {"keyed": self.rows, "released": released, "settles": self.number} | cost
@@ -102,8 +104,7 @@ class Register:
     def total(self, rows: str) -> Total:
         """What all of them cost together; how many of them handed rows on, or may have."""
         found = self.releases(rows)
-        total = total_of(found)
-        return Total(len(_handed_on(found)), total.epsilon, total.delta)
+        return replace(total_of(found), releases=len(_handed_on(found)))
 
     def admit(self, rows: str, *, name: str, epsilon: float, again: bool) -> None:
         """Raises Refused for rows that were released before, unless `again`."""
@@ -120,6 +121,7 @@ class Register:
         epsilon: float,
         delta: float,
         again: bool,
+        **said: str,
     ) -> Begun:
         """Notes a release before its noise is drawn, here and in the ledger of its population.
 
@@ -128,7 +130,7 @@ class Register:
         """
         with self.journal.locked():
             self.admit(rows, name=name, epsilon=epsilon, again=again)
-            number = book.reserve(method, epsilon, delta)
+            number = book.reserve(method, epsilon, delta, **said)
             self.journal.append(
                 {
                     "keyed": rows,
@@ -137,6 +139,7 @@ class Register:
                     "population": book.population,
                     "epsilon": epsilon,
                     "delta": delta,
+                    **said,
                 }
             )
         return Begun(self, book, rows, number)

@@ -40,7 +40,9 @@ from fedsynth_lib.federation.settings import ROW_COUNT, federated, planned
 from fedsynth_lib.methods import DEFAULT, METHODS, from_file
 from fedsynth_lib.methods.release import DELTA, fitting, private_config
 from fedsynth_lib.release import saved
-from fedsynth_lib.release.draft import draft_path, propose_schema
+from fedsynth_lib.release.ask import answered
+from fedsynth_lib.release.draft import draft_path, draft_text, propose_schema
+from fedsynth_lib.release.persons import for_persons, row_budget, rows_that_count, unit_of
 from fedsynth_lib.release.register import Begun, open_register
 from fedsynth_lib.release.summary import Release, registry_entry, summary_page
 from fedsynth_lib.runs.rows import folder_name
@@ -138,6 +140,30 @@ def draft(
     return propose_schema(files.table, target=target or None, ignore=ignored, keep=kept, out=path)
 
 
+def asked(
+    files: Files,
+    hear: Callable[[str], str],
+    say: Callable[[str], None],
+    *,
+    target: str = "",
+    ignore: str | int | Sequence = (),
+    keep: str | int | Sequence = (),
+    out: str | Path | None = None,
+) -> Path:
+    """Write the schema of a table, or to `out`, by a draft of it and the answers to its questions;
+    give its path. hear, say: as in `answered`. target, ignore, keep: as in `draft`.
+
+    Raises BadInput where there is a schema already.
+    """
+    path = as_path(out) if out else files.schema
+    if path.exists():
+        raise BadInput(f"{path} is there already; move it away, or give another name (--out).")
+    columns = {"ignore": names_of(ignore, "ignore"), "keep": names_of(keep, "keep")}
+    text = draft_text(files.table, target=target or None, **columns)
+    write_atomically(path, answered(text, hear, say).encode(), private=True)
+    return path
+
+
 def draft_where_needed(
     files: Files, *, target: str = "", ignore: str | int | Sequence = ()
 ) -> None:
@@ -159,11 +185,13 @@ def load(
     target: str = "",
     ignore: str | int | Sequence = (),
     private: bool = False,
+    unit: str = "",
+    most_rows: int = 0,
 ) -> Table:
     """The table; where it has no schema a draft is written, and BadInput says what to do with it.
 
     target, ignore: of the draft. A schema that is there has the last word: BadInput for what it
-    says otherwise. private: as in `load_table`.
+    says otherwise. private, unit, most_rows: as in `load_table`.
     """
     called = "the schema"
     if isinstance(files.schema, Path):
@@ -174,7 +202,8 @@ def load(
                 f"{files.table}: there is no {called}; correct {files.draft}, save it as "
                 f"{files.schema}, and run again."
             )
-    table = load_table(files.table, schema=files.schema, private=private)
+    unit_of = {"unit": unit, "most_rows": most_rows}
+    table = load_table(files.table, schema=files.schema, private=private, **unit_of)
     if target and target != table.schema.target:
         said = repr(table.schema.target) if table.schema.target else "none"
         raise BadInput(
@@ -232,8 +261,8 @@ def key_of(seed: int, *, release: bool) -> bytes:
 
 
 def split(table: Table, *, key: bytes, release: bool = False) -> tuple[Table, Table]:
-    """(rows to learn from, rows set aside), TEST_SHARE of them set aside: each row on its own, see
-    `by_hash`.
+    """(rows to learn from, rows set aside), TEST_SHARE of them set aside: each row, or each person,
+    on its own, see `by_hash`.
 
     Raises BadInput for too few rows; of a release that is no matter of the true number (see
     `_check_release` and `_check_planned`), which one record may change.
@@ -243,7 +272,8 @@ def split(table: Table, *, key: bytes, release: bool = False) -> tuple[Table, Ta
             f"{table.key}: {len(table)} rows are too few to set some aside and judge by them; give "
             f"{MIN_ROWS} or more."
         )
-    aside, train = by_hash(table.frame, [TEST_SHARE, 1 - TEST_SHARE], key=key, purpose="split")
+    by = {"key": key, "persons": table.persons}
+    aside, train = by_hash(table.frame, [TEST_SHARE, 1 - TEST_SHARE], purpose="split", **by)
     if min(len(aside), len(train)) == 0 and not release:
         raise BadInput(
             f"{table.key}: all rows fell on one side of the split; give a file with more rows."
@@ -262,7 +292,8 @@ def clients(
     """
     if not site:
         check_clients(max(num_clients, 1) if release else len(table), num_clients, table.key)
-        parts = by_hash(table.frame, [1.0] * num_clients, key=key, purpose="deal")
+        by = {"key": key, "persons": table.persons}
+        parts = by_hash(table.frame, [1.0] * num_clients, purpose="deal", **by)
         if min(map(len, parts)) == 0 and not release:
             raise BadInput(
                 f"{table.key}: a client of {num_clients} would have no row; take fewer clients."
@@ -416,6 +447,7 @@ class Asked:
     """What was asked for, checked as far as it can be: no noise was drawn yet, nothing is written.
 
     train, holdout: rows to learn from, and rows set aside. parts: of `train`, a client each.
+    promised: what was asked for; privacy: of one row, which is the same where the unit is a row.
     paths: as `places`; none where nothing is to be written. known: by what the register knows the
     rows; '' in a rehearsal. rows, where: as in `prepare`.
     """
@@ -426,6 +458,7 @@ class Asked:
     parts: Parts
     method: Method
     config: Any
+    promised: Privacy
     privacy: Privacy
     paths: dict[str, Path]
     site: str
@@ -477,7 +510,7 @@ class Made:
     def model(self) -> saved.SavedModel:
         """What more rows can be drawn from, at no further cost."""
         form, asked = self.table.form, self.asked
-        kept = {"container": self.table.container, "seed": asked.seed}
+        kept = {"container": self.table.container, "seed": asked.seed, "sizes": self.sizes}
         return saved.saved(self.run, asked.method, self.config, form, **kept)
 
     @property
@@ -505,6 +538,8 @@ def prepare(
     site: str = "",
     num_clients: int = 0,
     declared_rows: int | Sequence[int] = (),
+    unit: str = "",
+    most_rows: int = 0,
     seed: int = 0,
     release: bool = False,
     again: bool = False,
@@ -526,6 +561,8 @@ def prepare(
     and Refused for a release that the ledger of this population refuses.
     num_clients: to which rows are dealt where no column `site` says whose they are; 0 is one.
     schema: the path of its file, or its text.
+    unit, most_rows: as in `Form`, where the schema does not say them: epsilon and delta are then
+        for a person with up to so many rows. Declared numbers of rows are of those that count.
     again: release rows once more that were released before; their costs add up.
     rows: how many synthetic ones are written; by default as many as the method is taken to learn
         from, which is four fifths of the declared or noisily counted number: one fifth is set aside
@@ -540,18 +577,20 @@ def prepare(
     """
     checked_seed(seed)
     source, module = Files.of(path, schema), method_of(method)
-    privacy = Privacy(checked_epsilon(epsilon), delta, noise_seed=None if release else "run")
+    promised = Privacy(checked_epsilon(epsilon), delta, noise_seed=None if release else "run")
     config = private_config(module)
     if site and num_clients:
         raise BadInput(
             f"num_clients is {num_clients} and site is {site!r}, which says how many there are; "
             "give one of the two."
         )
-    table = load(source, target=target, ignore=ignore, private=True)
+    options = {"private": True, "unit": unit, "most_rows": most_rows}
+    table = load(source, target=target, ignore=ignore, **options)
+    privacy = row_budget(promised, max(1, table.form.most_rows))
     sizes = list(np.atleast_1d(np.array(declared_rows, dtype=object)))
     check_declared_rows(sizes, len(_sites(table, site)) if site else 1, site=site)
     if sizes:  # else they are counted, with noise, when the run begins
-        config = fitting(config, table.schema, sum(sizes) * (1 - TEST_SHARE), epsilon)
+        config = fitting(config, table.schema, sum(sizes) * (1 - TEST_SHARE), privacy.epsilon)
     checked_epsilon(most_epsilon, "most_epsilon")
     if not isinstance(about or {}, Mapping):
         raise BadInput(f"about is a {type(about).__name__}: give a dict, as {{'curator': '...'}}.")
@@ -570,12 +609,13 @@ def prepare(
         table.container.check_quoting()
     book, known = None, ""
     if release:
-        _check_release(table, privacy, sizes)
+        _check_release(table, promised, sizes)
         book = open_ledger(population or table.key, most_epsilon=most_epsilon)
         book.admit(epsilon, delta)
         known = _known(source.table, table, epsilon, again=again)
     key = key_of(seed, release=release)
-    train, holdout = split(table, key=key, release=release)
+    counted = rows_that_count(table, site=site, key=key)
+    train, holdout = split(counted, key=key, release=release)
     parts = clients(train, num_clients or 1, site=site, key=key, release=release)
     said = Release(table.key, "", not release, len(parts) > 1, **about or {})
     return Asked(
@@ -585,6 +625,7 @@ def prepare(
         parts=parts,
         method=module,
         config=config,
+        promised=promised,
         privacy=privacy,
         paths=paths if files else {},
         site=site,
@@ -699,6 +740,7 @@ def _carried_out(
     clients = "one client" if len(asked.parts) == 1 else f"{len(asked.parts)} clients"
     say(f"{asked.method.name} learns from {clients}, which may take minutes")
     made, table = run(asked.method, asked.train, asked.parts, **options), asked.table
+    made = replace(made, statement=for_persons(made.statement, table.form, asked.promised))
     model = saved.saved(
         made,
         asked.method,
@@ -706,6 +748,7 @@ def _carried_out(
         table.form,
         container=table.container,
         seed=asked.seed,
+        sizes=sizes,
     )
     drawn, given = _drawn(asked, model, made.synthetic, note)
     made = replace(made, statement=made.statement | {"together": model.together, "given": given})
@@ -718,7 +761,9 @@ def _carried_out(
     if paths:
         say(f"rows and statement are in {paths['rows'].parent}")
     if asked.rows is None:
-        note(FOUR_FIFTHS.format(rows=len(rows)))
+        most = table.form.most_rows
+        beyond = f"; of each person's rows, up to {most} count" * bool(most)
+        note(FOUR_FIFTHS.format(rows=len(rows)) + beyond)
     total = begun and begun.total()
     found = Made(asked, sizes, options["config"], made, rows, text, paths, total)
     if asked.model is not None:
@@ -803,7 +848,9 @@ def _known(path: Source, table: Table, epsilon: float, *, again: bool) -> str:
 def _begin(asked: Asked) -> Begun:
     """The release in the register and in the ledger, before any of its noise is drawn."""
     said = {"name": asked.table.key, "method": asked.method.name, "again": asked.again}
-    said |= {"epsilon": asked.privacy.epsilon, "delta": asked.privacy.delta}
+    said |= {"epsilon": asked.promised.epsilon, "delta": asked.promised.delta}
+    if asked.table.form.unit:
+        said["unit"] = unit_of(asked.table.form)
     return open_register().begin(asked.known, asked.book, **said)
 
 
@@ -812,7 +859,7 @@ def _check_planned(
 ) -> None:
     """Whatever else refuses the run, by the number of rows that it is taken to have: so a setting
     that cannot be is found before the run has begun, and costs the count of the rows at most."""
-    cost = epsilon_of(before) if before else 0.0
+    cost = epsilon_of(before) * max(1, asked.table.form.most_rows) if before else 0.0
     try:
         if before:
             spent = f" Counting the rows has cost epsilon {cost:.2g}; declared_rows would not."
@@ -823,7 +870,7 @@ def _check_planned(
                     f"take {before[0].noise:.0f}: too few to learn from; say how many rows it has "
                     f"(declared_rows), or give a larger epsilon.{spent}"
                 )
-            _check_delta(asked.privacy, num_rows, "counted with noise", asked.table.key, spent)
+            _check_delta(asked.promised, num_rows, "counted with noise", asked.table.key, spent)
         table, config, _ = _as_counted(asked.method, asked.train, options.pop("config"))
         options |= {"config": config, "sizes": sizes, "before": before}
         planned(asked.method, table, asked.parts, **options)
@@ -950,7 +997,7 @@ def pairs_drawn(made: Made) -> "Figure":
     from fedsynth_lib.figures import labels
     from fedsynth_lib.figures.heatmap import pair_maps
 
-    title = f"{made.asked.method.name}, ε = {made.asked.privacy.epsilon:g}"
+    title = f"{made.asked.method.name}, ε = {made.asked.promised.epsilon:g}"
     synthetic, schema = {title: made.run.synthetic}, made.table.schema
     fig = pair_maps(made.train.frame, schema, synthetic, name="real rows")
     longest = max(map(len, labels.shorts(schema.names, labels.BESIDE)))

@@ -7,7 +7,7 @@ of the file. A form is declared in a TOML file, one `[[column]]` each (see `sche
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import MISSING, dataclass, fields
+from dataclasses import MISSING, dataclass, fields, replace
 from datetime import date, time
 from functools import cached_property
 from pathlib import Path
@@ -17,6 +17,7 @@ import numpy as np
 import pandas as pd
 
 from fedsynth_lib.core.contract import BadInput, BadRows
+from fedsynth_lib.core.errors import checked_rows
 from fedsynth_lib.tables.encode import NO_VALUE, EqualWidthBins
 from fedsynth_lib.tables.kinds import FileColumn, Gaps, is_formula, plain
 from fedsynth_lib.tables.moments import FORMATS, TIMES, moment_text
@@ -41,7 +42,7 @@ MOST_BESIDE = 32  # bins beside several levels that stand apart
 PARTS = ("table", "column", "rule", "reader", "file", "work")
 ABOUT = (
     *("target", "source", "title", "page", "licence", "notes", "folder", "files", "otherwise"),
-    *("drop", "generated"),
+    *("drop", "generated", "unit", "most_rows"),
 )
 
 # entries of a column that say how its values are written, or what is modelled of them
@@ -68,15 +69,37 @@ class Form:
 
     ignored: columns of the file that are left out, besides those whose kind says so.
     rules: between columns, which every synthetic row keeps.
+    unit, most_rows: the column that says which person a row is of, and how many rows of a person
+        count, where the unit of privacy is a person; '' where it is a row.
     """
 
     columns: tuple[FileColumn, ...]
     target: str | None = None
     ignored: tuple[str, ...] = ()
     rules: tuple[Rule, ...] = ()
+    unit: str = ""
+    most_rows: int = 0
 
     def __post_init__(self):
         _ = self.between  # a rule that means nothing is said now
+        if not self.unit and self.most_rows:
+            raise BadInput("schema: most_rows is of persons: write unit, too, or remove it.")
+        if self.unit:
+            checked_rows(self.most_rows, f"schema: unit is {self.unit!r}, and most_rows")
+            if self.unit not in self.left_out:
+                raise BadInput(
+                    f"schema: the unit {self.unit!r} must be a column of kind 'identifier' without "
+                    "a pattern: no synthetic row is a person's."
+                )
+
+    def of_persons(self, unit: str, most_rows: int) -> "Form":
+        """The form with this unit of privacy; BadInput where it has another one."""
+        if (self.unit, self.most_rows) not in (("", 0), (unit, most_rows)):
+            raise BadInput(
+                f"unit is {unit!r} with {most_rows} rows, and the schema says {self.unit!r} with "
+                f"{self.most_rows}; change it there, or leave unit out."
+            )
+        return replace(self, unit=unit, most_rows=most_rows)
 
     @cached_property
     def between(self) -> Rules:
@@ -237,7 +260,8 @@ class Form:
 
     def to_toml(self, notes: Mapping[str, str] | None = None) -> str:
         """The form as the text of a file that `form_from` reads. notes: name -> a comment."""
-        head = [f"target = {_toml(self.target)}"] if self.target else []
+        said = {"target": self.target, "unit": self.unit, "most_rows": self.most_rows}
+        head = [f"{name} = {_toml(value)}" for name, value in said.items() if value]
         parts = ["\n".join(["[table]", *head, ""])]
         for column in self.columns:
             note = (notes or {}).get(column.name, "")
@@ -252,7 +276,7 @@ class Form:
         """The form with its columns in the order of a file; those that it lacks last."""
         place = {name: number for number, name in enumerate(names)}
         order = sorted(self.columns, key=lambda column: place.get(column.name, len(place)))
-        return Form(tuple(order), self.target, self.ignored, self.rules)
+        return replace(self, columns=tuple(order))
 
 
 # --- gaps, for methods that count -----------------------------------------------------------------
@@ -367,7 +391,8 @@ def form_from(document: Mapping[str, Any], name: str) -> Form:
                 f"{name}: {what} {unknown[0]!r} is unknown{closest(unknown[0], known)}; correct "
                 "its name."
             )
-    for what, value in (("target", target), ("source", source)):
+    unit, most_rows = table.get("unit", ""), table.get("most_rows", 0)
+    for what, value in (("target", target), ("source", source), ("unit", unit)):
         if value is not None and not isinstance(value, str):
             raise BadInput(f"{name}: {what} is {value!r}; write a name in quotation marks.")
     columns, ignored = [], []
@@ -389,7 +414,7 @@ def form_from(document: Mapping[str, Any], name: str) -> Form:
         raise BadInput(f"{name}: write [[rule]] for each rule.")
     try:
         read = tuple(rule_from(each, name) for each in rules)
-        return Form(tuple(columns), target, tuple(ignored), read)
+        return Form(tuple(columns), target, tuple(ignored), read, unit, most_rows)
     except BadInput as error:
         raise BadInput(str(error).replace("schema:", f"{name}:", 1)) from error
 

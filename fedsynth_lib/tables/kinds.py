@@ -420,13 +420,13 @@ class FileColumn:
         if isinstance(raw.dtype, pd.CategoricalDtype):
             codes = [self._code_of(label) for label in raw.cat.categories]
             return np.array([*codes, gap])[raw.cat.codes.to_numpy()]
-        found = np.where(raw.isna().to_numpy(), gap, 0)
         if raw.dtype.kind in "iuf":
+            found = np.where(raw.isna().to_numpy(), gap, 0)
             numbers = pd.to_numeric(pd.Series(self.codes, dtype=object), errors="coerce")
             for place, number in enumerate(numbers, 1):
                 found[raw.isin([number]).to_numpy(dtype=bool)] = place
             return found
-        return np.where(found == 0, raw.map(self._code_of, "ignore").fillna(0).astype(int), found)
+        return raw.astype(object).where(raw.notna(), "").map(self._code_of).to_numpy(int)
 
     def _code_of(self, value: object) -> int:
         text = str(value).strip()

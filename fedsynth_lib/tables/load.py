@@ -48,6 +48,8 @@ from fedsynth_lib.tables.schema import (
     check_clients,
     is_text,
     read_toml,
+    refuse_rows,
+    require_columns,
     validate,
 )
 
@@ -83,6 +85,7 @@ class Table:
     form, container: of someone's own file: what its columns are there, and what kind of file it is.
     moved: in a sentence each, for the owner alone, what was moved to fit its declaration.
     held: rule of the form -> the share of its rows in which it holds, for the owner alone.
+    persons: whose each row is, by the unit of the form, as text (rows,); None where that is a row.
     """
 
     key: str
@@ -95,6 +98,7 @@ class Table:
     container: Container | None = None
     moved: tuple[str, ...] = ()
     held: Mapping[str, float] = field(default_factory=dict)
+    persons: np.ndarray | None = None
 
     def __post_init__(self):
         object.__setattr__(self, "digest", self.digest or _digest(self.frame, self.schema))
@@ -112,7 +116,8 @@ class Table:
                 "positions, of a mask by np.flatnonzero(mask)."
             )
         rows = self.frame.iloc[positions].reset_index(drop=True)
-        return replace(self, frame=rows, digest="")
+        persons = None if self.persons is None else self.persons[positions]
+        return replace(self, frame=rows, digest="", persons=persons)
 
     def expect(self, origin: str) -> None:
         """Raise BadInput unless the table was loaded as, or taken from, the one with this digest
@@ -133,6 +138,8 @@ def load_table(
     seed: int = 0,
     part: Literal["train", "holdout"] = "train",
     private: bool = False,
+    unit: str = "",
+    most_rows: int = 0,
 ) -> Table:
     """The table of a registered key, of a CSV or parquet file, or of a DataFrame.
 
@@ -144,6 +151,7 @@ def load_table(
     private: of a file: numbers out of their declared range are moved to its nearer end, and rounded
         where whole ones are declared, so that nobody's number can stop a private run, or show by
         stopping it that it is there.
+    unit, most_rows: of a file: as in `Form`, where the schema does not say them.
     Raises BadInput, in one sentence, for whatever cannot work.
     """
     checked_seed(seed)
@@ -157,7 +165,7 @@ def load_table(
             )
         in_memory = isinstance(key_or_path, InMemory)
         source = key_or_path if in_memory else Path(key_or_path).expanduser()
-        table = _own_table(source, schema, private)
+        table = _own_table(source, schema, private, unit, most_rows)
     else:
         if schema is not None:
             raise BadInput(
@@ -329,7 +337,9 @@ def _is_path(key_or_path: str | Path | InMemory) -> bool:
     )
 
 
-def _own_table(path: Source, schema: Schema | str | Path | None, private: bool) -> Table:
+def _own_table(
+    path: Source, schema: Schema | str | Path | None, private: bool, unit: str, most_rows: int
+) -> Table:
     if schema is None:
         raise BadInput(
             f"{path}: a table of your own needs a declared schema (schema='my.toml'), so that "
@@ -339,6 +349,7 @@ def _own_table(path: Source, schema: Schema | str | Path | None, private: bool) 
     declared, name = isinstance(schema, Schema), "schema" if is_text(schema) else str(schema)
     document = {} if declared else read_toml(schema)
     form = Form.of(schema) if declared else form_from(document, name)
+    form = form.of_persons(unit, most_rows) if unit or most_rows else form
     reader = from_toml(Reader, document.get("reader", {}), path)
     in_file = [column["name"] for column in document.get("column", [])] or list(form.names)
     container = Container.of(path, document.get("reader"), in_file)
@@ -356,7 +367,17 @@ def _own_table(path: Source, schema: Schema | str | Path | None, private: bool) 
     frame = form.to_model(raw, str(path), moved)
     own = {"form": form, "container": container, "moved": tuple(moved or ())}
     own["held"] = form.rules_held(raw)
+    own["persons"] = _persons(raw, form.unit, str(path)) if form.unit else None
     return Table(path.stem, frame, form.schema, "own", **own)
+
+
+def _persons(raw: pd.DataFrame, unit: str, name: str) -> np.ndarray:
+    require_columns(raw, [unit], name)
+    persons = raw[unit].astype(object).where(raw[unit].notna(), "").astype(str).str.strip()
+    nobody = (persons == "").to_numpy()
+    remedy = "fill it in, for it says whose each row is"
+    refuse_rows(persons, nobody, f"{name}: column {unit!r}", "no value", remedy)
+    return persons.to_numpy(object)
 
 
 def _subsample(table: Table, rows: int, seed: int) -> Table:

@@ -222,7 +222,14 @@ def by_strata(
     return _deal(strata, np.column_stack([taken, left]), rng, leave_over=True)
 
 
-def by_hash(frame: pd.DataFrame, shares: Sequence[float], *, key: bytes, purpose: str) -> Parts:
+def by_hash(
+    frame: pd.DataFrame,
+    shares: Sequence[float],
+    *,
+    key: bytes,
+    purpose: str,
+    persons: np.ndarray | None = None,
+) -> Parts:
     """Piles of about these shares: every row goes where `row_draws` sends it, whatever other rows
     there are.
 
@@ -230,24 +237,37 @@ def by_hash(frame: pd.DataFrame, shares: Sequence[float], *, key: bytes, purpose
     less the pile that held it is the same without it, and all others are the same: this is what a
     method's sensitivity is argued for. A deal by a permutation has no such property: one row less
     is another permutation, and rows move by the dozen.
+
+    persons: whose each row is, as text: a person's rows go to one pile, and it is one person less
+        that moves nobody else's rows.
     """
-    draws = row_draws(frame, key=key, purpose=purpose)
+    draws = row_draws(frame, key=key, purpose=purpose, persons=persons)
+    sent = draws
+    if persons is not None:
+        own, places = np.unique(_words(persons, key), return_inverse=True)
+        sent = row_draws(pd.DataFrame({"person": own}), key=key, purpose=purpose)[places]
     ends = np.cumsum(shares)
-    pile = np.searchsorted(ends[:-1] / ends[-1], draws, side="right")
+    pile = np.searchsorted(ends[:-1] / ends[-1], sent, side="right")
     order = np.argsort(draws, kind="stable")
     return [order[pile[order] == number] for number in range(len(shares))]
 
 
-def row_draws(frame: pd.DataFrame, *, key: bytes, purpose: str) -> np.ndarray:
+def row_draws(
+    frame: pd.DataFrame, *, key: bytes, purpose: str, persons: np.ndarray | None = None
+) -> np.ndarray:
     """A number from 0 up to 1 for each row: a keyed hash (BLAKE2b) of its content and of its equals
     so far.
 
     Equal rows are numbered in the order in which they stand, so they draw apart; which of them is
-    removed makes no difference.
+    removed makes no difference. With `persons` (as in `by_hash`) it is a row's among the equal ones
+    of its person, so that no draw hangs on another person's rows.
 
     key: 64 bytes at most. purpose: a word of up to 16 letters; draws for different purposes are
         independent.
     """
+    if persons is not None:
+        whose = pd.Series(_words(persons, key), frame.index, name=0)  # names of columns are texts
+        frame = pd.concat([frame, whose], axis=1)
     words = np.empty((len(frame), frame.shape[1]), dtype=np.int64)
     for j, name in enumerate(frame):
         column = frame[name]
@@ -271,6 +291,18 @@ def row_draws(frame: pd.DataFrame, *, key: bytes, purpose: str) -> np.ndarray:
         np.array([draw(row, number) for row, number in zip(content, equals, strict=True)])
         * 2.0**-53
     )
+
+
+def _words(persons: np.ndarray, key: bytes) -> np.ndarray:
+    """A number for each row that is its person's, and nobody else's but by a chance of 2^-64."""
+
+    def word(text: str) -> int:
+        content = text.encode("utf-8", "surrogatepass")
+        found = hashlib.blake2b(content, key=key, person=b"person", digest_size=8)
+        return int.from_bytes(found.digest(), "little", signed=True)
+
+    codes, texts = pd.factorize(persons)
+    return np.array([word(text) for text in texts], dtype=np.int64)[codes]
 
 
 PARTITIONS: dict[str, Callable[..., Parts]] = {

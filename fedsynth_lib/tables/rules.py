@@ -467,30 +467,32 @@ class Rules:
 
     def _follow(self, rule: Rule, found: Values) -> None:
         """The value that the declaration says, or else that of most rows which agree in what it
-        follows from; the first of equally many."""
-        on = pd.DataFrame({name: self._shown(name, found) for name in rule.follows_from})
-        group = on.groupby(list(on), sort=False, dropna=False).ngroup().to_numpy()
-        value = pd.factorize(self._shown(rule.column, found))[0]
-        pairs = pd.DataFrame({"group": group, "value": value}).reset_index(names="row")
-        counts = pairs.groupby(["group", "value"], sort=False)["row"].agg(["size", "first"])
-        most = counts.reset_index().sort_values("size", ascending=False, kind="stable")
-        donor = (
-            most.drop_duplicates("group")
-            .set_index("group")["first"]
-            .to_numpy()[np.argsort(most.drop_duplicates("group")["group"].to_numpy())][group]
-        )
+        follows from."""
+        _, donor = self._usual(rule, found)
         for name in self._parts(rule.column):
             found.rows[name] = found.rows[name].array[donor]
         if rule.column in found.amounts:
             found.amounts[rule.column] = found.amounts[rule.column][donor]
         if rule.groups:
             said = {value: label for label, values in rule.groups for value in values}
-            labels = on[rule.follows_from[0]].astype(str).map(said)
+            labels = self._shown(rule.follows_from[0], found).astype(str).map(said)
             known = labels.notna().to_numpy()
             column = found.rows[rule.column].astype(object)
             column[known] = labels[known].to_numpy()
             categories = found.rows[rule.column].cat.categories
             found.rows[rule.column] = pd.Categorical(column, categories=categories)
+
+    def _usual(self, rule: Rule, found: Values) -> tuple[np.ndarray, np.ndarray]:
+        """(a number for the value of each row, a row that has the value of most rows which agree in
+        what it follows from); the first of equally many."""
+        on = pd.DataFrame({name: self._shown(name, found) for name in rule.follows_from})
+        group = on.groupby(list(on), sort=False, dropna=False).ngroup().to_numpy()
+        value = pd.factorize(self._shown(rule.column, found))[0]
+        pairs = pd.DataFrame({"group": group, "value": value}).reset_index(names="row")
+        counts = pairs.groupby(["group", "value"], sort=False)["row"].agg(["size", "first"])
+        most = counts.reset_index().sort_values("size", ascending=False, kind="stable")
+        donors = most.drop_duplicates("group").set_index("group")["first"]
+        return value, donors.loc[group].to_numpy()
 
     def _empty(self, rule: Rule, found: Values) -> None:
         empty = ~self._applies(rule, found)
@@ -533,14 +535,8 @@ class Rules:
     def held(self, found: Values, rule: Rule) -> np.ndarray:
         """Where a rule holds, bool (rows,): where one of its values is missing, too."""
         if rule.follows_from:
-            on = pd.DataFrame({name: self._shown(name, found) for name in rule.follows_from})
-            value = pd.factorize(self._shown(rule.column, found))[0]
-            group = on.groupby(list(on), sort=False, dropna=False).ngroup().to_numpy()
-            pairs = pd.DataFrame({"group": group, "value": value})
-            usual = pairs.groupby("group")["value"].transform(
-                lambda each: each.value_counts().index[0]
-            )
-            return (pairs["value"] == usual).to_numpy()
+            value, donor = self._usual(rule, found)
+            return value == value[donor]
         if rule.empty_unless:
             return self._applies(rule, found) | self._is_empty(rule, found)
         if rule in [each for _, each in self.sums.values()]:

@@ -202,6 +202,11 @@ class Study:
         """The columns of every site's file."""
         form = read_form(self.folder / SCHEMA)
         where = self.folder / SCHEMA
+        if form.unit:
+            raise BadInput(
+                f"{where}: the unit is {form.unit!r}, and a study of several sites promises for a "
+                "row alone; remove unit and most_rows, and keep one row of each person."
+            )
         if form.questions:
             raise BadInput(
                 f"{where}: the draft asks about {', '.join(form.questions)}; correct each column, "
