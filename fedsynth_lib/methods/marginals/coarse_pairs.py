@@ -23,7 +23,7 @@ NARROW = 70  # columns; with no more of them all pairs are counted at full resol
 MOST_COUNTS = 750_000  # of all coarse pairs together, while there are two parts or more
 MOST_AGAIN = 450_000  # of the chosen pairs together, which are counted at full resolution
 KINDS = ((4, 2), (4, 1), (3, 1), (2, 1))  # parts of a column, halves of a part
-TRIED = 300  # pairs that are tried after those of the spanning tree
+TRIED = 30_000  # columns of all models together that are tried after the spanning tree
 CHUNK = 2**13  # rows at a time, whose counts are exact in single precision
 GOLDEN = (5**0.5 - 1) / 2
 
@@ -201,14 +201,14 @@ def fitting(
     candidates: Sequence[Query], levels: Levels, most: int, megabytes: float
 ) -> list[Query]:
     """As many of the candidates as a model of this size and MOST_AGAIN hold, `most` pairs: those of
-    a spanning tree first, then the next TRIED.
+    a spanning tree first, then some of the next, the fewer the more columns there are (TRIED).
 
     The largest cliques of a forest are its pairs and lone columns, so their cells add up. Beyond
     it the model is triangulated for each pair.
     """
     tree, chosen = spanning_tree(candidates, len(levels)), []
     inside = set(tree)
-    rest = [query for query in candidates if query not in inside][:TRIED]
+    rest = [query for query in candidates if query not in inside][: TRIED // len(levels)]
     lone, counted = dict(enumerate(levels)), 0
     for query in [*tree, *rest]:
         size = levels[query[0]] * levels[query[1]]
