@@ -19,7 +19,10 @@ import pandas as pd
 from fedsynth_lib.core.contract import BadInput, Privacy, stream
 from fedsynth_lib.core.queries import random_workload
 from fedsynth_lib.core.store import project_root
+from fedsynth_lib.federation import settings
+from fedsynth_lib.federation.memory import peak_memory
 from fedsynth_lib.federation.settings import as_counted
+from fedsynth_lib.methods import METHODS
 from fedsynth_lib.methods.release import fitting
 from fedsynth_lib.metrics import anonymity, k_marginal, range_queries
 from fedsynth_lib.metrics.membership import membership
@@ -33,6 +36,7 @@ from fedsynth_lib.tables.kinds import GAP, FileColumn
 from fedsynth_lib.tables.load import Table, load_table
 from fedsynth_lib.tables.partition import Parts, split_clients
 from fedsynth_lib.tables.registry import REGISTRY
+from fedsynth_lib.tables.schema import Column, Schema
 from fedsynth_lib.works import maddock2024
 from fedsynth_lib.works.declared import load
 from fedsynth_lib.works.protocol import Cell, Made, Prepared, configured
@@ -290,3 +294,35 @@ def costs(train: Table, made: Made, cell: Cell) -> dict[str, float]:
     method, config = cell.registered, cell.config
     rounds = method.schedule(method.encoder(train.schema, config).domain, config)
     return {"peak_gib": made.facts["gib"], "rounds": len(rounds)}
+
+
+# --- size ----------------------------------------------------------------------------------------
+
+
+def scale(rows: int, columns: int, n_clients: int, seed: int) -> list[Row]:
+    """What one run of FedPGM takes on made-up rows, by `chain`, at epsilon 1.
+
+    peak_gib: memory above what was held before. The columns of its row have the seconds of the
+    whole run, and the bytes of all clients together.
+    """
+    table = chain(rows, columns, seed)
+    parts = np.array_split(np.arange(rows), n_clients)
+    options = {"privacy": Privacy(1.0, 1e-7), "seed": seed, "num_rows": 1_000}
+    with peak_memory() as memory:
+        run = settings.federated(METHODS["fedpgm"], table, parts, **options)
+    row: Row = {"paper": WORK.key, "dataset": "chain", "data": "none", "method": "FedPGM"}
+    row |= {"n_clients": n_clients, "epsilon": 1.0, "metric": "peak_gib", "value": memory.gib}
+    return [row | {name: getattr(run, name) for name in ("seconds", "bytes_up", "bytes_down")}]
+
+
+def chain(rows: int, columns: int, seed: int, levels: int = 8) -> Table:
+    """Columns of eight categories, each with the value of its left neighbour in four of five
+    rows."""
+    rng, names = stream(seed, "chain"), [str(level) for level in range(levels)]
+    schema = Schema(tuple(Column(f"c{j}", "categorical", categories=names) for j in range(columns)))
+    codes, frame = rng.integers(levels, size=rows), {}
+    for name in schema.names:
+        own = rng.integers(levels, size=rows)
+        codes = np.where(rng.random(rows) < 0.8, codes, own).astype(np.int8)
+        frame[name] = pd.Categorical.from_codes(codes, names)
+    return Table("chain", pd.DataFrame(frame), schema, "none")
