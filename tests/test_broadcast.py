@@ -347,7 +347,7 @@ ATTACKS = {
     "a pair the other way round": (
         "fedpgm",
         1,
-        lambda sent: {"chosen": sent["chosen"][:, ::-1].copy()},
+        lambda sent: {"chosen": np.vstack([[(1, 0)], sent["chosen"][1:]]).astype(np.int16)},
     ),
     "nothing, which costs nothing": (
         "fedpgm",

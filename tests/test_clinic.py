@@ -101,7 +101,8 @@ def test_a_clinic_releases_its_table_once_and_the_form_is_kept(file, capsys):
     file.with_suffix(".toml").write_text(text, encoding="utf-8")
     assert commands.main(asked) == 0
     out = capsys.readouterr().out
-    assert out.splitlines()[-1] == "fit to hand on"
+    fit, to_open = out.splitlines()[-2:]
+    assert fit == "fit to hand on" and "open first: " in to_open
     made = next(path for path in map(str, out.splitlines()) if path.endswith(".csv"))
 
     assert commands.main(["check", "clinic.csv", made]) == 0

@@ -25,7 +25,7 @@ METHODS = (  # as rows name them, where they do not by key
     *("true skew, filter and combine", "private skew only", "weights only"),
     *("Isolated", "FedAvg", "SDS"),
     # beside the field: settings of ours, and tables that others released
-    *("DistAIM, annealed", "FedPGM, central", "FedPGM, every year", "FedPGM, tree"),
+    *("DistAIM, annealed", "FedPGM, central", "FedPGM, tree"),
     *("FedPrivSyn", "AdaFedPrivSyn"),
 )
 
