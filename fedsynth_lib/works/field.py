@@ -7,9 +7,11 @@ defaults, of which none was chosen on these tables.
 
 import gzip
 from collections.abc import Mapping
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
 from functools import lru_cache
 from itertools import combinations
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -300,11 +302,17 @@ def costs(train: Table, made: Made, cell: Cell) -> dict[str, float]:
 
 
 def scale(rows: int, columns: int, n_clients: int, seed: int) -> list[Row]:
-    """What one run of FedPGM takes on made-up rows, by `chain`, at epsilon 1.
+    """What one run of FedPGM takes on made-up rows, by `chain`, at epsilon 1, in a process of its
+    own.
 
-    peak_gib: memory above what was held before. The columns of its row have the seconds of the
-    whole run, and the bytes of all clients together.
+    peak_gib: memory above what the process held before. The columns of its row have the seconds of
+    the whole run, and the bytes of all clients together.
     """
+    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as alone:
+        return [alone.submit(_scale, rows, columns, n_clients, seed).result()]
+
+
+def _scale(rows: int, columns: int, n_clients: int, seed: int) -> Row:
     table = chain(rows, columns, seed)
     parts = np.array_split(np.arange(rows), n_clients)
     options = {"privacy": Privacy(1.0, 1e-7), "seed": seed, "num_rows": 1_000}
@@ -312,7 +320,7 @@ def scale(rows: int, columns: int, n_clients: int, seed: int) -> list[Row]:
         run = settings.federated(METHODS["fedpgm"], table, parts, **options)
     row: Row = {"paper": WORK.key, "dataset": "chain", "data": "none", "method": "FedPGM"}
     row |= {"n_clients": n_clients, "epsilon": 1.0, "metric": "peak_gib", "value": memory.gib}
-    return [row | {name: getattr(run, name) for name in ("seconds", "bytes_up", "bytes_down")}]
+    return row | {name: getattr(run, name) for name in ("seconds", "bytes_up", "bytes_down")}
 
 
 def chain(rows: int, columns: int, seed: int, levels: int = 8) -> Table:
