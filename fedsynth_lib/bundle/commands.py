@@ -274,9 +274,9 @@ def sample(
 ) -> int:
     """Draw synthetic rows from a saved model, in the form of the table that it learned from.
 
-    It costs no more epsilon. With the run's own seed and number they are the run's own rows; but
-    fresh identifiers of a release are drawn anew. With --means it learns again from its own rows,
-    thirty times, so that standard errors include the noise of privacy.
+    It costs no more epsilon. The seed and the number of the run give its own rows again, except for
+    identifiers of a release, which are new each time. With --means the method learns thirty times
+    from rows of the model, so that standard errors include the noise of privacy.
     """
     from fedsynth_lib.core.store import as_path, write_atomically
     from fedsynth_lib.release import saved
