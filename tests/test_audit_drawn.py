@@ -329,6 +329,13 @@ FAULTS = {
 
 SETTINGS = [
     ("fedbn", {"private_structure": True}),
+    ("fedbn", {"private_structure": True, "bins": "private", "fine_share": 0.2}),
+    ("aim", {"bins": "private"}),
+    ("distaim", {"bins": "private", "annealed": True, "first_rounds": 2}),
+    ("naiveflaim", {"bins": "private", "local_steps": 2}),
+    ("augflaim_private", {"bins": "private", "fine_share": 0.2}),
+    ("flaim_random", {"bins": "private"}),
+    ("fednaivebayes", {"bins": "private"}),
     ("augflaim_private", {"local_steps": 2}),
     ("naiveflaim", {"annealed": True, "first_rounds": 2}),
     ("aim", {"annealed": True, "first_rounds": 2}),
@@ -355,6 +362,43 @@ def test_a_fault_between_what_is_drawn_and_what_is_charged_is_noticed(
     put(monkeypatch)
     sentences = found(key, table)
     assert any(re.search(message, each) for each in sentences), sentences
+
+
+FINE = (73 + 1024,)  # levels of the table's long columns
+
+
+def half_on_fine_counts(draw):
+    """Noise of half the width on FINE numbers alone."""
+
+    def smaller(scale, shares, shape, rng):
+        return draw(scale / 2 if shape == FINE else scale, shares, shape, rng=rng)
+
+    return smaller
+
+
+def half_of_fine_counts(add):
+    """The same at a trusted server."""
+    return lambda counts, sigma, noise: add(
+        counts, sigma / 2 if np.shape(counts) == FINE else sigma, noise
+    )
+
+
+@pytest.mark.parametrize(
+    ("key", "module", "name", "fault"),
+    [
+        ("fedbn", bayesian_network, "discrete_laplace_share", half_on_fine_counts),
+        ("aim", marginal_state, "noisy", half_of_fine_counts),
+        ("augflaim_private", marginal_state, "noisy", half_of_fine_counts),
+    ],
+)
+def test_half_the_noise_on_fine_counts_is_noticed(key, module, name, fault, table, monkeypatch):
+    changed(module, name, fault)(monkeypatch)
+    method, plain = METHODS[key], promises.everyone(METHODS[key])
+    few = {"private_structure": True} if key == "fedbn" else {"rounds": 2}
+    config = replace(plain, bins="private", **few)
+    own, privacy = replace(table, frame=table.frame.head(300)), promises.budget(method, 0.3)
+    sentences = drawn.audit(method, own, config=config, privacy=privacy)
+    assert sentences and all(each.startswith("round 0: ") for each in sentences), sentences
 
 
 def test_exact_numbers_beside_noisy_ones_are_noticed(table):

@@ -93,6 +93,8 @@ def job_of(key: str) -> tuple[Job, list[np.ndarray]]:
 
 OPTIONS: dict[str, dict] = {
     "structure": {"private_structure": True},
+    "bins": {"bins": "private"},
+    "structure, bins": {"private_structure": True, "bins": "private"},
     "gathered": {"participation": 0.6, "rounds_per_sum": 2},
     "annealed": {"annealed": True, "first_rounds": 1},
     "steps": {"local_steps": 2},
@@ -104,9 +106,11 @@ OPTIONS: dict[str, dict] = {
 BARE = {key for key, method in METHODS.items() if not promises.adds_noise(method)}
 BARE |= {"fedvae+mixtures", "vaebgm+fedavg"}
 SECURE = ["independent", "fedpgm", "fedpgm_bins", "fedpgm+gathered", "fedbn+structure"]
-SECURE += ["evaluation"]
+SECURE += ["fedbn+structure, bins", "evaluation"]
 SERVER = ["aim", "aim+annealed", "naiveflaim", "naiveflaim+steps", "augflaim_private"]
 SERVER += [
+    "aim+bins",
+    "augflaim_private+bins",
     "augflaim_private+annealed",
     "augflaim_oracle",
     "flaim_random",
@@ -119,7 +123,7 @@ NETWORKS += ["feddpctgan"]  # dpctgan is dpfedctgan with one client
 CASES = [*SECURE, "fedbn", *SERVER, *NETWORKS]
 ONE_ROUND = ("independent", "evaluation", "dpvaebgm+isolated")
 # once, for all later rounds; or with the round that has the client's rows
-AT_ONCE = ["aim", "aim+annealed", "flaim_random+annealed", "fedpgm+gathered"]
+AT_ONCE = ["aim", "aim+annealed", "aim+bins", "flaim_random+annealed", "fedpgm+gathered"]
 
 
 @cache

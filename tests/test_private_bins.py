@@ -1,4 +1,6 @@
-"""Bins that follow noisy histograms, alone and in FedPGM."""
+"""Bins that follow noisy histograms, alone and in the methods that have them."""
+
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -148,14 +150,62 @@ def test_the_promised_noise_is_the_noise_of_each_round():
     assert charges[0].what == fedpgm.FINE and charges[0].times == 2
 
 
-def test_one_row_more_moves_one_fine_count_of_each_long_column_by_one():
+OTHERS = ["aim", "distaim", "naiveflaim", "augflaim_private", "flaim_random", "fednaivebayes"]
+OTHERS += ["fedbn"]
+
+
+def private(key, **changes):
+    """A method, and its settings with private bins and all clients in every round."""
+    method = METHODS[key]
+    small = {"private_structure": True, "degree": 1, "participation": 1.0, "rounds": 3}
+    config = method.Config()
+    known = {name: value for name, value in small.items() if name in vars(config)}
+    return method, replace(config, bins="private", **known, **changes)
+
+
+@pytest.mark.parametrize("key", OTHERS)
+def test_other_methods_form_bins_within_their_budget(key):
+    """The frequent value stays a value of its own, which equal bins spread over 31 others."""
+    table = paid()
+    parts = np.array_split(np.arange(len(table)), 3)
+    method, config = private(key, fine_share=0.2)
+    privacy = Privacy(2.0, 0.0 if key == "fedbn" else 1e-5)
+    run = settings.federated(method, table, parts, config=config, privacy=privacy, seed=0)
+    assert run.statement["epsilon"] == pytest.approx(2.0, abs=1e-6)
+    counts = {entry["what"]: entry["count"] for entry in run.statement["entries"]}
+    assert counts[fedpgm.FINE] == 2  # long columns
+    made = run.synthetic["money"]
+    assert (made == 0).mean() == pytest.approx(0.5, abs=0.05)
+    assert run.synthetic["rate"].between(0, 1).all()
+    sent = method.broadcast(run.state | {"round": np.array(0)}, config=config)
+    assert {"firsts 0", "firsts 1"} <= set(sent)
+    assert not [name for name in sent if name.startswith(("fine", "shares"))]
+
+
+@pytest.mark.parametrize("key", OTHERS)
+@pytest.mark.parametrize("share", [0.1, 0.4])
+def test_fine_counts_have_their_share_of_the_budget(key, share):
+    """In zCDP, or in epsilon where that is pure."""
+    domain = Domain(("money", "rate", "class"), (1000, 1024, 2))
+    method, config = private(key, fine_share=share)
+    charges = method.plan(3.0, domain, 100, config)
+    power = 1 if key == "fedbn" else 2
+    costs = {c.what: c.times / c.noise**power for c in charges}
+    assert costs[fedpgm.FINE] / sum(costs.values()) == pytest.approx(share)
+
+
+@pytest.mark.parametrize("key", ["fedpgm", *OTHERS])
+def test_one_row_more_moves_one_fine_count_of_each_long_column_by_one(key):
     domain = Domain(("money", "rate", "class"), (70, 2, 80))
-    state = fedpgm.start(domain, PRIVATE, stream(0))
+    method, config = private(key)
+    state = method.start(domain, config=config, rng=stream(0))
     before = np.zeros((0, 3), np.int32)
     for money in (0, 33, 69):
         row = np.array([[money, 1, 79]], np.int32)
         counts = [
-            fedpgm.client_step(state, Client(rows, 0, 1), PRIVATE, None, stream(0)).summed["fine"]
+            method.client_step(
+                state, Client(rows, 0, 1), config=config, noise=None, rng=stream(0)
+            ).summed["fine"]
             for rows in (before, row)
         ]
         moved = counts[1] - counts[0]
@@ -172,17 +222,23 @@ def test_clients_get_the_runs_and_no_counts():
     assert not [name for name in sent if name.startswith(("fine", "shares", "potential"))]
 
 
-def test_short_columns_keep_their_levels_and_two_rounds():
+@pytest.mark.parametrize("key", ["fedpgm", *OTHERS])
+def test_short_columns_keep_their_levels_and_no_round_goes_before(key):
     domain = Domain(("a", "b"), (64, 3))
-    state = fedpgm.start(domain, PRIVATE, stream(0))
-    assert int(state["round"]) == 0 and len(state["long"]) == 0
-    assert fedpgm.FINE not in {c.what for c in fedpgm.plan(1.0, domain, 10, PRIVATE)}
+    method, config = private(key)
+    equal = replace(config, bins=8)
+    state = method.start(domain, config=config, rng=stream(0))
+    assert int(state["round"]) == 0 and private_bins.long_of(state) == []
+    assert method.plan(1.0, domain, 10, config) == method.plan(1.0, domain, 10, equal)
+    if key != "fedpgm":  # which ends before its schedule does
+        assert method.schedule(domain, config) == method.schedule(domain, equal)
 
 
 @pytest.mark.parametrize(
     ("wrong", "said"),
     [({"bins": "privat"}, "bins is 'privat'"), ({"fine_share": 1.0}, "fine_share")],
 )
-def test_what_means_nothing_is_refused(wrong, said):
+@pytest.mark.parametrize("key", ["fedpgm", "aim", "naiveflaim", "fedbn"])
+def test_what_means_nothing_is_refused(key, wrong, said):
     with pytest.raises(BadInput, match=said):
-        fedpgm.Config(**wrong)
+        METHODS[key].Config(**wrong)

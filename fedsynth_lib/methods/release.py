@@ -15,12 +15,6 @@ PRIVATE = {"participation": 1.0, "private_structure": True, "degree": 1, "anneal
 # and epsilon 1 the 2-way TVD of AIM fell from 0.078 with 32 bins to 0.070 with 16, at 3,000 rows 32
 # were better
 FEW, BINS_OF_FEW = 2_000, 16
-# from so many rows on, times epsilon over the root of the number of long columns, FedPGM has bins
-# that follow noisy counts. All long columns are counted with the same part of the budget, so that
-# the noise on each grows with that root. On bank, cardio and magic at 1,000 to 10,000 rows and
-# epsilon 1, errors of range queries were smaller with private bins from about there on
-# (magic, which gains the least: 0.0063 and 0.0058 at 10,000 rows and ten long columns)
-PRIVATE_BINS_FROM = 4_000
 
 
 def private_config(method: Method) -> Any:
@@ -45,7 +39,7 @@ def fitting(config: Any, schema: Schema, num_rows: float, epsilon: float) -> Any
     config
         Of a method. A number of bins is changed, private bins stay.
     schema
-        Whose numbers with more than 64 values are counted where private bins are possible.
+        Whose numbers with more than 64 values are counted where bins may be private.
     num_rows
         To learn from, as declared or as counted with noise; never the true number, which nobody has
         paid for.
@@ -55,11 +49,17 @@ def fitting(config: Any, schema: Schema, num_rows: float, epsilon: float) -> Any
     bins = getattr(config, "bins", None)
     if not isinstance(bins, int):
         return config
-    if hasattr(config, "private_bins"):
+    if chooses_bins(config):
         long = len(large(fine_encoder(schema, config.by_column).domain))
-        if long and num_rows * epsilon >= PRIVATE_BINS_FROM * long**0.5:
+        if long and num_rows * epsilon >= config.PRIVATE_BINS_FROM * long**0.5:
             return replace(config, bins="private")
     return config if num_rows * epsilon >= FEW else replace(config, bins=min(bins, BINS_OF_FEW))
+
+
+def chooses_bins(config: Any) -> bool:
+    """Whether bins of these settings are private or equal as public numbers say; of most methods
+    nobody has measured from where on private bins pay (`BinSettings`)."""
+    return getattr(config, "PRIVATE_BINS_FROM", None) is not None
 
 
 def settings(method: Method, schema: Schema, num_rows: float, epsilon: float) -> dict[str, Any]:

@@ -25,7 +25,7 @@ from fedsynth_lib.federation import settings
 from fedsynth_lib.federation.memory import peak_memory
 from fedsynth_lib.federation.settings import as_counted
 from fedsynth_lib.methods import METHODS
-from fedsynth_lib.methods.release import fitting
+from fedsynth_lib.methods.release import chooses_bins, fitting
 from fedsynth_lib.metrics import anonymity, k_marginal, range_queries
 from fedsynth_lib.metrics.membership import membership
 from fedsynth_lib.metrics.utility import boosted_trees
@@ -283,7 +283,7 @@ def bins_of_a_release(cell: Cell, table: Table, epsilon: float) -> dict[str, Any
     """Private bins where `synth` would take them for as many rows, of a method whose entry names no
     settings; the number of rows of all clients is public here."""
     config = cell.registered.Config()
-    if cell.method.settings or not hasattr(config, "private_bins"):
+    if cell.method.settings or not chooses_bins(config):
         return {}
     chosen = fitting(config, table.schema, len(table), epsilon).bins
     return {"bins": chosen} if chosen == "private" else {}

@@ -9,11 +9,13 @@ unprotected.
 
 With `private_structure=True` (beyond the work) clients instead release, once and noisily summed,
 how far every pair of columns is from independence; the search then runs on the server as
-post-processing, and the whole run is private.
+post-processing, and the whole run is private. With `bins="private"` noisily summed fine counts of
+numbers of many levels go before, and the server sends the bins that it forms from them.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Any, Literal
 
 import numpy as np
 
@@ -30,6 +32,8 @@ from fedsynth_lib.core.contract import (
     Update,
 )
 from fedsynth_lib.methods.bayes import genetic_search as search
+from fedsynth_lib.methods.marginals import private_bins
+from fedsynth_lib.methods.marginals.private_bins import BinSettings
 from fedsynth_lib.tables.encode import EqualWidthBins
 from fedsynth_lib.tables.schema import Schema
 
@@ -40,23 +44,30 @@ MAX_CELLS = 20_000_000  # of one joint table: more would neither fit in memory n
 
 
 @dataclass(frozen=True)
-class Config:
+class Config(BinSettings):
     """Defaults: the software's [T] and the protocol's resolutions; section 6 has the tuned values
-    per table."""
+    per table.
+
+    bins: equal-width bins of a numeric column; "private" has bins that follow noisy counts
+        (`marginals/private_bins.py`), for which the part `fine_share` of epsilon pays; what else
+        is released shares the rest.
+    """
 
     degree: int = 2  # k, most parents of a column (not given in the work; its example has 2)
-    bins: int = 20  # equal-width bins of a numeric column [T]
+    bins: int | Literal["private"] = 20  # [T]
     population: int = 100  # N
     selection: int = 10  # S
     interval: int = 20  # generations between exchanges
     generations: int = 100  # in all [T]
     private_structure: bool = False
     structure_share: float = 0.5  # of epsilon, when the structure is private [T]
+    fine_share: float = 0.1
 
     def __post_init__(self):
+        self.check_bins()
         if (
             self.degree < 1
-            or self.bins < 2
+            or (not self.private_bins and self.bins < 2)
             or self.interval < 1
             or self.generations < self.interval
         ):
@@ -83,34 +94,46 @@ class Config:
 
 
 def encoder(schema: Schema, config: Config) -> EqualWidthBins:
-    return EqualWidthBins(schema, config.bins)
+    return private_bins.encoder(schema, config.bins)
+
+
+def schedule(domain: Domain, config: Config) -> list[tuple[int, float]]:
+    """All clients in every round, with one more where there are fine counts."""
+    before = bool(private_bins.long_in(domain, config))
+    return [(number, 1.0) for number in range(before + config.rounds)]
 
 
 def plan(noise_multiplier: float, domain: Domain, num_rows: int, config: Config) -> list[Charge]:
-    """`d - k` noisy tables, and the pair scores if the structure is private; costs 1 /
-    noise_multiplier in all. Else what the search releases without noise."""
-    _check_degree(len(domain.names), config.degree)
-    tables = _tables_charge(noise_multiplier, len(domain.names), config)
+    """`d - k` noisy tables, the fine counts if any, and the pair scores if the structure is
+    private; costs 1 / noise_multiplier in all. Else what the search releases without noise."""
+    columns, long = len(domain.names), private_bins.long_in(domain, config)
+    _check_degree(columns, config.degree)
+    charges = [_tables_charge(noise_multiplier, columns, len(long), config)]
+    if long:
+        charges.append(_fine_charge(noise_multiplier, columns, len(long), config))
     if config.private_structure:
-        return [tables, _scores_charge(noise_multiplier, len(domain.names), config)]
-    return [tables, *(Charge(what, "unprotected") for what in (BEST, FITNESS))]
+        return [*charges, _scores_charge(noise_multiplier, columns, len(long), config)]
+    return charges + [Charge(what, "unprotected") for what in (BEST, FITNESS)]
 
 
 def start(domain: Domain, config: Config, rng: np.random.Generator) -> Arrays:
     """Round 0, no networks received yet."""
     d, k = len(domain.names), config.degree
     _check_degree(d, k)
-    largest = np.prod(np.sort(domain.levels)[-k - 1 :], dtype=float)
+    before = private_bins.first_state(domain, config)
+    levels = private_bins.most_levels(domain) if before else np.array(domain.levels)
+    largest = np.prod(np.sort(levels)[-k - 1 :], dtype=float)
     if largest > MAX_CELLS:
         raise BadInput(
             f"the {k + 1} columns with most levels span {largest:.3g} cells (limit "
             f"{MAX_CELLS:.3g}): lower `degree` or `bins`, or merge categories."
         )
     return {
-        "levels": np.array(domain.levels),
+        "levels": levels,
         "round": np.array(0),
         "orders": np.zeros((0, d), np.int16),  # the networks that clients sent last
         "candidates": np.zeros((0, d, k), np.int16),
+        **before,
     }
 
 
@@ -123,29 +146,43 @@ def _check_degree(columns: int, degree: int) -> None:
         )
 
 
+def broadcast(state: Arrays, config: Config) -> Arrays:
+    """All but the noisy fine counts, which the server alone needs."""
+    return {n: v for n, v in state.items() if n != "gaps" and not n.startswith("fine ")}
+
+
 def check_broadcast(state: Arrays, domain: Domain, config: Config, round: int) -> None:
     """Networks of the declared columns: none at first, then those of the last search round, and
     for the counts one, so that there are as many tables as are paid for."""
     d, k = len(domain.names), config.degree
-    received = 0 if round == 0 or config.private_structure else len(state["orders"])
+    expected: dict[str, Any] = {"levels": np.array(domain.levels)}
+    number = round
+    if private_bins.long_in(domain, config):
+        number = round - 1
+        expected = private_bins.expected(state, domain, formed=number >= 0)
+    received = 0 if number <= 0 or config.private_structure else len(state["orders"])
     orders = Values(np.int16, (received, d), 0, d - 1)
     candidates = Values(np.int16, (received, d, k), 0, d - 1)
-    expected = {"levels": np.array(domain.levels), "round": np.array(round), "orders": orders}
+    expected |= {"round": np.array(number), "orders": orders}
     networks = search.Population(state["orders"], state["candidates"])
-    if round == config.rounds - 1:
+    if number == config.rounds - 1:
         expected |= {"order": Values(np.int16, (d,), 0, d - 1)}
         candidates = Values(np.int16, (d, k), 0, d - 1)
         networks = search.Population(state["order"][None], state["candidates"][None])
     check_arrays(state, {**expected, "candidates": candidates})
-    require(0 <= round < config.rounds and (len(networks.orders) > 0) == (round > 0))
+    require(round >= 0 and number < config.rounds)
+    require((len(networks.orders) > 0) == (number > 0))
     require(search.are_networks(networks))
 
 
 def client_step(
     state: Arrays, client: Client, config: Config, noise: Noise | None, rng: np.random.Generator
 ) -> Update:
-    """Search, vote or count, whichever the round asks for."""
+    """Count fine levels, search, vote or count, whichever the round asks for."""
     stage = _stage(state, config)
+    if stage == "bins":
+        return _count_fine(state, client, config, noise)
+    client = replace(client, rows=private_bins.in_runs(state, client.rows))
     if stage == "scores":
         return _release_scores(state, client, config, noise)
     if stage == "search":
@@ -162,11 +199,10 @@ def server_step(
     noise: Noise | None,
     rng: np.random.Generator,
 ) -> tuple[Arrays, list[Charge]]:
-    """Collect networks, pick the one with the highest mean fitness, or turn noisy counts into
-    conditionals."""
+    """Form bins, collect networks, pick the one with the highest mean fitness, or turn noisy counts
+    into conditionals."""
     stage = _stage(state, config)
     state = {**state, "round": state["round"] + 1}
-    columns = len(state["levels"])
     if stage == "search":
         received = {
             name: np.concatenate([u.arrays[name] for u in updates])
@@ -181,11 +217,16 @@ def server_step(
             "candidates": state["candidates"][winner],
         }, []
     sums = secure_sum.total(updates)
+    if stage == "bins":
+        charge = _released(noise, _fine_charge, state, config)
+        sigma = np.sqrt(2) * charge.noise  # of Laplace noise
+        return {**state, **private_bins.formed(state, sums["fine"], sigma)}, [charge]
     if stage == "scores":
+        columns = len(state["levels"])
         network = _search_alone(_symmetric(sums["scores"], columns), config, rng)
-        charge = _released(noise, _scores_charge, columns, config)
+        charge = _released(noise, _scores_charge, state, config)
         return {**state, "order": network.orders[0], "candidates": network.candidates[0]}, [charge]
-    charge = _released(noise, _tables_charge, columns, config)
+    charge = _released(noise, _tables_charge, state, config)
     return {**state, **sums}, [charge]
 
 
@@ -203,7 +244,7 @@ def sample(state: Arrays, num_rows: int, config: Config, rng: np.random.Generato
             - which * conditional.shape[1]
         )
         rows[:, child] = np.clip(found, 0, conditional.shape[1] - 1)
-    return rows
+    return private_bins.in_levels(state, rows, rng)
 
 
 # --- structure -----------------------------------------------------------------------------------
@@ -211,6 +252,8 @@ def sample(state: Arrays, num_rows: int, config: Config, rng: np.random.Generato
 
 def _stage(state: Arrays, config: Config) -> str:
     number = int(state["round"])
+    if number < 0:
+        return "bins"
     if config.private_structure:
         return ("scores", "count")[number]
     return (
@@ -264,6 +307,18 @@ def _search_alone(
     return search.best(population, scores)
 
 
+def _count_fine(state: Arrays, client: Client, config: Config, noise: Noise | None) -> Update:
+    """The client's fine counts with its share of the noise; only the sum is seen. One more row
+    raises one count of each long column by 1."""
+    counts = private_bins.fine_counts(state, client.rows)
+    charge = _released(noise, _fine_charge, state, config)
+    if noise is not None:
+        counts = counts + discrete_laplace_share(
+            charge.noise, client.shares, counts.shape, rng=noise.rng
+        )
+    return Update(summed={"fine": counts}, summed_spent=[charge])
+
+
 def _release_scores(state: Arrays, client: Client, config: Config, noise: Noise | None) -> Update:
     """The client's pair dependences, rounded, with its share of discrete Laplace noise; only the
     sum is seen.
@@ -274,7 +329,7 @@ def _release_scores(state: Arrays, client: Client, config: Config, noise: Noise 
     columns = len(state["levels"])
     above = np.triu_indices(columns, 1)
     scores = np.floor(search.dependence(client.rows, state["levels"])[above] + 0.5).astype(np.int64)
-    charge = _released(noise, _scores_charge, columns, config)
+    charge = _released(noise, _scores_charge, state, config)
     if noise is not None:
         scores = scores + discrete_laplace_share(
             charge.noise * charge.sensitivity, client.shares, scores.shape, rng=noise.rng
@@ -310,7 +365,7 @@ def _count(state: Arrays, client: Client, config: Config, noise: Noise | None) -
     published scale 2 (d - k) / epsilon bounds the replacement of a row, which moves two cells.
     """
     levels = state["levels"]
-    tables, charge = {}, _released(noise, _tables_charge, len(levels), config)
+    tables, charge = {}, _released(noise, _tables_charge, state, config)
     for child, parents in families(state, config):
         shape = [levels[column] for column in (*parents, child)]
         counts = np.bincount(
@@ -375,19 +430,25 @@ def to_pgmpy(state: Arrays, config: Config, names: tuple[str, ...]):
     return network
 
 
-def _tables_charge(noise_multiplier: float, columns: int, config: Config) -> Charge:
-    """d - k tables that together cost (1 - structure share) / noise_multiplier."""
+def _rest(long: int, config: Config) -> float:
+    """What fine counts leave of epsilon."""
+    return 1 - config.fine_share if long else 1.0
+
+
+def _tables_charge(noise_multiplier: float, columns: int, long: int, config: Config) -> Charge:
+    """d - k tables that together cost (1 - structure share) / noise_multiplier, of what fine counts
+    of so many long columns leave."""
     tables = columns - config.degree
     share = 1 - config.structure_share if config.private_structure else 1
-    noise = noise_multiplier * tables / share
+    noise = noise_multiplier * tables / (share * _rest(long, config))
     return Charge(
         "joint counts of a column and its parents", "laplace", noise, sensitivity=1, times=tables
     )
 
 
-def _scores_charge(noise_multiplier: float, columns: int, config: Config) -> Charge:
-    """One vector of pair scores that costs structure share / noise_multiplier."""
-    noise = noise_multiplier / config.structure_share
+def _scores_charge(noise_multiplier: float, columns: int, long: int, config: Config) -> Charge:
+    """One vector of pair scores that costs structure share / noise_multiplier, likewise."""
+    noise = noise_multiplier / (config.structure_share * _rest(long, config))
     return Charge(
         "association of every pair of columns",
         "laplace",
@@ -396,10 +457,16 @@ def _scores_charge(noise_multiplier: float, columns: int, config: Config) -> Cha
     )
 
 
+def _fine_charge(noise_multiplier: float, columns: int, long: int, config: Config) -> Charge:
+    """Fine counts of so many long columns, which together cost fine share / noise_multiplier."""
+    noise = noise_multiplier * long / config.fine_share
+    return Charge(private_bins.FINE_COUNTS, "laplace", noise, times=long)
+
+
 def _released(
-    noise: Noise | None, charge: Callable[..., Charge], columns: int, config: Config
+    noise: Noise | None, charge: Callable[..., Charge], state: Arrays, config: Config
 ) -> Charge:
     """The charge of a summed release: as planned with noise, unprotected without."""
-    if noise is None:
-        return Charge(charge(1.0, columns, config).what, "unprotected")
-    return charge(noise.multiplier, columns, config)
+    multiplier = noise.multiplier if noise else 1.0
+    planned = charge(multiplier, len(state["levels"]), len(private_bins.long_of(state)), config)
+    return planned if noise else Charge(planned.what, "unprotected")

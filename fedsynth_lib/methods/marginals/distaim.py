@@ -9,6 +9,9 @@ far; nothing else leaves the shares. Here one process plays all three: each keep
 shares, and only choosing and measuring put them together, where a real deployment would compute on
 shares. Whoever runs that process could add them up, hence it has to be trusted.
 
+With `bins="private"` a round goes before: fine counts of numbers of many levels, by a secure sum
+of a draw of clients. The servers add Gaussian noise to it, and send the bins that they form.
+
 With every client in every round this is central AIM (McKenna et al. 2022; algorithm 2 of
 maddock2024), which is therefore a variant: `participation=1.0` (`methods/variants.toml`).
 """
@@ -28,7 +31,7 @@ from fedsynth_lib.core.contract import (
     Noise,
     Update,
 )
-from fedsynth_lib.methods.marginals import marginal_state, marginals
+from fedsynth_lib.methods.marginals import marginal_state, marginals, private_bins
 from fedsynth_lib.methods.marginals.marginal_state import sample
 from fedsynth_lib.methods.marginals.marginals import (
     QueryCounts,
@@ -36,6 +39,7 @@ from fedsynth_lib.methods.marginals.marginals import (
     choosing,
     encoder,
     measuring,
+    planned,
     rounds_of,
 )
 
@@ -70,11 +74,12 @@ class Config(marginals.Config):
 
 
 def schedule(domain: Domain, config: Config) -> list[tuple[int, float]]:
-    """A draw of clients for each column, then one for each choice (an annealed run ends before the
-    last)."""
+    """A draw of clients for the fine counts, if any, and for each column, then one for each choice
+    (an annealed run ends before the last)."""
     columns = len(domain.names)
     rounds = columns + rounds_of(columns, config)
-    return [(number, config.participation) for number in range(rounds)]
+    before = [rounds] if private_bins.long_in(domain, config) else []
+    return [(number, config.participation) for number in (*before, *range(rounds))]
 
 
 def query_counts(columns: int, config: Config) -> QueryCounts:
@@ -86,22 +91,23 @@ def query_counts(columns: int, config: Config) -> QueryCounts:
 
 def plan(noise_multiplier: float, domain: Domain, num_rows: int, config: Config) -> list[Charge]:
     """What a record of a client pays that is there from the first draw on: everything."""
-    return query_counts(len(domain.names), config).plan(noise_multiplier, config.measure_share)
+    total = query_counts(len(domain.names), config)
+    return planned(noise_multiplier, total, domain, config)
 
 
 def start(domain: Domain, config: Config, rng: np.random.Generator) -> Arrays:
-    state = marginal_state.start(domain, config)
-    nothing = np.zeros(candidates_in(state).sizes.sum(), np.uint32)
-    return {**state, **{SECRET + name: nothing for name in SHARES}, "seen": np.array(0)}
+    return {**marginal_state.start(domain, config), "seen": np.array(0)}
 
 
 def broadcast(state: Arrays, config: Config) -> Arrays:
-    """Clients need to know where the protocol stands, and nothing of the model."""
-    return {name: state[name] for name in ("round", "levels", "workload")}
+    """Clients need to know where the protocol stands and which bins there are, and nothing of the
+    model."""
+    sent = {name: state[name] for name in ("round", "levels", "workload")}
+    return {**sent, **private_bins.sent(state)}
 
 
 def check_broadcast(state: Arrays, domain: Domain, config: Config, round: int) -> None:
-    check_arrays(state, marginal_state.declared(domain, config, round))
+    check_arrays(state, marginal_state.declared(state, domain, config, round))
 
 
 def client_step(
@@ -114,18 +120,20 @@ def client_step(
     measurements, since it does not see which of them there are.
     """
     number, levels = int(state["round"]), state["levels"]
-    sigma = noise.multiplier if noise else None
+    total = query_counts(len(levels), config)
+    if number < 0:
+        return marginal_state.fine_counts(state, client.rows, total, config, noise)
+    rows, sigma = private_bins.in_runs(state, client.rows), noise.multiplier if noise else None
     if number < len(levels):
-        counts = np.bincount(client.rows[:, number], minlength=levels[number])
+        counts = np.bincount(rows[:, number], minlength=levels[number])
         spent = [measuring("one-way marginals", sigma)]
         return Update(summed={"counts": counts}, summed_spent=spent)
     if "joined" in client.memory:
         return Update()
     client.memory["joined"] = np.array(True)
-    total = query_counts(len(levels), config)
     choice = total.choice_noise(sigma, config.measure_share) if sigma else None
     later = measuring("marginals", sigma, total.measured - len(levels))
-    answers = candidates_in(state).counts(client.rows, levels)
+    answers = candidates_in(state).counts(rows, levels)
     return Update(
         arrays=dict(zip(SHARES, secure_sum.shares(answers, rng=rng), strict=True)),
         summed_spent=[later, choosing(choice, total.selected)],
@@ -143,6 +151,9 @@ def server_step(
     anew."""
     number, columns = int(state["round"]), len(state["levels"])
     total = query_counts(columns, config)
+    if number < 0:
+        state, charge = marginal_state.with_bins(state, updates, total, config, noise)
+        return state, [charge]
     state = {**state, "round": np.array(number + 1)}
     if number < columns:
         counts = secure_sum.total(updates)["counts"]
@@ -165,10 +176,11 @@ def server_step(
 def _with_shares(state: Arrays, updates: list[Update]) -> Arrays:
     """Each server adds the shares of clients that came for the first time to its own (algorithm
     3)."""
+    shape = (int(candidates_in(state).sizes.sum()),)
     for update in (update for update in updates if update.arrays):
         sums = {
-            SECRET + name: state[SECRET + name]
-            + secure_sum.opened(update.arrays[name], state[SECRET + name].shape)
+            SECRET + name: state.get(SECRET + name, 0)
+            + secure_sum.opened(update.arrays[name], shape)
             for name in SHARES
         }
         state = {**state, **sums, "seen": state["seen"] + update.num_rows}

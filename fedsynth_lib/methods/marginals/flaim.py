@@ -8,7 +8,8 @@ server keeps a proxy of skew, its one-way counts into a secure sum); the server 
 what, and each client adds its exact counts to the secure sum of those who chose the same. The
 server adds Gaussian noise to every sum, so it must be trusted with exact sums, which are one
 client's own counts where no other chose the same. With `penalty="true"` every client hands over all
-its rows.
+its rows. With `bins="private"` a round goes before, in which clients add fine counts of numbers of
+many levels to a secure sum; the server adds noise to it, and sends the bins that it forms.
 
 This file is the algorithm from top to bottom: settings, what happens in which round and what it
 costs, the verbs, then a round in the order of its lines: how a client scores and chooses (lines 3
@@ -24,7 +25,7 @@ import numpy as np
 from fedsynth_lib.core import secure_sum
 from fedsynth_lib.core.broadcast import LARGEST, Values, check_arrays, require
 from fedsynth_lib.core.contract import Arrays, BadInput, Charge, Client, Domain, Noise, Update
-from fedsynth_lib.methods.marginals import marginal_state, marginals
+from fedsynth_lib.methods.marginals import marginal_state, marginals, private_bins
 from fedsynth_lib.methods.marginals.junction_tree import model_bytes
 from fedsynth_lib.methods.marginals.marginal_state import name_of, sample, tables_of
 from fedsynth_lib.methods.marginals.marginals import (
@@ -35,6 +36,7 @@ from fedsynth_lib.methods.marginals.marginals import (
     choosing,
     encoder,
     measuring,
+    planned,
     rho,
     rounds_of,
 )
@@ -124,12 +126,19 @@ def phases(columns: int, config: Config) -> tuple[tuple[str, int], ...]:
     )
 
 
+def phase(number: int, columns: int, config: Config) -> tuple[str, int]:
+    """What happens in a round, by its number: below 0 bins are formed."""
+    return ("bins", 0) if number < 0 else phases(columns, config)[number]
+
+
 def schedule(domain: Domain, config: Config) -> list[tuple[int, float]]:
-    """A draw for each column and for each round; the oracle asks everyone."""
+    """A draw for the fine counts, if any, for each column and for each round; the oracle asks
+    everyone."""
     columns = len(domain.names)
+    before = [(0, config.participation)] if private_bins.long_in(domain, config) else []
     draws = {"oracle": lambda _: (0, 1.0), "column": lambda c: (1 + c, config.participation)}
     later = lambda t: (1 + columns + t, config.participation)  # noqa: E731
-    return [draws.get(kind, later)(number) for kind, number in phases(columns, config)]
+    return before + [draws.get(kind, later)(number) for kind, number in phases(columns, config)]
 
 
 def query_counts(columns: int, config: Config) -> QueryCounts:
@@ -166,9 +175,8 @@ def one_way_again(columns: int, config: Config) -> int:
 def plan(noise_multiplier: float, domain: Domain, num_rows: int, config: Config) -> list[Charge]:
     """What a record pays whose client takes part in every draw; the others pay less."""
     oracle = [Charge(ORACLE, "unprotected")] if config.penalty == "true" else []
-    return oracle + query_counts(len(domain.names), config).plan(
-        noise_multiplier, config.measure_share
-    )
+    total = query_counts(len(domain.names), config)
+    return oracle + planned(noise_multiplier, total, domain, config)
 
 
 # --- the verbs ------------------------------------------------------------------------------------
@@ -188,7 +196,7 @@ def start(domain: Domain, config: Config, rng: np.random.Generator) -> Arrays:
 def broadcast(state: Arrays, config: Config) -> Arrays:
     """The place in the protocol; for a choice the model, and what scores and local steps need; then
     who chose what."""
-    kind = phases(len(state["levels"]), config)[int(state["round"])][0]
+    kind, _ = phase(int(state["round"]), len(state["levels"]), config)
     names = ["round", "levels", "workload"]
     if kind == "choose":
         names += ["sigma", "choice_noise", "last", "allowed", "proxy", "heterogeneity"]
@@ -199,25 +207,26 @@ def broadcast(state: Arrays, config: Config) -> Arrays:
             ]
     elif kind == "collect":
         names += ["members", "chosen"]
-    return {name: state[name] for name in names if name in state}
+    return {**{name: state[name] for name in names if name in state}, **private_bins.sent(state)}
 
 
 def check_broadcast(state: Arrays, domain: Domain, config: Config, round: int) -> None:
     """The place in the protocol, a model of candidates that is no larger than the settings allow,
     and choices among the candidates."""
     columns = len(domain.names)
-    kind, place = phases(columns, config)[round]
-    expected: dict[str, np.ndarray | Values] = dict(marginal_state.declared(domain, config, round))
+    expected = marginal_state.declared(state, domain, config, round)
+    kind, place = phase(int(expected["round"]), columns, config)
+    levels = tuple(expected["levels"].tolist())
     asked = candidates_in(expected)
     scale = Values(np.float64, (), 0, LARGEST)
     if kind == "choose":
         last = place == rounds_of(columns, config) - 1
-        expected |= _of_model(state, asked, domain.levels, config) | {
+        expected |= _of_model(state, asked, levels, config) | {
             "sigma": scale,
             "choice_noise": scale,
             "last": Values(np.bool_) if config.annealed else np.array(last),
             "allowed": Values(np.bool_, (len(asked.queries),)),
-            "proxy": Values(np.float64, (sum(domain.levels),), -FARTHEST, FARTHEST),
+            "proxy": Values(np.float64, (sum(levels),), -FARTHEST, FARTHEST),
         }
         if config.penalty == "true":
             shape = (None, len(asked.queries))
@@ -270,8 +279,13 @@ def client_step(
     What the client adds to sums is exact. What it states for them is what the server is trusted to
     make of them: a measurement of every table, with the noise of the round.
     """
-    rows, levels = client.rows, state["levels"]
-    kind, column = phases(len(levels), config)[int(state["round"])]
+    levels = state["levels"]
+    kind, column = phase(int(state["round"]), len(levels), config)
+    if kind == "bins":
+        total = query_counts(len(levels), config)
+        return marginal_state.fine_counts(state, client.rows, total, config, noise)
+    rows = private_bins.in_runs(state, client.rows)
+    client = replace(client, rows=rows)
     if kind == "oracle":
         return Update(arrays={"rows": rows}, spent=[Charge(ORACLE, "unprotected")])
     sigma = noise.multiplier if noise else None
@@ -327,7 +341,11 @@ def server_step(
     anew."""
     columns, number = len(state["levels"]), int(state["round"])
     plan_of_rounds = phases(columns, config)
-    kind, place = plan_of_rounds[number]
+    kind, place = phase(number, columns, config)
+    if kind == "bins":
+        total = query_counts(columns, config)
+        state, charge = marginal_state.with_bins(state, updates, total, config, noise)
+        return state, [replace(charge, client=update.client) for update in updates]
     state = {**state, "round": np.array(number + 1)}
     if kind == "oracle":
         return {**state, "heterogeneity": true_heterogeneity(state, updates)}, []

@@ -1,13 +1,17 @@
 """The state of AIM, DistAIM and FLAIM: what was measured, the model fitted to it, the noise of the
 round to come."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 
+from fedsynth_lib.core import secure_sum
 from fedsynth_lib.core.accounting import exponential, gaussian_counts
-from fedsynth_lib.core.contract import Arrays, BadInput, Domain, Noise
+from fedsynth_lib.core.contract import Arrays, BadInput, Charge, Domain, Noise, Update
+from fedsynth_lib.methods.marginals import private_bins
 from fedsynth_lib.methods.marginals.graphical_model import Model, Target, estimate
 from fedsynth_lib.methods.marginals.junction_tree import Query, covered, grown_fits
 from fedsynth_lib.methods.marginals.marginals import (
@@ -17,6 +21,7 @@ from fedsynth_lib.methods.marginals.marginals import (
     candidates_in,
     choosing,
     expected_error,
+    forming_bins,
     measuring,
     rho,
     workload_of,
@@ -30,7 +35,13 @@ MOST_CELLS = 100_000_000  # of all candidates, whose answers are kept in 8 bytes
 
 def start(domain: Domain, config: Config) -> Arrays:
     """What every method of the family begins with; `sigma` and `choice_noise` are of the round to
-    come. Raises BadInput for candidates that memory would not hold."""
+    come. Raises BadInput for candidates that memory would not hold.
+
+    Where bins are formed first, memory must hold the candidates of the most levels that there may
+    be then.
+    """
+    before = private_bins.first_state(domain, config)
+    domain = _in_runs(domain, config)
     state = {
         "levels": np.array(domain.levels),
         "workload": workload_of(domain, config),
@@ -48,13 +59,51 @@ def start(domain: Domain, config: Config) -> Arrays:
             f"all candidates have {cells:,} cells together, more than {MOST_CELLS:,}: bin or merge "
             f"the levels of {largest!r}, or leave it out, or name a smaller workload."
         )
-    return state
+    return {**state, **before}
 
 
-def declared(domain: Domain, config: Config, round: int) -> Arrays:
-    """What clients are sent in every round: it follows from the domain and the settings."""
-    workload = workload_of(domain, config)
-    return {"levels": np.array(domain.levels), "workload": workload, "round": np.array(round)}
+def _in_runs(domain: Domain, config: Config) -> Domain:
+    """The domain with as many levels as columns may have once bins are formed."""
+    if not private_bins.long_in(domain, config):
+        return domain
+    return replace(domain, levels=tuple(private_bins.most_levels(domain).tolist()))
+
+
+def declared(sent: Arrays, domain: Domain, config: Config, round: int) -> dict[str, Any]:
+    """What clients are sent in every round of the schedule: it follows from the domain and the
+    settings, but for the runs that were formed."""
+    expected: dict[str, Any] = {"levels": np.array(domain.levels)}
+    number = round
+    if private_bins.long_in(domain, config):
+        number = round - 1
+        expected = private_bins.expected(sent, domain, formed=number >= 0)
+    workload = workload_of(_in_runs(domain, config), config)
+    return {**expected, "workload": workload, "round": np.array(number)}
+
+
+def fine_counts(
+    state: Arrays, rows: np.ndarray, total: QueryCounts, config: Config, noise: Noise | None
+) -> Update:
+    """What a client sends before bins are formed: exact counts, to which the server adds noise."""
+    sigma = noise.multiplier if noise else None
+    spent = forming_bins(sigma, total, len(state["long"]), config)
+    return Update(summed={"fine": private_bins.fine_counts(state, rows)}, summed_spent=[spent])
+
+
+def with_bins(
+    state: Arrays,
+    updates: Sequence[Update],
+    total: QueryCounts,
+    config: Config,
+    noise: Noise | None,
+) -> tuple[Arrays, Charge]:
+    """The state with bins by the noisy fine counts of these clients; its next round is the first of
+    the method's own."""
+    sigma = noise.multiplier if noise else None
+    charge = forming_bins(sigma, total, len(state["long"]), config)
+    counts = noisy(secure_sum.total(updates)["fine"], charge.noise, noise)
+    found = private_bins.formed(state, counts, charge.noise)
+    return {**state, **found, "round": np.array(0)}, charge
 
 
 def name_of(kind: str, query: Query) -> str:
@@ -267,7 +316,7 @@ def given(state: Arrays, codes: Mapping[int, int]) -> Arrays:
     post-processing. Columns of which runs of levels are modelled (`long`) stay as they are."""
     kept = dict(state)
     for column, code in codes.items():
-        if column in np.asarray(state.get("long", ())):
+        if column in private_bins.long_of(state):
             continue
         name, levels = name_of("potential", (column,)), int(state["levels"][column])
         others = np.where(np.arange(levels) == code, 0.0, NEVER)
@@ -277,4 +326,4 @@ def given(state: Arrays, codes: Mapping[int, int]) -> Arrays:
 
 def sample(state: Arrays, num_rows: int, config: Config, rng: np.random.Generator) -> np.ndarray:
     """Rows of the fitted model, (num_rows, columns); post-processing."""
-    return sample_model(model_of(state), num_rows, rng=rng)
+    return private_bins.in_levels(state, sample_model(model_of(state), num_rows, rng=rng), rng)

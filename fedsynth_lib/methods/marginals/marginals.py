@@ -8,12 +8,15 @@ changes one by 1: its sensitivity is 1 in every norm.
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Literal
 
 import numpy as np
 
 from fedsynth_lib.core.contract import BadInput, Charge, Domain
 from fedsynth_lib.core.queries import closure, random_workload, weights
+from fedsynth_lib.methods.marginals import private_bins
 from fedsynth_lib.methods.marginals.junction_tree import Query, model_bytes
+from fedsynth_lib.methods.marginals.private_bins import BinSettings
 from fedsynth_lib.tables.encode import EqualWidthBins
 from fedsynth_lib.tables.schema import Schema
 
@@ -22,12 +25,13 @@ CHOICE = "the choice of a marginal"
 
 
 @dataclass(frozen=True)
-class Config:
+class Config(BinSettings):
     """Settings of the family; defaults as published (maddock2024, section 5 and protocol
     "Settings").
 
     bins, by_column: equal-width bins of numeric columns, and of single ones; None keeps whole
-        numbers as they are.
+        numbers as they are; "private" has bins that follow noisy counts (`private_bins.py`).
+    fine_share: of the budget, for these counts; the other settings share out the rest.
     workload: column names of each query; None draws `num_queries` triples with `workload_seed`.
     rounds: selections, T. participation: chance of each client to take part in a round, p.
     measure_share: part of the budget for measuring, r; the rest pays for selecting.
@@ -42,7 +46,7 @@ class Config:
         a column on.
     """
 
-    bins: int | None = 32
+    bins: int | Literal["private"] | None = 32
     by_column: tuple[tuple[str, int], ...] = ()
     workload: tuple[tuple[str, ...], ...] | None = None
     num_queries: int = 64
@@ -59,8 +63,10 @@ class Config:
     public_sizes: bool = True
     annealed: bool = False
     first_rounds: int = 8
+    fine_share: float = 0.1
 
     def __post_init__(self):
+        self.check_bins()
         if self.rounds < 1:
             raise BadInput(f"rounds is {self.rounds}: give at least 1.")
         if not 0 < self.participation <= 1:
@@ -81,7 +87,7 @@ def rounds_of(columns: int, config: Config) -> int:
 
 
 def encoder(schema: Schema, config: Config) -> EqualWidthBins:
-    return EqualWidthBins(schema, config.bins, by_column=dict(config.by_column))
+    return private_bins.encoder(schema, config.bins, config.by_column)
 
 
 # --- candidates ----------------------------------------------------------------------------------
@@ -229,6 +235,29 @@ def measuring(what: str, sigma: float | None, times: int = 1, client: int | None
     if sigma is None:
         return Charge(what, "unprotected", times=times, client=client)
     return Charge(what, "gaussian", sigma, times=times, client=client)
+
+
+def forming_bins(
+    sigma: float | None, total: QueryCounts, long: int, config: Config, client: int | None = None
+) -> Charge:
+    """Noisy counts of all levels of each of `long` columns, by which bins are formed.
+
+    One record changes one count of each column by 1. In zCDP all of them together have the part
+    `fine_share` of the budget where the rest of the run, `total` with noise `sigma`, has what is
+    left.
+    """
+    if sigma is None:
+        return measuring(private_bins.FINE_COUNTS, None, client=client)
+    rest = rho(total.plan(sigma, config.measure_share))
+    noise = np.sqrt(long * (1 - config.fine_share) / (2 * config.fine_share * rest))
+    return measuring(private_bins.FINE_COUNTS, float(noise), long, client)
+
+
+def planned(sigma: float, total: QueryCounts, domain: Domain, config: Config) -> list[Charge]:
+    """What a record pays that is in everything, with the round in which bins are formed."""
+    long = private_bins.long_in(domain, config)
+    before = [forming_bins(sigma, total, len(long), config)] if long else []
+    return before + total.plan(sigma, config.measure_share)
 
 
 def choosing(noise: float | None, times: int = 1, sensitivity: float = 1.0) -> Charge:

@@ -6,23 +6,55 @@ what is light; a single value that is frequent ends as a run of its own. Within 
 drawn by the same noisy counts again, as far as they stand out of their noise, no coarser than BASE
 equal parts of the whole range, so that wide runs do not blur the column itself. All of this is
 post-processing. Categories have no neighbours, and stay as they are, however many there are.
+
+A method with `bins="private"` has a round before its own, numbered -1, in which clients count the
+levels of these long columns (`fine_counts`). Its state keeps what is in `first_state`, and `formed`
+puts runs in the place of levels. From then on its clients count rows in runs (`in_runs`), and
+`in_levels` draws a level for each run of a synthetic row. What the fine counts cost, and who adds
+noise to them, is the method's own. A table without long columns has no such round.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
+from typing import Any, ClassVar
 
 import numpy as np
 
-from fedsynth_lib.core.contract import Domain
+from fedsynth_lib.core.broadcast import Values, require
+from fedsynth_lib.core.contract import Arrays, BadInput, Domain
 from fedsynth_lib.tables.encode import EqualWidthBins
 from fedsynth_lib.tables.schema import Schema
+
+FINE_COUNTS = "fine counts of long columns"  # what is charged for
 
 FINE = 1024  # levels of a number before runs are formed
 KEPT = 64  # a column with no more levels keeps them, whatever it is
 BASE = 32  # equal parts of a range, and about as many runs come out
 SURE = 6.0  # standard deviations by which the mass of a run to be halved must exceed its noise
+
+
+class BinSettings:
+    """Of settings with `bins`, which may be "private", and `fine_share`: the part of the budget for
+    fine counts.
+
+    PRIVATE_BINS_FROM: from so many rows on, times epsilon over the root of the number of long
+        columns, private bins were found to pay (`methods/release.py`); None where nobody looked.
+    """
+
+    PRIVATE_BINS_FROM: ClassVar[float | None] = None
+
+    @property
+    def private_bins(self) -> bool:
+        return self.bins == "private"
+
+    def check_bins(self) -> None:
+        """Raise BadInput for bins or a share that mean nothing."""
+        if isinstance(self.bins, str) and not self.private_bins:
+            raise BadInput(f'bins is {self.bins!r}: give a number, None or "private".')
+        if not 0 < self.fine_share < 1:
+            raise BadInput(f"fine_share is {self.fine_share:g}: give a part between 0 and 1.")
 
 
 @dataclass(frozen=True)
@@ -44,6 +76,15 @@ class FineBins(EqualWidthBins):
         return FineDomain(known.names, known.levels, known.gaps, numbers)
 
 
+def encoder(
+    schema: Schema, bins: int | str | None, by_column: Sequence[tuple[str, int]] = ()
+) -> EqualWidthBins:
+    """The encoder of a method with these settings."""
+    if bins == "private":
+        return fine_encoder(schema, by_column)
+    return EqualWidthBins(schema, bins, by_column=dict(by_column))
+
+
 def fine_encoder(schema: Schema, by_column: Sequence[tuple[str, int]]) -> FineBins:
     """FINE equal-width bins of each number that `by_column` does not name; whole numbers of a
     narrower range as they are."""
@@ -59,6 +100,11 @@ def large(domain: Domain) -> list[int]:
     numbers = domain.numbers if isinstance(domain, FineDomain) else domain.names
     levels = zip(domain.names, domain.levels, strict=True)
     return [place for place, (name, count) in enumerate(levels) if count > KEPT and name in numbers]
+
+
+def long_in(domain: Domain, config: Any) -> list[int]:
+    """Return the same where the settings ask for private bins, and none otherwise."""
+    return large(domain) if config.private_bins else []
 
 
 def most_levels(domain: Domain) -> np.ndarray:
@@ -162,3 +208,97 @@ def spread(
         part = own[rng.choice(len(own), size=len(here), p=chance / chance.sum())]
         drawn[here] = rng.integers(edges[part], edges[part + 1])
     return drawn
+
+
+# --- a round before a method's own ----------------------------------------------------------------
+
+
+def first_state(domain: Domain, config: Any) -> Arrays:
+    """What the state of a method begins with where there are long columns; nothing otherwise.
+
+    levels: of fine counts, int64 (columns,). long, gaps: the columns that `formed` puts into runs,
+    and those of them with gaps.
+    """
+    if not (long := long_in(domain, config)):
+        return {}
+    gaps = [place for place in long if domain.names[place] in domain.gaps]
+    return {
+        "levels": np.array(domain.levels, np.int64),
+        "round": np.array(-1),
+        "long": np.array(long, np.int64),
+        "gaps": np.array(gaps, np.int64),
+    }
+
+
+def long_of(state: Arrays) -> list[int]:
+    """The long columns of a state; none where bins are not private."""
+    return state["long"].tolist() if "long" in state else []
+
+
+def sent(state: Arrays) -> Arrays:
+    """What clients are sent: which columns are long, and their runs once they are formed; no
+    counts."""
+    return {n: v for n, v in state.items() if n == "long" or n.startswith("firsts ")}
+
+
+def expected(sent: Arrays, domain: Domain, *, formed: bool) -> dict[str, np.ndarray | Values]:
+    """Return what may be sent of long columns, with the levels that columns have then.
+
+    Raises BadBroadcast for runs that noisy counts cannot have made. formed: whether runs are due.
+    """
+    long, levels = large(domain), np.array(domain.levels, np.int64)
+    found: dict[str, np.ndarray | Values] = {"long": np.array(long, np.int64)}
+    for column in long if formed else []:
+        firsts, size = sent[f"firsts {column}"], domain.levels[column]
+        found[f"firsts {column}"] = Values(np.int64, (None,), 0, size - 1)
+        levels[column] = len(firsts)
+        require(are_runs(firsts, size, gap=domain.names[column] in domain.gaps))
+    return {**found, "levels": levels}
+
+
+def fine_counts(state: Arrays, rows: np.ndarray) -> np.ndarray:
+    """Return the counts of all levels of each long column, one after the other, int64. One more row
+    adds 1 to one count of each."""
+    levels = state["levels"]
+    return np.concatenate([np.bincount(rows[:, c], minlength=levels[c]) for c in long_of(state)])
+
+
+def formed(state: Arrays, noisy: np.ndarray, sigma: float) -> Arrays:
+    """Return the levels that columns have in runs, with the runs and the noisy counts of each long
+    column.
+
+    Parameters
+    ----------
+    state
+        With `first_state`.
+    noisy
+        `fine_counts` of all clients, with noise.
+    sigma
+        Standard deviation of that noise.
+    """
+    levels, found, columns = state["levels"].copy(), {}, long_of(state)
+    pieces = np.split(noisy, np.cumsum(levels[columns])[:-1])
+    for column, counts in zip(columns, pieces, strict=True):
+        firsts = runs(counts, sigma, gap=column in state["gaps"])
+        levels[column] = len(firsts)
+        found[f"firsts {column}"] = firsts
+        found[f"fine {column}"] = smoothed(counts, firsts, sigma)
+    return {**found, "levels": levels}
+
+
+def in_runs(state: Arrays, rows: np.ndarray) -> np.ndarray:
+    """Return the rows with runs in place of the levels of long columns."""
+    if not (columns := long_of(state)):
+        return rows
+    rows = rows.copy()
+    for column in columns:
+        rows[:, column] = run_of(rows[:, column], state[f"firsts {column}"])
+    return rows
+
+
+def in_levels(state: Arrays, rows: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """Return synthetic rows, changed in place, with a level for each run of long columns."""
+    for column in long_of(state):
+        firsts, noisy = state[f"firsts {column}"], state[f"fine {column}"]
+        rows[:, column] = spread(rows[:, column], firsts, noisy, rng)
+    return rows
