@@ -578,7 +578,7 @@ def test_few_rows_have_few_bins(key, rows, epsilon, bins):
         ("fedpgm", 4, 7_999, 32),  # each number more is counted with more noise
         ("fedpgm", 4, 8_000, "private"),
         ("fedpgm", 0, 10**9, 32),
-        ("aim", 4, 10**9, 32),  # has no private bins
+        ("aim", 4, 10**9, 32),  # nobody measured from where on they pay
     ],
 )
 def test_many_rows_have_private_bins(key, numbers, rows, bins):

@@ -284,21 +284,22 @@ def client_step(
     if kind == "bins":
         total = query_counts(len(levels), config)
         return marginal_state.fine_counts(state, client.rows, total, config, noise)
-    rows = private_bins.in_runs(state, client.rows)
+    sigma = noise.multiplier if noise else None
+    if kind == "collect":
+        return _counts_of_chosen(state, client, config, sigma)
+    if kind == "choose":
+        require(config.penalty != "true" or client.index < len(state["heterogeneity"]))
+        if noise is not None:
+            state = _with_own_noise(state, client, config, noise)
+            sigma = float(state["sigma"])
+    rows = private_bins.in_runs(state, client.rows)  # nothing is refused from here on
     client = replace(client, rows=rows)
     if kind == "oracle":
         return Update(arrays={"rows": rows}, spent=[Charge(ORACLE, "unprotected")])
-    sigma = noise.multiplier if noise else None
     if kind == "column":
         counts = np.bincount(rows[:, column], minlength=levels[column])
         spent = [measuring("one-way marginals", sigma)]
         return Update(summed={"counts": counts}, summed_spent=spent)
-    if kind == "collect":
-        return _counts_of_chosen(state, client, config, sigma)
-    if noise is not None:
-        state = _with_own_noise(state, client, config, noise)
-        sigma = float(state["sigma"])
-    require(config.penalty != "true" or client.index < len(state["heterogeneity"]))
     chosen, spent = choose(state, client, config, noise)
     client.memory |= {"chosen": chosen, "sigma": state["sigma"]}
     if not config.one_way_each_round or state["last"]:
@@ -571,7 +572,8 @@ def _counts_of_chosen(state: Arrays, client: Client, config: Config, sigma: floa
         for query in own
         if clients_choose
     }
-    counts = {str(query): asked.table(query, client.rows, state["levels"]) for query in own}
+    rows = private_bins.in_runs(state, client.rows)
+    counts = {str(query): asked.table(query, rows, state["levels"]) for query in own}
     spent = [measuring("marginals", sigma, times)] if times else []
     return Update(summed=counts, groups=groups, summed_spent=spent)
 
