@@ -165,7 +165,13 @@ def test_one_record_moves_a_score_by_its_weight_over_the_size(monkeypatch):
         }
 
         def scores(table, state=state):
-            known = {**state, "secret/to0": ASKED.counts(table, levels).astype(np.uint32)}
+            counts = ASKED.counts(table, levels).astype(np.uint32)
+            known = {
+                **state,
+                "secret/to0": counts,
+                "secret/to1": 0 * counts,
+                "secret/to2": 0 * counts,
+            }
             distaim._choose_and_measure(
                 known, distaim.query_counts(4, distaim.Config()), distaim.Config(), None
             )
