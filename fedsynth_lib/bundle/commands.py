@@ -202,6 +202,9 @@ def synth(
     save_model: Annotated[
         Path | None, typer.Option(help="file for the model, of which `sample` draws more rows")
     ] = None,
+    tables: Annotated[
+        Path | None, typer.Option(help="folder for the noisy tables that it learns from, as CSV")
+    ] = None,
     quote_formulas: Annotated[
         bool,
         typer.Option("--quote-formulas", help="' before a text that a spreadsheet would run"),
@@ -242,6 +245,7 @@ def synth(
         most_epsilon=most_epsilon,
         out=out or _results(),
         save_model=save_model,
+        tables=tables,
         quote_formulas=quote_formulas,
         about={"curator": curator, "recipients": recipients, "purpose": purpose},
     )

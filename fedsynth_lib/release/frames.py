@@ -130,18 +130,19 @@ def synthesize(
     most_epsilon: float = 3.0,
     out: str | Path | None = None,
     save_model: str | Path | None = None,
+    tables: str | Path | None = None,
     about: Mapping[str, str] | None = None,
     say: Callable[[str], None] = lambda text: None,
 ) -> tuple[pd.DataFrame, Statement]:
     """Make synthetic rows of a table under differential privacy, and what must be said of them.
 
     It does what the command `synth` does. Without `release` it is a rehearsal: its noise follows
-    from `seed`, and its rows must not be handed on. Nothing is written but where `out` and
-    `save_model` say; a release is noted in the ledger and in the register besides, in the folder of
-    the project (FEDSYNTH_HOME), before its noise is drawn. The register knows rows by their values:
-    a DataFrame in another order, with other labels or another index, and a file of it, are the same
-    rows, which are not released twice unless `again`. A row more or less is another table; that
-    these are the same people is what `population` says.
+    from `seed`, and its rows must not be handed on. Nothing is written but where `out`,
+    `save_model` and `tables` say; a release is noted in the ledger and in the register besides, in
+    the folder of the project (FEDSYNTH_HOME), before its noise is drawn. The register knows rows by
+    their values: a DataFrame in another order, with other labels or another index, and a file of
+    it, are the same rows, which are not released twice unless `again`. A row more or less is
+    another table; that these are the same people is what `population` says.
 
     Parameters
     ----------
@@ -183,9 +184,9 @@ def synthesize(
     population, most_epsilon
         Whose rows these are, for the ledger, and the most that all releases about them may cost.
         The release of a DataFrame must name them.
-    out, save_model
-        Folder of rows and statement, as `synth` writes them, and file of the model, for
-        `load_model`.
+    out, save_model, tables
+        Folder of rows and statement, as `synth` writes them, file of the model, for `load_model`,
+        and folder of the noisy tables, a CSV file each (see `SavedModel.tables`).
     about
         Who answers for the release and so on: curator, recipients, purpose.
     say
@@ -263,6 +264,7 @@ def synthesize(
         out=out,
         files=out is not None,
         save_model=save_model,
+        tables=tables,
         about=about,
     )
     try:

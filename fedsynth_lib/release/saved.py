@@ -156,6 +156,33 @@ class SavedModel:
 
         return means(self, columns, repeats=repeats, seed=seed)
 
+    def tables(self) -> dict[tuple[str, ...], pd.DataFrame]:
+        """Return the noisy tables that the model was fitted to, with standard deviations.
+
+        They are what the run released of counts, so to hand them out costs no epsilon. A count that
+        somebody wants is nearer to the truth here than in synthetic rows.
+
+        Returns
+        -------
+        dict
+            Names of columns that were counted together -> a frame with a row for each cell: the
+            level of each column as text, the noisy count, and its standard deviation.
+
+        Raises
+        ------
+        BadInput
+            For a method that counts no tables of all rows, such as a network.
+
+        Examples
+        --------
+        >>> _ = fs.synthesize(df, epsilon=1, schema=schema, save_model="people.fedsynth")
+        >>> list(fs.load_model("people.fedsynth").tables()["ill",].columns)
+        ['ill', 'noisy count', 'standard deviation']
+        """
+        from fedsynth_lib.release.noisy_tables import tables
+
+        return tables(self)
+
     def in_file(
         self,
         rows: int | None = None,

@@ -39,7 +39,7 @@ from fedsynth_lib.core.store import (
 from fedsynth_lib.federation.settings import ROW_COUNT, federated, planned
 from fedsynth_lib.methods import DEFAULT, METHODS, from_file
 from fedsynth_lib.methods.release import DELTA, fitting, private_config
-from fedsynth_lib.release import saved
+from fedsynth_lib.release import noisy_tables, saved
 from fedsynth_lib.release.ask import answered
 from fedsynth_lib.release.draft import draft_path, draft_text, propose_schema
 from fedsynth_lib.release.persons import for_persons, row_budget, rows_that_count, unit_of
@@ -470,6 +470,7 @@ class Asked:
     known: str
     about: Release
     model: Path | None = None
+    tables: Path | None = None
     quote_formulas: bool = False
     rows: int | None = None
     where: Mapping[str, Any] | None = None
@@ -481,7 +482,7 @@ class Made:
 
     sizes: rows that each client was taken to have. config: settings of the run. rows: synthetic
     ones as the file has them (those of the run are as methods see them). text: of the statement.
-    paths: as `places`, and 'model' where one was saved.
+    paths: as `places`, 'model' where one was saved, and 'tables' where they were written.
     total: of all releases of these rows, this one included; None of a rehearsal.
     """
 
@@ -551,6 +552,7 @@ def prepare(
     out: str | Path | None = None,
     files: bool = True,
     save_model: str | Path | None = None,
+    tables: str | Path | None = None,
     quote_formulas: bool = False,
     about: Mapping[str, str] | None = None,
 ) -> Asked:
@@ -572,6 +574,7 @@ def prepare(
     out: folder of the files; by default that of `profile` for results on tables of your own.
     save_model: the file that the model goes to, from which rows can be drawn later; a release
         takes no other file's place.
+    tables: the folder that the noisy tables go to (`noisy_tables.py`).
     quote_formulas: as in `Container.content`.
     about: of `Release`: curator, recipients, purpose.
     """
@@ -605,6 +608,9 @@ def prepare(
     model = None if save_model is None else as_path(save_model, "save_model")
     if model is not None:
         _check_model(model, module, release=release)
+    folder = None if tables is None else as_path(tables, "tables")
+    if folder is not None:
+        noisy_tables.check(module, folder, release=release)
     if quote_formulas:
         table.container.check_quoting()
     book, known = None, ""
@@ -637,6 +643,7 @@ def prepare(
         known=known,
         about=said,
         model=model,
+        tables=folder,
         quote_formulas=quote_formulas,
         rows=rows,
         where=where,
@@ -770,6 +777,10 @@ def _carried_out(
         with _paid_for(begun, paths):
             saved.write(model, asked.model)
         paths["model"] = asked.model
+    if asked.tables is not None:
+        with _paid_for(begun, paths):
+            noisy_tables.write(model, asked.tables, release=asked.release)
+        paths["tables"] = asked.tables
     return found
 
 

@@ -39,6 +39,7 @@ from fedsynth_lib.tables.schema import Schema
 
 VERSION = 1
 TRUST = "secure sum"
+TABLES = "joint counts of a column and its parents"
 BEST, FITNESS = "best network of the client's search", "fitness of networks"  # released by a search
 MAX_CELLS = 20_000_000  # of one joint table: more would neither fit in memory nor carry a signal
 
@@ -441,9 +442,7 @@ def _tables_charge(noise_multiplier: float, columns: int, long: int, config: Con
     tables = columns - config.degree
     share = 1 - config.structure_share if config.private_structure else 1
     noise = noise_multiplier * tables / (share * _rest(long, config))
-    return Charge(
-        "joint counts of a column and its parents", "laplace", noise, sensitivity=1, times=tables
-    )
+    return Charge(TABLES, "laplace", noise, sensitivity=1, times=tables)
 
 
 def _scores_charge(noise_multiplier: float, columns: int, long: int, config: Config) -> Charge:
