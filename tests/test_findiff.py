@@ -51,15 +51,6 @@ def test_every_client_spends_its_own_budget(table):
     )
 
 
-def test_rounds_and_updates_cost_what_their_product_costs():
-    many = replace(FAST, training_rounds=30, local_updates=5)
-    few = replace(FAST, training_rounds=3, local_updates=50)
-    cost = [epsilon_of(findiff.plan(2.0, DOMAIN, 900, config), 1e-5) for config in (many, few)]
-    assert cost[0] == cost[1] > epsilon_of(findiff.plan(2.0, DOMAIN, 900, FAST), 1e-5)
-    rates = {c.rate for c in findiff.plan(2.0, DOMAIN, 900, FAST) if c.what == findiff.GRADIENTS}
-    assert rates == {60 / 900}
-
-
 @pytest.mark.parametrize(
     ("encoding", "said"),
     [("pooled", ["numeric columns, value by value"]), ("declared", []), ("histograms", [])],
