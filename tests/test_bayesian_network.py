@@ -240,7 +240,3 @@ def test_impossible_settings_are_refused(table):
         bn.start(Domain(tuple("abcd"), (2, 2, 2, 2)), bn.Config(degree=4), stream(0))
     with pytest.raises(BadInput, match="cells"):
         bn.start(Domain(tuple("abc"), (500, 500, 500)), bn.Config(degree=2), stream(0))
-    with pytest.raises(BadInput, match="interval"):
-        bn.Config(interval=200)
-    with pytest.raises(BadInput, match="selection"):
-        bn.Config(selection=100)
