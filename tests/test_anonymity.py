@@ -99,28 +99,6 @@ def attack(name, synthetic, seed=0):
     return inference(REAL, OTHERS, synthetic, SCHEMA, secret=name, **options)
 
 
-@pytest.mark.parametrize("name", ["univariate", "multivariate", "linkability", "debt", "ill"])
-def test_a_copy_of_the_training_rows_is_found_out(name):
-    risk = attack(name, REAL)
-    assert risk.told and risk.interval[0] > 0.3, risk
-
-
-@pytest.mark.parametrize("name", ["univariate", "multivariate", "linkability", "debt", "ill"])
-def test_independent_columns_give_nobody_away(name):
-    risk = attack(name, INDEPENDENT)
-    assert risk.interval[0] < 0.08 and risk.residual < 0.2, risk  # of a copy they are above 0.3
-
-
-@pytest.mark.parametrize("name", ["multivariate", "linkability", "ill"])
-def test_what_is_true_of_people_in_general_is_no_residual_risk(name):
-    """Other people of the same kind: attacks succeed now and then, and no more on those trained on
-    than on others."""
-    risk = attack(name, people(600, 9))
-    assert risk.interval[0] < 0.05
-    if name == "ill":
-        assert risk.main.value > 0.55  # illness follows age, for whoever it is
-
-
 def test_predicates_match_as_pandas_counts():
     rng = stream(0, "predicates")
     rows = anonymity._coded(SCHEMA, made=REAL)[0]

@@ -81,13 +81,6 @@ def test_distances_to_a_subset_equal_a_direct_search(neighbours):
         np.testing.assert_allclose(found, nearest_by_loop(queries, reference[subset]), atol=1e-12)
 
 
-def test_draws_have_the_size_of_the_holdout_and_no_row_twice():
-    rng = np.random.default_rng(0)
-    draws = np.array([attacks._draw(rng, 50, 10) for _ in range(4000)])
-    assert set(draws.sum(axis=1)) == {10}
-    assert np.abs(draws.mean(axis=0) - 0.2).max() < 5 * np.sqrt(0.16 / 4000)
-
-
 def test_a_copy_has_distance_zero_exactly():
     # Far from the origin the expanded square loses all digits of a small distance.
     rng = np.random.default_rng(0)
@@ -229,26 +222,6 @@ def test_svm_learns_from_a_sample_where_distinct_rows_are_many():
     svm = attacks.fit_svm(inputs, labels, 300, rng)
     assert len(svm.support_) < 300
     assert np.mean(svm.predict(inputs) == labels) > 0.95
-
-
-def test_controls_of_attribute_disclosure():
-    real = mixed(1500, seed=1)
-    # The key tells the target: every attack finds it out. The target is what `sex` says, in other
-    # words.
-    told = real.assign(owner=pd.Categorical.from_codes(real["sex"].cat.codes, ["no", "yes"]))
-    scenario = AttackScenario(("sex", "city"), 2, "owner")
-    found = attacks.attribute_disclosure(told, told, SCHEMA, scenario, seed=0)
-    assert all(found[f"ad_{name}"] == 1 for name in (*ATTACKS, "ens", "rmean"))
-    assert found["ad_dum"] == told["owner"].value_counts(normalize=True).max()
-    # Synthetic columns without dependence: no better than guessing, whichever real table is
-    # attacked.
-    apart = attacks.attribute_disclosure(told, independent_columns(told), SCHEMA, scenario, seed=0)
-    assert apart["ad_rmean"] < 0.65
-    # A second real sample tells as much as the rows themselves do, but for what a forest recalls.
-    own = attacks.attribute_disclosure(real, real, SCHEMA, SCENARIO, seed=0)
-    second = attacks.attribute_disclosure(real, mixed(1500, seed=2), SCHEMA, SCENARIO, seed=0)
-    assert second["ad_lr"] == pytest.approx(own["ad_lr"], abs=0.03)
-    assert own["ad_dum"] + 0.1 < second["ad_rf"] < own["ad_rf"]
 
 
 def test_rows_of_one_class_let_every_attack_guess_it():

@@ -11,7 +11,7 @@ import promises
 import pytest
 
 from fedsynth_lib.audit import drawn
-from fedsynth_lib.core import accounting, dp_sgd
+from fedsynth_lib.core import dp_sgd
 from fedsynth_lib.core.contract import Charge, Update, stream
 from fedsynth_lib.methods import METHODS
 from fedsynth_lib.methods.bayes import bayesian_network
@@ -485,11 +485,3 @@ def test_draws_are_those_of_the_stream_and_are_told_in_any_order():
     assert np.array_equal(heard.normal(0, 2.5, (2, 3)), plain.normal(0, 2.5, (2, 3)))
     assert np.array_equal(heard.poisson(4.0, 5), plain.poisson(4.0, 5))
     assert drawn.in_words(heard.draws[::-1]) == "normal 2.5, poisson 4"
-
-
-def test_what_skellam_noise_is_made_of_is_what_is_charged():
-    """The measurement itself, on a sum whose noise is known."""
-    draws = np.array(
-        [accounting.skellam_share(400.0, 2, (50,), rng=stream(0, "known", k)) for k in range(300)]
-    )
-    assert draws.var() * 2 == pytest.approx(400, rel=0.05)

@@ -1,4 +1,4 @@
-"""Speed of VAE-BGM's mixture and of the divergence estimate, as ratios in one run: pytest -m bench.
+"""Speed of VAE-BGM's mixture, as a ratio in one run: pytest -m bench.
 
 Made-up rows of the study's sizes; processor time, so that other work on the machine does not count.
 """
@@ -11,16 +11,11 @@ import pytest
 import torch
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.mixture import BayesianGaussianMixture
-from torch import nn
-from torch.nn import functional as F
 
-from fedsynth_lib.core.contract import stream
 from fedsynth_lib.methods.vae_bgm.latent_mixture import fit
-from fedsynth_lib.metrics import divergence
-from fedsynth_lib.metrics.divergence import Discriminator, Sizes
 
 pytestmark = pytest.mark.bench
-ITERATIONS, EPOCHS = 40, 5
+ITERATIONS = 40
 
 
 def seconds(work):
@@ -62,53 +57,3 @@ def test_ten_starts_of_the_latent_mixture_against_scikit_learn(capsys):
         "scikit-learn",
     )
     assert peer.n_iter_ == ITERATIONS and theirs / own >= 2
-
-
-def plain_network(features):
-    """The study's discriminator of torch's own layers."""
-    layers, inputs = [], features
-    for width in divergence.WIDTHS:
-        layers += [
-            nn.Linear(inputs, width),
-            nn.BatchNorm1d(width),
-            nn.Dropout(0.5),
-            nn.LeakyReLU(0.2),
-        ]
-        inputs = width
-    return nn.Sequential(*layers, nn.Linear(inputs, 1))
-
-
-def plain_epochs(network, rows, stopping):
-    """Full batches, and after each of them the loss of the stopping rows, as the study trains."""
-    optimiser = torch.optim.Adam(network.parameters(), lr=1e-3)
-    labels, others = (
-        torch.repeat_interleave(torch.tensor([1.0, 0.0]), len(part) // 2)
-        for part in (rows, stopping)
-    )
-    for _ in range(EPOCHS):
-        network.train()
-        optimiser.zero_grad()
-        F.binary_cross_entropy_with_logits(network(rows)[:, 0], labels).backward()
-        optimiser.step()
-        network.eval()
-        with torch.no_grad():
-            F.binary_cross_entropy_with_logits(network(stopping)[:, 0], others).item()
-
-
-def test_an_epoch_of_the_discriminator_against_torchs_layers(capsys):
-    rng = np.random.default_rng(0)
-    rows, stopping = (
-        torch.from_numpy(rng.normal(size=(number, 22)).astype(np.float32))
-        for number in (15_000, 2000)
-    )
-    own = Discriminator(rows, stream(0))
-    plain = plain_network(22)
-    work = (
-        lambda: own.train(stopping, Sizes(epochs=EPOCHS)),
-        lambda: plain_epochs(plain, rows, stopping),
-    )
-    # turn about, the first not counted
-    times = np.array([[seconds(each) for each in work] for _ in range(6)])[1:]
-    ours, theirs = np.median(times, axis=0)
-    report(capsys, f"{EPOCHS} epochs of 15,000 x 22 rows", ours, theirs, "torch's layers")
-    assert theirs / ours >= 2

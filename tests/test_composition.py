@@ -5,7 +5,6 @@ import numpy as np
 import pandas as pd
 import pytest
 from opacus.accountants import RDPAccountant
-from opacus.accountants.analysis.rdp import compute_rdp
 from opacus.accountants.utils import get_noise_multiplier
 from scipy.stats import norm
 
@@ -46,14 +45,6 @@ def test_the_number_of_steps_is_that_of_a_linear_search(noise, rate, epsilon, de
     while spent(slow + 1, noise, rate, delta, others) <= epsilon:
         slow += 1
     assert c.affordable_steps(noise, rate, epsilon, delta, others) == slow
-
-
-def test_the_linear_search_meets_zero_one_and_many():
-    found = {name: c.affordable_steps(*case) for name, case in CASES.items()}
-    assert found["none"] == found["the others take it all"] == 0
-    assert found["one step"] == 1
-    assert found["sampled"] >= 20 and found["other charges"] >= 20
-    assert found["other charges"] < c.affordable_steps(1.5, 0.1, 3.0, 1e-5)
 
 
 @pytest.mark.parametrize(
@@ -208,13 +199,6 @@ def test_the_best_order_is_that_of_a_search(times):
     searched = min(c.renyi_composition(100, 1e-6, times, order=order) for order in orders[::50])
     best = c.renyi_composition(100, 1e-6, times)
     assert best == pytest.approx(searched, rel=1e-4) and best <= searched
-
-
-def test_the_renyi_divergence_is_that_of_opacus():
-    divergence = float(compute_rdp(q=1.0, noise_multiplier=100, steps=1000, orders=[20])[0])
-    assert c.renyi_composition(100, 1e-6, 1000, order=20) == pytest.approx(
-        divergence + np.log(1e6) / 19
-    )
 
 
 def test_no_theorem_is_below_the_exact_value():

@@ -8,10 +8,10 @@ from torch import nn
 from torch.nn import functional as F
 
 from fedsynth_lib.core.contract import BadInput, stream
-from fedsynth_lib.metrics import divergence, divergence_layers
+from fedsynth_lib.metrics import divergence
 from fedsynth_lib.metrics.divergence import Discriminator, Sizes, jensen_shannon
 
-SMALL = Sizes(training=2000, evaluation=500, epochs=180, patience=30)
+SMALL = Sizes(training=1000, evaluation=500, epochs=170, patience=30)
 
 
 def reference(network):
@@ -53,49 +53,10 @@ def a_network(seed=3):
 def twins(monkeypatch):
     """Our network, its rows, torch's of the same parameters, and the dropout that both have in
     every epoch."""
-    monkeypatch.setattr(divergence_layers, "BLOCK", 128)  # 300 rows: two whole blocks, and a rest
     network, rows = a_network()
-    masks = [
-        torch.from_numpy(np.random.default_rng(w).integers(0, 2, (300, w), np.uint8))
-        for w in divergence.WIDTHS
-    ]
-    words = [np.packbits(mask, axis=1, bitorder="little").view(np.uint32) for mask in masks]
-    chosen = dict(zip(divergence.WIDTHS, words, strict=True))
-    monkeypatch.setattr(network, "_kept", lambda width: chosen[width])
-    return network, rows, reference(network).train(), [mask.float() for mask in masks]
-
-
-def test_gradients_by_hand_equal_automatic_ones(monkeypatch, tolerance=2e-5):
-    network, rows, model, masks = twins(monkeypatch)
-    loss = F.binary_cross_entropy_with_logits(run_reference(model, rows, masks), network.labels)
-    loss.backward()
-    gradients = network.gradients()
-    linear, norm = model[0::2], model[1::2]
-    expected = [
-        *(each.weight.grad for each in linear),
-        *(n.weight.grad for n in norm),
-        *(n.bias.grad for n in norm),
-    ]
-    for own, theirs in zip(gradients, [*expected, model[-1].bias.grad], strict=True):
-        assert own.shape == theirs.shape
-        assert torch.linalg.norm(own - theirs) <= tolerance * max(
-            float(torch.linalg.norm(theirs)), 1e-3
-        )
-    for own, theirs in zip(
-        network.means + network.variances,
-        [n.running_mean for n in norm] + [n.running_var for n in norm],
-        strict=True,
-    ):
-        assert torch.allclose(own, theirs, rtol=10 * tolerance, atol=tolerance)
-
-
-def test_gradients_by_hand_are_those_of_the_plain_loss(monkeypatch, tolerance=2e-5):
-    network, rows, _, masks = twins(monkeypatch)
-    parameters = [parameter.requires_grad_() for parameter in network.parameters]
-    expected = torch.autograd.grad(divergence.plain_loss(network, rows, masks), parameters)
-    for own, theirs in zip(network.gradients(), expected, strict=True):
-        size = max(float(torch.linalg.norm(theirs)), 1e-3)
-        assert torch.linalg.norm(own - theirs) <= tolerance * size
+    masks = {w: network._kept(w) / 2 for w in divergence.WIDTHS}
+    monkeypatch.setattr(network, "_kept", lambda width: 2 * masks[width])
+    return network, rows, reference(network).train(), list(masks.values())
 
 
 def test_training_is_that_of_torch_step_by_step(monkeypatch, tolerance=2e-3):
@@ -119,12 +80,15 @@ def test_training_is_that_of_torch_step_by_step(monkeypatch, tolerance=2e-3):
     network.train(rows[:10], Sizes(epochs=10, patience=100))
     for own, other, start in zip(network.parameters, theirs, started, strict=True):
         assert torch.linalg.norm(own - other) <= tolerance * torch.linalg.norm(other - start)
+    for norm, mean, variance in zip(model[1::2], network.means, network.variances, strict=True):
+        assert torch.allclose(mean, norm.running_mean, atol=1e-4)
+        assert torch.allclose(variance, norm.running_var, atol=1e-4)
 
 
 def test_new_rows_are_judged_by_running_statistics():
     network, rows = a_network()
     for _ in range(3):
-        network.gradients()
+        network.loss()
     model = reference(network).eval()
     for norm, mean, variance in zip(model[1::2], network.means, network.variances, strict=True):
         norm.running_mean.copy_(mean)
@@ -135,19 +99,19 @@ def test_new_rows_are_judged_by_running_statistics():
 
 def test_dropout_keeps_half_and_differs_from_epoch_to_epoch():
     network, _ = a_network()
-    one, other = (np.unpackbits(network._kept(64).view(np.uint8)) for _ in range(2))
-    assert one.size == 300 * 64
+    one, other = (network._kept(64) / 2 for _ in range(2))
+    assert one.shape == (300, 64) and set(one.unique().tolist()) == {0, 1}
     assert abs(one.mean() - 0.5) < 0.02
-    assert 0.45 < (one == other).mean() < 0.55
+    assert 0.45 < (one == other).float().mean() < 0.55
 
 
 def test_known_divergences_are_found():
     """Exact by integration: of N(0, 1) against N(2, 1) 0.4857 bits; of disjoint ones 1; of equal
     ones 0."""
     rng = np.random.default_rng(5)
-    left = rng.normal(size=(3000, 2))
-    assert abs(jensen_shannon(left, rng.normal(size=(3000, 2)), seed=1, sizes=SMALL).bits) < 0.02
-    shifted = rng.normal([2, 0], size=(3000, 2))
+    left = rng.normal(size=(2000, 2))
+    assert abs(jensen_shannon(left, rng.normal(size=(2000, 2)), seed=1, sizes=SMALL).bits) < 0.02
+    shifted = rng.normal([2, 0], size=(2000, 2))
     assert (
         abs(jensen_shannon(left, shifted, seed=1, sizes=SMALL).bits - exact_of_normals(2.0)) < 0.04
     )
@@ -178,6 +142,8 @@ def test_it_stops_early_and_takes_the_best_parameters_back(monkeypatch):
     network, rows = a_network()
     losses = iter([3.0, 1.0, 2.0, 2.0, 2.0, 0.5])
     seen = []
+    learned = network.offset.sum
+    monkeypatch.setattr(network, "loss", learned)
     monkeypatch.setattr(
         divergence.F,
         "binary_cross_entropy_with_logits",

@@ -334,13 +334,3 @@ def test_two_nodes_with_the_same_partition_are_refused(table):
     app = flower.client_app(job_of(independent, 3), lambda index: np.zeros((1, 1), int))
     with pytest.raises(RuntimeError, match=r"3 nodes hold the partitions \[0, 2\]"):
         flower.nodes_of_clients(Twins(app, 3), [1, 2, 3])
-
-
-def test_flaim_with_some_of_its_clients_is_the_same_under_ray(table):
-    config = flaim.Config(rounds=1, participation=0.5, iterations=5, final_iterations=5)
-    options = {"config": config, "privacy": Privacy(2.0, 1e-5), "seed": 1, "num_rows": 50}
-    here, ray = (
-        settings.federated(flaim, table, sixths(table), runtime=runtime, **options)
-        for runtime in ("in_process", "ray")
-    )
-    assert ray.synthetic.equals(here.synthetic) and ray.statement == here.statement

@@ -10,7 +10,7 @@ from scipy.optimize import minimize
 from scipy.spatial.distance import jensenshannon
 from scipy.stats import wasserstein_distance
 
-from fedsynth_lib.core.contract import Client, Noise, Update, stream
+from fedsynth_lib.core.contract import Client, stream
 from fedsynth_lib.methods.gan import budget as gan_budget
 from fedsynth_lib.methods.gan import ctgan
 from fedsynth_lib.methods.gan import encoding as gan_encoding
@@ -164,12 +164,6 @@ def test_clients_that_agree_in_everything_are_weighed_by_rows_alone():
 # --- private histograms ---
 
 
-def released(rows, noise=None, **changes):
-    config = dp_fed_ctgan.Config(**changes)
-    update = sent_by(rows, state_of(config), config, noise)
-    return np.concatenate([update.arrays["counts"], update.arrays["histograms"].ravel()]), update
-
-
 @pytest.mark.parametrize("encoding, columns", [("private", 4), ("federated", 2)])
 def test_one_record_moves_the_histograms_by_the_root_of_their_columns(encoding, columns):
     """Brute force: every record left out in turn."""
@@ -191,21 +185,6 @@ def test_one_record_moves_the_histograms_by_the_root_of_their_columns(encoding, 
     )
     charge = gan_budget.histogram_charges(1.0, tuple(LEVELS), 40, config, 10)[0]
     assert charge.sensitivity == pytest.approx(np.sqrt(columns))
-
-
-def test_histograms_carry_the_noise_they_are_charged_for():
-    rows, config = make_rows(2000), dp_fed_ctgan.Config()
-    clean, _ = released(rows)
-    noisy = [
-        released(rows, Noise(2.0, np.random.default_rng(seed)))[0] - clean for seed in range(20)
-    ]
-    charge = released(rows, Noise(2.0, np.random.default_rng(0)))[1].spent[0]
-    assert np.all(noisy == np.rint(noisy))  # which adds 1/12 to the variance
-    assert np.std(noisy) == pytest.approx(
-        np.sqrt((charge.noise * charge.sensitivity) ** 2 + 1 / 12), rel=0.03
-    )
-    steps = gan_budget.total_steps(2.0, tuple(LEVELS), 2000, config)
-    assert charge.noise == pytest.approx(gan_budget.histogram_noise(2.0, 2000, config, steps))
 
 
 def test_histograms_take_about_their_share_of_the_budget():
@@ -279,9 +258,3 @@ def test_padding_keeps_the_density():
     densities = [np.exp(each.log_density(place)).sum(axis=1) for each in (mixture, short)]
     assert densities[0] == pytest.approx(densities[1])
     assert all(b <= a for a, b in pairwise(sorted(mixture.weights, reverse=True)))
-
-
-def test_an_update_of_histograms_holds_nothing_else():
-    _, update = released(make_rows(50), Noise(2.0, np.random.default_rng(0)))
-    assert isinstance(update, Update) and set(update.arrays) == {"counts", "histograms", "spread"}
-    assert [charge.mechanism for charge in update.spent] == ["gaussian"] and not update.summed

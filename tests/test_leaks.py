@@ -65,23 +65,6 @@ def test_copies_raise_an_alarm(number, tables):
             assert line[-1].train == pytest.approx(share, abs=0.05)
 
 
-def test_noise_on_copies_does_not_hide_them():
-    train, aside, made = parts(1000, seed=0, copied=0.5)
-    rng = np.random.default_rng(0)
-    moved = made.assign(
-        **{
-            name: np.clip(
-                made[name] + rng.normal(0, 0.003, len(made)) * (SCHEMA[name].high),
-                SCHEMA[name].low,
-                SCHEMA[name].high,
-            )
-            for name in ("income", "hours")
-        }
-    )
-    copied, *others = (m(train, aside, moved, SCHEMA, seed=0) for m in MEASURES)
-    assert copied.train == 0 and all(leak.alarm for leak in others[:2])
-
-
 def test_attacks_that_meet_the_same_people_do_not_widen_the_alarm():
     """Why intervals by the number of attacks fail: one person met by all of them is one person."""
     weights = np.zeros(600)

@@ -339,12 +339,3 @@ def test_private_gradients_are_those_of_rows_one_by_one_each_clipped(levels, cli
     torch.testing.assert_close(
         found, (factors[:, None] * single).sum(dim=0) / 4.0, rtol=1e-8, atol=1e-8
     )
-
-
-def test_an_empty_batch_gives_noise_alone():
-    network = a_network(MIXED).train()
-    with Tape(network) as tape:
-        losses = network.losses(rows_of(MIXED, 0), kept=a_mask(0))
-        tape.backward(losses, num_records=0, clip=2.0, noise_multiplier=3.0, expected_records=8.0)
-    found = flat_gradient(network)
-    assert found.std().item() == pytest.approx(0.75, rel=0.2) and abs(found.mean().item()) < 0.25

@@ -9,15 +9,14 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 import vae_bgm_toys as toys
-from vae_bgm_toys import LEVELS, NUMBERS, PRIVATE, TECHNIQUES, encoded, parts_of
+from vae_bgm_toys import LEVELS, NUMBERS, PRIVATE, TECHNIQUES, encoded
 
-from fedsynth_lib.core.contract import BadInput, Client, Domain, Noise, Privacy, stream
+from fedsynth_lib.core.contract import BadInput, Client, Domain, Noise, stream
 from fedsynth_lib.federation import settings
 from fedsynth_lib.methods.vae_bgm import budget as vae_bgm_budget
 from fedsynth_lib.methods.vae_bgm import training as vae_bgm_training
 from fedsynth_lib.methods.vae_bgm import vae_bgm
 from fedsynth_lib.methods.vae_bgm.training import LATENT, decoders, flat
-from fedsynth_lib.methods.variants import dp_vae_bgm
 
 FAST = replace(toys.FAST, training_rounds=3, local_epochs=1, networks=2, patience=None)
 GENERATOR_PARTS = {"moments", "decoders", *LATENT}
@@ -301,66 +300,3 @@ def test_rows_come_from_all_nodes_in_proportion_and_from_a_nodes_networks_in_equ
     assert drawn[:, 2].sum() == pytest.approx(1000, abs=8) and drawn[:1000, 2].std() > 0.4
     np.testing.assert_array_equal(drawn, vae_bgm.drawn(state, 1, 3001, config, stream(5)))
     assert not np.array_equal(drawn, vae_bgm.drawn(state, 1, 3001, config, stream(6)))
-
-
-ONLY = {"numbers": ["age", "weight"], "categories": ["smokes", "region", "ill"]}
-
-
-@pytest.mark.parametrize("technique", TECHNIQUES)
-@pytest.mark.parametrize("kept", ONLY)
-@pytest.mark.parametrize("privacy", [None, Privacy(2.0, 1e-5)])
-def test_tables_of_one_kind_of_column(table, technique, kept, privacy):
-    schema = table.schema.drop([name for name in table.schema.names if name not in ONLY[kept]])
-    own, method = (
-        replace(table, frame=table.frame[ONLY[kept]], schema=schema),
-        dp_vae_bgm if privacy else vae_bgm,
-    )
-    config = replace(PRIVATE if privacy else FAST, technique=technique, training_rounds=2)
-    found = settings.federated(
-        method, own, parts_of(table), config=config, privacy=privacy, seed=1, num_rows=50
-    )
-    assert found.synthetic.shape == (50, len(ONLY[kept]))
-    assert (found.synthetic.dtypes == own.frame.dtypes).all()
-    assert privacy is None or found.statement["unprotected"] == []
-
-
-@pytest.mark.parametrize(
-    "changes",
-    [
-        *(
-            {name: 0}
-            for name in ("training_rounds", "local_epochs", "networks", "batch", "hidden", "latent")
-        ),
-        *(
-            {name: 0}
-            for name in (
-                "most_rows",
-                "shared_rows",
-                "components",
-                "starts",
-                "mixture_steps",
-                "patience",
-            )
-        ),
-        *({"dropout": share} for share in (1.0, -0.1)),
-        *(
-            {"technique": "central"},
-            {"senders": "smallest"},
-            {"clip": 0.0},
-            {"clip": float("nan")},
-            {"radius": 0.0},
-        ),
-        *(
-            {"mixture_share": 0.0},
-            {"moments_share": 1.0},
-            {"mixture_share": 0.99},
-            {"learning_rate": 0.0},
-        ),
-        *({"steepest": bound, "clip": None} for bound in (0.0, float("nan"))),
-        {"steepest": 1000.0},  # and clip
-    ],
-    ids=str,
-)
-def test_settings_that_cannot_work_are_named(changes):
-    with pytest.raises(BadInput, match=rf"VAE-BGM: .*{next(iter(changes))}"):
-        replace(PRIVATE, **changes)

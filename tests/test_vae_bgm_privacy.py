@@ -10,8 +10,7 @@ import torch
 from opacus.accountants.analysis import rdp
 from vae_bgm_toys import FAST, PRIVATE, TECHNIQUES, a_network, parts_of, rows_of
 
-from fedsynth_lib.core.accounting import epsilon_of
-from fedsynth_lib.core.contract import BadInput, Noise, Privacy, stream
+from fedsynth_lib.core.contract import Noise, Privacy, stream
 from fedsynth_lib.federation import settings
 from fedsynth_lib.methods.gan import weights
 from fedsynth_lib.methods.vae_bgm import private_mixture, vae_bgm
@@ -227,24 +226,6 @@ def test_a_private_federation_spends_its_budget_and_leaves_nothing_unprotected(t
     }
 
 
-@pytest.mark.parametrize("technique", TECHNIQUES)
-def test_every_node_has_the_noise_that_its_own_rows_need(table, technique):
-    config, asked = replace(PRIVATE, technique=technique), Privacy(1.0, 1e-5)
-    run = settings.federated(
-        dp_vae_bgm, table, parts_of(table), config=config, privacy=asked, seed=1, num_rows=10
-    )
-    used = {
-        e["clients"][0]: e["noise_multiplier"]
-        for e in run.statement["entries"]
-        if e["what"] == GRADIENTS
-    }
-    domain = vae_bgm.encoder(table.schema, config).domain
-    for node, size in enumerate((120, 40, 80)):
-        assert used[node] == settings.noise_for(dp_vae_bgm, domain, [size], config, asked)
-        assert 0.999 < epsilon_of(dp_vae_bgm.plan(used[node], domain, size, config), 1e-5) <= 1.0
-    assert len(set(used.values())) == 3
-
-
 def test_a_run_with_fresh_noise_trains_with_secret_noise(table, monkeypatch):
     seen = []
     plain = vae_bgm_training.noise_generator
@@ -261,8 +242,3 @@ def test_a_run_with_fresh_noise_trains_with_secret_noise(table, monkeypatch):
             num_rows=5,
         )
     assert seen == [False, True]
-
-
-def test_no_noise_is_no_privacy():
-    with pytest.raises(BadInput, match="dpvaebgm"):
-        vae_bgm.plan(1.0, None, 10, vae_bgm.Config())

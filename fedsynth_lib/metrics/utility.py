@@ -2,7 +2,8 @@
 better."""
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from itertools import permutations
 
 import numpy as np
@@ -65,10 +66,7 @@ def auc(
     """
     target = _target(schema)
     (inputs, labels), (test_inputs, test_labels) = inputs_and_labels(train, holdout, schema, target)
-    truth = test_labels[:, None] == np.arange(len(schema[target].categories))  # (rows, classes)
-    judged = truth.any(axis=0) & ~truth.all(axis=0)
-    if not judged.any():
-        raise _one_class(target)
+    truth, judged = _truth(test_labels, schema, target)
     classes, counts = np.unique(labels, return_counts=True)
     # GaussianNB divides by variances, which are all 0 here: only the classes' shares count
     constant = not np.ptp(inputs, axis=0).any()
@@ -78,7 +76,7 @@ def auc(
         scores[:, classes] = (
             counts / len(labels)
             if constant
-            else _auc_classifier(name, inputs, labels, seed).predict_proba(test_inputs)
+            else _fitted(name, inputs, labels, seed).predict_proba(test_inputs)
         )
         hard = np.eye(truth.shape[1])[scores.argmax(axis=1)]
         values[f"auc_{name}"] = float(roc_auc_score(truth[:, judged], hard[:, judged]))
@@ -86,12 +84,39 @@ def auc(
     return values
 
 
-def _auc_classifier(name: str, inputs: np.ndarray, labels: np.ndarray, seed: int):
-    """One of the three of `auc`, fitted; fewer than 5 rows are all neighbours."""
+def _fitted(name: str, inputs: np.ndarray, labels: np.ndarray, seed: int, neighbours: int = 5):
+    """A classifier with scikit-learn's defaults, fitted; fewer rows than neighbours are all
+    neighbours."""
     if name == "rf":
         return fit_forest(inputs, labels, seed)
-    model = GaussianNB() if name == "nb" else KNeighborsClassifier(min(5, len(inputs)))
-    return model.fit(inputs, labels)
+    models = {
+        "nb": GaussianNB(),
+        "knn": KNeighborsClassifier(min(neighbours, len(inputs))),
+        "dt": DecisionTreeClassifier(random_state=seed),
+        "lr": LogisticRegression(max_iter=1000, random_state=seed),
+        "ada": AdaBoostClassifier(random_state=seed),
+        "mlp": MLPClassifier(random_state=seed),
+    }
+    return models[name].fit(inputs, labels)
+
+
+@contextmanager
+def _one_thread() -> Iterator[None]:
+    """Sums of several threads round differently, and 200 epochs of training make much of that; so
+    many are the default that the works kept, whether they converge or not."""
+    with threadpool_limits(1), warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        yield
+
+
+def _truth(labels: np.ndarray, schema: Schema, target: str) -> tuple[np.ndarray, np.ndarray]:
+    """Whether each hold-out row is of each class, (rows, classes), and which classes these rows can
+    judge, (classes,); NotMeasured where there is none."""
+    truth = labels[:, None] == np.arange(len(schema[target].categories))
+    judged = truth.any(axis=0) & ~truth.all(axis=0)
+    if not judged.any():
+        raise _one_class(target)
+    return truth, judged
 
 
 def _one_class(target: str) -> NotMeasured:
@@ -219,18 +244,21 @@ def four_classifiers(
     """
     target = _target(schema)
     (inputs, labels), (test_inputs, test_labels) = _one_hot_inputs(train, holdout, schema, target)
-    truth = test_labels[:, None] == np.arange(len(schema[target].categories))  # (rows, classes)
-    judged = np.flatnonzero(truth.any(axis=0) & ~truth.all(axis=0))
-    if not len(judged):
-        raise _one_class(target)
+    truth, can_judge = _truth(test_labels, schema, target)
+    judged = np.flatnonzero(can_judge)
     judged = judged[-1:] if truth.shape[1] == 2 else judged
     known = np.unique(labels)
     values = {}
     for name in FOUR:
         scores = np.zeros(truth.shape)
-        scores[:, known] = (
-            1 if len(known) == 1 else _probabilities(name, inputs, labels, test_inputs, seed)
-        )
+        if len(known) == 1:
+            scores[:, known] = 1
+        elif name == "ada":
+            scores[:, known] = boosted_stumps(inputs, labels, test_inputs, seed=seed)
+        else:
+            with _one_thread():
+                model = _fitted(name, inputs, labels, seed, neighbours=10)
+                scores[:, known] = model.predict_proba(test_inputs)
         values[f"accuracy_{name}"] = float(np.mean(scores.argmax(axis=1) == test_labels))
         for metric, area in (("auroc", roc_auc_score), ("auprc", average_precision_score)):
             values[f"{metric}_{name}"] = float(
@@ -260,22 +288,10 @@ def five_classifiers(
         if len(np.unique(labels)) == 1:
             guessed = np.full(len(test_labels), labels[0])
         else:
-            with threadpool_limits(1), warnings.catch_warnings():
-                warnings.simplefilter("ignore", ConvergenceWarning)
-                guessed = _classifier(name, seed).fit(inputs, labels).predict(test_inputs)
+            with _one_thread():
+                guessed = _fitted(name, inputs, labels, seed).predict(test_inputs)
         values[f"accuracy_{name}"] = float(np.mean(guessed == test_labels))
     return values | {"accuracy": float(np.mean(list(values.values())))}
-
-
-def _classifier(name: str, seed: int):
-    """One of FIVE, not fitted."""
-    return {
-        "rf": RandomForestClassifier(random_state=seed),
-        "dt": DecisionTreeClassifier(random_state=seed),
-        "lr": LogisticRegression(max_iter=1000, random_state=seed),
-        "ada": AdaBoostClassifier(random_state=seed),
-        "mlp": MLPClassifier(random_state=seed),
-    }[name]
 
 
 def _one_hot_inputs(
@@ -298,30 +314,6 @@ def _one_hot_inputs(
         )
 
     return coded(tables[0]), coded(tables[1])
-
-
-def _probabilities(
-    name: str, inputs: np.ndarray, labels: np.ndarray, test_inputs: np.ndarray, seed: int
-) -> np.ndarray:
-    """(test rows, classes in `labels`) of one of FOUR."""
-    if name == "ada":
-        return boosted_stumps(inputs, labels, test_inputs, seed=seed)
-    if name == "rf":
-        return fit_forest(inputs, labels, seed).predict_proba(test_inputs)
-    if name == "knn":
-        return (
-            KNeighborsClassifier(min(10, len(inputs)))
-            .fit(inputs, labels)
-            .predict_proba(test_inputs)
-        )
-    # One thread: sums of several threads round differently, and 200 epochs of training make much of
-    # that.
-    with threadpool_limits(1), warnings.catch_warnings():
-        # 200 epochs is the default that the work kept
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        return (
-            MLPClassifier((100,), random_state=seed).fit(inputs, labels).predict_proba(test_inputs)
-        )
 
 
 def boosted_stumps(
