@@ -1,7 +1,6 @@
 """The rule of equal signal-to-noise, against what was measured for published FinDiff."""
 
 import math
-import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -72,36 +71,18 @@ def test_captions_say_the_least_and_the_most():
     assert in_words([1.0]) == words.format("100")
 
 
-def test_captions_say_what_the_ratio_is_of_where_print_does_not_tell():
+def test_captions_say_what_print_does_not_tell():
     one = equal_signal.of_ctgan("paper", ["adult"])
     assert one == "The work states no batch size; our batches have 500 rows."
     # tables of few rows have batches of 50 and 100 at paper
-    assert "our batches have up to 100 rows" in equal_signal.of_ctgan(
-        "paper", ["diabetes", "obesity"]
-    )
-    assert "that of our runs at the published size" in equal_signal.of_ctgan("quick", ["adult"])
-    assert equal_signal.of_vae_bgm("paper") == "The work adds no noise; the noise is ours."
-    assert "our training at the published size" in equal_signal.of_vae_bgm("smoke")
+    few = equal_signal.of_ctgan("paper", ["diabetes", "obesity"])
+    assert "our batches have up to 100 rows" in few
+    assert equal_signal.of_fedvae("paper", ["cardio"]).startswith(RATIO.format("100"))
 
 
-def test_full_batches_have_signal_in_proportion_to_rows_whatever_the_steps():
-    """Nodes of 100 and 1,000 rows have 20 and 30 in a smoke run: 0.20 and 0.03 of the signal; in
-    quick, private training is not shrunk."""
-    assert equal_signal.of_vae_bgm("smoke").startswith(RATIO.format("3 to 20"))
-    assert equal_signal.of_vae_bgm("quick") == equal_signal.of_vae_bgm("paper")
-
-
-@pytest.mark.parametrize(
-    ("work", "datasets", "whole"),
-    [
-        (equal_signal.of_fedvae, ["cardio"], RATIO.format("100")),
-        (equal_signal.of_ctgan, ["adult"], "The work states no batch size"),
-    ],
-)
-def test_profile_quick_has_a_tenth_or_less_and_paper_all_of_it(work, datasets, whole):
-    assert work("paper", datasets).startswith(whole)
-    words = work("quick", datasets)
-    assert int(re.search(r"(\d+) % of", words)[1]) <= 10, words
+def test_small_live_runs_of_networks_have_no_ratio():
+    for words in (equal_signal.of_fedvae, equal_signal.of_ctgan, equal_signal.of_findiff):
+        assert words("quick", ["adult"]) == equal_signal.LIVE
 
 
 def test_a_hundredth_of_the_passes_leaves_fedvae_its_signal():
@@ -115,9 +96,6 @@ def test_a_hundredth_of_the_passes_leaves_fedvae_its_signal():
 def test_a_hundredth_of_the_rounds_on_all_rows_leaves_findiff_its_signal():
     words = equal_signal.of_findiff("paper", ["adult"])
     assert words.startswith(RATIO.format("100 to 112"))
-    assert equal_signal.of_findiff("quick", ["adult"]) == words
-    smallest = equal_signal.of_findiff("smoke", ["adult"])
-    assert int(re.search(r": (\d+) ", smallest)[1]) < 10
 
 
 @pytest.mark.parametrize(

@@ -1,9 +1,9 @@
-"""The search of martinez2024: printed grids, scores against a client's own rows, the way from cells
-to the best one."""
+"""The search of martinez2024: printed grids, proposals, scores against a client's own rows."""
 
 import itertools
 import math
-import os
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -11,10 +11,8 @@ import pandas as pd
 import pytest
 
 from fedsynth_lib.core.contract import BadInput
-from fedsynth_lib.runs.grid import run_grid
-from fedsynth_lib.runs.rows import canonical, params_text, to_frame
-from fedsynth_lib.tables.form import Form
-from fedsynth_lib.tables.load import Table, load_table
+from fedsynth_lib.runs.rows import params_text, to_frame
+from fedsynth_lib.tables.load import Table
 from fedsynth_lib.tables.schema import Column, Schema
 from fedsynth_lib.works import martinez2024, tuning
 
@@ -53,30 +51,21 @@ SMALL |= {
 
 
 @pytest.fixture
-def own(tmp_path, monkeypatch, table):
-    """The toy table as a CSV and its schema, in a project of its own that has the published
-    values."""
-    monkeypatch.setenv("FEDSYNTH_HOME", str(tmp_path))
-    (tmp_path / "data").mkdir()
-    os.symlink(ROOT / "data" / "published", tmp_path / "data" / "published")
-    (tmp_path / "toy.toml").write_text(Form.of(table.schema).to_toml())
-    table.frame.to_csv(tmp_path / "toy.csv", index=False)
-    return str(tmp_path / "toy.csv"), str(tmp_path / "toy.toml")
+def toy(monkeypatch, table):
+    """The toy table in the place of every table."""
+    monkeypatch.setattr(martinez2024, "load_table", lambda name, **_: table)
+    martinez2024.prepare.cache_clear()
+    yield table
+    martinez2024.prepare.cache_clear()
 
 
-# --- the -----------------------------------------------------------------------------------------
-# grids
+# --- grids ---------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
     ("model", "dataset", "printed"),
-    [("fedbn", name, BN) for name in ("adult", "bank", "cardio", "my.csv")]
-    + [
-        ("fedvae", "adult", VAE),
-        ("fedvae", "bank", VAE),
-        ("fedvae", "cardio", CARDIO),
-        ("fedvae", "my.csv", VAE),
-    ],
+    [("fedbn", name, BN) for name in ("adult", "bank", "cardio")]
+    + [("fedvae", "adult", VAE), ("fedvae", "bank", VAE), ("fedvae", "cardio", CARDIO)],
 )
 def test_grids_are_those_of_tables_5_2_to_5_4(model, dataset, printed):
     assert tuning.grid_of(model, dataset) == printed
@@ -112,13 +101,30 @@ def test_shrunk_epochs_stay_apart_in_quick_and_are_never_none(profile):
 
 
 def test_fedbn_tries_the_complete_grid_and_fedvae_thirty_draws():
-    found = tuning.propose("fedbn", "my.csv", seed=1)
+    found = tuning.propose("fedbn", "adult", seed=1)
     assert {tuple(each.values()) for each in found} == set(itertools.product(*BN.values()))
     assert len(found) == 36
-    drawn = tuning.propose("fedvae", "my.csv", seed=1)
+    drawn = tuning.propose("fedvae", "adult", seed=1)
     assert len(drawn) == 30 and all(each[name] in VAE[name] for each in drawn for name in VAE)
-    assert tuning.propose("fedvae", "my.csv", seed=1, trials=4) == drawn[:4]
-    assert tuning.propose("fedvae", "my.csv", seed=2, trials=4) != drawn[:4]
+    assert tuning.propose("fedvae", "adult", seed=1, trials=4) == drawn[:4]
+    assert tuning.propose("fedvae", "adult", seed=2, trials=4) != drawn[:4]
+    again = tuning.propose("fedbn", "adult", seed=2, trials=5)
+    assert again == tuning.propose("fedbn", "adult", seed=2)[:5] != found[:5]
+
+
+def test_random_draws_are_uniform_and_independent():
+    drawn = tuning.propose("fedvae", "adult", seed=3, trials=80)
+    for name, values in VAE.items():
+        for value in values:
+            share = sum(each[name] == value for each in drawn) / 80
+            assert abs(share - 1 / len(values)) < 4 * (0.25 / 80) ** 0.5
+    pairs = sum(each["loss_factor"] == 2 and each["local_epochs"] == 1 for each in drawn) / 80
+    assert abs(pairs - 1 / 16) < 4 * (0.06 / 80) ** 0.5
+
+
+def test_the_library_loads_without_optuna():
+    code = "import sys, fedsynth_lib.works.tuning; sys.exit('optuna' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], cwd=ROOT).returncode == 0
 
 
 # --- scores --------------------------------------------------------------------------------------
@@ -147,58 +153,33 @@ def test_log_cluster_is_against_a_clients_own_rows_and_as_many_synthetic_ones():
     assert found == pytest.approx([math.log(5 / 36), math.log(1 / 4)])
 
 
-def test_rows_of_a_cell_are_well_formed_and_their_score_is_the_mean_over_clients(own):
-    path, schema = own
-    (cell, *_) = tuning.cells("fedbn", [path], SMALL, seed=5, schema=schema)
-    assert cell["table"] == load_table(path, schema=schema).digest
+def test_rows_of_a_cell_are_well_formed_and_their_score_is_the_mean_over_clients(toy):
+    (cell, *_) = tuning.cells("fedbn", ["adult"], SMALL, seed=5)
     assert cell["divide"] == {} and cell["changes"] == {"generations": 25}
+    with pytest.raises(BadInput, match="build the grid anew"):
+        tuning.measure(**cell)
+    cell["table"] = toy.digest
     rows = tuning.measure(**cell)
     frame = to_frame(rows)
     assert list(frame["metric"]) == ["log_cluster", "seconds_training"]
-    fixed = {
-        "dataset": "toy",
-        "data": "own",
-        "method": "fedbn",
-        "partition": "label_skew",
-        "n_clients": 5,
-    }
-    fixed |= {"setting": "tuning", "epsilon": math.inf, "seed": 5}
+    fixed = {"dataset": "toy", "data": "own", "method": "fedbn", "partition": "label_skew"}
+    fixed |= {"n_clients": 5, "setting": "tuning", "epsilon": math.inf, "seed": 5}
     assert all(set(frame[name]) == {value} for name, value in fixed.items())
     assert rows[1]["value"] > 0
 
     own = {**tuning._fields("fedbn", cell["parameters"], {}), "generations": 25}
-    asked = {"dataset": path, "setting": "federated", "partition": "label_skew", "n_clients": 5}
-    asked |= {"epsilon": math.inf, "seed": 5, "min_rows": 20, "work": None, "changes": own}
-    asked |= {"group": "fidelity", "relation": "replace_one"}
-    train, parts, made, _ = tuning._trained(tuning.STUDY.cell("fedbn", **asked), schema)
-    assert len(made) == len(train) == 960 and len(parts) == 5
-    scores = tuning.client_scores(train, parts, made, seed=5, starts=1)
+    asked = {"dataset": "adult", "setting": "federated", "partition": "label_skew", "n_clients": 5}
+    asked |= {"epsilon": math.inf, "seed": 5, "min_rows": 20, "changes": own, "table": toy.digest}
+    run = tuning.STUDY.cell("fedbn", group="fidelity", relation="replace_one", **asked)
+    ((_, made),) = run.made()
+    assert len(made.frame) == len(run.prepared.train) == 960 and len(run.parts) == 5
+    scores = tuning.client_scores(run.prepared.train, run.parts, made.frame, seed=5, starts=1)
     assert rows[0]["value"] == pytest.approx(scores.mean(), abs=1e-12)
     again = tuning.measure(**cell, draw=1)
     assert again[0]["value"] != rows[0]["value"]
 
 
-@pytest.mark.parametrize("model", tuning.MODELS)
-def test_a_table_of_ones_own_is_treated_as_a_registered_one(own, model, monkeypatch):
-    path, schema = own
-    (cell, *_) = tuning.cells(model, [path], SMALL, seed=5, schema=schema)
-    mine = tuning.measure(**cell)[0]
-    load = martinez2024.load_table
-    monkeypatch.setattr(
-        martinez2024,
-        "load_table",
-        lambda name, **options: load(name, **{**options, "schema": schema}),
-    )
-    martinez2024.prepare.cache_clear()
-    theirs = tuning.measure(**{**cell, "schema": None})[0]
-    martinez2024.prepare.cache_clear()
-    assert mine == theirs
-    with pytest.raises(BadInput, match="build the grid anew"):
-        tuning.measure(**{**cell, "table": "another"})
-
-
-# --- from cells to -------------------------------------------------------------------------------
-# the best
+# --- configurations ------------------------------------------------------------------------------
 
 
 def configured(**parameters):
@@ -251,62 +232,24 @@ def test_configurations_are_means_over_splits():
     )
 
 
-def test_the_best_mean_over_splits_wins_and_the_study_knows_it():
-    grid = {"selection_pressure": [5, 10, 15]}
-    rows = tidy(
-        {(5, 3): -4.0, (5, 4): -6.0, (10, 3): -7.0, (10, 4): -1.0, (15, 3): -2.0, (15, 4): -2.0}
-    )
-    study = tuning.study_of("fedbn", "toy", rows, grid=grid)
-    assert study.best_params == {"selection_pressure": 5}
-    scores = {trial.params["selection_pressure"]: trial.value for trial in study.trials}
-    assert scores == {5: -5.0, 10: -4.0, 15: -2.0}
-
-
-def test_a_table_of_ones_own_is_searched_from_cells_to_the_best_setting(own):
-    path, schema = own
-    grid = {"population_size": [30, 40], "selection_pressure": [5]}
-    size = {**SMALL, "trials": {"fedbn": 2}}
-    cells = tuning.cells("fedbn", [path], size, seed=3, schema=schema, grid=grid)
-    options = {"name": "own_search", "profile": "smoke"}
-    rows = run_grid(tuning.measure, cells, **options)
-    best = tuning.study_of("fedbn", path, rows, grid=grid).best_params
-    scores = rows[rows["metric"] == "log_cluster"].set_index("detail")["value"]
-    assert canonical(best) == scores.idxmin() and len(scores) == 2
-    assert set(rows["data"]) == {"own"}
-
-
-# --- what is -------------------------------------------------------------------------------------
-# refused
+# --- what is refused ------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
-    ("model", "options", "said"),
+    ("model", "dataset", "said"),
     [
-        ("fedgan", {}, "model 'fedgan' is unknown"),
-        ("fedbn", {"trials": 37}, "trials is 37 of 3 parameters: give 1 or more, up to 36"),
-        ("fedvae", {"trials": 0}, r"trials is 0 of 7 parameters: give 1 or more\."),
-        ("fedbn", {"grid": {"batch_size": [1]}}, "fedbn has no hyper-parameter 'batch_size'"),
-        ("fedbn", {"grid": {}}, "of 0 parameters"),
-        ("fedbn", {"grid": {"population_size": []}}, "candidates of 'population_size'"),
-        ("fedbn", {"grid": {"population_size": [None]}}, "candidates of 'population_size'"),
+        ("fedgan", "adult", "unknown method 'fedgan'"),
+        ("fedbn", "toy", "unknown table 'toy'"),
     ],
 )
-def test_what_cannot_be_searched_is_refused(model, options, said):
+def test_what_cannot_be_searched_is_refused(model, dataset, said):
     with pytest.raises(BadInput, match=said):
-        tuning.propose(model, "my.csv", seed=1, **options)
+        tuning.propose(model, dataset, seed=1)
 
 
-def test_bad_names_get_one_clear_sentence(own):
-    path, schema = own
-    with pytest.raises(BadInput, match="no setting for 'toy'"):
-        tuning.chosen("fedbn", "toy")
-    for dataset, said in (("nosuch", "nosuch"), (path, "needs a declared schema")):
-        with pytest.raises(BadInput, match=said):
-            tuning.cells("fedbn", [dataset], SMALL, seed=1)
-    with pytest.raises(BadInput, match="fedvae has no hyper-parameter 'interval'"):
-        tuning.measure("fedvae", path, {"interval": 5}, 1, schema=schema)
+def test_rows_of_another_search_or_of_several_profiles_are_refused():
     rows = tidy({(5, 0): 1.0})
     with pytest.raises(BadInput, match="no search of fedvae on toy"):
-        tuning.study_of("fedvae", path, rows)
+        tuning.configurations(rows, "fedvae", "toy")
     with pytest.raises(BadInput, match="several profiles of fedbn on toy"):
         tuning.configurations(pd.concat([rows, rows.assign(profile="paper")]), "fedbn", "toy")

@@ -3,12 +3,13 @@ short file and four functions."""
 
 import hashlib
 import json
+import sys
 from itertools import product
 from pathlib import Path
 
-import pandas as pd
 import pytest
 
+from fedsynth_lib import works
 from fedsynth_lib.bundle import recompute
 from fedsynth_lib.core.contract import BadInput
 from fedsynth_lib.runs.grid import Asked, CellFailed
@@ -17,6 +18,7 @@ from fedsynth_lib.tables import lock
 from fedsynth_lib.works import WORKS, declared, load
 from fedsynth_lib.works.declared import Measure
 
+ROOT = Path(__file__).resolve().parents[1]
 PINNED = Path(__file__).parent / "cells_of_grids.json"
 
 
@@ -79,8 +81,8 @@ def test_every_function_that_a_file_names_is_there(key):
 # --- a work of one's own ---
 
 TOML = """
-files = {birds = ["birds.csv", "birds_schema.toml"]}
-tables = ["birds"]
+own_views = false
+tables = ["adult"]
 
 [methods.Flat]
 key = "independent"
@@ -126,36 +128,27 @@ def configure(epsilon):
 
 
 def measures(made):
-    return {(sex, "share"): float((made.frame["sex"] == sex).mean()) for sex in ("f", "m")}
-"""
-SCHEMA = """
-[table]
-target = "sex"
-[[column]]
-name = "sex"
-kind = "categorical"
-categories = ["f", "m"]
-[[column]]
-name = "weight"
-kind = "numeric"
-low = 0.0
-high = 40.0
+    sexes = made.frame["sex"]
+    return {(sex, "share"): float((sexes == sex).mean()) for sex in ("Female", "Male")}
 """
 
 
 @pytest.fixture
-def sixth(tmp_path, monkeypatch):
-    """A writer of the sixth work's file, in a project folder of its own; it gives the work."""
-    monkeypatch.setenv("FEDSYNTH_HOME", str(tmp_path))
-    birds = pd.DataFrame({"sex": ["f", "m", "f"] * 40, "weight": range(120)})
-    birds.assign(weight=birds["weight"] / 4).to_csv(tmp_path / "birds.csv", index=False)
-    (tmp_path / "birds_schema.toml").write_text(SCHEMA)
-    (tmp_path / "toy2030.py").write_text(FUNCTIONS)
+def sixth(home, monkeypatch):
+    """A writer of the sixth work's file, in a folder where works are looked for, and of its table
+    the stand-in; it gives the work."""
+    (home / "data").mkdir()
+    (home / "data" / "standin").symlink_to(ROOT / "data" / "standin")
+    monkeypatch.setenv("FEDSYNTH_DATA", "standin")
+    monkeypatch.setattr(declared, "FOLDER", home)
+    monkeypatch.setattr(works, "__path__", [*works.__path__, str(home)])
+    monkeypatch.delitem(sys.modules, "fedsynth_lib.works.toy2030", raising=False)
+    (home / "toy2030.py").write_text(FUNCTIONS)
 
     def write(text: str = TOML):
         load.cache_clear()
-        (tmp_path / "toy2030.toml").write_text(text)
-        return load(tmp_path / "toy2030.toml")
+        (home / "toy2030.toml").write_text(text)
+        return load("toy2030")
 
     yield write
     load.cache_clear()
@@ -169,10 +162,10 @@ def test_a_sixth_work_is_forty_lines_and_four_functions(sixth):
         *(("Flat", 2), ("Flat", 3), ("Pooled", 3), ("Real", 3))
     ]
     rows = grid.run()
-    assert len(rows) == 8 and (rows["data"] == "own").all() and (rows["paper"] == "toy2030").all()
-    by = rows[rows["item"] == "f"].set_index(["method", "n_clients"])
+    assert len(rows) == 8 and (rows["paper"] == "toy2030").all()
+    by = rows[rows["item"] == "Female"].set_index(["method", "n_clients"])
     assert by["setting"].tolist() == ["federated", "federated", "central", "real"]
-    assert by["value"].between(0, 1).all() and by["value"].iloc[-1] == pytest.approx(2 / 3, abs=0.1)
+    assert by["value"].between(0, 1).all() and by["value"].iloc[-1] == pytest.approx(1 / 3, abs=0.1)
     trained = rows[rows["setting"] != "real"]
     assert (trained["epsilon_spent"] <= 1 + 1e-9).all() and (trained["bytes_up"] > 0).all()
     assert rows["version"].unique().tolist() == ["independent 1", "1"]
@@ -198,8 +191,8 @@ def test_a_grid_can_be_asked_for_otherwise_than_it_is_declared(sixth):
 
 
 def test_an_error_names_the_grid_and_the_cell(sixth):
-    with pytest.raises(BadInput, match=r"toy2030_clients.*'n_clients': 500"):
-        sixth().grid("tab1", "quick", n_clients=[500], methods=["Flat"]).run()
+    with pytest.raises(BadInput, match=r"toy2030_clients.*'n_clients': 50000"):
+        sixth().grid("tab1", "quick", n_clients=[50_000], methods=["Flat"]).run()
     broken = TOML.replace('rows = "train"', 'rows = "nobody"')
     with pytest.raises(CellFailed, match=r"toy2030_clients.*'method': 'Real'.*nobody"):
         sixth(broken).grid("tab1", "smoke", methods=["Real"]).run()
@@ -268,18 +261,15 @@ def test_a_sweep_may_be_of_some_of_the_tables():
 
 def test_a_profile_may_run_parts_of_some_tables(sixth):
     parts = """[
-    {tables = ["birds"], at_most = {n_clients = 2}, seeds = 2},
-    {tables = ["birds"], at_least = {n_clients = 4}},
+    {tables = ["adult"], at_most = {n_clients = 2}, seeds = 2},
+    {tables = ["adult"], at_least = {n_clients = 4}},
 ]"""
     text = TOML.replace("{first = {n_clients = 2}}", f"{{parts = {parts}}}")
     grid = sixth(text).grid("tab1", "smoke", methods=["Flat"])
     found = [(cell.get("n_clients", 3), cell["seed"]) for cell in grid.cells]
     assert found == [(2, 0), (2, 1), (4, 0)]
-    other = text.replace('["birds"]\n\n[methods.Flat]', '["birds", "more"]\n\n[methods.Flat]')
-    other = other.replace(
-        "files = {birds", 'files = {more = ["birds.csv", "birds_schema.toml"], birds'
-    )
-    whole = sixth(other).grid("tab1", "smoke", methods=["Flat"], tables=["more"]).cells
+    other = text.replace('["adult"]\n\n[methods.Flat]', '["adult", "bank"]\n\n[methods.Flat]')
+    whole = sixth(other).grid("tab1", "smoke", methods=["Flat"], tables=["bank"]).cells
     assert [cell.get("n_clients", 3) for cell in whole] == [2, 3, 4]
     of_other = text.replace("seeds = 2", 'seeds = 2, sweeps = ["clients"]')
     assert len(sixth(of_other).grid("tab1", "smoke", methods=["Flat"])) == 3
@@ -287,13 +277,14 @@ def test_a_profile_may_run_parts_of_some_tables(sixth):
         sixth(of_other.replace('["clients"]', '["client"]'))
     with pytest.raises(BadInput, match=r"grids\.tab1\.smoke: unknown key 'at_mots'"):
         sixth(text.replace("at_most", "at_mots"))
-    with pytest.raises(BadInput, match=r"grids\.tab1\.smoke: unknown table 'bird'"):
-        sixth(text.replace('{tables = ["birds"]', '{tables = ["bird"]'))
+    with pytest.raises(BadInput, match=r"grids\.tab1\.smoke: unknown table 'adul'"):
+        sixth(text.replace('{tables = ["adult"]', '{tables = ["adul"]'))
 
 
-def test_a_function_travels_by_name(sixth):
-    work = sixth()
-    assert work.function("run") == Measure(str(work.path), "run")
+def test_a_function_travels_by_name(sixth, monkeypatch):
+    assert sixth().function("run") == Measure("toy2030", "run")
+    monkeypatch.undo()
+    load.cache_clear()
     assert load("maddock2024").function("run") == Measure("maddock2024", "run")
 
 

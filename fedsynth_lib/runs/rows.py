@@ -9,7 +9,6 @@ What a cell was asked for is in its rows as `params`, a JSON object with sorted 
 so that a file can be checked against itself.
 """
 
-import csv
 import hashlib
 import json
 import math
@@ -142,9 +141,9 @@ def to_frame(rows: Iterable[Row]) -> pd.DataFrame:
 def load_rows(path: Path | str) -> pd.DataFrame:
     """Rows that `save_rows` wrote, with the same types and values.
 
-    Raises BadInput, naming file and line, for a damaged line, a method or metric that is not listed
-    (runs/names.py, metrics/measures.toml), and a cell that is not the hash of its params and
-    version; and for a committed file that was edited by hand.
+    Raises BadInput for a committed file that was edited by hand, for a damaged one, for a method or
+    metric that is not listed (runs/names.py, metrics/measures.toml), and for a cell that is not the
+    hash of its params and version.
     """
     path = Path(path)
     return _read_rows(path, path.stat().st_mtime_ns, path.stat().st_size).copy()
@@ -155,84 +154,49 @@ def _read_rows(path: Path, changed: int, size: int) -> pd.DataFrame:
     """The checked rows of a file; its time and size make a changed file a new entry."""
     text = {column: str for column, dtype in DTYPES.items() if dtype == TEXT}
     numbers = {column: [""] for column in COLUMNS if column not in text}
+    check_digest(path)
     try:
         frame = pd.read_csv(
             path, dtype=text, keep_default_na=False, na_values=numbers, float_precision="round_trip"
         )
-        if list(frame.columns) != COLUMNS:
-            raise BadInput(
-                f"{path} has other columns than a result file: remove it, the next run "
-                "writes it anew."
-            )
-        frame = frame.astype(DTYPES)
-    except (ValueError, TypeError, OverflowError) as error:
-        if isinstance(error, BadInput):
-            raise
-        raise _damaged(path, _first_bad_line(path) or 1) from error
-    # fields that lack at the end are read as empty
-    if (frame["cell"] == "").any() and (line := _first_bad_line(path)):
-        raise _damaged(path, line)
+        frame = frame[COLUMNS].astype(DTYPES)
+    except (ValueError, TypeError, LookupError, OverflowError) as error:
+        raise _damaged(path) from error
+    if (frame["metric"] == "").any():
+        raise _damaged(path)
     _check(frame, path)
-    check_digest(path)
     return frame
 
 
+def _damaged(path: Path) -> BadInput:
+    return BadInput(
+        f"{path} is not a whole result file: restore it (git checkout), or remove it and run its "
+        "notebook again."
+    )
+
+
 def _check(frame: pd.DataFrame, path: Path) -> None:
-    """Raise BadInput for the first row that cannot have been written by `save_rows`.
+    """Raise BadInput for a row that cannot have been written by `save_rows`.
 
     Names of methods and measures are known in the grids of the bundle, which begin with a
     notebook's number.
     """
-
-    def first(bad: pd.Series) -> int:
-        return int(bad.to_numpy().argmax()) + 2  # the head is line 1
-
-    if (lacking := ~frame["cell"].str.fullmatch("[0-9a-f]{20}|") | (frame["metric"] == "")).any():
-        raise _damaged(path, first(lacking))
     numbered = path.stem[:2].isdigit()
     for column, known, listed in (
         ("method", names.is_method, "runs/names.py"),
         ("metric", names.is_metric, "metrics/measures.toml"),
     ):
-        for name in frame[column].unique() if numbered else ():
-            if not known(name):
-                line = first(frame[column] == name)
-                remedy = f"correct it, or list it in fedsynth_lib/{listed}"
-                raise BadInput(f"{path}, line {line}: the {column} {name!r} is unknown: {remedy}.")
-    for (cell, params, version), rows in frame.groupby(
-        ["cell", "params", "version"], sort=False
-    ).groups.items():
-        if cell and cell != cell_key(params, version):
+        unknown = [name for name in frame[column].unique() if numbered and not known(name)]
+        if unknown:
+            remedy = f"correct it, or list it in fedsynth_lib/{listed}"
+            raise BadInput(f"{path}: the {column} {unknown[0]!r} is unknown: {remedy}.")
+    cells = frame[["cell", "params", "version"]].drop_duplicates()
+    for cell, params, version in cells.itertuples(index=False):
+        if (cell or params or version) and cell != cell_key(params, version):
             raise BadInput(
-                f"{path}, line {rows[0] + 2}: the cell {cell} is not that of its params and "
-                "version: restore the line (git checkout), or delete it and run its notebook again."
+                f"{path}: the cell {cell!r} is not that of its params and version: restore the "
+                "file (git checkout), or delete the lines of the cell and run its notebook again."
             )
-
-
-def _damaged(path: Path, line: int) -> BadInput:
-    return BadInput(
-        f"{path}, line {line} is damaged: restore the file (git checkout), or delete the line."
-    )
-
-
-def _first_bad_line(path: Path) -> int | None:
-    """The number of the first line that does not have a value of the right type for every
-    column."""
-    with open(path, encoding="utf-8", errors="replace", newline="") as file:
-        reader = csv.reader(file)
-        next(reader, None)
-        for line in reader:
-            if len(line) != len(COLUMNS) or not all(map(_is_of_type, line, DTYPES.values())):
-                return reader.line_num
-    return None
-
-
-def _is_of_type(text: str, dtype: str) -> bool:
-    try:
-        number = 0.0 if dtype == TEXT else float(text or 0)
-    except ValueError:
-        return False
-    return dtype != COUNT or number.is_integer()
 
 
 # --- params --------------------------------------------------------------------------------------

@@ -18,9 +18,7 @@ other tables are run whole. Unknown keys are refused.
 """
 
 import importlib
-import importlib.util
 import inspect
-import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property, partial
@@ -92,7 +90,8 @@ class Kind:
     nothing unless asked for. usual: defaults that a cell's identity does not name.
     method: which setting names the method. scheme: which setting names the scheme, if any.
     measured: measures that its rows may hold; measured_by: a function that says which, where that
-    depends on the cell. trains: a method that it rests on without naming one;
+    depends on the cell. like: a kind before it in the file, whose keys it has unless it says
+    otherwise. trains: a method that it rests on without naming one;
     version_of: a module whose VERSION counts instead.
     prepare, divide, configure, draw, measures: functions of the work's module, or, as
     `module:function`, of another one here; `draw` gives the rows of a run that are kept, in place
@@ -107,6 +106,7 @@ class Kind:
     """
 
     function: str = ""
+    like: str = ""
     needs: tuple[str, ...] = ()
     settings: Settings = field(default_factory=dict)
     may: tuple[str, ...] = ()
@@ -150,7 +150,7 @@ class Declared:
     """The grid of an exhibit as declared in the file. name: of its rows in data/results.
 
     methods: all of the work unless said. settings: of all its cells. like: a grid whose sweeps and
-    profiles it has, too.
+    profiles it has, too. smoke, quick, paper: what the profile shrinks.
     """
 
     name: str
@@ -160,7 +160,9 @@ class Declared:
     settings: Settings = field(default_factory=dict)
     like: str = ""
     sweeps: Mapping[str, Settings] = field(default_factory=dict)
-    profiles: Mapping[str, Settings] = field(default_factory=dict)
+    smoke: Settings = field(default_factory=dict)
+    quick: Settings = field(default_factory=dict)
+    paper: Settings = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -221,8 +223,7 @@ class Grid:
 class Work:
     """A work as declared. key: of its tables' views and of `paper` in rows. path: of its file.
 
-    tables: in the order of the work. files: of tables that are not registered, by name: the rows
-    and their schema, relative to `path`. own_views: whether it has views of tables of its own.
+    tables: in the order of the work. own_views: whether it has views of tables of its own.
     constants: numbers that its functions read. computed: file of data/results that is no grid's ->
     `module:function` here that computes a cell, empty where rows of other files make them.
     """
@@ -235,7 +236,6 @@ class Work:
     profiles: Mapping[str, Settings]
     grids: Mapping[str, Declared]
     tables: tuple[str, ...] = ()
-    files: Mapping[str, Sequence[str]] = field(default_factory=dict)
     own_views: bool = True
     constants: Settings = field(default_factory=dict)
     computed: Mapping[str, str] = field(default_factory=dict)
@@ -243,13 +243,7 @@ class Work:
     @cached_property
     def module(self) -> ModuleType:
         """The Python file beside the TOML file."""
-        if self.path.parent == FOLDER:
-            return importlib.import_module(f"{__package__}.{self.path.stem}")
-        spec = importlib.util.spec_from_file_location(self.path.stem, self.path.with_suffix(".py"))
-        module = importlib.util.module_from_spec(spec)
-        sys.modules[self.path.stem] = module
-        spec.loader.exec_module(module)
-        return module
+        return importlib.import_module(f"{__package__}.{self.key}")
 
     def named(self, function: str) -> Callable:
         """A function of the work's module, or of the one here that `module:function` names."""
@@ -271,7 +265,7 @@ class Work:
     def known_tables(self) -> list[str]:
         """The tables of the work and of its grids, each once."""
         of_grids = [name for declared in self.grids.values() for name in declared.tables]
-        return list(dict.fromkeys([*self.tables, *of_grids, *self.files]))
+        return list(dict.fromkeys([*self.tables, *of_grids]))
 
     def view(self, dataset: str) -> str | None:
         """Which view of a table this work uses; none of a table of one's own."""
@@ -279,30 +273,22 @@ class Work:
 
     def table(self, dataset: str, **options: Any) -> Table:
         """A table as this work uses it; options as for `load_table`."""
-        if dataset in self.files:
-            rows, schema = (self.path.parent / name for name in self.files[dataset])
-            return load_table(rows, schema=schema, **options)
         return load_table(dataset, work=self.view(dataset), **options)
 
     def digest(self, dataset: str) -> str:
         """The digest of a table, which is not loaded where it is locked."""
-        if dataset in self.files:
-            return self.table(dataset).digest
         return lock.table_digest(dataset, work=self.view(dataset))
 
     def reachable(self, datasets: Iterable[str], *, profile: str = "paper") -> list[str]:
         """Those of the tables whose rows are committed, or can be had; see `lock.reachable`."""
-        datasets = _listed(datasets)  # papermill's -p gives a single name as a text
-        registered = [key for key in datasets if key not in self.files]
         view = self.key if self.own_views else None
-        found = lock.reachable(registered, work=view, profile=profile)
-        return [key for key in datasets if key in found or key not in registered]
+        return lock.reachable(_listed(datasets), work=view, profile=profile)
 
     def function(self, kind: str) -> Callable:
         """What `run_grid` is given for a kind of cells."""
         if name := self.kind(kind).function:
             return self.named(name)
-        return Measure(self.key if self.path.parent == FOLDER else str(self.path), kind)
+        return Measure(self.key, kind)
 
     def cell(self, method: str, *, kind: str = "run", **asked: Any) -> "Cell":
         """A cell to be made step by step, for lessons."""
@@ -340,7 +326,7 @@ class Work:
         """What a profile makes of an exhibit's grid."""
         check_names(self.path.name, "profile", [profile], PROFILES)
         declared = self._declared(exhibit)
-        own = self._profiles(declared)[profile]
+        own = self._of_profile(declared, profile)
         shared = self.profiles.get(profile, {})
         shared = {name: value for name, value in shared.items() if name not in own.get("unset", ())}
         return _merged(shared, own)
@@ -457,12 +443,11 @@ class Work:
         declared = self._declared(exhibit)
         return {**(self.sweeps(declared.like) if declared.like else {}), **declared.sweeps}
 
-    def _profiles(self, declared: Declared) -> dict[str, Settings]:
-        inherited = self._profiles(self._declared(declared.like)) if declared.like else {}
-        return {
-            name: _merged(inherited.get(name, {}), declared.profiles.get(name, {}))
-            for name in PROFILES
-        }
+    def _of_profile(self, declared: Declared, profile: str) -> dict[str, Any]:
+        inherited = {}
+        if declared.like:
+            inherited = self._of_profile(self._declared(declared.like), profile)
+        return _merged(inherited, getattr(declared, profile))
 
 
 def _is_of(chosen: Settings, dataset: str | None) -> bool:
@@ -529,8 +514,8 @@ def _some(values: list, setting: str, chosen: Settings) -> list:
 
 @dataclass(frozen=True)
 class Measure:
-    """A kind of cells as the function that `run_grid` takes. work: its key, or the path of its
-    file; a name, so that it travels to other processes."""
+    """A kind of cells as the function that `run_grid` takes. work: its key, so that it travels to
+    other processes."""
 
     work: str
     kind: str
@@ -546,7 +531,7 @@ class Measure:
 
     @property
     def __name__(self) -> str:
-        return f"{Path(self.work).stem}.{self.kind}"
+        return f"{self.work}.{self.kind}"
 
 
 def _signature(kind: Kind) -> inspect.Signature:
@@ -563,14 +548,14 @@ def _signature(kind: Kind) -> inspect.Signature:
 
 
 @cache
-def load(work: str | Path) -> Work:
-    """The work with this key, or of the TOML file at this path.
+def load(work: str) -> Work:
+    """The work with this key.
 
-    Raises BadInput, naming file and key, for whatever the file may not declare.
+    Raises BadInput, naming file and key, for whatever its file may not declare.
     """
-    path = Path(work) if str(work).endswith(".toml") else FOLDER / f"{work}.toml"
+    path = FOLDER / f"{work}.toml"
     if not path.exists():
-        check_names("works", "work", [str(work)], WORKS)
+        check_names("works", "work", [work], WORKS)
     document = read_toml(path)
     parts: dict[str, Any] = {
         "methods": _tables(Method, document, "methods", path),
@@ -608,50 +593,41 @@ def computed_by(grid: str) -> str | None:
 
 def _tables(kind: type, document: dict, section: str, path: Path) -> dict[str, Any]:
     entries = document.pop(section, {})
+    for name, entry in entries.items():
+        if kind is Kind and "like" in entry:
+            check_names(f"{path.name}, {section}.{name}", "kind of cells", [entry["like"]], entries)
+            entries[name] = {**entries[entry["like"]], **entry}
     return {
-        name: typed(kind, _spread(entry, entries, kind), f"{path.name}, {section}.{name}")
+        name: typed(kind, entry, f"{path.name}, {section}.{name}")
         for name, entry in entries.items()
     }
 
 
-def _spread(entry: dict, others: Mapping[str, dict], kind: type) -> dict:
-    """An entry with what its `like` has, and with a grid's profiles in one table."""
-    if kind is Kind and "like" in entry:
-        entry = {**_spread(others[entry["like"]], others, kind), **entry}
-        entry.pop("like")
-    if kind is Declared:
-        profiles = {name: entry[name] for name in PROFILES if name in entry}
-        entry = {name: value for name, value in entry.items() if name not in PROFILES}
-        entry |= {"profiles": profiles} if profiles else {}
-    return entry
-
-
 def _check(work: Work) -> None:
-    """Raise BadInput for a name in a grid that nothing declares."""
-    of_cells = {name for kind in work.cells.values() for name in kind.names}
-    check_names(f"{work.path.name}, profiles", "profile", work.profiles, PROFILES)
+    """Raise BadInput for a name in a profile or a grid that nothing declares."""
+    file, any_setting = work.path.name, {n for kind in work.cells.values() for n in kind.names}
+    check_names(f"{file}, profiles", "profile", work.profiles, PROFILES)
     for profile, entry in work.profiles.items():
-        check_names(f"{work.path.name}, profiles.{profile}", "key", entry, of_cells | _SIZE)
+        check_names(f"{file}, profiles.{profile}", "key", entry, any_setting | _SIZE)
     for name, declared in work.grids.items():
-        where = f"{work.path.name}, grids.{name}"
-        settings = work.kind(declared.cells).names
+        where, settings = f"{file}, grids.{name}", work.kind(declared.cells).names
         check_names(f"{where}.settings", "setting", declared.settings, settings)
         check_names(f"{where}.methods", "method", declared.methods, work.methods)
         check_names(where, "grid", [declared.like] if declared.like else (), work.grids)
-        for profile, entry in declared.profiles.items():
-            for part in (entry, *entry.get("parts", ())):
-                place = f"{where}.{profile}"
-                check_names(place, "key", part, settings | _SIZE | {"sweeps"})
-                check_names(place, "table", part.get("tables", ()), work.tables)
-                check_names(place, "sweep", part.get("sweeps", ()), work.sweeps(name))
+        levels = []
+        for profile in PROFILES:
+            entry = getattr(declared, profile)
+            levels += [(f"{where}.{profile}", each) for each in (entry, *entry.get("parts", ()))]
         for sweep, entry in declared.sweeps.items():
             place = f"{where}.sweeps.{sweep}"
-            check_names(place, "key", entry, settings | _SIZE | {"counts", *PROFILES})
-            tables = declared.tables or work.tables
+            levels += [(place, entry)]
+            levels += [(f"{place}.{each}", entry[each]) for each in PROFILES if each in entry]
+        tables, sweeps = {*work.tables, *declared.tables}, work.sweeps(name)
+        for place, entry in levels:
+            check_names(place, "key", entry, settings | _SIZE | {"sweeps", "counts", *PROFILES})
             check_names(place, "table", entry.get("tables", ()), tables)
-            for profile in PROFILES:
-                own = entry.get(profile, {})
-                check_names(f"{place}.{profile}", "key", own, settings | _SIZE)
+            check_names(place, "method", entry.get("methods", ()), work.methods)
+            check_names(place, "sweep", entry.get("sweeps", ()), sweeps)
 
 
 _SIZE = {"seeds", "tables", "methods", "by_method", "sized", "unset", "seconds", "parts", *WORDS}

@@ -1,39 +1,33 @@
 """The hyper-parameter search of martinez2024 (its section 5.5).
 
-    propose -> measure -> study_of
-
-`propose` draws configurations: the complete grid for FedBN, random draws for FedVAE. `measure` is
-the cell function of `run_grid`: it trains one configuration on one split and scores it. `study_of`
-gives the scores to an Optuna study, which names the best configuration and draws plots.
+`propose` draws configurations with Optuna's samplers: the complete grid for FedBN, random draws for
+FedVAE. `measure` is the cell function of `run_grid`: it trains one configuration on one split and
+scores it. `configurations` is the table of all scores.
 """
 
 import math
+import warnings
 from collections.abc import Mapping, Sequence
 from functools import cache
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from fedsynth_lib.core.contract import BadInput, stream
-from fedsynth_lib.federation import settings
 from fedsynth_lib.metrics import fidelity
 from fedsynth_lib.printed.published import load_values
-from fedsynth_lib.runs import names, search
+from fedsynth_lib.runs import names
 from fedsynth_lib.runs.details import configuration, with_detail
 from fedsynth_lib.runs.rows import Row
-from fedsynth_lib.runs.search import Parameters
-from fedsynth_lib.tables.load import Table, load_table, split
+from fedsynth_lib.runs.typed import check_names
+from fedsynth_lib.tables.load import Table
 from fedsynth_lib.tables.lock import table_digest
-from fedsynth_lib.tables.partition import split_clients
 from fedsynth_lib.works.declared import load
-from fedsynth_lib.works.martinez2024 import PARTITION_SEED, PRINTED_SETTINGS, parsed
-from fedsynth_lib.works.protocol import Cell, as_rows
+from fedsynth_lib.works.martinez2024 import PRINTED_SETTINGS, parsed
+from fedsynth_lib.works.protocol import as_rows
 
-if TYPE_CHECKING:
-    import optuna
-
+Parameters = dict[str, int | float | str]
 STUDY = load("martinez2024")
 WORK, DATASETS, MODELS = STUDY.key, STUDY.tables, tuple(STUDY.methods)
 N_CLIENTS, PARTITION = 5, "label_skew"  # section 5.5
@@ -80,16 +74,14 @@ SIZES: dict[str, dict[str, Any]] = {
     },
 }
 
-Grid = Mapping[str, Sequence]
-
 
 def grid_of(model: str, dataset: str) -> dict[str, list]:
-    """Printed hyper-parameter -> candidates (tables 5.2 to 5.4); Adult's for a table that the work
-    does not use."""
-    _check_model(model)
+    """Printed hyper-parameter -> candidates (tables 5.2 to 5.4). Raises BadInput for a model or a
+    table that the work does not search."""
+    STUDY.method(model)
+    check_names(f"{WORK}, search", "table", [dataset], DATASETS)
     printed = _candidates(model)
-    known = dataset if dataset in DATASETS else DATASETS[0]
-    printed = printed[[known in names.split(";") for names in printed["dataset"]]]
+    printed = printed[[dataset in names.split(";") for names in printed["dataset"]]]
     return {
         name: [_value(text) for text in texts]
         for name, texts in printed.groupby("metric", sort=False)["printed"]
@@ -103,66 +95,54 @@ def _candidates(model: str) -> pd.DataFrame:
 
 def chosen(model: str, dataset: str) -> Parameters:
     """The setting that the work chose (tables 5.5 and 5.6)."""
-    grid = grid_of(model, dataset)
-    if dataset not in DATASETS:
-        raise BadInput(
-            f"the work chose no setting for {dataset!r}: give one of {', '.join(DATASETS)}."
-        )
     printed = load_values(WORK, PRINTED_SETTINGS[model][0])
     printed = printed[printed["dataset"] == dataset].set_index("metric")["printed"]
-    return {name: _value(printed[name]) for name in grid}
+    return {name: _value(printed[name]) for name in grid_of(model, dataset)}
 
 
 def _value(printed: str) -> int | float | str:
     return printed if printed.startswith("[") else parsed(printed)
 
 
-# --- the search ----------------------------------------------------------------------------------
-
-
-def propose(
-    model: str, dataset: str, *, seed: int, trials: int | None = None, grid: Grid | None = None
-) -> list[Parameters]:
+def propose(model: str, dataset: str, *, seed: int, trials: int | None = None) -> list[Parameters]:
     """Return the first `trials` configurations of a search; as many as the work tried if None.
 
-    grid: other candidates than the work's.
+    The n-th depends on the grid, the seed and n alone, so a search that is interrupted, made longer
+    or moved to another machine tries the same ones.
     """
-    candidates, draws = _checked(model, dataset, grid), DRAWS[model]
-    if trials is None:
-        trials = draws or math.prod(map(len, candidates.values()))
-    return search.configurations(candidates, trials, seed=seed, complete=draws is None)
+    grid, draws = grid_of(model, dataset), DRAWS[model]
+    optuna = _optuna()
+    space = {
+        name: optuna.distributions.CategoricalDistribution(values) for name, values in grid.items()
+    }
+    study = optuna.create_study(sampler=optuna.samplers.GridSampler(grid, seed=seed))
+    for trial in range(trials or draws or math.prod(map(len, grid.values()))):
+        if draws:
+            own = int(stream(seed, "trial", trial).integers(2**32))
+            study.sampler = optuna.samplers.RandomSampler(seed=own)
+        study.ask(space)
+    return [{name: trial.params[name] for name in grid} for trial in study.trials]
 
 
-def study_of(
-    model: str, dataset: str, rows: pd.DataFrame, *, grid: Grid | None = None
-) -> "optuna.Study":
-    """Return the search as an Optuna study, each configuration with its mean log-cluster over
-    splits.
+def _optuna() -> Any:
+    """Return Optuna, silent but for its warnings; imported late, so that the library loads without
+    it."""
+    with warnings.catch_warnings():
+        # tqdm misses widgets that nobody asks for
+        warnings.filterwarnings("ignore", "IProgress not found")
+        import optuna
 
-    rows: of one profile, as `run_grid` returns them; those of other models and tables do not count.
-    grid: as for `propose`.
-    """
-    candidates = _checked(model, dataset, grid)
-    found = configurations(rows, model, Path(dataset).stem)
-    tried = found[list(candidates)].to_dict("records")
-    return search.study_of(candidates, zip(tried, found["log_cluster"], strict=True))
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    return optuna
 
 
 # --- the cells -----------------------------------------------------------------------------------
 
 
-def cells(
-    model: str,
-    datasets: Sequence[str],
-    size: Mapping[str, Any],
-    *,
-    seed: int,
-    grid: Grid | None = None,
-    schema: str | None = None,
-) -> list[dict]:
+def cells(model: str, datasets: Sequence[str], size: Mapping[str, Any], *, seed: int) -> list[dict]:
     """Return a cell for each table, split and proposed configuration.
 
-    size: of the profile, one of SIZES. schema: of a table of your own, whose path is the dataset.
+    size: of the profile, one of SIZES.
     """
     trials = size["trials"][model]
     divide = {name: by for name, by in size["divide"].items() if name in NAMES[model]}
@@ -170,10 +150,9 @@ def cells(
     shared |= {name: size[name] for name in ("rows", "min_rows", "starts")}
     return [
         {**shared, "dataset": dataset, "parameters": parameters, "seed": seed + repeat}
-        | {"table": _digest(dataset, schema)}
-        | ({"schema": schema} if schema else {})
+        | {"table": table_digest(dataset, work=WORK)}
         for dataset in datasets
-        for proposed in [propose(model, dataset, seed=seed, trials=trials, grid=grid)]
+        for proposed in [propose(model, dataset, seed=seed, trials=trials)]
         for repeat in range(size["splits"])
         for parameters in proposed
     ]
@@ -189,33 +168,32 @@ def measure(
     min_rows: int = 200,
     starts: int = 10,
     table: str = "",
-    schema: str | None = None,
     changes: Mapping[str, Any] | None = None,
     divide: Mapping[str, int] | None = None,
     draw: int | None = None,
 ) -> list[Row]:
     """Mean log-cluster over clients of one configuration on one split, and the seconds of its
-    training.
+    training (of the first, where the run is kept).
 
     Five clients with label skew and no noise. starts: of k-means. table: digest of the one
         meant. rows: a random subsample; min_rows: of the smallest client.
-    schema: of a table of your own. changes: of the model's Config. divide: printed name -> divisor
-        of a number.
+    changes: of the model's Config. divide: printed name -> divisor of a number.
     draw: scores the same synthetic table with other rows of it and another start of k-means.
     """
-    work = WORK if dataset in DATASETS else None
     asked = {"dataset": dataset, "seed": seed, "rows": rows, "min_rows": min_rows, "table": table}
-    asked |= {"partition": PARTITION, "n_clients": N_CLIENTS, "epsilon": math.inf, "work": work}
+    asked |= {"partition": PARTITION, "n_clients": N_CLIENTS, "epsilon": math.inf}
     asked["changes"] = {**_fields(model, parameters, divide or {}), **(changes or {})}
     meant = STUDY.constants["meant"][model]
     cell = STUDY.cell(model, group="fidelity", setting="federated", **asked, **meant)
-    train, parts, synthetic, seconds = _trained(cell, schema)
-    redrawn = seed if draw is None else int(stream(seed, "draw", draw).integers(2**31))
-    scores = client_scores(train, parts, synthetic, seed=redrawn, starts=starts)
-    shared = {"paper": work, "dataset": train.key, "data": train.data, "method": model}
+    ((_, made),) = cell.made()
+    train, redrawn = cell.prepared.train, seed
+    if draw is not None:
+        redrawn = int(stream(seed, "draw", draw).integers(2**31))
+    scores = client_scores(train, cell.parts, made.frame, seed=redrawn, starts=starts)
+    shared = {"paper": WORK, "dataset": train.key, "data": train.data, "method": model}
     shared |= {"partition": PARTITION, "n_clients": N_CLIENTS, "setting": "tuning"}
     shared |= {"epsilon": math.inf, "seed": seed}
-    values = {"log_cluster": float(scores.mean()), "seconds_training": seconds}
+    values = {"log_cluster": float(scores.mean()), "seconds_training": made.facts["seconds"]}
     return [{**shared, **row} for row in as_rows(values)]
 
 
@@ -260,57 +238,8 @@ def version(cell: Mapping[str, Any]) -> str:
     return names.version(cell["model"], ("log_cluster", "seconds_training"))
 
 
-def _trained(
-    cell: Cell, schema: str | None
-) -> tuple[Table, Sequence[np.ndarray], pd.DataFrame, float]:
-    """Training rows, their division, a synthetic table and the seconds of its training (of the
-    first, if cached)."""
-    if schema is None:
-        ((_, made),) = cell.made()
-        return cell.prepared.train, cell.parts, made.frame, made.facts["seconds"]
-    asked = cell.settings  # of a table that only its schema tells how to read
-    table = _load(asked["dataset"], schema, asked["rows"])
-    table.expect(asked["table"])
-    train, _ = split(table, seed=asked["seed"])
-    skew = {"min_rows": asked["min_rows"], "balanced": True}
-    parts = split_clients(train, PARTITION, N_CLIENTS, seed=PARTITION_SEED, **skew)
-    options = {"config": cell.config, "privacy": cell.privacy, "seed": asked["seed"]}
-    run = settings.federated(cell.registered, train, parts, **options)
-    return train, parts, run.synthetic, run.seconds
-
-
-def _digest(dataset: str, schema: str | None) -> str:
-    return table_digest(dataset, work=WORK if dataset in DATASETS else None, schema=schema)
-
-
-def _load(dataset: str, schema: str | None, rows: int | None = None) -> Table:
-    work = WORK if dataset in DATASETS else None
-    return load_table(dataset, work=work, schema=schema, rows=rows, seed=PARTITION_SEED)
-
-
 def _fields(model: str, parameters: Parameters, divide: Mapping[str, int]) -> dict[str, Any]:
     """The model's settings of a configuration, epochs divided."""
-    _checked(model, "", {name: [value] for name, value in parameters.items()})
     values = {name: parsed(v) if isinstance(v, str) else v for name, v in parameters.items()}
     values |= {name: math.ceil(values[name] / by) for name, by in divide.items() if name in values}
     return {NAMES[model][name]: value for name, value in values.items()}
-
-
-def _checked(model: str, dataset: str, grid: Grid | None) -> dict[str, list]:
-    """The grid, the work's own where none is given."""
-    _check_model(model)
-    if grid is None:
-        return grid_of(model, dataset)
-    if unknown := [name for name in grid if name not in NAMES[model]]:
-        raise BadInput(
-            f"{model} has no hyper-parameter {unknown[0]!r}: choose from {', '.join(NAMES[model])}."
-        )
-    return {
-        name: [str(list(v)) if isinstance(v, list | tuple) else v for v in grid[name]]
-        for name in grid
-    }
-
-
-def _check_model(model: str) -> None:
-    if model not in MODELS:
-        raise BadInput(f"model {model!r} is unknown: choose one of {', '.join(MODELS)}.")
