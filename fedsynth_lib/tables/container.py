@@ -38,7 +38,14 @@ FOREIGN = {
     b"\xd0\xcf\x11\xe0": "an Excel workbook of the old kind; save the sheet as CSV UTF-8",
     b"SQLite format 3": "an SQLite database; export the table as CSV",
     b"$FL": "an SPSS file; export it as CSV",
-    b"<stata_dta>": "a Stata file; export it as CSV",
+    b"ASCII SPSS PORT": "an SPSS file; export it as CSV",
+    **dict.fromkeys(
+        (b"<stata_dta>", b"q\x01\x01", b"q\x02\x01", b"r\x01\x01", b"r\x02\x01", b"s\x02\x01"),
+        "a Stata file; export it as CSV",
+    ),
+    **dict.fromkeys(
+        (b"HEADER RECORD***", b"\0" * 12 + b"\xc2\xea\x81\x60"), "a SAS file; export it as CSV"
+    ),
     b"\x89HDF": "an HDF5 file; export the table as CSV or parquet",
     b"ARROW1": "a feather file; write the table as parquet",
     b"BZh": "compressed with bzip2; compress the table with gzip, or leave it as it is",
@@ -200,6 +207,8 @@ class Container:
                 types = parquet.read_schema(path)
             _refuse_twins(path, types.names)
             return cls("parquet", columns=tuple(types.names), types=types)
+        if b"\0" in beginning:
+            raise BadInput(f"{path}: this is a binary file and no text; export the table as CSV.")
         compressed = _compression(path)
         if not options.get("header", True):
             return cls("text", compressed, **options)
@@ -441,6 +450,11 @@ def header_newline(path: Path) -> str:
 
 def _header(path: Path, container: Container) -> tuple[str, ...]:
     names = next(iter(_first_lines(path, container)), [])
+    if len(names) > 2 and not any(names[1::2]):
+        raise BadInput(
+            f"{path}: its columns are separated by {container.separator * 2!r}; write one "
+            "character between them."
+        )
     _refuse_twins(path, names)
     # as pandas calls them
     return tuple(name or f"Unnamed: {place}" for place, name in enumerate(names))

@@ -134,6 +134,11 @@ class Form:
         return (*self.ignored, *dropped)
 
     @property
+    def unsourced(self) -> list[str]:
+        """The modelled columns whose declaration does not say where it is documented."""
+        return [c.name for c in self.columns if c.modelled is not None and not c.source]
+
+    @property
     def ways_of_writing(self) -> dict[str, list[str]]:
         """Entry -> the columns of synthetic rows of which it is declared, beside their range or
         their categories: decimals, format, scale and so on. A draft reads these from rows."""
@@ -384,6 +389,8 @@ def form_from(document: Mapping[str, Any], name: str) -> Form:
     table, entries = document.get("table", {}), document.get("column", [])
     if not isinstance(table, Mapping) or not isinstance(entries, list):
         raise BadInput(f"{name}: write [table] once, and [[column]] for each column.")
+    if not isinstance(document.get("reader", {}), Mapping):
+        raise BadInput(f"{name}: write [reader] once, in single brackets.")
     target, source = table.get("target"), table.get("source", "")
     for what, said, known in (("part", document, PARTS), ("entry of [table]", table, ABOUT)):
         if unknown := [each for each in said if each not in known]:
