@@ -9,7 +9,6 @@ import codecs
 import csv
 import gzip
 import io
-import json
 import re
 import zipfile
 from collections.abc import Collection, Mapping, Sequence
@@ -146,14 +145,14 @@ Source = Path | InMemory  # where the rows of a table are
 class Container:
     """The format of a table's file.
 
-    kind: text with columns between separators, a JSON object a line, or parquet, which has types.
+    kind: text with columns between separators, or parquet, which has types.
     compressed: the ending of its compression, '.gz' or '.zip'; '' without.
     newline: between the rows of text that is written.
     columns: the names in its header, or of its types; none where it has no header.
     types: of parquet: as the file has them, or as they are `declared`.
     """
 
-    kind: Literal["text", "json lines", "parquet"]
+    kind: Literal["text", "parquet"]
     compressed: str = ""
     separator: str = ","
     encoding: str = "utf-8"
@@ -163,8 +162,8 @@ class Container:
     types: pa.Schema | None = None
 
     def __post_init__(self):
-        if self.kind == "feather" or self.compressed in (".bz2", ".xz"):  # of an older saved model
-            raise BadInput(
+        if self.kind not in ("text", "parquet") or self.compressed not in ("", ".gz", ".zip"):
+            raise BadInput(  # of an older saved model
                 f"files of {self.compressed or self.kind} are no longer written: take the version "
                 "of fedsynth that saved the model."
             )
@@ -173,8 +172,7 @@ class Container:
     def suffix(self) -> str:
         """The ending of a file of this kind."""
         text = ".tsv" if self.separator == "\t" else ".csv"
-        ending = {"text": text, "json lines": ".jsonl"}.get(self.kind, f".{self.kind}")
-        return ending + self.compressed
+        return (".parquet" if self.kind == "parquet" else text) + self.compressed
 
     @classmethod
     def of(
@@ -214,9 +212,7 @@ class Container:
             return cls("text", compressed, **options)
         first = beginning.removeprefix(codecs.BOM_UTF8).lstrip().split(b"\n")[0].strip()
         if first.startswith((b"{", b"[")):
-            if not (first.startswith(b"{") and first.endswith(b"}")):
-                raise BadInput(f"{path}: this is JSON; give one object a line, or CSV.")
-            return cls("json lines", compressed)
+            raise BadInput(f"{path}: this is JSON; write the table as CSV or parquet.")
         if re.match(rb"#|sep=.$", first):
             raise BadInput(
                 f"{path}: its first line is {first.decode('utf-8', 'replace')!r} and names no "
@@ -250,26 +246,18 @@ class Container:
         """The columns of the file, as they are written: of text, labels (pandas' categories), but
         of `numbers` float64; of typed files what their types are.
 
-        names: of all columns, where the file has no header; of JSON lines those that come first.
+        names: of all columns, where the file has no header.
         numbers: name -> texts that stand for a missing one.
         strict: refuse bytes that are not text, and lists. Else both are texts that no declaration
             knows, so that they are no matter where the column is left out.
         Raises BadInput for a file that cannot be read.
         """
-        errors = "strict" if strict else "replace"
-        numbers = numbers or {}
         with refusing(path):
             if self.types is not None:
                 stored = path.content if isinstance(path, InMemory) else parquet.read_table(path)
                 frame = stored.to_pandas(ignore_metadata=True)
-            elif self.kind == "json lines":
-                with _opened(path) as file:
-                    text = file.read().decode(self.encoding, errors).removeprefix("\ufeff")
-                lines = filter(str.strip, text.split("\n"))
-                frame = pd.DataFrame(map(_record, lines))
-                frame = frame.reindex(columns=list(dict.fromkeys([*names, *frame.columns])))
             else:
-                frame = self._text(path, names, numbers, errors)
+                frame = self._text(path, names, numbers or {}, "strict" if strict else "replace")
         frame = frame.rename(columns=str)
         for name in frame.select_dtypes("timedelta"):  # in seconds, as a number
             frame[name] = frame[name].dt.total_seconds()
@@ -328,20 +316,17 @@ class Container:
             sink = io.BytesIO()
             parquet.write_table(pa.Table.from_arrays(arrays, names=list(frame.columns)), sink)
             return sink.getvalue()
-        if self.kind == "json lines":
-            text = frame.to_json(orient="records", lines=True, force_ascii=False)
-        else:
-            written = {name: columns[name].texts(frame[name]) for name in frame.columns}
-            if quote_formulas:
-                written = {
-                    f"'{name}" if is_formula(name) else name: columns[name].quoted(
-                        texts, frame[name].isna()
-                    )
-                    for name, texts in written.items()
-                }
-            text = pd.DataFrame(written, index=frame.index).to_csv(
-                sep=self.separator, index=False, header=self.header, lineterminator=self.newline
-            )
+        written = {name: columns[name].texts(frame[name]) for name in frame.columns}
+        if quote_formulas:
+            written = {
+                f"'{name}" if is_formula(name) else name: columns[name].quoted(
+                    texts, frame[name].isna()
+                )
+                for name, texts in written.items()
+            }
+        text = pd.DataFrame(written, index=frame.index).to_csv(
+            sep=self.separator, index=False, header=self.header, lineterminator=self.newline
+        )
         return _compressed(text.encode(self.encoding), self.compressed)
 
     def frame(self, rows: pd.DataFrame, form: Form) -> pd.DataFrame:
@@ -477,12 +462,6 @@ def _first_lines(path: Path, container: Container, most: int = 5) -> list[list[s
 
 def _decoded(value: object) -> object:
     return value.decode("utf-8", "replace") if isinstance(value, bytes) else value
-
-
-def _record(line: str) -> dict:
-    if not isinstance(found := json.loads(line), dict):
-        raise ValueError("a line is no object")
-    return found
 
 
 # --- types ----------------------------------------------------------------------------------------
